@@ -1,0 +1,1 @@
+//! Subsystems, controllers and their admin commands, as pure state machines.

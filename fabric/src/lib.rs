@@ -1,0 +1,20 @@
+//! NVMe and NVMe over Fabrics as data and as pure state machines.
+//!
+//! Nothing in this crate reads a clock, opens a socket or starts a thread: bytes and the present
+//! time go in, typed events and bytes come out. The daemon (`sluiced`), the command line's
+//! initiator (`sluice bench`), the simulator, the property tests and the fuzzers all drive the
+//! same code.
+//!
+//! - [`nvme`]: wire types of the NVMe base and NVM command set specifications.
+//! - [`fabrics`]: wire types of NVMe over Fabrics: Connect, properties, discovery log page.
+//! - [`tcp`]: NVMe/TCP: PDUs, digests, the connection in the target role and in the host role.
+//! - [`controller`]: subsystems, controllers, admin commands, discovery.
+#![forbid(unsafe_code)]
+
+pub mod controller;
+pub mod fabrics;
+pub mod nvme;
+pub mod tcp;
+mod time;
+
+pub use time::Nanos;

@@ -1,0 +1,1 @@
+//! Identify data structures (NVMe base 2.0, section 5.17).

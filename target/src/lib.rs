@@ -1,0 +1,5 @@
+//! The Sluicegate daemon, as a library: configuration, backends, reactors, control, metrics.
+
+pub mod config;
+pub mod engine;
+pub mod stats;

@@ -1,0 +1,3 @@
+//! `sluiced`: the NVMe over Fabrics target daemon.
+
+fn main() {}

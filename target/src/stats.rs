@@ -1,0 +1,254 @@
+//! Counters and latency histograms: written by one reactor, read by anybody.
+
+use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
+
+/// Sub-buckets for each power of two: a bucket is at most 12.5 % wide.
+const SUB: usize = 8;
+/// Powers of two above the first: covers up to 2^36 ns (68 s).
+const OCTAVES: usize = 33;
+/// Number of buckets.
+pub const BUCKETS: usize = SUB * (OCTAVES + 1);
+
+/// A latency histogram in nanoseconds, log-linear. One thread writes, any thread reads.
+#[derive(Debug)]
+pub struct Histogram {
+    counts: [AtomicU64; BUCKETS],
+    sum_ns: AtomicU64,
+}
+
+impl Default for Histogram {
+    fn default() -> Self {
+        Self { counts: [const { AtomicU64::new(0) }; BUCKETS], sum_ns: AtomicU64::new(0) }
+    }
+}
+
+/// Adds without a locked instruction: right because only the owning reactor writes.
+#[inline]
+fn add(cell: &AtomicU64, n: u64) {
+    cell.store(cell.load(Relaxed).wrapping_add(n), Relaxed);
+}
+
+/// The bucket of a value in nanoseconds.
+#[inline]
+fn bucket_of(ns: u64) -> usize {
+    if ns < SUB as u64 {
+        return usize::try_from(ns).unwrap_or(0);
+    }
+    let exponent = 63 - ns.leading_zeros() as usize;
+    let sub = usize::try_from(ns >> (exponent - 3)).unwrap_or(0) & (SUB - 1);
+    ((exponent - 2) * SUB + sub).min(BUCKETS - 1)
+}
+
+/// The smallest value in nanoseconds that is above bucket `index`.
+#[must_use]
+pub fn bucket_end_ns(index: usize) -> u64 {
+    if index < SUB {
+        return index as u64 + 1;
+    }
+    let (octave, sub) = (index / SUB, index % SUB);
+    (SUB as u64 + sub as u64 + 1) << (octave - 1)
+}
+
+impl Histogram {
+    /// Records `n` events of `ns` nanoseconds each.
+    #[inline]
+    pub fn record(&self, ns: u64, n: u64) {
+        if let Some(cell) = self.counts.get(bucket_of(ns)) {
+            add(cell, n);
+        }
+        add(&self.sum_ns, ns.wrapping_mul(n));
+    }
+
+    /// A copy, for reading.
+    #[must_use]
+    pub fn snapshot(&self) -> HistogramSnapshot {
+        HistogramSnapshot {
+            counts: self.counts.iter().map(|c| c.load(Relaxed)).collect(),
+            sum_ns: self.sum_ns.load(Relaxed),
+        }
+    }
+}
+
+/// A histogram's state at one time.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct HistogramSnapshot {
+    /// Events in each bucket; bucket `i` holds values below [`bucket_end_ns`]`(i)`.
+    pub counts: Vec<u64>,
+    /// The sum of all values in nanoseconds.
+    pub sum_ns: u64,
+}
+
+impl Default for HistogramSnapshot {
+    fn default() -> Self {
+        Self { counts: vec![0; BUCKETS], sum_ns: 0 }
+    }
+}
+
+impl HistogramSnapshot {
+    /// Number of events.
+    #[must_use]
+    pub fn count(&self) -> u64 {
+        self.counts.iter().sum()
+    }
+
+    /// Adds another histogram's events.
+    pub fn merge(&mut self, other: &Self) {
+        for (mine, theirs) in self.counts.iter_mut().zip(&other.counts) {
+            *mine += theirs;
+        }
+        self.sum_ns = self.sum_ns.wrapping_add(other.sum_ns);
+    }
+
+    /// The value in nanoseconds that `q` (0.0 to 1.0) of the events do not exceed, to a bucket's
+    /// width; 0 where there are no events.
+    #[must_use]
+    #[expect(
+        clippy::cast_possible_truncation,
+        clippy::cast_sign_loss,
+        reason = "a fraction of a count of events is a count of events"
+    )]
+    pub fn quantile_ns(&self, q: f64) -> u64 {
+        let total = self.count();
+        let rank = ((total as f64 * q.clamp(0.0, 1.0)).ceil() as u64).max(1);
+        let mut seen = 0;
+        for (index, count) in self.counts.iter().enumerate() {
+            seen += count;
+            if seen >= rank {
+                return bucket_end_ns(index);
+            }
+        }
+        0
+    }
+}
+
+/// Operations of one kind: how many, how much, how long.
+#[derive(Debug, Default)]
+pub struct OpStats {
+    ops: AtomicU64,
+    bytes: AtomicU64,
+    errors: AtomicU64,
+    latency: Histogram,
+}
+
+impl OpStats {
+    /// Records `n` operations that together moved `bytes` bytes and took `ns` nanoseconds each.
+    #[inline]
+    pub fn record(&self, n: u64, bytes: u64, ns: u64) {
+        add(&self.ops, n);
+        add(&self.bytes, bytes);
+        self.latency.record(ns, n);
+    }
+
+    /// Counts an operation that failed; it counts in [`Self::record`] too.
+    #[inline]
+    pub fn error(&self) {
+        add(&self.errors, 1);
+    }
+
+    /// A copy, for reading.
+    #[must_use]
+    pub fn snapshot(&self) -> OpSnapshot {
+        OpSnapshot {
+            ops: self.ops.load(Relaxed),
+            bytes: self.bytes.load(Relaxed),
+            errors: self.errors.load(Relaxed),
+            latency: self.latency.snapshot(),
+        }
+    }
+}
+
+/// The three kinds of operations that are counted apart.
+#[derive(Debug, Default)]
+pub struct IoStats {
+    /// Reads.
+    pub read: OpStats,
+    /// Writes.
+    pub write: OpStats,
+    /// Everything else: flush, deallocate, write zeroes, compare, verify.
+    pub other: OpStats,
+}
+
+impl IoStats {
+    /// A copy, for reading.
+    #[must_use]
+    pub fn snapshot(&self) -> IoSnapshot {
+        IoSnapshot {
+            read: self.read.snapshot(),
+            write: self.write.snapshot(),
+            other: self.other.snapshot(),
+        }
+    }
+}
+
+/// [`OpStats`] at one time.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct OpSnapshot {
+    /// Operations that ended, failed ones included.
+    pub ops: u64,
+    /// Bytes moved.
+    pub bytes: u64,
+    /// Operations that ended with an error.
+    pub errors: u64,
+    /// From the command's arrival to its completion being queued for sending.
+    pub latency: HistogramSnapshot,
+}
+
+impl OpSnapshot {
+    /// Adds another's operations.
+    pub fn merge(&mut self, other: &Self) {
+        self.ops += other.ops;
+        self.bytes += other.bytes;
+        self.errors += other.errors;
+        self.latency.merge(&other.latency);
+    }
+}
+
+/// [`IoStats`] at one time.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct IoSnapshot {
+    /// Reads.
+    pub read: OpSnapshot,
+    /// Writes.
+    pub write: OpSnapshot,
+    /// Everything else.
+    pub other: OpSnapshot,
+}
+
+impl IoSnapshot {
+    /// Adds another's operations.
+    pub fn merge(&mut self, other: &Self) {
+        self.read.merge(&other.read);
+        self.write.merge(&other.write);
+        self.other.merge(&other.other);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_value_lies_in_its_bucket() {
+        for shift in 0..40u32 {
+            for offset in [0, 1, 3] {
+                let ns = (1u64 << shift) + offset;
+                let index = bucket_of(ns);
+                assert!(ns < bucket_end_ns(index) || index == BUCKETS - 1, "{ns}");
+                assert!(index == 0 || ns >= bucket_end_ns(index - 1), "{ns}");
+            }
+        }
+    }
+
+    #[test]
+    fn quantiles_are_within_a_bucket() {
+        let histogram = Histogram::default();
+        for us in 1..=1000 {
+            histogram.record(us * 1000, 1);
+        }
+        let seen = histogram.snapshot();
+        for (q, want) in [(0.5, 500_000.0), (0.99, 990_000.0)] {
+            let got = seen.quantile_ns(q) as f64;
+            assert!(got >= want && got <= want * 1.13, "{q}: {got}");
+        }
+    }
+}

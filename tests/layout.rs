@@ -1,0 +1,2 @@
+//! The repository's layout keeps its promises.
+fn main() {}

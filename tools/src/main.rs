@@ -1,0 +1,3 @@
+//! `sluice`: the command line of Sluicegate.
+
+fn main() {}
