@@ -1,0 +1,306 @@
+//! I/O commands of the NVM command set, parsed once: what leaves this module names blocks that
+//! exist and a transfer of the right length.
+
+use crate::nvme::{Sqe, Status, opcode};
+
+/// Consecutive logical blocks.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct LbaRange {
+    /// First logical block.
+    pub lba: u64,
+    /// Number of logical blocks; not 0.
+    pub blocks: u32,
+}
+
+/// An I/O command whose fields have been checked against its namespace.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum IoCommand {
+    /// Read; `fua` forces media access (CDW12 bit 30).
+    Read {
+        /// The blocks.
+        range: LbaRange,
+        /// Force Unit Access.
+        fua: bool,
+    },
+    /// Write.
+    Write {
+        /// The blocks.
+        range: LbaRange,
+        /// Force Unit Access.
+        fua: bool,
+    },
+    /// Flush: everything completed before is on media afterwards.
+    Flush,
+    /// Write Zeroes; `deallocate` is DEAC (CDW12 bit 25).
+    WriteZeroes {
+        /// The blocks.
+        range: LbaRange,
+        /// The blocks may be deallocated, if they read as zeroes afterwards.
+        deallocate: bool,
+        /// Force Unit Access.
+        fua: bool,
+    },
+    /// Compare the blocks with the host's data.
+    Compare {
+        /// The blocks.
+        range: LbaRange,
+    },
+    /// Verify: read without a transfer.
+    Verify {
+        /// The blocks.
+        range: LbaRange,
+    },
+    /// Dataset Management; the ranges are the command's data.
+    DatasetManagement {
+        /// Number of ranges, 1..=256.
+        ranges: u16,
+        /// AD (CDW11 bit 2): deallocate the ranges.
+        deallocate: bool,
+    },
+}
+
+/// What a command is checked against.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct IoLimits {
+    /// log2 of the logical block size in bytes.
+    pub block_shift: u8,
+    /// Number of logical blocks.
+    pub blocks: u64,
+    /// Whether commands that change blocks are refused.
+    pub read_only: bool,
+    /// Largest data transfer in bytes.
+    pub max_transfer: u32,
+}
+
+/// Bytes of one Dataset Management range definition.
+pub const DSM_RANGE_BYTES: u32 = 16;
+
+/// Which way a command's data moves.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Transfer {
+    /// No data.
+    None,
+    /// From the host to the controller: bytes.
+    ToController(u32),
+    /// From the controller to the host: bytes.
+    ToHost(u32),
+}
+
+impl IoCommand {
+    /// Parses an I/O command of the NVM command set.
+    ///
+    /// # Errors
+    /// The status that the command is to be completed with: Invalid Opcode, Invalid Field (a
+    /// fused command, PRP instead of SGL, more than the maximum transfer, a bad range count),
+    /// LBA Out of Range, Data SGL Length Invalid, Namespace Is Write Protected. All with Do Not
+    /// Retry: the same command would fail again.
+    #[inline]
+    pub fn parse(sqe: &Sqe, limits: &IoLimits) -> Result<Self, Status> {
+        if sqe.fuse() != 0 {
+            return Err(Status::INVALID_FIELD.dnr());
+        }
+        let command = match sqe.opcode {
+            opcode::io::READ => Self::Read { range: limits.range(sqe)?, fua: fua(sqe) },
+            opcode::io::WRITE => Self::Write { range: limits.range(sqe)?, fua: fua(sqe) },
+            opcode::io::FLUSH => return Ok(Self::Flush),
+            opcode::io::COMPARE => Self::Compare { range: limits.range(sqe)? },
+            opcode::io::WRITE_ZEROES => Self::WriteZeroes {
+                range: limits.range(sqe)?,
+                deallocate: sqe.cdw12.get() >> 25 & 1 == 1,
+                fua: fua(sqe),
+            },
+            opcode::io::VERIFY => Self::Verify { range: limits.range(sqe)? },
+            opcode::io::DATASET_MANAGEMENT => Self::DatasetManagement {
+                ranges: u16::from(sqe.cdw10.get().to_le_bytes()[0]) + 1,
+                deallocate: sqe.cdw11.get() >> 2 & 1 == 1,
+            },
+            _ => return Err(Status::INVALID_OPCODE.dnr()),
+        };
+        if limits.read_only && command.changes_blocks() {
+            return Err(Status::WRITE_PROTECTED.dnr());
+        }
+        command.check_transfer(sqe, limits)?;
+        Ok(command)
+    }
+
+    /// The data that moves with the command.
+    #[must_use]
+    #[inline]
+    pub fn transfer(&self, block_shift: u8) -> Transfer {
+        match self {
+            Self::Read { range, .. } => Transfer::ToHost(range.bytes(block_shift)),
+            Self::Write { range, .. } | Self::Compare { range } => {
+                Transfer::ToController(range.bytes(block_shift))
+            }
+            Self::DatasetManagement { ranges, .. } => {
+                Transfer::ToController(u32::from(*ranges) * DSM_RANGE_BYTES)
+            }
+            Self::Flush | Self::WriteZeroes { .. } | Self::Verify { .. } => Transfer::None,
+        }
+    }
+
+    fn changes_blocks(&self) -> bool {
+        matches!(
+            self,
+            Self::Write { .. } | Self::WriteZeroes { .. } | Self::DatasetManagement { .. }
+        )
+    }
+
+    /// The descriptor must hold exactly the data; a Dataset Management command may bring more
+    /// than its ranges need (hosts send a whole page).
+    #[inline]
+    fn check_transfer(&self, sqe: &Sqe, limits: &IoLimits) -> Result<(), Status> {
+        let (bytes, exact) = match self.transfer(limits.block_shift) {
+            Transfer::None => return Ok(()),
+            Transfer::ToHost(bytes) => (bytes, true),
+            Transfer::ToController(bytes) => {
+                (bytes, !matches!(self, Self::DatasetManagement { .. }))
+            }
+        };
+        if sqe.psdt() == 0 || bytes > limits.max_transfer {
+            return Err(Status::INVALID_FIELD.dnr());
+        }
+        let given = sqe.sgl.length.get();
+        if given < bytes || (exact && given != bytes) {
+            return Err(Status::DATA_SGL_LENGTH_INVALID.dnr());
+        }
+        Ok(())
+    }
+}
+
+impl LbaRange {
+    /// The range's size in bytes; saturates at 4 GiB.
+    #[must_use]
+    #[inline]
+    pub fn bytes(&self, block_shift: u8) -> u32 {
+        u32::try_from(u64::from(self.blocks) << block_shift).unwrap_or(u32::MAX)
+    }
+
+    /// The range's first byte.
+    #[must_use]
+    #[inline]
+    pub fn offset(&self, block_shift: u8) -> u64 {
+        self.lba << block_shift
+    }
+}
+
+impl IoLimits {
+    /// The range a command names: SLBA in CDW10 and CDW11, NLB (0's based) in CDW12 15:0.
+    #[inline]
+    fn range(&self, sqe: &Sqe) -> Result<LbaRange, Status> {
+        let blocks = (sqe.cdw12.get() & 0xffff) + 1;
+        self.check(sqe.slba(), blocks)
+    }
+
+    /// A range that lies inside the namespace.
+    ///
+    /// # Errors
+    /// LBA Out of Range, with Do Not Retry.
+    #[inline]
+    pub fn check(&self, lba: u64, blocks: u32) -> Result<LbaRange, Status> {
+        match lba.checked_add(u64::from(blocks)) {
+            Some(end) if end <= self.blocks => Ok(LbaRange { lba, blocks }),
+            _ => Err(Status::LBA_OUT_OF_RANGE.dnr()),
+        }
+    }
+
+    /// The ranges of a Dataset Management command's data: bytes 15:8 the first block, bytes 7:4
+    /// the number of blocks, bytes 3:0 attributes. Empty ranges are passed over.
+    pub fn dsm_ranges<'a>(
+        &'a self,
+        data: &'a [u8],
+    ) -> impl Iterator<Item = Result<LbaRange, Status>> + 'a {
+        data.chunks_exact(DSM_RANGE_BYTES as usize).filter_map(|definition| {
+            let blocks = u32::from_le_bytes(*definition.get(4..)?.first_chunk()?);
+            let lba = u64::from_le_bytes(*definition.get(8..)?.first_chunk()?);
+            (blocks != 0).then(|| self.check(lba, blocks))
+        })
+    }
+}
+
+/// FUA, CDW12 bit 30.
+#[inline]
+fn fua(sqe: &Sqe) -> bool {
+    sqe.cdw12.get() >> 30 & 1 == 1
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+    use zerocopy::FromBytes;
+    use zerocopy::little_endian::U32;
+
+    use super::*;
+    use crate::nvme::SglDescriptor;
+
+    const LIMITS: IoLimits =
+        IoLimits { block_shift: 12, blocks: 1000, read_only: false, max_transfer: 1 << 20 };
+
+    fn read(lba: u32, nlb: u32, length: u32) -> Sqe {
+        Sqe {
+            opcode: opcode::io::READ,
+            flags: 0x40,
+            cdw10: U32::new(lba),
+            cdw12: U32::new(nlb),
+            sgl: SglDescriptor::transport(length),
+            ..Sqe::default()
+        }
+    }
+
+    #[test]
+    fn a_read_that_fits_is_taken_and_others_are_told_why() {
+        let at = |sqe: &Sqe| IoCommand::parse(sqe, &LIMITS);
+        let range = LbaRange { lba: 999, blocks: 1 };
+        assert_eq!(at(&read(999, 0, 4096)), Ok(IoCommand::Read { range, fua: false }));
+        assert_eq!(at(&read(999, 1, 8192)), Err(Status::LBA_OUT_OF_RANGE.dnr()));
+        assert_eq!(at(&read(0, 0, 4095)), Err(Status::DATA_SGL_LENGTH_INVALID.dnr()));
+        assert_eq!(at(&read(0, 0, 8192)), Err(Status::DATA_SGL_LENGTH_INVALID.dnr()));
+        assert_eq!(at(&read(0, 256, 257 << 12)), Err(Status::INVALID_FIELD.dnr()), "MDTS");
+        let mut wrap = read(0xffff_ffff, 0, 4096);
+        wrap.cdw11 = U32::new(0xffff_ffff);
+        assert_eq!(at(&wrap), Err(Status::LBA_OUT_OF_RANGE.dnr()));
+        let fused = Sqe { flags: 0x41, ..read(0, 0, 4096) };
+        assert_eq!(at(&fused), Err(Status::INVALID_FIELD.dnr()));
+        let prp = Sqe { flags: 0, ..read(0, 0, 4096) };
+        assert_eq!(at(&prp), Err(Status::INVALID_FIELD.dnr()));
+        assert_eq!(at(&Sqe { opcode: 0x99, ..read(0, 0, 0) }), Err(Status::INVALID_OPCODE.dnr()));
+    }
+
+    #[test]
+    fn a_read_only_namespace_refuses_changes() {
+        let limits = IoLimits { read_only: true, ..LIMITS };
+        let write = Sqe { opcode: opcode::io::WRITE, ..read(0, 0, 4096) };
+        assert_eq!(IoCommand::parse(&write, &limits), Err(Status::WRITE_PROTECTED.dnr()));
+        assert!(IoCommand::parse(&read(0, 0, 4096), &limits).is_ok());
+    }
+
+    proptest! {
+        #[test]
+        fn what_is_parsed_lies_inside_the_namespace(
+            bytes in proptest::array::uniform32(any::<u8>()), low in any::<[u8; 32]>(),
+            op in 0u8..16, blocks in 0u64..1 << 40,
+        ) {
+            let mut all = [0; 64];
+            all[..32].copy_from_slice(&bytes);
+            all[32..].copy_from_slice(&low);
+            all[0] = op;
+            let sqe = Sqe::read_from_bytes(&all).unwrap();
+            let limits = IoLimits { blocks, ..LIMITS };
+            if let Ok(
+                IoCommand::Read { range, .. } | IoCommand::Write { range, .. }
+                | IoCommand::Compare { range } | IoCommand::Verify { range }
+                | IoCommand::WriteZeroes { range, .. }
+            ) = IoCommand::parse(&sqe, &limits) {
+                prop_assert!(range.blocks > 0);
+                prop_assert!(range.lba + u64::from(range.blocks) <= blocks);
+            }
+        }
+
+        #[test]
+        fn dsm_ranges_lie_inside_the_namespace(data in proptest::collection::vec(any::<u8>(), 0..200)) {
+            for range in LIMITS.dsm_ranges(&data).flatten() {
+                prop_assert!(range.lba + u64::from(range.blocks) <= LIMITS.blocks);
+            }
+        }
+    }
+}
