@@ -2,4 +2,6 @@
 
 pub mod config;
 pub mod engine;
+pub mod mapping;
+pub mod reactor;
 pub mod stats;

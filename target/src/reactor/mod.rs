@@ -1,0 +1,4 @@
+//! Reactors.
+
+pub mod pool;
+pub mod ring;

@@ -1,0 +1,380 @@
+//! One io_uring for each reactor: set-up, submission, completions, and the receive buffers that
+//! the kernel picks from.
+//!
+//! The ring has 128-byte submission and 32-byte completion entries, so that NVMe passthrough,
+//! files and sockets share it and one wait covers them all. It is created on the thread that uses
+//! it (SINGLE_ISSUER, DEFER_TASKRUN).
+
+use std::collections::VecDeque;
+use std::io;
+use std::os::fd::RawFd;
+use std::sync::atomic::{AtomicU16, Ordering};
+use std::time::Duration;
+
+use io_uring::types::{BufRingEntry, Fd, SubmitArgs, Timespec};
+use io_uring::{IoUring, Probe, cqueue, opcode, squeue};
+use thiserror::Error;
+
+use crate::mapping::Mapping;
+
+/// Buffer group of the receive buffers.
+const RECV_GROUP: u16 = 0;
+
+/// Why a ring cannot be had, and what to do about it.
+#[derive(Debug, Error)]
+pub enum RingError {
+    /// io_uring_setup failed.
+    #[error(
+        "io_uring is not available ({0}): Linux 6.1 or later is needed, with kernel.io_uring_disabled \
+         = 0 and no seccomp filter (containers often have one) against io_uring_setup"
+    )]
+    Setup(#[source] io::Error),
+    /// An operation is missing.
+    #[error("this kernel's io_uring has no {0}: Linux 6.1 or later is needed")]
+    Missing(&'static str),
+    /// Receive buffers could not be registered.
+    #[error(
+        "cannot register the receive buffers ({0}): raise RLIMIT_MEMLOCK (LimitMEMLOCK=infinity)"
+    )]
+    Buffers(#[source] io::Error),
+}
+
+/// One completion.
+#[derive(Clone, Copy, Debug)]
+pub struct Completion {
+    /// What the submission carried.
+    pub user_data: u64,
+    /// Bytes or 0 on success, a negated errno, or for passthrough an NVMe status above 0.
+    pub result: i32,
+    /// Completion flags.
+    pub flags: u32,
+    /// The first extra quadword: for passthrough the command's result.
+    pub extra: u64,
+}
+
+impl Completion {
+    /// Whether a multishot operation goes on.
+    #[must_use]
+    pub fn more(&self) -> bool {
+        cqueue::more(self.flags)
+    }
+
+    /// The receive buffer that holds the data.
+    #[must_use]
+    pub fn buffer(&self) -> Option<u16> {
+        cqueue::buffer_select(self.flags)
+    }
+}
+
+/// A reactor's ring.
+pub struct Ring {
+    ring: IoUring<squeue::Entry128, cqueue::Entry32>,
+    /// Entries that found the submission queue full.
+    backlog: VecDeque<squeue::Entry128>,
+    buffers: RecvBuffers,
+}
+
+/// The sizes of a ring.
+#[derive(Clone, Copy, Debug)]
+pub struct RingSize {
+    /// Submission queue entries.
+    pub entries: u32,
+    /// Number of receive buffers, a power of two.
+    pub buffers: u16,
+    /// Bytes of each receive buffer.
+    pub buffer_bytes: usize,
+}
+
+/// Operations that must be there, and their names.
+const REQUIRED: [(u8, &str); 9] = [
+    (opcode::AcceptMulti::CODE, "ACCEPT"),
+    (opcode::RecvMulti::CODE, "RECV"),
+    (opcode::SendMsg::CODE, "SENDMSG"),
+    (opcode::AsyncCancel::CODE, "ASYNC_CANCEL"),
+    (opcode::PollAdd::CODE, "POLL_ADD"),
+    (opcode::Read::CODE, "READ"),
+    (opcode::Write::CODE, "WRITE"),
+    (opcode::Fsync::CODE, "FSYNC"),
+    (opcode::Fallocate::CODE, "FALLOCATE"),
+];
+
+impl Ring {
+    /// Makes the calling thread's ring.
+    ///
+    /// # Errors
+    /// The kernel lacks io_uring or a part of it; the message says what to do.
+    pub fn new(size: RingSize) -> Result<Self, RingError> {
+        let ring = IoUring::<squeue::Entry128, cqueue::Entry32>::builder()
+            .setup_cqsize(size.entries.saturating_mul(4))
+            .setup_single_issuer()
+            .setup_defer_taskrun()
+            .setup_taskrun_flag()
+            .setup_submit_all()
+            .build(size.entries)
+            .map_err(RingError::Setup)?;
+        let mut probe = Probe::new();
+        ring.submitter().register_probe(&mut probe).map_err(RingError::Setup)?;
+        for (code, name) in REQUIRED {
+            if !probe.is_supported(code) {
+                return Err(RingError::Missing(name));
+            }
+        }
+        let buffers = RecvBuffers::new(&ring, size).map_err(RingError::Buffers)?;
+        Ok(Self { ring, backlog: VecDeque::new(), buffers })
+    }
+
+    /// Whether this kernel has NVMe passthrough (URING_CMD) at all.
+    #[must_use]
+    pub fn has_passthrough(&self) -> bool {
+        let mut probe = Probe::new();
+        self.ring.submitter().register_probe(&mut probe).is_ok()
+            && probe.is_supported(opcode::UringCmd80::CODE)
+    }
+
+    /// Accepts connections until cancelled; each completion's result is a socket.
+    pub fn accept(&mut self, listener: RawFd, user_data: u64) {
+        let entry = opcode::AcceptMulti::new(Fd(listener)).flags(libc::SOCK_CLOEXEC).build();
+        // SAFETY: the entry refers to no memory of ours.
+        unsafe { self.push(entry.user_data(user_data).into()) };
+    }
+
+    /// Receives until cancelled or out of buffers; each completion names a buffer.
+    pub fn receive(&mut self, socket: RawFd, user_data: u64) {
+        let entry = opcode::RecvMulti::new(Fd(socket), RECV_GROUP).build();
+        // SAFETY: the kernel writes to the ring's own registered buffers only.
+        unsafe { self.push(entry.user_data(user_data).into()) };
+    }
+
+    /// Waits for a file descriptor to become readable, again and again.
+    pub fn watch(&mut self, fd: RawFd, user_data: u64) {
+        let flags = u32::from(libc::POLLIN.unsigned_abs());
+        let entry = opcode::PollAdd::new(Fd(fd), flags).multi(true).build();
+        // SAFETY: the entry refers to no memory of ours.
+        unsafe { self.push(entry.user_data(user_data).into()) };
+    }
+
+    /// Cancels the operation submitted with `target`; completes with `user_data` itself.
+    pub fn cancel(&mut self, target: u64, user_data: u64) {
+        let entry = opcode::AsyncCancel::new(target).build();
+        // SAFETY: the entry refers to no memory of ours.
+        unsafe { self.push(entry.user_data(user_data).into()) };
+    }
+
+    /// Queues an entry for the next [`Self::turn`].
+    ///
+    /// # Safety
+    /// All memory that the entry refers to stays valid, and is used by nobody else in a way that
+    /// conflicts, until its (last) completion has been seen.
+    pub unsafe fn push(&mut self, entry: squeue::Entry128) {
+        if !self.backlog.is_empty() {
+            self.backlog.push_back(entry);
+            return;
+        }
+        // SAFETY: the caller vouches for the entry's memory.
+        if unsafe { self.ring.submission().push(&entry) }.is_err() {
+            self.backlog.push_back(entry);
+        }
+    }
+
+    /// Submits what is queued and runs deferred work; with `wait`, sleeps until a completion is
+    /// there, at most that long.
+    ///
+    /// # Errors
+    /// What io_uring_enter says, interruptions and time-outs aside.
+    pub fn turn(&mut self, wait: Option<Duration>) -> io::Result<()> {
+        self.refill();
+        let outcome = match wait {
+            Some(time) if self.backlog.is_empty() => {
+                let time = Timespec::new().sec(time.as_secs()).nsec(time.subsec_nanos());
+                let args = SubmitArgs::new().timespec(&time);
+                self.ring.submitter().submit_with_args(1, &args)
+            }
+            _ => self.ring.submit(),
+        };
+        match outcome {
+            Ok(_) => Ok(()),
+            // EBUSY: completions must be taken before more can be submitted, which comes next.
+            Err(e)
+                if matches!(
+                    e.raw_os_error(),
+                    Some(libc::ETIME | libc::EINTR | libc::EBUSY | libc::EAGAIN)
+                ) =>
+            {
+                Ok(())
+            }
+            Err(e) => Err(e),
+        }
+    }
+
+    /// Moves the backlog into the submission queue as far as it has room.
+    fn refill(&mut self) {
+        while let Some(entry) = self.backlog.front() {
+            // SAFETY: whoever pushed the entry vouched for its memory.
+            if unsafe { self.ring.submission().push(entry) }.is_err() {
+                if self.ring.submit().is_err() {
+                    return;
+                }
+                continue;
+            }
+            self.backlog.pop_front();
+        }
+    }
+
+    /// Moves up to `into`'s spare capacity of completions into it.
+    pub fn completions(&mut self, into: &mut Vec<Completion>) {
+        let room = into.capacity() - into.len();
+        into.extend(self.ring.completion().take(room).map(|entry| Completion {
+            user_data: entry.user_data(),
+            result: entry.result(),
+            flags: entry.flags(),
+            extra: entry.big_cqe()[0],
+        }));
+    }
+
+    /// The received bytes in `buffer`.
+    #[must_use]
+    pub fn received(&self, buffer: u16, length: usize) -> &[u8] {
+        self.buffers.bytes(buffer, length)
+    }
+
+    /// Gives a receive buffer back to the kernel.
+    pub fn recycle(&mut self, buffer: u16) {
+        self.buffers.recycle(buffer);
+    }
+
+    /// Makes recycled buffers visible to the kernel.
+    pub fn publish(&mut self) {
+        self.buffers.publish();
+    }
+}
+
+impl std::fmt::Debug for Ring {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Ring").field("backlog", &self.backlog.len()).finish_non_exhaustive()
+    }
+}
+
+/// A ring of provided buffers, and the buffers.
+struct RecvBuffers {
+    ring: Mapping,
+    data: Mapping,
+    entries: u16,
+    bytes: usize,
+    tail: u16,
+}
+
+impl RecvBuffers {
+    fn new(ring: &IoUring<squeue::Entry128, cqueue::Entry32>, size: RingSize) -> io::Result<Self> {
+        let entries = size.buffers.next_power_of_two();
+        let memory = Mapping::anonymous(usize::from(entries) * size_of::<BufRingEntry>())?;
+        let data = Mapping::anonymous(usize::from(entries) * size.buffer_bytes)?;
+        // SAFETY: the mapping is page-aligned, large enough for `entries`, and lives as long as
+        // the ring: both are fields of `Ring`.
+        unsafe {
+            ring.submitter().register_buf_ring_with_flags(
+                memory.address(0) as u64,
+                entries,
+                RECV_GROUP,
+                0,
+            )
+        }?;
+        let mut new = Self { ring: memory, data, entries, bytes: size.buffer_bytes, tail: 0 };
+        for buffer in 0..entries {
+            new.recycle(buffer);
+        }
+        new.publish();
+        Ok(new)
+    }
+
+    fn bytes(&self, buffer: u16, length: usize) -> &[u8] {
+        // SAFETY: a buffer that a completion named is ours until it is recycled, and recycling
+        // takes `&mut self`, which ends this borrow.
+        unsafe { self.data.slice(usize::from(buffer) * self.bytes, length.min(self.bytes)) }
+    }
+
+    fn recycle(&mut self, buffer: u16) {
+        let slot = usize::from(self.tail & (self.entries - 1));
+        let address = self.data.address(usize::from(buffer) * self.bytes) as u64;
+        let entry = self.ring.address(slot * size_of::<BufRingEntry>()).cast::<BufRingEntry>();
+        // SAFETY: `slot` is inside the ring's mapping, which is aligned for its entries; the
+        // kernel reads an entry only once the tail has passed it.
+        let entry = unsafe { &mut *entry };
+        entry.set_addr(address);
+        entry.set_len(u32::try_from(self.bytes).unwrap_or(u32::MAX));
+        entry.set_bid(buffer);
+        self.tail = self.tail.wrapping_add(1);
+    }
+
+    fn publish(&mut self) {
+        let base = self.ring.address(0).cast::<BufRingEntry>();
+        // SAFETY: `base` is the registered ring's first entry; its tail word is shared with the
+        // kernel, which expects a release store.
+        unsafe {
+            let tail = BufRingEntry::tail(base).cast::<AtomicU16>();
+            (*tail).store(self.tail, Ordering::Release);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::io::Write;
+    use std::os::fd::AsRawFd;
+    use std::os::unix::net::UnixStream;
+
+    use super::*;
+
+    fn wait_for(ring: &mut Ring, count: usize) -> Vec<Completion> {
+        let mut seen = Vec::with_capacity(64);
+        for _ in 0..1000 {
+            ring.turn(Some(Duration::from_millis(10))).unwrap();
+            ring.completions(&mut seen);
+            if seen.len() >= count {
+                break;
+            }
+        }
+        seen
+    }
+
+    #[test]
+    fn a_stream_is_received_whole_although_the_buffers_run_out() {
+        let size = RingSize { entries: 8, buffers: 2, buffer_bytes: 4096 };
+        let mut ring = Ring::new(size).unwrap();
+        let (mut writer, reader) = UnixStream::pair().unwrap();
+        let sent: Vec<u8> = (0..40_000u32).map(|i| i.to_le_bytes()[0]).collect();
+        writer.write_all(&sent).unwrap();
+        ring.receive(reader.as_raw_fd(), 7);
+        let mut got = Vec::new();
+        while got.len() < sent.len() {
+            for completion in wait_for(&mut ring, 1) {
+                assert_eq!(completion.user_data, 7);
+                if let Some(buffer) = completion.buffer() {
+                    let length = usize::try_from(completion.result).unwrap();
+                    got.extend_from_slice(ring.received(buffer, length));
+                    ring.recycle(buffer);
+                }
+                ring.publish();
+                if !completion.more() {
+                    ring.receive(reader.as_raw_fd(), 7);
+                }
+            }
+        }
+        assert_eq!(got, sent);
+    }
+
+    #[test]
+    fn more_entries_than_the_queue_holds_are_all_submitted() {
+        let mut ring = Ring::new(RingSize { entries: 4, buffers: 2, buffer_bytes: 4096 }).unwrap();
+        let pairs: Vec<_> = (0..20).map(|_| UnixStream::pair().unwrap()).collect();
+        for (index, (_, reader)) in pairs.iter().enumerate() {
+            ring.watch(reader.as_raw_fd(), index as u64);
+        }
+        for (writer, _) in &pairs {
+            (&*writer).write_all(b"x").unwrap();
+        }
+        let mut seen: Vec<u64> = wait_for(&mut ring, 20).iter().map(|c| c.user_data).collect();
+        seen.sort_unstable();
+        seen.dedup();
+        assert_eq!(seen, (0..20).collect::<Vec<_>>());
+    }
+}
