@@ -1,5 +1,6 @@
 //! The Sluicegate daemon, as a library: configuration, backends, reactors, control, metrics.
 
+pub mod backend;
 pub mod config;
 pub mod engine;
 pub mod mapping;

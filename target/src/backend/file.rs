@@ -1,0 +1,347 @@
+//! `file` and `block`: a regular file or a block device, by reads and writes through the ring,
+//! with O_DIRECT where the file system has it.
+
+use std::fs::{File, OpenOptions};
+use std::io::{Error, ErrorKind, Read, Seek, SeekFrom};
+use std::os::fd::AsRawFd;
+use std::os::unix::fs::{FileTypeExt, OpenOptionsExt};
+use std::path::Path;
+use std::sync::atomic::{AtomicBool, AtomicU8, Ordering::Relaxed};
+
+use fabric::io::{IoCommand, IoLimits, LbaRange};
+use fabric::nvme::Status;
+use io_uring::types::{Fd, FsyncFlags};
+use io_uring::{opcode, squeue};
+
+use super::{
+    Abilities, Backend, BackendError, Description, Health, Job, Memory, Outcome, Queued, Style,
+    Unit, ZEROES, split,
+};
+use crate::mapping::Mapping;
+
+/// Largest read or write submitted as one entry, in bytes.
+const UNIT_MAX: u64 = 256 << 10;
+
+/// Ways to write zeroes, best first.
+const ZERO_RANGE: u8 = 0;
+const PUNCH_HOLE: u8 = 1;
+const WRITE: u8 = 2;
+
+/// A file or a block device.
+#[derive(Debug)]
+pub(super) struct FileDisk {
+    description: Description,
+    health: Health,
+    file: File,
+    is_device: bool,
+    /// The best of the ways above that has not been refused yet.
+    zero_with: AtomicU8,
+    /// Whether the file system refused to punch holes.
+    no_holes: AtomicBool,
+}
+
+/// Settings of a file namespace, as configured.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct FileOptions {
+    /// Grow (or create) a regular file to this many bytes.
+    pub(super) size: Option<u64>,
+    /// Logical block size in bytes; none: the device's, 4096 for a file.
+    pub(super) block_size: Option<u32>,
+    /// Try O_DIRECT.
+    pub(super) direct: bool,
+    /// Never write.
+    pub(super) read_only: bool,
+}
+
+impl FileDisk {
+    /// Opens (a regular file with a configured size is created or grown).
+    ///
+    /// # Errors
+    /// The path cannot be opened, is neither a file nor a block device, has no size, or has a
+    /// larger block size than configured.
+    pub(super) fn open(path: &Path, options: FileOptions) -> Result<Self, BackendError> {
+        let fail = |why: &dyn std::fmt::Display| BackendError::new(path.display(), why);
+        let mut file = OpenOptions::new()
+            .read(true)
+            .write(!options.read_only)
+            .create(options.size.is_some() && !options.read_only)
+            .truncate(false)
+            .open(path)
+            .map_err(|e| match e.kind() {
+                ErrorKind::NotFound => {
+                    fail(&"there is no such file; give a size to have it created")
+                }
+                _ => fail(&e),
+            })?;
+        let kind = file.metadata().map_err(|e| fail(&e))?.file_type();
+        let is_device = kind.is_block_device();
+        if !is_device && !kind.is_file() {
+            return Err(fail(&"neither a regular file nor a block device"));
+        }
+        if let (false, Some(size)) = (is_device, options.size)
+            && file.metadata().map_err(|e| fail(&e))?.len() < size
+        {
+            file.set_len(size)
+                .map_err(|e| fail(&format!("cannot grow it to {size} bytes: {e}")))?;
+        }
+        let native = if is_device { device_block_size(&file).map_err(|e| fail(&e))? } else { 512 };
+        let block_size = options.block_size.unwrap_or(if is_device { native } else { 4096 });
+        if block_size < native || !matches!(block_size, 512 | 4096) {
+            return Err(fail(&format!(
+                "block_size = {block_size} cannot be served: the device's blocks have {native} \
+                 bytes, hosts take 512 or 4096"
+            )));
+        }
+        let block_shift = if block_size == 512 { 9 } else { 12 };
+        let size = file.seek(SeekFrom::End(0)).map_err(|e| fail(&e))?;
+        let blocks = options.size.map_or(size, |s| s.min(size)) >> block_shift;
+        if blocks == 0 {
+            return Err(fail(&format!("its {size} bytes hold no block; give a size")));
+        }
+        if options.direct {
+            file = direct(path, file, block_size, options.read_only);
+        }
+        let description = Description {
+            kind: if is_device { "block" } else { "file" },
+            path: Some(path.to_owned()),
+            block_shift,
+            abilities: Abilities {
+                volatile_cache: true,
+                deallocate: true,
+                zeroes_after_deallocate: !is_device,
+                write_zeroes: true,
+                compare: true,
+                verify: true,
+            },
+            identify: None,
+            controller: None,
+        };
+        Ok(Self {
+            description,
+            health: Health::new(blocks),
+            file,
+            is_device,
+            zero_with: AtomicU8::new(ZERO_RANGE),
+            no_holes: AtomicBool::new(false),
+        })
+    }
+
+    fn shift(&self) -> u8 {
+        self.description.block_shift
+    }
+
+    fn plan_zeroes(&self, range: LbaRange, units: &mut Vec<Unit>) -> Memory {
+        let (offset, length) =
+            (range.offset(self.shift()), u64::from(range.blocks) << self.shift());
+        if self.zero_with.load(Relaxed) == WRITE {
+            split(units, offset, length, ZEROES as u64);
+            for unit in units {
+                unit.at = 0;
+            }
+            return Memory::Zeroes;
+        }
+        units.push(Unit { offset, length, at: 0 });
+        Memory::None
+    }
+
+    fn plan_holes(&self, data: &[u8], units: &mut Vec<Unit>) -> Result<Memory, Status> {
+        let limits = IoLimits {
+            block_shift: self.shift(),
+            blocks: self.health.blocks(),
+            read_only: false,
+            max_transfer: u32::MAX,
+        };
+        for range in limits.dsm_ranges(data) {
+            let range = range?;
+            if !self.no_holes.load(Relaxed) {
+                let length = u64::from(range.blocks) << self.shift();
+                units.push(Unit { offset: range.offset(self.shift()), length, at: 0 });
+            }
+        }
+        Ok(Memory::None)
+    }
+
+    /// What a negative result means for the host.
+    fn failure(&self, errno: i32, status: Status) -> Outcome {
+        if matches!(errno, libc::ENODEV | libc::ENXIO | libc::ENOMEDIUM) {
+            let path = self.description.path.as_deref().unwrap_or(Path::new("?"));
+            self.health.fail(&path.display().to_string(), "the device is gone");
+            return Outcome::Done(0, Status::NAMESPACE_NOT_READY.dnr());
+        }
+        let status = match errno {
+            libc::ENOSPC | libc::EDQUOT | libc::EFBIG => Status::CAPACITY_EXCEEDED.dnr(),
+            libc::EROFS | libc::EPERM => Status::WRITE_PROTECTED.dnr(),
+            _ => status,
+        };
+        Outcome::Done(0, status)
+    }
+
+    /// The result of fallocate: a file system that cannot do it this way teaches us another.
+    fn finish_fallocate(&self, job: &Job<'_>, errno: i32) -> Outcome {
+        let refused = matches!(errno, libc::EOPNOTSUPP | libc::EINVAL | libc::ENOSYS);
+        match job.command {
+            IoCommand::DatasetManagement { .. } if refused => {
+                self.no_holes.store(true, Relaxed);
+                Outcome::Done(0, Status::SUCCESS)
+            }
+            IoCommand::WriteZeroes { .. } if refused => {
+                let next = (self.zero_with.load(Relaxed) + 1).min(WRITE);
+                self.zero_with.store(next, Relaxed);
+                Outcome::Replan
+            }
+            _ => self.failure(errno, Status::WRITE_FAULT),
+        }
+    }
+}
+
+/// Reopens with O_DIRECT, and keeps that where a read of one block works.
+fn direct(path: &Path, buffered: File, block_size: u32, read_only: bool) -> File {
+    let attempt = || -> Result<File, Error> {
+        let mut file = OpenOptions::new()
+            .read(true)
+            .write(!read_only)
+            .custom_flags(libc::O_DIRECT)
+            .open(path)?;
+        let page = Mapping::anonymous(4096)?;
+        // SAFETY: nobody else has this mapping.
+        let bytes = unsafe { page.slice_mut(0, block_size as usize) };
+        file.read_exact(bytes)?;
+        Ok(file)
+    };
+    attempt().unwrap_or_else(|e| {
+        tracing::warn!(
+            path = %path.display(), block_size, error = %e,
+            "no O_DIRECT here: the page cache is used (a larger block_size may help)"
+        );
+        buffered
+    })
+}
+
+/// The logical block size of a block device in bytes.
+fn device_block_size(file: &File) -> Result<u32, Error> {
+    nix::ioctl_read_bad!(blksszget, libc::BLKSSZGET, libc::c_int);
+    let mut size = 0;
+    // SAFETY: BLKSSZGET writes one int.
+    unsafe { blksszget(file.as_raw_fd(), &raw mut size) }?;
+    u32::try_from(size).map_err(Error::other)
+}
+
+impl Backend for FileDisk {
+    fn description(&self) -> &Description {
+        &self.description
+    }
+
+    fn health(&self) -> &Health {
+        &self.health
+    }
+
+    fn style(&self) -> Style<'_> {
+        Style::Queued(self)
+    }
+
+    fn resize(&self, blocks: Option<u64>) -> Result<u64, BackendError> {
+        let name = self.description.path.as_deref().unwrap_or(Path::new("?")).display();
+        let size = (&self.file).seek(SeekFrom::End(0)).map_err(|e| BackendError::new(&name, e))?;
+        let Some(blocks) = blocks else {
+            self.health.set_blocks(size >> self.shift());
+            return Ok(size >> self.shift());
+        };
+        let bytes = blocks
+            .checked_mul(1 << self.shift())
+            .ok_or_else(|| BackendError::new(&name, "the size does not fit 64 bits"))?;
+        if bytes > size {
+            if self.is_device {
+                let why = format!("the device has {size} bytes: give at most that");
+                return Err(BackendError::new(&name, why));
+            }
+            self.file.set_len(bytes).map_err(|e| BackendError::new(&name, e))?;
+        }
+        self.health.set_blocks(blocks);
+        Ok(blocks)
+    }
+}
+
+impl Queued for FileDisk {
+    fn plan(&self, job: &Job<'_>, units: &mut Vec<Unit>) -> Result<Memory, Status> {
+        let bytes = |range: &LbaRange| u64::from(range.blocks) << self.shift();
+        match job.command {
+            IoCommand::Read { range, .. } | IoCommand::Write { range, .. } => {
+                split(units, range.offset(self.shift()), bytes(range), UNIT_MAX);
+                Ok(Memory::Data)
+            }
+            IoCommand::Compare { range } => {
+                split(units, range.offset(self.shift()), bytes(range), UNIT_MAX);
+                Ok(Memory::Scratch(range.bytes(self.shift())))
+            }
+            IoCommand::Verify { range } => {
+                let largest = UNIT_MAX.min(bytes(range));
+                split(units, range.offset(self.shift()), bytes(range), largest);
+                for unit in units {
+                    unit.at = 0;
+                }
+                Ok(Memory::Scratch(u32::try_from(largest).unwrap_or(u32::MAX)))
+            }
+            IoCommand::Flush => {
+                units.push(Unit { offset: 0, length: 0, at: 0 });
+                Ok(Memory::None)
+            }
+            IoCommand::WriteZeroes { range, .. } => Ok(self.plan_zeroes(*range, units)),
+            IoCommand::DatasetManagement { deallocate: false, .. } => Ok(Memory::None),
+            IoCommand::DatasetManagement { .. } => self.plan_holes(job.data, units),
+        }
+    }
+
+    fn entry(&self, job: &Job<'_>, unit: &Unit, memory: *mut u8) -> squeue::Entry128 {
+        let fd = Fd(self.file.as_raw_fd());
+        let length = u32::try_from(unit.length).unwrap_or(u32::MAX);
+        let sync = |fua: bool| if fua { libc::RWF_DSYNC } else { 0 };
+        let write = |fua| {
+            opcode::Write::new(fd, memory, length).offset(unit.offset).rw_flags(sync(fua)).build()
+        };
+        match job.command {
+            IoCommand::Read { .. } | IoCommand::Compare { .. } | IoCommand::Verify { .. } => {
+                opcode::Read::new(fd, memory, length).offset(unit.offset).build()
+            }
+            IoCommand::Write { fua, .. } => write(*fua),
+            IoCommand::WriteZeroes { fua, .. } if !memory.is_null() => write(*fua),
+            IoCommand::Flush => opcode::Fsync::new(fd).flags(FsyncFlags::DATASYNC).build(),
+            IoCommand::WriteZeroes { .. } | IoCommand::DatasetManagement { .. } => {
+                let punch = matches!(job.command, IoCommand::DatasetManagement { .. })
+                    || self.zero_with.load(Relaxed) == PUNCH_HOLE;
+                let mode = libc::FALLOC_FL_KEEP_SIZE
+                    | if punch { libc::FALLOC_FL_PUNCH_HOLE } else { libc::FALLOC_FL_ZERO_RANGE };
+                opcode::Fallocate::new(fd, unit.length).offset(unit.offset).mode(mode).build()
+            }
+        }
+        .into()
+    }
+
+    fn finish(&self, job: &Job<'_>, unit: &Unit, result: i32, _extra: u64) -> Outcome {
+        if matches!(result.checked_neg(), Some(libc::EAGAIN | libc::EINTR | libc::EBUSY)) {
+            return Outcome::Busy;
+        }
+        match job.command {
+            IoCommand::Flush if result < 0 => self.failure(-result, Status::WRITE_FAULT),
+            IoCommand::Flush => Outcome::Done(0, Status::SUCCESS),
+            IoCommand::WriteZeroes { .. } | IoCommand::DatasetManagement { .. } if result < 0 => {
+                self.finish_fallocate(job, -result)
+            }
+            IoCommand::DatasetManagement { .. } => Outcome::Done(0, Status::SUCCESS),
+            // A fallocate answers 0, a write of zeroes the bytes written.
+            IoCommand::WriteZeroes { .. } if result == 0 => Outcome::Done(0, Status::SUCCESS),
+            IoCommand::Write { .. } if result < 0 => self.failure(-result, Status::WRITE_FAULT),
+            _ if result < 0 => self.failure(-result, Status::UNRECOVERED_READ_ERROR),
+            _ => moved(unit, result),
+        }
+    }
+}
+
+/// A read or write that moved `result` bytes; none at all means the end of a file that has
+/// become shorter than its namespace.
+fn moved(unit: &Unit, result: i32) -> Outcome {
+    match u32::try_from(result) {
+        Ok(bytes) if u64::from(bytes) >= unit.length => Outcome::Done(0, Status::SUCCESS),
+        Ok(0) | Err(_) => Outcome::Done(0, Status::INTERNAL_ERROR),
+        Ok(bytes) => Outcome::Partial(bytes),
+    }
+}

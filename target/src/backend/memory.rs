@@ -1,0 +1,310 @@
+//! `memory`: anonymous memory, taken from the system as it is written and given back as it is
+//! deallocated. Lost at exit.
+
+use std::ops::Range;
+use std::sync::OnceLock;
+
+use fabric::io::{IoCommand, IoLimits, LbaRange};
+use fabric::nvme::Status;
+
+use super::{Abilities, Backend, BackendError, Data, Description, Health, Immediate, Style};
+use crate::mapping::Mapping;
+
+/// Memory comes in mappings of this size, so that a namespace can grow while it is in use.
+const SEGMENT: u64 = 1 << 30;
+/// The largest memory namespace: 4 TiB.
+const SEGMENTS_MAX: u64 = 4096;
+
+/// A memory disk.
+pub(super) struct Memory {
+    description: Description,
+    health: Health,
+    segments: Box<[OnceLock<Mapping>]>,
+}
+
+impl std::fmt::Debug for Memory {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Memory").field("health", &self.health).finish_non_exhaustive()
+    }
+}
+
+impl Memory {
+    /// A memory disk of `blocks` blocks of `1 << block_shift` bytes, all zero.
+    ///
+    /// # Errors
+    /// The system has no address space for it, or it is larger than 4 TiB.
+    pub(super) fn new(block_shift: u8, blocks: u64) -> Result<Self, BackendError> {
+        let abilities = Abilities {
+            volatile_cache: false,
+            deallocate: true,
+            zeroes_after_deallocate: true,
+            write_zeroes: true,
+            compare: true,
+            verify: true,
+        };
+        let description = Description {
+            kind: "memory",
+            path: None,
+            block_shift,
+            abilities,
+            identify: None,
+            controller: None,
+        };
+        let segments = (0..SEGMENTS_MAX).map(|_| OnceLock::new()).collect();
+        let new = Self { description, health: Health::new(0), segments };
+        new.resize(Some(blocks))?;
+        Ok(new)
+    }
+
+    /// Calls `each` with a mapping, the offset in it, and the bytes of the request it covers.
+    #[inline]
+    fn pieces(
+        &self,
+        offset: u64,
+        length: u64,
+        mut each: impl FnMut(&Mapping, usize, Range<usize>),
+    ) {
+        let mut done = 0;
+        while done < length {
+            let (index, within) = ((offset + done) / SEGMENT, (offset + done) % SEGMENT);
+            let bytes = (SEGMENT - within).min(length - done);
+            let to_size = |n: u64| usize::try_from(n).unwrap_or(usize::MAX);
+            if let Some(mapping) = self.segments.get(to_size(index)).and_then(OnceLock::get) {
+                each(mapping, to_size(within), to_size(done)..to_size(done + bytes));
+            }
+            done += bytes;
+        }
+    }
+
+    #[inline]
+    fn read(&self, range: LbaRange, into: &mut [u8]) {
+        let offset = range.offset(self.description.block_shift);
+        self.pieces(offset, into.len() as u64, |mapping, within, part| {
+            if let Some(part) = into.get_mut(part) {
+                mapping.read(within, part);
+            }
+        });
+    }
+
+    #[inline]
+    fn write(&self, range: LbaRange, from: &[u8]) {
+        let offset = range.offset(self.description.block_shift);
+        self.pieces(offset, from.len() as u64, |mapping, within, part| {
+            if let Some(part) = from.get(part) {
+                mapping.write(within, part);
+            }
+        });
+    }
+
+    fn zero(&self, offset: u64, length: u64) {
+        self.pieces(offset, length, |mapping, within, part| {
+            mapping.zero(within, part.len());
+        });
+    }
+
+    fn equals(&self, range: LbaRange, with: &[u8]) -> bool {
+        let mut buffer = [0; 4096];
+        let offset = range.offset(self.description.block_shift);
+        with.chunks(buffer.len()).enumerate().all(|(index, theirs)| {
+            let at = offset + (index * buffer.len()) as u64;
+            let Some(mine) = buffer.get_mut(..theirs.len()) else { return false };
+            self.pieces(at, theirs.len() as u64, |mapping, within, part| {
+                if let Some(part) = mine.get_mut(part) {
+                    mapping.read(within, part);
+                }
+            });
+            mine == theirs
+        })
+    }
+
+    fn deallocate(&self, definitions: &[u8]) -> Status {
+        let shift = self.description.block_shift;
+        let limits = IoLimits {
+            block_shift: shift,
+            blocks: self.health.blocks(),
+            read_only: false,
+            max_transfer: u32::MAX,
+        };
+        if let Some(Err(status)) = limits.dsm_ranges(definitions).find(Result::is_err) {
+            return status;
+        }
+        for range in limits.dsm_ranges(definitions).flatten() {
+            self.zero(range.offset(shift), u64::from(range.blocks) << shift);
+        }
+        Status::SUCCESS
+    }
+}
+
+impl Backend for Memory {
+    fn description(&self) -> &Description {
+        &self.description
+    }
+
+    fn health(&self) -> &Health {
+        &self.health
+    }
+
+    fn style(&self) -> Style<'_> {
+        Style::Immediate(self)
+    }
+
+    fn resize(&self, blocks: Option<u64>) -> Result<u64, BackendError> {
+        let old = self.health.blocks();
+        let Some(blocks) = blocks else { return Ok(old) };
+        let shift = self.description.block_shift;
+        let bytes = blocks.checked_mul(1 << shift).filter(|&b| b <= SEGMENTS_MAX * SEGMENT);
+        let Some(bytes) = bytes else {
+            return Err(BackendError::new(
+                "memory namespace",
+                format!("the largest size is {} GiB", SEGMENTS_MAX),
+            ));
+        };
+        for slot in self.segments.iter().take(usize::try_from(bytes.div_ceil(SEGMENT)).unwrap_or(0))
+        {
+            if slot.get().is_none() {
+                let mapping = Mapping::anonymous(usize::try_from(SEGMENT).unwrap_or(usize::MAX))
+                    .map_err(|e| BackendError::new("memory namespace", e))?;
+                // Another thread that was faster has set an equal mapping.
+                let _ = slot.set(mapping);
+            }
+        }
+        self.health.set_blocks(blocks);
+        if blocks < old {
+            self.zero(bytes, (old - blocks) << shift);
+        }
+        Ok(blocks)
+    }
+}
+
+impl Immediate for Memory {
+    #[inline]
+    fn run(&self, command: &IoCommand, data: Data<'_>) -> Status {
+        match (command, data) {
+            (IoCommand::Read { range, .. }, Data::Read(into)) => self.read(*range, into),
+            (IoCommand::Write { range, .. }, Data::Write(from)) => self.write(*range, from),
+            (IoCommand::Compare { range }, Data::Write(with)) => {
+                if !self.equals(*range, with) {
+                    return Status::COMPARE_FAILURE;
+                }
+            }
+            (IoCommand::WriteZeroes { range, .. }, _) => {
+                let shift = self.description.block_shift;
+                self.zero(range.offset(shift), u64::from(range.blocks) << shift);
+            }
+            (IoCommand::DatasetManagement { deallocate: true, ranges }, Data::Write(from)) => {
+                let length = usize::from(*ranges) * fabric::io::DSM_RANGE_BYTES as usize;
+                return self.deallocate(from.get(..length).unwrap_or(from));
+            }
+            (
+                IoCommand::Flush
+                | IoCommand::Verify { .. }
+                | IoCommand::DatasetManagement { deallocate: false, .. },
+                _,
+            ) => {}
+            (
+                IoCommand::Read { .. }
+                | IoCommand::Write { .. }
+                | IoCommand::Compare { .. }
+                | IoCommand::DatasetManagement { .. },
+                _,
+            ) => return Status::INTERNAL_ERROR,
+        }
+        Status::SUCCESS
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    const SHIFT: u8 = 9;
+
+    #[derive(Clone, Debug)]
+    enum Step {
+        Write(u64, u32, u8),
+        Zero(u64, u32),
+        Deallocate(u64, u32),
+        Resize(u64),
+    }
+
+    fn step() -> impl Strategy<Value = Step> {
+        let range = (0u64..200, 1u32..40);
+        prop_oneof![
+            (range.clone(), any::<u8>()).prop_map(|((lba, n), b)| Step::Write(lba, n, b)),
+            range.clone().prop_map(|(lba, n)| Step::Zero(lba, n)),
+            range.prop_map(|(lba, n)| Step::Deallocate(lba, n)),
+            (50u64..240).prop_map(Step::Resize),
+        ]
+    }
+
+    proptest! {
+        #![proptest_config(ProptestConfig::with_cases(64))]
+        #[test]
+        fn it_behaves_as_an_array_of_blocks(steps in proptest::collection::vec(step(), 1..40)) {
+            let disk = Memory::new(SHIFT, 200).unwrap();
+            let mut model = vec![0u8; 200 << SHIFT];
+            for step in steps {
+                let blocks = disk.health().blocks();
+                let fits = |lba: u64, n: u32| lba + u64::from(n) <= blocks;
+                let span = |lba: u64, n: u32| {
+                    let start = usize::try_from(lba << SHIFT).unwrap();
+                    start..start + (n as usize) * 512
+                };
+                match step {
+                    Step::Write(lba, n, byte) if fits(lba, n) => {
+                        let data = vec![byte; n as usize * 512];
+                        let range = LbaRange { lba, blocks: n };
+                        disk.run(&IoCommand::Write { range, fua: false }, Data::Write(&data));
+                        model[span(lba, n)].fill(byte);
+                        prop_assert_eq!(
+                            disk.run(&IoCommand::Compare { range }, Data::Write(&data)),
+                            Status::SUCCESS
+                        );
+                    }
+                    Step::Zero(lba, n) if fits(lba, n) => {
+                        let range = LbaRange { lba, blocks: n };
+                        let command =
+                            IoCommand::WriteZeroes { range, deallocate: false, fua: false };
+                        disk.run(&command, Data::None);
+                        model[span(lba, n)].fill(0);
+                    }
+                    Step::Deallocate(lba, n) => {
+                        let mut definition = [0; 16];
+                        definition[4..8].copy_from_slice(&n.to_le_bytes());
+                        definition[8..].copy_from_slice(&lba.to_le_bytes());
+                        let command =
+                            IoCommand::DatasetManagement { ranges: 1, deallocate: true };
+                        let status = disk.run(&command, Data::Write(&definition));
+                        prop_assert_eq!(status.is_success(), fits(lba, n));
+                        if fits(lba, n) {
+                            model[span(lba, n)].fill(0);
+                        }
+                    }
+                    Step::Resize(blocks) => {
+                        disk.resize(Some(blocks)).unwrap();
+                        model.resize(usize::try_from(blocks).unwrap() << SHIFT, 0);
+                    }
+                    Step::Write(..) | Step::Zero(..) => {}
+                }
+            }
+            let blocks = u32::try_from(disk.health().blocks()).unwrap();
+            let mut seen = vec![1; model.len()];
+            let range = LbaRange { lba: 0, blocks };
+            disk.run(&IoCommand::Read { range, fua: false }, Data::Read(&mut seen));
+            prop_assert!(seen == model);
+        }
+    }
+
+    #[test]
+    fn a_request_may_cross_two_mappings() {
+        let disk = Memory::new(12, (2 * SEGMENT) >> 12).unwrap();
+        let range = LbaRange { lba: (SEGMENT >> 12) - 1, blocks: 2 };
+        let data: Vec<u8> = (0..8192u32).map(|i| (i % 251) as u8).collect();
+        disk.run(&IoCommand::Write { range, fua: false }, Data::Write(&data));
+        let mut seen = vec![0; 8192];
+        disk.run(&IoCommand::Read { range, fua: false }, Data::Read(&mut seen));
+        assert_eq!(seen, data);
+    }
+}

@@ -1,0 +1,277 @@
+//! What namespaces keep their blocks on, behind one trait.
+//!
+//! A backend is opened once and shared by all reactors. An [`Immediate`] one (memory, null)
+//! carries a command out on the spot; a [`Queued`] one (file, block device, NVMe passthrough)
+//! splits it into units for the reactor's ring. The reactor owns buffers and rings; a backend
+//! only says what to submit and what a result means.
+
+mod file;
+mod memory;
+mod null;
+mod nvme;
+mod nvme_uapi;
+mod open;
+
+use std::fmt;
+use std::path::PathBuf;
+use std::sync::Mutex;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+
+use fabric::io::IoCommand;
+use fabric::nvme::{Sqe, Status};
+use io_uring::squeue;
+use thiserror::Error;
+
+pub use open::open;
+
+/// The largest piece of zeroes that is written or sent at once, in bytes.
+pub const ZEROES: usize = 128 << 10;
+
+/// Page-aligned, for O_DIRECT.
+#[repr(align(4096))]
+struct Aligned([u8; ZEROES]);
+
+static ZERO_PAGES: Aligned = Aligned([0; ZEROES]);
+
+/// `length` zero bytes, at most [`ZEROES`].
+#[must_use]
+pub fn zeroes(length: usize) -> &'static [u8] {
+    ZERO_PAGES.0.get(..length).unwrap_or(&ZERO_PAGES.0)
+}
+
+/// A backend that cannot be opened or resized, with the reason and what would be right.
+#[derive(Debug, Error)]
+#[error("{what}: {why}")]
+pub struct BackendError {
+    /// The file, device or setting.
+    pub what: String,
+    /// What is wrong and what would be right.
+    pub why: String,
+}
+
+impl BackendError {
+    fn new(what: impl fmt::Display, why: impl fmt::Display) -> Self {
+        Self { what: what.to_string(), why: why.to_string() }
+    }
+}
+
+/// What a backend can do; hosts learn it from Identify.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[expect(clippy::struct_excessive_bools, reason = "each is a bit of the Identify data")]
+pub struct Abilities {
+    /// Completed writes may be lost with power until a Flush.
+    pub volatile_cache: bool,
+    /// Dataset Management deallocates.
+    pub deallocate: bool,
+    /// Deallocated blocks read as zeroes.
+    pub zeroes_after_deallocate: bool,
+    /// Write Zeroes.
+    pub write_zeroes: bool,
+    /// Compare.
+    pub compare: bool,
+    /// Verify.
+    pub verify: bool,
+}
+
+/// What is fixed when a backend is opened.
+#[derive(Clone, Debug)]
+pub struct Description {
+    /// `null`, `memory`, `file`, `block` or `nvme`.
+    pub kind: &'static str,
+    /// The file or device, where there is one.
+    pub path: Option<PathBuf>,
+    /// log2 of the logical block size in bytes.
+    pub block_shift: u8,
+    /// What it can do.
+    pub abilities: Abilities,
+    /// Identify Namespace data of the real device behind passthrough.
+    pub identify: Option<Box<[u8; 4096]>>,
+    /// Identify Controller data of the real device behind passthrough.
+    pub controller: Option<Box<[u8; 4096]>>,
+}
+
+/// What changes while a backend is open; read by anybody.
+#[derive(Debug, Default)]
+pub struct Health {
+    blocks: AtomicU64,
+    failed: AtomicBool,
+    fault: Mutex<Option<String>>,
+}
+
+impl Health {
+    fn new(blocks: u64) -> Self {
+        Self { blocks: AtomicU64::new(blocks), ..Self::default() }
+    }
+
+    /// Number of logical blocks.
+    #[must_use]
+    pub fn blocks(&self) -> u64 {
+        self.blocks.load(Ordering::Relaxed)
+    }
+
+    fn set_blocks(&self, blocks: u64) {
+        self.blocks.store(blocks, Ordering::Relaxed);
+    }
+
+    /// What is wrong with the device, if anything is.
+    #[must_use]
+    pub fn fault(&self) -> Option<String> {
+        self.fault.lock().unwrap_or_else(std::sync::PoisonError::into_inner).clone()
+    }
+
+    /// Notes that the device is gone; logged once.
+    fn fail(&self, device: &str, why: &str) {
+        if !self.failed.swap(true, Ordering::Relaxed) {
+            tracing::error!(
+                device,
+                why,
+                "the device has failed: its namespaces answer with errors"
+            );
+            *self.fault.lock().unwrap_or_else(std::sync::PoisonError::into_inner) =
+                Some(why.to_owned());
+        }
+    }
+}
+
+/// The store of one or more namespaces.
+pub trait Backend: Send + Sync + fmt::Debug {
+    /// What is fixed.
+    fn description(&self) -> &Description;
+    /// What changes.
+    fn health(&self) -> &Health;
+    /// How commands are carried out.
+    fn style(&self) -> Style<'_>;
+    /// Sets the size in blocks, or with `None` takes the size that the file or device has now.
+    /// Answers the size in blocks.
+    ///
+    /// # Errors
+    /// The backend cannot have that size.
+    fn resize(&self, blocks: Option<u64>) -> Result<u64, BackendError>;
+}
+
+/// How a backend carries out commands.
+#[derive(Debug)]
+pub enum Style<'a> {
+    /// On the spot.
+    Immediate(&'a dyn Immediate),
+    /// Through the reactor's ring.
+    Queued(&'a dyn Queued),
+}
+
+/// The data of a command that is carried out on the spot.
+#[derive(Debug)]
+pub enum Data<'a> {
+    /// None moves.
+    None,
+    /// To be filled.
+    Read(&'a mut [u8]),
+    /// The host's.
+    Write(&'a [u8]),
+}
+
+/// A backend that never waits.
+pub trait Immediate: fmt::Debug {
+    /// Carries out a command whose blocks exist; `data` has the command's length.
+    fn run(&self, command: &IoCommand, data: Data<'_>) -> Status;
+
+    /// Whether every read gives zeroes, so that no buffer need be filled.
+    fn reads_zeroes(&self) -> bool {
+        false
+    }
+}
+
+/// A command on its way through a [`Queued`] backend.
+#[derive(Debug)]
+pub struct Job<'a> {
+    /// The command.
+    pub command: &'a IoCommand,
+    /// As it came from the host.
+    pub sqe: &'a Sqe,
+    /// The host's data (Write, Compare, Dataset Management), else empty.
+    pub data: &'a [u8],
+}
+
+/// A part of a command: one entry in the ring.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Unit {
+    /// First byte on the device.
+    pub offset: u64,
+    /// Bytes on the device.
+    pub length: u64,
+    /// First byte in the command's memory.
+    pub at: u32,
+}
+
+/// Which memory a command's units move.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Memory {
+    /// None.
+    None,
+    /// The command's data buffer.
+    Data,
+    /// A scratch buffer of this many bytes, which the reactor provides (Compare, Verify).
+    Scratch(u32),
+    /// [`zeroes`].
+    Zeroes,
+}
+
+/// What a unit's completion means.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Outcome {
+    /// The unit has ended, with the result and status for the host.
+    Done(u64, Status),
+    /// The first bytes are done; the rest is to be submitted.
+    Partial(u32),
+    /// The device is busy: submit the unit again, a little later.
+    Busy,
+    /// The backend has learned that it must do this kind of command otherwise: plan it anew.
+    Replan,
+}
+
+/// A backend whose commands go through the ring.
+pub trait Queued: fmt::Debug {
+    /// Splits a command into units (none: it is done already), and says which memory they move.
+    ///
+    /// # Errors
+    /// The status to complete the command with.
+    fn plan(&self, job: &Job<'_>, units: &mut Vec<Unit>) -> Result<Memory, Status>;
+
+    /// The ring entry of a unit; `memory` is the address of the unit's first byte.
+    fn entry(&self, job: &Job<'_>, unit: &Unit, memory: *mut u8) -> squeue::Entry128;
+
+    /// What a completion means: `result` as in the ring's completion, `extra` its first extra
+    /// quadword.
+    fn finish(&self, job: &Job<'_>, unit: &Unit, result: i32, extra: u64) -> Outcome;
+}
+
+/// Splits bytes `offset..offset + length` into units of at most `largest` bytes whose memory is
+/// contiguous.
+fn split(units: &mut Vec<Unit>, offset: u64, length: u64, largest: u64) {
+    let mut done = 0;
+    while done < length {
+        let bytes = largest.min(length - done);
+        let at = u32::try_from(done).unwrap_or(u32::MAX);
+        units.push(Unit { offset: offset + done, length: bytes, at });
+        done += bytes;
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn units_cover_their_range_once() {
+        for (length, largest) in [(0u64, 8u64), (1, 8), (8, 8), (9, 8), (1 << 20, 128 << 10)] {
+            let mut units = Vec::new();
+            split(&mut units, 4096, length, largest);
+            let mut next = 4096;
+            for unit in &units {
+                assert_eq!((unit.offset, u64::from(unit.at)), (next, next - 4096));
+                assert!(unit.length > 0 && unit.length <= largest);
+                next += unit.length;
+            }
+            assert_eq!(next, 4096 + length);
+        }
+    }
+}

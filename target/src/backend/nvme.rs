@@ -1,0 +1,274 @@
+//! `nvme`: io_uring passthrough to a real NVMe namespace (`/dev/ngXnY`). The device's Identify
+//! data, limits and status codes show through.
+
+use std::fs::{File, OpenOptions};
+use std::io::ErrorKind;
+use std::os::fd::AsRawFd;
+use std::path::Path;
+
+use fabric::io::{DSM_RANGE_BYTES, IoCommand, LbaRange};
+use fabric::nvme::Status;
+use io_uring::types::Fd;
+use io_uring::{opcode, squeue};
+
+use super::nvme_uapi::{self, URING_CMD_IO, UringCmd};
+use super::{
+    Abilities, Backend, BackendError, Description, Health, Job, Memory, Outcome, Queued, Style,
+    Unit, split,
+};
+
+/// CDW13 bits 15:8: spare, and used for the QoS class; a strict drive may refuse them (seed row
+/// E6).
+const CDW13_SPARE: u32 = 0xff00;
+
+/// A namespace of a real device.
+#[derive(Debug)]
+pub(super) struct NvmeDisk {
+    description: Description,
+    health: Health,
+    device: File,
+    nsid: u32,
+    /// Largest transfer of one command in bytes.
+    largest: u64,
+}
+
+impl NvmeDisk {
+    /// Opens a generic character device.
+    ///
+    /// # Errors
+    /// No such device, no permission, not an NVMe namespace, a format with metadata, or a block
+    /// size other than 512 or 4096 bytes.
+    pub(super) fn open(path: &Path, read_only: bool) -> Result<Self, BackendError> {
+        let fail = |why: &dyn std::fmt::Display| BackendError::new(path.display(), why);
+        let device =
+            OpenOptions::new().read(true).write(!read_only).open(path).map_err(|e| {
+                match e.kind() {
+                    ErrorKind::NotFound => fail(&"there is no such device (see `nvme list`)"),
+                    ErrorKind::PermissionDenied => fail(
+                        &"no permission: run as root, or give the service access to the device",
+                    ),
+                    _ => fail(&e),
+                }
+            })?;
+        let nsid = nvme_uapi::namespace_id(&device).map_err(|e| {
+            fail(&format!("not an NVMe namespace ({e}); the device is called /dev/ngXnY"))
+        })?;
+        let identify = nvme_uapi::identify(&device, 0, nsid)
+            .map_err(|e| fail(&format!("Identify Namespace failed: {e}")))?;
+        let controller = nvme_uapi::identify(&device, 1, 0)
+            .map_err(|e| fail(&format!("Identify Controller failed: {e}")))?;
+        let block_shift = block_shift(&identify).map_err(|why| fail(&why))?;
+        let largest = largest_transfer(path, byte(&controller[..], 77));
+        let oncs = u16::from(byte(&controller[..], 520));
+        let description = Description {
+            kind: "nvme",
+            path: Some(path.to_owned()),
+            block_shift,
+            abilities: Abilities {
+                volatile_cache: byte(&controller[..], 525) & 1 == 1,
+                deallocate: oncs >> 2 & 1 == 1,
+                // DLFEAT 2:0 = 001b.
+                zeroes_after_deallocate: byte(&identify[..], 33) & 0b111 == 1,
+                write_zeroes: oncs >> 3 & 1 == 1,
+                compare: oncs & 1 == 1,
+                verify: oncs >> 7 & 1 == 1,
+            },
+            identify: Some(identify),
+            controller: Some(controller),
+        };
+        let blocks = blocks(description.identify.as_deref());
+        Ok(Self { description, health: Health::new(blocks), device, nsid, largest })
+    }
+
+    fn shift(&self) -> u8 {
+        self.description.block_shift
+    }
+
+    fn name(&self) -> String {
+        self.description.path.as_deref().unwrap_or(Path::new("?")).display().to_string()
+    }
+
+    fn supports(&self, command: &IoCommand) -> bool {
+        let can = &self.description.abilities;
+        match command {
+            IoCommand::Read { .. } | IoCommand::Write { .. } | IoCommand::Flush => true,
+            IoCommand::WriteZeroes { .. } => can.write_zeroes,
+            IoCommand::Compare { .. } => can.compare,
+            IoCommand::Verify { .. } => can.verify,
+            IoCommand::DatasetManagement { .. } => can.deallocate,
+        }
+    }
+}
+
+fn byte(data: &[u8], at: usize) -> u8 {
+    data.get(at).copied().unwrap_or(0)
+}
+
+/// NSZE, bytes 7:0 of Identify Namespace.
+fn blocks(identify: Option<&[u8; 4096]>) -> u64 {
+    identify.and_then(|data| data.first_chunk()).map_or(0, |bytes| u64::from_le_bytes(*bytes))
+}
+
+/// The block size of the format in use: FLBAS (byte 26) selects one of the LBA format
+/// descriptors at byte 128, 4 bytes each: MS 15:0, LBADS 23:16.
+fn block_shift(identify: &[u8; 4096]) -> Result<u8, String> {
+    let flbas = byte(identify, 26);
+    let format = usize::from(flbas & 0xf | (flbas >> 1 & 0x30));
+    let at = 128 + 4 * format;
+    let metadata = u16::from_le_bytes([byte(identify, at), byte(identify, at + 1)]);
+    if metadata != 0 {
+        return Err(format!(
+            "its format has {metadata} bytes of metadata for each block, which is not served; \
+             format the namespace without metadata"
+        ));
+    }
+    match byte(identify, at + 2) {
+        shift @ (9 | 12) => Ok(shift),
+        other => Err(format!("its blocks have 2^{other} bytes; 512 or 4096 are served")),
+    }
+}
+
+/// The largest transfer that neither the device (MDTS, in units of 4 KiB at least) nor the kernel
+/// (which does not split passthrough commands) refuses.
+fn largest_transfer(path: &Path, mdts: u8) -> u64 {
+    let device = match mdts {
+        0 => u64::MAX,
+        n => 4096u64.checked_shl(u32::from(n)).unwrap_or(u64::MAX),
+    };
+    let name = path.file_name().and_then(|n| n.to_str()).unwrap_or("");
+    let queue = name.strip_prefix("ng").map(|rest| format!("/sys/block/nvme{rest}/queue"));
+    let setting = |key: &str| -> Option<u64> {
+        std::fs::read_to_string(format!("{}/{key}", queue.as_deref()?)).ok()?.trim().parse().ok()
+    };
+    let kernel = setting("max_hw_sectors_kb").map_or(128 << 10, |kb| kb << 10);
+    // One page for each segment in the worst case.
+    let segments = setting("max_segments").map_or(u64::MAX, |n| n.saturating_mul(4096));
+    device.min(kernel).min(segments).max(4096)
+}
+
+impl Backend for NvmeDisk {
+    fn description(&self) -> &Description {
+        &self.description
+    }
+
+    fn health(&self) -> &Health {
+        &self.health
+    }
+
+    fn style(&self) -> Style<'_> {
+        Style::Queued(self)
+    }
+
+    fn resize(&self, size: Option<u64>) -> Result<u64, BackendError> {
+        if size.is_some() {
+            return Err(BackendError::new(
+                self.name(),
+                "the size of a passthrough namespace is its device's: resize the device, then \
+                 give no size to take it over",
+            ));
+        }
+        let identify = nvme_uapi::identify(&self.device, 0, self.nsid)
+            .map_err(|e| BackendError::new(self.name(), format!("Identify failed: {e}")))?;
+        let now = blocks(Some(&identify));
+        self.health.set_blocks(now);
+        Ok(now)
+    }
+}
+
+impl Queued for NvmeDisk {
+    fn plan(&self, job: &Job<'_>, units: &mut Vec<Unit>) -> Result<Memory, Status> {
+        if !self.supports(job.command) {
+            return Err(Status::INVALID_OPCODE.dnr());
+        }
+        let whole = |range: &LbaRange| Unit {
+            offset: range.offset(self.shift()),
+            length: u64::from(range.blocks) << self.shift(),
+            at: 0,
+        };
+        match job.command {
+            IoCommand::Read { range, .. }
+            | IoCommand::Write { range, .. }
+            | IoCommand::Compare { range } => {
+                let all = whole(range);
+                split(units, all.offset, all.length, self.largest >> self.shift() << self.shift());
+                Ok(Memory::Data)
+            }
+            IoCommand::WriteZeroes { range, .. } | IoCommand::Verify { range } => {
+                units.push(whole(range));
+                Ok(Memory::None)
+            }
+            IoCommand::Flush => {
+                units.push(Unit { offset: 0, length: 0, at: 0 });
+                Ok(Memory::None)
+            }
+            IoCommand::DatasetManagement { ranges, .. } => {
+                let length = u64::from(*ranges) * u64::from(DSM_RANGE_BYTES);
+                units.push(Unit { offset: 0, length, at: 0 });
+                Ok(Memory::Data)
+            }
+        }
+    }
+
+    fn entry(&self, job: &Job<'_>, unit: &Unit, memory: *mut u8) -> squeue::Entry128 {
+        let sqe = job.sqe;
+        let mut command = UringCmd {
+            opcode: sqe.opcode,
+            nsid: self.nsid,
+            cdw2: sqe.cdw2.get(),
+            cdw3: sqe.cdw3.get(),
+            cdw10: sqe.cdw10.get(),
+            cdw11: sqe.cdw11.get(),
+            cdw12: sqe.cdw12.get(),
+            cdw13: sqe.cdw13.get(),
+            cdw14: sqe.cdw14.get(),
+            cdw15: sqe.cdw15.get(),
+            ..UringCmd::default()
+        };
+        // With a command extension (CETYPE, CDW12 19:16) the bits are the extension's.
+        if command.cdw12 >> 16 & 0xf == 0 {
+            command.cdw13 &= !CDW13_SPARE;
+        }
+        if !matches!(job.command, IoCommand::Flush | IoCommand::DatasetManagement { .. }) {
+            let (slba, blocks) = (unit.offset >> self.shift(), unit.length >> self.shift());
+            let slba = slba.to_le_bytes();
+            let [a, b, c, d, e, f, g, h] = slba;
+            command.cdw10 = u32::from_le_bytes([a, b, c, d]);
+            command.cdw11 = u32::from_le_bytes([e, f, g, h]);
+            let nlb = u16::try_from(blocks.saturating_sub(1)).unwrap_or(u16::MAX);
+            command.cdw12 = (command.cdw12 & 0xffff_0000) | u32::from(nlb);
+        }
+        if !memory.is_null() {
+            command.addr = memory as u64;
+            command.data_len = u32::try_from(unit.length).unwrap_or(0);
+        }
+        opcode::UringCmd80::new(Fd(self.device.as_raw_fd()), URING_CMD_IO)
+            .cmd(command.area())
+            .build()
+    }
+
+    fn finish(&self, _job: &Job<'_>, _unit: &Unit, result: i32, extra: u64) -> Outcome {
+        match result {
+            0 => Outcome::Done(extra, Status::SUCCESS),
+            // An NVMe status, as the device gave it.
+            1.. => {
+                let status =
+                    u16::try_from(result).map_or(Status::INTERNAL_ERROR, Status::from_bits);
+                Outcome::Done(extra, status)
+            }
+            _ => match -result {
+                libc::EAGAIN | libc::EINTR | libc::EBUSY => Outcome::Busy,
+                libc::ENODEV | libc::ENXIO | libc::ESHUTDOWN => {
+                    self.health.fail(&self.name(), "the device is gone");
+                    Outcome::Done(0, Status::NAMESPACE_NOT_READY.dnr())
+                }
+                errno @ (libc::EACCES | libc::EPERM | libc::EOPNOTSUPP) => {
+                    let why = std::io::Error::from_raw_os_error(errno).to_string();
+                    tracing::warn!(device = self.name(), why, "the kernel refused a command");
+                    Outcome::Done(0, Status::INVALID_OPCODE.dnr())
+                }
+                libc::EINVAL => Outcome::Done(0, Status::INVALID_FIELD.dnr()),
+                _ => Outcome::Done(0, Status::INTERNAL_ERROR),
+            },
+        }
+    }
+}
