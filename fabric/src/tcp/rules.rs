@@ -1,0 +1,170 @@
+//! Checks of the common header, the same in both roles.
+//!
+//! Fields are checked in the order of their offsets, so that a termination request names the
+//! first one that is wrong.
+
+use super::Violation;
+use super::pdu::{Flags, Header, PduType, TermReq};
+
+/// What PDUs from this peer have to look like.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Rules {
+    /// Whether the peer is the host.
+    pub(crate) from_host: bool,
+    /// Whether ICReq or ICResp has arrived.
+    pub(crate) initialized: bool,
+    pub(crate) header_digest: bool,
+    pub(crate) data_digest: bool,
+    /// Data starts at a multiple of this many bytes: 4..=128.
+    pub(crate) alignment: u8,
+}
+
+/// What the common header told.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Shape {
+    pub(crate) kind: PduType,
+    pub(crate) flags: Flags,
+    /// Bytes before the data (or before the next PDU): header, digest, padding.
+    pub(crate) head: usize,
+    /// Length of the data, bytes.
+    pub(crate) data: u32,
+    pub(crate) header_digest: bool,
+    /// Whether a data digest follows the data.
+    pub(crate) data_digest: bool,
+}
+
+impl Rules {
+    /// What follows the common header.
+    #[inline]
+    pub(crate) fn check(&self, header: &Header) -> Result<Shape, Violation> {
+        let kind = self.kind(header.kind)?;
+        let flags = Flags::from_bits_retain(header.flags);
+        match kind {
+            PduType::IcReq | PduType::IcResp => Self::undigested(kind, header, 128),
+            PduType::H2cTermReq | PduType::C2hTermReq => {
+                Self::undigested(kind, header, TermReq::MAX_LENGTH).map_err(Violation::unanswered)
+            }
+            PduType::CapsuleResp | PduType::R2t => self.without_data(kind, flags, header),
+            PduType::CapsuleCmd | PduType::H2cData | PduType::C2hData => {
+                self.with_data(kind, flags, header)
+            }
+        }
+    }
+
+    #[inline]
+    fn kind(&self, code: u8) -> Result<PduType, Violation> {
+        let kind = PduType::from_code(code)
+            .filter(|kind| (kind.code() & 1 == 0) == self.from_host)
+            .ok_or_else(|| Violation::field(Header::TYPE, "unknown PDU type"))?;
+        match kind {
+            PduType::IcReq | PduType::IcResp if self.initialized => {
+                Err(Violation::sequence("the connection was initialized before"))
+            }
+            PduType::IcReq | PduType::IcResp => Ok(kind),
+            PduType::H2cTermReq | PduType::C2hTermReq => Ok(kind),
+            _ if !self.initialized => {
+                Err(Violation::sequence("the first PDU does not initialize the connection"))
+            }
+            _ => Ok(kind),
+        }
+    }
+
+    /// ICReq, ICResp and the termination requests: no digests; PLEN from HLEN to `longest`.
+    fn undigested(kind: PduType, header: &Header, longest: u32) -> Result<Shape, Violation> {
+        let flags = Flags::from_bits_retain(header.flags);
+        if flags.intersects(Flags::HEADER_DIGEST | Flags::DATA_DIGEST) {
+            return Err(Violation::field(Header::FLAGS, "FLAGS: this PDU carries no digest"));
+        }
+        check_hlen(kind, header)?;
+        if header.pdo != 0 {
+            return Err(Violation::field(Header::PDO, "PDO must be 0 in this PDU"));
+        }
+        let (plen, hlen) = (header.plen.get(), kind.header_length());
+        if plen < u32::from(hlen) || plen > longest {
+            return Err(Violation::length("PLEN does not fit the PDU type"));
+        }
+        let head = usize::from(hlen);
+        Ok(Shape { kind, flags, head, data: 0, header_digest: false, data_digest: false })
+    }
+
+    /// Checks HDGSTF and HLEN; the length of the header with its digest.
+    #[inline]
+    fn digested(&self, kind: PduType, flags: Flags, header: &Header) -> Result<u8, Violation> {
+        if flags.contains(Flags::HEADER_DIGEST) != self.header_digest {
+            return Err(Violation::field(
+                Header::FLAGS,
+                "FLAGS: HDGSTF is not what was negotiated",
+            ));
+        }
+        check_hlen(kind, header)?;
+        let digest = if self.header_digest { 4 } else { 0 };
+        Ok(kind.header_length() + digest)
+    }
+
+    /// CapsuleResp and R2T.
+    fn without_data(
+        &self,
+        kind: PduType,
+        flags: Flags,
+        header: &Header,
+    ) -> Result<Shape, Violation> {
+        if flags.contains(Flags::DATA_DIGEST) {
+            return Err(Violation::field(Header::FLAGS, "FLAGS: DDGSTF on a PDU without data"));
+        }
+        let head = self.digested(kind, flags, header)?;
+        if header.plen.get() != u32::from(head) {
+            return Err(Violation::length("PLEN does not fit the PDU type"));
+        }
+        let header_digest = self.header_digest;
+        let head = usize::from(head);
+        Ok(Shape { kind, flags, head, data: 0, header_digest, data_digest: false })
+    }
+
+    /// CapsuleCmd, H2CData and C2HData.
+    #[inline]
+    fn with_data(&self, kind: PduType, flags: Flags, header: &Header) -> Result<Shape, Violation> {
+        let head = self.digested(kind, flags, header)?;
+        let data_digest = flags.contains(Flags::DATA_DIGEST);
+        if data_digest && !self.data_digest {
+            return Err(Violation::field(Header::FLAGS, "FLAGS: DDGSTF was not negotiated"));
+        }
+        let plen = header.plen.get();
+        let shape = Shape {
+            kind,
+            flags,
+            head: usize::from(head),
+            data: 0,
+            header_digest: self.header_digest,
+            data_digest: false,
+        };
+        if plen == u32::from(head) && kind == PduType::CapsuleCmd {
+            return Ok(shape);
+        }
+        if data_digest != self.data_digest {
+            return Err(Violation::field(
+                Header::FLAGS,
+                "FLAGS: DDGSTF is missing on a PDU with data",
+            ));
+        }
+        if plen < u32::from(head) {
+            return Err(Violation::length("PLEN is smaller than the header"));
+        }
+        if header.pdo < head || !header.pdo.is_multiple_of(self.alignment) {
+            return Err(Violation::field(Header::PDO, "PDO is in the header or not aligned"));
+        }
+        let trailer = if data_digest { 4 } else { 0 };
+        let data = plen
+            .checked_sub(u32::from(header.pdo) + trailer)
+            .filter(|data| *data > 0)
+            .ok_or_else(|| Violation::length("PLEN leaves no room for data"))?;
+        Ok(Shape { head: usize::from(header.pdo), data, data_digest, ..shape })
+    }
+}
+
+#[inline]
+fn check_hlen(kind: PduType, header: &Header) -> Result<(), Violation> {
+    if header.hlen == kind.header_length() {
+        return Ok(());
+    }
+    Err(Violation::field(Header::HLEN, "HLEN does not fit the PDU type"))
+}

@@ -1,0 +1,3 @@
+//! Tests of both roles, and of the two joined.
+
+mod target;

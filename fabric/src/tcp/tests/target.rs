@@ -1,0 +1,129 @@
+//! The target role against hand-made PDUs.
+
+use zerocopy::IntoBytes;
+use zerocopy::little_endian::{U16, U32};
+
+use crate::nvme::{Sqe, Status};
+use crate::tcp::pdu::{
+    CapsuleCmd, CapsuleResp, DataPdu, Digests, Flags, Header, Initialize, PduType, R2t, read,
+};
+use crate::tcp::{CapsuleData, Received, SlotId, TargetConnection, TargetParams};
+
+pub(super) fn sent(connection: &mut TargetConnection<Vec<u8>>) -> Vec<u8> {
+    let tx = connection.tx();
+    tx.begin();
+    let bytes: Vec<u8> = tx.slices().flatten().copied().collect();
+    assert!(tx.advance(bytes.len()));
+    bytes
+}
+
+/// An initialized connection with a queue of 8 entries.
+pub(super) fn ready(params: TargetParams, sq_flow_control: bool) -> TargetConnection<Vec<u8>> {
+    let mut connection = TargetConnection::new(params);
+    let request = Initialize::new(PduType::IcReq, 0, Digests::empty(), 0);
+    let mut input = request.as_bytes();
+    assert!(matches!(connection.next(&mut input), Ok(Some(Received::Initialized))));
+    assert_eq!(sent(&mut connection).len(), 128);
+    connection.set_queue(8, sq_flow_control, 4096);
+    connection
+}
+
+pub(super) fn command(cid: u16) -> Vec<u8> {
+    let header = Header::new(PduType::CapsuleCmd, Flags::empty(), 0, 72);
+    let sqe = Sqe { opcode: 2, cid: U16::new(cid), ..Sqe::default() };
+    CapsuleCmd { header, sqe }.as_bytes().to_vec()
+}
+
+pub(super) fn take_command(connection: &mut TargetConnection<Vec<u8>>, cid: u16) -> SlotId {
+    let bytes = command(cid);
+    let mut input = &bytes[..];
+    match connection.next(&mut input) {
+        Ok(Some(Received::Command { slot, sqe, data: CapsuleData::None })) => {
+            assert_eq!(sqe.cid.get(), cid);
+            slot
+        }
+        other => panic!("{other:?}"),
+    }
+}
+
+#[test]
+fn read_data_ends_with_success_flag_only_without_flow_control_and_result() {
+    for (flow_control, result, flag) in [(false, 0, true), (true, 0, false), (false, 7, false)] {
+        let mut connection = ready(TargetParams::default(), flow_control);
+        let slot = take_command(&mut connection, 9);
+        connection.complete_with_data(slot, vec![5; 512], result);
+        let bytes = sent(&mut connection);
+        let data: DataPdu = read(&bytes).unwrap();
+        assert_eq!((data.cccid.get(), data.datao.get(), data.datal.get()), (9, 0, 512));
+        assert_eq!(data.header.flags & Flags::SUCCESS.bits() != 0, flag);
+        assert_eq!(data.header.flags & Flags::LAST.bits(), Flags::LAST.bits());
+        assert_eq!(bytes[24..536], [5; 512]);
+        assert_eq!(bytes.len(), if flag { 536 } else { 560 });
+        if !flag {
+            let response: CapsuleResp = read(&bytes[536..]).unwrap();
+            assert_eq!((response.cqe.cid.get(), response.cqe.result.get()), (9, result));
+            assert_eq!(response.cqe.sqhd.get(), if flow_control { 1 } else { u16::MAX });
+        }
+        assert_eq!(connection.in_flight(), 0);
+    }
+}
+
+#[test]
+fn r2t_data_is_asked_for_in_parts_and_its_end_reported_once() {
+    let params = TargetParams { max_r2t_data: 4096, ..TargetParams::default() };
+    let mut connection = ready(params, true);
+    let slot = take_command(&mut connection, 3);
+    connection.request_data(slot, 6000);
+    for (offset, length) in [(0, 4096), (4096, 1904)] {
+        let r2t: R2t = read(&sent(&mut connection)).unwrap();
+        assert_eq!((r2t.r2to.get(), r2t.r2tl.get()), (offset, length));
+        let mut bytes = DataPdu {
+            header: Header::new(PduType::H2cData, Flags::LAST, 24, 24 + length),
+            cccid: U16::new(3),
+            ttag: r2t.ttag,
+            datao: U32::new(offset),
+            datal: U32::new(length),
+            reserved: [0; 4],
+        }
+        .as_bytes()
+        .to_vec();
+        bytes.resize(24 + length as usize, 1);
+        let mut input = &bytes[..];
+        let event = connection.next(&mut input).unwrap().unwrap();
+        assert!(matches!(event, Received::Data { offset: at, .. } if at == offset), "{event:?}");
+        let end = connection.next(&mut input).unwrap();
+        assert_eq!(end.is_some(), offset != 0, "{end:?}");
+    }
+    connection.complete(slot, 0, Status::SUCCESS);
+    assert_eq!(sent(&mut connection).len(), 24);
+}
+
+#[test]
+fn responses_that_are_sent_together_are_one_run() {
+    let mut connection = ready(TargetParams::default(), true);
+    let slots = [1, 2, 3].map(|cid| take_command(&mut connection, cid));
+    for slot in slots {
+        connection.complete(slot, 0, Status::SUCCESS);
+    }
+    assert_eq!(connection.tx().pending_bytes(), 72);
+    assert!(connection.tx().begin());
+    assert_eq!(connection.tx().slices().count(), 1);
+}
+
+#[test]
+fn a_batch_in_flight_stays_as_it_is_while_more_is_queued() {
+    let mut connection = ready(TargetParams::default(), true);
+    let slots = [1, 2].map(|cid| take_command(&mut connection, cid));
+    connection.complete_with_data(slots[0], vec![1; 100], 0);
+    assert!(connection.tx().begin());
+    let all: Vec<u8> = connection.tx().slices().flatten().copied().collect();
+    connection.complete(slots[1], 0, Status::SUCCESS);
+    assert!(!connection.tx().begin(), "one batch at a time");
+    for sent in 0..all.len() {
+        let left: Vec<u8> = connection.tx().slices().flatten().copied().collect();
+        assert_eq!(left, all[sent..]);
+        assert_eq!(connection.tx().advance(1), sent + 1 == all.len());
+    }
+    assert!(connection.tx().begin());
+    assert_eq!(connection.tx().slices().flatten().count(), 24);
+}

@@ -1,0 +1,187 @@
+//! The send queue: PDU headers in one growing run of bytes, payloads by reference.
+//!
+//! Double buffered: while one batch is in flight (its addresses are the kernel's), new PDUs gather
+//! in the other.
+
+use super::{Payload, length_of};
+
+/// A stretch of the batch: header bytes, then a piece of a payload.
+#[derive(Clone, Copy, Debug)]
+struct Segment {
+    /// Where its header bytes start and end in [`Batch::head`].
+    head_start: usize,
+    head_end: usize,
+    /// Index of the payload, and the part of it to send.
+    payload: usize,
+    start: usize,
+    end: usize,
+}
+
+#[derive(Debug)]
+struct Batch<P> {
+    head: Vec<u8>,
+    segments: Vec<Segment>,
+    payloads: Vec<P>,
+    payload_bytes: usize,
+}
+
+impl<P> Default for Batch<P> {
+    fn default() -> Self {
+        Self { head: Vec::new(), segments: Vec::new(), payloads: Vec::new(), payload_bytes: 0 }
+    }
+}
+
+impl<P: Payload> Batch<P> {
+    /// Header bytes and payload bytes of segment `index`; the one after the last segment is what
+    /// header bytes follow it.
+    fn runs(&self, index: usize) -> (&[u8], &[u8]) {
+        let Some(segment) = self.segments.get(index) else {
+            let start = self.segments.last().map_or(0, |last| last.head_end);
+            return (self.head.get(start..).unwrap_or_default(), &[]);
+        };
+        let payload = self.payloads.get(segment.payload).map_or(&[][..], Payload::bytes);
+        (
+            self.head.get(segment.head_start..segment.head_end).unwrap_or_default(),
+            payload.get(segment.start..segment.end).unwrap_or_default(),
+        )
+    }
+
+    fn clear(&mut self) {
+        self.head.clear();
+        self.segments.clear();
+        self.payloads.clear();
+        self.payload_bytes = 0;
+    }
+
+    fn is_empty(&self) -> bool {
+        self.head.is_empty()
+    }
+}
+
+/// What is to be sent on one connection, in order.
+#[derive(Debug)]
+pub struct Tx<P> {
+    filling: Batch<P>,
+    flying: Batch<P>,
+    /// The first segment of `flying` that is not wholly sent, and how much of it is.
+    segment: usize,
+    sent: usize,
+}
+
+impl<P> Default for Tx<P> {
+    fn default() -> Self {
+        Self { filling: Batch::default(), flying: Batch::default(), segment: 0, sent: 0 }
+    }
+}
+
+impl<P: Payload> Tx<P> {
+    /// Bytes that are queued and not yet in flight.
+    #[must_use]
+    #[inline]
+    pub fn pending_bytes(&self) -> usize {
+        self.filling.head.len() + self.filling.payload_bytes
+    }
+
+    /// Whether a batch is in flight.
+    #[must_use]
+    #[inline]
+    pub fn in_flight(&self) -> bool {
+        !self.flying.is_empty()
+    }
+
+    /// Makes what is queued the batch in flight, unless one is in flight already; whether one is
+    /// new in flight.
+    pub fn begin(&mut self) -> bool {
+        if self.in_flight() || self.filling.is_empty() {
+            return false;
+        }
+        std::mem::swap(&mut self.filling, &mut self.flying);
+        true
+    }
+
+    /// The runs of bytes of the batch in flight that are not yet sent, in order; adjacent headers
+    /// are one run. The addresses are stable until [`Self::advance`] finishes the batch.
+    pub fn slices(&self) -> impl Iterator<Item = &[u8]> {
+        let mut skip = self.sent;
+        (self.segment..=self.flying.segments.len())
+            .flat_map(move |index| {
+                let (head, payload) = self.flying.runs(index);
+                let from_head = std::mem::take(&mut skip);
+                let from_payload = from_head.saturating_sub(head.len());
+                [
+                    head.get(from_head..).unwrap_or_default(),
+                    payload.get(from_payload..).unwrap_or_default(),
+                ]
+            })
+            .filter(|run| !run.is_empty())
+    }
+
+    /// Notes that `n` more bytes of the batch in flight were sent; true when it is done. The
+    /// payloads are dropped then.
+    pub fn advance(&mut self, n: usize) -> bool {
+        self.sent = self.sent.saturating_add(n);
+        while self.segment <= self.flying.segments.len() {
+            let (head, payload) = self.flying.runs(self.segment);
+            let length = head.len() + payload.len();
+            if self.sent < length {
+                return false;
+            }
+            self.sent -= length;
+            self.segment += 1;
+        }
+        self.flying.clear();
+        (self.segment, self.sent) = (0, 0);
+        true
+    }
+
+    /// Appends header bytes.
+    #[inline]
+    pub(crate) fn put(&mut self, bytes: &[u8]) {
+        self.filling.head.extend_from_slice(bytes);
+    }
+
+    /// Appends `count` zero bytes of padding.
+    #[inline]
+    pub(crate) fn pad(&mut self, count: usize) {
+        self.filling.head.resize(self.filling.head.len() + count, 0);
+    }
+
+    /// Keeps a payload for the pieces that [`Self::put_piece`] sends of it.
+    #[inline]
+    pub(crate) fn keep(&mut self, payload: P) -> Kept {
+        let (index, length) = (self.filling.payloads.len(), length_of(&payload));
+        self.filling.payloads.push(payload);
+        Kept { index, length }
+    }
+
+    /// The bytes `start..start + length` of a payload that was kept since the last
+    /// [`Self::begin`].
+    pub(crate) fn bytes(&self, kept: Kept, start: u32, length: u32) -> &[u8] {
+        let payload = self.filling.payloads.get(kept.index).map_or(&[][..], Payload::bytes);
+        let start = start as usize;
+        payload.get(start..start + length as usize).unwrap_or_default()
+    }
+
+    /// Appends the bytes `start..start + length` of a kept payload.
+    #[inline]
+    pub(crate) fn put_piece(&mut self, kept: Kept, start: u32, length: u32) {
+        let batch = &mut self.filling;
+        let head_start = batch.segments.last().map_or(0, |last| last.head_end);
+        let (start, length) = (start as usize, length as usize);
+        batch.segments.push(Segment {
+            head_start,
+            head_end: batch.head.len(),
+            payload: kept.index,
+            start,
+            end: start + length,
+        });
+        batch.payload_bytes += length;
+    }
+}
+
+/// A payload in the batch that is being filled.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Kept {
+    index: usize,
+    pub(crate) length: u32,
+}
