@@ -5,11 +5,12 @@ use zerocopy::little_endian::{U16, U32};
 
 use super::digest::crc32c;
 use super::pdu::{
-    CapsuleResp, DIGEST, DataPdu, Digests, Flags, Header, Initialize, PduType, R2t, TermReq,
+    CapsuleCmd, CapsuleResp, DIGEST, DataPdu, Digests, Flags, Header, Initialize, PduType, R2t,
+    TermReq,
 };
 use super::tx::{Kept, Tx};
 use super::{Payload, Violation};
-use crate::nvme::Cqe;
+use crate::nvme::{Cqe, Sqe};
 
 /// How PDUs to this peer look.
 #[derive(Clone, Copy, Debug)]
@@ -101,6 +102,21 @@ impl Encoder {
     pub(crate) fn response<P: Payload>(&self, tx: &mut Tx<P>, cqe: Cqe) {
         let header = self.plain(PduType::CapsuleResp);
         self.put(tx, CapsuleResp { header, cqe }.as_bytes());
+    }
+
+    /// A CapsuleCmd without data.
+    #[inline]
+    pub(crate) fn command<P: Payload>(&self, tx: &mut Tx<P>, sqe: Sqe) {
+        let header = self.plain(PduType::CapsuleCmd);
+        self.put(tx, CapsuleCmd { header, sqe }.as_bytes());
+    }
+
+    /// A CapsuleCmd with a whole payload in the capsule.
+    pub(crate) fn command_with_data<P: Payload>(&self, tx: &mut Tx<P>, sqe: Sqe, data: P) {
+        let kept = tx.keep(data);
+        let header = self.with_data(PduType::CapsuleCmd, Flags::empty(), kept.length);
+        let head = CapsuleCmd { header, sqe };
+        self.put_with_data(tx, head.as_bytes(), header.pdo, (kept, 0, kept.length));
     }
 
     /// An R2T for `length` bytes from `offset` of the command's data.

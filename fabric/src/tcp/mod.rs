@@ -1,14 +1,16 @@
 //! NVMe/TCP (transport specification 1.0): PDUs, digests, and the connection as a state machine
 //! in the target role and in the host role.
 //!
-//! [`TargetConnection::next`] consumes received bytes, in chunks of any size, and answers typed
-//! events whose data borrows from the chunk; what is to be sent gathers in a [`Tx`] from which the shell writes. Payload is never copied by the
+//! Both roles work alike: [`TargetConnection::next`] and [`HostConnection::next`] consume received
+//! bytes, in chunks of any size, and answer typed events whose data borrows from the chunk; what
+//! is to be sent gathers in a [`Tx`] from which the shell writes. Payload is never copied by the
 //! state machine. Its memory is bounded by the queue's number of entries, whatever the peer sends.
 
 mod digest;
 mod encode;
 mod framing;
 mod grants;
+mod host;
 pub mod pdu;
 mod rules;
 mod slots;
@@ -20,7 +22,7 @@ use std::rc::Rc;
 use std::sync::Arc;
 
 pub use digest::crc32c;
-
+pub use host::{HostConnection, HostParams, HostReceived, SubmitError};
 pub use slots::SlotId;
 pub use target::{CapsuleData, Received, TargetConnection, TargetParams};
 pub use tx::Tx;

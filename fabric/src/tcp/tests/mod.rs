@@ -1,3 +1,4 @@
 //! Tests of both roles, and of the two joined.
 
+mod joined;
 mod target;
