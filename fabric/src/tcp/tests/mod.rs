@@ -1,4 +1,6 @@
 //! Tests of both roles, and of the two joined.
 
+mod hostile;
 mod joined;
 mod target;
+mod violations;

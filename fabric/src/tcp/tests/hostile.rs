@@ -1,0 +1,209 @@
+//! Damaged and arbitrary bytes: an answer or a clean end, in bounded memory.
+
+use proptest::prelude::*;
+use zerocopy::little_endian::U16;
+
+use crate::nvme::{Sqe, Status};
+use crate::tcp::{
+    CapsuleData, HostConnection, HostParams, HostReceived, Received, SlotId, TargetConnection,
+    TargetParams,
+};
+
+const DIGESTS: HostParams =
+    HostParams { hpda: 0, header_digest: true, data_digest: true, maxr2t: 1 };
+
+/// Both roles, initialized, with digests as the host asks.
+fn pair(params: HostParams) -> (HostConnection<Vec<u8>>, TargetConnection<Vec<u8>>) {
+    let mut host = HostConnection::new(params);
+    let mut target = TargetConnection::new(TargetParams::default());
+    let request = wire(&mut host);
+    assert!(matches!(target.next(&mut &request[..]), Ok(Some(Received::Initialized))));
+    target.set_queue(8, false, 8192);
+    let response = answer(&mut target);
+    let ready = host.next(&mut &response[..]);
+    assert!(matches!(ready, Ok(Some(HostReceived::Ready { .. }))));
+    (host, target)
+}
+
+fn wire(host: &mut HostConnection<Vec<u8>>) -> Vec<u8> {
+    host.tx().begin();
+    let bytes: Vec<u8> = host.tx().slices().flatten().copied().collect();
+    host.tx().advance(bytes.len());
+    bytes
+}
+
+fn answer(target: &mut TargetConnection<Vec<u8>>) -> Vec<u8> {
+    super::target::sent(target)
+}
+
+fn sqe(cid: u16) -> Sqe {
+    Sqe { cid: U16::new(cid), ..Sqe::default() }
+}
+
+/// Everything that `bytes` leads to: for each piece of data its length, for each end its verdict.
+fn data_events(target: &mut TargetConnection<Vec<u8>>, bytes: &[u8]) -> (Vec<usize>, Vec<bool>) {
+    let (mut pieces, mut ends) = (vec![], vec![]);
+    for mut input in bytes.chunks(1000) {
+        while let Some(event) = target.next(&mut input).unwrap() {
+            match event {
+                Received::Data { bytes, .. } => pieces.push(bytes.len()),
+                Received::DataEnd { digest_ok, .. } => ends.push(digest_ok),
+                Received::Command { data: CapsuleData::Whole(_), .. } => ends.push(true),
+                _ => {}
+            }
+        }
+    }
+    (pieces, ends)
+}
+
+#[test]
+fn damaged_in_capsule_data_fails_its_command_alone() {
+    let (mut host, mut target) = pair(DIGESTS);
+    host.submit(sqe(1), Some(vec![7; 512]), 0).unwrap();
+    host.submit(sqe(2), Some(vec![7; 512]), 0).unwrap();
+    let mut bytes = wire(&mut host);
+    bytes[100] ^= 1;
+    // In one chunk: the fast path must notice as well.
+    let mut input = &bytes[..];
+    let event = target.next(&mut input).unwrap();
+    assert!(
+        matches!(event, Some(Received::Command { data: CapsuleData::Partial { length: 512 }, .. })),
+        "{event:?}"
+    );
+    assert!(matches!(target.next(&mut input), Ok(Some(Received::Data { .. }))));
+    let end = target.next(&mut input).unwrap();
+    assert!(matches!(end, Some(Received::DataEnd { digest_ok: false, .. })), "{end:?}");
+    let good = target.next(&mut input).unwrap();
+    assert!(matches!(good, Some(Received::Command { data: CapsuleData::Whole(_), .. })));
+}
+
+#[test]
+fn damaged_h2c_data_is_reported_at_the_end_of_all_data() {
+    let (mut host, mut target) = pair(DIGESTS);
+    host.set_in_capsule_data(0);
+    host.submit(sqe(1), Some(vec![7; 200_000]), 0).unwrap();
+    let bytes = wire(&mut host);
+    let Ok(Some(Received::Command { slot, .. })) = target.next(&mut &bytes[..]) else { panic!() };
+    target.request_data(slot, 200_000);
+    let request = answer(&mut target);
+    assert!(matches!(host.next(&mut &request[..]), Ok(None)));
+    let mut data = wire(&mut host);
+    data[5000] ^= 1;
+    let (pieces, ends) = data_events(&mut target, &data);
+    assert_eq!((pieces.iter().sum::<usize>(), ends), (200_000, vec![false]));
+}
+
+#[test]
+fn damaged_read_data_turns_success_into_a_transport_error() {
+    for (result, success_flag) in [(0, true), (5, false)] {
+        let (mut host, mut target) = pair(DIGESTS);
+        host.submit(sqe(3), None, 4096).unwrap();
+        let bytes = wire(&mut host);
+        let Ok(Some(Received::Command { slot, .. })) = target.next(&mut &bytes[..]) else {
+            panic!()
+        };
+        target.complete_with_data(slot, vec![1; 4096], result);
+        let mut bytes = answer(&mut target);
+        assert_eq!(bytes.len(), 24 + 4 + 4096 + 4 + if success_flag { 0 } else { 28 });
+        bytes[1000] ^= 0x80;
+        let mut input = &bytes[..];
+        assert!(matches!(host.next(&mut input), Ok(Some(HostReceived::ReadData { .. }))));
+        assert!(matches!(host.next(&mut input), Ok(Some(HostReceived::DigestError { cid: 3 }))));
+        let Ok(Some(HostReceived::Response { cqe, .. })) = host.next(&mut input) else { panic!() };
+        assert_eq!(cqe.status(), Status::TRANSIENT_TRANSPORT_ERROR);
+        assert_eq!(host.in_flight(), 0);
+    }
+}
+
+#[test]
+fn an_answer_waits_for_data_that_is_on_its_way() {
+    let (mut host, mut target) = pair(HostParams::default());
+    host.submit(sqe(1), Some(vec![7; 512]), 0).unwrap();
+    let bytes = wire(&mut host);
+    let mut input = &bytes[..300];
+    let Ok(Some(Received::Command { slot, .. })) = target.next(&mut input) else { panic!() };
+    target.complete(slot, 0, Status::INVALID_FIELD);
+    assert!(matches!(target.next(&mut input), Ok(None)));
+    assert_eq!((target.tx().pending_bytes(), target.in_flight()), (0, 1));
+    assert!(matches!(target.next(&mut &bytes[300..]), Ok(None)));
+    assert_eq!((target.tx().pending_bytes(), target.in_flight()), (24, 0));
+}
+
+#[test]
+fn calls_for_a_slot_without_a_command_do_nothing() {
+    let (_, mut target) = pair(HostParams::default());
+    for slot in [SlotId(0), SlotId(u16::MAX)] {
+        target.complete(slot, 0, Status::SUCCESS);
+        target.complete_with_data(slot, vec![0; 10], 0);
+        target.request_data(slot, 10);
+    }
+    assert_eq!((target.tx().pending_bytes(), target.in_flight()), (0, 0));
+}
+
+/// Feeds `bytes` to a target whose shell answers nothing.
+fn flood_target(target: &mut TargetConnection<Vec<u8>>, bytes: &[u8], chunk: usize) {
+    for mut input in bytes.chunks(chunk) {
+        while let Ok(Some(_)) = target.next(&mut input) {}
+        assert!(input.is_empty() || target.next(&mut input).is_ok());
+    }
+    assert!(target.in_flight() <= 8);
+    assert!(target.tx().pending_bytes() <= 128 + 152);
+}
+
+fn flood_host(host: &mut HostConnection<Vec<u8>>, bytes: &[u8], chunk: usize) {
+    for mut input in bytes.chunks(chunk) {
+        while let Ok(Some(_)) = host.next(&mut input) {}
+    }
+    // The commands' data at most once with its heads, and the termination request.
+    assert!(host.tx().pending_bytes() <= 20_000);
+}
+
+/// Bytes that look like PDUs often enough to get past the first checks.
+fn plausible() -> impl Strategy<Value = Vec<u8>> {
+    let pdu = (0u8..12, 0u8..4, any::<bool>(), any::<u8>(), prop::collection::vec(0u8..9, 120));
+    let pdu = pdu.prop_map(|(kind, flags, plain, noise, body)| {
+        let hlen = match kind {
+            0 | 1 => 128,
+            4 => 72,
+            _ => 24,
+        };
+        let (flags, pdo) = if plain { (0, 0) } else { (flags, hlen) };
+        let data = if plain { 0 } else { noise };
+        let mut bytes = vec![kind, flags, hlen, pdo, hlen.saturating_add(data), 0, 0, 0];
+        bytes.extend(body);
+        bytes.truncate(usize::from(hlen));
+        bytes
+    });
+    prop::collection::vec(pdu, 0..20).prop_map(|pdus| pdus.concat())
+}
+
+proptest! {
+    #[test]
+    fn any_bytes_are_safe(
+        bytes in prop_oneof![prop::collection::vec(any::<u8>(), 0..600), plausible()],
+        chunk in 1usize..300,
+    ) {
+        flood_target(&mut TargetConnection::new(TargetParams::default()), &bytes, chunk);
+        flood_host(&mut HostConnection::new(HostParams::default()), &bytes, chunk);
+        let (mut host, mut target) = pair(HostParams::default());
+        host.submit(sqe(1), None, 4096).unwrap();
+        host.submit(sqe(2), Some(vec![0; 9000]), 0).unwrap();
+        flood_target(&mut target, &bytes, chunk);
+        flood_host(&mut host, &bytes, chunk);
+    }
+
+    #[test]
+    fn a_changed_byte_in_a_good_stream_is_safe(
+        at in 0usize..20_000, flip in 1u8..=255, digests: bool, chunk in 1usize..5000,
+    ) {
+        let (mut host, mut target) = pair(if digests { DIGESTS } else { HostParams::default() });
+        for cid in 0..3 {
+            host.submit(sqe(cid), None, 4096).unwrap();
+            host.submit(sqe(cid + 3), Some(vec![1; 4096]), 0).unwrap();
+        }
+        let mut bytes = wire(&mut host);
+        let at = at % bytes.len();
+        bytes[at] ^= flip;
+        flood_target(&mut target, &bytes, chunk);
+    }
+}
