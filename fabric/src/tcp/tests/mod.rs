@@ -2,5 +2,6 @@
 
 mod hostile;
 mod joined;
+mod speed;
 mod target;
 mod violations;

@@ -1,0 +1,85 @@
+//! What the state machines cost: `cargo test --release -p fabric speed -- --ignored --nocapture`.
+
+use std::time::Instant;
+
+use zerocopy::little_endian::U16;
+
+use crate::nvme::Sqe;
+use crate::tcp::{
+    HostConnection, HostParams, HostReceived, Received, TargetConnection, TargetParams,
+};
+
+static BLOCK: [u8; 4096] = [0; 4096];
+const DEPTH: u16 = 128;
+const ROUNDS: u32 = 10_000;
+
+#[test]
+#[ignore = "a measurement, not a check"]
+fn a_read_of_4_kib_in_both_roles() {
+    for digests in [false, true] {
+        measure(digests);
+    }
+}
+
+fn measure(digests: bool) {
+    let params =
+        HostParams { header_digest: digests, data_digest: digests, ..HostParams::default() };
+    let mut host: HostConnection<&'static [u8]> = HostConnection::new(params);
+    let mut target: TargetConnection<&'static [u8]> =
+        TargetConnection::new(TargetParams::default());
+    let mut bytes = Vec::new();
+    drain(host.tx(), &mut bytes);
+    target.next(&mut &bytes[..]).unwrap();
+    target.set_queue(DEPTH, false, 4096);
+    bytes.clear();
+    drain(target.tx(), &mut bytes);
+    host.next(&mut &bytes[..]).unwrap();
+    let mut spent = [0u128; 4];
+    for _ in 0..ROUNDS {
+        let start = Instant::now();
+        for cid in 0..DEPTH {
+            let sqe = Sqe { cid: U16::new(cid), ..Sqe::default() };
+            host.submit(sqe, None, 4096).unwrap();
+        }
+        spent[0] += start.elapsed().as_nanos();
+        bytes.clear();
+        drain(host.tx(), &mut bytes);
+        let start = Instant::now();
+        let mut input = &bytes[..];
+        let mut slots = [None; DEPTH as usize];
+        for entry in &mut slots {
+            if let Some(Received::Command { slot, .. }) = target.next(&mut input).unwrap() {
+                *entry = Some(slot);
+            }
+        }
+        spent[1] += start.elapsed().as_nanos();
+        let start = Instant::now();
+        for slot in slots {
+            target.complete_with_data(slot.unwrap(), &BLOCK, 0);
+        }
+        spent[2] += start.elapsed().as_nanos();
+        bytes.clear();
+        drain(target.tx(), &mut bytes);
+        let start = Instant::now();
+        let (mut input, mut done) = (&bytes[..], 0);
+        while let Some(event) = host.next(&mut input).unwrap() {
+            done += u16::from(matches!(event, HostReceived::Response { .. }));
+        }
+        assert_eq!(done, DEPTH);
+        spent[3] += start.elapsed().as_nanos();
+    }
+    let [submit, receive, complete, finish] = spent.map(|ns| {
+        let tenths = ns * 10 / u128::from(ROUNDS * u32::from(DEPTH));
+        format!("{}.{} ns", tenths / 10, tenths % 10)
+    });
+    println!(
+        "digests {digests}: submit {submit}, target next {receive}, complete_with_data \
+         {complete}, host next {finish}"
+    );
+}
+
+fn drain(tx: &mut crate::tcp::Tx<&'static [u8]>, bytes: &mut Vec<u8>) {
+    tx.begin();
+    tx.slices().for_each(|run| bytes.extend_from_slice(run));
+    tx.advance(bytes.len());
+}
