@@ -1,5 +1,155 @@
 //! The configuration: TOML in, typed and checked values out.
+//!
+//! A value is read by a reader ([`values`]) that says what would be right; [`fields`] takes the
+//! settings out of a table and reports the unknown ones; [`check`] compares what no single value
+//! shows. Errors are collected, so that one run names them all.
 
+mod check;
+pub(crate) mod entry;
+mod errors;
+pub(crate) mod fields;
+mod identity;
+mod machine;
 mod model;
+mod node;
+mod parse;
+mod render;
+mod units;
+pub(crate) mod values;
 
+use std::net::SocketAddr;
+use std::path::Path;
+
+use toml::de::DeTable;
+
+pub use errors::{ConfigError, ConfigErrors};
+pub use identity::{
+    DISCOVERY_NQN, NQN_MAX, check_nqn, derived_serial, derived_uuid, fingerprint, format_nguid,
+};
+pub use machine::Machine;
 pub use model::{Backend, Config, Listener, Namespace, Poll, Subsystem, Target, Transport};
+pub use parse::NSID_MAX;
+pub(crate) use parse::resolve_namespaces;
+pub use render::render;
+pub(crate) use render::{render_attributes, render_listener, render_namespace};
+pub use units::{format_duration, format_size};
+
+use errors::Problem;
+use fields::Problems;
+use node::Node;
+
+/// Largest configuration file in bytes.
+const FILE_MAX: u64 = 4 << 20;
+/// What runs without a configuration file.
+const EMBEDDED: &str = include_str!("embedded.toml");
+
+impl Config {
+    /// Parses a configuration for the machine this runs on. `file` is named in errors. Everything
+    /// that was left out is given: NSIDs, UUIDs, NGUIDs and serial numbers are all `Some`.
+    ///
+    /// # Errors
+    /// All that is wrong, with places and remedies.
+    pub fn parse(text: &str, file: &Path) -> Result<Self, ConfigErrors> {
+        Self::parse_for(text, file, &Machine::present())
+    }
+
+    /// Parses a configuration for a machine.
+    ///
+    /// # Errors
+    /// As [`Config::parse`].
+    pub fn parse_for(text: &str, file: &Path, machine: &Machine) -> Result<Self, ConfigErrors> {
+        let (root, syntax) = DeTable::parse_recoverable(text);
+        let problems = if syntax.is_empty() {
+            let problems = Problems::default();
+            let config = parse::config(&Node::from_toml(&root), machine, &problems);
+            let problems = problems.into_vec();
+            if problems.is_empty() {
+                return Ok(config);
+            }
+            problems
+        } else {
+            syntax.iter().map(|error| syntax_problem(error, text)).collect()
+        };
+        let errors = problems.into_iter().map(|problem| problem.locate(text)).collect();
+        Err(ConfigErrors { file: file.into(), errors })
+    }
+
+    /// Parses bytes, which may not be text.
+    ///
+    /// # Errors
+    /// As [`Config::parse`].
+    pub fn parse_bytes(bytes: &[u8], file: &Path) -> Result<Self, ConfigErrors> {
+        match std::str::from_utf8(bytes) {
+            Ok(text) => Self::parse(text, file),
+            Err(error) => {
+                let good = bytes.get(..error.valid_up_to()).unwrap_or_default();
+                let good = String::from_utf8_lossy(good);
+                let problem = Problem {
+                    span: good.len()..good.len(),
+                    path: String::new(),
+                    message: "this is not UTF-8 text".into(),
+                    remedy: "save the file as UTF-8".into(),
+                };
+                Err(ConfigErrors { file: file.into(), errors: vec![problem.locate(&good)] })
+            }
+        }
+    }
+
+    /// Reads and parses a configuration file.
+    ///
+    /// # Errors
+    /// As [`Config::parse`], and where the file cannot be read.
+    pub fn load(path: &Path) -> Result<Self, ConfigErrors> {
+        let unread = |message: String, remedy: &str| ConfigErrors {
+            file: path.into(),
+            errors: vec![ConfigError {
+                line: 0,
+                column: 0,
+                text: String::new(),
+                width: 0,
+                message,
+                remedy: remedy.into(),
+            }],
+        };
+        let limit = format!("the file is larger than {}", format_size(FILE_MAX));
+        match machine::read_limited(path, FILE_MAX) {
+            Ok(Some(bytes)) => Self::parse_bytes(&bytes, path),
+            Ok(None) => Err(unread(limit, "is this the right file?")),
+            Err(error) => Err(unread(
+                format!("cannot read the configuration: {error}"),
+                "check the path and its permissions",
+            )),
+        }
+    }
+
+    /// What runs without a configuration file: one subsystem on the loopback address with a
+    /// memory and a null namespace, for any host.
+    ///
+    /// # Errors
+    /// None in practice: the text is part of the program and a test parses it.
+    pub fn embedded() -> Result<Self, ConfigErrors> {
+        Self::parse(EMBEDDED, Path::new("<embedded>"))
+    }
+}
+
+/// A TOML syntax error.
+fn syntax_problem(error: &toml::de::Error, text: &str) -> Problem {
+    Problem {
+        span: error.span().unwrap_or(text.len()..text.len()),
+        path: String::new(),
+        message: error.message().replace('\n', ", "),
+        remedy: String::new(),
+    }
+}
+
+/// Whether two listeners cannot both be open: the same port on the same address, or one of them
+/// on all addresses of the same family.
+#[must_use]
+pub fn addresses_collide(a: SocketAddr, b: SocketAddr) -> bool {
+    a.port() == b.port()
+        && a.is_ipv4() == b.is_ipv4()
+        && (a.ip() == b.ip() || a.ip().is_unspecified() || b.ip().is_unspecified())
+}
+
+#[cfg(test)]
+pub(crate) mod tests;

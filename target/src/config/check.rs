@@ -1,0 +1,262 @@
+//! What no single value shows: numbers that do not fit together, and the same name twice.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::fmt::Display;
+use std::path::Path;
+
+use super::fields::{At, Fields, Problems};
+use super::model::{Backend, Target};
+use super::parse::{NSID_MAX, ParsedListener, ParsedNamespace, ParsedSubsystem};
+use super::units::format_size;
+use super::{Machine, identity};
+
+/// I/O buffers hold at least this many of the largest transfers.
+const TRANSFERS_MIN: u64 = 2;
+
+/// Cores are there, once each, and at least one.
+pub(crate) fn cores(
+    list: Option<&[At<usize>]>,
+    place: &At<()>,
+    machine: &Machine,
+    problems: &Problems,
+) {
+    let Some(list) = list else { return };
+    if list.is_empty() {
+        problems.at(place, "`cores` is empty", "name at least one CPU: cores = [0]");
+    }
+    let mut seen = BTreeSet::new();
+    for core in list {
+        if !machine.cores.contains(&core.value) {
+            let remedy =
+                format!("choose from the CPUs that are online: {}", ranges(&machine.cores));
+            problems.at(
+                core,
+                format!("`cores` names CPU {}, which is not there", core.value),
+                remedy,
+            );
+        } else if !seen.insert(core.value) {
+            let message = format!("`cores` names CPU {} twice", core.value);
+            problems.at(core, message, "name it once: one reactor runs on each CPU");
+        }
+    }
+}
+
+/// "0-3, 6".
+fn ranges(cores: &BTreeSet<usize>) -> String {
+    let mut runs: Vec<(usize, usize)> = Vec::new();
+    for core in cores {
+        match runs.last_mut() {
+            Some((_, last)) if *last + 1 == *core => *last = *core,
+            _ => runs.push((*core, *core)),
+        }
+    }
+    let one = |(first, last): &(usize, usize)| {
+        if first == last { first.to_string() } else { format!("{first}-{last}") }
+    };
+    runs.iter().map(one).collect::<Vec<_>>().join(", ")
+}
+
+/// Buffer sizes fit together.
+pub(crate) fn memory(
+    target: &Target,
+    io_memory: Option<At<u64>>,
+    max_transfer: Option<At<u64>>,
+    in_capsule: Option<At<u64>>,
+    place: &At<()>,
+    problems: &Problems,
+) {
+    let moved = |at: Option<At<u64>>| {
+        at.map_or_else(|| place.clone(), |at| At { value: (), span: at.span, path: at.path })
+    };
+    let (io_at, max_at) = (moved(io_memory), moved(max_transfer));
+    if !target.max_transfer.is_power_of_two() {
+        let message =
+            format!("`max_transfer` is {} bytes, not a power of two", target.max_transfer);
+        let power = target.max_transfer.next_power_of_two();
+        problems.at(&max_at, message, format!("write \"{}\"", format_size(power.into())));
+    }
+    if !target.in_capsule_data.is_multiple_of(16) {
+        let bytes = target.in_capsule_data;
+        let message = format!("`in_capsule_data` is {bytes} bytes, not a multiple of 16");
+        let remedy = format!("write {}: capsules are counted in units of 16", bytes / 16 * 16);
+        problems.at(&moved(in_capsule), message, remedy);
+    }
+    let least = u64::from(target.max_transfer) * TRANSFERS_MIN;
+    if target.io_memory < least {
+        let message = format!(
+            "`io_memory` is {}, too small for transfers of {}",
+            format_size(target.io_memory),
+            format_size(target.max_transfer.into())
+        );
+        let remedy = format!(
+            "write at least \"{}\" ({TRANSFERS_MIN} x max_transfer), or a smaller max_transfer",
+            format_size(least)
+        );
+        problems.at(&io_at, message, remedy);
+    } else if !target.io_memory.is_multiple_of(4096) {
+        let message = format!("`io_memory` is {} bytes, not whole pages", target.io_memory);
+        problems.at(&io_at, message, "write a multiple of 4096, such as \"64 MiB\"");
+    }
+}
+
+/// The size, where it is whole blocks.
+pub(crate) fn whole_blocks(size: At<u64>, block_size: u32, fields: &Fields<'_>) -> Option<u64> {
+    let block = u64::from(block_size);
+    if size.value.is_multiple_of(block) {
+        return Some(size.value);
+    }
+    let message = format!("`size` is {} bytes, not a multiple of block_size {block}", size.value);
+    let below = size.value / block * block;
+    fields.problems().at(
+        &size,
+        message,
+        format!("write {below} or {}", below.saturating_add(block)),
+    );
+    None
+}
+
+/// Finds a value that is there twice.
+struct Once<'a, K> {
+    seen: BTreeSet<K>,
+    problems: &'a Problems,
+}
+
+impl<'a, K: Ord + Clone + Display> Once<'a, K> {
+    fn new(problems: &'a Problems) -> Self {
+        Self { seen: BTreeSet::new(), problems }
+    }
+
+    fn add<T>(&mut self, key: &K, at: &At<T>, what: &str, remedy: &str) {
+        if !self.seen.insert(key.clone()) {
+            self.problems.at(at, format!("{what} {key} is there twice"), remedy);
+        }
+    }
+}
+
+/// Checks that need the whole file.
+pub(crate) fn across(
+    listeners: &[ParsedListener],
+    subsystems: &[ParsedSubsystem],
+    problems: &Problems,
+) {
+    names(subsystems, problems);
+    addresses(listeners, subsystems, problems);
+    identifiers(subsystems, problems);
+    writers(subsystems, problems);
+    for subsystem in subsystems {
+        hosts(subsystem, problems);
+        nsids(subsystem, problems);
+    }
+}
+
+fn names(subsystems: &[ParsedSubsystem], problems: &Problems) {
+    let mut once = Once::new(problems);
+    for parsed in subsystems {
+        let remedy = "give each subsystem an NQN of its own";
+        once.add(&parsed.subsystem.nqn, &parsed.nqn, "subsystem", remedy);
+    }
+}
+
+fn addresses(listeners: &[ParsedListener], subsystems: &[ParsedSubsystem], problems: &Problems) {
+    for (index, parsed) in listeners.iter().enumerate() {
+        let address = parsed.listener.address;
+        for earlier in listeners.iter().take(index).map(|l| l.listener.address) {
+            if super::addresses_collide(address, earlier) {
+                let message = format!("listener {address} collides with listener {earlier}");
+                problems.at(
+                    &parsed.address,
+                    message,
+                    "give it another port, or remove one of them",
+                );
+            }
+        }
+        for nqn in &parsed.subsystems {
+            let known: Vec<&str> = subsystems.iter().map(|s| s.subsystem.nqn.as_str()).collect();
+            if !known.contains(&nqn.value.as_str()) {
+                let message = format!("listener {address} names no subsystem that is here");
+                problems.at(nqn, message, one_of(&known));
+            }
+        }
+    }
+}
+
+fn one_of(known: &[&str]) -> String {
+    match known {
+        [] => "add a [[subsystem]] with this NQN, or remove `subsystems`".into(),
+        _ => format!("choose from {}", known.join(", ")),
+    }
+}
+
+fn identifiers(subsystems: &[ParsedSubsystem], problems: &Problems) {
+    let (mut uuids, mut nguids) = (Once::new(problems), Once::new(problems));
+    let mut seen = BTreeSet::new();
+    let all = subsystems.iter().flat_map(|s| s.namespaces.iter().map(|n| (&s.subsystem.nqn, n)));
+    for (nqn, parsed) in all {
+        let namespace = &parsed.namespace;
+        // The same NSID twice is an error of its own; what is derived from it follows.
+        if !seen.insert((nqn, namespace.nsid)) {
+            continue;
+        }
+        let remedy = "give each namespace one of its own, or leave it out to have it derived";
+        if let Some(uuid) = namespace.uuid {
+            uuids.add(&uuid, &parsed.place, "UUID", remedy);
+        }
+        if let Some(nguid) = &namespace.nguid {
+            nguids.add(&identity::format_nguid(nguid), &parsed.place, "NGUID", remedy);
+        }
+    }
+}
+
+/// A file or device has one writer: two caches of one disk would lose data.
+fn writers(subsystems: &[ParsedSubsystem], problems: &Problems) {
+    let mut seen: BTreeMap<&Path, bool> = BTreeMap::new();
+    for parsed in subsystems.iter().flat_map(|s| &s.namespaces) {
+        let Some(path) = backing(parsed) else { continue };
+        let writes = !parsed.namespace.read_only;
+        let earlier = seen.get(path).copied();
+        if earlier == Some(true) && writes {
+            let message = format!("two namespaces write to {}", path.display());
+            let remedy = "give each its own file or device, or set read_only = true on all but one";
+            problems.at(&parsed.place, message, remedy);
+        }
+        seen.insert(path, writes || earlier.unwrap_or(false));
+    }
+}
+
+fn backing(parsed: &ParsedNamespace) -> Option<&Path> {
+    match &parsed.namespace.backend {
+        Backend::File { path, .. } => Some(path),
+        Backend::Nvme { device } => Some(device),
+        Backend::Null { .. } | Backend::Memory { .. } => None,
+    }
+}
+
+fn hosts(parsed: &ParsedSubsystem, problems: &Problems) {
+    let mut allowed = Once::new(problems);
+    for host in &parsed.hosts {
+        allowed.add(&host.value, host, "host", "name it once");
+    }
+    for namespace in &parsed.namespaces {
+        let mut once = Once::new(problems);
+        for host in &namespace.hosts {
+            once.add(&host.value, host, "host", "name it once");
+            if !parsed.subsystem.allow_any_host && !allowed.seen.contains(&host.value) {
+                let message = "this host may not connect to the subsystem, so it never sees this";
+                problems.at(host, message, "add it to the subsystem's `hosts` too");
+            }
+        }
+    }
+}
+
+fn nsids(parsed: &ParsedSubsystem, problems: &Problems) {
+    let mut once = Once::new(problems);
+    for namespace in &parsed.namespaces {
+        let place = namespace.nsid.as_ref().unwrap_or(&namespace.place);
+        let Some(nsid) = namespace.namespace.nsid else { continue };
+        once.add(&nsid, place, "nsid", "give each namespace of a subsystem an nsid of its own");
+        if nsid > NSID_MAX {
+            let message = format!("there are more than {NSID_MAX} namespaces in this subsystem");
+            problems.at(place, message, "put the rest into another subsystem");
+        }
+    }
+}

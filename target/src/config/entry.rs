@@ -1,0 +1,75 @@
+//! Reads one object by itself: a request's parameters (JSON), or an entry of the state file
+//! (TOML). The same readers as for a whole file, so the same rules and remedies.
+
+use serde_json::Value as Json;
+use toml::de::DeTable;
+
+use super::fields::{Fields, Problems};
+use super::model::{Listener, Namespace, Subsystem};
+use super::node::Node;
+use super::parse;
+
+/// Reads settings from JSON.
+///
+/// # Errors
+/// All that is wrong, one sentence each.
+pub(crate) fn read_json<T>(
+    value: &Json,
+    title: &'static str,
+    read: impl FnOnce(Fields<'_>) -> Option<T>,
+) -> Result<T, String> {
+    read_node(&Node::from_json(value), title, read)
+}
+
+/// Reads settings from TOML text without a title.
+///
+/// # Errors
+/// All that is wrong, one sentence each.
+pub(crate) fn read_text<T>(
+    text: &str,
+    title: &'static str,
+    read: impl FnOnce(Fields<'_>) -> Option<T>,
+) -> Result<T, String> {
+    let root = DeTable::parse(text).map_err(|error| error.message().to_owned())?;
+    read_node(&Node::from_toml(&root), title, read)
+}
+
+fn read_node<T>(
+    node: &Node,
+    title: &'static str,
+    read: impl FnOnce(Fields<'_>) -> Option<T>,
+) -> Result<T, String> {
+    let problems = Problems::default();
+    let value = Fields::of(node, title, String::new(), &problems).and_then(read);
+    let wrong: Vec<String> = problems
+        .into_vec()
+        .into_iter()
+        .map(|problem| match problem.remedy.is_empty() {
+            true => problem.message,
+            false => format!("{}; {}", problem.message, problem.remedy),
+        })
+        .collect();
+    match value {
+        Some(value) if wrong.is_empty() => Ok(value),
+        _ => Err(wrong.join("\n")),
+    }
+}
+
+/// A listener's settings.
+pub(crate) fn listener(fields: Fields<'_>) -> Option<Listener> {
+    parse::listener(fields).map(|parsed| parsed.listener)
+}
+
+/// A namespace's settings; identifiers that were left out are still missing.
+pub(crate) fn namespace(fields: Fields<'_>) -> Option<Namespace> {
+    parse::namespace(fields).map(|parsed| parsed.namespace)
+}
+
+/// A subsystem's settings with its namespaces, complete.
+pub(crate) fn subsystem(fields: Fields<'_>) -> Option<Subsystem> {
+    let problems = fields.problems();
+    let mut parsed = parse::subsystem(fields)?;
+    parse::resolve(&mut parsed);
+    super::check::across(&[], std::slice::from_ref(&parsed), problems);
+    Some(parsed.into_subsystem())
+}

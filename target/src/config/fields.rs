@@ -1,0 +1,255 @@
+//! Takes the settings out of a table one by one, and reports every one that is wrong, unknown or
+//! missing.
+
+use std::cell::RefCell;
+use std::ops::Range;
+
+use super::errors::{Problem, did_you_mean};
+use super::node::{Entry, Node, Value};
+
+/// What is wrong with a value, and what would be right.
+#[derive(Debug)]
+pub(crate) struct Wrong {
+    /// The end of a sentence that begins with the setting's name.
+    pub(crate) message: String,
+    /// What would be right.
+    pub(crate) remedy: String,
+}
+
+impl Wrong {
+    pub(crate) fn new(message: impl Into<String>, remedy: impl Into<String>) -> Self {
+        Self { message: message.into(), remedy: remedy.into() }
+    }
+}
+
+/// A value and where it came from.
+#[derive(Clone, Debug)]
+pub(crate) struct At<T> {
+    pub(crate) value: T,
+    pub(crate) span: Range<usize>,
+    pub(crate) path: String,
+}
+
+/// The problems found so far.
+#[derive(Debug, Default)]
+pub(crate) struct Problems(RefCell<Vec<Problem>>);
+
+/// More problems than this are not collected: nobody reads them.
+const PROBLEMS_MAX: usize = 100;
+
+impl Problems {
+    /// Reports a problem.
+    pub(crate) fn push(
+        &self,
+        span: &Range<usize>,
+        path: &str,
+        message: impl Into<String>,
+        remedy: impl Into<String>,
+    ) {
+        let mut problems = self.0.borrow_mut();
+        if problems.len() < PROBLEMS_MAX {
+            problems.push(Problem {
+                span: span.clone(),
+                path: path.into(),
+                message: message.into(),
+                remedy: remedy.into(),
+            });
+        }
+    }
+
+    /// Reports a problem with one value.
+    pub(crate) fn at<T>(&self, at: &At<T>, message: impl Into<String>, remedy: impl Into<String>) {
+        self.push(&at.span, &at.path, message, remedy);
+    }
+
+    /// All problems, in the order of the text.
+    pub(crate) fn into_vec(self) -> Vec<Problem> {
+        let mut problems = self.0.into_inner();
+        problems.sort_by_key(|problem| problem.span.start);
+        problems
+    }
+}
+
+/// A table whose settings are being taken.
+#[derive(Debug)]
+pub(crate) struct Fields<'a> {
+    entries: &'a [Entry],
+    title: &'static str,
+    path: String,
+    span: Range<usize>,
+    known: Vec<&'static str>,
+    problems: &'a Problems,
+}
+
+impl<'a> Fields<'a> {
+    /// The settings of `node`, which is called `title` in messages; `None` (and a problem) where
+    /// it is no table.
+    pub(crate) fn of(
+        node: &'a Node,
+        title: &'static str,
+        path: String,
+        problems: &'a Problems,
+    ) -> Option<Self> {
+        let Value::Table(entries) = &node.value else {
+            let message = format!("{title} is {}, not a table", node.value.kind());
+            problems.push(
+                &node.span,
+                &path,
+                message,
+                format!("write {title} on a line of its own"),
+            );
+            return None;
+        };
+        let known = Vec::new();
+        Some(Self { entries, title, path, span: node.span.clone(), known, problems })
+    }
+
+    /// Takes a setting that may be missing.
+    pub(crate) fn get<T>(
+        &mut self,
+        key: &'static str,
+        read: impl FnOnce(&Node) -> Result<T, Wrong>,
+    ) -> Option<At<T>> {
+        let entry = self.entry(key)?;
+        let path = self.join(key);
+        match read(&entry.node) {
+            Ok(value) => Some(At { value, span: entry.node.span.clone(), path }),
+            Err(wrong) => {
+                let message = format!("`{key}` {}", wrong.message);
+                self.problems.push(&entry.node.span, &path, message, wrong.remedy);
+                None
+            }
+        }
+    }
+
+    /// Takes a setting's value, or a default.
+    pub(crate) fn value_or<T>(
+        &mut self,
+        key: &'static str,
+        default: T,
+        read: impl FnOnce(&Node) -> Result<T, Wrong>,
+    ) -> T {
+        self.get(key, read).map_or(default, |at| at.value)
+    }
+
+    /// Takes a setting that must be there; `None` where it is not there or wrong, with a problem.
+    pub(crate) fn require<T>(
+        &mut self,
+        key: &'static str,
+        example: &str,
+        read: impl FnOnce(&Node) -> Result<T, Wrong>,
+    ) -> Option<At<T>> {
+        if self.entry(key).is_none() {
+            let message = format!("{} has no `{key}`", self.title);
+            self.problems.push(&self.span, &self.path, message, format!("add {key} = {example}"));
+            return None;
+        }
+        self.get(key, read)
+    }
+
+    /// Takes a list of values; each wrong one is a problem of its own.
+    pub(crate) fn list<T>(
+        &mut self,
+        key: &'static str,
+        read: impl Fn(&Node) -> Result<T, Wrong>,
+    ) -> Option<Vec<At<T>>> {
+        let entry = self.entry(key)?;
+        let path = self.join(key);
+        let Value::Array(items) = &entry.node.value else {
+            let message = format!("`{key}` is {}, not a list", entry.node.value.kind());
+            self.problems.push(&entry.node.span, &path, message, format!("write {key} = [ … ]"));
+            return None;
+        };
+        let mut list = Vec::new();
+        for (index, item) in items.iter().enumerate() {
+            let path = format!("{path}[{index}]");
+            match read(item) {
+                Ok(value) => list.push(At { value, span: item.span.clone(), path }),
+                Err(wrong) => {
+                    let message = format!("an entry of `{key}` {}", wrong.message);
+                    self.problems.push(&item.span, &path, message, wrong.remedy);
+                }
+            }
+        }
+        Some(list)
+    }
+
+    /// Takes the tables of `[[key]]`, called `title` in messages.
+    pub(crate) fn tables(&mut self, key: &'static str, title: &'static str) -> Vec<Self> {
+        let Some(entry) = self.entry(key) else { return Vec::new() };
+        let path = self.join(key);
+        match &entry.node.value {
+            Value::Array(items) => items
+                .iter()
+                .enumerate()
+                .filter_map(|(index, item)| {
+                    Self::of(item, title, format!("{path}[{index}]"), self.problems)
+                })
+                .collect(),
+            other => {
+                let message = format!("`{key}` is {}, not a list of tables", other.kind());
+                self.problems.push(&entry.span, &path, message, format!("write {title}"));
+                Vec::new()
+            }
+        }
+    }
+
+    /// Takes the table `[key]`.
+    pub(crate) fn table(&mut self, key: &'static str, title: &'static str) -> Option<Self> {
+        let entry = self.entry(key)?;
+        Self::of(&entry.node, title, self.join(key), self.problems)
+    }
+
+    /// Reports a setting that is there but does not belong, with the reason.
+    pub(crate) fn refuse(&mut self, key: &'static str, message: &str, remedy: &str) {
+        if let Some(entry) = self.entry(key) {
+            self.problems.push(&entry.span, &self.join(key), message, remedy);
+        }
+    }
+
+    /// Reports the settings that nothing took.
+    pub(crate) fn finish(self) {
+        for entry in self.entries.iter().filter(|e| !self.known.contains(&e.key.as_str())) {
+            let message = format!("unknown key `{}` in {}", quoted(&entry.key), self.title);
+            let remedy = match did_you_mean(&entry.key, &self.known) {
+                Some(name) => format!("did you mean `{name}`?"),
+                None => format!("remove it; known here: {}", self.known.join(", ")),
+            };
+            self.problems.push(&entry.span, &self.join(&entry.key), message, remedy);
+        }
+    }
+
+    /// Where problems go.
+    pub(crate) fn problems(&self) -> &'a Problems {
+        self.problems
+    }
+
+    /// Where the table is.
+    pub(crate) fn place(&self) -> At<()> {
+        At { value: (), span: self.span.clone(), path: self.path.clone() }
+    }
+
+    fn entry(&mut self, key: &'static str) -> Option<&'a Entry> {
+        if !self.known.contains(&key) {
+            self.known.push(key);
+        }
+        let entries: &'a [Entry] = self.entries;
+        entries.iter().find(|entry| entry.key == key)
+    }
+
+    fn join(&self, key: &str) -> String {
+        if self.path.is_empty() { key.into() } else { format!("{}.{key}", self.path) }
+    }
+}
+
+/// How much of a text from outside a message shows, in characters.
+const QUOTE_MAX: usize = 80;
+
+/// Text from outside as a message shows it: short, without control characters.
+pub(crate) fn quoted(text: &str) -> String {
+    let mut shown = String::new();
+    for c in text.chars().take(QUOTE_MAX) {
+        if c.is_control() { shown.extend(c.escape_default()) } else { shown.push(c) }
+    }
+    if text.chars().count() > QUOTE_MAX { format!("{shown}…") } else { shown }
+}

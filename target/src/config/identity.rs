@@ -1,0 +1,112 @@
+//! Names and identifiers: the form of an NQN, and the identifiers that are derived from it where
+//! the configuration gives none, so that a host sees the same disk after every restart.
+
+use uuid::Uuid;
+
+/// Longest NQN in bytes (NVM Express Base Specification 2.1, 4.7: 223 and a NUL).
+pub const NQN_MAX: usize = 223;
+/// The NQN of the discovery subsystem, which no other subsystem may have.
+pub const DISCOVERY_NQN: &str = "nqn.2014-08.org.nvmexpress.discovery";
+/// Under which identifiers are derived: fixed for ever, or disks would change their names.
+const NAMESPACE: Uuid = Uuid::from_u128(0x6f3d_2c1e_8a57_5f0b_9d34_51c6_7e20_a9b8);
+
+/// Says what is wrong with an NQN (NVM Express Base Specification 2.1, 4.7).
+///
+/// # Errors
+/// What is wrong, as a sentence's end: "is longer than 223 bytes".
+pub fn check_nqn(nqn: &str) -> Result<(), &'static str> {
+    if nqn.len() > NQN_MAX {
+        return Err("is longer than 223 bytes");
+    }
+    if nqn.chars().any(|c| c.is_control() || c.is_whitespace()) {
+        return Err("contains white space or control characters");
+    }
+    let rest = nqn.strip_prefix("nqn.").ok_or("does not begin with \"nqn.\"")?;
+    let (date, domain) = rest.split_once('.').ok_or("has no date and domain")?;
+    if !date_is_right(date) {
+        return Err("does not have a date of the form yyyy-mm after \"nqn.\"");
+    }
+    let (domain, name) = domain.split_once(':').unwrap_or((domain, "-"));
+    if domain.is_empty() || domain.split('.').any(str::is_empty) {
+        return Err("does not have a reversed domain name after the date");
+    }
+    if name.is_empty() {
+        return Err("has nothing after the colon");
+    }
+    Ok(())
+}
+
+/// `yyyy-mm`.
+fn date_is_right(date: &str) -> bool {
+    let Some((year, month)) = date.split_once('-') else { return false };
+    let digits = |text: &str, n| text.len() == n && text.bytes().all(|b| b.is_ascii_digit());
+    digits(year, 4) && digits(month, 2) && (1..=12).contains(&month.parse().unwrap_or(0))
+}
+
+/// The UUID of a namespace that was given none: version 5 of its subsystem's NQN and its NSID.
+#[must_use]
+pub fn derived_uuid(nqn: &str, nsid: u32) -> Uuid {
+    Uuid::new_v5(&NAMESPACE, format!("{nqn}\n{nsid}").as_bytes())
+}
+
+/// The serial number of a subsystem that was given none: 20 hexadecimal digits from its NQN.
+#[must_use]
+pub fn derived_serial(nqn: &str) -> String {
+    let digits = Uuid::new_v5(&NAMESPACE, nqn.as_bytes()).simple().to_string();
+    digits.chars().take(20).collect()
+}
+
+/// A short value that differs when `text` differs, to notice that something changed.
+#[must_use]
+pub fn fingerprint(text: &str) -> Uuid {
+    Uuid::new_v5(&Uuid::nil(), text.as_bytes())
+}
+
+/// 16 bytes as 32 hexadecimal digits.
+#[must_use]
+pub fn format_nguid(nguid: &[u8; 16]) -> String {
+    Uuid::from_bytes(*nguid).simple().to_string()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn nqn_forms() {
+        for nqn in [
+            "nqn.2026-01.io.sluicegate:disk1",
+            "nqn.2014-08.org.nvmexpress:uuid:f81d4fae-7dec-11d0-a765-00a0c91e6bf6",
+            "nqn.2014-08.com.example",
+        ] {
+            assert_eq!(check_nqn(nqn), Ok(()), "{nqn}");
+        }
+        for nqn in [
+            "",
+            "disk1",
+            "nqn.",
+            "nqn.2026",
+            "nqn.2026-13.io.x:a",
+            "nqn.26-01.io.x:a",
+            "nqn.2026-01.:a",
+            "nqn.2026-01.io..x:a",
+            "nqn.2026-01.io.x:",
+            "nqn.2026-01.io.x:a b",
+            "nqn.2026-01.io.x:a\n",
+            "NQN.2026-01.io.x:a",
+        ] {
+            assert!(check_nqn(nqn).is_err(), "{nqn}");
+        }
+        let longest = format!("nqn.2026-01.io.x:{}", "a".repeat(NQN_MAX - 17));
+        assert_eq!(check_nqn(&longest), Ok(()));
+        assert!(check_nqn(&format!("{longest}a")).is_err());
+    }
+
+    #[test]
+    fn derived_identifiers_never_change() {
+        let nqn = "nqn.2026-01.io.sluicegate:disk1";
+        assert_eq!(derived_uuid(nqn, 1).to_string(), "cae6fd9a-08f9-55db-8d6c-e35cfbdfd438");
+        assert_eq!(derived_serial(nqn), "a4ee351875d65f1fb69b");
+        assert_ne!(derived_uuid(nqn, 1), derived_uuid(nqn, 2));
+    }
+}

@@ -1,0 +1,75 @@
+//! What a configuration is checked against: the machine it is for.
+
+use std::collections::BTreeSet;
+use std::io::Read;
+use std::path::{Path, PathBuf};
+
+/// A machine, as far as a configuration depends on it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Machine {
+    /// CPU numbers that are online.
+    pub cores: BTreeSet<usize>,
+    /// Where the control socket is by default.
+    pub control: PathBuf,
+}
+
+impl Machine {
+    /// The machine and user that this process has.
+    #[must_use]
+    pub fn present() -> Self {
+        Self { cores: online(), control: default_control() }
+    }
+}
+
+/// CPUs that are online; where the kernel does not say, as many as the scheduler allows.
+fn online() -> BTreeSet<usize> {
+    let list = std::fs::read_to_string("/sys/devices/system/cpu/online").unwrap_or_default();
+    let cores = parse_cpu_list(&list);
+    if !cores.is_empty() {
+        return cores;
+    }
+    (0..std::thread::available_parallelism().map_or(1, usize::from)).collect()
+}
+
+/// The kernel's form of a CPU set: "0-3,6".
+fn parse_cpu_list(list: &str) -> BTreeSet<usize> {
+    let range = |part: &str| {
+        let (first, last) = part.split_once('-').unwrap_or((part, part));
+        Some(first.trim().parse::<usize>().ok()?..=last.trim().parse::<usize>().ok()?.min(65_535))
+    };
+    list.split(',').filter_map(range).flatten().collect()
+}
+
+/// `$SLUICEGATE_CONTROL`; systemd's `$RUNTIME_DIRECTORY`; `/run/sluicegate` for root; else the
+/// user's own runtime folder.
+fn default_control() -> PathBuf {
+    let variable = |name| std::env::var_os(name).map(PathBuf::from).filter(|p| p.is_absolute());
+    let uid = nix::unistd::geteuid();
+    let folder = match (variable("RUNTIME_DIRECTORY"), variable("XDG_RUNTIME_DIR")) {
+        (Some(service), _) => service,
+        _ if uid.is_root() => PathBuf::from("/run/sluicegate"),
+        (_, Some(user)) => user.join("sluicegate"),
+        _ => PathBuf::from(format!("/tmp/sluicegate-{uid}")),
+    };
+    variable("SLUICEGATE_CONTROL").unwrap_or_else(|| folder.join("control.sock"))
+}
+
+/// A file's bytes; `None` where there are more than `limit`.
+pub(crate) fn read_limited(path: &Path, limit: u64) -> std::io::Result<Option<Vec<u8>>> {
+    let mut bytes = Vec::new();
+    std::fs::File::open(path)?.take(limit + 1).read_to_end(&mut bytes)?;
+    Ok((bytes.len() as u64 <= limit).then_some(bytes))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn cpu_lists() {
+        assert_eq!(parse_cpu_list("0-2,5\n"), BTreeSet::from([0, 1, 2, 5]));
+        assert_eq!(parse_cpu_list("7"), BTreeSet::from([7]));
+        assert!(parse_cpu_list("").is_empty());
+        assert!(!Machine::present().cores.is_empty());
+    }
+}

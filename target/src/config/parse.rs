@@ -1,0 +1,321 @@
+//! From the tree of a configuration to its typed values.
+
+use std::collections::BTreeSet;
+use std::time::Duration;
+
+use super::fields::{At, Fields, Problems};
+use super::identity::{derived_serial, derived_uuid};
+use super::model::{Backend, Config, Listener, Namespace, Poll, Subsystem, Target, Transport};
+use super::node::Node;
+use super::{Machine, check, values};
+
+/// Highest NSID: the host's Identify lists are kept below this many (NN in Identify Controller).
+pub const NSID_MAX: u32 = 1024;
+const SECOND: Duration = Duration::from_secs(1);
+/// Largest namespace in bytes: what a file offset can reach.
+const SIZE_MAX: u64 = i64::MAX as u64;
+
+/// What a namespace is called in messages about a file.
+const NAMESPACE: &str = "[[subsystem.namespace]]";
+
+/// A listener and the places of its values.
+#[derive(Debug)]
+pub(crate) struct ParsedListener {
+    pub(crate) listener: Listener,
+    pub(crate) address: At<()>,
+    pub(crate) subsystems: Vec<At<String>>,
+}
+
+/// A namespace and the places of its values.
+#[derive(Debug)]
+pub(crate) struct ParsedNamespace {
+    pub(crate) namespace: Namespace,
+    pub(crate) place: At<()>,
+    pub(crate) nsid: Option<At<()>>,
+    pub(crate) hosts: Vec<At<String>>,
+}
+
+/// A subsystem and the places of its values.
+#[derive(Debug)]
+pub(crate) struct ParsedSubsystem {
+    pub(crate) subsystem: Subsystem,
+    pub(crate) nqn: At<()>,
+    pub(crate) hosts: Vec<At<String>>,
+    pub(crate) namespaces: Vec<ParsedNamespace>,
+}
+
+/// Reads a whole configuration; where `problems` stays empty, the value is right.
+pub(crate) fn config(root: &Node, machine: &Machine, problems: &Problems) -> Config {
+    let Some(mut fields) = Fields::of(root, "the file", String::new(), problems) else {
+        return Config::default();
+    };
+    let target = match fields.table("target", "[target]") {
+        Some(table) => target(table, machine, problems),
+        None => default_target(machine),
+    };
+    let listeners: Vec<ParsedListener> =
+        fields.tables("listener", "[[listener]]").into_iter().filter_map(listener).collect();
+    let mut subsystems: Vec<ParsedSubsystem> =
+        fields.tables("subsystem", "[[subsystem]]").into_iter().filter_map(subsystem).collect();
+    fields.finish();
+    subsystems.iter_mut().for_each(resolve);
+    check::across(&listeners, &subsystems, problems);
+    Config {
+        target,
+        listeners: listeners.into_iter().map(|l| l.listener).collect(),
+        subsystems: subsystems.into_iter().map(ParsedSubsystem::into_subsystem).collect(),
+    }
+}
+
+impl ParsedSubsystem {
+    pub(crate) fn into_subsystem(self) -> Subsystem {
+        let namespaces = self.namespaces.into_iter().map(|n| n.namespace).collect();
+        Subsystem { namespaces, ..self.subsystem }
+    }
+}
+
+/// `[target]` where the file has none.
+fn default_target(machine: &Machine) -> Target {
+    let first = machine.cores.first().copied().unwrap_or(0);
+    Target { control: machine.control.clone(), cores: vec![first], ..Target::default() }
+}
+
+/// `[target]`.
+fn target(mut fields: Fields<'_>, machine: &Machine, problems: &Problems) -> Target {
+    let standard = default_target(machine);
+    let cores = fields.list("cores", values::integer(0, 65_535));
+    let place = fields.place();
+    let io_memory = fields.get("io_memory", values::size_within(1 << 20, 1 << 40));
+    let max_transfer = fields.get("max_transfer", values::size_within(4096, 16 << 20));
+    let in_capsule = fields.get("in_capsule_data", values::size_within(0, 64 << 10));
+    let target = Target {
+        cores: cores
+            .as_ref()
+            .map_or(standard.cores, |list| list.iter().map(|core| core.value).collect()),
+        poll: fields.value_or("poll", standard.poll, values::choice(&POLL)),
+        poll_time: fields.value_or("poll_time", standard.poll_time, values::duration_up_to(SECOND)),
+        io_memory: io_memory.as_ref().map_or(standard.io_memory, |at| at.value),
+        max_transfer: narrow(max_transfer.as_ref(), standard.max_transfer),
+        in_capsule_data: narrow(in_capsule.as_ref(), standard.in_capsule_data),
+        queue_depth: fields.value_or("queue_depth", standard.queue_depth, values::integer(2, 1024)),
+        max_queues: fields.value_or("max_queues", standard.max_queues, values::integer(1, 1024)),
+        max_connections: fields.value_or(
+            "max_connections",
+            standard.max_connections,
+            values::integer(1, 65_536),
+        ),
+        state: fields.get("state", values::path).map(|at| at.value),
+        control: fields.value_or("control", standard.control, values::path),
+        metrics: fields.get("metrics", values::address).map(|at| at.value),
+        drain_time: fields.value_or(
+            "drain_time",
+            standard.drain_time,
+            values::duration_up_to(600 * SECOND),
+        ),
+    };
+    fields.finish();
+    check::cores(cores.as_deref(), &place, machine, problems);
+    check::memory(&target, io_memory, max_transfer, in_capsule, &place, problems);
+    target
+}
+
+/// The settings of `poll`.
+pub(crate) const POLL: [(&str, Poll); 3] =
+    [("adaptive", Poll::Adaptive), ("always", Poll::Always), ("never", Poll::Never)];
+
+/// A size whose limit is below 2^32.
+fn narrow(size: Option<&At<u64>>, default: u32) -> u32 {
+    size.and_then(|at| u32::try_from(at.value).ok()).unwrap_or(default)
+}
+
+/// `[[listener]]`.
+pub(crate) fn listener(mut fields: Fields<'_>) -> Option<ParsedListener> {
+    let transport =
+        fields.value_or("transport", Transport::Tcp, values::choice(&[("tcp", Transport::Tcp)]));
+    let address = fields.require("address", "\"0.0.0.0:4420\"", values::address);
+    let advertise = fields.get("advertise", values::address).map(|at| at.value);
+    let discovery_only = fields.value_or("discovery_only", false, values::boolean);
+    let subsystems = fields.list("subsystems", values::subsystem_nqn);
+    fields.finish();
+    let address = address?;
+    let names = subsystems.as_ref().map(|list| list.iter().map(|at| at.value.clone()).collect());
+    let value = address.value;
+    Some(ParsedListener {
+        listener: Listener {
+            transport,
+            address: value,
+            advertise,
+            discovery_only,
+            subsystems: names,
+        },
+        address: At { value: (), span: address.span, path: address.path },
+        subsystems: subsystems.unwrap_or_default(),
+    })
+}
+
+/// `[[subsystem]]`.
+pub(crate) fn subsystem(mut fields: Fields<'_>) -> Option<ParsedSubsystem> {
+    let nqn = fields.require("nqn", "\"nqn.2026-01.com.example:disk1\"", values::subsystem_nqn);
+    let serial = fields.get("serial", values::ascii(20)).map(|at| at.value);
+    let model = fields.get("model", values::ascii(40)).map(|at| at.value);
+    let allow_any_host = fields.value_or("allow_any_host", false, values::boolean);
+    let hosts = fields.list("hosts", values::nqn).unwrap_or_default();
+    let namespaces =
+        fields.tables("namespace", NAMESPACE).into_iter().filter_map(namespace).collect();
+    fields.finish();
+    let nqn = nqn?;
+    Some(ParsedSubsystem {
+        subsystem: Subsystem {
+            nqn: nqn.value,
+            serial,
+            model,
+            allow_any_host,
+            hosts: hosts.iter().map(|at| at.value.clone()).collect(),
+            namespaces: Vec::new(),
+        },
+        nqn: At { value: (), span: nqn.span, path: nqn.path },
+        hosts,
+        namespaces,
+    })
+}
+
+/// `[[subsystem.namespace]]`.
+pub(crate) fn namespace(mut fields: Fields<'_>) -> Option<ParsedNamespace> {
+    let place = fields.place();
+    let nsid = fields.get("nsid", values::integer(1, i128::from(NSID_MAX)));
+    let uuid = fields.get("uuid", values::uuid).map(|at| at.value);
+    let nguid = fields.get("nguid", values::nguid).map(|at| at.value);
+    let read_only = fields.value_or("read_only", false, values::boolean);
+    let hosts = fields.list("hosts", values::nqn);
+    let backend = backend(&mut fields);
+    fields.finish();
+    let names = hosts.as_ref().map(|list| list.iter().map(|at| at.value.clone()).collect());
+    Some(ParsedNamespace {
+        namespace: Namespace {
+            nsid: nsid.as_ref().map(|at| at.value),
+            backend: backend?,
+            uuid,
+            nguid,
+            read_only,
+            hosts: names,
+        },
+        place,
+        nsid: nsid.map(|at| At { value: (), span: at.span, path: at.path }),
+        hosts: hosts.unwrap_or_default(),
+    })
+}
+
+/// Which settings a backend has.
+#[derive(Clone, Copy)]
+enum Kind {
+    Null,
+    Memory,
+    File,
+    Nvme,
+}
+
+/// The settings of `backend`.
+const KINDS: [(&str, Kind); 5] = [
+    ("null", Kind::Null),
+    ("memory", Kind::Memory),
+    ("file", Kind::File),
+    ("block", Kind::File),
+    ("nvme", Kind::Nvme),
+];
+
+/// `backend` and the settings that belong to it.
+fn backend(fields: &mut Fields<'_>) -> Option<Backend> {
+    let kind = fields.require("backend", "\"memory\"", values::choice(&KINDS));
+    match kind?.value {
+        kind @ (Kind::Null | Kind::Memory) => sized(fields, kind),
+        Kind::File => file(fields),
+        Kind::Nvme => nvme(fields),
+    }
+}
+
+/// `null` and `memory`.
+fn sized(fields: &mut Fields<'_>, kind: Kind) -> Option<Backend> {
+    let size = fields.require("size", "\"4 GiB\"", values::size_within(4096, SIZE_MAX));
+    let block_size = fields.value_or("block_size", 4096, values::block_size);
+    refuse(fields, &["path", "direct"], "belongs to the backends \"file\" and \"block\"");
+    refuse(fields, &["device"], "belongs to the backend \"nvme\"");
+    let size = check::whole_blocks(size?, block_size, fields)?;
+    Some(match kind {
+        Kind::Memory => Backend::Memory { size, block_size },
+        _ => Backend::Null { size, block_size },
+    })
+}
+
+/// `file` and `block`.
+fn file(fields: &mut Fields<'_>) -> Option<Backend> {
+    let path = fields.require("path", "\"/srv/disk1.img\"", values::path);
+    let size = fields.get("size", values::size_within(4096, SIZE_MAX));
+    let block_size = fields.get("block_size", values::block_size).map(|at| at.value);
+    let direct = fields.value_or("direct", true, values::boolean);
+    refuse(
+        fields,
+        &["device"],
+        "belongs to the backend \"nvme\"; a file or block device is `path`",
+    );
+    let size = match size {
+        Some(size) => Some(check::whole_blocks(size, block_size.unwrap_or(4096), fields)?),
+        None => None,
+    };
+    Some(Backend::File { path: path?.value, size, block_size, direct })
+}
+
+/// `nvme`.
+fn nvme(fields: &mut Fields<'_>) -> Option<Backend> {
+    let device = fields.require("device", "\"/dev/ng0n1\"", values::path);
+    let theirs = "is the device's own with the backend \"nvme\"";
+    refuse(fields, &["size", "block_size"], theirs);
+    refuse(
+        fields,
+        &["path"],
+        "belongs to the backends \"file\" and \"block\"; here it is `device`",
+    );
+    refuse(fields, &["direct"], "belongs to the backends \"file\" and \"block\"");
+    let device = device?;
+    let name = device.value.file_name().and_then(|name| name.to_str()).unwrap_or_default();
+    if name.starts_with("nvme") && device.value.starts_with("/dev") {
+        let message = "`device` is the block device, not the generic character device".to_owned();
+        let generic = name.replacen("nvme", "ng", 1);
+        let remedy = format!(
+            "write device = \"/dev/{generic}\", or backend = \"block\" and path = \"/dev/{name}\""
+        );
+        fields.problems().at(&device, message, remedy);
+    }
+    Some(Backend::Nvme { device: device.value })
+}
+
+fn refuse(fields: &mut Fields<'_>, keys: &[&'static str], reason: &str) {
+    for key in keys {
+        fields.refuse(key, &format!("`{key}` {reason}"), "remove it");
+    }
+}
+
+/// Gives what was left out: the lowest NSIDs that are free, UUIDs, NGUIDs, the serial number.
+pub(crate) fn resolve(parsed: &mut ParsedSubsystem) {
+    let nqn = parsed.subsystem.nqn.clone();
+    parsed.subsystem.serial.get_or_insert_with(|| derived_serial(&nqn));
+    let namespaces = parsed.namespaces.iter_mut().map(|parsed| &mut parsed.namespace);
+    resolve_namespaces(&nqn, BTreeSet::new(), namespaces.collect());
+}
+
+/// Gives namespaces what was left out; `taken` are the NSIDs of others in the same subsystem.
+pub(crate) fn resolve_namespaces(
+    nqn: &str,
+    mut taken: BTreeSet<u32>,
+    namespaces: Vec<&mut Namespace>,
+) {
+    taken.extend(namespaces.iter().filter_map(|namespace| namespace.nsid));
+    let mut next = 1;
+    for namespace in namespaces {
+        while namespace.nsid.is_none() && !taken.insert(next) {
+            next += 1;
+        }
+        let nsid = *namespace.nsid.get_or_insert(next);
+        let uuid = *namespace.uuid.get_or_insert_with(|| derived_uuid(nqn, nsid));
+        namespace.nguid.get_or_insert_with(|| uuid.into_bytes());
+    }
+}

@@ -1,0 +1,188 @@
+//! From typed values back to text that parses to the same values.
+
+use std::fmt::Write;
+use std::path::Path;
+
+use super::identity::format_nguid;
+use super::model::{Backend, Config, Listener, Namespace, Subsystem, Target};
+use super::parse::POLL;
+use super::units::{format_duration, format_size};
+
+/// Lines of `key = value`.
+#[derive(Default)]
+struct Lines(String);
+
+impl Lines {
+    fn raw(&mut self, key: &str, value: impl std::fmt::Display) {
+        // Writing to a String cannot fail.
+        let _ = writeln!(self.0, "{key} = {value}");
+    }
+
+    fn text(&mut self, key: &str, value: &str) {
+        self.raw(key, quote(value));
+    }
+
+    fn path(&mut self, key: &str, value: &Path) {
+        self.text(key, &value.to_string_lossy());
+    }
+
+    fn list(&mut self, key: &str, values: &[String]) {
+        let quoted: Vec<String> = values.iter().map(|value| quote(value)).collect();
+        self.raw(key, format_args!("[{}]", quoted.join(", ")));
+    }
+
+    fn title(&mut self, title: &str) {
+        let gap = if self.0.is_empty() { "" } else { "\n" };
+        let _ = writeln!(self.0, "{gap}{title}");
+    }
+}
+
+/// A TOML basic string.
+fn quote(text: &str) -> String {
+    let mut quoted = String::from("\"");
+    for c in text.chars() {
+        match c {
+            '"' | '\\' => quoted.extend(['\\', c]),
+            c if c.is_control() => {
+                let _ = write!(quoted, "\\U{:08X}", u32::from(c));
+            }
+            c => quoted.push(c),
+        }
+    }
+    quoted.push('"');
+    quoted
+}
+
+/// The whole configuration as TOML.
+#[must_use]
+pub fn render(config: &Config) -> String {
+    let mut lines = Lines::default();
+    lines.title("[target]");
+    target(&mut lines, &config.target);
+    for one in &config.listeners {
+        lines.title("[[listener]]");
+        listener(&mut lines, one);
+    }
+    for one in &config.subsystems {
+        lines.title("[[subsystem]]");
+        attributes(&mut lines, one);
+        lines.raw("allow_any_host", one.allow_any_host);
+        lines.list("hosts", &one.hosts);
+        for one in &one.namespaces {
+            lines.title("[[subsystem.namespace]]");
+            namespace(&mut lines, one);
+        }
+    }
+    lines.0
+}
+
+fn target(lines: &mut Lines, target: &Target) {
+    lines.raw("cores", format_args!("{:?}", target.cores));
+    if let Some((word, _)) = POLL.iter().find(|(_, poll)| *poll == target.poll) {
+        lines.text("poll", word);
+    }
+    lines.text("poll_time", &format_duration(target.poll_time));
+    lines.text("io_memory", &format_size(target.io_memory));
+    lines.text("max_transfer", &format_size(target.max_transfer.into()));
+    lines.text("in_capsule_data", &format_size(target.in_capsule_data.into()));
+    lines.raw("queue_depth", target.queue_depth);
+    lines.raw("max_queues", target.max_queues);
+    lines.raw("max_connections", target.max_connections);
+    if let Some(state) = &target.state {
+        lines.path("state", state);
+    }
+    lines.path("control", &target.control);
+    if let Some(metrics) = target.metrics {
+        lines.text("metrics", &metrics.to_string());
+    }
+    lines.text("drain_time", &format_duration(target.drain_time));
+}
+
+fn listener(lines: &mut Lines, listener: &Listener) {
+    lines.text("transport", "tcp");
+    lines.text("address", &listener.address.to_string());
+    if let Some(advertise) = listener.advertise {
+        lines.text("advertise", &advertise.to_string());
+    }
+    lines.raw("discovery_only", listener.discovery_only);
+    if let Some(subsystems) = &listener.subsystems {
+        lines.list("subsystems", subsystems);
+    }
+}
+
+fn attributes(lines: &mut Lines, subsystem: &Subsystem) {
+    lines.text("nqn", &subsystem.nqn);
+    if let Some(serial) = &subsystem.serial {
+        lines.text("serial", serial);
+    }
+    if let Some(model) = &subsystem.model {
+        lines.text("model", model);
+    }
+}
+
+fn namespace(lines: &mut Lines, namespace: &Namespace) {
+    if let Some(nsid) = namespace.nsid {
+        lines.raw("nsid", nsid);
+    }
+    backend(lines, &namespace.backend);
+    if let Some(uuid) = namespace.uuid {
+        lines.text("uuid", &uuid.to_string());
+    }
+    if let Some(nguid) = &namespace.nguid {
+        lines.text("nguid", &format_nguid(nguid));
+    }
+    lines.raw("read_only", namespace.read_only);
+    if let Some(hosts) = &namespace.hosts {
+        lines.list("hosts", hosts);
+    }
+}
+
+fn backend(lines: &mut Lines, backend: &Backend) {
+    match backend {
+        Backend::Null { size, block_size } | Backend::Memory { size, block_size } => {
+            let memory = matches!(backend, Backend::Memory { .. });
+            lines.text("backend", if memory { "memory" } else { "null" });
+            lines.text("size", &format_size(*size));
+            lines.raw("block_size", block_size);
+        }
+        Backend::File { path, size, block_size, direct } => {
+            lines.text("backend", "file");
+            lines.path("path", path);
+            if let Some(size) = size {
+                lines.text("size", &format_size(*size));
+            }
+            if let Some(block_size) = block_size {
+                lines.raw("block_size", block_size);
+            }
+            lines.raw("direct", direct);
+        }
+        Backend::Nvme { device } => {
+            lines.text("backend", "nvme");
+            lines.path("device", device);
+        }
+    }
+}
+
+/// A listener's settings alone, without the title.
+#[must_use]
+pub(crate) fn render_listener(value: &Listener) -> String {
+    let mut lines = Lines::default();
+    listener(&mut lines, value);
+    lines.0
+}
+
+/// A subsystem's own settings alone: name, serial and model.
+#[must_use]
+pub(crate) fn render_attributes(value: &Subsystem) -> String {
+    let mut lines = Lines::default();
+    attributes(&mut lines, value);
+    lines.0
+}
+
+/// A namespace's settings alone, without the title.
+#[must_use]
+pub(crate) fn render_namespace(value: &Namespace) -> String {
+    let mut lines = Lines::default();
+    namespace(&mut lines, value);
+    lines.0
+}

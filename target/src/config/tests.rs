@@ -1,0 +1,329 @@
+//! What a person who writes a configuration relies on.
+
+use std::collections::BTreeSet;
+
+use proptest::prelude::*;
+use uuid::Uuid;
+
+use super::*;
+
+const GOOD: &str = include_str!("../../../systemd/sluicegate.toml");
+
+pub(crate) fn machine() -> Machine {
+    Machine { cores: (0..4).collect(), control: "/run/sluicegate/control.sock".into() }
+}
+
+pub(crate) fn parse(text: &str) -> Result<Config, ConfigErrors> {
+    Config::parse_for(text, Path::new("test.toml"), &machine())
+}
+
+/// A configuration around the lines of one namespace.
+fn with_namespace(lines: &str) -> String {
+    format!("[[subsystem]]\nnqn = \"nqn.2026-01.io.x:a\"\n[[subsystem.namespace]]\n{lines}\n")
+}
+
+#[test]
+fn the_embedded_and_the_example_configuration_are_right() {
+    let embedded = Config::parse_for(EMBEDDED, Path::new("e"), &machine()).unwrap();
+    assert_eq!(embedded.listeners[0].address.to_string(), "127.0.0.1:4420");
+    assert_eq!(embedded.subsystems[0].namespaces.len(), 2);
+    let example = parse(GOOD).unwrap_or_else(|errors| panic!("{errors}"));
+    assert!(!example.subsystems.is_empty());
+}
+
+#[test]
+fn what_is_left_out_is_given_and_stays_the_same() {
+    let text = with_namespace("backend = \"null\"\nsize = 8192\nnsid = 1")
+        + "[[subsystem.namespace]]\nbackend = \"memory\"\nsize = \"4 GiB\"\n";
+    let config = parse(&text).unwrap();
+    let namespaces = &config.subsystems[0].namespaces;
+    assert_eq!(namespaces[1].nsid, Some(2));
+    let uuid = derived_uuid("nqn.2026-01.io.x:a", 2);
+    assert_eq!(namespaces[1].uuid, Some(uuid));
+    assert_eq!(namespaces[1].nguid, Some(uuid.into_bytes()));
+    assert_eq!(namespaces[1].backend, Backend::Memory { size: 4 << 30, block_size: 4096 });
+    assert_eq!(config.subsystems[0].serial.as_ref().map(String::len), Some(20));
+    assert_eq!(config.target.cores, vec![0]);
+    assert_eq!(parse(&text), Ok(config));
+}
+
+/// Each wrong text, where the error is, and words of its message and remedy.
+#[test]
+fn errors_name_the_place_and_the_remedy() {
+    let namespace = |lines: &str| with_namespace(lines);
+    let cases: Vec<(String, (usize, usize), &str)> = vec![
+        ("[target]\ncoers = [0]".into(), (2, 1), "did you mean `cores`?"),
+        ("[target]\ncores = [0, 9]".into(), (2, 13), "choose from the CPUs that are online: 0-3"),
+        ("[target]\ncores = [1, 1]".into(), (2, 13), "names CPU 1 twice"),
+        ("[target]\ncores = []".into(), (1, 1), "cores = [0]"),
+        ("[target]\npoll = \"sometimes\"".into(), (2, 8), "\"adaptive\", \"always\", \"never\""),
+        ("[target]\npoll_time = 50".into(), (2, 13), "\"10 s\""),
+        ("[target]\nqueue_depth = 1".into(), (2, 15), "from 2 to 1024"),
+        ("[target]\nmax_transfer = \"100 KiB\"".into(), (2, 16), "write \"128 KiB\""),
+        ("[target]\nmax_transfer = \"32 MiB\"".into(), (2, 16), "from \"4 KiB\" to \"16 MiB\""),
+        ("[target]\nin_capsule_data = 1000".into(), (2, 19), "write 992"),
+        ("[target]\nio_memory = \"1 MiB\"".into(), (2, 13), "too small for transfers of 1 MiB"),
+        ("[target]\ncontrol = \"x.sock\"".into(), (2, 11), "begins with /"),
+        ("[target]\ndrain_time = \"10 s".into(), (2, 19), "expected `\"`"),
+        ("target = 1".into(), (1, 10), "[target] is a number, not a table"),
+        ("[[listener]]".into(), (1, 1), "add address = \"0.0.0.0:4420\""),
+        ("[[listener]]\naddress = \"localhost:1\"".into(), (2, 11), "an IP address and a port"),
+        ("[[listener]]\naddress = \"[::]:0\"".into(), (2, 11), "port 0"),
+        (
+            "[[listener]]\naddress = \"0.0.0.0:1\"\n[[listener]]\naddress = \"127.0.0.1:1\"".into(),
+            (4, 11),
+            "collides with listener 0.0.0.0:1",
+        ),
+        (
+            "[[listener]]\naddress = \"[::]:1\"\nsubsystems = [\"nqn.2026-01.io.x:b\"]".into(),
+            (3, 15),
+            "names no subsystem",
+        ),
+        ("[listener]\naddress = \"[::]:1\"".into(), (1, 2), "write [[listener]]"),
+        ("[[subsystem]]\nnqn = \"disk\"".into(), (2, 7), "does not begin with \"nqn.\""),
+        (format!("[[subsystem]]\nnqn = \"{DISCOVERY_NQN}\""), (2, 7), "discovery"),
+        (namespace("backend = \"null\""), (3, 1), "add size = \"4 GiB\""),
+        (namespace("backend = \"disk\""), (4, 11), "\"null\", \"memory\", \"file\""),
+        (namespace("backend = \"null\"\nsize = \"5000 B\""), (5, 8), "4096 or 8192"),
+        (
+            namespace("backend = \"null\"\nsize = \"4 GiB\"\nblock_size = 520"),
+            (6, 14),
+            "512 or 4096",
+        ),
+        (namespace("backend = \"null\"\nsize = \"4G\""), (5, 8), "4 GiB"),
+        (namespace("backend = \"null\"\nsise = \"4 GiB\"\nsize = 4096"), (5, 1), "mean `size`?"),
+        (namespace("backend = \"memory\"\nsize = 4096\npath = \"/x\""), (6, 1), "\"file\""),
+        (namespace("backend = \"nvme\"\ndevice = \"/dev/nvme0n1\""), (5, 10), "/dev/ng0n1"),
+        (namespace("backend = \"null\"\nsize = 4096\nnsid = 0"), (6, 8), "from 1 to"),
+        (namespace("backend = \"null\"\nsize = 4096\nuuid = \"1\""), (6, 8), "not a UUID"),
+        (
+            namespace("backend = \"null\"\nsize = 4096\nhosts = [\"nqn.2026-01.io.x:h\"]"),
+            (6, 10),
+            "never sees this",
+        ),
+        (
+            namespace("backend = \"null\"\nsize = 4096\nnsid = 1")
+                + &namespace("backend = \"null\"\nsize = 4096"),
+            (8, 7),
+            "subsystem nqn.2026-01.io.x:a is there twice",
+        ),
+        (
+            namespace("backend = \"file\"\npath = \"/x\"")
+                + "[[subsystem.namespace]]\nbackend = \"block\"\npath = \"/x\"",
+            (6, 1),
+            "two namespaces write to /x",
+        ),
+        (
+            namespace("backend = \"null\"\nsize = 4096\nnsid = 7")
+                + "[[subsystem.namespace]]\nbackend = \"null\"\nsize = 4096\nnsid = 7",
+            (10, 8),
+            "nsid 7 is there twice",
+        ),
+    ];
+    for (text, place, words) in cases {
+        let errors = parse(&text).expect_err(&text);
+        let first = &errors.errors[0];
+        assert_eq!((first.line, first.column), place, "{text}\n{errors}");
+        assert!(errors.to_string().contains(words), "{text}\n{errors}");
+        let line = text.lines().nth(first.line - 1).unwrap();
+        assert_eq!(first.text, line);
+    }
+}
+
+#[test]
+fn all_errors_are_named_at_once_in_the_order_of_the_file() {
+    let text = "[target]\npol = 1\nqueue_depth = 0\n[[listener]]\nadress = 1\n[extra]\n";
+    let errors = parse(text).unwrap_err();
+    let lines: Vec<usize> = errors.errors.iter().map(|error| error.line).collect();
+    assert_eq!(lines, [2, 3, 4, 5, 6], "{errors}");
+}
+
+#[test]
+fn a_file_that_is_not_there_or_not_text_is_explained() {
+    let errors = Config::load(Path::new("/nonexistent/x.toml")).unwrap_err();
+    assert!(errors.to_string().contains("/nonexistent/x.toml: cannot read"), "{errors}");
+    let errors = Config::parse_bytes(b"[target]\n# \xff", Path::new("x")).unwrap_err();
+    assert_eq!((errors.errors[0].line, errors.errors[0].column), (2, 3));
+}
+
+#[test]
+fn deep_nesting_is_an_error_and_no_overflow() {
+    for text in ["[".repeat(100_000), format!("a = {}", "[".repeat(100_000))] {
+        assert!(parse(&text).is_err());
+    }
+    assert!(parse(&format!("a{} = 1", ".a".repeat(50_000))).is_err());
+}
+
+/// Words that occur in configurations, so that random texts get far.
+fn snippet() -> impl Strategy<Value = String> {
+    let words = [
+        "[target]\n",
+        "[[listener]]\n",
+        "[[subsystem]]\n",
+        "[[subsystem.namespace]]\n",
+        "cores = ",
+        "poll = ",
+        "io_memory = ",
+        "address = ",
+        "nqn = ",
+        "backend = ",
+        "size = ",
+        "nsid = ",
+        "hosts = ",
+        "uuid = ",
+        "path = ",
+        "\"4 GiB\"",
+        "\"memory\"",
+        "\"file\"",
+        "\"nvme\"",
+        "\"0.0.0.0:4420\"",
+        "\"nqn.2026-01.io.x:a\"",
+        "[0, 1]",
+        "[",
+        "]",
+        "{",
+        "}",
+        "\n",
+        "\n",
+        "=",
+        "\"",
+        "'''",
+        "0x7fffffffffffffffffffffff",
+        "-1",
+        "1.5",
+        "true",
+        "1979-05-27",
+        ".",
+        "\\u",
+    ];
+    prop_oneof![
+        8 => proptest::sample::select(words.to_vec()).prop_map(str::to_owned),
+        1 => "\\PC{0,8}",
+    ]
+}
+
+pub(crate) fn namespaces() -> impl Strategy<Value = Vec<Namespace>> {
+    let backend = prop_oneof![
+        (1u64..1 << 40, any::<bool>()).prop_map(|(blocks, small)| {
+            let block_size = if small { 512 } else { 4096 };
+            Backend::Memory { size: blocks * 4096, block_size }
+        }),
+        (1u64..1 << 40).prop_map(|n| Backend::Null { size: n * 4096, block_size: 4096 }),
+        ("/[a-z\"\\\\ é]{1,9}", any::<Option<bool>>(), any::<bool>()).prop_map(
+            |(path, block, direct)| Backend::File {
+                path: path.into(),
+                size: block.map(|_| 1 << 30),
+                block_size: block.map(|small| if small { 512 } else { 4096 }),
+                direct,
+            }
+        ),
+        (0u32..9, 1u32..9)
+            .prop_map(|(c, n)| Backend::Nvme { device: format!("/dev/ng{c}n{n}").into() }),
+    ];
+    let one = (backend, 1u32..40, 1u128..u128::MAX, any::<bool>(), any::<bool>());
+    proptest::collection::vec(one, 0..4).prop_map(|list| {
+        let (mut nsids, mut paths) = (BTreeSet::new(), BTreeSet::new());
+        list.into_iter()
+            .filter(|(backend, nsid, ..)| {
+                let path = match backend {
+                    Backend::File { path, .. } | Backend::Nvme { device: path } => path.clone(),
+                    _ => format!("{nsid}").into(),
+                };
+                nsids.insert(*nsid) && paths.insert(path)
+            })
+            .map(|(backend, nsid, id, read_only, hosts)| Namespace {
+                nsid: Some(nsid),
+                backend,
+                uuid: Some(Uuid::from_u128(id)),
+                nguid: Some(id.to_be_bytes()),
+                read_only,
+                hosts: hosts.then(|| vec!["nqn.2026-01.io.x:host".into()]),
+            })
+            .collect()
+    })
+}
+
+pub(crate) fn configs() -> impl Strategy<Value = Config> {
+    let subsystem =
+        (namespaces(), any::<bool>(), "[!-~]{1,20}", proptest::option::of("[!-~]{1,40}"));
+    let subsystems = proptest::collection::vec(subsystem, 0..3);
+    let listener = (1u16.., any::<bool>(), proptest::option::of(any::<u16>()));
+    let listeners = proptest::collection::vec(listener, 0..3);
+    let target = (0usize..4, 13u32..24, 2u16..1024, 0u64..1_000_000_000, any::<bool>());
+    (subsystems, listeners, target).prop_map(|(subsystems, listeners, numbers)| {
+        let (core, shift, queue_depth, nanos, given) = numbers;
+        let mut config = Config {
+            target: Target {
+                cores: vec![core],
+                poll: if given { Poll::Always } else { Poll::Never },
+                poll_time: std::time::Duration::from_nanos(nanos),
+                max_transfer: 1 << shift,
+                queue_depth,
+                state: given.then(|| "/var/lib/x \"y\"".into()),
+                metrics: given.then(|| "127.0.0.1:9090".parse().unwrap()),
+                ..Target::default()
+            },
+            ..Config::default()
+        };
+        for (port, discovery_only, advertise) in listeners {
+            let address = SocketAddr::from(([127, 0, 0, 1], port));
+            if config.listeners.iter().all(|l| l.address != address) {
+                config.listeners.push(Listener {
+                    transport: Transport::Tcp,
+                    address,
+                    advertise: advertise.filter(|p| *p > 0).map(|p| ([10, 0, 0, 1], p).into()),
+                    discovery_only,
+                    subsystems: None,
+                });
+            }
+        }
+        let mut paths = BTreeSet::new();
+        for (index, (namespaces, any_host, serial, model)) in subsystems.into_iter().enumerate() {
+            let fresh = |n: &Namespace| match &n.backend {
+                Backend::File { path, .. } | Backend::Nvme { device: path } => {
+                    paths.insert(path.clone())
+                }
+                _ => true,
+            };
+            config.subsystems.push(Subsystem {
+                nqn: format!("nqn.2026-01.io.x:s{index}"),
+                serial: Some(serial),
+                model,
+                allow_any_host: any_host,
+                hosts: vec!["nqn.2026-01.io.x:host".into()],
+                namespaces: namespaces.into_iter().filter(fresh).collect(),
+            });
+        }
+        config
+    })
+}
+
+proptest! {
+    #[test]
+    fn any_bytes_are_answered_with_places(bytes: Vec<u8>) {
+        if let Err(errors) = Config::parse_bytes(&bytes, Path::new("x")) {
+            prop_assert!(errors.errors.iter().all(|e| e.line > 0 && e.column > 0 && e.width > 0));
+            prop_assert!(!errors.to_string().is_empty());
+        }
+    }
+
+    #[test]
+    fn any_words_are_answered_with_places(words in proptest::collection::vec(snippet(), 0..60)) {
+        let text = words.concat();
+        if let Err(errors) = parse(&text) {
+            prop_assert!(!errors.errors.is_empty());
+            for error in &errors.errors {
+                prop_assert!(error.line >= 1 && error.line <= text.matches('\n').count() + 1);
+                prop_assert!(error.column >= 1 && !error.message.is_empty());
+            }
+        }
+    }
+
+    #[test]
+    fn a_rendered_configuration_is_the_same(config in configs()) {
+        let text = render(&config);
+        let again = parse(&text).map_err(|errors| TestCaseError::fail(format!("{errors}\n{text}")))?;
+        prop_assert_eq!(&again, &config);
+        prop_assert_eq!(render(&again), text);
+    }
+}

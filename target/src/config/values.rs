@@ -1,0 +1,194 @@
+//! Readers for single values: each takes a node and answers the value, or what is wrong with it
+//! and what would be right.
+
+use std::net::SocketAddr;
+use std::path::PathBuf;
+use std::time::Duration;
+
+use uuid::Uuid;
+
+use super::fields::{Wrong, quoted};
+use super::identity::{DISCOVERY_NQN, check_nqn};
+use super::node::{Node, Value};
+use super::units::{format_duration, format_size, parse_duration, parse_size};
+
+type Read<T> = Result<T, Wrong>;
+
+/// The value is of a kind that the setting does not take.
+fn kind<T>(node: &Node, wanted: &str, example: &str) -> Read<T> {
+    let message = format!("is {}, not {wanted}", node.value.kind());
+    Err(Wrong::new(message, format!("write {example}")))
+}
+
+/// `true` or `false`.
+pub(crate) fn boolean(node: &Node) -> Read<bool> {
+    match &node.value {
+        Value::Boolean(value) => Ok(*value),
+        _ => kind(node, "a boolean", "true or false, without quotes"),
+    }
+}
+
+/// A string.
+fn string<'a>(node: &'a Node, wanted: &str, example: &str) -> Read<&'a str> {
+    match &node.value {
+        Value::String(text) => Ok(text),
+        _ => kind(node, wanted, example),
+    }
+}
+
+/// A whole number from `min` to `max`.
+pub(crate) fn integer<T: TryFrom<i128>>(min: i128, max: i128) -> impl Fn(&Node) -> Read<T> {
+    move |node| {
+        let remedy = format!("write a number from {min} to {max}, without quotes");
+        let Value::Integer(number) = &node.value else {
+            return Err(Wrong::new(format!("is {}, not a number", node.value.kind()), remedy));
+        };
+        let value = number.filter(|n| (min..=max).contains(n)).and_then(|n| T::try_from(n).ok());
+        value.ok_or_else(|| match number {
+            Some(number) => Wrong::new(format!("is {number}"), remedy),
+            None => Wrong::new("is too large", remedy),
+        })
+    }
+}
+
+/// A size in bytes: "4 GiB", or a number of bytes.
+pub(crate) fn size(node: &Node) -> Read<u64> {
+    match &node.value {
+        Value::String(text) => parse_size(text)
+            .map_err(|remedy| Wrong::new(format!("is \"{}\", not a size", quoted(text)), remedy)),
+        Value::Integer(number) => number.and_then(|n| u64::try_from(n).ok()).ok_or_else(|| {
+            Wrong::new("is not a size", "write a number of bytes that fits into 64 bits")
+        }),
+        _ => kind(node, "a size", "a number and its unit in quotes: \"4 GiB\""),
+    }
+}
+
+/// A size from `min` to `max` bytes.
+pub(crate) fn size_within(min: u64, max: u64) -> impl Fn(&Node) -> Read<u64> {
+    move |node| {
+        let bytes = size(node)?;
+        if (min..=max).contains(&bytes) {
+            return Ok(bytes);
+        }
+        let remedy =
+            format!("write a size from \"{}\" to \"{}\"", format_size(min), format_size(max));
+        Err(Wrong::new(format!("is {}", format_size(bytes)), remedy))
+    }
+}
+
+/// A duration up to `max`.
+pub(crate) fn duration_up_to(max: Duration) -> impl Fn(&Node) -> Read<Duration> {
+    move |node| {
+        let text = string(node, "a time", "a number and its unit in quotes: \"10 s\"")?;
+        let time = parse_duration(text)
+            .map_err(|remedy| Wrong::new(format!("is \"{}\", not a time", quoted(text)), remedy))?;
+        if time <= max {
+            return Ok(time);
+        }
+        let remedy = format!("write a time of at most \"{}\"", format_duration(max));
+        Err(Wrong::new(format!("is {}", format_duration(time)), remedy))
+    }
+}
+
+/// A logical block size.
+pub(crate) fn block_size(node: &Node) -> Read<u32> {
+    match size(node)? {
+        512 => Ok(512),
+        4096 => Ok(4096),
+        other => Err(Wrong::new(format!("is {other} bytes"), "write 512 or 4096")),
+    }
+}
+
+/// A path: absolute, without a NUL.
+pub(crate) fn path(node: &Node) -> Read<PathBuf> {
+    let text = string(node, "a path", "an absolute path in quotes")?;
+    if !text.starts_with('/') || text.contains('\0') {
+        let message = format!("is \"{}\", not an absolute path", quoted(text));
+        return Err(Wrong::new(message, "write a path that begins with /"));
+    }
+    Ok(PathBuf::from(text))
+}
+
+/// An IP address and a port that is not 0.
+pub(crate) fn address(node: &Node) -> Read<SocketAddr> {
+    let example = "an IP address and a port in quotes: \"0.0.0.0:4420\" or \"[::]:4420\"";
+    let text = string(node, "an address", example)?;
+    let wrong = |what: &str| {
+        Wrong::new(format!("is \"{}\", {what}", quoted(text)), format!("write {example}"))
+    };
+    let address: SocketAddr = text.parse().map_err(|_| wrong("not an IP address and a port"))?;
+    if address.port() == 0 {
+        return Err(wrong("and no host can connect to port 0"));
+    }
+    Ok(address)
+}
+
+/// An NQN.
+pub(crate) fn nqn(node: &Node) -> Read<String> {
+    let text = string(node, "an NQN", "an NQN in quotes: \"nqn.2026-01.com.example:disk1\"")?;
+    check_nqn(text).map_err(|what| {
+        let form = "write nqn.yyyy-mm.reversed.domain:name (at most 223 bytes) or \
+                    nqn.2014-08.org.nvmexpress:uuid:UUID";
+        Wrong::new(format!("is \"{}\", which {what}", quoted(text)), form)
+    })?;
+    Ok(text.into())
+}
+
+/// The NQN of a subsystem of ours.
+pub(crate) fn subsystem_nqn(node: &Node) -> Read<String> {
+    let nqn = nqn(node)?;
+    if nqn == DISCOVERY_NQN {
+        return Err(Wrong::new(
+            "is the NQN of the discovery subsystem, which is always there",
+            "choose another name: \"nqn.2026-01.com.example:disk1\"",
+        ));
+    }
+    Ok(nqn)
+}
+
+/// Printable ASCII of at most `max` characters, as Identify Controller has it.
+pub(crate) fn ascii(max: usize) -> impl Fn(&Node) -> Read<String> {
+    move |node| {
+        let remedy = format!("1 to {max} printable ASCII characters in quotes");
+        let text = string(node, "a string", &remedy)?;
+        let printable = text.bytes().all(|b| (b' '..=b'~').contains(&b));
+        if text.trim().is_empty() || text.len() > max || !printable {
+            let message = format!("is \"{}\"", quoted(text));
+            return Err(Wrong::new(message, format!("write {remedy}")));
+        }
+        Ok(text.trim_end().into())
+    }
+}
+
+/// A UUID that is not nil.
+pub(crate) fn uuid(node: &Node) -> Read<Uuid> {
+    let example = "\"f81d4fae-7dec-11d0-a765-00a0c91e6bf6\"";
+    let text = string(node, "a UUID", example)?;
+    let uuid = Uuid::try_parse(text).ok().filter(|uuid| !uuid.is_nil());
+    uuid.ok_or_else(|| {
+        Wrong::new(format!("is \"{}\", not a UUID", quoted(text)), format!("write {example}"))
+    })
+}
+
+/// An NGUID: 32 hexadecimal digits, not all 0; hyphens as in a UUID are allowed.
+pub(crate) fn nguid(node: &Node) -> Read<[u8; 16]> {
+    let remedy = "write 32 hexadecimal digits that are not all 0";
+    let text = string(node, "an NGUID", "32 hexadecimal digits in quotes")?;
+    let nguid = Uuid::try_parse(text).ok().filter(|uuid| !uuid.is_nil());
+    let wrong = || Wrong::new(format!("is \"{}\", not an NGUID", quoted(text)), remedy);
+    nguid.map(Uuid::into_bytes).ok_or_else(wrong)
+}
+
+/// One word of a few.
+pub(crate) fn choice<T: Copy>(words: &'static [(&'static str, T)]) -> impl Fn(&Node) -> Read<T> {
+    move |node| {
+        let names: Vec<String> = words.iter().map(|(name, _)| format!("\"{name}\"")).collect();
+        let remedy = names.join(", ");
+        let text = string(node, "a string", &remedy)?;
+        let found = words.iter().find(|(name, _)| *name == text).map(|(_, value)| *value);
+        found.ok_or_else(|| {
+            let message = format!("is \"{}\"", quoted(text));
+            Wrong::new(message, format!("write one of {remedy}"))
+        })
+    }
+}
