@@ -6,3 +6,4 @@ pub mod engine;
 pub mod mapping;
 pub mod reactor;
 pub mod stats;
+pub mod store;

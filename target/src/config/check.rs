@@ -5,8 +5,8 @@ use std::fmt::Display;
 use std::path::Path;
 
 use super::fields::{At, Fields, Problems};
-use super::model::{Backend, Target};
-use super::parse::{NSID_MAX, ParsedListener, ParsedNamespace, ParsedSubsystem};
+use super::model::{Backend, Config, Namespace, Target};
+use super::parse::{NSID_MAX, ParsedListener, ParsedSubsystem};
 use super::units::format_size;
 use super::{Machine, identity};
 
@@ -211,7 +211,7 @@ fn identifiers(subsystems: &[ParsedSubsystem], problems: &Problems) {
 fn writers(subsystems: &[ParsedSubsystem], problems: &Problems) {
     let mut seen: BTreeMap<&Path, bool> = BTreeMap::new();
     for parsed in subsystems.iter().flat_map(|s| &s.namespaces) {
-        let Some(path) = backing(parsed) else { continue };
+        let Some(path) = backing(&parsed.namespace) else { continue };
         let writes = !parsed.namespace.read_only;
         let earlier = seen.get(path).copied();
         if earlier == Some(true) && writes {
@@ -223,8 +223,9 @@ fn writers(subsystems: &[ParsedSubsystem], problems: &Problems) {
     }
 }
 
-fn backing(parsed: &ParsedNamespace) -> Option<&Path> {
-    match &parsed.namespace.backend {
+/// The file or device that a namespace is kept on.
+fn backing(namespace: &Namespace) -> Option<&Path> {
+    match &namespace.backend {
         Backend::File { path, .. } => Some(path),
         Backend::Nvme { device } => Some(device),
         Backend::Null { .. } | Backend::Memory { .. } => None,
@@ -259,4 +260,35 @@ fn nsids(parsed: &ParsedSubsystem, problems: &Problems) {
             problems.at(place, message, "put the rest into another subsystem");
         }
     }
+}
+
+/// What of a configuration cannot be together, where a live change may have brought it about;
+/// `None` where all of it can.
+pub(crate) fn clash(config: &Config) -> Option<String> {
+    let addresses: Vec<_> = config.listeners.iter().map(|l| l.address).collect();
+    for (index, address) in addresses.iter().enumerate() {
+        let mut earlier = addresses.iter().take(index);
+        if let Some(other) = earlier.find(|other| super::addresses_collide(*address, **other)) {
+            return Some(format!("listener {address} collides with listener {other}"));
+        }
+    }
+    let (mut ids, mut written) = (BTreeSet::new(), BTreeSet::new());
+    for namespace in config.subsystems.iter().flat_map(|s| &s.namespaces) {
+        let nguid = namespace.nguid.as_ref().map(identity::format_nguid);
+        for id in namespace
+            .uuid
+            .map(|id| format!("UUID {id}"))
+            .into_iter()
+            .chain(nguid.map(|id| format!("NGUID {id}")))
+        {
+            if !ids.insert(id.clone()) {
+                return Some(format!("{id} would be there twice"));
+            }
+        }
+        let path = backing(namespace).filter(|_| !namespace.read_only);
+        if let Some(path) = path.filter(|path| !written.insert(*path)) {
+            return Some(format!("two namespaces would write to {}", path.display()));
+        }
+    }
+    None
 }

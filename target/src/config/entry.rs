@@ -73,3 +73,12 @@ pub(crate) fn subsystem(fields: Fields<'_>) -> Option<Subsystem> {
     super::check::across(&[], std::slice::from_ref(&parsed), problems);
     Some(parsed.into_subsystem())
 }
+
+/// A subsystem's settings as they were stored: each value is checked, but not whether they fit
+/// together, since live changes may since have taken a host away that a namespace names.
+pub(crate) fn stored_subsystem(fields: Fields<'_>) -> Option<Subsystem> {
+    parse::subsystem(fields).map(|mut parsed| {
+        parse::resolve(&mut parsed);
+        parsed.into_subsystem()
+    })
+}

@@ -56,12 +56,6 @@ pub fn derived_serial(nqn: &str) -> String {
     digits.chars().take(20).collect()
 }
 
-/// A short value that differs when `text` differs, to notice that something changed.
-#[must_use]
-pub fn fingerprint(text: &str) -> Uuid {
-    Uuid::new_v5(&Uuid::nil(), text.as_bytes())
-}
-
 /// 16 bytes as 32 hexadecimal digits.
 #[must_use]
 pub fn format_nguid(nguid: &[u8; 16]) -> String {

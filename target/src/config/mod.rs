@@ -22,16 +22,15 @@ use std::path::Path;
 
 use toml::de::DeTable;
 
+pub(crate) use check::clash;
 pub use errors::{ConfigError, ConfigErrors};
-pub use identity::{
-    DISCOVERY_NQN, NQN_MAX, check_nqn, derived_serial, derived_uuid, fingerprint, format_nguid,
-};
+pub use identity::{DISCOVERY_NQN, NQN_MAX, check_nqn, derived_serial, derived_uuid, format_nguid};
 pub use machine::Machine;
 pub use model::{Backend, Config, Listener, Namespace, Poll, Subsystem, Target, Transport};
 pub use parse::NSID_MAX;
 pub(crate) use parse::resolve_namespaces;
 pub use render::render;
-pub(crate) use render::{render_attributes, render_listener, render_namespace};
+pub(crate) use render::{render_listener, render_namespace, render_subsystem};
 pub use units::{format_duration, format_size};
 
 use errors::Problem;

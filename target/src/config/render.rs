@@ -65,13 +65,7 @@ pub fn render(config: &Config) -> String {
     }
     for one in &config.subsystems {
         lines.title("[[subsystem]]");
-        attributes(&mut lines, one);
-        lines.raw("allow_any_host", one.allow_any_host);
-        lines.list("hosts", &one.hosts);
-        for one in &one.namespaces {
-            lines.title("[[subsystem.namespace]]");
-            namespace(&mut lines, one);
-        }
+        subsystem(&mut lines, one, "[[subsystem.namespace]]");
     }
     lines.0
 }
@@ -110,13 +104,19 @@ fn listener(lines: &mut Lines, listener: &Listener) {
     }
 }
 
-fn attributes(lines: &mut Lines, subsystem: &Subsystem) {
+fn subsystem(lines: &mut Lines, subsystem: &Subsystem, title: &str) {
     lines.text("nqn", &subsystem.nqn);
     if let Some(serial) = &subsystem.serial {
         lines.text("serial", serial);
     }
     if let Some(model) = &subsystem.model {
         lines.text("model", model);
+    }
+    lines.raw("allow_any_host", subsystem.allow_any_host);
+    lines.list("hosts", &subsystem.hosts);
+    for one in &subsystem.namespaces {
+        lines.title(title);
+        namespace(lines, one);
     }
 }
 
@@ -171,11 +171,11 @@ pub(crate) fn render_listener(value: &Listener) -> String {
     lines.0
 }
 
-/// A subsystem's own settings alone: name, serial and model.
+/// A subsystem's settings without the title; its namespaces are `[[namespace]]`.
 #[must_use]
-pub(crate) fn render_attributes(value: &Subsystem) -> String {
+pub(crate) fn render_subsystem(value: &Subsystem) -> String {
     let mut lines = Lines::default();
-    attributes(&mut lines, value);
+    subsystem(&mut lines, value, "[[namespace]]");
     lines.0
 }
 

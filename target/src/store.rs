@@ -1,0 +1,159 @@
+//! State that outlives a restart: small versioned objects behind one trait, so that an embedded
+//! database, or a database shared by several targets, can hold them.
+
+mod disk;
+mod live;
+mod memory;
+mod object;
+
+use std::fmt;
+use std::path::Path;
+
+use serde::{Deserialize, Serialize};
+use thiserror::Error;
+use uuid::Uuid;
+
+pub use disk::DiskStore;
+pub use live::{Effective, Live, effective};
+pub use memory::MemoryStore;
+pub(crate) use object::ObjectId;
+
+/// What an object describes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Kind {
+    /// A listener of one machine.
+    Listener,
+    /// A whole subsystem.
+    Subsystem,
+    /// Whether any host may connect to a subsystem.
+    AnyHost,
+    /// That a host may connect to a subsystem.
+    Host,
+    /// A namespace of a subsystem.
+    Namespace,
+}
+
+impl Kind {
+    /// All kinds.
+    pub const ALL: [Self; 5] =
+        [Self::Listener, Self::Subsystem, Self::AnyHost, Self::Host, Self::Namespace];
+
+    /// The kind's name in a store.
+    #[must_use]
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Listener => "listener",
+            Self::Subsystem => "subsystem",
+            Self::AnyHost => "any_host",
+            Self::Host => "host",
+            Self::Namespace => "namespace",
+        }
+    }
+}
+
+/// Names an object. NQNs are unique in the world and identifiers begin with one, but for
+/// listeners, whose identifiers begin with the machine's UUID: so several targets can share one
+/// store.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct Key {
+    /// What it describes.
+    pub kind: Kind,
+    /// Which one.
+    pub id: String,
+}
+
+impl fmt::Display for Key {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{} {}", self.kind.name(), self.id)
+    }
+}
+
+/// An object as it is stored.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Object {
+    /// Its name.
+    pub key: Key,
+    /// The store's revision at which it was written last; a watcher sees what is above the
+    /// revision that it has.
+    pub version: u64,
+    /// Its value.
+    pub value: String,
+}
+
+/// One change to a store.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Change {
+    /// Writes an object.
+    Put(Key, String),
+    /// Removes an object, where it is there.
+    Delete(Key),
+}
+
+/// Where objects are kept.
+pub trait Store: Send + Sync + fmt::Debug {
+    /// The UUID of the machine that this store is opened on, the same after every restart.
+    fn machine(&self) -> Uuid;
+    /// All objects in the order of their keys.
+    ///
+    /// # Errors
+    /// The store cannot be read.
+    fn objects(&self) -> Result<Vec<Object>, StoreError>;
+    /// Makes all changes or none; answers the new revision. What it has answered is durable.
+    ///
+    /// # Errors
+    /// Nothing was changed.
+    fn apply(&self, changes: &[Change]) -> Result<u64, StoreError>;
+    /// Whether changes survive a restart.
+    fn durable(&self) -> bool;
+}
+
+/// Opens the state file, or where there is none keeps state in memory.
+///
+/// # Errors
+/// The file cannot be opened, or is damaged.
+pub fn open(path: Option<&Path>) -> Result<Box<dyn Store>, StoreError> {
+    Ok(match path {
+        Some(path) => Box::new(DiskStore::open(path)?),
+        None => Box::new(MemoryStore::default()),
+    })
+}
+
+/// A store that does not work.
+#[derive(Debug, Error)]
+pub enum StoreError {
+    /// There is no room.
+    #[error("no space left to write the state file {file}; free some space and try again")]
+    Full {
+        /// The state file.
+        file: String,
+    },
+    /// Another process has the file.
+    #[error(
+        "the state file {file} is in use by another process; stop the other sluiced, or give \
+         this one a `state` of its own"
+    )]
+    InUse {
+        /// The state file.
+        file: String,
+    },
+    /// The file's content is not what was written.
+    #[error(
+        "the state file {file} is damaged ({detail}); move it away to start from the \
+         configuration file alone: live changes are lost, data in namespaces is not"
+    )]
+    Damaged {
+        /// The state file.
+        file: String,
+        /// What the database says.
+        detail: String,
+    },
+    /// The operating system refuses.
+    #[error("cannot use the state file {file}: {detail}; check the path and its permissions")]
+    Unusable {
+        /// The state file.
+        file: String,
+        /// What the operating system says.
+        detail: String,
+    },
+}

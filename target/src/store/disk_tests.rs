@@ -1,0 +1,171 @@
+//! What is acknowledged is there after a restart; a full disk and damage are errors.
+
+use std::os::unix::fs::FileExt;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
+
+use proptest::prelude::*;
+
+use super::*;
+
+fn key(id: &str) -> Key {
+    Key { kind: Kind::Host, id: id.into() }
+}
+
+fn put(id: &str, value: &str) -> Change {
+    Change::Put(key(id), value.into())
+}
+
+fn values(store: &DiskStore) -> Vec<(String, u64, String)> {
+    store.objects().unwrap().into_iter().map(|o| (o.key.id, o.version, o.value)).collect()
+}
+
+#[test]
+fn a_store_keeps_what_it_acknowledged() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("made/state.redb");
+    let store = DiskStore::open(&path).unwrap();
+    let machine = store.machine();
+    assert_eq!(store.apply(&[put("a", "1"), put("b", "2")]).unwrap(), 1);
+    assert_eq!(store.apply(&[Change::Delete(key("a")), put("c", "3")]).unwrap(), 2);
+    assert!(matches!(DiskStore::open(&path), Err(StoreError::InUse { .. })));
+    drop(store);
+    let store = DiskStore::open(&path).unwrap();
+    assert_eq!(values(&store), [("b".into(), 1, "2".into()), ("c".into(), 2, "3".into())]);
+    assert_eq!(store.machine(), machine);
+}
+
+#[test]
+fn what_is_no_state_file_is_refused_and_left_alone() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("state.redb");
+    std::fs::write(&path, "my shopping list, which is long enough to be a header".repeat(100))
+        .unwrap();
+    let before = std::fs::read(&path).unwrap();
+    let error = DiskStore::open(&path).unwrap_err();
+    assert!(error.to_string().contains("state.redb"), "{error}");
+    assert_eq!(std::fs::read(&path).unwrap(), before);
+    let error = DiskStore::open(folder.path()).unwrap_err();
+    assert!(matches!(error, StoreError::Unusable { .. }), "{error}");
+}
+
+/// A file on a disk with little room: it may not grow above `limit`, and only `writes` more
+/// writes succeed.
+#[derive(Clone, Debug)]
+struct Limited {
+    file: Arc<std::fs::File>,
+    limit: Arc<AtomicU64>,
+    writes: Arc<AtomicU64>,
+}
+
+impl Limited {
+    fn new() -> Self {
+        let endless = || Arc::new(AtomicU64::new(u64::MAX));
+        let file = Arc::new(tempfile::tempfile().unwrap());
+        Self { file, limit: endless(), writes: endless() }
+    }
+
+    fn spend(&self, end: u64) -> io::Result<()> {
+        let full = || io::Error::from(io::ErrorKind::StorageFull);
+        if end > self.limit.load(Relaxed) {
+            return Err(full());
+        }
+        let left = self.writes.fetch_update(Relaxed, Relaxed, |left| left.checked_sub(1));
+        left.map(drop).map_err(|_| full())
+    }
+}
+
+impl StorageBackend for Limited {
+    fn len(&self) -> io::Result<u64> {
+        Ok(self.file.metadata()?.len())
+    }
+    fn read(&self, offset: u64, out: &mut [u8]) -> io::Result<()> {
+        self.file.read_exact_at(out, offset)
+    }
+    fn set_len(&self, len: u64) -> io::Result<()> {
+        self.spend(len)?;
+        self.file.set_len(len)
+    }
+    fn sync_data(&self) -> io::Result<()> {
+        Ok(())
+    }
+    fn write(&self, offset: u64, data: &[u8]) -> io::Result<()> {
+        self.spend(offset + data.len() as u64)?;
+        self.file.write_all_at(data, offset)
+    }
+}
+
+#[test]
+fn a_full_disk_is_an_error_and_the_store_goes_on_when_there_is_room() {
+    let disk = Limited::new();
+    let (opened, limit) = (disk.clone(), disk.limit.clone());
+    let store = DiskStore::over("state.redb", move || Ok(opened.clone())).unwrap();
+    store.apply(&[put("a", "1")]).unwrap();
+    limit.store(disk.len().unwrap(), Relaxed);
+    let mut refused = 0;
+    for round in 1..12 {
+        let before = values(&store);
+        let big = "x".repeat(1000 << round);
+        match store.apply(&[put("b", &big), put("a", &round.to_string())]) {
+            Ok(_) => assert_eq!(values(&store)[1].2, big),
+            Err(error) => {
+                assert!(matches!(error, StoreError::Full { .. }), "{error}");
+                assert_eq!(values(&store), before, "a refused change is not there");
+                refused += 1;
+            }
+        }
+    }
+    assert!(refused > 0);
+    limit.store(u64::MAX, Relaxed);
+    store.apply(&[put("b", "small")]).unwrap();
+    assert_eq!(values(&store)[1].2, "small");
+}
+
+#[test]
+fn a_change_is_there_whole_or_not_at_all_wherever_writing_stops() {
+    for room in 0..30 {
+        let disk = Limited::new();
+        let (opened, writes) = (disk.clone(), disk.writes.clone());
+        let store = DiskStore::over("state.redb", move || Ok(opened.clone())).unwrap();
+        store.apply(&[put("a", "1"), put("b", "1")]).unwrap();
+        writes.store(room, Relaxed);
+        let result = store.apply(&[put("a", "2"), put("b", "2")]);
+        writes.store(u64::MAX, Relaxed);
+        let seen: Vec<String> = values(&store).into_iter().map(|(_, _, value)| value).collect();
+        assert!(seen == ["2", "2"] || (result.is_err() && seen == ["1", "1"]), "{room}: {seen:?}");
+    }
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(48))]
+    #[test]
+    fn damage_is_an_error_or_harmless(
+        spots in proptest::collection::vec((any::<prop::sample::Index>(), any::<u8>()), 1..60),
+        cut in proptest::option::of(any::<prop::sample::Index>()),
+    ) {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("state.redb");
+        let store = DiskStore::open(&path).unwrap();
+        for n in 0..3 {
+            store.apply(&[put(&format!("host{n}"), "value")]).unwrap();
+        }
+        drop(store);
+        let mut bytes = std::fs::read(&path).unwrap();
+        // Damage where there is something: the header and the first pages.
+        let reach = bytes.len().min(64 << 10);
+        for (spot, value) in spots {
+            bytes[spot.index(reach)] = value;
+        }
+        if let Some(cut) = cut {
+            bytes.truncate(cut.index(bytes.len()));
+        }
+        std::fs::write(&path, bytes).unwrap();
+        match DiskStore::open(&path) {
+            Ok(store) => {
+                let _ = store.objects();
+                let _ = store.apply(&[put("z", "1")]);
+            }
+            Err(error) => prop_assert!(error.to_string().contains("state.redb")),
+        }
+    }
+}

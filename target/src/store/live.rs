@@ -1,0 +1,233 @@
+//! Live changes against the configuration file.
+//!
+//! A live change is kept with the file's own entry for the same object as it was at the time. It
+//! wins for as long as that entry stays; when the entry in the file changes, the file wins.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use serde::{Deserialize, Serialize};
+use uuid::Uuid;
+
+use super::object::ObjectId;
+use super::{Change, Key, Store, StoreError};
+use crate::config::{Config, clash};
+
+/// A live change as it is stored.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+struct Record {
+    /// The file's entry at the time of the change; `None`: there was none.
+    file: Option<String>,
+    /// The object since the change; `None`: it was removed.
+    value: Option<String>,
+}
+
+/// What the target should be: the file with the live changes that still count.
+#[derive(Debug)]
+pub struct Effective {
+    /// The configuration to run.
+    pub config: Config,
+    /// What a person should know: live changes that no longer count, and why.
+    pub warnings: Vec<String>,
+    /// The live changes that no longer count.
+    stale: Vec<Key>,
+}
+
+/// Puts the live changes of `store` on top of the configuration file.
+///
+/// # Errors
+/// The store cannot be read.
+pub fn effective(file: &Config, store: &dyn Store) -> Result<Effective, StoreError> {
+    let mut result = Effective { config: file.clone(), warnings: Vec::new(), stale: Vec::new() };
+    let mut records = Vec::new();
+    for object in store.objects()? {
+        match serde_json::from_str::<Record>(&object.value) {
+            Ok(record) => records.push((object.key, record)),
+            Err(error) => result
+                .warnings
+                .push(format!("the live change of {} cannot be read: {error}", object.key)),
+        }
+    }
+    // What was removed first: what was added may have taken its place.
+    records.sort_by_key(|(_, record)| record.value.is_some());
+    for (key, record) in records {
+        if let Err(reason) = result.take(file, &key, &record, store.machine()) {
+            result.warnings.push(format!("the live change of {key} is dropped: {reason}"));
+            result.stale.push(key);
+        }
+    }
+    Ok(result)
+}
+
+impl Effective {
+    /// Takes one live change, or says why not.
+    fn take(
+        &mut self,
+        file: &Config,
+        key: &Key,
+        record: &Record,
+        machine: Uuid,
+    ) -> Result<(), String> {
+        let Some(object) = ObjectId::parse(key, machine) else {
+            // Another machine's.
+            return Ok(());
+        };
+        let then = record.file.as_deref().map(|text| object.canonical(text)).transpose()?;
+        if then != object.text(file) {
+            return Err("its entry in the configuration file has changed since".into());
+        }
+        let mut next = self.config.clone();
+        object.assign(&mut next, record.value.as_deref())?;
+        match clash(&next) {
+            Some(reason) if clash(&self.config).is_none() => Err(reason),
+            _ => {
+                self.config = next;
+                Ok(())
+            }
+        }
+    }
+}
+
+/// The configuration that runs, and the store that remembers how it differs from the file.
+#[derive(Debug)]
+pub struct Live {
+    file: Config,
+    current: Config,
+    records: BTreeMap<Key, Record>,
+    store: Arc<dyn Store>,
+    /// After a write that failed it is not known what the store has.
+    doubtful: bool,
+}
+
+/// A change that is in the store, and how to take it back.
+#[must_use]
+#[derive(Debug)]
+pub struct Stored {
+    before: Config,
+    records: BTreeMap<Key, Record>,
+}
+
+impl Live {
+    /// Reads the store; forgets live changes that no longer count. Answers the warnings too.
+    ///
+    /// # Errors
+    /// The store cannot be read or written.
+    pub fn open(file: Config, store: Arc<dyn Store>) -> Result<(Self, Vec<String>), StoreError> {
+        let Effective { config, warnings, stale } = effective(&file, store.as_ref())?;
+        if !stale.is_empty() {
+            let changes: Vec<Change> = stale.into_iter().map(Change::Delete).collect();
+            store.apply(&changes)?;
+        }
+        let records = read_records(store.as_ref())?;
+        Ok((Self { file, current: config, records, store, doubtful: false }, warnings))
+    }
+
+    /// The configuration that runs.
+    #[must_use]
+    pub fn current(&self) -> &Config {
+        &self.current
+    }
+
+    /// Whether changes survive a restart.
+    #[must_use]
+    pub fn durable(&self) -> bool {
+        self.store.durable()
+    }
+
+    /// Stores that `object` is now as in `next`. Nothing has changed when this fails.
+    ///
+    /// # Errors
+    /// The store cannot be written.
+    pub(crate) fn store(&mut self, object: &ObjectId, next: Config) -> Result<Stored, StoreError> {
+        let mut records = self.records.clone();
+        for (key, record) in self.plan(object, &next) {
+            match record {
+                Some(record) => records.insert(key, record),
+                None => records.remove(&key),
+            };
+        }
+        let before = std::mem::replace(&mut self.current, next);
+        let stored = Stored { before, records: self.records.clone() };
+        match self.write(records) {
+            Ok(()) => Ok(stored),
+            Err(error) => {
+                self.current = stored.before;
+                Err(error)
+            }
+        }
+    }
+
+    /// Takes a stored change back.
+    ///
+    /// # Errors
+    /// The store cannot be written: the change may come back with the next start.
+    pub(crate) fn undo(&mut self, stored: Stored) -> Result<(), StoreError> {
+        self.current = stored.before;
+        let result = self.write(stored.records.clone());
+        self.records = stored.records;
+        result
+    }
+
+    /// Makes the store hold `records`.
+    fn write(&mut self, records: BTreeMap<Key, Record>) -> Result<(), StoreError> {
+        if self.doubtful {
+            self.records = read_records(self.store.as_ref())?;
+        }
+        let changes = difference(&self.records, &records);
+        self.doubtful = !changes.is_empty();
+        if !changes.is_empty() {
+            self.store.apply(&changes)?;
+        }
+        self.doubtful = false;
+        self.records = records;
+        Ok(())
+    }
+
+    /// Which records a change of `object` writes and removes.
+    fn plan(&self, object: &ObjectId, next: &Config) -> Vec<(Key, Option<Record>)> {
+        let machine = self.store.machine();
+        let mut plan = Vec::new();
+        let mut object = object.clone();
+        if let Some(nqn) = object.subsystem() {
+            let whole = ObjectId::Subsystem(nqn.into());
+            let ours =
+                whole.text(&self.file).is_none() || self.records.contains_key(&whole.key(machine));
+            // A subsystem that is not the file's is one record with all that is in it.
+            if ours || object == whole {
+                let parts = self.records.keys().filter(|key| {
+                    let part = ObjectId::parse(key, machine);
+                    part.is_some_and(|part| part != whole && part.subsystem() == Some(nqn))
+                });
+                plan.extend(parts.map(|key| (key.clone(), None)));
+                object = whole;
+            }
+        }
+        let (file, value) = (object.text(&self.file), object.text(next));
+        let record = (file != value).then_some(Record { file, value });
+        plan.push((object.key(machine), record));
+        plan
+    }
+}
+
+/// The live changes that a store holds.
+fn read_records(store: &dyn Store) -> Result<BTreeMap<Key, Record>, StoreError> {
+    let record = |value: &str| serde_json::from_str(value).ok();
+    let objects = store.objects()?.into_iter();
+    Ok(objects.filter_map(|object| Some((object.key, record(&object.value)?))).collect())
+}
+
+/// The changes that lead from one set of records to another.
+fn difference(from: &BTreeMap<Key, Record>, to: &BTreeMap<Key, Record>) -> Vec<Change> {
+    let removed = from.keys().filter(|key| !to.contains_key(key));
+    let mut changes: Vec<Change> = removed.map(|key| Change::Delete(key.clone())).collect();
+    for (key, record) in to.iter().filter(|(key, record)| from.get(key) != Some(record)) {
+        if let Ok(text) = serde_json::to_string(record) {
+            changes.push(Change::Put(key.clone(), text));
+        }
+    }
+    changes
+}
+
+#[cfg(test)]
+#[path = "live_tests.rs"]
+mod tests;

@@ -1,0 +1,215 @@
+//! What a person who changes a running target relies on.
+
+use proptest::prelude::*;
+
+use super::*;
+use crate::config::tests::{configs, parse};
+use crate::config::{Backend, Listener, Namespace, Subsystem, Transport};
+use crate::store::MemoryStore;
+
+/// A live change, with small numbers so that changes meet.
+#[derive(Clone, Debug)]
+enum Op {
+    Listener(u16, bool),
+    Subsystem(u8, bool),
+    AnyHost(u8, bool),
+    Host(u8, u8, bool),
+    Namespace(u8, u32, Option<u64>),
+}
+
+fn ops() -> impl Strategy<Value = Vec<Op>> {
+    let op = prop_oneof![
+        (1u16..4, any::<bool>()).prop_map(|(port, add)| Op::Listener(port, add)),
+        (0u8..4, any::<bool>()).prop_map(|(s, add)| Op::Subsystem(s, add)),
+        (0u8..4, any::<bool>()).prop_map(|(s, any)| Op::AnyHost(s, any)),
+        (0u8..4, 0u8..3, any::<bool>()).prop_map(|(s, h, add)| Op::Host(s, h, add)),
+        (0u8..4, 1u32..5, proptest::option::of(1u64..4))
+            .prop_map(|(s, nsid, blocks)| Op::Namespace(s, nsid, blocks)),
+    ];
+    proptest::collection::vec(op, 0..25)
+}
+
+fn nqn(index: u8) -> String {
+    format!("nqn.2026-01.io.x:s{index}")
+}
+
+fn subsystem(nqn: String) -> Subsystem {
+    let text = format!("nqn = \"{nqn}\"");
+    crate::config::entry::read_text(&text, "subsystem", crate::config::entry::subsystem).unwrap()
+}
+
+fn namespace(nqn: &str, nsid: u32, blocks: u64) -> Namespace {
+    let mut namespace = Namespace {
+        nsid: Some(nsid),
+        backend: Backend::Memory { size: blocks * 4096, block_size: 4096 },
+        uuid: None,
+        nguid: None,
+        read_only: false,
+        hosts: None,
+    };
+    crate::config::resolve_namespaces(nqn, std::iter::empty().collect(), vec![&mut namespace]);
+    namespace
+}
+
+/// What the change means, in the plainest way; `None` where it is refused.
+fn model(config: &Config, op: &Op) -> Option<(ObjectId, Config)> {
+    let mut next = config.clone();
+    let find = |next: &mut Config, s: u8| next.subsystems.iter().position(|x| x.nqn == nqn(s));
+    let object = match op {
+        Op::Listener(port, add) => {
+            let address = ([127, 0, 0, 1], *port).into();
+            next.listeners.retain(|l| l.address != address);
+            if *add {
+                next.listeners.push(Listener {
+                    transport: Transport::Tcp,
+                    address,
+                    advertise: None,
+                    discovery_only: false,
+                    subsystems: None,
+                });
+            }
+            ObjectId::Listener(address.to_string())
+        }
+        Op::Subsystem(s, add) => {
+            match (find(&mut next, *s), add) {
+                (None, true) => next.subsystems.push(subsystem(nqn(*s))),
+                (Some(at), false) => drop(next.subsystems.remove(at)),
+                _ => return None,
+            }
+            ObjectId::Subsystem(nqn(*s))
+        }
+        Op::AnyHost(s, any) => {
+            let at = find(&mut next, *s)?;
+            next.subsystems[at].allow_any_host = *any;
+            ObjectId::AnyHost(nqn(*s))
+        }
+        Op::Host(s, h, add) => {
+            let (at, host) = (find(&mut next, *s)?, format!("nqn.2026-01.io.x:h{h}"));
+            next.subsystems[at].hosts.retain(|known| *known != host);
+            if *add {
+                next.subsystems[at].hosts.push(host.clone());
+            }
+            ObjectId::Host(nqn(*s), host)
+        }
+        Op::Namespace(s, nsid, blocks) => {
+            let at = find(&mut next, *s)?;
+            let namespaces = &mut next.subsystems[at].namespaces;
+            namespaces.retain(|n| n.nsid != Some(*nsid));
+            namespaces.extend(blocks.map(|blocks| namespace(&nqn(*s), *nsid, blocks)));
+            ObjectId::Namespace(nqn(*s), *nsid)
+        }
+    };
+    clash(&next).is_none().then_some((object, next))
+}
+
+/// The configuration in an order that does not depend on its history.
+fn sorted(config: &Config) -> Config {
+    let mut config = config.clone();
+    config.listeners.sort_by_key(|l| l.address);
+    config.subsystems.sort_by(|a, b| a.nqn.cmp(&b.nqn));
+    for subsystem in &mut config.subsystems {
+        subsystem.hosts.sort();
+        subsystem.namespaces.sort_by_key(|n| n.nsid);
+    }
+    config
+}
+
+fn run(live: &mut Live, ops: &[Op]) {
+    for op in ops {
+        if let Some((object, next)) = model(live.current(), op) {
+            let _ = live.store(&object, next).unwrap();
+        }
+    }
+}
+
+proptest! {
+    #[test]
+    fn without_changes_the_file_counts(file in configs()) {
+        let effective = effective(&file, &MemoryStore::default()).unwrap();
+        prop_assert_eq!(effective.config, file);
+        prop_assert!(effective.warnings.is_empty());
+    }
+
+    #[test]
+    fn every_live_change_survives_a_restart(file in configs(), first in ops(), second in ops()) {
+        let store: Arc<dyn Store> = Arc::new(MemoryStore::default());
+        let (mut live, _) = Live::open(file.clone(), store.clone()).unwrap();
+        for ops in [&first, &second] {
+            run(&mut live, ops);
+            let (again, warnings) = Live::open(file.clone(), store.clone()).unwrap();
+            prop_assert_eq!(sorted(again.current()), sorted(live.current()));
+            prop_assert!(warnings.is_empty(), "{:?}", warnings);
+            live = again;
+        }
+    }
+
+    #[test]
+    fn a_change_taken_back_leaves_no_trace(file in configs(), before in ops(), one in ops()) {
+        let store: Arc<dyn Store> = Arc::new(MemoryStore::default());
+        let (mut live, _) = Live::open(file, store.clone()).unwrap();
+        run(&mut live, &before);
+        let values = |store: &Arc<dyn Store>| -> Vec<(Key, String)> {
+            store.objects().unwrap().into_iter().map(|o| (o.key, o.value)).collect()
+        };
+        let (current, stored) = (live.current().clone(), values(&store));
+        for op in &one {
+            if let Some((object, next)) = model(live.current(), op) {
+                let change = live.store(&object, next).unwrap();
+                live.undo(change).unwrap();
+            }
+        }
+        prop_assert_eq!(live.current(), &current);
+        prop_assert_eq!(values(&store), stored);
+    }
+
+    #[test]
+    fn an_entry_that_changes_in_the_file_wins_and_the_others_stay(
+        file in configs(), edited in configs(), ops in ops()
+    ) {
+        let store: Arc<dyn Store> = Arc::new(MemoryStore::default());
+        let (mut live, _) = Live::open(file.clone(), store.clone()).unwrap();
+        run(&mut live, &ops);
+        let machine = store.machine();
+        let records = live.records.clone();
+        let (after, warnings) = Live::open(edited.clone(), store.clone()).unwrap();
+        for (key, record) in &records {
+            let object = ObjectId::parse(key, machine).unwrap();
+            if record.file == object.text(&edited) {
+                continue;
+            }
+            let parent = object.subsystem().map(|nqn| ObjectId::Subsystem(nqn.into()));
+            let parent_changed = parent.is_some_and(|p| after.records.contains_key(&p.key(machine)));
+            if !parent_changed && !matches!(object, ObjectId::Subsystem(_)) {
+                prop_assert_eq!(object.text(after.current()), object.text(&edited));
+            }
+            prop_assert!(!after.records.contains_key(key));
+            prop_assert!(warnings.iter().any(|w| w.contains(&key.to_string())));
+        }
+        // The decision is final: going back to the old file does not bring old changes back.
+        let (again, warnings) = Live::open(edited, store).unwrap();
+        prop_assert_eq!(sorted(again.current()), sorted(after.current()));
+        prop_assert!(warnings.is_empty());
+    }
+}
+
+#[test]
+fn a_live_resize_wins_until_the_files_size_changes() {
+    let text = |size: &str| {
+        format!(
+            "[[subsystem]]\nnqn = \"nqn.2026-01.io.x:s0\"\n[[subsystem.namespace]]\nnsid = 1\n\
+             backend = \"memory\"\nsize = \"{size}\"\n"
+        )
+    };
+    let size = |live: &Live| match live.current().subsystems[0].namespaces[0].backend {
+        Backend::Memory { size, .. } => size,
+        _ => 0,
+    };
+    let store: Arc<dyn Store> = Arc::new(MemoryStore::default());
+    let (mut live, _) = Live::open(parse(&text("1 MiB")).unwrap(), store.clone()).unwrap();
+    run(&mut live, &[Op::Namespace(0, 1, Some(3))]);
+    let (live, warnings) = Live::open(parse(&text("1024 KiB")).unwrap(), store.clone()).unwrap();
+    assert_eq!((size(&live), warnings.len()), (3 * 4096, 0));
+    let (live, warnings) = Live::open(parse(&text("2 MiB")).unwrap(), store).unwrap();
+    assert_eq!(size(&live), 2 << 20);
+    assert!(warnings[0].contains("has changed since"), "{warnings:?}");
+}

@@ -1,0 +1,148 @@
+//! The objects of a configuration that can change by themselves, as names and texts.
+
+use uuid::Uuid;
+
+use super::{Key, Kind};
+use crate::config::{
+    Config, Listener, Namespace, Subsystem, entry, render_listener, render_namespace,
+    render_subsystem,
+};
+
+/// An object of a configuration that can change by itself.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) enum ObjectId {
+    /// A listener by its address.
+    Listener(String),
+    /// A subsystem by its NQN.
+    Subsystem(String),
+    /// A subsystem's `allow_any_host`.
+    AnyHost(String),
+    /// A host of a subsystem: the subsystem's NQN, the host's.
+    Host(String, String),
+    /// A namespace: the subsystem's NQN, the NSID.
+    Namespace(String, u32),
+}
+
+impl ObjectId {
+    /// The object's name in a store.
+    pub(super) fn key(&self, machine: Uuid) -> Key {
+        // NQNs contain no spaces.
+        let (kind, id) = match self {
+            Self::Listener(address) => (Kind::Listener, format!("{machine} {address}")),
+            Self::Subsystem(nqn) => (Kind::Subsystem, nqn.clone()),
+            Self::AnyHost(nqn) => (Kind::AnyHost, nqn.clone()),
+            Self::Host(nqn, host) => (Kind::Host, format!("{nqn} {host}")),
+            Self::Namespace(nqn, nsid) => (Kind::Namespace, format!("{nqn} {nsid}")),
+        };
+        Key { kind, id }
+    }
+
+    /// The object of a name; `None` for another machine's, or a name that is none.
+    pub(super) fn parse(key: &Key, machine: Uuid) -> Option<Self> {
+        let pair = || key.id.split_once(' ');
+        Some(match key.kind {
+            Kind::Subsystem => Self::Subsystem(key.id.clone()),
+            Kind::AnyHost => Self::AnyHost(key.id.clone()),
+            Kind::Host => pair().map(|(nqn, host)| Self::Host(nqn.into(), host.into()))?,
+            Kind::Namespace => {
+                let (nqn, nsid) = pair()?;
+                Self::Namespace(nqn.into(), nsid.parse().ok()?)
+            }
+            Kind::Listener => {
+                let (owner, address) = pair()?;
+                (owner == machine.to_string()).then(|| Self::Listener(address.into()))?
+            }
+        })
+    }
+
+    /// The NQN of the subsystem that the object belongs to.
+    pub(super) fn subsystem(&self) -> Option<&str> {
+        match self {
+            Self::Listener(_) => None,
+            Self::Subsystem(nqn) | Self::AnyHost(nqn) => Some(nqn),
+            Self::Host(nqn, _) | Self::Namespace(nqn, _) => Some(nqn),
+        }
+    }
+
+    /// The object as text; `None` where the configuration does not have it.
+    pub(super) fn text(&self, config: &Config) -> Option<String> {
+        let subsystem = |nqn: &str| config.subsystems.iter().find(|s| s.nqn == nqn);
+        match self {
+            Self::Listener(address) => {
+                let mut all = config.listeners.iter();
+                all.find(|l| l.address.to_string() == *address).map(render_listener)
+            }
+            Self::Subsystem(nqn) => subsystem(nqn).map(render_subsystem),
+            Self::AnyHost(nqn) => subsystem(nqn).map(|s| s.allow_any_host.to_string()),
+            Self::Host(nqn, host) => {
+                subsystem(nqn)?.hosts.contains(host).then(|| String::from("allowed"))
+            }
+            Self::Namespace(nqn, nsid) => {
+                let mut all = subsystem(nqn)?.namespaces.iter();
+                all.find(|n| n.nsid == Some(*nsid)).map(render_namespace)
+            }
+        }
+    }
+
+    /// A text of the object as this version of the product would write it.
+    pub(super) fn canonical(&self, text: &str) -> Result<String, String> {
+        Ok(match self {
+            Self::Listener(_) => render_listener(&read_listener(text)?),
+            Self::Subsystem(_) => render_subsystem(&read_subsystem(text)?),
+            Self::Namespace(..) => render_namespace(&read_namespace(text)?),
+            Self::AnyHost(_) | Self::Host(..) => text.into(),
+        })
+    }
+
+    /// Makes the object in `config` what `text` says; `None` removes it.
+    pub(super) fn assign(&self, config: &mut Config, text: Option<&str>) -> Result<(), String> {
+        match self {
+            Self::Listener(address) => {
+                let listener = text.map(read_listener).transpose()?;
+                put(&mut config.listeners, |l| l.address.to_string() == *address, listener);
+            }
+            Self::Subsystem(nqn) => {
+                let subsystem = text.map(read_subsystem).transpose()?;
+                put(&mut config.subsystems, |s| s.nqn == *nqn, subsystem);
+            }
+            Self::AnyHost(nqn) => parent(config, nqn)?.allow_any_host = text == Some("true"),
+            Self::Host(nqn, host) => {
+                let value = text.map(|_| host.clone());
+                put(&mut parent(config, nqn)?.hosts, |known| known == host, value);
+            }
+            Self::Namespace(nqn, nsid) => {
+                let namespace = text.map(read_namespace).transpose()?;
+                let namespaces = &mut parent(config, nqn)?.namespaces;
+                put(namespaces, |n| n.nsid == Some(*nsid), namespace);
+            }
+        }
+        Ok(())
+    }
+}
+
+/// Replaces, adds or removes a list's one entry that is meant.
+fn put<T>(list: &mut Vec<T>, is_it: impl Fn(&T) -> bool, value: Option<T>) {
+    let place = list.iter_mut().find(|entry| is_it(entry));
+    match (place, value) {
+        (Some(place), Some(value)) => *place = value,
+        (None, Some(value)) => list.push(value),
+        (_, None) => list.retain(|entry| !is_it(entry)),
+    }
+}
+
+fn parent<'a>(config: &'a mut Config, nqn: &str) -> Result<&'a mut Subsystem, String> {
+    let found = config.subsystems.iter_mut().find(|s| s.nqn == nqn);
+    found.ok_or_else(|| "its subsystem is no longer there".into())
+}
+
+fn read_listener(text: &str) -> Result<Listener, String> {
+    entry::read_text(text, "the listener", entry::listener)
+}
+
+fn read_namespace(text: &str) -> Result<Namespace, String> {
+    entry::read_text(text, "the namespace", entry::namespace)
+}
+
+fn read_subsystem(text: &str) -> Result<Subsystem, String> {
+    entry::read_text(text, "the subsystem", entry::stored_subsystem)
+}
