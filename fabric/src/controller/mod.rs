@@ -1,1 +1,39 @@
 //! Subsystems, controllers and their admin commands, as pure state machines.
+//!
+//! [`Service`] is all that a host sees of the target beside its I/O: it answers Connect, every
+//! admin and Fabrics command, keeps the controllers' lives and timers, and holds the
+//! configuration (subsystems, namespaces, listeners, hosts). It does no I/O and reads no clock:
+//! the present time is an argument, and what it wants done comes out of
+//! [`Service::poll_action`]. After each call that takes `&mut self`, the caller takes the actions
+//! until there are none.
+//!
+//! I/O queues do not need the service: they hold a [`ControllerShared`], which tells without a
+//! lock whether the controller takes commands, and a [`NamespaceTable`], an immutable list of
+//! the namespaces that the host sees, replaced when [`Action::TableChanged`] says so.
+
+mod admin;
+mod config;
+mod configure;
+mod connect;
+mod discovery;
+mod events;
+mod features;
+mod identify;
+mod instance;
+mod lifecycle;
+mod logs;
+mod namespace;
+mod properties;
+mod service;
+mod types;
+
+pub use config::{
+    AddressFamily, ConfigError, ListenerSpec, ServiceConfig, SubsystemSpec, TransportType,
+};
+pub use logs::{FailedCommand, SmartCounters};
+pub use namespace::{DeviceIdentity, Geometry, Namespace, NamespaceFeatures, NamespaceTable};
+pub use service::{ControllerSummary, Service, SubsystemSummary};
+pub use types::{
+    AbortTicket, Action, BackendId, CloseReason, Connected, ConnectionId, ControllerId,
+    ControllerShared, DataLength, ListenerId, QueueKind, Rejected, Reply,
+};

@@ -1,0 +1,292 @@
+//! What the service is configured with.
+
+use core::time::Duration;
+
+use super::ListenerId;
+use crate::fabrics::NQN_MAX;
+
+/// Limits and identity common to all controllers.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ServiceConfig {
+    /// Largest data transfer of one command in bytes: a power of two, 4 KiB to 2 GiB. Becomes
+    /// MDTS, in units of 4 KiB pages.
+    pub max_transfer: u32,
+    /// Largest in-capsule data of an I/O command in bytes: a multiple of 16.
+    pub in_capsule_data: u32,
+    /// Entries of the largest I/O queue, 2 to 65535 (MQES + 1).
+    pub queue_entries: u16,
+    /// Entries of the largest admin queue, 32 or more.
+    pub admin_queue_entries: u16,
+    /// I/O queues of a controller, 1 or more.
+    pub max_queues: u16,
+    /// Controllers at one time, all subsystems together, 1 to 65519.
+    pub max_controllers: u16,
+    /// Largest NSID, and the most namespaces of a subsystem (NN, MNAN): 1 to 65536.
+    pub max_namespaces: u32,
+    /// Granularity of the keep alive timer (KAS), a multiple of 100 ms; timeouts are rounded up
+    /// to it.
+    pub keep_alive_granularity: Duration,
+    /// How long a discovery controller without keep alive timer lives without a command.
+    pub discovery_idle: Duration,
+    /// How long a reset or shutdown waits for the I/O queues' commands to settle before it is
+    /// reported complete all the same.
+    pub quiesce_limit: Duration,
+    /// Largest Write Zeroes and Verify in bytes: a power of two of at least 4 KiB, or 0 for
+    /// `max_transfer` (WZSL, VSL).
+    pub zeroes_limit: u32,
+    /// CRDT1..3: what the three Command Retry Delays mean, in units of 100 ms.
+    pub retry_delays: [u16; 3],
+    /// CAP.AMS bit 17: offer weighted round robin with urgent priority class.
+    pub weighted_round_robin: bool,
+    /// Firmware revision, up to 8 ASCII characters.
+    pub firmware: String,
+}
+
+impl Default for ServiceConfig {
+    fn default() -> Self {
+        Self {
+            max_transfer: 1 << 20,
+            in_capsule_data: 8192,
+            queue_entries: 128,
+            admin_queue_entries: 128,
+            max_queues: 64,
+            max_controllers: 1024,
+            max_namespaces: 1024,
+            keep_alive_granularity: Duration::from_millis(100),
+            discovery_idle: Duration::from_secs(120),
+            quiesce_limit: Duration::from_secs(3),
+            zeroes_limit: 32 << 20,
+            retry_delays: [1, 2, 10],
+            weighted_round_robin: false,
+            firmware: env!("CARGO_PKG_VERSION").to_owned(),
+        }
+    }
+}
+
+/// A change of the configuration that cannot be.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum ConfigError {
+    /// A limit is out of range.
+    #[error("{name} is {value}: it must be {wanted}")]
+    Limit {
+        /// The setting.
+        name: &'static str,
+        /// What it is.
+        value: u64,
+        /// What it may be.
+        wanted: &'static str,
+    },
+    /// An NQN is not one.
+    #[error("{0:?} is not an NQN: it must begin with \"nqn.\" and have at most 223 bytes")]
+    Nqn(String),
+    /// The discovery subsystem is built in.
+    #[error("the discovery subsystem is built in: choose another NQN")]
+    DiscoveryNqn,
+    /// A text is too long or not ASCII.
+    #[error("{name} {value:?} must be printable ASCII of at most {limit} characters")]
+    Text {
+        /// The setting.
+        name: &'static str,
+        /// What it is.
+        value: String,
+        /// Longest text.
+        limit: usize,
+    },
+    /// No such subsystem.
+    #[error("there is no subsystem {0}")]
+    NoSubsystem(String),
+    /// The subsystem exists.
+    #[error("there is a subsystem {0} already")]
+    SubsystemExists(String),
+    /// No such namespace.
+    #[error("subsystem {nqn} has no namespace {nsid}")]
+    NoNamespace {
+        /// The subsystem.
+        nqn: String,
+        /// The namespace.
+        nsid: u32,
+    },
+    /// The NSID is taken.
+    #[error("subsystem {nqn} has a namespace {nsid} already: remove it first or choose another")]
+    NamespaceExists {
+        /// The subsystem.
+        nqn: String,
+        /// The namespace.
+        nsid: u32,
+    },
+    /// All NSIDs are taken or the NSID is beyond the limit.
+    #[error("namespace identifiers go from 1 to {limit}: {nsid} is not free or not among them")]
+    NamespaceLimit {
+        /// What was asked for; 0: any.
+        nsid: u32,
+        /// Largest NSID.
+        limit: u32,
+    },
+    /// An identifier is used by another namespace of the subsystem.
+    #[error("namespace {nsid} has the same {what} already: identifiers must be unique")]
+    DuplicateIdentifier {
+        /// The namespace that has it.
+        nsid: u32,
+        /// UUID or NGUID.
+        what: &'static str,
+    },
+    /// The UUID is all zero.
+    #[error("a namespace needs a UUID that is not all zero")]
+    ZeroUuid,
+    /// No such host.
+    #[error("host {host} is not in the list of subsystem {nqn}")]
+    NoHost {
+        /// The subsystem.
+        nqn: String,
+        /// The host.
+        host: String,
+    },
+    /// The host is in the list.
+    #[error("host {host} is in the list of subsystem {nqn} already")]
+    HostExists {
+        /// The subsystem.
+        nqn: String,
+        /// The host.
+        host: String,
+    },
+    /// No such listener.
+    #[error("there is no listener {0}")]
+    NoListener(u32),
+    /// The listener exists.
+    #[error("there is a listener {0} already")]
+    ListenerExists(u32),
+}
+
+/// A subsystem to add.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct SubsystemSpec {
+    /// Its NQN.
+    pub nqn: String,
+    /// Serial number, up to 20 ASCII characters.
+    pub serial: String,
+    /// Model number, up to 40 ASCII characters.
+    pub model: String,
+    /// Whether any host may connect.
+    pub allow_any_host: bool,
+    /// NQNs of the hosts that may connect.
+    pub hosts: Vec<String>,
+}
+
+/// A listener's transport.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum TransportType {
+    /// NVMe/TCP.
+    #[default]
+    Tcp,
+    /// NVMe/RDMA.
+    Rdma,
+}
+
+/// A listener's address family.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum AddressFamily {
+    /// ADRFAM 1.
+    #[default]
+    Ipv4,
+    /// ADRFAM 2.
+    Ipv6,
+}
+
+/// A listener to add.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ListenerSpec {
+    /// Its number; also the port identifier in the discovery log page (its low 16 bits).
+    pub id: ListenerId,
+    /// Transport.
+    pub transport: TransportType,
+    /// Address as discovery hands it out, up to 255 ASCII characters. `0.0.0.0` and `::` stand
+    /// for the address on which the asking host reached the target, see
+    /// [`super::Service::local_address`].
+    pub traddr: String,
+    /// Address family.
+    pub family: AddressFamily,
+    /// Port as discovery hands it out, up to 31 ASCII characters.
+    pub trsvcid: String,
+    /// Only discovery controllers here.
+    pub discovery_only: bool,
+    /// NQNs of the subsystems served here; none: all.
+    pub subsystems: Option<Vec<String>>,
+}
+
+impl ListenerSpec {
+    /// Whether I/O controllers of subsystem `nqn` can be reached here.
+    #[must_use]
+    pub fn serves(&self, nqn: &str) -> bool {
+        !self.discovery_only
+            && self.subsystems.as_ref().is_none_or(|list| list.iter().any(|s| s == nqn))
+    }
+
+    pub(super) fn check(&self) -> Result<(), ConfigError> {
+        check_text("address", &self.traddr, 255)?;
+        check_text("port", &self.trsvcid, 31)?;
+        self.subsystems.iter().flatten().try_for_each(|nqn| check_nqn(nqn))
+    }
+}
+
+impl SubsystemSpec {
+    pub(super) fn check(&self) -> Result<(), ConfigError> {
+        check_nqn(&self.nqn)?;
+        if self.nqn == crate::fabrics::DISCOVERY_NQN {
+            return Err(ConfigError::DiscoveryNqn);
+        }
+        check_text("serial number", &self.serial, 20)?;
+        check_text("model number", &self.model, 40)?;
+        self.hosts.iter().try_for_each(|host| check_nqn(host))
+    }
+}
+
+pub(super) fn check_nqn(nqn: &str) -> Result<(), ConfigError> {
+    let good = nqn.starts_with("nqn.") && nqn.len() <= NQN_MAX && !nqn.contains('\0');
+    if good { Ok(()) } else { Err(ConfigError::Nqn(nqn.to_owned())) }
+}
+
+fn check_text(name: &'static str, value: &str, limit: usize) -> Result<(), ConfigError> {
+    if value.len() <= limit && value.bytes().all(|b| (b' '..=b'~').contains(&b)) {
+        return Ok(());
+    }
+    Err(ConfigError::Text { name, value: value.to_owned(), limit })
+}
+
+impl ServiceConfig {
+    /// Whether every limit is one that the wire formats can express.
+    ///
+    /// # Errors
+    /// Names the first setting that is out of range, and its range.
+    pub fn check(&self) -> Result<(), ConfigError> {
+        let transfer = self.max_transfer.is_power_of_two() && self.max_transfer >= 4096;
+        let zeroes = self.zeroes_limit == 0
+            || self.zeroes_limit.is_power_of_two() && self.zeroes_limit >= 4096;
+        let kas = self.keep_alive_granularity.as_millis();
+        let capsule = self.in_capsule_data;
+        let (queue, admin) = (self.queue_entries, self.admin_queue_entries);
+        let controllers = self.max_controllers;
+        let power = "a power of two of at least 4096";
+        limit(transfer, "max_transfer", self.max_transfer, power)?;
+        limit(zeroes, "zeroes_limit", self.zeroes_limit, "0 or a power of two from 4096")?;
+        limit(capsule.is_multiple_of(16), "in_capsule_data", capsule, "a multiple of 16")?;
+        limit(queue >= 2, "queue_entries", queue, "2 or more")?;
+        limit((32..=4096).contains(&admin), "admin_queue_entries", admin, "32 to 4096")?;
+        limit(self.max_queues >= 1, "max_queues", self.max_queues, "1 or more")?;
+        limit((1..=0xffef).contains(&controllers), "max_controllers", controllers, "1 to 65519")?;
+        let namespaces = self.max_namespaces;
+        limit((1..=65536).contains(&namespaces), "max_namespaces", namespaces, "1 to 65536")?;
+        let kas_good = kas > 0 && kas.is_multiple_of(100) && kas <= 6_553_500;
+        let kas = u64::try_from(kas).unwrap_or(u64::MAX);
+        limit(kas_good, "keep_alive_granularity", kas, "a multiple of 100 ms, at most 6553.5 s")?;
+        check_text("firmware revision", &self.firmware, 8)
+    }
+}
+
+fn limit(
+    good: bool,
+    name: &'static str,
+    value: impl Into<u64>,
+    wanted: &'static str,
+) -> Result<(), ConfigError> {
+    if good { Ok(()) } else { Err(ConfigError::Limit { name, value: value.into(), wanted }) }
+}

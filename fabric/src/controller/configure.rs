@@ -1,0 +1,305 @@
+//! Changes of the configuration, each all or nothing, and what hosts are told of them.
+
+use core::sync::atomic::Ordering;
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use super::config::check_nqn;
+use super::instance::{Controller, ControllerKind};
+use super::service::Subsystem;
+use super::{
+    CloseReason, ConfigError, ControllerId, ListenerId, ListenerSpec, Namespace, Service,
+    SubsystemSpec,
+};
+use crate::Nanos;
+use crate::nvme::identify::OptionalEvents;
+
+impl Service {
+    /// Adds a subsystem without namespaces.
+    ///
+    /// # Errors
+    /// The NQN, a host's NQN, serial or model number is not well formed; the subsystem exists.
+    pub fn add_subsystem(&mut self, _now: Nanos, spec: SubsystemSpec) -> Result<(), ConfigError> {
+        spec.check()?;
+        if self.subsystems.contains_key(&spec.nqn) {
+            return Err(ConfigError::SubsystemExists(spec.nqn));
+        }
+        let nqn = spec.nqn.clone();
+        self.subsystems.insert(nqn.clone(), Subsystem { spec, namespaces: BTreeMap::new() });
+        self.subsystem_listed(&nqn);
+        Ok(())
+    }
+
+    /// Removes a subsystem; its controllers end. Answers its namespaces.
+    ///
+    /// # Errors
+    /// There is no such subsystem.
+    pub fn remove_subsystem(
+        &mut self,
+        _now: Nanos,
+        nqn: &str,
+    ) -> Result<Vec<Arc<Namespace>>, ConfigError> {
+        self.must_exist(nqn)?;
+        for id in self.controllers_of(nqn) {
+            self.end_controller(id, CloseReason::SubsystemRemoved);
+        }
+        self.subsystem_listed(nqn);
+        let removed = self.subsystems.remove(nqn);
+        Ok(removed.into_iter().flat_map(|s| s.namespaces.into_values()).collect())
+    }
+
+    /// Adds a namespace; answers its NSID.
+    ///
+    /// # Errors
+    /// There is no such subsystem, the NSID is taken or beyond the limit, the UUID is zero or
+    /// used by another namespace of the subsystem, or the NGUID is.
+    pub fn add_namespace(
+        &mut self,
+        _now: Nanos,
+        nqn: &str,
+        mut namespace: Namespace,
+    ) -> Result<u32, ConfigError> {
+        let limit = self.config.max_namespaces;
+        let subsystem = self.must_exist(nqn)?;
+        let nsid = subsystem.choose_nsid(namespace.nsid, limit)?;
+        namespace.nsid = nsid;
+        subsystem.check_identifiers(&namespace)?;
+        self.put_namespace(nqn, nsid, Some(Arc::new(namespace)));
+        Ok(nsid)
+    }
+
+    /// Removes a namespace and answers it.
+    ///
+    /// # Errors
+    /// There is no such subsystem or namespace.
+    pub fn remove_namespace(
+        &mut self,
+        _now: Nanos,
+        nqn: &str,
+        nsid: u32,
+    ) -> Result<Arc<Namespace>, ConfigError> {
+        let old = self.must_exist(nqn)?.must_have(nsid)?;
+        self.put_namespace(nqn, nsid, None);
+        Ok(old)
+    }
+
+    /// Gives a namespace another size in blocks.
+    ///
+    /// # Errors
+    /// There is no such subsystem or namespace.
+    pub fn resize_namespace(
+        &mut self,
+        now: Nanos,
+        nqn: &str,
+        nsid: u32,
+        blocks: u64,
+    ) -> Result<(), ConfigError> {
+        let mut namespace = Namespace::clone(&*self.must_exist(nqn)?.must_have(nsid)?);
+        namespace.geometry.blocks = blocks;
+        self.replace_namespace(now, nqn, namespace).map(|_| ())
+    }
+
+    /// Puts another namespace in the place of one with the same NSID; answers the old one.
+    ///
+    /// # Errors
+    /// There is no such subsystem or namespace; an identifier is used by a third namespace.
+    pub fn replace_namespace(
+        &mut self,
+        _now: Nanos,
+        nqn: &str,
+        namespace: Namespace,
+    ) -> Result<Arc<Namespace>, ConfigError> {
+        let nsid = namespace.nsid;
+        let subsystem = self.must_exist(nqn)?;
+        let old = subsystem.must_have(nsid)?;
+        subsystem.check_identifiers(&namespace)?;
+        self.put_namespace(nqn, nsid, Some(Arc::new(namespace)));
+        Ok(old)
+    }
+
+    /// Lets a host connect.
+    ///
+    /// # Errors
+    /// There is no such subsystem, the NQN is not one, or the host is in the list.
+    pub fn add_host(&mut self, _now: Nanos, nqn: &str, host: &str) -> Result<(), ConfigError> {
+        check_nqn(host)?;
+        let subsystem = self.must_exist(nqn)?;
+        if subsystem.spec.hosts.iter().any(|h| h == host) {
+            return Err(ConfigError::HostExists { nqn: nqn.to_owned(), host: host.to_owned() });
+        }
+        let visible = !subsystem.spec.allow_any_host;
+        if let Some(subsystem) = self.subsystems.get_mut(nqn) {
+            subsystem.spec.hosts.push(host.to_owned());
+        }
+        if visible {
+            self.discovery_changed(|c| c.host() == host);
+        }
+        Ok(())
+    }
+
+    /// Refuses a host from now on; its controllers end, unless any host is allowed.
+    ///
+    /// # Errors
+    /// There is no such subsystem, or the host is not in its list.
+    pub fn remove_host(&mut self, _now: Nanos, nqn: &str, host: &str) -> Result<(), ConfigError> {
+        let no_host = || ConfigError::NoHost { nqn: nqn.to_owned(), host: host.to_owned() };
+        let subsystem = self.must_exist(nqn)?;
+        let at = subsystem.spec.hosts.iter().position(|h| h == host).ok_or_else(no_host)?;
+        let visible = !subsystem.spec.allow_any_host;
+        if let Some(subsystem) = self.subsystems.get_mut(nqn) {
+            subsystem.spec.hosts.remove(at);
+        }
+        if visible {
+            self.end_refused_hosts(nqn);
+            self.discovery_changed(|c| c.host() == host);
+        }
+        Ok(())
+    }
+
+    /// Sets whether any host may connect. With `false`, controllers of hosts that are not in the
+    /// list end.
+    ///
+    /// # Errors
+    /// There is no such subsystem.
+    pub fn set_allow_any_host(
+        &mut self,
+        _now: Nanos,
+        nqn: &str,
+        allow: bool,
+    ) -> Result<(), ConfigError> {
+        self.must_exist(nqn)?;
+        let Some(subsystem) = self.subsystems.get_mut(nqn) else { return Ok(()) };
+        if std::mem::replace(&mut subsystem.spec.allow_any_host, allow) == allow {
+            return Ok(());
+        }
+        let listed = subsystem.spec.hosts.clone();
+        self.end_refused_hosts(nqn);
+        self.discovery_changed(|c| !listed.iter().any(|h| h == c.host()));
+        Ok(())
+    }
+
+    /// Adds a listener.
+    ///
+    /// # Errors
+    /// The number is taken; address, port or a subsystem's NQN is not well formed.
+    pub fn add_listener(&mut self, _now: Nanos, spec: ListenerSpec) -> Result<(), ConfigError> {
+        spec.check()?;
+        if self.listeners.contains_key(&spec.id) {
+            return Err(ConfigError::ListenerExists(spec.id.0));
+        }
+        self.listeners.insert(spec.id, spec);
+        self.discovery_changed(|_| true);
+        Ok(())
+    }
+
+    /// Removes a listener; controllers whose admin queue came through it end.
+    ///
+    /// # Errors
+    /// There is no such listener.
+    pub fn remove_listener(
+        &mut self,
+        _now: Nanos,
+        id: ListenerId,
+    ) -> Result<ListenerSpec, ConfigError> {
+        let spec = self.listeners.remove(&id).ok_or(ConfigError::NoListener(id.0))?;
+        let ended: Vec<ControllerId> =
+            self.controllers.values().filter(|c| c.listener == id).map(|c| c.id).collect();
+        for controller in ended {
+            self.end_controller(controller, CloseReason::ListenerRemoved);
+        }
+        self.discovery_changed(|_| true);
+        Ok(spec)
+    }
+
+    fn must_exist(&self, nqn: &str) -> Result<&Subsystem, ConfigError> {
+        self.subsystems.get(nqn).ok_or_else(|| ConfigError::NoSubsystem(nqn.to_owned()))
+    }
+
+    /// Sets or clears a namespace and tells the controllers whose host saw or sees it.
+    fn put_namespace(&mut self, nqn: &str, nsid: u32, namespace: Option<Arc<Namespace>>) {
+        let Some(subsystem) = self.subsystems.get_mut(nqn) else { return };
+        match namespace {
+            Some(namespace) => subsystem.namespaces.insert(nsid, namespace),
+            None => subsystem.namespaces.remove(&nsid),
+        };
+        for controller in self.controllers.values_mut().filter(|c| c.subsystem() == nqn) {
+            let table = subsystem.table_for(controller.host());
+            if table.get(nsid).is_none() && controller.table.get(nsid).is_none() {
+                continue;
+            }
+            controller.table = Arc::new(table);
+            controller.namespace_changed(nsid);
+            controller.pump_events(&mut self.actions);
+            self.tables_changed.insert(controller.id);
+        }
+    }
+
+    /// Controllers whose host may not use the subsystem any more end.
+    fn end_refused_hosts(&mut self, nqn: &str) {
+        let Some(subsystem) = self.subsystems.get(nqn) else { return };
+        let refused = |c: &&Controller| c.subsystem() == nqn && !subsystem.allows(c.host());
+        let ended: Vec<ControllerId> =
+            self.controllers.values().filter(refused).map(|c| c.id).collect();
+        for id in ended {
+            self.end_controller(id, CloseReason::HostRemoved);
+        }
+    }
+
+    /// A subsystem enters or leaves the discovery log pages of the hosts that may use it.
+    fn subsystem_listed(&mut self, nqn: &str) {
+        let Some(subsystem) = self.subsystems.get(nqn) else { return };
+        let served = self.listeners.values().any(|l| l.serves(nqn));
+        let allowed: Vec<ControllerId> = self
+            .controllers
+            .values()
+            .filter(|c| served && c.kind == ControllerKind::Discovery && subsystem.allows(c.host()))
+            .map(|c| c.id)
+            .collect();
+        self.discovery_changed(|c| allowed.contains(&c.id));
+    }
+}
+
+impl Controller {
+    fn namespace_changed(&mut self, nsid: u32) {
+        self.changed.insert(nsid);
+        self.events.raise(OptionalEvents::NAMESPACE_ATTRIBUTE);
+        self.shared.table_version.fetch_add(1, Ordering::AcqRel);
+    }
+}
+
+impl Subsystem {
+    fn must_have(&self, nsid: u32) -> Result<Arc<Namespace>, ConfigError> {
+        let missing = || ConfigError::NoNamespace { nqn: self.spec.nqn.clone(), nsid };
+        self.namespaces.get(&nsid).cloned().ok_or_else(missing)
+    }
+
+    /// `wanted`, or for 0 the lowest free NSID.
+    fn choose_nsid(&self, wanted: u32, limit: u32) -> Result<u32, ConfigError> {
+        if self.namespaces.contains_key(&wanted) {
+            return Err(ConfigError::NamespaceExists { nqn: self.spec.nqn.clone(), nsid: wanted });
+        }
+        let full = ConfigError::NamespaceLimit { nsid: wanted, limit };
+        match wanted {
+            0 => (1..=limit).find(|n| !self.namespaces.contains_key(n)).ok_or(full),
+            n if n <= limit => Ok(n),
+            _ => Err(full),
+        }
+    }
+
+    /// UUID and NGUID must differ from those of all other namespaces: hosts take namespaces with
+    /// the same identifier for one.
+    fn check_identifiers(&self, namespace: &Namespace) -> Result<(), ConfigError> {
+        if namespace.uuid == [0; 16] {
+            return Err(ConfigError::ZeroUuid);
+        }
+        for (&nsid, other) in self.namespaces.iter().filter(|(n, _)| **n != namespace.nsid) {
+            if other.uuid == namespace.uuid {
+                return Err(ConfigError::DuplicateIdentifier { nsid, what: "UUID" });
+            }
+            if other.nguid == namespace.nguid && namespace.nguid != [0; 16] {
+                return Err(ConfigError::DuplicateIdentifier { nsid, what: "NGUID" });
+            }
+        }
+        Ok(())
+    }
+}

@@ -1,0 +1,248 @@
+//! The Connect command (NVMe base 2.0, section 6.3).
+
+use core::sync::atomic::Ordering;
+use std::sync::Arc;
+
+use zerocopy::FromBytes;
+
+use super::events::{ChangedNamespaces, Events};
+use super::features::Features;
+use super::instance::{Controller, ControllerKind, KeepAlive};
+use super::logs::ErrorLog;
+use super::properties::Properties;
+use super::service::Attachment;
+use super::{
+    Connected, ConnectionId, ControllerId, ControllerShared, ListenerId, QueueKind, Rejected,
+    Service,
+};
+use crate::Nanos;
+use crate::fabrics::{
+    ConnectAttributes, ConnectCommand, ConnectData, ConnectField, DISCOVERY_NQN, nqn_field,
+};
+use crate::nvme::{Sqe, Status, opcode};
+
+/// CNTLID with which a host asks for any controller.
+const DYNAMIC: u16 = 0xffff;
+/// Largest controller identifier; FFF0h and up are reserved.
+const LAST_ID: u16 = 0xffef;
+
+impl Rejected {
+    fn status(status: Status) -> Self {
+        Self { status, result: 0 }
+    }
+
+    /// Connect Invalid Parameters: retrying the same command is of no use.
+    fn field(field: ConnectField) -> Self {
+        Self { status: Status::CONNECT_INVALID_PARAMETERS.dnr(), result: field.result() }
+    }
+
+    /// Retrying later may help.
+    fn busy() -> Self {
+        Self::status(Status::CONNECT_CONTROLLER_BUSY)
+    }
+}
+
+/// A Connect command whose own fields are good.
+struct Request<'a> {
+    connection: ConnectionId,
+    listener: ListenerId,
+    command: ConnectCommand,
+    data: &'a ConnectData,
+    subsystem: &'a str,
+    host: &'a str,
+}
+
+impl Service {
+    /// Answers a Connect command. `data` is the command's data; `connection` must not be
+    /// connected yet.
+    ///
+    /// # Errors
+    /// Status and result with which to complete the command:
+    /// - Invalid Field, Command Sequence Error, Data SGL Length Invalid: not a Connect, on a
+    ///   connected queue, without 1024 bytes of data;
+    /// - Connect Incompatible Format: RECFMT is not 0;
+    /// - Connect Invalid Parameters, with IPO and IATTR: SQSIZE, QID, CNTLID, HOSTID, an NQN that
+    ///   is not one, a subsystem that is not served here, an I/O queue that does not fit its
+    ///   controller. Without DNR where the queue identifier is in use, since its last connection
+    ///   may be about to end;
+    /// - Connect Invalid Host: the host may not use the subsystem;
+    /// - Connect Controller Busy, without DNR: too many controllers, or the target is draining.
+    pub fn connect(
+        &mut self,
+        now: Nanos,
+        connection: ConnectionId,
+        listener: ListenerId,
+        sqe: &Sqe,
+        data: &[u8],
+    ) -> Result<Connected, Rejected> {
+        let command = ConnectCommand::from(sqe);
+        if command.opcode != opcode::FABRICS || command.fctype != opcode::fabrics::CONNECT {
+            return Err(Rejected::status(Status::COMMAND_SEQUENCE_ERROR.dnr()));
+        }
+        if self.connections.contains_key(&connection) {
+            return Err(Rejected::status(Status::COMMAND_SEQUENCE_ERROR.dnr()));
+        }
+        let data = ConnectData::ref_from_bytes(data)
+            .map_err(|_| Rejected::status(Status::DATA_SGL_LENGTH_INVALID.dnr()))?;
+        let (subsystem, host) = self.check_fields(&command, data)?;
+        let request = Request { connection, listener, command, data, subsystem, host };
+        self.check_access(&request)?;
+        if command.qid.get() == 0 {
+            self.connect_admin(now, &request)
+        } else {
+            self.connect_io(&request)
+        }
+    }
+
+    /// What can be checked without knowing the subsystem.
+    fn check_fields<'a>(
+        &self,
+        command: &ConnectCommand,
+        data: &'a ConnectData,
+    ) -> Result<(&'a str, &'a str), Rejected> {
+        if command.recfmt.get() != 0 {
+            return Err(Rejected::status(Status::CONNECT_INCOMPATIBLE_FORMAT.dnr()));
+        }
+        let admin = command.qid.get() == 0;
+        let most = if admin { self.config.admin_queue_entries } else { self.config.queue_entries };
+        let size = command.sqsize.get();
+        if size == 0 || size >= most {
+            return Err(Rejected::field(ConnectField::SqSize));
+        }
+        if data.hostid == [0; 16] {
+            return Err(Rejected::field(ConnectField::HostId));
+        }
+        let subsystem = nqn_field(&data.subnqn);
+        let subsystem = subsystem.ok_or(Rejected::field(ConnectField::SubNqn))?;
+        let host = nqn_field(&data.hostnqn).ok_or(Rejected::field(ConnectField::HostNqn))?;
+        Ok((subsystem, host))
+    }
+
+    /// Whether the subsystem is served on the listener and to the host.
+    fn check_access(&self, request: &Request<'_>) -> Result<(), Rejected> {
+        let unknown = Rejected::field(ConnectField::SubNqn);
+        let listener = self.listeners.get(&request.listener).ok_or(unknown)?;
+        if self.draining {
+            return Err(Rejected::busy());
+        }
+        if request.subsystem == DISCOVERY_NQN {
+            return Ok(());
+        }
+        let subsystem = self.subsystems.get(request.subsystem).ok_or(unknown)?;
+        if !listener.serves(request.subsystem) {
+            return Err(unknown);
+        }
+        if !subsystem.allows(request.host) {
+            let result = ConnectField::HostNqn.result();
+            return Err(Rejected { status: Status::CONNECT_INVALID_HOST.dnr(), result });
+        }
+        Ok(())
+    }
+
+    fn connect_admin(&mut self, now: Nanos, request: &Request<'_>) -> Result<Connected, Rejected> {
+        if request.data.cntlid.get() != DYNAMIC {
+            return Err(Rejected::field(ConnectField::CntlId));
+        }
+        let id = self.allocate_id().ok_or(Rejected::busy())?;
+        let controller = self.new_controller(now, id, request);
+        let kind = match controller.kind {
+            ControllerKind::Io => QueueKind::Admin,
+            ControllerKind::Discovery => QueueKind::Discovery,
+        };
+        let connected = connected(&controller, request, kind);
+        self.controllers.insert(id, controller);
+        self.attach(request.connection, id, 0);
+        Ok(connected)
+    }
+
+    /// The next controller identifier that is not in use: none is given twice before all others
+    /// were.
+    fn allocate_id(&mut self) -> Option<ControllerId> {
+        if self.controllers.len() >= usize::from(self.config.max_controllers) {
+            return None;
+        }
+        let after = self.last_id.saturating_add(1);
+        let id = (after..=LAST_ID)
+            .chain(1..after)
+            .map(ControllerId)
+            .find(|id| !self.controllers.contains_key(id))?;
+        self.last_id = id.0;
+        Some(id)
+    }
+
+    fn new_controller(&self, now: Nanos, id: ControllerId, request: &Request<'_>) -> Controller {
+        let discovery = request.subsystem == DISCOVERY_NQN;
+        let kind = if discovery { ControllerKind::Discovery } else { ControllerKind::Io };
+        let table = self.subsystems.get(request.subsystem).map(|s| s.table_for(request.host));
+        let features = Features::new(&self.config);
+        let shared = ControllerShared::new(id, request.host, request.subsystem);
+        shared.arbitration.store(features.arbitration, Ordering::Relaxed);
+        Controller {
+            id,
+            kind,
+            shared: Arc::new(shared),
+            table: Arc::new(table.unwrap_or_default()),
+            host_id: request.data.hostid,
+            listener: request.listener,
+            local_address: None,
+            admin: request.connection,
+            queues: std::collections::BTreeMap::new(),
+            properties: Properties::default(),
+            features,
+            events: Events::default(),
+            errors: ErrorLog::default(),
+            changed: ChangedNamespaces::default(),
+            keep_alive: KeepAlive::new(now, request.command.kato.get(), kind, &self.config),
+        }
+    }
+
+    fn connect_io(&mut self, request: &Request<'_>) -> Result<Connected, Rejected> {
+        let id = ControllerId(request.data.cntlid.get());
+        let unknown = Rejected::field(ConnectField::CntlId);
+        let controller = self.controllers.get_mut(&id).ok_or(unknown)?;
+        if controller.subsystem() != request.subsystem {
+            return Err(unknown);
+        }
+        if controller.host() != request.host {
+            return Err(Rejected::field(ConnectField::HostNqn));
+        }
+        if controller.host_id != request.data.hostid {
+            return Err(Rejected::field(ConnectField::HostId));
+        }
+        let qid = request.command.qid.get();
+        let granted = controller.features.queues_granted;
+        let ready = controller.shared.is_ready();
+        if controller.kind == ControllerKind::Discovery || !ready || qid > granted {
+            return Err(Rejected::field(ConnectField::Qid));
+        }
+        if controller.queues.contains_key(&qid) {
+            let status = Status::CONNECT_INVALID_PARAMETERS;
+            return Err(Rejected { status, result: ConnectField::Qid.result() });
+        }
+        controller.queues.insert(qid, request.connection);
+        controller.shared.note_traffic();
+        let connected = connected(controller, request, QueueKind::Io);
+        self.attach(request.connection, id, qid);
+        Ok(connected)
+    }
+
+    fn attach(&mut self, connection: ConnectionId, controller: ControllerId, qid: u16) {
+        self.connections.insert(connection, Attachment { controller, qid, closing: false });
+    }
+}
+
+fn connected(controller: &Controller, request: &Request<'_>, kind: QueueKind) -> Connected {
+    let attributes = ConnectAttributes::from_bits_truncate(request.command.cattr);
+    Connected {
+        result: u64::from(controller.id.0),
+        controller: controller.id,
+        shared: Arc::clone(&controller.shared),
+        qid: request.command.qid.get(),
+        entries: request.command.sqsize.get().saturating_add(1),
+        sq_flow_control: !attributes.contains(ConnectAttributes::DISABLE_SQ_FLOW_CONTROL),
+        kind,
+        priority_class: request.command.cattr & 0b11,
+        keep_alive: controller.keep_alive.timeout(),
+        namespaces: Arc::clone(&controller.table),
+    }
+}

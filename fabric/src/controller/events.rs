@@ -1,0 +1,189 @@
+//! Asynchronous events of one controller (NVMe base 2.0, section 5.2).
+
+use std::collections::{BTreeSet, VecDeque};
+
+use crate::nvme::identify::OptionalEvents;
+use crate::nvme::log::lid;
+
+/// AERL: outstanding Asynchronous Event Requests, 0's based.
+pub(super) const AERL: u8 = 3;
+/// Entries of the Changed Namespace List; more are told as one FFFFFFFFh.
+const CHANGED_MAX: usize = 1024;
+/// Critical warnings of SMART that a host may ask events for: bits 7:0 of the configuration.
+const SMART_EVENTS: u32 = 0xff;
+
+/// The requests that wait for an event, the events that wait for a request, and what is masked
+/// until the host has read the log page that its last event named.
+#[derive(Debug, Default)]
+pub(super) struct Events {
+    /// The Asynchronous Event Configuration feature.
+    pub(super) configuration: u32,
+    pending: OptionalEvents,
+    masked: OptionalEvents,
+    requests: VecDeque<u16>,
+}
+
+impl Events {
+    /// Takes a request; false where as many as AERL allows are outstanding.
+    pub(super) fn request(&mut self, cid: u16) -> bool {
+        let room = self.requests.len() <= usize::from(AERL);
+        if room {
+            self.requests.push_back(cid);
+        }
+        room
+    }
+
+    /// Whether request `cid` is outstanding.
+    pub(super) fn has_request(&self, cid: u16) -> bool {
+        self.requests.contains(&cid)
+    }
+
+    /// Takes request `cid` back; false where there is none.
+    pub(super) fn cancel(&mut self, cid: u16) -> bool {
+        let at = self.requests.iter().position(|&c| c == cid);
+        at.and_then(|at| self.requests.remove(at)).is_some()
+    }
+
+    /// Takes all requests back and forgets configuration, events and masks (reset).
+    pub(super) fn reset(&mut self) -> VecDeque<u16> {
+        std::mem::take(self).requests
+    }
+
+    /// Something happened. Told to the host if it wants to know and has read of the last one.
+    pub(super) fn raise(&mut self, event: OptionalEvents) {
+        let wanted = OptionalEvents::from_bits_truncate(self.configuration);
+        self.pending |= event & wanted & !self.masked;
+    }
+
+    /// The host has read the log page of `event`: what it was told is done with, and the next
+    /// one may be told.
+    pub(super) fn log_read(&mut self, event: OptionalEvents) {
+        self.masked.remove(event);
+        self.pending.remove(event);
+    }
+
+    /// The next request to complete: its identifier and result.
+    pub(super) fn poll(&mut self) -> Option<(u16, u64)> {
+        let event = self.pending.iter().next()?;
+        let cid = self.requests.pop_front()?;
+        self.pending.remove(event);
+        self.masked.insert(event);
+        Some((cid, result(event)))
+    }
+}
+
+/// Completion DW0: event type 2:0 (2 notice), information 15:8, log page 23:16.
+fn result(event: OptionalEvents) -> u64 {
+    let (information, page) = if event == OptionalEvents::NAMESPACE_ATTRIBUTE {
+        (0x00, lid::CHANGED_NAMESPACES)
+    } else if event == OptionalEvents::ANA_CHANGE {
+        (0x03, lid::ANA)
+    } else {
+        (0xf0, lid::DISCOVERY)
+    };
+    2 | information << 8 | u64::from(page) << 16
+}
+
+/// The events that an I/O controller can be asked for (OAES).
+pub(super) fn io_events() -> OptionalEvents {
+    OptionalEvents::NAMESPACE_ATTRIBUTE | OptionalEvents::ANA_CHANGE
+}
+
+/// Whether `configuration` asks only for events that there are: `offered`, and on I/O
+/// controllers the critical warnings, which never come.
+pub(super) fn configuration_is_good(configuration: u32, offered: OptionalEvents) -> bool {
+    let smart = if offered == OptionalEvents::DISCOVERY_CHANGE { 0 } else { SMART_EVENTS };
+    configuration & !(offered.bits() | smart) == 0
+}
+
+/// The Changed Namespace List.
+#[derive(Debug, Default)]
+pub(super) struct ChangedNamespaces {
+    nsids: BTreeSet<u32>,
+    overflow: bool,
+}
+
+impl ChangedNamespaces {
+    /// A namespace appeared, changed or went away.
+    pub(super) fn insert(&mut self, nsid: u32) {
+        self.nsids.insert(nsid);
+        if self.nsids.len() > CHANGED_MAX {
+            self.nsids.clear();
+            self.overflow = true;
+        }
+    }
+
+    /// Forgets all.
+    pub(super) fn clear(&mut self) {
+        *self = Self::default();
+    }
+
+    /// The log page.
+    pub(super) fn page(&self) -> Vec<u8> {
+        let overflow = self.overflow.then_some(u32::MAX);
+        let listed = self.nsids.iter().copied().filter(|_| !self.overflow);
+        let mut page: Vec<u8> =
+            overflow.into_iter().chain(listed).flat_map(u32::to_le_bytes).collect();
+        page.resize(CHANGED_MAX * 4, 0);
+        page
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const NS: OptionalEvents = OptionalEvents::NAMESPACE_ATTRIBUTE;
+
+    #[test]
+    fn an_event_is_told_once_until_its_log_page_is_read() {
+        let mut events = Events { configuration: NS.bits(), ..Events::default() };
+        assert!(events.request(1));
+        assert!(events.request(2));
+        events.raise(NS);
+        assert_eq!(events.poll(), Some((1, 0x04_0002)));
+        events.raise(NS);
+        assert_eq!(events.poll(), None);
+        events.log_read(NS);
+        assert_eq!(events.poll(), None);
+        events.raise(NS);
+        assert_eq!(events.poll(), Some((2, 0x04_0002)));
+    }
+
+    #[test]
+    fn an_event_waits_for_a_request_and_is_dropped_where_unwanted() {
+        let mut events = Events { configuration: NS.bits(), ..Events::default() };
+        events.raise(NS);
+        events.raise(OptionalEvents::ANA_CHANGE);
+        assert_eq!(events.poll(), None);
+        assert!(events.request(9));
+        assert_eq!(events.poll(), Some((9, 0x04_0002)));
+        assert!(events.request(9));
+        assert_eq!(events.poll(), None);
+    }
+
+    #[test]
+    fn requests_are_bounded_by_aerl() {
+        let mut events = Events::default();
+        for cid in 0..=u16::from(AERL) {
+            assert!(events.request(cid));
+        }
+        assert!(!events.request(100));
+        assert!(events.cancel(2));
+        assert!(!events.cancel(2));
+        assert!(events.request(100));
+    }
+
+    #[test]
+    fn too_many_changed_namespaces_become_one_entry() {
+        let mut changed = ChangedNamespaces::default();
+        for nsid in 1..=1024 {
+            changed.insert(nsid);
+        }
+        assert_eq!(changed.page()[4092..], 1024u32.to_le_bytes());
+        changed.insert(2000);
+        changed.insert(2001);
+        assert_eq!(changed.page()[..4], [0xff; 4]);
+        assert!(changed.page()[4..].iter().all(|&b| b == 0));
+    }
+}

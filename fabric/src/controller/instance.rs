@@ -1,0 +1,135 @@
+//! One controller: what it is, its queues, its keep alive timer.
+
+use core::sync::atomic::Ordering;
+use core::time::Duration;
+use std::collections::{BTreeMap, VecDeque};
+use std::sync::Arc;
+
+use super::events::{ChangedNamespaces, Events};
+use super::features::Features;
+use super::logs::ErrorLog;
+use super::properties::Properties;
+use super::{
+    Action, ConnectionId, ControllerId, ControllerShared, ListenerId, NamespaceTable, ServiceConfig,
+};
+use crate::Nanos;
+use crate::nvme::Status;
+
+/// What a controller is for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum ControllerKind {
+    Io,
+    Discovery,
+}
+
+/// A controller, from its admin queue's Connect until that queue's connection ends.
+#[derive(Debug)]
+pub(super) struct Controller {
+    pub(super) id: ControllerId,
+    pub(super) kind: ControllerKind,
+    pub(super) shared: Arc<ControllerShared>,
+    pub(super) table: Arc<NamespaceTable>,
+    pub(super) host_id: [u8; 16],
+    pub(super) listener: ListenerId,
+    /// The address on which the host reached the target, where the daemon told it.
+    pub(super) local_address: Option<String>,
+    pub(super) admin: ConnectionId,
+    pub(super) queues: BTreeMap<u16, ConnectionId>,
+    pub(super) properties: Properties,
+    pub(super) features: Features,
+    pub(super) events: Events,
+    pub(super) errors: ErrorLog,
+    pub(super) changed: ChangedNamespaces,
+    pub(super) keep_alive: KeepAlive,
+}
+
+impl Controller {
+    /// The host's NQN.
+    pub(super) fn host(&self) -> &str {
+        &self.shared.host_nqn
+    }
+
+    /// The subsystem's NQN.
+    pub(super) fn subsystem(&self) -> &str {
+        &self.shared.subsystem_nqn
+    }
+
+    /// Completes Asynchronous Event Requests as long as there are both events and requests.
+    pub(super) fn pump_events(&mut self, actions: &mut VecDeque<Action>) {
+        while let Some((cid, result)) = self.events.poll() {
+            let connection = self.admin;
+            actions.push_back(Action::Complete {
+                connection,
+                cid,
+                result,
+                status: Status::SUCCESS,
+            });
+        }
+    }
+
+    /// Gives the features back their defaults, as a reset does; answers the Asynchronous Event
+    /// Requests that are to be completed as aborted.
+    pub(super) fn reset(&mut self, config: &ServiceConfig) -> VecDeque<u16> {
+        self.features = Features::new(config);
+        self.changed.clear();
+        self.shared.acre.store(false, Ordering::Relaxed);
+        self.shared.wrr.store(false, Ordering::Relaxed);
+        self.shared.arbitration.store(self.features.arbitration, Ordering::Relaxed);
+        self.events.reset()
+    }
+}
+
+/// The keep alive timer. A discovery controller without one has an activity timer instead.
+#[derive(Debug)]
+pub(super) struct KeepAlive {
+    /// The timeout that the host asked for, rounded up, in milliseconds; 0 off.
+    pub(super) milliseconds: u32,
+    /// Lifetime without a command where the host's timer is off.
+    idle: Option<Duration>,
+    deadline: Option<Nanos>,
+}
+
+impl KeepAlive {
+    /// A timer that starts now.
+    pub(super) fn new(now: Nanos, kato: u32, kind: ControllerKind, config: &ServiceConfig) -> Self {
+        let idle = (kind == ControllerKind::Discovery).then_some(config.discovery_idle);
+        let mut timer = Self { milliseconds: 0, idle, deadline: None };
+        timer.set(now, kato, config);
+        timer
+    }
+
+    /// Sets the timeout, rounded up to the granularity, and starts anew.
+    pub(super) fn set(&mut self, now: Nanos, kato: u32, config: &ServiceConfig) {
+        let step = u64::try_from(config.keep_alive_granularity.as_millis()).unwrap_or(u64::MAX);
+        let rounded = u64::from(kato).div_ceil(step.max(1)).saturating_mul(step);
+        self.milliseconds = u32::try_from(rounded).unwrap_or(u32::MAX);
+        self.restart(now);
+    }
+
+    /// The timeout, none for off.
+    pub(super) fn timeout(&self) -> Option<Duration> {
+        (self.milliseconds > 0).then(|| Duration::from_millis(u64::from(self.milliseconds)))
+    }
+
+    /// A sign of life: starts anew.
+    pub(super) fn restart(&mut self, now: Nanos) {
+        self.deadline = self.timeout().or(self.idle).map(|timeout| now + timeout);
+    }
+
+    /// When the timer runs out.
+    pub(super) fn deadline(&self) -> Option<Nanos> {
+        self.deadline
+    }
+
+    /// Whether the timer has run out. Traffic since it started starts it anew (TBKAS).
+    pub(super) fn expired(&mut self, now: Nanos, shared: &ControllerShared) -> bool {
+        if self.deadline.is_none_or(|deadline| now < deadline) {
+            return false;
+        }
+        let heard = shared.heard.swap(false, Ordering::Relaxed);
+        if heard {
+            self.restart(now);
+        }
+        !heard
+    }
+}

@@ -1,0 +1,150 @@
+//! How controllers and queues end: lost connections, timers, aborts, draining.
+
+use core::sync::atomic::Ordering;
+
+use super::instance::ControllerKind;
+use super::service::PendingAbort;
+use super::{AbortTicket, Action, CloseReason, ConnectionId, ControllerId, Service};
+use crate::Nanos;
+use crate::nvme::Status;
+use crate::nvme::identify::OptionalEvents;
+
+/// Result of an Abort command, DW0 bit 0.
+const ABORTED: u64 = 0;
+const NOT_ABORTED: u64 = 1;
+
+impl Service {
+    /// A connection has ended, for whatever reason, and its commands are settled. Without effect
+    /// where that is known already.
+    ///
+    /// The end of an admin queue's connection ends its controller; the I/O queues' connections
+    /// are closed. The end of an I/O queue's connection ends that queue alone: the host may
+    /// connect it anew.
+    pub fn disconnected(&mut self, _now: Nanos, connection: ConnectionId) {
+        let Some(attachment) = self.connections.remove(&connection) else { return };
+        let id = attachment.controller;
+        if attachment.qid == 0 {
+            self.end_controller(id, CloseReason::AdminQueueLost);
+            return;
+        }
+        if !attachment.closing
+            && let Some(controller) = self.controllers.get_mut(&id)
+        {
+            controller.queues.remove(&attachment.qid);
+        }
+        self.settle_aborts(connection);
+        self.finish_quiesce_if_settled(id);
+    }
+
+    /// The daemon's answer to [`Action::Abort`]: whether the command was found and will be
+    /// completed as aborted. Without effect where the ticket is no longer of interest.
+    pub fn abort_done(&mut self, ticket: AbortTicket, aborted: bool) {
+        let Some(abort) = self.aborts.remove(&ticket) else { return };
+        self.complete_abort(abort, aborted);
+    }
+
+    fn complete_abort(&mut self, abort: PendingAbort, aborted: bool) {
+        let Some(controller) = self.controllers.get(&abort.controller) else { return };
+        self.actions.push_back(Action::Complete {
+            connection: controller.admin,
+            cid: abort.cid,
+            result: if aborted { ABORTED } else { NOT_ABORTED },
+            status: Status::SUCCESS,
+        });
+    }
+
+    /// Aborts whose target queue is gone have found nothing.
+    fn settle_aborts(&mut self, target: ConnectionId) {
+        let settled: Vec<AbortTicket> =
+            self.aborts.iter().filter(|(_, a)| a.target == target).map(|(&t, _)| t).collect();
+        for ticket in settled {
+            self.abort_done(ticket, false);
+        }
+    }
+
+    /// Orders the I/O queues' connections of a controller closed; their identifiers are free at
+    /// once.
+    pub(super) fn close_queues(&mut self, id: ControllerId, reason: CloseReason) {
+        let Some(controller) = self.controllers.get_mut(&id) else { return };
+        for connection in std::mem::take(&mut controller.queues).into_values() {
+            self.close_queue(connection, reason);
+        }
+    }
+
+    /// Orders an I/O queue's connection closed.
+    pub(super) fn close_queue(&mut self, connection: ConnectionId, reason: CloseReason) {
+        if let Some(attachment) = self.connections.get_mut(&connection) {
+            attachment.closing = true;
+        }
+        self.settle_aborts(connection);
+        self.actions.push_back(Action::Close { connection, reason });
+    }
+
+    /// Reports a reset or shutdown as complete if no I/O queue is left.
+    pub(super) fn finish_quiesce_if_settled(&mut self, id: ControllerId) {
+        let left = self.connections.values().any(|a| a.controller == id && a.qid != 0 && a.closing);
+        if let Some(controller) = self.controllers.get_mut(&id)
+            && !left
+        {
+            controller.properties.finish_quiesce();
+        }
+    }
+
+    /// Ends a controller: nothing more is answered, all of its connections are closed.
+    pub(super) fn end_controller(&mut self, id: ControllerId, reason: CloseReason) {
+        let Some(controller) = self.controllers.remove(&id) else { return };
+        controller.shared.ready.store(false, Ordering::Release);
+        self.aborts.retain(|_, abort| abort.controller != id);
+        self.tables_changed.remove(&id);
+        let admin = controller.admin;
+        let open = |c: &ConnectionId| self.connections.contains_key(c);
+        let close: Vec<ConnectionId> =
+            controller.queues.into_values().chain([admin]).filter(open).collect();
+        self.connections.retain(|_, attachment| attachment.controller != id);
+        // What was to be completed on the admin queue goes with its connection.
+        self.actions
+            .retain(|a| !matches!(a, Action::Complete { connection, .. } if *connection == admin));
+        self.actions
+            .extend(close.into_iter().map(|connection| Action::Close { connection, reason }));
+    }
+
+    /// Advances timers to `now`; answers when to call again at the latest, none where no timer
+    /// runs. Whoever calls late expires timers late: no harm is done.
+    pub fn tick(&mut self, now: Nanos) -> Option<Nanos> {
+        let mut expired = Vec::new();
+        let mut next: Option<Nanos> = None;
+        for controller in self.controllers.values_mut() {
+            if controller.properties.quiesce.is_some_and(|q| q.until <= now) {
+                controller.properties.finish_quiesce();
+            }
+            if controller.keep_alive.expired(now, &controller.shared) {
+                expired.push(controller.id);
+                continue;
+            }
+            let quiesce = controller.properties.quiesce.map(|q| q.until);
+            let timers = [controller.keep_alive.deadline(), quiesce];
+            next = timers.into_iter().flatten().chain(next).min();
+        }
+        for id in expired {
+            self.end_controller(id, CloseReason::KeepAliveExpired);
+        }
+        next
+    }
+
+    /// The daemon is draining: no Connect succeeds any more (Controller Busy: hosts come back
+    /// later), and the ANA group is told to be inaccessible, so that hosts use other paths or
+    /// hold their I/O back until the target is there again. What is connected goes on.
+    pub fn begin_shutdown(&mut self, _now: Nanos) {
+        if self.draining {
+            return;
+        }
+        self.draining = true;
+        self.ana_changes += 1;
+        for controller in self.controllers.values_mut() {
+            if controller.kind == ControllerKind::Io {
+                controller.events.raise(OptionalEvents::ANA_CHANGE);
+                controller.pump_events(&mut self.actions);
+            }
+        }
+    }
+}

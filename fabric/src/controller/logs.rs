@@ -1,0 +1,271 @@
+//! Get Log Page (NVMe base 2.0, section 5.16); the discovery page is in `discovery`.
+
+use core::time::Duration;
+use std::collections::VecDeque;
+
+use zerocopy::IntoBytes;
+use zerocopy::little_endian::{U16, U32, U64};
+
+use super::identify::ANA_GROUP;
+use super::instance::{Controller, ControllerKind};
+use super::{ConnectionId, Service};
+use crate::nvme::identify::{OptionalCommands, OptionalEvents, ascii, zeroed};
+use crate::nvme::log::{
+    ANA_GROUPS_ONLY, AnaGroup, AnaHeader, EffectsLog, ErrorEntry, FirmwareLog, GetLogPage,
+    SmartLog, ana_state, effects, lid,
+};
+use crate::nvme::{Status, opcode};
+
+/// Entries of the Error Information log page (ELPE + 1).
+pub(super) const ERROR_ENTRIES: u8 = 64;
+/// Composite temperature in kelvin (40 °C): there is no sensor.
+const TEMPERATURE: u16 = 313;
+
+/// What the SMART log page tells of a subsystem, counted by the daemon since its start.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct SmartCounters {
+    /// Bytes that hosts have read.
+    pub bytes_read: u64,
+    /// Bytes that hosts have written.
+    pub bytes_written: u64,
+    /// Read commands completed.
+    pub reads: u64,
+    /// Write commands completed.
+    pub writes: u64,
+    /// Time with at least one command outstanding.
+    pub busy: Duration,
+    /// Time since the start.
+    pub uptime: Duration,
+    /// Commands that a device failed with a media error.
+    pub media_errors: u64,
+}
+
+/// A command that failed, for the error log.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct FailedCommand {
+    /// Its queue.
+    pub qid: u16,
+    /// Its identifier.
+    pub cid: u16,
+    /// Its opcode.
+    pub opcode: u8,
+    /// Its namespace.
+    pub nsid: u32,
+    /// Its first block; 0 where it has none.
+    pub lba: u64,
+    /// The status it was completed with.
+    pub status: Status,
+}
+
+/// The last errors of one controller.
+#[derive(Debug, Default)]
+pub(super) struct ErrorLog {
+    entries: VecDeque<ErrorEntry>,
+    count: u64,
+}
+
+impl ErrorLog {
+    pub(super) fn record(&mut self, failed: FailedCommand) {
+        self.count = self.count.saturating_add(1);
+        self.entries.truncate(usize::from(ERROR_ENTRIES) - 1);
+        self.entries.push_front(ErrorEntry {
+            count: U64::new(self.count),
+            sqid: U16::new(failed.qid),
+            cid: U16::new(failed.cid),
+            status: U16::new(failed.status.bits() << 1),
+            location: U16::new(0xffff),
+            lba: U64::new(failed.lba),
+            nsid: U32::new(failed.nsid),
+            trtype: crate::fabrics::trtype::TCP,
+            opcode: failed.opcode,
+            version: 1,
+            ..ErrorEntry::default()
+        });
+    }
+
+    /// The page, newest first.
+    fn page(&self) -> Vec<u8> {
+        let mut page: Vec<u8> = self.entries.iter().flat_map(|e| e.as_bytes().to_vec()).collect();
+        page.resize(usize::from(ERROR_ENTRIES) * size_of::<ErrorEntry>(), 0);
+        page
+    }
+}
+
+/// Copies what a command wants of `page` to `out`; beyond the end there are zeroes.
+pub(super) fn copy_part(
+    page: &[u8],
+    command: &GetLogPage,
+    out: &mut Vec<u8>,
+) -> Result<(), Status> {
+    let length = usize::try_from(command.length).map_err(|_| Status::INVALID_FIELD)?;
+    let offset = usize::try_from(command.offset).map_err(|_| Status::INVALID_FIELD)?;
+    let rest = page.get(offset..).ok_or(Status::INVALID_FIELD)?;
+    out.extend_from_slice(rest.get(..length).unwrap_or(rest));
+    out.resize(length, 0);
+    Ok(())
+}
+
+impl Service {
+    /// Puts a failed I/O command into its controller's error log. `connection` is the queue's.
+    pub fn log_error(&mut self, connection: ConnectionId, failed: FailedCommand) {
+        if let Some(attachment) = self.connections.get(&connection)
+            && let Some(controller) = self.controllers.get_mut(&attachment.controller)
+        {
+            controller.errors.record(failed);
+        }
+    }
+
+    /// Answers Get Log Page; the caller clears events afterwards.
+    pub(super) fn log_page(
+        &self,
+        controller: &Controller,
+        command: &GetLogPage,
+        smart: &SmartCounters,
+        out: &mut Vec<u8>,
+    ) -> Result<(), Status> {
+        let too_long = command.length > u64::from(self.config.max_transfer);
+        if too_long || !command.offset.is_multiple_of(4) || command.index_offset {
+            return Err(Status::INVALID_FIELD);
+        }
+        let page = match (controller.kind, command.lid) {
+            (_, lid::SUPPORTED) => supported_pages(controller.kind),
+            (_, lid::ERROR) => controller.errors.page(),
+            (ControllerKind::Discovery, lid::DISCOVERY) => {
+                return self.discovery_page(controller, command, out);
+            }
+            (ControllerKind::Io, lid::SMART) => smart_page(controller, command, smart)?,
+            (ControllerKind::Io, lid::FIRMWARE) => self.firmware_page(),
+            (ControllerKind::Io, lid::CHANGED_NAMESPACES) => controller.changed.page(),
+            (ControllerKind::Io, lid::EFFECTS) => effects_page(controller),
+            (ControllerKind::Io, lid::ANA) => self.ana_page(controller, command),
+            _ => return Err(Status::INVALID_LOG_PAGE),
+        };
+        copy_part(&page, command, out)
+    }
+
+    fn firmware_page(&self) -> Vec<u8> {
+        let mut log = zeroed::<FirmwareLog>();
+        log.active = 1;
+        log.slot1 = ascii(&self.config.firmware);
+        log.as_bytes().to_vec()
+    }
+
+    fn ana_page(&self, controller: &Controller, command: &GetLogPage) -> Vec<u8> {
+        let groups_only = command.lsp & ANA_GROUPS_ONLY != 0;
+        let all = controller.table.iter().map(|n| n.nsid);
+        let nsids: Vec<u32> = all.filter(|_| !groups_only).collect();
+        let changes = U64::new(self.ana_changes);
+        let header = AnaHeader { changes, groups: U16::new(1), ..AnaHeader::default() };
+        let state = if self.draining { ana_state::INACCESSIBLE } else { ana_state::OPTIMIZED };
+        let group = AnaGroup {
+            group: U32::new(ANA_GROUP),
+            namespaces: U32::new(u32::try_from(nsids.len()).unwrap_or(u32::MAX)),
+            changes,
+            state,
+            ..AnaGroup::default()
+        };
+        let mut page = header.as_bytes().to_vec();
+        page.extend_from_slice(group.as_bytes());
+        page.extend(nsids.into_iter().flat_map(u32::to_le_bytes));
+        page
+    }
+}
+
+impl Controller {
+    /// The host has read a log page without Retain Asynchronous Event.
+    pub(super) fn log_was_read(&mut self, page: u8) {
+        match page {
+            lid::CHANGED_NAMESPACES => {
+                self.changed.clear();
+                self.events.log_read(OptionalEvents::NAMESPACE_ATTRIBUTE);
+            }
+            lid::ANA => self.events.log_read(OptionalEvents::ANA_CHANGE),
+            lid::DISCOVERY => self.events.log_read(OptionalEvents::DISCOVERY_CHANGE),
+            _ => {}
+        }
+    }
+}
+
+/// Supported Log Pages: bit 0 of the entry of each page.
+fn supported_pages(kind: ControllerKind) -> Vec<u8> {
+    let pages: &[u8] = match kind {
+        ControllerKind::Io => &[
+            lid::SUPPORTED,
+            lid::ERROR,
+            lid::SMART,
+            lid::FIRMWARE,
+            lid::CHANGED_NAMESPACES,
+            lid::EFFECTS,
+            lid::ANA,
+        ],
+        ControllerKind::Discovery => &[lid::SUPPORTED, lid::ERROR, lid::DISCOVERY],
+    };
+    (0..=u8::MAX).flat_map(|id| u32::from(pages.contains(&id)).to_le_bytes()).collect()
+}
+
+/// SMART of the whole controller; there is none for single namespaces (LPA bit 0 is 0).
+fn smart_page(
+    controller: &Controller,
+    command: &GetLogPage,
+    smart: &SmartCounters,
+) -> Result<Vec<u8>, Status> {
+    if command.nsid != 0 && command.nsid != u32::MAX {
+        return Err(Status::INVALID_FIELD);
+    }
+    let low = |value: u64| [U64::new(value), U64::ZERO];
+    let units = |bytes: u64| low(bytes.div_ceil(512_000));
+    let mut log = zeroed::<SmartLog>();
+    log.temperature = U16::new(TEMPERATURE);
+    log.spare = 100;
+    log.spare_threshold = 10;
+    log.units_read = units(smart.bytes_read);
+    log.units_written = units(smart.bytes_written);
+    log.reads = low(smart.reads);
+    log.writes = low(smart.writes);
+    log.busy_minutes = low(smart.busy.as_secs() / 60);
+    log.power_cycles = low(1);
+    log.power_on_hours = low(smart.uptime.as_secs() / 3600);
+    log.media_errors = low(smart.media_errors);
+    log.error_entries = low(controller.errors.count);
+    Ok(log.as_bytes().to_vec())
+}
+
+/// Commands Supported and Effects, as far as Identify's ONCS says.
+fn effects_page(controller: &Controller) -> Vec<u8> {
+    use opcode::{admin, io};
+    let supported = U32::new(effects::SUPPORTED);
+    let writes = U32::new(effects::SUPPORTED | effects::CHANGES_BLOCKS);
+    let optional = controller.table.commands();
+    let mut log = zeroed::<EffectsLog>();
+    let mut set = |code: u8, io: bool, value: U32| {
+        let table = if io { &mut log.io } else { &mut log.admin };
+        if let Some(entry) = table.get_mut(usize::from(code)) {
+            *entry = value;
+        }
+    };
+    for code in [
+        admin::GET_LOG_PAGE,
+        admin::IDENTIFY,
+        admin::ABORT,
+        admin::SET_FEATURES,
+        admin::GET_FEATURES,
+        admin::ASYNC_EVENT_REQUEST,
+        admin::KEEP_ALIVE,
+    ] {
+        set(code, false, supported);
+    }
+    set(io::FLUSH, true, supported);
+    set(io::READ, true, supported);
+    set(io::WRITE, true, writes);
+    for (command, code, value) in [
+        (OptionalCommands::COMPARE, io::COMPARE, supported),
+        (OptionalCommands::VERIFY, io::VERIFY, supported),
+        (OptionalCommands::WRITE_ZEROES, io::WRITE_ZEROES, writes),
+        (OptionalCommands::DATASET_MANAGEMENT, io::DATASET_MANAGEMENT, writes),
+    ] {
+        if optional.contains(command) {
+            set(code, true, value);
+        }
+    }
+    log.as_bytes().to_vec()
+}

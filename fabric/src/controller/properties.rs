@@ -1,0 +1,194 @@
+//! Property Get and Set: enable, reset, shutdown (NVMe base 2.0, sections 3.1.3, 3.6, 3.7).
+
+use core::sync::atomic::Ordering;
+
+use super::instance::{Controller, ControllerKind};
+use super::{Action, CloseReason, ControllerId, Reply, Service, ServiceConfig};
+use crate::Nanos;
+use crate::fabrics::{PropertyGet, PropertySet, PropertySize};
+use crate::nvme::Status;
+use crate::nvme::property::{
+    Capabilities, Configuration, ControllerStatus, ShutdownNotification, VERSION_2_0, offset,
+};
+
+/// CAP.TO and CRTO.CRWMT: 15 s, in units of 500 ms; above the limit for quiescing.
+const TIMEOUT_UNITS: u8 = 30;
+/// IOSQES and IOCQES: entries of 64 and 16 bytes.
+const SQ_ENTRY_SIZE: u8 = 6;
+const CQ_ENTRY_SIZE: u8 = 4;
+/// CC.CSS: the NVM command set, or all that Identify tells of.
+const CSS_NVM: u8 = 0;
+const CSS_ALL: u8 = 6;
+
+/// The properties of one controller.
+#[derive(Debug, Default)]
+pub(super) struct Properties {
+    pub(super) configuration: Configuration,
+    pub(super) status: ControllerStatus,
+    /// A reset or shutdown waits for the I/O queues to end.
+    pub(super) quiesce: Option<Quiesce>,
+}
+
+/// A reset or shutdown under way.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Quiesce {
+    /// When it is reported complete whatever the I/O queues do.
+    pub(super) until: Nanos,
+    reset: bool,
+    shutdown: bool,
+}
+
+impl Properties {
+    /// Reports a reset or shutdown as complete.
+    pub(super) fn finish_quiesce(&mut self) {
+        let Some(quiesce) = self.quiesce.take() else { return };
+        if quiesce.reset {
+            self.status = ControllerStatus::empty();
+        }
+        if quiesce.shutdown {
+            self.status.remove(ControllerStatus::SHUTDOWN_OCCURRING);
+            self.status.insert(ControllerStatus::SHUTDOWN_COMPLETE);
+        }
+    }
+}
+
+impl Controller {
+    /// The controller's capabilities, CAP.
+    fn capabilities(config: &ServiceConfig) -> u64 {
+        Capabilities {
+            max_queue_entries: config.queue_entries.saturating_sub(1),
+            weighted_round_robin: config.weighted_round_robin,
+            timeout: TIMEOUT_UNITS,
+        }
+        .bits()
+    }
+
+    /// Answers Property Get. Each property is read in its own size.
+    pub(super) fn property_get(&self, command: PropertyGet, config: &ServiceConfig) -> Reply {
+        use PropertySize::{Eight, Four};
+        let properties = &self.properties;
+        let value = match (command.offset, command.size) {
+            (offset::CAP, Some(Eight)) => Self::capabilities(config),
+            (offset::VS, Some(Four)) => u64::from(VERSION_2_0),
+            (offset::CC, Some(Four)) => u64::from(properties.configuration.0),
+            (offset::CSTS, Some(Four)) => u64::from(properties.status.bits()),
+            (offset::CRTO, Some(Four)) => u64::from(TIMEOUT_UNITS),
+            _ => return Reply::failed(Status::INVALID_FIELD.dnr()),
+        };
+        Reply::value(value)
+    }
+
+    /// Whether a host may write `next` to CC now.
+    fn check_configuration(&self, next: Configuration, config: &ServiceConfig) -> bool {
+        let now = self.properties.configuration;
+        if next.has_reserved_bits() || next.shutdown() == ShutdownNotification::Reserved {
+            return false;
+        }
+        if !next.enabled() {
+            return true;
+        }
+        if now.enabled() {
+            return !now.conflicts_with(next);
+        }
+        self.may_enable(next, config)
+    }
+
+    /// Whether the controller can run as `next` says.
+    fn may_enable(&self, next: Configuration, config: &ServiceConfig) -> bool {
+        let command_set = [CSS_NVM, CSS_ALL].contains(&next.command_set());
+        let arbitration = next.arbitration() <= u8::from(config.weighted_round_robin);
+        let sizes = self.kind == ControllerKind::Discovery
+            || (next.sq_entry_size() == SQ_ENTRY_SIZE && next.cq_entry_size() == CQ_ENTRY_SIZE);
+        let media = !next.ready_independent_of_media();
+        command_set && arbitration && sizes && media && next.page_size() == 0
+    }
+}
+
+impl Service {
+    /// Answers Property Set; CC is the only property that can be set.
+    pub(super) fn property_set(
+        &mut self,
+        now: Nanos,
+        id: ControllerId,
+        command: PropertySet,
+    ) -> Reply {
+        let invalid = Reply::failed(Status::INVALID_FIELD.dnr());
+        // The high half is reserved for a property of 4 bytes.
+        let value = u32::try_from(command.value & 0xffff_ffff).unwrap_or(u32::MAX);
+        if command.offset != offset::CC || command.size != Some(PropertySize::Four) {
+            return invalid;
+        }
+        let next = Configuration(value);
+        let Some(controller) = self.controllers.get_mut(&id) else { return invalid };
+        if !controller.check_configuration(next, &self.config) {
+            return invalid;
+        }
+        let was = controller.properties.configuration;
+        if next.enabled() && !was.enabled() && controller.properties.quiesce.is_some() {
+            return Reply::failed(Status::COMMAND_SEQUENCE_ERROR.dnr());
+        }
+        controller.properties.configuration = next;
+        self.configuration_written(now, id, was, next);
+        Reply::OK
+    }
+
+    fn configuration_written(
+        &mut self,
+        now: Nanos,
+        id: ControllerId,
+        was: Configuration,
+        next: Configuration,
+    ) {
+        let none = ShutdownNotification::None;
+        let shutdown = next.shutdown() != none && was.shutdown() == none;
+        if next.enabled() && !was.enabled() {
+            self.enable(now, id, next);
+        }
+        if was.enabled() && !next.enabled() {
+            self.quiesce(now, id, true, shutdown);
+        } else if shutdown {
+            self.quiesce(now, id, false, true);
+        }
+    }
+
+    fn enable(&mut self, now: Nanos, id: ControllerId, next: Configuration) {
+        let Some(controller) = self.controllers.get_mut(&id) else { return };
+        controller.properties.status = ControllerStatus::READY;
+        controller.keep_alive.restart(now);
+        controller.shared.wrr.store(next.arbitration() == 1, Ordering::Relaxed);
+        let running = next.shutdown() == ShutdownNotification::None;
+        controller.shared.ready.store(running, Ordering::Release);
+    }
+
+    /// Begins a reset or a shutdown: I/O queues are closed, what waits on the admin queue is
+    /// completed as aborted. CSTS tells the end once the I/O queues' commands are settled, so
+    /// that no write of before lands after it.
+    fn quiesce(&mut self, now: Nanos, id: ControllerId, reset: bool, shutdown: bool) {
+        let reason =
+            if reset { CloseReason::ControllerReset } else { CloseReason::ControllerShutdown };
+        self.close_queues(id, reason);
+        let Some(controller) = self.controllers.get_mut(&id) else { return };
+        controller.shared.ready.store(false, Ordering::Release);
+        let requests =
+            if reset { controller.reset(&self.config) } else { controller.events.reset() };
+        let connection = controller.admin;
+        self.actions.extend(requests.into_iter().map(|cid| Action::Complete {
+            connection,
+            cid,
+            result: 0,
+            status: Status::ABORTED_SQ_DELETION,
+        }));
+        let properties = &mut controller.properties;
+        if shutdown {
+            properties.status.remove(ControllerStatus::SHUTDOWN_COMPLETE);
+            properties.status.insert(ControllerStatus::SHUTDOWN_OCCURRING);
+        }
+        let before = properties.quiesce.take();
+        properties.quiesce = Some(Quiesce {
+            until: now + self.config.quiesce_limit,
+            reset: reset || before.is_some_and(|b| b.reset),
+            shutdown: shutdown || before.is_some_and(|b| b.shutdown && !reset),
+        });
+        self.finish_quiesce_if_settled(id);
+    }
+}

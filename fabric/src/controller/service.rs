@@ -1,0 +1,212 @@
+//! The service: everything that hosts see of the target beside I/O.
+
+use std::collections::{BTreeMap, BTreeSet, HashMap, VecDeque};
+use std::sync::Arc;
+
+use super::instance::{Controller, ControllerKind};
+use super::{
+    AbortTicket, Action, ConfigError, ConnectionId, ControllerId, ListenerId, ListenerSpec,
+    Namespace, NamespaceTable, ServiceConfig, SubsystemSpec,
+};
+use crate::fabrics::DISCOVERY_NQN;
+
+/// A subsystem and its namespaces.
+#[derive(Debug)]
+pub(super) struct Subsystem {
+    pub(super) spec: SubsystemSpec,
+    pub(super) namespaces: BTreeMap<u32, Arc<Namespace>>,
+}
+
+impl Subsystem {
+    /// Whether `host` may connect.
+    pub(super) fn allows(&self, host: &str) -> bool {
+        self.spec.allow_any_host || self.spec.hosts.iter().any(|h| h == host)
+    }
+
+    /// The namespaces that `host` sees.
+    pub(super) fn table_for(&self, host: &str) -> NamespaceTable {
+        let visible = self.namespaces.values().filter(|n| n.visible_to(host));
+        NamespaceTable::new(visible.cloned().collect())
+    }
+}
+
+/// Which queue a connection is.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Attachment {
+    pub(super) controller: ControllerId,
+    pub(super) qid: u16,
+    /// Its close was ordered; the daemon has not yet said that it is done.
+    pub(super) closing: bool,
+}
+
+/// An Abort command whose target the daemon looks for.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct PendingAbort {
+    pub(super) controller: ControllerId,
+    /// The Abort command's own identifier.
+    pub(super) cid: u16,
+    /// The I/O queue's connection.
+    pub(super) target: ConnectionId,
+}
+
+/// All subsystems, listeners and controllers. See the [module](super).
+#[derive(Debug)]
+pub struct Service {
+    pub(super) config: ServiceConfig,
+    pub(super) subsystems: BTreeMap<String, Subsystem>,
+    pub(super) listeners: BTreeMap<ListenerId, ListenerSpec>,
+    pub(super) controllers: BTreeMap<ControllerId, Controller>,
+    pub(super) connections: HashMap<ConnectionId, Attachment>,
+    pub(super) aborts: BTreeMap<AbortTicket, PendingAbort>,
+    pub(super) actions: VecDeque<Action>,
+    pub(super) tables_changed: BTreeSet<ControllerId>,
+    /// The controller identifier given last.
+    pub(super) last_id: u16,
+    pub(super) last_ticket: u64,
+    /// GENCTR of the discovery log page.
+    pub(super) generation: u64,
+    /// Change count of the ANA log page.
+    pub(super) ana_changes: u64,
+    pub(super) draining: bool,
+}
+
+/// A subsystem as it is now.
+#[derive(Clone, Debug)]
+pub struct SubsystemSummary<'a> {
+    /// What it was added with, and hosts as they are now.
+    pub spec: &'a SubsystemSpec,
+    /// Its namespaces, in ascending order of NSID.
+    pub namespaces: Vec<&'a Arc<Namespace>>,
+    /// Its controllers.
+    pub controllers: Vec<ControllerId>,
+}
+
+/// A controller as it is now.
+#[derive(Clone, Debug)]
+pub struct ControllerSummary<'a> {
+    /// Its identifier.
+    pub id: ControllerId,
+    /// Whether it is a discovery controller.
+    pub discovery: bool,
+    /// The host's NQN.
+    pub host: &'a str,
+    /// The subsystem's NQN.
+    pub subsystem: &'a str,
+    /// The listener that its admin queue came through.
+    pub listener: ListenerId,
+    /// The admin queue's connection.
+    pub admin: ConnectionId,
+    /// The I/O queues: queue identifier and connection.
+    pub queues: Vec<(u16, ConnectionId)>,
+    /// Keep alive timeout in milliseconds; 0 off.
+    pub keep_alive_ms: u32,
+}
+
+impl Service {
+    /// A service without subsystems and listeners.
+    ///
+    /// # Errors
+    /// A limit that the wire formats cannot express.
+    pub fn new(config: ServiceConfig) -> Result<Self, ConfigError> {
+        config.check()?;
+        Ok(Self {
+            config,
+            subsystems: BTreeMap::new(),
+            listeners: BTreeMap::new(),
+            controllers: BTreeMap::new(),
+            connections: HashMap::new(),
+            aborts: BTreeMap::new(),
+            actions: VecDeque::new(),
+            tables_changed: BTreeSet::new(),
+            last_id: 0,
+            last_ticket: 0,
+            generation: 1,
+            ana_changes: 1,
+            draining: false,
+        })
+    }
+
+    /// The configuration.
+    #[must_use]
+    pub fn config(&self) -> &ServiceConfig {
+        &self.config
+    }
+
+    /// The next thing to be done; none where there is nothing more.
+    pub fn poll_action(&mut self) -> Option<Action> {
+        let changed =
+            || Some(Action::TableChanged { controller: self.tables_changed.pop_first()? });
+        self.actions.pop_front().or_else(changed)
+    }
+
+    /// The namespaces that a controller's host sees; an empty table where there is no such
+    /// controller.
+    #[must_use]
+    pub fn namespaces(&self, id: ControllerId) -> Arc<NamespaceTable> {
+        self.controllers.get(&id).map_or_else(Arc::default, |c| Arc::clone(&c.table))
+    }
+
+    /// All subsystems, by NQN.
+    pub fn subsystems(&self) -> impl Iterator<Item = SubsystemSummary<'_>> {
+        self.subsystems.values().map(|s| SubsystemSummary {
+            spec: &s.spec,
+            namespaces: s.namespaces.values().collect(),
+            controllers: self.controllers_of(&s.spec.nqn),
+        })
+    }
+
+    /// One subsystem.
+    #[must_use]
+    pub fn subsystem(&self, nqn: &str) -> Option<SubsystemSummary<'_>> {
+        let s = self.subsystems.get(nqn)?;
+        Some(SubsystemSummary {
+            spec: &s.spec,
+            namespaces: s.namespaces.values().collect(),
+            controllers: self.controllers_of(nqn),
+        })
+    }
+
+    /// All listeners, by number.
+    pub fn listeners(&self) -> impl Iterator<Item = &ListenerSpec> {
+        self.listeners.values()
+    }
+
+    /// All controllers, by identifier.
+    pub fn controllers(&self) -> impl Iterator<Item = ControllerSummary<'_>> {
+        self.controllers.values().map(|c| ControllerSummary {
+            id: c.id,
+            discovery: c.kind == ControllerKind::Discovery,
+            host: c.host(),
+            subsystem: c.subsystem(),
+            listener: c.listener,
+            admin: c.admin,
+            queues: c.queues.iter().map(|(&qid, &connection)| (qid, connection)).collect(),
+            keep_alive_ms: c.keep_alive.milliseconds,
+        })
+    }
+
+    /// The queue that a connection is: controller and queue identifier.
+    #[must_use]
+    pub fn queue_of(&self, connection: ConnectionId) -> Option<(ControllerId, u16)> {
+        self.connections.get(&connection).map(|a| (a.controller, a.qid))
+    }
+
+    /// GENCTR of the discovery log page: grows with every change that hosts can see in it.
+    #[must_use]
+    pub fn generation(&self) -> u64 {
+        self.generation
+    }
+
+    /// The identifiers of a subsystem's controllers.
+    pub(super) fn controllers_of(&self, nqn: &str) -> Vec<ControllerId> {
+        self.controllers.values().filter(|c| c.subsystem() == nqn).map(|c| c.id).collect()
+    }
+
+    /// The serial, model and NQN that a controller shows.
+    pub(super) fn identity_of<'a>(&'a self, controller: &'a Controller) -> (&'a str, &'a str) {
+        match self.subsystems.get(controller.subsystem()) {
+            Some(s) if controller.subsystem() != DISCOVERY_NQN => (&s.spec.serial, &s.spec.model),
+            _ => ("discovery", "Sluicegate Discovery"),
+        }
+    }
+}

@@ -1,0 +1,245 @@
+//! What goes between the service and the daemon: identifiers, answers, actions.
+
+use core::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
+use core::time::Duration;
+use std::sync::Arc;
+
+use super::NamespaceTable;
+use crate::nvme::Status;
+
+/// A transport connection (one queue); the daemon never gives the same number twice.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct ConnectionId(pub u64);
+
+/// A controller identifier (CNTLID), 1 to FFEFh.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct ControllerId(pub u16);
+
+/// A listener, numbered by the daemon.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct ListenerId(pub u32);
+
+/// A backend (what a namespace's blocks are kept on), numbered by the daemon.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct BackendId(pub u32);
+
+/// What a connected queue is for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum QueueKind {
+    /// Admin queue of an I/O controller.
+    Admin,
+    /// I/O queue.
+    Io,
+    /// Admin queue of a discovery controller.
+    Discovery,
+}
+
+/// The answer to a Connect command that succeeded.
+#[derive(Clone, Debug)]
+pub struct Connected {
+    /// The completion's result: CNTLID 15:0; ATR and ASCR (bits 17, 18) are 0: no
+    /// authentication required.
+    pub result: u64,
+    /// The controller.
+    pub controller: ControllerId,
+    /// What its queues read without a lock.
+    pub shared: Arc<ControllerShared>,
+    /// 0 for the admin queue.
+    pub qid: u16,
+    /// Entries of the submission queue (SQSIZE + 1): that many commands may be outstanding.
+    pub entries: u16,
+    /// Whether the host uses SQHD (it did not set DISSQFC). Without it the SUCCESS flag of
+    /// C2HData may replace a response.
+    pub sq_flow_control: bool,
+    /// What the queue is for.
+    pub kind: QueueKind,
+    /// CATTR 1:0: 0 urgent, 1 high, 2 medium, 3 low. Of meaning only where
+    /// [`ControllerShared::wrr`] is set.
+    pub priority_class: u8,
+    /// The keep alive timeout, none for a timer that is off.
+    pub keep_alive: Option<Duration>,
+    /// The namespaces that the host sees now.
+    pub namespaces: Arc<NamespaceTable>,
+}
+
+/// The answer to a Connect command that failed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Rejected {
+    /// The completion's status.
+    pub status: Status,
+    /// The completion's result: IPO 15:0 and IATTR 16 for Connect Invalid Parameters and Connect
+    /// Invalid Host, see [`crate::fabrics::ConnectField`]; else 0.
+    pub result: u64,
+}
+
+/// The answer to an admin or Fabrics command.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Reply {
+    /// Complete it now. Data for the host, if any, was put into `out`.
+    Done {
+        /// The completion's DW0 and DW1.
+        result: u64,
+        /// The completion's status.
+        status: Status,
+    },
+    /// [`Action::Complete`] will complete it, unless its connection ends first.
+    Deferred,
+}
+
+impl Reply {
+    pub(super) const OK: Self = Self::Done { result: 0, status: Status::SUCCESS };
+
+    pub(super) const fn failed(status: Status) -> Self {
+        Self::Done { result: 0, status }
+    }
+
+    pub(super) const fn value(result: u64) -> Self {
+        Self::Done { result, status: Status::SUCCESS }
+    }
+}
+
+/// How many bytes a command moves, so that the transport can provide for them.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct DataLength {
+    /// Bytes that the command needs from the host.
+    pub host_to_controller: u32,
+    /// The most bytes that the answer brings to the host.
+    pub controller_to_host: u32,
+}
+
+/// Names an abort that is under way.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct AbortTicket(pub u64);
+
+/// Why a connection is to be closed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum CloseReason {
+    /// The keep alive timer (or a discovery controller's activity timer) expired.
+    KeepAliveExpired,
+    /// The subsystem was removed.
+    SubsystemRemoved,
+    /// The host may no longer use the subsystem.
+    HostRemoved,
+    /// The listener was removed.
+    ListenerRemoved,
+    /// The host reset the controller (CC.EN went 0).
+    ControllerReset,
+    /// The host shut the controller down (CC.SHN).
+    ControllerShutdown,
+    /// The connection of the controller's admin queue ended.
+    AdminQueueLost,
+    /// The host deleted the queue with a Disconnect command: close after its completion is sent.
+    Disconnected,
+}
+
+impl CloseReason {
+    /// The reason in words.
+    #[must_use]
+    pub fn text(self) -> &'static str {
+        match self {
+            Self::KeepAliveExpired => "keep alive timer expired",
+            Self::SubsystemRemoved => "subsystem removed",
+            Self::HostRemoved => "host no longer allowed",
+            Self::ListenerRemoved => "listener removed",
+            Self::ControllerReset => "controller reset by the host",
+            Self::ControllerShutdown => "controller shut down by the host",
+            Self::AdminQueueLost => "admin queue lost",
+            Self::Disconnected => "queue deleted by the host",
+        }
+    }
+}
+
+/// What the service wants done.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Action {
+    /// Send the completion of a deferred command.
+    Complete {
+        /// The admin queue's connection.
+        connection: ConnectionId,
+        /// The command.
+        cid: u16,
+        /// DW0 and DW1.
+        result: u64,
+        /// Status.
+        status: Status,
+    },
+    /// Close the connection: start no more of its commands, settle those in flight, send no
+    /// more than what is queued. Answer with [`super::Service::disconnected`] when all of its
+    /// commands are settled.
+    Close {
+        /// The connection.
+        connection: ConnectionId,
+        /// Why.
+        reason: CloseReason,
+    },
+    /// Abort a command of an I/O queue if it still waits in the target. Answer with
+    /// [`super::Service::abort_done`].
+    Abort {
+        /// To answer with.
+        ticket: AbortTicket,
+        /// The I/O queue's connection.
+        connection: ConnectionId,
+        /// The command to abort.
+        cid: u16,
+    },
+    /// The namespaces that a controller's host sees have changed: hand the I/O queues the new
+    /// [`super::Service::namespaces`].
+    TableChanged {
+        /// The controller.
+        controller: ControllerId,
+    },
+}
+
+/// What the I/O queues of a controller read and tell without a lock.
+#[derive(Debug)]
+pub struct ControllerShared {
+    /// The controller.
+    pub id: ControllerId,
+    /// The host's NQN.
+    pub host_nqn: String,
+    /// The subsystem's NQN.
+    pub subsystem_nqn: String,
+    /// CC.EN, CSTS.RDY and not shutting down: I/O commands are executed. Else they are answered
+    /// with Command Sequence Error.
+    pub ready: AtomicBool,
+    /// Set by I/O queues when a command arrives: traffic based keep alive (TBKAS).
+    pub heard: AtomicBool,
+    /// Grows with each change of the controller's namespaces.
+    pub table_version: AtomicU64,
+    /// The host honours Command Retry Delays (Host Behavior Support).
+    pub acre: AtomicBool,
+    /// CC.AMS is weighted round robin with urgent: queues' priority classes are meant.
+    pub wrr: AtomicBool,
+    /// The Arbitration feature: AB 2:0, LPW 15:8, MPW 23:16, HPW 31:24.
+    pub arbitration: AtomicU32,
+}
+
+impl ControllerShared {
+    pub(super) fn new(id: ControllerId, host_nqn: &str, subsystem_nqn: &str) -> Self {
+        Self {
+            id,
+            host_nqn: host_nqn.to_owned(),
+            subsystem_nqn: subsystem_nqn.to_owned(),
+            ready: AtomicBool::new(false),
+            heard: AtomicBool::new(false),
+            table_version: AtomicU64::new(1),
+            acre: AtomicBool::new(false),
+            wrr: AtomicBool::new(false),
+            arbitration: AtomicU32::new(0),
+        }
+    }
+
+    /// Whether I/O commands are to be executed.
+    #[must_use]
+    pub fn is_ready(&self) -> bool {
+        self.ready.load(Ordering::Acquire)
+    }
+
+    /// Tells the keep alive timer that a command arrived. Writes the cache line only where it
+    /// has to.
+    pub fn note_traffic(&self) {
+        if !self.heard.load(Ordering::Relaxed) {
+            self.heard.store(true, Ordering::Relaxed);
+        }
+    }
+}
