@@ -2,8 +2,13 @@
 
 pub mod backend;
 pub mod config;
+pub mod devices;
 pub mod engine;
 pub mod mapping;
 pub mod reactor;
+pub mod runtime;
+pub mod shared;
+pub mod socket;
 pub mod stats;
 pub mod store;
+mod threads;

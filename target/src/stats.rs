@@ -139,10 +139,10 @@ impl OpStats {
         self.latency.record(ns, n);
     }
 
-    /// Counts an operation that failed; it counts in [`Self::record`] too.
+    /// Counts `n` operations that failed; they count in [`Self::record`] too.
     #[inline]
-    pub fn error(&self) {
-        add(&self.errors, 1);
+    pub fn errors(&self, n: u64) {
+        add(&self.errors, n);
     }
 
     /// A copy, for reading.

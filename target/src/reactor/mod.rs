@@ -1,4 +1,540 @@
-//! Reactors.
+//! Reactors: one thread for each configured core, each with its own ring, its own buffers and its
+//! own connections. No lock is taken and nothing is allocated on the way of an I/O command.
 
+mod admin_queue;
+mod connection;
+mod io_queue;
+mod jobs;
+pub mod key;
+pub mod mailbox;
+mod payload;
 pub mod pool;
 pub mod ring;
+mod send;
+mod slots;
+
+use std::collections::{HashMap, VecDeque};
+use std::net::SocketAddr;
+use std::os::fd::{AsRawFd, FromRawFd, OwnedFd};
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+use std::time::Duration;
+
+use fabric::Nanos;
+use fabric::controller::ListenerId;
+use fabric::tcp::SlotId;
+use thiserror::Error;
+
+use connection::{Connection, Stage};
+use jobs::{Job, Jobs};
+use key::{Key, Tag};
+use mailbox::Message;
+use pool::Pool;
+use ring::{Completion, RecvBuffers, Ring, RingError, RingSize};
+
+use crate::config::Poll;
+use crate::devices::DeviceTable;
+use crate::engine::ConnectionState;
+use crate::shared::{Registered, Shared, lock};
+use crate::socket;
+
+/// Submission queue entries of a ring.
+const RING_ENTRIES: u32 = 1024;
+/// Completions taken at once.
+const BATCH: usize = 256;
+/// How long a connection may take to send Connect, in ns.
+const CONNECT_TIME_NS: u64 = 10_000_000_000;
+/// How often a reactor looks after what has no completion of its own.
+const CHORES: Duration = Duration::from_millis(100);
+/// How long units wait whose device was busy.
+const BUSY_WAIT: Duration = Duration::from_micros(100);
+
+/// Why a reactor does not start.
+#[derive(Debug, Error)]
+pub enum ReactorError {
+    /// No ring.
+    #[error(transparent)]
+    Ring(#[from] RingError),
+    /// No I/O buffers.
+    #[error("cannot map the I/O buffers (io_memory): {0}")]
+    Buffers(#[source] std::io::Error),
+}
+
+/// Everything of a reactor but its connections: what a connection works with.
+#[derive(Debug)]
+pub(crate) struct Io {
+    ring: Ring,
+    pool: Pool,
+    jobs: Jobs,
+    shared: Arc<Shared>,
+    /// Index of this reactor.
+    reactor: usize,
+    devices: DeviceTable,
+    devices_version: u64,
+    /// The time when this turn began.
+    now: Nanos,
+    /// Commands that wait for an I/O buffer, first come, first served.
+    waiting: VecDeque<(Key, SlotId)>,
+    /// Jobs that wait for a scratch buffer.
+    stalled: VecDeque<Job>,
+    /// Connections with something to send.
+    dirty: Vec<Key>,
+    /// Connections that take no commands until there are buffers.
+    paused: Vec<Key>,
+    /// Connections on their way out.
+    closing: Vec<Key>,
+    /// No new commands are taken.
+    draining: bool,
+}
+
+/// One reactor.
+#[derive(Debug)]
+pub struct Reactor {
+    io: Io,
+    buffers: RecvBuffers,
+    places: Vec<Place>,
+    free: Vec<u32>,
+    listeners: HashMap<u32, OwnedFd>,
+    /// Connections whose receive has ended and is to be armed again.
+    rearm: Vec<Key>,
+    completions: Vec<Completion>,
+    next_chores: Nanos,
+    next_retry: Nanos,
+    /// When draining must be over.
+    drain_until: Option<Nanos>,
+}
+
+/// A place in the table of connections.
+#[derive(Debug, Default)]
+struct Place {
+    generation: u32,
+    connection: Option<Box<Connection>>,
+}
+
+impl Reactor {
+    /// Makes reactor number `reactor`, on the thread that is to run it.
+    ///
+    /// # Errors
+    /// No ring or no memory is to be had; the message says what to do.
+    pub fn new(shared: Arc<Shared>, reactor: usize) -> Result<Self, ReactorError> {
+        let size = RingSize { entries: RING_ENTRIES, buffers: 128, buffer_bytes: 32 << 10 };
+        let (mut ring, buffers) = Ring::new(size)?;
+        let settings = &shared.settings;
+        let bytes = usize::try_from(settings.io_memory).unwrap_or(usize::MAX);
+        let pool =
+            Pool::new(bytes, settings.max_transfer as usize).map_err(ReactorError::Buffers)?;
+        if let Some(mailbox) = shared.mailboxes.get(reactor) {
+            ring.watch(mailbox.bell(), Tag::Mail.encode());
+        }
+        let (devices_version, devices) = (shared.devices.version(), shared.devices.snapshot());
+        let now = shared.clock.now();
+        let io = Io {
+            ring,
+            pool,
+            jobs: Jobs::default(),
+            shared,
+            reactor,
+            devices,
+            devices_version,
+            now,
+            waiting: VecDeque::new(),
+            stalled: VecDeque::new(),
+            dirty: Vec::new(),
+            paused: Vec::new(),
+            closing: Vec::new(),
+            draining: false,
+        };
+        Ok(Self {
+            io,
+            buffers,
+            places: Vec::new(),
+            free: Vec::new(),
+            listeners: HashMap::new(),
+            rearm: Vec::new(),
+            completions: Vec::with_capacity(BATCH),
+            next_chores: now,
+            next_retry: now,
+            drain_until: None,
+        })
+    }
+
+    /// Runs until it is told to stop and has settled what it had.
+    ///
+    /// # Errors
+    /// The ring fails for good.
+    pub fn run(mut self) -> std::io::Result<()> {
+        let poll = self.io.shared.settings.poll;
+        let poll_time = self.io.shared.settings.poll_time;
+        let mut last_work = self.io.now;
+        while !self.finished() {
+            let idle = match poll {
+                Poll::Always => false,
+                Poll::Never => true,
+                Poll::Adaptive => self.io.now.since(last_work) >= poll_time,
+            };
+            let wait = if self.io.jobs.any_busy() { BUSY_WAIT } else { CHORES };
+            self.io.ring.turn(idle.then_some(wait))?;
+            self.io.now = self.io.shared.clock.now();
+            if self.turn() {
+                last_work = self.io.now;
+            }
+        }
+        Ok(())
+    }
+
+    /// One turn: takes what has completed, and sets going what follows. Whether there was work.
+    fn turn(&mut self) -> bool {
+        let mut worked = false;
+        self.refresh_devices();
+        loop {
+            let mut completions = std::mem::take(&mut self.completions);
+            self.io.ring.completions(&mut completions);
+            let count = completions.len();
+            for completion in completions.drain(..) {
+                self.complete(completion);
+            }
+            self.completions = completions;
+            self.serve_waiting();
+            self.flush();
+            worked |= count > 0;
+            if count < BATCH {
+                break;
+            }
+        }
+        self.rearm();
+        if self.io.jobs.any_busy() && self.io.now >= self.next_retry {
+            self.next_retry = self.io.now + BUSY_WAIT;
+            self.io.jobs.retry_busy(&mut self.io.ring);
+        }
+        if self.io.now >= self.next_chores {
+            self.chores();
+        }
+        if !self.io.closing.is_empty() {
+            self.bury();
+        }
+        if worked {
+            self.account();
+        }
+        worked
+    }
+
+    fn complete(&mut self, completion: Completion) {
+        match Tag::decode(completion.user_data) {
+            Some(Tag::Receive(key)) => self.received(key, &completion),
+            Some(Tag::Send(key)) => {
+                if let Some(connection) = find(&mut self.places, key) {
+                    connection.sent(&mut self.io, completion.result);
+                }
+            }
+            Some(Tag::Unit(unit)) => self.unit_ended(unit, &completion),
+            Some(Tag::Mail) => {
+                if !completion.more()
+                    && let Some(mailbox) = self.io.shared.mailboxes.get(self.io.reactor)
+                {
+                    self.io.ring.watch(mailbox.bell(), Tag::Mail.encode());
+                }
+                self.read_mail();
+            }
+            Some(Tag::Accept(listener)) => self.accepted(listener, &completion),
+            Some(Tag::Cancel) | None => {}
+        }
+    }
+
+    #[inline]
+    fn received(&mut self, key: Key, completion: &Completion) {
+        let connection = find(&mut self.places, key);
+        if let Some(buffer) = completion.buffer() {
+            if let (Some(connection), Ok(length)) =
+                (connection, usize::try_from(completion.result))
+            {
+                connection.receive(&mut self.io, self.buffers.received(buffer, length));
+            }
+            self.buffers.recycle(buffer);
+        } else if completion.result != -libc::ENOBUFS
+            && completion.result != -libc::ECANCELED
+            && let Some(connection) = connection
+        {
+            // The end of the stream (0), or an error of the socket.
+            connection.close(&mut self.io, false);
+        }
+        if !completion.more()
+            && let Some(connection) = find(&mut self.places, key)
+        {
+            connection.disarmed();
+            self.rearm.push(key);
+        }
+    }
+
+    /// Arms the receives again that have ended, now that their buffers are back.
+    fn rearm(&mut self) {
+        self.buffers.publish();
+        for key in self.rearm.drain(..) {
+            if let Some(connection) = find(&mut self.places, key) {
+                connection.arm(&mut self.io);
+            }
+        }
+    }
+
+    fn unit_ended(&mut self, unit: u32, completion: &Completion) {
+        let Io { jobs, ring, pool, .. } = &mut self.io;
+        let finished = jobs.finish(unit, completion.result, completion.extra, ring, pool);
+        let Some((key, started)) = finished else { return };
+        if let Some(connection) = find(&mut self.places, key) {
+            connection.launched(&mut self.io, started);
+        }
+    }
+
+    /// Serves, in the order they came, those that wait for buffers.
+    fn serve_waiting(&mut self) {
+        while let Some(job) = self.io.stalled.pop_front() {
+            let Some(connection) = find(&mut self.places, job.origin.0) else { continue };
+            let before = self.io.stalled.len();
+            connection.launch(&mut self.io, job);
+            if self.io.stalled.len() > before {
+                // Still none: it goes back to the front.
+                self.io.stalled.rotate_right(1);
+                break;
+            }
+        }
+        while let Some(&(key, slot)) = self.io.waiting.front() {
+            if let Some(connection) = find(&mut self.places, key)
+                && !connection.retry_waiting(&mut self.io, slot)
+            {
+                break;
+            }
+            self.io.waiting.pop_front();
+        }
+        if !self.io.paused.is_empty()
+            && self.io.pool.has(self.io.shared.settings.in_capsule_data as usize)
+        {
+            for key in std::mem::take(&mut self.io.paused) {
+                if let Some(connection) = find(&mut self.places, key) {
+                    connection.resume(&mut self.io);
+                }
+            }
+        }
+    }
+
+    /// Submits what connections have queued for sending.
+    fn flush(&mut self) {
+        let mut dirty = std::mem::take(&mut self.io.dirty);
+        for key in dirty.drain(..) {
+            if let Some(connection) = find(&mut self.places, key) {
+                connection.dirty = false;
+                connection.flush(&mut self.io);
+            }
+        }
+        self.io.dirty = dirty;
+    }
+
+    fn refresh_devices(&mut self) {
+        let version = self.io.shared.devices.version();
+        if version != self.io.devices_version {
+            self.io.devices_version = version;
+            self.io.devices = self.io.shared.devices.snapshot();
+        }
+    }
+
+    fn accepted(&mut self, listener: u32, completion: &Completion) {
+        if let Ok(fd) = u32::try_from(completion.result) {
+            // SAFETY: a successful accept made this descriptor, and it is nobody else's.
+            let socket = unsafe { OwnedFd::from_raw_fd(fd.cast_signed()) };
+            self.distribute(ListenerId(listener), socket);
+        }
+        if !completion.more()
+            && let Some(socket) = self.listeners.get(&listener)
+        {
+            self.io.ring.accept(socket.as_raw_fd(), Tag::Accept(listener).encode());
+        }
+    }
+
+    /// Gives a new connection to the reactor that has the fewest.
+    fn distribute(&mut self, listener: ListenerId, socket: OwnedFd) {
+        let shared = Arc::clone(&self.io.shared);
+        shared.events.accepted.fetch_add(1, Ordering::Relaxed);
+        let load = |index: &usize| {
+            shared.gauges.get(*index).map_or(u64::MAX, |g| g.connections.load(Ordering::Relaxed))
+        };
+        let total: u64 = (0..shared.gauges.len()).map(|i| load(&i)).sum();
+        if total >= u64::from(shared.settings.max_connections) {
+            tracing::warn!(total, "max_connections is reached: a connection was refused");
+            return;
+        }
+        let peer = match socket::prepare(&socket) {
+            Ok(peer) => peer,
+            Err(error) => {
+                tracing::debug!(%error, "a connection was gone before it was served");
+                return;
+            }
+        };
+        let reactor = (0..shared.gauges.len()).min_by_key(load).unwrap_or(self.io.reactor);
+        if let Some(gauges) = shared.gauges.get(reactor) {
+            gauges.connections.fetch_add(1, Ordering::Relaxed);
+        }
+        if reactor == self.io.reactor {
+            self.serve(socket, listener, peer);
+        } else if let Some(mailbox) = shared.mailboxes.get(reactor) {
+            mailbox.post(Message::Serve { socket, listener, peer });
+        }
+    }
+
+    fn serve(&mut self, socket: OwnedFd, listener: ListenerId, peer: SocketAddr) {
+        let index = self.free.pop().unwrap_or_else(|| {
+            self.places.push(Place::default());
+            u32::try_from(self.places.len() - 1).unwrap_or(u32::MAX)
+        });
+        let Some(place) = self.places.get_mut(index as usize) else { return };
+        let key = Key { index, generation: place.generation };
+        let local = socket::local_address(&socket);
+        let mut connection = Box::new(Connection::new(&self.io, key, socket, listener, peer));
+        let state = ConnectionState {
+            id: connection.id.0,
+            peer: peer.to_string(),
+            listener: local.map_or_else(String::new, |address| address.to_string()),
+            reactor: self.io.reactor,
+            host: None,
+            subsystem: None,
+            controller: None,
+            queue: None,
+            in_flight: 0,
+            digests: (false, false),
+        };
+        let registered = Registered {
+            state,
+            stats: Arc::clone(&connection.stats),
+            in_flight: Arc::clone(&connection.in_flight),
+        };
+        lock(&self.io.shared.connections).insert(connection.id, registered);
+        connection.arm(&mut self.io);
+        place.connection = Some(connection);
+    }
+
+    fn read_mail(&mut self) {
+        let shared = Arc::clone(&self.io.shared);
+        let Some(mailbox) = shared.mailboxes.get(self.io.reactor) else { return };
+        for message in mailbox.take() {
+            self.deliver(message);
+        }
+        // A message may have brought a namespace whose device this reactor does not know yet.
+        self.refresh_devices();
+    }
+
+    fn deliver(&mut self, message: Message) {
+        match message {
+            Message::Serve { socket, listener, peer } => self.serve(socket, listener, peer),
+            Message::Listen { listener, socket } => {
+                self.io.ring.accept(socket.as_raw_fd(), Tag::Accept(listener.0).encode());
+                self.listeners.insert(listener.0, socket);
+            }
+            Message::Unlisten(listener) => {
+                if self.listeners.remove(&listener.0).is_some() {
+                    self.io.ring.cancel(Tag::Accept(listener.0).encode(), Tag::Cancel.encode());
+                }
+            }
+            Message::Complete { connection, cid, result, status } => {
+                if let Some(connection) = find(&mut self.places, Key::of(connection).1) {
+                    connection.complete_deferred(&mut self.io, cid, result, status);
+                }
+            }
+            Message::Close { connection, reason } => {
+                if let Some(connection) = find(&mut self.places, Key::of(connection).1) {
+                    let reason = reason.text();
+                    tracing::info!(peer = %connection.peer, reason, "a connection is ended");
+                    connection.close(&mut self.io, true);
+                }
+            }
+            Message::Abort { ticket, connection, cid } => {
+                let aborted = find(&mut self.places, Key::of(connection).1)
+                    .is_some_and(|connection| connection.abort(&mut self.io, cid));
+                self.io.shared.with_service(|service| service.abort_done(ticket, aborted));
+            }
+            Message::Stop { now } => self.stop(now),
+        }
+    }
+
+    fn stop(&mut self, now: bool) {
+        self.io.draining = true;
+        for (listener, _) in self.listeners.drain() {
+            self.io.ring.cancel(Tag::Accept(listener).encode(), Tag::Cancel.encode());
+        }
+        let time = if now { Duration::ZERO } else { self.io.shared.settings.drain_time };
+        let until = self.io.now + time;
+        self.drain_until = Some(self.drain_until.map_or(until, |earlier| earlier.min(until)));
+        self.next_chores = self.io.now;
+    }
+
+    /// Whether the reactor was told to stop and has nothing left.
+    fn finished(&self) -> bool {
+        self.drain_until.is_some()
+            && self.io.jobs.len() == 0
+            && self.places.iter().all(|place| place.connection.is_none())
+    }
+
+    /// What is looked after now and then: connections that end, or that never began.
+    fn chores(&mut self) {
+        let soon = Duration::from_millis(if self.drain_until.is_some() { 2 } else { 100 });
+        self.next_chores = self.io.now + soon;
+        let overdue = self.drain_until.is_some_and(|until| self.io.now >= until);
+        for connection in self.places.iter_mut().filter_map(|place| place.connection.as_mut()) {
+            let late = matches!(connection.stage, Stage::New)
+                && self.io.now.0.saturating_sub(connection.since.0) > CONNECT_TIME_NS;
+            if late {
+                tracing::info!(peer = %connection.peer, "no Connect within 10 s");
+                connection.close(&mut self.io, false);
+            }
+            if self.io.draining && (overdue || connection.is_idle()) {
+                connection.close(&mut self.io, !overdue);
+            }
+        }
+    }
+
+    /// Drops the connections that have ended.
+    fn bury(&mut self) {
+        let closing = std::mem::take(&mut self.io.closing);
+        for key in closing {
+            let Some(connection) = find(&mut self.places, key) else { continue };
+            if !connection.ended(&mut self.io) {
+                self.io.closing.push(key);
+                continue;
+            }
+            let Some(place) = self.places.get_mut(key.index as usize) else { continue };
+            let Some(connection) = place.connection.take() else { continue };
+            place.generation = (place.generation + 1) & 0xff_ffff;
+            self.free.push(key.index);
+            self.forget(&connection);
+        }
+    }
+
+    /// Takes a connection out of everything that is shared.
+    fn forget(&mut self, connection: &Connection) {
+        let (shared, now) = (&self.io.shared, self.io.now);
+        shared.with_service(|service| service.disconnected(now, connection.id));
+        let registered = lock(&shared.connections).remove(&connection.id);
+        if let Some(Registered { state, stats, .. }) = registered
+            && let (Some(host), Some(subsystem)) = (state.host, state.subsystem)
+            && state.queue.is_some_and(|queue| queue > 0)
+        {
+            lock(&shared.ended).entry((host, subsystem)).or_default().merge(&stats.snapshot());
+        }
+        if let Some(gauges) = shared.gauges.get(self.io.reactor) {
+            gauges.connections.fetch_sub(1, Ordering::Relaxed);
+        }
+    }
+
+    fn account(&self) {
+        let Some(gauges) = self.io.shared.gauges.get(self.io.reactor) else { return };
+        let busy = self.io.shared.clock.now().0.saturating_sub(self.io.now.0);
+        gauges.busy_ns.store(gauges.busy_ns.load(Ordering::Relaxed) + busy, Ordering::Relaxed);
+        gauges.turns.store(gauges.turns.load(Ordering::Relaxed) + 1, Ordering::Relaxed);
+        let (used, total) = self.io.pool.usage();
+        gauges.buffer_used.store(used as u64, Ordering::Relaxed);
+        gauges.buffer_total.store(total as u64, Ordering::Relaxed);
+    }
+}
+
+/// The connection of that name, if it is still there.
+#[inline]
+fn find(places: &mut [Place], key: Key) -> Option<&mut Box<Connection>> {
+    let place = places.get_mut(key.index as usize)?;
+    if place.generation == key.generation { place.connection.as_mut() } else { None }
+}

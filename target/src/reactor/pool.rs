@@ -168,6 +168,12 @@ impl Buffer {
     fn offset(&self) -> usize {
         (self.block as usize) << MIN_SHIFT
     }
+
+    /// The address of byte `at` (at most the length), for the kernel.
+    #[must_use]
+    pub fn address(&self, at: usize) -> *mut u8 {
+        self.pool.0.memory.address(self.offset() + at.min(self.length))
+    }
 }
 
 impl Deref for Buffer {

@@ -8,6 +8,7 @@
 use std::collections::VecDeque;
 use std::io;
 use std::os::fd::RawFd;
+use std::rc::Rc;
 use std::sync::atomic::{AtomicU16, Ordering};
 use std::time::Duration;
 
@@ -71,7 +72,8 @@ pub struct Ring {
     ring: IoUring<squeue::Entry128, cqueue::Entry32>,
     /// Entries that found the submission queue full.
     backlog: VecDeque<squeue::Entry128>,
-    buffers: RecvBuffers,
+    /// Keeps the receive buffers' memory until the ring is gone.
+    _memory: Rc<RecvMemory>,
 }
 
 /// The sizes of a ring.
@@ -99,11 +101,11 @@ const REQUIRED: [(u8, &str); 9] = [
 ];
 
 impl Ring {
-    /// Makes the calling thread's ring.
+    /// Makes the calling thread's ring, and the buffers it receives into.
     ///
     /// # Errors
     /// The kernel lacks io_uring or a part of it; the message says what to do.
-    pub fn new(size: RingSize) -> Result<Self, RingError> {
+    pub fn new(size: RingSize) -> Result<(Self, RecvBuffers), RingError> {
         let ring = IoUring::<squeue::Entry128, cqueue::Entry32>::builder()
             .setup_cqsize(size.entries.saturating_mul(4))
             .setup_single_issuer()
@@ -120,7 +122,8 @@ impl Ring {
             }
         }
         let buffers = RecvBuffers::new(&ring, size).map_err(RingError::Buffers)?;
-        Ok(Self { ring, backlog: VecDeque::new(), buffers })
+        let memory = Rc::clone(&buffers.memory);
+        Ok((Self { ring, backlog: VecDeque::new(), _memory: memory }, buffers))
     }
 
     /// Whether this kernel has NVMe passthrough (URING_CMD) at all.
@@ -230,22 +233,6 @@ impl Ring {
             extra: entry.big_cqe()[0],
         }));
     }
-
-    /// The received bytes in `buffer`.
-    #[must_use]
-    pub fn received(&self, buffer: u16, length: usize) -> &[u8] {
-        self.buffers.bytes(buffer, length)
-    }
-
-    /// Gives a receive buffer back to the kernel.
-    pub fn recycle(&mut self, buffer: u16) {
-        self.buffers.recycle(buffer);
-    }
-
-    /// Makes recycled buffers visible to the kernel.
-    pub fn publish(&mut self) {
-        self.buffers.publish();
-    }
 }
 
 impl std::fmt::Debug for Ring {
@@ -254,31 +241,43 @@ impl std::fmt::Debug for Ring {
     }
 }
 
-/// A ring of provided buffers, and the buffers.
-struct RecvBuffers {
+/// The ring of provided buffers, and the buffers.
+#[derive(Debug)]
+struct RecvMemory {
     ring: Mapping,
     data: Mapping,
+}
+
+/// The receive buffers that the kernel picks from.
+#[derive(Debug)]
+pub struct RecvBuffers {
+    memory: Rc<RecvMemory>,
     entries: u16,
     bytes: usize,
     tail: u16,
 }
 
 impl RecvBuffers {
-    fn new(ring: &IoUring<squeue::Entry128, cqueue::Entry32>, size: RingSize) -> io::Result<Self> {
+    fn new(
+        ring: &IoUring<squeue::Entry128, cqueue::Entry32>,
+        size: RingSize,
+    ) -> io::Result<Self> {
         let entries = size.buffers.next_power_of_two();
-        let memory = Mapping::anonymous(usize::from(entries) * size_of::<BufRingEntry>())?;
-        let data = Mapping::anonymous(usize::from(entries) * size.buffer_bytes)?;
+        let memory = RecvMemory {
+            ring: Mapping::anonymous(usize::from(entries) * size_of::<BufRingEntry>())?,
+            data: Mapping::anonymous(usize::from(entries) * size.buffer_bytes)?,
+        };
         // SAFETY: the mapping is page-aligned, large enough for `entries`, and lives as long as
-        // the ring: both are fields of `Ring`.
+        // the ring, which holds a reference to it.
         unsafe {
             ring.submitter().register_buf_ring_with_flags(
-                memory.address(0) as u64,
+                memory.ring.address(0) as u64,
                 entries,
                 RECV_GROUP,
                 0,
             )
         }?;
-        let mut new = Self { ring: memory, data, entries, bytes: size.buffer_bytes, tail: 0 };
+        let mut new = Self { memory: Rc::new(memory), entries, bytes: size.buffer_bytes, tail: 0 };
         for buffer in 0..entries {
             new.recycle(buffer);
         }
@@ -286,27 +285,31 @@ impl RecvBuffers {
         Ok(new)
     }
 
-    fn bytes(&self, buffer: u16, length: usize) -> &[u8] {
+    /// The received bytes in a buffer that a completion named.
+    #[must_use]
+    pub fn received(&self, buffer: u16, length: usize) -> &[u8] {
         // SAFETY: a buffer that a completion named is ours until it is recycled, and recycling
         // takes `&mut self`, which ends this borrow.
-        unsafe { self.data.slice(usize::from(buffer) * self.bytes, length.min(self.bytes)) }
+        unsafe { self.memory.data.slice(usize::from(buffer) * self.bytes, length.min(self.bytes)) }
     }
 
-    fn recycle(&mut self, buffer: u16) {
+    /// Gives a buffer back to the kernel, with the next [`Self::publish`].
+    pub fn recycle(&mut self, buffer: u16) {
         let slot = usize::from(self.tail & (self.entries - 1));
-        let address = self.data.address(usize::from(buffer) * self.bytes) as u64;
-        let entry = self.ring.address(slot * size_of::<BufRingEntry>()).cast::<BufRingEntry>();
+        let address = self.memory.data.address(usize::from(buffer) * self.bytes) as u64;
+        let entry = self.memory.ring.address(slot * size_of::<BufRingEntry>());
         // SAFETY: `slot` is inside the ring's mapping, which is aligned for its entries; the
         // kernel reads an entry only once the tail has passed it.
-        let entry = unsafe { &mut *entry };
+        let entry = unsafe { &mut *entry.cast::<BufRingEntry>() };
         entry.set_addr(address);
         entry.set_len(u32::try_from(self.bytes).unwrap_or(u32::MAX));
         entry.set_bid(buffer);
         self.tail = self.tail.wrapping_add(1);
     }
 
-    fn publish(&mut self) {
-        let base = self.ring.address(0).cast::<BufRingEntry>();
+    /// Makes recycled buffers visible to the kernel.
+    pub fn publish(&mut self) {
+        let base = self.memory.ring.address(0).cast::<BufRingEntry>();
         // SAFETY: `base` is the registered ring's first entry; its tail word is shared with the
         // kernel, which expects a release store.
         unsafe {
@@ -339,7 +342,7 @@ mod tests {
     #[test]
     fn a_stream_is_received_whole_although_the_buffers_run_out() {
         let size = RingSize { entries: 8, buffers: 2, buffer_bytes: 4096 };
-        let mut ring = Ring::new(size).unwrap();
+        let (mut ring, mut buffers) = Ring::new(size).unwrap();
         let (mut writer, reader) = UnixStream::pair().unwrap();
         let sent: Vec<u8> = (0..40_000u32).map(|i| i.to_le_bytes()[0]).collect();
         writer.write_all(&sent).unwrap();
@@ -350,10 +353,10 @@ mod tests {
                 assert_eq!(completion.user_data, 7);
                 if let Some(buffer) = completion.buffer() {
                     let length = usize::try_from(completion.result).unwrap();
-                    got.extend_from_slice(ring.received(buffer, length));
-                    ring.recycle(buffer);
+                    got.extend_from_slice(buffers.received(buffer, length));
+                    buffers.recycle(buffer);
                 }
-                ring.publish();
+                buffers.publish();
                 if !completion.more() {
                     ring.receive(reader.as_raw_fd(), 7);
                 }
@@ -364,7 +367,8 @@ mod tests {
 
     #[test]
     fn more_entries_than_the_queue_holds_are_all_submitted() {
-        let mut ring = Ring::new(RingSize { entries: 4, buffers: 2, buffer_bytes: 4096 }).unwrap();
+        let (mut ring, _buffers) =
+            Ring::new(RingSize { entries: 4, buffers: 2, buffer_bytes: 4096 }).unwrap();
         let pairs: Vec<_> = (0..20).map(|_| UnixStream::pair().unwrap()).collect();
         for (index, (_, reader)) in pairs.iter().enumerate() {
             ring.watch(reader.as_raw_fd(), index as u64);

@@ -1,0 +1,79 @@
+//! The open devices, as all reactors see them: a table that is replaced as a whole when a
+//! namespace comes or goes, so that reading it takes no lock.
+
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
+
+use fabric::controller::BackendId;
+
+use crate::backend::Backend;
+use crate::stats::IoStats;
+
+/// An open backend and its statistics.
+#[derive(Debug)]
+pub struct Device {
+    /// The backend.
+    pub backend: Arc<dyn Backend>,
+    /// One for each reactor, written by that reactor alone.
+    pub stats: Vec<IoStats>,
+}
+
+/// A snapshot of the devices; a device's place is its [`BackendId`].
+pub type DeviceTable = Arc<Vec<Option<Arc<Device>>>>;
+
+/// The present devices.
+#[derive(Debug, Default)]
+pub struct Devices {
+    /// Counts the changes; a reader whose snapshot is of an older version takes a new one.
+    version: AtomicU64,
+    table: Mutex<DeviceTable>,
+}
+
+impl Devices {
+    /// Adds a device.
+    pub fn add(&self, backend: Arc<dyn Backend>, reactors: usize) -> BackendId {
+        let stats = (0..reactors).map(|_| IoStats::default()).collect();
+        let device = Arc::new(Device { backend, stats });
+        let mut index = 0;
+        self.change(|table| {
+            index = table.len();
+            table.push(Some(device));
+        });
+        BackendId(u32::try_from(index).unwrap_or(u32::MAX))
+    }
+
+    /// Removes a device; commands that are in it end first.
+    pub fn remove(&self, id: BackendId) -> Option<Arc<Device>> {
+        let mut removed = None;
+        self.change(|table| {
+            removed = table.get_mut(id.0 as usize).and_then(Option::take);
+        });
+        removed
+    }
+
+    /// A device.
+    #[must_use]
+    pub fn get(&self, id: BackendId) -> Option<Arc<Device>> {
+        self.snapshot().get(id.0 as usize)?.clone()
+    }
+
+    /// The version of the present table.
+    #[must_use]
+    pub fn version(&self) -> u64 {
+        self.version.load(Ordering::Acquire)
+    }
+
+    /// The present table.
+    #[must_use]
+    pub fn snapshot(&self) -> DeviceTable {
+        Arc::clone(&self.table.lock().unwrap_or_else(PoisonError::into_inner))
+    }
+
+    fn change(&self, change: impl FnOnce(&mut Vec<Option<Arc<Device>>>)) {
+        let mut table = self.table.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut next = table.as_ref().clone();
+        change(&mut next);
+        *table = Arc::new(next);
+        self.version.fetch_add(1, Ordering::Release);
+    }
+}

@@ -1,0 +1,177 @@
+//! Connect, and the admin queue: what the reactor does is to bring the host's data to the
+//! service and the service's answer to the host.
+
+use std::sync::Arc;
+
+use fabric::controller::{Connected, QueueKind, Rejected, Reply};
+use fabric::nvme::{SglKind, Sqe, Status, opcode};
+use fabric::tcp::{CapsuleData, SlotId};
+
+use super::Io;
+use super::connection::{Connection, Stage};
+use super::io_queue::IoQueue;
+use super::payload::TxData;
+use super::slots::{Phase, Slot};
+use crate::shared::lock;
+use crate::socket;
+
+/// The most data that an admin command may bring, in bytes.
+const DATA_MAX: u32 = 64 << 10;
+/// In-capsule data of an admin queue in bytes (NVMe/TCP transport specification, 3.3.1.1).
+const ADMIN_CAPSULE_DATA: u32 = 8192;
+
+/// The host-to-controller data of a Fabrics or admin command in bytes: the length of the SGL
+/// descriptor, where the opcode (or the Fabrics command type) says that data goes this way.
+fn data_length(sqe: &Sqe) -> u32 {
+    let kind = match sqe.opcode {
+        opcode::FABRICS => sqe.nsid.get().to_le_bytes()[0],
+        other => other,
+    };
+    if kind & 0b11 == 0b01 { sqe.sgl.length.get() } else { 0 }
+}
+
+impl Connection {
+    /// A command on a queue that is not an I/O queue has arrived.
+    #[cold]
+    pub(super) fn admin_command(
+        &mut self,
+        io: &mut Io,
+        slot: SlotId,
+        sqe: &Sqe,
+        data: CapsuleData<'_>,
+    ) {
+        let length = data_length(sqe);
+        let too_much = length > DATA_MAX;
+        match (sqe.sgl.decode(), data) {
+            (_, CapsuleData::Partial { length: arriving }) => {
+                let wrong = too_much || arriving < length;
+                let phase = if wrong {
+                    Phase::Failing(Status::DATA_SGL_LENGTH_INVALID.dnr())
+                } else {
+                    Phase::Collecting(vec![0; length as usize])
+                };
+                self.slots.occupy(slot, Slot { phase, ..Slot::default() });
+            }
+            _ if too_much => self.protocol.complete(slot, 0, Status::INVALID_FIELD.dnr()),
+            (_, CapsuleData::Whole(bytes)) => match bytes.get(..length as usize) {
+                Some(bytes) => self.admin_execute(io, slot, sqe, bytes),
+                None => self.protocol.complete(slot, 0, Status::DATA_SGL_LENGTH_INVALID.dnr()),
+            },
+            (SglKind::Transport, CapsuleData::None) if length > 0 => {
+                let phase = Phase::Collecting(vec![0; length as usize]);
+                self.slots.occupy(slot, Slot { phase, ..Slot::default() });
+                self.protocol.request_data(slot, length);
+            }
+            (_, CapsuleData::None) if length > 0 => {
+                self.protocol.complete(slot, 0, Status::SGL_TYPE_INVALID.dnr());
+            }
+            (_, CapsuleData::None) => self.admin_execute(io, slot, sqe, &[]),
+        }
+    }
+
+    /// All of an admin command's data is here.
+    pub(super) fn admin_data_end(&mut self, io: &mut Io, slot: SlotId, digest_ok: bool) {
+        match self.slots.release(slot).phase {
+            Phase::Collecting(data) if digest_ok => {
+                let sqe = *self.protocol.sqe_of(slot);
+                self.admin_execute(io, slot, &sqe, &data);
+            }
+            Phase::Failing(status) => self.protocol.complete(slot, 0, status),
+            _ => self.protocol.complete(slot, 0, Status::TRANSIENT_TRANSPORT_ERROR),
+        }
+    }
+
+    fn admin_execute(&mut self, io: &mut Io, slot: SlotId, sqe: &Sqe, data: &[u8]) {
+        if matches!(self.stage, Stage::New) {
+            self.connect(io, slot, sqe, data);
+            return;
+        }
+        let mut out = Vec::new();
+        let smart = io.shared.smart();
+        let reply = io.shared.with_service(|service| {
+            service.admin(io.now, self.id, sqe, data, &smart, &mut out)
+        });
+        match reply {
+            Reply::Done { result, status } if status.is_success() && !out.is_empty() => {
+                out.truncate(sqe.sgl.length.get() as usize);
+                self.protocol.complete_with_data(slot, TxData::Bytes(out), result);
+            }
+            Reply::Done { result, status } => self.protocol.complete(slot, result, status),
+            Reply::Deferred => {
+                self.slots.occupy(slot, Slot { phase: Phase::Deferred, ..Slot::default() });
+            }
+        }
+    }
+
+    /// A Fabrics command on an I/O queue (Disconnect).
+    #[cold]
+    pub(super) fn fabrics_on_io_queue(&mut self, io: &mut Io, slot: SlotId, sqe: &Sqe) {
+        let reply =
+            io.shared.with_service(|service| service.fabrics_on_io_queue(io.now, self.id, sqe));
+        match reply {
+            Reply::Done { result, status } => self.protocol.complete(slot, result, status),
+            Reply::Deferred => self.protocol.complete(slot, 0, Status::INTERNAL_ERROR),
+        }
+    }
+
+    /// The first command of a connection, which must be Connect.
+    fn connect(&mut self, io: &mut Io, slot: SlotId, sqe: &Sqe, data: &[u8]) {
+        let answer = io
+            .shared
+            .with_service(|service| service.connect(io.now, self.id, self.listener, sqe, data));
+        match answer {
+            Ok(connected) => self.connected(io, slot, connected),
+            Err(Rejected { status, result }) => {
+                tracing::info!(peer = %self.peer, %status, "a host was refused");
+                self.protocol.complete(slot, result, status);
+            }
+        }
+    }
+
+    fn connected(&mut self, io: &mut Io, slot: SlotId, connected: Connected) {
+        let is_io = matches!(connected.kind, QueueKind::Io);
+        let in_capsule =
+            if is_io { io.shared.settings.in_capsule_data } else { ADMIN_CAPSULE_DATA };
+        self.protocol.set_queue(connected.entries, connected.sq_flow_control, in_capsule);
+        let shared = connected.shared;
+        if let Some(registered) = lock(&io.shared.connections).get_mut(&self.id) {
+            let state = &mut registered.state;
+            state.host = Some(shared.host_nqn.clone());
+            state.subsystem = Some(shared.subsystem_nqn.clone());
+            state.controller = Some(connected.controller.0);
+            state.queue = Some(connected.qid);
+            state.digests = self.protocol.digests();
+        }
+        tracing::info!(
+            peer = %self.peer, host = shared.host_nqn, subsystem = shared.subsystem_nqn,
+            controller = connected.controller.0, queue = connected.qid, "connected"
+        );
+        if let Some(address) = socket::local_address(&self.socket).filter(|_| !is_io) {
+            let address = address.ip().to_string();
+            io.shared.with_service(|service| service.local_address(self.id, &address));
+        }
+        self.stage = if is_io {
+            Stage::Io(IoQueue::new(Arc::clone(&shared), connected.namespaces))
+        } else {
+            Stage::Admin
+        };
+        shared.note_traffic();
+        self.protocol.complete(slot, connected.result, Status::SUCCESS);
+    }
+
+    /// Completes a command that the service had deferred.
+    pub(super) fn complete_deferred(
+        &mut self,
+        io: &mut Io,
+        cid: u16,
+        result: u64,
+        status: Status,
+    ) {
+        let Some(slot) = self.protocol.find_cid(cid) else { return };
+        if matches!(self.slots.slot(slot).phase, Phase::Deferred) {
+            self.slots.release(slot);
+            self.protocol.complete(slot, result, status);
+            self.mark_dirty(io);
+        }
+    }
+}

@@ -1,0 +1,284 @@
+//! One TCP connection: its socket, its protocol state, and the commands it has in the target.
+//!
+//! A connection is dropped only when the ring holds nothing of it any more: neither its receive
+//! nor its send.
+
+use std::net::SocketAddr;
+use std::os::fd::{AsRawFd, OwnedFd};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU32, Ordering};
+
+use fabric::Nanos;
+use fabric::controller::{ConnectionId, ListenerId};
+use fabric::tcp::{Received, SlotId, TargetConnection, TargetParams};
+use nix::sys::socket::{Shutdown, shutdown};
+
+use super::io_queue::IoQueue;
+use super::key::{Key, Tag};
+use super::payload::TxData;
+use super::send::SendState;
+use super::slots::Slots;
+use super::Io;
+use crate::config;
+use crate::stats::IoStats;
+
+/// What a connection is, as far as the host has told.
+#[derive(Debug)]
+pub(super) enum Stage {
+    /// Before a successful Connect.
+    New,
+    /// The admin queue of a controller.
+    Admin,
+    /// An I/O queue of a controller.
+    Io(IoQueue),
+}
+
+/// One TCP connection.
+#[derive(Debug)]
+pub(super) struct Connection {
+    pub(super) key: Key,
+    pub(super) id: ConnectionId,
+    pub(super) listener: ListenerId,
+    pub(super) peer: SocketAddr,
+    pub(super) socket: OwnedFd,
+    pub(super) protocol: TargetConnection<TxData>,
+    pub(super) stage: Stage,
+    pub(super) slots: Slots,
+    pub(super) stats: Arc<IoStats>,
+    pub(super) in_flight: Arc<AtomicU32>,
+    /// When it was accepted.
+    pub(super) since: Nanos,
+    /// Bytes received while no command could be taken.
+    held: Vec<u8>,
+    paused: bool,
+    /// The multishot receive is in the ring.
+    receiving: bool,
+    send: SendState,
+    /// It is in the reactor's list of connections with something to send.
+    pub(super) dirty: bool,
+    /// Commands of it that are in a queued backend.
+    pub(super) in_backend: u32,
+    closing: Option<Closing>,
+}
+
+/// The end of a connection.
+#[derive(Debug)]
+struct Closing {
+    /// Nothing more is sent after this time.
+    deadline: Nanos,
+    /// What is queued (a termination request) is sent first.
+    flush: bool,
+}
+
+/// How long a peer has to take what is still to be sent when a connection ends, in ns.
+const LINGER_NS: u64 = 1_000_000_000;
+
+/// The protocol limits of a new connection.
+fn params(settings: &config::Target) -> TargetParams {
+    TargetParams {
+        cpda: 0,
+        header_digest: true,
+        data_digest: true,
+        max_h2c_data: settings.max_transfer.max(128 << 10),
+        in_capsule_data: 8192,
+        max_r2t_data: settings.max_transfer,
+        max_c2h_data: settings.max_transfer,
+    }
+}
+
+impl Connection {
+    /// A connection that has just been accepted.
+    pub(super) fn new(
+        io: &Io,
+        key: Key,
+        socket: OwnedFd,
+        listener: ListenerId,
+        peer: SocketAddr,
+    ) -> Self {
+        Self {
+            key,
+            id: key.id(io.reactor),
+            listener,
+            peer,
+            socket,
+            protocol: TargetConnection::new(params(&io.shared.settings)),
+            stage: Stage::New,
+            slots: Slots::default(),
+            stats: Arc::default(),
+            in_flight: Arc::default(),
+            since: io.now,
+            held: Vec::new(),
+            paused: false,
+            receiving: false,
+            send: SendState::default(),
+            dirty: false,
+            in_backend: 0,
+            closing: None,
+        }
+    }
+
+    /// Arms the multishot receive.
+    pub(super) fn arm(&mut self, io: &mut Io) {
+        if !self.receiving && !self.paused && self.closing.is_none() {
+            self.receiving = true;
+            io.ring.receive(self.socket.as_raw_fd(), Tag::Receive(self.key).encode());
+        }
+    }
+
+    /// The multishot receive has ended.
+    pub(super) fn disarmed(&mut self) {
+        self.receiving = false;
+    }
+
+    /// Takes received bytes.
+    #[inline]
+    pub(super) fn receive(&mut self, io: &mut Io, bytes: &[u8]) {
+        if self.closing.is_some() {
+            return;
+        }
+        if self.paused {
+            self.held.extend_from_slice(bytes);
+            return;
+        }
+        if let Stage::Io(queue) = &mut self.stage {
+            queue.refresh(&io.shared);
+        }
+        self.consume(io, bytes);
+        self.tally(io);
+    }
+
+    fn consume(&mut self, io: &mut Io, mut bytes: &[u8]) {
+        while self.closing.is_none() {
+            if self.must_wait(io) {
+                self.pause(io, bytes);
+                return;
+            }
+            match self.protocol.next(&mut bytes) {
+                Ok(None) => break,
+                Ok(Some(event)) => self.event(io, event),
+                Err(violation) => {
+                    io.shared.events.protocol_errors.fetch_add(1, Ordering::Relaxed);
+                    tracing::warn!(peer = %self.peer, %violation, "the host broke the protocol");
+                    self.close(io, true);
+                }
+            }
+        }
+        self.mark_dirty(io);
+    }
+
+    #[inline]
+    fn event(&mut self, io: &mut Io, event: Received<'_>) {
+        match event {
+            Received::Command { slot, sqe, data } => match self.stage {
+                Stage::Io(_) => self.io_command(io, slot, &sqe, data),
+                Stage::New | Stage::Admin => self.admin_command(io, slot, &sqe, data),
+            },
+            Received::Data { slot, offset, bytes } => self.slots.fill(slot, offset, bytes),
+            Received::DataEnd { slot, digest_ok } => self.data_end(io, slot, digest_ok),
+            Received::Initialized => {}
+            Received::Terminated { fes, fei } => {
+                tracing::warn!(peer = %self.peer, fes, fei, "the host ended the connection");
+                self.close(io, false);
+            }
+        }
+    }
+
+    fn data_end(&mut self, io: &mut Io, slot: SlotId, digest_ok: bool) {
+        match self.stage {
+            Stage::Io(_) => self.io_data_end(io, slot, digest_ok),
+            Stage::New | Stage::Admin => self.admin_data_end(io, slot, digest_ok),
+        }
+    }
+
+    /// Whether the next command might find no buffer for its in-capsule data: then the bytes stay
+    /// in the socket, and TCP holds the host back.
+    #[inline]
+    fn must_wait(&self, io: &Io) -> bool {
+        matches!(self.stage, Stage::Io(_))
+            && !io.pool.has(io.shared.settings.in_capsule_data as usize)
+    }
+
+    #[cold]
+    fn pause(&mut self, io: &mut Io, rest: &[u8]) {
+        self.paused = true;
+        self.held.extend_from_slice(rest);
+        io.paused.push(self.key);
+        if self.receiving {
+            io.ring.cancel(Tag::Receive(self.key).encode(), Tag::Cancel.encode());
+        }
+        self.mark_dirty(io);
+    }
+
+    /// Goes on where [`Self::pause`] stopped; there are buffers again.
+    pub(super) fn resume(&mut self, io: &mut Io) {
+        self.paused = false;
+        let held = std::mem::take(&mut self.held);
+        self.receive(io, &held);
+        self.arm(io);
+    }
+
+    /// Notes that there may be something to send.
+    #[inline]
+    pub(super) fn mark_dirty(&mut self, io: &mut Io) {
+        if !self.dirty {
+            self.dirty = true;
+            io.dirty.push(self.key);
+        }
+    }
+
+    /// Submits what is queued for sending, unless a send is on its way already.
+    #[inline]
+    pub(super) fn flush(&mut self, io: &mut Io) {
+        self.in_flight.store(
+            u32::try_from(self.protocol.in_flight()).unwrap_or(u32::MAX),
+            Ordering::Relaxed,
+        );
+        if self.closing.as_ref().is_some_and(|closing| !closing.flush) {
+            return;
+        }
+        let tag = Tag::Send(self.key).encode();
+        self.send.start(self.protocol.tx(), self.socket.as_raw_fd(), tag, &mut io.ring);
+    }
+
+    /// A send has ended.
+    pub(super) fn sent(&mut self, io: &mut Io, result: i32) {
+        self.send.ended();
+        match usize::try_from(result) {
+            Ok(bytes) => {
+                self.protocol.tx().advance(bytes);
+                self.mark_dirty(io);
+            }
+            Err(_) => self.close(io, false),
+        }
+    }
+
+    /// Begins the end: nothing is received any more; with `flush` what is queued goes out first.
+    pub(super) fn close(&mut self, io: &mut Io, flush: bool) {
+        if self.closing.is_none() {
+            let deadline = Nanos(io.now.0.saturating_add(LINGER_NS));
+            self.closing = Some(Closing { deadline, flush });
+            io.closing.push(self.key);
+        }
+    }
+
+    /// Drives the end; true when the connection may be dropped: the ring has nothing of it.
+    pub(super) fn ended(&mut self, io: &mut Io) -> bool {
+        let Some(closing) = &mut self.closing else { return false };
+        let all_sent = !self.send.active() && !self.protocol.tx().in_flight();
+        if closing.flush && !all_sent && io.now < closing.deadline {
+            return false;
+        }
+        closing.flush = false;
+        // Fails only where the peer has gone already.
+        let _ = shutdown(self.socket.as_raw_fd(), Shutdown::Both);
+        // Commands in a backend are settled first: a write must not reach the device after the
+        // host has been told that its queue is gone.
+        !self.receiving && !self.send.active() && self.in_backend == 0
+    }
+
+    /// Whether no I/O command of it is in the target.
+    pub(super) fn is_idle(&mut self) -> bool {
+        let quiet = !matches!(self.stage, Stage::Io(_)) || self.slots.active() == 0;
+        quiet && !self.send.active() && self.protocol.tx().pending_bytes() == 0
+    }
+}

@@ -1,0 +1,489 @@
+//! I/O queues: from a command capsule to a backend, and back to the host.
+
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+
+use fabric::controller::{BackendId, ControllerShared, Namespace, NamespaceFeatures, NamespaceTable};
+use fabric::io::{IoCommand, IoLimits, Transfer};
+use fabric::nvme::{SglKind, Sqe, Status, opcode};
+use fabric::tcp::{CapsuleData, SlotId};
+
+use super::Io;
+use super::connection::{Connection, Stage};
+use super::jobs::{Ended, Job, Started};
+use super::payload::TxData;
+use super::pool::Buffer;
+use super::slots::{Phase, Slot};
+use crate::backend::{Data, Immediate, Style, ZEROES};
+use crate::devices::Device;
+use crate::shared::Shared;
+use crate::stats::IoStats;
+
+/// What an I/O queue knows of its controller.
+#[derive(Debug)]
+pub(super) struct IoQueue {
+    pub(super) shared: Arc<ControllerShared>,
+    table: Arc<NamespaceTable>,
+    version: u64,
+    tally: Tally,
+}
+
+/// Commands that were carried out on the spot since the reactor's turn began: recorded together
+/// at its end, so that the clock is read once for all of them.
+#[derive(Debug, Default)]
+struct Tally {
+    device: Option<BackendId>,
+    reads: u64,
+    read_bytes: u64,
+    read_errors: u64,
+    writes: u64,
+    write_bytes: u64,
+    write_errors: u64,
+    others: u64,
+    other_errors: u64,
+}
+
+impl IoQueue {
+    /// An I/O queue of a controller.
+    pub(super) fn new(shared: Arc<ControllerShared>, table: Arc<NamespaceTable>) -> Self {
+        let version = shared.table_version.load(Ordering::Acquire);
+        Self { shared, table, version, tally: Tally::default() }
+    }
+
+    /// Takes a new table of namespaces if there is one, and counts as a sign of life.
+    #[inline]
+    pub(super) fn refresh(&mut self, shared: &Shared) {
+        self.shared.note_traffic();
+        let version = self.shared.table_version.load(Ordering::Acquire);
+        if version != self.version {
+            self.version = version;
+            self.table = shared.with_service(|service| service.namespaces(self.shared.id));
+        }
+    }
+}
+
+/// What a command of this namespace is checked against.
+#[inline]
+fn limits(namespace: &Namespace, max_transfer: u32) -> IoLimits {
+    IoLimits {
+        block_shift: namespace.geometry.block_shift,
+        blocks: namespace.geometry.blocks,
+        read_only: namespace.features.contains(NamespaceFeatures::READ_ONLY),
+        max_transfer,
+    }
+}
+
+impl Connection {
+    /// An I/O command has arrived.
+    #[inline]
+    pub(super) fn io_command(
+        &mut self,
+        io: &mut Io,
+        slot: SlotId,
+        sqe: &Sqe,
+        data: CapsuleData<'_>,
+    ) {
+        if io.draining {
+            // Left unanswered: the host sends it again when it has connected anew.
+            self.slots.slot(slot).phase = Phase::Free;
+            return;
+        }
+        if let Err(status) = self.io_accept(io, slot, sqe, &data) {
+            self.refuse(slot, status, &data);
+        }
+    }
+
+    /// Parses a command and sets it going; `Err` where it is to be refused.
+    #[inline]
+    fn io_accept(
+        &mut self,
+        io: &mut Io,
+        slot: SlotId,
+        sqe: &Sqe,
+        data: &CapsuleData<'_>,
+    ) -> Result<(), Status> {
+        let Stage::Io(queue) = &mut self.stage else { return Err(Status::INTERNAL_ERROR) };
+        if sqe.opcode == opcode::FABRICS {
+            self.fabrics_on_io_queue(io, slot, sqe);
+            return Ok(());
+        }
+        if !queue.shared.is_ready() {
+            return Err(Status::ABORTED_SQ_DELETION);
+        }
+        let namespace = queue
+            .table
+            .get(sqe.nsid.get())
+            .or_else(|| flush_all(sqe, &queue.table))
+            .ok_or(Status::INVALID_NAMESPACE.dnr())?;
+        let command = IoCommand::parse(sqe, &limits(namespace, io.shared.settings.max_transfer))?;
+        let backend = namespace.backend;
+        let device = io
+            .devices
+            .get(backend.0 as usize)
+            .and_then(Option::as_ref)
+            .ok_or(Status::NAMESPACE_NOT_READY)?;
+        let transfer = command.transfer(namespace.geometry.block_shift);
+        if let Transfer::ToController(_) | Transfer::ToHost(_) = transfer {
+            check_place(sqe, &transfer, data)?;
+        }
+        if let Style::Immediate(immediate) = device.backend.style() {
+            let shift = namespace.geometry.block_shift;
+            if queue.tally.device != Some(backend) {
+                queue.record(io, &self.stats);
+                queue.tally.device = Some(backend);
+            }
+            match (transfer, data) {
+                (Transfer::ToController(_), CapsuleData::Whole(bytes)) => {
+                    let status = immediate.run(&command, Data::Write(bytes));
+                    queue.count(&command, shift, status);
+                    self.protocol.complete(slot, 0, status);
+                    return Ok(());
+                }
+                (Transfer::None, _) => {
+                    let status = immediate.run(&command, Data::None);
+                    queue.count(&command, shift, status);
+                    self.protocol.complete(slot, 0, status);
+                    return Ok(());
+                }
+                (Transfer::ToHost(bytes), _)
+                    if immediate.reads_zeroes() && bytes as usize <= ZEROES =>
+                {
+                    queue.count(&command, shift, Status::SUCCESS);
+                    let zeroes = TxData::Zeroes(bytes as usize);
+                    self.protocol.complete_with_data(slot, zeroes, 0);
+                    return Ok(());
+                }
+                (Transfer::ToHost(bytes), _) => {
+                    if let Some(mut buffer) = io.pool.take(bytes as usize) {
+                        let status = immediate.run(&command, Data::Read(&mut buffer));
+                        queue.count(&command, shift, status);
+                        self.answer_read(slot, buffer, status);
+                        return Ok(());
+                    }
+                }
+                _ => {}
+            }
+        }
+        let device = Arc::clone(device);
+        self.io_enqueue(io, slot, sqe, command, device, transfer, data);
+        Ok(())
+    }
+
+    /// Sets a command going that cannot be answered on the spot.
+    #[expect(clippy::too_many_arguments, reason = "one caller, which has just found all of them")]
+    fn io_enqueue(
+        &mut self,
+        io: &mut Io,
+        slot: SlotId,
+        sqe: &Sqe,
+        command: IoCommand,
+        device: Arc<Device>,
+        transfer: Transfer,
+        data: &CapsuleData<'_>,
+    ) {
+        let mut entry = Slot {
+            phase: Phase::Waiting,
+            command: Some(command),
+            device: Some(device),
+            arrived: io.now,
+        };
+        let bytes = transfer_bytes(&transfer);
+        let buffer = if bytes == 0 { None } else { io.pool.take(bytes) };
+        let in_hand = bytes == 0 || buffer.is_some();
+        match (data, buffer) {
+            (CapsuleData::Whole(from), Some(mut buffer)) => {
+                buffer.iter_mut().zip(*from).for_each(|(to, from)| *to = *from);
+                self.slots.occupy(slot, entry);
+                self.start(io, slot, sqe, Some(buffer));
+            }
+            (CapsuleData::Partial { .. }, Some(buffer)) => {
+                entry.phase = Phase::Filling(buffer);
+                self.slots.occupy(slot, entry);
+            }
+            (CapsuleData::Whole(_), None) | (CapsuleData::Partial { .. }, None) if bytes > 0 => {
+                // Commands are only taken while there is a buffer for in-capsule data.
+                self.refuse(slot, Status::COMMAND_INTERRUPTED, data);
+            }
+            (_, Some(buffer)) if matches!(transfer, Transfer::ToController(_)) => {
+                entry.phase = Phase::Filling(buffer);
+                self.slots.occupy(slot, entry);
+                self.protocol.request_data(slot, length_of(bytes));
+            }
+            (_, buffer) if in_hand => {
+                self.slots.occupy(slot, entry);
+                self.start(io, slot, sqe, buffer);
+            }
+            _ => {
+                self.slots.occupy(slot, entry);
+                io.waiting.push_back((self.key, slot));
+            }
+        }
+    }
+
+    /// A command that has waited for a buffer: goes on with it, if there is one now. False where
+    /// there is still none.
+    pub(super) fn retry_waiting(&mut self, io: &mut Io, slot: SlotId) -> bool {
+        let shift = |device: &Device| device.backend.description().block_shift;
+        let entry = self.slots.slot(slot);
+        let (Phase::Waiting, Some(command), Some(device)) =
+            (&entry.phase, entry.command, &entry.device)
+        else {
+            return true;
+        };
+        let transfer = command.transfer(shift(device));
+        let bytes = transfer_bytes(&transfer);
+        let buffer = if bytes == 0 { None } else { io.pool.take(bytes) };
+        if bytes > 0 && buffer.is_none() {
+            return false;
+        }
+        let sqe = *self.protocol.sqe_of(slot);
+        match (transfer, buffer) {
+            (Transfer::ToController(_), Some(buffer)) => {
+                entry.phase = Phase::Filling(buffer);
+                self.protocol.request_data(slot, length_of(bytes));
+            }
+            (_, buffer) => self.start(io, slot, &sqe, buffer),
+        }
+        self.mark_dirty(io);
+        true
+    }
+
+    /// All of the host's data for a command is here.
+    pub(super) fn io_data_end(&mut self, io: &mut Io, slot: SlotId, digest_ok: bool) {
+        let entry = self.slots.slot(slot);
+        match std::mem::take(&mut entry.phase) {
+            Phase::Filling(buffer) if digest_ok => {
+                entry.phase = Phase::Busy;
+                let sqe = *self.protocol.sqe_of(slot);
+                self.start(io, slot, &sqe, Some(buffer));
+            }
+            Phase::Filling(_) => {
+                entry.phase = Phase::Busy;
+                self.settle(slot, Status::TRANSIENT_TRANSPORT_ERROR);
+            }
+            Phase::Failing(status) => {
+                entry.phase = Phase::Busy;
+                self.settle(slot, status);
+            }
+            other => entry.phase = other,
+        }
+    }
+
+    /// Hands a command with all it needs to its backend.
+    fn start(&mut self, io: &mut Io, slot: SlotId, sqe: &Sqe, buffer: Option<Buffer>) {
+        let entry = self.slots.slot(slot);
+        entry.phase = Phase::Busy;
+        let (Some(command), Some(device)) = (entry.command, entry.device.take()) else {
+            self.settle(slot, Status::INTERNAL_ERROR);
+            return;
+        };
+        let origin = (self.key, slot);
+        let job = Job { origin, device, command, sqe: *sqe, buffer, arrived: entry.arrived };
+        let device = Arc::clone(&job.device);
+        match device.backend.style() {
+            Style::Immediate(immediate) => {
+                let ended = run_now(immediate, job);
+                self.io_ended(io, ended);
+            }
+            Style::Queued(_) => self.launch(io, job),
+        }
+    }
+
+    /// Starts a job in a queued backend.
+    pub(super) fn launch(&mut self, io: &mut Io, job: Job) {
+        self.in_backend += 1;
+        let started = io.jobs.start(job, &mut io.ring, &io.pool);
+        self.launched(io, started);
+    }
+
+    /// A job has started anew, or is over.
+    pub(super) fn launched(&mut self, io: &mut Io, started: Started) {
+        match started {
+            Started::Running => {}
+            Started::Ended(ended) => {
+                self.in_backend = self.in_backend.saturating_sub(1);
+                self.io_ended(io, ended);
+            }
+            Started::NoMemory(job) => {
+                self.in_backend = self.in_backend.saturating_sub(1);
+                io.stalled.push_back(job);
+            }
+        }
+    }
+
+    /// A command has ended in its backend.
+    pub(super) fn io_ended(&mut self, io: &mut Io, ended: Ended) {
+        let Ended { job, result, status } = ended;
+        let slot = job.origin.1;
+        self.slots.release(slot);
+        let nanos = io.now.0.saturating_sub(job.arrived.0);
+        let shift = job.device.backend.description().block_shift;
+        let bytes = transfer_bytes(&job.command.transfer(shift)) as u64;
+        for stats in job.device.stats.get(io.reactor).into_iter().chain([&*self.stats]) {
+            let (kind, bytes) = match job.command {
+                IoCommand::Read { .. } => (&stats.read, bytes),
+                IoCommand::Write { .. } => (&stats.write, bytes),
+                _ => (&stats.other, 0),
+            };
+            kind.record(1, bytes, nanos);
+            if !status.is_success() {
+                kind.errors(1);
+            }
+        }
+        match (job.command, job.buffer) {
+            (IoCommand::Read { .. }, Some(buffer)) => self.answer_read(slot, buffer, status),
+            _ => self.protocol.complete(slot, result, status),
+        }
+        self.mark_dirty(io);
+    }
+
+    #[inline]
+    fn answer_read(&mut self, slot: SlotId, buffer: Buffer, status: Status) {
+        if status.is_success() {
+            self.protocol.complete_with_data(slot, TxData::Buffer(buffer), 0);
+        } else {
+            self.protocol.complete(slot, 0, status);
+        }
+    }
+
+    /// Completes a command that is in the table.
+    pub(super) fn settle(&mut self, slot: SlotId, status: Status) {
+        self.slots.release(slot);
+        self.protocol.complete(slot, 0, status);
+    }
+
+    /// Refuses a command that is not in the table; data that is still on its way is let pass
+    /// first.
+    #[cold]
+    fn refuse(&mut self, slot: SlotId, status: Status, data: &CapsuleData<'_>) {
+        if matches!(data, CapsuleData::Partial { .. }) {
+            let entry = Slot { phase: Phase::Failing(status), ..Slot::default() };
+            self.slots.occupy(slot, entry);
+        } else {
+            self.protocol.complete(slot, 0, status);
+        }
+    }
+
+    /// Aborts a command if it still waits for a buffer; whether it did.
+    pub(super) fn abort(&mut self, io: &mut Io, cid: u16) -> bool {
+        let Some(slot) = self.protocol.find_cid(cid) else { return false };
+        if !matches!(self.slots.slot(slot).phase, Phase::Waiting) {
+            return false;
+        }
+        io.waiting.retain(|waiter| *waiter != (self.key, slot));
+        self.settle(slot, Status::ABORT_REQUESTED);
+        self.mark_dirty(io);
+        true
+    }
+
+    /// Records what was carried out on the spot since the turn began.
+    #[inline]
+    pub(super) fn tally(&mut self, io: &Io) {
+        if let Stage::Io(queue) = &mut self.stage {
+            queue.record(io, &self.stats);
+        }
+    }
+}
+
+impl IoQueue {
+    /// Counts a command that was carried out on the spot.
+    #[inline]
+    fn count(&mut self, command: &IoCommand, shift: u8, status: Status) {
+        let tally = &mut self.tally;
+        match command {
+            IoCommand::Read { range, .. } => {
+                tally.reads += 1;
+                tally.read_bytes += u64::from(range.bytes(shift));
+                tally.read_errors += u64::from(!status.is_success());
+            }
+            IoCommand::Write { range, .. } => {
+                tally.writes += 1;
+                tally.write_bytes += u64::from(range.bytes(shift));
+                tally.write_errors += u64::from(!status.is_success());
+            }
+            _ => {
+                tally.others += 1;
+                tally.other_errors += u64::from(!status.is_success());
+            }
+        }
+    }
+
+    /// Moves the tally to the statistics of its device and of the queue.
+    #[inline]
+    fn record(&mut self, io: &Io, queue_stats: &IoStats) {
+        let Some(backend) = self.tally.device else { return };
+        let tally = std::mem::take(&mut self.tally);
+        let device = io.devices.get(backend.0 as usize).and_then(Option::as_ref);
+        let device_stats = device.and_then(|device| device.stats.get(io.reactor));
+        let nanos = io.shared.clock.now().0.saturating_sub(io.now.0);
+        for stats in device_stats.into_iter().chain([queue_stats]) {
+            for (kind, ops, bytes, errors) in [
+                (&stats.read, tally.reads, tally.read_bytes, tally.read_errors),
+                (&stats.write, tally.writes, tally.write_bytes, tally.write_errors),
+                (&stats.other, tally.others, 0, tally.other_errors),
+            ] {
+                if ops > 0 {
+                    kind.record(ops, bytes, nanos);
+                }
+                if errors > 0 {
+                    kind.errors(errors);
+                }
+            }
+        }
+    }
+}
+
+/// Carries a job out on the spot.
+fn run_now(immediate: &dyn Immediate, mut job: Job) -> Ended {
+    let status = match (&job.command, &mut job.buffer) {
+        (IoCommand::Read { .. }, Some(buffer)) => immediate.run(&job.command, Data::Read(buffer)),
+        (_, Some(buffer)) => immediate.run(&job.command, Data::Write(buffer)),
+        (_, None) => immediate.run(&job.command, Data::None),
+    };
+    Ended { job, result: 0, status }
+}
+
+/// A Flush of all namespaces goes to the only one, if there is but one.
+fn flush_all<'a>(sqe: &Sqe, table: &'a NamespaceTable) -> Option<&'a Arc<Namespace>> {
+    let all = sqe.opcode == opcode::io::FLUSH && sqe.nsid.get() == u32::MAX;
+    let mut namespaces = table.iter();
+    let first = namespaces.next();
+    if all && namespaces.next().is_none() { first } else { None }
+}
+
+/// Whether the data is where the SGL descriptor says.
+#[inline]
+fn check_place(sqe: &Sqe, transfer: &Transfer, data: &CapsuleData<'_>) -> Result<(), Status> {
+    let present = match data {
+        CapsuleData::None => 0,
+        CapsuleData::Whole(bytes) => bytes.len(),
+        CapsuleData::Partial { length } => *length as usize,
+    };
+    match (sqe.sgl.decode(), transfer) {
+        (SglKind::Transport, _) if present == 0 => Ok(()),
+        (SglKind::InCapsule { offset: 0 }, Transfer::ToController(_))
+            if present >= sqe.sgl.length.get() as usize =>
+        {
+            Ok(())
+        }
+        (SglKind::InCapsule { offset: 1.. }, _) => Err(Status::SGL_OFFSET_INVALID.dnr()),
+        (SglKind::InCapsule { .. } | SglKind::Transport, _) => {
+            Err(Status::DATA_SGL_LENGTH_INVALID.dnr())
+        }
+        (SglKind::Other(_), _) => Err(Status::SGL_TYPE_INVALID.dnr()),
+    }
+}
+
+/// A length in bytes as PDUs give it.
+fn length_of(bytes: usize) -> u32 {
+    u32::try_from(bytes).unwrap_or(u32::MAX)
+}
+
+/// Bytes that move; 0 for none.
+#[inline]
+fn transfer_bytes(transfer: &Transfer) -> usize {
+    match transfer {
+        Transfer::None => 0,
+        Transfer::ToController(bytes) | Transfer::ToHost(bytes) => *bytes as usize,
+    }
+}

@@ -1,0 +1,301 @@
+//! Commands on their way through a queued backend: each is split into units, and each unit is an
+//! entry in the ring. A job owns its buffers until its last unit has come back, whatever becomes
+//! of the connection meanwhile.
+
+use std::sync::Arc;
+
+use fabric::Nanos;
+use fabric::io::IoCommand;
+use fabric::nvme::{Sqe, Status};
+use fabric::tcp::SlotId;
+use io_uring::squeue;
+
+use super::key::{Key, Tag};
+use super::pool::{Buffer, Pool};
+use super::ring::Ring;
+use crate::backend::{self, Memory, Outcome, Queued, Style, Unit};
+use crate::devices::Device;
+
+/// A command in a backend.
+#[derive(Debug)]
+pub(super) struct Job {
+    /// The connection and the slot it came from.
+    pub(super) origin: (Key, SlotId),
+    /// Its device.
+    pub(super) device: Arc<Device>,
+    /// The command, parsed.
+    pub(super) command: IoCommand,
+    /// The command, as it came.
+    pub(super) sqe: Sqe,
+    /// Its data, where it has any.
+    pub(super) buffer: Option<Buffer>,
+    /// When it arrived.
+    pub(super) arrived: Nanos,
+}
+
+/// A job that has ended.
+#[derive(Debug)]
+pub(super) struct Ended {
+    /// The job.
+    pub(super) job: Job,
+    /// Result for the host.
+    pub(super) result: u64,
+    /// Status for the host.
+    pub(super) status: Status,
+}
+
+/// Where a job stands.
+#[derive(Debug)]
+struct Running {
+    job: Job,
+    memory: Memory,
+    scratch: Option<Buffer>,
+    /// Units in the ring.
+    pending: u32,
+    replan: bool,
+    result: u64,
+    /// The first failure by position, and where it was.
+    status: Status,
+    failed_at: u64,
+}
+
+#[derive(Clone, Copy, Debug)]
+struct Flying {
+    job: u32,
+    unit: Unit,
+}
+
+/// What became of a job that was to start.
+#[derive(Debug)]
+pub(super) enum Started {
+    /// Its units are in the ring.
+    Running,
+    /// It is over already.
+    Ended(Ended),
+    /// There is no scratch buffer now: start it again when buffers come back.
+    NoMemory(Job),
+}
+
+/// The jobs of one reactor.
+#[derive(Debug, Default)]
+pub(super) struct Jobs {
+    running: Table<Running>,
+    flying: Table<Flying>,
+    /// Units that the device was too busy for, to be submitted again.
+    busy: Vec<u32>,
+    units: Vec<Unit>,
+}
+
+impl Jobs {
+    /// Starts a job.
+    pub(super) fn start(&mut self, job: Job, ring: &mut Ring, pool: &Pool) -> Started {
+        let device = Arc::clone(&job.device);
+        let Style::Queued(queued) = device.backend.style() else {
+            return Started::Ended(Ended { job, result: 0, status: Status::INTERNAL_ERROR });
+        };
+        self.units.clear();
+        let memory = match queued.plan(&view(&job), &mut self.units) {
+            Ok(memory) => memory,
+            Err(status) => return Started::Ended(Ended { job, result: 0, status }),
+        };
+        if self.units.is_empty() {
+            return Started::Ended(Ended { job, result: 0, status: Status::SUCCESS });
+        }
+        let scratch = match memory {
+            Memory::Scratch(bytes) => match pool.take(bytes as usize) {
+                Some(buffer) => Some(buffer),
+                None => return Started::NoMemory(job),
+            },
+            _ => None,
+        };
+        let pending = u32::try_from(self.units.len()).unwrap_or(u32::MAX);
+        let running = Running {
+            job,
+            memory,
+            scratch,
+            pending,
+            replan: false,
+            result: 0,
+            status: Status::SUCCESS,
+            failed_at: u64::MAX,
+        };
+        let index = self.running.insert(running);
+        for unit in std::mem::take(&mut self.units) {
+            let unit = self.flying.insert(Flying { job: index, unit });
+            self.submit(unit, ring);
+        }
+        Started::Running
+    }
+
+    /// A unit has come back. When it was its job's last, the job has ended, or starts anew: then
+    /// the answer names its connection.
+    pub(super) fn finish(
+        &mut self,
+        unit: u32,
+        result: i32,
+        extra: u64,
+        ring: &mut Ring,
+        pool: &Pool,
+    ) -> Option<(Key, Started)> {
+        let flying = *self.flying.get(unit)?;
+        let running = self.running.get_mut(flying.job)?;
+        let device = Arc::clone(&running.job.device);
+        let Style::Queued(queued) = device.backend.style() else { return None };
+        match queued.finish(&view(&running.job), &flying.unit, result, extra) {
+            Outcome::Busy => {
+                self.busy.push(unit);
+                return None;
+            }
+            Outcome::Partial(bytes) => {
+                if let Some(flying) = self.flying.get_mut(unit) {
+                    flying.unit.offset += u64::from(bytes);
+                    flying.unit.length = flying.unit.length.saturating_sub(u64::from(bytes));
+                    if running.memory != Memory::Zeroes {
+                        flying.unit.at = flying.unit.at.saturating_add(bytes);
+                    }
+                }
+                self.submit(unit, ring);
+                return None;
+            }
+            Outcome::Replan => running.replan = true,
+            Outcome::Done(result, status) => {
+                running.result = result;
+                if !status.is_success() && flying.unit.offset < running.failed_at {
+                    (running.status, running.failed_at) = (status, flying.unit.offset);
+                }
+            }
+        }
+        running.pending -= 1;
+        let over = running.pending == 0;
+        self.flying.remove(unit);
+        if !over {
+            return None;
+        }
+        let running = self.running.remove(flying.job)?;
+        let key = running.job.origin.0;
+        if running.replan && running.status.is_success() {
+            return Some((key, self.start(running.job, ring, pool)));
+        }
+        Some((key, Started::Ended(running.end())))
+    }
+
+    /// Submits the units again that found their device busy; whether there were any.
+    pub(super) fn retry_busy(&mut self, ring: &mut Ring) -> bool {
+        let units = std::mem::take(&mut self.busy);
+        for &unit in &units {
+            self.submit(unit, ring);
+        }
+        !units.is_empty()
+    }
+
+    /// Whether units wait for a device that was busy.
+    #[must_use]
+    pub(super) fn any_busy(&self) -> bool {
+        !self.busy.is_empty()
+    }
+
+    /// Number of jobs that have not ended.
+    #[must_use]
+    pub(super) fn len(&self) -> usize {
+        self.running.len()
+    }
+
+    fn submit(&mut self, unit: u32, ring: &mut Ring) {
+        let Some(flying) = self.flying.get(unit) else { return };
+        let Some(running) = self.running.get(flying.job) else { return };
+        let Style::Queued(queued) = running.job.device.backend.style() else { return };
+        let entry = running.entry(queued, &flying.unit);
+        // SAFETY: the entry refers to the job's own buffers (or to the static zeroes); the job
+        // stays in the table until every unit of it has completed.
+        unsafe { ring.push(entry.user_data(Tag::Unit(unit).encode())) };
+    }
+}
+
+/// What a backend sees of a job.
+fn view(job: &Job) -> backend::Job<'_> {
+    let data = match job.command {
+        // The kernel writes to a read's buffer meanwhile.
+        IoCommand::Read { .. } => None,
+        _ => job.buffer.as_deref(),
+    };
+    backend::Job { command: &job.command, sqe: &job.sqe, data: data.unwrap_or_default() }
+}
+
+impl Running {
+    fn entry(&self, queued: &dyn Queued, unit: &Unit) -> squeue::Entry128 {
+        let memory = match self.memory {
+            Memory::None => std::ptr::null_mut(),
+            Memory::Data => address(self.job.buffer.as_ref(), unit.at),
+            Memory::Scratch(_) => address(self.scratch.as_ref(), unit.at),
+            // Only ever written from.
+            Memory::Zeroes => backend::zeroes(backend::ZEROES).as_ptr().cast_mut(),
+        };
+        queued.entry(&view(&self.job), unit, memory)
+    }
+
+    fn end(self) -> Ended {
+        let Self { job, memory, scratch, result, mut status, .. } = self;
+        let compares = matches!(job.command, IoCommand::Compare { .. });
+        if compares && matches!(memory, Memory::Scratch(_)) && status.is_success() {
+            let same = match (&job.buffer, &scratch) {
+                (Some(theirs), Some(ours)) => theirs[..] == ours[..],
+                _ => false,
+            };
+            if !same {
+                status = Status::COMPARE_FAILURE;
+            }
+        }
+        Ended { job, result, status }
+    }
+}
+
+/// The address of byte `at`; null where there is no buffer.
+fn address(memory: Option<&Buffer>, at: u32) -> *mut u8 {
+    memory.map_or(std::ptr::null_mut(), |buffer| buffer.address(at as usize))
+}
+
+/// A table with stable places.
+#[derive(Debug)]
+struct Table<T> {
+    places: Vec<Option<T>>,
+    free: Vec<u32>,
+}
+
+impl<T> Default for Table<T> {
+    fn default() -> Self {
+        Self { places: Vec::new(), free: Vec::new() }
+    }
+}
+
+impl<T> Table<T> {
+    fn insert(&mut self, value: T) -> u32 {
+        if let Some(index) = self.free.pop()
+            && let Some(place) = self.places.get_mut(index as usize)
+        {
+            *place = Some(value);
+            return index;
+        }
+        self.places.push(Some(value));
+        u32::try_from(self.places.len() - 1).unwrap_or(u32::MAX)
+    }
+
+    fn get(&self, index: u32) -> Option<&T> {
+        self.places.get(index as usize)?.as_ref()
+    }
+
+    fn get_mut(&mut self, index: u32) -> Option<&mut T> {
+        self.places.get_mut(index as usize)?.as_mut()
+    }
+
+    fn remove(&mut self, index: u32) -> Option<T> {
+        let value = self.places.get_mut(index as usize)?.take();
+        if value.is_some() {
+            self.free.push(index);
+        }
+        value
+    }
+
+    fn len(&self) -> usize {
+        self.places.len() - self.free.len()
+    }
+}

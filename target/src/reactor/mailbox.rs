@@ -1,0 +1,102 @@
+//! Messages to a reactor from other threads. Rare by design: no I/O command passes here.
+
+use std::io;
+use std::net::SocketAddr;
+use std::os::fd::{AsFd, AsRawFd, OwnedFd, RawFd};
+use std::sync::{Mutex, PoisonError};
+
+use fabric::controller::{AbortTicket, CloseReason, ConnectionId, ListenerId};
+use fabric::nvme::Status;
+use nix::sys::eventfd::{EfdFlags, EventFd};
+
+/// What a reactor is told.
+#[derive(Debug)]
+pub enum Message {
+    /// A socket that a listener accepted, to be served here.
+    Serve {
+        /// The socket.
+        socket: OwnedFd,
+        /// The listener it came through.
+        listener: ListenerId,
+        /// The host's address.
+        peer: SocketAddr,
+    },
+    /// Accept connections from this listening socket.
+    Listen {
+        /// Its name.
+        listener: ListenerId,
+        /// The socket.
+        socket: OwnedFd,
+    },
+    /// Accept no more, and close the listening socket.
+    Unlisten(ListenerId),
+    /// Complete a command that was deferred (asynchronous event, abort).
+    Complete {
+        /// The admin queue's connection.
+        connection: ConnectionId,
+        /// The command.
+        cid: u16,
+        /// Its result.
+        result: u64,
+        /// Its status.
+        status: Status,
+    },
+    /// End a connection.
+    Close {
+        /// The connection.
+        connection: ConnectionId,
+        /// Why, for the log.
+        reason: CloseReason,
+    },
+    /// Abort a command if it still waits in the target.
+    Abort {
+        /// Goes back with the answer.
+        ticket: AbortTicket,
+        /// The I/O queue's connection.
+        connection: ConnectionId,
+        /// The command.
+        cid: u16,
+    },
+    /// End: take no new commands, settle those in flight, close; with `now` close at once.
+    Stop {
+        /// Settle nothing.
+        now: bool,
+    },
+}
+
+/// A reactor's mailbox.
+#[derive(Debug)]
+pub struct Mailbox {
+    messages: Mutex<Vec<Message>>,
+    bell: EventFd,
+}
+
+impl Mailbox {
+    /// An empty mailbox.
+    ///
+    /// # Errors
+    /// No file descriptor is to be had.
+    pub fn new() -> io::Result<Self> {
+        let bell = EventFd::from_flags(EfdFlags::EFD_NONBLOCK | EfdFlags::EFD_CLOEXEC)?;
+        Ok(Self { messages: Mutex::default(), bell })
+    }
+
+    /// Leaves a message and wakes the reactor.
+    pub fn post(&self, message: Message) {
+        self.messages.lock().unwrap_or_else(PoisonError::into_inner).push(message);
+        // The counter can only be full if the reactor has been woken already.
+        let _ = self.bell.write(1);
+    }
+
+    /// Takes all messages.
+    pub fn take(&self) -> Vec<Message> {
+        let _ = self.bell.read();
+        std::mem::take(&mut *self.messages.lock().unwrap_or_else(PoisonError::into_inner))
+    }
+
+    /// The descriptor that becomes readable when there are messages.
+    #[must_use]
+    pub fn bell(&self) -> RawFd {
+        self.bell.as_fd().as_raw_fd()
+    }
+}

@@ -1,0 +1,95 @@
+//! What the reactor knows of each command in the target, beside what the protocol knows.
+
+use std::sync::Arc;
+
+use fabric::Nanos;
+use fabric::io::IoCommand;
+use fabric::nvme::Status;
+use fabric::tcp::SlotId;
+
+use super::pool::Buffer;
+use crate::devices::Device;
+
+/// How far a command has come.
+#[derive(Debug, Default)]
+pub(super) enum Phase {
+    /// No command here.
+    #[default]
+    Free,
+    /// An admin command whose data arrives.
+    Collecting(Vec<u8>),
+    /// Waits for an I/O buffer; the host's data has not been asked for.
+    Waiting,
+    /// The host's data arrives.
+    Filling(Buffer),
+    /// To be completed with this status once all of the host's data has arrived.
+    Failing(Status),
+    /// In a backend.
+    Busy,
+    /// Deferred (asynchronous event request, abort).
+    Deferred,
+}
+
+/// One command.
+#[derive(Debug, Default)]
+pub(super) struct Slot {
+    pub(super) phase: Phase,
+    pub(super) command: Option<IoCommand>,
+    pub(super) device: Option<Arc<Device>>,
+    pub(super) arrived: Nanos,
+}
+
+/// The commands of a connection; as many places as its queue has entries.
+#[derive(Debug, Default)]
+pub(super) struct Slots {
+    slots: Vec<Slot>,
+    active: u32,
+}
+
+impl Slots {
+    /// The slot, made if it is new.
+    pub(super) fn slot(&mut self, id: SlotId) -> &mut Slot {
+        let index = usize::from(id.0);
+        if index >= self.slots.len() {
+            self.slots.resize_with(index + 1, Slot::default);
+        }
+        #[expect(clippy::indexing_slicing, reason = "the line above made it")]
+        &mut self.slots[index]
+    }
+
+    /// Takes a command into the table.
+    pub(super) fn occupy(&mut self, id: SlotId, slot: Slot) {
+        self.active += 1;
+        *self.slot(id) = slot;
+    }
+
+    /// Takes a command out of the table.
+    pub(super) fn release(&mut self, id: SlotId) -> Slot {
+        let slot = std::mem::take(self.slot(id));
+        if !matches!(slot.phase, Phase::Free) {
+            self.active = self.active.saturating_sub(1);
+        }
+        slot
+    }
+
+    /// Number of commands in the table.
+    pub(super) fn active(&self) -> u32 {
+        self.active
+    }
+
+    /// Puts a piece of the host's data where it belongs.
+    #[inline]
+    pub(super) fn fill(&mut self, id: SlotId, offset: u32, bytes: &[u8]) {
+        let into: &mut [u8] = match &mut self.slot(id).phase {
+            Phase::Filling(buffer) => buffer,
+            Phase::Collecting(data) => data,
+            _ => return,
+        };
+        // A host may send more than the command needs (Dataset Management).
+        let room = into.get_mut(offset as usize..).unwrap_or_default();
+        let length = room.len().min(bytes.len());
+        if let (Some(to), Some(from)) = (room.get_mut(..length), bytes.get(..length)) {
+            to.copy_from_slice(from);
+        }
+    }
+}

@@ -1,0 +1,540 @@
+//! The running target: starts the threads, and carries out what the control plane asks for.
+
+use std::net::SocketAddr;
+use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
+use std::sync::{Arc, Mutex, mpsc};
+use std::thread::JoinHandle;
+
+use anyhow::{Context, anyhow};
+use fabric::controller::{
+    AddressFamily, BackendId, ConfigError, DeviceIdentity, Geometry, ListenerId, ListenerSpec,
+    Namespace as FabricNamespace, NamespaceFeatures, Service, ServiceConfig, SubsystemSpec,
+    TransportType,
+};
+use fabric::nvme::identify::OptionalCommands;
+
+use crate::backend::{self, Backend, BackendError, Description};
+use crate::config::{Config, Listener, Namespace, Subsystem, derived_serial, derived_uuid};
+use crate::engine::{
+    ConnectionState, Engine, EngineError, NamespaceState, Statistics, SubsystemState,
+};
+use crate::reactor::Reactor;
+use crate::reactor::mailbox::Message;
+use crate::shared::{Registered, Shared, lock};
+use crate::stats::IoSnapshot;
+use crate::{socket, threads};
+
+/// Model number of a subsystem that was given none.
+const MODEL: &str = "Sluicegate";
+
+/// A running target.
+#[derive(Debug)]
+pub struct Runtime {
+    shared: Arc<Shared>,
+    listeners: Mutex<Vec<(ListenerId, Listener)>>,
+    next_listener: AtomicU32,
+    /// One change of the configuration at a time.
+    change: Mutex<()>,
+    stopping: Arc<AtomicBool>,
+    threads: Mutex<Threads>,
+}
+
+#[derive(Debug, Default)]
+struct Threads {
+    reactors: Vec<JoinHandle<()>>,
+    timer: Option<JoinHandle<()>>,
+}
+
+impl Runtime {
+    /// Starts the reactors and everything that the configuration names. A namespace whose device
+    /// does not open is left out, with an error in the log: the others are served.
+    ///
+    /// # Errors
+    /// The kernel lacks what a reactor needs, an address cannot be listened on, or a subsystem is
+    /// refused.
+    pub fn start(config: &Config) -> anyhow::Result<Arc<Self>> {
+        let settings = config.target.clone();
+        let service = Service::new(ServiceConfig {
+            max_transfer: settings.max_transfer,
+            in_capsule_data: settings.in_capsule_data,
+            queue_entries: settings.queue_depth,
+            max_queues: settings.max_queues,
+            ..ServiceConfig::default()
+        })?;
+        let cores = settings.cores.clone();
+        let shared = Arc::new(Shared::new(settings, cores.len(), service)?);
+        let runtime = Arc::new(Self {
+            shared,
+            listeners: Mutex::default(),
+            next_listener: AtomicU32::new(1),
+            change: Mutex::default(),
+            stopping: Arc::default(),
+            threads: Mutex::default(),
+        });
+        let started = runtime.start_threads(&cores).and_then(|()| runtime.populate(config));
+        if let Err(error) = started {
+            runtime.shutdown(true);
+            runtime.wait();
+            return Err(error);
+        }
+        Ok(runtime)
+    }
+
+    fn start_threads(&self, cores: &[usize]) -> anyhow::Result<()> {
+        let (ready, started) = mpsc::channel();
+        for (index, &core) in cores.iter().enumerate() {
+            let (shared, ready) = (Arc::clone(&self.shared), ready.clone());
+            let thread = std::thread::Builder::new()
+                .name(format!("reactor-{index}"))
+                .spawn(move || run_reactor(shared, index, core, &ready))
+                .context("cannot start a reactor thread")?;
+            lock(&self.threads).reactors.push(thread);
+        }
+        drop(ready);
+        for _ in cores {
+            started.recv().unwrap_or_else(|_| Err(anyhow!("a reactor ended at its start")))?;
+        }
+        let (shared, stopping) = (Arc::clone(&self.shared), Arc::clone(&self.stopping));
+        let timer = std::thread::Builder::new()
+            .name("timers".to_owned())
+            .spawn(move || shared.run_timers(|| stopping.load(Ordering::Relaxed)))
+            .context("cannot start the timer thread")?;
+        lock(&self.threads).timer = Some(timer);
+        Ok(())
+    }
+
+    fn populate(&self, config: &Config) -> anyhow::Result<()> {
+        for subsystem in &config.subsystems {
+            let bare = Subsystem { namespaces: Vec::new(), ..subsystem.clone() };
+            self.add_subsystem(&bare).with_context(|| format!("subsystem {}", subsystem.nqn))?;
+            for namespace in &subsystem.namespaces {
+                if let Err(error) = self.add_namespace(&subsystem.nqn, namespace) {
+                    let nsid = namespace.nsid;
+                    tracing::error!(subsystem = subsystem.nqn, nsid, %error, "namespace left out");
+                }
+            }
+        }
+        for listener in &config.listeners {
+            self.add_listener(listener)?;
+        }
+        Ok(())
+    }
+
+    /// Waits until the target has ended.
+    pub fn wait(&self) {
+        let reactors = std::mem::take(&mut lock(&self.threads).reactors);
+        for thread in reactors {
+            let _ = thread.join();
+        }
+        self.stopping.store(true, Ordering::Relaxed);
+        let timer = lock(&self.threads).timer.take();
+        if let Some(thread) = timer {
+            let _ = thread.join();
+        }
+    }
+
+    fn open(&self, namespace: &Namespace) -> Result<(BackendId, Arc<dyn Backend>), EngineError> {
+        let backend = backend::open(&namespace.backend, namespace.read_only)
+            .map_err(|error| EngineError::System(error.to_string()))?;
+        let id = self.shared.devices.add(Arc::clone(&backend), self.shared.mailboxes.len());
+        Ok((id, backend))
+    }
+
+    fn add_namespace_locked(&self, nqn: &str, namespace: &Namespace) -> Result<u32, EngineError> {
+        let (id, backend) = self.open(namespace)?;
+        let now = self.shared.clock.now();
+        let added = self.shared.with_service(|service| {
+            let taken: Vec<u32> = service
+                .subsystem(nqn)
+                .map(|s| s.namespaces.iter().map(|n| n.nsid).collect())
+                .unwrap_or_default();
+            let lowest = (1..).find(|nsid| !taken.contains(nsid)).unwrap_or(0);
+            let nsid = namespace.nsid.unwrap_or(lowest);
+            service.add_namespace(now, nqn, describe(nqn, nsid, namespace, id, &*backend))
+        });
+        added.map_err(|error| {
+            self.shared.devices.remove(id);
+            refused(error)
+        })
+    }
+}
+
+/// The body of a reactor's thread.
+fn run_reactor(
+    shared: Arc<Shared>,
+    index: usize,
+    core: usize,
+    ready: &mpsc::Sender<anyhow::Result<()>>,
+) {
+    if let Err(error) = threads::pin(core) {
+        tracing::warn!(core, %error, "the reactor is not pinned to its core");
+    }
+    if let Some(gauges) = shared.gauges.get(index) {
+        gauges.core.store(core as u64, Ordering::Relaxed);
+    }
+    match Reactor::new(shared, index) {
+        Ok(reactor) => {
+            let _ = ready.send(Ok(()));
+            if let Err(error) = reactor.run() {
+                tracing::error!(index, %error, "a reactor has failed");
+            }
+        }
+        Err(error) => {
+            let _ = ready.send(Err(error.into()));
+        }
+    }
+}
+
+/// A namespace as hosts are to see it.
+fn describe(
+    nqn: &str,
+    nsid: u32,
+    namespace: &Namespace,
+    id: BackendId,
+    backend: &dyn Backend,
+) -> FabricNamespace {
+    let description = backend.description();
+    let uuid = namespace.uuid.unwrap_or_else(|| derived_uuid(nqn, nsid));
+    FabricNamespace {
+        nsid,
+        uuid: uuid.into_bytes(),
+        nguid: namespace.nguid.unwrap_or_else(|| uuid.into_bytes()),
+        geometry: Geometry {
+            block_shift: description.block_shift,
+            blocks: backend.health().blocks(),
+        },
+        features: features(description, namespace.read_only),
+        hosts: namespace.hosts.clone(),
+        backend: id,
+        identify: description.identify.clone(),
+        device: description.controller.as_deref().map(device_identity),
+    }
+}
+
+fn features(description: &Description, read_only: bool) -> NamespaceFeatures {
+    let can = &description.abilities;
+    let mut features = NamespaceFeatures::FUA;
+    for (flag, set) in [
+        (NamespaceFeatures::VOLATILE_CACHE, can.volatile_cache),
+        (NamespaceFeatures::DEALLOCATE, can.deallocate),
+        (NamespaceFeatures::WRITE_ZEROES, can.write_zeroes),
+        (NamespaceFeatures::COMPARE, can.compare),
+        (NamespaceFeatures::VERIFY, can.verify),
+        (NamespaceFeatures::READ_ONLY, read_only),
+        (NamespaceFeatures::ZEROES_AFTER_DEALLOCATE, can.zeroes_after_deallocate),
+    ] {
+        features.set(flag, set);
+    }
+    features
+}
+
+/// What Identify Controller of a real device says that shows through: MDTS (byte 77), ONCS
+/// (bytes 521:520), VWC (byte 525).
+fn device_identity(identify: &[u8; 4096]) -> DeviceIdentity {
+    let byte = |at: usize| identify.get(at).copied().unwrap_or(0);
+    DeviceIdentity {
+        max_transfer: match byte(77) {
+            0 => 0,
+            shift => 4096u32.checked_shl(u32::from(shift)).unwrap_or(0),
+        },
+        volatile_cache: byte(525) & 1 == 1,
+        commands: OptionalCommands::from_bits_truncate(u16::from_le_bytes([byte(520), byte(521)])),
+    }
+}
+
+/// The service's refusal as the control plane tells it.
+fn refused(error: ConfigError) -> EngineError {
+    let text = error.to_string();
+    match error {
+        ConfigError::NoSubsystem(_)
+        | ConfigError::NoNamespace { .. }
+        | ConfigError::NoHost { .. }
+        | ConfigError::NoListener(_) => EngineError::NotFound(text),
+        ConfigError::SubsystemExists(_)
+        | ConfigError::NamespaceExists { .. }
+        | ConfigError::HostExists { .. }
+        | ConfigError::ListenerExists(_) => EngineError::Exists(text),
+        _ => EngineError::Invalid(text),
+    }
+}
+
+fn backend_refused(error: BackendError) -> EngineError {
+    EngineError::Invalid(error.to_string())
+}
+
+impl Engine for Runtime {
+    fn add_subsystem(&self, subsystem: &Subsystem) -> Result<(), EngineError> {
+        let _one = lock(&self.change);
+        let nqn = &subsystem.nqn;
+        let spec = SubsystemSpec {
+            nqn: nqn.clone(),
+            serial: subsystem.serial.clone().unwrap_or_else(|| derived_serial(nqn)),
+            model: subsystem.model.clone().unwrap_or_else(|| MODEL.to_owned()),
+            allow_any_host: subsystem.allow_any_host,
+            hosts: subsystem.hosts.clone(),
+        };
+        let now = self.shared.clock.now();
+        self.shared.with_service(|service| service.add_subsystem(now, spec)).map_err(refused)?;
+        for namespace in &subsystem.namespaces {
+            if let Err(error) = self.add_namespace_locked(nqn, namespace) {
+                self.remove_subsystem_locked(nqn)?;
+                return Err(error);
+            }
+        }
+        Ok(())
+    }
+
+    fn remove_subsystem(&self, nqn: &str) -> Result<(), EngineError> {
+        let _one = lock(&self.change);
+        self.remove_subsystem_locked(nqn)
+    }
+
+    fn add_namespace(&self, nqn: &str, namespace: &Namespace) -> Result<u32, EngineError> {
+        let _one = lock(&self.change);
+        self.add_namespace_locked(nqn, namespace)
+    }
+
+    fn remove_namespace(&self, nqn: &str, nsid: u32) -> Result<(), EngineError> {
+        let _one = lock(&self.change);
+        let now = self.shared.clock.now();
+        let removed =
+            self.shared.with_service(|service| service.remove_namespace(now, nqn, nsid));
+        self.shared.devices.remove(removed.map_err(refused)?.backend);
+        Ok(())
+    }
+
+    fn resize_namespace(
+        &self,
+        nqn: &str,
+        nsid: u32,
+        size: Option<u64>,
+    ) -> Result<u64, EngineError> {
+        let _one = lock(&self.change);
+        let missing = || EngineError::NotFound(format!("subsystem {nqn} has no namespace {nsid}"));
+        let id = self
+            .shared
+            .with_service(|service| {
+                let subsystem = service.subsystem(nqn)?;
+                subsystem.namespaces.iter().find(|n| n.nsid == nsid).map(|n| n.backend)
+            })
+            .ok_or_else(missing)?;
+        let device = self.shared.devices.get(id).ok_or_else(missing)?;
+        let shift = device.backend.description().block_shift;
+        if let Some(size) = size
+            && (size == 0 || size % (1 << shift) != 0)
+        {
+            return Err(EngineError::Invalid(format!(
+                "{size} bytes is not a size: give a multiple of the block size, {} bytes",
+                1u32 << shift
+            )));
+        }
+        // A namespace shrinks before its device does, and grows after it.
+        let now = self.shared.clock.now();
+        let resize = |blocks| {
+            self.shared.with_service(|service| service.resize_namespace(now, nqn, nsid, blocks))
+        };
+        let wanted = size.map(|size| size >> shift);
+        if let Some(blocks) = wanted.filter(|&blocks| blocks < device.backend.health().blocks()) {
+            resize(blocks).map_err(refused)?;
+        }
+        let blocks = device.backend.resize(wanted).map_err(backend_refused)?;
+        resize(blocks).map_err(refused)?;
+        Ok(blocks << shift)
+    }
+
+    fn add_listener(&self, listener: &Listener) -> Result<(), EngineError> {
+        let _one = lock(&self.change);
+        let mut listeners = lock(&self.listeners);
+        if listeners.iter().any(|(_, other)| other.address == listener.address) {
+            return Err(EngineError::Exists(format!(
+                "there is a listener on {} already",
+                listener.address
+            )));
+        }
+        let socket = socket::listen_on(listener.address).map_err(|error| {
+            EngineError::System(format!(
+                "cannot listen on {}: {error}; is another target running there?",
+                listener.address
+            ))
+        })?;
+        let id = ListenerId(self.next_listener.fetch_add(1, Ordering::Relaxed));
+        let now = self.shared.clock.now();
+        let spec = listener_spec(id, listener);
+        self.shared.with_service(|service| service.add_listener(now, spec)).map_err(refused)?;
+        if let Some(mailbox) = self.shared.mailboxes.first() {
+            mailbox.post(Message::Listen { listener: id, socket });
+        }
+        listeners.push((id, listener.clone()));
+        Ok(())
+    }
+
+    fn remove_listener(&self, address: SocketAddr) -> Result<(), EngineError> {
+        let _one = lock(&self.change);
+        let mut listeners = lock(&self.listeners);
+        let position = listeners.iter().position(|(_, other)| other.address == address);
+        let Some((id, _)) = position.map(|at| listeners.remove(at)) else {
+            return Err(EngineError::NotFound(format!("there is no listener on {address}")));
+        };
+        if let Some(mailbox) = self.shared.mailboxes.first() {
+            mailbox.post(Message::Unlisten(id));
+        }
+        let now = self.shared.clock.now();
+        self.shared.with_service(|service| service.remove_listener(now, id)).map_err(refused)?;
+        Ok(())
+    }
+
+    fn add_host(&self, nqn: &str, host: &str) -> Result<(), EngineError> {
+        let now = self.shared.clock.now();
+        self.shared.with_service(|service| service.add_host(now, nqn, host)).map_err(refused)
+    }
+
+    fn remove_host(&self, nqn: &str, host: &str) -> Result<(), EngineError> {
+        let now = self.shared.clock.now();
+        self.shared.with_service(|service| service.remove_host(now, nqn, host)).map_err(refused)
+    }
+
+    fn set_allow_any_host(&self, nqn: &str, allow: bool) -> Result<(), EngineError> {
+        let now = self.shared.clock.now();
+        self.shared
+            .with_service(|service| service.set_allow_any_host(now, nqn, allow))
+            .map_err(refused)
+    }
+
+    fn listeners(&self) -> Vec<Listener> {
+        lock(&self.listeners).iter().map(|(_, listener)| listener.clone()).collect()
+    }
+
+    fn subsystems(&self) -> Vec<SubsystemState> {
+        self.shared.with_service(|service| {
+            let subsystems = service.subsystems();
+            subsystems
+                .map(|subsystem| SubsystemState {
+                    nqn: subsystem.spec.nqn.clone(),
+                    serial: subsystem.spec.serial.clone(),
+                    model: subsystem.spec.model.clone(),
+                    allow_any_host: subsystem.spec.allow_any_host,
+                    hosts: subsystem.spec.hosts.clone(),
+                    namespaces: subsystem.namespaces.iter().map(|n| self.state_of(n)).collect(),
+                })
+                .collect()
+        })
+    }
+
+    fn connections(&self) -> Vec<ConnectionState> {
+        let mut all: Vec<_> = lock(&self.shared.connections).values().map(state).collect();
+        all.sort_by_key(|connection| connection.id);
+        all
+    }
+
+    fn statistics(&self) -> Statistics {
+        let mut hosts = lock(&self.shared.ended).clone();
+        let mut queues = Vec::new();
+        for registered in lock(&self.shared.connections).values() {
+            let state = state(registered);
+            if let (Some(host), Some(subsystem), Some(1..)) =
+                (&state.host, &state.subsystem, state.queue)
+            {
+                let seen = registered.stats.snapshot();
+                hosts.entry((host.clone(), subsystem.clone())).or_default().merge(&seen);
+                queues.push((state, seen));
+            }
+        }
+        queues.sort_by_key(|(state, _)| state.id);
+        let events = &self.shared.events;
+        Statistics {
+            namespaces: self.namespace_statistics(),
+            hosts: hosts.into_iter().map(|((host, nqn), seen)| (host, nqn, seen)).collect(),
+            queues,
+            reactors: self.shared.gauges.iter().map(|gauges| gauges.state()).collect(),
+            accepted: events.accepted.load(Ordering::Relaxed),
+            protocol_errors: events.protocol_errors.load(Ordering::Relaxed),
+            keep_alive_expired: events.keep_alive_expired.load(Ordering::Relaxed),
+        }
+    }
+
+    fn shutdown(&self, now: bool) {
+        let time = self.shared.clock.now();
+        self.shared.with_service(|service| service.begin_shutdown(time));
+        for mailbox in &self.shared.mailboxes {
+            mailbox.post(Message::Stop { now });
+        }
+    }
+}
+
+impl Runtime {
+    fn remove_subsystem_locked(&self, nqn: &str) -> Result<(), EngineError> {
+        let now = self.shared.clock.now();
+        let backends: Vec<BackendId> = self.shared.with_service(|service| {
+            service
+                .subsystem(nqn)
+                .map(|s| s.namespaces.iter().map(|n| n.backend).collect())
+                .unwrap_or_default()
+        });
+        self.shared.with_service(|service| service.remove_subsystem(now, nqn)).map_err(refused)?;
+        for backend in backends {
+            self.shared.devices.remove(backend);
+        }
+        Ok(())
+    }
+
+    fn state_of(&self, namespace: &FabricNamespace) -> NamespaceState {
+        let device = self.shared.devices.get(namespace.backend);
+        let description = device.as_ref().map(|device| device.backend.description());
+        NamespaceState {
+            nsid: namespace.nsid,
+            backend: description.map_or_else(String::new, |d| d.kind.to_owned()),
+            path: description.and_then(|d| Some(d.path.as_ref()?.display().to_string())),
+            size: namespace.geometry.bytes(),
+            block_size: 1 << namespace.geometry.block_shift,
+            uuid: uuid::Uuid::from_bytes(namespace.uuid).to_string(),
+            nguid: namespace.nguid.iter().map(|byte| format!("{byte:02x}")).collect(),
+            read_only: namespace.features.contains(NamespaceFeatures::READ_ONLY),
+            hosts: namespace.hosts.clone(),
+            fault: device.as_ref().and_then(|device| device.backend.health().fault()),
+        }
+    }
+
+    fn namespace_statistics(&self) -> Vec<(String, u32, IoSnapshot)> {
+        let places: Vec<(String, u32, BackendId)> = self.shared.with_service(|service| {
+            let subsystems = service.subsystems();
+            subsystems
+                .flat_map(|s| {
+                    let nqn = s.spec.nqn.clone();
+                    s.namespaces
+                        .into_iter()
+                        .map(move |n| (nqn.clone(), n.nsid, n.backend))
+                        .collect::<Vec<_>>()
+                })
+                .collect()
+        });
+        let sum = |id: BackendId| {
+            let mut total = IoSnapshot::default();
+            for stats in self.shared.devices.get(id).iter().flat_map(|device| &device.stats) {
+                total.merge(&stats.snapshot());
+            }
+            total
+        };
+        places.into_iter().map(|(nqn, nsid, id)| (nqn, nsid, sum(id))).collect()
+    }
+}
+
+/// A connection as it is now.
+fn state(registered: &Registered) -> ConnectionState {
+    ConnectionState {
+        in_flight: registered.in_flight.load(Ordering::Relaxed),
+        ..registered.state.clone()
+    }
+}
+
+fn listener_spec(id: ListenerId, listener: &Listener) -> ListenerSpec {
+    let address = listener.advertise.unwrap_or(listener.address);
+    ListenerSpec {
+        id,
+        transport: TransportType::Tcp,
+        traddr: address.ip().to_string(),
+        family: if address.is_ipv4() { AddressFamily::Ipv4 } else { AddressFamily::Ipv6 },
+        trsvcid: address.port().to_string(),
+        discovery_only: listener.discovery_only,
+        subsystems: listener.subsystems.clone(),
+    }
+}

@@ -1,0 +1,221 @@
+//! What all threads of the daemon share. No I/O command takes a lock in here.
+
+use std::collections::{BTreeMap, HashMap};
+use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
+use std::time::{Duration, Instant};
+
+use fabric::Nanos;
+use fabric::controller::{Action, CloseReason, ConnectionId, Service, SmartCounters};
+
+use crate::config;
+use crate::devices::Devices;
+use crate::engine::{ConnectionState, ReactorState};
+use crate::reactor::key::Key;
+use crate::reactor::mailbox::{Mailbox, Message};
+use crate::stats::{IoSnapshot, IoStats};
+
+/// The daemon's clock: nanoseconds since its start.
+#[derive(Clone, Copy, Debug)]
+pub struct Clock(Instant);
+
+impl Clock {
+    /// A clock that begins now.
+    #[must_use]
+    pub fn start() -> Self {
+        Self(Instant::now())
+    }
+
+    /// The time.
+    #[must_use]
+    #[inline]
+    pub fn now(&self) -> Nanos {
+        Nanos(u64::try_from(self.0.elapsed().as_nanos()).unwrap_or(u64::MAX))
+    }
+}
+
+/// A connection that is registered, for whoever asks what there is.
+#[derive(Debug)]
+pub struct Registered {
+    /// What is known of it.
+    pub state: ConnectionState,
+    /// Its statistics, written by its reactor.
+    pub stats: Arc<IoStats>,
+    /// Commands in the target, written by its reactor.
+    pub in_flight: Arc<AtomicU32>,
+}
+
+/// A reactor's own counters, for whoever asks.
+#[derive(Debug, Default)]
+pub struct ReactorGauges {
+    /// CPU number.
+    pub core: AtomicU64,
+    /// Connections it serves, and those on their way to it.
+    pub connections: AtomicU64,
+    /// Nanoseconds spent working.
+    pub busy_ns: AtomicU64,
+    /// Turns of its loop.
+    pub turns: AtomicU64,
+    /// I/O buffer bytes in use.
+    pub buffer_used: AtomicU64,
+    /// I/O buffer bytes in all.
+    pub buffer_total: AtomicU64,
+}
+
+impl ReactorGauges {
+    /// A copy, for reading.
+    #[must_use]
+    pub fn state(&self) -> ReactorState {
+        ReactorState {
+            core: usize::try_from(self.core.load(Ordering::Relaxed)).unwrap_or(0),
+            connections: self.connections.load(Ordering::Relaxed),
+            busy_ns: self.busy_ns.load(Ordering::Relaxed),
+            turns: self.turns.load(Ordering::Relaxed),
+            buffer_used: self.buffer_used.load(Ordering::Relaxed),
+            buffer_total: self.buffer_total.load(Ordering::Relaxed),
+        }
+    }
+}
+
+/// Counters of rare events.
+#[derive(Debug, Default)]
+pub struct Events {
+    /// Connections accepted.
+    pub accepted: AtomicU64,
+    /// Connections ended because the peer broke the protocol.
+    pub protocol_errors: AtomicU64,
+    /// Controllers ended because their keep-alive timer expired.
+    pub keep_alive_expired: AtomicU64,
+}
+
+/// What all threads share.
+#[derive(Debug)]
+pub struct Shared {
+    /// `[target]` of the configuration.
+    pub settings: config::Target,
+    /// The clock.
+    pub clock: Clock,
+    /// The open devices.
+    pub devices: Devices,
+    /// One for each reactor.
+    pub mailboxes: Vec<Mailbox>,
+    /// One for each reactor.
+    pub gauges: Vec<ReactorGauges>,
+    /// Counters of rare events.
+    pub events: Events,
+    /// The present connections.
+    pub connections: Mutex<HashMap<ConnectionId, Registered>>,
+    /// What connections that have ended did, by host NQN and subsystem NQN.
+    pub ended: Mutex<BTreeMap<(String, String), IoSnapshot>>,
+    service: Mutex<Service>,
+    /// Wakes the timer thread when a deadline may have moved.
+    timer: Condvar,
+}
+
+/// A lock whose holder panicked is used on: what it guards is changed in whole steps.
+pub fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+impl Shared {
+    /// The shared state of `reactors` reactors.
+    ///
+    /// # Errors
+    /// No file descriptors are to be had.
+    pub fn new(
+        settings: config::Target,
+        reactors: usize,
+        service: Service,
+    ) -> std::io::Result<Self> {
+        Ok(Self {
+            settings,
+            clock: Clock::start(),
+            devices: Devices::default(),
+            mailboxes: (0..reactors).map(|_| Mailbox::new()).collect::<Result<_, _>>()?,
+            gauges: (0..reactors).map(|_| ReactorGauges::default()).collect(),
+            events: Events::default(),
+            connections: Mutex::default(),
+            ended: Mutex::default(),
+            service: Mutex::new(service),
+            timer: Condvar::new(),
+        })
+    }
+
+    /// Does something with the service, then sends on what it wants done.
+    pub fn with_service<R>(&self, use_it: impl FnOnce(&mut Service) -> R) -> R {
+        let mut service = lock(&self.service);
+        let answer = use_it(&mut service);
+        self.route(&mut service);
+        drop(service);
+        self.timer.notify_one();
+        answer
+    }
+
+    /// Runs the service's timers until `over` says so: the body of the timer thread.
+    pub fn run_timers(&self, over: impl Fn() -> bool) {
+        const LONGEST: Duration = Duration::from_millis(200);
+        let mut service = lock(&self.service);
+        while !over() {
+            let now = self.clock.now();
+            let next = service.tick(now);
+            self.route(&mut service);
+            let wait = next.map_or(LONGEST, |at| at.since(now)).clamp(
+                Duration::from_millis(1),
+                LONGEST,
+            );
+            service = match self.timer.wait_timeout(service, wait) {
+                Ok((service, _)) => service,
+                Err(poisoned) => poisoned.into_inner().0,
+            };
+        }
+    }
+
+    /// Posts a message to the reactor that serves a connection.
+    pub fn post(&self, connection: ConnectionId, message: Message) {
+        let (reactor, _) = Key::of(connection);
+        if let Some(mailbox) = self.mailboxes.get(reactor) {
+            mailbox.post(message);
+        }
+    }
+
+    /// The counters that the SMART log shows, of all namespaces.
+    #[must_use]
+    pub fn smart(&self) -> SmartCounters {
+        let mut total = IoSnapshot::default();
+        for device in self.devices.snapshot().iter().flatten() {
+            for stats in &device.stats {
+                total.merge(&stats.snapshot());
+            }
+        }
+        SmartCounters {
+            bytes_read: total.read.bytes,
+            bytes_written: total.write.bytes,
+            reads: total.read.ops,
+            writes: total.write.ops,
+            media_errors: 0,
+            busy: Duration::ZERO,
+            uptime: Duration::from_nanos(self.clock.now().0),
+        }
+    }
+
+    fn route(&self, service: &mut Service) {
+        while let Some(action) = service.poll_action() {
+            match action {
+                Action::Complete { connection, cid, result, status } => {
+                    self.post(connection, Message::Complete { connection, cid, result, status });
+                }
+                Action::Close { connection, reason } => {
+                    if reason == CloseReason::KeepAliveExpired {
+                        self.events.keep_alive_expired.fetch_add(1, Ordering::Relaxed);
+                    }
+                    self.post(connection, Message::Close { connection, reason });
+                }
+                Action::Abort { ticket, connection, cid } => {
+                    self.post(connection, Message::Abort { ticket, connection, cid });
+                }
+                // I/O queues see the new version in what they share with their controller.
+                Action::TableChanged { .. } => {}
+            }
+        }
+    }
+}
