@@ -297,8 +297,7 @@ impl Engine for Runtime {
     fn remove_namespace(&self, nqn: &str, nsid: u32) -> Result<(), EngineError> {
         let _one = lock(&self.change);
         let now = self.shared.clock.now();
-        let removed =
-            self.shared.with_service(|service| service.remove_namespace(now, nqn, nsid));
+        let removed = self.shared.with_service(|service| service.remove_namespace(now, nqn, nsid));
         self.shared.devices.remove(removed.map_err(refused)?.backend);
         Ok(())
     }

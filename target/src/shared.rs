@@ -159,10 +159,8 @@ impl Shared {
             let now = self.clock.now();
             let next = service.tick(now);
             self.route(&mut service);
-            let wait = next.map_or(LONGEST, |at| at.since(now)).clamp(
-                Duration::from_millis(1),
-                LONGEST,
-            );
+            let wait =
+                next.map_or(LONGEST, |at| at.since(now)).clamp(Duration::from_millis(1), LONGEST);
             service = match self.timer.wait_timeout(service, wait) {
                 Ok((service, _)) => service,
                 Err(poisoned) => poisoned.into_inner().0,

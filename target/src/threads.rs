@@ -9,7 +9,7 @@ use nix::unistd::Pid;
 ///
 /// # Errors
 /// There is no such CPU, or this process may not use it.
-pub fn pin(core: usize) -> io::Result<()> {
+pub(crate) fn pin(core: usize) -> io::Result<()> {
     let mut set = CpuSet::new();
     set.set(core)?;
     sched_setaffinity(Pid::from_raw(0), &set)?;

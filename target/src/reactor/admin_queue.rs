@@ -88,9 +88,9 @@ impl Connection {
         }
         let mut out = Vec::new();
         let smart = io.shared.smart();
-        let reply = io.shared.with_service(|service| {
-            service.admin(io.now, self.id, sqe, data, &smart, &mut out)
-        });
+        let reply = io
+            .shared
+            .with_service(|service| service.admin(io.now, self.id, sqe, data, &smart, &mut out));
         match reply {
             Reply::Done { result, status } if status.is_success() && !out.is_empty() => {
                 out.truncate(sqe.sgl.length.get() as usize);
@@ -160,13 +160,7 @@ impl Connection {
     }
 
     /// Completes a command that the service had deferred.
-    pub(super) fn complete_deferred(
-        &mut self,
-        io: &mut Io,
-        cid: u16,
-        result: u64,
-        status: Status,
-    ) {
+    pub(super) fn complete_deferred(&mut self, io: &mut Io, cid: u16, result: u64, status: Status) {
         let Some(slot) = self.protocol.find_cid(cid) else { return };
         if matches!(self.slots.slot(slot).phase, Phase::Deferred) {
             self.slots.release(slot);

@@ -13,12 +13,12 @@ use fabric::controller::{ConnectionId, ListenerId};
 use fabric::tcp::{Received, SlotId, TargetConnection, TargetParams};
 use nix::sys::socket::{Shutdown, shutdown};
 
+use super::Io;
 use super::io_queue::IoQueue;
 use super::key::{Key, Tag};
 use super::payload::TxData;
 use super::send::SendState;
 use super::slots::Slots;
-use super::Io;
 use crate::config;
 use crate::stats::IoStats;
 
@@ -229,10 +229,8 @@ impl Connection {
     /// Submits what is queued for sending, unless a send is on its way already.
     #[inline]
     pub(super) fn flush(&mut self, io: &mut Io) {
-        self.in_flight.store(
-            u32::try_from(self.protocol.in_flight()).unwrap_or(u32::MAX),
-            Ordering::Relaxed,
-        );
+        self.in_flight
+            .store(u32::try_from(self.protocol.in_flight()).unwrap_or(u32::MAX), Ordering::Relaxed);
         if self.closing.as_ref().is_some_and(|closing| !closing.flush) {
             return;
         }

@@ -3,7 +3,9 @@
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
-use fabric::controller::{BackendId, ControllerShared, Namespace, NamespaceFeatures, NamespaceTable};
+use fabric::controller::{
+    BackendId, ControllerShared, Namespace, NamespaceFeatures, NamespaceTable,
+};
 use fabric::io::{IoCommand, IoLimits, Transfer};
 use fabric::nvme::{SglKind, Sqe, Status, opcode};
 use fabric::tcp::{CapsuleData, SlotId};

@@ -20,9 +20,7 @@ impl Key {
     pub fn id(self, reactor: usize) -> ConnectionId {
         let reactor = u64::try_from(reactor).unwrap_or(0);
         ConnectionId(
-            reactor << 48
-                | u64::from(self.generation & MASK) << 24
-                | u64::from(self.index & MASK),
+            reactor << 48 | u64::from(self.generation & MASK) << 24 | u64::from(self.index & MASK),
         )
     }
 

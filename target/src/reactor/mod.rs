@@ -244,8 +244,7 @@ impl Reactor {
     fn received(&mut self, key: Key, completion: &Completion) {
         let connection = find(&mut self.places, key);
         if let Some(buffer) = completion.buffer() {
-            if let (Some(connection), Ok(length)) =
-                (connection, usize::try_from(completion.result))
+            if let (Some(connection), Ok(length)) = (connection, usize::try_from(completion.result))
             {
                 connection.receive(&mut self.io, self.buffers.received(buffer, length));
             }

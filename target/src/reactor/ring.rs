@@ -258,10 +258,7 @@ pub struct RecvBuffers {
 }
 
 impl RecvBuffers {
-    fn new(
-        ring: &IoUring<squeue::Entry128, cqueue::Entry32>,
-        size: RingSize,
-    ) -> io::Result<Self> {
+    fn new(ring: &IoUring<squeue::Entry128, cqueue::Entry32>, size: RingSize) -> io::Result<Self> {
         let entries = size.buffers.next_power_of_two();
         let memory = RecvMemory {
             ring: Mapping::anonymous(usize::from(entries) * size_of::<BufRingEntry>())?,
