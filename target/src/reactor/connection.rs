@@ -195,7 +195,7 @@ impl Connection {
     #[inline]
     fn must_wait(&self, io: &Io) -> bool {
         matches!(self.stage, Stage::Io(_))
-            && !io.pool.has(io.shared.settings.in_capsule_data as usize)
+            && !io.capsules.has(io.shared.settings.in_capsule_data as usize)
     }
 
     #[cold]

@@ -190,7 +190,8 @@ impl Connection {
             arrived: io.now,
         };
         let bytes = transfer_bytes(&transfer);
-        let buffer = if bytes == 0 { None } else { io.pool.take(bytes) };
+        let pool = if matches!(data, CapsuleData::None) { &io.pool } else { &io.capsules };
+        let buffer = if bytes == 0 { None } else { pool.take(bytes) };
         let in_hand = bytes == 0 || buffer.is_some();
         match (data, buffer) {
             (CapsuleData::Whole(from), Some(mut buffer)) => {

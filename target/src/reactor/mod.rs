@@ -42,6 +42,8 @@ use crate::socket;
 const RING_ENTRIES: u32 = 1024;
 /// Completions taken at once.
 const BATCH: usize = 256;
+/// In-capsule data may take this part of `io_memory`, beside it.
+const CAPSULE_SHARE: usize = 8;
 /// How long a connection may take to send Connect, in ns.
 const CONNECT_TIME_NS: u64 = 10_000_000_000;
 /// How often a reactor looks after what has no completion of its own.
@@ -65,6 +67,10 @@ pub enum ReactorError {
 pub(crate) struct Io {
     ring: Ring,
     pool: Pool,
+    /// Buffers for in-capsule data. They are apart from the others because a connection that
+    /// finds none here is not read from, and the others may be waiting for data that is still to
+    /// be read from it.
+    capsules: Pool,
     jobs: Jobs,
     shared: Arc<Shared>,
     /// Index of this reactor.
@@ -123,6 +129,9 @@ impl Reactor {
         let bytes = usize::try_from(settings.io_memory).unwrap_or(usize::MAX);
         let pool =
             Pool::new(bytes, settings.max_transfer as usize).map_err(ReactorError::Buffers)?;
+        let in_capsule = settings.in_capsule_data as usize;
+        let capsules = Pool::new((bytes / CAPSULE_SHARE).max(in_capsule * 16), in_capsule)
+            .map_err(ReactorError::Buffers)?;
         if let Some(mailbox) = shared.mailboxes.get(reactor) {
             ring.watch(mailbox.bell(), Tag::Mail.encode());
         }
@@ -131,6 +140,7 @@ impl Reactor {
         let io = Io {
             ring,
             pool,
+            capsules,
             jobs: Jobs::default(),
             shared,
             reactor,
@@ -304,7 +314,7 @@ impl Reactor {
             self.io.waiting.pop_front();
         }
         if !self.io.paused.is_empty()
-            && self.io.pool.has(self.io.shared.settings.in_capsule_data as usize)
+            && self.io.capsules.has(self.io.shared.settings.in_capsule_data as usize)
         {
             for key in std::mem::take(&mut self.io.paused) {
                 if let Some(connection) = find(&mut self.places, key) {
@@ -525,9 +535,9 @@ impl Reactor {
         let busy = self.io.shared.clock.now().0.saturating_sub(self.io.now.0);
         gauges.busy_ns.store(gauges.busy_ns.load(Ordering::Relaxed) + busy, Ordering::Relaxed);
         gauges.turns.store(gauges.turns.load(Ordering::Relaxed) + 1, Ordering::Relaxed);
-        let (used, total) = self.io.pool.usage();
-        gauges.buffer_used.store(used as u64, Ordering::Relaxed);
-        gauges.buffer_total.store(total as u64, Ordering::Relaxed);
+        let ((used, total), (more_used, more)) = (self.io.pool.usage(), self.io.capsules.usage());
+        gauges.buffer_used.store((used + more_used) as u64, Ordering::Relaxed);
+        gauges.buffer_total.store((total + more) as u64, Ordering::Relaxed);
     }
 }
 

@@ -1,0 +1,175 @@
+//! A small blocking NVMe/TCP host.
+
+use std::collections::HashMap;
+use std::io::{Read, Write};
+use std::net::{SocketAddr, TcpStream};
+use std::time::Duration;
+
+use fabric::nvme::{Cqe, Sqe, Status, opcode};
+use fabric::tcp::{HostConnection, HostParams, HostReceived};
+use zerocopy::little_endian::{U16, U32};
+
+pub const NQN: &str = "nqn.2026-01.io.sluicegate:test";
+pub const HOST: &str = "nqn.2014-08.org.nvmexpress:uuid:00000000-0000-0000-0000-00000000abcd";
+
+/// One queue.
+pub struct Queue {
+    stream: TcpStream,
+    protocol: HostConnection<Vec<u8>>,
+    reads: HashMap<u16, Vec<u8>>,
+    next_cid: u16,
+    /// Completions that nobody has asked for yet.
+    done: HashMap<u16, (Status, u64, Vec<u8>)>,
+}
+
+impl Queue {
+    /// Connects queue `qid` of controller `cntlid`.
+    pub fn connect(address: SocketAddr, qid: u16, cntlid: u16) -> (Self, u16) {
+        let stream = TcpStream::connect(address).unwrap();
+        stream.set_nodelay(true).unwrap();
+        stream.set_read_timeout(Some(Duration::from_secs(20))).unwrap();
+        let params = HostParams { header_digest: true, data_digest: true, ..HostParams::default() };
+        let mut queue = Self {
+            stream,
+            protocol: HostConnection::new(params),
+            reads: HashMap::new(),
+            next_cid: 0,
+            done: HashMap::new(),
+        };
+        queue.protocol.set_in_capsule_data(8192);
+        queue.flush();
+        queue.pump(|event| matches!(event, HostReceived::Ready { .. }));
+        let mut data = vec![0; 1024];
+        data[..16].fill(7);
+        data[16..18].copy_from_slice(&cntlid.to_le_bytes());
+        data[256..256 + NQN.len()].copy_from_slice(NQN.as_bytes());
+        data[512..512 + HOST.len()].copy_from_slice(HOST.as_bytes());
+        let sqe = Sqe {
+            opcode: opcode::FABRICS,
+            nsid: U32::new(1),
+            cdw10: U32::new(u32::from(qid) << 16),
+            cdw11: U32::new(63 | 1 << 18),
+            cdw12: U32::new(if qid == 0 { 30_000 } else { 0 }),
+            ..Sqe::default()
+        };
+        let (status, result, _) = queue.call(sqe, Some(data), 0);
+        assert!(status.is_success(), "connect: {status}");
+        (queue, u16::try_from(result & 0xffff).unwrap())
+    }
+
+    /// An enabled controller: its admin queue and its identifier.
+    pub fn controller(address: SocketAddr) -> (Self, u16) {
+        let (mut admin, id) = Self::connect(address, 0, 0xffff);
+        let enable = Sqe {
+            opcode: opcode::FABRICS,
+            nsid: U32::new(0),
+            cdw11: U32::new(0x14),
+            cdw12: U32::new(0x46_0001),
+            ..Sqe::default()
+        };
+        assert!(admin.call(enable, None, 0).0.is_success());
+        (admin, id)
+    }
+
+    fn flush(&mut self) {
+        while self.protocol.tx().in_flight() || self.protocol.tx().begin() {
+            let bytes: Vec<u8> = self.protocol.tx().slices().flatten().copied().collect();
+            self.stream.write_all(&bytes).unwrap();
+            self.protocol.tx().advance(bytes.len());
+        }
+    }
+
+    /// Receives until an event satisfies `enough`.
+    fn pump(&mut self, mut enough: impl FnMut(&HostReceived<'_>) -> bool) {
+        let mut buffer = vec![0; 64 << 10];
+        loop {
+            let n = self.stream.read(&mut buffer).expect("the target answers in time");
+            assert!(n > 0, "the target closed the connection");
+            let mut input = &buffer[..n];
+            let mut over = false;
+            while let Some(event) = self.protocol.next(&mut input).expect("the target is right") {
+                over |= enough(&event);
+                match event {
+                    HostReceived::ReadData { cid, offset, bytes } => {
+                        let data = self.reads.entry(cid).or_default();
+                        let end = offset as usize + bytes.len();
+                        data.resize(data.len().max(end), 0);
+                        data[offset as usize..end].copy_from_slice(bytes);
+                    }
+                    HostReceived::Response { cid, cqe, .. } => {
+                        let data = self.reads.remove(&cid).unwrap_or_default();
+                        let cqe: Cqe = cqe;
+                        self.done.insert(cid, (cqe.status(), cqe.result.get(), data));
+                    }
+                    _ => {}
+                }
+            }
+            self.flush();
+            if over {
+                return;
+            }
+        }
+    }
+
+    /// Sends a command without waiting.
+    pub fn submit(&mut self, sqe: Sqe, data: Option<Vec<u8>>, read: u32) -> u16 {
+        let cid = self.next_cid;
+        self.next_cid = (self.next_cid + 1) % 64;
+        let sqe = Sqe { cid: U16::new(cid), ..sqe };
+        self.protocol.submit(sqe, data, read).unwrap();
+        self.flush();
+        cid
+    }
+
+    /// Waits for a command's completion.
+    pub fn wait(&mut self, cid: u16) -> (Status, u64, Vec<u8>) {
+        if !self.done.contains_key(&cid) {
+            self.pump(
+                |event| matches!(event, HostReceived::Response { cid: done, .. } if *done == cid),
+            );
+        }
+        self.done.remove(&cid).unwrap()
+    }
+
+    /// Sends a command and waits for its completion.
+    pub fn call(&mut self, sqe: Sqe, data: Option<Vec<u8>>, read: u32) -> (Status, u64, Vec<u8>) {
+        let cid = self.submit(sqe, data, read);
+        self.wait(cid)
+    }
+}
+
+/// An I/O command on blocks of 4096 bytes of namespace 1.
+pub fn io(opcode: u8, lba: u32, blocks: u32) -> Sqe {
+    Sqe {
+        opcode,
+        nsid: U32::new(1),
+        cdw10: U32::new(lba),
+        cdw12: U32::new(blocks.saturating_sub(1)),
+        ..Sqe::default()
+    }
+}
+
+/// Deallocates blocks.
+pub fn deallocate(lba: u64, blocks: u32) -> (Sqe, Vec<u8>) {
+    let mut definition = vec![0; 16];
+    definition[4..8].copy_from_slice(&blocks.to_le_bytes());
+    definition[8..].copy_from_slice(&lba.to_le_bytes());
+    let sqe = Sqe {
+        cdw10: U32::new(0),
+        cdw11: U32::new(1 << 2),
+        cdw12: U32::new(0),
+        ..io(opcode::io::DATASET_MANAGEMENT, 0, 1)
+    };
+    (sqe, definition)
+}
+
+/// Blocks that tell where they belong.
+pub fn pattern(lba: u32, blocks: u32, salt: u8) -> Vec<u8> {
+    (lba..lba + blocks)
+        .flat_map(|block| {
+            let mut bytes = vec![salt; 4096];
+            bytes[..4].copy_from_slice(&block.to_le_bytes());
+            bytes
+        })
+        .collect()
+}

@@ -1,0 +1,276 @@
+//! The running target, driven over loopback TCP by a small host of our own.
+#![expect(clippy::unwrap_used, clippy::expect_used, clippy::indexing_slicing, reason = "tests")]
+
+mod client;
+
+use std::net::{SocketAddr, TcpListener};
+use std::path::Path;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use client::{HOST, NQN, Queue, deallocate, io, pattern};
+use fabric::nvme::{Sqe, Status, opcode};
+use sluiced::config::{Backend, Config, Listener, Namespace, Poll, Subsystem, Target, Transport};
+use sluiced::engine::Engine;
+use sluiced::runtime::Runtime;
+use zerocopy::little_endian::U32;
+
+fn namespace(backend: Backend) -> Namespace {
+    Namespace { nsid: None, backend, uuid: None, nguid: None, read_only: false, hosts: None }
+}
+
+fn memory() -> Backend {
+    Backend::Memory { size: 64 << 20, block_size: 4096 }
+}
+
+fn file(path: &Path) -> Backend {
+    Backend::File {
+        path: path.to_owned(),
+        size: Some(64 << 20),
+        block_size: Some(4096),
+        direct: true,
+    }
+}
+
+/// A target with one subsystem of these namespaces, and little I/O memory.
+fn target(backends: Vec<Backend>, reactors: usize) -> (Arc<Runtime>, SocketAddr) {
+    let address = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap();
+    let config = Config {
+        target: Target {
+            cores: vec![0; reactors],
+            poll: Poll::Never,
+            io_memory: 2 << 20,
+            max_transfer: 1 << 20,
+            drain_time: Duration::from_secs(5),
+            ..Target::default()
+        },
+        listeners: vec![Listener {
+            transport: Transport::Tcp,
+            address,
+            advertise: None,
+            discovery_only: false,
+            subsystems: None,
+        }],
+        subsystems: vec![Subsystem {
+            nqn: NQN.to_owned(),
+            serial: None,
+            model: None,
+            allow_any_host: true,
+            hosts: Vec::new(),
+            namespaces: backends.into_iter().map(namespace).collect(),
+        }],
+    };
+    (Runtime::start(&config).unwrap(), address)
+}
+
+/// Waits until something holds.
+fn eventually(what: &str, mut holds: impl FnMut() -> bool) {
+    let start = Instant::now();
+    while !holds() {
+        assert!(start.elapsed() < Duration::from_secs(10), "{what} did not come true");
+        std::thread::sleep(Duration::from_millis(5));
+    }
+}
+
+fn buffers_in_use(runtime: &Runtime) -> u64 {
+    runtime.statistics().reactors.iter().map(|reactor| reactor.buffer_used).sum()
+}
+
+fn end(runtime: &Runtime) {
+    runtime.shutdown(false);
+    runtime.wait();
+}
+
+/// Writes, reads back, compares, verifies, zeroes and deallocates.
+fn exercise(address: SocketAddr) {
+    let (_admin, id) = Queue::controller(address);
+    let (mut queue, _) = Queue::connect(address, 1, id);
+    for (lba, blocks) in [(0, 1), (7, 2), (100, 3), (1000, 32), (2000, 256)] {
+        let data = pattern(lba, blocks, 5);
+        let bytes = blocks * 4096;
+        let write = io(opcode::io::WRITE, lba, blocks);
+        let fua = Sqe { cdw12: U32::new(write.cdw12.get() | 1 << 30), ..write };
+        let mut call = |sqe, data, read| queue.call(sqe, data, read);
+        assert!(call(if blocks == 3 { fua } else { write }, Some(data.clone()), 0).0.is_success());
+        let (status, _, seen) = call(io(opcode::io::READ, lba, blocks), None, bytes);
+        assert!(status.is_success() && seen == data, "{blocks} blocks at {lba}: {status}");
+        let compare = io(opcode::io::COMPARE, lba, blocks);
+        assert_eq!(call(compare, Some(data.clone()), 0).0, Status::SUCCESS);
+        let other = pattern(lba, blocks, 6);
+        assert_eq!(call(compare, Some(other), 0).0, Status::COMPARE_FAILURE);
+        assert_eq!(call(io(opcode::io::VERIFY, lba, blocks), None, 0).0, Status::SUCCESS);
+        assert_eq!(call(io(opcode::io::FLUSH, 0, 1), None, 0).0, Status::SUCCESS);
+    }
+    let zero = io(opcode::io::WRITE_ZEROES, 2010, 100);
+    assert_eq!(queue.call(zero, None, 0).0, Status::SUCCESS);
+    let (sqe, ranges) = deallocate(2150, 10);
+    assert_eq!(queue.call(sqe, Some(ranges), 0).0, Status::SUCCESS);
+    let (_, _, seen) = queue.call(io(opcode::io::READ, 2000, 256), None, 256 * 4096);
+    let mut expected = pattern(2000, 256, 5);
+    expected[10 * 4096..110 * 4096].fill(0);
+    expected[150 * 4096..160 * 4096].fill(0);
+    assert!(seen == expected, "write zeroes and deallocate change their blocks and no others");
+    let beyond = io(opcode::io::READ, (64 << 20) / 4096, 1);
+    assert_eq!(queue.call(beyond, None, 4096).0, Status::LBA_OUT_OF_RANGE.dnr());
+}
+
+#[test]
+fn memory_namespaces_keep_what_is_written() {
+    let (runtime, address) = target(vec![memory()], 1);
+    exercise(address);
+    end(&runtime);
+}
+
+#[test]
+fn file_namespaces_keep_what_is_written() {
+    let folder = tempfile::tempdir_in(env!("CARGO_TARGET_TMPDIR")).unwrap();
+    let (runtime, address) = target(vec![file(&folder.path().join("disk"))], 1);
+    exercise(address);
+    end(&runtime);
+}
+
+#[test]
+fn commands_share_a_little_memory_and_all_of_it_comes_back() {
+    let folder = tempfile::tempdir_in(env!("CARGO_TARGET_TMPDIR")).unwrap();
+    for backend in [memory(), file(&folder.path().join("disk"))] {
+        let (runtime, address) = target(vec![backend], 2);
+        let hosts: Vec<_> = (0..3u32)
+            .map(|host| {
+                std::thread::spawn(move || {
+                    let (_admin, id) = Queue::controller(address);
+                    let (mut queue, _) = Queue::connect(address, 1, id);
+                    // 256 blocks are 1 MiB: two of them are all the memory there is.
+                    let place = |i: u32| (host * 16 + i) * 256;
+                    let writes: Vec<u16> = (0..16)
+                        .map(|i| {
+                            let data = pattern(place(i), 256, 9);
+                            queue.submit(io(opcode::io::WRITE, place(i), 256), Some(data), 0)
+                        })
+                        .collect();
+                    for cid in writes {
+                        assert_eq!(queue.wait(cid).0, Status::SUCCESS);
+                    }
+                    let reads: Vec<u16> = (0..16)
+                        .map(|i| queue.submit(io(opcode::io::READ, place(i), 256), None, 1 << 20))
+                        .collect();
+                    for (i, cid) in (0..).zip(reads) {
+                        let (status, _, data) = queue.wait(cid);
+                        assert!(status.is_success() && data == pattern(place(i), 256, 9));
+                    }
+                })
+            })
+            .collect();
+        for host in hosts {
+            host.join().unwrap();
+        }
+        eventually("all buffers are free", || buffers_in_use(&runtime) == 0);
+        eventually("no connection is left", || runtime.connections().is_empty());
+        end(&runtime);
+    }
+}
+
+#[test]
+fn a_waiting_command_can_be_aborted_and_a_cut_connection_gives_its_buffers_back() {
+    let (runtime, address) = target(vec![memory()], 1);
+    let (mut admin, id) = Queue::controller(address);
+    let (mut queue, _) = Queue::connect(address, 1, id);
+    let (mut other, _) = Queue::connect(address, 2, id);
+    // The host never answers the R2Ts of these two, which hold all the memory there is.
+    for lba in [0, 256] {
+        queue.submit(io(opcode::io::WRITE, lba, 256), Some(pattern(lba, 256, 1)), 0);
+    }
+    eventually("the memory is taken", || buffers_in_use(&runtime) == 2 << 20);
+    let waiting = other.submit(io(opcode::io::READ, 0, 256), None, 1 << 20);
+    eventually("the command has arrived", || {
+        runtime.connections().iter().any(|c| c.queue == Some(2) && c.in_flight == 1)
+    });
+    let abort = Sqe {
+        opcode: opcode::admin::ABORT,
+        cdw10: U32::new(2 | u32::from(waiting) << 16),
+        ..Sqe::default()
+    };
+    let (status, result, _) = admin.call(abort, None, 0);
+    assert!(status.is_success() && result & 1 == 0, "the abort says that it aborted: {result}");
+    assert_eq!(other.wait(waiting).0, Status::ABORT_REQUESTED);
+    drop(queue);
+    eventually("the cut connection's buffers are free", || buffers_in_use(&runtime) == 0);
+    let (status, _, _) = other.call(io(opcode::io::READ, 0, 256), None, 1 << 20);
+    assert!(status.is_success(), "others go on");
+    end(&runtime);
+}
+
+#[test]
+fn namespaces_come_change_and_go_under_a_connected_host() {
+    let (runtime, address) = target(vec![memory()], 2);
+    let (_admin, id) = Queue::controller(address);
+    let (mut queue, _) = Queue::connect(address, 1, id);
+    let second = |sqe: Sqe| Sqe { nsid: U32::new(2), ..sqe };
+    let read = second(io(opcode::io::READ, 0, 1));
+    assert_eq!(queue.call(read, None, 4096).0, Status::INVALID_NAMESPACE.dnr());
+    assert_eq!(runtime.add_namespace(NQN, &namespace(memory())).unwrap(), 2);
+    assert!(queue.call(read, None, 4096).0.is_success());
+    let last = second(io(opcode::io::READ, (64 << 20) / 4096, 1));
+    assert!(!queue.call(last, None, 4096).0.is_success());
+    assert_eq!(runtime.resize_namespace(NQN, 2, Some(128 << 20)).unwrap(), 128 << 20);
+    assert!(queue.call(last, None, 4096).0.is_success());
+    runtime.remove_namespace(NQN, 2).unwrap();
+    assert_eq!(queue.call(read, None, 4096).0, Status::INVALID_NAMESPACE.dnr());
+    assert!(queue.call(io(opcode::io::READ, 0, 1), None, 4096).0.is_success());
+    end(&runtime);
+}
+
+#[test]
+fn a_host_that_is_no_longer_allowed_is_disconnected() {
+    let (runtime, address) = target(vec![memory()], 1);
+    let (_admin, id) = Queue::controller(address);
+    let (_queue, _) = Queue::connect(address, 1, id);
+    assert_eq!(runtime.connections().len(), 2);
+    runtime.add_host(NQN, HOST).unwrap();
+    runtime.set_allow_any_host(NQN, false).unwrap();
+    assert_eq!(runtime.connections().len(), 2, "it is in the list");
+    runtime.remove_host(NQN, HOST).unwrap();
+    eventually("its connections end", || runtime.connections().is_empty());
+    end(&runtime);
+}
+
+#[test]
+fn garbage_ends_its_own_connection_only() {
+    use std::io::{Read, Write};
+    let (runtime, address) = target(vec![memory()], 1);
+    let (_admin, id) = Queue::controller(address);
+    let (mut queue, _) = Queue::connect(address, 1, id);
+    let mut rude = std::net::TcpStream::connect(address).unwrap();
+    rude.write_all(&[0xff; 512]).unwrap();
+    rude.set_read_timeout(Some(Duration::from_secs(10))).unwrap();
+    let mut answer = Vec::new();
+    rude.read_to_end(&mut answer).unwrap();
+    assert_eq!(answer.first(), Some(&0x03), "a C2HTermReq says what was wrong");
+    assert!(queue.call(io(opcode::io::READ, 0, 1), None, 4096).0.is_success());
+    assert_eq!(runtime.statistics().protocol_errors, 1);
+    end(&runtime);
+}
+
+#[test]
+fn statistics_count_every_command_once() {
+    let (runtime, address) = target(vec![memory()], 1);
+    let (_admin, id) = Queue::controller(address);
+    let (mut queue, _) = Queue::connect(address, 1, id);
+    for lba in 0..10 {
+        let write = io(opcode::io::WRITE, lba, 1);
+        assert!(queue.call(write, Some(pattern(lba, 1, 0)), 0).0.is_success());
+        assert!(queue.call(io(opcode::io::READ, lba, 2), None, 8192).0.is_success());
+    }
+    drop(queue);
+    eventually("the queue is gone", || runtime.statistics().queues.is_empty());
+    let seen = runtime.statistics();
+    let (_, _, namespace) = &seen.namespaces[0];
+    let (host, nqn, of_host) = &seen.hosts[0];
+    assert_eq!((host.as_str(), nqn.as_str()), (HOST, NQN));
+    for io in [namespace, of_host] {
+        assert_eq!((io.read.ops, io.read.bytes), (10, 10 * 8192));
+        assert_eq!((io.write.ops, io.write.bytes), (10, 10 * 4096));
+        assert_eq!(io.read.latency.count(), 10);
+        assert_eq!(io.read.errors + io.write.errors, 0);
+    }
+    end(&runtime);
+}
