@@ -58,7 +58,7 @@ impl Default for Target {
             io_memory: 64 << 20,
             max_transfer: 1 << 20,
             in_capsule_data: 8192,
-            queue_depth: 128,
+            queue_depth: 256,
             max_queues: 64,
             max_connections: 4096,
             state: None,
