@@ -1,0 +1,345 @@
+//! One I/O queue under load.
+
+use std::rc::Rc;
+use std::time::Instant;
+
+use anyhow::{Context as _, bail, ensure};
+use fabric::nvme::Cqe;
+use fabric::tcp::HostReceived;
+use zerocopy::little_endian::U16;
+
+use super::args::Job;
+use super::commands;
+use super::controller::Namespace;
+use super::link::{Data, Link};
+use super::source::Source;
+use super::stats::JobStats;
+use super::verify::{self, Ledger, Stamp};
+
+/// No answer for this long with commands outstanding: the target is stuck.
+const STUCK_NS: u64 = 30_000_000_000;
+
+/// Nanoseconds since the start of a run.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Clock(pub(crate) Instant);
+
+impl Clock {
+    #[inline]
+    pub(crate) fn now(self) -> u64 {
+        u64::try_from(self.0.elapsed().as_nanos()).unwrap_or(u64::MAX)
+    }
+}
+
+/// What a lane does at present.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Phase {
+    /// Writes each of its units once, in order (with data verification).
+    Fill,
+    /// The job's pattern.
+    Mix,
+    /// Reads each of its units once, in order (with data verification).
+    ReadBack,
+    /// Submits nothing more.
+    Drain,
+}
+
+/// The part of the namespace that a lane uses.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Extent {
+    /// First logical block.
+    pub(crate) slba: u64,
+    /// Length in units of the job's block size.
+    pub(crate) units: u64,
+}
+
+/// One command identifier.
+#[derive(Debug)]
+struct Slot {
+    /// When its latency starts, nanoseconds.
+    start: u64,
+    write: bool,
+    unit: u64,
+    /// Of the data that it writes or expects.
+    generation: u32,
+    /// With data verification: what it writes or has read.
+    data: Data,
+}
+
+/// Commands that are due at a fixed rate.
+#[derive(Debug)]
+struct Pace {
+    interval_ns: f64,
+    due: f64,
+}
+
+/// Data verification.
+#[derive(Debug)]
+struct Checks {
+    seed: u64,
+    ledger: Ledger,
+    scratch: Vec<u8>,
+    /// The first wrong data.
+    fault: Option<String>,
+}
+
+/// One I/O queue under load.
+#[derive(Debug)]
+pub(crate) struct Lane {
+    link: Link,
+    pub(crate) job: usize,
+    phase: Phase,
+    slots: Vec<Slot>,
+    free: Vec<u16>,
+    source: Source,
+    pace: Option<Pace>,
+    /// Next unit of the phases that go through all of them.
+    cursor: u64,
+    checks: Option<Checks>,
+    nsid: u32,
+    extent: Extent,
+    bs: u32,
+    blocks_per_unit: u32,
+    cdw13: u32,
+    /// What writes send without data verification.
+    payload: Data,
+    last_progress: u64,
+}
+
+impl Lane {
+    /// A lane of `job` (number `index`) on a connected I/O queue; `seed` differs between lanes.
+    pub(crate) fn new(
+        link: Link,
+        (index, job): (usize, &Job),
+        namespace: &Namespace,
+        extent: Extent,
+        (seed, verify): (u64, bool),
+    ) -> anyhow::Result<Self> {
+        let block = if verify { vec![0; job.bs as usize] } else { Vec::new() };
+        let slots = (0..job.depth).map(|_| Slot {
+            start: 0,
+            write: false,
+            unit: 0,
+            generation: 0,
+            data: Rc::new(block.clone()),
+        });
+        let mut payload = vec![0; job.bs as usize];
+        verify::fill(&mut payload, Stamp { seed, lba: 0, generation: 0 });
+        let units = usize::try_from(extent.units).context("the span is too large")?;
+        let checks = verify.then(|| Checks {
+            seed,
+            ledger: Ledger::new(units),
+            scratch: block.clone(),
+            fault: None,
+        });
+        let pace = job
+            .rate
+            .map(|rate| Pace { interval_ns: 1e9 * f64::from(job.connections) / rate, due: 0.0 });
+        Ok(Self {
+            link,
+            job: index,
+            phase: Phase::Drain,
+            slots: slots.collect(),
+            free: (0..job.depth).rev().collect(),
+            source: Source::new(job, extent.units, seed),
+            pace,
+            cursor: 0,
+            checks,
+            nsid: namespace.nsid,
+            extent,
+            bs: job.bs,
+            blocks_per_unit: job.bs / namespace.block_size,
+            cdw13: job.cdw13,
+            payload: Rc::new(payload),
+            last_progress: 0,
+        })
+    }
+
+    /// Changes what the lane does; what is outstanding goes on.
+    pub(crate) fn enter(&mut self, phase: Phase, now: u64) {
+        self.phase = phase;
+        self.cursor = 0;
+        self.last_progress = now;
+        if let Some(pace) = &mut self.pace {
+            // The precision of an f64 is 1 us after 285 years.
+            pace.due = now as f64;
+        }
+    }
+
+    /// Whether nothing is outstanding and nothing more comes in this phase.
+    pub(crate) fn is_done(&self) -> bool {
+        let idle = self.free.len() == self.slots.len();
+        match self.phase {
+            Phase::Drain => idle,
+            Phase::Fill | Phase::ReadBack => idle && self.cursor >= self.extent.units,
+            Phase::Mix => false,
+        }
+    }
+
+    /// Receives, submits and sends what is possible without waiting; whether anything came.
+    #[inline]
+    pub(crate) fn poll(
+        &mut self,
+        clock: Clock,
+        buffer: &mut [u8],
+        stats: &mut JobStats,
+    ) -> anyhow::Result<bool> {
+        let received = self.link.read(buffer)?;
+        let now = clock.now();
+        match received {
+            Some(n) => {
+                self.handle(buffer.get(..n).unwrap_or_default(), now, stats)?;
+                self.last_progress = now;
+            }
+            None => self.check_progress(now)?,
+        }
+        self.submit(now)?;
+        self.link.flush()?;
+        Ok(received.is_some())
+    }
+
+    fn check_progress(&mut self, now: u64) -> anyhow::Result<()> {
+        if self.free.len() == self.slots.len() {
+            self.last_progress = now;
+        }
+        let outstanding = self.slots.len() - self.free.len();
+        ensure!(
+            now.saturating_sub(self.last_progress) < STUCK_NS,
+            "{outstanding} commands have had no answer for 30 s"
+        );
+        Ok(())
+    }
+
+    #[inline]
+    fn handle(&mut self, bytes: &[u8], now: u64, stats: &mut JobStats) -> anyhow::Result<()> {
+        let Self { link, slots, free, checks, bs, .. } = self;
+        let (blocks, slba) = (u64::from(self.blocks_per_unit), self.extent.slba);
+        link.parse(bytes, |event| match event {
+            HostReceived::Response { cid, cqe, .. } => {
+                let Some(slot) = slots.get_mut(usize::from(cid)) else { return };
+                free.push(cid);
+                if cqe.status().is_success() {
+                    stats.record(slot.write, now.saturating_sub(slot.start), *bs);
+                } else {
+                    stats.record_error(cqe.status());
+                }
+                if let Some(checks) = checks {
+                    checks.complete(slot, &cqe, slba + slot.unit * blocks);
+                }
+            }
+            HostReceived::ReadData { cid, offset, bytes } if checks.is_some() => {
+                if let Some(slot) = slots.get_mut(usize::from(cid)) {
+                    slot.keep(offset as usize, bytes);
+                }
+            }
+            _ => {}
+        })?;
+        match checks.as_mut().and_then(|checks| checks.fault.take()) {
+            Some(fault) => bail!("wrong data: {fault}"),
+            None => Ok(()),
+        }
+    }
+
+    #[inline]
+    fn submit(&mut self, now: u64) -> anyhow::Result<()> {
+        while let Some(cid) = self.free.last().copied() {
+            let Some(start) = self.due(now) else { return Ok(()) };
+            let Some((write, unit)) = self.next_command() else { return Ok(()) };
+            self.free.pop();
+            self.submit_one(cid, write, unit, start)?;
+        }
+        Ok(())
+    }
+
+    /// When the next command's latency starts, if it may be submitted now.
+    #[inline]
+    fn due(&mut self, now: u64) -> Option<u64> {
+        let (Some(pace), Phase::Mix) = (&mut self.pace, self.phase) else { return Some(now) };
+        if pace.due > now as f64 {
+            return None;
+        }
+        let late = now as f64 - pace.due;
+        pace.due += pace.interval_ns;
+        // Of what is left after rounding to whole nanoseconds nothing matters here.
+        let late = std::time::Duration::try_from_secs_f64(late * 1e-9).unwrap_or_default();
+        Some(now.saturating_sub(u64::try_from(late.as_nanos()).unwrap_or(0)))
+    }
+
+    #[inline]
+    fn next_command(&mut self) -> Option<(bool, u64)> {
+        match self.phase {
+            Phase::Mix => Some(self.source.next()),
+            Phase::Drain => None,
+            Phase::Fill | Phase::ReadBack => {
+                let unit = Some(self.cursor).filter(|unit| *unit < self.extent.units)?;
+                self.cursor += 1;
+                Some((self.phase == Phase::Fill, unit))
+            }
+        }
+    }
+
+    #[inline]
+    fn submit_one(&mut self, cid: u16, write: bool, unit: u64, start: u64) -> anyhow::Result<()> {
+        let slot = self.slots.get_mut(usize::from(cid)).context("no such slot")?;
+        (slot.start, slot.write, slot.unit) = (start, write, unit);
+        let blocks = u64::from(self.blocks_per_unit);
+        let mut data = None;
+        if let Some(checks) = &mut self.checks {
+            checks.prepare(slot, self.extent.slba, blocks)?;
+            data = write.then(|| Rc::clone(&slot.data));
+        } else if write {
+            data = Some(Rc::clone(&self.payload));
+        }
+        let slba = self.extent.slba + slot.unit * blocks;
+        let mut sqe = commands::transfer(write, self.nsid, slba, self.blocks_per_unit, self.cdw13);
+        sqe.cid = U16::new(cid);
+        let read_length = if write { 0 } else { self.bs };
+        Ok(self.link.connection.submit(sqe, data, read_length)?)
+    }
+}
+
+impl Slot {
+    /// Keeps a piece of what it reads.
+    fn keep(&mut self, offset: usize, bytes: &[u8]) {
+        let place = Rc::get_mut(&mut self.data).and_then(|data| data.get_mut(offset..));
+        if let Some((place, _)) = place.and_then(|data| data.split_at_mut_checked(bytes.len())) {
+            place.copy_from_slice(bytes);
+        }
+    }
+}
+
+impl Checks {
+    /// Takes a unit that no other command is on, and makes what is to be written to it.
+    fn prepare(&mut self, slot: &mut Slot, slba: u64, blocks: u64) -> anyhow::Result<()> {
+        let unit = usize::try_from(slot.unit)?;
+        let (unit, generation) =
+            self.ledger.take(unit).context("more commands than blocks in the span")?;
+        slot.unit = u64::try_from(unit)?;
+        slot.generation = generation + u32::from(slot.write);
+        if Rc::get_mut(&mut slot.data).is_none() {
+            // The send queue has not let go of the last write's data yet.
+            slot.data = Rc::new(vec![0; self.scratch.len()]);
+        }
+        if let (true, Some(data)) = (slot.write, Rc::get_mut(&mut slot.data)) {
+            verify::fill(data, self.stamp(slba + slot.unit * blocks, slot.generation));
+        }
+        Ok(())
+    }
+
+    fn stamp(&self, lba: u64, generation: u32) -> Stamp {
+        Stamp { seed: self.seed, lba, generation: u64::from(generation) }
+    }
+
+    fn complete(&mut self, slot: &mut Slot, cqe: &Cqe, lba: u64) {
+        let Ok(unit) = usize::try_from(slot.unit) else { return };
+        self.ledger.release(unit, slot.generation);
+        if !cqe.status().is_success() {
+            let what = if slot.write { "write" } else { "read" };
+            self.fault = Some(format!("a {what} of LBA {lba} failed: {}", cqe.status()));
+        } else if !slot.write {
+            let stamp = self.stamp(lba, slot.generation);
+            if let Err(fault) = verify::check(&slot.data, stamp, &mut self.scratch) {
+                self.fault.get_or_insert(fault);
+            }
+        }
+    }
+}

@@ -1,0 +1,187 @@
+//! One TCP connection to a target, in the host role.
+
+use std::io::{ErrorKind, IoSlice, Read as _, Write as _};
+use std::net::{TcpStream, ToSocketAddrs as _};
+use std::rc::Rc;
+use std::time::Duration;
+
+use anyhow::{Context as _, bail};
+use fabric::nvme::{Cqe, Sqe};
+use fabric::tcp::{Fes, HostConnection, HostParams, HostReceived};
+use zerocopy::little_endian::U16;
+
+/// What a write sends.
+pub(crate) type Data = Rc<Vec<u8>>;
+
+/// How long the target may take to answer during set-up.
+pub(crate) const PATIENCE: Duration = Duration::from_secs(10);
+
+/// Byte runs in one write; IOV_MAX is 1024.
+const MAX_RUNS: usize = 256;
+
+/// The answer to an admin or Connect command.
+#[derive(Debug)]
+pub(crate) struct Reply {
+    pub(crate) cqe: Cqe,
+    pub(crate) data: Vec<u8>,
+}
+
+/// A connection and its socket.
+#[derive(Debug)]
+pub(crate) struct Link {
+    stream: TcpStream,
+    pub(crate) connection: HostConnection<Data>,
+    address: String,
+}
+
+impl Link {
+    /// Connects and exchanges ICReq and ICResp. The socket blocks, with a time limit.
+    pub(crate) fn connect(address: &str, params: HostParams) -> anyhow::Result<Self> {
+        let resolved = address
+            .to_socket_addrs()
+            .with_context(|| format!("{address} is no address: write HOST:PORT"))?
+            .next()
+            .with_context(|| format!("{address} has no address"))?;
+        let stream = TcpStream::connect_timeout(&resolved, PATIENCE).with_context(|| {
+            format!(
+                "cannot connect to {address}: is the target running, and does it listen there? \
+                 (try -a ADDRESS:PORT)"
+            )
+        })?;
+        stream.set_nodelay(true)?;
+        stream.set_read_timeout(Some(PATIENCE))?;
+        stream.set_write_timeout(Some(PATIENCE))?;
+        let mut link =
+            Self { stream, connection: HostConnection::new(params), address: address.to_owned() };
+        link.initialize().with_context(|| format!("{address} does not speak NVMe/TCP with us"))?;
+        Ok(link)
+    }
+
+    fn initialize(&mut self) -> anyhow::Result<()> {
+        let mut ready = false;
+        self.flush()?;
+        while !ready {
+            let mut buffer = [0; 256];
+            let n = self.read(&mut buffer)?.context("no ICResp within 10 s")?;
+            let bytes = buffer.get(..n).unwrap_or_default();
+            self.parse(bytes, |event| ready |= matches!(event, HostReceived::Ready { .. }))?;
+        }
+        Ok(())
+    }
+
+    /// From here on reads and writes return at once.
+    pub(crate) fn set_nonblocking(&self) -> anyhow::Result<()> {
+        Ok(self.stream.set_nonblocking(true)?)
+    }
+
+    /// Reads what is there into `buffer`. None: nothing (in time).
+    #[inline]
+    pub(crate) fn read(&mut self, buffer: &mut [u8]) -> anyhow::Result<Option<usize>> {
+        match self.stream.read(buffer) {
+            Ok(0) => bail!("{} closed the connection", self.address),
+            Ok(n) => Ok(Some(n)),
+            Err(error) => match error.kind() {
+                ErrorKind::WouldBlock | ErrorKind::TimedOut | ErrorKind::Interrupted => Ok(None),
+                _ => Err(error).with_context(|| format!("receiving from {}", self.address)),
+            },
+        }
+    }
+
+    /// Hands each event in `bytes` to `handle`.
+    #[inline]
+    pub(crate) fn parse(
+        &mut self,
+        bytes: &[u8],
+        mut handle: impl FnMut(HostReceived<'_>),
+    ) -> anyhow::Result<()> {
+        let mut input = bytes;
+        loop {
+            match self.connection.next(&mut input) {
+                Ok(Some(HostReceived::Terminated { fes, fei })) => {
+                    return Err(terminated(&self.address, fes, fei));
+                }
+                Ok(Some(event)) => handle(event),
+                Ok(None) => return Ok(()),
+                Err(violation) => {
+                    // The connection ends either way; the request tells the target why.
+                    let _ = self.flush();
+                    return Err(violation)
+                        .with_context(|| format!("{} broke the protocol", self.address));
+                }
+            }
+        }
+    }
+
+    /// Sends what is queued, as far as the socket takes it; whether all of it is gone.
+    #[inline]
+    pub(crate) fn flush(&mut self) -> anyhow::Result<bool> {
+        let tx = self.connection.tx();
+        while tx.in_flight() || tx.begin() {
+            let mut runs = [IoSlice::new(&[]); MAX_RUNS];
+            let mut count = 0;
+            for (run, slice) in runs.iter_mut().zip(tx.slices()) {
+                *run = IoSlice::new(slice);
+                count += 1;
+            }
+            match self.stream.write_vectored(runs.get(..count).unwrap_or_default()) {
+                Ok(n) => {
+                    tx.advance(n);
+                }
+                Err(error) if error.kind() == ErrorKind::WouldBlock => return Ok(false),
+                Err(error) if error.kind() == ErrorKind::Interrupted => {}
+                Err(error) => {
+                    return Err(error).with_context(|| format!("sending to {}", self.address));
+                }
+            }
+        }
+        Ok(true)
+    }
+
+    /// Sends one command and waits for its completion, on a connection that carries no other.
+    pub(crate) fn execute(
+        &mut self,
+        mut sqe: Sqe,
+        data: Option<Vec<u8>>,
+        read_length: u32,
+    ) -> anyhow::Result<Reply> {
+        sqe.cid = U16::ZERO;
+        self.connection.submit(sqe, data.map(Rc::new), read_length)?;
+        let mut reply = None;
+        let mut read = vec![0; read_length as usize];
+        let mut buffer = vec![0; 16 * 1024];
+        while reply.is_none() {
+            self.flush()?;
+            let n = self.read(&mut buffer)?.with_context(|| {
+                format!("{} did not answer a command within 10 s", self.address)
+            })?;
+            self.parse(buffer.get(..n).unwrap_or_default(), |event| match event {
+                HostReceived::ReadData { offset, bytes, .. } => {
+                    let range = offset as usize..offset as usize + bytes.len();
+                    if let Some(place) = read.get_mut(range) {
+                        place.copy_from_slice(bytes);
+                    }
+                }
+                HostReceived::Response { cqe, .. } => reply = Some(cqe),
+                _ => {}
+            })?;
+        }
+        let cqe = reply.context("no completion")?;
+        Ok(Reply { cqe, data: read })
+    }
+}
+
+fn terminated(address: &str, fes: u16, fei: u32) -> anyhow::Error {
+    let known = [
+        (Fes::InvalidHeaderField, "a PDU header field is invalid (at that offset)"),
+        (Fes::SequenceError, "a PDU came out of sequence"),
+        (Fes::HeaderDigest, "a header digest was wrong"),
+        (Fes::DataOutOfRange, "data was out of range"),
+        (Fes::LimitExceeded, "a data limit was exceeded"),
+        (Fes::UnsupportedParameter, "a parameter (at that offset) is not supported"),
+    ];
+    let why = known.iter().find(|(code, _)| code.code() == fes).map_or("unknown", |(_, why)| why);
+    anyhow::anyhow!(
+        "{address} terminated the connection: {why} (fatal error status {fes:02x}h, information \
+         {fei:#x})"
+    )
+}

@@ -1,0 +1,147 @@
+//! The initiator against a small target in the same process.
+
+mod target;
+
+use clap::Parser;
+use fabric::tcp::TargetParams;
+
+use super::args::{Args, Load};
+use super::report::Outcome;
+use super::run::once;
+use target::{Behaviour, NQN, start};
+
+#[derive(Parser)]
+struct Line {
+    #[command(flatten)]
+    args: Args,
+}
+
+fn load(address: &str, line: &str) -> Load {
+    let time = if line.contains("--time") { "" } else { "--time 60ms" };
+    let fixed = format!("bench -a {address} -n {NQN} --warmup 10ms {time} {line}");
+    Line::parse_from(fixed.split_whitespace()).args.load
+}
+
+fn run(behaviour: Behaviour, line: &str) -> anyhow::Result<Outcome> {
+    once(&load(&start(behaviour), line), false)
+}
+
+#[test]
+fn every_pattern_size_and_digest_reads_back_what_it_wrote() {
+    let small = TargetParams {
+        cpda: 7,
+        max_h2c_data: 4096,
+        max_r2t_data: 6000,
+        max_c2h_data: 5000,
+        ..TargetParams::default()
+    };
+    for (params, in_capsule, line) in [
+        (TargetParams::default(), 4096, "--rw randrw --bs 4k --depth 16"),
+        (TargetParams::default(), 0, "--rw randwrite --bs 4k --depth 16 --ddgst"),
+        (small, 1024, "--rw rw --bs 16k --depth 4 --hdgst --ddgst --connections 2 --threads 2"),
+        (small, 8192, "--rw write --bs 512 --depth 64 --hdgst"),
+        (TargetParams::default(), 0, "--rw randrw --bs 64k --depth 2 --read-share 30"),
+    ] {
+        let behaviour = Behaviour { params, in_capsule, ..Behaviour::default() };
+        let outcome = run(behaviour, &format!("--verify --span 512k {line}"))
+            .unwrap_or_else(|error| panic!("{line}: {error:#}"));
+        let connections = u64::from(outcome.jobs[0].0.connections);
+        assert_eq!(outcome.verified_bytes, connections * 512 * 1024, "{line}");
+        outcome.ensure_no_errors().unwrap();
+    }
+}
+
+#[test]
+fn one_wrong_bit_is_found_and_its_place_named() {
+    let behaviour = Behaviour { damage: Some(40_000), ..Behaviour::default() };
+    let error = run(behaviour, "--verify --span 512k --rw randrw").unwrap_err();
+    let text = format!("{error:#}");
+    // Byte 40,000 is in the 4 KiB block from LBA 72, 3,136 bytes into it.
+    assert!(text.contains("LBA 72") && text.contains("offset 3136"), "{text}");
+}
+
+#[test]
+fn a_refused_connect_says_why_and_what_to_try() {
+    let address = start(Behaviour::default());
+    let load = Load { nqn: "nqn.wrong".to_owned(), ..load(&address, "") };
+    let text = format!("{:#}", once(&load, false).unwrap_err());
+    for part in ["connect: invalid parameters", "(SCT 1h, SC 82h)", "-n", "nqn.wrong"] {
+        assert!(text.contains(part), "{text}");
+    }
+}
+
+#[test]
+fn a_load_that_does_not_fit_the_target_is_refused_with_a_remedy() {
+    let address = start(Behaviour::default());
+    for (line, part) in [
+        ("--nsid 7", "--nsid"),
+        ("--bs 1000", "multiple"),
+        ("--bs 2m", "MDTS"),
+        ("--connections 65", "fewer --connections"),
+        ("--depth 1024 --connections 2", "CAP.MQES"),
+        ("--verify --span 64k --depth 128", "--span"),
+        ("--core 999", "999"),
+    ] {
+        let error = once(&load(&address, line), false).unwrap_err();
+        assert!(format!("{error:#}").contains(part), "{line}: {error:#}");
+    }
+}
+
+#[test]
+fn failed_commands_are_counted_by_status() {
+    let behaviour = Behaviour { bad_block: Some(8), ..Behaviour::default() };
+    let outcome = run(behaviour, "--rw read --bs 4k --depth 8").unwrap();
+    let stats = &outcome.jobs[0].1;
+    assert!(stats.errors.keys().all(|status| *status == 0x281) && !stats.errors.is_empty());
+    assert!(stats.reads.count() > 0);
+    assert!(outcome.table().contains("unrecovered read error"));
+    assert!(outcome.ensure_no_errors().is_err());
+}
+
+#[test]
+fn a_rate_is_kept() {
+    let line = "--rate 2k --depth 8 --connections 2 --time 500ms";
+    let outcome = run(Behaviour::default(), line).unwrap();
+    let count = outcome.jobs[0].1.count();
+    assert!((900..=1100).contains(&count), "{count} commands in half a second");
+}
+
+#[test]
+fn several_jobs_run_at_once_and_report_as_json() {
+    let line = "--job name=log,rw=write,bs=512,depth=2 --job name=db,rw=randread,cdw13=0x200";
+    let outcome = run(Behaviour::default(), line).unwrap();
+    let json = serde_json::to_value(outcome.report()).unwrap();
+    assert_eq!(json["jobs"][0]["name"], "log");
+    assert!(json["jobs"][0]["reads"].is_null());
+    assert!(json["jobs"][0]["writes"]["iops"].as_f64().unwrap() > 0.0);
+    assert!(json["jobs"][1]["reads"]["p99_ns"].as_u64().unwrap() > 0);
+    assert_eq!(json["jobs"][1]["cdw13"], 0x200);
+}
+
+#[test]
+fn a_target_that_is_not_there_is_an_error_that_says_so() {
+    let address = {
+        let listener = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+        listener.local_addr().unwrap().to_string()
+    };
+    let text = format!("{:#}", once(&load(&address, ""), false).unwrap_err());
+    assert!(text.contains("is the target running"), "{text}");
+}
+
+#[test]
+#[ignore = "a measurement, not a check"]
+fn speed_against_a_target_that_does_nothing() {
+    let behaviour =
+        Behaviour { fast: true, in_capsule: 8192, size: 1 << 30, ..Behaviour::default() };
+    let address = start(behaviour);
+    for line in [
+        "--bs 4k --depth 1",
+        "--bs 4k --depth 128",
+        "--bs 4k --depth 128 --rw randwrite",
+        "--bs 512 --depth 128",
+        "--bs 128k --depth 16",
+    ] {
+        let load = load(&address, &format!("{line} --time 2s --core 1"));
+        println!("{}", once(&load, false).unwrap().table());
+    }
+}

@@ -1,0 +1,257 @@
+//! A target of one namespace in memory, on the state machine of the target role: what the
+//! initiator is tested against.
+
+use std::io::{Read as _, Write as _};
+use std::net::{TcpListener, TcpStream};
+use std::sync::{Arc, Mutex};
+use std::thread;
+
+use fabric::nvme::{Sqe, Status, opcode};
+use fabric::tcp::{CapsuleData, Payload, Received, SlotId, TargetConnection, TargetParams};
+
+use crate::bench::worker::pin;
+
+pub(super) const NQN: &str = "nqn.2026-01.test:memory";
+const BLOCK: usize = 512;
+
+/// Response data.
+pub(super) enum Reply {
+    Owned(Vec<u8>),
+    Fixed(&'static [u8]),
+}
+
+impl Payload for Reply {
+    fn bytes(&self) -> &[u8] {
+        match self {
+            Self::Owned(bytes) => bytes,
+            Self::Fixed(bytes) => bytes,
+        }
+    }
+}
+
+/// How the target behaves.
+#[derive(Clone, Copy)]
+pub(super) struct Behaviour {
+    pub(super) params: TargetParams,
+    /// Bytes of in-capsule data on I/O queues.
+    pub(super) in_capsule: u32,
+    pub(super) size: usize,
+    /// Flips a bit in the byte at this offset of the namespace when it is read.
+    pub(super) damage: Option<usize>,
+    /// Fails reads of this block.
+    pub(super) bad_block: Option<u64>,
+    /// Reads answer zeroes without a copy, and the socket is polled.
+    pub(super) fast: bool,
+}
+
+impl Default for Behaviour {
+    fn default() -> Self {
+        Self {
+            params: TargetParams::default(),
+            in_capsule: 4096,
+            size: 4 << 20,
+            damage: None,
+            bad_block: None,
+            fast: false,
+        }
+    }
+}
+
+/// Starts a target; its address. It lives as long as the process.
+pub(super) fn start(behaviour: Behaviour) -> String {
+    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    let address = listener.local_addr().unwrap().to_string();
+    let memory = Arc::new(Mutex::new(vec![0; behaviour.size]));
+    thread::spawn(move || {
+        for stream in listener.incoming() {
+            let memory = Arc::clone(&memory);
+            thread::spawn(move || Queue::new(behaviour, memory).serve(stream.unwrap()));
+        }
+    });
+    address
+}
+
+struct Queue {
+    behaviour: Behaviour,
+    memory: Arc<Mutex<Vec<u8>>>,
+    connection: TargetConnection<Reply>,
+    /// By slot: write data that arrives in pieces.
+    arriving: Vec<Vec<u8>>,
+    cc: u64,
+    admin: bool,
+    /// An I/O queue that is connected.
+    io: bool,
+}
+
+static ZEROES: [u8; 1 << 20] = [0; 1 << 20];
+
+impl Queue {
+    fn new(behaviour: Behaviour, memory: Arc<Mutex<Vec<u8>>>) -> Self {
+        let connection = TargetConnection::new(behaviour.params);
+        Self { behaviour, memory, connection, arriving: vec![], cc: 0, admin: false, io: false }
+    }
+
+    fn serve(mut self, mut stream: TcpStream) {
+        stream.set_nodelay(true).unwrap();
+        let mut buffer = vec![0; 256 * 1024];
+        loop {
+            match stream.read(&mut buffer) {
+                Ok(0) => return,
+                Ok(n) => {
+                    let was = self.io;
+                    self.receive(&buffer[..n]);
+                    if self.behaviour.fast && self.io && !was {
+                        // The admin queue's thread sleeps, this one polls.
+                        stream.set_nonblocking(true).unwrap();
+                        pin(Some(0)).unwrap();
+                    }
+                }
+                Err(error) if error.kind() == std::io::ErrorKind::WouldBlock => {}
+                Err(_) => return,
+            }
+            if !self.send(&mut stream) {
+                return;
+            }
+        }
+    }
+
+    fn send(&mut self, stream: &mut TcpStream) -> bool {
+        let tx = self.connection.tx();
+        while tx.in_flight() || tx.begin() {
+            let runs: Vec<_> = tx.slices().take(512).map(std::io::IoSlice::new).collect();
+            match stream.write_vectored(&runs) {
+                Ok(n) => {
+                    tx.advance(n);
+                }
+                Err(error) if error.kind() == std::io::ErrorKind::WouldBlock => return true,
+                Err(_) => return false,
+            }
+        }
+        true
+    }
+
+    fn receive(&mut self, mut input: &[u8]) {
+        while let Ok(Some(event)) = self.connection.next(&mut input) {
+            match event {
+                Received::Command { slot, sqe, data } => self.command(slot, &sqe, &data),
+                Received::Data { slot, offset, bytes } => {
+                    let place = &mut self.arriving[usize::from(slot.0)];
+                    place[offset as usize..offset as usize + bytes.len()].copy_from_slice(bytes);
+                }
+                Received::DataEnd { slot, digest_ok } => {
+                    assert!(digest_ok);
+                    let data = std::mem::take(&mut self.arriving[usize::from(slot.0)]);
+                    let sqe = *self.connection.sqe_of(slot);
+                    self.finish(slot, &sqe, &data);
+                }
+                _ => {}
+            }
+        }
+    }
+
+    fn command(&mut self, slot: SlotId, sqe: &Sqe, data: &CapsuleData<'_>) {
+        let length = sqe.sgl.length.get();
+        let read = !self.admin && sqe.opcode == opcode::io::READ;
+        match data {
+            CapsuleData::Whole(bytes) => self.finish(slot, sqe, bytes),
+            CapsuleData::None if !self.admin && sqe.opcode == opcode::io::WRITE => {
+                self.expect(slot, length);
+                self.connection.request_data(slot, length);
+            }
+            CapsuleData::None if read => self.read(slot, sqe),
+            CapsuleData::None => self.finish(slot, sqe, &[]),
+            CapsuleData::Partial { length } => self.expect(slot, *length),
+        }
+    }
+
+    fn expect(&mut self, slot: SlotId, length: u32) {
+        let index = usize::from(slot.0);
+        if self.arriving.len() <= index {
+            self.arriving.resize(index + 1, vec![]);
+        }
+        self.arriving[index] = vec![0; length as usize];
+    }
+
+    fn read(&mut self, slot: SlotId, sqe: &Sqe) {
+        let length = (sqe.cdw12.get() as usize + 1) * BLOCK;
+        if self.behaviour.fast {
+            self.connection.complete_with_data(slot, Reply::Fixed(&ZEROES[..length]), 0);
+            return;
+        }
+        let start = usize::try_from(sqe.slba()).unwrap() * BLOCK;
+        let mut data = self.memory.lock().unwrap()[start..start + length].to_vec();
+        let damage = self.behaviour.damage.and_then(|at| at.checked_sub(start));
+        if let Some(byte) = damage.and_then(|at| data.get_mut(at)) {
+            *byte ^= 0x10;
+        }
+        if self.behaviour.bad_block == Some(sqe.slba()) {
+            self.connection.complete(slot, 0, Status::UNRECOVERED_READ_ERROR);
+            return;
+        }
+        self.connection.complete_with_data(slot, Reply::Owned(data), 0);
+    }
+
+    fn finish(&mut self, slot: SlotId, sqe: &Sqe, data: &[u8]) {
+        match (sqe.opcode, sqe.nsid.get()) {
+            (opcode::FABRICS, 0x01) => self.connect(slot, sqe, data),
+            (opcode::FABRICS, 0x00) => {
+                self.cc = u64::from(sqe.cdw12.get());
+                self.connection.complete(slot, 0, Status::SUCCESS);
+            }
+            (opcode::FABRICS, _) => {
+                // CAP with MQES 1023 and TO 1, else CSTS.
+                let cap = 1023 | 1 << 24;
+                let value = if sqe.cdw11.get() == 0 { cap } else { self.cc & 1 };
+                self.connection.complete(slot, value, Status::SUCCESS);
+            }
+            (opcode::admin::IDENTIFY, nsid) if self.admin => self.identify(slot, sqe, nsid),
+            (opcode::admin::SET_FEATURES, _) if self.admin => {
+                self.connection.complete(slot, 0x003f_003f, Status::SUCCESS);
+            }
+            (opcode::io::WRITE, _) if !self.admin => {
+                let start = usize::try_from(sqe.slba()).unwrap() * BLOCK;
+                if !self.behaviour.fast {
+                    let mut memory = self.memory.lock().unwrap();
+                    memory[start..start + data.len()].copy_from_slice(data);
+                }
+                self.connection.complete(slot, 0, Status::SUCCESS);
+            }
+            _ => self.connection.complete(slot, 0, Status::SUCCESS),
+        }
+    }
+
+    fn connect(&mut self, slot: SlotId, sqe: &Sqe, data: &[u8]) {
+        let nqn = &data[256..256 + NQN.len()];
+        if nqn != NQN.as_bytes() {
+            let status = Status::CONNECT_INVALID_PARAMETERS.dnr();
+            return self.connection.complete(slot, 0, status);
+        }
+        self.admin = sqe.cdw10.get() >> 16 == 0;
+        self.io = !self.admin;
+        let entries = u16::try_from((sqe.cdw11.get() & 0xffff) + 1).unwrap();
+        let flow_control = sqe.cdw11.get() >> 16 & 4 == 0;
+        let in_capsule = if self.admin { 8192 } else { self.behaviour.in_capsule };
+        self.connection.set_queue(entries, flow_control, in_capsule);
+        self.connection.complete(slot, 1, Status::SUCCESS);
+    }
+
+    fn identify(&mut self, slot: SlotId, sqe: &Sqe, nsid: u32) {
+        let mut data = vec![0; 4096];
+        match (sqe.cdw10.get(), nsid) {
+            (1, _) => {
+                data[24..64].copy_from_slice(&[b' '; 40]);
+                data[24..35].copy_from_slice(b"Test target");
+                data[77] = 8;
+                let ioccsz = 4 + self.behaviour.in_capsule / 16;
+                data[1792..1796].copy_from_slice(&ioccsz.to_le_bytes());
+            }
+            (0, 1) => {
+                let blocks = (self.behaviour.size / BLOCK) as u64;
+                data[..8].copy_from_slice(&blocks.to_le_bytes());
+                data[130] = 9;
+            }
+            _ => return self.connection.complete(slot, 0, Status::INVALID_NAMESPACE.dnr()),
+        }
+        self.connection.complete_with_data(slot, Reply::Owned(data), 0);
+    }
+}

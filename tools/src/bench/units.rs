@@ -1,0 +1,129 @@
+//! Sizes, times and numbers as a person writes and reads them.
+
+use std::time::Duration;
+
+/// Bytes: `512`, `4k`, `4KiB`, `64m`, `1GiB`; the units are powers of 1024.
+pub(crate) fn bytes(text: &str) -> Result<u64, String> {
+    let digits = text.find(|c: char| !c.is_ascii_digit()).unwrap_or(text.len());
+    let (number, unit) = text.split_at(digits);
+    let shift = match unit.trim().to_ascii_lowercase().as_str() {
+        "" | "b" => 0,
+        "k" | "kib" => 10,
+        "m" | "mib" => 20,
+        "g" | "gib" => 30,
+        "t" | "tib" => 40,
+        _ => return Err(format!("`{unit}` is no unit: write for example 4k, 128KiB or 1m")),
+    };
+    let number: u64 = number.parse().map_err(|_| "a size starts with a number".to_owned())?;
+    number.checked_mul(1 << shift).ok_or_else(|| "the size is too large".to_owned())
+}
+
+/// A time: `10` (seconds), `5s`, `500ms`, `2m`.
+pub(crate) fn time(text: &str) -> Result<Duration, String> {
+    let digits = text.find(|c: char| !c.is_ascii_digit() && c != '.').unwrap_or(text.len());
+    let (number, unit) = text.split_at(digits);
+    let number: f64 = number.parse().map_err(|_| "a time starts with a number".to_owned())?;
+    let unit = match unit.trim() {
+        "" | "s" => 1.0,
+        "ms" => 1e-3,
+        "us" => 1e-6,
+        "m" | "min" => 60.0,
+        "h" => 3600.0,
+        _ => return Err(format!("`{unit}` is no unit: write for example 5s, 500ms or 2m")),
+    };
+    Duration::try_from_secs_f64(number * unit).map_err(|error| error.to_string())
+}
+
+/// An unsigned number, decimal or with 0x.
+pub(crate) fn number(text: &str) -> Result<u32, String> {
+    let parsed = match text.strip_prefix("0x") {
+        Some(hex) => u32::from_str_radix(hex, 16),
+        None => text.parse(),
+    };
+    parsed.map_err(|_| format!("`{text}` is no number: write for example 512 or 0x200"))
+}
+
+/// A rate in operations per second: `50000`, `50k`, `1.5M`.
+pub(crate) fn rate(text: &str) -> Result<f64, String> {
+    let digits = text.find(|c: char| !c.is_ascii_digit() && c != '.').unwrap_or(text.len());
+    let (number, unit) = text.split_at(digits);
+    let number: f64 = number.parse().map_err(|_| "a rate starts with a number".to_owned())?;
+    let rate = number
+        * match unit {
+            "" => 1.0,
+            "k" | "K" => 1e3,
+            "m" | "M" => 1e6,
+            _ => return Err(format!("`{unit}` is no unit: write for example 50000, 50k or 1.5M")),
+        };
+    if rate > 0.0 { Ok(rate) } else { Err("a rate is more than 0".to_owned()) }
+}
+
+/// A count with three digits: `987`, `12.3 k`, `1.05 M`.
+pub(crate) fn show_count(value: f64) -> String {
+    let (value, unit) = match value {
+        v if v >= 999.5e6 => (v / 1e9, " G"),
+        v if v >= 999.5e3 => (v / 1e6, " M"),
+        v if v >= 999.5 => (v / 1e3, " k"),
+        v => (v, ""),
+    };
+    let digits = match (unit, value) {
+        ("", _) => 0,
+        (_, v) if v < 9.995 => 2,
+        (_, v) if v < 99.95 => 1,
+        _ => 0,
+    };
+    format!("{value:.digits$}{unit}")
+}
+
+/// A latency: `12.3 us`, `4.56 ms`.
+pub(crate) fn show_latency(nanoseconds: f64) -> String {
+    let (value, unit) = match nanoseconds {
+        v if v >= 999.5e6 => (v / 1e9, "s"),
+        v if v >= 999.5e3 => (v / 1e6, "ms"),
+        v => (v / 1e3, "us"),
+    };
+    let digits = match value {
+        v if v < 9.995 => 2,
+        v if v < 99.95 => 1,
+        _ => 0,
+    };
+    format!("{value:.digits$} {unit}")
+}
+
+/// A size in the largest unit that keeps it whole: `4 KiB`, `512 B`.
+pub(crate) fn show_bytes(bytes: u64) -> String {
+    let units = [(30, "GiB"), (20, "MiB"), (10, "KiB")];
+    let fit = units.iter().find(|(shift, _)| bytes != 0 && bytes.trailing_zeros() >= *shift);
+    fit.map_or_else(|| format!("{bytes} B"), |(shift, unit)| format!("{} {unit}", bytes >> shift))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn sizes_times_and_rates_read_as_written() {
+        assert_eq!(bytes("4k"), Ok(4096));
+        assert_eq!(bytes("128KiB"), Ok(131_072));
+        assert_eq!(bytes("512"), Ok(512));
+        assert!(bytes("4x").is_err() && bytes("k").is_err() && bytes("99999999t").is_err());
+        assert_eq!(time("500ms"), Ok(Duration::from_millis(500)));
+        assert_eq!(time("2m"), Ok(Duration::from_secs(120)));
+        assert_eq!(time("1.5"), Ok(Duration::from_millis(1500)));
+        assert!(time("-1s").is_err() && time("1y").is_err());
+        assert_eq!(number("0x200"), Ok(512));
+        assert_eq!(rate("1.5M"), Ok(1_500_000.0));
+        assert!(rate("0").is_err());
+    }
+
+    #[test]
+    fn numbers_show_three_digits() {
+        assert_eq!(show_count(987.0), "987");
+        assert_eq!(show_count(12_345.0), "12.3 k");
+        assert_eq!(show_count(1_049_000.0), "1.05 M");
+        assert_eq!(show_latency(8_612.0), "8.61 us");
+        assert_eq!(show_latency(4_560_000.0), "4.56 ms");
+        assert_eq!(show_bytes(4096), "4 KiB");
+        assert_eq!(show_bytes(1000), "1000 B");
+    }
+}

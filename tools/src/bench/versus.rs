@@ -1,0 +1,108 @@
+//! Two targets in turn, A B A B ...: on a machine whose speed drifts, only neighbours compare.
+
+use anyhow::ensure;
+use serde::Serialize;
+
+use super::args::Load;
+use super::report::Figures;
+use super::units::{show_count, show_latency};
+
+/// One pair of runs.
+#[derive(Debug, Serialize)]
+struct Pair {
+    a: Figures,
+    b: Figures,
+    /// IOPS of A divided by those of B.
+    ratio: f64,
+}
+
+/// All pairs.
+#[derive(Debug, Serialize)]
+struct Comparison {
+    a: String,
+    b: String,
+    pairs: Vec<Pair>,
+    median_ratio: f64,
+    min_ratio: f64,
+    max_ratio: f64,
+}
+
+/// Runs `--pairs` pairs and prints each one's ratio, the median and the spread.
+pub(crate) fn run(load: &Load) -> anyhow::Result<()> {
+    ensure!(load.pairs > 0, "--pairs must be at least 1");
+    let other = other(load);
+    if !load.json {
+        println!("A {}  {}\nB {}  {}\n", load.address, load.nqn, other.address, other.nqn);
+        println!("pair     A IOPS   B IOPS     A/B    A mean   B mean    A p99    B p99");
+    }
+    let mut pairs = Vec::new();
+    for number in 1..=load.pairs {
+        let pair = Pair::measure(load, &other)?;
+        if !load.json {
+            println!("{}", pair.row(number));
+        }
+        pairs.push(pair);
+    }
+    let comparison = Comparison::of(load, &other, pairs);
+    if load.json {
+        println!("{}", serde_json::to_string_pretty(&comparison)?);
+    } else {
+        let Comparison { median_ratio, min_ratio, max_ratio, .. } = comparison;
+        println!(
+            "\nA does {median_ratio:.3} x the IOPS of B (median; {min_ratio:.3} to \
+             {max_ratio:.3}, spread {:.1} %)",
+            (max_ratio - min_ratio) / median_ratio * 100.0
+        );
+    }
+    Ok(())
+}
+
+/// The same load on the target that `--vs ADDRESS[,NQN]` names.
+fn other(load: &Load) -> Load {
+    let text = load.vs.as_deref().unwrap_or_default();
+    let (address, nqn) = text.split_once(',').unwrap_or((text, &load.nqn));
+    Load { address: address.to_owned(), nqn: nqn.to_owned(), ..load.clone() }
+}
+
+impl Pair {
+    fn measure(a: &Load, b: &Load) -> anyhow::Result<Self> {
+        let measure = |load| {
+            let outcome = super::run::once(load, false)?;
+            outcome.ensure_no_errors()?;
+            outcome.total()
+        };
+        let (a, b) = (measure(a)?, measure(b)?);
+        let ratio = a.iops / b.iops;
+        Ok(Self { a, b, ratio })
+    }
+
+    fn row(&self, number: usize) -> String {
+        let Self { a, b, ratio } = self;
+        format!(
+            "{number:>4}   {:>8} {:>8}  {ratio:>6.3}  {:>8} {:>8} {:>8} {:>8}",
+            show_count(a.iops),
+            show_count(b.iops),
+            show_latency(a.mean_ns),
+            show_latency(b.mean_ns),
+            show_latency(a.p99_ns as f64),
+            show_latency(b.p99_ns as f64)
+        )
+    }
+}
+
+impl Comparison {
+    fn of(a: &Load, b: &Load, pairs: Vec<Pair>) -> Self {
+        let mut ratios: Vec<f64> = pairs.iter().map(|pair| pair.ratio).collect();
+        ratios.sort_by(f64::total_cmp);
+        let (low, high) = (ratios.get((ratios.len() - 1) / 2), ratios.get(ratios.len() / 2));
+        let edge = |ratio: Option<&f64>| ratio.copied().unwrap_or(f64::NAN);
+        Self {
+            a: format!("{},{}", a.address, a.nqn),
+            b: format!("{},{}", b.address, b.nqn),
+            pairs,
+            median_ratio: (edge(low) + edge(high)) / 2.0,
+            min_ratio: edge(ratios.first()),
+            max_ratio: edge(ratios.last()),
+        }
+    }
+}

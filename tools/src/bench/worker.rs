@@ -1,0 +1,170 @@
+//! A thread and its connections.
+
+use std::sync::mpsc::{Receiver, Sender};
+use std::time::{Duration, Instant};
+
+use anyhow::{Context as _, ensure};
+use nix::sched::{CpuSet, sched_setaffinity};
+use nix::unistd::Pid;
+
+use super::args::Job;
+use super::controller::{Association, Namespace};
+use super::lane::{Clock, Extent, Lane, Phase};
+use super::stats::JobStats;
+
+/// Bytes taken from a socket at once: many responses, and still in the cache.
+const RECEIVE: usize = 256 * 1024;
+
+/// How often the figures are handed over.
+const INTERVAL: Duration = Duration::from_secs(1);
+
+/// How long to wait for what is outstanding at the end.
+const DRAIN: Duration = Duration::from_secs(30);
+
+/// A connection to be made.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Plan {
+    pub(crate) qid: u16,
+    /// Index of the job.
+    pub(crate) job: usize,
+    pub(crate) extent: Extent,
+    pub(crate) seed: u64,
+}
+
+/// What a thread is to do.
+#[derive(Clone, Debug)]
+pub(crate) struct Orders {
+    pub(crate) association: Association,
+    pub(crate) namespace: Namespace,
+    pub(crate) jobs: Vec<Job>,
+    pub(crate) plans: Vec<Plan>,
+    pub(crate) core: Option<usize>,
+    pub(crate) verify: bool,
+    pub(crate) warmup: Duration,
+    pub(crate) time: Duration,
+}
+
+/// What a thread reports.
+#[derive(Debug)]
+pub(crate) enum Message {
+    /// Connected (and filled); waits for the start.
+    Ready,
+    /// What each job did since the last report; not during warm-up.
+    Figures(Vec<JobStats>),
+    /// The end: how much was read back, or what went wrong.
+    Done(anyhow::Result<u64>),
+}
+
+/// Runs a thread's part from connecting to the end. `start` gives the word to begin.
+pub(crate) fn run(orders: &Orders, start: &Receiver<()>, reports: &Sender<Message>) {
+    let outcome = pin(orders.core).and_then(|()| Worker::new(orders, reports)?.run(start));
+    // The main thread may be gone already, with an error of another thread.
+    let _ = reports.send(Message::Done(outcome));
+}
+
+/// Binds the calling thread to a CPU core.
+pub(crate) fn pin(core: Option<usize>) -> anyhow::Result<()> {
+    let Some(core) = core else { return Ok(()) };
+    let mut set = CpuSet::new();
+    set.set(core).with_context(|| format!("there is no core {core}"))?;
+    sched_setaffinity(Pid::from_raw(0), &set)
+        .with_context(|| format!("cannot pin to core {core}: is there such a core?"))
+}
+
+struct Worker<'a> {
+    orders: &'a Orders,
+    reports: &'a Sender<Message>,
+    lanes: Vec<Lane>,
+    stats: Vec<JobStats>,
+    clock: Clock,
+    buffer: Vec<u8>,
+}
+
+impl<'a> Worker<'a> {
+    fn new(orders: &'a Orders, reports: &'a Sender<Message>) -> anyhow::Result<Self> {
+        let lanes = orders.plans.iter().map(|plan| {
+            let job = orders.jobs.get(plan.job).context("no such job")?;
+            let link = orders.association.io_queue(plan.qid, job.depth)?;
+            let check = (plan.seed, orders.verify);
+            Lane::new(link, (plan.job, job), &orders.namespace, plan.extent, check)
+        });
+        let lanes = lanes.collect::<anyhow::Result<_>>()?;
+        let stats = orders.jobs.iter().map(|_| JobStats::new()).collect::<anyhow::Result<_>>()?;
+        let clock = Clock(Instant::now());
+        Ok(Self { orders, reports, lanes, stats, clock, buffer: vec![0; RECEIVE] })
+    }
+
+    fn run(mut self, start: &Receiver<()>) -> anyhow::Result<u64> {
+        if self.orders.verify {
+            self.finish(Phase::Fill, None).context("filling")?;
+        }
+        self.reports.send(Message::Ready)?;
+        start.recv()?;
+        self.enter(Phase::Mix);
+        let warm = Instant::now() + self.orders.warmup;
+        while Instant::now() < warm {
+            self.turns()?;
+        }
+        self.stats.iter_mut().for_each(JobStats::clear);
+        self.measure()?;
+        self.finish(Phase::Drain, Some(DRAIN))?;
+        if !self.orders.verify {
+            return Ok(0);
+        }
+        self.stats.iter_mut().for_each(JobStats::clear);
+        self.finish(Phase::ReadBack, None).context("reading back")?;
+        Ok(self.stats.iter().map(|stats| stats.reads.bytes).sum())
+    }
+
+    /// Runs the pattern for the time of the measurement and hands over figures.
+    fn measure(&mut self) -> anyhow::Result<()> {
+        let end = Instant::now() + self.orders.time;
+        loop {
+            let until = end.min(Instant::now() + INTERVAL);
+            while Instant::now() < until {
+                self.turns()?;
+            }
+            self.reports.send(Message::Figures(self.stats.clone()))?;
+            self.stats.iter_mut().for_each(JobStats::clear);
+            if until == end {
+                return Ok(());
+            }
+        }
+    }
+
+    /// Goes into a phase that ends by itself, and to its end.
+    fn finish(&mut self, phase: Phase, limit: Option<Duration>) -> anyhow::Result<()> {
+        self.enter(phase);
+        let begun = Instant::now();
+        while !self.lanes.iter().all(Lane::is_done) {
+            self.turns()?;
+            ensure!(
+                limit.is_none_or(|limit| begun.elapsed() < limit),
+                "commands have had no answer for 30 s"
+            );
+        }
+        Ok(())
+    }
+
+    fn enter(&mut self, phase: Phase) {
+        let now = self.clock.now();
+        self.lanes.iter_mut().for_each(|lane| lane.enter(phase, now));
+    }
+
+    /// Some rounds over all lanes, so that the end is not looked for too often.
+    fn turns(&mut self) -> anyhow::Result<()> {
+        let mut came = false;
+        for _ in 0..8 {
+            for lane in &mut self.lanes {
+                if let Some(stats) = self.stats.get_mut(lane.job) {
+                    came |= lane.poll(self.clock, &mut self.buffer, stats)?;
+                }
+            }
+        }
+        if !came {
+            // The target may need this very core.
+            std::thread::yield_now();
+        }
+        Ok(())
+    }
+}
