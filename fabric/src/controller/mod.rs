@@ -37,3 +37,6 @@ pub use types::{
     AbortTicket, Action, BackendId, CloseReason, Connected, ConnectionId, ControllerId,
     ControllerShared, DataLength, ListenerId, QueueKind, Rejected, Reply,
 };
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,293 @@
+//! Admin commands one by one: features, log pages, Identify of single namespaces, errors.
+
+use super::*;
+use crate::nvme::identify::{IdentifyNamespace, zeroed};
+
+#[test]
+fn features_have_current_default_and_capabilities() {
+    let mut bench = Bench::new();
+    let (admin, connected) = bench.admin_queue(5000);
+    // Identifier, value to set, default, capabilities.
+    let table = [
+        (0x01, 0x0302_0103, 7, 4),
+        (0x02, 0x20, 0, 4),
+        (0x04, 0x150, 343, 4),
+        (0x05, 0x10, 0, 6),
+        (0x0b, 0x900, 0, 4),
+        (0x0f, 7000, 0, 4),
+    ];
+    for (fid, value, default, capabilities) in table {
+        bench.ok(admin, &set_feature(fid, value));
+        assert_eq!(bench.ok(admin, &get_feature(fid, 0, 0)), u64::from(value), "{fid:#x}");
+        assert_eq!(bench.ok(admin, &get_feature(fid, 1, 0)), default, "{fid:#x}");
+        assert_eq!(bench.ok(admin, &get_feature(fid, 2, 0)), default, "{fid:#x}");
+        assert_eq!(bench.ok(admin, &get_feature(fid, 3, 0)), capabilities, "{fid:#x}");
+    }
+    let arbitration = connected.shared.arbitration.load(core::sync::atomic::Ordering::Relaxed);
+    assert_eq!(arbitration, 0x0302_0103);
+    assert_eq!(bench.ok(admin, &get_feature(0x06, 0, 0)), 1);
+    assert_eq!(bench.ok(admin, &get_feature(0x06, 3, 0)), 0);
+}
+
+#[test]
+fn features_that_cannot_be_are_refused() {
+    let mut bench = Bench::new();
+    let (admin, connected) = bench.admin_queue(0);
+    let mut saved = set_feature(0x01, 0);
+    saved.cdw10 = U32::new(0x8000_0001);
+    let queues = set_feature(0x07, 0);
+    bench.ok(admin, &queues);
+    bench.io_queue(1, connected.controller.0);
+    let table = [
+        (saved, Status::FEATURE_NOT_SAVEABLE),
+        (set_feature(0x01, 0x08), Status::INVALID_FIELD),
+        (set_feature(0x02, 1), Status::INVALID_FIELD),
+        (set_feature(0x04, 1 << 16), Status::INVALID_FIELD),
+        (set_feature(0x05, 1 << 16), Status::INVALID_FIELD),
+        (set_feature(0x06, 0), Status::FEATURE_NOT_CHANGEABLE),
+        (set_feature(0x07, 0xffff), Status::INVALID_FIELD),
+        (queues, Status::COMMAND_SEQUENCE_ERROR),
+        (set_feature(0x0b, 1 << 31), Status::INVALID_FIELD),
+        (set_feature(0x0c, 0), Status::INVALID_FIELD),
+        (get_feature(0x01, 4, 0), Status::INVALID_FIELD),
+        (get_feature(0x81, 0, 0), Status::INVALID_FIELD),
+        (get_feature(0xc0, 0, 0), Status::INVALID_FIELD),
+    ];
+    for (sqe, status) in table {
+        assert_eq!(code(bench.admin(admin, &sqe)), status_code(status), "{sqe:?}");
+    }
+    let host = set_feature(0x81, 1);
+    assert_eq!(bench.service.data_length(admin, &host).host_to_controller, 16);
+    let reply = bench.admin_with(admin, &host, &[1; 16]);
+    assert_eq!(code(reply), status_code(Status::COMMAND_SEQUENCE_ERROR));
+    bench.ok(admin, &get_feature(0x81, 0, 1));
+    assert_eq!(bench.out, [7; 16]);
+}
+
+#[test]
+fn a_command_without_its_data_or_without_room_for_the_answer_fails() {
+    let mut bench = Bench::new();
+    let (admin, _) = bench.admin_queue(0);
+    let wanted = status_code(Status::DATA_SGL_LENGTH_INVALID);
+    assert_eq!(code(bench.admin(admin, &set_feature(0x16, 0))), wanted);
+    for mut sqe in [identify(1, 0), log(2, 512, 0, false), get_feature(0x16, 0, 0)] {
+        sqe.sgl.length = U32::new(511);
+        assert_eq!(code(bench.admin(admin, &sqe)), wanted, "{sqe:?}");
+        assert!(bench.out.is_empty());
+    }
+}
+
+#[test]
+fn log_pages_can_be_read_in_parts_and_end_in_zeroes() {
+    let mut bench = Bench::new();
+    let (admin, _) = bench.admin_queue(0);
+    for (page, length) in [(0x00, 1024), (0x01, 4096), (0x02, 512), (0x03, 512), (0x05, 4096)] {
+        bench.ok(admin, &log(page, length, 0, false));
+        let whole = bench.out.clone();
+        let mut parts = Vec::new();
+        for offset in (0..length).step_by(128) {
+            bench.ok(admin, &log(page, 128, u64::from(offset), false));
+            parts.extend_from_slice(&bench.out);
+        }
+        assert_eq!(whole, parts, "page {page:#x}");
+        bench.ok(admin, &log(page, length, u64::from(length), false));
+        assert!(bench.out.iter().all(|&b| b == 0));
+        let beyond = bench.admin(admin, &log(page, 4, u64::from(length) + 4, false));
+        assert_eq!(code(beyond), status_code(Status::INVALID_FIELD));
+    }
+    for (sqe, status) in [
+        (log(0x02, 512, 2, false), Status::INVALID_FIELD),
+        (log(0x02, (1 << 20) + 4, 0, false), Status::INVALID_FIELD),
+        (log(0x02, 512, u64::MAX - 3, false), Status::INVALID_FIELD),
+        (log(0x70, 1024, 0, false), Status::INVALID_LOG_PAGE),
+        (log(0x07, 1024, 0, false), Status::INVALID_LOG_PAGE),
+    ] {
+        assert_eq!(code(bench.admin(admin, &sqe)), status_code(status), "{sqe:?}");
+    }
+}
+
+#[test]
+fn failed_commands_are_in_the_error_log_newest_first() {
+    let mut bench = Bench::new();
+    let (admin, connected) = bench.admin_queue(0);
+    let io = bench.io_queue(3, connected.controller.0);
+    for cid in 0..70 {
+        let mut bad = identify(0xff, 0);
+        bad.cid = U16::new(cid);
+        let Reply::Done { status, .. } = bench.admin(admin, &bad) else { panic!() };
+        assert_eq!(status, Status::INVALID_FIELD.dnr().more());
+    }
+    let failed = FailedCommand {
+        qid: 3,
+        cid: 9,
+        opcode: 2,
+        nsid: 1,
+        lba: 77,
+        status: Status::LBA_OUT_OF_RANGE.dnr(),
+    };
+    bench.service.log_error(io, failed);
+    bench.ok(admin, &log(0x01, 4096, 0, false));
+    assert_eq!(bench.out[..8], 71u64.to_le_bytes());
+    assert_eq!(bench.out[8..12], [3, 0, 9, 0]);
+    assert_eq!(bench.out[12..14], (0x4080u16 << 1).to_le_bytes());
+    assert_eq!(bench.out[16..24], 77u64.to_le_bytes());
+    assert_eq!((bench.out[24], bench.out[31]), (1, 2));
+    assert_eq!(bench.out[64..72], 70u64.to_le_bytes());
+    assert_eq!(bench.out[4032..4040], 8u64.to_le_bytes(), "64 entries, the oldest dropped");
+    bench.ok(admin, &log(0x02, 512, 0, false));
+    assert_eq!(bench.out[176..184], 71u64.to_le_bytes());
+}
+
+#[test]
+fn identify_of_namespaces_that_are_not_there() {
+    let mut bench = Bench::new();
+    let (admin, _) = bench.admin_queue(0);
+    for cns in [0x00, 0x05, 0x08, 0x11] {
+        bench.ok(admin, &identify(cns, 2));
+        assert_eq!(bench.out, [0; 4096], "inactive");
+        for nsid in [0, 1025, u32::MAX] {
+            let reply = bench.admin(admin, &identify(cns, nsid));
+            assert_eq!(code(reply), status_code(Status::INVALID_NAMESPACE), "{cns:#x} {nsid}");
+        }
+    }
+    for cns in [0x02, 0x07, 0x10] {
+        bench.ok(admin, &identify(cns, u32::MAX - 2));
+        let reply = bench.admin(admin, &identify(cns, u32::MAX - 1));
+        assert_eq!(code(reply), status_code(Status::INVALID_NAMESPACE));
+    }
+}
+
+#[test]
+fn controller_lists_and_command_sets() {
+    let mut bench = Bench::new();
+    let (admin, a) = bench.admin_queue(0);
+    let (_, b) = bench.admin_queue(0);
+    bench.discovery(0, HOST);
+    for cns in [0x12, 0x13] {
+        bench.ok(admin, &identify(cns, 1));
+        let ids = [2, a.controller.0, b.controller.0, 0];
+        assert_eq!(bench.out[..8], ids.map(u16::to_le_bytes).concat());
+    }
+    let mut from = identify(0x13, 0);
+    from.cdw10 = U32::new(0x13 | u32::from(b.controller.0) << 16);
+    bench.ok(admin, &from);
+    assert_eq!(bench.out[..6], [1, 0, b.controller.0 as u8, 0, 0, 0]);
+    let mut sets = identify(0x1c, 0);
+    sets.cdw10 = U32::new(0xffff_001c);
+    bench.ok(admin, &sets);
+    assert_eq!(bench.out[..16], [1, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0]);
+    let mut zoned = identify(0x05, 1);
+    zoned.cdw11 = U32::new(2 << 24);
+    assert_eq!(code(bench.admin(admin, &zoned)), status_code(Status::INVALID_FIELD));
+    assert!(bench.out.is_empty());
+}
+
+#[test]
+fn a_device_shows_through_but_for_what_is_ours() {
+    let mut bench = Bench::new();
+    let (admin, _) = bench.admin_queue(0);
+    let mut device = zeroed::<IdentifyNamespace>();
+    device.nsze = 5.into();
+    device.nsfeat = 0xff;
+    device.flbas = 0x11;
+    device.nlbaf = 3;
+    device.mc = 3;
+    device.dps = 1;
+    device.rescap = 0xff;
+    device.dlfeat = 9;
+    device.noiob = 256.into();
+    device.preferred = [7.into(); 5];
+    device.eui64 = [9; 8];
+    device.nguid = [9; 16];
+    device.lbaf[1].performance = 2;
+    device.lbaf[1].metadata = 8.into();
+    let identify_bytes: Box<[u8; 4096]> = Box::new(zerocopy::transmute!(*device));
+    let passthrough =
+        |nguid| Namespace { nguid, identify: Some(identify_bytes.clone()), ..namespace(4) };
+    bench.service.add_namespace(bench.now, SUBSYSTEM, passthrough([4; 16])).unwrap();
+    bench.ok(admin, &identify(0, 2));
+    let page = bench.out.clone();
+    assert_eq!(page[..8], 1000u64.to_le_bytes(), "the size is the target's");
+    assert_eq!(page[24..30], [0b1_0001, 0, 0, 0, 0, 0], "one format, no metadata");
+    assert_eq!(page[30..34], [1, 0, 0, 9], "shared, no reservations, DLFEAT shows through");
+    assert_eq!(page[46..48], 256u16.to_le_bytes());
+    assert_eq!((page[64], page[72]), (7, 7));
+    assert_eq!(page[104..120], [4; 16]);
+    assert_eq!(page[120..128], [0; 8]);
+    assert_eq!(page[128..136], [0, 0, 12, 2, 0, 0, 0, 0]);
+    bench.service.remove_namespace(bench.now, SUBSYSTEM, 2).unwrap();
+    bench.service.add_namespace(bench.now, SUBSYSTEM, passthrough([0; 16])).unwrap();
+    bench.ok(admin, &identify(3, 2));
+    assert_eq!((bench.out[20], bench.out[24]), (2, 9), "the device's NGUID");
+    assert_eq!((bench.out[40], bench.out[44]), (1, 9), "the device's EUI64");
+}
+
+#[test]
+fn optional_commands_are_those_of_any_namespace() {
+    let mut bench = Bench::new();
+    let (admin, _) = bench.admin_queue(0);
+    let plain = Namespace { nsid: 1, features: NamespaceFeatures::empty(), ..namespace(1) };
+    bench.service.replace_namespace(bench.now, SUBSYSTEM, plain).unwrap();
+    bench.ok(admin, &identify(1, 0));
+    assert_eq!(bench.out[520..522], [0x10, 0]);
+    let more = Namespace { features: NamespaceFeatures::COMPARE, ..namespace(2) };
+    bench.service.add_namespace(bench.now, SUBSYSTEM, more).unwrap();
+    bench.ok(admin, &identify(1, 0));
+    assert_eq!(bench.out[520..522], [0x11, 0]);
+    for nsid in [1, 2] {
+        bench.service.remove_namespace(bench.now, SUBSYSTEM, nsid).unwrap();
+    }
+    bench.ok(admin, &identify(1, 0));
+    assert_eq!(bench.out[520..522], [0x9d, 0], "nothing is ruled out before there is any");
+}
+
+#[test]
+fn commands_out_of_place_are_refused() {
+    let mut bench = Bench::new();
+    let (admin, connected) = Connect::new(SUBSYSTEM, 0, 0xffff).send(&mut bench);
+    connected.unwrap();
+    let sequence = status_code(Status::COMMAND_SEQUENCE_ERROR);
+    assert_eq!(code(bench.admin(admin, &identify(1, 0))), sequence, "not enabled");
+    assert_eq!(code(bench.admin(ConnectionId(99), &identify(1, 0))), sequence, "not connected");
+    bench.set_cc(admin, ENABLE);
+    let mut fused = identify(1, 0);
+    fused.flags |= 1;
+    assert_eq!(code(bench.admin(admin, &fused)), status_code(Status::INVALID_FIELD));
+    assert_eq!(code(bench.admin(admin, &command(0x80, 1))), status_code(Status::INVALID_OPCODE));
+    for (offset, attrib) in [(0, 0), (0, 2), (8, 1), (0x20, 0), (0x14, 1), (0x1000, 0)] {
+        let reply = bench.admin(admin, &property_get(offset, attrib));
+        assert_eq!(code(reply), status_code(Status::INVALID_FIELD), "{offset:#x} {attrib}");
+    }
+    let cc = 0x14;
+    for (offset, value) in [
+        (0, 0),
+        (0x1c, 0),
+        (0x20, 0x4e56_4d65),
+        (cc, ENABLE | 0x80),
+        (cc, ENABLE | 0xc000),
+        (cc, ENABLE | 2),
+    ] {
+        let reply = bench.admin(admin, &property_set(offset, value));
+        assert_eq!(code(reply), status_code(Status::INVALID_FIELD), "{offset:#x} {value:#x}");
+    }
+}
+
+#[test]
+fn a_controller_runs_only_as_it_can() {
+    let mut bench = Bench::new();
+    let (admin, connected) = Connect::new(SUBSYSTEM, 0, 0xffff).send(&mut bench);
+    let shared = connected.unwrap().shared;
+    // Page size, arbitration, entry sizes, command set, CRIME.
+    for value in [ENABLE | 0x80, ENABLE | 0x800, 0x61, 0x0046_0011, ENABLE | 1 << 24] {
+        let reply = bench.admin(admin, &property_set(0x14, value));
+        assert_eq!(code(reply), status_code(Status::INVALID_FIELD), "{value:#x}");
+        assert!(!shared.is_ready());
+    }
+    let wrr = ServiceConfig { weighted_round_robin: true, ..ServiceConfig::default() };
+    let mut bench = Bench::with(wrr);
+    let (admin, connected) = Connect::new(SUBSYSTEM, 0, 0xffff).send(&mut bench);
+    let shared = connected.unwrap().shared;
+    assert_ne!(bench.ok(admin, &property_get(0, 1)) & 1 << 17, 0);
+    bench.set_cc(admin, ENABLE | 0x800);
+    assert!(shared.wrr.load(core::sync::atomic::Ordering::Relaxed));
+}

@@ -1,0 +1,182 @@
+//! Every check of Connect, with the status and the field that a host is told.
+
+use zerocopy::IntoBytes;
+
+use super::*;
+use crate::fabrics::ConnectField;
+
+fn rejected(connect: &Connect, bench: &mut Bench) -> (u16, bool, u64) {
+    let (_, answer) = connect.send(bench);
+    let Rejected { status, result } = answer.unwrap_err();
+    (status_code(status), status.is_dnr(), result)
+}
+
+type Bend = fn(&mut Connect);
+
+/// What is wrong, what makes it so, status, DNR, result.
+fn bad_admin_connects() -> Vec<(&'static str, Bend, Status, bool, u64)> {
+    let invalid = Status::CONNECT_INVALID_PARAMETERS;
+    let field = ConnectField::result;
+    vec![
+        (
+            "record format",
+            |c| c.command.recfmt = U16::new(1),
+            Status::CONNECT_INCOMPATIBLE_FORMAT,
+            true,
+            0,
+        ),
+        ("queue of one", |c| c.command.sqsize = U16::ZERO, invalid, true, 44),
+        ("queue too long", |c| c.command.sqsize = U16::new(128), invalid, true, 44),
+        ("no host identifier", |c| c.data.hostid = [0; 16], invalid, true, 1 << 16),
+        (
+            "one controller",
+            |c| c.data.cntlid = U16::new(1),
+            invalid,
+            true,
+            field(ConnectField::CntlId),
+        ),
+        ("static", |c| c.data.cntlid = U16::new(0xfffe), invalid, true, 1 << 16 | 16),
+        ("subsystem without end", |c| c.data.subnqn = [b'n'; 256], invalid, true, 1 << 16 | 256),
+        ("no subsystem", |c| c.data.subnqn = [0; 256], invalid, true, 1 << 16 | 256),
+        ("unknown", |c| c.data.subnqn = nul_padded("nqn.x"), invalid, true, 1 << 16 | 256),
+        ("host without end", |c| c.data.hostnqn = [b'n'; 256], invalid, true, 1 << 16 | 512),
+        (
+            "host not allowed",
+            |c| c.data.hostnqn = nul_padded(STRANGER),
+            Status::CONNECT_INVALID_HOST,
+            true,
+            1 << 16 | 512,
+        ),
+        ("discovery port", |c| c.listener = DISCOVERY_LISTENER, invalid, true, 1 << 16 | 256),
+        ("no listener", |c| c.listener = ListenerId(9), invalid, true, 1 << 16 | 256),
+        (
+            "not a Connect",
+            |c| c.command.fctype = fabrics::PROPERTY_GET,
+            Status::COMMAND_SEQUENCE_ERROR,
+            true,
+            0,
+        ),
+    ]
+}
+
+#[test]
+fn a_bad_admin_connect_is_refused_with_the_field_that_is_wrong() {
+    let mut bench = Bench::new();
+    for (what, bend, status, dnr, result) in bad_admin_connects() {
+        let mut connect = Connect::new(SUBSYSTEM, 0, 0xffff);
+        bend(&mut connect);
+        let got = rejected(&connect, &mut bench);
+        assert_eq!(got, (status_code(status), dnr, result), "{what}");
+    }
+    assert_eq!(bench.service.controllers().count(), 0);
+    assert!(Connect::new(SUBSYSTEM, 0, 0xffff).send(&mut bench).1.is_ok());
+}
+
+#[test]
+fn a_bad_io_connect_is_refused_with_the_field_that_is_wrong() {
+    let mut bench = Bench::new();
+    let (admin, connected) = bench.admin_queue(0);
+    let id = connected.controller.0;
+    let granted = bench.ok(admin, &set_feature(7, 3 | 3 << 16));
+    assert_eq!(granted, 3 | 3 << 16);
+    bench.io_queue(2, id);
+    let invalid = status_code(Status::CONNECT_INVALID_PARAMETERS);
+    let table: Vec<(&str, u16, u16, Bend, bool, u64)> = vec![
+        ("beyond the granted", 5, id, |_| {}, true, 42),
+        ("in use", 2, id, |_| {}, false, 42),
+        ("unknown controller", 1, id + 1, |_| {}, true, 1 << 16 | 16),
+        ("any controller", 1, 0xffff, |_| {}, true, 1 << 16 | 16),
+        ("other subsystem", 1, id, |c| c.data.subnqn = nul_padded(OTHER), true, 1 << 16 | 16),
+        ("other host identifier", 1, id, |c| c.data.hostid = [8; 16], true, 1 << 16),
+        ("too long", 1, id, |c| c.command.sqsize = U16::new(128), true, 44),
+    ];
+    for (what, qid, cntlid, bend, dnr, result) in table {
+        let mut connect = Connect::new(SUBSYSTEM, qid, cntlid);
+        bend(&mut connect);
+        assert_eq!(rejected(&connect, &mut bench), (invalid, dnr, result), "{what}");
+    }
+    bench.io_queue(4, id);
+}
+
+#[test]
+fn an_io_queue_needs_an_enabled_controller() {
+    let mut bench = Bench::new();
+    let (admin, connected) = Connect::new(SUBSYSTEM, 0, 0xffff).send(&mut bench);
+    let id = connected.unwrap().controller.0;
+    let early = rejected(&Connect::new(SUBSYSTEM, 1, id), &mut bench);
+    assert_eq!(early, (status_code(Status::CONNECT_INVALID_PARAMETERS), true, 42));
+    bench.set_cc(admin, ENABLE);
+    bench.io_queue(1, id);
+    let discovery = bench.discovery(0, HOST);
+    let (disc_id, _) = bench.service.queue_of(discovery).unwrap();
+    let io = rejected(&Connect::new(DISCOVERY_NQN, 1, disc_id.0), &mut bench);
+    assert_eq!(io.2, 42);
+}
+
+#[test]
+fn a_connected_queue_cannot_connect_again_and_data_must_be_whole() {
+    let mut bench = Bench::new();
+    let (admin, connected) = bench.admin_queue(0);
+    let connect = Connect::new(SUBSYSTEM, 0, 0xffff);
+    let sqe = Sqe::from(&connect.command);
+    let again = bench.service.connect(bench.now, admin, LISTENER, &sqe, connect.data.as_bytes());
+    assert_eq!(status_code(again.unwrap_err().status), status_code(Status::COMMAND_SEQUENCE_ERROR));
+    assert_eq!(code(bench.admin(admin, &sqe)), status_code(Status::COMMAND_SEQUENCE_ERROR));
+    let io = bench.io_queue(1, connected.controller.0);
+    let reply = bench.service.fabrics_on_io_queue(bench.now, io, &sqe);
+    assert_eq!(code(reply), status_code(Status::COMMAND_SEQUENCE_ERROR));
+    let fresh = ConnectionId(1000);
+    assert_eq!(bench.service.data_length(fresh, &sqe).host_to_controller, 1024);
+    let short = bench.service.connect(bench.now, fresh, LISTENER, &sqe, &[0; 1020]);
+    assert_eq!(short.unwrap_err().status, Status::DATA_SGL_LENGTH_INVALID.dnr());
+}
+
+#[test]
+fn connect_tells_what_the_queue_needs() {
+    let mut bench = Bench::new();
+    let mut connect = Connect::new(SUBSYSTEM, 0, 0xffff).kato(5001);
+    connect.command.cattr = 0b110;
+    let (_, connected) = connect.send(&mut bench);
+    let connected = connected.unwrap();
+    assert_eq!(connected.result, u64::from(connected.controller.0));
+    assert_eq!(connected.entries, 32);
+    assert!(!connected.sq_flow_control);
+    assert_eq!(connected.priority_class, 2);
+    assert_eq!(connected.keep_alive, Some(Duration::from_millis(5100)));
+    assert_eq!(connected.namespaces.len(), 1);
+    assert_eq!(connected.shared.subsystem_nqn, SUBSYSTEM);
+}
+
+#[test]
+fn controllers_are_bounded_and_their_identifiers_come_back_late() {
+    let config = ServiceConfig { max_controllers: 2, ..ServiceConfig::default() };
+    let mut bench = Bench::with(config);
+    let (first, a) = bench.admin_queue(0);
+    let (_, b) = bench.admin_queue(0);
+    let full = rejected(&Connect::new(SUBSYSTEM, 0, 0xffff), &mut bench);
+    assert_eq!(full, (status_code(Status::CONNECT_CONTROLLER_BUSY), false, 0));
+    bench.service.disconnected(bench.now, first);
+    let (_, c) = bench.admin_queue(0);
+    assert_eq!((a.controller.0, b.controller.0, c.controller.0), (1, 2, 3));
+    bench.service.last_id = 0xffef;
+    bench.service.disconnected(bench.now, ConnectionId(bench.connections));
+    let (_, d) = bench.admin_queue(0);
+    assert_eq!(d.controller.0, 1, "wraps, skipping live ones");
+}
+
+#[test]
+fn a_draining_target_asks_hosts_to_come_back_later() {
+    let mut bench = Bench::new();
+    let (admin, connected) = bench.admin_queue(0);
+    bench.service.begin_shutdown(bench.now);
+    let busy = (status_code(Status::CONNECT_CONTROLLER_BUSY), false, 0);
+    for connect in [
+        Connect::new(SUBSYSTEM, 0, 0xffff),
+        Connect::new(DISCOVERY_NQN, 0, 0xffff),
+        Connect::new(SUBSYSTEM, 1, connected.controller.0),
+    ] {
+        assert_eq!(rejected(&connect, &mut bench), busy);
+    }
+    bench.ok(admin, &log(0x0c, 52, 0, false));
+    assert_eq!(bench.out[32], 0x03, "the ANA group is told to be inaccessible");
+}

@@ -1,0 +1,138 @@
+//! Discovery: who is shown what, the generation counter, events.
+
+use super::*;
+use crate::fabrics::{DiscoveryEntry, DiscoveryHeader};
+use zerocopy::FromBytes;
+
+/// The page as read in parts of `part` bytes: the header and the entries.
+fn read(bench: &mut Bench, admin: ConnectionId, part: u32) -> (u64, Vec<DiscoveryEntry>) {
+    let mut page = Vec::new();
+    let mut total = 1024;
+    while page.len() < total {
+        let offset = page.len() as u64;
+        let rest = (total - page.len()) as u32;
+        bench.ok(admin, &log(0x70, part.min(rest), offset, true));
+        page.extend_from_slice(&bench.out);
+        if page.len() >= 24 && total == 1024 {
+            total += 1024 * u64::from_le_bytes(page[8..16].try_into().unwrap()) as usize;
+        }
+    }
+    let header = DiscoveryHeader::read_from_bytes(&page[..1024]).unwrap();
+    assert_eq!(header.tdlpl.get() as usize, total);
+    let entries = page[1024..].chunks(1024).map(|e| DiscoveryEntry::read_from_bytes(e).unwrap());
+    (header.genctr.get(), entries.collect())
+}
+
+fn text(field: &[u8]) -> &str {
+    let end = field.iter().position(|&b| b == 0).unwrap();
+    std::str::from_utf8(&field[..end]).unwrap()
+}
+
+fn nqns(entries: &[DiscoveryEntry]) -> Vec<&str> {
+    entries.iter().filter(|e| e.subtype == 2).map(|e| text(&e.subnqn)).collect()
+}
+
+#[test]
+fn each_host_is_shown_what_it_may_use_whatever_the_size_of_its_reads() {
+    let mut bench = Bench::new();
+    let known = bench.discovery(0, HOST);
+    let stranger = bench.discovery(0, STRANGER);
+    let (_, whole) = read(&mut bench, known, 1 << 20);
+    assert_eq!(nqns(&whole), [SUBSYSTEM, OTHER]);
+    for part in [4, 20, 1000, 1024, 1028, 4096] {
+        let (_, parts) = read(&mut bench, known, part);
+        let bytes = |e: &[DiscoveryEntry]| zerocopy::IntoBytes::as_bytes(e).to_vec();
+        assert!(bytes(&whole) == bytes(&parts), "parts of {part}");
+    }
+    let entry = &whole[1];
+    assert_eq!((entry.trtype, entry.adrfam, entry.treq & 4), (3, 1, 4));
+    assert_eq!((text(&entry.traddr), text(&entry.trsvcid)), ("127.0.0.1", "4420"));
+    assert_eq!((entry.cntlid.get(), entry.asqsz.get()), (0xffff, 32));
+    assert_eq!((whole[0].subtype, text(&whole[0].subnqn)), (3, DISCOVERY_NQN));
+    let (_, other) = read(&mut bench, stranger, 4096);
+    assert_eq!(nqns(&other), [OTHER]);
+    let beyond = bench.admin(known, &log(0x70, 4, 1024 * 5, true));
+    assert_eq!(code(beyond), status_code(Status::INVALID_FIELD));
+}
+
+#[test]
+fn a_listener_on_all_addresses_is_shown_where_the_host_reached_it() {
+    let mut bench = Bench::new();
+    let any = ListenerSpec { traddr: "0.0.0.0".to_owned(), ..listener(ListenerId(3), false) };
+    bench.service.add_listener(bench.now, any).unwrap();
+    let admin = bench.discovery(0, STRANGER);
+    let addresses = |bench: &mut Bench| -> Vec<String> {
+        let (_, entries) = read(bench, admin, 4096);
+        entries[1..].iter().map(|e| text(&e.traddr).to_owned()).collect()
+    };
+    assert_eq!(addresses(&mut bench), ["127.0.0.1", "0.0.0.0"]);
+    bench.service.local_address(admin, "10.1.2.3");
+    assert_eq!(addresses(&mut bench), ["127.0.0.1", "10.1.2.3"]);
+    bench.service.local_address(admin, "fe80::1");
+    assert_eq!(addresses(&mut bench), ["127.0.0.1", "0.0.0.0"], "of another family");
+}
+
+#[test]
+fn changes_move_the_generation_and_are_told_to_whom_they_concern() {
+    let mut bench = Bench::new();
+    let known = bench.discovery(60_000, HOST);
+    let stranger = bench.discovery(60_000, STRANGER);
+    type Change = fn(&mut Service, Nanos);
+    let both: &[&str] = &[HOST, STRANGER];
+    let table: [(&str, Change, &[&str]); 7] = [
+        ("listener", |s, t| s.add_listener(t, listener(ListenerId(5), false)).unwrap(), both),
+        ("gone", |s, t| drop(s.remove_listener(t, ListenerId(5)).unwrap()), both),
+        ("private", |s, t| s.add_subsystem(t, subsystem("nqn.p", false)).unwrap(), &[HOST]),
+        ("host", |s, t| s.add_host(t, "nqn.p", STRANGER).unwrap(), &[STRANGER]),
+        ("no host", |s, t| s.remove_host(t, "nqn.p", STRANGER).unwrap(), &[STRANGER]),
+        ("open", |s, t| s.set_allow_any_host(t, "nqn.p", true).unwrap(), &[STRANGER]),
+        ("removed", |s, t| drop(s.remove_subsystem(t, "nqn.p").unwrap()), both),
+    ];
+    for admin in [known, stranger] {
+        bench.ok(admin, &set_feature(0x0b, 1 << 31));
+    }
+    for (what, change, told) in table {
+        for admin in [known, stranger] {
+            bench.admin(admin, &command(op::ASYNC_EVENT_REQUEST, 7));
+        }
+        bench.actions();
+        let (before, _) = read(&mut bench, known, 4096);
+        change(&mut bench.service, bench.now);
+        let (after, _) = read(&mut bench, known, 4096);
+        assert!(after > before, "{what}");
+        let completed: Vec<&str> = bench
+            .actions()
+            .iter()
+            .map(|action| match action {
+                Action::Complete { connection, cid: 7, result: 0x70_f002, .. } => {
+                    if *connection == known { HOST } else { STRANGER }
+                }
+                other => panic!("{what}: {other:?}"),
+            })
+            .collect();
+        assert_eq!(completed, told, "{what}");
+        for admin in [known, stranger] {
+            bench.ok(admin, &log(0x70, 1024, 0, false));
+        }
+    }
+}
+
+#[test]
+fn a_discovery_controller_has_nothing_of_an_io_controller() {
+    let mut bench = Bench::new();
+    let admin = bench.discovery(0, HOST);
+    bench.ok(admin, &identify(1, 0));
+    assert_eq!(bench.out[111], 2);
+    assert_eq!(&bench.out[768..768 + DISCOVERY_NQN.len()], DISCOVERY_NQN.as_bytes());
+    assert_eq!(bench.out[92..96], (1u32 << 31).to_le_bytes());
+    for sqe in [
+        identify(0, 1),
+        identify(2, 0),
+        set_feature(7, 0),
+        set_feature(0x0b, 0x100),
+        log(2, 512, 0, false),
+        command(op::ABORT, 1),
+    ] {
+        assert_ne!(code(bench.admin(admin, &sqe)), 0, "{sqe:?}");
+    }
+}

@@ -1,0 +1,290 @@
+//! Random histories: whatever hosts, administrators and time do, the service keeps its promises.
+
+use std::collections::{BTreeMap, HashMap, HashSet};
+
+use proptest::prelude::*;
+use zerocopy::{FromBytes, IntoBytes};
+
+use super::*;
+
+/// One step of a history. Small numbers pick among what there is.
+#[derive(Clone, Debug)]
+enum Step {
+    Connect { subsystem: u8, qid: u16, controller: u8, kato: u16, stranger: bool, listener: bool },
+    RawConnect { sqe: [u8; 64], data: Vec<u8> },
+    Enable { connection: u8, cc: u32 },
+    Admin { connection: u8, sqe: Box<[u8; 64]>, data: bool },
+    Known { connection: u8, opcode: u8, cid: u8, cdw10: u32, cdw11: u32, nsid: u32 },
+    FabricsIo { connection: u8, fctype: u8 },
+    Disconnect { connection: u8 },
+    Settle { abort: u8, aborted: bool },
+    Traffic { connection: u8 },
+    Pass { milliseconds: u16 },
+    Configure { what: u8, argument: u8 },
+    Drain,
+}
+
+fn step() -> impl Strategy<Value = Step> {
+    let small = 0u8..16;
+    prop_oneof![
+        4 => (0u8..3, 0u16..4, small.clone(), 0u16..3000, any::<bool>(), any::<bool>()).prop_map(
+            |(subsystem, qid, controller, kato, stranger, listener)| Step::Connect {
+                subsystem, qid, controller, kato, stranger, listener
+            }
+        ),
+        1 => (any::<[u8; 64]>(), prop::collection::vec(any::<u8>(), 0..1100))
+            .prop_map(|(sqe, data)| Step::RawConnect { sqe, data }),
+        3 => (small.clone(), prop_oneof![
+            4 => Just(ENABLE), 1 => Just(ENABLE & !1), 1 => Just(ENABLE | 0x4000), 1 => any::<u32>()
+        ]).prop_map(|(connection, cc)| Step::Enable { connection, cc }),
+        2 => (small.clone(), any::<[u8; 64]>(), any::<bool>())
+            .prop_map(|(connection, sqe, data)| Step::Admin { connection, sqe: Box::new(sqe), data }),
+        8 => (
+            small.clone(),
+            prop::sample::select(vec![2u8, 6, 8, 9, 0xa, 0xc, 0xc, 0xc, 0x18]),
+            0u8..8,
+            prop_oneof![0u32..0x14, Just(0x0004_0001), Just(0x003f_0004), any::<u32>()],
+            prop_oneof![Just(0x100u32), Just(1 << 31), 0u32..4, any::<u32>()],
+            prop_oneof![0u32..4, Just(u32::MAX)],
+        ).prop_map(|(connection, opcode, cid, cdw10, cdw11, nsid)| Step::Known {
+            connection, opcode, cid, cdw10, cdw11, nsid
+        }),
+        1 => (small.clone(), 0u8..10)
+            .prop_map(|(connection, fctype)| Step::FabricsIo { connection, fctype }),
+        2 => small.clone().prop_map(|connection| Step::Disconnect { connection }),
+        1 => (small.clone(), any::<bool>())
+            .prop_map(|(abort, aborted)| Step::Settle { abort, aborted }),
+        1 => small.clone().prop_map(|connection| Step::Traffic { connection }),
+        2 => (0u16..2000).prop_map(|milliseconds| Step::Pass { milliseconds }),
+        3 => (0u8..10, small).prop_map(|(what, argument)| Step::Configure { what, argument }),
+        1 => prop::bool::weighted(0.05).prop_map(|drain| {
+            if drain { Step::Drain } else { Step::Pass { milliseconds: 1 } }
+        }),
+    ]
+}
+
+/// The daemon's side: what it knows of connections, and what it was promised.
+struct Daemon {
+    bench: Bench,
+    /// Connected, and not told to close or gone.
+    open: Vec<ConnectionId>,
+    /// Deferred commands.
+    waiting: HashSet<(ConnectionId, u16)>,
+    aborts: Vec<AbortTicket>,
+    shared: HashMap<ConnectionId, Connected>,
+    generation: u64,
+    versions: BTreeMap<ControllerId, u64>,
+}
+
+impl Daemon {
+    fn pick(&self, n: u8) -> ConnectionId {
+        let count = self.open.len().max(1);
+        self.open.get(usize::from(n) % count).copied().unwrap_or(ConnectionId(u64::MAX))
+    }
+
+    fn connect(&mut self, listener: ListenerId, sqe: &Sqe, data: &[u8]) {
+        self.bench.connections += 1;
+        let id = ConnectionId(self.bench.connections);
+        let now = self.bench.now;
+        if let Ok(connected) = self.bench.service.connect(now, id, listener, sqe, data) {
+            self.open.push(id);
+            self.shared.insert(id, connected);
+        }
+    }
+
+    fn admin(&mut self, id: ConnectionId, sqe: &Sqe, data: &[u8]) {
+        let length = self.bench.service.data_length(id, sqe);
+        let reply = self.bench.admin_with(id, sqe, data);
+        match reply {
+            Reply::Deferred => {
+                assert!(self.waiting.insert((id, sqe.cid.get())), "one command at a time");
+            }
+            Reply::Done { status, .. } if !status.is_success() => {
+                assert!(self.bench.out.is_empty(), "a failed command brings no data");
+            }
+            Reply::Done { .. } => {
+                let most = length.controller_to_host as usize;
+                assert!(self.bench.out.len() <= most, "{} > {most}", self.bench.out.len());
+                assert!(self.bench.out.len() <= sqe.sgl.length.get() as usize);
+            }
+        }
+    }
+
+    fn lose(&mut self, id: ConnectionId) {
+        self.open.retain(|c| *c != id);
+        self.waiting.retain(|(c, _)| *c != id);
+        self.shared.remove(&id);
+        self.bench.service.disconnected(self.bench.now, id);
+    }
+
+    fn act(&mut self) {
+        let mut closed = Vec::new();
+        for action in self.bench.actions() {
+            match action {
+                Action::Complete { connection, cid, .. } => {
+                    assert!(self.waiting.remove(&(connection, cid)), "completed but not deferred");
+                }
+                Action::Close { connection, .. } => {
+                    assert!(self.open.contains(&connection), "closed twice, or never open");
+                    self.open.retain(|c| *c != connection);
+                    self.waiting.retain(|(c, _)| *c != connection);
+                    closed.push(connection);
+                }
+                Action::Abort { ticket, .. } => self.aborts.push(ticket),
+                Action::TableChanged { controller } => {
+                    let now = self.bench.service.namespaces(controller);
+                    assert!(now.iter().is_sorted_by_key(|n| n.nsid));
+                }
+            }
+        }
+        for connection in closed {
+            self.lose(connection);
+        }
+    }
+
+    fn configure(&mut self, what: u8, argument: u8) {
+        let (now, s) = (self.bench.now, &mut self.bench.service);
+        let nsid = u32::from(argument % 4);
+        let extra = ListenerId(3);
+        // Refusals are as good as changes here.
+        let _ = match what {
+            0 => s.add_namespace(now, SUBSYSTEM, namespace(argument)).map(drop),
+            1 => s.remove_namespace(now, SUBSYSTEM, nsid).map(drop),
+            2 => s.resize_namespace(now, SUBSYSTEM, nsid, u64::from(argument)),
+            3 => s.remove_host(now, SUBSYSTEM, HOST),
+            4 => s.add_host(now, SUBSYSTEM, HOST),
+            5 => s.set_allow_any_host(now, SUBSYSTEM, argument.is_multiple_of(2)),
+            6 => s.add_listener(now, listener(extra, argument.is_multiple_of(2))),
+            7 => s.remove_listener(now, extra).map(drop),
+            8 => s.remove_subsystem(now, OTHER).map(drop),
+            _ => s.add_subsystem(now, subsystem(OTHER, true)),
+        };
+    }
+
+    fn step(&mut self, step: Step) {
+        match step {
+            Step::Connect { subsystem, qid, controller, kato, stranger, listener } => {
+                let nqns = [SUBSYSTEM, OTHER, DISCOVERY_NQN];
+                let nqn = nqns[usize::from(subsystem)];
+                let ids: Vec<u16> = self.bench.service.controllers().map(|c| c.id.0).collect();
+                let id = ids.get(usize::from(controller) % ids.len().max(1));
+                let cntlid = if qid == 0 { 0xffff } else { *id.unwrap_or(&1) };
+                let host = if stranger { STRANGER } else { HOST };
+                let connect = Connect::new(nqn, qid, cntlid).kato(kato.into()).host(host);
+                let at = if listener { LISTENER } else { DISCOVERY_LISTENER };
+                self.connect(at, &Sqe::from(&connect.command), connect.data.as_bytes());
+            }
+            Step::RawConnect { sqe, data } => {
+                self.connect(LISTENER, &Sqe::read_from_bytes(&sqe).unwrap(), &data);
+            }
+            Step::Enable { connection, cc } => {
+                let id = self.pick(connection);
+                self.admin(id, &property_set(0x14, cc), &[]);
+            }
+            Step::Admin { connection, sqe, data } => {
+                let id = self.pick(connection);
+                let data: &[u8] = if data { &[1; 512] } else { &[] };
+                self.admin(id, &Sqe::read_from_bytes(&sqe[..]).unwrap(), data);
+            }
+            Step::Known { connection, opcode, cid, cdw10, cdw11, nsid } => {
+                let mut sqe = command(opcode, cid.into());
+                sqe.cdw10 = U32::new(cdw10);
+                sqe.cdw11 = U32::new(cdw11);
+                sqe.nsid = U32::new(nsid);
+                let id = self.pick(connection);
+                self.admin(id, &sqe, &[1; 512]);
+            }
+            Step::FabricsIo { connection, fctype } => {
+                let mut sqe = command(FABRICS, 1);
+                sqe.nsid = U32::new(fctype.into());
+                let id = self.pick(connection);
+                let reply = self.bench.service.fabrics_on_io_queue(self.bench.now, id, &sqe);
+                assert_ne!(reply, Reply::Deferred);
+            }
+            Step::Disconnect { connection } => {
+                let id = self.pick(connection);
+                self.lose(id);
+            }
+            Step::Settle { abort, aborted } => {
+                let at = usize::from(abort) % self.aborts.len().max(1);
+                if let Some(&ticket) = self.aborts.get(at) {
+                    self.bench.service.abort_done(ticket, aborted);
+                }
+            }
+            Step::Traffic { connection } => {
+                if let Some(connected) = self.shared.get(&self.pick(connection)) {
+                    connected.shared.note_traffic();
+                }
+            }
+            Step::Pass { milliseconds } => {
+                self.bench.pass(Duration::from_millis(milliseconds.into()));
+                let next = self.bench.service.tick(self.bench.now);
+                assert!(next.is_none_or(|next| next > self.bench.now), "a timer in the past");
+            }
+            Step::Configure { what, argument } => self.configure(what, argument),
+            Step::Drain => self.bench.service.begin_shutdown(self.bench.now),
+        }
+    }
+
+    /// What holds at any time.
+    fn check(&mut self) {
+        let generation = self.bench.service.generation();
+        assert!(generation >= self.generation, "the generation never goes back");
+        self.generation = generation;
+        let known: HashSet<ConnectionId> = self.bench.service.connections.keys().copied().collect();
+        let open: HashSet<ConnectionId> = self.open.iter().copied().collect();
+        assert_eq!(known, open, "the service remembers what is open, nothing else");
+        let limit = Service::event_request_limit() + 4;
+        let mut seen = HashSet::new();
+        for c in self.bench.service.controllers() {
+            assert!(seen.insert(c.id), "one controller for each identifier");
+            assert!(open.contains(&c.admin));
+            assert!(c.queues.iter().all(|(_, q)| open.contains(q)));
+            let waiting = self.waiting.iter().filter(|(id, _)| *id == c.admin).count();
+            assert!(waiting <= limit, "deferred commands are bounded");
+        }
+        assert!(self.waiting.iter().all(|(id, _)| open.contains(id)));
+        for connected in self.shared.values() {
+            let shared = &connected.shared;
+            let version = shared.table_version.load(core::sync::atomic::Ordering::Relaxed);
+            let last = self.versions.insert(shared.id, version).unwrap_or(0);
+            assert!(version >= last || !seen.contains(&shared.id));
+        }
+        assert!(self.bench.service.aborts.len() <= 4 * seen.len());
+    }
+}
+
+fn run(steps: Vec<Step>) {
+    let config = ServiceConfig { max_controllers: 6, max_namespaces: 4, ..Default::default() };
+    let mut daemon = Daemon {
+        bench: Bench::with(config),
+        open: Vec::new(),
+        waiting: HashSet::new(),
+        aborts: Vec::new(),
+        shared: HashMap::new(),
+        generation: 0,
+        versions: BTreeMap::new(),
+    };
+    for step in steps {
+        daemon.step(step);
+        daemon.act();
+        daemon.check();
+    }
+    for connection in daemon.open.clone() {
+        daemon.lose(connection);
+        daemon.act();
+    }
+    assert_eq!(daemon.bench.service.controllers().count(), 0, "nothing is left");
+    assert!(daemon.bench.service.connections.is_empty());
+    assert!(daemon.bench.service.aborts.is_empty());
+    assert!(daemon.waiting.is_empty(), "every deferred command is settled");
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { cases: 400, ..ProptestConfig::default() })]
+
+    #[test]
+    fn any_history_keeps_every_promise(steps in prop::collection::vec(step(), 1..120)) {
+        run(steps);
+    }
+}

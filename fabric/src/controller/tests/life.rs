@@ -1,0 +1,275 @@
+//! How controllers live and end: keep alive, lost connections, reset, shutdown, abort, removal.
+
+use super::*;
+
+fn close(connection: ConnectionId, reason: CloseReason) -> Action {
+    Action::Close { connection, reason }
+}
+
+fn complete(connection: ConnectionId, cid: u16, result: u64, status: Status) -> Action {
+    Action::Complete { connection, cid, result, status }
+}
+
+fn event_request(bench: &mut Bench, admin: ConnectionId, cid: u16) {
+    assert_eq!(bench.admin(admin, &command(op::ASYNC_EVENT_REQUEST, cid)), Reply::Deferred);
+}
+
+#[test]
+fn a_silent_host_loses_its_controller() {
+    let mut bench = Bench::new();
+    let (admin, connected) = bench.admin_queue(1000);
+    let io = bench.io_queue(1, connected.controller.0);
+    event_request(&mut bench, admin, 5);
+    connected.shared.heard.store(false, core::sync::atomic::Ordering::Relaxed);
+    bench.ok(admin, &command(op::KEEP_ALIVE, 1));
+    let deadline = bench.service.tick(bench.now).unwrap();
+    assert_eq!(deadline, bench.now + Duration::from_secs(1));
+    bench.pass(Duration::from_millis(999));
+    assert_eq!(bench.service.tick(bench.now), Some(deadline));
+    assert_eq!(bench.actions(), []);
+    bench.pass(Duration::from_millis(1));
+    assert_eq!(bench.service.tick(bench.now), None);
+    let reason = CloseReason::KeepAliveExpired;
+    assert_eq!(bench.actions(), [close(io, reason), close(admin, reason)]);
+    assert!(!connected.shared.is_ready());
+    assert_eq!(
+        code(bench.admin(admin, &identify(1, 0))),
+        status_code(Status::COMMAND_SEQUENCE_ERROR)
+    );
+}
+
+#[test]
+fn io_traffic_keeps_a_controller_alive() {
+    let mut bench = Bench::new();
+    let (_, connected) = bench.admin_queue(1000);
+    for _ in 0..10 {
+        bench.pass(Duration::from_secs(1));
+        connected.shared.note_traffic();
+        assert!(bench.service.tick(bench.now).is_some());
+    }
+    bench.pass(Duration::from_secs(1));
+    assert_eq!(bench.service.tick(bench.now), None);
+}
+
+#[test]
+fn a_timer_that_is_off_never_expires_and_can_be_set_later() {
+    let mut bench = Bench::new();
+    let (admin, _) = bench.admin_queue(0);
+    assert_eq!(bench.service.tick(bench.now + Duration::from_secs(1 << 30)), None);
+    bench.ok(admin, &set_feature(0x0f, 1));
+    assert_eq!(bench.ok(admin, &get_feature(0x0f, 0, 0)), 100, "rounded up to KAS");
+    assert_eq!(bench.service.tick(bench.now), Some(bench.now + Duration::from_millis(100)));
+}
+
+#[test]
+fn a_discovery_controller_without_timer_lives_by_its_activity() {
+    let mut bench = Bench::new();
+    let admin = bench.discovery(0, HOST);
+    for _ in 0..3 {
+        bench.pass(Duration::from_secs(100));
+        bench.ok(admin, &log(0x70, 1024, 0, true));
+        bench.service.tick(bench.now);
+        assert_eq!(bench.actions(), []);
+    }
+    bench.pass(Duration::from_secs(120));
+    bench.service.tick(bench.now);
+    bench.pass(Duration::from_secs(120));
+    bench.service.tick(bench.now);
+    assert_eq!(bench.actions(), [close(admin, CloseReason::KeepAliveExpired)]);
+}
+
+#[test]
+fn the_admin_queue_takes_its_io_queues_along_but_not_the_other_way() {
+    let mut bench = Bench::new();
+    let (admin, connected) = bench.admin_queue(0);
+    let id = connected.controller.0;
+    let io = [bench.io_queue(1, id), bench.io_queue(2, id)];
+    bench.service.disconnected(bench.now, io[0]);
+    bench.service.disconnected(bench.now, io[0]);
+    assert_eq!(bench.actions(), []);
+    let again = bench.io_queue(1, id);
+    bench.service.disconnected(bench.now, admin);
+    let reason = CloseReason::AdminQueueLost;
+    assert_eq!(bench.actions(), [close(again, reason), close(io[1], reason)]);
+    assert_eq!(bench.service.controllers().count(), 0);
+}
+
+#[test]
+fn a_reset_closes_queues_and_is_complete_when_they_are_settled() {
+    let mut bench = Bench::new();
+    let (admin, connected) = bench.admin_queue(0);
+    let id = connected.controller.0;
+    let io = bench.io_queue(1, id);
+    bench.ok(admin, &set_feature(0x0b, 0x100));
+    event_request(&mut bench, admin, 5);
+    bench.set_cc(admin, ENABLE & !1);
+    let aborted = Status::ABORTED_SQ_DELETION;
+    let reset = close(io, CloseReason::ControllerReset);
+    assert_eq!(bench.actions(), [reset, complete(admin, 5, 0, aborted)]);
+    assert!(!connected.shared.is_ready());
+    assert_eq!(bench.csts(admin), 1, "commands of before may still land");
+    let early = bench.admin(admin, &property_set(0x14, ENABLE));
+    assert_eq!(code(early), status_code(Status::COMMAND_SEQUENCE_ERROR));
+    bench.service.disconnected(bench.now, io);
+    assert_eq!(bench.csts(admin), 0);
+    bench.set_cc(admin, ENABLE);
+    assert_eq!(bench.ok(admin, &get_feature(0x0b, 0, 0)), 0, "features are as at the start");
+    bench.io_queue(1, id);
+}
+
+#[test]
+fn a_shutdown_ends_after_its_limit_whatever_the_queues_do() {
+    let mut bench = Bench::new();
+    let (admin, connected) = bench.admin_queue(0);
+    let io = bench.io_queue(1, connected.controller.0);
+    for notification in [1, 2] {
+        bench.set_cc(admin, ENABLE | notification << 14);
+    }
+    assert_eq!(bench.actions(), [close(io, CloseReason::ControllerShutdown)]);
+    assert_eq!(bench.csts(admin), 0b0101, "occurring");
+    let end = bench.service.tick(bench.now).unwrap();
+    assert_eq!(end, bench.now + Duration::from_secs(3));
+    bench.service.tick(end);
+    assert_eq!(bench.csts(admin), 0b1001, "complete");
+    bench.set_cc(admin, ENABLE & !1);
+    bench.service.disconnected(bench.now, io);
+    assert_eq!(bench.csts(admin), 0);
+}
+
+#[test]
+fn abort_finds_waiting_commands_and_event_requests() {
+    let mut bench = Bench::new();
+    let (admin, connected) = bench.admin_queue(0);
+    let io = bench.io_queue(1, connected.controller.0);
+    let abort = |qid: u32, cid: u32, own: u16| {
+        let mut sqe = command(op::ABORT, own);
+        sqe.cdw10 = U32::new(qid | cid << 16);
+        sqe
+    };
+    event_request(&mut bench, admin, 9);
+    assert_eq!(bench.ok(admin, &abort(0, 9, 1)), 0);
+    assert_eq!(bench.actions(), [complete(admin, 9, 0, Status::ABORT_REQUESTED)]);
+    assert_eq!(bench.ok(admin, &abort(0, 9, 1)), 1, "not there any more");
+    assert_eq!(bench.ok(admin, &abort(7, 9, 1)), 1, "no such queue");
+    for own in 10..14 {
+        assert_eq!(bench.admin(admin, &abort(1, 50 + u32::from(own), own)), Reply::Deferred);
+    }
+    let limit = bench.admin(admin, &abort(1, 50, 14));
+    assert_eq!(code(limit), status_code(Status::ABORT_LIMIT_EXCEEDED));
+    let again = bench.admin(admin, &identify(1, 0).with_cid(10));
+    assert_eq!(code(again), status_code(Status::CID_CONFLICT));
+    let tickets: Vec<AbortTicket> = bench
+        .actions()
+        .iter()
+        .map(|action| match action {
+            Action::Abort { ticket, connection, .. } if *connection == io => *ticket,
+            other => panic!("{other:?}"),
+        })
+        .collect();
+    bench.service.abort_done(tickets[0], true);
+    bench.service.abort_done(tickets[0], false);
+    bench.service.abort_done(tickets[1], false);
+    let ok = Status::SUCCESS;
+    assert_eq!(bench.actions(), [complete(admin, 10, 0, ok), complete(admin, 11, 1, ok)]);
+    bench.service.disconnected(bench.now, io);
+    assert_eq!(bench.actions(), [complete(admin, 12, 1, ok), complete(admin, 13, 1, ok)]);
+    bench.service.abort_done(tickets[3], true);
+    assert_eq!(bench.actions(), []);
+}
+
+trait WithCid {
+    fn with_cid(self, cid: u16) -> Self;
+}
+
+impl WithCid for Sqe {
+    fn with_cid(mut self, cid: u16) -> Self {
+        self.cid = U16::new(cid);
+        self
+    }
+}
+
+#[test]
+fn event_requests_beyond_the_limit_fail() {
+    let mut bench = Bench::new();
+    let (admin, _) = bench.admin_queue(0);
+    for cid in 0..4 {
+        event_request(&mut bench, admin, cid);
+    }
+    let fifth = bench.admin(admin, &command(op::ASYNC_EVENT_REQUEST, 4));
+    assert_eq!(code(fifth), status_code(Status::AER_LIMIT_EXCEEDED));
+    assert_eq!(Service::event_request_limit(), 4);
+}
+
+#[test]
+fn disconnect_frees_an_io_queue_and_is_not_for_admin_queues() {
+    let mut bench = Bench::new();
+    let (admin, connected) = bench.admin_queue(0);
+    let io = bench.io_queue(1, connected.controller.0);
+    let mut sqe = command(FABRICS, 1);
+    sqe.nsid = U32::new(u32::from(fabrics::DISCONNECT));
+    let refused = bench.admin(admin, &sqe);
+    assert_eq!(code(refused), status_code(Status::DISCONNECT_INVALID_QUEUE_TYPE));
+    assert_eq!(bench.service.fabrics_on_io_queue(bench.now, io, &sqe), Reply::OK);
+    assert_eq!(bench.actions(), [close(io, CloseReason::Disconnected)]);
+    bench.io_queue(1, connected.controller.0);
+    bench.service.disconnected(bench.now, io);
+    assert_eq!(bench.service.controllers().next().unwrap().queues.len(), 1);
+}
+
+#[test]
+fn what_is_removed_takes_its_controllers_along() {
+    type Remove = fn(&mut Service, Nanos);
+    let table: [(Remove, CloseReason); 4] = [
+        (|s, t| drop(s.remove_subsystem(t, SUBSYSTEM).unwrap()), CloseReason::SubsystemRemoved),
+        (|s, t| s.remove_host(t, SUBSYSTEM, HOST).unwrap(), CloseReason::HostRemoved),
+        (|s, t| drop(s.remove_listener(t, LISTENER).unwrap()), CloseReason::ListenerRemoved),
+        (
+            |s, t| {
+                s.set_allow_any_host(t, SUBSYSTEM, true).unwrap();
+                s.remove_host(t, SUBSYSTEM, HOST).unwrap();
+                assert_eq!(s.controllers().count(), 1);
+                s.set_allow_any_host(t, SUBSYSTEM, false).unwrap();
+            },
+            CloseReason::HostRemoved,
+        ),
+    ];
+    for (remove, reason) in table {
+        let mut bench = Bench::new();
+        let (admin, connected) = bench.admin_queue(0);
+        let io = bench.io_queue(1, connected.controller.0);
+        remove(&mut bench.service, bench.now);
+        assert_eq!(bench.actions(), [close(io, reason), close(admin, reason)]);
+        assert!(!connected.shared.is_ready());
+    }
+}
+
+#[test]
+fn a_configuration_that_cannot_be_is_refused_and_changes_nothing() {
+    let mut bench = Bench::new();
+    let now = bench.now;
+    let before = bench.service.generation();
+    let s = &mut bench.service;
+    let twice = s.add_namespace(now, SUBSYSTEM, Namespace { nsid: 1, ..namespace(2) });
+    assert!(matches!(twice, Err(ConfigError::NamespaceExists { nsid: 1, .. })));
+    let same = s.add_namespace(now, SUBSYSTEM, namespace(1));
+    assert_eq!(same, Err(ConfigError::DuplicateIdentifier { nsid: 1, what: "UUID" }));
+    let far = s.add_namespace(now, SUBSYSTEM, Namespace { nsid: 1025, ..namespace(2) });
+    assert_eq!(far, Err(ConfigError::NamespaceLimit { nsid: 1025, limit: 1024 }));
+    let zero = s.add_namespace(now, SUBSYSTEM, namespace(0));
+    assert_eq!(zero, Err(ConfigError::ZeroUuid));
+    assert!(s.add_subsystem(now, subsystem(SUBSYSTEM, true)).is_err());
+    assert!(s.add_subsystem(now, subsystem("iqn.x", true)).is_err());
+    assert_eq!(
+        s.add_subsystem(now, subsystem(DISCOVERY_NQN, true)),
+        Err(ConfigError::DiscoveryNqn)
+    );
+    assert!(s.add_listener(now, listener(LISTENER, false)).is_err());
+    assert!(s.remove_listener(now, ListenerId(7)).is_err());
+    assert!(s.add_host(now, SUBSYSTEM, HOST).is_err());
+    assert!(s.remove_host(now, SUBSYSTEM, STRANGER).is_err());
+    assert!(s.resize_namespace(now, SUBSYSTEM, 5, 1).is_err());
+    assert_eq!(s.generation(), before);
+    let limits = ServiceConfig { max_transfer: 5000, ..ServiceConfig::default() };
+    let message = Service::new(limits).unwrap_err().to_string();
+    assert_eq!(message, "max_transfer is 5000: it must be a power of two of at least 4096");
+}
