@@ -130,6 +130,9 @@ pub enum ConfigError {
         /// UUID or NGUID.
         what: &'static str,
     },
+    /// The block size is none that hosts can use.
+    #[error("logical blocks of 2^{0} bytes: they must have 512 (2^9) or 4096 (2^12)")]
+    BlockSize(u8),
     /// The UUID is all zero.
     #[error("a namespace needs a UUID that is not all zero")]
     ZeroUuid,
@@ -236,12 +239,20 @@ impl SubsystemSpec {
         }
         check_text("serial number", &self.serial, 20)?;
         check_text("model number", &self.model, 40)?;
-        self.hosts.iter().try_for_each(|host| check_nqn(host))
+        for (at, host) in self.hosts.iter().enumerate() {
+            check_nqn(host)?;
+            if self.hosts.iter().take(at).any(|h| h == host) {
+                let (nqn, host) = (self.nqn.clone(), host.clone());
+                return Err(ConfigError::HostExists { nqn, host });
+            }
+        }
+        Ok(())
     }
 }
 
 pub(super) fn check_nqn(nqn: &str) -> Result<(), ConfigError> {
-    let good = nqn.starts_with("nqn.") && nqn.len() <= NQN_MAX && !nqn.contains('\0');
+    let good =
+        nqn.starts_with("nqn.") && nqn.len() <= NQN_MAX && !nqn.chars().any(char::is_control);
     if good { Ok(()) } else { Err(ConfigError::Nqn(nqn.to_owned())) }
 }
 

@@ -51,8 +51,9 @@ impl Service {
     /// Adds a namespace; answers its NSID.
     ///
     /// # Errors
-    /// There is no such subsystem, the NSID is taken or beyond the limit, the UUID is zero or
-    /// used by another namespace of the subsystem, or the NGUID is.
+    /// There is no such subsystem, the NSID is taken or beyond the limit, the UUID is zero, UUID
+    /// or NGUID are used by another namespace of the subsystem, the block size is neither 512
+    /// nor 4096, or a host's NQN is not one.
     pub fn add_namespace(
         &mut self,
         _now: Nanos,
@@ -289,9 +290,7 @@ impl Subsystem {
     /// UUID and NGUID must differ from those of all other namespaces: hosts take namespaces with
     /// the same identifier for one.
     fn check_identifiers(&self, namespace: &Namespace) -> Result<(), ConfigError> {
-        if namespace.uuid == [0; 16] {
-            return Err(ConfigError::ZeroUuid);
-        }
+        namespace.check()?;
         for (&nsid, other) in self.namespaces.iter().filter(|(n, _)| **n != namespace.nsid) {
             if other.uuid == namespace.uuid {
                 return Err(ConfigError::DuplicateIdentifier { nsid, what: "UUID" });

@@ -4,7 +4,8 @@ use std::sync::Arc;
 
 use bitflags::bitflags;
 
-use super::BackendId;
+use super::config::check_nqn;
+use super::{BackendId, ConfigError};
 use crate::nvme::identify::OptionalCommands;
 
 bitflags! {
@@ -86,6 +87,17 @@ pub struct Namespace {
 }
 
 impl Namespace {
+    /// Whether the namespace can be shown to hosts, apart from the others of its subsystem.
+    pub(super) fn check(&self) -> Result<(), ConfigError> {
+        if !matches!(self.geometry.block_shift, 9 | 12) {
+            return Err(ConfigError::BlockSize(self.geometry.block_shift));
+        }
+        if self.uuid == [0; 16] {
+            return Err(ConfigError::ZeroUuid);
+        }
+        self.hosts.iter().flatten().try_for_each(|host| check_nqn(host))
+    }
+
     /// Whether `host` sees the namespace.
     #[must_use]
     pub fn visible_to(&self, host: &str) -> bool {

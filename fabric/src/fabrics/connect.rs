@@ -119,12 +119,14 @@ impl ConnectField {
 }
 
 /// The NQN in a 256-byte field: text up to the NUL that must end it, 1 to 223 bytes of UTF-8
-/// that begin with `nqn.`.
+/// without control characters. That it begins with `nqn.` is not asked for: hosts exist whose
+/// name does not, and a name that is in no list opens nothing.
 #[must_use]
 pub fn nqn_field(field: &[u8; 256]) -> Option<&str> {
     let length = field.iter().position(|&b| b == 0)?;
     let text = core::str::from_utf8(field.get(..length)?).ok()?;
-    (text.len() <= NQN_MAX && text.starts_with("nqn.")).then_some(text)
+    let good = (1..=NQN_MAX).contains(&text.len()) && !text.chars().any(char::is_control);
+    good.then_some(text)
 }
 
 #[cfg(test)]
@@ -147,7 +149,7 @@ mod tests {
     }
 
     #[test]
-    fn an_nqn_needs_its_nul_its_prefix_and_a_bounded_length() {
+    fn an_nqn_needs_its_nul_printable_text_and_a_bounded_length() {
         let field = |text: &str| {
             let mut out = [0; 256];
             out[..text.len()].copy_from_slice(text.as_bytes());
@@ -156,7 +158,7 @@ mod tests {
         assert_eq!(nqn_field(&field("nqn.x")), Some("nqn.x"));
         assert_eq!(nqn_field(&[b'a'; 256]), None);
         assert_eq!(nqn_field(&field("")), None);
-        assert_eq!(nqn_field(&field("iqn.x")), None);
+        assert_eq!(nqn_field(&field("nqn.\n")), None);
         assert!(nqn_field(&field(&format!("nqn.{}", "x".repeat(219)))).is_some());
         assert!(nqn_field(&field(&format!("nqn.{}", "x".repeat(220)))).is_none());
         let mut bad = field("nqn.x");

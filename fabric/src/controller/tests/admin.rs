@@ -171,7 +171,7 @@ fn controller_lists_and_command_sets() {
     let mut from = identify(0x13, 0);
     from.cdw10 = U32::new(0x13 | u32::from(b.controller.0) << 16);
     bench.ok(admin, &from);
-    assert_eq!(bench.out[..6], [1, 0, b.controller.0 as u8, 0, 0, 0]);
+    assert_eq!(bench.out[..6], [1, b.controller.0, 0].map(u16::to_le_bytes).concat());
     let mut sets = identify(0x1c, 0);
     sets.cdw10 = U32::new(0xffff_001c);
     bench.ok(admin, &sets);

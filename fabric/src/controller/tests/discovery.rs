@@ -10,11 +10,12 @@ fn read(bench: &mut Bench, admin: ConnectionId, part: u32) -> (u64, Vec<Discover
     let mut total = 1024;
     while page.len() < total {
         let offset = page.len() as u64;
-        let rest = (total - page.len()) as u32;
+        let rest = u32::try_from(total - page.len()).unwrap();
         bench.ok(admin, &log(0x70, part.min(rest), offset, true));
         page.extend_from_slice(&bench.out);
         if page.len() >= 24 && total == 1024 {
-            total += 1024 * u64::from_le_bytes(page[8..16].try_into().unwrap()) as usize;
+            let entries = u64::from_le_bytes(page[8..16].try_into().unwrap());
+            total += 1024 * usize::try_from(entries).unwrap();
         }
     }
     let header = DiscoveryHeader::read_from_bytes(&page[..1024]).unwrap();

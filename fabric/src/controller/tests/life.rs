@@ -257,6 +257,14 @@ fn a_configuration_that_cannot_be_is_refused_and_changes_nothing() {
     assert_eq!(far, Err(ConfigError::NamespaceLimit { nsid: 1025, limit: 1024 }));
     let zero = s.add_namespace(now, SUBSYSTEM, namespace(0));
     assert_eq!(zero, Err(ConfigError::ZeroUuid));
+    let odd = Geometry { block_shift: 10, blocks: 8 };
+    let odd = s.add_namespace(now, SUBSYSTEM, Namespace { geometry: odd, ..namespace(2) });
+    assert_eq!(odd, Err(ConfigError::BlockSize(10)));
+    let twice = SubsystemSpec {
+        hosts: vec![HOST.to_owned(), HOST.to_owned()],
+        ..subsystem("nqn.twice", false)
+    };
+    assert!(matches!(s.add_subsystem(now, twice), Err(ConfigError::HostExists { .. })));
     assert!(s.add_subsystem(now, subsystem(SUBSYSTEM, true)).is_err());
     assert!(s.add_subsystem(now, subsystem("iqn.x", true)).is_err());
     assert_eq!(
