@@ -63,7 +63,8 @@ impl Service {
     /// - Connect Incompatible Format: RECFMT is not 0;
     /// - Connect Invalid Parameters, with IPO and IATTR: SQSIZE, QID, CNTLID, HOSTID, an NQN that
     ///   is not one, a subsystem that is not served here, an I/O queue that does not fit its
-    ///   controller. Without DNR where the queue identifier is in use, since its last connection
+    ///   controller;
+    /// - Command Sequence Error without DNR: the queue identifier is in use, but its connection
     ///   may be about to end;
     /// - Connect Invalid Host: the host may not use the subsystem;
     /// - Connect Controller Busy, without DNR: too many controllers, or the target is draining.
@@ -216,8 +217,7 @@ impl Service {
             return Err(Rejected::field(ConnectField::Qid));
         }
         if controller.queues.contains_key(&qid) {
-            let status = Status::CONNECT_INVALID_PARAMETERS;
-            return Err(Rejected { status, result: ConnectField::Qid.result() });
+            return Err(Rejected::status(Status::COMMAND_SEQUENCE_ERROR));
         }
         controller.queues.insert(qid, request.connection);
         controller.shared.note_traffic();

@@ -81,20 +81,21 @@ fn a_bad_io_connect_is_refused_with_the_field_that_is_wrong() {
     assert_eq!(granted, 3 | 3 << 16);
     bench.io_queue(2, id);
     let invalid = status_code(Status::CONNECT_INVALID_PARAMETERS);
-    let table: Vec<(&str, u16, u16, Bend, bool, u64)> = vec![
-        ("beyond the granted", 5, id, |_| {}, true, 42),
-        ("in use", 2, id, |_| {}, false, 42),
-        ("unknown controller", 1, id + 1, |_| {}, true, 1 << 16 | 16),
-        ("any controller", 1, 0xffff, |_| {}, true, 1 << 16 | 16),
-        ("other subsystem", 1, id, |c| c.data.subnqn = nul_padded(OTHER), true, 1 << 16 | 16),
-        ("other host identifier", 1, id, |c| c.data.hostid = [8; 16], true, 1 << 16),
-        ("too long", 1, id, |c| c.command.sqsize = U16::new(128), true, 44),
+    let table: Vec<(&str, u16, u16, Bend, u64)> = vec![
+        ("beyond the granted", 5, id, |_| {}, 42),
+        ("unknown controller", 1, id + 1, |_| {}, 1 << 16 | 16),
+        ("any controller", 1, 0xffff, |_| {}, 1 << 16 | 16),
+        ("other subsystem", 1, id, |c| c.data.subnqn = nul_padded(OTHER), 1 << 16 | 16),
+        ("other host identifier", 1, id, |c| c.data.hostid = [8; 16], 1 << 16),
+        ("too long", 1, id, |c| c.command.sqsize = U16::new(128), 44),
     ];
-    for (what, qid, cntlid, bend, dnr, result) in table {
+    for (what, qid, cntlid, bend, result) in table {
         let mut connect = Connect::new(SUBSYSTEM, qid, cntlid);
         bend(&mut connect);
-        assert_eq!(rejected(&connect, &mut bench), (invalid, dnr, result), "{what}");
+        assert_eq!(rejected(&connect, &mut bench), (invalid, true, result), "{what}");
     }
+    let in_use = rejected(&Connect::new(SUBSYSTEM, 2, id), &mut bench);
+    assert_eq!(in_use, (status_code(Status::COMMAND_SEQUENCE_ERROR), false, 0));
     bench.io_queue(4, id);
 }
 
