@@ -2,9 +2,11 @@
 
 pub mod backend;
 pub mod config;
+pub mod control;
 pub mod devices;
 pub mod engine;
 pub mod mapping;
+pub mod metrics;
 pub mod reactor;
 pub mod runtime;
 pub mod shared;

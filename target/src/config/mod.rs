@@ -23,6 +23,7 @@ use std::path::Path;
 use toml::de::DeTable;
 
 pub(crate) use check::clash;
+pub(crate) use errors::did_you_mean;
 pub use errors::{ConfigError, ConfigErrors};
 pub use identity::{DISCOVERY_NQN, NQN_MAX, check_nqn, derived_serial, derived_uuid, format_nguid};
 pub use machine::Machine;

@@ -102,7 +102,7 @@ pub struct Live {
 /// A change that is in the store, and how to take it back.
 #[must_use]
 #[derive(Debug)]
-pub struct Stored {
+pub(crate) struct Stored {
     before: Config,
     records: BTreeMap<Key, Record>,
 }

@@ -1,0 +1,320 @@
+//! Methods that change the running target. Each is stored first and made then: a change that
+//! cannot be stored is not made, and one that the target refuses is taken out of the store again.
+
+use std::collections::BTreeSet;
+
+use serde_json::{Value, json};
+
+use super::Control;
+use super::methods::read;
+use super::protocol::Failure;
+use crate::config::{
+    Backend, Config, Namespace, Subsystem, clash, entry, resolve_namespaces, values,
+};
+use crate::engine::{Engine, EngineError};
+use crate::store::{Live, ObjectId};
+
+type Answer = Result<Value, Failure>;
+
+impl Control {
+    /// Stores and makes one change: `edit` makes it in the configuration, `act` in the target.
+    fn change<T>(
+        &self,
+        live: &mut Live,
+        object: &ObjectId,
+        edit: impl FnOnce(&mut Config) -> Result<(), Failure>,
+        act: impl FnOnce(&dyn Engine) -> Result<T, EngineError>,
+    ) -> Result<T, Failure> {
+        let mut next = live.current().clone();
+        edit(&mut next)?;
+        if let Some(reason) = clash(&next) {
+            return Err(Failure::exists(format!("{reason}; nothing was changed")));
+        }
+        let stored = live.store(object, next)?;
+        match act(self.engine()) {
+            Ok(value) => Ok(value),
+            Err(refused) => {
+                let mut failure = Failure::from(refused);
+                if let Err(error) = live.undo(stored) {
+                    let more = format!("; besides, the next start may try it again: {error}");
+                    failure.message.push_str(&more);
+                }
+                Err(failure)
+            }
+        }
+    }
+
+    /// What an answer to a change holds, with whether it survives a restart.
+    fn done(&self, mut result: Value) -> Value {
+        if let Some(object) = result.as_object_mut() {
+            object.insert("durable".into(), json!(self.durable));
+        }
+        result
+    }
+
+    pub(super) fn subsystem_add(&self, params: &Value) -> Answer {
+        let subsystem = read(params, entry::subsystem)?;
+        let mut live = self.live();
+        let nqn = subsystem.nqn.clone();
+        let add = |config: &mut Config| {
+            if config.subsystems.iter().any(|known| known.nqn == nqn) {
+                return Err(Failure::exists(format!("subsystem {nqn} is there already")));
+            }
+            config.subsystems.push(subsystem.clone());
+            Ok(())
+        };
+        let object = ObjectId::Subsystem(nqn.clone());
+        self.change(&mut live, &object, add, |engine| engine.add_subsystem(&subsystem))?;
+        Ok(self.done(json!({ "nqn": nqn, "serial": subsystem.serial })))
+    }
+
+    pub(super) fn subsystem_remove(&self, params: &Value) -> Answer {
+        let nqn = read(params, |mut fields| {
+            let nqn = fields.require("nqn", "the subsystem's NQN", values::nqn);
+            fields.finish();
+            Some(nqn?.value)
+        })?;
+        let mut live = self.live();
+        let remove = |config: &mut Config| {
+            subsystem(config, &nqn)?;
+            config.subsystems.retain(|known| known.nqn != nqn);
+            Ok(())
+        };
+        let object = ObjectId::Subsystem(nqn.clone());
+        self.change(&mut live, &object, remove, |engine| engine.remove_subsystem(&nqn))?;
+        Ok(self.done(json!({ "nqn": nqn })))
+    }
+
+    pub(super) fn namespace_add(&self, params: &Value) -> Answer {
+        let (nqn, mut namespace) = read(params, |mut fields| {
+            let nqn = fields.require("subsystem", "the subsystem's NQN", values::nqn);
+            let namespace = entry::namespace(fields);
+            Some((nqn?.value, namespace?))
+        })?;
+        let mut live = self.live();
+        let mut current = live.current().clone();
+        let taken: BTreeSet<u32> =
+            subsystem(&mut current, &nqn)?.namespaces.iter().filter_map(|n| n.nsid).collect();
+        if let Some(nsid) = namespace.nsid.filter(|nsid| taken.contains(nsid)) {
+            let message = format!("namespace {nsid} of {nqn} is there already");
+            return Err(Failure::exists(message));
+        }
+        resolve_namespaces(&nqn, taken, vec![&mut namespace]);
+        let nsid = namespace.nsid.unwrap_or_default();
+        if nsid > crate::config::NSID_MAX {
+            let message = format!("{nqn} has as many namespaces as there can be; remove one first");
+            return Err(Failure::invalid(message));
+        }
+        let add = |config: &mut Config| {
+            subsystem(config, &nqn)?.namespaces.push(namespace.clone());
+            Ok(())
+        };
+        let object = ObjectId::Namespace(nqn.clone(), nsid);
+        self.change(&mut live, &object, add, |engine| engine.add_namespace(&nqn, &namespace))?;
+        let uuid = namespace.uuid.map(|uuid| uuid.to_string());
+        Ok(self.done(json!({ "subsystem": nqn, "nsid": nsid, "uuid": uuid })))
+    }
+
+    pub(super) fn namespace_remove(&self, params: &Value) -> Answer {
+        let (nqn, nsid) = read(params, |mut fields| {
+            let nqn = fields.require("subsystem", "the subsystem's NQN", values::nqn);
+            let nsid = fields.require("nsid", "1", values::integer(1, u32::MAX.into()));
+            fields.finish();
+            Some((nqn?.value, nsid?.value))
+        })?;
+        let mut live = self.live();
+        let remove = |config: &mut Config| {
+            let subsystem = subsystem(config, &nqn)?;
+            namespace(subsystem, nsid)?;
+            subsystem.namespaces.retain(|known| known.nsid != Some(nsid));
+            Ok(())
+        };
+        let object = ObjectId::Namespace(nqn.clone(), nsid);
+        self.change(&mut live, &object, remove, |engine| engine.remove_namespace(&nqn, nsid))?;
+        Ok(self.done(json!({ "subsystem": nqn, "nsid": nsid })))
+    }
+
+    pub(super) fn namespace_resize(&self, params: &Value) -> Answer {
+        let (nqn, nsid, size) = read(params, |mut fields| {
+            let nqn = fields.require("subsystem", "the subsystem's NQN", values::nqn);
+            let nsid = fields.require("nsid", "1", values::integer(1, u32::MAX.into()));
+            let largest = i64::MAX.unsigned_abs();
+            let size = fields.get("size", values::size_within(4096, largest)).map(|at| at.value);
+            fields.finish();
+            Some((nqn?.value, nsid?.value, size))
+        })?;
+        let mut live = self.live();
+        let resize = |config: &mut Config| {
+            set_size(&mut namespace(subsystem(config, &nqn)?, nsid)?.backend, size)
+        };
+        let object = ObjectId::Namespace(nqn.clone(), nsid);
+        let act = |engine: &dyn Engine| engine.resize_namespace(&nqn, nsid, size);
+        let size = self.change(&mut live, &object, resize, act)?;
+        Ok(self.done(json!({ "subsystem": nqn, "nsid": nsid, "size": size })))
+    }
+
+    pub(super) fn listener_add(&self, params: &Value) -> Answer {
+        let listener = read(params, entry::listener)?;
+        let mut live = self.live();
+        let add = |config: &mut Config| {
+            for nqn in listener.subsystems.iter().flatten() {
+                subsystem(config, nqn)?;
+            }
+            config.listeners.push(listener.clone());
+            Ok(())
+        };
+        let object = ObjectId::Listener(listener.address.to_string());
+        self.change(&mut live, &object, add, |engine| engine.add_listener(&listener))?;
+        Ok(self.done(json!({ "address": listener.address })))
+    }
+
+    pub(super) fn listener_remove(&self, params: &Value) -> Answer {
+        let address = read(params, |mut fields| {
+            let address = fields.require("address", "\"0.0.0.0:4420\"", values::address);
+            fields.finish();
+            Some(address?.value)
+        })?;
+        let mut live = self.live();
+        let remove = |config: &mut Config| {
+            let before = config.listeners.len();
+            config.listeners.retain(|known| known.address != address);
+            if config.listeners.len() < before {
+                return Ok(());
+            }
+            let known: Vec<String> =
+                config.listeners.iter().map(|l| l.address.to_string()).collect();
+            Err(Failure::not_found(format!(
+                "there is no listener {address}; there are: {}",
+                list(&known)
+            )))
+        };
+        let object = ObjectId::Listener(address.to_string());
+        self.change(&mut live, &object, remove, |engine| engine.remove_listener(address))?;
+        Ok(self.done(json!({ "address": address })))
+    }
+
+    pub(super) fn host_add(&self, params: &Value) -> Answer {
+        let (nqn, host) = subsystem_and_host(params)?;
+        let mut live = self.live();
+        let add = |config: &mut Config| {
+            let subsystem = subsystem(config, &nqn)?;
+            if subsystem.hosts.contains(&host) {
+                return Err(Failure::exists(format!("host {host} is allowed already")));
+            }
+            subsystem.hosts.push(host.clone());
+            Ok(())
+        };
+        let object = ObjectId::Host(nqn.clone(), host.clone());
+        self.change(&mut live, &object, add, |engine| engine.add_host(&nqn, &host))?;
+        Ok(self.done(json!({ "subsystem": nqn, "host": host })))
+    }
+
+    pub(super) fn host_remove(&self, params: &Value) -> Answer {
+        let (nqn, host) = subsystem_and_host(params)?;
+        let mut live = self.live();
+        let remove = |config: &mut Config| {
+            let subsystem = subsystem(config, &nqn)?;
+            if !subsystem.hosts.contains(&host) {
+                let message = format!(
+                    "host {host} is not allowed by name in {nqn}; allowed are: {}",
+                    list(&subsystem.hosts)
+                );
+                return Err(Failure::not_found(message));
+            }
+            subsystem.hosts.retain(|known| *known != host);
+            Ok(())
+        };
+        let object = ObjectId::Host(nqn.clone(), host.clone());
+        self.change(&mut live, &object, remove, |engine| engine.remove_host(&nqn, &host))?;
+        Ok(self.done(json!({ "subsystem": nqn, "host": host })))
+    }
+
+    pub(super) fn host_any(&self, params: &Value) -> Answer {
+        let (nqn, allow) = read(params, |mut fields| {
+            let nqn = fields.require("subsystem", "the subsystem's NQN", values::nqn);
+            let allow = fields.require("allow", "true or false", values::boolean);
+            fields.finish();
+            Some((nqn?.value, allow?.value))
+        })?;
+        let mut live = self.live();
+        let set = |config: &mut Config| {
+            subsystem(config, &nqn)?.allow_any_host = allow;
+            Ok(())
+        };
+        let object = ObjectId::AnyHost(nqn.clone());
+        self.change(&mut live, &object, set, |engine| engine.set_allow_any_host(&nqn, allow))?;
+        Ok(self.done(json!({ "subsystem": nqn, "allow_any_host": allow })))
+    }
+}
+
+fn subsystem_and_host(params: &Value) -> Result<(String, String), Failure> {
+    read(params, |mut fields| {
+        let nqn = fields.require("subsystem", "the subsystem's NQN", values::nqn);
+        let host = fields.require("host", "the host's NQN", values::nqn);
+        fields.finish();
+        Some((nqn?.value, host?.value))
+    })
+}
+
+/// The subsystem of an NQN.
+fn subsystem<'a>(config: &'a mut Config, nqn: &str) -> Result<&'a mut Subsystem, Failure> {
+    let Some(at) = config.subsystems.iter().position(|known| known.nqn == nqn) else {
+        let known: Vec<String> = config.subsystems.iter().map(|s| s.nqn.clone()).collect();
+        let message = format!("there is no subsystem {nqn}; there are: {}", list(&known));
+        return Err(Failure::not_found(message));
+    };
+    config.subsystems.get_mut(at).ok_or_else(|| Failure::not_found(nqn))
+}
+
+/// The namespace of an NSID.
+fn namespace(subsystem: &mut Subsystem, nsid: u32) -> Result<&mut Namespace, Failure> {
+    let known: Vec<String> =
+        subsystem.namespaces.iter().filter_map(|n| Some(n.nsid?.to_string())).collect();
+    let nqn = &subsystem.nqn;
+    let found = subsystem.namespaces.iter_mut().find(|known| known.nsid == Some(nsid));
+    found.ok_or_else(|| {
+        let known = list(&known);
+        Failure::not_found(format!("there is no namespace {nsid} in {nqn}; there are: {known}"))
+    })
+}
+
+/// Names for a message: not more than a person reads.
+fn list(names: &[String]) -> String {
+    match names {
+        [] => "none".into(),
+        names if names.len() > 8 => {
+            let first: Vec<&str> = names.iter().take(8).map(String::as_str).collect();
+            format!("{} and {} more", first.join(", "), names.len() - 8)
+        }
+        names => names.join(", "),
+    }
+}
+
+/// Sets a backend's size; `None`: the size that its file or device has.
+fn set_size(backend: &mut Backend, new: Option<u64>) -> Result<(), Failure> {
+    let (whole, block) = match backend {
+        Backend::Null { size, block_size } | Backend::Memory { size, block_size } => {
+            let Some(new) = new else {
+                return Err(Failure::invalid(
+                    "a namespace in memory has no device to ask; give a size",
+                ));
+            };
+            *size = new;
+            (new, *block_size)
+        }
+        Backend::File { size, block_size, .. } => {
+            *size = new;
+            (new.unwrap_or(0), block_size.unwrap_or(512))
+        }
+        Backend::Nvme { .. } if new.is_some() => {
+            let message = "the size is the device's own; resize the device, then ask again without \
+                           a size";
+            return Err(Failure::invalid(message));
+        }
+        Backend::Nvme { .. } => (0, 512),
+    };
+    if whole.is_multiple_of(block.into()) {
+        return Ok(());
+    }
+    Err(Failure::invalid(format!("{whole} bytes are not whole blocks of {block}")))
+}

@@ -1,0 +1,103 @@
+//! Just enough HTTP to be scraped: one request, one answer, the connection ends.
+
+/// Longest request in bytes.
+pub(super) const REQUEST_MAX: usize = 8 << 10;
+/// What OpenMetrics text is called.
+const OPENMETRICS: &str = "application/openmetrics-text; version=1.0.0; charset=utf-8";
+
+/// What a request asks for.
+#[derive(Debug, PartialEq, Eq)]
+pub(super) enum Asked {
+    /// The metrics; with `false`, only the head of the answer.
+    Metrics(bool),
+    /// Something else: the answer.
+    Refused(Vec<u8>),
+    /// The request has not come whole.
+    More,
+}
+
+/// Reads a request.
+pub(super) fn read(request: &[u8]) -> Asked {
+    let ends = |end: &[u8]| request.windows(end.len()).any(|bytes| bytes == end);
+    if !ends(b"\r\n\r\n") && !ends(b"\n\n") {
+        return match request.len() {
+            0..REQUEST_MAX => Asked::More,
+            _ => refused("431 Request Header Fields Too Large", "", "the request is too long\n"),
+        };
+    }
+    let line = request.split(|byte| *byte == b'\n').next().unwrap_or_default();
+    let line = std::str::from_utf8(line).unwrap_or_default().trim_end_matches('\r');
+    let words: Vec<&str> = line.split(' ').collect();
+    let [method, target, version] = words.as_slice() else {
+        return refused("400 Bad Request", "", "this is no HTTP request\n");
+    };
+    if !version.starts_with("HTTP/1.") {
+        return refused("400 Bad Request", "", "only HTTP/1 is spoken here\n");
+    }
+    match (target.split('?').next(), *method) {
+        (Some("/metrics"), "GET") => Asked::Metrics(true),
+        (Some("/metrics"), "HEAD") => Asked::Metrics(false),
+        (Some("/metrics"), _) => {
+            refused("405 Method Not Allowed", "Allow: GET, HEAD\r\n", "use GET\n")
+        }
+        _ => refused("404 Not Found", "", "the metrics are at /metrics\n"),
+    }
+}
+
+fn refused(status: &str, headers: &str, body: &str) -> Asked {
+    Asked::Refused(answer(status, headers, "text/plain; charset=utf-8", body, true))
+}
+
+/// The answer that carries the metrics.
+pub(super) fn metrics(text: Result<String, std::fmt::Error>, whole: bool) -> Vec<u8> {
+    match text {
+        Ok(text) => answer("200 OK", "", OPENMETRICS, &text, whole),
+        Err(_) => answer("500 Internal Server Error", "", "text/plain", "no metrics\n", whole),
+    }
+}
+
+fn answer(status: &str, headers: &str, kind: &str, body: &str, whole: bool) -> Vec<u8> {
+    let mut answer = format!(
+        "HTTP/1.1 {status}\r\n{headers}Content-Type: {kind}\r\nContent-Length: {}\r\n\
+         Connection: close\r\n\r\n",
+        body.len()
+    );
+    if whole {
+        answer.push_str(body);
+    }
+    answer.into_bytes()
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    fn status(request: &str) -> String {
+        match read(request.as_bytes()) {
+            Asked::Refused(answer) => String::from_utf8(answer).unwrap()[9..12].to_owned(),
+            other => format!("{other:?}"),
+        }
+    }
+
+    #[test]
+    fn requests_are_answered_as_http_says() {
+        assert_eq!(status("GET /metrics HTTP/1.1\r\nHost: x\r\n\r\n"), "Metrics(true)");
+        assert_eq!(status("GET /metrics?x=1 HTTP/1.0\r\n\r\n"), "Metrics(true)");
+        assert_eq!(status("HEAD /metrics HTTP/1.1\n\n"), "Metrics(false)");
+        assert_eq!(status("POST /metrics HTTP/1.1\r\n\r\n"), "405");
+        assert_eq!(status("GET / HTTP/1.1\r\n\r\n"), "404");
+        assert_eq!(status("hello\r\n\r\n"), "400");
+        assert_eq!(status("GET /metrics HTTP/2.0\r\n\r\n"), "400");
+        assert_eq!(status("GET /metrics HTTP/1.1\r\n"), "More");
+        assert_eq!(status(&"x".repeat(REQUEST_MAX)), "431");
+    }
+
+    proptest! {
+        #[test]
+        fn any_bytes_are_answered(bytes: Vec<u8>) {
+            let _ = read(&bytes);
+        }
+    }
+}

@@ -1,0 +1,222 @@
+//! Methods that tell, and the way from a method's name to what it does.
+
+use serde::Serialize;
+use serde_json::{Value, json};
+
+use super::Control;
+use super::protocol::{ErrorKind, Failure};
+use crate::config::Listener;
+use crate::config::fields::Fields;
+use crate::config::{entry, values};
+use crate::stats::{HistogramSnapshot, IoSnapshot, OpSnapshot};
+
+type Answer = Result<Value, Failure>;
+
+/// All methods.
+pub(crate) const METHODS: [&str; 18] = [
+    "status",
+    "connections",
+    "statistics",
+    "shutdown",
+    "subsystem.list",
+    "subsystem.add",
+    "subsystem.remove",
+    "namespace.list",
+    "namespace.add",
+    "namespace.remove",
+    "namespace.resize",
+    "listener.list",
+    "listener.add",
+    "listener.remove",
+    "host.list",
+    "host.add",
+    "host.remove",
+    "host.any",
+];
+
+impl Control {
+    /// Does what a method says.
+    pub(crate) fn call(&self, method: &str, params: &Value) -> Answer {
+        let empty = json!({});
+        let params = if params.is_null() { &empty } else { params };
+        match method {
+            "status" => none(params).map(|()| self.status()),
+            "connections" => none(params).map(|()| json!(self.engine().connections())),
+            "statistics" => none(params).map(|()| self.statistics()),
+            "shutdown" => self.shutdown(params),
+            "subsystem.list" => none(params).map(|()| json!(self.engine().subsystems())),
+            "subsystem.add" => self.subsystem_add(params),
+            "subsystem.remove" => self.subsystem_remove(params),
+            "namespace.list" => self.namespace_list(params),
+            "namespace.add" => self.namespace_add(params),
+            "namespace.remove" => self.namespace_remove(params),
+            "namespace.resize" => self.namespace_resize(params),
+            "listener.list" => none(params).map(|()| self.listener_list()),
+            "listener.add" => self.listener_add(params),
+            "listener.remove" => self.listener_remove(params),
+            "host.list" => self.host_list(params),
+            "host.add" => self.host_add(params),
+            "host.remove" => self.host_remove(params),
+            "host.any" => self.host_any(params),
+            _ => Err(unknown(method)),
+        }
+    }
+
+    fn status(&self) -> Value {
+        let engine = self.engine();
+        let statistics = engine.statistics();
+        let subsystems = engine.subsystems();
+        json!({
+            "version": env!("CARGO_PKG_VERSION"),
+            "pid": std::process::id(),
+            "uptime_seconds": self.started.elapsed().as_secs(),
+            "durable": self.durable,
+            "listeners": engine.listeners().len(),
+            "subsystems": subsystems.len(),
+            "namespaces": subsystems.iter().map(|s| s.namespaces.len()).sum::<usize>(),
+            "connections": engine.connections().len(),
+            "accepted": statistics.accepted,
+            "protocol_errors": statistics.protocol_errors,
+            "keep_alive_expired": statistics.keep_alive_expired,
+            "reactors": statistics.reactors,
+        })
+    }
+
+    fn statistics(&self) -> Value {
+        let statistics = self.engine().statistics();
+        let namespaces: Vec<Value> = statistics
+            .namespaces
+            .iter()
+            .map(|(nqn, nsid, io)| json!({ "subsystem": nqn, "nsid": nsid, "io": io_json(io) }))
+            .collect();
+        let hosts: Vec<Value> = statistics
+            .hosts
+            .iter()
+            .map(|(host, nqn, io)| json!({ "host": host, "subsystem": nqn, "io": io_json(io) }))
+            .collect();
+        let queues: Vec<Value> = statistics
+            .queues
+            .iter()
+            .map(|(connection, io)| json!({ "connection": connection, "io": io_json(io) }))
+            .collect();
+        json!({ "namespaces": namespaces, "hosts": hosts, "queues": queues })
+    }
+
+    fn shutdown(&self, params: &Value) -> Answer {
+        let now = read(params, |mut fields| {
+            let now = fields.value_or("now", false, values::boolean);
+            fields.finish();
+            Some(now)
+        })?;
+        self.engine().shutdown(now);
+        Ok(json!({}))
+    }
+
+    fn namespace_list(&self, params: &Value) -> Answer {
+        let only = one_subsystem(params)?;
+        let mut rows = Vec::new();
+        for subsystem in self.engine().subsystems() {
+            if only.as_ref().is_some_and(|nqn| *nqn != subsystem.nqn) {
+                continue;
+            }
+            for namespace in &subsystem.namespaces {
+                let mut row = json!(namespace);
+                if let Some(row) = row.as_object_mut() {
+                    row.insert("subsystem".into(), json!(subsystem.nqn));
+                }
+                rows.push(row);
+            }
+        }
+        Ok(Value::Array(rows))
+    }
+
+    fn listener_list(&self) -> Value {
+        self.engine().listeners().iter().map(listener_json).collect()
+    }
+
+    fn host_list(&self, params: &Value) -> Answer {
+        let only = one_subsystem(params)?;
+        let subsystems = self.engine().subsystems().into_iter();
+        let meant = subsystems.filter(|s| only.as_ref().is_none_or(|nqn| *nqn == s.nqn));
+        let row = |s: crate::engine::SubsystemState| json!({ "subsystem": s.nqn, "allow_any_host": s.allow_any_host, "hosts": s.hosts });
+        Ok(meant.map(row).collect())
+    }
+}
+
+/// Reads parameters.
+pub(crate) fn read<T>(
+    params: &Value,
+    read: impl FnOnce(Fields<'_>) -> Option<T>,
+) -> Result<T, Failure> {
+    entry::read_json(params, "the parameters", read).map_err(Failure::invalid)
+}
+
+/// No parameters.
+fn none(params: &Value) -> Result<(), Failure> {
+    read(params, |fields| {
+        fields.finish();
+        Some(())
+    })
+}
+
+/// The parameter `subsystem`, which may be left out.
+fn one_subsystem(params: &Value) -> Result<Option<String>, Failure> {
+    read(params, |mut fields| {
+        let nqn = fields.get("subsystem", values::nqn).map(|at| at.value);
+        fields.finish();
+        Some(nqn)
+    })
+}
+
+fn unknown(method: &str) -> Failure {
+    let method = crate::config::fields::quoted(method);
+    let message = match crate::config::did_you_mean(&method, &METHODS) {
+        Some(name) => format!("there is no method \"{method}\"; did you mean \"{name}\"?"),
+        None => format!("there is no method \"{method}\"; there are {}", METHODS.join(", ")),
+    };
+    Failure::new(ErrorKind::UnknownMethod, message)
+}
+
+/// A listener as an answer shows it.
+pub(crate) fn listener_json(listener: &Listener) -> Value {
+    json!({
+        "transport": "tcp",
+        "address": listener.address,
+        "advertise": listener.advertise,
+        "discovery_only": listener.discovery_only,
+        "subsystems": listener.subsystems,
+    })
+}
+
+fn io_json(io: &IoSnapshot) -> Value {
+    json!({ "read": op_json(&io.read), "write": op_json(&io.write), "other": op_json(&io.other) })
+}
+
+fn op_json(op: &OpSnapshot) -> Value {
+    json!({
+        "operations": op.ops,
+        "bytes": op.bytes,
+        "errors": op.errors,
+        "latency_ns": latency_json(&op.latency),
+    })
+}
+
+/// A latency histogram's summary, in nanoseconds.
+#[derive(Serialize)]
+struct Latency {
+    mean: u64,
+    p50: u64,
+    p90: u64,
+    p99: u64,
+    p999: u64,
+}
+
+fn latency_json(histogram: &HistogramSnapshot) -> Value {
+    json!(Latency {
+        mean: histogram.sum_ns.checked_div(histogram.count()).unwrap_or(0),
+        p50: histogram.quantile_ns(0.5),
+        p90: histogram.quantile_ns(0.9),
+        p99: histogram.quantile_ns(0.99),
+        p999: histogram.quantile_ns(0.999),
+    })
+}

@@ -1,0 +1,363 @@
+//! The thread that serves the control socket and the metrics endpoint.
+
+use std::cell::Cell;
+use std::future::Future;
+use std::io;
+use std::net::{Shutdown, SocketAddr};
+use std::path::{Path, PathBuf};
+use std::rc::Rc;
+use std::sync::Arc;
+use std::sync::mpsc;
+use std::thread::JoinHandle;
+use std::time::Duration;
+
+use serde_json::Value;
+use thiserror::Error;
+use tokio::net::UnixListener;
+use tokio::sync::oneshot;
+use tokio_uring::net::{TcpListener, TcpStream, UnixStream};
+
+use super::protocol::{ErrorKind, Failure, LINE_MAX, failure};
+use super::socket::{self, SocketFile};
+use super::{Control, http};
+
+/// Clients of the control socket at one time, and of the metrics endpoint.
+pub const CLIENTS_MAX: usize = 64;
+/// How long a client of the control socket may be silent.
+const IDLE: Duration = Duration::from_secs(600);
+/// How long a client may take to send an HTTP request, or to take an answer.
+const PATIENCE: Duration = Duration::from_secs(10);
+/// How long requests that are being answered may hold up the end.
+const GRACE: Duration = Duration::from_secs(1);
+/// How much is read at once.
+const CHUNK: usize = 16 << 10;
+
+/// The control plane does not start.
+#[derive(Debug, Error)]
+pub enum ControlError {
+    /// The control socket cannot be made.
+    #[error("cannot listen on the control socket {}: {detail}; {remedy}", path.display())]
+    Socket {
+        /// Its path.
+        path: PathBuf,
+        /// What is wrong.
+        detail: String,
+        /// What would be right.
+        remedy: &'static str,
+    },
+    /// Another daemon answers on the control socket.
+    #[error(
+        "another sluiced is running: it answers on {}; stop it (`sluice shutdown`), or set \
+         another `control` in the configuration",
+        path.display()
+    )]
+    Running {
+        /// The socket's path.
+        path: PathBuf,
+    },
+    /// The metrics endpoint cannot be opened.
+    #[error(
+        "cannot serve metrics on {address}: {detail}; choose another `metrics` address, or leave \
+         it out"
+    )]
+    Metrics {
+        /// Its address.
+        address: SocketAddr,
+        /// What the operating system says.
+        detail: String,
+    },
+    /// There is no thread or ring for it.
+    #[error(
+        "cannot start the control thread: {0}; is io_uring allowed (kernel.io_uring_disabled)?"
+    )]
+    Thread(String),
+}
+
+/// The running control plane. Ends with [`Server::stop`], or when it is dropped.
+#[derive(Debug)]
+pub struct Server {
+    thread: Option<JoinHandle<()>>,
+    stop: Option<oneshot::Sender<()>>,
+    metrics: Option<SocketAddr>,
+}
+
+impl Server {
+    /// Starts the thread, and answers when it serves.
+    ///
+    /// # Errors
+    /// The socket or the metrics endpoint cannot be opened, or io_uring is not to be had.
+    pub fn spawn(
+        control: Arc<Control>,
+        path: &Path,
+        metrics: Option<SocketAddr>,
+    ) -> Result<Self, ControlError> {
+        let (stop, stopped) = oneshot::channel();
+        let (ready, started) = mpsc::channel();
+        let path = path.to_owned();
+        let thread = std::thread::Builder::new()
+            .name("control".into())
+            .spawn(move || run(control, &path, metrics, &ready, stopped))
+            .map_err(|error| ControlError::Thread(error.to_string()))?;
+        let metrics = match started.recv() {
+            Ok(outcome) => outcome?,
+            Err(_) => return Err(ControlError::Thread("it ended at once".into())),
+        };
+        Ok(Self { thread: Some(thread), stop: Some(stop), metrics })
+    }
+
+    /// Where metrics are served.
+    #[must_use]
+    pub fn metrics_address(&self) -> Option<SocketAddr> {
+        self.metrics
+    }
+
+    /// Ends the thread: requests that are being answered have a second left; then the socket is
+    /// gone.
+    pub fn stop(self) {
+        drop(self);
+    }
+}
+
+impl Drop for Server {
+    fn drop(&mut self) {
+        drop(self.stop.take());
+        if let Some(thread) = self.thread.take() {
+            let _ = thread.join();
+        }
+    }
+}
+
+type Ready = mpsc::Sender<Result<Option<SocketAddr>, ControlError>>;
+
+/// The thread.
+fn run(
+    control: Arc<Control>,
+    path: &Path,
+    metrics: Option<SocketAddr>,
+    ready: &Ready,
+    stopped: oneshot::Receiver<()>,
+) {
+    let runtime = match tokio_uring::Runtime::new(&tokio_uring::builder()) {
+        Ok(runtime) => runtime,
+        Err(error) => {
+            let _ = ready.send(Err(ControlError::Thread(error.to_string())));
+            return;
+        }
+    };
+    runtime.block_on(async move {
+        let (listeners, address) = match Listeners::open(path, metrics) {
+            Ok(opened) => opened,
+            Err(error) => {
+                let _ = ready.send(Err(error));
+                return;
+            }
+        };
+        let _file = listeners.file;
+        let busy = Rc::new(Cell::new(0));
+        tokio_uring::spawn(accept_control(listeners.control, control.clone(), busy.clone()));
+        if let Some(listener) = listeners.metrics {
+            tokio_uring::spawn(accept_metrics(listener, control));
+        }
+        let _ = ready.send(Ok(address));
+        // Either a message or the sender's end means the end.
+        let _ = stopped.await;
+        let quiet = async {
+            while busy.get() > 0 {
+                tokio::time::sleep(Duration::from_millis(5)).await;
+            }
+        };
+        let _ = tokio::time::timeout(GRACE, quiet).await;
+    });
+}
+
+struct Listeners {
+    control: UnixListener,
+    file: SocketFile,
+    metrics: Option<TcpListener>,
+}
+
+impl Listeners {
+    fn open(
+        path: &Path,
+        metrics: Option<SocketAddr>,
+    ) -> Result<(Self, Option<SocketAddr>), ControlError> {
+        let (control, file) = socket::listen(path)?;
+        let control = UnixListener::from_std(control)
+            .map_err(|error| ControlError::Thread(error.to_string()))?;
+        let open = |address: SocketAddr| {
+            let listener = std::net::TcpListener::bind(address)?;
+            let address = listener.local_addr()?;
+            Ok((TcpListener::from_std(listener), address))
+        };
+        let opened = metrics.map(|address| {
+            open(address).map_err(|error: io::Error| ControlError::Metrics {
+                address,
+                detail: error.to_string(),
+            })
+        });
+        let (metrics, address) = opened.transpose()?.unzip();
+        Ok((Self { control, file, metrics }, address))
+    }
+}
+
+/// Counts one while it lives.
+struct Guard(Rc<Cell<usize>>);
+
+impl Guard {
+    fn new(count: &Rc<Cell<usize>>) -> Self {
+        count.set(count.get() + 1);
+        Self(count.clone())
+    }
+}
+
+impl Drop for Guard {
+    fn drop(&mut self) {
+        self.0.set(self.0.get().saturating_sub(1));
+    }
+}
+
+/// Accepts a client of the control socket. The ring waits by itself, so the socket must block.
+async fn accept(listener: &UnixListener) -> io::Result<UnixStream> {
+    let stream = listener.accept().await?.0.into_std()?;
+    stream.set_nonblocking(false)?;
+    Ok(UnixStream::from_std(stream))
+}
+
+async fn accept_control(listener: UnixListener, control: Arc<Control>, busy: Rc<Cell<usize>>) {
+    let clients = Rc::new(Cell::new(0));
+    loop {
+        match accept(&listener).await {
+            Ok(stream) if clients.get() >= CLIENTS_MAX => {
+                tokio_uring::spawn(turn_away(stream));
+            }
+            Ok(stream) => {
+                let (guard, control, busy) = (Guard::new(&clients), control.clone(), busy.clone());
+                tokio_uring::spawn(async move {
+                    let _guard = guard;
+                    serve(&stream, control, &busy).await;
+                    let _ = stream.shutdown(Shutdown::Both);
+                });
+            }
+            Err(error) => pause(&error).await,
+        }
+    }
+}
+
+/// Accepting failed, probably for want of descriptors: others may end soon.
+async fn pause(error: &io::Error) {
+    tracing::warn!(%error, "cannot accept a client of the control plane");
+    tokio::time::sleep(Duration::from_millis(100)).await;
+}
+
+async fn turn_away(stream: UnixStream) {
+    let message = format!("there are {CLIENTS_MAX} clients already; try again later");
+    let line = failure(&Value::Null, &Failure::new(ErrorKind::Busy, message)) + "\n";
+    let _ = patiently(stream.write_all(line.into_bytes())).await;
+    let _ = stream.shutdown(Shutdown::Both);
+}
+
+/// Waits for a read or write, but not for ever.
+async fn patiently<T, B>(action: impl Future<Output = (io::Result<T>, B)>) -> io::Result<(T, B)> {
+    let (result, buffer) = tokio::time::timeout(PATIENCE, action).await?;
+    Ok((result?, buffer))
+}
+
+/// Serves one client until it ends, is silent for too long, or sends what is no line.
+async fn serve(stream: &UnixStream, control: Arc<Control>, busy: &Rc<Cell<usize>>) {
+    let mut pending: Vec<u8> = Vec::new();
+    loop {
+        let read = stream.read(Vec::with_capacity(CHUNK));
+        let Ok((Ok(length @ 1..), chunk)) = tokio::time::timeout(IDLE, read).await else { return };
+        let _busy = Guard::new(busy);
+        pending.extend_from_slice(chunk.get(..length).unwrap_or_default());
+        let mut from = 0;
+        while let Some(end) = find_newline(&pending, from) {
+            let line = pending.get(from..end).unwrap_or_default().to_vec();
+            from = end + 1;
+            if line.iter().all(u8::is_ascii_whitespace) {
+                continue;
+            }
+            let Some(answer) = answer(control.clone(), line).await else { return };
+            if patiently(stream.write_all(answer)).await.is_err() {
+                return;
+            }
+        }
+        pending.drain(..from);
+        if pending.len() > LINE_MAX {
+            let message = format!("a request is at most {LINE_MAX} bytes long");
+            let line = failure(&Value::Null, &Failure::new(ErrorKind::BadRequest, message)) + "\n";
+            let _ = patiently(stream.write_all(line.into_bytes())).await;
+            return;
+        }
+    }
+}
+
+fn find_newline(bytes: &[u8], from: usize) -> Option<usize> {
+    let rest = bytes.get(from..)?;
+    rest.iter().position(|byte| *byte == b'\n').map(|at| from + at)
+}
+
+/// Answers a request on a thread of its own, since a change waits for the reactors and the disk.
+async fn answer(control: Arc<Control>, line: Vec<u8>) -> Option<Vec<u8>> {
+    let work = move || {
+        let mut answer = control.handle(&line);
+        answer.push('\n');
+        answer.into_bytes()
+    };
+    match tokio::task::spawn_blocking(work).await {
+        Ok(answer) => Some(answer),
+        Err(error) => {
+            tracing::error!(%error, "a control request failed inside the target");
+            None
+        }
+    }
+}
+
+async fn accept_metrics(listener: TcpListener, control: Arc<Control>) {
+    let clients = Rc::new(Cell::new(0));
+    loop {
+        match listener.accept().await {
+            // A scraper that is turned away comes again.
+            Ok((stream, _)) if clients.get() >= CLIENTS_MAX => drop(stream),
+            Ok((stream, _)) => {
+                let (guard, control) = (Guard::new(&clients), control.clone());
+                tokio_uring::spawn(async move {
+                    let _guard = guard;
+                    let request = tokio::time::timeout(PATIENCE, request(&stream)).await;
+                    if let Ok(Some(asked)) = request {
+                        respond(&stream, asked, control).await;
+                    }
+                    let _ = stream.shutdown(Shutdown::Both);
+                });
+            }
+            Err(error) => pause(&error).await,
+        }
+    }
+}
+
+/// Reads an HTTP request.
+async fn request(stream: &TcpStream) -> Option<http::Asked> {
+    let mut request: Vec<u8> = Vec::new();
+    loop {
+        match http::read(&request) {
+            http::Asked::More => {}
+            asked => return Some(asked),
+        }
+        let (length, chunk) = stream.read(Vec::with_capacity(http::REQUEST_MAX)).await;
+        let length = length.ok().filter(|length| *length > 0)?;
+        request.extend_from_slice(chunk.get(..length)?);
+    }
+}
+
+async fn respond(stream: &TcpStream, asked: http::Asked, control: Arc<Control>) {
+    let answer = match asked {
+        http::Asked::Refused(answer) => answer,
+        http::Asked::More => return,
+        http::Asked::Metrics(whole) => {
+            let work = move || http::metrics(control.metrics(), whole);
+            let Ok(answer) = tokio::task::spawn_blocking(work).await else { return };
+            answer
+        }
+    };
+    let _ = patiently(stream.write_all(answer)).await;
+}

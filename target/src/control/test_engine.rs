@@ -1,0 +1,238 @@
+//! An engine for tests, with all its state in memory.
+
+use std::net::SocketAddr;
+use std::sync::Mutex;
+
+use crate::config::{Backend, Config, Listener, Namespace, Subsystem, format_nguid};
+use crate::engine::{
+    ConnectionState, Engine, EngineError, NamespaceState, ReactorState, Statistics, SubsystemState,
+};
+use crate::stats::IoStats;
+
+/// Keeps a configuration, and answers as a target would that ran it.
+#[derive(Debug, Default)]
+pub(crate) struct TestEngine {
+    pub(crate) config: Mutex<Config>,
+    /// What the next change is refused with.
+    pub(crate) refuse: Mutex<Option<String>>,
+    /// Whether it was told to end, and whether at once.
+    pub(crate) ended: Mutex<Option<bool>>,
+    /// How long statistics take.
+    pub(crate) slow: Mutex<std::time::Duration>,
+}
+
+impl TestEngine {
+    pub(crate) fn new(config: Config) -> Self {
+        Self { config: Mutex::new(config), ..Self::default() }
+    }
+
+    fn change<T>(
+        &self,
+        act: impl FnOnce(&mut Config) -> Result<T, EngineError>,
+    ) -> Result<T, EngineError> {
+        match self.refuse.lock().unwrap().take() {
+            Some(reason) => Err(EngineError::System(reason)),
+            None => act(&mut self.config.lock().unwrap()),
+        }
+    }
+
+    fn inside<T>(
+        &self,
+        nqn: &str,
+        act: impl FnOnce(&mut Subsystem) -> Result<T, EngineError>,
+    ) -> Result<T, EngineError> {
+        self.change(|config| {
+            let found = config.subsystems.iter_mut().find(|s| s.nqn == nqn);
+            act(found.ok_or_else(|| EngineError::NotFound(nqn.into()))?)
+        })
+    }
+}
+
+fn exists(there: bool, what: impl Into<String>) -> Result<(), EngineError> {
+    if there { Err(EngineError::Exists(what.into())) } else { Ok(()) }
+}
+
+fn removed(before: usize, after: usize, what: impl Into<String>) -> Result<(), EngineError> {
+    if before == after { Err(EngineError::NotFound(what.into())) } else { Ok(()) }
+}
+
+impl Engine for TestEngine {
+    fn add_subsystem(&self, subsystem: &Subsystem) -> Result<(), EngineError> {
+        self.change(|config| {
+            exists(config.subsystems.iter().any(|s| s.nqn == subsystem.nqn), &subsystem.nqn)?;
+            config.subsystems.push(subsystem.clone());
+            Ok(())
+        })
+    }
+
+    fn remove_subsystem(&self, nqn: &str) -> Result<(), EngineError> {
+        self.change(|config| {
+            let before = config.subsystems.len();
+            config.subsystems.retain(|s| s.nqn != nqn);
+            removed(before, config.subsystems.len(), nqn)
+        })
+    }
+
+    fn add_namespace(&self, nqn: &str, namespace: &Namespace) -> Result<u32, EngineError> {
+        self.inside(nqn, |subsystem| {
+            let nsid = namespace.nsid.expect("the control plane gives NSIDs");
+            exists(subsystem.namespaces.iter().any(|n| n.nsid == Some(nsid)), nsid.to_string())?;
+            subsystem.namespaces.push(namespace.clone());
+            Ok(nsid)
+        })
+    }
+
+    fn remove_namespace(&self, nqn: &str, nsid: u32) -> Result<(), EngineError> {
+        self.inside(nqn, |subsystem| {
+            let before = subsystem.namespaces.len();
+            subsystem.namespaces.retain(|n| n.nsid != Some(nsid));
+            removed(before, subsystem.namespaces.len(), nsid.to_string())
+        })
+    }
+
+    fn resize_namespace(&self, nqn: &str, nsid: u32, new: Option<u64>) -> Result<u64, EngineError> {
+        self.inside(nqn, |subsystem| {
+            let found = subsystem.namespaces.iter_mut().find(|n| n.nsid == Some(nsid));
+            let found = found.ok_or_else(|| EngineError::NotFound(nsid.to_string()))?;
+            match &mut found.backend {
+                Backend::Null { size, .. } | Backend::Memory { size, .. } => {
+                    *size = new.unwrap_or(*size);
+                    Ok(*size)
+                }
+                Backend::File { size, .. } => {
+                    *size = new;
+                    Ok(new.unwrap_or(77 * 4096))
+                }
+                Backend::Nvme { .. } => Ok(88 * 4096),
+            }
+        })
+    }
+
+    fn add_listener(&self, listener: &Listener) -> Result<(), EngineError> {
+        self.change(|config| {
+            config.listeners.push(listener.clone());
+            Ok(())
+        })
+    }
+
+    fn remove_listener(&self, address: SocketAddr) -> Result<(), EngineError> {
+        self.change(|config| {
+            let before = config.listeners.len();
+            config.listeners.retain(|l| l.address != address);
+            removed(before, config.listeners.len(), address.to_string())
+        })
+    }
+
+    fn add_host(&self, nqn: &str, host: &str) -> Result<(), EngineError> {
+        self.inside(nqn, |subsystem| {
+            subsystem.hosts.push(host.into());
+            Ok(())
+        })
+    }
+
+    fn remove_host(&self, nqn: &str, host: &str) -> Result<(), EngineError> {
+        self.inside(nqn, |subsystem| {
+            subsystem.hosts.retain(|known| known != host);
+            Ok(())
+        })
+    }
+
+    fn set_allow_any_host(&self, nqn: &str, allow: bool) -> Result<(), EngineError> {
+        self.inside(nqn, |subsystem| {
+            subsystem.allow_any_host = allow;
+            Ok(())
+        })
+    }
+
+    fn listeners(&self) -> Vec<Listener> {
+        self.config.lock().unwrap().listeners.clone()
+    }
+
+    fn subsystems(&self) -> Vec<SubsystemState> {
+        self.config.lock().unwrap().subsystems.iter().map(state).collect()
+    }
+
+    fn connections(&self) -> Vec<ConnectionState> {
+        vec![connection()]
+    }
+
+    fn statistics(&self) -> Statistics {
+        std::thread::sleep(*self.slow.lock().unwrap());
+        let io = IoStats::default();
+        for us in [1, 100, 3000] {
+            io.read.record(2, 8192, us * 1000);
+        }
+        io.write.record(1, 512, 90_000_000_000);
+        io.write.error();
+        let io = io.snapshot();
+        Statistics {
+            namespaces: vec![("nqn.2026-01.io.x:s0".into(), 1, io.clone())],
+            hosts: vec![("nqn.2026-01.io.x:h\"0".into(), "nqn.2026-01.io.x:s0".into(), io.clone())],
+            queues: vec![(connection(), io)],
+            reactors: vec![ReactorState {
+                core: 3,
+                connections: 1,
+                busy_ns: 1_500_000_000,
+                turns: 12,
+                buffer_used: 4096,
+                buffer_total: 1 << 20,
+            }],
+            accepted: 5,
+            protocol_errors: 1,
+            keep_alive_expired: 2,
+        }
+    }
+
+    fn shutdown(&self, now: bool) {
+        *self.ended.lock().unwrap() = Some(now);
+    }
+}
+
+fn connection() -> ConnectionState {
+    ConnectionState {
+        id: 9,
+        peer: "127.0.0.1:50000".into(),
+        listener: "127.0.0.1:4420".into(),
+        reactor: 0,
+        host: Some("nqn.2026-01.io.x:h0".into()),
+        subsystem: Some("nqn.2026-01.io.x:s0".into()),
+        controller: Some(1),
+        queue: Some(1),
+        in_flight: 3,
+        digests: (true, false),
+    }
+}
+
+fn state(subsystem: &Subsystem) -> SubsystemState {
+    SubsystemState {
+        nqn: subsystem.nqn.clone(),
+        serial: subsystem.serial.clone().unwrap_or_default(),
+        model: subsystem.model.clone().unwrap_or_default(),
+        allow_any_host: subsystem.allow_any_host,
+        hosts: subsystem.hosts.clone(),
+        namespaces: subsystem.namespaces.iter().map(namespace_state).collect(),
+    }
+}
+
+fn namespace_state(namespace: &Namespace) -> NamespaceState {
+    let (backend, path, size, block_size) = match &namespace.backend {
+        Backend::Null { size, block_size } => ("null", None, *size, *block_size),
+        Backend::Memory { size, block_size } => ("memory", None, *size, *block_size),
+        Backend::File { path, size, block_size, .. } => {
+            ("file", Some(path), size.unwrap_or(77 * 4096), block_size.unwrap_or(4096))
+        }
+        Backend::Nvme { device } => ("nvme", Some(device), 88 * 4096, 4096),
+    };
+    NamespaceState {
+        nsid: namespace.nsid.unwrap_or_default(),
+        backend: backend.into(),
+        path: path.map(|path| path.display().to_string()),
+        size,
+        block_size,
+        uuid: namespace.uuid.unwrap_or_default().to_string(),
+        nguid: format_nguid(&namespace.nguid.unwrap_or_default()),
+        read_only: namespace.read_only,
+        hosts: namespace.hosts.clone(),
+        fault: None,
+    }
+}

@@ -1,0 +1,358 @@
+//! What a client of the control socket relies on.
+
+use std::io::{BufRead, BufReader, Read, Write};
+use std::net::TcpStream;
+use std::os::unix::fs::PermissionsExt;
+use std::os::unix::net::{UnixListener, UnixStream};
+use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
+use std::time::{Duration, Instant};
+
+use serde_json::{Value, json};
+
+use super::test_engine::TestEngine;
+use super::*;
+use crate::config::tests::parse;
+use crate::config::{Backend, Config};
+use crate::store::{Change, MemoryStore, Object, Store, StoreError};
+
+const NQN: &str = "nqn.2026-01.io.x:s0";
+const FILE: &str = r#"
+[[listener]]
+address = "127.0.0.1:4420"
+[[subsystem]]
+nqn = "nqn.2026-01.io.x:s0"
+hosts = ["nqn.2026-01.io.x:h0"]
+[[subsystem.namespace]]
+nsid = 1
+backend = "memory"
+size = "1 MiB"
+"#;
+
+/// A store that refuses writes on demand.
+#[derive(Debug, Default)]
+struct FullStore {
+    inner: MemoryStore,
+    full: AtomicBool,
+}
+
+impl Store for FullStore {
+    fn machine(&self) -> uuid::Uuid {
+        self.inner.machine()
+    }
+    fn objects(&self) -> Result<Vec<Object>, StoreError> {
+        self.inner.objects()
+    }
+    fn apply(&self, changes: &[Change]) -> Result<u64, StoreError> {
+        if self.full.load(Relaxed) {
+            return Err(StoreError::Full { file: "state.redb".into() });
+        }
+        self.inner.apply(changes)
+    }
+    fn durable(&self) -> bool {
+        true
+    }
+}
+
+struct Rig {
+    engine: Arc<TestEngine>,
+    store: Arc<FullStore>,
+    control: Arc<Control>,
+}
+
+impl Rig {
+    fn new() -> Self {
+        Self::with_store(Arc::default())
+    }
+
+    fn with_store(store: Arc<FullStore>) -> Self {
+        let (live, _) = Live::open(parse(FILE).unwrap(), store.clone()).unwrap();
+        let engine = Arc::new(TestEngine::new(live.current().clone()));
+        let control = Control::new(engine.clone(), live);
+        Self { engine, store, control }
+    }
+
+    fn call(&self, method: &str, params: Value) -> Result<Value, Value> {
+        let line = json!({ "id": 7, "method": method, "params": params }).to_string();
+        let answer: Value = serde_json::from_str(&self.control.handle(line.as_bytes())).unwrap();
+        assert_eq!(answer["id"], 7);
+        match answer.get("error") {
+            Some(error) => Err(error.clone()),
+            None => Ok(answer["result"].clone()),
+        }
+    }
+
+    fn refused(&self, method: &str, params: Value) -> (String, String) {
+        let error = self.call(method, params).unwrap_err();
+        (error["kind"].as_str().unwrap().into(), error["message"].as_str().unwrap().into())
+    }
+
+    /// The engine runs what the control plane believes, and what a restart would run.
+    fn check_agreement(&self) -> Config {
+        let current = self.control.live().current().clone();
+        let (again, warnings) = Live::open(parse(FILE).unwrap(), self.store.clone()).unwrap();
+        let config = self.engine.config.lock().unwrap().clone();
+        assert_eq!(config, current);
+        assert_eq!(again.current(), &current);
+        assert!(warnings.is_empty());
+        config
+    }
+}
+
+#[test]
+fn changes_take_effect_and_survive_a_restart() {
+    let rig = Rig::new();
+    let other = "nqn.2026-01.io.x:s1";
+    rig.call("namespace.add", json!({"subsystem": NQN, "backend": "null", "size": "8 KiB"}))
+        .map(|added| {
+            assert_eq!((added["nsid"].as_u64(), added["durable"].as_bool()), (Some(2), Some(true)));
+        })
+        .unwrap();
+    let resized =
+        rig.call("namespace.resize", json!({"subsystem": NQN, "nsid": 1, "size": "2 MiB"}));
+    assert_eq!(resized.unwrap()["size"], 2 << 20);
+    rig.call("host.add", json!({"subsystem": NQN, "host": "nqn.2026-01.io.x:h1"})).unwrap();
+    rig.call("host.remove", json!({"subsystem": NQN, "host": "nqn.2026-01.io.x:h0"})).unwrap();
+    rig.call("host.any", json!({"subsystem": NQN, "allow": true})).unwrap();
+    rig.call("listener.add", json!({"address": "127.0.0.1:4421", "subsystems": [NQN]})).unwrap();
+    rig.call("listener.remove", json!({"address": "127.0.0.1:4420"})).unwrap();
+    let added = json!({"nqn": other, "namespace": [{"backend": "memory", "size": "4 KiB"}]});
+    rig.call("subsystem.add", added).unwrap();
+    rig.call("namespace.remove", json!({"subsystem": other, "nsid": 1})).unwrap();
+    let config = rig.check_agreement();
+    assert_eq!(config.subsystems.len(), 2);
+    assert!(config.subsystems[1].namespaces.is_empty());
+    assert_eq!(config.subsystems[0].hosts, ["nqn.2026-01.io.x:h1"]);
+    rig.call("subsystem.remove", json!({"nqn": NQN})).unwrap();
+    rig.call("subsystem.remove", json!({"nqn": other})).unwrap();
+    assert!(rig.check_agreement().subsystems.is_empty());
+    assert_eq!(rig.call("subsystem.list", json!({})).unwrap(), json!([]));
+}
+
+#[test]
+fn a_change_that_cannot_be_stored_is_not_made() {
+    let rig = Rig::new();
+    let before = rig.check_agreement();
+    rig.store.full.store(true, Relaxed);
+    for (method, params) in [
+        ("namespace.add", json!({"subsystem": NQN, "backend": "null", "size": 4096})),
+        ("namespace.resize", json!({"subsystem": NQN, "nsid": 1, "size": 4096})),
+        ("listener.remove", json!({"address": "127.0.0.1:4420"})),
+        ("subsystem.remove", json!({"nqn": NQN})),
+        ("host.any", json!({"subsystem": NQN, "allow": true})),
+    ] {
+        let (kind, message) = rig.refused(method, params);
+        assert_eq!(kind, "store");
+        assert!(message.contains("nothing was changed: no space left"), "{message}");
+        assert_eq!(rig.check_agreement(), before);
+    }
+    rig.store.full.store(false, Relaxed);
+    rig.call("host.any", json!({"subsystem": NQN, "allow": true})).unwrap();
+    rig.check_agreement();
+}
+
+#[test]
+fn a_change_that_the_target_refuses_leaves_no_trace() {
+    let rig = Rig::new();
+    let before = rig.check_agreement();
+    *rig.engine.refuse.lock().unwrap() = Some("address in use".into());
+    let refused = rig.refused("listener.add", json!({"address": "127.0.0.1:9"}));
+    assert_eq!(refused, ("system".into(), "address in use".into()));
+    assert_eq!(rig.check_agreement(), before);
+    assert!(rig.store.objects().unwrap().is_empty());
+}
+
+#[test]
+fn refusals_say_what_is_there() {
+    let rig = Rig::new();
+    for (method, params, kind, words) in [
+        ("status", json!({"x": 1}), "invalid", "unknown key `x`"),
+        ("namespace.ad", json!({}), "unknown_method", "did you mean \"namespace.add\"?"),
+        ("namespace.add", json!({"subsystem": NQN, "backend": "memory"}), "invalid", "no `size`"),
+        (
+            "namespace.add",
+            json!({"subsystem": "nqn.2026-01.io.x:z", "backend": "null", "size": 4096}),
+            "not_found",
+            "there are: nqn.2026-01.io.x:s0",
+        ),
+        (
+            "namespace.add",
+            json!({"subsystem": NQN, "nsid": 1, "backend": "null", "size": 4096}),
+            "exists",
+            "namespace 1",
+        ),
+        ("namespace.remove", json!({"subsystem": NQN, "nsid": 9}), "not_found", "there are: 1"),
+        ("namespace.resize", json!({"subsystem": NQN, "nsid": 1}), "invalid", "give a size"),
+        (
+            "namespace.resize",
+            json!({"subsystem": NQN, "nsid": 1, "size": 5000}),
+            "invalid",
+            "whole blocks",
+        ),
+        ("listener.add", json!({"address": "0.0.0.0:4420"}), "exists", "collides"),
+        ("listener.remove", json!({"address": "127.0.0.1:1"}), "not_found", "127.0.0.1:4420"),
+        ("subsystem.add", json!({"nqn": NQN}), "exists", "already"),
+        ("subsystem.add", json!({"nqn": "disk"}), "invalid", "nqn."),
+        (
+            "host.remove",
+            json!({"subsystem": NQN, "host": "nqn.2026-01.io.x:q"}),
+            "not_found",
+            ":h0",
+        ),
+        ("host.add", json!({"subsystem": NQN, "host": "nqn.2026-01.io.x:h0"}), "exists", "already"),
+    ] {
+        let (seen, message) = rig.refused(method, params.clone());
+        assert_eq!(seen, kind, "{method} {params}: {message}");
+        assert!(message.contains(words), "{method} {params}: {message}");
+        rig.check_agreement();
+    }
+}
+
+#[test]
+fn a_file_takes_the_size_that_it_has() {
+    let rig = Rig::new();
+    let add = json!({"subsystem": NQN, "backend": "file", "path": "/x", "size": "1 MiB"});
+    rig.call("namespace.add", add).unwrap();
+    let resized = rig.call("namespace.resize", json!({"subsystem": NQN, "nsid": 2})).unwrap();
+    assert_eq!(resized["size"], 77 * 4096);
+    let config = rig.check_agreement();
+    let backend = &config.subsystems[0].namespaces[1].backend;
+    assert!(matches!(backend, Backend::File { size: None, .. }));
+}
+
+#[test]
+fn lines_that_are_no_requests_are_answered() {
+    let rig = Rig::new();
+    for line in ["", "x", "[]", "{\"method\":1}", "{\"method\":\"status\",\"extra\":1}", "\u{ff}"] {
+        let answer: Value = serde_json::from_str(&rig.control.handle(line.as_bytes())).unwrap();
+        assert_eq!(answer["error"]["kind"], "bad_request", "{line}");
+    }
+    for method in methods::METHODS {
+        for params in [json!(null), json!(1), json!([{}]), json!({"nqn": {"a": [null, 1.5]}})] {
+            let line = json!({ "method": method, "params": params }).to_string();
+            let _ = rig.control.handle(line.as_bytes());
+        }
+    }
+}
+
+struct Served {
+    _folder: tempfile::TempDir,
+    path: PathBuf,
+    rig: Rig,
+    server: Server,
+}
+
+fn serve() -> Served {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("run/control.sock");
+    let rig = Rig::new();
+    let any = "127.0.0.1:0".parse().unwrap();
+    let server = Server::spawn(rig.control.clone(), &path, Some(any)).unwrap();
+    Served { _folder: folder, path, rig, server }
+}
+
+fn ask(path: &Path, lines: &[u8]) -> Vec<Value> {
+    let mut stream = UnixStream::connect(path).unwrap();
+    stream.write_all(lines).unwrap();
+    stream.shutdown(std::net::Shutdown::Write).unwrap();
+    BufReader::new(stream).lines().map(|l| serde_json::from_str(&l.unwrap()).unwrap()).collect()
+}
+
+#[test]
+fn the_socket_answers_line_by_line_and_goes_away_with_its_owner() {
+    let served = serve();
+    let mode = std::fs::metadata(&served.path).unwrap().permissions().mode();
+    assert_eq!(mode & 0o777, 0o660);
+    let answers = ask(
+        &served.path,
+        b"{\"id\":1,\"method\":\"status\"}\n\n{\"id\":\"b\",\"method\":\"shutdown\",\"params\":{\"now\":true}}\n",
+    );
+    assert_eq!((&answers[0]["id"], &answers[1]["id"]), (&json!(1), &json!("b")));
+    assert_eq!(answers[0]["result"]["namespaces"], 1);
+    assert_eq!(*served.rig.engine.ended.lock().unwrap(), Some(true));
+    // Clients that only hold on do not hold the end up.
+    let _idle: Vec<UnixStream> =
+        (0..5).map(|_| UnixStream::connect(&served.path).unwrap()).collect();
+    let began = Instant::now();
+    served.server.stop();
+    assert!(began.elapsed() < Duration::from_secs(3));
+    assert!(!served.path.exists());
+}
+
+#[test]
+fn endless_lines_and_too_many_clients_are_turned_away() {
+    let served = serve();
+    let mut stream = UnixStream::connect(&served.path).unwrap();
+    let wrote = stream.write_all(&vec![b'x'; LINE_MAX + (1 << 20)]);
+    let mut answer = String::new();
+    let _ = BufReader::new(&stream).read_line(&mut answer);
+    assert!(wrote.is_err() || answer.contains("bad_request"), "{answer}");
+    let many: Vec<UnixStream> =
+        (0..CLIENTS_MAX + 1).map(|_| UnixStream::connect(&served.path).unwrap()).collect();
+    let mut line = String::new();
+    BufReader::new(many.last().unwrap()).read_line(&mut line).unwrap();
+    assert!(line.contains("busy"), "{line}");
+    drop(many);
+    let deadline = Instant::now() + Duration::from_secs(5);
+    while !ask(&served.path, b"{\"method\":\"status\"}\n")[0]["result"].is_object() {
+        assert!(Instant::now() < deadline);
+    }
+}
+
+#[test]
+fn a_slow_request_does_not_hold_up_others() {
+    let served = serve();
+    *served.rig.engine.slow.lock().unwrap() = Duration::from_millis(400);
+    let path = served.path.clone();
+    let slow = std::thread::spawn(move || ask(&path, b"{\"method\":\"statistics\"}\n"));
+    std::thread::sleep(Duration::from_millis(50));
+    let began = Instant::now();
+    ask(&served.path, b"{\"method\":\"subsystem.list\"}\n");
+    assert!(began.elapsed() < Duration::from_millis(200));
+    assert!(slow.join().unwrap()[0]["result"].is_object());
+}
+
+#[test]
+fn a_dead_process_is_replaced_and_a_living_one_is_not() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("control.sock");
+    drop(UnixListener::bind(&path).unwrap());
+    let rig = Rig::new();
+    let server = Server::spawn(rig.control.clone(), &path, None).unwrap();
+    let second = Server::spawn(rig.control.clone(), &path, None).unwrap_err();
+    assert!(matches!(second, ControlError::Running { .. }), "{second}");
+    assert!(ask(&path, b"{\"method\":\"status\"}\n")[0]["result"].is_object());
+    drop(server);
+    std::fs::write(&path, "precious").unwrap();
+    let error = Server::spawn(rig.control.clone(), &path, None).unwrap_err();
+    assert!(error.to_string().contains("no socket"), "{error}");
+    assert_eq!(std::fs::read(&path).unwrap(), b"precious");
+}
+
+#[test]
+fn metrics_are_served_over_http() {
+    let served = serve();
+    let address = served.server.metrics_address().unwrap();
+    let get = |request: &str| {
+        let mut stream = TcpStream::connect(address).unwrap();
+        stream.write_all(request.as_bytes()).unwrap();
+        let mut answer = String::new();
+        stream.read_to_string(&mut answer).unwrap();
+        answer
+    };
+    let answer = get("GET /metrics HTTP/1.1\r\nHost: x\r\n\r\n");
+    let (head, body) = answer.split_once("\r\n\r\n").unwrap();
+    assert!(head.starts_with("HTTP/1.1 200 OK"), "{head}");
+    assert!(head.contains("application/openmetrics-text"), "{head}");
+    assert!(body.contains("sluicegate_connections_accepted_total 5"), "{body}");
+    assert!(body.ends_with("# EOF\n"));
+    let length = format!("Content-Length: {}", body.len());
+    assert!(head.contains(&length));
+    assert!(get("GET /x HTTP/1.1\r\n\r\n").starts_with("HTTP/1.1 404"));
+    let error = Server::spawn(
+        served.rig.control.clone(),
+        &served.path.with_file_name("other.sock"),
+        Some(address),
+    );
+    assert!(matches!(error.unwrap_err(), ControlError::Metrics { .. }));
+}

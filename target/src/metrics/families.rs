@@ -1,0 +1,250 @@
+//! Each metric family: its name, unit, labels and where its values come from. All of them are
+//! described in docs/metrics.md.
+
+use std::fmt::Error;
+
+use prometheus_client::encoding::{DescriptorEncoder, MetricEncoder, NoLabelSet};
+use prometheus_client::metrics::MetricType;
+use prometheus_client::registry::Unit;
+
+use crate::engine::{ConnectionState, ReactorState, Statistics, SubsystemState};
+use crate::stats::{BUCKETS, HistogramSnapshot, IoSnapshot, OpSnapshot, bucket_end_ns};
+
+/// A series' labels.
+type Labels = Vec<(&'static str, String)>;
+
+/// Exponents of the histograms' bounds: 2^11 ns (2 us) to 2^33 ns (8.6 s), each a bound of
+/// [`crate::stats::Histogram`], so that no event is counted on the wrong side.
+const BOUNDS: std::ops::RangeInclusive<u32> = 11..=33;
+
+/// A way to pick one number.
+type Pick<T> = fn(&T) -> u64;
+
+/// Writes metric families.
+#[derive(Debug)]
+pub(super) struct Families<'a> {
+    encoder: DescriptorEncoder<'a>,
+}
+
+/// Something with operations of its own: its labels, and its operations.
+struct Source<'a> {
+    labels: Labels,
+    io: &'a IoSnapshot,
+}
+
+impl Source<'_> {
+    /// Each kind of operation with its labels.
+    fn operations(&self) -> [(Labels, &OpSnapshot); 3] {
+        let io = self.io;
+        [("read", &io.read), ("write", &io.write), ("other", &io.other)].map(|(name, op)| {
+            let mut labels = self.labels.clone();
+            labels.push(("operation", name.to_owned()));
+            (labels, op)
+        })
+    }
+}
+
+impl<'a> Families<'a> {
+    pub(super) fn new(encoder: DescriptorEncoder<'a>) -> Self {
+        Self { encoder }
+    }
+
+    /// What concerns the process.
+    pub(super) fn process(&mut self, started_seconds: f64) -> Result<(), Error> {
+        let labels = [("version", env!("CARGO_PKG_VERSION"))];
+        let help = "The version that runs; always 1";
+        let kind = MetricType::Info;
+        self.encoder.encode_descriptor("build", help, None, kind)?.encode_info(&labels)?;
+        let help = "When the target started, in seconds since 1970";
+        let unit = Some(&Unit::Seconds);
+        let kind = MetricType::Gauge;
+        self.encoder
+            .encode_descriptor("start_time", help, unit, kind)?
+            .encode_gauge(&started_seconds)
+    }
+
+    /// What is counted.
+    pub(super) fn totals(&mut self, all: &Statistics, connections: usize) -> Result<(), Error> {
+        let help = "Connections now, all listeners together";
+        self.encoder
+            .encode_descriptor("connections", help, None, MetricType::Gauge)?
+            .encode_gauge(&u64::try_from(connections).unwrap_or(u64::MAX))?;
+        self.total("connections_accepted", "Connections accepted", all.accepted)?;
+        let help = "Connections ended because the peer broke the protocol";
+        self.total("protocol_errors", help, all.protocol_errors)?;
+        let help = "Controllers ended because their keep-alive timer expired";
+        self.total("keep_alive_expired", help, all.keep_alive_expired)?;
+        self.reactors(&all.reactors)?;
+        let namespaces = all.namespaces.iter().map(|(nqn, nsid, io)| Source {
+            labels: vec![("subsystem", nqn.clone()), ("nsid", nsid.to_string())],
+            io,
+        });
+        self.operations(&NAMESPACE, &namespaces.collect::<Vec<_>>())?;
+        let hosts = all.hosts.iter().map(|(host, nqn, io)| Source {
+            labels: vec![("host", host.clone()), ("subsystem", nqn.clone())],
+            io,
+        });
+        self.operations(&HOST, &hosts.collect::<Vec<_>>())?;
+        let queues =
+            all.queues.iter().map(|(queue, io)| Source { labels: queue_labels(queue), io });
+        self.operations(&QUEUE, &queues.collect::<Vec<_>>())
+    }
+
+    /// What is there.
+    pub(super) fn objects(&mut self, subsystems: &[SubsystemState]) -> Result<(), Error> {
+        let all = || {
+            subsystems.iter().flat_map(|subsystem| {
+                subsystem.namespaces.iter().map(|namespace| {
+                    let labels: Labels = vec![
+                        ("subsystem", subsystem.nqn.clone()),
+                        ("nsid", namespace.nsid.to_string()),
+                        ("backend", namespace.backend.clone()),
+                    ];
+                    (labels, namespace)
+                })
+            })
+        };
+        let sizes = all().map(|(labels, namespace)| (labels, namespace.size));
+        self.gauges("namespace_size", "Size", Some(&Unit::Bytes), sizes)?;
+        let works = all().map(|(labels, namespace)| (labels, u64::from(namespace.fault.is_none())));
+        self.gauges("namespace_up", "1 while the device works, 0 while it does not", None, works)
+    }
+
+    fn reactors(&mut self, reactors: &[ReactorState]) -> Result<(), Error> {
+        let label = |reactor: &ReactorState| vec![("core", reactor.core.to_string())];
+        let help = "Time that a reactor spent working";
+        let unit = Some(&Unit::Seconds);
+        let kind = MetricType::Counter;
+        let mut busy = self.encoder.encode_descriptor("reactor_busy", help, unit, kind)?;
+        for reactor in reactors {
+            counter(busy.encode_family(&label(reactor))?, &seconds(reactor.busy_ns))?;
+        }
+        let help = "Turns of a reactor's loop";
+        let mut turns = self.encoder.encode_descriptor("reactor_turns", help, None, kind)?;
+        for reactor in reactors {
+            counter(turns.encode_family(&label(reactor))?, &reactor.turns)?;
+        }
+        let gauges: [(&str, &str, Option<&Unit>, Pick<ReactorState>); 3] = [
+            ("reactor_connections", "Connections of a reactor", None, |r| r.connections),
+            ("reactor_buffer_used", "I/O buffers in use", Some(&Unit::Bytes), |r| r.buffer_used),
+            ("reactor_buffer", "I/O buffers in all", Some(&Unit::Bytes), |r| r.buffer_total),
+        ];
+        for (name, help, unit, pick) in gauges {
+            self.gauges(name, help, unit, reactors.iter().map(|r| (label(r), pick(r))))?;
+        }
+        Ok(())
+    }
+
+    fn total(&mut self, name: &str, help: &str, value: u64) -> Result<(), Error> {
+        let kind = MetricType::Counter;
+        counter(self.encoder.encode_descriptor(name, help, None, kind)?, &value)
+    }
+
+    fn gauges(
+        &mut self,
+        name: &str,
+        help: &str,
+        unit: Option<&Unit>,
+        values: impl Iterator<Item = (Labels, u64)>,
+    ) -> Result<(), Error> {
+        let mut family = self.encoder.encode_descriptor(name, help, unit, MetricType::Gauge)?;
+        for (labels, value) in values {
+            family.encode_family(&labels)?.encode_gauge(&value)?;
+        }
+        Ok(())
+    }
+
+    /// The four families that everything with operations has.
+    fn operations(&mut self, names: &Names, sources: &[Source<'_>]) -> Result<(), Error> {
+        let counters: [(&str, &str, Option<&Unit>, Pick<OpSnapshot>); 3] = [
+            (names.operations, "Operations that ended", None, |op| op.ops),
+            (names.transferred, "Bytes moved", Some(&Unit::Bytes), |op| op.bytes),
+            (names.errors, "Operations that ended with an error", None, |op| op.errors),
+        ];
+        let kind = MetricType::Counter;
+        for (name, help, unit, pick) in counters {
+            let mut family = self.encoder.encode_descriptor(name, help, unit, kind)?;
+            for (labels, op) in sources.iter().flat_map(Source::operations) {
+                counter(family.encode_family(&labels)?, &pick(op))?;
+            }
+        }
+        let help = "Time from a command's arrival to its completion being queued for sending";
+        let (unit, kind) = (Some(&Unit::Seconds), MetricType::Histogram);
+        let mut family = self.encoder.encode_descriptor(names.latency, help, unit, kind)?;
+        for (labels, op) in sources.iter().flat_map(Source::operations) {
+            histogram(family.encode_family(&labels)?, &op.latency)?;
+        }
+        Ok(())
+    }
+}
+
+/// The names of the families of something with operations.
+struct Names {
+    operations: &'static str,
+    transferred: &'static str,
+    errors: &'static str,
+    latency: &'static str,
+}
+
+const NAMESPACE: Names = Names {
+    operations: "namespace_operations",
+    transferred: "namespace_transferred",
+    errors: "namespace_errors",
+    latency: "namespace_latency",
+};
+
+const HOST: Names = Names {
+    operations: "host_operations",
+    transferred: "host_transferred",
+    errors: "host_errors",
+    latency: "host_latency",
+};
+
+const QUEUE: Names = Names {
+    operations: "queue_operations",
+    transferred: "queue_transferred",
+    errors: "queue_errors",
+    latency: "queue_latency",
+};
+
+fn queue_labels(queue: &ConnectionState) -> Labels {
+    let number = |value: Option<u16>| value.map(|value| value.to_string()).unwrap_or_default();
+    vec![
+        ("host", queue.host.clone().unwrap_or_default()),
+        ("subsystem", queue.subsystem.clone().unwrap_or_default()),
+        ("controller", number(queue.controller)),
+        ("queue", number(queue.queue)),
+        ("connection", queue.id.to_string()),
+        ("reactor", queue.reactor.to_string()),
+    ]
+}
+
+fn counter<V: prometheus_client::encoding::EncodeCounterValue>(
+    mut metric: MetricEncoder<'_>,
+    value: &V,
+) -> Result<(), Error> {
+    metric.encode_counter::<NoLabelSet, V, f64>(value, None)
+}
+
+fn seconds(ns: u64) -> f64 {
+    ns as f64 / 1e9
+}
+
+/// A histogram in seconds, its buckets gathered into powers of two.
+fn histogram(mut metric: MetricEncoder<'_>, latency: &HistogramSnapshot) -> Result<(), Error> {
+    let mut bounds = BOUNDS.map(|exponent| 1u64 << exponent).peekable();
+    let mut buckets: Vec<(f64, u64)> = Vec::new();
+    let mut gathered = 0;
+    for (index, count) in latency.counts.iter().enumerate() {
+        // The last bucket also holds what is longer than it can tell.
+        let end = if index + 1 < BUCKETS { bucket_end_ns(index) } else { u64::MAX };
+        while let Some(bound) = bounds.next_if(|bound| *bound < end) {
+            buckets.push((seconds(bound), std::mem::take(&mut gathered)));
+        }
+        gathered += count;
+    }
+    buckets.extend(bounds.map(|bound| (seconds(bound), 0)));
+    buckets.push((f64::INFINITY, gathered));
+    let (sum, count) = (seconds(latency.sum_ns), latency.count());
+    metric.encode_histogram::<NoLabelSet>(sum, count, &buckets, None)
+}

@@ -1,0 +1,56 @@
+//! The target's counters as OpenMetrics text, read from the engine when somebody asks.
+
+mod families;
+
+use prometheus_client::collector::Collector;
+use prometheus_client::encoding::{DescriptorEncoder, text};
+use prometheus_client::registry::Registry;
+
+use crate::control::EngineHandle;
+
+/// Makes OpenMetrics text out of an engine's state.
+#[derive(Debug)]
+pub struct Metrics {
+    registry: Registry,
+}
+
+/// Reads the engine at each scrape.
+#[derive(Debug)]
+struct EngineCollector {
+    engine: EngineHandle,
+    started_seconds: f64,
+}
+
+impl Metrics {
+    /// The metrics of an engine.
+    pub(crate) fn new(engine: EngineHandle) -> Self {
+        let mut registry = Registry::with_prefix("sluicegate");
+        let now = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH);
+        let started_seconds = now.unwrap_or_default().as_secs_f64();
+        registry.register_collector(Box::new(EngineCollector { engine, started_seconds }));
+        Self { registry }
+    }
+
+    /// The metrics now.
+    ///
+    /// # Errors
+    /// The text could not be made.
+    pub fn text(&self) -> Result<String, std::fmt::Error> {
+        let mut text = String::new();
+        text::encode(&mut text, &self.registry)?;
+        Ok(text)
+    }
+}
+
+impl Collector for EngineCollector {
+    fn encode(&self, encoder: DescriptorEncoder<'_>) -> Result<(), std::fmt::Error> {
+        let engine = self.engine.0.as_ref();
+        let mut families = families::Families::new(encoder);
+        families.process(self.started_seconds)?;
+        families.totals(&engine.statistics(), engine.connections().len())?;
+        families.objects(&engine.subsystems())
+    }
+}
+
+#[cfg(test)]
+mod tests;

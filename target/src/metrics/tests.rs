@@ -1,0 +1,120 @@
+//! The text is OpenMetrics, and the documentation says what it holds.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
+
+use super::*;
+use crate::config::tests::parse;
+use crate::control::test_engine::TestEngine;
+
+const DOCS: &str = include_str!("../../../docs/metrics.md");
+
+fn text() -> String {
+    let config = "[[subsystem]]\nnqn = \"nqn.2026-01.io.x:s0\"\n[[subsystem.namespace]]\n\
+                  backend = \"memory\"\nsize = \"1 MiB\"\n";
+    let engine = TestEngine::new(parse(config).unwrap());
+    Metrics::new(EngineHandle(Arc::new(engine))).text().unwrap()
+}
+
+/// Each family's name and type.
+fn families(text: &str) -> BTreeMap<&str, &str> {
+    text.lines()
+        .filter_map(|line| line.strip_prefix("# TYPE "))
+        .map(|line| line.split_once(' ').unwrap())
+        .collect()
+}
+
+#[test]
+fn the_text_is_openmetrics() {
+    let text = text();
+    let families = families(&text);
+    let mut current = "";
+    let mut seen = BTreeSet::new();
+    for line in text.lines() {
+        if let Some(rest) = line.strip_prefix("# TYPE ") {
+            current = rest.split(' ').next().unwrap();
+            continue;
+        }
+        if let Some(rest) = line.strip_prefix("# UNIT ") {
+            let (name, unit) = rest.split_once(' ').unwrap();
+            assert!(name.ends_with(&format!("_{unit}")), "{line}");
+            continue;
+        }
+        if line.starts_with('#') {
+            continue;
+        }
+        let (series, value) = line.rsplit_once(' ').unwrap();
+        assert!(value.parse::<f64>().unwrap() >= 0.0, "{line}");
+        assert!(seen.insert(series), "twice: {series}");
+        let name = series.split('{').next().unwrap();
+        let suffix = name.strip_prefix(current).unwrap_or_else(|| panic!("{line} in {current}"));
+        let allowed: &[&str] = match families[current] {
+            "counter" => &["_total"],
+            "gauge" => &[""],
+            "info" => &["_info"],
+            "histogram" => &["_sum", "_count", "_bucket"],
+            other => panic!("{other}"),
+        };
+        assert!(allowed.contains(&suffix), "{line}");
+    }
+    assert!(text.ends_with("# EOF\n"));
+    assert!(text.contains("host=\"nqn.2026-01.io.x:h\\\"0\""), "quotes are escaped");
+}
+
+#[test]
+fn every_metric_is_documented_with_its_type_and_labels() {
+    let text = text();
+    let documented: BTreeMap<&str, (&str, BTreeSet<&str>)> = DOCS
+        .lines()
+        .filter_map(|line| line.strip_prefix("| `sluicegate_"))
+        .map(|line| {
+            let cells: Vec<&str> = line.split('|').map(str::trim).collect();
+            let labels = cells[2].split(", ").map(|label| label.trim_matches('`'));
+            let labels = labels.filter(|label| !label.is_empty()).collect();
+            (cells[0].trim_matches('`'), (cells[1], labels))
+        })
+        .collect();
+    let seen: BTreeMap<&str, (&str, BTreeSet<&str>)> = families(&text)
+        .into_iter()
+        .map(|(name, kind)| {
+            let short = name.strip_prefix("sluicegate_").unwrap();
+            (short, (kind, labels(&text, name)))
+        })
+        .collect();
+    assert_eq!(documented, seen);
+}
+
+/// The labels of a family's first series, without `le`.
+fn labels<'a>(text: &'a str, name: &str) -> BTreeSet<&'a str> {
+    let line = text.lines().find(|line| line.starts_with(name)).unwrap();
+    let Some((_, rest)) = line.split_once('{') else { return BTreeSet::new() };
+    let (inside, _) = rest.rsplit_once('}').unwrap();
+    let names = inside.split(',').filter_map(|pair| pair.split_once('=')).map(|(name, _)| name);
+    names.filter(|name| *name != "le").collect()
+}
+
+#[test]
+fn histograms_count_each_event_below_its_bound() {
+    let text = text();
+    let bucket = |le: &str| -> u64 {
+        let line = text.lines().find(|line| {
+            line.starts_with("sluicegate_namespace_latency_seconds_bucket")
+                && line.contains("operation=\"read\"")
+                && line.contains(&format!("le=\"{le}\""))
+        });
+        line.unwrap_or_else(|| panic!("{le}\n{text}")).rsplit(' ').next().unwrap().parse().unwrap()
+    };
+    // Two reads each of 1 us, 100 us and 3 ms.
+    assert_eq!(bucket("0.000002048"), 2);
+    assert_eq!(bucket("0.000065536"), 2);
+    assert_eq!(bucket("0.000131072"), 4);
+    assert_eq!(bucket("0.002097152"), 4);
+    assert_eq!(bucket("0.004194304"), 6);
+    assert_eq!(bucket("+Inf"), 6);
+    let long = text.lines().find(|line| {
+        line.contains("namespace_latency_seconds_bucket")
+            && line.contains("operation=\"write\"")
+            && line.contains("le=\"8.589934592\"")
+    });
+    assert!(long.unwrap().ends_with(" 0"), "90 s is above the last bound");
+}
