@@ -1,1 +1,56 @@
-//! What the end-to-end tests share.
+//! What the end-to-end tests share: a user-mode Linux kernel is booted with a scenario script as
+//! its init process, and what the script reports is the test's result.
+//!
+//! The scenarios are in `tests/scenarios/`, the kernel is built by `tests/lab/build-uml`, what a
+//! scenario said is kept in `build/e2e/NAME.log`. Environment:
+//! - `SLUICEGATE_E2E_TARGET=nvmet` runs the scenarios against the kernel's own target: one that
+//!   fails there too is a wrong scenario.
+//! - `SLUICEGATE_UML` names a kernel to use instead of the one that `build-uml` finds or builds.
+
+pub mod binaries;
+pub mod uml;
+
+use std::path::PathBuf;
+use std::time::Duration;
+
+use anyhow::{Context, Result, bail};
+
+/// How long a scenario may take where it does not say otherwise; a hung kernel is killed then.
+pub const TIME_LIMIT: Duration = Duration::from_secs(240);
+
+/// The workspace's root folder.
+#[must_use]
+pub fn root() -> PathBuf {
+    let tests = PathBuf::from(env!("CARGO_MANIFEST_DIR"));
+    tests.parent().map_or_else(|| tests.clone(), PathBuf::from)
+}
+
+/// Runs `tests/scenarios/SCRIPT.sh ARGUMENTS` in a user-mode kernel.
+///
+/// # Errors
+/// What the scenario reported as its failure with the end of its log, or why it could not run:
+/// no kernel, no binaries, no report within [`TIME_LIMIT`].
+pub fn scenario(script: &str, arguments: &[&str]) -> Result<()> {
+    let target = uml::Target::from_environment()?;
+    let kernel = uml::kernel()?;
+    let binaries = match target {
+        uml::Target::Sluiced => binaries::built()?,
+        uml::Target::Nvmet => root().join("build"),
+    };
+    let machine = uml::Machine { kernel, binaries, target, time_limit: TIME_LIMIT };
+    let report = machine.run(script, arguments)?;
+    let log = &report.log;
+    match report.outcome() {
+        Some(uml::Outcome::Pass) => Ok(()),
+        Some(uml::Outcome::Fail(reason)) => {
+            bail!("{reason}\n{}\nthe whole log: {}", report.tail(80), log.display())
+        }
+        None => {
+            let step = report.last_step().context("the kernel did not reach the first step");
+            let step = step.map_or_else(|e| e.to_string(), |s| format!("during: {s}"));
+            let why =
+                if report.timed_out { "time limit reached" } else { "ended without a result" };
+            bail!("{why}, {step}\n{}\nthe whole log: {}", report.tail(80), log.display())
+        }
+    }
+}

@@ -1,0 +1,41 @@
+//! The binaries under test, built by the cargo that runs the tests.
+
+use std::path::PathBuf;
+use std::process::Command;
+use std::sync::OnceLock;
+
+use anyhow::{Context, Result, anyhow, ensure};
+
+/// The folder that holds `sluiced` and `sluice`, up to date, in the profile of the tests
+/// themselves.
+///
+/// # Errors
+/// The build's own messages where it fails.
+pub fn built() -> Result<PathBuf> {
+    static BUILT: OnceLock<Result<PathBuf, String>> = OnceLock::new();
+    let built = BUILT.get_or_init(|| build().map_err(|e| format!("{e:#}")));
+    built.clone().map_err(|e| anyhow!(e))
+}
+
+fn build() -> Result<PathBuf> {
+    let folder = folder()?;
+    let mut cargo = Command::new(env!("CARGO"));
+    cargo.args(["build", "--quiet", "--bins", "-p", "sluiced", "-p", "sluice"]);
+    if folder.ends_with("release") {
+        cargo.arg("--release");
+    }
+    let output = cargo.current_dir(crate::root()).output().context("cannot run cargo")?;
+    ensure!(
+        output.status.success(),
+        "the binaries do not build:\n{}",
+        String::from_utf8_lossy(&output.stderr)
+    );
+    Ok(folder)
+}
+
+/// The test binary is in PROFILE/deps/.
+fn folder() -> Result<PathBuf> {
+    let test = std::env::current_exe().context("where is this test's binary?")?;
+    let profile = test.parent().and_then(|deps| deps.parent());
+    Ok(profile.with_context(|| format!("{} is in no profile's folder", test.display()))?.into())
+}

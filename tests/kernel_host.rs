@@ -1,0 +1,59 @@
+//! A real Linux host against the daemon: what `tests/scenarios/` shows, one test for each.
+
+use anyhow::Result;
+use e2e::scenario;
+
+#[test]
+fn a_host_discovers_what_it_may_use() -> Result<()> {
+    scenario("discovery", &[])
+}
+
+#[test]
+fn a_host_connects_identifies_and_resets() -> Result<()> {
+    scenario("connect", &[])
+}
+
+#[test]
+fn namespaces_change_while_a_host_is_connected() -> Result<()> {
+    scenario("live", &[])
+}
+
+#[test]
+fn data_is_kept_in_memory() -> Result<()> {
+    scenario("io", &["memory"])
+}
+
+#[test]
+fn data_is_kept_in_a_file() -> Result<()> {
+    scenario("io", &["file"])
+}
+
+#[test]
+fn data_is_kept_on_an_nvme_device() -> Result<()> {
+    scenario("io", &["passthrough"])
+}
+
+#[test]
+fn an_nvme_device_shows_through() -> Result<()> {
+    scenario("passthrough", &[])
+}
+
+#[test]
+fn a_killed_target_loses_nothing() -> Result<()> {
+    scenario("crash", &[])
+}
+
+#[test]
+fn a_host_whose_network_fails_is_let_go_and_comes_back() -> Result<()> {
+    scenario("netdown", &[])
+}
+
+#[test]
+fn connections_leave_nothing_behind() -> Result<()> {
+    scenario("leaks", &[])
+}
+
+#[test]
+fn the_daemon_ends_in_order() -> Result<()> {
+    scenario("drain", &[])
+}

@@ -1,0 +1,72 @@
+#!/bin/bash
+# A host finds what it may use, and nothing else; a persistent discovery controller is told of news.
+. /run/scenarios/lib.sh
+boot
+listener $TARGET_IP:4420
+listener $TARGET_IP:4421
+listener $TARGET_IP:8009 discovery_only
+subsystem $T1 $HOST_NQN $OTHER_NQN
+namespace memory 64 4096
+subsystem $T2 $HOST_NQN
+namespace memory 64 4096
+target_start
+port=4420 listeners=1
+if target_can discovery-port; then port=8009 listeners=2; fi
+
+discover() { # HOSTNQN HOSTID PORT
+    nvme discover -t tcp -a $TARGET_IP -s "$3" -q "$1" -I "$2" 2>&1 || true
+}
+entries() { grep -cE "^subnqn: +$2 *$" <<<"$1" || true; }
+
+step "discover on the discovery port"
+log=$(discover $HOST_NQN $HOST_ID $port)
+same "entries of t1" "$(entries "$log" $T1)" $listeners
+same "entries of t2" "$(entries "$log" $T2)" $listeners
+contains "port" "$log" '^trsvcid: +4420'
+[ $listeners = 1 ] || contains "second port" "$log" '^trsvcid: +4421'
+lacks "address" "$log" 'traddr: +0\.0\.0\.0'
+
+step "discover on an I/O port"
+log=$(discover $HOST_NQN $HOST_ID 4420)
+[ "$(entries "$log" $T1)" -ge 1 ] || fail "t1 is not on port 4420: $log"
+
+step "another host sees what it may use"
+log=$(discover $OTHER_NQN $OTHER_ID $port)
+same "entries of t1" "$(entries "$log" $T1)" $listeners
+same "entries of t2" "$(entries "$log" $T2)" 0
+
+step "a host not allowed sees nothing and cannot connect"
+stranger=nqn.2014-08.org.nvmexpress:uuid:5b0f4d9c-0000-4000-8000-000000000003
+stranger_id=5b0f4d9c-0000-4000-8000-000000000003
+log=$(discover $stranger $stranger_id $port)
+same "entries of t1" "$(entries "$log" $T1)" 0
+same "entries of t2" "$(entries "$log" $T2)" 0
+refuse "connect of a stranger" nvme connect -t tcp -a $TARGET_IP -s 4420 -n $T1 -q $stranger -I $stranger_id
+refuse "connect to t2 of the other host" nvme connect -t tcp -a $TARGET_IP -s 4420 -n $T2 -q $OTHER_NQN -I $OTHER_ID
+refuse "connect to an unknown subsystem" nvme connect -t tcp -a $TARGET_IP -s 4420 -n $T3 -q $HOST_NQN -I $HOST_ID
+if target_can discovery-port; then
+    refuse "an I/O controller on the discovery port" nvme connect -t tcp -a $TARGET_IP -s 8009 -n $T1 -q $HOST_NQN -I $HOST_ID
+fi
+
+step "connect-all"
+expect "connect-all" nvme connect-all -t tcp -a $TARGET_IP -s $port -q $HOST_NQN -I $HOST_ID
+disk $T1 1 >/dev/null
+disk $T2 1 >/dev/null
+same "paths of t1" "$(grep -lx $T1 /sys/class/nvme/nvme*/subsysnqn | wc -l)" $listeners
+expect "disconnect-all" nvme disconnect-all
+eventually 10 no_controller $T1 || fail "t1 stays"
+eventually 10 no_controller $T2 || fail "t2 stays"
+
+step "a persistent discovery controller is told of a new subsystem"
+uevents /tmp/uevents
+expect "persistent discovery" nvme discover -t tcp -a $TARGET_IP -s $port -q $HOST_NQN -I $HOST_ID --persistent
+disc=$(controller nqn.2014-08.org.nvmexpress.discovery) || fail "no persistent discovery controller"
+sleep 0.5
+add_subsystem $T3
+# Notice (2), information F0h (discovery log page changed), log page 70h.
+eventually 5 grep -q 'NVME_AEN=0x70f002' /tmp/uevents ||
+    fail "no discovery log change event on $disc: $(grep -a nvme /tmp/uevents | tail -3)"
+log=$(discover $HOST_NQN $HOST_ID $port)
+[ "$(entries "$log" $T3)" -ge 1 ] || fail "the new subsystem is not in the log: $log"
+expect "disconnect-all" nvme disconnect-all
+pass

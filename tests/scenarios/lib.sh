@@ -1,0 +1,242 @@
+# What the scenarios share. A scenario is the init process of a user-mode kernel whose root file
+# system is the machine's own: everything it writes to is covered with tmpfs first.
+#
+# Says on stdout: `STEP name` as each step begins, and last `RESULT pass` or `RESULT fail reason`.
+# Environment: LAB_TARGET, sluiced or nvmet (the kernel's own target: a scenario that fails there
+# too is a wrong scenario). /run/scenarios holds the scripts, /run/bin the binaries.
+# shellcheck shell=bash
+set -eEuo pipefail
+export PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin LC_ALL=C HOME=/tmp
+
+TARGET_IP=10.0.0.1 HOST_IP=10.0.0.2
+HOST_NQN=nqn.2014-08.org.nvmexpress:uuid:5b0f4d9c-0000-4000-8000-000000000001
+HOST_ID=5b0f4d9c-0000-4000-8000-000000000001
+OTHER_NQN=nqn.2014-08.org.nvmexpress:uuid:5b0f4d9c-0000-4000-8000-000000000002
+OTHER_ID=5b0f4d9c-0000-4000-8000-000000000002
+T1=nqn.2026-01.io.sluicegate:t1
+T2=nqn.2026-01.io.sluicegate:t2
+T3=nqn.2026-01.io.sluicegate:t3
+CURRENT_STEP=start
+
+# --- reporting ---------------------------------------------------------------------------------
+
+# step NAME: what is being shown from here on; a failure is reported under this name.
+step() {
+    CURRENT_STEP=$1
+    echo "STEP $1"
+}
+
+# fail REASON: everything that helps to understand it, then the end of the machine.
+fail() {
+    trap - ERR EXIT
+    set +eE
+    echo "--- the kernel's messages"
+    dmesg 2>/dev/null | tail -60
+    target_report 2>&1 | tail -60
+    echo "RESULT fail $CURRENT_STEP: $*"
+    poweroff -f
+}
+
+pass() {
+    trap - ERR EXIT
+    echo "RESULT pass"
+    poweroff -f
+}
+
+# --- the machine -------------------------------------------------------------------------------
+
+boot() {
+    trap 'fail "line $LINENO of ${BASH_SOURCE[0]##*/}: $BASH_COMMAND"' ERR
+    trap 'fail "the script ended early"' EXIT
+    mount -t proc proc /proc
+    mount -t sysfs sys /sys
+    mount -t configfs none /sys/kernel/config
+    mount -t debugfs none /sys/kernel/debug
+    for dir in /tmp /var/tmp /var/lib /var/log; do mount -t tmpfs tmpfs $dir; done
+    mkdir -p /dev/shm /tmp/fs
+    mount -t tmpfs tmpfs /dev/shm
+    ln -sfn /proc/self/fd /dev/fd
+    ulimit -c 0
+    dmesg -n 1 # kept for a failure's report; the console shows the steps
+    cd /tmp
+    network
+    target_prepare
+}
+
+# The host is in the first network namespace: the kernel's reconnects are made from there.
+# The target is in its own, behind a veth pair that a scenario can cut.
+network() {
+    ip link set lo up
+    ip netns add target
+    ip link add host0 type veth peer name target0 netns target
+    ip addr add $HOST_IP/24 dev host0
+    ip link set host0 up
+    ip -n target addr add $TARGET_IP/24 dev target0
+    ip -n target link set target0 up
+    ip -n target link set lo up
+}
+
+# in_target COMMAND...: in the target's network namespace. (Not `ip netns exec`: that mounts
+# another /sys, without configfs.)
+in_target() { nsenter --net=/run/netns/target "$@"; }
+
+# eventually SECONDS COMMAND...: waits until the command succeeds.
+eventually() {
+    local end=$((SECONDS + $1))
+    shift
+    until "$@" >/dev/null 2>&1; do
+        [ $SECONDS -le $end ] || return 1
+        sleep 0.1
+    done
+}
+
+# expect WHAT COMMAND...: fails with WHAT and the command's output where the command fails.
+expect() {
+    local what=$1 out
+    shift
+    out=$("$@" 2>&1) || fail "$what: $* said: $out"
+}
+
+# refuse WHAT COMMAND...: the command must fail.
+refuse() {
+    local what=$1 out
+    shift
+    if out=$("$@" 2>&1); then fail "$what: $* succeeded: $out"; fi
+}
+
+# same WHAT HAVE WANT
+same() { [ "$2" = "$3" ] || fail "$1: '$2', expected '$3'"; }
+
+# contains WHAT TEXT PATTERN (extended regular expression)
+contains() { grep -Eq -- "$3" <<<"$2" || fail "$1: nothing matches '$3' in: $2"; }
+
+# lacks WHAT TEXT PATTERN
+lacks() { if grep -Eq -- "$3" <<<"$2"; then fail "$1: '$3' is in: $2"; fi; }
+
+# --- the host ----------------------------------------------------------------------------------
+
+# connect NQN [nvme arguments]: as the usual host, and waits for the controller to be live.
+connect() {
+    local nqn=$1 out
+    shift
+    out=$(nvme connect -t tcp -a $TARGET_IP -s 4420 -n "$nqn" -q $HOST_NQN -I $HOST_ID \
+        --reconnect-delay=1 "$@" 2>&1) || fail "nvme connect $nqn $*: $out"
+    eventually 5 controller_live "$nqn" || fail "the controller of $nqn is not live"
+}
+
+disconnect() {
+    expect "disconnect" nvme disconnect -n "$1"
+    eventually 10 no_controller "$1" || fail "the controller of $1 stays after disconnect"
+}
+
+# controller NQN: the host's TCP controller for it, nvmeX.
+controller() {
+    local c
+    for c in /sys/class/nvme/nvme*; do
+        [ -e "$c/subsysnqn" ] || continue
+        if [ "$(cat "$c/subsysnqn")" = "$1" ] && [ "$(cat "$c/transport")" = tcp ]; then
+            basename "$c"
+            return
+        fi
+    done
+    return 1
+}
+no_controller() { ! controller "$1"; }
+controller_state() { cat "/sys/class/nvme/$(controller "$1")/state"; }
+controller_live() { [ "$(controller_state "$1")" = live ]; }
+controller_not_live() { [ "$(controller_state "$1")" != live ]; }
+
+# namespace_of NQN NSID: the block device, nvmeXnY. (nvmeXcYnZ are hidden paths.)
+namespace_of() {
+    local b
+    for b in /sys/block/nvme*n*; do
+        [[ $b =~ nvme[0-9]+n[0-9]+$ ]] || continue
+        if [ "$(cat "$b/nsid")" = "$2" ] && [ "$(cat "$b/device/subsysnqn")" = "$1" ]; then
+            basename "$b"
+            return
+        fi
+    done
+    return 1
+}
+no_namespace() { ! namespace_of "$1" "$2"; }
+
+# disk NQN NSID: /dev/nvmeXnY once it is there and its size is known.
+disk() {
+    eventually 10 namespace_of "$1" "$2" || fail "namespace $2 of $1 does not appear"
+    local name
+    name=$(namespace_of "$1" "$2")
+    eventually 5 test -b "/dev/$name" || fail "no /dev/$name"
+    echo "/dev/$name"
+}
+
+size_is() { [ "$(blockdev --getsize64 "$1")" = "$2" ]; }
+
+# fio_run NAME [fio arguments]: fails on any error that fio counts.
+fio_run() {
+    local name=$1 out=/tmp/fio-$1.json
+    shift
+    fio --eta=never --name="$name" --ioengine=libaio --direct=1 --output-format=json --output="$out" \
+        --aux-path=/tmp --group_reporting "$@" >/tmp/fio-"$name".err 2>&1 ||
+        fail "fio $name: $(head -c 2000 /tmp/fio-"$name".err) $(grep -vE '[{}:]' "$out" | head -5)"
+    if grep -E '"(error|total_err)" : [1-9]' "$out"; then fail "fio $name counts errors"; fi
+}
+
+# write_verify NAME DISK [fio arguments]: writes, then reads all back and checks CRC-32C.
+write_verify() {
+    local name=$1 disk=$2
+    shift 2
+    fio_run "$name" --filename="$disk" --verify=crc32c --verify_fatal=1 --do_verify=1 "$@"
+}
+
+# stored DEVICE OFFSET FILE: DEVICE holds FILE's bytes at OFFSET, read past the page cache.
+stored() {
+    local length
+    length=$(stat -c %s "$3")
+    dd if="$1" of=/tmp/stored bs=64k iflag=direct,skip_bytes,count_bytes skip="$2" count="$length" status=none &&
+        cmp /tmp/stored "$3"
+}
+
+# zeroes BYTES: a file of that many zeroes.
+zeroes() {
+    truncate -s "$1" "/tmp/zeroes-$1"
+    echo "/tmp/zeroes-$1"
+}
+
+# uevents FILE: collects the kernel's device events in FILE until killed; the process is in $!.
+uevents() {
+    perl -e 'use Socket; $|=1; socket(S, 16, SOCK_RAW, 15) or die;
+        bind(S, pack("SSLL", 16, 0, 0, 1)) or die;
+        while (sysread(S, $b, 8192)) { $b =~ tr/\0/ /; print "$b\n" }' >"$1" &
+}
+
+# --- devices -----------------------------------------------------------------------------------
+
+# ram_disk NAME SIZE_MIB BLOCK_SIZE: prints /dev/NAME, a block device in memory that can discard.
+ram_disk() {
+    local dir=/sys/kernel/config/nullb/$1
+    mkdir "$dir"
+    echo "$2" >"$dir/size"
+    echo "$3" >"$dir/blocksize"
+    echo 1 >"$dir/memory_backed"
+    echo 1 >"$dir/discard"
+    echo 1 >"$dir/power"
+    echo "/dev/$1"
+}
+
+# nvme_device SIZE_MIB BLOCK_SIZE: prints the name, nvmeXnY, of an NVMe namespace with the
+# kernel's own driver: the kernel's target on a ram disk, connected inside the machine.
+nvme_device() {
+    local dir=/sys/kernel/config/nvmet nqn=nqn.2026-01.io.sluicegate:device
+    mkdir $dir/subsystems/$nqn $dir/subsystems/$nqn/namespaces/1 $dir/ports/99
+    echo 1 >$dir/subsystems/$nqn/attr_allow_any_host
+    ram_disk nvmedev "$1" "$2" >$dir/subsystems/$nqn/namespaces/1/device_path
+    echo 1 >$dir/subsystems/$nqn/namespaces/1/enable
+    echo loop >$dir/ports/99/addr_trtype
+    ln -s $dir/subsystems/$nqn $dir/ports/99/subsystems/
+    nvme connect -t loop -n $nqn -q $OTHER_NQN -I $OTHER_ID >/dev/null
+    eventually 5 namespace_of $nqn 1
+    namespace_of $nqn 1
+}
+
+# shellcheck source-path=SCRIPTDIR
+. "/run/scenarios/target-$LAB_TARGET.sh"

@@ -1,0 +1,52 @@
+#!/bin/bash
+# The host's network is down for longer than the keep-alive timeout: the target lets its controller
+# go, and the host comes back and goes on.
+. /run/scenarios/lib.sh
+boot
+listener $TARGET_IP:4420
+subsystem $T1 any
+namespace memory 128 4096
+target_start
+connect $T1 -k 2
+d=$(disk $T1 1)
+
+step "the controller is there"
+same "controllers at the target" "$(target_controllers)" 1
+if target_can metrics; then before=$(metric sluice_keep_alive_timeouts_total); fi
+fio_run net --filename="$d" --rw=randwrite --bs=4k --size=64m --iodepth=8 --verify=crc32c \
+    --verify_fatal=1 --do_verify=1 --rate=8m &
+fio=$!
+sleep 2
+
+step "the network goes down"
+ip link set host0 down
+no_controllers() { [ "$(target_controllers)" = 0 ]; }
+eventually 12 no_controllers || fail "the target still has $(target_controllers) controllers"
+if target_can metrics; then
+    after=$(metric sluice_keep_alive_timeouts_total)
+    [ "${after:-0}" -gt "${before:-0}" ] || fail "keep-alive timeouts counted: ${before:-none}, then ${after:-none}"
+fi
+eventually 5 controller_not_live $T1 || fail "the host did not notice"
+kill -0 $fio || fail "fio gave up"
+
+step "the network comes back"
+ip link set host0 up
+eventually 20 controller_live $T1 || fail "the host does not reconnect: $(controller_state $T1)"
+wait $fio || fail "fio"
+same "controllers at the target" "$(target_controllers)" 1
+
+step "a short interruption goes unnoticed"
+disconnect $T1
+connect $T1 -k 10
+d=$(disk $T1 1)
+fio_run short --filename="$d" --rw=randread --bs=4k --iodepth=8 --runtime=4 --time_based &
+fio=$!
+sleep 1
+ip link set host0 down
+sleep 1
+ip link set host0 up
+wait $fio || fail "fio"
+same "state" "$(controller_state $T1)" live
+disconnect $T1
+eventually 5 no_controllers || fail "controllers stay at the target"
+pass

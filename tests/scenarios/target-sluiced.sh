@@ -1,0 +1,109 @@
+# The daemon under test. The scenario declares listener, subsystem and namespace, in that order,
+# which write the configuration file; target_start starts the daemon with it.
+# shellcheck shell=bash
+CONFIG=/run/sg.toml SOCKET=/run/sg.sock METRICS=127.0.0.1:9420
+DAEMON=0 STARTS=0 EXTRA_CONFIG=''
+
+target_can() { return 0; }
+
+target_prepare() {
+    cat >$CONFIG <<END
+[target]
+cores = [0]
+control = "$SOCKET"
+metrics = "$METRICS"
+state = "/run/sg.redb"
+END
+}
+
+# What the daemon said, for a failure's report.
+target_report() {
+    local log
+    for log in /run/sluiced-*.log; do
+        echo "--- $log"
+        tail -40 "$log"
+    done
+    [ $DAEMON = 0 ] || [ ! -d /proc/$DAEMON ] || {
+        echo "--- sluice status"
+        timeout 5 /run/bin/sluice --socket $SOCKET status
+    }
+}
+
+# listener ADDRESS [discovery_only]
+listener() {
+    {
+        echo "[[listener]]"
+        echo "address = \"$1\""
+        [ "${2:-}" != discovery_only ] || echo "discovery_only = true"
+    } >>$CONFIG
+}
+
+# subsystem NQN any | HOSTNQN...
+subsystem() {
+    {
+        echo "[[subsystem]]"
+        echo "nqn = \"$1\""
+        if [ "$2" = any ]; then
+            echo "allow_any_host = true"
+        else
+            shift
+            echo "hosts = [$(printf '"%s", ' "$@")]"
+        fi
+    } >>$CONFIG
+}
+
+# namespace BACKEND SIZE_MIB|PATH|DEVICE BLOCK_SIZE, of the subsystem declared last
+namespace() {
+    {
+        echo "[[subsystem.namespace]]"
+        echo "backend = \"$1\""
+        case $1 in
+        null | memory) printf 'size = "%s MiB"\nblock_size = %s\n' "$2" "$3" ;;
+        file | block) printf 'path = "%s"\nblock_size = %s\n' "$2" "$3" ;;
+        nvme) echo "device = \"$2\"" ;;
+        esac
+    } >>$CONFIG
+}
+
+listens() { in_target ss -ltnH | grep -q "$TARGET_IP:4420 "; }
+
+target_start() {
+    STARTS=$((STARTS + 1))
+    # Its own session, so that a scenario's signals reach the daemon alone; exec, so that $! is it.
+    (exec setsid nsenter --net=/run/netns/target /run/bin/sluiced --config $CONFIG) \
+        >/run/sluiced-$STARTS.log 2>&1 &
+    DAEMON=$!
+    eventually 10 listens || fail "sluiced does not listen: $(tail -5 /run/sluiced-$STARTS.log)"
+}
+
+target_kill() {
+    kill -9 $DAEMON
+    wait $DAEMON || true
+    DAEMON=0
+}
+
+# target_stop: SIGTERM, and its exit code.
+target_stop() {
+    local code=0
+    kill -TERM $DAEMON
+    wait $DAEMON || code=$?
+    DAEMON=0
+    return $code
+}
+
+sluice() { timeout 10 /run/bin/sluice --socket $SOCKET "$@"; }
+
+# target_controllers: how many controllers hosts hold (a controller has several connections).
+target_controllers() { sluice connections --json | grep -c '"qid": *0' || true; }
+
+metric() {
+    in_target bash -c "exec 3<>/dev/tcp/${METRICS/:/\/}
+        printf 'GET /metrics HTTP/1.0\r\n\r\n' >&3; cat <&3" | sed -n "s/^$1[^ ]* //p"
+}
+
+add_namespace() { # NQN NSID SIZE_MIB
+    expect "namespace add" sluice namespace add "$1" --nsid "$2" --backend memory --size "$3MiB"
+}
+resize_namespace() { expect "namespace resize" sluice namespace resize "$1" "$2" "$3MiB"; }
+remove_namespace() { expect "namespace remove" sluice namespace remove "$1" "$2"; }
+add_subsystem() { expect "subsystem add" sluice subsystem add "$1" --allow-any-host; }

@@ -1,0 +1,209 @@
+//! One boot of a user-mode kernel with a scenario as its init process.
+
+use std::fs::{self, File};
+use std::io::Read as _;
+use std::os::unix::fs::PermissionsExt as _;
+use std::os::unix::process::CommandExt as _;
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, ExitStatus, Stdio};
+use std::sync::OnceLock;
+use std::time::{Duration, Instant};
+
+use anyhow::{Context, Result, anyhow, bail, ensure};
+use nix::sys::signal::{Signal, killpg};
+use nix::unistd::Pid;
+
+/// What the scenarios connect to.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Target {
+    /// The daemon under test.
+    Sluiced,
+    /// The kernel's own target, to prove the scenarios themselves.
+    Nvmet,
+}
+
+impl Target {
+    /// The target that `SLUICEGATE_E2E_TARGET` names; the daemon where it is not set.
+    ///
+    /// # Errors
+    /// A name that is neither `sluiced` nor `nvmet`.
+    pub fn from_environment() -> Result<Self> {
+        match std::env::var("SLUICEGATE_E2E_TARGET").as_deref() {
+            Err(_) | Ok("" | "sluiced") => Ok(Self::Sluiced),
+            Ok("nvmet") => Ok(Self::Nvmet),
+            Ok(other) => bail!("SLUICEGATE_E2E_TARGET={other}: sluiced or nvmet"),
+        }
+    }
+
+    const fn name(self) -> &'static str {
+        match self {
+            Self::Sluiced => "sluiced",
+            Self::Nvmet => "nvmet",
+        }
+    }
+}
+
+/// The user-mode kernel: `SLUICEGATE_UML`, or what `tests/lab/build-uml` finds or builds, which
+/// takes some minutes the first time.
+///
+/// # Errors
+/// `build-uml`'s own message.
+pub fn kernel() -> Result<PathBuf> {
+    static KERNEL: OnceLock<Result<PathBuf, String>> = OnceLock::new();
+    let kernel = KERNEL.get_or_init(|| find_kernel().map_err(|e| format!("{e:#}")));
+    kernel.clone().map_err(|e| anyhow!(e))
+}
+
+fn find_kernel() -> Result<PathBuf> {
+    if let Some(kernel) = std::env::var_os("SLUICEGATE_UML") {
+        return Ok(kernel.into());
+    }
+    let output = Command::new(crate::root().join("tests/lab/build-uml"))
+        .output()
+        .context("cannot run tests/lab/build-uml")?;
+    let said = String::from_utf8_lossy(&output.stderr);
+    ensure!(output.status.success(), "no user-mode kernel:\n{said}");
+    let path = String::from_utf8(output.stdout).context("build-uml's answer is not text")?;
+    Ok(path.trim().into())
+}
+
+/// Everything a boot needs.
+#[derive(Clone, Debug)]
+pub struct Machine {
+    /// The user-mode kernel.
+    pub kernel: PathBuf,
+    /// The folder with `sluiced` and `sluice`, `/run/bin` inside.
+    pub binaries: PathBuf,
+    /// What the scenario connects to.
+    pub target: Target,
+    /// After this time the machine is killed.
+    pub time_limit: Duration,
+}
+
+impl Machine {
+    /// Boots and runs `tests/scenarios/SCRIPT.sh ARGUMENTS` until the machine powers off. One
+    /// machine runs at a time: the scenarios have time limits, and a test machine few cores.
+    ///
+    /// # Errors
+    /// The files beside the log could not be written, or the kernel could not be started.
+    pub fn run(&self, script: &str, arguments: &[&str]) -> Result<Report> {
+        let folder = crate::root().join("build/e2e");
+        fs::create_dir_all(&folder)?;
+        let turn = File::create(folder.join(".lock"))?;
+        turn.lock().context("waiting for the machine before")?;
+        let name = std::iter::once(script).chain(arguments.iter().copied()).collect::<Vec<_>>();
+        let name = name.join("-");
+        let init = self.write_init(&folder.join(format!("{name}.init")), script, arguments)?;
+        let log = folder.join(format!("{name}.log"));
+        let output = File::create(&log)?;
+        let mut machine = Command::new(crate::root().join("tests/lab/run-uml"))
+            .args([&self.kernel, &init])
+            .stdin(Stdio::null())
+            .stdout(output.try_clone()?)
+            .stderr(output)
+            .process_group(0)
+            .spawn()
+            .context("cannot run tests/lab/run-uml")?;
+        let ended = wait(&mut machine, self.time_limit)?;
+        // The kernel is many processes: what is left of them goes with the group.
+        kill_group(&machine);
+        machine.wait()?;
+        Ok(Report { text: read(&log)?, log, timed_out: ended.is_none() })
+    }
+
+    /// The script that the kernel starts first. Only /run is covered here: the repository and the
+    /// build may be anywhere, also below a folder that the scenario covers with tmpfs.
+    fn write_init(&self, path: &Path, script: &str, arguments: &[&str]) -> Result<PathBuf> {
+        let text = format!(
+            "#!/bin/bash\n\
+             export PATH=/usr/sbin:/usr/bin:/sbin:/bin\n\
+             mount -t tmpfs tmpfs /run\n\
+             mkdir -p /run/scenarios /run/bin\n\
+             mount --bind '{}' /run/scenarios\n\
+             mount --bind '{}' /run/bin\n\
+             export LAB_TARGET={}\n\
+             exec bash /run/scenarios/{script}.sh {}\n",
+            crate::root().join("tests/scenarios").display(),
+            self.binaries.display(),
+            self.target.name(),
+            arguments.join(" "),
+        );
+        fs::write(path, text)?;
+        fs::set_permissions(path, fs::Permissions::from_mode(0o755))?;
+        Ok(path.into())
+    }
+}
+
+/// Waits for the machine's end; none: the time limit came first.
+fn wait(machine: &mut Child, limit: Duration) -> Result<Option<ExitStatus>> {
+    let end = Instant::now() + limit;
+    loop {
+        if let Some(status) = machine.try_wait()? {
+            return Ok(Some(status));
+        }
+        if Instant::now() >= end {
+            return Ok(None);
+        }
+        std::thread::sleep(Duration::from_millis(50));
+    }
+}
+
+fn kill_group(machine: &Child) {
+    if let Ok(group) = i32::try_from(machine.id()) {
+        // Nothing left to kill is the usual case.
+        let _ = killpg(Pid::from_raw(group), Signal::SIGKILL);
+    }
+}
+
+fn read(path: &Path) -> Result<String> {
+    let mut bytes = Vec::new();
+    File::open(path)?.read_to_end(&mut bytes)?;
+    Ok(String::from_utf8_lossy(&bytes).replace('\r', ""))
+}
+
+/// What a machine said.
+#[derive(Clone, Debug)]
+pub struct Report {
+    /// All of its output.
+    pub text: String,
+    /// Where the output is kept.
+    pub log: PathBuf,
+    /// The machine was killed at the time limit.
+    pub timed_out: bool,
+}
+
+/// How a scenario ended.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Outcome {
+    /// `RESULT pass`.
+    Pass,
+    /// `RESULT fail`, with the reason given.
+    Fail(String),
+}
+
+impl Report {
+    /// The scenario's result; none where it did not come to one.
+    #[must_use]
+    pub fn outcome(&self) -> Option<Outcome> {
+        let lines = self.text.lines();
+        let result = lines.filter_map(|line| line.strip_prefix("RESULT ")).next_back()?;
+        match result.strip_prefix("fail ") {
+            Some(reason) => Some(Outcome::Fail(reason.into())),
+            None => (result.trim_end() == "pass").then_some(Outcome::Pass),
+        }
+    }
+
+    /// The step that was begun last.
+    #[must_use]
+    pub fn last_step(&self) -> Option<&str> {
+        self.text.lines().filter_map(|line| line.strip_prefix("STEP ")).next_back()
+    }
+
+    /// The last `count` lines.
+    #[must_use]
+    pub fn tail(&self, count: usize) -> String {
+        let lines = self.text.lines().collect::<Vec<_>>();
+        let first = lines.len().saturating_sub(count);
+        lines.get(first..).unwrap_or_default().join("\n")
+    }
+}
