@@ -34,13 +34,19 @@ fail() {
     dmesg 2>/dev/null | tail -60
     target_report 2>&1 | tail -60
     echo "RESULT fail $CURRENT_STEP: $*"
-    poweroff -f
+    power_off
 }
 
 pass() {
     trap - ERR EXIT
     echo "RESULT pass"
-    poweroff -f
+    power_off
+}
+
+# reboot(2) itself: small installations have no poweroff command.
+power_off() {
+    sync
+    perl -e 'syscall(169, 0xfee1dead, 672274793, 0x4321fedc, 0)'
 }
 
 # --- the machine -------------------------------------------------------------------------------

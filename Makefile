@@ -1,0 +1,49 @@
+# Sluicegate's commands. Each installs what it needs on a Debian machine (as root, or with sudo)
+# and says so; nothing else is asked of the machine.
+#
+#   make run      build, start the daemon with embedded defaults, run our initiator against it
+#   make test     everything that must hold: format, lints, documentation, all tests
+#   make bench    beside the kernel's own target, in a user-mode kernel
+#   make fuzz     each fuzz target for FUZZ_SECONDS (60)
+#   make deny     licences, banned and duplicate crates, sources
+#   make install  binaries and systemd files, below PREFIX (/usr) and DESTDIR
+#   make clean    remove build/
+
+SHELL := /bin/bash
+PREFIX ?= /usr
+FUZZ_SECONDS ?= 60
+# The daemon's source is in target/: cargo must never build there, whatever its configuration.
+export CARGO_TARGET_DIR := $(CURDIR)/build
+
+.PHONY: build run test bench fuzz deny install clean
+
+build:
+	.ci/setup build
+	cargo build --release --workspace --exclude e2e --bins
+
+run: build
+	tests/demo.sh build/release
+
+test:
+	.ci/test
+
+bench: build
+	.ci/setup test
+	tests/bench/uml-vs-nvmet.sh build/release
+
+fuzz:
+	.ci/setup fuzz
+	.ci/fuzz $(FUZZ_SECONDS)
+
+deny:
+	.ci/setup deny
+	cargo deny --all-features check licenses bans sources
+
+install: build
+	install -D -t $(DESTDIR)$(PREFIX)/bin build/release/sluiced build/release/sluice
+	install -D -m 644 -t $(DESTDIR)$(PREFIX)/lib/systemd/system systemd/*.service
+	install -D -m 644 systemd/sluicegate.sysusers $(DESTDIR)$(PREFIX)/lib/sysusers.d/sluicegate.conf
+	install -D -m 644 systemd/sluicegate.tmpfiles $(DESTDIR)$(PREFIX)/lib/tmpfiles.d/sluicegate.conf
+
+clean:
+	rm -rf build
