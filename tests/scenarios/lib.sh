@@ -23,7 +23,7 @@ CURRENT_STEP=start
 # step NAME: what is being shown from here on; a failure is reported under this name.
 step() {
     CURRENT_STEP=$1
-    echo "STEP $1"
+    echo "STEP $1 (at $SECONDS s)"
 }
 
 # fail REASON: everything that helps to understand it, then the end of the machine.
@@ -179,12 +179,13 @@ size_is() { [ "$(blockdev --getsize64 "$1")" = "$2" ]; }
 
 # fio_run NAME [fio arguments]: fails on any error that fio counts.
 fio_run() {
-    local name=$1 out=/tmp/fio-$1.json
+    local name=$1 out=/tmp/fio-$1.json start=$SECONDS
     shift
     fio --eta=never --name="$name" --ioengine=libaio --direct=1 --output-format=json --output="$out" \
         --aux-path=/tmp --group_reporting "$@" >/tmp/fio-"$name".err 2>&1 ||
         fail "fio $name: $(head -c 2000 /tmp/fio-"$name".err) $(grep -vE '[{}:]' "$out" | head -5)"
     if grep -E '"(error|total_err)" : [1-9]' "$out"; then fail "fio $name counts errors"; fi
+    echo "fio $name: $((SECONDS - start)) s"
 }
 
 # write_verify NAME DISK [fio arguments]: writes, then reads all back and checks CRC-32C.

@@ -1,6 +1,7 @@
 # The daemon under test. The scenario declares listener, subsystem and namespace, in that order,
 # which write the configuration file; target_start starts the daemon with it.
 # shellcheck shell=bash
+export NO_COLOR=1
 CONFIG=/run/sg.toml SOCKET=/run/sg.sock METRICS=127.0.0.1:9420
 DAEMON=0 STARTS=0 EXTRA_CONFIG=''
 
