@@ -1,10 +1,12 @@
 //! The Sluicegate daemon, as a library: configuration, backends, reactors, control, metrics.
 
 pub mod backend;
+pub mod cli;
 pub mod config;
 pub mod control;
 pub mod devices;
 pub mod engine;
+pub mod log;
 pub mod mapping;
 pub mod metrics;
 pub mod reactor;

@@ -1,27 +1,32 @@
 //! `sluice`: the command line of Sluicegate.
 
 mod bench;
+mod control;
 
 use std::process::ExitCode;
 
 use clap::{Parser, Subcommand};
 
-/// Sluicegate, an NVMe over Fabrics target: command line.
+/// Controls a Sluicegate target, and measures NVMe over Fabrics targets.
 #[derive(Debug, Parser)]
 #[command(name = "sluice", version, max_term_width = 100)]
-struct Sluice {
+struct Cli {
     #[command(subcommand)]
     command: Command,
 }
 
 #[derive(Debug, Subcommand)]
 enum Command {
+    #[command(flatten)]
+    Control(control::Command),
     /// Put load on an NVMe/TCP target and measure what it does.
     Bench(bench::Args),
 }
 
 fn main() -> ExitCode {
-    let outcome = match Sluice::parse().command {
+    let Cli { command } = Cli::parse();
+    let outcome = match command {
+        Command::Control(command) => control::run(&command),
         Command::Bench(args) => bench::run(args),
     };
     match outcome {

@@ -9,11 +9,12 @@ use fabric::nvme::{Cqe, Sqe, Status, opcode};
 use fabric::tcp::{HostConnection, HostParams, HostReceived};
 use zerocopy::little_endian::{U16, U32};
 
-pub const NQN: &str = "nqn.2026-01.io.sluicegate:test";
-pub const HOST: &str = "nqn.2014-08.org.nvmexpress:uuid:00000000-0000-0000-0000-00000000abcd";
+pub(crate) const NQN: &str = "nqn.2026-01.io.sluicegate:test";
+pub(crate) const HOST: &str =
+    "nqn.2014-08.org.nvmexpress:uuid:00000000-0000-0000-0000-00000000abcd";
 
 /// One queue.
-pub struct Queue {
+pub(crate) struct Queue {
     stream: TcpStream,
     protocol: HostConnection<Vec<u8>>,
     reads: HashMap<u16, Vec<u8>>,
@@ -24,7 +25,7 @@ pub struct Queue {
 
 impl Queue {
     /// Connects queue `qid` of controller `cntlid`.
-    pub fn connect(address: SocketAddr, qid: u16, cntlid: u16) -> (Self, u16) {
+    pub(crate) fn connect(address: SocketAddr, qid: u16, cntlid: u16) -> (Self, u16) {
         let stream = TcpStream::connect(address).unwrap();
         stream.set_nodelay(true).unwrap();
         stream.set_read_timeout(Some(Duration::from_secs(20))).unwrap();
@@ -58,7 +59,7 @@ impl Queue {
     }
 
     /// An enabled controller: its admin queue and its identifier.
-    pub fn controller(address: SocketAddr) -> (Self, u16) {
+    pub(crate) fn controller(address: SocketAddr) -> (Self, u16) {
         let (mut admin, id) = Self::connect(address, 0, 0xffff);
         let enable = Sqe {
             opcode: opcode::FABRICS,
@@ -112,7 +113,7 @@ impl Queue {
     }
 
     /// Sends a command without waiting.
-    pub fn submit(&mut self, sqe: Sqe, data: Option<Vec<u8>>, read: u32) -> u16 {
+    pub(crate) fn submit(&mut self, sqe: Sqe, data: Option<Vec<u8>>, read: u32) -> u16 {
         let cid = self.next_cid;
         self.next_cid = (self.next_cid + 1) % 64;
         let sqe = Sqe { cid: U16::new(cid), ..sqe };
@@ -122,7 +123,7 @@ impl Queue {
     }
 
     /// Waits for a command's completion.
-    pub fn wait(&mut self, cid: u16) -> (Status, u64, Vec<u8>) {
+    pub(crate) fn wait(&mut self, cid: u16) -> (Status, u64, Vec<u8>) {
         if !self.done.contains_key(&cid) {
             self.pump(
                 |event| matches!(event, HostReceived::Response { cid: done, .. } if *done == cid),
@@ -132,14 +133,19 @@ impl Queue {
     }
 
     /// Sends a command and waits for its completion.
-    pub fn call(&mut self, sqe: Sqe, data: Option<Vec<u8>>, read: u32) -> (Status, u64, Vec<u8>) {
+    pub(crate) fn call(
+        &mut self,
+        sqe: Sqe,
+        data: Option<Vec<u8>>,
+        read: u32,
+    ) -> (Status, u64, Vec<u8>) {
         let cid = self.submit(sqe, data, read);
         self.wait(cid)
     }
 }
 
 /// An I/O command on blocks of 4096 bytes of namespace 1.
-pub fn io(opcode: u8, lba: u32, blocks: u32) -> Sqe {
+pub(crate) fn io(opcode: u8, lba: u32, blocks: u32) -> Sqe {
     Sqe {
         opcode,
         nsid: U32::new(1),
@@ -150,7 +156,7 @@ pub fn io(opcode: u8, lba: u32, blocks: u32) -> Sqe {
 }
 
 /// Deallocates blocks.
-pub fn deallocate(lba: u64, blocks: u32) -> (Sqe, Vec<u8>) {
+pub(crate) fn deallocate(lba: u64, blocks: u32) -> (Sqe, Vec<u8>) {
     let mut definition = vec![0; 16];
     definition[4..8].copy_from_slice(&blocks.to_le_bytes());
     definition[8..].copy_from_slice(&lba.to_le_bytes());
@@ -164,7 +170,7 @@ pub fn deallocate(lba: u64, blocks: u32) -> (Sqe, Vec<u8>) {
 }
 
 /// Blocks that tell where they belong.
-pub fn pattern(lba: u32, blocks: u32, salt: u8) -> Vec<u8> {
+pub(crate) fn pattern(lba: u32, blocks: u32, salt: u8) -> Vec<u8> {
     (lba..lba + blocks)
         .flat_map(|block| {
             let mut bytes = vec![salt; 4096];

@@ -1,0 +1,182 @@
+//! The daemon's command line.
+
+use std::io::Write;
+use std::path::{Path, PathBuf};
+use std::process::ExitCode;
+
+use clap::{ArgAction, Parser, ValueEnum};
+
+use crate::config::{Backend, Config, ConfigErrors, Namespace, format_size};
+
+/// Exit status: the file is valid.
+const VALID: u8 = 0;
+/// Exit status: the file has errors.
+const INVALID: u8 = 1;
+/// Exit status: the file cannot be read.
+const UNREADABLE: u8 = 2;
+
+/// Serves NVMe drives, files and memory to hosts by NVMe over Fabrics.
+///
+/// Without --config it serves a 1 GiB memory namespace and a null namespace on 127.0.0.1:4420.
+#[derive(Clone, Debug, Parser)]
+#[command(name = "sluiced", version, max_term_width = 100)]
+pub struct Args {
+    /// The configuration to run
+    #[arg(short, long, value_name = "FILE")]
+    pub config: Option<PathBuf>,
+    /// Say whether FILE is valid and what it means, and end
+    #[arg(long, value_name = "FILE", conflicts_with = "config")]
+    pub check: Option<PathBuf>,
+    /// What to log: error, warn, info, debug, trace, or a filter such as "sluiced=debug"
+    #[arg(long, value_name = "LEVEL", env = "SLUICEGATE_LOG", default_value = "info")]
+    pub log_level: String,
+    /// Log more: -v debug, -vv trace
+    #[arg(short, long, action = ArgAction::Count)]
+    pub verbose: u8,
+    /// Where to log; by default the journal when systemd started the daemon, else stderr
+    #[arg(long, value_name = "WHERE", value_enum)]
+    pub log: Option<LogTarget>,
+}
+
+/// Where to log.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub enum LogTarget {
+    /// The systemd journal, with fields.
+    Journald,
+    /// Standard error, as text.
+    Stderr,
+}
+
+impl Args {
+    /// The configuration to run: the file's, or the embedded one.
+    ///
+    /// # Errors
+    /// All that is wrong with the file.
+    pub fn load(&self) -> Result<Config, ConfigErrors> {
+        match &self.config {
+            Some(file) => Config::load(file),
+            None => Config::embedded(),
+        }
+    }
+
+    /// The filter for what is logged.
+    #[must_use]
+    pub fn log_filter(&self) -> &str {
+        match self.verbose {
+            0 => &self.log_level,
+            1 => "debug",
+            _ => "trace",
+        }
+    }
+}
+
+/// Does `--check`: writes whether `file` is valid and what it means to `out`, or its errors to
+/// `errors`.
+#[must_use]
+pub fn check(file: &Path, out: &mut impl Write, errors: &mut impl Write) -> ExitCode {
+    ExitCode::from(check_status(file, out, errors))
+}
+
+fn check_status(file: &Path, out: &mut impl Write, errors: &mut impl Write) -> u8 {
+    // Nobody is left to tell when the output is closed.
+    match Config::load(file) {
+        Ok(config) => {
+            let _ = write!(out, "{}: valid\n{}", file.display(), summary(&config));
+            VALID
+        }
+        Err(found) => {
+            let count = found.errors.len();
+            let unread = found.errors.iter().all(|error| error.line == 0);
+            let noun = if count == 1 { "error" } else { "errors" };
+            let _ = writeln!(errors, "{found}\n{}: {count} {noun}", file.display());
+            if unread { UNREADABLE } else { INVALID }
+        }
+    }
+}
+
+/// What a configuration means, for a person.
+#[must_use]
+pub fn summary(config: &Config) -> String {
+    let target = &config.target;
+    let mut lines = vec![format!(
+        "  reactors on CPU {:?}, {} of I/O buffers each",
+        target.cores,
+        format_size(target.io_memory)
+    )];
+    let state = target.state.as_ref().map(|path| path.display().to_string());
+    lines.push(format!(
+        "  live changes: {}",
+        state.map_or("end with the daemon (no `state`)".into(), |path| format!("kept in {path}"))
+    ));
+    if config.listeners.is_empty() {
+        lines.push("  no listener: no host can connect until one is added".into());
+    }
+    for listener in &config.listeners {
+        let what = if listener.discovery_only { ", discovery only" } else { "" };
+        lines.push(format!("  listener {}{what}", listener.address));
+    }
+    for subsystem in &config.subsystems {
+        let who = match (subsystem.allow_any_host, subsystem.hosts.len()) {
+            (true, _) => "any host".into(),
+            (false, 0) => "no host allowed yet".into(),
+            (false, 1) => "1 host".into(),
+            (false, count) => format!("{count} hosts"),
+        };
+        lines.push(format!("  subsystem {}, {who}", subsystem.nqn));
+        lines.extend(subsystem.namespaces.iter().map(namespace));
+    }
+    lines.join("\n") + "\n"
+}
+
+fn namespace(namespace: &Namespace) -> String {
+    let nsid = namespace.nsid.unwrap_or_default();
+    let what = match &namespace.backend {
+        Backend::Null { size, .. } => format!("null, {}", format_size(*size)),
+        Backend::Memory { size, .. } => format!("memory, {}", format_size(*size)),
+        Backend::File { path, size, .. } => {
+            let size = size.map_or("the size it has".into(), format_size);
+            format!("{}, {size}", path.display())
+        }
+        Backend::Nvme { device } => format!("{}, passthrough", device.display()),
+    };
+    let mode = if namespace.read_only { ", read only" } else { "" };
+    format!("    namespace {nsid}: {what}{mode}")
+}
+
+#[cfg(test)]
+mod tests {
+    use clap::CommandFactory;
+
+    use super::*;
+
+    fn checked(file: &Path) -> (u8, String, String) {
+        let (mut out, mut errors) = (Vec::new(), Vec::new());
+        let status = check_status(file, &mut out, &mut errors);
+        (status, String::from_utf8(out).unwrap(), String::from_utf8(errors).unwrap())
+    }
+
+    #[test]
+    fn the_command_line_is_consistent() {
+        Args::command().debug_assert();
+        let args = Args::parse_from(["sluiced", "-vv", "--log", "stderr"]);
+        assert_eq!((args.log_filter(), args.log), ("trace", Some(LogTarget::Stderr)));
+        assert!(args.config.is_none());
+        assert!(Args::try_parse_from(["sluiced", "--check", "a", "--config", "b"]).is_err());
+    }
+
+    #[test]
+    fn check_tells_valid_from_wrong_from_unreadable() {
+        let folder = tempfile::tempdir().unwrap();
+        let file = folder.path().join("a.toml");
+        std::fs::write(&file, crate::config::render(&Config::embedded().unwrap())).unwrap();
+        let (status, out, errors) = checked(&file);
+        assert_eq!((status, errors.as_str()), (0, ""));
+        assert!(out.starts_with(&format!("{}: valid\n", file.display())), "{out}");
+        assert!(out.contains("namespace 1: memory, 1 GiB"), "{out}");
+        std::fs::write(&file, "[target]\ncoers = [0]\n").unwrap();
+        let (status, out, errors) = checked(&file);
+        assert_eq!((status, out.as_str()), (1, ""));
+        assert!(errors.contains("a.toml:2:1: unknown key") && errors.ends_with(": 1 error\n"));
+        assert_eq!(checked(&folder.path().join("none")).0, 2);
+    }
+}
