@@ -1,17 +1,110 @@
 //! `sluiced`: the NVMe over Fabrics target daemon.
 
-use std::path::Path;
+use std::process::ExitCode;
+use std::sync::Arc;
+use std::time::Duration;
 
-use sluiced::config::Config;
+use anyhow::{Context, anyhow};
+use clap::Parser;
+use nix::sys::signal::{SigSet, Signal};
+use sluiced::cli::{self, Args};
+use sluiced::control::{Control, Server};
+use sluiced::engine::Engine;
 use sluiced::runtime::Runtime;
+use sluiced::store::{self, Live};
+use sluiced::{config, log};
 
-fn main() -> anyhow::Result<()> {
-    tracing_subscriber::fmt().with_writer(std::io::stderr).init();
-    let config = match std::env::args().nth(1) {
-        Some(file) => Config::load(Path::new(&file)).map_err(|e| anyhow::anyhow!("{e}"))?,
-        None => Config::embedded().map_err(|e| anyhow::anyhow!("{e}"))?,
-    };
-    let runtime = Runtime::start(&config)?;
+fn main() -> ExitCode {
+    let args = Args::parse();
+    if let Some(file) = &args.check {
+        return cli::check(file, &mut std::io::stdout(), &mut std::io::stderr());
+    }
+    if let Err(error) = log::init(args.log_filter(), args.log) {
+        eprintln!("sluiced: {error}");
+        return ExitCode::FAILURE;
+    }
+    match run(&args) {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(error) => {
+            tracing::error!("{error:#}");
+            // Standard error too, where the log goes to the journal.
+            if args.log.is_some() {
+                eprintln!("sluiced: {error:#}");
+            }
+            ExitCode::FAILURE
+        }
+    }
+}
+
+fn run(args: &Args) -> anyhow::Result<()> {
+    // Before any thread is started, so that all of them leave these signals to the one that
+    // waits for them.
+    let signals = SigSet::from_iter([Signal::SIGTERM, Signal::SIGINT]);
+    signals.thread_block().context("cannot block signals")?;
+    let file = args.load().map_err(|errors| anyhow!("{errors}"))?;
+    let target = file.target.clone();
+    let state = store::open(target.state.as_deref())?;
+    let (live, warnings) = Live::open(file, Arc::from(state))?;
+    for warning in warnings {
+        tracing::warn!("{warning}");
+    }
+    let runtime = Runtime::start(live.current())?;
+    let serving = serve(&runtime, live, &target);
+    if serving.is_err() {
+        runtime.shutdown(true);
+    } else {
+        let engine = Arc::clone(&runtime);
+        std::thread::Builder::new()
+            .name("signals".to_owned())
+            .spawn(move || obey_signals(&signals, &*engine))
+            .context("cannot start the signal thread")?;
+        if let Some(interval) = sd_notify::watchdog_enabled() {
+            let runtime = Arc::clone(&runtime);
+            std::thread::Builder::new()
+                .name("watchdog".to_owned())
+                .spawn(move || feed_watchdog(&runtime, interval))
+                .context("cannot start the watchdog thread")?;
+        }
+        tracing::info!(version = env!("CARGO_PKG_VERSION"), "serving");
+        tell_systemd(&[sd_notify::NotifyState::Ready]);
+    }
     runtime.wait();
-    Ok(())
+    tell_systemd(&[sd_notify::NotifyState::Stopping]);
+    serving.map(Server::stop)
+}
+
+/// Starts the control socket and the metrics endpoint.
+fn serve(runtime: &Arc<Runtime>, live: Live, target: &config::Target) -> anyhow::Result<Server> {
+    let control = Control::new(Arc::clone(runtime) as Arc<dyn Engine>, live);
+    let server = Server::spawn(control, &target.control, target.metrics)?;
+    if let Some(address) = server.metrics_address() {
+        tracing::info!(%address, "metrics at /metrics");
+    }
+    Ok(server)
+}
+
+/// The first SIGTERM or SIGINT drains, the next one ends at once.
+fn obey_signals(signals: &SigSet, engine: &dyn Engine) {
+    let mut asked_before = false;
+    while let Ok(signal) = signals.wait() {
+        tracing::info!(%signal, at_once = asked_before, "ending");
+        engine.shutdown(asked_before);
+        asked_before = true;
+    }
+}
+
+/// Tells the watchdog of systemd that the daemon lives, as long as all reactors turn.
+fn feed_watchdog(runtime: &Runtime, interval: Duration) {
+    loop {
+        std::thread::sleep(interval / 2);
+        if runtime.is_alive(interval) {
+            tell_systemd(&[sd_notify::NotifyState::Watchdog]);
+        }
+    }
+}
+
+fn tell_systemd(state: &[sd_notify::NotifyState<'_>]) {
+    if let Err(error) = sd_notify::notify(state) {
+        tracing::debug!(%error, "systemd was not told");
+    }
 }

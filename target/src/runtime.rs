@@ -4,8 +4,10 @@ use std::net::SocketAddr;
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 use std::sync::{Arc, Mutex, mpsc};
 use std::thread::JoinHandle;
+use std::time::Duration;
 
 use anyhow::{Context, anyhow};
+use fabric::Nanos;
 use fabric::controller::{
     AddressFamily, BackendId, ConfigError, DeviceIdentity, Geometry, ListenerId, ListenerSpec,
     Namespace as FabricNamespace, NamespaceFeatures, Service, ServiceConfig, SubsystemSpec,
@@ -20,7 +22,7 @@ use crate::engine::{
 };
 use crate::reactor::Reactor;
 use crate::reactor::mailbox::Message;
-use crate::shared::{Registered, Shared, lock};
+use crate::shared::{ReactorGauges, Registered, Shared, lock};
 use crate::stats::IoSnapshot;
 use crate::{socket, threads};
 
@@ -131,6 +133,14 @@ impl Runtime {
         if let Some(thread) = timer {
             let _ = thread.join();
         }
+    }
+
+    /// Whether all reactors have turned within `limit` (they do so every 100 ms).
+    #[must_use]
+    pub fn is_alive(&self, limit: Duration) -> bool {
+        let now = self.shared.clock.now();
+        let seen = |gauges: &ReactorGauges| Nanos(gauges.seen.load(Ordering::Relaxed));
+        self.shared.gauges.iter().all(|gauges| now.since(seen(gauges)) < limit)
     }
 
     fn open(&self, namespace: &Namespace) -> Result<(BackendId, Arc<dyn Backend>), EngineError> {

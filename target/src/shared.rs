@@ -56,6 +56,8 @@ pub struct ReactorGauges {
     pub busy_ns: AtomicU64,
     /// Turns of its loop.
     pub turns: AtomicU64,
+    /// When it was last seen turning, in nanoseconds of the daemon's clock.
+    pub seen: AtomicU64,
     /// I/O buffer bytes in use.
     pub buffer_used: AtomicU64,
     /// I/O buffer bytes in all.

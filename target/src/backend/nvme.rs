@@ -194,7 +194,9 @@ impl Queued for NvmeDisk {
                 Ok(Memory::Data)
             }
             IoCommand::WriteZeroes { range, .. } | IoCommand::Verify { range } => {
-                units.push(whole(range));
+                // Without data, but a device may limit these too (WZSL, VSL; else MDTS).
+                let all = whole(range);
+                split(units, all.offset, all.length, self.largest >> self.shift() << self.shift());
                 Ok(Memory::None)
             }
             IoCommand::Flush => {

@@ -163,7 +163,7 @@ impl Engine for TestEngine {
             io.read.record(2, 8192, us * 1000);
         }
         io.write.record(1, 512, 90_000_000_000);
-        io.write.error();
+        io.write.errors(1);
         let io = io.snapshot();
         Statistics {
             namespaces: vec![("nqn.2026-01.io.x:s0".into(), 1, io.clone())],

@@ -110,13 +110,9 @@ impl Connection {
             return Ok(());
         }
         if !queue.shared.is_ready() {
-            return Err(Status::ABORTED_SQ_DELETION);
+            return Err(Status::COMMAND_SEQUENCE_ERROR);
         }
-        let namespace = queue
-            .table
-            .get(sqe.nsid.get())
-            .or_else(|| flush_all(sqe, &queue.table))
-            .ok_or(Status::INVALID_NAMESPACE.dnr())?;
+        let namespace = queue.table.get(sqe.nsid.get()).ok_or(Status::INVALID_NAMESPACE.dnr())?;
         let command = IoCommand::parse(sqe, &limits(namespace, io.shared.settings.max_transfer))?;
         let backend = namespace.backend;
         let device = io
@@ -444,14 +440,6 @@ fn run_now(immediate: &dyn Immediate, mut job: Job) -> Ended {
         (_, None) => immediate.run(&job.command, Data::None),
     };
     Ended { job, result: 0, status }
-}
-
-/// A Flush of all namespaces goes to the only one, if there is but one.
-fn flush_all<'a>(sqe: &Sqe, table: &'a NamespaceTable) -> Option<&'a Arc<Namespace>> {
-    let all = sqe.opcode == opcode::io::FLUSH && sqe.nsid.get() == u32::MAX;
-    let mut namespaces = table.iter();
-    let first = namespaces.next();
-    if all && namespaces.next().is_none() { first } else { None }
 }
 
 /// Whether the data is where the SGL descriptor says.

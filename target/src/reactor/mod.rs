@@ -483,6 +483,9 @@ impl Reactor {
     fn chores(&mut self) {
         let soon = Duration::from_millis(if self.drain_until.is_some() { 2 } else { 100 });
         self.next_chores = self.io.now + soon;
+        if let Some(gauges) = self.io.shared.gauges.get(self.io.reactor) {
+            gauges.seen.store(self.io.now.0, Ordering::Relaxed);
+        }
         let overdue = self.drain_until.is_some_and(|until| self.io.now >= until);
         for connection in self.places.iter_mut().filter_map(|place| place.connection.as_mut()) {
             let late = matches!(connection.stage, Stage::New)
