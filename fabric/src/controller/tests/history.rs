@@ -283,7 +283,10 @@ impl Daemon {
             let last = self.versions.insert(shared.id, version).unwrap_or(0);
             assert!(version >= last || !seen.contains(&shared.id));
         }
-        assert!(self.bench.service.aborts.len() <= 4 * seen.len());
+        let service = &self.bench.service;
+        assert!(service.aborts.len() <= 4 * seen.len());
+        assert!(service.aborts.values().all(|a| open.contains(&a.target)), "none waits in vain");
+        assert!(service.connections.values().all(|a| seen.contains(&a.controller)));
     }
 }
 
