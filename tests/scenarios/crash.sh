@@ -3,10 +3,7 @@
 . /run/scenarios/lib.sh
 boot
 listener $TARGET_IP:4420
-device=$(ram_disk store 300 4096)
-mkfs.ext4 -q "$device"
-mkdir /tmp/store
-mount "$device" /tmp/store
+store /tmp/store
 truncate -s 128M /tmp/store/ns
 subsystem $T1 any
 namespace file /tmp/store/ns 4096

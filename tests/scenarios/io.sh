@@ -10,16 +10,12 @@ memory)
     namespace memory 128 512
     ;;
 file)
-    for block in 4096 512; do
-        device=$(ram_disk store$block 400 $block)
-        mkfs.ext4 -q "$device"
-        mkdir -p /tmp/store$block
-        mount "$device" /tmp/store$block
-    done
-    truncate -s 256M /tmp/store4096/ns
-    truncate -s 128M /tmp/store512/ns
-    namespace file /tmp/store4096/ns 4096
-    namespace file /tmp/store512/ns 512
+    store /tmp/a
+    truncate -s 200M /tmp/a/ns
+    namespace file /tmp/a/ns 4096
+    store /tmp/b
+    truncate -s 128M /tmp/b/ns
+    namespace file /tmp/b/ns 512
     ;;
 passthrough)
     device=$(nvme_device 256 4096)
@@ -112,7 +108,7 @@ step "what was written is on the backend"
 head -c 65536 /dev/urandom >/tmp/mark
 expect "write" dd if=/tmp/mark of="$d" bs=64k seek=100 oflag=direct
 case $1 in
-file) expect "the file" stored /tmp/store4096/ns $((100 * 65536)) /tmp/mark ;;
+file) expect "the file" stored /tmp/a/ns $((100 * 65536)) /tmp/mark ;;
 passthrough) expect "the device" stored "/dev/$device" $((100 * 65536)) /tmp/mark ;;
 esac
 disconnect $T1

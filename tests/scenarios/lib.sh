@@ -230,6 +230,15 @@ ram_disk() {
     echo "/dev/$1"
 }
 
+# store FOLDER: mounts an ext4 file system of 256 MiB there, on a disk in memory.
+STORES=0
+store() {
+    mkfs.ext4 -q -F -m 0 /dev/ram$STORES
+    mkdir "$1"
+    mount /dev/ram$STORES "$1"
+    STORES=$((STORES + 1))
+}
+
 # nvme_device SIZE_MIB BLOCK_SIZE: prints the name, nvmeXnY, of an NVMe namespace with the
 # kernel's own driver: the kernel's target on a ram disk, connected inside the machine.
 nvme_device() {
