@@ -2,6 +2,7 @@
 //! inputs in the plain tests. A run that finds something wrong panics.
 #![expect(clippy::expect_used, reason = "a panic is how a fuzz target reports what it found")]
 
+pub mod capsule;
 pub mod config;
 pub mod input;
 pub mod pdu_stream;

@@ -1,0 +1,296 @@
+//! `capsule`: hosts send arbitrary commands to a target's controllers, while connections end, time
+//! passes and the configuration changes.
+//!
+//! The input is a list of steps: a byte that says what happens, then what it needs.
+
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+use fabric::Nanos;
+use fabric::controller::{
+    Action, AddressFamily, BackendId, ConnectionId, Geometry, ListenerId, ListenerSpec, Namespace,
+    NamespaceFeatures, Reply, Service, ServiceConfig, SmartCounters, SubsystemSpec, TransportType,
+};
+use fabric::nvme::Sqe;
+use zerocopy::FromZeros as _;
+use zerocopy::IntoBytes as _;
+
+use super::input::{byte, bytes};
+
+const HOSTS: [&str; 3] = ["nqn.2014-08.org.nvmexpress:uuid:a", "nqn.2014-08.b", "nqn.stranger"];
+const SUBSYSTEMS: [&str; 4] =
+    ["nqn.2026-01.a:one", "nqn.2026-01.a:two", "nqn.2014-08.org.nvmexpress.discovery", "nqn.none"];
+const LISTENERS: u32 = 2;
+/// Connections at one time.
+const CONNECTIONS: usize = 8;
+/// Controllers at one time.
+const CONTROLLERS: u16 = 4;
+/// What is to be done in one step can be no more than this, whatever the step.
+const ACTIONS: usize = 256;
+
+/// Runs one input.
+pub fn run(mut data: &[u8]) {
+    let mut bench = Bench::new();
+    while !data.is_empty() {
+        match byte(&mut data) & 7 {
+            0 => bench.connect(&mut data),
+            1..=3 => bench.command(&mut data),
+            4 => bench.pass(&mut data),
+            5 => bench.end(&mut data),
+            6 => bench.change(&mut data),
+            _ => bench.fabrics_on_io_queue(&mut data),
+        }
+        bench.act();
+        bench.check();
+    }
+}
+
+struct Bench {
+    service: Service,
+    now: Nanos,
+    /// Connections that are open: those that are connected to a controller and others.
+    open: Vec<ConnectionId>,
+    last: u64,
+    /// Commands that are to be completed later, by connection and identifier.
+    deferred: BTreeMap<(ConnectionId, u16), u32>,
+    out: Vec<u8>,
+}
+
+impl Bench {
+    fn new() -> Self {
+        let config = ServiceConfig { max_controllers: CONTROLLERS, ..ServiceConfig::default() };
+        let mut service = Service::new(config).expect("limits that can be");
+        let now = Nanos(1 << 40);
+        for id in 0..LISTENERS {
+            service.add_listener(now, listener(id)).expect("a listener");
+        }
+        for (nqn, any) in SUBSYSTEMS.into_iter().zip([true, false]) {
+            service.add_subsystem(now, subsystem(nqn, any)).expect("a subsystem");
+            service.add_namespace(now, nqn, namespace(1)).expect("a namespace");
+        }
+        let (open, deferred) = (Vec::new(), BTreeMap::new());
+        Self { service, now, open, last: 0, deferred, out: Vec::new() }
+    }
+
+    /// One of the open connections; the one that `data` names, if it is there.
+    fn pick(&self, data: &mut &[u8]) -> Option<ConnectionId> {
+        let index = usize::from(byte(data));
+        self.open.get(index % self.open.len().max(1)).copied()
+    }
+
+    /// A new connection, and the command that comes first. Connect as a rule.
+    fn connect(&mut self, data: &mut &[u8]) {
+        if self.open.len() >= CONNECTIONS {
+            return;
+        }
+        self.last += 1;
+        let connection = ConnectionId(self.last);
+        self.open.push(connection);
+        let (who, queue, bend) = (byte(data), byte(data), byte(data));
+        let listener = ListenerId(u32::from(who >> 4 & 1));
+        let mut sqe = Sqe::new_zeroed();
+        // Opcode 7Fh, FCTYPE 01h; CDW10 31:16 is QID, CDW11 SQSIZE and CATTR, CDW12 KATO.
+        (sqe.opcode, sqe.flags) = (0x7f, 0x40);
+        sqe.nsid.set(1);
+        sqe.cdw10.set(u32::from(queue & 7) << 16);
+        sqe.cdw11.set(31 | 4 << 16);
+        sqe.cdw12.set(u32::from(queue >> 3) * 1000);
+        let mut block = [0_u8; 1024];
+        // HOSTID 15:0, CNTLID 17:16, SUBNQN 511:256, HOSTNQN 767:512.
+        block.iter_mut().take(16).for_each(|b| *b = 7);
+        let cntlid = if queue & 7 == 0 { 0xffff } else { u16::from(bend >> 5) };
+        put(&mut block, 16, &cntlid.to_le_bytes());
+        put(&mut block, 256, pick_name(&SUBSYSTEMS, who).as_bytes());
+        put(&mut block, 512, pick_name(&HOSTS, who >> 2).as_bytes());
+        if bend & 1 == 1 {
+            let entry = bytes(data, 64);
+            put(sqe.as_mut_bytes(), 0, entry);
+        }
+        if bend & 2 == 2 {
+            let at = usize::from(byte(data)) * 4;
+            put(&mut block, at, bytes(data, 8));
+        }
+        let length = if bend & 4 == 4 { usize::from(byte(data)) * 4 } else { block.len() };
+        let block = block.get(..length.min(block.len())).unwrap_or_default();
+        match self.service.connect(self.now, connection, listener, &sqe, block) {
+            Ok(connected) => {
+                assert!(connected.entries >= 2, "a queue of {} entries", connected.entries);
+                let queue = self.service.queue_of(connection);
+                assert_eq!(queue, Some((connected.controller, connected.qid)));
+            }
+            Err(rejected) => {
+                assert!(!rejected.status.is_success(), "rejected with success");
+                assert_eq!(self.service.queue_of(connection), None, "rejected, yet connected");
+            }
+        }
+    }
+
+    /// An admin command: a whole entry of the input, or a common one bent by some bytes.
+    fn command(&mut self, data: &mut &[u8]) {
+        let Some(connection) = self.pick(data) else { return };
+        let mut sqe = Sqe::new_zeroed();
+        let kind = byte(data);
+        if kind & 0x80 == 0 {
+            put(sqe.as_mut_bytes(), 0, bytes(data, 64));
+        } else {
+            // Opcode, NSID, CDW10 and CDW11; FCTYPE is in the NSID's place.
+            sqe.opcode = if kind & 0x40 == 0 { byte(data) } else { 0x7f };
+            sqe.cid.set(u16::from(kind & 0x3f));
+            sqe.nsid.set(u32::from(byte(data)));
+            put(sqe.as_mut_bytes(), 40, bytes(data, 12));
+        }
+        let length = self.service.data_length(connection, &sqe);
+        let want = usize::try_from(length.host_to_controller).expect("a length");
+        assert!(want <= 4096, "an admin command that brings {want} bytes");
+        let mut block = bytes(data, want).to_vec();
+        block.resize(want, 0);
+        let smart = SmartCounters::default();
+        let mut out = std::mem::take(&mut self.out);
+        let reply = self.service.admin(self.now, connection, &sqe, &block, &smart, &mut out);
+        let most = usize::try_from(length.controller_to_host).expect("a length");
+        match reply {
+            Reply::Done { status, .. } => {
+                let most = if status.is_success() { most } else { 0 };
+                assert!(out.len() <= most, "{} bytes of {most}: {sqe:?}", out.len());
+            }
+            Reply::Deferred => {
+                *self.deferred.entry((connection, sqe.cid.get())).or_default() += 1;
+            }
+        }
+        self.out = out;
+    }
+
+    fn fabrics_on_io_queue(&mut self, data: &mut &[u8]) {
+        let Some(connection) = self.pick(data) else { return };
+        let mut sqe = Sqe::new_zeroed();
+        sqe.opcode = 0x7f;
+        sqe.nsid.set(u32::from(byte(data)));
+        put(sqe.as_mut_bytes(), 40, bytes(data, 8));
+        let reply = self.service.fabrics_on_io_queue(self.now, connection, &sqe);
+        assert!(matches!(reply, Reply::Done { .. }), "a deferred command on an I/O queue");
+    }
+
+    fn pass(&mut self, data: &mut &[u8]) {
+        self.now = self.now + Duration::from_millis(u64::from(byte(data)) * 100);
+        if let Some(next) = self.service.tick(self.now) {
+            assert!(next >= self.now, "a timer that is due stays so");
+        }
+    }
+
+    fn end(&mut self, data: &mut &[u8]) {
+        let Some(connection) = self.pick(data) else { return };
+        self.close(connection);
+    }
+
+    /// The connection ends: what it waits for is of no interest any more.
+    fn close(&mut self, connection: ConnectionId) {
+        self.open.retain(|c| *c != connection);
+        self.deferred.retain(|(c, _), _| *c != connection);
+        self.service.disconnected(self.now, connection);
+        assert_eq!(self.service.queue_of(connection), None, "connected after its end");
+    }
+
+    fn change(&mut self, data: &mut &[u8]) {
+        let (what, tag) = (byte(data), byte(data));
+        let nqn = pick_name(&SUBSYSTEMS, tag);
+        let host = pick_name(&HOSTS, tag >> 2);
+        let nsid = u32::from(tag >> 4);
+        let now = self.now;
+        // Some of these cannot be, which is the answer then.
+        let service = &mut self.service;
+        let _ = match what % 10 {
+            0 => service.add_namespace(now, nqn, namespace(tag)).map(drop),
+            1 => service.remove_namespace(now, nqn, nsid).map(drop),
+            2 => service.resize_namespace(now, nqn, nsid, u64::from(tag) << 8).map(drop),
+            3 => service.add_host(now, nqn, host),
+            4 => service.remove_host(now, nqn, host),
+            5 => service.set_allow_any_host(now, nqn, tag & 0x80 != 0),
+            6 => service.add_subsystem(now, subsystem(nqn, tag & 0x80 != 0)),
+            7 => service.remove_subsystem(now, nqn).map(drop),
+            8 => service.add_listener(now, listener(u32::from(tag & 1))),
+            _ => service.remove_listener(now, ListenerId(u32::from(tag & 1))).map(drop),
+        };
+    }
+
+    /// Does what the service wants done, until there is nothing more.
+    fn act(&mut self) {
+        let mut count = 0;
+        while let Some(action) = self.service.poll_action() {
+            count += 1;
+            assert!(count <= ACTIONS, "more than {ACTIONS} actions for one step");
+            match action {
+                Action::Complete { connection, cid, .. } => {
+                    let deferred = self.deferred.get_mut(&(connection, cid));
+                    let left = deferred.expect("a completion that nobody waits for");
+                    *left = left.checked_sub(1).expect("a second completion");
+                }
+                Action::Close { connection, .. } => self.close(connection),
+                Action::Abort { ticket, cid, .. } => self.service.abort_done(ticket, cid & 1 == 1),
+                Action::TableChanged { controller } => {
+                    self.service.namespaces(controller).iter().for_each(drop);
+                }
+            }
+        }
+    }
+
+    /// What bounds memory.
+    fn check(&self) {
+        let controllers = self.service.controllers().count();
+        assert!(controllers <= usize::from(CONTROLLERS), "{controllers} controllers");
+        let waiting = |id: ConnectionId| {
+            let mine = self.deferred.iter().filter(|((c, _), _)| *c == id);
+            mine.map(|(_, count)| usize::try_from(*count).expect("a count")).sum::<usize>()
+        };
+        // Event requests, and Abort commands, of which a few may be under way.
+        let most = Service::event_request_limit() + 8;
+        let open = self.open.iter().map(|id| waiting(*id));
+        assert!(open.max().unwrap_or(0) <= most, "a connection's commands wait without end");
+    }
+}
+
+/// Writes `what` into `block` at `at`, as far as there is room.
+fn put(block: &mut [u8], at: usize, what: &[u8]) {
+    for (to, from) in block.iter_mut().skip(at).zip(what) {
+        *to = *from;
+    }
+}
+
+fn pick_name<'a>(names: &[&'a str], tag: u8) -> &'a str {
+    names.get(usize::from(tag & 3) % names.len()).copied().unwrap_or_default()
+}
+
+fn listener(id: u32) -> ListenerSpec {
+    ListenerSpec {
+        id: ListenerId(id),
+        transport: TransportType::Tcp,
+        traddr: "10.0.0.1".to_owned(),
+        family: AddressFamily::Ipv4,
+        trsvcid: if id == 1 { "8009" } else { "4420" }.to_owned(),
+        discovery_only: id == 1,
+        subsystems: None,
+    }
+}
+
+fn subsystem(nqn: &str, any: bool) -> SubsystemSpec {
+    SubsystemSpec {
+        nqn: nqn.to_owned(),
+        serial: "SG0001".to_owned(),
+        model: "Fuzz".to_owned(),
+        allow_any_host: any,
+        hosts: vec![HOSTS.first().copied().unwrap_or_default().to_owned()],
+    }
+}
+
+fn namespace(tag: u8) -> Namespace {
+    Namespace {
+        nsid: u32::from(tag >> 4),
+        uuid: [tag.max(1); 16],
+        nguid: [tag; 16],
+        geometry: Geometry { block_shift: 12, blocks: 1000 },
+        features: NamespaceFeatures::all(),
+        hosts: (tag & 8 != 0).then(|| vec![HOSTS.map(str::to_owned)[0].clone()]),
+        backend: BackendId(u32::from(tag)),
+        identify: None,
+        device: None,
+    }
+}
