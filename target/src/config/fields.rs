@@ -207,6 +207,11 @@ impl<'a> Fields<'a> {
         }
     }
 
+    /// Says that settings belong here, though nothing takes them now.
+    pub(crate) fn know(&mut self, keys: &[&'static str]) {
+        self.known.extend(keys.iter().filter(|key| !self.known.contains(key)).collect::<Vec<_>>());
+    }
+
     /// Reports the settings that nothing took.
     pub(crate) fn finish(self) {
         for entry in self.entries.iter().filter(|e| !self.known.contains(&e.key.as_str())) {

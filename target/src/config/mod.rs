@@ -1,7 +1,7 @@
 //! The configuration: TOML in, typed and checked values out.
 //!
-//! A value is read by a reader ([`values`]) that says what would be right; [`fields`] takes the
-//! settings out of a table and reports the unknown ones; [`check`] compares what no single value
+//! A value is read by a reader (`values`) that says what would be right; `fields` takes the
+//! settings out of a table and reports the unknown ones; `check` compares what no single value
 //! shows. Errors are collected, so that one run names them all.
 
 mod check;

@@ -226,6 +226,8 @@ const KINDS: [(&str, Kind); 5] = [
 /// `backend` and the settings that belong to it.
 fn backend(fields: &mut Fields<'_>) -> Option<Backend> {
     let kind = fields.require("backend", "\"memory\"", values::choice(&KINDS));
+    // Without a backend that is right, do not blame the settings that belong to it.
+    fields.know(&["size", "block_size", "path", "direct", "device"]);
     match kind?.value {
         kind @ (Kind::Null | Kind::Memory) => sized(fields, kind),
         Kind::File => file(fields),

@@ -47,6 +47,28 @@ fn what_is_left_out_is_given_and_stays_the_same() {
     assert_eq!(parse(&text), Ok(config));
 }
 
+#[test]
+fn the_documentation_names_every_setting_and_its_example_is_right() {
+    let docs = include_str!("../../../docs/configuration.md");
+    let example = docs.split("```toml\n").nth(1).and_then(|rest| rest.split("```").next());
+    parse(example.unwrap()).unwrap_or_else(|errors| panic!("{errors}"));
+    for (table, title) in [
+        ("[target]\nx = 1", "## `[target]`"),
+        ("[[listener]]\nx = 1", "## `[[listener]]`"),
+        ("[[subsystem]]\nx = 1", "## `[[subsystem]]`"),
+        ("[[subsystem]]\n[[subsystem.namespace]]\nx = 1", "## `[[subsystem.namespace]]`"),
+    ] {
+        let errors = parse(table).unwrap_err();
+        let unknown = errors.errors.iter().find(|e| e.message.contains("unknown key")).unwrap();
+        let known = unknown.remedy.rsplit(": ").next().unwrap();
+        let chapter = docs.split(title).nth(1).unwrap().split("\n## ").next().unwrap();
+        let rows = chapter.lines().filter_map(|line| line.strip_prefix("| `")?.split('`').next());
+        let documented: BTreeSet<&str> = rows.collect();
+        let known: BTreeSet<&str> = known.split(", ").filter(|key| *key != "namespace").collect();
+        assert!(known.is_subset(&documented), "{title}: {known:?} {documented:?}");
+    }
+}
+
 /// Each wrong text, where the error is, and words of its message and remedy.
 #[test]
 fn errors_name_the_place_and_the_remedy() {
@@ -136,6 +158,14 @@ fn all_errors_are_named_at_once_in_the_order_of_the_file() {
     let errors = parse(text).unwrap_err();
     let lines: Vec<usize> = errors.errors.iter().map(|error| error.line).collect();
     assert_eq!(lines, [2, 3, 4, 5, 6], "{errors}");
+}
+
+#[test]
+fn a_missing_backend_is_one_error_and_not_many() {
+    for lines in ["size = \"4 GiB\"\nblock_size = 512", "backend = \"disk\"\npath = \"/x\""] {
+        let errors = parse(&with_namespace(lines)).unwrap_err();
+        assert_eq!(errors.errors.len(), 1, "{errors}");
+    }
 }
 
 #[test]

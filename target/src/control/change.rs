@@ -160,6 +160,10 @@ impl Control {
             for nqn in listener.subsystems.iter().flatten() {
                 subsystem(config, nqn)?;
             }
+            if config.listeners.iter().any(|known| known.address == listener.address) {
+                let message = format!("listener {} is there already", listener.address);
+                return Err(Failure::exists(message));
+            }
             config.listeners.push(listener.clone());
             Ok(())
         };

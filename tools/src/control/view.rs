@@ -42,6 +42,11 @@ fn rows(value: &Value) -> &[Value] {
     value.as_array().map(Vec::as_slice).unwrap_or_default()
 }
 
+/// "1 listener", "2 listeners".
+fn count(number: u64, what: &str) -> String {
+    format!("{number} {what}{}", if number == 1 { "" } else { "s" })
+}
+
 /// A list of names in one cell; `all` where there is no list.
 fn names(value: &Value, key: &str, all: &str) -> String {
     match value.get(key).and_then(Value::as_array) {
@@ -63,17 +68,17 @@ fn status(result: &Value) -> String {
         duration(number(result, "uptime_seconds"))
     );
     text += &format!(
-        "{} listeners, {} subsystems, {} namespaces, {} connections ({} accepted)\n",
-        field(result, "listeners"),
-        field(result, "subsystems"),
-        field(result, "namespaces"),
-        field(result, "connections"),
+        "{}, {}, {}, {} ({} accepted)\n",
+        count(number(result, "listeners"), "listener"),
+        count(number(result, "subsystems"), "subsystem"),
+        count(number(result, "namespaces"), "namespace"),
+        count(number(result, "connections"), "connection"),
         field(result, "accepted"),
     );
     text += &format!(
-        "{} protocol errors, {} keep-alive timeouts\nLive changes {kept}.\n",
-        field(result, "protocol_errors"),
-        field(result, "keep_alive_expired"),
+        "{}, {}\nLive changes {kept}.\n",
+        count(number(result, "protocol_errors"), "protocol error"),
+        count(number(result, "keep_alive_expired"), "keep-alive timeout"),
     );
     let mut table = Table::new(&[("CPU", Right), ("CONNECTIONS", Right), ("BUFFERS", Right)]);
     let reactors = result.get("reactors").map(rows).unwrap_or_default();
@@ -209,8 +214,7 @@ fn listeners(result: &Value) -> String {
 fn hosts(result: &Value) -> String {
     let mut table = Table::new(&[("SUBSYSTEM", Left), ("HOST", Left)]);
     for row in rows(result) {
-        let nqn = field(row, "nqn");
-        let nqn = if nqn.is_empty() { field(row, "subsystem") } else { nqn };
+        let nqn = field(row, "subsystem");
         if row.get("allow_any_host") == Some(&Value::Bool(true)) {
             table.row(vec![nqn.clone(), "any host".into()]);
         }
