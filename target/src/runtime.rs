@@ -16,7 +16,7 @@ use fabric::controller::{
 use fabric::nvme::identify::OptionalCommands;
 
 use crate::backend::{self, Backend, BackendError, Description};
-use crate::config::{Config, Listener, Namespace, Subsystem, derived_serial, derived_uuid};
+use crate::config::{self, Config, Listener, Namespace, Subsystem, derived_serial, derived_uuid};
 use crate::engine::{
     ConnectionState, Engine, EngineError, NamespaceState, Statistics, SubsystemState,
 };
@@ -144,6 +144,15 @@ impl Runtime {
     }
 
     fn open(&self, namespace: &Namespace) -> Result<(BackendId, Arc<dyn Backend>), EngineError> {
+        if matches!(namespace.backend, config::Backend::Nvme { .. })
+            && !self.shared.passthrough.load(Ordering::Relaxed)
+        {
+            return Err(EngineError::System(
+                "this kernel's io_uring has no passthrough (URING_CMD, Linux 5.19): use \
+                 backend = \"block\" on the block device, or a newer kernel"
+                    .to_owned(),
+            ));
+        }
         let backend = backend::open(&namespace.backend, namespace.read_only)
             .map_err(|error| EngineError::System(error.to_string()))?;
         let id = self.shared.devices.add(Arc::clone(&backend), self.shared.mailboxes.len());

@@ -1,7 +1,7 @@
 //! What all threads of the daemon share. No I/O command takes a lock in here.
 
 use std::collections::{BTreeMap, HashMap};
-use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
@@ -105,6 +105,8 @@ pub struct Shared {
     pub gauges: Vec<ReactorGauges>,
     /// Counters of rare events.
     pub events: Events,
+    /// Whether the kernel has NVMe passthrough by io_uring.
+    pub passthrough: AtomicBool,
     /// The present connections.
     pub connections: Mutex<HashMap<ConnectionId, Registered>>,
     /// What connections that have ended did, by host NQN and subsystem NQN.
@@ -136,6 +138,7 @@ impl Shared {
             mailboxes: (0..reactors).map(|_| Mailbox::new()).collect::<Result<_, _>>()?,
             gauges: (0..reactors).map(|_| ReactorGauges::default()).collect(),
             events: Events::default(),
+            passthrough: AtomicBool::new(false),
             connections: Mutex::default(),
             ended: Mutex::default(),
             service: Mutex::new(service),

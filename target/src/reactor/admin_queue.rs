@@ -151,7 +151,7 @@ impl Connection {
             io.shared.with_service(|service| service.local_address(self.id, &address));
         }
         self.stage = if is_io {
-            Stage::Io(IoQueue::new(Arc::clone(&shared), connected.namespaces))
+            Stage::Io(IoQueue::new(Arc::clone(&shared), connected.qid, connected.namespaces))
         } else {
             Stage::Admin
         };

@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
 use fabric::controller::{
-    BackendId, ControllerShared, Namespace, NamespaceFeatures, NamespaceTable,
+    BackendId, ControllerShared, FailedCommand, Namespace, NamespaceFeatures, NamespaceTable,
 };
 use fabric::io::{IoCommand, IoLimits, Transfer};
 use fabric::nvme::{SglKind, Sqe, Status, opcode};
@@ -25,6 +25,7 @@ use crate::stats::IoStats;
 #[derive(Debug)]
 pub(super) struct IoQueue {
     pub(super) shared: Arc<ControllerShared>,
+    qid: u16,
     table: Arc<NamespaceTable>,
     version: u64,
     tally: Tally,
@@ -47,9 +48,9 @@ struct Tally {
 
 impl IoQueue {
     /// An I/O queue of a controller.
-    pub(super) fn new(shared: Arc<ControllerShared>, table: Arc<NamespaceTable>) -> Self {
+    pub(super) fn new(shared: Arc<ControllerShared>, qid: u16, table: Arc<NamespaceTable>) -> Self {
         let version = shared.table_version.load(Ordering::Acquire);
-        Self { shared, table, version, tally: Tally::default() }
+        Self { shared, qid, table, version, tally: Tally::default() }
     }
 
     /// Takes a new table of namespaces if there is one, and counts as a sign of life.
@@ -91,6 +92,7 @@ impl Connection {
             return;
         }
         if let Err(status) = self.io_accept(io, slot, sqe, &data) {
+            let status = self.log_failure(io, sqe, status);
             self.refuse(slot, status, &data);
         }
     }
@@ -134,14 +136,12 @@ impl Connection {
                 (Transfer::ToController(_), CapsuleData::Whole(bytes)) => {
                     let status = immediate.run(&command, Data::Write(bytes));
                     queue.count(&command, shift, status);
-                    self.protocol.complete(slot, 0, status);
-                    return Ok(());
+                    return self.answer(slot, status);
                 }
                 (Transfer::None, _) => {
                     let status = immediate.run(&command, Data::None);
                     queue.count(&command, shift, status);
-                    self.protocol.complete(slot, 0, status);
-                    return Ok(());
+                    return self.answer(slot, status);
                 }
                 (Transfer::ToHost(bytes), _)
                     if immediate.reads_zeroes() && bytes as usize <= ZEROES =>
@@ -312,8 +312,11 @@ impl Connection {
 
     /// A command has ended in its backend.
     pub(super) fn io_ended(&mut self, io: &mut Io, ended: Ended) {
-        let Ended { job, result, status } = ended;
+        let Ended { job, result, mut status } = ended;
         let slot = job.origin.1;
+        if !status.is_success() {
+            status = self.log_failure(io, &job.sqe, status);
+        }
         self.slots.release(slot);
         let nanos = io.now.0.saturating_sub(job.arrived.0);
         let shift = job.device.backend.description().block_shift;
@@ -336,6 +339,16 @@ impl Connection {
         self.mark_dirty(io);
     }
 
+    /// Completes a command that was carried out on the spot; a failure is refused by the caller.
+    #[inline]
+    fn answer(&mut self, slot: SlotId, status: Status) -> Result<(), Status> {
+        if status.is_success() {
+            self.protocol.complete(slot, 0, status);
+            return Ok(());
+        }
+        Err(status)
+    }
+
     #[inline]
     fn answer_read(&mut self, slot: SlotId, buffer: Buffer, status: Status) {
         if status.is_success() {
@@ -349,6 +362,22 @@ impl Connection {
     pub(super) fn settle(&mut self, slot: SlotId, status: Status) {
         self.slots.release(slot);
         self.protocol.complete(slot, 0, status);
+    }
+
+    /// Puts a failed command into its controller's error log; answers the status that says so.
+    #[cold]
+    fn log_failure(&self, io: &Io, sqe: &Sqe, status: Status) -> Status {
+        let Stage::Io(queue) = &self.stage else { return status };
+        let failed = FailedCommand {
+            qid: queue.qid,
+            cid: sqe.cid.get(),
+            opcode: sqe.opcode,
+            nsid: sqe.nsid.get(),
+            lba: sqe.slba(),
+            status,
+        };
+        io.shared.with_service(|service| service.log_error(self.id, failed));
+        status.more()
     }
 
     /// Refuses a command that is not in the table; data that is still on its way is let pass

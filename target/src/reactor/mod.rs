@@ -125,6 +125,7 @@ impl Reactor {
     pub fn new(shared: Arc<Shared>, reactor: usize) -> Result<Self, ReactorError> {
         let size = RingSize { entries: RING_ENTRIES, buffers: 128, buffer_bytes: 32 << 10 };
         let (mut ring, buffers) = Ring::new(size)?;
+        shared.passthrough.store(ring.has_passthrough(), Ordering::Relaxed);
         let settings = &shared.settings;
         let bytes = usize::try_from(settings.io_memory).unwrap_or(usize::MAX);
         let pool =

@@ -129,7 +129,9 @@ impl Queue {
                 |event| matches!(event, HostReceived::Response { cid: done, .. } if *done == cid),
             );
         }
-        self.done.remove(&cid).unwrap()
+        let (status, result, data) = self.done.remove(&cid).unwrap();
+        // M (bit 13) says that the error log has an entry.
+        (Status::from_bits(status.bits() & !0x2000), result, data)
     }
 
     /// Sends a command and waits for its completion.
