@@ -16,7 +16,7 @@ use crate::shared::lock;
 use crate::socket;
 
 /// The most data that an admin command may bring, in bytes.
-const DATA_MAX: u32 = 64 << 10;
+const DATA_MAX: u32 = 4096;
 /// In-capsule data of an admin queue in bytes (NVMe/TCP transport specification, 3.3.1.1).
 const ADMIN_CAPSULE_DATA: u32 = 8192;
 
