@@ -94,7 +94,7 @@ pub(crate) struct Load {
 /// What one job does, as far as it is given.
 #[derive(Clone, Debug, clap::Args)]
 pub(crate) struct JobArgs {
-    /// Access pattern.
+    /// Access pattern. Writes overwrite what the namespace holds.
     #[arg(long, value_enum, default_value_t = Rw::Randread)]
     rw: Rw,
     /// Reads in a mixed pattern, per cent.

@@ -131,6 +131,11 @@ impl Outcome {
         self.jobs.iter_mut().zip(figures).try_for_each(|((_, sum), stats)| sum.add(stats))
     }
 
+    /// Whether data was verified.
+    pub(crate) fn is_verified(&self) -> bool {
+        self.verify
+    }
+
     /// All jobs and directions together.
     pub(crate) fn total(&self) -> anyhow::Result<Figures> {
         let mut all = JobStats::new()?;
@@ -235,9 +240,11 @@ pub(crate) fn live(
     }
     for ((job, _), stats) in jobs.iter().zip(figures) {
         let figures = Figures::of(&stats.both()?, 1.0);
+        let failed: u64 = stats.errors.values().sum();
+        let failed = if failed > 0 { format!("   {failed} failed") } else { String::new() };
         let _ = writeln!(
             text,
-            "{second:>4} s  {:<12}  {:>8} {:>8.0} {:>8} {:>8}",
+            "{second:>4} s  {:<12}  {:>8} {:>8.0} {:>8} {:>8}{failed}",
             job.name,
             show_count(figures.iops),
             figures.bytes_per_second / 1e6,

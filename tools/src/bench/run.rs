@@ -148,6 +148,9 @@ impl Conductor<'_> {
         outcome: &mut Outcome,
         live: bool,
     ) -> anyhow::Result<()> {
+        if live && outcome.is_verified() {
+            println!("filling the blocks with stamped data ...");
+        }
         for _ in 0..self.threads {
             match self.next()? {
                 Message::Ready => {}

@@ -9,7 +9,7 @@ use super::units::{show_count, show_latency};
 
 /// One pair of runs.
 #[derive(Debug, Serialize)]
-struct Pair {
+pub(crate) struct Pair {
     a: Figures,
     b: Figures,
     /// IOPS of A divided by those of B.
@@ -18,7 +18,7 @@ struct Pair {
 
 /// All pairs.
 #[derive(Debug, Serialize)]
-struct Comparison {
+pub(crate) struct Comparison {
     a: String,
     b: String,
     pairs: Vec<Pair>,
@@ -29,32 +29,34 @@ struct Comparison {
 
 /// Runs `--pairs` pairs and prints each one's ratio, the median and the spread.
 pub(crate) fn run(load: &Load) -> anyhow::Result<()> {
+    if load.json {
+        println!("{}", serde_json::to_string_pretty(&compare(load, |_, _| ())?)?);
+        return Ok(());
+    }
+    let other = other(load);
+    println!("A {}  {}\nB {}  {}\n", load.address, load.nqn, other.address, other.nqn);
+    println!("pair     A IOPS   B IOPS     A/B    A mean   B mean    A p99    B p99");
+    let comparison = compare(load, |number, pair| println!("{}", pair.row(number)))?;
+    let Comparison { median_ratio, min_ratio, max_ratio, .. } = comparison;
+    println!(
+        "\nA does {median_ratio:.3} x the IOPS of B (median; {min_ratio:.3} to {max_ratio:.3}, \
+         spread {:.1} %)",
+        (max_ratio - min_ratio) / median_ratio * 100.0
+    );
+    Ok(())
+}
+
+/// Runs the pairs and hands each to `show` with its number.
+pub(crate) fn compare(load: &Load, show: impl Fn(usize, &Pair)) -> anyhow::Result<Comparison> {
     ensure!(load.pairs > 0, "--pairs must be at least 1");
     let other = other(load);
-    if !load.json {
-        println!("A {}  {}\nB {}  {}\n", load.address, load.nqn, other.address, other.nqn);
-        println!("pair     A IOPS   B IOPS     A/B    A mean   B mean    A p99    B p99");
-    }
     let mut pairs = Vec::new();
     for number in 1..=load.pairs {
         let pair = Pair::measure(load, &other)?;
-        if !load.json {
-            println!("{}", pair.row(number));
-        }
+        show(number, &pair);
         pairs.push(pair);
     }
-    let comparison = Comparison::of(load, &other, pairs);
-    if load.json {
-        println!("{}", serde_json::to_string_pretty(&comparison)?);
-    } else {
-        let Comparison { median_ratio, min_ratio, max_ratio, .. } = comparison;
-        println!(
-            "\nA does {median_ratio:.3} x the IOPS of B (median; {min_ratio:.3} to \
-             {max_ratio:.3}, spread {:.1} %)",
-            (max_ratio - min_ratio) / median_ratio * 100.0
-        );
-    }
-    Ok(())
+    Ok(Comparison::of(load, &other, pairs))
 }
 
 /// The same load on the target that `--vs ADDRESS[,NQN]` names.

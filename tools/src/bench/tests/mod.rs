@@ -8,6 +8,7 @@ use fabric::tcp::TargetParams;
 use super::args::{Args, Load};
 use super::report::Outcome;
 use super::run::once;
+use super::versus::compare;
 use target::{Behaviour, NQN, start};
 
 #[derive(Parser)]
@@ -126,6 +127,32 @@ fn a_target_that_is_not_there_is_an_error_that_says_so() {
     };
     let text = format!("{:#}", once(&load(&address, ""), false).unwrap_err());
     assert!(text.contains("is the target running"), "{text}");
+}
+
+#[test]
+fn a_target_that_goes_away_in_the_middle_is_an_error_that_says_so() {
+    let behaviour = Behaviour { close_after: Some(1000), ..Behaviour::default() };
+    let text = format!("{:#}", run(behaviour, "--depth 4 --time 20s").unwrap_err());
+    assert!(text.contains("closed the connection") || text.contains("reset"), "{text}");
+}
+
+#[test]
+fn two_targets_are_compared_pair_by_pair() {
+    let (a, b) = (start(Behaviour::default()), start(Behaviour::default()));
+    let load = load(&a, &format!("--vs {b} --pairs 3"));
+    let comparison = compare(&load, |_, _| ()).unwrap();
+    let json = serde_json::to_value(&comparison).unwrap();
+    let ratios = json["pairs"].as_array().unwrap().iter().map(|pair| {
+        let ratio = pair["ratio"].as_f64().unwrap();
+        let iops = |side: &str| pair[side]["iops"].as_f64().unwrap();
+        assert!((iops("a") / iops("b") - ratio).abs() < 1e-9);
+        ratio
+    });
+    let mut ratios: Vec<f64> = ratios.collect();
+    ratios.sort_by(f64::total_cmp);
+    assert_eq!(json["median_ratio"].as_f64().unwrap(), ratios[1]);
+    assert_eq!(json["min_ratio"].as_f64().unwrap(), ratios[0]);
+    assert_eq!(json["max_ratio"].as_f64().unwrap(), ratios[2]);
 }
 
 #[test]

@@ -40,6 +40,8 @@ pub(super) struct Behaviour {
     pub(super) damage: Option<usize>,
     /// Fails reads of this block.
     pub(super) bad_block: Option<u64>,
+    /// Closes an I/O queue's connection after so many commands.
+    pub(super) close_after: Option<usize>,
     /// Reads answer zeroes without a copy, and the socket is polled.
     pub(super) fast: bool,
 }
@@ -52,6 +54,7 @@ impl Default for Behaviour {
             size: 4 << 20,
             damage: None,
             bad_block: None,
+            close_after: None,
             fast: false,
         }
     }
@@ -81,6 +84,7 @@ struct Queue {
     admin: bool,
     /// An I/O queue that is connected.
     io: bool,
+    commands: usize,
 }
 
 static ZEROES: [u8; 1 << 20] = [0; 1 << 20];
@@ -88,7 +92,16 @@ static ZEROES: [u8; 1 << 20] = [0; 1 << 20];
 impl Queue {
     fn new(behaviour: Behaviour, memory: Arc<Mutex<Vec<u8>>>) -> Self {
         let connection = TargetConnection::new(behaviour.params);
-        Self { behaviour, memory, connection, arriving: vec![], cc: 0, admin: false, io: false }
+        Self {
+            behaviour,
+            memory,
+            connection,
+            arriving: vec![],
+            cc: 0,
+            admin: false,
+            io: false,
+            commands: 0,
+        }
     }
 
     fn serve(mut self, mut stream: TcpStream) {
@@ -109,7 +122,8 @@ impl Queue {
                 Err(error) if error.kind() == std::io::ErrorKind::WouldBlock => {}
                 Err(_) => return,
             }
-            if !self.send(&mut stream) {
+            let enough = self.behaviour.close_after.is_some_and(|count| self.commands > count);
+            if !self.send(&mut stream) || enough {
                 return;
             }
         }
@@ -150,6 +164,7 @@ impl Queue {
     }
 
     fn command(&mut self, slot: SlotId, sqe: &Sqe, data: &CapsuleData<'_>) {
+        self.commands += 1;
         let length = sqe.sgl.length.get();
         let read = !self.admin && sqe.opcode == opcode::io::READ;
         match data {
