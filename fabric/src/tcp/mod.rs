@@ -12,6 +12,7 @@ mod framing;
 mod grants;
 mod host;
 pub mod pdu;
+mod received;
 mod rules;
 mod slots;
 mod target;
@@ -23,8 +24,9 @@ use std::sync::Arc;
 
 pub use digest::crc32c;
 pub use host::{HostConnection, HostParams, HostReceived, SubmitError};
+pub use received::{CapsuleData, Received};
 pub use slots::SlotId;
-pub use target::{CapsuleData, Received, TargetConnection, TargetParams};
+pub use target::{TargetConnection, TargetParams};
 pub use tx::Tx;
 pub use violation::{Fes, Violation};
 

@@ -4,7 +4,7 @@
 //! - [`link`]: one TCP connection in the host role; [`commands`], [`controller`]: what is said on
 //!   the admin queue.
 //! - [`lane`], [`source`], [`verify`]: one I/O queue under load; [`worker`]: the threads.
-//! - [`run`]: a whole run; [`stats`], [`report`]: what came of it.
+//! - [`mod@run`]: a whole run; [`stats`], [`report`]: what came of it.
 //! - [`floor`]: the same bytes without NVMe; [`versus`]: two targets in turn.
 
 mod args;
