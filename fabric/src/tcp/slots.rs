@@ -27,22 +27,29 @@ pub(crate) enum Awaiting {
     Granted,
 }
 
-/// One outstanding command.
+/// One outstanding command: what every command touches.
 #[derive(Clone, Debug)]
 pub(crate) struct Slot {
     pub(crate) sqe: Sqe,
     pub(crate) awaiting: Awaiting,
     pub(crate) digest_ok: bool,
+    next_free: u16,
+}
+
+/// What only a command with data from the host touches.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Transfer {
+    pub(crate) grants: Grants,
     /// An answer that waits until all of the command's data has arrived.
     pub(crate) deferred: Option<(u64, Status)>,
-    pub(crate) grants: Grants,
-    next_free: u16,
 }
 
 /// The table of outstanding commands. It grows to the most that were outstanding at once.
 #[derive(Debug, Default)]
 pub(crate) struct Slots {
     slots: Vec<Slot>,
+    /// By the same index.
+    transfers: Vec<Transfer>,
     /// Head of the list of free slots, last freed first: its memory is still in the cache.
     free: Option<u16>,
     in_use: usize,
@@ -76,10 +83,9 @@ impl Slots {
             sqe: Sqe::default(),
             awaiting: Awaiting::Free,
             digest_ok: true,
-            deferred: None,
-            grants: Grants::default(),
             next_free: u16::MAX,
         });
+        self.transfers.push(Transfer::default());
         Some(id)
     }
 
@@ -95,12 +101,18 @@ impl Slots {
         self.slots.get_mut(id.index()).filter(|slot| slot.awaiting != Awaiting::Free)
     }
 
+    /// The command in that slot and the transfer of its data.
+    pub(crate) fn receiving(&mut self, id: SlotId) -> Option<(&mut Slot, &mut Transfer)> {
+        let slot = self.slots.get_mut(id.index())?;
+        let transfer = self.transfers.get_mut(id.index())?;
+        (slot.awaiting != Awaiting::Free).then_some((slot, transfer))
+    }
+
     #[inline]
     pub(crate) fn release(&mut self, id: SlotId) {
         let free = self.free.unwrap_or(u16::MAX);
         if let Some(slot) = self.get_mut(id) {
             slot.awaiting = Awaiting::Free;
-            slot.deferred = None;
             slot.next_free = free;
             self.free = Some(id.0);
             self.in_use -= 1;

@@ -257,8 +257,8 @@ impl<P: Payload> TargetConnection<P> {
         let unknown = || Violation::sequence("H2CData with a TTAG that no R2T is open for");
         let (slot, index) = self.tags.split(pdu.ttag.get());
         let slot = SlotId(slot);
-        let command = self.slots.get_mut(slot).ok_or_else(unknown)?;
-        let grant = command.grants.find(index, pdu.ttag.get()).ok_or_else(unknown)?;
+        let (command, transfer) = self.slots.receiving(slot).ok_or_else(unknown)?;
+        let grant = transfer.grants.find(index, pdu.ttag.get()).ok_or_else(unknown)?;
         if pdu.cccid.get() != command.sqe.cid.get() {
             return Err(Violation::field(DataPdu::CCCID, "CCCID is not the command of the TTAG"));
         }
@@ -287,7 +287,7 @@ impl<P: Payload> TargetConnection<P> {
         let Arriving { slot, offset } = self.arriving;
         let length = u32::try_from(bytes.len()).unwrap_or(u32::MAX);
         self.arriving.offset = offset.saturating_add(length);
-        self.slots.get(slot).filter(|command| command.deferred.is_none())?;
+        self.slots.receiving(slot).filter(|(_, transfer)| transfer.deferred.is_none())?;
         Some(Received::Data { slot, offset, bytes })
     }
 
@@ -299,13 +299,13 @@ impl<P: Payload> TargetConnection<P> {
         if command.awaiting == Awaiting::Granted {
             self.grant(slot);
         }
-        let command = self.slots.get_mut(slot)?;
-        if command.awaiting == Awaiting::Granted && !command.grants.done() {
+        let (command, transfer) = self.slots.receiving(slot)?;
+        if command.awaiting == Awaiting::Granted && !transfer.grants.done() {
             return None;
         }
         command.awaiting = Awaiting::Nothing;
         let digest_ok = command.digest_ok;
-        if let Some((result, status)) = command.deferred.take() {
+        if let Some((result, status)) = transfer.deferred.take() {
             self.complete(slot, result, status);
             return None;
         }
@@ -317,24 +317,24 @@ impl<P: Payload> TargetConnection<P> {
     /// follow. To be called at most once for a command, and not for one that had in-capsule data;
     /// a length of 0 asks for nothing.
     pub fn request_data(&mut self, slot: SlotId, length: u32) {
-        let Some(command) = self.slots.get_mut(slot) else { return };
+        let Some((command, transfer)) = self.slots.receiving(slot) else { return };
         if length == 0 || command.awaiting != Awaiting::Nothing {
             return;
         }
         command.awaiting = Awaiting::Granted;
-        command.grants.start(length);
+        transfer.grants.start(length);
         self.grant(slot);
     }
 
     /// Sends the R2T PDUs that the command may have now.
     fn grant(&mut self, slot: SlotId) {
-        let Some(command) = self.slots.get_mut(slot) else { return };
+        let Some((command, transfer)) = self.slots.receiving(slot) else { return };
         let limit = self.tags.grants().min(MAX_GRANTS);
         let limit = u8::try_from(self.host_r2t_limit).unwrap_or(limit).min(limit);
         let (cid, most) = (command.sqe.cid.get(), self.params.max_r2t_data);
         loop {
             let tags = &mut self.tags;
-            let opened = command.grants.open(limit, most, |index| tags.make(slot.0, index));
+            let opened = transfer.grants.open(limit, most, |index| tags.make(slot.0, index));
             let Some((ttag, offset, length)) = opened else { return };
             self.encoder.r2t(&mut self.tx, cid, ttag, offset, length);
         }
@@ -346,10 +346,9 @@ impl<P: Payload> TargetConnection<P> {
     /// dropped without events, and the slot stays taken until then.
     #[inline]
     pub fn complete(&mut self, slot: SlotId, result: u64, status: Status) {
-        let Some(command) = self.slots.get_mut(slot) else { return };
+        let Some(command) = self.slots.get(slot) else { return };
         if command.awaiting != Awaiting::Nothing {
-            command.grants.stop();
-            command.deferred = Some((result, status));
+            self.defer(slot, result, status);
             return;
         }
         let cid = command.sqe.cid.get();
@@ -357,6 +356,14 @@ impl<P: Payload> TargetConnection<P> {
         let sqhd = if self.sq_flow_control { u16::try_from(self.sqhd).ok() } else { None };
         let cqe = Cqe::new(cid, sqhd.unwrap_or(u16::MAX), result, status);
         self.encoder.response(&mut self.tx, cqe);
+    }
+
+    #[cold]
+    fn defer(&mut self, slot: SlotId, result: u64, status: Status) {
+        if let Some((_, transfer)) = self.slots.receiving(slot) {
+            transfer.grants.stop();
+            transfer.deferred = Some((result, status));
+        }
     }
 
     /// Completes a command successfully with `data` from offset 0: C2HData PDUs, the last of them
