@@ -133,6 +133,14 @@ impl Framing {
         matches!(self.phase, Phase::Data { .. })
     }
 
+    /// Bytes of the expected data that have not arrived.
+    pub(crate) fn data_left(&self) -> u32 {
+        match self.phase {
+            Phase::Head => 0,
+            Phase::Data { left } => left,
+        }
+    }
+
     /// The next piece of the data that is expected. None: more bytes are needed.
     #[inline]
     pub(crate) fn data<'a>(&mut self, input: &mut &'a [u8]) -> Option<DataPiece<'a>> {

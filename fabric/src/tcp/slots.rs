@@ -108,6 +108,11 @@ impl Slots {
         (slot.awaiting != Awaiting::Free).then_some((slot, transfer))
     }
 
+    /// The transfer of the data of the command in that slot.
+    pub(crate) fn transfer(&self, id: SlotId) -> Option<&Transfer> {
+        self.get(id).and_then(|_| self.transfers.get(id.index()))
+    }
+
     #[inline]
     pub(crate) fn release(&mut self, id: SlotId) {
         let free = self.free.unwrap_or(u16::MAX);

@@ -452,6 +452,18 @@ impl<P: Payload> TargetConnection<P> {
         (self.encoder.header_digest, self.encoder.data_digest)
     }
 
+    /// What the next bytes of the stream are, where they are data of a command: its slot, their
+    /// offset within its data, and how many follow. A shell may receive these straight into the
+    /// command's buffer and hand that to [`Self::next`]: the [`Received::Data`] then borrows from
+    /// where the bytes belong.
+    #[must_use]
+    pub fn arriving(&self) -> Option<(SlotId, u32, u32)> {
+        let left = self.framing.data_left();
+        let Arriving { slot, offset } = self.arriving;
+        let wanted = left > 0 && self.slots.transfer(slot)?.deferred.is_none();
+        wanted.then_some((slot, offset, left))
+    }
+
     /// What is to be sent.
     #[inline]
     pub fn tx(&mut self) -> &mut Tx<P> {

@@ -105,7 +105,9 @@ fn plan(load: &Load, jobs: &[Job], namespace: &Namespace) -> anyhow::Result<Vec<
     let block = u64::from(namespace.block_size);
     let size = namespace.blocks.saturating_mul(block);
     let total: u64 = jobs.iter().map(|job| u64::from(job.connections)).sum();
-    let share = size / total.max(1);
+    // Whole commands and whole blocks, so that every range starts where commands are aligned.
+    let grain = jobs.iter().map(|job| u64::from(job.bs)).max().unwrap_or(block);
+    let share = size / total.max(1) / grain * grain;
     let own =
         if load.verify { load.span.unwrap_or(VERIFIED_SPAN) } else { load.span.unwrap_or(size) };
     let mut plans = Vec::new();
@@ -115,9 +117,7 @@ fn plan(load: &Load, jobs: &[Job], namespace: &Namespace) -> anyhow::Result<Vec<
             let apart = load.verify || !job.rw.is_random();
             let (start, length) =
                 if apart { (number * share, own.min(share)) } else { (0, own.min(size)) };
-            let (slba, units) = (start.div_ceil(block), length / u64::from(job.bs));
-            // Rounding the start up must not push the end out of the range.
-            let units = if slba * block > start { units.saturating_sub(1) } else { units };
+            let (slba, units) = (start / block, length / u64::from(job.bs));
             ensure!(
                 units > 0 && (!load.verify || units >= u64::from(job.depth)),
                 "{}: {} for each connection hold fewer blocks of {} than the depth: use a larger \

@@ -125,7 +125,13 @@ struct Target {
 
 impl Target {
     fn receive(&mut self, mut input: &[u8], history: &History) {
-        while let Some(event) = self.connection.next(&mut input).unwrap() {
+        loop {
+            let arriving = self.connection.arriving();
+            let Some(event) = self.connection.next(&mut input).unwrap() else { break };
+            if let (Some(told), Received::Data { slot, offset, bytes }) = (arriving, &event) {
+                assert_eq!((told.0, told.1), (*slot, *offset));
+                assert!(bytes.len() <= told.2 as usize);
+            }
             match event {
                 Received::Initialized => {
                     let History { entries, flow_control, in_capsule, .. } = *history;

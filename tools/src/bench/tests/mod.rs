@@ -42,6 +42,7 @@ fn every_pattern_size_and_digest_reads_back_what_it_wrote() {
         (small, 1024, "--rw rw --bs 16k --depth 4 --hdgst --ddgst --connections 2 --threads 2"),
         (small, 8192, "--rw write --bs 512 --depth 64 --hdgst"),
         (TargetParams::default(), 0, "--rw randrw --bs 64k --depth 2 --read-share 30"),
+        (TargetParams::default(), 4096, "--rw randrw --bs 4k --depth 4 --connections 3"),
     ] {
         let behaviour = Behaviour { params, in_capsule, ..Behaviour::default() };
         let outcome = run(behaviour, &format!("--verify --span 512k {line}"))
