@@ -12,7 +12,7 @@ d=$(disk $T1 1)
 
 step "the controller is there"
 same "controllers at the target" "$(target_controllers)" 1
-if target_can metrics; then before=$(metric sluice_keep_alive_timeouts_total); fi
+if target_can metrics; then before=$(metric sluicegate_keep_alive_expired_total); fi
 fio_run net --filename="$d" --rw=randwrite --bs=4k --size=64m --iodepth=8 --verify=crc32c \
     --verify_fatal=1 --do_verify=1 --rate=8m &
 fio=$!
@@ -23,7 +23,7 @@ ip link set host0 down
 no_controllers() { [ "$(target_controllers)" = 0 ]; }
 eventually 12 no_controllers || fail "the target still has $(target_controllers) controllers"
 if target_can metrics; then
-    after=$(metric sluice_keep_alive_timeouts_total)
+    after=$(metric sluicegate_keep_alive_expired_total)
     [ "${after:-0}" -gt "${before:-0}" ] || fail "keep-alive timeouts counted: ${before:-none}, then ${after:-none}"
 fi
 eventually 5 controller_not_live $T1 || fail "the host did not notice"

@@ -2,7 +2,9 @@
 # which write the configuration file; target_start starts the daemon with it.
 # shellcheck shell=bash
 export NO_COLOR=1
-CONFIG=/run/sg.toml SOCKET=/run/sg.sock METRICS=127.0.0.1:9420
+# Where sluice looks for the control socket.
+export SLUICEGATE_CONTROL=/run/sg.sock
+CONFIG=/run/sg.toml METRICS=127.0.0.1:9420
 DAEMON=0 STARTS=0 EXTRA_CONFIG=''
 
 target_can() { return 0; }
@@ -11,7 +13,7 @@ target_prepare() {
     cat >$CONFIG <<END
 [target]
 cores = [0]
-control = "$SOCKET"
+control = "$SLUICEGATE_CONTROL"
 metrics = "$METRICS"
 state = "/run/sg.redb"
 END
@@ -26,7 +28,7 @@ target_report() {
     done
     [ $DAEMON = 0 ] || [ ! -d /proc/$DAEMON ] || {
         echo "--- sluice status"
-        timeout 5 /run/bin/sluice --socket $SOCKET status
+        timeout 5 /run/bin/sluice status
     }
 }
 
@@ -92,10 +94,10 @@ target_stop() {
     return $code
 }
 
-sluice() { timeout 10 /run/bin/sluice --socket $SOCKET "$@"; }
+sluice() { timeout 10 /run/bin/sluice "$@"; }
 
 # target_controllers: how many controllers hosts hold (a controller has several connections).
-target_controllers() { sluice connections --json | grep -c '"qid": *0' || true; }
+target_controllers() { sluice connections --json | grep -oE '"qid": *0[,}]?$|"qid": *0[,}]' | wc -l; }
 
 metric() {
     in_target bash -c "exec 3<>/dev/tcp/${METRICS/:/\/}
@@ -107,4 +109,4 @@ add_namespace() { # NQN NSID SIZE_MIB
 }
 resize_namespace() { expect "namespace resize" sluice namespace resize "$1" "$2" "$3MiB"; }
 remove_namespace() { expect "namespace remove" sluice namespace remove "$1" "$2"; }
-add_subsystem() { expect "subsystem add" sluice subsystem add "$1" --allow-any-host; }
+add_subsystem() { expect "subsystem add" sluice subsystem add "$1" --any-host; }
