@@ -41,9 +41,12 @@ deny:
 
 install: build
 	install -D -t $(DESTDIR)$(PREFIX)/bin build/release/sluiced build/release/sluice
-	install -D -m 644 -t $(DESTDIR)$(PREFIX)/lib/systemd/system systemd/*.service
-	install -D -m 644 systemd/sluicegate.sysusers $(DESTDIR)$(PREFIX)/lib/sysusers.d/sluicegate.conf
-	install -D -m 644 systemd/sluicegate.tmpfiles $(DESTDIR)$(PREFIX)/lib/tmpfiles.d/sluicegate.conf
+	install -D -m 644 -t $(DESTDIR)$(PREFIX)/lib/systemd/system systemd/sluiced.service
+	install -D -m 644 systemd/sluicegate.sysusers.conf $(DESTDIR)$(PREFIX)/lib/sysusers.d/sluicegate.conf
+	install -D -m 644 systemd/sluicegate.tmpfiles.conf $(DESTDIR)$(PREFIX)/lib/tmpfiles.d/sluicegate.conf
+	install -D -m 644 -t $(DESTDIR)$(PREFIX)/lib/udev/rules.d systemd/60-sluicegate.rules
+	[ -e $(DESTDIR)/etc/sluicegate/sluicegate.toml ] || \
+		install -D -m 644 -t $(DESTDIR)/etc/sluicegate systemd/sluicegate.toml
 
 clean:
 	rm -rf build

@@ -18,6 +18,8 @@ T2=nqn.2026-01.io.sluicegate:t2
 T3=nqn.2026-01.io.sluicegate:t3
 CURRENT_STEP=start
 
+exec 3>&1
+
 # --- reporting ---------------------------------------------------------------------------------
 
 # step NAME: what is being shown from here on; a failure is reported under this name.
@@ -30,10 +32,12 @@ step() {
 fail() {
     trap - ERR EXIT
     set +eE
-    echo "--- the kernel's messages"
-    dmesg 2>/dev/null | tail -60
-    target_report 2>&1 | tail -60
-    echo "RESULT fail $CURRENT_STEP: $*"
+    {
+        echo "--- the kernel's messages"
+        dmesg 2>/dev/null | tail -60
+        target_report 2>&1 | tail -60
+        echo "RESULT fail $CURRENT_STEP: $*"
+    } >&3 # the output is perhaps being captured here
     power_off
 }
 

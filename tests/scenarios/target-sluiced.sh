@@ -97,7 +97,11 @@ target_stop() {
 sluice() { timeout 10 /run/bin/sluice "$@"; }
 
 # target_controllers: how many controllers hosts hold (a controller has several connections).
-target_controllers() { sluice connections --json | grep -oE '"qid": *0[,}]?$|"qid": *0[,}]' | wc -l; }
+target_controllers() {
+    local list
+    list=$(sluice connections --json)
+    { grep -oE '"queue": *0([^0-9]|$)' <<<"$list" || true; } | wc -l
+}
 
 metric() {
     in_target bash -c "exec 3<>/dev/tcp/${METRICS/:/\/}

@@ -65,7 +65,7 @@ pub struct DiscoveryEntry {
     pub adrfam: u8,
     /// Byte 2: see [`subtype`].
     pub subtype: u8,
-    /// Byte 3: TREQ: secure channel 1:0 (2 not required), bit 2 the host may disable submission
+    /// Byte 3: TREQ: secure channel 1:0 (0 not specified), bit 2 the host may disable submission
     /// queue flow control.
     pub treq: u8,
     /// Bytes 5:4: port identifier.
@@ -93,8 +93,9 @@ pub struct DiscoveryEntry {
 const _: () = assert!(size_of::<DiscoveryEntry>() == 1024);
 
 impl DiscoveryEntry {
-    /// TREQ: a secure channel is not required, flow control may be disabled.
-    pub const TREQ_OPEN: u8 = 0b110;
+    /// TREQ: nothing said of a secure channel, flow control may be disabled. (nvme-cli takes
+    /// "secure channel not required", 10b, for an offer of TLS and then insists on it.)
+    pub const TREQ_OPEN: u8 = 0b100;
     /// CNTLID of the dynamic controller model.
     pub const DYNAMIC: u16 = 0xffff;
 }
