@@ -10,6 +10,8 @@ export SLUICEGATE_CONTROL=$work/control.sock
 nqn=nqn.2026-01.io.sluicegate:demo
 daemon=''
 finish() {
+    local code=$?
+    [ $code = 0 ] || tail -5 "$work/log" >&2
     [ -z "$daemon" ] || kill "$daemon" 2>/dev/null || true
     rm -rf "$work"
 }
