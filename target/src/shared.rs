@@ -203,22 +203,20 @@ impl Shared {
 
     fn route(&self, service: &mut Service) {
         while let Some(action) = service.poll_action() {
-            match action {
-                Action::Complete { connection, cid, result, status } => {
-                    self.post(connection, Message::Complete { connection, cid, result, status });
+            let connection = match action {
+                Action::Complete { connection, .. } | Action::Abort { connection, .. } => {
+                    connection
                 }
                 Action::Close { connection, reason } => {
                     if reason == CloseReason::KeepAliveExpired {
                         self.events.keep_alive_expired.fetch_add(1, Ordering::Relaxed);
                     }
-                    self.post(connection, Message::Close { connection, reason });
-                }
-                Action::Abort { ticket, connection, cid } => {
-                    self.post(connection, Message::Abort { ticket, connection, cid });
+                    connection
                 }
                 // I/O queues see the new version in what they share with their controller.
-                Action::TableChanged { .. } => {}
-            }
+                Action::TableChanged { .. } => continue,
+            };
+            self.post(connection, Message::Act(action));
         }
     }
 }

@@ -191,7 +191,10 @@ impl Connection {
         let in_hand = bytes == 0 || buffer.is_some();
         match (data, buffer) {
             (CapsuleData::Whole(from), Some(mut buffer)) => {
-                buffer.iter_mut().zip(*from).for_each(|(to, from)| *to = *from);
+                let length = buffer.len().min(from.len());
+                if let (Some(to), Some(from)) = (buffer.get_mut(..length), from.get(..length)) {
+                    to.copy_from_slice(from);
+                }
                 self.slots.occupy(slot, entry);
                 self.start(io, slot, sqe, Some(buffer));
             }

@@ -120,10 +120,13 @@ impl Jobs {
             failed_at: u64::MAX,
         };
         let index = self.running.insert(running);
-        for unit in std::mem::take(&mut self.units) {
+        // Taken and put back, so that its capacity stays.
+        let units = std::mem::take(&mut self.units);
+        for &unit in &units {
             let unit = self.flying.insert(Flying { job: index, unit });
             self.submit(unit, ring);
         }
+        self.units = units;
         Started::Running
     }
 
@@ -179,13 +182,13 @@ impl Jobs {
         Some((key, Started::Ended(running.end())))
     }
 
-    /// Submits the units again that found their device busy; whether there were any.
-    pub(super) fn retry_busy(&mut self, ring: &mut Ring) -> bool {
-        let units = std::mem::take(&mut self.busy);
-        for &unit in &units {
+    /// Submits the units again that found their device busy.
+    pub(super) fn retry_busy(&mut self, ring: &mut Ring) {
+        let mut units = std::mem::take(&mut self.busy);
+        for unit in units.drain(..) {
             self.submit(unit, ring);
         }
-        !units.is_empty()
+        self.busy = units;
     }
 
     /// Whether units wait for a device that was busy.

@@ -5,8 +5,7 @@ use std::net::SocketAddr;
 use std::os::fd::{AsFd, AsRawFd, OwnedFd, RawFd};
 use std::sync::{Mutex, PoisonError};
 
-use fabric::controller::{AbortTicket, CloseReason, ConnectionId, ListenerId};
-use fabric::nvme::Status;
+use fabric::controller::{Action, ListenerId};
 use nix::sys::eventfd::{EfdFlags, EventFd};
 
 /// What a reactor is told.
@@ -30,33 +29,8 @@ pub enum Message {
     },
     /// Accept no more, and close the listening socket.
     Unlisten(ListenerId),
-    /// Complete a command that was deferred (asynchronous event, abort).
-    Complete {
-        /// The admin queue's connection.
-        connection: ConnectionId,
-        /// The command.
-        cid: u16,
-        /// Its result.
-        result: u64,
-        /// Its status.
-        status: Status,
-    },
-    /// End a connection.
-    Close {
-        /// The connection.
-        connection: ConnectionId,
-        /// Why, for the log.
-        reason: CloseReason,
-    },
-    /// Abort a command if it still waits in the target.
-    Abort {
-        /// Goes back with the answer.
-        ticket: AbortTicket,
-        /// The I/O queue's connection.
-        connection: ConnectionId,
-        /// The command.
-        cid: u16,
-    },
+    /// Do what the service wants done with a connection.
+    Act(Action),
     /// End: take no new commands, settle those in flight, close; with `now` close at once.
     Stop {
         /// Settle nothing.

@@ -21,7 +21,7 @@ use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 use fabric::Nanos;
-use fabric::controller::ListenerId;
+use fabric::controller::{Action, ListenerId};
 use fabric::tcp::SlotId;
 use thiserror::Error;
 
@@ -441,24 +441,32 @@ impl Reactor {
                     self.io.ring.cancel(Tag::Accept(listener.0).encode(), Tag::Cancel.encode());
                 }
             }
-            Message::Complete { connection, cid, result, status } => {
+            Message::Act(action) => self.act(action),
+            Message::Stop { now } => self.stop(now),
+        }
+    }
+
+    /// Does what the service wants done.
+    fn act(&mut self, action: Action) {
+        match action {
+            Action::Complete { connection, cid, result, status } => {
                 if let Some(connection) = find(&mut self.places, Key::of(connection).1) {
                     connection.complete_deferred(&mut self.io, cid, result, status);
                 }
             }
-            Message::Close { connection, reason } => {
+            Action::Close { connection, reason } => {
                 if let Some(connection) = find(&mut self.places, Key::of(connection).1) {
                     let reason = reason.text();
                     tracing::info!(peer = %connection.peer, reason, "a connection is ended");
                     connection.close(&mut self.io, true);
                 }
             }
-            Message::Abort { ticket, connection, cid } => {
+            Action::Abort { ticket, connection, cid } => {
                 let aborted = find(&mut self.places, Key::of(connection).1)
                     .is_some_and(|connection| connection.abort(&mut self.io, cid));
                 self.io.shared.with_service(|service| service.abort_done(ticket, aborted));
             }
-            Message::Stop { now } => self.stop(now),
+            Action::TableChanged { .. } => {}
         }
     }
 
