@@ -6,7 +6,7 @@ use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
 use fabric::Nanos;
-use fabric::controller::{Action, CloseReason, ConnectionId, Service, SmartCounters};
+use fabric::controller::{Action, ConnectionId, Service, SmartCounters};
 
 use crate::config;
 use crate::devices::Devices;
@@ -204,15 +204,9 @@ impl Shared {
     fn route(&self, service: &mut Service) {
         while let Some(action) = service.poll_action() {
             let connection = match action {
-                Action::Complete { connection, .. } | Action::Abort { connection, .. } => {
-                    connection
-                }
-                Action::Close { connection, reason } => {
-                    if reason == CloseReason::KeepAliveExpired {
-                        self.events.keep_alive_expired.fetch_add(1, Ordering::Relaxed);
-                    }
-                    connection
-                }
+                Action::Complete { connection, .. }
+                | Action::Close { connection, .. }
+                | Action::Abort { connection, .. } => connection,
                 // I/O queues see the new version in what they share with their controller.
                 Action::TableChanged { .. } => continue,
             };

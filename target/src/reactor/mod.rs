@@ -21,7 +21,7 @@ use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 use fabric::Nanos;
-use fabric::controller::{Action, ListenerId};
+use fabric::controller::{Action, CloseReason, ListenerId};
 use fabric::tcp::SlotId;
 use thiserror::Error;
 
@@ -456,6 +456,11 @@ impl Reactor {
             }
             Action::Close { connection, reason } => {
                 if let Some(connection) = find(&mut self.places, Key::of(connection).1) {
+                    let is_admin = matches!(connection.stage, Stage::Admin);
+                    if is_admin && reason == CloseReason::KeepAliveExpired {
+                        let events = &self.io.shared.events;
+                        events.keep_alive_expired.fetch_add(1, Ordering::Relaxed);
+                    }
                     let reason = reason.text();
                     tracing::info!(peer = %connection.peer, reason, "a connection is ended");
                     connection.close(&mut self.io, true);
