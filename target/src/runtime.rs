@@ -185,13 +185,14 @@ fn run_reactor(
     core: usize,
     ready: &mpsc::Sender<anyhow::Result<()>>,
 ) {
+    let cpus = threads::allowed().unwrap_or_default();
     if let Err(error) = threads::pin(core) {
         tracing::warn!(core, %error, "the reactor is not pinned to its core");
     }
     if let Some(gauges) = shared.gauges.get(index) {
         gauges.core.store(core as u64, Ordering::Relaxed);
     }
-    match Reactor::new(shared, index) {
+    match Reactor::new(shared, index, &cpus) {
         Ok(reactor) => {
             let _ = ready.send(Ok(()));
             if let Err(error) = reactor.run() {

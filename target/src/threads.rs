@@ -2,8 +2,17 @@
 
 use std::io;
 
-use nix::sched::{CpuSet, sched_setaffinity};
+use nix::sched::{CpuSet, sched_getaffinity, sched_setaffinity};
 use nix::unistd::Pid;
+
+/// The CPUs that the calling thread may run on.
+///
+/// # Errors
+/// The kernel does not say.
+pub(crate) fn allowed() -> io::Result<Vec<usize>> {
+    let set = sched_getaffinity(Pid::from_raw(0))?;
+    Ok((0..CpuSet::count()).filter(|&cpu| set.is_set(cpu).unwrap_or(false)).collect())
+}
 
 /// Pins the calling thread to a CPU.
 ///

@@ -88,6 +88,16 @@ impl NvmeDisk {
         self.description.path.as_deref().unwrap_or(Path::new("?")).display().to_string()
     }
 
+    /// Whether an error says that the device has been removed. The kernel says EINVAL too for one
+    /// that is gone, so the device file is looked for then.
+    fn is_gone(&self, errno: i32) -> bool {
+        match errno {
+            libc::ENODEV | libc::ENXIO | libc::ESHUTDOWN => true,
+            libc::EINVAL => self.description.path.as_deref().is_some_and(|path| !path.exists()),
+            _ => false,
+        }
+    }
+
     fn supports(&self, command: &IoCommand) -> bool {
         let can = &self.description.abilities;
         match command {
@@ -259,7 +269,7 @@ impl Queued for NvmeDisk {
             }
             _ => match -result {
                 libc::EAGAIN | libc::EINTR | libc::EBUSY => Outcome::Busy,
-                libc::ENODEV | libc::ENXIO | libc::ESHUTDOWN => {
+                errno if self.is_gone(errno) => {
                     self.health.fail(&self.name(), "the device is gone");
                     Outcome::Done(0, Status::NAMESPACE_NOT_READY.dnr())
                 }

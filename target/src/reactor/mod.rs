@@ -118,13 +118,21 @@ struct Place {
 }
 
 impl Reactor {
-    /// Makes reactor number `reactor`, on the thread that is to run it.
+    /// Makes reactor number `reactor`, on the thread that is to run it; the kernel's workers for
+    /// its files may run on `worker_cpus`.
     ///
     /// # Errors
     /// No ring or no memory is to be had; the message says what to do.
-    pub fn new(shared: Arc<Shared>, reactor: usize) -> Result<Self, ReactorError> {
+    pub fn new(
+        shared: Arc<Shared>,
+        reactor: usize,
+        worker_cpus: &[usize],
+    ) -> Result<Self, ReactorError> {
         let size = RingSize { entries: RING_ENTRIES, buffers: 128, buffer_bytes: 32 << 10 };
         let (mut ring, buffers) = Ring::new(size)?;
+        if let Err(error) = ring.let_workers_run_on(worker_cpus) {
+            tracing::warn!(%error, "the kernel's I/O workers share the reactor's CPU");
+        }
         shared.passthrough.store(ring.has_passthrough(), Ordering::Relaxed);
         let settings = &shared.settings;
         let bytes = usize::try_from(settings.io_memory).unwrap_or(usize::MAX);

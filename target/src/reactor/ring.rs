@@ -126,6 +126,22 @@ impl Ring {
         Ok((Self { ring, backlog: VecDeque::new(), _memory: memory }, buffers))
     }
 
+    /// Lets the kernel's worker threads of this ring run on these CPUs. They inherit the pinning
+    /// of the thread that made the ring, and would wait for it to stop polling.
+    ///
+    /// # Errors
+    /// None of the CPUs is there.
+    pub fn let_workers_run_on(&self, cpus: &[usize]) -> io::Result<()> {
+        // SAFETY: all zeroes is a valid, empty set.
+        let mut set: libc::cpu_set_t = unsafe { std::mem::zeroed() };
+        let most = 8 * size_of::<libc::cpu_set_t>();
+        for &cpu in cpus.iter().filter(|&&cpu| cpu < most) {
+            // SAFETY: `cpu` is a bit of the set.
+            unsafe { libc::CPU_SET(cpu, &mut set) };
+        }
+        self.ring.submitter().register_iowq_aff(&set)
+    }
+
     /// Whether this kernel has NVMe passthrough (URING_CMD) at all.
     #[must_use]
     pub fn has_passthrough(&self) -> bool {
