@@ -42,7 +42,8 @@ impl Devices {
         BackendId(u32::try_from(index).unwrap_or(u32::MAX))
     }
 
-    /// Removes a device; commands that are in it end first.
+    /// Removes a device from the table. Commands that are in it, and reactors that have not seen
+    /// the change yet, hold it a little longer.
     pub fn remove(&self, id: BackendId) -> Option<Arc<Device>> {
         let mut removed = None;
         self.change(|table| {

@@ -89,6 +89,11 @@ fn obey_signals(signals: &SigSet, engine: &dyn Engine) {
     while let Ok(signal) = signals.wait() {
         tracing::info!(%signal, at_once = asked_before, "ending");
         engine.shutdown(asked_before);
+        if asked_before {
+            // A device that does not answer does not keep it.
+            std::thread::sleep(Duration::from_secs(1));
+            std::process::exit(1);
+        }
         asked_before = true;
     }
 }

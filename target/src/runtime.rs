@@ -1,10 +1,11 @@
 //! The running target: starts the threads, and carries out what the control plane asks for.
 
 use std::net::SocketAddr;
+use std::os::fd::{AsRawFd, OwnedFd};
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 use std::sync::{Arc, Mutex, mpsc};
 use std::thread::JoinHandle;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use anyhow::{Context, anyhow};
 use fabric::Nanos;
@@ -14,6 +15,7 @@ use fabric::controller::{
     TransportType,
 };
 use fabric::nvme::identify::OptionalCommands;
+use nix::sys::socket::{Shutdown, shutdown};
 
 use crate::backend::{self, Backend, BackendError, Description};
 use crate::config::{self, Config, Listener, Namespace, Subsystem, derived_serial, derived_uuid};
@@ -33,12 +35,20 @@ const MODEL: &str = "Sluicegate";
 #[derive(Debug)]
 pub struct Runtime {
     shared: Arc<Shared>,
-    listeners: Mutex<Vec<(ListenerId, Listener)>>,
+    listeners: Mutex<Vec<Listening>>,
     next_listener: AtomicU32,
     /// One change of the configuration at a time.
     change: Mutex<()>,
     stopping: Arc<AtomicBool>,
     threads: Mutex<Threads>,
+}
+
+#[derive(Debug)]
+struct Listening {
+    id: ListenerId,
+    listener: Listener,
+    /// The same socket that the reactor accepts from.
+    socket: OwnedFd,
 }
 
 #[derive(Debug, Default)]
@@ -178,6 +188,18 @@ impl Runtime {
     }
 }
 
+/// Ends the process if its thread panics. A daemon that lacks one of its reactors would take
+/// connections and serve none of them; and the kernel may hold that reactor's memory.
+struct WholeOrNothing;
+
+impl Drop for WholeOrNothing {
+    fn drop(&mut self) {
+        if std::thread::panicking() {
+            std::process::abort();
+        }
+    }
+}
+
 /// The body of a reactor's thread.
 fn run_reactor(
     shared: Arc<Shared>,
@@ -195,9 +217,12 @@ fn run_reactor(
     match Reactor::new(shared, index, &cpus) {
         Ok(reactor) => {
             let _ = ready.send(Ok(()));
+            let whole = WholeOrNothing;
             if let Err(error) = reactor.run() {
-                tracing::error!(index, %error, "a reactor has failed");
+                tracing::error!(index, %error, "a reactor has failed: the daemon ends");
+                std::process::abort();
             }
+            drop(whole);
         }
         Err(error) => {
             let _ = ready.send(Err(error.into()));
@@ -318,7 +343,7 @@ impl Engine for Runtime {
         let _one = lock(&self.change);
         let now = self.shared.clock.now();
         let removed = self.shared.with_service(|service| service.remove_namespace(now, nqn, nsid));
-        self.shared.devices.remove(removed.map_err(refused)?.backend);
+        self.retire(removed.map_err(refused)?.backend);
         Ok(())
     }
 
@@ -364,7 +389,7 @@ impl Engine for Runtime {
     fn add_listener(&self, listener: &Listener) -> Result<(), EngineError> {
         let _one = lock(&self.change);
         let mut listeners = lock(&self.listeners);
-        if listeners.iter().any(|(_, other)| other.address == listener.address) {
+        if listeners.iter().any(|other| other.listener.address == listener.address) {
             return Err(EngineError::Exists(format!(
                 "there is a listener on {} already",
                 listener.address
@@ -376,6 +401,7 @@ impl Engine for Runtime {
                 listener.address
             ))
         })?;
+        let ours = socket.try_clone().map_err(|e| EngineError::System(e.to_string()))?;
         let id = ListenerId(self.next_listener.fetch_add(1, Ordering::Relaxed));
         let now = self.shared.clock.now();
         let spec = listener_spec(id, listener);
@@ -383,17 +409,20 @@ impl Engine for Runtime {
         if let Some(mailbox) = self.shared.mailboxes.first() {
             mailbox.post(Message::Listen { listener: id, socket });
         }
-        listeners.push((id, listener.clone()));
+        listeners.push(Listening { id, listener: listener.clone(), socket: ours });
         Ok(())
     }
 
     fn remove_listener(&self, address: SocketAddr) -> Result<(), EngineError> {
         let _one = lock(&self.change);
         let mut listeners = lock(&self.listeners);
-        let position = listeners.iter().position(|(_, other)| other.address == address);
-        let Some((id, _)) = position.map(|at| listeners.remove(at)) else {
+        let position = listeners.iter().position(|other| other.listener.address == address);
+        let Some(Listening { id, socket, .. }) = position.map(|at| listeners.remove(at)) else {
             return Err(EngineError::NotFound(format!("there is no listener on {address}")));
         };
+        // It listens no more from here on, whenever the reactor comes to close it: the address is
+        // free for another.
+        let _ = shutdown(socket.as_raw_fd(), Shutdown::Both);
         if let Some(mailbox) = self.shared.mailboxes.first() {
             mailbox.post(Message::Unlisten(id));
         }
@@ -420,7 +449,7 @@ impl Engine for Runtime {
     }
 
     fn listeners(&self) -> Vec<Listener> {
-        lock(&self.listeners).iter().map(|(_, listener)| listener.clone()).collect()
+        lock(&self.listeners).iter().map(|listening| listening.listener.clone()).collect()
     }
 
     fn subsystems(&self) -> Vec<SubsystemState> {
@@ -491,9 +520,20 @@ impl Runtime {
         });
         self.shared.with_service(|service| service.remove_subsystem(now, nqn)).map_err(refused)?;
         for backend in backends {
-            self.shared.devices.remove(backend);
+            self.retire(backend);
         }
         Ok(())
+    }
+
+    /// Closes a device once no reactor has it any more, here and not on a reactor: giving a lot
+    /// of memory back takes its time.
+    fn retire(&self, backend: BackendId) {
+        const LONGEST: Duration = Duration::from_secs(5);
+        let Some(device) = self.shared.devices.remove(backend) else { return };
+        let start = Instant::now();
+        while Arc::strong_count(&device) > 1 && start.elapsed() < LONGEST {
+            std::thread::sleep(Duration::from_millis(2));
+        }
     }
 
     fn state_of(&self, namespace: &FabricNamespace) -> NamespaceState {

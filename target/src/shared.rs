@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, HashMap};
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use fabric::Nanos;
 use fabric::controller::{Action, ConnectionId, Service, SmartCounters};
@@ -16,21 +16,30 @@ use crate::reactor::mailbox::{Mailbox, Message};
 use crate::stats::{IoSnapshot, IoStats};
 
 /// The daemon's clock: nanoseconds since its start.
-#[derive(Clone, Copy, Debug)]
-pub struct Clock(Instant);
+///
+/// It reads the CPU's time stamp counter where that is invariant. A reactor asks for the time in
+/// every turn, and where the kernel's clock takes a system call (user-mode kernels, some
+/// hypervisors) that would cost more than the turn.
+#[derive(Clone, Debug)]
+pub struct Clock {
+    clock: quanta::Clock,
+    start: u64,
+}
 
 impl Clock {
     /// A clock that begins now.
     #[must_use]
     pub fn start() -> Self {
-        Self(Instant::now())
+        let clock = quanta::Clock::new();
+        let start = clock.raw();
+        Self { clock, start }
     }
 
     /// The time.
     #[must_use]
     #[inline]
     pub fn now(&self) -> Nanos {
-        Nanos(u64::try_from(self.0.elapsed().as_nanos()).unwrap_or(u64::MAX))
+        Nanos(self.clock.delta_as_nanos(self.start, self.clock.raw()))
     }
 }
 
@@ -162,7 +171,8 @@ impl Shared {
         let mut service = lock(&self.service);
         while !over() {
             let now = self.clock.now();
-            let next = service.tick(now);
+            // What a reactor that stood still has not read yet may be a Keep Alive.
+            let next = service.tick(now.min(self.oldest_turn() + LONGEST * 2));
             self.route(&mut service);
             let wait =
                 next.map_or(LONGEST, |at| at.since(now)).clamp(Duration::from_millis(1), LONGEST);
@@ -171,6 +181,12 @@ impl Shared {
                 Err(poisoned) => poisoned.into_inner().0,
             };
         }
+    }
+
+    /// When the reactor that has not turned for the longest time did.
+    fn oldest_turn(&self) -> Nanos {
+        let seen = self.gauges.iter().map(|gauges| gauges.seen.load(Ordering::Relaxed));
+        Nanos(seen.min().unwrap_or(u64::MAX))
     }
 
     /// Posts a message to the reactor that serves a connection.

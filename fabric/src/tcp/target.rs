@@ -464,6 +464,13 @@ impl<P: Payload> TargetConnection<P> {
         wanted.then_some((slot, offset, left))
     }
 
+    /// Whether a PDU's data is arriving: it has begun and its end (or its digest) has not come.
+    #[must_use]
+    #[inline]
+    pub fn in_data(&self) -> bool {
+        self.framing.in_data()
+    }
+
     /// What is to be sent.
     #[inline]
     pub fn tx(&mut self) -> &mut Tx<P> {

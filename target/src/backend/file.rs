@@ -20,12 +20,15 @@ use super::{
 use crate::mapping::Mapping;
 
 /// Largest read or write submitted as one entry, in bytes.
-const UNIT_MAX: u64 = 256 << 10;
+const UNIT_MAX: u64 = super::SCRATCH_MAX as u64;
 
 /// Ways to write zeroes, best first.
 const ZERO_RANGE: u8 = 0;
 const PUNCH_HOLE: u8 = 1;
 const WRITE: u8 = 2;
+
+/// `at` of a unit that is a fallocate in Write Zeroes: this and the way.
+const FALLOCATE: u32 = 1;
 
 /// A file or a block device.
 #[derive(Debug)]
@@ -130,17 +133,21 @@ impl FileDisk {
         self.description.block_shift
     }
 
-    fn plan_zeroes(&self, range: LbaRange, units: &mut Vec<Unit>) -> Memory {
+    /// Zeroes are written where nothing better is left, or where they must be on media (fallocate
+    /// knows no FUA).
+    fn plan_zeroes(&self, range: LbaRange, fua: bool, units: &mut Vec<Unit>) -> Memory {
         let (offset, length) =
             (range.offset(self.shift()), u64::from(range.blocks) << self.shift());
-        if self.zero_with.load(Relaxed) == WRITE {
+        let way = self.zero_with.load(Relaxed);
+        if way == WRITE || fua {
             split(units, offset, length, ZEROES as u64);
             for unit in units {
                 unit.at = 0;
             }
             return Memory::Zeroes;
         }
-        units.push(Unit { offset, length, at: 0 });
+        // The unit tells which way it goes.
+        units.push(Unit { offset, length, at: FALLOCATE + u32::from(way) });
         Memory::None
     }
 
@@ -177,16 +184,17 @@ impl FileDisk {
     }
 
     /// The result of fallocate: a file system that cannot do it this way teaches us another.
-    fn finish_fallocate(&self, job: &Job<'_>, errno: i32) -> Outcome {
+    fn finish_fallocate(&self, job: &Job<'_>, unit: &Unit, errno: i32) -> Outcome {
         let refused = matches!(errno, libc::EOPNOTSUPP | libc::EINVAL | libc::ENOSYS);
         match job.command {
             IoCommand::DatasetManagement { .. } if refused => {
                 self.no_holes.store(true, Relaxed);
                 Outcome::Done(0, Status::SUCCESS)
             }
-            IoCommand::WriteZeroes { .. } if refused => {
-                let next = (self.zero_with.load(Relaxed) + 1).min(WRITE);
-                self.zero_with.store(next, Relaxed);
+            IoCommand::WriteZeroes { .. } if refused && unit.at >= FALLOCATE => {
+                // Others may have been refused too: each way is given up once.
+                let way = u8::try_from(unit.at - FALLOCATE).unwrap_or(PUNCH_HOLE);
+                let _ = self.zero_with.compare_exchange(way, way + 1, Relaxed, Relaxed);
                 Outcome::Replan
             }
             _ => self.failure(errno, Status::WRITE_FAULT),
@@ -285,7 +293,7 @@ impl Queued for FileDisk {
                 units.push(Unit { offset: 0, length: 0, at: 0 });
                 Ok(Memory::None)
             }
-            IoCommand::WriteZeroes { range, .. } => Ok(self.plan_zeroes(*range, units)),
+            IoCommand::WriteZeroes { range, fua, .. } => Ok(self.plan_zeroes(*range, *fua, units)),
             IoCommand::DatasetManagement { deallocate: false, .. } => Ok(Memory::None),
             IoCommand::DatasetManagement { .. } => self.plan_holes(job.data, units),
         }
@@ -307,7 +315,7 @@ impl Queued for FileDisk {
             IoCommand::Flush => opcode::Fsync::new(fd).flags(FsyncFlags::DATASYNC).build(),
             IoCommand::WriteZeroes { .. } | IoCommand::DatasetManagement { .. } => {
                 let punch = matches!(job.command, IoCommand::DatasetManagement { .. })
-                    || self.zero_with.load(Relaxed) == PUNCH_HOLE;
+                    || unit.at == FALLOCATE + u32::from(PUNCH_HOLE);
                 let mode = libc::FALLOC_FL_KEEP_SIZE
                     | if punch { libc::FALLOC_FL_PUNCH_HOLE } else { libc::FALLOC_FL_ZERO_RANGE };
                 opcode::Fallocate::new(fd, unit.length).offset(unit.offset).mode(mode).build()
@@ -324,7 +332,7 @@ impl Queued for FileDisk {
             IoCommand::Flush if result < 0 => self.failure(-result, Status::WRITE_FAULT),
             IoCommand::Flush => Outcome::Done(0, Status::SUCCESS),
             IoCommand::WriteZeroes { .. } | IoCommand::DatasetManagement { .. } if result < 0 => {
-                self.finish_fallocate(job, -result)
+                self.finish_fallocate(job, unit, -result)
             }
             IoCommand::DatasetManagement { .. } => Outcome::Done(0, Status::SUCCESS),
             // A fallocate answers 0, a write of zeroes the bytes written.

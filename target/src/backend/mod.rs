@@ -27,6 +27,9 @@ pub use open::open;
 /// The largest piece of zeroes that is written or sent at once, in bytes.
 pub const ZEROES: usize = 128 << 10;
 
+/// The largest scratch buffer of a command without data (Verify), in bytes.
+pub const SCRATCH_MAX: usize = 256 << 10;
+
 /// Page-aligned, for O_DIRECT.
 #[repr(align(4096))]
 struct Aligned([u8; ZEROES]);

@@ -3,7 +3,7 @@
 
 use std::sync::Arc;
 
-use fabric::controller::{Connected, QueueKind, Rejected, Reply};
+use fabric::controller::{Connected, QueueKind, Rejected, Reply, SmartCounters};
 use fabric::nvme::{SglKind, Sqe, Status, opcode};
 use fabric::tcp::{CapsuleData, SlotId};
 
@@ -87,7 +87,9 @@ impl Connection {
             return;
         }
         let mut out = Vec::new();
-        let smart = io.shared.smart();
+        // SMART / Health Information is log page 02h; nothing else needs the counters.
+        let health = sqe.opcode == opcode::admin::GET_LOG_PAGE && sqe.cdw10.get() & 0xff == 2;
+        let smart = if health { io.shared.smart() } else { SmartCounters::default() };
         let reply = io
             .shared
             .with_service(|service| service.admin(io.now, self.id, sqe, data, &smart, &mut out));

@@ -48,6 +48,10 @@ pub(super) struct Connection {
     pub(super) in_flight: Arc<AtomicU32>,
     /// When it was accepted.
     pub(super) since: Nanos,
+    /// When something was last received.
+    pub(super) heard: Nanos,
+    /// Failed commands put into the error log in the second that began then.
+    pub(super) logged: (Nanos, u32),
     /// Bytes received while no command could be taken.
     held: Vec<u8>,
     paused: bool,
@@ -69,6 +73,12 @@ struct Closing {
     /// What is queued (a termination request) is sent first.
     flush: bool,
 }
+
+/// A connection with more than this to send (beside what is in flight) takes no commands until
+/// its host has read: bytes, on an I/O queue (nearly all of it data in buffers that are bounded
+/// anyway) and on others.
+const UNSENT_MAX: usize = 4 << 20;
+const ADMIN_UNSENT_MAX: usize = 256 << 10;
 
 /// How long a peer has to take what is still to be sent when a connection ends, in ns.
 const LINGER_NS: u64 = 1_000_000_000;
@@ -107,6 +117,8 @@ impl Connection {
             stats: Arc::default(),
             in_flight: Arc::default(),
             since: io.now,
+            heard: io.now,
+            logged: (io.now, 0),
             held: Vec::new(),
             paused: false,
             receiving: false,
@@ -136,6 +148,7 @@ impl Connection {
         if self.closing.is_some() {
             return;
         }
+        self.heard = io.now;
         if self.paused {
             self.held.extend_from_slice(bytes);
             return;
@@ -190,12 +203,18 @@ impl Connection {
         }
     }
 
-    /// Whether the next command might find no buffer for its in-capsule data: then the bytes stay
-    /// in the socket, and TCP holds the host back.
+    /// Whether no command may be taken now: the host does not read its answers, or the next
+    /// command might find no buffer for its in-capsule data. Then the bytes stay in the socket,
+    /// and TCP holds the host back. Data that is arriving has its buffer already.
     #[inline]
-    fn must_wait(&self, io: &Io) -> bool {
-        matches!(self.stage, Stage::Io(_))
-            && !io.capsules.has(io.shared.settings.in_capsule_data as usize)
+    fn must_wait(&mut self, io: &Io) -> bool {
+        let unsent = self.protocol.tx().pending_bytes();
+        if matches!(self.stage, Stage::Io(_)) {
+            let in_capsule = io.shared.settings.in_capsule_data as usize;
+            unsent > UNSENT_MAX || (!io.capsules.has(in_capsule) && !self.protocol.in_data())
+        } else {
+            unsent > ADMIN_UNSENT_MAX
+        }
     }
 
     #[cold]
@@ -209,8 +228,12 @@ impl Connection {
         self.mark_dirty(io);
     }
 
-    /// Goes on where [`Self::pause`] stopped; there are buffers again.
+    /// Goes on where [`Self::pause`] stopped, if it may.
     pub(super) fn resume(&mut self, io: &mut Io) {
+        if self.must_wait(io) {
+            io.paused.push(self.key);
+            return;
+        }
         self.paused = false;
         let held = std::mem::take(&mut self.held);
         self.receive(io, &held);
@@ -272,6 +295,19 @@ impl Connection {
         // Commands in a backend are settled first: a write must not reach the device after the
         // host has been told that its queue is gone.
         !self.receiving && !self.send.active() && self.in_backend == 0
+    }
+
+    /// Whether the host owes data (the rest of a PDU, or the answer to an R2T) and has sent nothing
+    /// for `nanos`: it holds buffers that others wait for.
+    pub(super) fn owes_data(&mut self, now: Nanos, nanos: u64) -> bool {
+        now.0.saturating_sub(self.heard.0) > nanos
+            && !self.paused
+            && (self.protocol.in_data() || self.slots.awaits_data())
+    }
+
+    /// Whether the connection is on its way out.
+    pub(super) fn is_closing(&self) -> bool {
+        self.closing.is_some()
     }
 
     /// Whether no I/O command of it is in the target.

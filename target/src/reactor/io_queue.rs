@@ -21,6 +21,9 @@ use crate::devices::Device;
 use crate::shared::Shared;
 use crate::stats::IoStats;
 
+/// Failed commands of one queue that are put into the error log in one second.
+const LOGGED_MAX: u32 = 64;
+
 /// What an I/O queue knows of its controller.
 #[derive(Debug)]
 pub(super) struct IoQueue {
@@ -49,8 +52,9 @@ struct Tally {
 impl IoQueue {
     /// An I/O queue of a controller.
     pub(super) fn new(shared: Arc<ControllerShared>, qid: u16, table: Arc<NamespaceTable>) -> Self {
-        let version = shared.table_version.load(Ordering::Acquire);
-        Self { shared, qid, table, version, tally: Tally::default() }
+        // Versions begin with 1: the first refresh takes the present table, for this one may have
+        // been replaced since Connect made it.
+        Self { shared, qid, table, version: 0, tally: Tally::default() }
     }
 
     /// Takes a new table of namespaces if there is one, and counts as a sign of life.
@@ -117,11 +121,11 @@ impl Connection {
         let namespace = queue.table.get(sqe.nsid.get()).ok_or(Status::INVALID_NAMESPACE.dnr())?;
         let command = IoCommand::parse(sqe, &limits(namespace, io.shared.settings.max_transfer))?;
         let backend = namespace.backend;
-        let device = io
-            .devices
-            .get(backend.0 as usize)
-            .and_then(Option::as_ref)
-            .ok_or(Status::NAMESPACE_NOT_READY)?;
+        if io.device(backend).is_none() {
+            // The namespace may have come in this very turn.
+            io.refresh_devices();
+        }
+        let device = io.device(backend).ok_or(Status::NAMESPACE_NOT_READY)?;
         let transfer = command.transfer(namespace.geometry.block_shift);
         if let Transfer::ToController(_) | Transfer::ToHost(_) = transfer {
             check_place(sqe, &transfer, data)?;
@@ -133,7 +137,9 @@ impl Connection {
                 queue.tally.device = Some(backend);
             }
             match (transfer, data) {
-                (Transfer::ToController(_), CapsuleData::Whole(bytes)) => {
+                (Transfer::ToController(length), CapsuleData::Whole(bytes)) => {
+                    // A capsule may hold more than its command takes.
+                    let bytes = bytes.get(..length as usize).unwrap_or(bytes);
                     let status = immediate.run(&command, Data::Write(bytes));
                     queue.count(&command, shift, status);
                     return self.answer(slot, status);
@@ -152,7 +158,7 @@ impl Connection {
                     return Ok(());
                 }
                 (Transfer::ToHost(bytes), _) => {
-                    if let Some(mut buffer) = io.pool.take(bytes as usize) {
+                    if let Some(mut buffer) = io.take_in_turn(bytes as usize) {
                         let status = immediate.run(&command, Data::Read(&mut buffer));
                         queue.count(&command, shift, status);
                         self.answer_read(slot, buffer, status);
@@ -186,8 +192,11 @@ impl Connection {
             arrived: io.now,
         };
         let bytes = transfer_bytes(&transfer);
-        let pool = if matches!(data, CapsuleData::None) { &io.pool } else { &io.capsules };
-        let buffer = if bytes == 0 { None } else { pool.take(bytes) };
+        let buffer = match data {
+            _ if bytes == 0 => None,
+            CapsuleData::None => io.take_in_turn(bytes),
+            CapsuleData::Whole(_) | CapsuleData::Partial { .. } => io.capsules.take(bytes),
+        };
         let in_hand = bytes == 0 || buffer.is_some();
         match (data, buffer) {
             (CapsuleData::Whole(from), Some(mut buffer)) => {
@@ -294,7 +303,7 @@ impl Connection {
     /// Starts a job in a queued backend.
     pub(super) fn launch(&mut self, io: &mut Io, job: Job) {
         self.in_backend += 1;
-        let started = io.jobs.start(job, &mut io.ring, &io.pool);
+        let started = io.jobs.start(job, &mut io.ring, &io.scratch);
         self.launched(io, started);
     }
 
@@ -369,8 +378,16 @@ impl Connection {
 
     /// Puts a failed command into its controller's error log; answers the status that says so.
     #[cold]
-    fn log_failure(&self, io: &Io, sqe: &Sqe, status: Status) -> Status {
+    fn log_failure(&mut self, io: &Io, sqe: &Sqe, status: Status) -> Status {
         let Stage::Io(queue) = &self.stage else { return status };
+        // The log has a lock, and a host may send bad commands as fast as it likes.
+        if io.now.0.saturating_sub(self.logged.0.0) > 1_000_000_000 {
+            self.logged = (io.now, 0);
+        }
+        self.logged.1 += 1;
+        if self.logged.1 > LOGGED_MAX {
+            return status;
+        }
         let failed = FailedCommand {
             qid: queue.qid,
             cid: sqe.cid.get(),
@@ -444,8 +461,7 @@ impl IoQueue {
     fn record(&mut self, io: &Io, queue_stats: &IoStats) {
         let Some(backend) = self.tally.device else { return };
         let tally = std::mem::take(&mut self.tally);
-        let device = io.devices.get(backend.0 as usize).and_then(Option::as_ref);
-        let device_stats = device.and_then(|device| device.stats.get(io.reactor));
+        let device_stats = io.device(backend).and_then(|device| device.stats.get(io.reactor));
         let nanos = io.shared.clock.now().0.saturating_sub(io.now.0);
         for stats in device_stats.into_iter().chain([queue_stats]) {
             for (kind, ops, bytes, errors) in [

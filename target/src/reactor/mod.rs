@@ -21,7 +21,7 @@ use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 use fabric::Nanos;
-use fabric::controller::{Action, CloseReason, ListenerId};
+use fabric::controller::{Action, BackendId, CloseReason, ListenerId};
 use fabric::tcp::SlotId;
 use thiserror::Error;
 
@@ -29,11 +29,12 @@ use connection::{Connection, Stage};
 use jobs::{Job, Jobs};
 use key::{Key, Tag};
 use mailbox::Message;
-use pool::Pool;
+use pool::{Buffer, Pool};
 use ring::{Completion, RecvBuffers, Ring, RingError, RingSize};
 
+use crate::backend;
 use crate::config::Poll;
-use crate::devices::DeviceTable;
+use crate::devices::{Device, DeviceTable};
 use crate::engine::ConnectionState;
 use crate::shared::{Registered, Shared, lock};
 use crate::socket;
@@ -46,6 +47,8 @@ const BATCH: usize = 256;
 const CAPSULE_SHARE: usize = 8;
 /// How long a connection may take to send Connect, in ns.
 const CONNECT_TIME_NS: u64 = 10_000_000_000;
+/// How long a host may owe data that it was asked for, or the rest of a PDU, in ns.
+const DATA_TIME_NS: u64 = 30_000_000_000;
 /// How often a reactor looks after what has no completion of its own.
 const CHORES: Duration = Duration::from_millis(100);
 /// How long units wait whose device was busy.
@@ -71,6 +74,9 @@ pub(crate) struct Io {
     /// finds none here is not read from, and the others may be waiting for data that is still to
     /// be read from it.
     capsules: Pool,
+    /// Buffers for what Compare and Verify read. They are apart because a Compare that waits for
+    /// one holds its data's buffer meanwhile, and only jobs that run hold these.
+    scratch: Pool,
     jobs: Jobs,
     shared: Arc<Shared>,
     /// Index of this reactor.
@@ -93,6 +99,29 @@ pub(crate) struct Io {
     draining: bool,
 }
 
+impl Io {
+    /// Takes the present devices, if they have changed.
+    fn refresh_devices(&mut self) {
+        let version = self.shared.devices.version();
+        if version != self.devices_version {
+            self.devices_version = version;
+            self.devices = self.shared.devices.snapshot();
+        }
+    }
+
+    /// A device of the snapshot.
+    #[inline]
+    fn device(&self, id: BackendId) -> Option<&Arc<Device>> {
+        self.devices.get(id.0 as usize)?.as_ref()
+    }
+
+    /// An I/O buffer, unless others have waited longer for one.
+    #[inline]
+    fn take_in_turn(&self, bytes: usize) -> Option<Buffer> {
+        if self.waiting.is_empty() { self.pool.take(bytes) } else { None }
+    }
+}
+
 /// One reactor.
 #[derive(Debug)]
 pub struct Reactor {
@@ -100,7 +129,9 @@ pub struct Reactor {
     buffers: RecvBuffers,
     places: Vec<Place>,
     free: Vec<u32>,
-    listeners: HashMap<u32, OwnedFd>,
+    listeners: HashMap<u32, Listening>,
+    /// Listeners whose accept has failed, to be tried again after a while.
+    deaf: Vec<u32>,
     /// Connections whose receive has ended and is to be armed again.
     rearm: Vec<Key>,
     completions: Vec<Completion>,
@@ -108,6 +139,13 @@ pub struct Reactor {
     next_retry: Nanos,
     /// When draining must be over.
     drain_until: Option<Nanos>,
+}
+
+/// A listening socket. It is kept until its accept has left the ring.
+#[derive(Debug)]
+struct Listening {
+    socket: OwnedFd,
+    ending: bool,
 }
 
 /// A place in the table of connections.
@@ -141,6 +179,8 @@ impl Reactor {
         let in_capsule = settings.in_capsule_data as usize;
         let capsules = Pool::new((bytes / CAPSULE_SHARE).max(in_capsule * 16), in_capsule)
             .map_err(ReactorError::Buffers)?;
+        let largest = (settings.max_transfer as usize).max(backend::SCRATCH_MAX);
+        let scratch = Pool::new(2 * largest, largest).map_err(ReactorError::Buffers)?;
         if let Some(mailbox) = shared.mailboxes.get(reactor) {
             ring.watch(mailbox.bell(), Tag::Mail.encode());
         }
@@ -150,6 +190,7 @@ impl Reactor {
             ring,
             pool,
             capsules,
+            scratch,
             jobs: Jobs::default(),
             shared,
             reactor,
@@ -169,6 +210,7 @@ impl Reactor {
             places: Vec::new(),
             free: Vec::new(),
             listeners: HashMap::new(),
+            deaf: Vec::new(),
             rearm: Vec::new(),
             completions: Vec::with_capacity(BATCH),
             next_chores: now,
@@ -198,13 +240,17 @@ impl Reactor {
                 last_work = self.io.now;
             }
         }
+        if let Some(gauges) = self.io.shared.gauges.get(self.io.reactor) {
+            // Nobody waits for a reactor that has ended.
+            gauges.seen.store(u64::MAX, Ordering::Relaxed);
+        }
         Ok(())
     }
 
     /// One turn: takes what has completed, and sets going what follows. Whether there was work.
     fn turn(&mut self) -> bool {
         let mut worked = false;
-        self.refresh_devices();
+        self.io.refresh_devices();
         loop {
             let mut completions = std::mem::take(&mut self.completions);
             self.io.ring.completions(&mut completions);
@@ -294,8 +340,8 @@ impl Reactor {
     }
 
     fn unit_ended(&mut self, unit: u32, completion: &Completion) {
-        let Io { jobs, ring, pool, .. } = &mut self.io;
-        let finished = jobs.finish(unit, completion.result, completion.extra, ring, pool);
+        let Io { jobs, ring, scratch, .. } = &mut self.io;
+        let finished = jobs.finish(unit, completion.result, completion.extra, ring, scratch);
         let Some((key, started)) = finished else { return };
         if let Some(connection) = find(&mut self.places, key) {
             connection.launched(&mut self.io, started);
@@ -322,9 +368,7 @@ impl Reactor {
             }
             self.io.waiting.pop_front();
         }
-        if !self.io.paused.is_empty()
-            && self.io.capsules.has(self.io.shared.settings.in_capsule_data as usize)
-        {
+        if !self.io.paused.is_empty() {
             for key in std::mem::take(&mut self.io.paused) {
                 if let Some(connection) = find(&mut self.places, key) {
                     connection.resume(&mut self.io);
@@ -345,24 +389,41 @@ impl Reactor {
         self.io.dirty = dirty;
     }
 
-    fn refresh_devices(&mut self) {
-        let version = self.io.shared.devices.version();
-        if version != self.io.devices_version {
-            self.io.devices_version = version;
-            self.io.devices = self.io.shared.devices.snapshot();
-        }
-    }
-
     fn accepted(&mut self, listener: u32, completion: &Completion) {
         if let Ok(fd) = u32::try_from(completion.result) {
             // SAFETY: a successful accept made this descriptor, and it is nobody else's.
             let socket = unsafe { OwnedFd::from_raw_fd(fd.cast_signed()) };
             self.distribute(ListenerId(listener), socket);
         }
-        if !completion.more()
-            && let Some(socket) = self.listeners.get(&listener)
-        {
+        if completion.more() {
+            return;
+        }
+        match self.listeners.get(&listener) {
+            Some(listening) if listening.ending => {
+                self.listeners.remove(&listener);
+            }
+            // Most likely no descriptor is left: trying at once would be trying for ever.
+            Some(_) if completion.result < 0 => self.deaf.push(listener),
+            Some(_) => self.listen(listener),
+            None => {}
+        }
+    }
+
+    /// Accepts connections from a listener.
+    fn listen(&mut self, listener: u32) {
+        if let Some(Listening { socket, ending: false }) = self.listeners.get(&listener) {
             self.io.ring.accept(socket.as_raw_fd(), Tag::Accept(listener).encode());
+        }
+    }
+
+    /// Accepts no more connections from a listener; it goes when its accept has.
+    fn unlisten(&mut self, listener: u32) {
+        if let Some(listening) = self.listeners.get_mut(&listener) {
+            listening.ending = true;
+            self.io.ring.cancel(Tag::Accept(listener).encode(), Tag::Cancel.encode());
+        }
+        if self.deaf.contains(&listener) {
+            self.listeners.remove(&listener);
         }
     }
 
@@ -434,21 +495,17 @@ impl Reactor {
             self.deliver(message);
         }
         // A message may have brought a namespace whose device this reactor does not know yet.
-        self.refresh_devices();
+        self.io.refresh_devices();
     }
 
     fn deliver(&mut self, message: Message) {
         match message {
             Message::Serve { socket, listener, peer } => self.serve(socket, listener, peer),
             Message::Listen { listener, socket } => {
-                self.io.ring.accept(socket.as_raw_fd(), Tag::Accept(listener.0).encode());
-                self.listeners.insert(listener.0, socket);
+                self.listeners.insert(listener.0, Listening { socket, ending: false });
+                self.listen(listener.0);
             }
-            Message::Unlisten(listener) => {
-                if self.listeners.remove(&listener.0).is_some() {
-                    self.io.ring.cancel(Tag::Accept(listener.0).encode(), Tag::Cancel.encode());
-                }
-            }
+            Message::Unlisten(listener) => self.unlisten(listener.0),
             Message::Act(action) => self.act(action),
             Message::Stop { now } => self.stop(now),
         }
@@ -485,8 +542,8 @@ impl Reactor {
 
     fn stop(&mut self, now: bool) {
         self.io.draining = true;
-        for (listener, _) in self.listeners.drain() {
-            self.io.ring.cancel(Tag::Accept(listener).encode(), Tag::Cancel.encode());
+        for listener in self.listeners.keys().copied().collect::<Vec<_>>() {
+            self.unlisten(listener);
         }
         let time = if now { Duration::ZERO } else { self.io.shared.settings.drain_time };
         let until = self.io.now + time;
@@ -508,15 +565,37 @@ impl Reactor {
         if let Some(gauges) = self.io.shared.gauges.get(self.io.reactor) {
             gauges.seen.store(self.io.now.0, Ordering::Relaxed);
         }
-        let overdue = self.drain_until.is_some_and(|until| self.io.now >= until);
+        for listener in std::mem::take(&mut self.deaf) {
+            self.listen(listener);
+        }
         for connection in self.places.iter_mut().filter_map(|place| place.connection.as_mut()) {
+            if connection.is_closing() {
+                continue;
+            }
             let late = matches!(connection.stage, Stage::New)
                 && self.io.now.0.saturating_sub(connection.since.0) > CONNECT_TIME_NS;
             if late {
                 tracing::info!(peer = %connection.peer, "no Connect within 10 s");
                 connection.close(&mut self.io, false);
+            } else if connection.owes_data(self.io.now, DATA_TIME_NS) {
+                tracing::warn!(peer = %connection.peer, "the host owes data for 30 s: closing");
+                connection.close(&mut self.io, false);
             }
-            if self.io.draining && (overdue || connection.is_idle()) {
+        }
+        if self.io.draining {
+            self.drain();
+        }
+    }
+
+    /// Closes what has settled. A controller's admin queue goes after its I/O queues, which
+    /// otherwise would end with it.
+    fn drain(&mut self) {
+        let overdue = self.drain_until.is_some_and(|until| self.io.now >= until);
+        let is_io = |state: &ConnectionState| state.queue.is_some_and(|queue| queue > 0);
+        let io_left = lock(&self.io.shared.connections).values().any(|other| is_io(&other.state));
+        for connection in self.places.iter_mut().filter_map(|place| place.connection.as_mut()) {
+            let last = matches!(connection.stage, Stage::Io(_)) || !io_left;
+            if overdue || (last && connection.is_idle()) {
                 connection.close(&mut self.io, !overdue);
             }
         }

@@ -72,6 +72,12 @@ impl Slots {
         slot
     }
 
+    /// Whether the host's data for a command is still to come.
+    pub(super) fn awaits_data(&self) -> bool {
+        let waits = |slot: &Slot| matches!(slot.phase, Phase::Filling(_) | Phase::Collecting(_));
+        self.slots.iter().any(waits)
+    }
+
     /// Number of commands in the table.
     pub(super) fn active(&self) -> u32 {
         self.active

@@ -40,20 +40,8 @@ impl Queue {
         queue.protocol.set_in_capsule_data(8192);
         queue.flush();
         queue.pump(|event| matches!(event, HostReceived::Ready { .. }));
-        let mut data = vec![0; 1024];
-        data[..16].fill(7);
-        data[16..18].copy_from_slice(&cntlid.to_le_bytes());
-        data[256..256 + NQN.len()].copy_from_slice(NQN.as_bytes());
-        data[512..512 + HOST.len()].copy_from_slice(HOST.as_bytes());
-        let sqe = Sqe {
-            opcode: opcode::FABRICS,
-            nsid: U32::new(1),
-            cdw10: U32::new(u32::from(qid) << 16),
-            cdw11: U32::new(63 | 1 << 18),
-            cdw12: U32::new(if qid == 0 { 30_000 } else { 0 }),
-            ..Sqe::default()
-        };
-        let (status, result, _) = queue.call(sqe, Some(data), 0);
+        let data = connect_data(cntlid);
+        let (status, result, _) = queue.call(connect_command(qid), Some(data), 0);
         assert!(status.is_success(), "connect: {status}");
         (queue, u16::try_from(result & 0xffff).unwrap())
     }
@@ -61,14 +49,7 @@ impl Queue {
     /// An enabled controller: its admin queue and its identifier.
     pub(crate) fn controller(address: SocketAddr) -> (Self, u16) {
         let (mut admin, id) = Self::connect(address, 0, 0xffff);
-        let enable = Sqe {
-            opcode: opcode::FABRICS,
-            nsid: U32::new(0),
-            cdw11: U32::new(0x14),
-            cdw12: U32::new(0x46_0001),
-            ..Sqe::default()
-        };
-        assert!(admin.call(enable, None, 0).0.is_success());
+        assert!(admin.call(enable_command(), None, 0).0.is_success());
         (admin, id)
     }
 
@@ -143,6 +124,39 @@ impl Queue {
     ) -> (Status, u64, Vec<u8>) {
         let cid = self.submit(sqe, data, read);
         self.wait(cid)
+    }
+}
+
+/// Connect for a queue of 64 entries, without submission queue flow control.
+pub(crate) fn connect_command(qid: u16) -> Sqe {
+    Sqe {
+        opcode: opcode::FABRICS,
+        nsid: U32::new(u32::from(opcode::fabrics::CONNECT)),
+        cdw10: U32::new(u32::from(qid) << 16),
+        cdw11: U32::new(if qid == 0 { 31 } else { 63 } | 1 << 18),
+        cdw12: U32::new(if qid == 0 { 30_000 } else { 0 }),
+        ..Sqe::default()
+    }
+}
+
+/// The Connect data.
+pub(crate) fn connect_data(cntlid: u16) -> Vec<u8> {
+    let mut data = vec![0; 1024];
+    data[..16].fill(7);
+    data[16..18].copy_from_slice(&cntlid.to_le_bytes());
+    data[256..256 + NQN.len()].copy_from_slice(NQN.as_bytes());
+    data[512..512 + HOST.len()].copy_from_slice(HOST.as_bytes());
+    data
+}
+
+/// Property Set of CC: enable.
+pub(crate) fn enable_command() -> Sqe {
+    Sqe {
+        opcode: opcode::FABRICS,
+        nsid: U32::new(u32::from(opcode::fabrics::PROPERTY_SET)),
+        cdw11: U32::new(0x14),
+        cdw12: U32::new(0x46_0001),
+        ..Sqe::default()
     }
 }
 

@@ -2,6 +2,7 @@
 #![expect(clippy::unwrap_used, clippy::expect_used, clippy::indexing_slicing, reason = "tests")]
 
 mod client;
+mod hostile;
 
 use std::net::{SocketAddr, TcpListener};
 use std::path::Path;
@@ -34,13 +35,21 @@ fn file(path: &Path) -> Backend {
 
 /// A target with one subsystem of these namespaces, and little I/O memory.
 fn target(backends: Vec<Backend>, reactors: usize) -> (Arc<Runtime>, SocketAddr) {
+    target_with(backends, reactors, 1 << 20)
+}
+
+fn target_with(
+    backends: Vec<Backend>,
+    reactors: usize,
+    max_transfer: u32,
+) -> (Arc<Runtime>, SocketAddr) {
     let address = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap();
     let config = Config {
         target: Target {
             cores: vec![0; reactors],
             poll: Poll::Never,
             io_memory: 2 << 20,
-            max_transfer: 1 << 20,
+            max_transfer,
             drain_time: Duration::from_secs(5),
             ..Target::default()
         },

@@ -1,0 +1,211 @@
+//! Hosts that do wrong, or that have bad luck: what the target must bear.
+
+use std::io::{Read, Write};
+use std::net::{SocketAddr, TcpStream};
+use std::time::{Duration, Instant};
+
+use fabric::nvme::{SglDescriptor, Sqe, Status, opcode};
+use sluiced::config::{Listener, Transport};
+use sluiced::engine::Engine;
+use zerocopy::IntoBytes;
+use zerocopy::little_endian::{U16, U32};
+
+use super::client::{Queue, connect_command, connect_data, enable_command, io};
+use super::{end, eventually, file, memory, target, target_with};
+
+/// A host that writes its PDUs by hand, without digests.
+struct Raw(TcpStream);
+
+impl Raw {
+    fn connect(address: SocketAddr, qid: u16, cntlid: u16) -> (Self, u16) {
+        let mut stream = TcpStream::connect(address).unwrap();
+        stream.set_nodelay(true).unwrap();
+        stream.set_read_timeout(Some(Duration::from_secs(10))).unwrap();
+        let mut initialize = [0; 128];
+        (initialize[2], initialize[4]) = (128, 128);
+        stream.write_all(&initialize).unwrap();
+        stream.read_exact(&mut [0; 128]).unwrap();
+        let mut raw = Self(stream);
+        let data = connect_data(cntlid);
+        raw.send(&connect_command(qid), SglDescriptor::in_capsule(1024), &data);
+        let (kind, response) = raw.receive().unwrap();
+        assert_eq!((kind, status(&response)), (5, 0), "connect");
+        (raw, u16::from_le_bytes([response[0], response[1]]))
+    }
+
+    /// A command capsule.
+    fn capsule(sqe: &Sqe, sgl: SglDescriptor, data: &[u8]) -> Vec<u8> {
+        let length = u32::try_from(72 + data.len()).unwrap();
+        let mut pdu = vec![4, 0, 72, if data.is_empty() { 0 } else { 72 }];
+        pdu.extend(length.to_le_bytes());
+        pdu.extend(Sqe { flags: 0x40, sgl, ..*sqe }.as_bytes());
+        pdu.extend(data);
+        pdu
+    }
+
+    fn send(&mut self, sqe: &Sqe, sgl: SglDescriptor, data: &[u8]) {
+        self.0.write_all(&Self::capsule(sqe, sgl, data)).unwrap();
+    }
+
+    /// The next PDU's type, and what follows its common header.
+    fn receive(&mut self) -> std::io::Result<(u8, Vec<u8>)> {
+        let mut header = [0; 8];
+        self.0.read_exact(&mut header)?;
+        let length = u32::from_le_bytes([header[4], header[5], header[6], header[7]]);
+        let mut rest = vec![0; length as usize - 8];
+        self.0.read_exact(&mut rest)?;
+        Ok((header[0], rest))
+    }
+}
+
+/// The status of a response capsule, without its phase tag.
+fn status(response: &[u8]) -> u16 {
+    u16::from_le_bytes([response[14], response[15]]) >> 1
+}
+
+/// Bytes of memory that this process has.
+fn resident() -> u64 {
+    let statm = std::fs::read_to_string("/proc/self/statm").unwrap();
+    statm.split(' ').nth(1).unwrap().parse::<u64>().unwrap() * 4096
+}
+
+#[test]
+fn compares_that_take_all_the_memory_end() {
+    let folder = tempfile::tempdir_in(env!("CARGO_TARGET_TMPDIR")).unwrap();
+    let (runtime, address) = target(vec![file(&folder.path().join("disk"))], 1);
+    let (_admin, id) = Queue::controller(address);
+    let (mut queue, _) = Queue::connect(address, 1, id);
+    let compare = |lba| (io(opcode::io::COMPARE, lba, 256), Some(vec![0; 1 << 20]));
+    let commands: Vec<u16> = (0..6)
+        .map(|i| {
+            let (sqe, data) = compare(i * 256);
+            queue.submit(sqe, data, 0)
+        })
+        .collect();
+    for cid in commands {
+        assert_eq!(queue.wait(cid).0, Status::SUCCESS);
+    }
+    end(&runtime);
+}
+
+#[test]
+fn verify_needs_no_more_memory_than_there_is() {
+    let folder = tempfile::tempdir_in(env!("CARGO_TARGET_TMPDIR")).unwrap();
+    let backends = vec![file(&folder.path().join("disk"))];
+    let (runtime, address) = target_with(backends, 1, 128 << 10);
+    let (_admin, id) = Queue::controller(address);
+    let (mut queue, _) = Queue::connect(address, 1, id);
+    let verify = io(opcode::io::VERIFY, 0, 1024);
+    assert_eq!(queue.call(verify, None, 0).0, Status::SUCCESS);
+    end(&runtime);
+}
+
+#[test]
+fn a_capsule_with_too_much_data_writes_its_commands_blocks_only() {
+    let (runtime, address) = target(vec![memory()], 1);
+    let (_admin, id) = Queue::controller(address);
+    let (mut queue, _) = Queue::connect(address, 1, id);
+    let (mut raw, _) = Raw::connect(address, 2, id);
+    let write = Sqe { cid: U16::new(1), ..io(opcode::io::WRITE, 10, 1) };
+    raw.send(&write, SglDescriptor::in_capsule(4096), &[9; 8192]);
+    raw.receive().unwrap();
+    let (_, _, next) = queue.call(io(opcode::io::READ, 11, 1), None, 4096);
+    assert!(next.iter().all(|&byte| byte == 0), "the next block was overwritten");
+    end(&runtime);
+}
+
+#[test]
+fn draining_settles_a_write_whose_data_is_still_to_come() {
+    let (runtime, address) = target(vec![memory()], 1);
+    let (_admin, id) = Queue::controller(address);
+    let (mut raw, _) = Raw::connect(address, 1, id);
+    let write = Sqe { cid: U16::new(1), ..io(opcode::io::WRITE, 10, 4) };
+    raw.send(&write, SglDescriptor::transport(16384), &[]);
+    let (kind, grant) = raw.receive().unwrap();
+    assert_eq!(kind, 9, "an R2T");
+    runtime.shutdown(false);
+    std::thread::sleep(Duration::from_millis(300));
+    let mut data = vec![6, 4, 24, 24];
+    data.extend(u32::to_le_bytes(24 + 16384));
+    data.extend([1, 0, grant[2], grant[3], 0, 0, 0, 0]);
+    data.extend(16384u32.to_le_bytes());
+    data.extend([0; 4]);
+    data.extend([3; 16384]);
+    raw.0.write_all(&data).unwrap();
+    let (kind, response) = raw.receive().expect("the write is answered, not cut off");
+    assert_eq!((kind, status(&response)), (5, 0));
+    runtime.wait();
+}
+
+#[test]
+fn a_host_that_does_not_read_its_answers_takes_no_memory() {
+    let (runtime, address) = target(vec![memory()], 1);
+    let (mut raw, _) = Raw::connect(address, 0, 0xffff);
+    raw.send(&enable_command(), SglDescriptor::default(), &[]);
+    raw.receive().unwrap();
+    let before = resident();
+    let identify = Sqe {
+        cid: U16::new(3),
+        opcode: opcode::admin::IDENTIFY,
+        cdw10: U32::new(1),
+        ..Sqe::default()
+    };
+    let one = Raw::capsule(&identify, SglDescriptor::transport(4096), &[]);
+    let many: Vec<u8> = one.repeat(1000);
+    raw.0.set_write_timeout(Some(Duration::from_millis(500))).unwrap();
+    let start = Instant::now();
+    // Ends when the target has stopped reading and the sockets are full.
+    while raw.0.write_all(&many).is_ok() && start.elapsed() < Duration::from_secs(8) {}
+    let grown = resident().saturating_sub(before) >> 20;
+    assert!(grown < 64, "{grown} MiB for one host that does not read");
+    drop(raw);
+    eventually("its connection ends", || runtime.connections().is_empty());
+    end(&runtime);
+}
+
+#[test]
+fn half_capsules_in_all_buffers_stop_nobody() {
+    let (runtime, address) = target(vec![memory()], 1);
+    let (_admin, id) = Queue::controller(address);
+    let (mut queue, _) = Queue::connect(address, 1, id);
+    // As many as there are buffers for in-capsule data.
+    let mut hosts: Vec<_> = (0..32u16)
+        .map(|n| {
+            let (mut raw, _) = Raw::connect(address, 2 + n, id);
+            let write = Sqe { cid: U16::new(1), ..io(opcode::io::WRITE, u32::from(n) * 2, 2) };
+            let pdu = Raw::capsule(&write, SglDescriptor::in_capsule(8192), &[9; 8192]);
+            raw.0.write_all(&pdu[..4000]).unwrap();
+            (raw, pdu)
+        })
+        .collect();
+    std::thread::sleep(Duration::from_millis(200));
+    for (raw, pdu) in &mut hosts {
+        raw.0.write_all(&pdu[4000..]).unwrap();
+    }
+    for (raw, _) in &mut hosts {
+        assert_eq!(raw.receive().expect("every write is answered").0, 5);
+    }
+    assert!(queue.call(io(opcode::io::READ, 0, 1), None, 4096).0.is_success());
+    end(&runtime);
+}
+
+#[test]
+fn a_listener_can_be_removed_and_added_again() {
+    let (runtime, address) = target(vec![memory()], 2);
+    let listener = Listener {
+        transport: Transport::Tcp,
+        address,
+        advertise: None,
+        discovery_only: false,
+        subsystems: None,
+    };
+    for _ in 0..20 {
+        runtime.remove_listener(address).unwrap();
+        assert!(TcpStream::connect(address).is_err(), "nobody listens");
+        runtime.add_listener(&listener).unwrap();
+    }
+    let (_admin, id) = Queue::controller(address);
+    let (mut queue, _) = Queue::connect(address, 1, id);
+    assert!(queue.call(io(opcode::io::READ, 0, 1), None, 4096).0.is_success());
+    end(&runtime);
+}
