@@ -208,6 +208,10 @@ impl Ring {
                 let args = SubmitArgs::new().timespec(&time);
                 self.ring.submitter().submit_with_args(1, &args)
             }
+            _ if self.nothing_to_enter_for() => {
+                std::hint::spin_loop();
+                return Ok(());
+            }
             _ => self.ring.submit(),
         };
         match outcome {
@@ -223,6 +227,13 @@ impl Ring {
             }
             Err(e) => Err(e),
         }
+    }
+
+    /// Whether a system call would do nothing: no entry to submit, no deferred work to run. A
+    /// reactor that polls looks at memory only.
+    fn nothing_to_enter_for(&mut self) -> bool {
+        let queue = self.ring.submission();
+        queue.is_empty() && !queue.taskrun() && !queue.cq_overflow()
     }
 
     /// Moves the backlog into the submission queue as far as it has room.
