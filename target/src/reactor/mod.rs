@@ -166,7 +166,7 @@ impl Reactor {
         reactor: usize,
         worker_cpus: &[usize],
     ) -> Result<Self, ReactorError> {
-        let size = RingSize { entries: RING_ENTRIES, buffers: 128, buffer_bytes: 32 << 10 };
+        let size = RingSize { entries: RING_ENTRIES, buffers: 32, buffer_bytes: 64 << 10 };
         let (mut ring, buffers) = Ring::new(size)?;
         if let Err(error) = ring.let_workers_run_on(worker_cpus) {
             tracing::warn!(%error, "the kernel's I/O workers share the reactor's CPU");
@@ -287,6 +287,7 @@ impl Reactor {
         match Tag::decode(completion.user_data) {
             Some(Tag::Receive(key)) => self.received(key, &completion),
             Some(Tag::Send(key)) => {
+                self.io.ring.send_ended();
                 if let Some(connection) = find(&mut self.places, key) {
                     connection.sent(&mut self.io, completion.result);
                 }

@@ -3,8 +3,6 @@
 use std::os::fd::RawFd;
 
 use fabric::tcp::{Payload, Tx};
-use io_uring::opcode;
-use io_uring::types::Fd;
 
 use super::ring::Ring;
 
@@ -58,12 +56,10 @@ impl SendState {
         });
         header.msg_iov = self.runs.as_mut_ptr();
         header.msg_iovlen = self.runs.len();
-        let flags = (libc::MSG_NOSIGNAL | libc::MSG_WAITALL).unsigned_abs();
-        let entry = opcode::SendMsg::new(Fd(socket), &raw const **header).flags(flags).build();
         // SAFETY: the header is boxed, the runs' vector and the batch they point to are not
         // touched while `active` is set, and the connection that owns all three is not dropped
         // before the send has completed.
-        unsafe { ring.push(entry.user_data(tag).into()) };
+        unsafe { ring.send(socket, &raw const **header, tag) };
         self.active = true;
     }
 }
