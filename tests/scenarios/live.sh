@@ -48,5 +48,15 @@ wait $fio && fail "fio did not notice that its namespace went"
 eventually 5 no_namespace $T1 3 || fail "the host still has namespace 3"
 expect "the other namespace" dd if="$d" of=/dev/null bs=1M count=8 iflag=direct
 same "state" "$(controller_state $T1)" live
+
+if target_can cli; then
+    step "changes outlive a kill and a restart"
+    target_kill
+    target_start
+    eventually 30 controller_live $T1 || fail "the host does not come back"
+    # 1 is the file's, 5 was added and kept; 2, 3 and 4 were added and removed.
+    same "namespaces" "$(nvme list-ns "/dev/$(controller $T1)" | grep -oE '0x[0-9a-f]+$|[0-9]+$' |
+        sed 's/^0x//' | tr '\n' ' ')" "1 5 "
+fi
 disconnect $T1
 pass

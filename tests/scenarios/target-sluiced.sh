@@ -12,7 +12,7 @@ target_can() { return 0; }
 target_prepare() {
     cat >$CONFIG <<END
 [target]
-cores = [0]
+cores = [0, 1]
 control = "$SLUICEGATE_CONTROL"
 metrics = "$METRICS"
 state = "/run/sg.redb"
