@@ -231,9 +231,12 @@ impl Connection {
         }
     }
 
-    /// A command that has waited for a buffer: goes on with it, if there is one now. False where
-    /// there is still none.
+    /// A command that has waited for a buffer: goes on with it, if there is one now (unless its
+    /// connection is on its way out). False where there is still none.
     pub(super) fn retry_waiting(&mut self, io: &mut Io, slot: SlotId) -> bool {
+        if self.is_closing() {
+            return true;
+        }
         let shift = |device: &Device| device.backend.description().block_shift;
         let entry = self.slots.slot(slot);
         let (Phase::Waiting, Some(command), Some(device)) =
