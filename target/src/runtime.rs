@@ -71,6 +71,8 @@ impl Runtime {
             in_capsule_data: settings.in_capsule_data,
             queue_entries: settings.queue_depth,
             max_queues: settings.max_queues,
+            // A device may take this long to settle what was in it at a reset; CAP.TO is 15 s.
+            quiesce_limit: Duration::from_secs(12),
             ..ServiceConfig::default()
         })?;
         let cores = settings.cores.clone();
