@@ -8,7 +8,7 @@ use std::os::unix::fs::{FileTypeExt, OpenOptionsExt};
 use std::path::Path;
 use std::sync::atomic::{AtomicBool, AtomicU8, Ordering::Relaxed};
 
-use fabric::io::{IoCommand, IoLimits, LbaRange};
+use fabric::io::{IoCommand, LbaRange};
 use fabric::nvme::Status;
 use io_uring::types::{Fd, FsyncFlags};
 use io_uring::{opcode, squeue};
@@ -152,12 +152,7 @@ impl FileDisk {
     }
 
     fn plan_holes(&self, data: &[u8], units: &mut Vec<Unit>) -> Result<Memory, Status> {
-        let limits = IoLimits {
-            block_shift: self.shift(),
-            blocks: self.health.blocks(),
-            read_only: false,
-            max_transfer: u32::MAX,
-        };
+        let limits = self.health.limits(self.shift());
         for range in limits.dsm_ranges(data) {
             let range = range?;
             if !self.no_holes.load(Relaxed) {

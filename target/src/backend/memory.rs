@@ -4,7 +4,7 @@
 use std::ops::Range;
 use std::sync::OnceLock;
 
-use fabric::io::{IoCommand, IoLimits, LbaRange};
+use fabric::io::{IoCommand, LbaRange};
 use fabric::nvme::Status;
 
 use super::{Abilities, Backend, BackendError, Data, Description, Health, Immediate, Style};
@@ -119,12 +119,7 @@ impl Memory {
 
     fn deallocate(&self, definitions: &[u8]) -> Status {
         let shift = self.description.block_shift;
-        let limits = IoLimits {
-            block_shift: shift,
-            blocks: self.health.blocks(),
-            read_only: false,
-            max_transfer: u32::MAX,
-        };
+        let limits = self.health.limits(shift);
         if let Some(Err(status)) = limits.dsm_ranges(definitions).find(Result::is_err) {
             return status;
         }

@@ -17,7 +17,7 @@ use std::path::PathBuf;
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
-use fabric::io::IoCommand;
+use fabric::io::{IoCommand, IoLimits};
 use fabric::nvme::{Sqe, Status};
 use io_uring::squeue;
 use thiserror::Error;
@@ -104,6 +104,12 @@ pub struct Health {
 impl Health {
     fn new(blocks: u64) -> Self {
         Self { blocks: AtomicU64::new(blocks), ..Self::default() }
+    }
+
+    /// What the ranges of a Dataset Management command are checked against.
+    fn limits(&self, block_shift: u8) -> IoLimits {
+        let blocks = self.blocks();
+        IoLimits { block_shift, blocks, read_only: false, max_transfer: u32::MAX }
     }
 
     /// Number of logical blocks.

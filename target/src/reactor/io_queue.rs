@@ -215,14 +215,9 @@ impl Connection {
                 // Commands are only taken while there is a buffer for in-capsule data.
                 self.refuse(slot, Status::COMMAND_INTERRUPTED, data);
             }
-            (_, Some(buffer)) if matches!(transfer, Transfer::ToController(_)) => {
-                entry.phase = Phase::Filling(buffer);
-                self.slots.occupy(slot, entry);
-                self.protocol.request_data(slot, length_of(bytes));
-            }
             (_, buffer) if in_hand => {
                 self.slots.occupy(slot, entry);
-                self.start(io, slot, sqe, buffer);
+                self.proceed(io, slot, sqe, transfer, buffer);
             }
             _ => {
                 self.slots.occupy(slot, entry);
@@ -251,15 +246,27 @@ impl Connection {
             return false;
         }
         let sqe = *self.protocol.sqe_of(slot);
-        match (transfer, buffer) {
-            (Transfer::ToController(_), Some(buffer)) => {
-                entry.phase = Phase::Filling(buffer);
-                self.protocol.request_data(slot, length_of(bytes));
-            }
-            (_, buffer) => self.start(io, slot, &sqe, buffer),
-        }
+        self.proceed(io, slot, &sqe, transfer, buffer);
         self.mark_dirty(io);
         true
+    }
+
+    /// A command has the buffer it needs: asks for the host's data, or starts.
+    fn proceed(
+        &mut self,
+        io: &mut Io,
+        slot: SlotId,
+        sqe: &Sqe,
+        transfer: Transfer,
+        buffer: Option<Buffer>,
+    ) {
+        match (transfer, buffer) {
+            (Transfer::ToController(bytes), Some(buffer)) => {
+                self.slots.slot(slot).phase = Phase::Filling(buffer);
+                self.protocol.request_data(slot, bytes);
+            }
+            (_, buffer) => self.start(io, slot, sqe, buffer),
+        }
     }
 
     /// All of the host's data for a command is here.
@@ -514,11 +521,6 @@ fn check_place(sqe: &Sqe, transfer: &Transfer, data: &CapsuleData<'_>) -> Result
         }
         (SglKind::Other(_), _) => Err(Status::SGL_TYPE_INVALID.dnr()),
     }
-}
-
-/// A length in bytes as PDUs give it.
-fn length_of(bytes: usize) -> u32 {
-    u32::try_from(bytes).unwrap_or(u32::MAX)
 }
 
 /// Bytes that move; 0 for none.
