@@ -1,0 +1,85 @@
+//! What the stages are set to: the same values for the target, the benchmarks and the simulator.
+
+use crate::class::PerClass;
+use crate::time::Nanos;
+
+/// What a class's weight counts.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Unit {
+    /// Commands, as the NVMe specification says.
+    #[default]
+    Commands,
+    /// Bytes moved; a command without data counts as one block of 4 KiB.
+    Bytes,
+}
+
+/// The weights of the three classes that share by weight, 1 to 256 each.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Weights {
+    /// Of High.
+    pub high: u16,
+    /// Of Medium.
+    pub medium: u16,
+    /// Of Low.
+    pub low: u16,
+}
+
+impl Default for Weights {
+    /// 3:2:1, as in all runs of the source (seed row E5).
+    fn default() -> Self {
+        Self { high: 3, medium: 2, low: 1 }
+    }
+}
+
+/// Stage S4, the order of the classes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct OrderSettings {
+    /// The weights.
+    pub weights: Weights,
+    /// What they count.
+    pub unit: Unit,
+    /// Arbitration burst: at most this many commands are taken from one queue at a time;
+    /// `u16::MAX`: no limit but the weight.
+    pub burst: u16,
+    /// The share of a device, in per cent (1 to 90), that Urgent may take strictly first. What
+    /// Urgent wants beyond it has the weight of High.
+    pub urgent_share: u8,
+}
+
+impl Default for OrderSettings {
+    fn default() -> Self {
+        Self { weights: Weights::default(), unit: Unit::Commands, burst: 4, urgent_share: 20 }
+    }
+}
+
+/// Stage S5: how much a device may hold at once.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum WindowRule {
+    /// The device takes what comes.
+    Off,
+    /// At most this many commands of ordinary size.
+    Fixed(u32),
+    /// As many as the device completes within this time, between 1 and `max`.
+    Adaptive {
+        /// The latency that the device is to keep.
+        target: Nanos,
+        /// The most, in commands of ordinary size.
+        max: u32,
+    },
+}
+
+impl Default for WindowRule {
+    fn default() -> Self {
+        Self::Fixed(128)
+    }
+}
+
+/// The DSCP (the upper six bits of ToS and traffic class, 0 to 63) that stands for each class.
+/// 0 stands for none: best effort, as everybody sends who says nothing.
+pub type Marks = PerClass<u8>;
+
+/// EF for Urgent, AF41 for High, AF21 for Medium, CS1 for Low (RFC 4594).
+#[must_use]
+pub const fn default_marks() -> Marks {
+    PerClass { urgent: 46, high: 34, medium: 18, low: 8 }
+}
