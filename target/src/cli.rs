@@ -137,7 +137,7 @@ fn namespace(namespace: &Namespace) -> String {
             let size = size.map_or("the size it has".into(), format_size);
             format!("{}, {size}", path.display())
         }
-        Backend::Nvme { device } => format!("{}, passthrough", device.display()),
+        Backend::Nvme { device, .. } => format!("{}, passthrough", device.display()),
     };
     let mode = if namespace.read_only { ", read only" } else { "" };
     format!("    namespace {nsid}: {what}{mode}")

@@ -3,10 +3,11 @@
 
 use std::net::SocketAddr;
 
+use arbitration::{Class, PerClass};
 use serde::Serialize;
 use thiserror::Error;
 
-use crate::config::{Listener, Namespace, Subsystem};
+use crate::config::{Listener, Namespace, QosConfig, Subsystem};
 use crate::stats::IoSnapshot;
 
 /// A change that the running target refuses, with the reason and what would be right.
@@ -52,6 +53,26 @@ pub trait Engine: Send + Sync {
     /// Sets whether any host may connect to a subsystem. With `false`, connections of hosts that
     /// are not allowed end.
     fn set_allow_any_host(&self, nqn: &str, allow: bool) -> Result<(), EngineError>;
+    /// Sets the class of a listener's connections, present ones included.
+    fn set_listener_class(
+        &self,
+        address: SocketAddr,
+        class: Option<Class>,
+    ) -> Result<(), EngineError>;
+    /// Sets a namespace's class.
+    fn set_namespace_class(
+        &self,
+        nqn: &str,
+        nsid: u32,
+        class: Option<Class>,
+    ) -> Result<(), EngineError>;
+    /// Replaces the whole of what `[qos]`, `[[session]]` and `[[policy]]` say. A reservation
+    /// that does not fit is refused, with what is left and what would fit.
+    fn set_qos(&self, qos: &QosConfig) -> Result<(), EngineError>;
+    /// What `[qos]`, `[[session]]` and `[[policy]]` say now.
+    fn qos_config(&self) -> QosConfig;
+    /// What the stages do now.
+    fn qos(&self) -> QosState;
     /// The present listeners.
     fn listeners(&self) -> Vec<Listener>;
     /// The present subsystems with their namespaces as they are now.
@@ -167,4 +188,87 @@ pub struct ReactorState {
     pub buffer_used: u64,
     /// I/O buffer bytes in all.
     pub buffer_total: u64,
+}
+
+/// What the stages do.
+#[derive(Clone, Debug, Default)]
+pub struct QosState {
+    /// For each class: commands waiting now, and what it has done.
+    pub classes: PerClass<Traffic>,
+    /// For each session, the root first, a parent before its children.
+    pub sessions: Vec<SessionState>,
+    /// For each namespace's device.
+    pub devices: Vec<DeviceState>,
+}
+
+/// What passed through a stage.
+#[derive(Clone, Debug, Default)]
+pub struct Traffic {
+    /// Commands waiting now.
+    pub waiting: u64,
+    /// Commands that were told to come again later.
+    pub refused: u64,
+    /// What was carried out.
+    pub io: IoSnapshot,
+}
+
+/// A session as it is now.
+#[derive(Clone, Debug, Default)]
+pub struct SessionState {
+    /// Its name; the root's is `root`.
+    pub name: String,
+    /// Its parent's name; none: the root itself.
+    pub parent: Option<String>,
+    /// Whether it comes with a subsystem or a namespace.
+    pub automatic: bool,
+    /// Operation credits in use, and what there are.
+    pub operations: (u64, u64),
+    /// Payload credits in use, and what there are, in bytes.
+    pub payload: (u64, u64),
+    /// Commands per second, at most.
+    pub iops: Option<u64>,
+    /// Bytes per second, at most.
+    pub bandwidth: Option<u64>,
+    /// Commands that may wait before hosts are held back.
+    pub queue: u32,
+    /// Its reservation.
+    pub reserve: Option<ReserveState>,
+    /// What was done on its account.
+    pub traffic: Traffic,
+}
+
+/// A reservation as it is now.
+#[derive(Clone, Debug, Default)]
+pub struct ReserveState {
+    /// NQN/NSID of the namespace.
+    pub namespace: String,
+    /// Budget and period, as in the configuration.
+    pub terms: String,
+    /// The share of the device that is set aside, 0 to 1.
+    pub utilisation: f64,
+    /// Periods that have ended with demand.
+    pub periods: u64,
+    /// Those in which the tenant got its budget, or all it asked for.
+    pub kept: u64,
+}
+
+/// A namespace's device as the stages see it.
+#[derive(Clone, Debug, Default)]
+pub struct DeviceState {
+    /// NQN of the subsystem.
+    pub subsystem: String,
+    /// NSID.
+    pub nsid: u32,
+    /// Whether commands wait here for their turn at all.
+    pub arbitrated: bool,
+    /// Commands of ordinary size that the device may hold now; none: any number.
+    pub window: Option<f64>,
+    /// Commands of ordinary size that it holds.
+    pub in_use: f64,
+    /// Commands waiting, by class.
+    pub waiting: PerClass<u64>,
+    /// Mean service time of a 4 KiB read and write in ns, as measured; 0: not yet.
+    pub mean_ns: (u64, u64),
+    /// The share of the device that is reserved, 0 to 1.
+    pub reserved: f64,
 }

@@ -8,6 +8,7 @@ use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, anyhow};
+use arbitration::Class;
 use fabric::Nanos;
 use fabric::controller::{
     AddressFamily, BackendId, ConfigError, DeviceIdentity, Geometry, ListenerId, ListenerSpec,
@@ -18,9 +19,11 @@ use fabric::nvme::identify::OptionalCommands;
 use nix::sys::socket::{Shutdown, shutdown};
 
 use crate::backend::{self, Backend, BackendError, Description};
-use crate::config::{self, Config, Listener, Namespace, Subsystem, derived_serial, derived_uuid};
+use crate::config::{
+    self, Config, Listener, Namespace, QosConfig, Subsystem, derived_serial, derived_uuid,
+};
 use crate::engine::{
-    ConnectionState, Engine, EngineError, NamespaceState, Statistics, SubsystemState,
+    ConnectionState, Engine, EngineError, NamespaceState, QosState, Statistics, SubsystemState,
 };
 use crate::reactor::Reactor;
 use crate::reactor::mailbox::Message;
@@ -37,6 +40,7 @@ pub struct Runtime {
     shared: Arc<Shared>,
     listeners: Mutex<Vec<Listening>>,
     next_listener: AtomicU32,
+    qos: Mutex<QosConfig>,
     /// One change of the configuration at a time.
     change: Mutex<()>,
     stopping: Arc<AtomicBool>,
@@ -81,6 +85,7 @@ impl Runtime {
             shared,
             listeners: Mutex::default(),
             next_listener: AtomicU32::new(1),
+            qos: Mutex::new(config.qos.clone()),
             change: Mutex::default(),
             stopping: Arc::default(),
             threads: Mutex::default(),
@@ -448,6 +453,41 @@ impl Engine for Runtime {
         self.shared
             .with_service(|service| service.set_allow_any_host(now, nqn, allow))
             .map_err(refused)
+    }
+
+    fn set_listener_class(
+        &self,
+        address: SocketAddr,
+        class: Option<Class>,
+    ) -> Result<(), EngineError> {
+        let mut listeners = lock(&self.listeners);
+        let listening = listeners.iter_mut().find(|l| l.listener.address == address);
+        let missing = || EngineError::NotFound(format!("there is no listener {address}"));
+        listening.ok_or_else(missing)?.listener.class = class;
+        Ok(())
+    }
+
+    fn set_namespace_class(
+        &self,
+        nqn: &str,
+        nsid: u32,
+        _class: Option<Class>,
+    ) -> Result<(), EngineError> {
+        let found = self.namespace_statistics().iter().any(|(n, id, _)| n == nqn && *id == nsid);
+        if found { Ok(()) } else { Err(EngineError::NotFound(format!("{nqn}/{nsid}"))) }
+    }
+
+    fn set_qos(&self, qos: &QosConfig) -> Result<(), EngineError> {
+        *lock(&self.qos) = qos.clone();
+        Ok(())
+    }
+
+    fn qos_config(&self) -> QosConfig {
+        lock(&self.qos).clone()
+    }
+
+    fn qos(&self) -> QosState {
+        QosState::default()
     }
 
     fn listeners(&self) -> Vec<Listener> {

@@ -166,6 +166,10 @@ pub struct IoStats {
     pub write: OpStats,
     /// Everything else: flush, deallocate, write zeroes, compare, verify.
     pub other: OpStats,
+    /// How long commands waited in the target's queues for their turn.
+    pub queueing: Histogram,
+    /// How long they were in the device.
+    pub service: Histogram,
 }
 
 impl IoStats {
@@ -176,6 +180,8 @@ impl IoStats {
             read: self.read.snapshot(),
             write: self.write.snapshot(),
             other: self.other.snapshot(),
+            queueing: self.queueing.snapshot(),
+            service: self.service.snapshot(),
         }
     }
 }
@@ -212,6 +218,10 @@ pub struct IoSnapshot {
     pub write: OpSnapshot,
     /// Everything else.
     pub other: OpSnapshot,
+    /// Time in the target's queues.
+    pub queueing: HistogramSnapshot,
+    /// Time in the device.
+    pub service: HistogramSnapshot,
 }
 
 impl IoSnapshot {
@@ -220,6 +230,8 @@ impl IoSnapshot {
         self.read.merge(&other.read);
         self.write.merge(&other.write);
         self.other.merge(&other.other);
+        self.queueing.merge(&other.queueing);
+        self.service.merge(&other.service);
     }
 }
 

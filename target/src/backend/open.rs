@@ -15,7 +15,7 @@ use crate::config;
 /// The file or device cannot be served; the message says why and what would be right.
 pub fn open(backend: &config::Backend, read_only: bool) -> Result<Arc<dyn Backend>, BackendError> {
     Ok(match backend {
-        config::Backend::Null { size, block_size } => {
+        config::Backend::Null { size, block_size, model: _ } => {
             let shift = shift(*block_size)?;
             Arc::new(Null::new(shift, size >> shift))
         }
@@ -28,7 +28,9 @@ pub fn open(backend: &config::Backend, read_only: bool) -> Result<Arc<dyn Backen
                 FileOptions { size: *size, block_size: *block_size, direct: *direct, read_only };
             Arc::new(FileDisk::open(path, options)?)
         }
-        config::Backend::Nvme { device } => Arc::new(NvmeDisk::open(device, read_only)?),
+        config::Backend::Nvme { device, forward_class: _ } => {
+            Arc::new(NvmeDisk::open(device, read_only)?)
+        }
     })
 }
 

@@ -227,7 +227,7 @@ fn writers(subsystems: &[ParsedSubsystem], problems: &Problems) {
 fn backing(namespace: &Namespace) -> Option<&Path> {
     match &namespace.backend {
         Backend::File { path, .. } => Some(path),
-        Backend::Nvme { device } => Some(device),
+        Backend::Nvme { device, .. } => Some(device),
         Backend::Null { .. } | Backend::Memory { .. } => None,
     }
 }

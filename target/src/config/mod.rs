@@ -27,7 +27,10 @@ pub(crate) use errors::did_you_mean;
 pub use errors::{ConfigError, ConfigErrors};
 pub use identity::{DISCOVERY_NQN, NQN_MAX, check_nqn, derived_serial, derived_uuid, format_nguid};
 pub use machine::Machine;
-pub use model::{Backend, Config, Listener, Namespace, Poll, Subsystem, Target, Transport};
+pub use model::{
+    Backend, Config, DeviceModel, DeviceQos, Listener, Namespace, Order, Policy, Poll, Qos,
+    QosConfig, Reserve, Session, Subsystem, Target, Transport,
+};
 pub use parse::NSID_MAX;
 pub(crate) use parse::resolve_namespaces;
 pub use render::render;

@@ -5,6 +5,9 @@ use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::time::Duration;
 
+use arbitration::Class;
+use arbitration::reservation::Terms;
+use arbitration::settings::{Marks, OrderSettings, WindowRule, default_marks};
 use uuid::Uuid;
 
 /// A whole configuration file.
@@ -12,6 +15,8 @@ use uuid::Uuid;
 pub struct Config {
     /// `[target]`: what concerns the daemon as a whole.
     pub target: Target,
+    /// `[qos]`, `[[session]]`, `[[policy]]`.
+    pub qos: QosConfig,
     /// `[[listener]]`.
     pub listeners: Vec<Listener>,
     /// `[[subsystem]]`.
@@ -95,6 +100,8 @@ pub struct Listener {
     pub discovery_only: bool,
     /// `subsystems`: NQNs served here; none: all.
     pub subsystems: Option<Vec<String>>,
+    /// `class`: of connections that come through it and name none themselves.
+    pub class: Option<Class>,
 }
 
 /// A listener's transport.
@@ -137,6 +144,144 @@ pub struct Namespace {
     pub read_only: bool,
     /// `hosts`: NQNs of the hosts that see this namespace; none: all that the subsystem allows.
     pub hosts: Option<Vec<String>>,
+    /// `class`: of commands that name none, on connections that name none, of hosts whose policy
+    /// names none.
+    pub class: Option<Class>,
+    /// How its device is shared.
+    pub device: DeviceQos,
+}
+
+/// The settings of a namespace that say how its device is shared.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct DeviceQos {
+    /// `window`: none: as `[qos]` says.
+    pub window: Option<WindowRule>,
+    /// `order`.
+    pub order: Order,
+    /// `latency_target`: what containers take as the deadline of a single command.
+    pub latency_target: Option<Duration>,
+    /// `flush_is_output`: a Flush ends a container.
+    pub flush_is_output: bool,
+    /// `service_time`: mean and worst time of a 4 KiB command, where it is not to be measured.
+    pub mean_time: Option<Duration>,
+    /// `worst_time`.
+    pub worst_time: Option<Duration>,
+    /// `parallelism`: commands that the device carries out at the same time.
+    pub parallelism: Option<u32>,
+}
+
+/// `order`: what decides inside a device's set.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Order {
+    /// Sessions, then hosts, in turn.
+    #[default]
+    Fair,
+    /// Containers: for disks with heads.
+    Containers,
+}
+
+/// Everything of the configuration that concerns quality of service and may change while the
+/// daemon runs.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct QosConfig {
+    /// `[qos]`.
+    pub general: Qos,
+    /// `[[session]]`.
+    pub sessions: Vec<Session>,
+    /// `[[policy]]`.
+    pub policies: Vec<Policy>,
+}
+
+/// `[qos]`.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Qos {
+    /// `enabled`: off, the target carries out commands as they come.
+    pub enabled: bool,
+    /// `weights`, `unit`, `burst`, `urgent_share`.
+    pub order: OrderSettings,
+    /// `window`: of devices that have no setting of their own.
+    pub window: WindowRule,
+    /// `operations`: commands in devices at one time, all devices together: the operation
+    /// credits of the root session.
+    pub operations: u32,
+    /// `payload`: bytes in devices at one time: the payload credits of the root session.
+    pub payload: u64,
+    /// `queue`: commands that may wait in the target at one time, all sessions together.
+    pub queue: u32,
+    /// `wrr`: controllers offer weighted round robin with urgent (CAP.AMS).
+    pub wrr: bool,
+    /// `mark`: answers carry the DSCP of their connection's class.
+    pub mark: bool,
+    /// `dscp`: the DSCP of each class.
+    pub dscp: Marks,
+}
+
+impl Default for Qos {
+    fn default() -> Self {
+        Self {
+            enabled: true,
+            order: OrderSettings::default(),
+            window: WindowRule::default(),
+            operations: 65_536,
+            payload: 1 << 40,
+            queue: 65_536,
+            wrr: true,
+            mark: true,
+            dscp: default_marks(),
+        }
+    }
+}
+
+/// `[[session]]`: a QoS session (seed row D1). Each subsystem has one by itself, named by its
+/// NQN, below the root; and each namespace one below its subsystem's, named NQN/NSID. An entry
+/// with such a name sets what these have; any other name is a session that groups others.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Session {
+    /// `name`.
+    pub name: String,
+    /// `parent`: name of another session; none: the root (of a namespace: its subsystem's).
+    pub parent: Option<String>,
+    /// `operations`: operation credits, in per cent of the parent's; none: as many as those.
+    pub operations: Option<u8>,
+    /// `payload`: payload credits, in per cent of the parent's.
+    pub payload: Option<u8>,
+    /// `iops`: commands per second, at most.
+    pub iops: Option<u64>,
+    /// `bandwidth`: bytes per second, at most.
+    pub bandwidth: Option<u64>,
+    /// `queue`: commands that may wait before hosts are held back; none: as many as the root's.
+    pub queue: Option<u32>,
+    /// `reserve`.
+    pub reserve: Option<Reserve>,
+}
+
+/// `reserve`: a reservation of a session on one namespace's device (seed row F1).
+#[derive(Clone, Debug, PartialEq)]
+pub struct Reserve {
+    /// `budget`, `period`, `request_size`, `writes`, `locality`.
+    pub terms: Terms,
+    /// `namespace`: NQN/NSID; none: the session is a namespace's own.
+    pub namespace: Option<String>,
+}
+
+/// `[[policy]]`: what holds for the commands of a host, in a subsystem, in a namespace; the entry
+/// that names more of them wins, setting by setting.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Policy {
+    /// `host`: NQN; none: any.
+    pub host: Option<String>,
+    /// `subsystem`: NQN; none: any.
+    pub subsystem: Option<String>,
+    /// `nsid`; none: any; only together with `subsystem`.
+    pub nsid: Option<u32>,
+    /// `class`: of commands and connections that name none.
+    pub class: Option<Class>,
+    /// `max_class`: commands that name a higher one have this one.
+    pub max_class: Option<Class>,
+    /// `urgent_iops`: Urgent commands per second, at most; what is above is High.
+    pub urgent_iops: Option<u64>,
+    /// `session`: the session that commands are charged to; none: the namespace's own.
+    pub session: Option<String>,
 }
 
 /// What a namespace's blocks are kept on.
@@ -148,6 +293,8 @@ pub enum Backend {
         size: u64,
         /// `block_size` in bytes: 512 or 4096.
         block_size: u32,
+        /// What it takes the device to carry out a command; none: no time.
+        model: Option<DeviceModel>,
     },
     /// `memory`: anonymous memory, allocated as it is written, lost at exit.
     Memory {
@@ -171,5 +318,18 @@ pub enum Backend {
     Nvme {
         /// `device`: the generic character device, `/dev/ngXnY`.
         device: PathBuf,
+        /// `forward_class`: the device sees the class bits of CDW13 too.
+        forward_class: bool,
     },
+}
+
+/// A device that `null` pretends to be: for trying out what quality of service does.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct DeviceModel {
+    /// `service_time` of a command, beside its bytes.
+    pub service_time: Duration,
+    /// `bandwidth` of each of its channels in bytes per second; none: bytes take no time.
+    pub bandwidth: Option<u64>,
+    /// `channels`: commands that are carried out at the same time.
+    pub channels: u32,
 }

@@ -5,7 +5,9 @@ use std::time::Duration;
 
 use super::fields::{At, Fields, Problems};
 use super::identity::{derived_serial, derived_uuid};
-use super::model::{Backend, Config, Listener, Namespace, Poll, Subsystem, Target, Transport};
+use super::model::{
+    Backend, Config, DeviceQos, Listener, Namespace, Poll, QosConfig, Subsystem, Target, Transport,
+};
 use super::node::Node;
 use super::{Machine, check, values};
 
@@ -62,6 +64,7 @@ pub(crate) fn config(root: &Node, machine: &Machine, problems: &Problems) -> Con
     check::across(&listeners, &subsystems, problems);
     Config {
         target,
+        qos: QosConfig::default(),
         listeners: listeners.into_iter().map(|l| l.listener).collect(),
         subsystems: subsystems.into_iter().map(ParsedSubsystem::into_subsystem).collect(),
     }
@@ -147,6 +150,7 @@ pub(crate) fn listener(mut fields: Fields<'_>) -> Option<ParsedListener> {
             advertise,
             discovery_only,
             subsystems: names,
+            class: None,
         },
         address: At { value: (), span: address.span, path: address.path },
         subsystems: subsystems.unwrap_or_default(),
@@ -198,6 +202,8 @@ pub(crate) fn namespace(mut fields: Fields<'_>) -> Option<ParsedNamespace> {
             nguid,
             read_only,
             hosts: names,
+            class: None,
+            device: DeviceQos::default(),
         },
         place,
         nsid: nsid.map(|at| At { value: (), span: at.span, path: at.path }),
@@ -244,7 +250,7 @@ fn sized(fields: &mut Fields<'_>, kind: Kind) -> Option<Backend> {
     let size = check::whole_blocks(size?, block_size, fields)?;
     Some(match kind {
         Kind::Memory => Backend::Memory { size, block_size },
-        _ => Backend::Null { size, block_size },
+        _ => Backend::Null { size, block_size, model: None },
     })
 }
 
@@ -287,7 +293,7 @@ fn nvme(fields: &mut Fields<'_>) -> Option<Backend> {
         );
         fields.problems().at(&device, message, remedy);
     }
-    Some(Backend::Nvme { device: device.value })
+    Some(Backend::Nvme { device: device.value, forward_class: false })
 }
 
 fn refuse(fields: &mut Fields<'_>, keys: &[&'static str], reason: &str) {

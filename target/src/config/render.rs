@@ -139,7 +139,7 @@ fn namespace(lines: &mut Lines, namespace: &Namespace) {
 
 fn backend(lines: &mut Lines, backend: &Backend) {
     match backend {
-        Backend::Null { size, block_size } | Backend::Memory { size, block_size } => {
+        Backend::Null { size, block_size, .. } | Backend::Memory { size, block_size } => {
             let memory = matches!(backend, Backend::Memory { .. });
             lines.text("backend", if memory { "memory" } else { "null" });
             lines.text("size", &format_size(*size));
@@ -156,7 +156,7 @@ fn backend(lines: &mut Lines, backend: &Backend) {
             }
             lines.raw("direct", direct);
         }
-        Backend::Nvme { device } => {
+        Backend::Nvme { device, .. } => {
             lines.text("backend", "nvme");
             lines.path("device", device);
         }

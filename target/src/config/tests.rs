@@ -238,7 +238,11 @@ pub(crate) fn namespaces() -> impl Strategy<Value = Vec<Namespace>> {
             let block_size = if small { 512 } else { 4096 };
             Backend::Memory { size: blocks * 4096, block_size }
         }),
-        (1u64..1 << 40).prop_map(|n| Backend::Null { size: n * 4096, block_size: 4096 }),
+        (1u64..1 << 40).prop_map(|n| Backend::Null {
+            size: n * 4096,
+            block_size: 4096,
+            model: None,
+        }),
         ("/[a-z\"\\\\ é]{1,9}", any::<Option<bool>>(), any::<bool>()).prop_map(
             |(path, block, direct)| Backend::File {
                 path: path.into(),
@@ -247,8 +251,10 @@ pub(crate) fn namespaces() -> impl Strategy<Value = Vec<Namespace>> {
                 direct,
             }
         ),
-        (0u32..9, 1u32..9)
-            .prop_map(|(c, n)| Backend::Nvme { device: format!("/dev/ng{c}n{n}").into() }),
+        (0u32..9, 1u32..9).prop_map(|(c, n)| Backend::Nvme {
+            device: format!("/dev/ng{c}n{n}").into(),
+            forward_class: false,
+        }),
     ];
     let one = (backend, 1u32..40, 1u128..u128::MAX, any::<bool>(), any::<bool>());
     proptest::collection::vec(one, 0..4).prop_map(|list| {
@@ -256,7 +262,7 @@ pub(crate) fn namespaces() -> impl Strategy<Value = Vec<Namespace>> {
         list.into_iter()
             .filter(|(backend, nsid, ..)| {
                 let path = match backend {
-                    Backend::File { path, .. } | Backend::Nvme { device: path } => path.clone(),
+                    Backend::File { path, .. } | Backend::Nvme { device: path, .. } => path.clone(),
                     _ => format!("{nsid}").into(),
                 };
                 nsids.insert(*nsid) && paths.insert(path)
@@ -268,6 +274,8 @@ pub(crate) fn namespaces() -> impl Strategy<Value = Vec<Namespace>> {
                 nguid: Some(id.to_be_bytes()),
                 read_only,
                 hosts: hosts.then(|| vec!["nqn.2026-01.io.x:host".into()]),
+                class: None,
+                device: DeviceQos::default(),
             })
             .collect()
     })
@@ -304,13 +312,14 @@ pub(crate) fn configs() -> impl Strategy<Value = Config> {
                     advertise: advertise.filter(|p| *p > 0).map(|p| ([10, 0, 0, 1], p).into()),
                     discovery_only,
                     subsystems: None,
+                    class: None,
                 });
             }
         }
         let mut paths = BTreeSet::new();
         for (index, (namespaces, any_host, serial, model)) in subsystems.into_iter().enumerate() {
             let fresh = |n: &Namespace| match &n.backend {
-                Backend::File { path, .. } | Backend::Nvme { device: path } => {
+                Backend::File { path, .. } | Backend::Nvme { device: path, .. } => {
                     paths.insert(path.clone())
                 }
                 _ => true,

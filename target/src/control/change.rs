@@ -297,7 +297,7 @@ fn list(names: &[String]) -> String {
 /// Sets a backend's size; `None`: the size that its file or device has.
 fn set_size(backend: &mut Backend, new: Option<u64>) -> Result<(), Failure> {
     let (whole, block) = match backend {
-        Backend::Null { size, block_size } | Backend::Memory { size, block_size } => {
+        Backend::Null { size, block_size, .. } | Backend::Memory { size, block_size } => {
             let Some(new) = new else {
                 return Err(Failure::invalid(
                     "a namespace in memory has no device to ask; give a size",

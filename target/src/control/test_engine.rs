@@ -3,9 +3,12 @@
 use std::net::SocketAddr;
 use std::sync::Mutex;
 
-use crate::config::{Backend, Config, Listener, Namespace, Subsystem, format_nguid};
+use arbitration::Class;
+
+use crate::config::{Backend, Config, Listener, Namespace, QosConfig, Subsystem, format_nguid};
 use crate::engine::{
-    ConnectionState, Engine, EngineError, NamespaceState, ReactorState, Statistics, SubsystemState,
+    ConnectionState, Engine, EngineError, NamespaceState, QosState, ReactorState, Statistics,
+    SubsystemState,
 };
 use crate::stats::IoStats;
 
@@ -144,6 +147,51 @@ impl Engine for TestEngine {
         })
     }
 
+    fn set_listener_class(
+        &self,
+        address: SocketAddr,
+        class: Option<Class>,
+    ) -> Result<(), EngineError> {
+        self.change(|config| {
+            let listener = config.listeners.iter_mut().find(|l| l.address == address);
+            let missing = || EngineError::NotFound(address.to_string());
+            listener.ok_or_else(missing)?.class = class;
+            Ok(())
+        })
+    }
+
+    fn set_namespace_class(
+        &self,
+        nqn: &str,
+        nsid: u32,
+        class: Option<Class>,
+    ) -> Result<(), EngineError> {
+        self.change(|config| {
+            let mut subsystems = config.subsystems.iter_mut();
+            let subsystem = subsystems.find(|s| s.nqn == nqn);
+            let namespace = subsystem
+                .and_then(|s| s.namespaces.iter_mut().find(|n| n.nsid == Some(nsid)))
+                .ok_or_else(|| EngineError::NotFound(format!("{nqn}/{nsid}")))?;
+            namespace.class = class;
+            Ok(())
+        })
+    }
+
+    fn set_qos(&self, qos: &QosConfig) -> Result<(), EngineError> {
+        self.change(|config| {
+            config.qos = qos.clone();
+            Ok(())
+        })
+    }
+
+    fn qos_config(&self) -> QosConfig {
+        self.config.lock().unwrap().qos.clone()
+    }
+
+    fn qos(&self) -> QosState {
+        QosState::default()
+    }
+
     fn listeners(&self) -> Vec<Listener> {
         self.config.lock().unwrap().listeners.clone()
     }
@@ -216,12 +264,12 @@ fn state(subsystem: &Subsystem) -> SubsystemState {
 
 fn namespace_state(namespace: &Namespace) -> NamespaceState {
     let (backend, path, size, block_size) = match &namespace.backend {
-        Backend::Null { size, block_size } => ("null", None, *size, *block_size),
+        Backend::Null { size, block_size, .. } => ("null", None, *size, *block_size),
         Backend::Memory { size, block_size } => ("memory", None, *size, *block_size),
         Backend::File { path, size, block_size, .. } => {
             ("file", Some(path), size.unwrap_or(77 * 4096), block_size.unwrap_or(4096))
         }
-        Backend::Nvme { device } => ("nvme", Some(device), 88 * 4096, 4096),
+        Backend::Nvme { device, .. } => ("nvme", Some(device), 88 * 4096, 4096),
     };
     NamespaceState {
         nsid: namespace.nsid.unwrap_or_default(),

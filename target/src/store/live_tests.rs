@@ -46,6 +46,8 @@ fn namespace(nqn: &str, nsid: u32, blocks: u64) -> Namespace {
         nguid: None,
         read_only: false,
         hosts: None,
+        class: None,
+        device: crate::config::DeviceQos::default(),
     };
     crate::config::resolve_namespaces(nqn, std::iter::empty().collect(), vec![&mut namespace]);
     namespace
@@ -66,6 +68,7 @@ fn model(config: &Config, op: &Op) -> Option<(ObjectId, Config)> {
                     advertise: None,
                     discovery_only: false,
                     subsystems: None,
+                    class: None,
                 });
             }
             ObjectId::Listener(address.to_string())

@@ -198,6 +198,7 @@ fn a_listener_can_be_removed_and_added_again() {
         advertise: None,
         discovery_only: false,
         subsystems: None,
+        class: None,
     };
     for _ in 0..20 {
         runtime.remove_listener(address).unwrap();

@@ -11,13 +11,24 @@ use std::time::{Duration, Instant};
 
 use client::{HOST, NQN, Queue, deallocate, io, pattern};
 use fabric::nvme::{Sqe, Status, opcode};
-use sluiced::config::{Backend, Config, Listener, Namespace, Poll, Subsystem, Target, Transport};
+use sluiced::config::{
+    Backend, Config, DeviceQos, Listener, Namespace, Poll, QosConfig, Subsystem, Target, Transport,
+};
 use sluiced::engine::Engine;
 use sluiced::runtime::Runtime;
 use zerocopy::little_endian::U32;
 
 fn namespace(backend: Backend) -> Namespace {
-    Namespace { nsid: None, backend, uuid: None, nguid: None, read_only: false, hosts: None }
+    Namespace {
+        nsid: None,
+        backend,
+        uuid: None,
+        nguid: None,
+        read_only: false,
+        hosts: None,
+        class: None,
+        device: DeviceQos::default(),
+    }
 }
 
 fn memory() -> Backend {
@@ -53,12 +64,14 @@ fn target_with(
             drain_time: Duration::from_secs(5),
             ..Target::default()
         },
+        qos: QosConfig::default(),
         listeners: vec![Listener {
             transport: Transport::Tcp,
             address,
             advertise: None,
             discovery_only: false,
             subsystems: None,
+            class: None,
         }],
         subsystems: vec![Subsystem {
             nqn: NQN.to_owned(),
