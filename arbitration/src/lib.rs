@@ -7,6 +7,8 @@
 #![forbid(unsafe_code)]
 
 mod class;
+pub mod credit;
+pub mod limit;
 pub mod reservation;
 pub mod settings;
 mod time;

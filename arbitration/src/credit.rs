@@ -1,0 +1,201 @@
+//! Stage S2, credits: how much of a session may be running at once (seed rows D1 to D3).
+//!
+//! A command holds one operation credit and a payload credit for each KiB it moves, of its session
+//! and of every session above it, from its dispatch to its completion. System tasks hold credits of
+//! the session they belong to as well, and may cost more operations than one (D3).
+
+use std::sync::atomic::Ordering::Relaxed;
+use std::sync::atomic::{AtomicU32, AtomicU64};
+
+mod account;
+#[cfg(test)]
+mod tests;
+
+pub use account::{Account, Advance, give_all, take_all};
+
+/// Where the operations are in the word of what is in use: bits 63:40, over the KiB in bits 39:0.
+const OPERATIONS_BIT: u32 = 40;
+/// The most operations that can be in use.
+const MAX_OPERATIONS: u32 = (1 << (64 - OPERATIONS_BIT)) - 1;
+/// The most KiB that can be in use: an exbibyte.
+const MAX_PAYLOAD: u64 = (1 << OPERATIONS_BIT) - 1;
+
+/// What a command or a task holds while it runs.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Cost {
+    /// Operation credits. More than 2^24 - 1 count as that.
+    pub operations: u32,
+    /// Payload credits: KiB, rounded up.
+    pub payload: u32,
+}
+
+impl Cost {
+    /// A host's command that moves this many bytes: one operation.
+    #[inline]
+    #[must_use]
+    pub fn user(bytes: u64) -> Self {
+        Self::system(1, bytes)
+    }
+
+    /// Work of the target's own that is worth this many operations and moves this many bytes.
+    #[inline]
+    #[must_use]
+    pub fn system(operations: u32, bytes: u64) -> Self {
+        Self { operations, payload: u32::try_from(bytes.div_ceil(1024)).unwrap_or(u32::MAX) }
+    }
+
+    /// What this is more than `other`, each credit by itself.
+    #[must_use]
+    pub const fn beyond(self, other: Self) -> Self {
+        Self {
+            operations: self.operations.saturating_sub(other.operations),
+            payload: self.payload.saturating_sub(other.payload),
+        }
+    }
+}
+
+/// How much of a session may be running at once.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Caps {
+    /// Operations; 0 counts as 1. `u32::MAX`: no cap.
+    pub operations: u32,
+    /// KiB. `u64::MAX`: no cap.
+    pub payload: u64,
+}
+
+impl Caps {
+    /// No cap.
+    pub const NONE: Self = Self { operations: u32::MAX, payload: u64::MAX };
+}
+
+impl Default for Caps {
+    /// No cap.
+    fn default() -> Self {
+        Self::NONE
+    }
+}
+
+/// How much of a session is running.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Used {
+    /// Operations.
+    pub operations: u32,
+    /// KiB.
+    pub payload: u64,
+}
+
+impl Used {
+    #[inline]
+    fn unpack(word: u64) -> Self {
+        let operations = u32::try_from(word >> OPERATIONS_BIT).unwrap_or(MAX_OPERATIONS);
+        Self { operations, payload: word & MAX_PAYLOAD }
+    }
+
+    #[inline]
+    fn pack(self) -> u64 {
+        u64::from(self.operations) << OPERATIONS_BIT | self.payload
+    }
+
+    /// With `cost` as well: none where the caps, or the word, have no room for it.
+    #[inline]
+    fn with(self, cost: Cost, caps: Caps) -> Option<Self> {
+        let operations = self.operations.saturating_add(cost.operations.min(MAX_OPERATIONS));
+        let payload = self.payload.saturating_add(u64::from(cost.payload));
+        let fits = operations <= caps.operations.min(MAX_OPERATIONS)
+            && payload <= caps.payload.min(MAX_PAYLOAD);
+        // What is larger than the caps runs alone: else it would never run.
+        let alone = self == Self::default();
+        (fits || alone).then_some(Self { operations, payload })
+    }
+
+    #[inline]
+    fn without(self, cost: Cost) -> Self {
+        Self {
+            operations: self.operations.saturating_sub(cost.operations.min(MAX_OPERATIONS)),
+            payload: self.payload.saturating_sub(u64::from(cost.payload)),
+        }
+    }
+}
+
+/// The credits of one session, shared by all reactors.
+#[derive(Debug)]
+pub struct Credits {
+    /// [`Used`], packed.
+    used: AtomicU64,
+    operations: AtomicU32,
+    payload: AtomicU64,
+}
+
+impl Default for Credits {
+    /// Without caps.
+    fn default() -> Self {
+        Self::new(Caps::NONE)
+    }
+}
+
+impl Credits {
+    /// All of these free.
+    #[must_use]
+    pub fn new(caps: Caps) -> Self {
+        Self {
+            used: AtomicU64::new(0),
+            operations: AtomicU32::new(caps.operations),
+            payload: AtomicU64::new(caps.payload),
+        }
+    }
+
+    /// Changes the caps. Where more is in use, nothing is taken until it has become less.
+    pub fn set(&self, caps: Caps) {
+        self.operations.store(caps.operations, Relaxed);
+        self.payload.store(caps.payload, Relaxed);
+    }
+
+    /// The caps.
+    #[inline]
+    #[must_use]
+    pub fn caps(&self) -> Caps {
+        Caps { operations: self.operations.load(Relaxed), payload: self.payload.load(Relaxed) }
+    }
+
+    /// What is in use.
+    #[inline]
+    #[must_use]
+    pub fn used(&self) -> Used {
+        Used::unpack(self.used.load(Relaxed))
+    }
+
+    /// Takes all of `cost`, or nothing and says no: where more would be in use than the caps allow.
+    /// Where nothing is in use, anything may run.
+    #[inline]
+    pub fn take(&self, cost: Cost) -> bool {
+        let caps = self.caps();
+        let mut word = self.used.load(Relaxed);
+        while let Some(next) = Used::unpack(word).with(cost, caps) {
+            match self.used.compare_exchange_weak(word, next.pack(), Relaxed, Relaxed) {
+                Ok(_) => return true,
+                Err(seen) => word = seen,
+            }
+        }
+        false
+    }
+
+    /// Gives back what was taken.
+    #[inline]
+    pub fn give(&self, cost: Cost) {
+        let mut word = self.used.load(Relaxed);
+        loop {
+            let next = Used::unpack(word).without(cost).pack();
+            match self.used.compare_exchange_weak(word, next, Relaxed, Relaxed) {
+                Ok(_) => return,
+                Err(seen) => word = seen,
+            }
+        }
+    }
+
+    /// Whether `cost` could be taken now.
+    #[inline]
+    #[must_use]
+    pub fn fits(&self, cost: Cost) -> bool {
+        self.used().with(cost, self.caps()).is_some()
+    }
+}
