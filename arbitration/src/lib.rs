@@ -12,6 +12,7 @@ pub mod limit;
 pub mod reservation;
 pub mod settings;
 mod time;
+pub mod window;
 
 pub use class::{Class, PerClass};
 pub use time::{Nanos, nanos};

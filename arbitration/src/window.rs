@@ -1,0 +1,236 @@
+//! Stage S5, the window: how much one device holds at once.
+//!
+//! The order of stage S4 means nothing to commands that are inside the device already, so no more
+//! of them are let in than keep it busy. What a command takes of the window is its price in
+//! [`SLOT`]s: reads and writes are priced apart, by what they cost the device.
+
+use std::sync::Mutex;
+use std::sync::PoisonError;
+use std::sync::atomic::Ordering::Relaxed;
+use std::sync::atomic::{AtomicBool, AtomicU64};
+
+use crate::settings::WindowRule;
+use crate::time::Nanos;
+
+mod adapt;
+mod prices;
+#[cfg(test)]
+mod tests;
+
+use adapt::{Adaptation, Seen};
+use prices::{Prices, Tally, sizes};
+
+/// The price of a read of ordinary size, at most 128 KiB. Depths count in these.
+pub const SLOT: u32 = 256;
+const SLOTS: u64 = SLOT as u64;
+
+/// No bound.
+const OFF: u64 = u64::MAX;
+
+/// What one device holds and may hold, shared by all reactors.
+///
+/// What is held is exact whatever calls interleave. Statistics are loads and stores of their own:
+/// where two threads complete a command in the same few ns, one of the two may go unseen.
+#[derive(Debug)]
+pub struct Window {
+    /// What is held, in 1/[`SLOT`].
+    used: AtomicU64,
+    /// What may be held, in 1/[`SLOT`]; [`OFF`]: anything.
+    limit: AtomicU64,
+    /// The most that was held since the depth was last looked at.
+    peak: AtomicU64,
+    /// Something had to stay outside since then.
+    was_full: AtomicBool,
+    /// Whether times are collected for the depth.
+    adaptive: AtomicBool,
+    /// Commands that came before this depth say nothing about it, in ns.
+    since: AtomicU64,
+    /// When the depth and the prices are next looked at, in ns.
+    due: AtomicU64,
+    /// Times in the device, of commands of ordinary size.
+    times: Tally,
+    prices: Prices,
+    /// Tried, never waited for, on a command's way.
+    adaptation: Mutex<Adaptation>,
+}
+
+impl Window {
+    /// An empty window.
+    #[must_use]
+    pub fn new(rule: WindowRule) -> Self {
+        let window = Self {
+            used: AtomicU64::new(0),
+            limit: AtomicU64::new(OFF),
+            peak: AtomicU64::new(0),
+            was_full: AtomicBool::new(false),
+            adaptive: AtomicBool::new(false),
+            since: AtomicU64::new(0),
+            due: AtomicU64::new(0),
+            times: Tally::default(),
+            prices: Prices::default(),
+            adaptation: Mutex::new(Adaptation::default()),
+        };
+        window.set(rule);
+        window
+    }
+
+    /// Changes the rule. An adaptive window begins with the depth there was, within its bounds.
+    /// Where more is held than a lower depth allows, nothing is let in until it has become less.
+    pub fn set(&self, rule: WindowRule) {
+        let mut adaptation = self.adaptation.lock().unwrap_or_else(PoisonError::into_inner);
+        let had = Some(self.limit.load(Relaxed)).filter(|limit| *limit != OFF);
+        let limit = match rule {
+            WindowRule::Off => OFF,
+            WindowRule::Fixed(depth) => u64::from(depth.max(1)) * SLOTS,
+            WindowRule::Adaptive { max, .. } => adapt::first_depth(had, max),
+        };
+        *adaptation = Adaptation::new(rule);
+        self.adaptive.store(matches!(rule, WindowRule::Adaptive { .. }), Relaxed);
+        self.times.clear();
+        self.limit.store(limit, Relaxed);
+    }
+
+    /// What a command takes of the window, in 1/[`SLOT`]: a read of up to 128 KiB one `SLOT`, a
+    /// larger one more in proportion, a write as many times that as writes were seen to cost the
+    /// device more time than reads of like size: 1 to 16 times, and 1 until that is known.
+    #[inline]
+    #[must_use]
+    pub fn price(&self, write: bool, bytes: u32) -> u32 {
+        self.prices.price(write, bytes)
+    }
+
+    /// Lets a command of this price in, or says no: where more would be held than the depth allows.
+    /// Where nothing is held, anything may go in.
+    #[inline]
+    pub fn take(&self, price: u32) -> bool {
+        let limit = self.limit.load(Relaxed);
+        let mut used = self.used.load(Relaxed);
+        loop {
+            let next = used.saturating_add(u64::from(price));
+            if next > limit && used != 0 {
+                self.note_full();
+                return false;
+            }
+            match self.used.compare_exchange_weak(used, next, Relaxed, Relaxed) {
+                Ok(_) => {
+                    self.note_peak(next);
+                    return true;
+                }
+                Err(seen) => used = seen,
+            }
+        }
+    }
+
+    /// Whether there is room for any command at all.
+    #[inline]
+    #[must_use]
+    pub fn has_room(&self) -> bool {
+        let used = self.used.load(Relaxed);
+        let room = used == 0 || used < self.limit.load(Relaxed);
+        if !room {
+            self.note_full();
+        }
+        room
+    }
+
+    /// A command of this price has left without having been in the device, or tells nothing of it.
+    #[inline]
+    pub fn put_back(&self, price: u32) {
+        let mut used = self.used.load(Relaxed);
+        loop {
+            let next = used.saturating_sub(u64::from(price));
+            match self.used.compare_exchange_weak(used, next, Relaxed, Relaxed) {
+                Ok(_) => return,
+                Err(seen) => used = seen,
+            }
+        }
+    }
+
+    /// A command of this price is complete after `service` ns in the device. Learns from it, unless
+    /// it moved no bytes, and now and then prices writes anew and adapts the depth.
+    #[inline]
+    pub fn give(&self, now: Nanos, price: u32, write: bool, bytes: u32, service: u64) {
+        self.put_back(price);
+        if bytes == 0 {
+            return;
+        }
+        self.prices.note(write, bytes, service);
+        if self.adaptive.load(Relaxed) && now.0.saturating_sub(service) >= self.since.load(Relaxed)
+        {
+            self.times.note(if bytes <= prices::ORDINARY {
+                service
+            } else {
+                service / sizes(bytes)
+            });
+        }
+        if now.0 >= self.due.load(Relaxed) {
+            self.look(now);
+        }
+    }
+
+    /// How many commands of ordinary size the device may hold; none: as many as come.
+    #[must_use]
+    pub fn depth(&self) -> Option<f64> {
+        Some(self.limit.load(Relaxed)).filter(|limit| *limit != OFF).map(in_commands)
+    }
+
+    /// How much the device holds, in commands of ordinary size.
+    #[must_use]
+    pub fn in_use(&self) -> f64 {
+        in_commands(self.used.load(Relaxed))
+    }
+
+    #[inline]
+    fn note_full(&self) {
+        if !self.was_full.load(Relaxed) {
+            self.was_full.store(true, Relaxed);
+        }
+    }
+
+    #[inline]
+    fn note_peak(&self, used: u64) {
+        if used > self.peak.load(Relaxed) {
+            self.peak.store(used, Relaxed);
+        }
+    }
+
+    /// Looks at what was collected. One thread does; another that comes meanwhile goes on.
+    #[cold]
+    fn look(&self, now: Nanos) {
+        let Ok(mut adaptation) = self.adaptation.try_lock() else { return };
+        if now.0 < self.due.load(Relaxed) {
+            return;
+        }
+        self.due.store(adaptation.next_look(now).0, Relaxed);
+        if adaptation.prices_are_due(now) {
+            self.prices.learn();
+        }
+        let depth = self.limit.load(Relaxed);
+        let (mean, count) = self.times.mean();
+        if !adaptation.is_enough(depth, count) {
+            return;
+        }
+        self.times.clear();
+        let seen = Seen {
+            mean,
+            peak: self.peak.swap(self.used.load(Relaxed), Relaxed),
+            was_full: self.was_full.swap(false, Relaxed),
+        };
+        let next = adaptation.next_depth(depth, &seen);
+        if next != depth {
+            self.since.store(now.0, Relaxed);
+            self.limit.store(next, Relaxed);
+        }
+    }
+}
+
+impl Default for Window {
+    /// Of the usual depth.
+    fn default() -> Self {
+        Self::new(WindowRule::default())
+    }
+}
+
+fn in_commands(slots: u64) -> f64 {
+    slots as f64 / f64::from(SLOT)
+}

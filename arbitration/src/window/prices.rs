@@ -1,0 +1,130 @@
+//! What commands cost a device, learnt from how long it takes for them.
+
+use std::sync::atomic::Ordering::Relaxed;
+use std::sync::atomic::{AtomicU32, AtomicU64};
+
+use super::SLOT;
+
+/// Up to this many bytes a command is of ordinary size.
+pub(super) const ORDINARY: u32 = 128 * 1024;
+/// Writes cost at most this many times what reads cost.
+const MOST: u32 = 16;
+/// Sizes that are compared: up to 4 KiB, 8 KiB and so on up to 1 MiB, and more than that.
+const SIZES: usize = 10;
+/// Fewer reads or writes of a size than this say nothing.
+const FEWEST: u64 = 4;
+/// This many pairs of a read and a write weigh as much as all that was learnt before.
+const INERTIA: u64 = 64;
+
+/// A sum of times and their count, in one word: a note that is lost is lost in both.
+#[derive(Debug, Default)]
+pub(super) struct Tally(AtomicU64);
+
+impl Tally {
+    /// The count is in bits 19:0, the sum above it in units of 16 ns.
+    const COUNT_DIGITS: u32 = 20;
+    const COUNT: u64 = (1 << Self::COUNT_DIGITS) - 1;
+    const UNIT_DIGITS: u32 = 4;
+    /// Times of more than 4 s count as that,
+    const LONGEST: u64 = (1 << 28) - 1;
+    /// and after so many no more are added: together they fit.
+    const MOST: u64 = 1 << 16;
+
+    #[inline]
+    pub(super) fn note(&self, time: u64) {
+        let word = self.0.load(Relaxed);
+        if word & Self::COUNT < Self::MOST {
+            let time = (time >> Self::UNIT_DIGITS).min(Self::LONGEST);
+            self.0.store(word + (time << Self::COUNT_DIGITS | 1), Relaxed);
+        }
+    }
+
+    /// The mean in ns, and of how many.
+    pub(super) fn mean(&self) -> (u64, u64) {
+        let word = self.0.load(Relaxed);
+        let (sum, count) = (word >> Self::COUNT_DIGITS << Self::UNIT_DIGITS, word & Self::COUNT);
+        (sum.checked_div(count).unwrap_or(0), count)
+    }
+
+    pub(super) fn clear(&self) {
+        self.0.store(0, Relaxed);
+    }
+}
+
+/// The times of reads and of writes of one size.
+#[derive(Debug, Default)]
+struct Size {
+    read: Tally,
+    write: Tally,
+}
+
+/// The price of writes, and what it is learnt from.
+#[derive(Debug)]
+pub(super) struct Prices {
+    /// What a write costs more than a read, in 1/[`SLOT`].
+    write: AtomicU32,
+    sizes: [Size; SIZES],
+}
+
+impl Default for Prices {
+    fn default() -> Self {
+        Self { write: AtomicU32::new(SLOT), sizes: Default::default() }
+    }
+}
+
+impl Prices {
+    #[inline]
+    pub(super) fn price(&self, write: bool, bytes: u32) -> u32 {
+        // At most 2^23 slots' worth of bytes, times 16.
+        let read = (bytes / (ORDINARY / SLOT)).max(SLOT);
+        if !write {
+            return read;
+        }
+        let price = u64::from(read) * u64::from(self.write.load(Relaxed)) / u64::from(SLOT);
+        u32::try_from(price).unwrap_or(u32::MAX)
+    }
+
+    #[inline]
+    pub(super) fn note(&self, write: bool, bytes: u32, service: u64) {
+        let blocks = bytes.saturating_sub(1) >> 12;
+        let size = usize::try_from(u32::BITS - blocks.leading_zeros()).unwrap_or(SIZES);
+        if let Some(size) = self.sizes.get(size.min(SIZES - 1)) {
+            let tally = if write { &size.write } else { &size.read };
+            tally.note(service);
+        }
+    }
+
+    /// Prices writes by what was noted since the last time, and forgets that. Reads and writes of
+    /// one time are compared, because what else there is to do makes both of them slower.
+    pub(super) fn learn(&self) {
+        let (mut sum, mut pairs) = (0, 0);
+        for size in &self.sizes {
+            let ((read, reads), (write, writes)) = (size.read.mean(), size.write.mean());
+            if reads >= FEWEST && writes >= FEWEST {
+                let both = reads.min(writes);
+                sum += u128::from(both) * u128::from(ratio(write, read));
+                pairs += both;
+            }
+            size.read.clear();
+            size.write.clear();
+        }
+        if let Some(seen) = sum.checked_div(u128::from(pairs)) {
+            let old = self.write.load(Relaxed);
+            let weighted = u128::from(old) * u128::from(INERTIA) + seen * u128::from(pairs);
+            let new = weighted / u128::from(INERTIA + pairs);
+            self.write.store(u32::try_from(new).unwrap_or(MOST * SLOT), Relaxed);
+        }
+    }
+}
+
+/// How many times as long writes took as reads, 1 to 16 times, in 1/[`SLOT`].
+fn ratio(write: u64, read: u64) -> u32 {
+    let ratio = (write.saturating_mul(u64::from(SLOT))).checked_div(read).unwrap_or(0);
+    u32::try_from(ratio).unwrap_or(u32::MAX).clamp(SLOT, MOST * SLOT)
+}
+
+/// How many commands of ordinary size this many bytes are, rounded up.
+#[inline]
+pub(super) fn sizes(bytes: u32) -> u64 {
+    u64::from(bytes.div_ceil(ORDINARY).max(1))
+}
