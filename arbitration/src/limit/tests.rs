@@ -1,0 +1,238 @@
+use std::collections::VecDeque;
+use std::sync::Mutex;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::thread;
+
+use proptest::prelude::*;
+
+use super::*;
+
+const SECOND: u64 = 1_000_000_000;
+
+fn limiter(rate: u64) -> Limiter {
+    Limiter::new(Rate::per_second(rate))
+}
+
+/// What passed, in the order of time: (ns, amount).
+type Passed = Vec<(u64, u64)>;
+
+/// The most that passed in any span of this length. Such a span begins with something that passed.
+fn most(passed: &Passed, span: u64) -> u64 {
+    let (mut inside, mut sum, mut most) = (VecDeque::new(), 0, 0);
+    for &(at, amount) in passed {
+        inside.push_back((at, amount));
+        sum += amount;
+        while let Some((_, gone)) = inside.front().filter(|(first, _)| first + span <= at) {
+            sum -= gone;
+            inside.pop_front();
+        }
+        most = most.max(sum);
+    }
+    most
+}
+
+/// The least that passed in any span of this length up to `end`. Such a span begins after something.
+fn least(passed: &Passed, span: u64, end: u64) -> u64 {
+    let (mut next, mut sum, mut least) = (0, 0_u64, u64::MAX);
+    let starts = std::iter::once((0, 0)).chain(passed.iter().copied());
+    for (at, amount) in starts.take_while(|(at, _)| at + span <= end) {
+        sum = sum.saturating_sub(amount);
+        while let Some((_, amount)) = passed.get(next).filter(|(then, _)| *then <= at + span) {
+            sum += amount;
+            next += 1;
+        }
+        least = least.min(sum);
+    }
+    least
+}
+
+/// A user who always has work and asks at these intervals, until `end`.
+fn backlogged(limiter: &Limiter, gaps: &[u64], amounts: &[u64], split: bool, end: u64) -> Passed {
+    let mut gaps = gaps.iter().copied().cycle();
+    let mut amounts = amounts.iter().copied().cycle();
+    let (mut passed, mut now, mut amount) = (Vec::new(), 0, amounts.next().unwrap());
+    while now < end {
+        let time = Nanos(now);
+        while if split { limiter.check(time) } else { limiter.take(time, amount) }.is_ok() {
+            if split {
+                limiter.charge(time, amount);
+            }
+            passed.push((now, amount));
+            amount = amounts.next().unwrap();
+        }
+        now += gaps.next().unwrap();
+    }
+    passed
+}
+
+/// A rate, and amounts of which no more than some ten thousand pass in a second.
+fn load() -> impl Strategy<Value = (u64, Vec<u64>)> {
+    (0_u32..=40, any::<u64>(), 0_u32..=15, any::<u64>()).prop_flat_map(
+        |(rate_digits, rate, count_digits, count)| {
+            let rate = (1 << rate_digits | rate & ((1 << rate_digits) - 1)).min(1 << 40);
+            let count = 1 << count_digits | count & ((1 << count_digits) - 1);
+            let usual = (rate / count).max(1);
+            let least = if rate > 100_000 { usual.div_ceil(2) } else { 1 };
+            (Just(rate), prop::collection::vec(least..=usual.saturating_mul(2), 1..50))
+        },
+    )
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(64))]
+
+    #[test]
+    fn a_limit_holds_over_every_second_and_every_tenth(
+        (rate, amounts) in load(),
+        gaps in prop::collection::vec(1_000_u64..=2_000_000, 1..50),
+        split in any::<bool>(),
+    ) {
+        let end = 3 * SECOND;
+        let passed = backlogged(&limiter(rate), &gaps, &amounts, split, end);
+        let largest = *amounts.iter().max().unwrap() as f64;
+        for (span, tolerance) in [(SECOND, 0.02), (SECOND / 10, 0.05)] {
+            let due = rate as f64 * span as f64 / 1e9;
+            let most = most(&passed, span) as f64;
+            prop_assert!(most <= due * (1.0 + tolerance) + largest, "{most} of {due} in {span} ns");
+            let least = least(&passed, span, end - 2_000_000) as f64;
+            prop_assert!(least >= due * (1.0 - tolerance) - largest, "{least} of {due} in {span} ns");
+        }
+    }
+
+    #[test]
+    fn whoever_comes_back_when_told_may_pass(
+        (rate, amounts) in load(),
+        start in 0..1_u64 << 55,
+    ) {
+        let limiter = limiter(rate);
+        let mut now = Nanos(start);
+        for &amount in amounts.iter().cycle().take(200) {
+            while let Err(later) = limiter.take(now, amount) {
+                prop_assert!(later > now, "no wait at all, and yet refused");
+                prop_assert!(limiter.check(Nanos(later.0 - 1)).is_err(), "told to come late");
+                prop_assert_eq!(limiter.check(later), Ok(()));
+                now = later;
+            }
+        }
+    }
+
+    #[test]
+    fn no_call_goes_wrong_at_any_value(
+        calls in prop::collection::vec((0_u8..6, any::<u64>(), any::<u64>()), 1..60),
+    ) {
+        let limiter = Limiter::default();
+        for (call, now, value) in calls {
+            match call {
+                0 => limiter.set(Nanos(now), Rate::per_second(value >> (now % 64))),
+                1 => limiter.charge(Nanos(now), value),
+                2 => drop(limiter.take(Nanos(now), value)),
+                3 => limiter.give_back(value),
+                _ => drop(limiter.check(Nanos(now))),
+            }
+        }
+        limiter.set(Nanos::ZERO, None);
+        prop_assert_eq!(limiter.check(Nanos::ZERO), Ok(()));
+    }
+
+    #[test]
+    fn what_is_given_back_can_be_taken_again(rate in 1_000_u64..1 << 40, amount in 1_u64..1 << 20) {
+        let (given, kept) = (limiter(rate), limiter(rate));
+        for limiter in [&given, &kept] {
+            limiter.charge(Nanos(SECOND), rate);
+        }
+        given.charge(Nanos(SECOND), amount);
+        given.give_back(amount);
+        prop_assert_eq!(given.check(Nanos(SECOND)), kept.check(Nanos(SECOND)));
+    }
+}
+
+#[test]
+fn two_threads_together_keep_the_limit() {
+    for split in [false, true] {
+        let (rate, largest, end) = (300_000_000, 65536, 3 * SECOND);
+        let limiter = limiter(rate);
+        let (clock, all) = (AtomicU64::new(0), Mutex::new(Vec::new()));
+        thread::scope(|scope| {
+            for seed in [1_u64, 2] {
+                let (limiter, clock, all) = (&limiter, &clock, &all);
+                scope.spawn(move || {
+                    let passed = one_of_two(limiter, clock, seed, split, largest, end);
+                    all.lock().unwrap().extend(passed);
+                });
+            }
+        });
+        let mut passed = all.into_inner().unwrap();
+        passed.sort_unstable();
+        for (span, tolerance) in [(SECOND, 0.02), (SECOND / 10, 0.05)] {
+            let due = rate as f64 * span as f64 / 1e9;
+            let most = most(&passed, span) as f64;
+            let bound = due * (1.0 + tolerance) + 2.0 * largest as f64;
+            assert!(most <= bound, "{most} of {due} in {span} ns");
+        }
+        let total: u64 = passed.iter().map(|(_, amount)| amount).sum();
+        assert!(total as f64 >= rate as f64 * 3.0 * 0.98, "{total} in 3 s");
+    }
+}
+
+/// One thread of two that move one clock: steps of up to 0.1 ms.
+fn one_of_two(
+    limiter: &Limiter,
+    clock: &AtomicU64,
+    seed: u64,
+    split: bool,
+    largest: u64,
+    end: u64,
+) -> Passed {
+    let (mut passed, mut random) = (Vec::new(), seed);
+    loop {
+        random = random.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963);
+        let step = (random >> 33) % 100_000;
+        let now = clock.fetch_add(step, Ordering::SeqCst) + step;
+        if now >= end {
+            return passed;
+        }
+        let amount = 512 + (random >> 40) % (largest - 512);
+        while if split { limiter.check(Nanos(now)) } else { limiter.take(Nanos(now), amount) }
+            .is_ok()
+        {
+            if split {
+                limiter.charge(Nanos(now), amount);
+            }
+            passed.push((now, amount));
+        }
+    }
+}
+
+#[test]
+fn a_new_rate_counts_at_once_and_old_debts_do_not_outlive_a_second() {
+    let limiter = limiter(1_000_000);
+    let now = Nanos(SECOND);
+    limiter.charge(now, 500_000);
+    limiter.set(now, Rate::per_second(1_000_000_000));
+    assert_eq!(limiter.check(now), Ok(()), "half a second's worth is half a millisecond's now");
+    limiter.charge(now, 500_000_000);
+    limiter.set(now, Rate::per_second(1));
+    let later = limiter.check(now).expect_err("in debt");
+    assert!(later <= Nanos(2 * SECOND), "{later:?}");
+    limiter.set(now, None);
+    assert_eq!((limiter.check(now), limiter.is_limited()), (Ok(()), false));
+    limiter.set(now, Rate::per_second(7));
+    assert_eq!((limiter.check(now), limiter.rate()), (Ok(()), Rate::per_second(7)));
+}
+
+#[test]
+fn setting_the_same_rate_again_forgives_nothing() {
+    let limiter = limiter(1);
+    limiter.charge(Nanos::ZERO, 10);
+    let before = limiter.check(Nanos::ZERO);
+    limiter.set(Nanos::ZERO, Rate::per_second(1));
+    assert_eq!(limiter.check(Nanos::ZERO), before);
+}
+
+#[test]
+fn rates_are_between_1_and_2_to_the_40() {
+    assert_eq!(Rate::per_second(0), None);
+    assert_eq!(Rate::per_second(1).map(Rate::get), Some(1));
+    assert_eq!(Rate::per_second(1 << 40), Some(Rate::MAX));
+    assert_eq!(Rate::per_second((1 << 40) + 1), None);
+}
