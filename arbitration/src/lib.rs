@@ -9,6 +9,7 @@
 mod class;
 pub mod credit;
 pub mod limit;
+pub mod overload;
 pub mod reservation;
 pub mod settings;
 mod time;

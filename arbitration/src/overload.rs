@@ -1,0 +1,208 @@
+//! What a session does when more comes than it can carry out (seed row D5).
+//!
+//! First it holds its hosts back: nothing more is read from their connections. A host that goes on
+//! over other connections is refused at last, with a hint when to try again: as long as the
+//! session's own rate needs for what waits already. A Linux host gives a command up after five
+//! retries, so none is refused twice.
+
+use std::sync::atomic::Ordering::Relaxed;
+use std::sync::atomic::{AtomicU32, AtomicU64};
+
+use crate::time::Nanos;
+
+mod retry;
+#[cfg(test)]
+mod tests;
+
+pub use retry::{RefusedOnce, RetryDelays, command_key};
+
+/// The rate is measured over this long,
+const SPAN: u64 = 100_000_000;
+/// or until nothing waits any more, if so many have left until then.
+const ENOUGH: u32 = 16;
+/// The newest waiting time counts for one in so many.
+const WAITS: u64 = 32;
+/// Times between two that leave have this many binary digits below the ns.
+const GAP_DIGITS: u32 = 8;
+
+/// The commands of one session that wait, shared by all reactors.
+///
+/// The number of them is exact whatever calls interleave; the mean waiting time may miss one of two
+/// commands that leave in the same few ns.
+#[derive(Debug)]
+pub struct Backlog {
+    /// Bits 31:0: how many wait; bits 63:32: how many have left, and wraps.
+    counts: AtomicU64,
+    bound: AtomicU32,
+    /// The mean waiting time in ns.
+    waited: AtomicU64,
+    /// The mean time between two that leave, in 1/256 ns; 0: not known.
+    gap: AtomicU64,
+    /// Since when leaving is counted, in ns; 0: nothing waits.
+    since: AtomicU64,
+    /// How many had left then.
+    left_then: AtomicU32,
+    refused: AtomicU64,
+}
+
+impl Backlog {
+    /// Nothing waits. A `bound` of 0 counts as 1.
+    #[must_use]
+    pub fn new(bound: u32) -> Self {
+        Self {
+            counts: AtomicU64::new(0),
+            bound: AtomicU32::new(bound.max(1)),
+            waited: AtomicU64::new(0),
+            gap: AtomicU64::new(0),
+            since: AtomicU64::new(0),
+            left_then: AtomicU32::new(0),
+            refused: AtomicU64::new(0),
+        }
+    }
+
+    /// Changes the bound; 0 counts as 1.
+    pub fn set(&self, bound: u32) {
+        self.bound.store(bound.max(1), Relaxed);
+    }
+
+    /// A command waits.
+    #[inline]
+    pub fn entered(&self) {
+        self.count(|waiting, left| (waiting.saturating_add(1), left));
+    }
+
+    /// A command goes on, after `waited` ns.
+    #[inline]
+    pub fn left(&self, now: Nanos, waited: u64) {
+        let (waiting, left) =
+            self.count(|waiting, left| (waiting.saturating_sub(1), left.wrapping_add(1)));
+        self.note_wait(waited);
+        let since = self.since.load(Relaxed);
+        if since == 0 {
+            if waiting != 0 {
+                self.begin(now.0.saturating_sub(waited), left.wrapping_sub(1));
+            }
+        } else if waiting == 0 || now.0.saturating_sub(since) >= SPAN {
+            self.measure(now, since, left, waiting == 0);
+        }
+    }
+
+    /// A command that waited was cancelled.
+    #[inline]
+    pub fn withdrawn(&self) {
+        let (waiting, _) = self.count(|waiting, left| (waiting.saturating_sub(1), left));
+        if waiting == 0 {
+            self.since.store(0, Relaxed);
+        }
+    }
+
+    /// How many wait.
+    #[inline]
+    #[must_use]
+    pub fn waiting(&self) -> u32 {
+        counts(self.counts.load(Relaxed)).0
+    }
+
+    /// Whether the bound is reached: hosts are to be held back.
+    #[inline]
+    #[must_use]
+    pub fn is_full(&self) -> bool {
+        self.waiting() >= self.bound.load(Relaxed)
+    }
+
+    /// Whether twice the bound is reached: what comes is to be refused, where the host understands.
+    #[inline]
+    #[must_use]
+    pub fn is_over(&self) -> bool {
+        self.waiting() >= self.bound.load(Relaxed).saturating_mul(2)
+    }
+
+    /// How long a command that comes now is going to wait, in ns: what waits already, at the rate at
+    /// which it leaves. Never less than commands waited on average of late.
+    #[must_use]
+    pub fn expected_wait(&self, now: Nanos) -> u64 {
+        let (waiting, left) = counts(self.counts.load(Relaxed));
+        let since = self.since.load(Relaxed);
+        if since == 0 && waiting != 0 {
+            self.begin(now.0, left);
+        }
+        let elapsed = if since == 0 { 0 } else { now.0.saturating_sub(since) };
+        let mut gap = self.gap.load(Relaxed);
+        // A session that stands still measures nothing: this is its rate if one leaves just now.
+        if gap == 0 || elapsed > SPAN {
+            let left = left.wrapping_sub(self.left_then.load(Relaxed));
+            gap = gap.max(between(elapsed, left.saturating_add(1)));
+        }
+        let wait = (u128::from(gap) * u128::from(waiting)) >> GAP_DIGITS;
+        u64::try_from(wait).unwrap_or(u64::MAX).max(self.waited.load(Relaxed))
+    }
+
+    /// How many were refused.
+    #[must_use]
+    pub fn refused(&self) -> u64 {
+        self.refused.load(Relaxed)
+    }
+
+    /// One was refused.
+    #[inline]
+    pub fn note_refused(&self) {
+        self.refused.fetch_add(1, Relaxed);
+    }
+
+    /// Changes how many wait and how many have left, and tells what became of them.
+    #[inline]
+    fn count(&self, next: impl Fn(u32, u32) -> (u32, u32)) -> (u32, u32) {
+        let mut word = self.counts.load(Relaxed);
+        loop {
+            let (waiting, left) = counts(word);
+            let (waiting, left) = next(waiting, left);
+            let changed = u64::from(left) << 32 | u64::from(waiting);
+            match self.counts.compare_exchange_weak(word, changed, Relaxed, Relaxed) {
+                Ok(_) => return (waiting, left),
+                Err(seen) => word = seen,
+            }
+        }
+    }
+
+    #[inline]
+    fn note_wait(&self, waited: u64) {
+        let mean = self.waited.load(Relaxed);
+        let mean = if mean == 0 { waited } else { mean - mean / WAITS + waited / WAITS };
+        self.waited.store(mean, Relaxed);
+    }
+
+    /// Counts what leaves from now on; one thread does.
+    fn begin(&self, now: u64, left: u32) {
+        if self.since.compare_exchange(0, now.max(1), Relaxed, Relaxed).is_ok() {
+            self.left_then.store(left, Relaxed);
+        }
+    }
+
+    /// Measures the time between two that leave, and begins anew; one thread does. The time in which
+    /// nothing waits is no part of it.
+    #[cold]
+    fn measure(&self, now: Nanos, since: u64, left: u32, idle: bool) {
+        let next = if idle { 0 } else { now.0 };
+        if self.since.compare_exchange(since, next, Relaxed, Relaxed).is_err() {
+            return;
+        }
+        let count = left.wrapping_sub(self.left_then.swap(left, Relaxed));
+        let elapsed = now.0.saturating_sub(since);
+        if count == 0 || elapsed < SPAN && count < ENOUGH {
+            return;
+        }
+        let (old, new) = (self.gap.load(Relaxed), between(elapsed, count));
+        self.gap.store(if old == 0 { new } else { old / 2 + new / 2 }, Relaxed);
+    }
+}
+
+#[inline]
+fn counts(word: u64) -> (u32, u32) {
+    let part = |word: u64| u32::try_from(word & u64::from(u32::MAX)).unwrap_or(u32::MAX);
+    (part(word), part(word >> 32))
+}
+
+/// The mean time between `count` commands in `elapsed` ns, in 1/256 ns.
+fn between(elapsed: u64, count: u32) -> u64 {
+    (elapsed.saturating_mul(1 << GAP_DIGITS)).checked_div(u64::from(count)).unwrap_or(0)
+}

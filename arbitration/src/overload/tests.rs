@@ -1,0 +1,231 @@
+use std::collections::{HashMap, VecDeque};
+use std::thread;
+
+use proptest::prelude::*;
+
+use super::*;
+
+const MS: u64 = 1_000_000;
+const SECOND: u64 = 1000 * MS;
+
+/// A session that lets a command go on every `gap` ns, and in which `depth` commands always wait,
+/// for this long. Returns the time at its end.
+fn keep_busy(
+    backlog: &Backlog,
+    queue: &mut VecDeque<u64>,
+    start: u64,
+    (depth, gap): (usize, u64),
+    long: u64,
+) -> u64 {
+    let mut now = start;
+    while now < start + long {
+        while queue.len() < depth {
+            backlog.entered();
+            queue.push_back(now);
+        }
+        now += gap;
+        backlog.left(Nanos(now), now - queue.pop_front().unwrap());
+    }
+    now
+}
+
+fn is_near(wait: u64, due: u64) -> bool {
+    wait.abs_diff(due) <= due / 10
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(64))]
+
+    #[test]
+    fn d5_the_hint_is_what_a_command_is_going_to_wait(
+        start in 0..SECOND * 1_000_000,
+        gaps in prop::collection::vec(20_000_u64..5 * MS, 1..4),
+        depth in 2_usize..200,
+        pause in 0..SECOND * 3600,
+    ) {
+        let (backlog, mut queue, mut now) = (Backlog::new(100), VecDeque::new(), start);
+        for gap in gaps {
+            let depths = (depth, gap);
+            // Long enough for ten spans, and for a queue of the old rate to leave.
+            let long = 10 * SPAN + depth as u64 * gap * 4;
+            now = keep_busy(&backlog, &mut queue, now, depths, long);
+            let (wait, due) = (backlog.expected_wait(Nanos(now)), gap * depth as u64);
+            prop_assert!(is_near(wait, due), "{wait} of {due} ns");
+        }
+        while let Some(entered) = queue.pop_front() {
+            now += 1000;
+            backlog.left(Nanos(now), now - entered);
+        }
+        // Time in which nothing waited says nothing about the rate.
+        now = keep_busy(&backlog, &mut queue, now + pause, (depth, MS), 10 * SPAN + depth as u64 * MS * 4);
+        let (wait, due) = (backlog.expected_wait(Nanos(now)), MS * depth as u64);
+        prop_assert!(is_near(wait, due), "{wait} of {due} ns after a pause");
+    }
+
+    #[test]
+    fn no_call_goes_wrong_in_any_order(calls in prop::collection::vec((0_u8..6, any::<u64>()), 1..100)) {
+        let (backlog, mut waiting) = (Backlog::new(3), 0_u32);
+        for (call, value) in calls {
+            match call {
+                0 | 1 => {
+                    backlog.entered();
+                    waiting += 1;
+                }
+                2 => {
+                    backlog.left(Nanos(value), value);
+                    waiting = waiting.saturating_sub(1);
+                }
+                3 => {
+                    backlog.withdrawn();
+                    waiting = waiting.saturating_sub(1);
+                }
+                4 => backlog.set(u32::try_from(value % 8).unwrap()),
+                _ => drop(backlog.expected_wait(Nanos(value))),
+            }
+            prop_assert_eq!(backlog.waiting(), waiting);
+        }
+    }
+
+    #[test]
+    fn hosts_that_take_the_next_delay_stay_inside_and_never_wait_less(
+        delays in prop::array::uniform3(0_u16..310),
+        wait in 0..SECOND * 10_000,
+    ) {
+        for delays in RetryDelays::new(delays).into_iter().chain([RetryDelays::DEFAULT]) {
+            let crd = usize::from(delays.choose(wait));
+            let all = delays.hundreds_of_ms();
+            let (meant, next) = (all[crd - 1], all[crd]);
+            prop_assert!(next >= meant && meant > 0);
+            let longest = u64::from(all[1]) * UNIT;
+            prop_assert!(u64::from(meant) * UNIT >= wait.min(longest), "comes back too early");
+        }
+    }
+
+    #[test]
+    fn none_is_refused_twice(
+        calls in prop::collection::vec((any::<bool>(), 0_u64..30, 0..20 * SECOND), 1..300),
+        commands in 1_usize..40,
+    ) {
+        let (mut table, mut now) = (RefusedOnce::new(commands), Nanos::ZERO);
+        let mut refused: HashMap<u64, Vec<u64>> = HashMap::new();
+        let mut held = 0;
+        for (note, key, later) in calls {
+            now = now.after(later);
+            let times = refused.entry(key).or_default();
+            if note {
+                if table.note(now, key) {
+                    times.push(now.0);
+                    held += 1;
+                }
+            } else {
+                let known = times.iter().position(|time| time + 60 * SECOND > now.0);
+                prop_assert_eq!(table.take(now, key), known.is_some());
+                if let Some(known) = known {
+                    times.remove(known);
+                    held -= 1;
+                }
+            }
+            for times in refused.values_mut() {
+                let before = times.len();
+                times.retain(|time| time + 60 * SECOND > now.0);
+                held -= before - times.len();
+            }
+            prop_assert!(held <= commands.div_ceil(8) * 8, "more than there is room for");
+        }
+    }
+}
+
+const UNIT: u64 = 100 * MS;
+
+#[test]
+fn d5_first_hosts_are_held_back_then_refused() {
+    let backlog = Backlog::new(2);
+    let mut seen = Vec::new();
+    for _ in 0..5 {
+        seen.push((backlog.is_full(), backlog.is_over()));
+        backlog.entered();
+    }
+    let (room, full, over) = ((false, false), (true, false), (true, true));
+    assert_eq!(seen, [room, room, full, full, over]);
+    backlog.set(4);
+    assert_eq!((backlog.is_full(), backlog.is_over()), full);
+    backlog.withdrawn();
+    backlog.left(Nanos(1), 1);
+    assert_eq!((backlog.waiting(), backlog.is_full()), (3, false));
+    backlog.note_refused();
+    assert_eq!(backlog.refused(), 1);
+}
+
+#[test]
+fn commands_far_apart_do_not_make_a_session_slow() {
+    let (backlog, mut queue, mut now) = (Backlog::new(10), VecDeque::new(), SECOND);
+    for _ in 0..100 {
+        now += 60 * SECOND;
+        backlog.entered();
+        backlog.left(Nanos(now), 20_000);
+    }
+    let now = keep_busy(&backlog, &mut queue, now, (50, 100_000), 50 * MS);
+    let wait = backlog.expected_wait(Nanos(now));
+    assert!(is_near(wait, 50 * 100_000), "{wait} ns, half a span after the flood began");
+}
+
+#[test]
+fn a_session_that_stands_still_asks_for_more_and_more_patience() {
+    let (backlog, mut queue) = (Backlog::new(10), VecDeque::new());
+    let now = keep_busy(&backlog, &mut queue, SECOND, (10, 100_000), SECOND);
+    let waits = [0, 1, 2, 4].map(|later| backlog.expected_wait(Nanos(now + later * SECOND)));
+    assert!(waits.is_sorted() && waits[1] > 4 * SECOND, "{waits:?}");
+    let backlog = Backlog::new(1);
+    backlog.entered();
+    assert_eq!(backlog.expected_wait(Nanos(SECOND)), 0, "nothing is known");
+    assert_eq!(backlog.expected_wait(Nanos(3 * SECOND)), 2 * SECOND, "it has stood since then");
+}
+
+#[test]
+fn the_hint_is_never_below_what_commands_waited() {
+    let backlog = Backlog::new(4);
+    backlog.entered();
+    backlog.left(Nanos(5 * SECOND), 3 * SECOND);
+    assert_eq!(backlog.expected_wait(Nanos(5 * SECOND)), 3 * SECOND);
+}
+
+#[test]
+fn a_table_that_is_full_refuses_nobody_until_there_is_room() {
+    let mut table = RefusedOnce::new(8);
+    assert!((0..8).all(|key| table.note(Nanos::ZERO, key)));
+    assert!(!table.note(Nanos::ZERO, 8));
+    assert!(table.take(Nanos(SECOND), 3) && !table.take(Nanos(SECOND), 3));
+    assert!(table.note(Nanos(SECOND), 8));
+    assert!(!table.take(Nanos(61 * SECOND), 0), "too long ago");
+    assert!((10..18).all(|key| table.note(Nanos(61 * SECOND), key)));
+}
+
+#[test]
+fn keys_tell_commands_apart() {
+    let commands =
+        [(1, 1, 0, 8), (2, 1, 0, 8), (1, 2, 0, 8), (1, 1, 8, 8), (1, 1, 0, 7), (8, 1, 0, 1)];
+    let mut keys = commands.map(|(opcode, nsid, slba, nlb)| command_key(opcode, nsid, slba, nlb));
+    keys.sort_unstable();
+    assert!(keys.windows(2).all(|pair| pair[0] != pair[1]));
+}
+
+#[test]
+fn threads_together_count_every_command() {
+    let backlog = Backlog::new(10);
+    thread::scope(|scope| {
+        for _ in 0..3 {
+            scope.spawn(|| {
+                for turn in 0..10_000_u64 {
+                    backlog.entered();
+                    if turn % 7 == 0 {
+                        backlog.withdrawn();
+                    } else {
+                        backlog.left(Nanos(turn * 50_000), 1000);
+                    }
+                }
+                backlog.entered();
+            });
+        }
+    });
+    assert_eq!(backlog.waiting(), 3);
+}
