@@ -1,5 +1,8 @@
 //! What a tenant reserves, in its own terms (seed row F1).
 
+use std::fmt;
+use std::time::Duration;
+
 use crate::time::Nanos;
 
 /// How much is reserved for each period.
@@ -11,6 +14,39 @@ pub enum Budget {
     Bytes(u64),
     /// This much of the device's time.
     DeviceTime(Nanos),
+}
+
+impl Budget {
+    /// The amount, in the budget's own unit: commands, bytes or ns.
+    #[must_use]
+    pub const fn amount(self) -> u64 {
+        match self {
+            Self::Operations(amount) | Self::Bytes(amount) | Self::DeviceTime(Nanos(amount)) => {
+                amount
+            }
+        }
+    }
+
+    /// Another amount of the same unit.
+    #[must_use]
+    pub const fn with_amount(self, amount: u64) -> Self {
+        match self {
+            Self::Operations(_) => Self::Operations(amount),
+            Self::Bytes(_) => Self::Bytes(amount),
+            Self::DeviceTime(_) => Self::DeviceTime(Nanos(amount)),
+        }
+    }
+}
+
+impl fmt::Display for Budget {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Operations(1) => f.write_str("1 operation"),
+            Self::Operations(n) => write!(f, "{n} operations"),
+            Self::Bytes(n) => write!(f, "{}", Bytes(*n)),
+            Self::DeviceTime(ns) => write!(f, "{:?} of device time", Duration::from_nanos(ns.0)),
+        }
+    }
 }
 
 /// What the broker knows of where a tenant's commands go.
@@ -36,4 +72,41 @@ pub struct Terms {
     pub write_percent: u8,
     /// Where they go.
     pub locality: Locality,
+}
+
+impl Terms {
+    /// The same rate with a period `k` times as long (seed row F4): what a stream of writes may
+    /// reserve when the server has `k` times the buffers for it, and absorbs that many periods'
+    /// commands. The fixed cost of a period is then paid once instead of `k` times.
+    #[must_use]
+    pub const fn lengthened(mut self, k: u32) -> Self {
+        let k = k as u64;
+        self.budget = self.budget.with_amount(self.budget.amount().saturating_mul(k));
+        self.period = Nanos(self.period.0.saturating_mul(k));
+        self
+    }
+}
+
+impl fmt::Display for Terms {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{} every {:?}", self.budget, Duration::from_nanos(self.period.0))?;
+        match self.budget {
+            Budget::DeviceTime(_) => Ok(()),
+            _ => write!(f, " in commands of {}", Bytes(self.request_bytes.into())),
+        }
+    }
+}
+
+/// A size in the largest unit that divides it.
+pub(super) struct Bytes(pub u64);
+
+impl fmt::Display for Bytes {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        const UNITS: [(u32, &str); 4] = [(40, "TiB"), (30, "GiB"), (20, "MiB"), (10, "KiB")];
+        let whole = |shift: u32| self.0 != 0 && self.0.trailing_zeros() >= shift;
+        match UNITS.iter().find(|(shift, _)| whole(*shift)) {
+            Some((shift, unit)) => write!(f, "{} {unit}", self.0 >> shift),
+            None => write!(f, "{} bytes", self.0),
+        }
+    }
 }

@@ -1,0 +1,200 @@
+//! What a device takes for a command: the mean and the worst, as the broker counts them (seed row
+//! F1).
+
+use super::terms::{Locality, Terms};
+use crate::time::Nanos;
+
+/// The size that a [`ServiceTime`] is for, in KiB.
+const BASE_KIB: u64 = 4;
+
+/// A device's time for a command of 4 KiB while the device is busy: the command's share of the
+/// device, which is the time it spends there divided by the number of commands that are served
+/// together. The shares of all commands of a second add up to a second when the device is full.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct ServiceTime {
+    /// MET: the mean.
+    pub mean: Nanos,
+    /// WCET: the worst. Not below the mean.
+    pub worst: Nanos,
+}
+
+/// What one KiB beyond the first four adds to a command's share of the device, in ns.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct PerKib {
+    /// Of a read.
+    pub read: u64,
+    /// Of a write.
+    pub write: u64,
+}
+
+/// A device as the broker sees it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Profile {
+    /// Of a read of 4 KiB.
+    pub read: ServiceTime,
+    /// Of a write of 4 KiB.
+    pub write: ServiceTime,
+    /// What larger commands add.
+    pub per_kib: PerKib,
+    /// How many commands the device serves at once, at least 1. A command's share, times this, is
+    /// its time in the device.
+    pub parallelism: u32,
+    /// The device has a head that moves: Eq. (1) of seed row F1 applies as printed, with two more
+    /// worst times in each period, and commands one after the other cost their transfer alone.
+    pub seeks: bool,
+}
+
+/// What the configuration says of a device, which goes before what was measured. Times are those
+/// of one command in the device, as a data sheet gives them, not shares.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Overrides {
+    /// The mean time of a command of 4 KiB in the device.
+    pub mean: Option<Nanos>,
+    /// The worst time of a command of 4 KiB in the device.
+    pub worst: Option<Nanos>,
+    /// How many commands it serves at once.
+    pub parallelism: Option<u32>,
+    /// Whether it has a head that moves.
+    pub seeks: bool,
+}
+
+impl Profile {
+    /// A profile from times in the device, for reads and writes alike: `mean` and `worst` of a
+    /// command of 4 KiB, `per_kib` ns for each KiB beyond, of which the device serves
+    /// `parallelism` at once.
+    #[must_use]
+    pub fn of_device(mean: Nanos, worst: Nanos, per_kib: u64, parallelism: u32) -> Self {
+        let parallelism = parallelism.max(1);
+        let share = |ns: u64| ns.div_ceil(u64::from(parallelism));
+        let mean = Nanos(share(mean.0).max(1));
+        let time = ServiceTime { mean, worst: Nanos(share(worst.0)).max(mean) };
+        let per_kib = PerKib { read: share(per_kib), write: share(per_kib) };
+        Self { read: time, write: time, per_kib, parallelism, seeks: false }
+    }
+
+    /// This profile where the configuration says nothing else.
+    #[must_use]
+    pub fn overridden(mut self, by: &Overrides) -> Self {
+        self.parallelism = by.parallelism.unwrap_or(self.parallelism).max(1);
+        self.seeks |= by.seeks;
+        let share = |ns: Nanos| Nanos(ns.0.div_ceil(u64::from(self.parallelism)).max(1));
+        for time in [&mut self.read, &mut self.write] {
+            time.mean = by.mean.map_or(time.mean, share);
+            time.worst = by.worst.map_or(time.worst, share).max(time.mean);
+        }
+        self
+    }
+
+    const fn of(&self, write: bool) -> (ServiceTime, u64) {
+        if write { (self.write, self.per_kib.write) } else { (self.read, self.per_kib.read) }
+    }
+
+    /// The mean share of a command of `bytes` bytes anywhere on the device, in ns.
+    #[must_use]
+    pub const fn mean(&self, write: bool, bytes: u32) -> u64 {
+        let (time, per_kib) = self.of(write);
+        time.mean.0.saturating_add(beyond(bytes).saturating_mul(per_kib))
+    }
+
+    /// The worst share of a command of `bytes` bytes, in ns.
+    #[must_use]
+    pub const fn worst(&self, write: bool, bytes: u32) -> u64 {
+        let (time, per_kib) = self.of(write);
+        time.worst.0.saturating_add(beyond(bytes).saturating_mul(per_kib))
+    }
+
+    /// MET of a tenant's commands, in ns: by their size, their mix and their locality.
+    #[must_use]
+    pub fn mean_of(&self, terms: &Terms) -> u64 {
+        let mean = |write| match terms.locality {
+            Locality::Sequential if self.seeks => self.transfer(write, terms.request_bytes),
+            _ => self.mean(write, terms.request_bytes),
+        };
+        let writes = u128::from(terms.write_percent.min(100));
+        let sum = u128::from(mean(false)) * (100 - writes) + u128::from(mean(true)) * writes;
+        u64::try_from(sum.div_ceil(100)).unwrap_or(u64::MAX).max(1)
+    }
+
+    /// WCET of a tenant's commands, in ns: the worst of the kinds it sends.
+    #[must_use]
+    pub fn worst_of(&self, terms: &Terms) -> u64 {
+        let worst = |write| self.worst(write, terms.request_bytes);
+        match terms.write_percent {
+            0 => worst(false),
+            1..=99 => worst(false).max(worst(true)),
+            _ => worst(true),
+        }
+    }
+
+    /// What a command that needs no seek costs: its transfer.
+    fn transfer(&self, write: bool, bytes: u32) -> u64 {
+        let (time, per_kib) = self.of(write);
+        let kib = u64::from(bytes.div_ceil(1024)).max(1);
+        per_kib.saturating_mul(kib).clamp(1, time.worst.0.max(1))
+    }
+}
+
+impl Default for Profile {
+    /// A modest flash drive, for a device that was not measured yet: 100 us for a command of
+    /// 4 KiB, 10 ms at the worst, eight at once, 500 MB/s.
+    fn default() -> Self {
+        Self::of_device(Nanos(100_000), Nanos(10_000_000), 16_384, 8)
+    }
+}
+
+/// Whole or begun KiB beyond the first four.
+const fn beyond(bytes: u32) -> u64 {
+    (bytes.div_ceil(1024) as u64).saturating_sub(BASE_KIB)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::reservation::Budget;
+
+    fn terms(request_bytes: u32, write_percent: u8, locality: Locality) -> Terms {
+        let budget = Budget::Operations(10);
+        Terms { budget, period: Nanos(1_000_000_000), request_bytes, write_percent, locality }
+    }
+
+    #[test]
+    fn f1_times_in_the_device_become_shares_of_it() {
+        let profile = Profile::of_device(Nanos(100_000), Nanos(10_000_000), 800, 8);
+        assert_eq!(profile.mean(false, 4096), 12_500);
+        assert_eq!(profile.worst(true, 512), 1_250_000);
+        assert_eq!(profile.mean(false, 8192), 12_500 + 4 * 100, "four KiB more");
+    }
+
+    #[test]
+    fn f1_mean_and_worst_follow_the_mix() {
+        let mut profile = Profile::of_device(Nanos(100), Nanos(1000), 0, 1);
+        profile.write = ServiceTime { mean: Nanos(300), worst: Nanos(500) };
+        let of = |percent| terms(4096, percent, Locality::Random);
+        assert_eq!(profile.mean_of(&of(0)), 100);
+        assert_eq!(profile.mean_of(&of(50)), 200);
+        assert_eq!(profile.mean_of(&of(100)), 300);
+        assert_eq!(profile.worst_of(&of(100)), 500);
+        assert_eq!(profile.worst_of(&of(1)), 1000, "one read suffices");
+    }
+
+    #[test]
+    fn f1_locality_counts_where_a_head_moves() {
+        let mut profile = Profile::of_device(Nanos(8_000_000), Nanos(20_000_000), 10_000, 1);
+        let sequential = terms(65_536, 0, Locality::Sequential);
+        assert_eq!(profile.mean_of(&sequential), 8_000_000 + 60 * 10_000, "flash: no difference");
+        profile.seeks = true;
+        assert_eq!(profile.mean_of(&sequential), 64 * 10_000, "a disk: the transfer alone");
+    }
+
+    #[test]
+    fn f1_configured_times_go_before_measured_ones() {
+        let by =
+            Overrides { mean: Some(Nanos(80_000)), parallelism: Some(4), ..Overrides::default() };
+        let profile = Profile::default().overridden(&by);
+        assert_eq!(profile.mean(false, 4096), 20_000);
+        assert_eq!(profile.worst(false, 4096), 1_250_000, "not configured: as before");
+        assert_eq!(profile.parallelism, 4);
+        let worst = Overrides { worst: Some(Nanos(1)), ..by };
+        assert_eq!(Profile::default().overridden(&worst).worst(false, 1), 20_000, "not below mean");
+    }
+}

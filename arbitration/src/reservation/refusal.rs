@@ -1,0 +1,94 @@
+//! Why a reservation is refused, and what would fit (seed row F2).
+
+use std::fmt;
+use std::time::Duration;
+
+use super::terms::{Bytes, Terms};
+use super::utilisation::Utilisation;
+use crate::time::Nanos;
+
+/// A reservation that was refused. What it says is for the person who asked for it.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum Refusal {
+    /// The budget is zero.
+    #[error("a reservation of nothing: give a budget of at least 1")]
+    NoBudget,
+    /// The period cannot be kept count of.
+    #[error("a period of {:?}: it must be from 1 ms to 1 hour", Duration::from_nanos(.0.0))]
+    Period(Nanos),
+    /// The usual size of a command is zero.
+    #[error("a request_size of 0: give the usual size of a command, such as \"4 KiB\"")]
+    NoRequestSize,
+    /// More than all commands are writes.
+    #[error("{0} % writes: at most 100 % of the commands can be writes")]
+    WritePercent(u8),
+    /// A part of the device that cannot be had.
+    #[error("{0}")]
+    Utilisation(Box<Shortage>),
+    /// A period as short as the device's worst case.
+    #[error(
+        "a single command may take the device {:?}, which is too long for periods of {:?}: \
+         give periods of at least {:?}",
+        Duration::from_nanos(.worst.0), Duration::from_nanos(.period.0),
+        Duration::from_nanos(.shortest.0)
+    )]
+    TooShort {
+        /// The longest that one command may be in the device.
+        worst: Nanos,
+        /// The shortest period of those reserved and the one asked for.
+        period: Nanos,
+        /// The shortest that would do.
+        shortest: Nanos,
+    },
+    /// No room for the commands between network and device (seed row F4).
+    #[error(
+        "{} of buffers are needed so that the commands can be in the device at once, {} are left",
+        Bytes(*.needed), Bytes(*.left)
+    )]
+    Buffers {
+        /// Bytes needed.
+        needed: u64,
+        /// Bytes that are left.
+        left: u64,
+    },
+}
+
+/// How much of the device is asked for and how much there is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Shortage {
+    /// What was asked for.
+    pub terms: Terms,
+    /// What it needs.
+    pub needed: Utilisation,
+    /// What is left.
+    pub left: Utilisation,
+    /// Reserved already, by this many reservations.
+    pub reserved: (Utilisation, usize),
+    /// Kept for Urgent.
+    pub urgent: Utilisation,
+    /// What one command at its worst may delay the reservations by.
+    pub blocking: Utilisation,
+    /// What would fit with the same period, if anything.
+    pub fits: Option<Terms>,
+    /// What would fit at the same rate with a longer period, if anything.
+    pub fits_longer: Option<Terms>,
+}
+
+impl fmt::Display for Shortage {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let (reserved, count) = self.reserved;
+        let plural = if count == 1 { "" } else { "s" };
+        write!(f, "{} need {} of the device, and {} is left", self.terms, self.needed, self.left)?;
+        write!(f, " ({reserved} is reserved by {count} reservation{plural}, ")?;
+        write!(f, "{} is kept for urgent commands, ", self.urgent)?;
+        write!(f, "{} for the longest command): ", self.blocking)?;
+        match (self.fits, self.fits_longer) {
+            (None, None) => f.write_str("nothing of this kind would fit"),
+            (Some(fits), None) => write!(f, "at most {fits} would fit"),
+            (None, Some(longer)) => write!(f, "{longer} would fit"),
+            (Some(fits), Some(longer)) => {
+                write!(f, "at most {fits}, or {longer}, would fit")
+            }
+        }
+    }
+}

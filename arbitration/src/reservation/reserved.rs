@@ -1,0 +1,249 @@
+//! A reservation at work: budgets, charges and what was kept (seed row F3).
+
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use super::broker::Admitted;
+use super::profile::Profile;
+use super::tally::{MOST, Tally};
+use super::terms::Budget;
+use crate::time::Nanos;
+
+/// An admitted reservation at work, shared by all reactors.
+///
+/// Periods follow each other without a gap from the start on; whoever comes first after the end of
+/// one goes on to the next. A budget in operations or bytes is kept in these units, and the device
+/// time that the broker set aside for it keeps a tenant whose commands cost more than it said from
+/// hurting others. What is not used in a period is not carried over.
+///
+/// Threads that find budget left at the same moment may each charge: a period may exceed its
+/// budget by one command for each further thread. Nothing else is inexact.
+#[derive(Debug)]
+pub struct Reserved {
+    profile: Profile,
+    start: Nanos,
+    period: u64,
+    limits: Limits,
+    /// The worst time of the tenant's usual command: what must be left for one to be due.
+    worst: u64,
+    /// The number of the present period, from 1 on.
+    number: AtomicU64,
+    used: Used,
+    demand: Demand,
+}
+
+/// What a period may take; `MOST` stands for no limit.
+#[derive(Debug)]
+struct Limits {
+    operations: u64,
+    bytes: u64,
+    time: u64,
+}
+
+#[derive(Debug, Default)]
+struct Used {
+    operations: Tally,
+    bytes: Tally,
+    time: Tally,
+}
+
+/// How long commands waited, and what became of the periods in which they did.
+#[derive(Debug, Default)]
+struct Demand {
+    /// Since when a command waits, in ns; 0: none waits.
+    since: AtomicU64,
+    /// ns of the present period in which commands waited.
+    waited: Tally,
+    periods: AtomicU64,
+    kept: AtomicU64,
+}
+
+/// What a command was charged when it was dispatched ahead of others. To be spent by
+/// [`Reserved::settle`] or [`Reserved::cancel`].
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[must_use]
+pub struct Charge {
+    number: u64,
+    bytes: u32,
+    worst: u64,
+}
+
+impl Reserved {
+    /// A reservation whose first period begins at `now`.
+    #[must_use]
+    pub fn new(now: Nanos, admitted: &Admitted) -> Self {
+        let Admitted { terms, translation, profile } = admitted;
+        let (operations, bytes) = match terms.budget {
+            Budget::Operations(n) => (n.min(MOST), MOST),
+            Budget::Bytes(n) => (MOST, n.min(MOST)),
+            Budget::DeviceTime(_) => (MOST, MOST),
+        };
+        let time = translation.device_time.0.min(MOST);
+        Self {
+            profile: *profile,
+            start: now,
+            period: terms.period.0.clamp(1, MOST),
+            limits: Limits { operations, bytes, time },
+            worst: profile.worst_of(terms).min(time),
+            number: AtomicU64::new(1),
+            used: Used::default(),
+            demand: Demand::default(),
+        }
+    }
+
+    /// The deadline of the tenant's next command, which is the end of the period, while budget is
+    /// left for it at its worst; `None` when it has to take its turn among the others.
+    #[inline]
+    pub fn due(&self, now: Nanos) -> Option<Nanos> {
+        let number = self.present(now);
+        let Limits { operations, bytes, time } = self.limits;
+        let left = (operations == MOST || self.used.operations.used(number) < operations)
+            && (bytes == MOST || self.used.bytes.used(number) < bytes)
+            && self.used.time.used(number).saturating_add(self.worst) <= time;
+        left.then(|| self.end(number))
+    }
+
+    /// Charges a command that is dispatched ahead of others: its operation and its bytes, and its
+    /// worst device time until it is settled.
+    #[inline]
+    pub fn charge(&self, now: Nanos, write: bool, bytes: u32) -> Charge {
+        let number = self.present(now);
+        let worst = self.profile.worst(write, bytes).min(MOST);
+        self.used.operations.add(number, 1);
+        self.used.bytes.add(number, bytes.into());
+        self.used.time.add(number, worst);
+        self.served(now, number);
+        Charge { number, bytes, worst }
+    }
+
+    /// A charged command has completed: gives back what it did not take of its worst device time,
+    /// or adds what it took beyond. `actual_ns` is its share of the device's time (see
+    /// [`ServiceTime`](super::ServiceTime)). After the end of the period it was charged in,
+    /// nothing happens.
+    #[inline]
+    pub fn settle(&self, now: Nanos, charge: Charge, actual_ns: u64) {
+        if self.present(now) != charge.number {
+            return;
+        }
+        if actual_ns <= charge.worst {
+            self.used.time.take_back(charge.number, charge.worst - actual_ns);
+        } else {
+            self.used.time.add(charge.number, actual_ns - charge.worst);
+        }
+    }
+
+    /// A charged command did not reach the device: all of the charge is given back, if its period
+    /// is still the present one.
+    pub fn cancel(&self, charge: Charge) {
+        self.used.operations.take_back(charge.number, 1);
+        self.used.bytes.take_back(charge.number, charge.bytes.into());
+        self.used.time.take_back(charge.number, charge.worst);
+    }
+
+    /// A command of this tenant waits: to be said when one has come and when, after a round of
+    /// dispatching, one is still there. The wait ends with the next charge or with
+    /// [`Self::note_idle`].
+    #[inline]
+    pub fn note_demand(&self, now: Nanos) {
+        self.present(now);
+        let since = &self.demand.since;
+        if since.load(Ordering::Relaxed) == 0 {
+            let _ = since.compare_exchange(0, now.0.max(1), Ordering::Relaxed, Ordering::Relaxed);
+        }
+    }
+
+    /// No command of this tenant waits any more, though none was charged: it went among the
+    /// others, or was withdrawn.
+    #[inline]
+    pub fn note_idle(&self, now: Nanos) {
+        if self.demand.since.load(Ordering::Relaxed) != 0 {
+            let number = self.present(now);
+            self.served(now, number);
+        }
+    }
+
+    /// The end of the present period.
+    #[must_use]
+    pub fn next_period(&self, now: Nanos) -> Nanos {
+        self.end(self.present(now))
+    }
+
+    /// Of the periods that have ended: those in which commands waited, and those of them in which
+    /// the reservation was kept.
+    ///
+    /// It was kept when the budget was used up, or when the tenant had the part of the budget that
+    /// corresponds to the part of the period in which its commands waited: a tenant that asks for
+    /// less than it reserved, or begins in the middle of a period, is not cheated.
+    #[must_use]
+    pub fn kept(&self) -> (u64, u64) {
+        let load = |count: &AtomicU64| count.load(Ordering::Relaxed);
+        (load(&self.demand.periods), load(&self.demand.kept))
+    }
+
+    fn end(&self, number: u64) -> Nanos {
+        self.start.after(number.saturating_mul(self.period))
+    }
+
+    /// The number of the period that `now` is in, or of a later one that another thread has seen.
+    #[inline]
+    fn present(&self, now: Nanos) -> u64 {
+        let number = self.number.load(Ordering::Relaxed);
+        if now < self.end(number) { number } else { self.roll(now, number) }
+    }
+
+    #[cold]
+    fn roll(&self, now: Nanos, old: u64) -> u64 {
+        let new = (now.since(self.start) / self.period).saturating_add(1);
+        let swap = (Ordering::Relaxed, Ordering::Relaxed);
+        match self.number.compare_exchange(old, new, swap.0, swap.1) {
+            Ok(_) => {
+                self.judge(old, new);
+                new
+            }
+            Err(other) => other.max(new),
+        }
+    }
+
+    /// The wait that was going on is over: counts it in period `number`.
+    #[inline]
+    fn served(&self, now: Nanos, number: u64) {
+        let since = Nanos(self.demand.since.load(Ordering::Relaxed));
+        if since == Nanos::ZERO || self.demand.since.swap(0, Ordering::Relaxed) == 0 {
+            return;
+        }
+        let began = self.end(number - 1).max(since);
+        self.demand.waited.add(number, now.since(began));
+    }
+
+    /// Judges period `old` and those that passed before `new` without a call.
+    fn judge(&self, old: u64, new: u64) {
+        let since = Nanos(self.demand.since.load(Ordering::Relaxed));
+        let waits = since != Nanos::ZERO;
+        let tail = if waits { self.end(old).since(since.max(self.end(old - 1))) } else { 0 };
+        let waited = self.demand.waited.used_in(old).saturating_add(tail).min(self.period);
+        if waited == 0 {
+            return;
+        }
+        let kept = self.had_its_part(old, waited);
+        // In the periods between, something waited and nothing was charged.
+        let missed = if waits { new.saturating_sub(old + 1) } else { 0 };
+        self.demand.periods.fetch_add(1 + missed, Ordering::Relaxed);
+        self.demand.kept.fetch_add(u64::from(kept), Ordering::Relaxed);
+    }
+
+    /// Whether a period's use comes up to the reserved rate over the time that commands waited in
+    /// it, but for one command.
+    fn had_its_part(&self, number: u64, waited: u64) -> bool {
+        let part = |limit: u64| {
+            let part = u128::from(limit) * u128::from(waited) / u128::from(self.period);
+            u64::try_from(part).unwrap_or(u64::MAX)
+        };
+        let Limits { operations, bytes, time } = self.limits;
+        if operations != MOST {
+            part(operations) <= self.used.operations.used_in(number)
+        } else if bytes != MOST {
+            part(bytes) <= self.used.bytes.used_in(number)
+        } else {
+            part(time) <= self.used.time.used_in(number).saturating_add(self.worst)
+        }
+    }
+}
