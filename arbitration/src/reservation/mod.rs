@@ -13,6 +13,9 @@ mod tally;
 mod terms;
 mod utilisation;
 
+#[cfg(test)]
+mod tests;
+
 pub use broker::{Admitted, Broker, LONGEST_PERIOD, SHORTEST_PERIOD, Translation};
 pub use profile::{Overrides, PerKib, Profile, ServiceTime};
 pub use refusal::{Refusal, Shortage};

@@ -1,0 +1,179 @@
+use proptest::prelude::*;
+
+use super::{MS, SECOND, admit, disk, terms};
+use crate::reservation::{
+    Admitted, Broker, Budget, Locality, Profile, Refusal, ServiceTime, Terms, Utilisation,
+};
+use crate::time::Nanos;
+
+fn shortage(refused: Result<Admitted, Refusal>) -> Box<crate::reservation::Shortage> {
+    match refused {
+        Err(Refusal::Utilisation(shortage)) => shortage,
+        other => panic!("{other:?}"),
+    }
+}
+
+#[test]
+fn f1_equation_1_as_printed_for_a_disk() {
+    // u'' = (2*20 + max(20, (11-1)*8 + 20)) / 1000 = 140/1000
+    let eleven = Broker::translate(&disk(), &terms(Budget::Operations(11), SECOND)).unwrap();
+    assert_eq!(eleven.utilisation, Utilisation::of(140, 1000));
+    assert_eq!(eleven.device_time, Nanos(100 * MS));
+    // One command: (2*20 + max(20, 0 + 20)) / 1000.
+    let one = Broker::translate(&disk(), &terms(Budget::Operations(1), SECOND)).unwrap();
+    assert_eq!(one.utilisation, Utilisation::of(60, 1000));
+}
+
+#[test]
+fn f1_bytes_and_time_become_commands() {
+    let of = |budget| Broker::translate(&disk(), &terms(budget, SECOND)).unwrap();
+    assert_eq!(of(Budget::Bytes(11 * 4096 - 1)), of(Budget::Operations(11)));
+    assert_eq!(of(Budget::DeviceTime(Nanos(88 * MS))), of(Budget::Operations(11)));
+}
+
+#[test]
+fn f1_a_stream_in_sequence_costs_less_of_a_disk() {
+    let random = Terms { request_bytes: 65_536, ..terms(Budget::Bytes(16 << 20), SECOND) };
+    let sequential = Terms { locality: Locality::Sequential, ..random };
+    let utilisation = |terms| Broker::translate(&disk(), terms).unwrap().utilisation;
+    assert!(utilisation(&sequential) < Utilisation::percent(25), "16 MiB of over 90 MiB a second");
+    assert!(utilisation(&random) > Utilisation::WHOLE);
+}
+
+#[test]
+fn f1_flash_pays_no_seeks_and_uses_its_parallelism() {
+    let profile = Profile::of_device(Nanos(80_000), Nanos(MS), 0, 8);
+    // 5,000 commands of 10 us, an eighth more, and the worst of the five that overlap.
+    let found = Broker::translate(&profile, &terms(Budget::Operations(5000), SECOND)).unwrap();
+    let expected = 5000 * 11_250 + 5 * (125_000 - 11_250);
+    assert_eq!(found.device_time, Nanos(expected));
+    assert_eq!(found.utilisation, Utilisation::of(expected, SECOND));
+}
+
+#[test]
+fn f2_terms_without_sense_are_refused_with_what_would_have_one() {
+    let good = terms(Budget::Operations(1), SECOND);
+    let refusal = |terms: &Terms| Broker::translate(&disk(), terms).unwrap_err().to_string();
+    for budget in [Budget::Operations(0), Budget::Bytes(0), Budget::DeviceTime(Nanos(0))] {
+        let refused = refusal(&Terms { budget, ..good });
+        assert_eq!(refused, "a reservation of nothing: give a budget of at least 1");
+    }
+    for period in [0, MS - 1, 3601 * SECOND, u64::MAX] {
+        let refused = refusal(&Terms { period: Nanos(period), ..good });
+        assert!(refused.ends_with("it must be from 1 ms to 1 hour"), "{refused}");
+    }
+    assert!(refusal(&Terms { request_bytes: 0, ..good }).contains("request_size"));
+    assert!(refusal(&Terms { write_percent: 101, ..good }).contains("at most 100 %"));
+}
+
+#[test]
+fn f2_a_refusal_says_what_is_left_and_what_would_fit() {
+    let first = admit(&disk(), &terms(Budget::Operations(50), SECOND));
+    let refused = Broker::admit(&disk(), &[first], 20, &terms(Budget::Operations(50), SECOND));
+    assert_eq!(
+        refused.unwrap_err().to_string(),
+        "50 operations every 1s in commands of 4 KiB need 45.20 % of the device, and 34.80 % is \
+         left (45.20 % is reserved by 1 reservation, 20.00 % is kept for urgent commands, 0.00 % \
+         for the longest command): at most 37 operations every 1s in commands of 4 KiB would fit"
+    );
+}
+
+#[test]
+fn f2_a_longer_period_is_offered_where_the_fixed_cost_is_too_much() {
+    let refused = Broker::admit(&disk(), &[], 0, &terms(Budget::Operations(7), 100 * MS));
+    let shortage = shortage(refused);
+    let longer = shortage.fits_longer.expect("56 of 100 ms without the fixed cost");
+    assert_eq!(longer, terms(Budget::Operations(7), 100 * MS).lengthened(2));
+    assert!(Broker::admit(&disk(), &[], 0, &longer).is_ok());
+}
+
+#[test]
+fn f2_periods_shorter_than_the_longest_command_are_refused() {
+    let profile = Profile::of_device(Nanos(100_000), Nanos(10 * MS), 0, 8);
+    let refused = Broker::admit(&profile, &[], 20, &terms(Budget::Operations(1), 10 * MS));
+    let Err(Refusal::TooShort { shortest, .. }) = refused else { panic!("{refused:?}") };
+    assert!(Broker::admit(&profile, &[], 20, &terms(Budget::Operations(1), shortest.0)).is_ok());
+}
+
+#[test]
+fn f2_amounts_at_the_edges_of_their_types_are_refused_not_wrapped() {
+    for profile in [disk(), Profile::default()] {
+        for budget in [Budget::Operations(u64::MAX), Budget::Bytes(u64::MAX)] {
+            shortage(Broker::admit(&profile, &[], 90, &terms(budget, SECOND)));
+        }
+    }
+    let endless = ServiceTime { mean: Nanos::MAX, worst: Nanos::MAX };
+    let profile = Profile { read: endless, write: endless, ..disk() };
+    let budget = Budget::Operations(u64::MAX);
+    assert!(Broker::admit(&profile, &[], 0, &terms(budget, 3600 * SECOND)).is_err());
+}
+
+#[test]
+fn f4_k_times_the_buffers_lengthen_a_period_by_k_and_save_its_fixed_cost() {
+    let one = Terms { write_percent: 100, ..terms(Budget::Operations(5), 200 * MS) };
+    let utilisation = |terms| Broker::translate(&disk(), terms).unwrap().utilisation;
+    let four = one.lengthened(4);
+    assert_eq!((four.period, four.budget), (Nanos(800 * MS), Budget::Operations(20)));
+    // The fixed cost of a period is 2*WCET, and WCET - MET: 52 ms.
+    let saved = Utilisation::of(52, 200).less(Utilisation::of(52, 800));
+    assert_eq!(utilisation(&one).less(saved), utilisation(&four));
+}
+
+#[test]
+fn f4_admission_counts_the_least_buffer_space() {
+    let profile = Profile::of_device(Nanos(100_000), Nanos(10 * MS), 0, 8);
+    let admitted = admit(&profile, &terms(Budget::Operations(300), SECOND));
+    assert_eq!(admitted.translation.buffer_bytes, 3 * 4096, "300 times 10 ms in each second");
+    assert_eq!(Broker::check_buffers(&admitted, 3 * 4096), Ok(()));
+    let refused = Broker::check_buffers(&admitted, 4096).unwrap_err().to_string();
+    assert!(refused.starts_with("12 KiB of buffers are needed"), "{refused}");
+}
+
+fn any_terms() -> impl Strategy<Value = Terms> {
+    let budget = prop_oneof![
+        (1..100_000_u64).prop_map(Budget::Operations),
+        (1..1_u64 << 32).prop_map(Budget::Bytes),
+        (1..10 * SECOND).prop_map(|ns| Budget::DeviceTime(Nanos(ns))),
+    ];
+    let locality = prop_oneof![Just(Locality::Random), Just(Locality::Sequential)];
+    (budget, MS..10 * SECOND, 512..1_u32 << 20, 0..=100_u8, locality).prop_map(
+        |(budget, period, request_bytes, write_percent, locality)| {
+            let period = Nanos(period);
+            Terms { budget, period, request_bytes, write_percent, locality }
+        },
+    )
+}
+
+proptest! {
+    /// What a refusal says would fit is admitted, and one more of it is not.
+    #[test]
+    fn f2_what_would_fit_fits(
+        seeks: bool,
+        urgent in 0..=50_u8,
+        asked in prop::collection::vec(any_terms(), 1..8),
+    ) {
+        let profile = if seeks { disk() } else { Profile::default() };
+        let mut already = Vec::new();
+        for terms in &asked {
+            match Broker::admit(&profile, &already, urgent, terms) {
+                Ok(admitted) => already.push(admitted),
+                Err(Refusal::Utilisation(shortage)) => {
+                    if let Some(fits) = shortage.fits {
+                        prop_assert!(Broker::admit(&profile, &already, urgent, &fits).is_ok());
+                        let amount = fits.budget.amount() + u64::from(terms.request_bytes);
+                        let more = Terms { budget: fits.budget.with_amount(amount), ..fits };
+                        if matches!(fits.budget, Budget::Bytes(_)) {
+                            prop_assert!(Broker::admit(&profile, &already, urgent, &more).is_err());
+                        }
+                    }
+                    if let Some(longer) = shortage.fits_longer {
+                        prop_assert!(Broker::admit(&profile, &already, urgent, &longer).is_ok());
+                    }
+                }
+                Err(_) => {}
+            }
+        }
+        let all: Utilisation = already.iter().map(|a| a.translation.utilisation).sum();
+        prop_assert!(all.plus(Utilisation::percent(urgent)) <= Utilisation::WHOLE);
+    }
+}

@@ -1,0 +1,30 @@
+mod broker;
+mod reserved;
+
+use super::{Admitted, Broker, Budget, Locality, Profile, Terms};
+use crate::time::Nanos;
+
+const SECOND: u64 = 1_000_000_000;
+const MS: u64 = 1_000_000;
+
+/// Random commands of 4 KiB.
+fn terms(budget: Budget, period: u64) -> Terms {
+    let (request_bytes, write_percent) = (4096, 0);
+    Terms {
+        budget,
+        period: Nanos(period),
+        request_bytes,
+        write_percent,
+        locality: Locality::Random,
+    }
+}
+
+/// A disk: 8 ms for a command, 20 ms at the worst.
+fn disk() -> Profile {
+    let times = (Nanos(8 * MS), Nanos(20 * MS));
+    Profile { seeks: true, ..Profile::of_device(times.0, times.1, 10_000, 1) }
+}
+
+fn admit(profile: &Profile, terms: &Terms) -> Admitted {
+    Broker::admit(profile, &[], 0, terms).expect("fits")
+}

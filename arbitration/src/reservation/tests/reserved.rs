@@ -1,0 +1,223 @@
+use proptest::prelude::*;
+
+use super::{MS, SECOND, admit, terms};
+use crate::reservation::{Budget, Charge, Profile, Reserved};
+use crate::time::Nanos;
+
+/// 10 us of the device for a command, 125 us at the worst.
+fn flash() -> Profile {
+    Profile::of_device(Nanos(80_000), Nanos(MS), 0, 8)
+}
+
+fn reserved(budget: Budget) -> Reserved {
+    Reserved::new(Nanos(7), &admit(&flash(), &terms(budget, SECOND)))
+}
+
+/// Charges and settles while budget is left, each command taking `actual` ns.
+fn use_up(reserved: &Reserved, now: Nanos, actual: u64) -> u64 {
+    let mut commands = 0;
+    while reserved.due(now).is_some() {
+        let charge = reserved.charge(now, false, 4096);
+        reserved.settle(now, charge, actual);
+        commands += 1;
+    }
+    commands
+}
+
+#[test]
+fn f3_a_budget_in_operations_is_exact_and_renewed_each_period() {
+    let reserved = reserved(Budget::Operations(500));
+    for period in 0..3 {
+        let now = Nanos(7 + period * SECOND);
+        assert_eq!(reserved.due(now), Some(Nanos(7 + (period + 1) * SECOND)), "deadline");
+        assert_eq!(use_up(&reserved, now, 10_000), 500);
+        assert_eq!(reserved.next_period(now), Nanos(7 + (period + 1) * SECOND));
+    }
+}
+
+#[test]
+fn f3_a_budget_in_bytes_is_kept_in_bytes() {
+    let reserved = reserved(Budget::Bytes(100 * 4096));
+    assert_eq!(use_up(&reserved, Nanos(7), 10_000), 100);
+}
+
+#[test]
+fn f3_what_is_not_used_is_not_carried_over() {
+    let reserved = reserved(Budget::Operations(500));
+    assert_eq!(use_up(&reserved, Nanos(7 + 10 * SECOND), 10_000), 500);
+}
+
+#[test]
+fn f3_commands_are_charged_their_worst_time_until_they_complete() {
+    let reserved = reserved(Budget::Operations(500));
+    let mut charges = Vec::new();
+    while reserved.due(Nanos(7)).is_some() {
+        charges.push(reserved.charge(Nanos(7), false, 4096));
+    }
+    // 500 commands of 10 us and an eighth, with one at its worst, hold 45 of 125 us.
+    assert_eq!(charges.len(), 45);
+    reserved.settle(Nanos(8), charges.pop().unwrap(), 124_000);
+    assert!(reserved.due(Nanos(8)).is_none(), "1 us back is not enough for another");
+    reserved.settle(Nanos(8), charges.pop().unwrap(), 10_000);
+    assert!(reserved.due(Nanos(8)).is_some());
+}
+
+#[test]
+fn f3_a_tenant_whose_commands_cost_more_than_it_said_uses_up_its_device_time() {
+    let reserved = reserved(Budget::Operations(500));
+    let commands = use_up(&reserved, Nanos(7), 100_000);
+    assert_eq!(commands, 57, "5.7 ms of device time, not 50 ms");
+}
+
+#[test]
+fn f3_what_a_command_took_beyond_its_worst_time_is_charged_too() {
+    let reserved = reserved(Budget::Operations(500));
+    let charge = reserved.charge(Nanos(7), false, 4096);
+    reserved.settle(Nanos(8), charge, 6 * MS);
+    assert!(reserved.due(Nanos(9)).is_none());
+    assert!(reserved.due(Nanos(7 + SECOND)).is_some(), "forgotten with its period");
+}
+
+#[test]
+fn f3_a_completion_in_a_later_period_gives_nothing_back_there() {
+    let reserved = reserved(Budget::Operations(500));
+    let charge = reserved.charge(Nanos(7), false, 4096);
+    let later = Nanos(7 + SECOND);
+    reserved.settle(later, charge, 0);
+    reserved.cancel(charge);
+    assert_eq!(use_up(&reserved, later, 10_000), 500);
+}
+
+#[test]
+fn f3_a_cancelled_command_is_given_back_whole() {
+    let reserved = reserved(Budget::Operations(500));
+    let charge = reserved.charge(Nanos(7), true, 1 << 20);
+    reserved.cancel(charge);
+    assert_eq!(use_up(&reserved, Nanos(7), 10_000), 500);
+}
+
+#[test]
+fn f3_time_that_goes_back_a_little_stays_in_the_present_period() {
+    let reserved = reserved(Budget::Operations(500));
+    let second = Nanos(7 + SECOND);
+    assert_eq!(use_up(&reserved, second, 10_000), 500);
+    assert_eq!(reserved.due(Nanos(second.0 - 1)), None, "not the first period's budget again");
+    assert_eq!(reserved.due(Nanos(0)), None);
+}
+
+/// A tenant that always waits and is served `served` commands in each of four periods.
+fn kept_when_served(served: u64) -> (u64, u64) {
+    let reserved = reserved(Budget::Operations(500));
+    for period in 0..4 {
+        for command in 0..served {
+            let now = Nanos(7 + period * SECOND + command * SECOND / served);
+            reserved.note_demand(now);
+            let charge = reserved.charge(now.after(SECOND / served - 1), false, 4096);
+            reserved.settle(now.after(SECOND / served), charge, 10_000);
+        }
+    }
+    reserved.note_demand(Nanos(7 + 4 * SECOND));
+    reserved.kept()
+}
+
+#[test]
+fn f3_periods_are_kept_when_the_budget_was_served() {
+    assert_eq!(kept_when_served(500), (4, 4));
+    assert_eq!(kept_when_served(490), (4, 0));
+}
+
+#[test]
+fn f3_a_period_without_demand_does_not_count() {
+    let reserved = reserved(Budget::Operations(500));
+    assert!(reserved.due(Nanos(7 + 5 * SECOND)).is_some());
+    assert_eq!(reserved.kept(), (0, 0));
+}
+
+#[test]
+fn f3_a_tenant_that_asks_for_little_and_is_served_at_once_is_not_cheated() {
+    let reserved = reserved(Budget::Operations(500));
+    for command in 0..100 {
+        let now = Nanos(7 + command * 10 * MS);
+        reserved.note_demand(now);
+        let charge = reserved.charge(now.after(1000), false, 4096);
+        reserved.settle(now.after(MS), charge, 10_000);
+    }
+    reserved.due(Nanos(7 + SECOND));
+    assert_eq!(reserved.kept(), (1, 1));
+}
+
+#[test]
+fn f3_periods_that_pass_while_a_command_waits_are_not_kept() {
+    let reserved = reserved(Budget::Operations(500));
+    reserved.note_demand(Nanos(7));
+    reserved.note_demand(Nanos(7 + 3 * SECOND));
+    assert_eq!(reserved.kept(), (3, 0));
+    reserved.note_idle(Nanos(7 + 3 * SECOND));
+    reserved.due(Nanos(7 + 9 * SECOND));
+    assert_eq!(reserved.kept(), (3, 0), "withdrawn: nothing waits");
+}
+
+#[test]
+fn f3_two_threads_exceed_a_budget_by_at_most_one_command() {
+    for round in 0..20_u64 {
+        let reserved = reserved(Budget::Operations(500));
+        let now = Nanos(7 + round);
+        let served = std::thread::scope(|threads| {
+            let both = [(); 2].map(|()| threads.spawn(|| use_up(&reserved, now, 10_000)));
+            both.map(|thread| thread.join().unwrap()).iter().sum::<u64>()
+        });
+        assert!((500..=501).contains(&served), "{served}");
+    }
+}
+
+#[derive(Clone, Debug)]
+enum Step {
+    Pass(u64),
+    Charge { write: bool, bytes: u32 },
+    Settle { which: usize, actual: u64 },
+    Cancel { which: usize },
+}
+
+fn step() -> impl Strategy<Value = Step> {
+    prop_oneof![
+        (0..SECOND / 2).prop_map(Step::Pass),
+        (any::<bool>(), 512..200_000_u32).prop_map(|(write, bytes)| Step::Charge { write, bytes }),
+        (any::<usize>(), 0..MS).prop_map(|(which, actual)| Step::Settle { which, actual }),
+        any::<usize>().prop_map(|which| Step::Cancel { which }),
+    ]
+}
+
+proptest! {
+    /// Whatever happens, nobody is due beyond the budget, and a new period has all of it.
+    #[test]
+    fn f3_never_more_than_the_budget(steps in prop::collection::vec(step(), 1..300)) {
+        let reserved = reserved(Budget::Operations(20));
+        let (mut now, mut charges) = (Nanos(7), Vec::<Charge>::new());
+        let (mut end, mut in_period) = (Nanos::ZERO, 0_u64);
+        for step in steps {
+            match step {
+                Step::Pass(ns) => now = now.after(ns),
+                Step::Charge { write, bytes } => {
+                    let Some(deadline) = reserved.due(now) else { continue };
+                    prop_assert!(deadline > now && deadline.since(now) <= SECOND);
+                    in_period = if deadline == end { in_period + 1 } else { 1 };
+                    end = deadline;
+                    prop_assert!(in_period <= 20);
+                    charges.push(reserved.charge(now, write, bytes));
+                }
+                Step::Settle { which, actual } if !charges.is_empty() => {
+                    let charge = charges.swap_remove(which % charges.len());
+                    reserved.settle(now, charge, actual);
+                }
+                Step::Cancel { which } if !charges.is_empty() => {
+                    let charge = charges.swap_remove(which % charges.len());
+                    reserved.cancel(charge);
+                    in_period = in_period.saturating_sub(1);
+                }
+                Step::Settle { .. } | Step::Cancel { .. } => {}
+            }
+        }
+        let fresh = reserved.next_period(now);
+        prop_assert_eq!(use_up(&reserved, fresh, 10_000), 20);
+    }
+}
