@@ -1,12 +1,14 @@
 //! Stage S3: reservations (seed rows F1 to F3).
 //!
 //! A tenant reserves a budget for each period in its own [`Terms`]. The [`Broker`] translates it
-//! into a share of the device, by the device's [`Profile`], and admits or refuses it. What was
+//! into a share of the device, by the device's [`Profile`] (configured, or
+//! measured by a [`Profiler`]), and admits or refuses it. What was
 //! admitted runs as [`Reserved`]: while budget is left in a period, the tenant's commands are due
 //! and go ahead of others.
 
 mod broker;
 mod profile;
+mod profiler;
 mod refusal;
 mod reserved;
 mod tally;
@@ -18,6 +20,7 @@ mod tests;
 
 pub use broker::{Admitted, Broker, LONGEST_PERIOD, SHORTEST_PERIOD, Translation};
 pub use profile::{Overrides, PerKib, Profile, ServiceTime};
+pub use profiler::{Profiler, Sureness};
 pub use refusal::{Refusal, Shortage};
 pub use reserved::{Charge, Reserved};
 pub use terms::{Budget, Locality, Terms};

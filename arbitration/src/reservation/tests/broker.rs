@@ -160,11 +160,13 @@ proptest! {
                 Err(Refusal::Utilisation(shortage)) => {
                     if let Some(fits) = shortage.fits {
                         prop_assert!(Broker::admit(&profile, &already, urgent, &fits).is_ok());
-                        let amount = fits.budget.amount() + u64::from(terms.request_bytes);
+                        let step = match fits.budget {
+                            Budget::Bytes(_) => u64::from(terms.request_bytes),
+                            _ => 1,
+                        };
+                        let amount = fits.budget.amount() + step;
                         let more = Terms { budget: fits.budget.with_amount(amount), ..fits };
-                        if matches!(fits.budget, Budget::Bytes(_)) {
-                            prop_assert!(Broker::admit(&profile, &already, urgent, &more).is_err());
-                        }
+                        prop_assert!(Broker::admit(&profile, &already, urgent, &more).is_err());
                     }
                     if let Some(longer) = shortage.fits_longer {
                         prop_assert!(Broker::admit(&profile, &already, urgent, &longer).is_ok());
