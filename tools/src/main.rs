@@ -2,6 +2,7 @@
 
 mod bench;
 mod control;
+mod sim;
 
 use std::process::ExitCode;
 
@@ -21,6 +22,8 @@ enum Command {
     Control(control::Command),
     /// Put load on an NVMe/TCP target and measure what it does.
     Bench(bench::Args),
+    /// Make a figure again that a source of the design shows, with the code of the target.
+    Sim(sim::Args),
 }
 
 fn main() -> ExitCode {
@@ -28,6 +31,7 @@ fn main() -> ExitCode {
     let outcome = match command {
         Command::Control(command) => control::run(&command),
         Command::Bench(args) => bench::run(args),
+        Command::Sim(args) => sim::run(&args),
     };
     match outcome {
         Ok(()) => ExitCode::SUCCESS,

@@ -1,0 +1,61 @@
+//! `sluice sim`: figures of the sources, made again by the code that ships.
+//!
+//! - [`disk`]: a hard disk; [`random`]: chance.
+
+#[cfg_attr(not(test), allow(dead_code, reason = "the figures that need a disk come one by one"))]
+mod disk;
+#[cfg_attr(not(test), allow(dead_code, reason = "the figures that need a disk come one by one"))]
+mod random;
+
+use anyhow::Context as _;
+
+/// A figure that can be made again.
+#[derive(Debug)]
+struct Figure {
+    /// What it is called on the command line.
+    name: &'static str,
+    /// What it shows, in one line.
+    about: &'static str,
+    /// Runs it on a seed; answers with the source's numbers beside ours.
+    run: fn(seed: u64) -> String,
+}
+
+/// All of them.
+const FIGURES: &[Figure] = &[];
+
+/// Arguments of `sluice sim`.
+#[derive(Debug, clap::Args)]
+pub(crate) struct Args {
+    /// The figure; without one, they are listed.
+    figure: Option<String>,
+    /// Where chance begins: the same seed gives the same numbers.
+    #[arg(long, default_value_t = 1)]
+    seed: u64,
+}
+
+/// Makes a figure and prints it, or prints which there are.
+///
+/// # Errors
+///
+/// There is no such figure.
+pub(crate) fn run(args: &Args) -> anyhow::Result<()> {
+    let text = match &args.figure {
+        Some(name) => figure(name, args.seed)?,
+        None => list(),
+    };
+    print!("{text}");
+    Ok(())
+}
+
+fn figure(name: &str, seed: u64) -> anyhow::Result<String> {
+    let found = FIGURES.iter().find(|figure| figure.name == name);
+    let figure = found.with_context(|| {
+        let names: Vec<&str> = FIGURES.iter().map(|figure| figure.name).collect();
+        format!("there is no figure `{name}`: choose one of {}", names.join(", "))
+    })?;
+    Ok((figure.run)(seed))
+}
+
+fn list() -> String {
+    FIGURES.iter().map(|figure| format!("{:8} {}\n", figure.name, figure.about)).collect()
+}

@@ -1,0 +1,26 @@
+//! Chance, the same for the same seed.
+
+/// xorshift64*: fast, and good enough for arrivals and positions.
+#[derive(Clone, Debug)]
+pub(crate) struct Random(u64);
+
+impl Random {
+    /// The sequence of `seed`; neighbouring seeds are spread apart.
+    pub(crate) fn new(seed: u64) -> Self {
+        let mixed = (seed ^ 0x5ee1_d10c_4a7e_5eed).wrapping_mul(0x9e37_79b9_7f4a_7c15);
+        Self(mixed ^ mixed >> 31 | 1)
+    }
+
+    fn next(&mut self) -> u64 {
+        self.0 ^= self.0 >> 12;
+        self.0 ^= self.0 << 25;
+        self.0 ^= self.0 >> 27;
+        self.0.wrapping_mul(0x2545_f491_4f6c_dd1d)
+    }
+
+    /// A number below `bound`; 0 where `bound` is 0.
+    pub(crate) fn below(&mut self, bound: u64) -> u64 {
+        // The high half of the product is below `bound` for any 64-bit factor.
+        u64::try_from((u128::from(self.next()) * u128::from(bound)) >> 64).unwrap_or(0)
+    }
+}
