@@ -24,6 +24,7 @@ enum Command {
     Bench(bench::Args),
     /// Make a figure again that a source of the design shows, with the code of the target.
     Sim(sim::Args),
+    Bench(Box<bench::Args>),
 }
 
 fn main() -> ExitCode {
@@ -32,6 +33,7 @@ fn main() -> ExitCode {
         Command::Control(command) => control::run(&command),
         Command::Bench(args) => bench::run(args),
         Command::Sim(args) => sim::run(&args),
+        Command::Bench(args) => bench::run(&args),
     };
     match outcome {
         Ok(()) => ExitCode::SUCCESS,

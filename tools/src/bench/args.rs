@@ -2,10 +2,9 @@
 
 use std::time::Duration;
 
-use anyhow::{Context as _, bail, ensure};
-use clap::{Subcommand, ValueEnum};
-use serde::Serialize;
+use clap::Subcommand;
 
+use super::job::{self, Draft, Job, JobArgs};
 use super::units;
 
 /// Arguments of `sluice bench`.
@@ -33,7 +32,14 @@ pub(crate) struct Load {
     #[arg(short, long, value_name = "ADDRESS:PORT", default_value = "127.0.0.1:4420")]
     pub(crate) address: String,
     /// NQN of the subsystem.
-    #[arg(short, long, value_name = "NQN", required = true, default_value = "")]
+    #[arg(
+        short,
+        long,
+        value_name = "NQN",
+        required_unless_present = "jobs",
+        default_value = "",
+        hide_default_value = true
+    )]
     pub(crate) nqn: String,
     /// NQN under which this host presents itself.
     #[arg(
@@ -48,7 +54,8 @@ pub(crate) struct Load {
     #[command(flatten)]
     pub(crate) job: JobArgs,
     /// A job of its own, to be repeated for several at once: KEY=VALUE,... with the keys name,
-    /// rw, read-share, bs, depth, connections, rate, cdw13; what is not given is as outside.
+    /// rw, read-share, bs, depth, connections, rate, arrivals, class, prioclass, cdw13, tos,
+    /// address, nqn, hostnqn, nsid, weight, share, reserve; what is not given is as outside.
     #[arg(long = "job", value_name = "KEY=VALUE,...")]
     pub(crate) jobs: Vec<String>,
     /// How long to measure: 5s, 500ms, 2m.
@@ -80,9 +87,15 @@ pub(crate) struct Load {
     /// Print the result as JSON.
     #[arg(long)]
     pub(crate) json: bool,
-    /// Print a line each second while running.
+    /// Print lines while running: each second, or each --window.
     #[arg(long)]
     pub(crate) live: bool,
+    /// Report each job's throughput and share in each window of this length too: 1s, 100ms.
+    #[arg(long, value_parser = units::time)]
+    pub(crate) window: Option<Duration>,
+    /// Run each job by itself first, and report how much slower it is beside the others.
+    #[arg(long)]
+    pub(crate) alone: bool,
     /// Compare with a second target: run A B A B ... and print each pair's ratio.
     #[arg(long, value_name = "ADDRESS:PORT[,NQN]")]
     pub(crate) vs: Option<String>,
@@ -91,160 +104,24 @@ pub(crate) struct Load {
     pub(crate) pairs: usize,
 }
 
-/// What one job does, as far as it is given.
-#[derive(Clone, Debug, clap::Args)]
-pub(crate) struct JobArgs {
-    /// Access pattern. Writes overwrite what the namespace holds.
-    #[arg(long, value_enum, default_value_t = Rw::Randread)]
-    rw: Rw,
-    /// Reads in a mixed pattern, per cent.
-    #[arg(long, default_value_t = 70, value_parser = clap::value_parser!(u8).range(0..=100))]
-    read_share: u8,
-    /// Bytes in each command: 512, 4k, 128k.
-    #[arg(long, value_parser = units::bytes, default_value = "4k")]
-    bs: u64,
-    /// Commands outstanding on each connection.
-    #[arg(long, default_value_t = 128, value_parser = clap::value_parser!(u16).range(1..=4096))]
-    depth: u16,
-    /// Connections (I/O queues).
-    #[arg(long, default_value_t = 1, value_parser = clap::value_parser!(u16).range(1..=1024))]
-    connections: u16,
-    /// Commands per second of the whole job: 50000, 50k. Latency then counts from the moment a
-    /// command was due. [default: as many as the depth allows]
-    #[arg(long, value_parser = units::rate)]
-    rate: Option<f64>,
-    /// Bits for command dword 13 of each read and write: 0x200.
-    #[arg(long, value_parser = units::number, default_value = "0")]
-    cdw13: u32,
-}
-
-/// Access patterns.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, ValueEnum)]
-#[serde(rename_all = "lowercase")]
-pub(crate) enum Rw {
-    /// Sequential reads.
-    Read,
-    /// Sequential writes.
-    Write,
-    /// Random reads.
-    Randread,
-    /// Random writes.
-    Randwrite,
-    /// Sequential, mixed.
-    #[value(name = "rw")]
-    #[serde(rename = "rw")]
-    Mixed,
-    /// Random, mixed.
-    #[value(name = "randrw")]
-    #[serde(rename = "randrw")]
-    RandMixed,
-}
-
-impl Rw {
-    pub(crate) fn is_random(self) -> bool {
-        matches!(self, Self::Randread | Self::Randwrite | Self::RandMixed)
-    }
-
-    pub(crate) fn name(self) -> &'static str {
-        match self {
-            Self::Read => "read",
-            Self::Write => "write",
-            Self::Randread => "randread",
-            Self::Randwrite => "randwrite",
-            Self::Mixed => "rw",
-            Self::RandMixed => "randrw",
-        }
-    }
-}
-
-/// One job.
-#[derive(Clone, Debug, PartialEq, Serialize)]
-pub(crate) struct Job {
-    pub(crate) name: String,
-    pub(crate) rw: Rw,
-    /// Per cent of reads.
-    pub(crate) read_share: u8,
-    /// Bytes in each command.
-    pub(crate) bs: u32,
-    pub(crate) depth: u16,
-    pub(crate) connections: u16,
-    /// Commands per second of the whole job.
-    pub(crate) rate: Option<f64>,
-    pub(crate) cdw13: u32,
-}
-
 impl Load {
     /// The jobs to run at once.
     pub(crate) fn jobs(&self) -> anyhow::Result<Vec<Job>> {
+        let draft = || Draft {
+            args: self.job.clone(),
+            address: self.address.clone(),
+            nqn: self.nqn.clone(),
+            hostnqn: self.hostnqn.clone(),
+            nsid: self.nsid,
+        };
         if self.jobs.is_empty() {
-            return Ok(vec![self.job.resolve(self.job.rw.name())?]);
+            return Ok(vec![draft().resolve(self.job.rw.name())?]);
         }
         let jobs = self.jobs.iter().enumerate();
-        jobs.map(|(index, text)| self.job.with(text, index)).collect()
-    }
-}
-
-impl JobArgs {
-    fn resolve(&self, name: &str) -> anyhow::Result<Job> {
-        let read_share = match self.rw {
-            Rw::Read | Rw::Randread => 100,
-            Rw::Write | Rw::Randwrite => 0,
-            Rw::Mixed | Rw::RandMixed => self.read_share,
-        };
-        let bs = u32::try_from(self.bs).ok().filter(|bs| (1..=1 << 30).contains(bs));
-        Ok(Job {
-            name: name.to_owned(),
-            rw: self.rw,
-            read_share,
-            bs: bs.context("--bs must be between 1 byte and 1 GiB")?,
-            depth: self.depth,
-            connections: self.connections,
-            rate: self.rate,
-            cdw13: self.cdw13,
-        })
-    }
-
-    /// The job that `--job text` describes.
-    fn with(&self, text: &str, index: usize) -> anyhow::Result<Job> {
-        let mut args = self.clone();
-        let mut name = format!("job{}", index + 1);
-        for pair in text.split(',') {
-            let (key, value) = pair
-                .split_once('=')
-                .with_context(|| format!("--job: `{pair}` is not KEY=VALUE"))?;
-            if key == "name" {
-                value.clone_into(&mut name);
-                continue;
-            }
-            args.set(key, value).with_context(|| format!("--job: {pair}"))?;
-        }
-        args.resolve(&name)
-    }
-
-    fn set(&mut self, key: &str, value: &str) -> anyhow::Result<()> {
-        let message = anyhow::Error::msg::<String>;
-        match key {
-            "rw" => self.rw = Rw::from_str(value, true).map_err(message)?,
-            "read-share" => {
-                self.read_share = value.parse()?;
-                ensure!(self.read_share <= 100, "read-share is at most 100");
-            }
-            "bs" => self.bs = units::bytes(value).map_err(message)?,
-            "depth" => {
-                self.depth = value.parse()?;
-                ensure!((1..=4096).contains(&self.depth), "depth is between 1 and 4096");
-            }
-            "connections" => {
-                self.connections = value.parse()?;
-                ensure!((1..=1024).contains(&self.connections), "connections: 1 to 1024");
-            }
-            "rate" => self.rate = Some(units::rate(value).map_err(message)?),
-            "cdw13" => self.cdw13 = units::number(value).map_err(message)?,
-            _ => bail!(
-                "unknown key: use name, rw, read-share, bs, depth, connections, rate or cdw13"
-            ),
-        }
-        Ok(())
+        let jobs: Vec<Job> =
+            jobs.map(|(index, text)| draft().with(text, index)).collect::<anyhow::Result<_>>()?;
+        job::check(&jobs)?;
+        Ok(jobs)
     }
 }
 
@@ -281,6 +158,7 @@ pub(crate) struct Floor {
 mod tests {
     use clap::Parser;
 
+    use super::super::job::Rw;
     use super::*;
 
     #[derive(Parser)]

@@ -1,5 +1,6 @@
 //! The commands that the initiator sends (NVMe base 2.0 and NVM command set 1.0).
 
+use arbitration::Class;
 use fabric::nvme::{Sqe, opcode};
 use zerocopy::little_endian::U32;
 
@@ -17,6 +18,10 @@ pub(crate) const CSTS: u32 = 0x1c;
 
 /// CC: EN (bit 0), IOSQES 19:16 = 6 (64 bytes), IOCQES 23:20 = 4 (16 bytes).
 pub(crate) const CC_ENABLE: u32 = 1 | 6 << 16 | 4 << 20;
+/// CC.AMS, bits 13:11: 001b, weighted round robin with urgent priority class.
+pub(crate) const CC_WRR: u32 = 1 << 11;
+/// CAP.AMS, bits 18:17: bit 17, the controller can do that.
+pub(crate) const CAP_WRR: u64 = 1 << 17;
 /// CC.SHN, bits 15:14: 01b, normal shutdown.
 pub(crate) const CC_SHUTDOWN: u32 = 1 << 14;
 
@@ -25,13 +30,25 @@ fn fabrics(fctype: u8) -> Sqe {
     Sqe { opcode: opcode::FABRICS, nsid: U32::new(u32::from(fctype)), ..Sqe::default() }
 }
 
-/// Connect for queue `qid` with `sqsize` + 1 entries, without submission queue flow control.
-pub(crate) fn connect(qid: u16, sqsize: u16, kato_ms: u32) -> Sqe {
+/// CATTR bits 1:0: the priority class of a queue. 0, Urgent, is also what hosts send that know
+/// nothing of classes: it counts only while CC.AMS is weighted round robin.
+fn cattr(class: Option<Class>) -> u32 {
+    match class {
+        Some(Class::Urgent) | None => 0,
+        Some(Class::High) => 1,
+        Some(Class::Medium) => 2,
+        Some(Class::Low) => 3,
+    }
+}
+
+/// Connect for queue `qid` with `sqsize` + 1 entries and a priority class, without submission
+/// queue flow control.
+pub(crate) fn connect(qid: u16, sqsize: u16, kato_ms: u32, class: Option<Class>) -> Sqe {
     /// CATTR (byte 46) bit 2.
     const DISABLE_SQ_FLOW_CONTROL: u32 = 1 << 2 << 16;
     Sqe {
         cdw10: U32::new(u32::from(qid) << 16),
-        cdw11: U32::new(u32::from(sqsize) | DISABLE_SQ_FLOW_CONTROL),
+        cdw11: U32::new(u32::from(sqsize) | DISABLE_SQ_FLOW_CONTROL | cattr(class) << 16),
         cdw12: U32::new(kato_ms),
         ..fabrics(opcode::fabrics::CONNECT)
     }

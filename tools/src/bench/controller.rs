@@ -3,11 +3,12 @@
 use std::time::{Duration, Instant};
 
 use anyhow::{Context as _, bail, ensure};
+use arbitration::Class;
 use fabric::nvme::{Cqe, Status};
 use fabric::tcp::HostParams;
 
-use super::args::Load;
 use super::commands;
+use super::job::Access;
 use super::link::{Link, Reply};
 
 /// Keep alive timeout that is asked for, and how often a Keep Alive is sent.
@@ -17,9 +18,7 @@ pub(crate) const KEEP_ALIVE_EVERY: Duration = Duration::from_secs(5);
 /// Everything an I/O queue needs to know to connect; goes to the threads.
 #[derive(Clone, Debug)]
 pub(crate) struct Association {
-    address: String,
-    nqn: String,
-    hostnqn: String,
+    access: Access,
     params: HostParams,
     cntlid: u16,
     /// In-capsule data on I/O queues, bytes.
@@ -45,42 +44,55 @@ pub(crate) struct Namespace {
 pub(crate) struct Controller {
     admin: Link,
     pub(crate) association: Association,
-    pub(crate) namespace: Namespace,
     /// Model number, for the report.
     pub(crate) model: String,
+    /// The most bytes in one command (MDTS); 0 without limit.
+    max_transfer: u64,
+    /// CC without SHN, as it was enabled.
+    configuration: u32,
     last_keep_alive: Instant,
 }
 
 impl Controller {
-    /// Connects the admin queue, enables the controller and asks for `queues` I/O queues.
-    pub(crate) fn connect(load: &Load, queues: u16) -> anyhow::Result<Self> {
-        let params =
-            HostParams { hpda: 0, header_digest: load.hdgst, data_digest: load.ddgst, maxr2t: 0 };
-        let mut association = Association {
-            address: load.address.clone(),
-            nqn: load.nqn.clone(),
-            hostnqn: load.hostnqn.clone(),
-            params,
-            cntlid: u16::MAX,
-            in_capsule_data: 0,
-            mqes: 0,
-        };
-        let mut admin = Link::connect(&load.address, params)?;
-        let connected = association.fabrics_connect(&mut admin, 0, 31, KATO_MS)?;
+    /// Connects the admin queue, enables the controller and asks for `queues` I/O queues. With
+    /// `wrr` the queues' priority classes count.
+    pub(crate) fn connect(
+        access: Access,
+        params: HostParams,
+        queues: u16,
+        wrr: bool,
+    ) -> anyhow::Result<Self> {
+        let mut admin = Link::connect(&access.address, params, access.tos)?;
+        let mut association =
+            Association { access, params, cntlid: u16::MAX, in_capsule_data: 0, mqes: 0 };
+        let connected = association.fabrics_connect(&mut admin, (0, 31), KATO_MS, None)?;
         // CNTLID is in DW0 15:0 of the Connect completion.
         association.cntlid = u16::try_from(connected.result.get() & 0xffff).unwrap_or(0);
-        let cap = enable(&mut admin).context("enabling the controller")?;
+        let configuration = commands::CC_ENABLE | if wrr { commands::CC_WRR } else { 0 };
+        let cap = enable(&mut admin, configuration).context("enabling the controller")?;
         association.mqes = u16::try_from(cap & 0xffff).unwrap_or(0);
         let reply = admin.execute(commands::identify(commands::CNS_CONTROLLER, 0), None, 4096)?;
         check(&reply.cqe).context("Identify Controller")?;
         association.in_capsule_data =
             u32_at(&reply.data, 1792).saturating_mul(16).saturating_sub(64);
-        let namespace = namespace(&mut admin, load.nsid, &reply.data)?;
+        // MDTS (byte 77): 2^n pages of 4096 bytes.
+        let mdts = u32::from(reply.data.get(77).copied().unwrap_or(0));
+        let max_transfer = if mdts == 0 { 0 } else { 4096u64.checked_shl(mdts).unwrap_or(0) };
         let model = reply.data.get(24..64).unwrap_or_default();
         let model = String::from_utf8_lossy(model).trim().to_owned();
         set_queues(&mut admin, queues)?;
         let last_keep_alive = Instant::now();
-        Ok(Self { admin, association, namespace, model, last_keep_alive })
+        Ok(Self { admin, association, model, max_transfer, configuration, last_keep_alive })
+    }
+
+    /// What the controller says of a namespace.
+    pub(crate) fn namespace(&mut self, nsid: u32) -> anyhow::Result<Namespace> {
+        let command = commands::identify(commands::CNS_NAMESPACE, nsid);
+        let reply = self.admin.execute(command, None, 4096)?;
+        check(&reply.cqe)
+            .with_context(|| format!("Identify Namespace {nsid}; try another --nsid"))?;
+        let (blocks, block_size) = geometry(nsid, &reply.data)?;
+        Ok(Namespace { nsid, blocks, block_size, max_transfer: self.max_transfer })
     }
 
     /// Sends a Keep Alive if one is due.
@@ -95,23 +107,28 @@ impl Controller {
 
     /// Shuts the controller down, after the I/O queues are gone.
     pub(crate) fn shutdown(mut self) -> anyhow::Result<()> {
-        let value = commands::CC_ENABLE | commands::CC_SHUTDOWN;
+        let value = self.configuration | commands::CC_SHUTDOWN;
         let reply = self.admin.execute(commands::property_set(commands::CC, value), None, 0)?;
         check(&reply.cqe).context("shutting the controller down")
     }
 }
 
 impl Association {
-    /// Connects I/O queue `qid` so that `depth` commands may be outstanding.
-    pub(crate) fn io_queue(&self, qid: u16, depth: u16) -> anyhow::Result<Link> {
+    /// Connects I/O queue `qid` of a priority class so that `depth` commands may be outstanding.
+    pub(crate) fn io_queue(
+        &self,
+        qid: u16,
+        depth: u16,
+        class: Option<Class>,
+    ) -> anyhow::Result<Link> {
         ensure!(
             depth <= self.mqes,
             "the controller's queues hold {} commands (CAP.MQES): use --depth {0} and more \
              --connections",
             self.mqes
         );
-        let mut link = Link::connect(&self.address, self.params)?;
-        self.fabrics_connect(&mut link, qid, depth, 0)?;
+        let mut link = Link::connect(&self.access.address, self.params, self.access.tos)?;
+        self.fabrics_connect(&mut link, (qid, depth), 0, class)?;
         link.connection.set_in_capsule_data(self.in_capsule_data);
         link.set_nonblocking()?;
         Ok(link)
@@ -120,31 +137,34 @@ impl Association {
     fn fabrics_connect(
         &self,
         link: &mut Link,
-        qid: u16,
-        sqsize: u16,
+        (qid, sqsize): (u16, u16),
         kato_ms: u32,
+        class: Option<Class>,
     ) -> anyhow::Result<Cqe> {
-        let data = commands::connect_data(
-            *b"sluice bench\0\0\0\x01",
-            self.cntlid,
-            &self.nqn,
-            &self.hostnqn,
-        );
-        let Reply { cqe, .. } =
-            link.execute(commands::connect(qid, sqsize, kato_ms), Some(data), 0)?;
+        let Access { address, nqn, hostnqn, .. } = &self.access;
+        let data = commands::connect_data(host_id(hostnqn), self.cntlid, nqn, hostnqn);
+        let command = commands::connect(qid, sqsize, kato_ms, class);
+        let Reply { cqe, .. } = link.execute(command, Some(data), 0)?;
         if cqe.status().is_success() {
             return Ok(cqe);
         }
         let queue =
             if qid == 0 { "the admin queue".to_owned() } else { format!("I/O queue {qid}") };
         bail!(
-            "{} refused Connect for {queue} of {}: {}. {}",
-            self.address,
-            self.nqn,
+            "{address} refused Connect for {queue} of {nqn}: {}. {}",
             cqe.status(),
             remedy(cqe.status(), qid)
         )
     }
+}
+
+/// The host identifier that goes with a host's NQN: hosts of different names are different hosts.
+fn host_id(hostnqn: &str) -> [u8; 16] {
+    // FNV-1a, 128 bits.
+    let hash = hostnqn.bytes().fold(0x6c62_272e_07bb_0142_62b8_2175_6295_c58d, |hash, byte| {
+        (hash ^ u128::from(byte)).wrapping_mul(0x0000_0000_0100_0000_0000_0000_0000_013b)
+    });
+    hash.to_be_bytes()
 }
 
 /// What to try when Connect is refused with that status.
@@ -172,13 +192,17 @@ pub(crate) fn check(cqe: &Cqe) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// Sets CC.EN and waits for CSTS.RDY as long as CAP.TO (bits 31:24, in 500 ms) allows; CAP.
-fn enable(admin: &mut Link) -> anyhow::Result<u64> {
+/// Sets CC, with EN, and waits for CSTS.RDY as long as CAP.TO (bits 31:24, in 500 ms) allows; CAP.
+fn enable(admin: &mut Link, configuration: u32) -> anyhow::Result<u64> {
     let reply = admin.execute(commands::property_get(commands::CAP, true), None, 0)?;
     check(&reply.cqe).context("Property Get of CAP")?;
     let cap = reply.cqe.result.get();
-    let reply =
-        admin.execute(commands::property_set(commands::CC, commands::CC_ENABLE), None, 0)?;
+    ensure!(
+        configuration & commands::CC_WRR == 0 || cap & commands::CAP_WRR != 0,
+        "the controller has no weighted round robin (CAP.AMS), so that its queues have no classes: \
+         let the target offer it, or leave out --prioclass"
+    );
+    let reply = admin.execute(commands::property_set(commands::CC, configuration), None, 0)?;
     check(&reply.cqe).context("Property Set of CC")?;
     let deadline =
         Instant::now() + Duration::from_millis(500) * u8::max(1, cap.to_le_bytes()[3]).into();
@@ -195,20 +219,16 @@ fn enable(admin: &mut Link) -> anyhow::Result<u64> {
     }
 }
 
-fn namespace(admin: &mut Link, nsid: u32, controller: &[u8]) -> anyhow::Result<Namespace> {
-    let reply = admin.execute(commands::identify(commands::CNS_NAMESPACE, nsid), None, 4096)?;
-    check(&reply.cqe).with_context(|| format!("Identify Namespace {nsid}; try another --nsid"))?;
-    let blocks = u64::from(u32_at(&reply.data, 0)) | u64::from(u32_at(&reply.data, 4)) << 32;
+/// Number and size of a namespace's blocks, from its Identify data.
+fn geometry(nsid: u32, data: &[u8]) -> anyhow::Result<(u64, u32)> {
+    let blocks = u64::from(u32_at(data, 0)) | u64::from(u32_at(data, 4)) << 32;
     ensure!(blocks > 0, "namespace {nsid} is not active: try another --nsid");
     // FLBAS (byte 26) 3:0 selects the format; its byte 2 is LBADS, a power of two.
-    let byte = |offset: usize| reply.data.get(offset).copied().unwrap_or(0);
+    let byte = |offset: usize| data.get(offset).copied().unwrap_or(0);
     let format = 128 + 4 * usize::from(byte(26) & 0xf);
     let shift = u32::from(byte(format + 2));
     ensure!((9..=16).contains(&shift), "namespace {nsid} has blocks of 2^{shift} bytes");
-    // MDTS (byte 77): 2^n pages of 4096 bytes.
-    let mdts = u32::from(controller.get(77).copied().unwrap_or(0));
-    let max_transfer = if mdts == 0 { 0 } else { 4096u64.checked_shl(mdts).unwrap_or(0) };
-    Ok(Namespace { nsid, blocks, block_size: 1 << shift, max_transfer })
+    Ok((blocks, 1 << shift))
 }
 
 fn set_queues(admin: &mut Link, queues: u16) -> anyhow::Result<()> {

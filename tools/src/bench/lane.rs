@@ -8,10 +8,11 @@ use fabric::nvme::Cqe;
 use fabric::tcp::HostReceived;
 use zerocopy::little_endian::U16;
 
-use super::args::Job;
 use super::commands;
 use super::controller::Namespace;
+use super::job::Job;
 use super::link::{Data, Link};
+use super::pace::Pace;
 use super::source::Source;
 use super::stats::JobStats;
 use super::verify::{self, Ledger, Stamp};
@@ -63,13 +64,6 @@ struct Slot {
     generation: u32,
     /// With data verification: what it writes or has read.
     data: Data,
-}
-
-/// Commands that are due at a fixed rate.
-#[derive(Debug)]
-struct Pace {
-    interval_ns: f64,
-    due: f64,
 }
 
 /// Data verification.
@@ -131,9 +125,8 @@ impl Lane {
             scratch: block.clone(),
             fault: None,
         });
-        let pace = job
-            .rate
-            .map(|rate| Pace { interval_ns: 1e9 * f64::from(job.connections) / rate, due: 0.0 });
+        let pace =
+            job.rate.map(|rate| Pace::new(rate / f64::from(job.connections), job.arrivals, seed));
         Ok(Self {
             link,
             job: index,
@@ -160,8 +153,7 @@ impl Lane {
         self.cursor = 0;
         self.last_progress = now;
         if let Some(pace) = &mut self.pace {
-            // The precision of an f64 is 1 us after 285 years.
-            pace.due = now as f64;
+            pace.restart(now);
         }
     }
 
@@ -201,7 +193,7 @@ impl Lane {
         if self.free.len() == self.slots.len() {
             self.last_progress = now;
         }
-        let outstanding = self.slots.len() - self.free.len();
+        let outstanding = self.outstanding();
         ensure!(
             now.saturating_sub(self.last_progress) < STUCK_NS,
             "{outstanding} commands have had no answer for 30 s"
@@ -253,15 +245,20 @@ impl Lane {
     /// When the next command's latency starts, if it may be submitted now.
     #[inline]
     fn due(&mut self, now: u64) -> Option<u64> {
-        let (Some(pace), Phase::Mix) = (&mut self.pace, self.phase) else { return Some(now) };
-        if pace.due > now as f64 {
-            return None;
+        match (&mut self.pace, self.phase) {
+            (Some(pace), Phase::Mix) => pace.take(now),
+            _ => Some(now),
         }
-        let late = now as f64 - pace.due;
-        pace.due += pace.interval_ns;
-        // Of what is left after rounding to whole nanoseconds nothing matters here.
-        let late = std::time::Duration::try_from_secs_f64(late * 1e-9).unwrap_or_default();
-        Some(now.saturating_sub(u64::try_from(late.as_nanos()).unwrap_or(0)))
+    }
+
+    /// Commands that are due but not submitted: the queue's depth holds them back.
+    pub(crate) fn held_back(&self, now: u64) -> u64 {
+        self.pace.as_ref().map_or(0, |pace| pace.waiting(now))
+    }
+
+    /// Commands submitted and not completed.
+    pub(crate) fn outstanding(&self) -> usize {
+        self.slots.len() - self.free.len()
     }
 
     #[inline]

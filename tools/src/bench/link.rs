@@ -1,13 +1,19 @@
 //! One TCP connection to a target, in the host role.
 
 use std::io::{ErrorKind, IoSlice, Read as _, Write as _};
-use std::net::{TcpStream, ToSocketAddrs as _};
+use std::net::{SocketAddr, TcpStream, ToSocketAddrs as _};
+use std::os::fd::AsRawFd as _;
 use std::rc::Rc;
 use std::time::Duration;
 
 use anyhow::{Context as _, bail};
 use fabric::nvme::{Cqe, Sqe};
 use fabric::tcp::{Fes, HostConnection, HostParams, HostReceived};
+use nix::errno::Errno;
+use nix::sys::socket::{
+    AddressFamily, SockFlag, SockType, SockaddrStorage, connect, setsockopt, socket, sockopt,
+};
+use nix::sys::time::{TimeVal, TimeValLike as _};
 use zerocopy::little_endian::U16;
 
 /// What a write sends.
@@ -36,13 +42,18 @@ pub(crate) struct Link {
 
 impl Link {
     /// Connects and exchanges ICReq and ICResp. The socket blocks, with a time limit.
-    pub(crate) fn connect(address: &str, params: HostParams) -> anyhow::Result<Self> {
+    /// `tos`: the ToS or traffic class byte of all that is sent, from the first segment on.
+    pub(crate) fn connect(
+        address: &str,
+        params: HostParams,
+        tos: Option<u8>,
+    ) -> anyhow::Result<Self> {
         let resolved = address
             .to_socket_addrs()
             .with_context(|| format!("{address} is no address: write HOST:PORT"))?
             .next()
             .with_context(|| format!("{address} has no address"))?;
-        let stream = TcpStream::connect_timeout(&resolved, PATIENCE).with_context(|| {
+        let stream = open(resolved, tos).with_context(|| {
             format!(
                 "cannot connect to {address}: is the target running, and does it listen there? \
                  (try -a ADDRESS:PORT)"
@@ -170,6 +181,30 @@ impl Link {
     }
 }
 
+/// A TCP connection within [`PATIENCE`].
+fn open(address: SocketAddr, tos: Option<u8>) -> anyhow::Result<TcpStream> {
+    let (family, flags) = match address {
+        SocketAddr::V4(_) => (AddressFamily::Inet, SockFlag::SOCK_CLOEXEC),
+        SocketAddr::V6(_) => (AddressFamily::Inet6, SockFlag::SOCK_CLOEXEC),
+    };
+    let socket = socket(family, SockType::Stream, flags, None)?;
+    if let Some(tos) = tos {
+        match address {
+            SocketAddr::V4(_) => setsockopt(&socket, sockopt::Ipv4Tos, &tos.into()),
+            SocketAddr::V6(_) => setsockopt(&socket, sockopt::Ipv6TClass, &tos.into()),
+        }
+        .context("setting the ToS")?;
+    }
+    // Bounds connect() too (socket(7)).
+    let patience = TimeVal::seconds(i64::try_from(PATIENCE.as_secs())?);
+    setsockopt(&socket, sockopt::SendTimeout, &patience)?;
+    match connect(socket.as_raw_fd(), &SockaddrStorage::from(address)) {
+        Ok(()) => Ok(TcpStream::from(socket)),
+        Err(Errno::EINPROGRESS) => bail!("no answer within 10 s"),
+        Err(errno) => Err(errno.into()),
+    }
+}
+
 fn terminated(address: &str, fes: u16, fei: u32) -> anyhow::Error {
     let known = [
         (Fes::InvalidHeaderField, "a PDU header field is invalid (at that offset)"),
@@ -184,4 +219,26 @@ fn terminated(address: &str, fes: u16, fei: u32) -> anyhow::Error {
         "{address} terminated the connection: {why} (fatal error status {fes:02x}h, information \
          {fei:#x})"
     )
+}
+
+#[cfg(test)]
+mod tests {
+    use nix::sys::socket::getsockopt;
+
+    use super::*;
+
+    #[test]
+    fn the_tos_is_set_for_both_families() {
+        for (address, tos) in [("127.0.0.1:0", 0xb8), ("[::1]:0", 0x48)] {
+            // A machine may have no IPv6.
+            let Ok(listener) = std::net::TcpListener::bind(address) else { continue };
+            let address = listener.local_addr().unwrap();
+            let stream = open(address, Some(tos)).unwrap();
+            let found = match address {
+                SocketAddr::V4(_) => getsockopt(&stream, sockopt::Ipv4Tos),
+                SocketAddr::V6(_) => getsockopt(&stream, sockopt::Ipv6TClass),
+            };
+            assert_eq!(found, Ok(i32::from(tos)), "{address}");
+        }
+    }
 }

@@ -1,27 +1,33 @@
 //! `sluice bench`: an NVMe/TCP initiator that drives load, checks data and reports latencies.
 //!
-//! - [`args`], [`units`]: the command line.
+//! - [`args`], [`job`], [`units`]: the command line.
 //! - [`link`]: one TCP connection in the host role; [`commands`], [`controller`]: what is said on
-//!   the admin queue.
-//! - [`lane`], [`source`], [`verify`]: one I/O queue under load; [`worker`]: the threads.
-//! - [`mod@run`]: a whole run; [`stats`], [`report`]: what came of it.
+//!   the admin queue; [`tenants`]: the controllers of all jobs.
+//! - [`lane`], [`source`], [`pace`], [`verify`]: one I/O queue under load; [`worker`]: the threads.
+//! - [`mod@run`]: a whole run; [`stats`], [`report`]: what came of it; [`fairness`]: who got how
+//!   much of it; [`windows`]: and when.
 //! - [`floor`]: the same bytes without NVMe; [`versus`]: two targets in turn.
 
 mod args;
 mod commands;
 mod controller;
+mod fairness;
 mod floor;
+mod job;
 mod lane;
 mod link;
+mod pace;
 mod report;
 mod run;
 mod source;
 mod stats;
+mod tenants;
 #[cfg(test)]
 mod tests;
 mod units;
 mod verify;
 mod versus;
+mod windows;
 mod worker;
 
 pub(crate) use args::Args;
@@ -33,9 +39,9 @@ use args::Mode;
 ///
 /// The target cannot be reached, refuses, breaks the protocol or returns wrong data; or the
 /// arguments do not fit each other or the target.
-pub(crate) fn run(args: Args) -> anyhow::Result<()> {
-    match args.mode {
-        Some(Mode::Floor(floor)) => floor::run(&floor),
+pub(crate) fn run(args: &Args) -> anyhow::Result<()> {
+    match &args.mode {
+        Some(Mode::Floor(floor)) => floor::run(floor),
         None if args.load.vs.is_some() => versus::run(&args.load),
         None => run::run(&args.load),
     }

@@ -1,42 +1,58 @@
 //! What a person, or a program, gets to see.
 
 use std::fmt::Write as _;
+use std::time::Duration;
 
 use anyhow::ensure;
 use fabric::nvme::Status;
 use serde::Serialize;
 
-use super::args::{Job, Load};
-use super::controller::Controller;
+use super::args::Load;
+use super::fairness::{self, ClassFigures, Shares, Slowdown};
+use super::job::Job;
 use super::stats::{Direction, JobStats};
+use super::tenants::Tenants;
 use super::units::{show_bytes, show_count, show_latency};
+use super::windows::{Windows, WindowsReport};
 
 /// What came of a run.
 #[derive(Debug)]
 pub(crate) struct Outcome {
+    targets: Vec<Target>,
+    verify: bool,
+    /// Length of the measurement, seconds.
+    pub(crate) seconds: f64,
+    pub(crate) jobs: Vec<(Job, JobStats)>,
+    /// By job: what it did by itself, if that was measured.
+    pub(crate) alone: Vec<Figures>,
+    pub(crate) windows: Windows,
+    /// Whether the windows were asked for.
+    show_windows: bool,
+    /// Bytes that were read back and compared after the run.
+    pub(crate) verified_bytes: u64,
+}
+
+/// A namespace under load.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+struct Target {
     address: String,
     nqn: String,
+    nsid: u32,
     model: String,
     namespace_bytes: u64,
     block_size: u32,
-    verify: bool,
-    /// Length of the measurement, seconds.
-    seconds: f64,
-    pub(crate) jobs: Vec<(Job, JobStats)>,
-    /// Bytes that were read back and compared after the run.
-    pub(crate) verified_bytes: u64,
 }
 
 /// The same as JSON; times in nanoseconds.
 #[derive(Debug, Serialize)]
 pub(crate) struct Report<'a> {
-    address: &'a str,
-    nqn: &'a str,
-    model: &'a str,
-    namespace_bytes: u64,
-    block_size: u32,
+    targets: &'a [Target],
     seconds: f64,
     jobs: Vec<JobReport<'a>>,
+    classes: Vec<ClassFigures>,
+    shares: Option<Shares>,
+    alone: Vec<Slowdown>,
+    windows: Option<WindowsReport<'a>>,
     verified_bytes: Option<u64>,
 }
 
@@ -47,6 +63,8 @@ struct JobReport<'a> {
     reads: Option<Figures>,
     writes: Option<Figures>,
     errors: Vec<Errors>,
+    /// Commands that were due but not submitted at the end: the depth was too small for the rate.
+    held_back: u64,
 }
 
 #[derive(Debug, Serialize)]
@@ -67,6 +85,7 @@ pub(crate) struct Figures {
     pub(crate) p90_ns: u64,
     pub(crate) p99_ns: u64,
     pub(crate) p999_ns: u64,
+    pub(crate) p9999_ns: u64,
     pub(crate) max_ns: u64,
 }
 
@@ -81,6 +100,7 @@ impl Figures {
             p90_ns: direction.quantile(0.9),
             p99_ns: direction.quantile(0.99),
             p999_ns: direction.quantile(0.999),
+            p9999_ns: direction.quantile(0.9999),
             max_ns: direction.latency.max(),
         }
     }
@@ -110,18 +130,35 @@ pub(crate) const COLUMNS: &str =
     "    IOPS     MB/s     mean      p50      p90      p99    p99.9      max";
 
 impl Outcome {
-    pub(crate) fn new(load: &Load, controller: &Controller) -> anyhow::Result<Self> {
-        let namespace = &controller.namespace;
-        let jobs = load.jobs()?.into_iter().map(|job| Ok((job, JobStats::new()?)));
+    pub(crate) fn new(
+        load: &Load,
+        jobs: &[Job],
+        tenants: &Tenants,
+        window: Duration,
+    ) -> anyhow::Result<Self> {
+        let mut targets = Vec::new();
+        for (index, (job, (_, namespace))) in jobs.iter().zip(&tenants.jobs).enumerate() {
+            let target = Target {
+                address: job.access.address.clone(),
+                nqn: job.access.nqn.clone(),
+                nsid: job.nsid,
+                model: tenants.model(index).to_owned(),
+                namespace_bytes: namespace.blocks.saturating_mul(namespace.block_size.into()),
+                block_size: namespace.block_size,
+            };
+            if !targets.contains(&target) {
+                targets.push(target);
+            }
+        }
+        let jobs = jobs.iter().map(|job| Ok((job.clone(), JobStats::new()?)));
         Ok(Self {
-            address: load.address.clone(),
-            nqn: load.nqn.clone(),
-            model: controller.model.clone(),
-            namespace_bytes: namespace.blocks.saturating_mul(u64::from(namespace.block_size)),
-            block_size: namespace.block_size,
+            targets,
             verify: load.verify,
             seconds: load.time.as_secs_f64(),
             jobs: jobs.collect::<anyhow::Result<_>>()?,
+            alone: Vec::new(),
+            windows: Windows::new(window),
+            show_windows: load.window.is_some(),
             verified_bytes: 0,
         })
     }
@@ -157,65 +194,115 @@ impl Outcome {
         Ok(())
     }
 
+    fn slowdowns(&self) -> anyhow::Result<Vec<Slowdown>> {
+        let pairs = self.jobs.iter().zip(&self.alone);
+        let rows = pairs.map(|((job, stats), alone)| {
+            let together = Figures::of(&stats.both()?, self.seconds);
+            Ok(Slowdown::of(&job.name, alone, &together, self.jobs.len()))
+        });
+        rows.collect()
+    }
+
     /// For `--json`.
-    pub(crate) fn report(&self) -> Report<'_> {
+    pub(crate) fn report(&self) -> anyhow::Result<Report<'_>> {
         let jobs = self.jobs.iter().map(|(job, stats)| JobReport {
             job,
             reads: Figures::of_any(&stats.reads, self.seconds),
             writes: Figures::of_any(&stats.writes, self.seconds),
             errors: errors(stats),
+            held_back: stats.held_back,
         });
-        Report {
-            address: &self.address,
-            nqn: &self.nqn,
-            model: &self.model,
-            namespace_bytes: self.namespace_bytes,
-            block_size: self.block_size,
+        let names = self.jobs.iter().map(|(job, _)| job);
+        let wanted = self.show_windows || names.clone().any(|job| job.reserve.is_some());
+        Ok(Report {
+            targets: &self.targets,
             seconds: self.seconds,
             jobs: jobs.collect(),
+            classes: fairness::classes(&self.jobs, self.seconds)?,
+            shares: Shares::of(&self.jobs),
+            alone: self.slowdowns()?,
+            windows: wanted.then(|| self.windows.report(names)),
             verified_bytes: self.verify.then_some(self.verified_bytes),
-        }
+        })
     }
 
     /// For a person.
-    pub(crate) fn table(&self) -> String {
-        let mut text = format!(
-            "{}  {}\n{}, {} in blocks of {}; {:.1} s\n\n{:<12} {:<5} {:>7} {:>7}  {COLUMNS}\n",
-            self.address,
-            self.nqn,
-            self.model,
-            show_bytes(self.namespace_bytes),
-            show_bytes(u64::from(self.block_size)),
-            self.seconds,
-            "job",
-            "",
-            "bs",
-            "depth",
+    pub(crate) fn table(&self) -> anyhow::Result<String> {
+        let mut text = String::new();
+        for target in &self.targets {
+            let Target { address, nqn, nsid, model, namespace_bytes, block_size } = target;
+            let (size, block) = (show_bytes(*namespace_bytes), show_bytes(u64::from(*block_size)));
+            let _ = writeln!(
+                text,
+                "{address}  {nqn}\n{model}, namespace {nsid}, {size} in blocks of {block}"
+            );
+        }
+        let _ = writeln!(
+            text,
+            "{:.1} s\n\n{:<12} {:<5} {:>7} {:>7}  {COLUMNS}",
+            self.seconds, "job", "", "bs", "depth"
         );
-        for (job, stats) in &self.jobs {
-            for (name, direction) in [("read", &stats.reads), ("write", &stats.writes)] {
-                if let Some(figures) = Figures::of_any(direction, self.seconds) {
-                    let depth = format!("{}x{}", job.connections, job.depth);
-                    let bs = show_bytes(u64::from(job.bs));
-                    let columns = figures.columns();
-                    let _ =
-                        writeln!(text, "{:<12} {name:<5} {bs:>7} {depth:>7}  {columns}", job.name);
-                }
-            }
-            for error in errors(stats) {
-                let Errors { status, text: why, count } = error;
-                let _ = writeln!(
-                    text,
-                    "{:<12} {count} commands failed: {why} ({status:#06x})",
-                    job.name
-                );
-            }
+        self.jobs.iter().for_each(|(job, stats)| text += &self.rows(job, stats));
+        if self.jobs.len() > 1 {
+            text += &self.by_class()?;
+        }
+        text += &Shares::of(&self.jobs).map(|shares| shares.table()).unwrap_or_default();
+        if !self.alone.is_empty() {
+            text += &Slowdown::table(&self.slowdowns()?);
+        }
+        let jobs = || self.jobs.iter().map(|(job, _)| job);
+        if self.show_windows {
+            text += &self.windows.table(jobs());
+        }
+        if jobs().any(|job| job.reserve.is_some()) {
+            text += "\n";
+            text += &self.windows.reservations(jobs());
         }
         if self.verify {
             let bytes = show_bytes(self.verified_bytes);
             let _ = writeln!(text, "\nverified: every byte of {bytes} read back is right");
         }
+        Ok(text)
+    }
+
+    /// The lines of one job.
+    fn rows(&self, job: &Job, stats: &JobStats) -> String {
+        let mut text = String::new();
+        for (name, direction) in [("read", &stats.reads), ("write", &stats.writes)] {
+            if let Some(figures) = Figures::of_any(direction, self.seconds) {
+                let depth = format!("{}x{}", job.connections, job.depth);
+                let bs = show_bytes(u64::from(job.bs));
+                let columns = figures.columns();
+                let _ = writeln!(text, "{:<12} {name:<5} {bs:>7} {depth:>7}  {columns}", job.name);
+            }
+        }
+        for Errors { status, text: why, count } in errors(stats) {
+            let name = &job.name;
+            let _ = writeln!(text, "{name:<12} {count} commands failed: {why} ({status:#06x})");
+        }
+        if stats.held_back > 0 {
+            let _ = writeln!(
+                text,
+                "{:<12} {} commands were due but not sent at the end: the target was slower than \
+                 the rate, or the depth is too small for it",
+                job.name, stats.held_back
+            );
+        }
         text
+    }
+
+    /// A line for each class, where a class has several jobs.
+    fn by_class(&self) -> anyhow::Result<String> {
+        let classes = fairness::classes(&self.jobs, self.seconds)?;
+        if classes.len() == self.jobs.len() || classes.iter().all(|row| row.class == "none") {
+            return Ok(String::new());
+        }
+        let mut text = format!("\n{:<12} {:<21}  {COLUMNS}\n", "class", "");
+        for ClassFigures { class, jobs, figures } in classes {
+            let jobs = if jobs == 1 { "1 job".to_owned() } else { format!("{jobs} jobs") };
+            let _ = writeln!(text, "{class:<12} {jobs:<21}  {}", figures.columns());
+        }
+        Ok(text)
     }
 }
 
@@ -228,25 +315,29 @@ fn errors(stats: &JobStats) -> Vec<Errors> {
     errors.collect()
 }
 
-/// The lines of one second, one for each job.
+/// The lines of one round that begins and is as long as said, seconds; one for each job.
 pub(crate) fn live(
-    second: u64,
+    (begin, seconds): (f64, f64),
     jobs: &[(Job, JobStats)],
     figures: &[JobStats],
 ) -> anyhow::Result<String> {
     let mut text = String::new();
-    if second == 1 {
-        let _ = writeln!(text, "{:>6}  {:<12}      IOPS     MB/s      p50      p99", "", "job");
+    if begin == 0.0 {
+        let _ =
+            writeln!(text, "{:>9}  {:<12}      IOPS   share     MB/s      p50      p99", "", "job");
     }
+    let all: u64 = figures.iter().map(JobStats::count).sum();
     for ((job, _), stats) in jobs.iter().zip(figures) {
-        let figures = Figures::of(&stats.both()?, 1.0);
+        let figures = Figures::of(&stats.both()?, seconds);
         let failed: u64 = stats.errors.values().sum();
         let failed = if failed > 0 { format!("   {failed} failed") } else { String::new() };
         let _ = writeln!(
             text,
-            "{second:>4} s  {:<12}  {:>8} {:>8.0} {:>8} {:>8}{failed}",
+            "{:>7.2} s  {:<12}  {:>8} {:>5.1} % {:>8.0} {:>8} {:>8}{failed}",
+            begin + seconds,
             job.name,
             show_count(figures.iops),
+            100.0 * stats.count() as f64 / all.max(1) as f64,
             figures.bytes_per_second / 1e6,
             show_latency(figures.p50_ns as f64),
             show_latency(figures.p99_ns as f64)

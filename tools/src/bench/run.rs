@@ -1,57 +1,74 @@
-//! A whole run against one target.
+//! A whole run: each job alone if that is asked for, then all together.
 
 use std::sync::mpsc::{self, Receiver, RecvTimeoutError, Sender};
 use std::thread;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use anyhow::{Context as _, bail, ensure};
 
-use super::args::{Job, Load};
-use super::controller::{Controller, Namespace};
-use super::lane::Extent;
+use super::args::Load;
+use super::job::Job;
 use super::report::{self, Outcome};
 use super::stats::JobStats;
-use super::units::show_bytes;
-use super::worker::{self, Message, Orders, Plan};
+use super::tenants::Tenants;
+use super::windows::Windows;
+use super::worker::{self, Message, Orders};
 
-/// What each connection uses with data verification, unless said otherwise, bytes.
-const VERIFIED_SPAN: u64 = 64 << 20;
+/// The most windows in a run: what a person can still look at, and memory can hold.
+const MAX_WINDOWS: u128 = 1_000_000;
 
-/// Runs the load once and prints what came of it.
+/// Runs the load and prints what came of it.
 pub(crate) fn run(load: &Load) -> anyhow::Result<()> {
-    let outcome = once(load, load.live && !load.json)?;
+    let outcome = whole(load, load.live && !load.json)?;
     if load.json {
-        println!("{}", serde_json::to_string_pretty(&outcome.report())?);
+        println!("{}", serde_json::to_string_pretty(&outcome.report()?)?);
     } else {
-        print!("{}", outcome.table());
+        print!("{}", outcome.table()?);
     }
     outcome.ensure_no_errors()
 }
 
-/// Runs the load once; `live` prints a line each second.
-pub(crate) fn once(load: &Load, live: bool) -> anyhow::Result<Outcome> {
+/// All that the load asks for; `live` prints lines while the jobs run together.
+pub(crate) fn whole(load: &Load, live: bool) -> anyhow::Result<Outcome> {
     let jobs = load.jobs()?;
-    let connections = jobs.iter().try_fold(0u16, |sum, job| sum.checked_add(job.connections));
-    let connections = connections.context("at most 65535 connections in all")?;
+    let mut alone = Vec::new();
+    for job in jobs.iter().filter(|_| load.alone && jobs.len() > 1) {
+        if live {
+            println!("{} alone ...", job.name);
+        }
+        let outcome = together(load, std::slice::from_ref(job), false)?;
+        outcome.ensure_no_errors()?;
+        alone.push(outcome.total()?);
+    }
+    let mut outcome = together(load, &jobs, live)?;
+    outcome.alone = alone;
+    Ok(outcome)
+}
+
+/// Runs all jobs at once.
+pub(crate) fn once(load: &Load, live: bool) -> anyhow::Result<Outcome> {
+    together(load, &load.jobs()?, live)
+}
+
+fn together(load: &Load, jobs: &[Job], live: bool) -> anyhow::Result<Outcome> {
     ensure!(load.threads > 0, "--threads must be at least 1");
     ensure!(!load.time.is_zero(), "--time must be more than 0");
-    let mut controller = Controller::connect(load, connections)?;
-    let namespace = controller.namespace;
-    for job in &jobs {
-        check_job(job, &namespace)?;
-    }
-    let plans = plan(load, &jobs, &namespace)?;
-    let mut outcome = Outcome::new(load, &controller)?;
+    let window = window(load)?;
+    let mut tenants = Tenants::connect(load, jobs)?;
+    let plans = tenants.plan(load, jobs)?;
+    let mut outcome = Outcome::new(load, jobs, &tenants, window)?;
     let orders: Vec<Orders> = (0..load.threads)
         .map(|thread| Orders {
-            association: controller.association.clone(),
-            namespace,
-            jobs: jobs.clone(),
+            associations: tenants.associations(),
+            namespaces: tenants.jobs.iter().map(|(_, namespace)| *namespace).collect(),
+            jobs: jobs.to_vec(),
             plans: plans.iter().copied().skip(thread).step_by(load.threads).collect(),
             core: load.core.get(thread % load.core.len().max(1)).copied(),
             verify: load.verify,
             warmup: load.warmup,
             time: load.time,
+            window,
+            live,
         })
         .filter(|orders| !orders.plans.is_empty())
         .collect();
@@ -65,86 +82,36 @@ pub(crate) fn once(load: &Load, live: bool) -> anyhow::Result<Outcome> {
             scope.spawn(move || worker::run(orders, &word, &reports));
         }
         drop(reports);
-        let mut conductor =
-            Conductor { threads: orders.len(), controller: &mut controller, incoming };
+        let mut conductor = Conductor { threads: orders.len(), tenants: &mut tenants, incoming };
         // On an error the channels close, which ends the threads.
         conductor.conduct(starts, &mut outcome, live)
     })?;
-    controller.shutdown()?;
+    tenants.shutdown()?;
     Ok(outcome)
 }
 
-fn check_job(job: &Job, namespace: &Namespace) -> anyhow::Result<()> {
-    let Namespace { block_size, max_transfer, nsid, .. } = *namespace;
-    let bs = u64::from(job.bs);
+/// The length of a window.
+fn window(load: &Load) -> anyhow::Result<Duration> {
+    let Some(window) = load.window else { return Ok(load.time.min(Duration::from_secs(1))) };
+    ensure!(!window.is_zero() && window <= load.time, "--window is more than 0 and at most --time");
     ensure!(
-        job.bs.is_multiple_of(block_size),
-        "{}: --bs {} is not a multiple of the namespace's block size, {block_size} bytes",
-        job.name,
-        job.bs
+        load.time.as_nanos() / window.as_nanos() <= MAX_WINDOWS,
+        "--time holds more than {MAX_WINDOWS} windows: use a larger --window"
     );
-    ensure!(
-        max_transfer == 0 || bs <= max_transfer,
-        "{}: the controller takes at most {} in one command (MDTS): use a smaller --bs",
-        job.name,
-        show_bytes(max_transfer)
-    );
-    ensure!(
-        job.bs / block_size <= 1 << 16,
-        "{}: a command has at most 65536 blocks: use a smaller --bs",
-        job.name
-    );
-    let size = namespace.blocks.saturating_mul(u64::from(block_size));
-    ensure!(bs <= size, "{}: namespace {nsid} is smaller than one command", job.name);
-    Ok(())
+    Ok(window)
 }
 
-/// Deals the namespace out to the connections. Random patterns without data verification all use
-/// the same range; others get ranges of their own.
-fn plan(load: &Load, jobs: &[Job], namespace: &Namespace) -> anyhow::Result<Vec<Plan>> {
-    let block = u64::from(namespace.block_size);
-    let size = namespace.blocks.saturating_mul(block);
-    let total: u64 = jobs.iter().map(|job| u64::from(job.connections)).sum();
-    // Whole commands and whole blocks, so that every range starts where commands are aligned.
-    let grain = jobs.iter().map(|job| u64::from(job.bs)).max().unwrap_or(block);
-    let share = size / total.max(1) / grain * grain;
-    let own =
-        if load.verify { load.span.unwrap_or(VERIFIED_SPAN) } else { load.span.unwrap_or(size) };
-    let mut plans = Vec::new();
-    for (index, job) in jobs.iter().enumerate() {
-        for _ in 0..job.connections {
-            let number = u64::try_from(plans.len())?;
-            let apart = load.verify || !job.rw.is_random();
-            let (start, length) =
-                if apart { (number * share, own.min(share)) } else { (0, own.min(size)) };
-            let (slba, units) = (start / block, length / u64::from(job.bs));
-            ensure!(
-                units > 0 && (!load.verify || units >= u64::from(job.depth)),
-                "{}: {} for each connection hold fewer blocks of {} than the depth: use a larger \
-                 --span or namespace, a smaller --depth, or fewer --connections",
-                job.name,
-                show_bytes(length),
-                show_bytes(u64::from(job.bs))
-            );
-            let qid = u16::try_from(number + 1)?;
-            let extent = Extent { slba, units };
-            plans.push(Plan { qid, job: index, extent, seed: number });
-        }
-    }
-    Ok(plans)
-}
-
-/// The main thread's part: starts the others together, keeps the controller alive, adds up.
+/// The main thread's part: starts the others together, keeps the controllers alive, adds up.
 struct Conductor<'a> {
     threads: usize,
-    controller: &'a mut Controller,
+    tenants: &'a mut Tenants,
     incoming: Receiver<Message>,
 }
 
 impl Conductor<'_> {
     fn conduct(
         &mut self,
-        starts: Vec<Sender<()>>,
+        starts: Vec<Sender<Instant>>,
         outcome: &mut Outcome,
         live: bool,
     ) -> anyhow::Result<()> {
@@ -158,19 +125,19 @@ impl Conductor<'_> {
                     result?;
                     bail!("a thread ended before the start");
                 }
-                Message::Figures(_) => bail!("a thread reported before the start"),
+                _ => bail!("a thread reported before the start"),
             }
         }
+        let now = Instant::now();
         for start in &starts {
-            start.send(()).context("a thread has ended")?;
+            start.send(now).context("a thread has ended")?;
         }
         self.collect(outcome, live)
     }
 
     fn collect(&mut self, outcome: &mut Outcome, live: bool) -> anyhow::Result<()> {
         let mut ended = 0;
-        let (mut second, mut reported) = (Vec::<JobStats>::new(), 0);
-        let mut elapsed = 0;
+        let mut round = Round::default();
         while ended < self.threads {
             match self.next()? {
                 Message::Ready => {}
@@ -178,17 +145,12 @@ impl Conductor<'_> {
                     outcome.verified_bytes += result?;
                     ended += 1;
                 }
+                Message::Window(index, tallies) => outcome.windows.add(index, &tallies),
                 Message::Figures(figures) => {
                     outcome.add(&figures)?;
-                    if !live {
-                        continue;
-                    }
-                    merge(&mut second, &figures)?;
-                    reported += 1;
-                    if reported == self.threads {
-                        elapsed += 1;
-                        print!("{}", report::live(elapsed, &outcome.jobs, &second)?);
-                        (second, reported) = (Vec::new(), 0);
+                    round.add(&figures)?;
+                    if live && round.reported == self.threads {
+                        print!("{}", round.finish(outcome)?);
                     }
                 }
             }
@@ -196,10 +158,10 @@ impl Conductor<'_> {
         Ok(())
     }
 
-    /// The next message; keeps the controller alive while waiting.
+    /// The next message; keeps the controllers alive while waiting.
     fn next(&mut self) -> anyhow::Result<Message> {
         loop {
-            self.controller.keep_alive()?;
+            self.tenants.keep_alive()?;
             match self.incoming.recv_timeout(Duration::from_millis(500)) {
                 Ok(message) => return Ok(message),
                 Err(RecvTimeoutError::Timeout) => {}
@@ -209,10 +171,31 @@ impl Conductor<'_> {
     }
 }
 
-fn merge(sum: &mut Vec<JobStats>, figures: &[JobStats]) -> anyhow::Result<()> {
-    if sum.is_empty() {
-        *sum = figures.to_vec();
-        return Ok(());
+/// The figures that threads hand over while running, until all have done so.
+#[derive(Default)]
+struct Round {
+    number: u32,
+    reported: usize,
+    sum: Vec<JobStats>,
+}
+
+impl Round {
+    fn add(&mut self, figures: &[JobStats]) -> anyhow::Result<()> {
+        self.reported += 1;
+        if self.sum.is_empty() {
+            self.sum = figures.to_vec();
+            return Ok(());
+        }
+        self.sum.iter_mut().zip(figures).try_for_each(|(sum, stats)| sum.add(stats))
     }
-    sum.iter_mut().zip(figures).try_for_each(|(sum, stats)| sum.add(stats))
+
+    /// The lines of this round.
+    fn finish(&mut self, outcome: &Outcome) -> anyhow::Result<String> {
+        let Windows { length, .. } = outcome.windows;
+        let begin = length.saturating_mul(self.number).as_secs_f64();
+        let seconds = length.as_secs_f64().min(outcome.seconds - begin);
+        let text = report::live((begin, seconds), &outcome.jobs, &self.sum)?;
+        *self = Self { number: self.number + 1, ..Self::default() };
+        Ok(text)
+    }
 }

@@ -1,6 +1,6 @@
 //! Which block comes next.
 
-use super::args::{Job, Rw};
+use super::job::{Job, Rw};
 
 /// xorshift64*: fast, and the same sequence for the same seed.
 #[derive(Clone, Debug)]
@@ -25,6 +25,13 @@ impl Random {
     pub(crate) fn below(&mut self, bound: u64) -> u64 {
         // The high half of the product is below `bound` for any 64-bit factor.
         u64::try_from((u128::from(self.next()) * u128::from(bound)) >> 64).unwrap_or(0)
+    }
+
+    /// A number from 0 to 1, without 1.
+    #[inline]
+    pub(crate) fn fraction(&mut self) -> f64 {
+        // 53 bits: what an f64 holds exactly.
+        (self.next() >> 11) as f64 / (1u64 << 53) as f64
     }
 }
 
@@ -76,8 +83,7 @@ mod tests {
     use super::*;
 
     fn job(rw: Rw, read_share: u8) -> Job {
-        let name = String::new();
-        Job { name, rw, read_share, bs: 4096, depth: 1, connections: 1, rate: None, cdw13: 0 }
+        Job { rw, read_share, ..Job::example() }
     }
 
     #[test]

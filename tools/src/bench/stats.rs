@@ -23,6 +23,8 @@ pub(crate) struct JobStats {
     pub(crate) writes: Direction,
     /// Commands that failed, by status.
     pub(crate) errors: BTreeMap<u16, u64>,
+    /// Commands that were due at the end of it but not submitted.
+    pub(crate) held_back: u64,
 }
 
 impl Direction {
@@ -56,7 +58,7 @@ impl Direction {
 impl JobStats {
     pub(crate) fn new() -> anyhow::Result<Self> {
         let (reads, writes) = (Direction::new()?, Direction::new()?);
-        Ok(Self { reads, writes, errors: BTreeMap::new() })
+        Ok(Self { reads, writes, errors: BTreeMap::new(), held_back: 0 })
     }
 
     #[inline]
@@ -74,12 +76,14 @@ impl JobStats {
         for (status, count) in &other.errors {
             *self.errors.entry(*status).or_default() += count;
         }
+        self.held_back += other.held_back;
         self.reads.add(&other.reads)?;
         self.writes.add(&other.writes)
     }
 
     pub(crate) fn clear(&mut self) {
         self.errors.clear();
+        self.held_back = 0;
         for direction in [&mut self.reads, &mut self.writes] {
             direction.latency.reset();
             direction.bytes = 0;
@@ -88,6 +92,10 @@ impl JobStats {
 
     pub(crate) fn count(&self) -> u64 {
         self.reads.count() + self.writes.count()
+    }
+
+    pub(crate) fn bytes(&self) -> u64 {
+        self.reads.bytes + self.writes.bytes
     }
 
     /// Reads and writes together.

@@ -1,5 +1,8 @@
 //! Sizes, times and numbers as a person writes and reads them.
 
+use std::fmt::Display;
+use std::ops::RangeInclusive;
+use std::str::FromStr;
 use std::time::Duration;
 
 /// Bytes: `512`, `4k`, `4KiB`, `64m`, `1GiB`; the units are powers of 1024.
@@ -43,6 +46,29 @@ pub(crate) fn number(text: &str) -> Result<u32, String> {
     parsed.map_err(|_| format!("`{text}` is no number: write for example 512 or 0x200"))
 }
 
+/// A number from 0 to 255, decimal or with 0x.
+pub(crate) fn byte(text: &str) -> Result<u8, String> {
+    u8::try_from(number(text)?).map_err(|_| format!("`{text}` is more than 255"))
+}
+
+/// A whole number within bounds.
+pub(crate) fn within<T>(text: &str, bounds: RangeInclusive<T>) -> Result<T, String>
+where
+    T: FromStr + PartialOrd + Display,
+{
+    let number = text.parse().ok().filter(|number| bounds.contains(number));
+    number.ok_or_else(|| {
+        format!("`{text}` is no whole number from {} to {}", bounds.start(), bounds.end())
+    })
+}
+
+/// What a job is to get in proportion to others: `3`, `0.5`, `30%`, `30 %`.
+pub(crate) fn weight(text: &str) -> Result<f64, String> {
+    let number = text.strip_suffix('%').unwrap_or(text).trim_end();
+    let weight = number.parse().ok().filter(|weight: &f64| weight.is_finite() && *weight > 0.0);
+    weight.ok_or_else(|| format!("`{text}` is no weight: write for example 3 or 50%"))
+}
+
 /// A rate in operations per second: `50000`, `50k`, `1.5M`.
 pub(crate) fn rate(text: &str) -> Result<f64, String> {
     let digits = text.find(|c: char| !c.is_ascii_digit() && c != '.').unwrap_or(text.len());
@@ -55,7 +81,7 @@ pub(crate) fn rate(text: &str) -> Result<f64, String> {
             "m" | "M" => 1e6,
             _ => return Err(format!("`{unit}` is no unit: write for example 50000, 50k or 1.5M")),
         };
-    if rate > 0.0 { Ok(rate) } else { Err("a rate is more than 0".to_owned()) }
+    if rate > 0.0 && rate.is_finite() { Ok(rate) } else { Err("a rate is more than 0".to_owned()) }
 }
 
 /// A count with three digits: `987`, `12.3 k`, `1.05 M`.
@@ -114,6 +140,12 @@ mod tests {
         assert_eq!(number("0x200"), Ok(512));
         assert_eq!(rate("1.5M"), Ok(1_500_000.0));
         assert!(rate("0").is_err());
+        assert_eq!((weight("50 %"), weight("2.5")), (Ok(50.0), Ok(2.5)));
+        assert!(weight("0").is_err() && weight("inf").is_err() && weight("much").is_err());
+        assert_eq!(byte("0xb8"), Ok(184));
+        assert!(byte("256").is_err());
+        assert_eq!(within("7", 1..=7), Ok(7));
+        assert!(within("8", 1..=7).is_err() && within::<u8>("-1", 0..=7).is_err());
     }
 
     #[test]

@@ -1,6 +1,6 @@
 //! Two targets in turn, A B A B ...: on a machine whose speed drifts, only neighbours compare.
 
-use anyhow::ensure;
+use anyhow::{bail, ensure};
 use serde::Serialize;
 
 use super::args::Load;
@@ -49,6 +49,13 @@ pub(crate) fn run(load: &Load) -> anyhow::Result<()> {
 /// Runs the pairs and hands each to `show` with its number.
 pub(crate) fn compare(load: &Load, show: impl Fn(usize, &Pair)) -> anyhow::Result<Comparison> {
     ensure!(load.pairs > 0, "--pairs must be at least 1");
+    let elsewhere = load
+        .jobs()?
+        .into_iter()
+        .find(|job| job.access.address != load.address || job.access.nqn != load.nqn);
+    if let Some(job) = elsewhere {
+        bail!("{}: with --vs no job has an address= or nqn= of its own", job.name);
+    }
     let other = other(load);
     let mut pairs = Vec::new();
     for number in 1..=load.pairs {

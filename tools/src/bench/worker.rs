@@ -7,16 +7,14 @@ use anyhow::{Context as _, ensure};
 use nix::sched::{CpuSet, sched_setaffinity};
 use nix::unistd::Pid;
 
-use super::args::Job;
 use super::controller::{Association, Namespace};
+use super::job::Job;
 use super::lane::{Clock, Extent, Lane, Phase};
 use super::stats::JobStats;
+use super::windows::Tally;
 
 /// Bytes taken from a socket at once: many responses, and still in the cache.
 const RECEIVE: usize = 256 * 1024;
-
-/// How often the figures are handed over.
-const INTERVAL: Duration = Duration::from_secs(1);
 
 /// How long to wait for what is outstanding at the end.
 const DRAIN: Duration = Duration::from_secs(30);
@@ -24,6 +22,8 @@ const DRAIN: Duration = Duration::from_secs(30);
 /// A connection to be made.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Plan {
+    /// Index of the association.
+    pub(crate) controller: usize,
     pub(crate) qid: u16,
     /// Index of the job.
     pub(crate) job: usize,
@@ -34,14 +34,19 @@ pub(crate) struct Plan {
 /// What a thread is to do.
 #[derive(Clone, Debug)]
 pub(crate) struct Orders {
-    pub(crate) association: Association,
-    pub(crate) namespace: Namespace,
+    pub(crate) associations: Vec<Association>,
+    /// By job.
+    pub(crate) namespaces: Vec<Namespace>,
     pub(crate) jobs: Vec<Job>,
     pub(crate) plans: Vec<Plan>,
     pub(crate) core: Option<usize>,
     pub(crate) verify: bool,
     pub(crate) warmup: Duration,
     pub(crate) time: Duration,
+    /// How often it is counted what each job did.
+    pub(crate) window: Duration,
+    /// Whether the figures are handed over after each window.
+    pub(crate) live: bool,
 }
 
 /// What a thread reports.
@@ -49,14 +54,17 @@ pub(crate) struct Orders {
 pub(crate) enum Message {
     /// Connected (and filled); waits for the start.
     Ready,
+    /// What each job did in the window of that number.
+    Window(usize, Vec<Tally>),
     /// What each job did since the last report; not during warm-up.
     Figures(Vec<JobStats>),
     /// The end: how much was read back, or what went wrong.
     Done(anyhow::Result<u64>),
 }
 
-/// Runs a thread's part from connecting to the end. `start` gives the word to begin.
-pub(crate) fn run(orders: &Orders, start: &Receiver<()>, reports: &Sender<Message>) {
+/// Runs a thread's part from connecting to the end. `start` gives the word to begin, and the time
+/// from which all threads count.
+pub(crate) fn run(orders: &Orders, start: &Receiver<Instant>, reports: &Sender<Message>) {
     let outcome = pin(orders.core).and_then(|()| Worker::new(orders, reports)?.run(start));
     // The main thread may be gone already, with an error of another thread.
     let _ = reports.send(Message::Done(outcome));
@@ -84,9 +92,12 @@ impl<'a> Worker<'a> {
     fn new(orders: &'a Orders, reports: &'a Sender<Message>) -> anyhow::Result<Self> {
         let lanes = orders.plans.iter().map(|plan| {
             let job = orders.jobs.get(plan.job).context("no such job")?;
-            let link = orders.association.io_queue(plan.qid, job.depth)?;
+            let namespace = orders.namespaces.get(plan.job).context("no such namespace")?;
+            let association = orders.associations.get(plan.controller);
+            let association = association.context("no such controller")?;
+            let link = association.io_queue(plan.qid, job.depth, job.prioclass)?;
             let check = (plan.seed, orders.verify);
-            Lane::new(link, (plan.job, job), &orders.namespace, plan.extent, check)
+            Lane::new(link, (plan.job, job), namespace, plan.extent, check)
         });
         let lanes = lanes.collect::<anyhow::Result<_>>()?;
         let stats = orders.jobs.iter().map(|_| JobStats::new()).collect::<anyhow::Result<_>>()?;
@@ -94,19 +105,18 @@ impl<'a> Worker<'a> {
         Ok(Self { orders, reports, lanes, stats, clock, buffer: vec![0; RECEIVE] })
     }
 
-    fn run(mut self, start: &Receiver<()>) -> anyhow::Result<u64> {
+    fn run(mut self, start: &Receiver<Instant>) -> anyhow::Result<u64> {
         if self.orders.verify {
             self.finish(Phase::Fill, None).context("filling")?;
         }
         self.reports.send(Message::Ready)?;
-        start.recv()?;
+        let warm = start.recv()? + self.orders.warmup;
         self.enter(Phase::Mix);
-        let warm = Instant::now() + self.orders.warmup;
         while Instant::now() < warm {
             self.turns()?;
         }
         self.stats.iter_mut().for_each(JobStats::clear);
-        self.measure()?;
+        self.measure(warm)?;
         self.finish(Phase::Drain, Some(DRAIN))?;
         if !self.orders.verify {
             return Ok(0);
@@ -116,18 +126,58 @@ impl<'a> Worker<'a> {
         Ok(self.stats.iter().map(|stats| stats.reads.bytes).sum())
     }
 
-    /// Runs the pattern for the time of the measurement and hands over figures.
-    fn measure(&mut self) -> anyhow::Result<()> {
-        let end = Instant::now() + self.orders.time;
-        loop {
-            let until = end.min(Instant::now() + INTERVAL);
+    /// Runs the pattern for the time of the measurement and reports window by window.
+    fn measure(&mut self, begin: Instant) -> anyhow::Result<()> {
+        let Orders { time, window, live, .. } = *self.orders;
+        let end = begin + time;
+        let mut before = vec![Tally::default(); self.stats.len()];
+        for number in 0.. {
+            let next = begin + window.saturating_mul(number + 1);
+            let until = end.min(next);
             while Instant::now() < until {
                 self.turns()?;
             }
-            self.reports.send(Message::Figures(self.stats.clone()))?;
-            self.stats.iter_mut().for_each(JobStats::clear);
+            if next <= end {
+                let tallies = self.tallies(&mut before);
+                self.reports.send(Message::Window(usize::try_from(number)?, tallies))?;
+            }
+            if live || until == end {
+                self.hold_back();
+                self.reports.send(Message::Figures(self.stats.clone()))?;
+                self.stats.iter_mut().for_each(JobStats::clear);
+                before.fill(Tally::default());
+            }
             if until == end {
-                return Ok(());
+                break;
+            }
+        }
+        Ok(())
+    }
+
+    /// What each job did since `before`, which becomes what it has done.
+    fn tallies(&self, before: &mut [Tally]) -> Vec<Tally> {
+        let now = self.clock.now();
+        let mut tallies = vec![Tally::default(); self.stats.len()];
+        for ((tally, stats), before) in tallies.iter_mut().zip(&self.stats).zip(before) {
+            let (commands, bytes) = (stats.count(), stats.bytes());
+            tally.commands = commands.saturating_sub(before.commands);
+            tally.bytes = bytes.saturating_sub(before.bytes);
+            *before = Tally { commands, bytes, waiting: 0 };
+        }
+        for lane in &self.lanes {
+            if let Some(tally) = tallies.get_mut(lane.job) {
+                tally.waiting += lane.held_back(now) + lane.outstanding() as u64;
+            }
+        }
+        tallies
+    }
+
+    /// Notes what is due and not submitted.
+    fn hold_back(&mut self) {
+        let now = self.clock.now();
+        for lane in &self.lanes {
+            if let Some(stats) = self.stats.get_mut(lane.job) {
+                stats.held_back += lane.held_back(now);
             }
         }
     }

@@ -1,6 +1,7 @@
 //! The initiator against a small target in the same process.
 
 mod target;
+mod tenants;
 
 use clap::Parser;
 use fabric::tcp::TargetParams;
@@ -96,7 +97,7 @@ fn failed_commands_are_counted_by_status() {
     let stats = &outcome.jobs[0].1;
     assert!(stats.errors.keys().all(|status| *status == 0x281) && !stats.errors.is_empty());
     assert!(stats.reads.count() > 0);
-    assert!(outcome.table().contains("unrecovered read error"));
+    assert!(outcome.table().unwrap().contains("unrecovered read error"));
     assert!(outcome.ensure_no_errors().is_err());
 }
 
@@ -112,7 +113,7 @@ fn a_rate_is_kept() {
 fn several_jobs_run_at_once_and_report_as_json() {
     let line = "--job name=log,rw=write,bs=512,depth=2 --job name=db,rw=randread,cdw13=0x200";
     let outcome = run(Behaviour::default(), line).unwrap();
-    let json = serde_json::to_value(outcome.report()).unwrap();
+    let json = serde_json::to_value(outcome.report().unwrap()).unwrap();
     assert_eq!(json["jobs"][0]["name"], "log");
     assert!(json["jobs"][0]["reads"].is_null());
     assert!(json["jobs"][0]["writes"]["iops"].as_f64().unwrap() > 0.0);
@@ -170,6 +171,6 @@ fn speed_against_a_target_that_does_nothing() {
         "--bs 128k --depth 16",
     ] {
         let load = load(&address, &format!("{line} --time 2s --core 1"));
-        println!("{}", once(&load, false).unwrap().table());
+        println!("{}", once(&load, false).unwrap().table().unwrap());
     }
 }

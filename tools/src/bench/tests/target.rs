@@ -1,10 +1,12 @@
 //! A target of one namespace in memory, on the state machine of the target role: what the
 //! initiator is tested against.
 
+use std::collections::{BTreeMap, BTreeSet};
 use std::io::{Read as _, Write as _};
 use std::net::{TcpListener, TcpStream};
 use std::sync::{Arc, Mutex};
 use std::thread;
+use std::time::Duration;
 
 use fabric::nvme::{Sqe, Status, opcode};
 use fabric::tcp::{CapsuleData, Payload, Received, SlotId, TargetConnection, TargetParams};
@@ -44,6 +46,10 @@ pub(super) struct Behaviour {
     pub(super) close_after: Option<usize>,
     /// Reads answer zeroes without a copy, and the socket is polled.
     pub(super) fast: bool,
+    /// Offers weighted round robin (CAP.AMS).
+    pub(super) wrr: bool,
+    /// Each I/O queue answers a command only after this long.
+    pub(super) delay: Duration,
 }
 
 impl Default for Behaviour {
@@ -56,27 +62,49 @@ impl Default for Behaviour {
             bad_block: None,
             close_after: None,
             fast: false,
+            wrr: true,
+            delay: Duration::ZERO,
         }
     }
 }
 
+/// What hosts have said of themselves.
+#[derive(Debug, Default)]
+pub(super) struct Seen {
+    /// Of each Connect: queue, CATTR, host NQN.
+    pub(super) connects: Vec<(u32, u32, String)>,
+    pub(super) host_ids: BTreeSet<Vec<u8>>,
+    /// CC as it was set.
+    pub(super) configurations: BTreeSet<u32>,
+    /// By command dword 13: reads and writes.
+    pub(super) dwords: BTreeMap<u32, u64>,
+}
+
 /// Starts a target; its address. It lives as long as the process.
 pub(super) fn start(behaviour: Behaviour) -> String {
+    start_seen(behaviour).0
+}
+
+/// Starts a target; its address, and what it sees.
+pub(super) fn start_seen(behaviour: Behaviour) -> (String, Arc<Mutex<Seen>>) {
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
     let address = listener.local_addr().unwrap().to_string();
     let memory = Arc::new(Mutex::new(vec![0; behaviour.size]));
+    let seen = Arc::new(Mutex::new(Seen::default()));
+    let shared = Arc::clone(&seen);
     thread::spawn(move || {
         for stream in listener.incoming() {
-            let memory = Arc::clone(&memory);
-            thread::spawn(move || Queue::new(behaviour, memory).serve(stream.unwrap()));
+            let (memory, seen) = (Arc::clone(&memory), Arc::clone(&shared));
+            thread::spawn(move || Queue::new(behaviour, memory, seen).serve(stream.unwrap()));
         }
     });
-    address
+    (address, seen)
 }
 
 struct Queue {
     behaviour: Behaviour,
     memory: Arc<Mutex<Vec<u8>>>,
+    seen: Arc<Mutex<Seen>>,
     connection: TargetConnection<Reply>,
     /// By slot: write data that arrives in pieces.
     arriving: Vec<Vec<u8>>,
@@ -90,11 +118,12 @@ struct Queue {
 static ZEROES: [u8; 1 << 20] = [0; 1 << 20];
 
 impl Queue {
-    fn new(behaviour: Behaviour, memory: Arc<Mutex<Vec<u8>>>) -> Self {
+    fn new(behaviour: Behaviour, memory: Arc<Mutex<Vec<u8>>>, seen: Arc<Mutex<Seen>>) -> Self {
         let connection = TargetConnection::new(behaviour.params);
         Self {
             behaviour,
             memory,
+            seen,
             connection,
             arriving: vec![],
             cc: 0,
@@ -165,6 +194,10 @@ impl Queue {
 
     fn command(&mut self, slot: SlotId, sqe: &Sqe, data: &CapsuleData<'_>) {
         self.commands += 1;
+        if self.io && !self.behaviour.fast {
+            *self.seen.lock().unwrap().dwords.entry(sqe.cdw13.get()).or_default() += 1;
+            thread::sleep(self.behaviour.delay);
+        }
         let length = sqe.sgl.length.get();
         let read = !self.admin && sqe.opcode == opcode::io::READ;
         match data {
@@ -211,11 +244,12 @@ impl Queue {
             (opcode::FABRICS, 0x01) => self.connect(slot, sqe, data),
             (opcode::FABRICS, 0x00) => {
                 self.cc = u64::from(sqe.cdw12.get());
+                self.seen.lock().unwrap().configurations.insert(sqe.cdw12.get());
                 self.connection.complete(slot, 0, Status::SUCCESS);
             }
             (opcode::FABRICS, _) => {
-                // CAP with MQES 1023 and TO 1, else CSTS.
-                let cap = 1023 | 1 << 24;
+                // CAP with MQES 1023, AMS and TO 1, else CSTS.
+                let cap = 1023 | u64::from(self.behaviour.wrr) << 17 | 1 << 24;
                 let value = if sqe.cdw11.get() == 0 { cap } else { self.cc & 1 };
                 self.connection.complete(slot, value, Status::SUCCESS);
             }
@@ -241,6 +275,12 @@ impl Queue {
             let status = Status::CONNECT_INVALID_PARAMETERS.dnr();
             return self.connection.complete(slot, 0, status);
         }
+        let host = String::from_utf8_lossy(&data[512..768]);
+        let host = host.trim_end_matches('\0').to_owned();
+        let mut seen = self.seen.lock().unwrap();
+        seen.connects.push((sqe.cdw10.get() >> 16, sqe.cdw11.get() >> 16 & 0xff, host));
+        seen.host_ids.insert(data[..16].to_vec());
+        drop(seen);
         self.admin = sqe.cdw10.get() >> 16 == 0;
         self.io = !self.admin;
         let entries = u16::try_from((sqe.cdw11.get() & 0xffff) + 1).unwrap();
