@@ -23,7 +23,8 @@ pub(crate) fn run(load: &Load) -> anyhow::Result<()> {
     if load.json {
         println!("{}", serde_json::to_string_pretty(&outcome.report()?)?);
     } else {
-        print!("{}", outcome.table()?);
+        let gap = if load.live { "\n" } else { "" };
+        print!("{gap}{}", outcome.table()?);
     }
     outcome.ensure_no_errors()
 }
@@ -32,7 +33,12 @@ pub(crate) fn run(load: &Load) -> anyhow::Result<()> {
 pub(crate) fn whole(load: &Load, live: bool) -> anyhow::Result<Outcome> {
     let jobs = load.jobs()?;
     let mut alone = Vec::new();
-    for job in jobs.iter().filter(|_| load.alone && jobs.len() > 1) {
+    let apart = load.alone && jobs.len() > 1;
+    if apart {
+        // What the target refuses is better known before the first job has run.
+        Tenants::connect(load, &jobs)?.shutdown()?;
+    }
+    for job in jobs.iter().filter(|_| apart) {
         if live {
             println!("{} alone ...", job.name);
         }
