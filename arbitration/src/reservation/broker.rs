@@ -25,9 +25,10 @@ pub struct Broker;
 pub struct Translation {
     /// n: commands in each period, of the usual size.
     pub operations: u64,
-    /// b: the device time that the tenant may use in each period, ahead of others.
+    /// b: the device time that is set aside for the tenant in each period, the seeks to its
+    /// stream and away from it included.
     pub device_time: Nanos,
-    /// u'': what is set aside of the device, b/p and the seeks of Eq. (1).
+    /// u'' = b/p, rounded up.
     pub utilisation: Utilisation,
     /// The least buffer space, in bytes: what the tenant's commands must hold at once for the
     /// budget to be used (seed row F4).
@@ -65,12 +66,12 @@ impl Broker {
             _ => operations.saturating_mul(mean),
         };
         let extra = worst.saturating_sub(mean).saturating_mul(at_once);
-        let device_time = all.saturating_add(extra).max(worst);
         let seeks = if profile.seeks { worst.saturating_mul(2) } else { 0 };
+        let device_time = all.saturating_add(extra).max(worst).saturating_add(seeks);
         Ok(Translation {
             operations,
             device_time: Nanos(device_time),
-            utilisation: Utilisation::of(device_time.saturating_add(seeks), terms.period.0),
+            utilisation: Utilisation::of(device_time, terms.period.0),
             buffer_bytes: at_once.saturating_mul(u64::from(terms.request_bytes)),
         })
     }
@@ -131,11 +132,7 @@ impl Room {
         let periods = already.iter().map(|admitted| admitted.terms.period);
         let shortest_period = periods.fold(terms.period, Ord::min);
         let worst = longest_command(profile);
-        let blocking = if profile.seeks {
-            Utilisation::NONE
-        } else {
-            Utilisation::of(worst.0, shortest_period.0)
-        };
+        let blocking = Utilisation::of(worst.0, shortest_period.0);
         let urgent = Utilisation::percent(urgent_share);
         let left = Utilisation::WHOLE.less(urgent).less(reserved).less(blocking);
         Self { reserved, urgent, blocking, left, shortest_period, worst }
@@ -156,8 +153,7 @@ impl Room {
 }
 
 /// The longest that a command already in the device may keep a due one waiting, whoever sent it:
-/// commands are not taken back. Within a disk's reservations the two extra worst times of Eq. (1)
-/// cover it; elsewhere it is set aside once, for the shortest period.
+/// commands are not taken back. It is set aside once, for the shortest period.
 fn longest_command(profile: &Profile) -> Nanos {
     let worst = profile.read.worst.max(profile.write.worst);
     Nanos(worst.0.saturating_mul(u64::from(profile.parallelism.max(1))))

@@ -18,7 +18,7 @@ fn f1_equation_1_as_printed_for_a_disk() {
     // u'' = (2*20 + max(20, (11-1)*8 + 20)) / 1000 = 140/1000
     let eleven = Broker::translate(&disk(), &terms(Budget::Operations(11), SECOND)).unwrap();
     assert_eq!(eleven.utilisation, Utilisation::of(140, 1000));
-    assert_eq!(eleven.device_time, Nanos(100 * MS));
+    assert_eq!(eleven.device_time, Nanos(140 * MS));
     // One command: (2*20 + max(20, 0 + 20)) / 1000.
     let one = Broker::translate(&disk(), &terms(Budget::Operations(1), SECOND)).unwrap();
     assert_eq!(one.utilisation, Utilisation::of(60, 1000));
@@ -72,9 +72,9 @@ fn f2_a_refusal_says_what_is_left_and_what_would_fit() {
     let refused = Broker::admit(&disk(), &[first], 20, &terms(Budget::Operations(50), SECOND));
     assert_eq!(
         refused.unwrap_err().to_string(),
-        "50 operations every 1s in commands of 4 KiB need 45.20 % of the device, and 34.80 % is \
-         left (45.20 % is reserved by 1 reservation, 20.00 % is kept for urgent commands, 0.00 % \
-         for the longest command): at most 37 operations every 1s in commands of 4 KiB would fit"
+        "50 operations every 1s in commands of 4 KiB need 45.20 % of the device, and 32.80 % is \
+         left (45.20 % is reserved by 1 reservation, 20.00 % is kept for urgent commands, 2.00 % \
+         for the longest command): at most 34 operations every 1s in commands of 4 KiB would fit"
     );
 }
 
