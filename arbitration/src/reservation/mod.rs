@@ -7,6 +7,7 @@
 //! and go ahead of others.
 
 mod broker;
+mod fahrrad;
 mod profile;
 mod profiler;
 mod refusal;
@@ -19,6 +20,7 @@ mod utilisation;
 mod tests;
 
 pub use broker::{Admitted, Broker, LONGEST_PERIOD, SHORTEST_PERIOD, Translation};
+pub use fahrrad::{Fahrrad, Request};
 pub use profile::{Overrides, PerKib, Profile, ServiceTime};
 pub use profiler::{Profiler, Sureness};
 pub use refusal::{Refusal, Shortage};

@@ -1,4 +1,5 @@
 mod broker;
+mod fahrrad;
 mod reserved;
 
 use super::{Admitted, Broker, Budget, Locality, Profile, Terms};
