@@ -32,12 +32,32 @@ pub enum Kind {
     Host,
     /// A namespace of a subsystem.
     Namespace,
+    /// `[qos]` of one machine.
+    Qos,
+    /// A QoS session of one machine.
+    Session,
+    /// A policy of one machine.
+    Policy,
 }
 
 impl Kind {
     /// All kinds.
-    pub const ALL: [Self; 5] =
-        [Self::Listener, Self::Subsystem, Self::AnyHost, Self::Host, Self::Namespace];
+    pub const ALL: [Self; 8] = [
+        Self::Listener,
+        Self::Subsystem,
+        Self::AnyHost,
+        Self::Host,
+        Self::Namespace,
+        Self::Qos,
+        Self::Session,
+        Self::Policy,
+    ];
+
+    /// Whether it belongs to quality of service, whose objects name each other.
+    #[must_use]
+    pub fn is_qos(self) -> bool {
+        matches!(self, Self::Qos | Self::Session | Self::Policy)
+    }
 
     /// The kind's name in a store.
     #[must_use]
@@ -48,13 +68,16 @@ impl Kind {
             Self::AnyHost => "any_host",
             Self::Host => "host",
             Self::Namespace => "namespace",
+            Self::Qos => "qos",
+            Self::Session => "session",
+            Self::Policy => "policy",
         }
     }
 }
 
 /// Names an object. NQNs are unique in the world and identifiers begin with one, but for
-/// listeners, whose identifiers begin with the machine's UUID: so several targets can share one
-/// store.
+/// listeners and quality of service, whose identifiers begin with the machine's UUID: so several
+/// targets can share one store.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Key {
     /// What it describes.

@@ -290,5 +290,5 @@ pub(crate) fn clash(config: &Config) -> Option<String> {
             return Some(format!("two namespaces would write to {}", path.display()));
         }
     }
-    None
+    super::qos::wrong(config)
 }

@@ -5,9 +5,9 @@ use serde_json::Value as Json;
 use toml::de::DeTable;
 
 use super::fields::{Fields, Problems};
-use super::model::{Listener, Namespace, Subsystem};
+use super::model::{Listener, Namespace, Policy, Qos, Session, Subsystem};
 use super::node::Node;
-use super::parse;
+use super::{parse, qos};
 
 /// Reads settings from JSON.
 ///
@@ -81,4 +81,19 @@ pub(crate) fn stored_subsystem(fields: Fields<'_>) -> Option<Subsystem> {
         parse::resolve(&mut parsed);
         parsed.into_subsystem()
     })
+}
+
+/// The settings of `[qos]`, all of them or some.
+pub(crate) fn general(fields: Fields<'_>, base: Qos) -> Qos {
+    qos::general(fields, base)
+}
+
+/// A session's settings.
+pub(crate) fn session(fields: Fields<'_>) -> Option<Session> {
+    qos::session(fields, None).map(|parsed| parsed.session)
+}
+
+/// A policy's settings.
+pub(crate) fn policy(fields: Fields<'_>) -> Option<Policy> {
+    qos::policy(fields).map(|parsed| parsed.policy)
 }

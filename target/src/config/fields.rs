@@ -30,6 +30,13 @@ pub(crate) struct At<T> {
     pub(crate) path: String,
 }
 
+impl<T> At<T> {
+    /// The place alone.
+    pub(crate) fn place(&self) -> At<()> {
+        At { value: (), span: self.span.clone(), path: self.path.clone() }
+    }
+}
+
 /// The problems found so far.
 #[derive(Debug, Default)]
 pub(crate) struct Problems(RefCell<Vec<Problem>>);
@@ -120,6 +127,11 @@ impl<'a> Fields<'a> {
                 None
             }
         }
+    }
+
+    /// Whether a setting is there, right or wrong.
+    pub(crate) fn has(&self, key: &str) -> bool {
+        self.entries.iter().any(|entry| entry.key == key)
     }
 
     /// Takes a setting's value, or a default.

@@ -13,6 +13,7 @@ mod machine;
 mod model;
 mod node;
 mod parse;
+pub(crate) mod qos;
 mod render;
 mod units;
 pub(crate) mod values;
@@ -33,6 +34,8 @@ pub use model::{
 };
 pub use parse::NSID_MAX;
 pub(crate) use parse::resolve_namespaces;
+pub use qos::{ROOT as ROOT_SESSION, split_namespace};
+pub(crate) use qos::{render_general, render_policy, render_session};
 pub use render::render;
 pub(crate) use render::{render_listener, render_namespace, render_subsystem};
 pub use units::{format_duration, format_size};

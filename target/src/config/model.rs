@@ -284,6 +284,34 @@ pub struct Policy {
     pub session: Option<String>,
 }
 
+impl Policy {
+    /// What it is for, in words.
+    #[must_use]
+    pub fn scope(&self) -> String {
+        let host = self.host.as_deref().unwrap_or("any host");
+        match (&self.subsystem, self.nsid) {
+            (Some(nqn), Some(nsid)) => format!("{host} on {nqn}/{nsid}"),
+            (Some(nqn), None) => format!("{host} on {nqn}"),
+            (None, _) => format!("{host} on any subsystem"),
+        }
+    }
+
+    /// Whether it is for the same host, subsystem and namespace as another.
+    #[must_use]
+    pub fn same_scope(&self, other: &Self) -> bool {
+        (&self.host, &self.subsystem, self.nsid) == (&other.host, &other.subsystem, other.nsid)
+    }
+
+    /// Whether it sets nothing.
+    #[must_use]
+    pub const fn says_nothing(&self) -> bool {
+        self.class.is_none()
+            && self.max_class.is_none()
+            && self.urgent_iops.is_none()
+            && self.session.is_none()
+    }
+}
+
 /// What a namespace's blocks are kept on.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Backend {

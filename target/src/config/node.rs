@@ -28,6 +28,8 @@ pub(crate) enum Value {
     Array(Vec<Node>),
     /// A table, in the order of the file.
     Table(Vec<Entry>),
+    /// Nothing: JSON's `null`, which TOML does not have.
+    Null,
     /// Something that no setting takes.
     Other(&'static str),
 }
@@ -52,6 +54,7 @@ impl Value {
             Self::Boolean(_) => "a boolean",
             Self::Array(_) => "a list",
             Self::Table(_) => "a table",
+            Self::Null => "null",
             Self::Other(kind) => kind,
         }
     }
@@ -106,7 +109,7 @@ fn integer(number: &DeInteger<'_>) -> Option<i128> {
 fn json_value(value: &serde_json::Value) -> Value {
     use serde_json::Value as Json;
     match value {
-        Json::Null => Value::Other("null"),
+        Json::Null => Value::Null,
         Json::Bool(value) => Value::Boolean(*value),
         Json::Number(number) if number.is_f64() => Value::Other("a fraction"),
         Json::Number(number) => {

@@ -6,10 +6,11 @@ use std::time::Duration;
 use super::fields::{At, Fields, Problems};
 use super::identity::{derived_serial, derived_uuid};
 use super::model::{
-    Backend, Config, DeviceQos, Listener, Namespace, Poll, QosConfig, Subsystem, Target, Transport,
+    Backend, Config, DeviceModel, Listener, Namespace, Poll, Subsystem, Target, Transport,
 };
 use super::node::Node;
-use super::{Machine, check, values};
+use super::qos::values::CLASSES;
+use super::{Machine, check, qos, values};
 
 /// Highest NSID: the host's Identify lists are kept below this many (NN in Identify Controller).
 pub const NSID_MAX: u32 = 1024;
@@ -55,6 +56,7 @@ pub(crate) fn config(root: &Node, machine: &Machine, problems: &Problems) -> Con
         Some(table) => target(table, machine, problems),
         None => default_target(machine),
     };
+    let qos = qos::parse(&mut fields);
     let listeners: Vec<ParsedListener> =
         fields.tables("listener", "[[listener]]").into_iter().filter_map(listener).collect();
     let mut subsystems: Vec<ParsedSubsystem> =
@@ -62,11 +64,13 @@ pub(crate) fn config(root: &Node, machine: &Machine, problems: &Problems) -> Con
     fields.finish();
     subsystems.iter_mut().for_each(resolve);
     check::across(&listeners, &subsystems, problems);
+    let subsystems: Vec<Subsystem> =
+        subsystems.into_iter().map(ParsedSubsystem::into_subsystem).collect();
     Config {
         target,
-        qos: QosConfig::default(),
+        qos: qos.finish(&subsystems, problems),
         listeners: listeners.into_iter().map(|l| l.listener).collect(),
-        subsystems: subsystems.into_iter().map(ParsedSubsystem::into_subsystem).collect(),
+        subsystems,
     }
 }
 
@@ -139,6 +143,7 @@ pub(crate) fn listener(mut fields: Fields<'_>) -> Option<ParsedListener> {
     let advertise = fields.get("advertise", values::address).map(|at| at.value);
     let discovery_only = fields.value_or("discovery_only", false, values::boolean);
     let subsystems = fields.list("subsystems", values::subsystem_nqn);
+    let class = fields.get("class", values::choice(&CLASSES)).map(|at| at.value);
     fields.finish();
     let address = address?;
     let names = subsystems.as_ref().map(|list| list.iter().map(|at| at.value.clone()).collect());
@@ -150,7 +155,7 @@ pub(crate) fn listener(mut fields: Fields<'_>) -> Option<ParsedListener> {
             advertise,
             discovery_only,
             subsystems: names,
-            class: None,
+            class,
         },
         address: At { value: (), span: address.span, path: address.path },
         subsystems: subsystems.unwrap_or_default(),
@@ -191,6 +196,8 @@ pub(crate) fn namespace(mut fields: Fields<'_>) -> Option<ParsedNamespace> {
     let nguid = fields.get("nguid", values::nguid).map(|at| at.value);
     let read_only = fields.value_or("read_only", false, values::boolean);
     let hosts = fields.list("hosts", values::nqn);
+    let class = fields.get("class", values::choice(&CLASSES)).map(|at| at.value);
+    let device = qos::device(&mut fields);
     let backend = backend(&mut fields);
     fields.finish();
     let names = hosts.as_ref().map(|list| list.iter().map(|at| at.value.clone()).collect());
@@ -202,8 +209,8 @@ pub(crate) fn namespace(mut fields: Fields<'_>) -> Option<ParsedNamespace> {
             nguid,
             read_only,
             hosts: names,
-            class: None,
-            device: DeviceQos::default(),
+            class,
+            device,
         },
         place,
         nsid: nsid.map(|at| At { value: (), span: at.span, path: at.path }),
@@ -220,6 +227,9 @@ enum Kind {
     Nvme,
 }
 
+/// The settings of the device that `null` pretends to be.
+const MODEL: [&str; 3] = ["service_time", "bandwidth", "channels"];
+
 /// The settings of `backend`.
 const KINDS: [(&str, Kind); 5] = [
     ("null", Kind::Null),
@@ -233,7 +243,8 @@ const KINDS: [(&str, Kind); 5] = [
 fn backend(fields: &mut Fields<'_>) -> Option<Backend> {
     let kind = fields.require("backend", "\"memory\"", values::choice(&KINDS));
     // Without a backend that is right, do not blame the settings that belong to it.
-    fields.know(&["size", "block_size", "path", "direct", "device"]);
+    fields.know(&["size", "block_size", "path", "direct", "device", "forward_class"]);
+    fields.know(&MODEL);
     match kind?.value {
         kind @ (Kind::Null | Kind::Memory) => sized(fields, kind),
         Kind::File => file(fields),
@@ -246,11 +257,15 @@ fn sized(fields: &mut Fields<'_>, kind: Kind) -> Option<Backend> {
     let size = fields.require("size", "\"4 GiB\"", values::size_within(4096, SIZE_MAX));
     let block_size = fields.value_or("block_size", 4096, values::block_size);
     refuse(fields, &["path", "direct"], "belongs to the backends \"file\" and \"block\"");
-    refuse(fields, &["device"], "belongs to the backend \"nvme\"");
+    refuse(fields, &["device", "forward_class"], "belongs to the backend \"nvme\"");
+    let model = match kind {
+        Kind::Null => qos::device_model(fields),
+        _ => refuse_model(fields),
+    };
     let size = check::whole_blocks(size?, block_size, fields)?;
     Some(match kind {
         Kind::Memory => Backend::Memory { size, block_size },
-        _ => Backend::Null { size, block_size, model: None },
+        _ => Backend::Null { size, block_size, model },
     })
 }
 
@@ -265,6 +280,8 @@ fn file(fields: &mut Fields<'_>) -> Option<Backend> {
         &["device"],
         "belongs to the backend \"nvme\"; a file or block device is `path`",
     );
+    refuse(fields, &["forward_class"], "belongs to the backend \"nvme\"");
+    refuse_model(fields);
     let size = match size {
         Some(size) => Some(check::whole_blocks(size, block_size.unwrap_or(4096), fields)?),
         None => None,
@@ -283,6 +300,8 @@ fn nvme(fields: &mut Fields<'_>) -> Option<Backend> {
         "belongs to the backends \"file\" and \"block\"; here it is `device`",
     );
     refuse(fields, &["direct"], "belongs to the backends \"file\" and \"block\"");
+    refuse_model(fields);
+    let forward_class = fields.value_or("forward_class", false, values::boolean);
     let device = device?;
     let name = device.value.file_name().and_then(|name| name.to_str()).unwrap_or_default();
     if name.starts_with("nvme") && device.value.starts_with("/dev") {
@@ -293,7 +312,12 @@ fn nvme(fields: &mut Fields<'_>) -> Option<Backend> {
         );
         fields.problems().at(&device, message, remedy);
     }
-    Some(Backend::Nvme { device: device.value, forward_class: false })
+    Some(Backend::Nvme { device: device.value, forward_class })
+}
+
+fn refuse_model(fields: &mut Fields<'_>) -> Option<DeviceModel> {
+    refuse(fields, &MODEL, "belongs to the backend \"null\", which pretends to be a device");
+    None
 }
 
 fn refuse(fields: &mut Fields<'_>, keys: &[&'static str], reason: &str) {

@@ -6,39 +6,44 @@ use std::path::Path;
 use super::identity::format_nguid;
 use super::model::{Backend, Config, Listener, Namespace, Subsystem, Target};
 use super::parse::POLL;
+use super::qos;
 use super::units::{format_duration, format_size};
 
 /// Lines of `key = value`.
-#[derive(Default)]
-struct Lines(String);
+#[derive(Debug, Default)]
+pub(crate) struct Lines(String);
 
 impl Lines {
-    fn raw(&mut self, key: &str, value: impl std::fmt::Display) {
+    pub(super) fn raw(&mut self, key: &str, value: impl std::fmt::Display) {
         // Writing to a String cannot fail.
         let _ = writeln!(self.0, "{key} = {value}");
     }
 
-    fn text(&mut self, key: &str, value: &str) {
+    pub(super) fn text(&mut self, key: &str, value: &str) {
         self.raw(key, quote(value));
     }
 
-    fn path(&mut self, key: &str, value: &Path) {
+    pub(super) fn path(&mut self, key: &str, value: &Path) {
         self.text(key, &value.to_string_lossy());
     }
 
-    fn list(&mut self, key: &str, values: &[String]) {
+    pub(super) fn list(&mut self, key: &str, values: &[String]) {
         let quoted: Vec<String> = values.iter().map(|value| quote(value)).collect();
         self.raw(key, format_args!("[{}]", quoted.join(", ")));
     }
 
-    fn title(&mut self, title: &str) {
+    pub(super) fn title(&mut self, title: &str) {
         let gap = if self.0.is_empty() { "" } else { "\n" };
         let _ = writeln!(self.0, "{gap}{title}");
+    }
+
+    pub(super) fn into_text(self) -> String {
+        self.0
     }
 }
 
 /// A TOML basic string.
-fn quote(text: &str) -> String {
+pub(super) fn quote(text: &str) -> String {
     let mut quoted = String::from("\"");
     for c in text.chars() {
         match c {
@@ -59,6 +64,7 @@ pub fn render(config: &Config) -> String {
     let mut lines = Lines::default();
     lines.title("[target]");
     target(&mut lines, &config.target);
+    qos::render_whole(&mut lines, &config.qos);
     for one in &config.listeners {
         lines.title("[[listener]]");
         listener(&mut lines, one);
@@ -102,6 +108,7 @@ fn listener(lines: &mut Lines, listener: &Listener) {
     if let Some(subsystems) = &listener.subsystems {
         lines.list("subsystems", subsystems);
     }
+    qos::render_device(lines, listener.class, None);
 }
 
 fn subsystem(lines: &mut Lines, subsystem: &Subsystem, title: &str) {
@@ -135,6 +142,7 @@ fn namespace(lines: &mut Lines, namespace: &Namespace) {
     if let Some(hosts) = &namespace.hosts {
         lines.list("hosts", hosts);
     }
+    qos::render_device(lines, namespace.class, Some(&namespace.device));
 }
 
 fn backend(lines: &mut Lines, backend: &Backend) {
@@ -144,6 +152,9 @@ fn backend(lines: &mut Lines, backend: &Backend) {
             lines.text("backend", if memory { "memory" } else { "null" });
             lines.text("size", &format_size(*size));
             lines.raw("block_size", block_size);
+            if let Backend::Null { model: Some(model), .. } = backend {
+                qos::render_model(lines, model);
+            }
         }
         Backend::File { path, size, block_size, direct } => {
             lines.text("backend", "file");
@@ -156,9 +167,12 @@ fn backend(lines: &mut Lines, backend: &Backend) {
             }
             lines.raw("direct", direct);
         }
-        Backend::Nvme { device, .. } => {
+        Backend::Nvme { device, forward_class } => {
             lines.text("backend", "nvme");
             lines.path("device", device);
+            if *forward_class {
+                lines.raw("forward_class", true);
+            }
         }
     }
 }

@@ -54,6 +54,10 @@ fn the_documentation_names_every_setting_and_its_example_is_right() {
     parse(example.unwrap()).unwrap_or_else(|errors| panic!("{errors}"));
     for (table, title) in [
         ("[target]\nx = 1", "## `[target]`"),
+        ("[qos]\nx = 1", "## `[qos]`"),
+        ("[[session]]\nx = 1", "## `[[session]]`"),
+        ("[[session]]\nreserve = { x = 1 }", "## `reserve`"),
+        ("[[policy]]\nx = 1", "## `[[policy]]`"),
         ("[[listener]]\nx = 1", "## `[[listener]]`"),
         ("[[subsystem]]\nx = 1", "## `[[subsystem]]`"),
         ("[[subsystem]]\n[[subsystem.namespace]]\nx = 1", "## `[[subsystem.namespace]]`"),
@@ -191,6 +195,22 @@ fn snippet() -> impl Strategy<Value = String> {
         "[[listener]]\n",
         "[[subsystem]]\n",
         "[[subsystem.namespace]]\n",
+        "[qos]\n",
+        "[[session]]\n",
+        "[[policy]]\n",
+        "name = ",
+        "parent = ",
+        "\"gold\"",
+        "window = ",
+        "latency_target = ",
+        "\"adaptive\"",
+        "\"5 ms\"",
+        "weights = [3, 2, 1]",
+        "operations = ",
+        "reserve = ",
+        "\"50 %\"",
+        "class = ",
+        "\"high\"",
         "cores = ",
         "poll = ",
         "io_memory = ",
@@ -238,10 +258,10 @@ pub(crate) fn namespaces() -> impl Strategy<Value = Vec<Namespace>> {
             let block_size = if small { 512 } else { 4096 };
             Backend::Memory { size: blocks * 4096, block_size }
         }),
-        (1u64..1 << 40).prop_map(|n| Backend::Null {
+        (1u64..1 << 40, super::qos::tests::models()).prop_map(|(n, model)| Backend::Null {
             size: n * 4096,
             block_size: 4096,
-            model: None,
+            model,
         }),
         ("/[a-z\"\\\\ é]{1,9}", any::<Option<bool>>(), any::<bool>()).prop_map(
             |(path, block, direct)| Backend::File {
@@ -251,12 +271,14 @@ pub(crate) fn namespaces() -> impl Strategy<Value = Vec<Namespace>> {
                 direct,
             }
         ),
-        (0u32..9, 1u32..9).prop_map(|(c, n)| Backend::Nvme {
+        (0u32..9, 1u32..9, any::<bool>()).prop_map(|(c, n, forward_class)| Backend::Nvme {
             device: format!("/dev/ng{c}n{n}").into(),
-            forward_class: false,
+            forward_class,
         }),
     ];
-    let one = (backend, 1u32..40, 1u128..u128::MAX, any::<bool>(), any::<bool>());
+    let flags = (any::<bool>(), any::<bool>());
+    let qos = (super::qos::tests::class(), super::qos::tests::device());
+    let one = (backend, 1u32..40, 1u128..u128::MAX, flags, qos);
     proptest::collection::vec(one, 0..4).prop_map(|list| {
         let (mut nsids, mut paths) = (BTreeSet::new(), BTreeSet::new());
         list.into_iter()
@@ -267,15 +289,15 @@ pub(crate) fn namespaces() -> impl Strategy<Value = Vec<Namespace>> {
                 };
                 nsids.insert(*nsid) && paths.insert(path)
             })
-            .map(|(backend, nsid, id, read_only, hosts)| Namespace {
+            .map(|(backend, nsid, id, (read_only, hosts), (class, device))| Namespace {
                 nsid: Some(nsid),
                 backend,
                 uuid: Some(Uuid::from_u128(id)),
                 nguid: Some(id.to_be_bytes()),
                 read_only,
                 hosts: hosts.then(|| vec!["nqn.2026-01.io.x:host".into()]),
-                class: None,
-                device: DeviceQos::default(),
+                class,
+                device,
             })
             .collect()
     })
@@ -285,10 +307,12 @@ pub(crate) fn configs() -> impl Strategy<Value = Config> {
     let subsystem =
         (namespaces(), any::<bool>(), "[!-~]{1,20}", proptest::option::of("[!-~]{1,40}"));
     let subsystems = proptest::collection::vec(subsystem, 0..3);
-    let listener = (1u16.., any::<bool>(), proptest::option::of(any::<u16>()));
+    let class = super::qos::tests::class();
+    let listener = (1u16.., any::<bool>(), proptest::option::of(any::<u16>()), class);
     let listeners = proptest::collection::vec(listener, 0..3);
     let target = (0usize..4, 13u32..24, 2u16..1024, 0u64..1_000_000_000, any::<bool>());
-    (subsystems, listeners, target).prop_map(|(subsystems, listeners, numbers)| {
+    let qos = super::qos::tests::settings();
+    (subsystems, listeners, target, qos).prop_map(|(subsystems, listeners, numbers, qos)| {
         let (core, shift, queue_depth, nanos, given) = numbers;
         let mut config = Config {
             target: Target {
@@ -303,7 +327,7 @@ pub(crate) fn configs() -> impl Strategy<Value = Config> {
             },
             ..Config::default()
         };
-        for (port, discovery_only, advertise) in listeners {
+        for (port, discovery_only, advertise, class) in listeners {
             let address = SocketAddr::from(([127, 0, 0, 1], port));
             if config.listeners.iter().all(|l| l.address != address) {
                 config.listeners.push(Listener {
@@ -312,7 +336,7 @@ pub(crate) fn configs() -> impl Strategy<Value = Config> {
                     advertise: advertise.filter(|p| *p > 0).map(|p| ([10, 0, 0, 1], p).into()),
                     discovery_only,
                     subsystems: None,
-                    class: None,
+                    class,
                 });
             }
         }
@@ -333,6 +357,7 @@ pub(crate) fn configs() -> impl Strategy<Value = Config> {
                 namespaces: namespaces.into_iter().filter(fresh).collect(),
             });
         }
+        config.qos = qos.fit(&config.subsystems);
         config
     })
 }

@@ -12,10 +12,10 @@ use super::identity::{DISCOVERY_NQN, check_nqn};
 use super::node::{Node, Value};
 use super::units::{format_duration, format_size, parse_duration, parse_size};
 
-type Read<T> = Result<T, Wrong>;
+pub(super) type Read<T> = Result<T, Wrong>;
 
 /// The value is of a kind that the setting does not take.
-fn kind<T>(node: &Node, wanted: &str, example: &str) -> Read<T> {
+pub(super) fn kind<T>(node: &Node, wanted: &str, example: &str) -> Read<T> {
     let message = format!("is {}, not {wanted}", node.value.kind());
     Err(Wrong::new(message, format!("write {example}")))
 }
@@ -29,7 +29,7 @@ pub(crate) fn boolean(node: &Node) -> Read<bool> {
 }
 
 /// A string.
-fn string<'a>(node: &'a Node, wanted: &str, example: &str) -> Read<&'a str> {
+pub(super) fn string<'a>(node: &'a Node, wanted: &str, example: &str) -> Read<&'a str> {
     match &node.value {
         Value::String(text) => Ok(text),
         _ => kind(node, wanted, example),
@@ -87,6 +87,30 @@ pub(crate) fn duration_up_to(max: Duration) -> impl Fn(&Node) -> Read<Duration> 
         }
         let remedy = format!("write a time of at most \"{}\"", format_duration(max));
         Err(Wrong::new(format!("is {}", format_duration(time)), remedy))
+    }
+}
+
+/// A duration from `min` to `max`.
+pub(crate) fn duration_within(min: Duration, max: Duration) -> impl Fn(&Node) -> Read<Duration> {
+    move |node| {
+        let time = duration_up_to(max)(node)?;
+        if time >= min {
+            return Ok(time);
+        }
+        let remedy = format!(
+            "write a time from \"{}\" to \"{}\"",
+            format_duration(min),
+            format_duration(max)
+        );
+        Err(Wrong::new(format!("is {}", format_duration(time)), remedy))
+    }
+}
+
+/// What `read` takes, or `null`, which takes a setting back. A file cannot say `null`.
+pub(crate) fn nullable<T>(read: impl Fn(&Node) -> Read<T>) -> impl Fn(&Node) -> Read<Option<T>> {
+    move |node| match node.value {
+        Value::Null => Ok(None),
+        _ => read(node).map(Some),
     }
 }
 

@@ -50,16 +50,54 @@ pub fn effective(file: &Config, store: &dyn Store) -> Result<Effective, StoreErr
     }
     // What was removed first: what was added may have taken its place.
     records.sort_by_key(|(_, record)| record.value.is_some());
-    for (key, record) in records {
+    let (qos, others): (Vec<_>, Vec<_>) =
+        records.into_iter().partition(|(key, _)| key.kind.is_qos());
+    for (key, record) in others {
         if let Err(reason) = result.take(file, &key, &record, store.machine()) {
-            result.warnings.push(format!("the live change of {key} is dropped: {reason}"));
-            result.stale.push(key);
+            result.drop(key, &reason);
         }
     }
+    result.take_together(file, qos, store.machine());
     Ok(result)
 }
 
 impl Effective {
+    /// Takes live changes of which one may need another: all at once, or where that cannot be,
+    /// as many as can be together.
+    fn take_together(&mut self, file: &Config, mut records: Vec<(Key, Record)>, machine: Uuid) {
+        let mut next = self.config.clone();
+        let all = records
+            .iter()
+            .try_for_each(|(key, record)| apply(&mut next, file, key, record, machine));
+        if all.is_ok() && clash(&next).is_none() {
+            self.config = next;
+            return;
+        }
+        loop {
+            let before = records.len();
+            let mut reasons = Vec::new();
+            records.retain(|(key, record)| match self.take(file, key, record, machine) {
+                Ok(()) => false,
+                Err(reason) => {
+                    reasons.push(reason);
+                    true
+                }
+            });
+            if records.len() == before {
+                for ((key, _), reason) in records.into_iter().zip(reasons) {
+                    self.drop(key, &reason);
+                }
+                return;
+            }
+        }
+    }
+
+    /// Forgets a live change, and says why.
+    fn drop(&mut self, key: Key, reason: &str) {
+        self.warnings.push(format!("the live change of {key} is dropped: {reason}"));
+        self.stale.push(key);
+    }
+
     /// Takes one live change, or says why not.
     fn take(
         &mut self,
@@ -68,16 +106,8 @@ impl Effective {
         record: &Record,
         machine: Uuid,
     ) -> Result<(), String> {
-        let Some(object) = ObjectId::parse(key, machine) else {
-            // Another machine's.
-            return Ok(());
-        };
-        let then = record.file.as_deref().map(|text| object.canonical(text)).transpose()?;
-        if then != object.text(file) {
-            return Err("its entry in the configuration file has changed since".into());
-        }
         let mut next = self.config.clone();
-        object.assign(&mut next, record.value.as_deref())?;
+        apply(&mut next, file, key, record, machine)?;
         match clash(&next) {
             Some(reason) if clash(&self.config).is_none() => Err(reason),
             _ => {
@@ -86,6 +116,25 @@ impl Effective {
             }
         }
     }
+}
+
+/// Makes one live change in a configuration, where the file's entry has stayed what it was.
+fn apply(
+    config: &mut Config,
+    file: &Config,
+    key: &Key,
+    record: &Record,
+    machine: Uuid,
+) -> Result<(), String> {
+    let Some(object) = ObjectId::parse(key, machine) else {
+        // Another machine's.
+        return Ok(());
+    };
+    let then = record.file.as_deref().map(|text| object.canonical(text)).transpose()?;
+    if then != object.text(file) {
+        return Err("its entry in the configuration file has changed since".into());
+    }
+    object.assign(config, record.value.as_deref())
 }
 
 /// The configuration that runs, and the store that remembers how it differs from the file.

@@ -3,9 +3,10 @@
 use uuid::Uuid;
 
 use super::{Key, Kind};
+use crate::config::fields::Fields;
 use crate::config::{
-    Config, Listener, Namespace, Subsystem, entry, render_listener, render_namespace,
-    render_subsystem,
+    Config, Listener, Namespace, Policy, Qos, Session, Subsystem, entry, render_general,
+    render_listener, render_namespace, render_policy, render_session, render_subsystem,
 };
 
 /// An object of a configuration that can change by itself.
@@ -21,6 +22,42 @@ pub(crate) enum ObjectId {
     Host(String, String),
     /// A namespace: the subsystem's NQN, the NSID.
     Namespace(String, u32),
+    /// `[qos]`.
+    Qos,
+    /// A QoS session by its name.
+    Session(String),
+    /// A policy by what it is for.
+    Policy(Scope),
+}
+
+/// What a policy is for.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Scope {
+    pub(crate) host: Option<String>,
+    pub(crate) subsystem: Option<String>,
+    pub(crate) nsid: Option<u32>,
+}
+
+impl Scope {
+    /// Of a policy.
+    pub(crate) fn of(policy: &Policy) -> Self {
+        Self { host: policy.host.clone(), subsystem: policy.subsystem.clone(), nsid: policy.nsid }
+    }
+
+    /// Three words without spaces; `*` stands for any.
+    fn words(&self) -> String {
+        let nsid = self.nsid.map(|nsid| nsid.to_string());
+        let word = |word: &Option<String>| word.clone().unwrap_or_else(|| "*".into());
+        format!("{} {} {}", word(&self.host), word(&self.subsystem), word(&nsid))
+    }
+
+    fn from_words(text: &str) -> Option<Self> {
+        let mut words = text.split(' ');
+        let mut next = || words.next().map(|word| (word != "*").then(|| word.to_owned()));
+        let (host, subsystem, nsid) = (next()?, next()?, next()?);
+        let nsid = nsid.map(|nsid| nsid.parse()).transpose().ok()?;
+        Some(Self { host, subsystem, nsid })
+    }
 }
 
 impl ObjectId {
@@ -33,6 +70,9 @@ impl ObjectId {
             Self::AnyHost(nqn) => (Kind::AnyHost, nqn.clone()),
             Self::Host(nqn, host) => (Kind::Host, format!("{nqn} {host}")),
             Self::Namespace(nqn, nsid) => (Kind::Namespace, format!("{nqn} {nsid}")),
+            Self::Qos => (Kind::Qos, format!("{machine} qos")),
+            Self::Session(name) => (Kind::Session, format!("{machine} {name}")),
+            Self::Policy(scope) => (Kind::Policy, format!("{machine} {}", scope.words())),
         };
         Key { kind, id }
     }
@@ -40,6 +80,7 @@ impl ObjectId {
     /// The object of a name; `None` for another machine's, or a name that is none.
     pub(super) fn parse(key: &Key, machine: Uuid) -> Option<Self> {
         let pair = || key.id.split_once(' ');
+        let ours = || pair().filter(|(owner, _)| *owner == machine.to_string());
         Some(match key.kind {
             Kind::Subsystem => Self::Subsystem(key.id.clone()),
             Kind::AnyHost => Self::AnyHost(key.id.clone()),
@@ -48,17 +89,17 @@ impl ObjectId {
                 let (nqn, nsid) = pair()?;
                 Self::Namespace(nqn.into(), nsid.parse().ok()?)
             }
-            Kind::Listener => {
-                let (owner, address) = pair()?;
-                (owner == machine.to_string()).then(|| Self::Listener(address.into()))?
-            }
+            Kind::Listener => Self::Listener(ours()?.1.into()),
+            Kind::Qos => ours().map(|_| Self::Qos)?,
+            Kind::Session => Self::Session(ours()?.1.into()),
+            Kind::Policy => Self::Policy(Scope::from_words(ours()?.1)?),
         })
     }
 
     /// The NQN of the subsystem that the object belongs to.
     pub(super) fn subsystem(&self) -> Option<&str> {
         match self {
-            Self::Listener(_) => None,
+            Self::Listener(_) | Self::Qos | Self::Session(_) | Self::Policy(_) => None,
             Self::Subsystem(nqn) | Self::AnyHost(nqn) => Some(nqn),
             Self::Host(nqn, _) | Self::Namespace(nqn, _) => Some(nqn),
         }
@@ -81,6 +122,15 @@ impl ObjectId {
                 let mut all = subsystem(nqn)?.namespaces.iter();
                 all.find(|n| n.nsid == Some(*nsid)).map(render_namespace)
             }
+            Self::Qos => Some(render_general(&config.qos.general)),
+            Self::Session(name) => {
+                let mut all = config.qos.sessions.iter();
+                all.find(|s| s.name == *name).map(render_session)
+            }
+            Self::Policy(scope) => {
+                let mut all = config.qos.policies.iter();
+                all.find(|p| Scope::of(p) == *scope).map(render_policy)
+            }
         }
     }
 
@@ -90,6 +140,9 @@ impl ObjectId {
             Self::Listener(_) => render_listener(&read_listener(text)?),
             Self::Subsystem(_) => render_subsystem(&read_subsystem(text)?),
             Self::Namespace(..) => render_namespace(&read_namespace(text)?),
+            Self::Qos => render_general(&read_general(text)?),
+            Self::Session(_) => render_session(&read_session(text)?),
+            Self::Policy(_) => render_policy(&read_policy(text)?),
             Self::AnyHost(_) | Self::Host(..) => text.into(),
         })
     }
@@ -114,6 +167,18 @@ impl ObjectId {
                 let namespace = text.map(read_namespace).transpose()?;
                 let namespaces = &mut parent(config, nqn)?.namespaces;
                 put(namespaces, |n| n.nsid == Some(*nsid), namespace);
+            }
+            Self::Qos => {
+                let general = text.map(read_general).transpose()?;
+                config.qos.general = general.unwrap_or_default();
+            }
+            Self::Session(name) => {
+                let session = text.map(read_session).transpose()?;
+                put(&mut config.qos.sessions, |s| s.name == *name, session);
+            }
+            Self::Policy(scope) => {
+                let policy = text.map(read_policy).transpose()?;
+                put(&mut config.qos.policies, |p| Scope::of(p) == *scope, policy);
             }
         }
         Ok(())
@@ -145,4 +210,17 @@ fn read_namespace(text: &str) -> Result<Namespace, String> {
 
 fn read_subsystem(text: &str) -> Result<Subsystem, String> {
     entry::read_text(text, "the subsystem", entry::stored_subsystem)
+}
+
+fn read_general(text: &str) -> Result<Qos, String> {
+    let read = |fields: Fields<'_>| Some(entry::general(fields, Qos::default()));
+    entry::read_text(text, "[qos]", read)
+}
+
+fn read_session(text: &str) -> Result<Session, String> {
+    entry::read_text(text, "the session", entry::session)
+}
+
+fn read_policy(text: &str) -> Result<Policy, String> {
+    entry::read_text(text, "the policy", entry::policy)
 }

@@ -1,0 +1,303 @@
+//! What no single value shows: sessions that form a tree, shares that add up, policies that name
+//! what is there.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use super::super::errors::did_you_mean;
+use super::super::fields::{At, Problems};
+use super::super::model::{Config, QosConfig, Session, Subsystem};
+use super::{ParsedPolicy, ParsedSession, ROOT};
+
+/// Most `[[session]]` entries, and most `[[policy]]` entries.
+pub(crate) const CUSTOM_MAX: usize = 4096;
+/// Most sessions from a session up to the root, both counted.
+const DEPTH_MAX: usize = 16;
+
+/// Which subsystems there are.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Known {
+    /// Those of the file: what names another one is a mistake.
+    File,
+    /// Those that are here now. Others may have been here before and come again, so what names
+    /// them stays, without effect.
+    Now,
+}
+
+/// What of a configuration's quality of service cannot be together; `None` where all of it can.
+pub(crate) fn wrong(config: &Config) -> Option<String> {
+    let QosConfig { sessions, policies, .. } = &config.qos;
+    let sessions: Vec<ParsedSession> = sessions.iter().cloned().map(ParsedSession::bare).collect();
+    let bare = |policy: &super::Policy| ParsedPolicy {
+        policy: policy.clone(),
+        place: At { value: (), span: 0..0, path: String::new() },
+        subsystem: None,
+        nsid: None,
+        session: None,
+    };
+    let policies: Vec<ParsedPolicy> = policies.iter().map(bare).collect();
+    let problems = Problems::default();
+    across(&sessions, &policies, &config.subsystems, Known::Now, &problems);
+    let first = problems.into_vec().into_iter().next()?;
+    Some(format!("{}; {}", first.message, first.remedy))
+}
+
+/// Checks that need all sessions, policies and subsystems.
+pub(super) fn across(
+    sessions: &[ParsedSession],
+    policies: &[ParsedPolicy],
+    subsystems: &[Subsystem],
+    known: Known,
+    problems: &Problems,
+) {
+    let tree = Tree::new(sessions, subsystems, known);
+    too_many(sessions, policies, problems);
+    let mut seen = BTreeSet::new();
+    for parsed in sessions {
+        let name = &parsed.session.name;
+        if !seen.insert(name.as_str()) {
+            let message = format!("session {name} is there twice");
+            problems.at(&parsed.name, message, "give each session a name of its own");
+            continue;
+        }
+        tree.check_name(parsed, problems);
+        tree.check_parent(parsed, problems);
+        tree.check_reserve(parsed, problems);
+    }
+    tree.check_shares(sessions, problems);
+    check_policies(policies, &tree, problems);
+}
+
+fn too_many(sessions: &[ParsedSession], policies: &[ParsedPolicy], problems: &Problems) {
+    if let Some(parsed) = sessions.get(CUSTOM_MAX) {
+        let message = format!("there are more than {CUSTOM_MAX} sessions");
+        problems.at(&parsed.name, message, "remove the rest");
+    }
+    if let Some(parsed) = policies.get(CUSTOM_MAX) {
+        let message = format!("there are more than {CUSTOM_MAX} policies");
+        problems.at(&parsed.place, message, "remove the rest");
+    }
+}
+
+/// The sessions, by name.
+struct Tree<'a> {
+    entries: BTreeMap<&'a str, &'a Session>,
+    /// The NSIDs of each subsystem.
+    subsystems: BTreeMap<&'a str, BTreeSet<u32>>,
+    known: Known,
+}
+
+impl<'a> Tree<'a> {
+    fn new(sessions: &'a [ParsedSession], subsystems: &'a [Subsystem], known: Known) -> Self {
+        let nsids = |s: &Subsystem| s.namespaces.iter().filter_map(|n| n.nsid).collect();
+        Self {
+            entries: sessions.iter().map(|p| (p.session.name.as_str(), &p.session)).collect(),
+            subsystems: subsystems.iter().map(|s| (s.nqn.as_str(), nsids(s))).collect(),
+            known,
+        }
+    }
+
+    /// The subsystem and the NSID that an automatic session's name means. A subsystem's own NQN
+    /// may end as a namespace's name does.
+    fn automatic<'n>(&self, name: &'n str) -> Option<(&'n str, Option<u32>)> {
+        match self.subsystems.contains_key(name) {
+            true => Some((name, None)),
+            false => super::automatic(name).ok(),
+        }
+    }
+
+    /// Whether a subsystem, and in it a namespace, is there.
+    fn is_here(&self, nqn: &str, nsid: Option<u32>) -> bool {
+        let found = self.subsystems.get(nqn);
+        found.is_some_and(|nsids| nsid.is_none_or(|nsid| nsids.contains(&nsid)))
+    }
+
+    /// Whether a name is a session's: of the file, or one that comes with what is there.
+    fn is_session(&self, name: &str) -> bool {
+        if name == ROOT || self.entries.contains_key(name) {
+            return true;
+        }
+        let automatic = self.automatic(name);
+        automatic.is_some_and(|(nqn, nsid)| self.known == Known::Now || self.is_here(nqn, nsid))
+    }
+
+    /// The session above another; `None`: the root.
+    fn parent<'s>(&'s self, name: &'s str) -> Option<&'s str> {
+        if let Some(parent) = self.entries.get(name).and_then(|entry| entry.parent.as_deref()) {
+            return (parent != ROOT).then_some(parent);
+        }
+        match self.automatic(name) {
+            Some((nqn, Some(_))) => Some(nqn),
+            _ => None,
+        }
+    }
+
+    /// An automatic session's subsystem, and its namespace, are there.
+    fn check_name(&self, parsed: &ParsedSession, problems: &Problems) {
+        let name = &parsed.session.name;
+        if let Some((nqn, nsid)) = self.automatic(name)
+            && self.known == Known::File
+            && !self.is_here(nqn, nsid)
+        {
+            let message = format!("session {name} names no {} that is here", what(nsid));
+            problems.at(&parsed.name, message, self.choose(name));
+        }
+    }
+
+    fn check_parent(&self, parsed: &ParsedSession, problems: &Problems) {
+        let Session { name, parent, .. } = &parsed.session;
+        let place = parsed.parent.as_ref().unwrap_or(&parsed.name);
+        if let Some(parent) = parent.as_ref().filter(|parent| !self.is_session(parent)) {
+            let message = format!("the parent of session {name}, {parent}, is not there");
+            problems.at(place, message, self.choose(parent));
+            return;
+        }
+        let mut depth = 2;
+        let mut above = self.parent(name);
+        while let Some(one) = above {
+            if one == name {
+                let message = format!("session {name} is above itself");
+                problems.at(place, message, "choose a parent that is not below it");
+                return;
+            }
+            depth += 1;
+            if depth > DEPTH_MAX {
+                let message = format!("session {name} is more than {DEPTH_MAX} levels deep");
+                problems.at(place, message, "put it below a session nearer to the root");
+                return;
+            }
+            above = self.parent(one);
+        }
+    }
+
+    /// A reservation is on one device.
+    fn check_reserve(&self, parsed: &ParsedSession, problems: &Problems) {
+        let Session { name, reserve, .. } = &parsed.session;
+        let Some(reserve) = reserve else { return };
+        let place = parsed.reserve.as_ref().unwrap_or(&parsed.name);
+        let own = self.automatic(name).and_then(|(nqn, nsid)| Some((nqn, nsid?)));
+        match (&reserve.namespace, own) {
+            (None, Some(_)) => {}
+            (None, None) => {
+                let message = format!("the reservation of session {name} names no namespace");
+                let remedy = "add namespace = \"NQN/NSID\": it is made on one device";
+                problems.at(place, message, remedy);
+            }
+            (Some(other), Some(_)) if other != name => {
+                let message = format!("session {name} reserves on another namespace, {other}");
+                let remedy = "remove `namespace`, or reserve for a session that groups others";
+                problems.at(place, message, remedy);
+            }
+            (Some(namespace), _) => {
+                let found = super::split_namespace(namespace);
+                let here = found.is_some_and(|(nqn, nsid)| self.is_here(nqn, Some(nsid)));
+                if !here && self.known == Known::File {
+                    let message =
+                        format!("session {name} reserves on {namespace}, which is not there");
+                    problems.at(place, message, self.choose(namespace));
+                }
+            }
+        }
+    }
+
+    /// The shares of one parent's children are at most the whole.
+    fn check_shares(&self, sessions: &[ParsedSession], problems: &Problems) {
+        let mut sums: BTreeMap<(Option<&str>, bool), u32> = BTreeMap::new();
+        for parsed in sessions {
+            let session = &parsed.session;
+            let parent = self.parent(&session.name);
+            let shares = [
+                ("operations", session.operations, &parsed.operations),
+                ("payload", session.payload, &parsed.payload),
+            ];
+            for (key, share, place) in shares {
+                let Some(share) = share else { continue };
+                let sum = sums.entry((parent, key == "payload")).or_default();
+                let before = *sum;
+                *sum = before.saturating_add(share.into());
+                if before <= 100 && *sum > 100 {
+                    let above = parent.unwrap_or(ROOT);
+                    let message =
+                        format!("the children of session {above} have {sum} % of its {key}");
+                    let remedy =
+                        format!("write at most {} % here, or less elsewhere", 100 - before);
+                    problems.at(place.as_ref().unwrap_or(&parsed.name), message, remedy);
+                }
+            }
+        }
+    }
+
+    /// "did you mean …", or what there is.
+    fn choose(&self, name: &str) -> String {
+        let mut names: Vec<String> = self.entries.keys().map(|name| (*name).to_owned()).collect();
+        for (nqn, nsids) in &self.subsystems {
+            names.push((*nqn).to_owned());
+            names.extend(nsids.iter().map(|nsid| format!("{nqn}/{nsid}")));
+        }
+        names.retain(|known| known != name);
+        let known: Vec<&str> = names.iter().map(String::as_str).collect();
+        match did_you_mean(name, &known) {
+            Some(near) => format!("did you mean {near}?"),
+            None if known.is_empty() => "add it first".into(),
+            None if known.len() > 8 => "choose one that is there, or add it first".into(),
+            None => format!("choose from {}, or add it first", known.join(", ")),
+        }
+    }
+}
+
+fn what(nsid: Option<u32>) -> &'static str {
+    if nsid.is_some() { "namespace" } else { "subsystem" }
+}
+
+fn check_policies(policies: &[ParsedPolicy], tree: &Tree<'_>, problems: &Problems) {
+    let mut seen = BTreeSet::new();
+    for parsed in policies {
+        let policy = &parsed.policy;
+        if !seen.insert((&policy.host, &policy.subsystem, policy.nsid)) {
+            let message = format!("the policy for {} is there twice", policy.scope());
+            problems.at(&parsed.place, message, "make one of the two");
+            continue;
+        }
+        check_scope(parsed, tree, problems);
+        if policy.says_nothing() {
+            let message = format!("the policy for {} says nothing", policy.scope());
+            let remedy = "add class, max_class, urgent_iops or session, or remove it";
+            problems.at(&parsed.place, message, remedy);
+        }
+        if let (Some(class), Some(most)) = (policy.class, policy.max_class)
+            && class > most
+        {
+            let message = format!("`class` is {class}, above `max_class`, {most}");
+            problems.at(&parsed.place, message, format!("write class = \"{most}\" or less"));
+        }
+        if let Some(session) = policy.session.as_ref().filter(|name| !tree.is_session(name)) {
+            let place = parsed.session.as_ref().unwrap_or(&parsed.place);
+            let message = format!("session {session} is not there");
+            problems.at(place, message, tree.choose(session));
+        }
+    }
+}
+
+/// What a policy is for is there.
+fn check_scope(parsed: &ParsedPolicy, tree: &Tree<'_>, problems: &Problems) {
+    let policy = &parsed.policy;
+    let Some(nqn) = &policy.subsystem else {
+        if let Some(nsid) = &parsed.nsid {
+            let message = "`nsid` needs `subsystem`";
+            problems.at(nsid, message, "add subsystem = \"…\": its NQN");
+        } else if policy.nsid.is_some() {
+            problems.at(&parsed.place, "`nsid` needs `subsystem`", "give the subsystem's NQN too");
+        }
+        return;
+    };
+    if tree.known == Known::Now {
+        return;
+    }
+    let place = |at: &Option<At<()>>| at.clone().unwrap_or_else(|| parsed.place.clone());
+    if !tree.is_here(nqn, None) {
+        let message = format!("the policy names no subsystem that is here: {nqn}");
+        problems.at(&place(&parsed.subsystem), message, tree.choose(nqn));
+    } else if let Some(nsid) = policy.nsid.filter(|_| !tree.is_here(nqn, policy.nsid)) {
+        let message = format!("subsystem {nqn} has no namespace {nsid}");
+        problems.at(&place(&parsed.nsid), message, tree.choose(&format!("{nqn}/{nsid}")));
+    }
+}

@@ -1,0 +1,203 @@
+//! Readers for the single values of quality of service.
+
+use std::time::Duration;
+
+use arbitration::Class;
+use arbitration::reservation::Locality;
+use arbitration::settings::{Unit, Weights};
+
+use super::super::fields::{Wrong, quoted};
+use super::super::model::Order;
+use super::super::node::{Node, Value};
+use super::super::units::parse_size;
+use super::super::values::{Read, duration_within, integer, kind, size, string};
+
+/// Most operations, or bytes, per second that a limit can say.
+pub(super) const RATE_MAX: u64 = 1 << 40;
+/// Most operation credits, and most commands that wait.
+pub(super) const COMMANDS_MAX: i128 = (1 << 24) - 1;
+/// Largest window in commands.
+pub(super) const WINDOW_MAX: i128 = 65_536;
+/// Greatest weight (NVMe: a byte that counts from 0).
+const WEIGHT_MAX: i128 = 256;
+/// Longest name of a session that is not named by an NQN.
+const NAME_MAX: usize = 64;
+
+/// The words of `class`.
+pub(crate) const CLASSES: [(&str, Class); 4] = [
+    ("urgent", Class::Urgent),
+    ("high", Class::High),
+    ("medium", Class::Medium),
+    ("low", Class::Low),
+];
+
+/// The words of `unit`.
+pub(crate) const UNITS: [(&str, Unit); 2] = [("commands", Unit::Commands), ("bytes", Unit::Bytes)];
+
+/// The words of `order`.
+pub(super) const ORDERS: [(&str, Order); 2] =
+    [("fair", Order::Fair), ("containers", Order::Containers)];
+
+/// The words of `locality`.
+pub(super) const LOCALITIES: [(&str, Locality); 2] =
+    [("random", Locality::Random), ("sequential", Locality::Sequential)];
+
+/// What `window` says by itself.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum WindowWord {
+    Off,
+    Adaptive,
+    Fixed(u32),
+}
+
+/// A number of commands, "off" or "adaptive".
+pub(super) fn window(node: &Node) -> Read<WindowWord> {
+    match &node.value {
+        Value::Integer(_) => integer(1, WINDOW_MAX)(node).map(WindowWord::Fixed),
+        Value::String(text) if text == "off" => Ok(WindowWord::Off),
+        Value::String(text) if text == "adaptive" => Ok(WindowWord::Adaptive),
+        other => {
+            let message = match other {
+                Value::String(text) => format!("is \"{}\"", quoted(text)),
+                other => format!("is {}", other.kind()),
+            };
+            let remedy = format!("write a number from 1 to {WINDOW_MAX}, \"off\" or \"adaptive\"");
+            Err(Wrong::new(message, remedy))
+        }
+    }
+}
+
+/// The arbitration burst: a power of two up to 64, as the NVMe feature has it, or "unlimited".
+pub(super) fn burst(node: &Node) -> Read<u16> {
+    let remedy = "write 1, 2, 4, 8, 16, 32, 64 or \"unlimited\"";
+    match &node.value {
+        Value::String(text) if text == "unlimited" => Ok(u16::MAX),
+        Value::String(text) => Err(Wrong::new(format!("is \"{}\"", quoted(text)), remedy)),
+        Value::Integer(Some(number)) => {
+            let value = u16::try_from(*number).ok().filter(|n| n.is_power_of_two() && *n <= 64);
+            value.ok_or_else(|| Wrong::new(format!("is {number}"), remedy))
+        }
+        other => Err(Wrong::new(format!("is {}", other.kind()), remedy)),
+    }
+}
+
+/// The weights of High, Medium and Low.
+pub(super) fn weights(node: &Node) -> Read<Weights> {
+    let remedy =
+        format!("write the weights of high, medium and low, 1 to {WEIGHT_MAX} each: [3, 2, 1]");
+    let Value::Array(items) = &node.value else {
+        return Err(Wrong::new(format!("is {}, not a list", node.value.kind()), remedy));
+    };
+    let weight = integer::<u16>(1, WEIGHT_MAX);
+    let read: Option<Vec<u16>> = items.iter().map(|item| weight(item).ok()).collect();
+    match read.as_deref() {
+        Some(&[high, medium, low]) => Ok(Weights { high, medium, low }),
+        Some(list) => {
+            let message = format!("has {} entries instead of three", list.len());
+            Err(Wrong::new(message, remedy))
+        }
+        None => Err(Wrong::new("has an entry that is no weight", remedy)),
+    }
+}
+
+/// A share: "20 %", or the number alone.
+pub(super) fn percent(min: u8, max: u8) -> impl Fn(&Node) -> Read<u8> {
+    move |node| {
+        let remedy = format!("write a share from \"{min} %\" to \"{max} %\"");
+        let (number, shown) = match &node.value {
+            Value::String(text) => {
+                let digits = text.trim().trim_end_matches('%').trim_end();
+                (digits.parse().ok(), format!("is \"{}\"", quoted(text)))
+            }
+            Value::Integer(Some(number)) => (u8::try_from(*number).ok(), format!("is {number}")),
+            other => (None, format!("is {}, not a share", other.kind())),
+        };
+        let value = number.filter(|n| (min..=max).contains(n));
+        value.ok_or_else(|| Wrong::new(shown, remedy))
+    }
+}
+
+/// Bytes per second: "200 MiB", "200 MiB/s", or a number.
+pub(super) fn bandwidth(node: &Node) -> Read<u64> {
+    let bytes = match &node.value {
+        Value::String(text) if text.trim_end().ends_with("/s") => {
+            let text = text.trim_end().trim_end_matches("/s");
+            let wrong = |remedy| Wrong::new(format!("is \"{}/s\"", quoted(text)), remedy);
+            parse_size(text).map_err(wrong)?
+        }
+        _ => size(node)?,
+    };
+    match (1..=RATE_MAX).contains(&bytes) {
+        true => Ok(bytes),
+        false => {
+            let remedy = "write bytes per second from \"1 B\" to \"1 TiB\"";
+            Err(Wrong::new(format!("is {bytes} bytes per second"), remedy))
+        }
+    }
+}
+
+/// Commands per second.
+pub(super) fn iops(node: &Node) -> Read<u64> {
+    integer(1, RATE_MAX.into())(node)
+}
+
+/// How long something takes in a device.
+pub(super) fn device_time(node: &Node) -> Read<Duration> {
+    duration_within(Duration::from_nanos(1), Duration::from_secs(10))(node)
+}
+
+/// The latency that a device is to keep.
+pub(super) fn latency_target(node: &Node) -> Read<Duration> {
+    duration_within(Duration::from_micros(1), Duration::from_secs(10))(node)
+}
+
+/// The name of a session: of its own, or an automatic one's.
+pub(crate) fn session_name(node: &Node) -> Read<String> {
+    let text = string(node, "a name", "a name in quotes: \"gold\"")?;
+    if text == super::ROOT {
+        let message = "is the name of the session that is above all others";
+        return Err(Wrong::new(message, "set it with [qos], or choose another name"));
+    }
+    session_reference(node)
+}
+
+/// The name of any session, the root's included.
+pub(crate) fn session_reference(node: &Node) -> Read<String> {
+    let text = string(node, "a name", "a name in quotes: \"gold\"")?;
+    let own = |c: char| c.is_ascii_alphanumeric() || matches!(c, '-' | '_' | '.' | ':' | '@' | '+');
+    let right = match text.starts_with("nqn.") {
+        true => super::automatic(text).is_ok(),
+        false => (1..=NAME_MAX).contains(&text.len()) && text.chars().all(own),
+    };
+    if right {
+        return Ok(text.into());
+    }
+    let remedy = format!(
+        "write 1 to {NAME_MAX} letters, digits and -_.:@+, or the NQN of a subsystem, or a \
+         namespace as NQN/NSID"
+    );
+    Err(Wrong::new(format!("is \"{}\", not the name of a session", quoted(text)), remedy))
+}
+
+/// A namespace as NQN/NSID.
+pub(super) fn namespace_name(node: &Node) -> Read<String> {
+    let example = "a subsystem's NQN and an NSID: \"nqn.2026-01.com.example:disk1/1\"";
+    let text = string(node, "a namespace", example)?;
+    match super::split_namespace(text) {
+        Some(_) => Ok(text.into()),
+        None => kind_of_text(text, example),
+    }
+}
+
+fn kind_of_text<T>(text: &str, example: &str) -> Read<T> {
+    let message = format!("is \"{}\", not a namespace", quoted(text));
+    Err(Wrong::new(message, format!("write {example}")))
+}
+
+/// The DSCP of a class.
+pub(super) fn dscp(node: &Node) -> Read<u8> {
+    match &node.value {
+        Value::Integer(_) => integer(0, 63)(node),
+        _ => kind(node, "a DSCP", "a number from 0 to 63; 0 is none"),
+    }
+}
