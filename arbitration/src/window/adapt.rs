@@ -3,7 +3,11 @@
 //! A device that is busy with everything it can do at once takes longer in proportion to what it
 //! holds; one that is not takes no longer for more. So the depth that makes the mean time in the
 //! device what it should be is the present depth times the wanted time over the measured one. The
-//! depth goes down that far at once, and half that far up.
+//! depth goes down that far, by a quarter at a time, and half that far up.
+//!
+//! A latency that the device does not keep even where nothing waits in it is no reason to let it
+//! idle. Where a lower depth gains less than half of what it should, the device does not wait for
+//! itself there, and the depth goes back up to where it was, for a while.
 
 use crate::settings::WindowRule;
 use crate::time::Nanos;
@@ -12,14 +16,19 @@ use super::{SLOT, SLOTS};
 
 /// The depth an adaptive window begins with where there was none.
 const FIRST_DEPTH: u32 = 32;
-/// The depth is looked at not more often than this, nor than every [`TARGETS`] target latencies.
-const LOOK: u64 = 10_000_000;
-const TARGETS: u64 = 4;
+/// The depth is looked at not more often than this, nor than every [`TARGETS`] target latencies: the
+/// slowest commands must have come back, or the others would be taken for all.
+const LOOK: u64 = 20_000_000;
+const TARGETS: u64 = 16;
 /// Prices are looked at this often.
 const PRICES: u64 = 200_000_000;
-/// Fewer or more times than these are never waited for; else a window's worth of them is.
-const FEWEST: u64 = 4;
-const MOST: u64 = 64;
+/// Fewer or more times than these are never waited for; else two windows' worth of them are.
+const FEWEST: u64 = 32;
+const MOST: u64 = 256;
+/// A depth that is as low as is any use stays for this many looks, and twice as many each time that
+/// it proves so again.
+const REST: u32 = 4;
+const LONGEST_REST: u32 = 64;
 
 /// The depth, in 1/[`SLOT`], that an adaptive window of at most `max` commands begins with.
 pub(super) fn first_depth(had: Option<u64>, max: u32) -> u64 {
@@ -47,14 +56,22 @@ pub(super) struct Adaptation {
     max: u64,
     /// When prices are due, in ns.
     prices: u64,
+    /// The depth, in 1/[`SLOT`], and the mean time in ns from which the depth is going down.
+    from: Option<(u64, u64)>,
+    /// For how many more looks the depth does not go down,
+    rest: u32,
+    /// and for how many it last did not.
+    last_rest: u32,
 }
 
 impl Adaptation {
     pub(super) fn new(rule: WindowRule) -> Self {
         match rule {
-            WindowRule::Adaptive { target, max } => {
-                Self { target: target.0.max(1), max: u64::from(max.max(1)) * SLOTS, prices: 0 }
-            }
+            WindowRule::Adaptive { target, max } => Self {
+                target: target.0.max(1),
+                max: u64::from(max.max(1)) * SLOTS,
+                ..Self::default()
+            },
             WindowRule::Off | WindowRule::Fixed(_) => Self::default(),
         }
     }
@@ -73,25 +90,51 @@ impl Adaptation {
 
     /// Whether `count` times say enough about this depth.
     pub(super) fn is_enough(&self, depth: u64, count: u64) -> bool {
-        self.target != 0 && count >= (depth / SLOTS).clamp(FEWEST, MOST)
+        self.target != 0 && count >= (2 * depth / SLOTS).clamp(FEWEST, MOST)
     }
 
-    /// The depth after this one. Between 15/16 of the target and the target it stays.
-    pub(super) fn next_depth(&self, depth: u64, seen: &Seen) -> u64 {
+    /// The depth after this one. Between 7/8 of the target and the target it stays.
+    pub(super) fn next_depth(&mut self, depth: u64, seen: &Seen) -> u64 {
         let goal = self.target - self.target / 16;
         let mean = seen.mean.max(1);
         if mean > self.target {
-            // A device that held less than it might and was late would be later still with more.
-            let held = depth.min(seen.peak);
-            let wanted = scaled(held, goal, mean).max(held / 2);
-            return wanted.clamp(SLOTS, self.max);
+            return self.lower(depth, goal, &Seen { mean, ..*seen });
         }
-        if mean >= goal || !seen.was_full {
+        (self.from, self.rest, self.last_rest) = (None, 0, 0);
+        if mean >= self.target - self.target / 8 || !seen.was_full {
             return depth.min(self.max);
         }
         let further = scaled(depth, goal, mean).saturating_sub(depth).min(depth);
         depth.saturating_add((further / 2).max(u64::from(SLOT / 8))).min(self.max)
     }
+
+    fn lower(&mut self, depth: u64, goal: u64, seen: &Seen) -> u64 {
+        // A device that held less than it might and was late would be later still with more.
+        let held = depth.min(seen.peak);
+        if let Some(from) = self.from.filter(|(from, _)| held <= from / 4 * 3) {
+            self.from = None;
+            if !was_of_use(from, (held, seen.mean)) {
+                self.last_rest = (self.last_rest * 2).clamp(REST, LONGEST_REST);
+                self.rest = self.last_rest;
+                // Somewhat more than before: that may have been too low already.
+                return (from.0 / 6 * 7).clamp(SLOTS, self.max);
+            }
+            self.last_rest = 0;
+        }
+        if self.rest > 0 {
+            self.rest -= 1;
+            return depth;
+        }
+        self.from = self.from.or(Some((held, seen.mean)));
+        scaled(held, goal, seen.mean).max(held / 4 * 3).clamp(SLOTS, self.max)
+    }
+}
+
+/// Whether a lower depth made the mean time shorter by at least half of what it should where a
+/// device is busy: both are depths and mean times.
+fn was_of_use(from: (u64, u64), to: (u64, u64)) -> bool {
+    let [from_depth, from_mean, to_depth, to_mean] = [from.0, from.1, to.0, to.1].map(u128::from);
+    2 * to_mean * from_depth <= from_mean * (from_depth + to_depth)
 }
 
 /// `depth` times `goal` over `mean`.
