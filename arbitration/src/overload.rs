@@ -192,7 +192,7 @@ impl Backlog {
             return;
         }
         let (old, new) = (self.gap.load(Relaxed), between(elapsed, count));
-        self.gap.store(if old == 0 { new } else { old / 2 + new / 2 }, Relaxed);
+        self.gap.store(if old == 0 { new } else { old / 4 + new / 4 * 3 }, Relaxed);
     }
 }
 

@@ -114,8 +114,8 @@ impl RefusedOnce {
         if self.held == 0 {
             return false;
         }
-        let Some(held) =
-            self.place(key).iter_mut().find(|held| held.key == key && held.until > now.0)
+        let like = |held: &&mut Refused| held.key == key && held.until > now.0;
+        let Some(held) = self.place(key).iter_mut().filter(like).min_by_key(|held| held.until)
         else {
             return false;
         };

@@ -3,7 +3,8 @@
 //! A device that is busy with everything it can do at once takes longer in proportion to what it
 //! holds; one that is not takes no longer for more. So the depth that makes the mean time in the
 //! device what it should be is the present depth times the wanted time over the measured one. The
-//! depth goes down that far, by a quarter at a time, and half that far up.
+//! depth goes down that far, by a quarter at a time (by half, far from the target), and half that far
+//! up.
 //!
 //! A latency that the device does not keep even where nothing waits in it is no reason to let it
 //! idle. Where a lower depth gains less than half of what it should, the device does not wait for
@@ -28,7 +29,7 @@ const MOST: u64 = 256;
 /// A depth that is as low as is any use stays for this many looks, and twice as many each time that
 /// it proves so again.
 const REST: u32 = 4;
-const LONGEST_REST: u32 = 64;
+const LONGEST_REST: u32 = 32;
 
 /// The depth, in 1/[`SLOT`], that an adaptive window of at most `max` commands begins with.
 pub(super) fn first_depth(had: Option<u64>, max: u32) -> u64 {
@@ -60,7 +61,7 @@ pub(super) struct Adaptation {
     from: Option<(u64, u64)>,
     /// For how many more looks the depth does not go down,
     rest: u32,
-    /// and for how many it last did not.
+    /// and for how many it last did not; 0: lower was always of use since the target was missed.
     last_rest: u32,
 }
 
@@ -110,23 +111,24 @@ impl Adaptation {
 
     fn lower(&mut self, depth: u64, goal: u64, seen: &Seen) -> u64 {
         // A device that held less than it might and was late would be later still with more.
-        let held = depth.min(seen.peak);
+        let held = depth.min(seen.peak) / SLOTS * SLOTS;
         if let Some(from) = self.from.filter(|(from, _)| held <= from / 4 * 3) {
             self.from = None;
             if !was_of_use(from, (held, seen.mean)) {
                 self.last_rest = (self.last_rest * 2).clamp(REST, LONGEST_REST);
                 self.rest = self.last_rest;
                 // Somewhat more than before: that may have been too low already.
-                return (from.0 / 6 * 7).clamp(SLOTS, self.max);
+                return (from.0 + (from.0 / 4).max(SLOTS)).min(self.max);
             }
-            self.last_rest = 0;
         }
         if self.rest > 0 {
             self.rest -= 1;
             return depth;
         }
         self.from = self.from.or(Some((held, seen.mean)));
-        scaled(held, goal, seen.mean).max(held / 4 * 3).clamp(SLOTS, self.max)
+        let far = seen.mean / 4 > self.target && self.last_rest == 0;
+        let lowest = if far { held / 2 } else { held / 4 * 3 };
+        scaled(held, goal, seen.mean).max(lowest).clamp(SLOTS, self.max)
     }
 }
 

@@ -154,7 +154,7 @@ proptest! {
         let work = work.max(parallel as u64 * 10_000);
         let target = work * room / 100;
         let mut bench = Bench::new(adaptive(target), parallel, &reads(work, uneven));
-        bench.run(2 * SECOND);
+        bench.run(4 * SECOND);
         let run = bench.run(3 * SECOND);
         let depth = bench.window.depth();
         prop_assert!(run.mean() <= target as f64 * 1.01, "{} ns at {depth:?}", run.mean());
@@ -171,11 +171,11 @@ proptest! {
         let work = work.max(parallel as u64 * 10_000);
         let rule = adaptive(work * room / 100);
         let mut bench = Bench::new(rule, parallel, &reads(work, uneven));
-        bench.run(2 * SECOND);
+        bench.run(4 * SECOND);
         let run = bench.run(3 * SECOND);
         let depth = bench.window.depth();
         let times = run.mean() / work as f64;
-        prop_assert!(times <= 1.5, "{times} times the least at {depth:?}");
+        prop_assert!(times <= 1.6, "{times} times the least at {depth:?}");
         prop_assert!(run.busy(&bench.device) >= 0.9, "{} at {depth:?}", run.busy(&bench.device));
     }
 
