@@ -21,19 +21,17 @@ enum Command {
     #[command(flatten)]
     Control(control::Command),
     /// Put load on an NVMe/TCP target and measure what it does.
-    Bench(bench::Args),
+    Bench(Box<bench::Args>),
     /// Make a figure again that a source of the design shows, with the code of the target.
     Sim(sim::Args),
-    Bench(Box<bench::Args>),
 }
 
 fn main() -> ExitCode {
     let Cli { command } = Cli::parse();
     let outcome = match command {
         Command::Control(command) => control::run(&command),
-        Command::Bench(args) => bench::run(args),
-        Command::Sim(args) => sim::run(&args),
         Command::Bench(args) => bench::run(&args),
+        Command::Sim(args) => sim::run(&args),
     };
     match outcome {
         Ok(()) => ExitCode::SUCCESS,
