@@ -164,7 +164,7 @@ fn conduct() -> impl Strategy<Value = Conduct> {
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig::with_cases(64))]
+    #![proptest_config(ProptestConfig::with_cases(256))]
 
     /// Whatever the broker has admitted is kept, for every stream that keeps its own contract,
     /// whatever the others do; and the device is never idle while anybody waits.
