@@ -16,7 +16,7 @@ use uuid::Uuid;
 pub use disk::DiskStore;
 pub use live::{Effective, Live, effective};
 pub use memory::MemoryStore;
-pub(crate) use object::ObjectId;
+pub(crate) use object::{ObjectId, Scope};
 
 /// What an object describes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]

@@ -5,7 +5,7 @@ use serde_json::Value as Json;
 use toml::de::DeTable;
 
 use super::fields::{Fields, Problems};
-use super::model::{Listener, Namespace, Policy, Qos, Session, Subsystem};
+use super::model::{Listener, Namespace, Policy, Qos, Reserve, Session, Subsystem};
 use super::node::Node;
 use super::{parse, qos};
 
@@ -91,6 +91,16 @@ pub(crate) fn general(fields: Fields<'_>, base: Qos) -> Qos {
 /// A session's settings.
 pub(crate) fn session(fields: Fields<'_>) -> Option<Session> {
     qos::session(fields, None).map(|parsed| parsed.session)
+}
+
+/// A session's settings; what is left out is as in `base`, and `null` takes a setting back.
+pub(crate) fn session_onto(fields: Fields<'_>, base: Session) -> Option<Session> {
+    qos::session(fields, Some(base)).map(|parsed| parsed.session)
+}
+
+/// A reservation's settings.
+pub(crate) fn reserve(fields: Fields<'_>) -> Option<Reserve> {
+    qos::reserve(fields)
 }
 
 /// A policy's settings.

@@ -18,7 +18,7 @@ type Answer = Result<Value, Failure>;
 
 impl Control {
     /// Stores and makes one change: `edit` makes it in the configuration, `act` in the target.
-    fn change<T>(
+    pub(super) fn change<T>(
         &self,
         live: &mut Live,
         object: &ObjectId,
@@ -45,7 +45,7 @@ impl Control {
     }
 
     /// What an answer to a change holds, with whether it survives a restart.
-    fn done(&self, mut result: Value) -> Value {
+    pub(super) fn done(&self, mut result: Value) -> Value {
         if let Some(object) = result.as_object_mut() {
             object.insert("durable".into(), json!(self.durable));
         }
@@ -261,7 +261,10 @@ fn subsystem_and_host(params: &Value) -> Result<(String, String), Failure> {
 }
 
 /// The subsystem of an NQN.
-fn subsystem<'a>(config: &'a mut Config, nqn: &str) -> Result<&'a mut Subsystem, Failure> {
+pub(super) fn subsystem<'a>(
+    config: &'a mut Config,
+    nqn: &str,
+) -> Result<&'a mut Subsystem, Failure> {
     let Some(at) = config.subsystems.iter().position(|known| known.nqn == nqn) else {
         let known: Vec<String> = config.subsystems.iter().map(|s| s.nqn.clone()).collect();
         let message = format!("there is no subsystem {nqn}; there are: {}", list(&known));
@@ -271,7 +274,7 @@ fn subsystem<'a>(config: &'a mut Config, nqn: &str) -> Result<&'a mut Subsystem,
 }
 
 /// The namespace of an NSID.
-fn namespace(subsystem: &mut Subsystem, nsid: u32) -> Result<&mut Namespace, Failure> {
+pub(super) fn namespace(subsystem: &mut Subsystem, nsid: u32) -> Result<&mut Namespace, Failure> {
     let known: Vec<String> =
         subsystem.namespaces.iter().filter_map(|n| Some(n.nsid?.to_string())).collect();
     let nqn = &subsystem.nqn;
@@ -283,7 +286,7 @@ fn namespace(subsystem: &mut Subsystem, nsid: u32) -> Result<&mut Namespace, Fai
 }
 
 /// Names for a message: not more than a person reads.
-fn list(names: &[String]) -> String {
+pub(super) fn list(names: &[String]) -> String {
     match names {
         [] => "none".into(),
         names if names.len() > 8 => {

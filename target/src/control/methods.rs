@@ -13,7 +13,7 @@ use crate::stats::{HistogramSnapshot, IoSnapshot, OpSnapshot};
 type Answer = Result<Value, Failure>;
 
 /// All methods.
-pub(crate) const METHODS: [&str; 18] = [
+pub(crate) const METHODS: [&str; 29] = [
     "status",
     "connections",
     "statistics",
@@ -32,6 +32,17 @@ pub(crate) const METHODS: [&str; 18] = [
     "host.add",
     "host.remove",
     "host.any",
+    "qos.show",
+    "qos.set",
+    "qos.listener",
+    "qos.namespace",
+    "qos.policy",
+    "session.list",
+    "session.add",
+    "session.set",
+    "session.remove",
+    "session.reserve",
+    "session.release",
 ];
 
 impl Control {
@@ -58,6 +69,17 @@ impl Control {
             "host.add" => self.host_add(params),
             "host.remove" => self.host_remove(params),
             "host.any" => self.host_any(params),
+            "qos.show" => none(params).map(|()| self.qos_show()),
+            "qos.set" => self.qos_set(params),
+            "qos.listener" => self.qos_listener(params),
+            "qos.namespace" => self.qos_namespace(params),
+            "qos.policy" => self.qos_policy(params),
+            "session.list" => none(params).map(|()| self.session_list()),
+            "session.add" => self.session_add(params),
+            "session.set" => self.session_set(params),
+            "session.remove" => self.session_remove(params),
+            "session.reserve" => self.session_reserve(params),
+            "session.release" => self.session_release(params),
             _ => Err(unknown(method)),
         }
     }
@@ -185,11 +207,19 @@ pub(crate) fn listener_json(listener: &Listener) -> Value {
         "advertise": listener.advertise,
         "discovery_only": listener.discovery_only,
         "subsystems": listener.subsystems,
+        "class": listener.class.map(arbitration::Class::name),
     })
 }
 
-fn io_json(io: &IoSnapshot) -> Value {
-    json!({ "read": op_json(&io.read), "write": op_json(&io.write), "other": op_json(&io.other) })
+/// Operations, and where their time went.
+pub(super) fn io_json(io: &IoSnapshot) -> Value {
+    json!({
+        "read": op_json(&io.read),
+        "write": op_json(&io.write),
+        "other": op_json(&io.other),
+        "queueing": latency_json(&io.queueing),
+        "service": latency_json(&io.service),
+    })
 }
 
 fn op_json(op: &OpSnapshot) -> Value {

@@ -7,7 +7,9 @@ mod change;
 mod http;
 mod methods;
 mod protocol;
+mod qos;
 mod server;
+mod show;
 mod socket;
 
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -75,6 +77,8 @@ impl Control {
     }
 }
 
+#[cfg(test)]
+mod qos_tests;
 #[cfg(test)]
 pub(crate) mod test_engine;
 #[cfg(test)]

@@ -3,14 +3,14 @@
 use std::net::SocketAddr;
 use std::sync::Mutex;
 
-use arbitration::Class;
+use arbitration::{Class, PerClass};
 
 use crate::config::{Backend, Config, Listener, Namespace, QosConfig, Subsystem, format_nguid};
 use crate::engine::{
-    ConnectionState, Engine, EngineError, NamespaceState, QosState, ReactorState, Statistics,
-    SubsystemState,
+    ConnectionState, DeviceState, Engine, EngineError, NamespaceState, QosState, ReactorState,
+    ReserveState, SessionState, Statistics, SubsystemState, Traffic,
 };
-use crate::stats::IoStats;
+use crate::stats::{IoSnapshot, IoStats};
 
 /// Keeps a configuration, and answers as a target would that ran it.
 #[derive(Debug, Default)]
@@ -189,7 +189,46 @@ impl Engine for TestEngine {
     }
 
     fn qos(&self) -> QosState {
-        QosState::default()
+        let config = self.config.lock().unwrap();
+        let namespaces = || {
+            config
+                .subsystems
+                .iter()
+                .flat_map(|s| s.namespaces.iter().map(|n| (s.nqn.clone(), n.nsid.unwrap_or(1))))
+        };
+        let automatic = config.subsystems.iter().map(|s| (s.nqn.clone(), Some("root".into())));
+        let automatic =
+            automatic.chain(namespaces().map(|(nqn, nsid)| (format!("{nqn}/{nsid}"), Some(nqn))));
+        let custom = config.qos.sessions.iter().filter(|s| !s.name.starts_with("nqn."));
+        let mut sessions = vec![session_state("root", None, true)];
+        sessions.extend(automatic.map(|(name, parent)| session_state(&name, parent, true)));
+        sessions.extend(custom.map(|session| SessionState {
+            iops: session.iops,
+            reserve: session.reserve.as_ref().map(|reserve| ReserveState {
+                namespace: reserve.namespace.clone().unwrap_or_default(),
+                terms: "5000 operations each 1 s".into(),
+                utilisation: 0.25,
+                periods: 12,
+                kept: 11,
+            }),
+            ..session_state(&session.name, Some("root".into()), false)
+        }));
+        QosState {
+            classes: PerClass::from_fn(|_| traffic()),
+            sessions,
+            devices: namespaces()
+                .map(|(subsystem, nsid)| DeviceState {
+                    subsystem,
+                    nsid,
+                    arbitrated: true,
+                    window: Some(32.5),
+                    in_use: 31.25,
+                    waiting: PerClass { urgent: 0, high: 3, medium: 2, low: 1 },
+                    mean_ns: (100_000, 200_000),
+                    reserved: 0.25,
+                })
+                .collect(),
+        }
     }
 
     fn listeners(&self) -> Vec<Listener> {
@@ -206,13 +245,7 @@ impl Engine for TestEngine {
 
     fn statistics(&self) -> Statistics {
         std::thread::sleep(*self.slow.lock().unwrap());
-        let io = IoStats::default();
-        for us in [1, 100, 3000] {
-            io.read.record(2, 8192, us * 1000);
-        }
-        io.write.record(1, 512, 90_000_000_000);
-        io.write.errors(1);
-        let io = io.snapshot();
+        let io = io();
         Statistics {
             namespaces: vec![("nqn.2026-01.io.x:s0".into(), 1, io.clone())],
             hosts: vec![("nqn.2026-01.io.x:h\"0".into(), "nqn.2026-01.io.x:s0".into(), io.clone())],
@@ -233,6 +266,37 @@ impl Engine for TestEngine {
 
     fn shutdown(&self, now: bool) {
         *self.ended.lock().unwrap() = Some(now);
+    }
+}
+
+fn io() -> IoSnapshot {
+    let io = IoStats::default();
+    for us in [1, 100, 3000] {
+        io.read.record(2, 8192, us * 1000);
+    }
+    io.write.record(1, 512, 90_000_000_000);
+    io.write.errors(1);
+    io.queueing.record(50_000, 7);
+    io.service.record(100_000, 7);
+    io.snapshot()
+}
+
+fn traffic() -> Traffic {
+    Traffic { waiting: 4, refused: 2, io: io() }
+}
+
+fn session_state(name: &str, parent: Option<String>, automatic: bool) -> SessionState {
+    SessionState {
+        name: name.into(),
+        parent,
+        automatic,
+        operations: (7, 65_536),
+        payload: (28 << 10, 1 << 40),
+        iops: None,
+        bandwidth: None,
+        queue: 65_536,
+        reserve: None,
+        traffic: traffic(),
     }
 }
 

@@ -16,7 +16,7 @@ use crate::config::tests::parse;
 use crate::config::{Backend, Config};
 use crate::store::{Change, MemoryStore, Object, Store, StoreError};
 
-const NQN: &str = "nqn.2026-01.io.x:s0";
+pub(super) const NQN: &str = "nqn.2026-01.io.x:s0";
 const FILE: &str = r#"
 [[listener]]
 address = "127.0.0.1:4420"
@@ -31,9 +31,9 @@ size = "1 MiB"
 
 /// A store that refuses writes on demand.
 #[derive(Debug, Default)]
-struct FullStore {
+pub(super) struct FullStore {
     inner: MemoryStore,
-    full: AtomicBool,
+    pub(super) full: AtomicBool,
 }
 
 impl Store for FullStore {
@@ -54,14 +54,14 @@ impl Store for FullStore {
     }
 }
 
-struct Rig {
-    engine: Arc<TestEngine>,
-    store: Arc<FullStore>,
-    control: Arc<Control>,
+pub(super) struct Rig {
+    pub(super) engine: Arc<TestEngine>,
+    pub(super) store: Arc<FullStore>,
+    pub(super) control: Arc<Control>,
 }
 
 impl Rig {
-    fn new() -> Self {
+    pub(super) fn new() -> Self {
         Self::with_store(Arc::default())
     }
 
@@ -72,7 +72,7 @@ impl Rig {
         Self { engine, store, control }
     }
 
-    fn call(&self, method: &str, params: Value) -> Result<Value, Value> {
+    pub(super) fn call(&self, method: &str, params: Value) -> Result<Value, Value> {
         let line = json!({ "id": 7, "method": method, "params": params }).to_string();
         let answer: Value = serde_json::from_str(&self.control.handle(line.as_bytes())).unwrap();
         assert_eq!(answer["id"], 7);
@@ -82,18 +82,25 @@ impl Rig {
         }
     }
 
-    fn refused(&self, method: &str, params: Value) -> (String, String) {
+    pub(super) fn refused(&self, method: &str, params: Value) -> (String, String) {
         let error = self.call(method, params).unwrap_err();
         (error["kind"].as_str().unwrap().into(), error["message"].as_str().unwrap().into())
     }
 
     /// The engine runs what the control plane believes, and what a restart would run.
-    fn check_agreement(&self) -> Config {
-        let current = self.control.live().current().clone();
+    pub(super) fn check_agreement(&self) -> Config {
+        // Sessions and policies stand in no order that means anything.
+        let sorted = |config: &Config| {
+            let mut config = config.clone();
+            config.qos.sessions.sort_by_key(|session| session.name.clone());
+            config.qos.policies.sort_by_key(|policy| policy.scope());
+            config
+        };
+        let current = sorted(self.control.live().current());
         let (again, warnings) = Live::open(parse(FILE).unwrap(), self.store.clone()).unwrap();
-        let config = self.engine.config.lock().unwrap().clone();
+        let config = sorted(&self.engine.config.lock().unwrap());
         assert_eq!(config, current);
-        assert_eq!(again.current(), &current);
+        assert_eq!(sorted(again.current()), current);
         assert!(warnings.is_empty());
         config
     }

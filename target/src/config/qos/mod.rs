@@ -23,9 +23,9 @@ pub(crate) use check::wrong;
 pub(crate) use device::{device, device_model};
 pub(crate) use render::{
     device as render_device, model as render_model, render_general, render_policy, render_session,
-    whole as render_whole,
+    reserve_inline, whole as render_whole,
 };
-pub(crate) use session::{ParsedSession, session};
+pub(crate) use session::{ParsedSession, reserve, session};
 
 /// The name of the session above all others.
 pub const ROOT: &str = "root";

@@ -11,12 +11,7 @@ use super::super::model::{
 };
 use super::super::render::{Lines, quote};
 use super::super::units::{format_duration, format_size};
-use super::values::{CLASSES, LOCALITIES, ORDERS, UNITS};
-
-/// The word that stands for a value.
-fn word<T: PartialEq>(words: &[(&'static str, T)], value: &T) -> &'static str {
-    words.iter().find(|(_, known)| known == value).map_or("", |(word, _)| word)
-}
+use super::values::{CLASSES, LOCALITIES, ORDERS, UNITS, word};
 
 fn time(time: Nanos) -> String {
     format_duration(Duration::from_nanos(time.0))
@@ -130,7 +125,8 @@ fn session(lines: &mut Lines, session: &Session) {
 }
 
 /// A reservation as one value.
-fn reserve_inline(reserve: &Reserve) -> String {
+#[must_use]
+pub(crate) fn reserve_inline(reserve: &Reserve) -> String {
     let terms = &reserve.terms;
     let budget = match terms.budget {
         Budget::Operations(n) => format!("operations = {n}"),

@@ -42,6 +42,11 @@ pub(super) const ORDERS: [(&str, Order); 2] =
 pub(super) const LOCALITIES: [(&str, Locality); 2] =
     [("random", Locality::Random), ("sequential", Locality::Sequential)];
 
+/// The word that stands for a value.
+pub(crate) fn word<T: PartialEq>(words: &[(&'static str, T)], value: &T) -> &'static str {
+    words.iter().find(|(_, known)| known == value).map_or("", |(word, _)| word)
+}
+
 /// What `window` says by itself.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum WindowWord {

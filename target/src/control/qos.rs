@@ -1,0 +1,334 @@
+//! Methods that change quality of service: each makes the new whole of `[qos]`, `[[session]]` and
+//! `[[policy]]`, and the target takes it at once or not at all.
+
+use serde_json::{Value, json};
+
+use super::Control;
+use super::change::{list, namespace, subsystem};
+use super::methods::read;
+use super::protocol::Failure;
+use crate::config::fields::Fields;
+use crate::config::qos::values::{CLASSES, session_name};
+use crate::config::{
+    Config, Policy, QosConfig, ROOT_SESSION, Reserve, Session, entry, qos, split_namespace, values,
+};
+use crate::store::{Live, ObjectId, Scope};
+
+type Answer = Result<Value, Failure>;
+
+impl Control {
+    /// Stores and makes a change of quality of service.
+    fn change_qos(
+        &self,
+        live: &mut Live,
+        object: &ObjectId,
+        edit: impl FnOnce(&mut QosConfig) -> Result<(), Failure>,
+    ) -> Result<(), Failure> {
+        let mut next = live.current().clone();
+        edit(&mut next.qos)?;
+        if let Some(reason) = qos::wrong(&next) {
+            return Err(Failure::invalid(reason));
+        }
+        let qos = next.qos;
+        let set = |config: &mut Config| {
+            config.qos = qos.clone();
+            Ok(())
+        };
+        self.change(live, object, set, |engine| engine.set_qos(&qos))
+    }
+
+    pub(super) fn qos_set(&self, params: &Value) -> Answer {
+        let mut live = self.live();
+        let before = live.current().qos.general.clone();
+        let general = read(params, |fields| Some(entry::general(fields, before)))?;
+        self.change_qos(&mut live, &ObjectId::Qos, |qos| {
+            qos.general = general;
+            Ok(())
+        })?;
+        Ok(self.done(super::show::general_json(&live.current().qos.general)))
+    }
+
+    pub(super) fn qos_listener(&self, params: &Value) -> Answer {
+        let (address, class) = read(params, |mut fields| {
+            let address = fields.require("address", "\"0.0.0.0:4420\"", values::address);
+            let class = class(&mut fields);
+            fields.finish();
+            Some((address?.value, class?))
+        })?;
+        let mut live = self.live();
+        let set = |config: &mut Config| {
+            let known: Vec<String> =
+                config.listeners.iter().map(|l| l.address.to_string()).collect();
+            let found = config.listeners.iter_mut().find(|l| l.address == address);
+            let missing = || {
+                let known = list(&known);
+                Failure::not_found(format!("there is no listener {address}; there are: {known}"))
+            };
+            found.ok_or_else(missing)?.class = class;
+            Ok(())
+        };
+        let object = ObjectId::Listener(address.to_string());
+        let act = |engine: &dyn crate::engine::Engine| engine.set_listener_class(address, class);
+        self.change(&mut live, &object, set, act)?;
+        Ok(self.done(json!({ "address": address, "class": class.map(arbitration::Class::name) })))
+    }
+
+    pub(super) fn qos_namespace(&self, params: &Value) -> Answer {
+        let (nqn, nsid, class) = read(params, |mut fields| {
+            let nqn = fields.require("subsystem", "the subsystem's NQN", values::nqn);
+            let nsid = fields.require("nsid", "1", values::integer(1, u32::MAX.into()));
+            let class = class(&mut fields);
+            fields.finish();
+            Some((nqn?.value, nsid?.value, class?))
+        })?;
+        let mut live = self.live();
+        let set = |config: &mut Config| {
+            namespace(subsystem(config, &nqn)?, nsid)?.class = class;
+            Ok(())
+        };
+        let object = ObjectId::Namespace(nqn.clone(), nsid);
+        let act =
+            |engine: &dyn crate::engine::Engine| engine.set_namespace_class(&nqn, nsid, class);
+        self.change(&mut live, &object, set, act)?;
+        let class = class.map(arbitration::Class::name);
+        Ok(self.done(json!({ "subsystem": nqn, "nsid": nsid, "class": class })))
+    }
+
+    pub(super) fn qos_policy(&self, params: &Value) -> Answer {
+        let policy = read(params, entry::policy)?;
+        let mut live = self.live();
+        let removes = policy.says_nothing();
+        if !removes {
+            policy_is_for_something(live.current(), &policy)?;
+        }
+        self.change_qos(&mut live, &ObjectId::Policy(Scope::of(&policy)), |qos| {
+            let place = qos.policies.iter_mut().find(|known| known.same_scope(&policy));
+            match (place, removes) {
+                (Some(place), false) => *place = policy.clone(),
+                (None, false) => qos.policies.push(policy.clone()),
+                (Some(_), true) => qos.policies.retain(|known| !known.same_scope(&policy)),
+                (None, true) => {
+                    let known: Vec<String> = qos.policies.iter().map(Policy::scope).collect();
+                    let message = format!(
+                        "there is no policy for {} to remove; to make one, give class, max_class, \
+                         urgent_iops or session; there are policies for: {}",
+                        policy.scope(),
+                        list(&known)
+                    );
+                    return Err(Failure::not_found(message));
+                }
+            }
+            Ok(())
+        })?;
+        let mut answer = super::show::policy_json(&policy);
+        if let Some(answer) = answer.as_object_mut() {
+            answer.insert("removed".into(), json!(removes));
+        }
+        Ok(self.done(answer))
+    }
+
+    pub(super) fn session_add(&self, params: &Value) -> Answer {
+        let session = read(params, entry::session)?;
+        let name = session.name.clone();
+        let mut live = self.live();
+        if exists(live.current(), &name) {
+            let message = match split_or_nqn(&name) {
+                true => format!("session {name} comes with what it is named by; change it instead"),
+                false => format!("session {name} is there already"),
+            };
+            return Err(Failure::exists(message));
+        }
+        names_are_known(live.current(), &session)?;
+        self.set_session(&mut live, session)
+    }
+
+    pub(super) fn session_set(&self, params: &Value) -> Answer {
+        let mut live = self.live();
+        let name = read_name(params, "name")?;
+        let before = present(live.current(), &name)?;
+        let session = read(params, |fields| entry::session_onto(fields, before))?;
+        names_are_known(live.current(), &session)?;
+        self.set_session(&mut live, session)
+    }
+
+    pub(super) fn session_remove(&self, params: &Value) -> Answer {
+        let name = read(params, |mut fields| {
+            let name = fields.require("name", "\"gold\"", session_name);
+            fields.finish();
+            Some(name?.value)
+        })?;
+        let mut live = self.live();
+        let config = live.current();
+        if !config.qos.sessions.iter().any(|known| known.name == name) {
+            return Err(match exists(config, &name) {
+                true => Failure::invalid(format!(
+                    "session {name} comes with what it is named by, and nothing is set for it"
+                )),
+                false => no_session(config, &name),
+            });
+        }
+        unused(config, &name)?;
+        self.change_qos(&mut live, &ObjectId::Session(name.clone()), |qos| {
+            qos.sessions.retain(|known| known.name != name);
+            Ok(())
+        })?;
+        Ok(self.done(json!({ "name": name })))
+    }
+
+    pub(super) fn session_reserve(&self, params: &Value) -> Answer {
+        let mut live = self.live();
+        let (name, reserve) = read(params, |mut fields| {
+            let name = fields.require("session", "\"gold\"", session_name);
+            let reserve = entry::reserve(fields);
+            Some((name?.value, reserve?))
+        })?;
+        let session = Session { reserve: Some(reserve), ..present(live.current(), &name)? };
+        names_are_known(live.current(), &session)?;
+        self.set_session(&mut live, session)
+    }
+
+    pub(super) fn session_release(&self, params: &Value) -> Answer {
+        let name = read(params, |mut fields| {
+            let name = fields.require("session", "\"gold\"", session_name);
+            fields.finish();
+            Some(name?.value)
+        })?;
+        let mut live = self.live();
+        let session = present(live.current(), &name)?;
+        if session.reserve.is_none() {
+            let message = format!("session {name} has no reservation");
+            return Err(Failure::not_found(message));
+        }
+        self.set_session(&mut live, Session { reserve: None, ..session })
+    }
+
+    /// Makes a session what it is to be.
+    fn set_session(&self, live: &mut Live, session: Session) -> Answer {
+        let name = session.name.clone();
+        let answer = super::show::session_config_json(&session);
+        // Nothing that is set for an automatic session is no entry.
+        let bare = Session { name: name.clone(), ..Session::default() };
+        let gone = session == bare && split_or_nqn(&name);
+        self.change_qos(live, &ObjectId::Session(name.clone()), |qos| {
+            match qos.sessions.iter_mut().find(|known| known.name == name) {
+                Some(place) => *place = session,
+                None => qos.sessions.push(session),
+            }
+            qos.sessions.retain(|known| !gone || known.name != name);
+            Ok(())
+        })?;
+        Ok(self.done(answer))
+    }
+}
+
+/// The parameter `class`, which is needed but may be `null`.
+fn class(fields: &mut Fields<'_>) -> Option<Option<arbitration::Class>> {
+    let read = values::nullable(values::choice(&CLASSES));
+    Some(fields.require("class", "\"high\", or null for none", read)?.value)
+}
+
+/// A session's name alone, before its other parameters are looked at.
+fn read_name(params: &Value, key: &str) -> Result<String, Failure> {
+    let name = params.get(key).cloned().unwrap_or(Value::Null);
+    let only = match name {
+        Value::Null => json!({}),
+        name => json!({ "name": name }),
+    };
+    read(&only, |mut fields| {
+        let name = fields.require("name", "\"gold\"", session_name);
+        fields.finish();
+        Some(name?.value)
+    })
+}
+
+/// Whether a name is an automatic session's.
+fn split_or_nqn(name: &str) -> bool {
+    name.starts_with("nqn.")
+}
+
+/// Whether a session is there: by an entry, or with a subsystem or namespace.
+fn exists(config: &Config, name: &str) -> bool {
+    let entry = config.qos.sessions.iter().any(|known| known.name == name);
+    entry || config.subsystems.iter().any(|known| known.nqn == name) || is_namespace(config, name)
+}
+
+/// Whether NQN/NSID names a namespace that is there.
+fn is_namespace(config: &Config, name: &str) -> bool {
+    let Some((nqn, nsid)) = split_namespace(name) else { return false };
+    let mut subsystems = config.subsystems.iter().filter(|known| known.nqn == nqn);
+    subsystems.any(|known| known.namespaces.iter().any(|n| n.nsid == Some(nsid)))
+}
+
+/// What is set for a session that is there.
+fn present(config: &Config, name: &str) -> Result<Session, Failure> {
+    if !exists(config, name) {
+        return Err(no_session(config, name));
+    }
+    let entry = config.qos.sessions.iter().find(|known| known.name == name);
+    Ok(entry.cloned().unwrap_or_else(|| Session { name: name.into(), ..Session::default() }))
+}
+
+fn no_session(config: &Config, name: &str) -> Failure {
+    let mut known: Vec<String> = config.qos.sessions.iter().map(|s| s.name.clone()).collect();
+    let automatic = config.subsystems.iter().map(|subsystem| subsystem.nqn.clone());
+    known.extend(automatic.filter(|nqn| !config.qos.sessions.iter().any(|s| s.name == *nqn)));
+    Failure::not_found(format!(
+        "there is no session {name}; there are: {}, and those of namespaces as NQN/NSID",
+        list(&known)
+    ))
+}
+
+/// What a session names is there.
+fn names_are_known(config: &Config, session: &Session) -> Result<(), Failure> {
+    let Session { name, parent, reserve, .. } = session;
+    if name.starts_with("nqn.") && !exists(config, name) {
+        return Err(no_session(config, name));
+    }
+    if let Some(parent) = parent.as_ref().filter(|p| *p != ROOT_SESSION && !exists(config, p)) {
+        return Err(no_session(config, parent));
+    }
+    if let Some(Reserve { namespace: Some(namespace), .. }) = reserve
+        && !is_namespace(config, namespace)
+    {
+        return Err(Failure::not_found(format!("there is no namespace {namespace}")));
+    }
+    Ok(())
+}
+
+/// No other session and no policy names a session that goes.
+fn unused(config: &Config, name: &str) -> Result<(), Failure> {
+    if split_or_nqn(name) {
+        // Its settings go, the session stays.
+        return Ok(());
+    }
+    let children = config.qos.sessions.iter().filter(|s| s.parent.as_deref() == Some(name));
+    let children: Vec<String> = children.map(|s| s.name.clone()).collect();
+    let policies = config.qos.policies.iter().filter(|p| p.session.as_deref() == Some(name));
+    let policies: Vec<String> = policies.map(Policy::scope).collect();
+    let message = match (&children[..], &policies[..]) {
+        ([], []) => return Ok(()),
+        ([], policies) => format!(
+            "session {name} is named by the policies for {}; change them first",
+            list(policies)
+        ),
+        (children, _) => {
+            format!("session {name} is the parent of {}; move them first", list(children))
+        }
+    };
+    Err(Failure::invalid(message))
+}
+
+/// What a policy names is there.
+fn policy_is_for_something(config: &Config, policy: &Policy) -> Result<(), Failure> {
+    if let Some(nqn) = &policy.subsystem {
+        let mut config = config.clone();
+        let subsystem = subsystem(&mut config, nqn)?;
+        if let Some(nsid) = policy.nsid {
+            namespace(subsystem, nsid)?;
+        }
+    }
+    match &policy.session {
+        Some(name) if !exists(config, name) => Err(no_session(config, name)),
+        _ => Ok(()),
+    }
+}
