@@ -5,6 +5,8 @@ use std::path::PathBuf;
 use clap::{Args, Subcommand, ValueEnum};
 use serde_json::{Map, Value, json};
 
+use super::qos_args::{Class, QosAction, setting};
+
 /// How to reach the daemon and how to print its answer.
 #[derive(Clone, Debug, Default, Args)]
 pub(crate) struct Options {
@@ -51,6 +53,13 @@ pub(crate) enum Command {
         options: Options,
         #[command(subcommand)]
         action: HostAction,
+    },
+    /// Show or change quality of service: classes, sessions, reservations
+    Qos {
+        #[command(flatten)]
+        options: Options,
+        #[command(subcommand)]
+        action: QosAction,
     },
     /// List the connections
     Connections {
@@ -174,6 +183,15 @@ pub(crate) struct NamespaceAdd {
     /// Go through the page cache (file, block)
     #[arg(long)]
     buffered: bool,
+    /// The class of its commands where nothing else says one
+    #[arg(long, value_enum)]
+    class: Option<Class>,
+    /// What its device may hold at once: a number of commands, off, or adaptive
+    #[arg(long)]
+    window: Option<String>,
+    /// The latency that an adaptive window keeps, such as "2 ms"
+    #[arg(long, value_name = "TIME")]
+    latency_target: Option<String>,
     /// NQN of a host that sees it; may be given more than once; all hosts where not given
     #[arg(long = "host", value_name = "NQN")]
     hosts: Vec<String>,
@@ -192,6 +210,9 @@ pub(crate) enum ListenerAction {
         /// Only answer discovery here
         #[arg(long)]
         discovery_only: bool,
+        /// The class of connections that come through it and name none themselves
+        #[arg(long, value_enum)]
+        class: Option<Class>,
         /// NQN of a subsystem that is served here; may be given more than once; all where not given
         #[arg(long = "subsystem", value_name = "NQN")]
         subsystems: Vec<String>,
@@ -275,6 +296,7 @@ impl Command {
             | Self::Namespace { options, .. }
             | Self::Listener { options, .. }
             | Self::Host { options, .. }
+            | Self::Qos { options, .. }
             | Self::Connections { options }
             | Self::Shutdown { options, .. } => options,
         }
@@ -290,6 +312,7 @@ impl Command {
             Self::Namespace { action, .. } => action.request(),
             Self::Listener { action, .. } => action.request(),
             Self::Host { action, .. } => action.request(),
+            Self::Qos { action, .. } => action.request(),
         }
     }
 }
@@ -345,6 +368,9 @@ impl NamespaceAdd {
             "uuid": self.uuid,
             "nguid": self.nguid,
             "read_only": self.read_only,
+            "class": self.class.map(Class::name),
+            "window": self.window.as_deref().map(setting),
+            "latency_target": self.latency_target,
             "hosts": self.hosts,
         });
         params = request("namespace.add", params).params;
@@ -358,12 +384,13 @@ impl NamespaceAdd {
 impl ListenerAction {
     fn request(&self) -> Request {
         match self {
-            Self::Add { address, advertise, discovery_only, subsystems } => request(
+            Self::Add { address, advertise, discovery_only, class, subsystems } => request(
                 "listener.add",
                 json!({
                     "address": address,
                     "advertise": advertise,
                     "discovery_only": discovery_only,
+                    "class": class.map(Class::name),
                     "subsystems": subsystems,
                 }),
             ),
@@ -421,6 +448,22 @@ mod tests {
     }
 
     #[test]
+    fn lines_that_ask_for_nothing_or_for_two_things_are_refused() {
+        for line in [
+            "qos set",
+            "qos policy --host h",
+            "qos policy --host h --class low --remove",
+            "qos policy --nsid 1 --class low",
+            "qos reserve g",
+            "qos reserve g --operations 1 --bytes 1MiB",
+            "qos set --dscp top=1",
+        ] {
+            let words = std::iter::once("sluice").chain(line.split(' '));
+            assert!(Line::try_parse_from(words).is_err(), "{line}");
+        }
+    }
+
+    #[test]
     fn lines_make_requests() {
         for (line, method, params) in [
             ("status", "status", json!({})),
@@ -448,6 +491,42 @@ mod tests {
                 "listener.add",
                 json!({"address": "a", "discovery_only": true}),
             ),
+            (
+                "listener add a --class high",
+                "listener.add",
+                json!({"address": "a", "class": "high"}),
+            ),
+            ("qos show", "qos.show", json!({})),
+            (
+                "qos set --weights 5,3,1 --window adaptive --enabled off --dscp urgent=46,low=0",
+                "qos.set",
+                json!({"weights": [5, 3, 1], "window": "adaptive", "enabled": false,
+                       "dscp": {"urgent": 46, "low": 0}}),
+            ),
+            ("qos set --window 16 --burst 8", "qos.set", json!({"window": 16, "burst": 8})),
+            ("qos listener a none", "qos.listener", json!({"address": "a", "class": null})),
+            (
+                "qos namespace q 1 low",
+                "qos.namespace",
+                json!({"subsystem": "q", "nsid": 1, "class": "low"}),
+            ),
+            (
+                "qos policy --host h --max-class medium --session 7",
+                "qos.policy",
+                json!({"host": "h", "max_class": "medium", "session": "7"}),
+            ),
+            ("qos policy --host h --remove", "qos.policy", json!({"host": "h"})),
+            (
+                "qos session set g --iops none --bandwidth 1MiB --parent t --queue 9",
+                "session.set",
+                json!({"name": "g", "iops": null, "bandwidth": "1MiB", "parent": "t", "queue": 9}),
+            ),
+            (
+                "qos reserve g --bytes 1MiB --period 1s --namespace q/1",
+                "session.reserve",
+                json!({"session": "g", "bytes": "1MiB", "period": "1s", "namespace": "q/1"}),
+            ),
+            ("qos release g", "session.release", json!({"session": "g"})),
         ] {
             assert_eq!(parsed(line).request(), Request { method, params }, "{line}");
         }

@@ -2,6 +2,8 @@
 
 mod args;
 mod client;
+mod qos_args;
+mod qos_view;
 mod table;
 mod view;
 

@@ -2,6 +2,7 @@
 
 use serde_json::Value;
 
+use super::qos_view;
 use super::table::Align::{Left, Right};
 use super::table::{Table, duration, size};
 
@@ -15,12 +16,12 @@ pub(super) fn text(method: &str, result: &Value) -> String {
         "listener.list" => listeners(result),
         "host.list" => hosts(result),
         "shutdown" => "The daemon is ending.\n".into(),
-        _ => change(method, result),
+        _ => qos_view::text(method, result).unwrap_or_else(|| change(method, result)),
     }
 }
 
 /// A field as text; nothing where it is missing.
-fn field(value: &Value, key: &str) -> String {
+pub(super) fn field(value: &Value, key: &str) -> String {
     match value.get(key) {
         None | Some(Value::Null) => String::new(),
         Some(Value::String(text)) => text.clone(),
@@ -30,15 +31,15 @@ fn field(value: &Value, key: &str) -> String {
 }
 
 /// A field as text; `-` where it is missing.
-fn or_dash(value: &Value, key: &str) -> String {
+pub(super) fn or_dash(value: &Value, key: &str) -> String {
     Some(field(value, key)).filter(|text| !text.is_empty()).unwrap_or_else(|| "-".into())
 }
 
-fn number(value: &Value, key: &str) -> u64 {
+pub(super) fn number(value: &Value, key: &str) -> u64 {
     value.get(key).and_then(Value::as_u64).unwrap_or(0)
 }
 
-fn rows(value: &Value) -> &[Value] {
+pub(super) fn rows(value: &Value) -> &[Value] {
     value.as_array().map(Vec::as_slice).unwrap_or_default()
 }
 
@@ -198,6 +199,7 @@ fn listeners(result: &Value) -> String {
         ("TRANSPORT", Left),
         ("ADVERTISED AS", Left),
         ("SERVES", Left),
+        ("CLASS", Left),
     ]);
     for row in rows(result) {
         let discovery = row.get("discovery_only") == Some(&Value::Bool(true));
@@ -205,7 +207,7 @@ fn listeners(result: &Value) -> String {
             if discovery { "discovery".into() } else { names(row, "subsystems", "all subsystems") };
         let cells = ["address", "transport"].map(|key| field(row, key));
         let mut cells = cells.to_vec();
-        cells.extend([or_dash(row, "advertise"), serves]);
+        cells.extend([or_dash(row, "advertise"), serves, or_dash(row, "class")]);
         table.row(cells);
     }
     table.text("There are no listeners: no host can connect.")

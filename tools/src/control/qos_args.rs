@@ -1,0 +1,429 @@
+//! `sluice qos …`: arguments, and the requests that they make.
+
+use clap::{Args, Subcommand, ValueEnum};
+use serde_json::{Map, Value, json};
+
+use super::args::{OnOff, Request};
+
+/// A QoS class.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub(crate) enum Class {
+    /// Before all others, within its share
+    Urgent,
+    /// The greatest weight
+    High,
+    /// Between high and low
+    Medium,
+    /// The least weight
+    Low,
+}
+
+impl Class {
+    /// The daemon's word.
+    pub(super) const fn name(self) -> &'static str {
+        match self {
+            Self::Urgent => "urgent",
+            Self::High => "high",
+            Self::Medium => "medium",
+            Self::Low => "low",
+        }
+    }
+}
+
+/// A class, or none.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub(crate) enum ClassOrNone {
+    /// Before all others, within its share
+    Urgent,
+    /// The greatest weight
+    High,
+    /// Between high and low
+    Medium,
+    /// The least weight
+    Low,
+    /// Say nothing
+    None,
+}
+
+impl ClassOrNone {
+    fn json(self) -> Value {
+        json!(match self {
+            Self::Urgent => Some("urgent"),
+            Self::High => Some("high"),
+            Self::Medium => Some("medium"),
+            Self::Low => Some("low"),
+            Self::None => None,
+        })
+    }
+}
+
+/// `sluice qos …`.
+#[derive(Clone, Debug, Subcommand)]
+pub(crate) enum QosAction {
+    /// Show the settings, and what classes, sessions and devices do
+    Show,
+    /// Change settings; those that are not given stay
+    Set(Box<General>),
+    /// Set the class of a listener's connections
+    Listener {
+        /// IP address and port
+        address: String,
+        /// The class
+        #[arg(value_enum)]
+        class: ClassOrNone,
+    },
+    /// Set the class of a namespace's commands
+    Namespace {
+        /// The subsystem's NQN
+        subsystem: String,
+        /// Namespace identifier
+        nsid: u32,
+        /// The class
+        #[arg(value_enum)]
+        class: ClassOrNone,
+    },
+    /// Set or remove what holds for a host, a subsystem or a namespace
+    Policy(Policy),
+    /// Add, change, remove or list sessions
+    Session {
+        #[command(subcommand)]
+        action: SessionAction,
+    },
+    /// Reserve a part of a device for a session
+    Reserve(Reserve),
+    /// Give a session's reservation back
+    Release {
+        /// The session's name
+        session: String,
+    },
+}
+
+/// `sluice qos set`.
+#[derive(Clone, Debug, Args)]
+#[group(required = true, multiple = true)]
+pub(crate) struct General {
+    /// Whether commands wait their turn at all
+    #[arg(long, value_enum)]
+    enabled: Option<OnOff>,
+    /// Weights of high, medium and low
+    #[arg(long, value_name = "H,M,L", value_delimiter = ',')]
+    weights: Option<Vec<u16>>,
+    /// What weights count: commands or bytes
+    #[arg(long)]
+    unit: Option<String>,
+    /// Commands taken from one queue at a time: 1, 2, 4 .. 64, or unlimited
+    #[arg(long)]
+    burst: Option<String>,
+    /// What Urgent may take strictly first, such as "20 %"
+    #[arg(long, value_name = "SHARE")]
+    urgent_share: Option<String>,
+    /// What a device may hold at once: a number of commands, off, or adaptive
+    #[arg(long)]
+    window: Option<String>,
+    /// The latency that an adaptive window keeps, such as "2 ms"
+    #[arg(long, value_name = "TIME")]
+    latency_target: Option<String>,
+    /// The most of an adaptive window
+    #[arg(long, value_name = "COMMANDS")]
+    window_max: Option<u32>,
+    /// Commands in devices at one time, all together
+    #[arg(long, value_name = "COMMANDS")]
+    operations: Option<u32>,
+    /// Bytes in devices at one time, such as "64 MiB"
+    #[arg(long, value_name = "SIZE")]
+    payload: Option<String>,
+    /// Commands that may wait in the target at one time
+    #[arg(long, value_name = "COMMANDS")]
+    queue: Option<u32>,
+    /// Whether controllers offer weighted round robin with urgent
+    #[arg(long, value_enum)]
+    wrr: Option<OnOff>,
+    /// Whether answers carry the DSCP of their connection's class
+    #[arg(long, value_enum)]
+    mark: Option<OnOff>,
+    /// DSCP of classes, such as urgent=46,high=34
+    #[arg(long, value_name = "CLASS=DSCP", value_delimiter = ',', value_parser = mark)]
+    dscp: Vec<(String, u8)>,
+}
+
+/// "urgent=46".
+fn mark(text: &str) -> Result<(String, u8), String> {
+    let (class, number) = text.split_once('=').ok_or("write CLASS=DSCP, such as urgent=46")?;
+    let class = Class::from_str(class, false)?;
+    let number = number.parse().map_err(|_| "a DSCP is a number from 0 to 63")?;
+    Ok((class.name().into(), number))
+}
+
+/// `sluice qos policy`.
+#[derive(Clone, Debug, Args)]
+pub(crate) struct Policy {
+    /// NQN of the host; any host where not given
+    #[arg(long, value_name = "NQN")]
+    host: Option<String>,
+    /// NQN of the subsystem; any subsystem where not given
+    #[arg(long, value_name = "NQN")]
+    subsystem: Option<String>,
+    /// Namespace identifier; any namespace where not given
+    #[arg(long, requires = "subsystem")]
+    nsid: Option<u32>,
+    #[command(flatten)]
+    says: PolicySays,
+}
+
+/// What a policy says.
+#[derive(Clone, Debug, Args)]
+#[group(required = true, multiple = true)]
+pub(crate) struct PolicySays {
+    /// The class of commands that name none, on connections that name none
+    #[arg(long, value_enum)]
+    class: Option<Class>,
+    /// Commands that name a higher class have this one
+    #[arg(long, value_enum)]
+    max_class: Option<Class>,
+    /// Urgent commands for each second, at most
+    #[arg(long, value_name = "IOPS")]
+    urgent_iops: Option<u64>,
+    /// The session that commands are charged to
+    #[arg(long, value_name = "NAME")]
+    session: Option<String>,
+    /// Remove the policy
+    #[arg(long, conflicts_with_all = ["class", "max_class", "urgent_iops", "session"])]
+    remove: bool,
+}
+
+/// `sluice qos session …`.
+#[derive(Clone, Debug, Subcommand)]
+pub(crate) enum SessionAction {
+    /// Add a session that groups others
+    Add {
+        /// Its name
+        name: String,
+        #[command(flatten)]
+        limits: Limits,
+    },
+    /// Change a session's settings; those that are not given stay
+    Set {
+        /// Its name; the NQN of a subsystem; NQN/NSID of a namespace
+        name: String,
+        #[command(flatten)]
+        limits: Limits,
+    },
+    /// Remove a session; one that comes with a subsystem or a namespace has its defaults again
+    Remove {
+        /// Its name
+        name: String,
+    },
+    /// List the sessions
+    List,
+}
+
+/// A session's settings; "none" takes one back.
+#[derive(Clone, Debug, Args)]
+pub(crate) struct Limits {
+    /// Name of the session above it
+    #[arg(long, value_name = "NAME")]
+    parent: Option<String>,
+    /// Commands in devices at one time, as a share of the parent's, such as "50 %"
+    #[arg(long, value_name = "SHARE")]
+    operations: Option<String>,
+    /// Bytes in devices at one time, as a share of the parent's
+    #[arg(long, value_name = "SHARE")]
+    payload: Option<String>,
+    /// Commands for each second, at most
+    #[arg(long)]
+    iops: Option<String>,
+    /// Bytes for each second, at most, such as "200 MiB"
+    #[arg(long, value_name = "SIZE")]
+    bandwidth: Option<String>,
+    /// Commands that may wait before hosts are held back
+    #[arg(long, value_name = "COMMANDS")]
+    queue: Option<String>,
+}
+
+/// `sluice qos reserve`.
+#[derive(Clone, Debug, Args)]
+pub(crate) struct Reserve {
+    /// The session's name
+    session: String,
+    #[command(flatten)]
+    budget: Budget,
+    /// The period, such as "1 s" [default: 1 s]
+    #[arg(long, value_name = "TIME")]
+    period: Option<String>,
+    /// The usual size of a command [default: 4 KiB]
+    #[arg(long, value_name = "SIZE")]
+    request_size: Option<String>,
+    /// Writes among the commands [default: 0 %]
+    #[arg(long, value_name = "SHARE")]
+    writes: Option<String>,
+    /// Where the commands go: random or sequential [default: random]
+    #[arg(long)]
+    locality: Option<String>,
+    /// The namespace on whose device it is made, as NQN/NSID; needed where the session is not a
+    /// namespace's own
+    #[arg(long, value_name = "NQN/NSID")]
+    namespace: Option<String>,
+}
+
+/// How much is reserved for each period.
+#[derive(Clone, Debug, Args)]
+#[group(required = true, multiple = false)]
+pub(crate) struct Budget {
+    /// Commands
+    #[arg(long, value_name = "COMMANDS")]
+    operations: Option<u64>,
+    /// Bytes, such as "200 MiB"
+    #[arg(long, value_name = "SIZE")]
+    bytes: Option<String>,
+    /// Time of the device, such as "100 ms"
+    #[arg(long)]
+    time: Option<String>,
+}
+
+/// A value as the daemon takes it: a number, `null` for "none", or text.
+pub(super) fn setting(text: &str) -> Value {
+    match (text, text.parse::<u64>()) {
+        ("none", _) => Value::Null,
+        (_, Ok(number)) => json!(number),
+        (text, Err(_)) => json!(text),
+    }
+}
+
+/// Parameters, of which only those that were given are there.
+#[derive(Default)]
+struct Params(Map<String, Value>);
+
+impl Params {
+    fn with(mut self, key: &str, value: Option<impl Into<Value>>) -> Self {
+        if let Some(value) = value {
+            self.0.insert(key.into(), value.into());
+        }
+        self
+    }
+
+    /// A text that may mean a number, or nothing.
+    fn setting(self, key: &str, text: Option<&String>) -> Self {
+        self.with(key, text.map(|text| setting(text)))
+    }
+
+    fn switch(self, key: &str, value: Option<OnOff>) -> Self {
+        self.with(key, value.map(|value| value == OnOff::On))
+    }
+
+    fn request(self, method: &'static str) -> Request {
+        Request { method, params: Value::Object(self.0) }
+    }
+}
+
+impl QosAction {
+    /// The request that it makes.
+    pub(super) fn request(&self) -> Request {
+        let none = Params::default();
+        match self {
+            Self::Show => none.request("qos.show"),
+            Self::Set(general) => general.request(),
+            Self::Listener { address, class } => none
+                .with("address", Some(address.as_str()))
+                .with("class", Some(class.json()))
+                .request("qos.listener"),
+            Self::Namespace { subsystem, nsid, class } => none
+                .with("subsystem", Some(subsystem.as_str()))
+                .with("nsid", Some(*nsid))
+                .with("class", Some(class.json()))
+                .request("qos.namespace"),
+            Self::Policy(policy) => policy.request(),
+            Self::Session { action } => action.request(),
+            Self::Reserve(reserve) => reserve.request(),
+            Self::Release { session } => {
+                none.with("session", Some(session.as_str())).request("session.release")
+            }
+        }
+    }
+}
+
+impl General {
+    fn request(&self) -> Request {
+        let marks: Map<String, Value> =
+            self.dscp.iter().map(|(class, mark)| (class.clone(), json!(mark))).collect();
+        Params::default()
+            .switch("enabled", self.enabled)
+            .with("weights", self.weights.as_ref().map(|weights| json!(weights)))
+            .with("unit", self.unit.clone())
+            .setting("burst", self.burst.as_ref())
+            .with("urgent_share", self.urgent_share.clone())
+            .setting("window", self.window.as_ref())
+            .with("latency_target", self.latency_target.clone())
+            .with("window_max", self.window_max)
+            .with("operations", self.operations)
+            .setting("payload", self.payload.as_ref())
+            .with("queue", self.queue)
+            .switch("wrr", self.wrr)
+            .switch("mark", self.mark)
+            .with("dscp", Some(marks).filter(|marks| !marks.is_empty()))
+            .request("qos.set")
+    }
+}
+
+impl Policy {
+    fn request(&self) -> Request {
+        let says = &self.says;
+        Params::default()
+            .with("host", self.host.clone())
+            .with("subsystem", self.subsystem.clone())
+            .with("nsid", self.nsid)
+            .with("class", says.class.map(Class::name))
+            .with("max_class", says.max_class.map(Class::name))
+            .with("urgent_iops", says.urgent_iops)
+            .with("session", says.session.clone())
+            .request("qos.policy")
+    }
+}
+
+impl SessionAction {
+    fn request(&self) -> Request {
+        let none = Params::default();
+        match self {
+            Self::Add { name, limits } => limits.request(name, "session.add"),
+            Self::Set { name, limits } => limits.request(name, "session.set"),
+            Self::Remove { name } => {
+                none.with("name", Some(name.as_str())).request("session.remove")
+            }
+            Self::List => none.request("session.list"),
+        }
+    }
+}
+
+impl Limits {
+    fn request(&self, name: &str, method: &'static str) -> Request {
+        // A session may be called 1, but no share and no limit may be a name.
+        let parent = self.parent.as_ref().map(|name| match name.as_str() {
+            "none" => Value::Null,
+            name => json!(name),
+        });
+        Params::default()
+            .with("name", Some(name))
+            .with("parent", parent)
+            .setting("operations", self.operations.as_ref())
+            .setting("payload", self.payload.as_ref())
+            .setting("iops", self.iops.as_ref())
+            .setting("bandwidth", self.bandwidth.as_ref())
+            .setting("queue", self.queue.as_ref())
+            .request(method)
+    }
+}
+
+impl Reserve {
+    fn request(&self) -> Request {
+        Params::default()
+            .with("session", Some(self.session.as_str()))
+            .with("operations", self.budget.operations)
+            .setting("bytes", self.budget.bytes.as_ref())
+            .with("time", self.budget.time.clone())
+            .with("period", self.period.clone())
+            .setting("request_size", self.request_size.as_ref())
+            .with("writes", self.writes.clone())
+            .with("locality", self.locality.clone())
+            .with("namespace", self.namespace.clone())
+            .request("session.reserve")
+    }
+}
