@@ -11,25 +11,25 @@ use crate::engine::{ConnectionState, ReactorState, Statistics, SubsystemState};
 use crate::stats::{BUCKETS, HistogramSnapshot, IoSnapshot, OpSnapshot, bucket_end_ns};
 
 /// A series' labels.
-type Labels = Vec<(&'static str, String)>;
+pub(super) type Labels = Vec<(&'static str, String)>;
 
 /// Exponents of the histograms' bounds: 2^11 ns (2 us) to 2^33 ns (8.6 s), each a bound of
 /// [`crate::stats::Histogram`], so that no event is counted on the wrong side.
 const BOUNDS: std::ops::RangeInclusive<u32> = 11..=33;
 
 /// A way to pick one number.
-type Pick<T> = fn(&T) -> u64;
+pub(super) type Pick<T> = fn(&T) -> u64;
 
 /// Writes metric families.
 #[derive(Debug)]
 pub(super) struct Families<'a> {
-    encoder: DescriptorEncoder<'a>,
+    pub(super) encoder: DescriptorEncoder<'a>,
 }
 
 /// Something with operations of its own: its labels, and its operations.
-struct Source<'a> {
-    labels: Labels,
-    io: &'a IoSnapshot,
+pub(super) struct Source<'a> {
+    pub(super) labels: Labels,
+    pub(super) io: &'a IoSnapshot,
 }
 
 impl Source<'_> {
@@ -140,7 +140,7 @@ impl<'a> Families<'a> {
         counter(self.encoder.encode_descriptor(name, help, None, kind)?, &value)
     }
 
-    fn gauges(
+    pub(super) fn gauges(
         &mut self,
         name: &str,
         help: &str,
@@ -154,8 +154,12 @@ impl<'a> Families<'a> {
         Ok(())
     }
 
-    /// The four families that everything with operations has.
-    fn operations(&mut self, names: &Names, sources: &[Source<'_>]) -> Result<(), Error> {
+    /// The families that everything with operations has.
+    pub(super) fn operations(
+        &mut self,
+        names: &Names,
+        sources: &[Source<'_>],
+    ) -> Result<(), Error> {
         let counters: [(&str, &str, Option<&Unit>, Pick<OpSnapshot>); 3] = [
             (names.operations, "Operations that ended", None, |op| op.ops),
             (names.transferred, "Bytes moved", Some(&Unit::Bytes), |op| op.bytes),
@@ -168,43 +172,53 @@ impl<'a> Families<'a> {
                 counter(family.encode_family(&labels)?, &pick(op))?;
             }
         }
-        let help = "Time from a command's arrival to its completion being queued for sending";
-        let (unit, kind) = (Some(&Unit::Seconds), MetricType::Histogram);
-        let mut family = self.encoder.encode_descriptor(names.latency, help, unit, kind)?;
-        for (labels, op) in sources.iter().flat_map(Source::operations) {
-            histogram(family.encode_family(&labels)?, &op.latency)?;
+        if let Some(name) = names.latency {
+            let help = "Time from a command's arrival to its completion being queued for sending";
+            let (unit, kind) = (Some(&Unit::Seconds), MetricType::Histogram);
+            let mut family = self.encoder.encode_descriptor(name, help, unit, kind)?;
+            for (labels, op) in sources.iter().flat_map(Source::operations) {
+                histogram(family.encode_family(&labels)?, &op.latency)?;
+            }
         }
-        Ok(())
+        self.waits(names, sources)
     }
 }
 
 /// The names of the families of something with operations.
-struct Names {
-    operations: &'static str,
-    transferred: &'static str,
-    errors: &'static str,
-    latency: &'static str,
+pub(super) struct Names {
+    pub(super) operations: &'static str,
+    pub(super) transferred: &'static str,
+    pub(super) errors: &'static str,
+    pub(super) latency: Option<&'static str>,
+    pub(super) queueing: Option<&'static str>,
+    pub(super) service: Option<&'static str>,
 }
 
 const NAMESPACE: Names = Names {
     operations: "namespace_operations",
     transferred: "namespace_transferred",
     errors: "namespace_errors",
-    latency: "namespace_latency",
+    latency: Some("namespace_latency"),
+    queueing: Some("namespace_queueing"),
+    service: Some("namespace_service"),
 };
 
 const HOST: Names = Names {
     operations: "host_operations",
     transferred: "host_transferred",
     errors: "host_errors",
-    latency: "host_latency",
+    latency: Some("host_latency"),
+    queueing: Some("host_queueing"),
+    service: Some("host_service"),
 };
 
 const QUEUE: Names = Names {
     operations: "queue_operations",
     transferred: "queue_transferred",
     errors: "queue_errors",
-    latency: "queue_latency",
+    latency: Some("queue_latency"),
+    queueing: None,
+    service: None,
 };
 
 fn queue_labels(queue: &ConnectionState) -> Labels {
@@ -219,19 +233,22 @@ fn queue_labels(queue: &ConnectionState) -> Labels {
     ]
 }
 
-fn counter<V: prometheus_client::encoding::EncodeCounterValue>(
+pub(super) fn counter<V: prometheus_client::encoding::EncodeCounterValue>(
     mut metric: MetricEncoder<'_>,
     value: &V,
 ) -> Result<(), Error> {
     metric.encode_counter::<NoLabelSet, V, f64>(value, None)
 }
 
-fn seconds(ns: u64) -> f64 {
+pub(super) fn seconds(ns: u64) -> f64 {
     ns as f64 / 1e9
 }
 
 /// A histogram in seconds, its buckets gathered into powers of two.
-fn histogram(mut metric: MetricEncoder<'_>, latency: &HistogramSnapshot) -> Result<(), Error> {
+pub(super) fn histogram(
+    mut metric: MetricEncoder<'_>,
+    latency: &HistogramSnapshot,
+) -> Result<(), Error> {
     let mut bounds = BOUNDS.map(|exponent| 1u64 << exponent).peekable();
     let mut buckets: Vec<(f64, u64)> = Vec::new();
     let mut gathered = 0;

@@ -1,6 +1,7 @@
 //! The target's counters as OpenMetrics text, read from the engine when somebody asks.
 
 mod families;
+mod qos;
 
 use prometheus_client::collector::Collector;
 use prometheus_client::encoding::{DescriptorEncoder, text};
@@ -48,7 +49,8 @@ impl Collector for EngineCollector {
         let mut families = families::Families::new(encoder);
         families.process(self.started_seconds)?;
         families.totals(&engine.statistics(), engine.connections().len())?;
-        families.objects(&engine.subsystems())
+        families.objects(&engine.subsystems())?;
+        families.qos(engine.qos_config().general.enabled, &engine.qos())
     }
 }
 

@@ -11,7 +11,8 @@ const DOCS: &str = include_str!("../../../docs/metrics.md");
 
 fn text() -> String {
     let config = "[[subsystem]]\nnqn = \"nqn.2026-01.io.x:s0\"\n[[subsystem.namespace]]\n\
-                  backend = \"memory\"\nsize = \"1 MiB\"\n";
+                  backend = \"memory\"\nsize = \"1 MiB\"\n[[session]]\nname = \"gold\"\n\
+                  reserve = { operations = 5, namespace = \"nqn.2026-01.io.x:s0/1\" }\n";
     let engine = TestEngine::new(parse(config).unwrap());
     Metrics::new(EngineHandle(Arc::new(engine))).text().unwrap()
 }
@@ -86,7 +87,12 @@ fn every_metric_is_documented_with_its_type_and_labels() {
 
 /// The labels of a family's first series, without `le`.
 fn labels<'a>(text: &'a str, name: &str) -> BTreeSet<&'a str> {
-    let line = text.lines().find(|line| line.starts_with(name)).unwrap();
+    // One family's name may begin with another's.
+    let is_it = |line: &&str| {
+        let rest = line.strip_prefix(name).and_then(|rest| rest.split(['{', ' ']).next());
+        rest.is_some_and(|end| ["", "_total", "_info", "_bucket"].contains(&end))
+    };
+    let line = text.lines().find(is_it).unwrap_or_else(|| panic!("{name} has no series"));
     let Some((_, rest)) = line.split_once('{') else { return BTreeSet::new() };
     let (inside, _) = rest.rsplit_once('}').unwrap();
     let names = inside.split(',').filter_map(|pair| pair.split_once('=')).map(|(name, _)| name);
