@@ -3,12 +3,13 @@
 mod bench;
 mod control;
 mod sim;
+mod top;
 
 use std::process::ExitCode;
 
 use clap::{Parser, Subcommand};
 
-/// Controls a Sluicegate target, and measures NVMe over Fabrics targets.
+/// Controls and watches a Sluicegate target, and measures NVMe over Fabrics targets.
 #[derive(Debug, Parser)]
 #[command(name = "sluice", version, max_term_width = 100)]
 struct Cli {
@@ -24,6 +25,8 @@ enum Command {
     Bench(Box<bench::Args>),
     /// Make a figure again that a source of the design shows, with the code of the target.
     Sim(sim::Args),
+    /// Watch what the daemon does, live.
+    Top(top::Args),
 }
 
 fn main() -> ExitCode {
@@ -32,6 +35,7 @@ fn main() -> ExitCode {
         Command::Control(command) => control::run(&command),
         Command::Bench(args) => bench::run(&args),
         Command::Sim(args) => sim::run(&args),
+        Command::Top(args) => top::run(&args),
     };
     match outcome {
         Ok(()) => ExitCode::SUCCESS,

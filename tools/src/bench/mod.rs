@@ -32,6 +32,7 @@ mod worker;
 
 pub(crate) use args::Args;
 use args::Mode;
+pub(crate) use units::{show_count, show_latency, time};
 
 /// Does what the command line asks for.
 ///

@@ -15,7 +15,7 @@ const ANSWER_MAX: usize = 64 << 20;
 const CHUNK: usize = 64 << 10;
 
 /// The socket to use: the one that was named, the service's, or that of the user's own daemon.
-pub(super) fn socket(named: Option<&Path>) -> PathBuf {
+pub(crate) fn socket(named: Option<&Path>) -> PathBuf {
     let service = PathBuf::from(SERVICE);
     match named {
         Some(path) => path.into(),
@@ -75,7 +75,7 @@ async fn exchange(socket: &Path, line: Vec<u8>) -> Result<Vec<u8>> {
 }
 
 /// Says why the daemon is not to be reached, and what to do.
-fn unreachable(socket: &Path, error: &io::Error) -> anyhow::Error {
+pub(crate) fn unreachable(socket: &Path, error: &io::Error) -> anyhow::Error {
     let path = socket.display();
     match error.kind() {
         ErrorKind::NotFound | ErrorKind::ConnectionRefused => anyhow!(

@@ -1,10 +1,10 @@
 //! Subcommands that speak to a running `sluiced` over its control socket.
 
 mod args;
-mod client;
+pub(crate) mod client;
 mod qos_args;
 mod qos_view;
-mod table;
+pub(crate) mod table;
 mod view;
 
 use std::io::Write;

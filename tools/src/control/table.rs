@@ -53,7 +53,7 @@ impl Table {
 }
 
 /// A size with its unit and at most two decimals: "4 GiB", "1.46 TiB".
-pub(super) fn size(bytes: u64) -> String {
+pub(crate) fn size(bytes: u64) -> String {
     const UNITS: [&str; 6] = ["KiB", "MiB", "GiB", "TiB", "PiB", "EiB"];
     let unit = UNITS.iter().zip(1u32..).filter(|(_, power)| bytes >= 1u64 << (10 * power)).last();
     let Some((unit, power)) = unit else { return format!("{bytes} B") };
@@ -67,7 +67,7 @@ pub(super) fn size(bytes: u64) -> String {
 }
 
 /// A time in words: "3 d 4 h", "12 s".
-pub(super) fn duration(seconds: u64) -> String {
+pub(crate) fn duration(seconds: u64) -> String {
     let (minutes, hours, days) = (seconds / 60, seconds / 3600, seconds / 86_400);
     match (days, hours, minutes) {
         (0, 0, 0) => format!("{seconds} s"),

@@ -1,0 +1,264 @@
+//! The screen.
+
+use std::collections::VecDeque;
+use std::time::Instant;
+
+use ratatui::Frame;
+use ratatui::layout::Rect;
+use ratatui::style::{Color, Modifier, Style};
+use ratatui::text::{Line, Span};
+use ratatui::widgets::Paragraph;
+
+use super::model::{HISTORY, Pane};
+use super::plain::heading;
+use super::state::State;
+use super::table::{Cell, Row, Table};
+
+/// Characters between columns.
+const GAP: usize = 2;
+/// The narrowest history that tells anything.
+const NARROW: usize = 8;
+/// Names are not cut below this.
+const NAME: usize = 12;
+/// From this height on the classes are shown above every other pane.
+const TALL: u16 = 18;
+
+const HELP: &str = "\
+Tab, 1 2 3 4     the pane: classes, sessions, devices, hosts
+< >              the column that sorts;  r  the other way round
+up, down, PgUp, PgDn, Home, End  move through the rows
+/                show only names that contain what you type;  Esc  all
+z                hide rows in which nothing happens
+space, p         hold the figures
++ -              look less or more often
+q                leave
+
+IOPS, MB/s, ERRORS/s and REFUSED/s are of the last interval.
+WAITING: commands in the target that wait for their turn.
+QUEUE, DEVICE: mean time of a command in the target's queues and in the device;
+p99 beside each: what 99 % did not exceed since the daemon started.
+COMMANDS, PAYLOAD: credits in use, and what there are.
+IN DEVICE: commands that the device holds, and may hold (the window).
+KEPT: periods in which a reservation was kept, of those with demand.
+
+Any key leaves this page.";
+
+/// How the parts look; without colours: bold and reversed.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Theme {
+    pub(super) colours: bool,
+}
+
+impl Theme {
+    fn colour(self, colour: Color) -> Style {
+        if self.colours { Style::new().fg(colour) } else { Style::new() }
+    }
+
+    fn title(self) -> Style {
+        self.colour(Color::Cyan).add_modifier(Modifier::BOLD)
+    }
+
+    fn alarm(self) -> Style {
+        self.colour(Color::Red).add_modifier(Modifier::BOLD | Modifier::REVERSED)
+    }
+
+    fn class(self, name: &str) -> Style {
+        match name {
+            "urgent" => self.colour(Color::Red),
+            "high" => self.colour(Color::Yellow),
+            "medium" => self.colour(Color::Cyan),
+            _ => Style::new(),
+        }
+    }
+}
+
+/// Draws everything.
+pub(super) fn draw(frame: &mut Frame<'_>, state: &mut State, theme: Theme, now: Instant) {
+    let area = frame.area();
+    let (width, height) = (usize::from(area.width), usize::from(area.height));
+    let lines = if state.help {
+        HELP.lines().map(Line::raw).collect()
+    } else {
+        body(state, theme, (width, height.saturating_sub(1)))
+    };
+    frame.render_widget(Paragraph::new(lines), area);
+    if let Some(bottom) = area.height.checked_sub(1) {
+        let place = Rect { y: area.y + bottom, height: 1, ..area };
+        frame.render_widget(Paragraph::new(status(state, theme, now)), place);
+    }
+}
+
+/// All but the last line.
+fn body(state: &mut State, theme: Theme, (width, height): (usize, usize)) -> Vec<Line<'static>> {
+    let mut lines = vec![Line::styled(heading(&state.model), Style::new().bold())];
+    let label = "IOPS ";
+    let total = sparkline(&state.model.total.history, width.saturating_sub(label.len()));
+    lines.push(Line::from(vec![Span::raw(label), Span::styled(total, theme.colour(Color::Green))]));
+    let tall = height + 1 >= usize::from(TALL);
+    if tall && state.pane != Pane::Classes {
+        let table = state.table(Pane::Classes);
+        lines.extend(table_lines(state, (Pane::Classes, &table), theme, width, 0..usize::MAX));
+    }
+    if tall {
+        lines.push(Line::default());
+    }
+    let table = state.table(state.pane);
+    // What is left below the tabs and the table's heading.
+    state.page = height.saturating_sub(lines.len() + 2).max(1);
+    state.offset = state.offset.min(table.rows.len().saturating_sub(state.page));
+    lines.push(tabs(state, table.rows.len(), theme));
+    let shown = state.offset..state.offset.saturating_add(state.page);
+    lines.extend(table_lines(state, (state.pane, &table), theme, width, shown));
+    lines.truncate(height);
+    lines
+}
+
+/// The panes' names, and how the rows of the present one were chosen.
+fn tabs(state: &State, rows: usize, theme: Theme) -> Line<'static> {
+    let mut spans = Vec::new();
+    for (number, pane) in (1..).zip(Pane::ALL) {
+        let text = format!(" {number} {} ", pane.title());
+        let style = if pane == state.pane {
+            theme.title().add_modifier(Modifier::REVERSED)
+        } else {
+            Style::new()
+        };
+        spans.push(Span::styled(text, style));
+    }
+    let mut chosen = format!("  {rows} rows");
+    if state.offset > 0 {
+        chosen += &format!(" from {}", state.offset + 1);
+    }
+    if !state.filter.is_empty() {
+        chosen += &format!(", with `{}`", state.filter);
+    }
+    if state.hide_idle {
+        chosen += ", idle ones hidden";
+    }
+    spans.push(Span::raw(chosen));
+    Line::from(spans)
+}
+
+/// The heading and the shown rows of a table.
+fn table_lines(
+    state: &mut State,
+    (pane, table): (Pane, &Table),
+    theme: Theme,
+    width: usize,
+    shown: std::ops::Range<usize>,
+) -> Vec<Line<'static>> {
+    let sorted = state.sort(pane);
+    let columns = fit(table, state.widths(pane, table), width);
+    let heading = columns.iter().filter_map(|(index, width)| {
+        let column = table.columns.get(*index)?;
+        let mark = sorted.filter(|(by, _)| by == index);
+        let style = match mark {
+            Some(_) => theme.title().add_modifier(Modifier::UNDERLINED),
+            None => theme.title(),
+        };
+        let text = pad(column.title, *width, column.right);
+        Some([Span::styled(text, style), Span::raw(" ".repeat(GAP))])
+    });
+    let mut lines = vec![Line::from(heading.flatten().collect::<Vec<_>>())];
+    let rows = table.rows.iter().take(shown.end).skip(shown.start);
+    lines.extend(rows.map(|row| row_line(table, row, &columns, theme)));
+    if table.rows.is_empty() {
+        lines.push(Line::raw("nothing here"));
+    }
+    lines
+}
+
+fn row_line(table: &Table, row: &Row, columns: &[(usize, usize)], theme: Theme) -> Line<'static> {
+    let class = row.cells.first().map_or(Style::new(), |cell| theme.class(cell.text()));
+    let base = if row.idle { class.add_modifier(Modifier::DIM) } else { class };
+    let cells = columns.iter().filter_map(|(index, width)| {
+        let span = match row.cells.get(*index)? {
+            Cell::History(history) => {
+                Span::styled(sparkline(history, *width), theme.colour(Color::Green))
+            }
+            cell => {
+                let right = table.columns.get(*index).is_some_and(|column| column.right);
+                Span::styled(pad(cell.text(), *width, right), base)
+            }
+        };
+        Some([span, Span::raw(" ".repeat(GAP))])
+    });
+    Line::from(cells.flatten().collect::<Vec<_>>())
+}
+
+/// Which columns are shown, and how wide: names are cut first, then columns at the end left out;
+/// the history takes what is left.
+fn fit(table: &Table, mut widths: Vec<usize>, room: usize) -> Vec<(usize, usize)> {
+    let history = widths.len().saturating_sub(1);
+    widths.truncate(history);
+    let total = |widths: &[usize]| widths.iter().map(|width| width + GAP).sum::<usize>();
+    let mut excess = total(&widths).saturating_sub(room);
+    for (width, _) in widths.iter_mut().zip(&table.columns).filter(|(_, c)| !c.right) {
+        let cut = excess.min(width.saturating_sub(NAME));
+        *width -= cut;
+        excess -= cut;
+    }
+    while total(&widths) > room && widths.len() > 1 {
+        widths.pop();
+    }
+    let left = room.saturating_sub(total(&widths));
+    let whole = widths.len() == history;
+    let mut columns: Vec<_> = widths.into_iter().enumerate().collect();
+    if whole && left >= NARROW {
+        columns.push((history, left.min(HISTORY)));
+    }
+    columns
+}
+
+/// `text` in exactly `width` characters. Of names that are too long the end is kept, where they
+/// differ.
+fn pad(text: &str, width: usize, right: bool) -> String {
+    let length = text.chars().count();
+    match length > width {
+        true if right => text.chars().take(width).collect(),
+        true => {
+            let skip = length - width.saturating_sub(1);
+            "…".chars().chain(text.chars().skip(skip)).take(width).collect()
+        }
+        false if right => format!("{text:>width$}"),
+        false => format!("{text:<width$}"),
+    }
+}
+
+/// The newest `width` values as bars, the highest as high as can be.
+pub(super) fn sparkline(history: &VecDeque<f64>, width: usize) -> String {
+    const BARS: [char; 8] = ['▁', '▂', '▃', '▄', '▅', '▆', '▇', '█'];
+    let shown = || history.iter().skip(history.len().saturating_sub(width));
+    let highest = shown().copied().fold(0.0, f64::max);
+    let bar = |value: &f64| {
+        // The first bar that is at least as high as the value.
+        let part = if highest > 0.0 { value / highest * 8.0 } else { 0.0 };
+        if part <= 0.0 {
+            return ' ';
+        }
+        let found = BARS.iter().zip(1u8..).find(|(_, height)| part <= f64::from(*height));
+        found.map_or('█', |(bar, _)| *bar)
+    };
+    shown().map(bar).collect()
+}
+
+/// The last line: what is wrong, what happened, what keys there are.
+fn status(state: &State, theme: Theme, now: Instant) -> Line<'static> {
+    if state.editing {
+        return Line::raw(format!("/{}_   Enter: keep, Esc: show all", state.filter));
+    }
+    if let Some(error) = &state.lost {
+        let text = format!("No answer, trying again. {error}");
+        return Line::styled(text, theme.alarm());
+    }
+    if let Some(notice) = state.notice(now) {
+        return Line::styled(notice.to_owned(), theme.title());
+    }
+    if state.paused {
+        return Line::styled("held: space goes on", theme.alarm());
+    }
+    Line::raw(format!(
+        "every {:?}   Tab pane   < > sort   / filter   z idle   space hold   ? help   q leave",
+        state.interval
+    ))
+}

@@ -1,0 +1,186 @@
+//! Rates from differences between samples, and their history.
+
+use std::collections::{BTreeMap, VecDeque};
+use std::time::Duration;
+
+use super::sample::{Daemon, Io, Sample, Times};
+
+/// How many rates are remembered of each row: more than a wide screen shows.
+pub(super) const HISTORY: usize = 120;
+
+/// The four tables.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(super) enum Pane {
+    Classes,
+    Sessions,
+    Devices,
+    Hosts,
+}
+
+impl Pane {
+    pub(super) const ALL: [Self; 4] = [Self::Classes, Self::Sessions, Self::Devices, Self::Hosts];
+
+    pub(super) fn title(self) -> &'static str {
+        match self {
+            Self::Classes => "Classes",
+            Self::Sessions => "Sessions",
+            Self::Devices => "Devices",
+            Self::Hosts => "Hosts",
+        }
+    }
+}
+
+/// What happened to one row in the last interval.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Rates {
+    pub(super) iops: f64,
+    pub(super) bytes: f64,
+    pub(super) errors: f64,
+    pub(super) refused: f64,
+    /// Mean time in the queue and in the device, ns: of the interval if the daemon says enough
+    /// for that, else since it started.
+    pub(super) queueing: f64,
+    pub(super) service: f64,
+    /// Commands per second in the last intervals, the newest last.
+    pub(super) history: VecDeque<f64>,
+}
+
+#[derive(Clone, Debug)]
+struct Track {
+    last: Io,
+    rates: Rates,
+    /// The sample in which it was seen last.
+    generation: u64,
+}
+
+/// What is known of the daemon.
+#[derive(Debug, Default)]
+pub(super) struct Model {
+    tracks: BTreeMap<(Pane, String), Track>,
+    generation: u64,
+    pub(super) sample: Option<Sample>,
+    /// Of each reactor: CPU, and the part of the last interval that it worked.
+    pub(super) busy: Vec<(u64, f64)>,
+    /// All commands and bytes per second.
+    pub(super) total: Rates,
+    /// How often the daemon was found to be another one.
+    pub(super) restarts: u32,
+}
+
+impl Model {
+    /// Takes a new sample in. Rows that are not in it are forgotten.
+    pub(super) fn take(&mut self, sample: Sample) {
+        let before = self.sample.take();
+        if before.as_ref().is_some_and(|before| is_another(&before.daemon, &sample.daemon)) {
+            let restarts = self.restarts + 1;
+            *self = Self { restarts, ..Self::default() };
+        }
+        let before = before.filter(|_| self.generation > 0);
+        let elapsed = before.as_ref().map(|before| sample.at.duration_since(before.at));
+        self.generation += 1;
+        self.busy = busy(before.as_ref().map(|before| &before.daemon), &sample.daemon, elapsed);
+        self.total.iops = 0.0;
+        self.total.bytes = 0.0;
+        for (pane, key, io) in entries(&sample) {
+            self.track(pane, key, io, elapsed);
+        }
+        self.tracks.retain(|_, track| track.generation == self.generation);
+        if elapsed.is_some() {
+            push(&mut self.total.history, self.total.iops);
+        }
+        self.sample = Some(sample);
+    }
+
+    fn track(&mut self, pane: Pane, key: String, io: Io, elapsed: Option<Duration>) {
+        let generation = self.generation;
+        let new = || Track { last: io, rates: Rates::default(), generation };
+        let known = self.tracks.contains_key(&(pane, key.clone()));
+        let track = self.tracks.entry((pane, key)).or_insert_with(new);
+        track.generation = generation;
+        if let Some(elapsed) = elapsed {
+            // A row that is new in this sample began at zero.
+            let last = if known { track.last } else { Io::default() };
+            track.rates.update(last, io, elapsed.as_secs_f64());
+        } else {
+            track.rates.means(io);
+        }
+        track.last = io;
+        if pane == Pane::Devices {
+            self.total.iops += track.rates.iops;
+            self.total.bytes += track.rates.bytes;
+        }
+    }
+
+    /// The rates of a row, none before there are two samples.
+    pub(super) fn rates(&self, pane: Pane, key: &str) -> Rates {
+        let track = self.tracks.get(&(pane, key.to_owned()));
+        track.map(|track| track.rates.clone()).unwrap_or_default()
+    }
+}
+
+/// Whether this is not the process that answered before.
+fn is_another(before: &Daemon, now: &Daemon) -> bool {
+    before.pid != now.pid || before.uptime_seconds > now.uptime_seconds
+}
+
+/// All rows of a sample: what they are called, and what they count.
+fn entries(sample: &Sample) -> impl Iterator<Item = (Pane, String, Io)> {
+    let classes = sample.classes.iter().map(|row| (Pane::Classes, row.name.clone(), row.io));
+    let sessions = sample.sessions.iter().map(|row| (Pane::Sessions, row.name.clone(), row.io));
+    let devices = sample.devices.iter().map(|row| (Pane::Devices, row.name.clone(), row.io));
+    let hosts = sample.hosts.iter();
+    let hosts = hosts.map(|row| (Pane::Hosts, host_key(&row.host, &row.subsystem), row.io));
+    classes.chain(sessions).chain(devices).chain(hosts)
+}
+
+/// The name under which a host's rates are kept.
+pub(super) fn host_key(host: &str, subsystem: &str) -> String {
+    // No NQN contains it: control characters are not taken in.
+    format!("{host}\n{subsystem}")
+}
+
+fn busy(before: Option<&Daemon>, now: &Daemon, elapsed: Option<Duration>) -> Vec<(u64, f64)> {
+    let (Some(before), Some(elapsed)) = (before, elapsed) else { return Vec::new() };
+    let pairs = before.reactors.iter().zip(&now.reactors);
+    let part = |((_, before), (core, now)): (&(u64, u64), &(u64, u64))| {
+        let worked = Duration::from_nanos(now.saturating_sub(*before));
+        (*core, (worked.as_secs_f64() / elapsed.as_secs_f64().max(1e-9)).min(1.0))
+    };
+    pairs.map(part).collect()
+}
+
+impl Rates {
+    fn update(&mut self, last: Io, now: Io, seconds: f64) {
+        let seconds = seconds.max(1e-3);
+        let rate = |last: u64, now: u64| now.saturating_sub(last) as f64 / seconds;
+        self.iops = rate(last.operations, now.operations);
+        self.bytes = rate(last.bytes, now.bytes);
+        self.errors = rate(last.errors, now.errors);
+        self.refused = rate(last.refused, now.refused);
+        let done = now.operations.saturating_sub(last.operations);
+        self.queueing = mean(last.queueing, now.queueing, done);
+        self.service = mean(last.service, now.service, done);
+        push(&mut self.history, self.iops);
+    }
+
+    fn means(&mut self, now: Io) {
+        self.queueing = now.queueing.mean as f64;
+        self.service = now.service.mean as f64;
+    }
+}
+
+/// Mean time of the `done` commands between two samples, ns.
+fn mean(last: Times, now: Times, done: u64) -> f64 {
+    match (last.sum.unwrap_or(0), now.sum) {
+        (last, Some(now)) if done > 0 => now.saturating_sub(last) as f64 / done as f64,
+        (_, Some(_)) => 0.0,
+        (_, None) => now.mean as f64,
+    }
+}
+
+fn push(history: &mut VecDeque<f64>, value: f64) {
+    if history.len() == HISTORY {
+        history.pop_front();
+    }
+    history.push_back(value);
+}

@@ -1,0 +1,311 @@
+//! Against a daemon that only answers, and a terminal that only remembers.
+
+use std::io::{BufRead as _, BufReader, Write as _};
+use std::os::unix::net::UnixListener;
+use std::path::Path;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
+use std::time::{Duration, Instant};
+
+use ratatui::Terminal;
+use ratatui::backend::TestBackend;
+use ratatui::crossterm::event::{KeyCode, KeyEvent};
+use ratatui::style::Color;
+use serde_json::{Value, json};
+
+use super::client::Client;
+use super::draw::{Theme, draw, sparkline};
+use super::model::{HISTORY, Model, Pane};
+use super::sample::Sample;
+use super::state::{Action, State};
+use super::{Args, plain};
+
+fn io(operations: u64, queue_sum: Option<u64>) -> Value {
+    let latency = json!({ "mean": 50_000, "p50": 1, "p90": 2, "p99": 90_000, "p999": 4 });
+    let mut queueing = latency.clone();
+    if let Some(sum) = queue_sum {
+        queueing["sum"] = json!(sum);
+    }
+    let op =
+        |n: u64| json!({ "operations": n, "bytes": n * 4096, "errors": 0, "latency_ns": latency });
+    json!({ "read": op(operations), "write": op(0), "other": op(0), "queueing": queueing,
+            "service": latency })
+}
+
+/// What a daemon with so many sessions answers after so many commands on each.
+fn answers(pid: u64, sessions: u64, done: u64) -> [Value; 3] {
+    let status = json!({
+        "version": "0.1.0", "pid": pid, "uptime_seconds": 3600, "connections": 7,
+        "reactors": [{ "core": 2, "busy_ns": done * 1000 }],
+    });
+    let statistics = json!({
+        "namespaces": [{ "subsystem": "nqn.x:disk", "nsid": 1, "io": io(done * sessions, None) }],
+        "hosts": [{ "host": "nqn.h:\u{1b}[31mred", "subsystem": "nqn.x:disk",
+                    "io": io(done, None) }],
+        "queues": [],
+    });
+    let session = |number: u64| {
+        json!({
+            "name": format!("tenant{number}"), "parent": "root", "automatic": false,
+            "operations": { "used": number, "credits": 64 },
+            "payload": { "used": 4096, "credits": 1 << 20 },
+            "iops": 10_000, "bandwidth": null, "queue": 100, "waiting": 3, "refused": done,
+            "reserve": (number == 1).then(|| json!({ "namespace": "nqn.x:disk/1",
+                "terms": "5000 operations / 1 s", "utilisation": 0.3, "periods": 10, "kept": 9 })),
+            "io": io(done * (number + 1), None),
+        })
+    };
+    let class = |(at, name): (u64, &str)| json!({ "class": name, "waiting": at, "refused": 0, "io": io(done * at, Some(done * 1000)) });
+    let classes = (0..).zip(["urgent", "high", "medium", "low"]).map(class);
+    let qos = json!({
+        "enabled": true, "weights": { "high": 3, "medium": 2, "low": 1 }, "unit": "commands",
+        "window": "128", "classes": classes.collect::<Vec<_>>(),
+        "sessions": (0..sessions).map(session).collect::<Vec<_>>(),
+        "devices": [{ "subsystem": "nqn.x:disk", "nsid": 1, "arbitrated": true, "window": 128.0,
+            "in_use": 17.4, "waiting": { "urgent": 0, "high": 5, "medium": 6, "low": 7 },
+            "mean_ns": { "read": 80_000, "write": 20_000 }, "reserved": 0.25 }],
+        "policies": [],
+    });
+    [status, statistics, qos]
+}
+
+fn sample(at: Instant, [status, statistics, qos]: &[Value; 3]) -> Box<Sample> {
+    Box::new(Sample::of(at, status, statistics, Some(qos)))
+}
+
+/// A state after two samples a second apart: 1000 commands more on each session's unit.
+fn state(sessions: u64) -> State {
+    let mut state = State::new(Duration::from_secs(1), "");
+    let begin = Instant::now();
+    state.update(Ok(sample(begin, &answers(1, sessions, 5000))), begin);
+    let later = begin + Duration::from_secs(1);
+    state.update(Ok(sample(later, &answers(1, sessions, 6000))), later);
+    state
+}
+
+fn screen(state: &mut State, (width, height): (u16, u16), colours: bool) -> Terminal<TestBackend> {
+    let mut terminal = Terminal::new(TestBackend::new(width, height)).unwrap();
+    let now = Instant::now();
+    terminal.draw(|frame| draw(frame, state, Theme { colours }, now)).unwrap();
+    terminal
+}
+
+fn text(terminal: &Terminal<TestBackend>) -> String {
+    terminal.backend().to_string()
+}
+
+fn press(state: &mut State, keys: &str) {
+    keys.chars().for_each(|key| {
+        state.key(KeyEvent::from(KeyCode::Char(key)));
+    });
+}
+
+/// A daemon whose counters grow with each sample; it hangs up after `lives` of them.
+fn daemon(path: &Path, pid: u64, knows_qos: bool, lives: usize) -> std::thread::JoinHandle<()> {
+    let listener = UnixListener::bind(path).unwrap();
+    let done = Arc::new(AtomicU64::new(1000));
+    std::thread::spawn(move || {
+        let (stream, _) = listener.accept().unwrap();
+        let mut writer = stream.try_clone().unwrap();
+        for line in BufReader::new(stream).lines().take(3 * lives) {
+            let request: Value = serde_json::from_str(&line.unwrap()).unwrap();
+            let [status, statistics, qos] = answers(pid, 2, done.load(Relaxed));
+            let answer = match request["method"].as_str().unwrap() {
+                "status" => json!({ "id": 1, "result": status }),
+                "statistics" => json!({ "id": 1, "result": statistics }),
+                _ if !knows_qos => {
+                    json!({ "id": 1, "error": { "kind": "unknown_method", "message": "no" } })
+                }
+                _ => {
+                    done.fetch_add(1000, Relaxed);
+                    json!({ "id": 1, "result": qos })
+                }
+            };
+            writer.write_all(format!("{answer}\n").as_bytes()).unwrap();
+        }
+    })
+}
+
+#[test]
+fn rates_are_what_changed_in_the_time_between_samples() {
+    let state = state(3);
+    let rates = state.model.rates(Pane::Sessions, "tenant2");
+    assert!((rates.iops - 3000.0).abs() < 1e-6 && (rates.bytes - 3000.0 * 4096.0).abs() < 1e-3);
+    assert!((rates.refused - 1000.0).abs() < 1e-6);
+    assert_eq!(rates.queueing, 50_000.0, "no sums: the mean since the daemon started");
+    // 1000 x 1000 ns more for 2000 commands more.
+    assert!((state.model.rates(Pane::Classes, "medium").queueing - 500.0).abs() < 1e-6);
+    assert_eq!(state.model.busy, [(2, 0.001)]);
+    assert!((state.model.total.iops - 3000.0).abs() < 1e-6, "each command once");
+}
+
+#[test]
+fn what_is_gone_is_forgotten_and_history_is_bounded() {
+    let mut model = Model::default();
+    let begin = Instant::now();
+    for second in 0..u64::try_from(HISTORY).unwrap() + 50 {
+        let at = begin + Duration::from_secs(second);
+        model.take(*sample(at, &answers(1, 5, second * 10)));
+    }
+    assert_eq!(model.rates(Pane::Sessions, "tenant4").history.len(), HISTORY);
+    assert_eq!(model.total.history.len(), HISTORY);
+    model.take(*sample(begin + Duration::from_secs(900), &answers(1, 2, 9000)));
+    assert!(model.rates(Pane::Sessions, "tenant4").history.is_empty());
+    assert!(!model.rates(Pane::Sessions, "tenant1").history.is_empty());
+}
+
+#[test]
+fn another_daemon_starts_anew_and_is_told_of() {
+    let mut state = state(2);
+    let now = Instant::now() + Duration::from_secs(2);
+    state.update(Err("sluiced is not running".to_owned()), now);
+    assert!(text(&screen(&mut state, (120, 30), true)).contains("sluiced is not running"));
+    state.update(Ok(sample(now, &answers(2, 2, 10))), now);
+    assert_eq!(state.notice(now), Some("the daemon was restarted"));
+    let rates = state.model.rates(Pane::Sessions, "tenant1");
+    assert!(rates.iops == 0.0 && rates.history.is_empty(), "counters that began anew: no rate");
+    assert_eq!(state.notice(now + Duration::from_secs(60)), None);
+}
+
+#[test]
+fn everything_is_on_the_screen_and_nothing_a_host_says_controls_it() {
+    let mut state = state(3);
+    press(&mut state, "2");
+    let seen = text(&screen(&mut state, (200, 40), true));
+    for part in ["urgent", "weights 3:2:1", "tenant2", "5000 operations", "90.0 %", "2/64"] {
+        assert!(seen.contains(part), "{part}:\n{seen}");
+    }
+    press(&mut state, "3");
+    let seen = text(&screen(&mut state, (200, 40), true));
+    assert!(seen.contains("nqn.x:disk/1") && seen.contains("17/128") && seen.contains("25.0 %"));
+    press(&mut state, "4");
+    let seen = text(&screen(&mut state, (200, 40), true));
+    assert!(seen.contains("nqn.h:[31mred") && !seen.contains('\u{1b}'), "{seen}");
+}
+
+#[test]
+fn any_size_of_terminal_is_drawn_with_thousands_of_sessions() {
+    let mut state = state(4000);
+    for size in [(1, 1), (3, 2), (10, 5), (20, 17), (80, 24), (79, 18), (300, 100), (40, 3)] {
+        for keys in ["1", "2", "3", "4", "?", "x"] {
+            press(&mut state, keys);
+            state.forget_widths();
+            screen(&mut state, size, true);
+        }
+    }
+    press(&mut state, "2");
+    state.key(KeyEvent::from(KeyCode::End));
+    let seen = text(&screen(&mut state, (160, 40), true));
+    assert!(seen.contains("tenant0 "), "the busiest first, the idlest last:\n{seen}");
+    state.key(KeyEvent::from(KeyCode::Home));
+    let seen = text(&screen(&mut state, (160, 40), true));
+    assert!(seen.contains("tenant3999 ") && !seen.contains("tenant0 "), "{seen}");
+}
+
+#[test]
+fn rows_are_sorted_filtered_and_hidden_by_keys() {
+    let names = |state: &State| -> Vec<String> {
+        let rows = state.table(Pane::Sessions).rows;
+        rows.iter().map(|row| row.cells[0].text().to_owned()).collect()
+    };
+    let mut state = state(3);
+    assert_eq!(names(&state), ["tenant2", "tenant1", "tenant0"], "by IOPS");
+    press(&mut state, "r");
+    assert_eq!(names(&state), ["tenant0", "tenant1", "tenant2"]);
+    press(&mut state, "<<r");
+    assert_eq!(names(&state), ["tenant2", "tenant1", "tenant0"], "by name, backwards");
+    press(&mut state, "<");
+    assert_eq!(names(&state), ["tenant0", "tenant1", "tenant2"], "the daemon's order");
+    press(&mut state, "/TENANT1q");
+    assert_eq!(names(&state), Vec::<String>::new());
+    state.key(KeyEvent::from(KeyCode::Backspace));
+    state.key(KeyEvent::from(KeyCode::Enter));
+    assert_eq!(names(&state), ["tenant1"]);
+    assert_eq!(state.key(KeyEvent::from(KeyCode::Esc)), Action::Redraw);
+    assert_eq!(names(&state).len(), 3);
+    let later = Instant::now() + Duration::from_secs(9);
+    press(&mut state, " ");
+    state.update(Ok(sample(later, &answers(1, 1, 9000))), later);
+    assert_eq!(names(&state).len(), 3, "held");
+    assert_eq!(state.key(KeyEvent::from(KeyCode::Char('q'))), Action::Quit);
+}
+
+#[test]
+fn the_interval_stays_within_its_bounds() {
+    let mut state = state(1);
+    for (key, end) in [('-', Duration::from_millis(100)), ('+', Duration::from_secs(3600))] {
+        (0..30).for_each(|_| press(&mut state, &key.to_string()));
+        assert_eq!(state.interval, end);
+    }
+}
+
+#[test]
+fn without_colours_there_are_none() {
+    let mut state = state(3);
+    for colours in [false, true] {
+        let terminal = screen(&mut state, (160, 40), colours);
+        let coloured = |cell: &ratatui::buffer::Cell| cell.fg != Color::Reset;
+        assert_eq!(terminal.backend().buffer().content().iter().any(coloured), colours);
+    }
+}
+
+#[test]
+fn bars_are_as_high_as_their_values() {
+    let history = [0.0, 1.0, 4.0, 8.0].into_iter().collect();
+    assert_eq!(sparkline(&history, 10), " ▁▄█");
+    assert_eq!(sparkline(&history, 2), "▄█", "the newest");
+    assert_eq!(sparkline(&[0.0, 0.0].into_iter().collect(), 5), "  ");
+}
+
+#[test]
+fn text_is_printed_once_for_daemons_with_and_without_stages() {
+    for knows_qos in [true, false] {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("control.sock");
+        daemon(&path, 1, knows_qos, 2);
+        let mut client = Client::new(&path);
+        let mut model = Model::default();
+        model.take(Sample::take(&mut client).unwrap());
+        model.take(Sample::take(&mut client).unwrap());
+        let text = plain::text(&model, "");
+        assert!(text.contains("sluiced 0.1.0, up 1 h 0 min") && text.contains("nqn.x:disk/1"));
+        assert_eq!(text.contains("tenant1"), knows_qos, "{text}");
+        assert_eq!(text.contains("no quality of service"), !knows_qos, "{text}");
+        assert!(!plain::text(&model, "tenant0").contains("tenant1"));
+    }
+}
+
+#[test]
+fn a_client_connects_again_when_the_daemon_comes_back() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("control.sock");
+    let first = daemon(&path, 1, true, 1);
+    let mut client = Client::new(&path);
+    assert_eq!(Sample::take(&mut client).unwrap().daemon.pid, 1);
+    first.join().unwrap();
+    let error = Sample::take(&mut client).unwrap_err().to_string();
+    assert!(error.contains("not running"), "{error}");
+    std::fs::remove_file(&path).unwrap();
+    daemon(&path, 2, true, 1);
+    assert_eq!(Sample::take(&mut client).unwrap().daemon.pid, 2);
+}
+
+#[test]
+fn the_arguments_choose_text_or_a_screen() {
+    use clap::Parser as _;
+    #[derive(clap::Parser)]
+    struct Line {
+        #[command(flatten)]
+        args: Args,
+    }
+    let parse = |line: &str| Line::try_parse_from(line.split(' ')).map(|line| line.args);
+    for (line, terminal, prints) in [
+        ("top", true, None),
+        ("top", false, Some(0)),
+        ("top --once", true, Some(1)),
+        ("top --count 3", true, Some(3)),
+    ] {
+        assert_eq!(parse(line).unwrap().prints(terminal), prints, "{line}");
+    }
+    assert!(parse("top --interval 10ms").is_err() && parse("top --once --count 2").is_err());
+}
