@@ -18,8 +18,10 @@ use super::table::{Cell, Row, Table};
 const GAP: usize = 2;
 /// The narrowest history that tells anything.
 const NARROW: usize = 8;
+/// Names are not cut below this to make room for the history.
+const SHORT_NAME: usize = 20;
 /// Names are not cut below this.
-const NAME: usize = 12;
+const SHORTEST_NAME: usize = 12;
 /// From this height on the classes are shown above every other pane.
 const TALL: u16 = 18;
 
@@ -35,7 +37,8 @@ q                leave
 
 IOPS, MB/s, ERRORS/s and REFUSED/s are of the last interval.
 WAITING: commands in the target that wait for their turn.
-QUEUE, DEVICE: mean time of a command in the target's queues and in the device;
+LATENCY: mean time from a command's arrival to its answer; QUEUE, DEVICE: of it
+in the target's queues and in the device.
 p99 beside each: what 99 % did not exceed since the daemon started.
 COMMANDS, PAYLOAD: credits in use, and what there are.
 IN DEVICE: commands that the device holds, and may hold (the window).
@@ -95,8 +98,8 @@ fn body(state: &mut State, theme: Theme, (width, height): (usize, usize)) -> Vec
     let total = sparkline(&state.model.total.history, width.saturating_sub(label.len()));
     lines.push(Line::from(vec![Span::raw(label), Span::styled(total, theme.colour(Color::Green))]));
     let tall = height + 1 >= usize::from(TALL);
-    if tall && state.pane != Pane::Classes {
-        let table = state.table(Pane::Classes);
+    let table = state.table(Pane::Classes);
+    if tall && state.pane != Pane::Classes && !table.rows.is_empty() {
         lines.extend(table_lines(state, (Pane::Classes, &table), theme, width, 0..usize::MAX));
     }
     if tall {
@@ -186,18 +189,14 @@ fn row_line(table: &Table, row: &Row, columns: &[(usize, usize)], theme: Theme) 
     Line::from(cells.flatten().collect::<Vec<_>>())
 }
 
-/// Which columns are shown, and how wide: names are cut first, then columns at the end left out;
-/// the history takes what is left.
+/// Which columns are shown, and how wide. Where there is not room for all: names are cut so that
+/// some history fits, then it is left out, then names are cut more, then columns at the end are
+/// left out. Where there is more, the history takes it.
 fn fit(table: &Table, mut widths: Vec<usize>, room: usize) -> Vec<(usize, usize)> {
     let history = widths.len().saturating_sub(1);
     widths.truncate(history);
-    let total = |widths: &[usize]| widths.iter().map(|width| width + GAP).sum::<usize>();
-    let mut excess = total(&widths).saturating_sub(room);
-    for (width, _) in widths.iter_mut().zip(&table.columns).filter(|(_, c)| !c.right) {
-        let cut = excess.min(width.saturating_sub(NAME));
-        *width -= cut;
-        excess -= cut;
-    }
+    cut(table, &mut widths, room.saturating_sub(NARROW), SHORT_NAME);
+    cut(table, &mut widths, room, SHORTEST_NAME);
     while total(&widths) > room && widths.len() > 1 {
         widths.pop();
     }
@@ -208,6 +207,21 @@ fn fit(table: &Table, mut widths: Vec<usize>, room: usize) -> Vec<(usize, usize)
         columns.push((history, left.min(HISTORY)));
     }
     columns
+}
+
+fn total(widths: &[usize]) -> usize {
+    widths.iter().map(|width| width + GAP).sum()
+}
+
+/// Makes the widest names narrower until all columns fit or none is longer than `shortest`.
+fn cut(table: &Table, widths: &mut [usize], room: usize, shortest: usize) {
+    for _ in room..total(widths) {
+        let names = widths.iter_mut().zip(&table.columns).filter(|(_, column)| !column.right);
+        match names.map(|(width, _)| width).max_by_key(|width| **width) {
+            Some(width) if *width > shortest => *width -= 1,
+            _ => return,
+        }
+    }
 }
 
 /// `text` in exactly `width` characters. Of names that are too long the end is kept, where they

@@ -37,8 +37,9 @@ pub(super) struct Rates {
     pub(super) bytes: f64,
     pub(super) errors: f64,
     pub(super) refused: f64,
-    /// Mean time in the queue and in the device, ns: of the interval if the daemon says enough
-    /// for that, else since it started.
+    /// Mean time in all, in the queue and in the device, ns: of the interval if the daemon says
+    /// enough for that, else since it started.
+    pub(super) latency: f64,
     pub(super) queueing: f64,
     pub(super) service: f64,
     /// Commands per second in the last intervals, the newest last.
@@ -158,12 +159,14 @@ impl Rates {
         self.errors = rate(last.errors, now.errors);
         self.refused = rate(last.refused, now.refused);
         let done = now.operations.saturating_sub(last.operations);
+        self.latency = mean(last.latency, now.latency, done);
         self.queueing = mean(last.queueing, now.queueing, done);
         self.service = mean(last.service, now.service, done);
         push(&mut self.history, self.iops);
     }
 
     fn means(&mut self, now: Io) {
+        self.latency = now.latency.mean as f64;
         self.queueing = now.queueing.mean as f64;
         self.service = now.service.mean as f64;
     }

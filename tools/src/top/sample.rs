@@ -39,6 +39,8 @@ pub(super) struct Io {
     pub(super) errors: u64,
     /// Told to come again later.
     pub(super) refused: u64,
+    /// From a command's arrival to its answer.
+    pub(super) latency: Times,
     pub(super) queueing: Times,
     pub(super) service: Times,
 }
@@ -229,9 +231,24 @@ fn io(row: &Value) -> Io {
         bytes: sum("bytes"),
         errors: sum("errors"),
         refused: number(row, "refused"),
+        latency: latency(all()),
         queueing: times(io, "queueing"),
         service: times(io, "service"),
     }
+}
+
+/// Of operations of several kinds together; of p99, the kind's with the highest.
+fn latency<'a>(kinds: impl Iterator<Item = &'a Value>) -> Times {
+    let (mut count, mut total, mut all) = (0u64, 0u128, Times { sum: Some(0), ..Times::default() });
+    for kind in kinds {
+        let (done, times) = (number(kind, "operations"), times(kind, "latency"));
+        count = count.saturating_add(done);
+        total += u128::from(done) * u128::from(times.mean);
+        all.p99 = all.p99.max(times.p99);
+        all.sum = all.sum.zip(times.sum).map(|(all, sum)| all.saturating_add(sum));
+    }
+    let mean = total.checked_div(u128::from(count)).unwrap_or(0);
+    Times { mean: u64::try_from(mean).unwrap_or(u64::MAX), ..all }
 }
 
 /// Under `key`, or under `key` with its unit.

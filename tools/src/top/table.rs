@@ -4,7 +4,7 @@ use std::cmp::Ordering;
 use std::collections::VecDeque;
 
 use super::model::{Model, Pane, Rates, host_key};
-use super::sample::{Device, Sample, Session};
+use super::sample::{Device, Io, Sample, Session};
 use crate::bench::{show_count, show_latency};
 use crate::control::table::size;
 
@@ -94,7 +94,7 @@ impl Cell {
 }
 
 /// The last columns of every table.
-const MEASURED: [&str; 4] = ["QUEUE", "p99", "DEVICE", "p99"];
+const MEASURED: [&str; 6] = ["LATENCY", "p99", "QUEUE", "p99", "DEVICE", "p99"];
 
 impl Table {
     /// A pane's table.
@@ -156,11 +156,13 @@ impl Table {
 }
 
 /// A row that ends with its times and history.
-fn row(mut cells: Vec<Cell>, rates: Rates, p99: (u64, u64), waiting: u64) -> Row {
-    cells.push(Cell::latency(rates.queueing));
-    cells.push(Cell::latency(p99.0 as f64));
-    cells.push(Cell::latency(rates.service));
-    cells.push(Cell::latency(p99.1 as f64));
+fn row(mut cells: Vec<Cell>, rates: Rates, io: &Io, waiting: u64) -> Row {
+    let times =
+        [(rates.latency, io.latency), (rates.queueing, io.queueing), (rates.service, io.service)];
+    for (mean, all) in times {
+        cells.push(Cell::latency(mean));
+        cells.push(Cell::latency(all.p99 as f64));
+    }
     cells.push(Cell::History(rates.history));
     Row { cells, idle: rates.iops == 0.0 && rates.refused == 0.0 && waiting == 0 }
 }
@@ -184,7 +186,7 @@ fn classes(model: &Model, sample: &Sample) -> Table {
             Cell::whole(class.waiting),
             Cell::count(rates.refused),
         ];
-        row(cells, rates, (class.io.queueing.p99, class.io.service.p99), class.waiting)
+        row(cells, rates, &class.io, class.waiting)
     });
     let head = titles(&["<CLASS", "IOPS", "SHARE", "MB/s", "WAITING", "REFUSED/s"]);
     Table::new(&head, rows.collect())
@@ -194,8 +196,7 @@ fn sessions(model: &Model, sample: &Sample) -> Table {
     let rows = sample.sessions.iter().map(|session| {
         let rates = model.rates(Pane::Sessions, &session.name);
         let cells = session_cells(session, &rates);
-        let p99 = (session.io.queueing.p99, session.io.service.p99);
-        row(cells, rates, p99, session.waiting)
+        row(cells, rates, &session.io, session.waiting)
     });
     let head = titles(&[
         "<SESSION",
@@ -240,7 +241,7 @@ fn devices(model: &Model, sample: &Sample) -> Table {
         let rates = model.rates(Pane::Devices, &device.name);
         let waiting = device.waiting.iter().sum();
         let cells = device_cells(device, &rates);
-        row(cells, rates, (device.io.queueing.p99, device.io.service.p99), waiting)
+        row(cells, rates, &device.io, waiting)
     });
     let head = titles(&[
         "<NAMESPACE",
@@ -289,7 +290,7 @@ fn hosts(model: &Model, sample: &Sample) -> Table {
             Cell::megabytes(rates.bytes),
             Cell::count(rates.errors),
         ];
-        row(cells, rates, (host.io.queueing.p99, host.io.service.p99), 0)
+        row(cells, rates, &host.io, 0)
     });
     let head = titles(&["<HOST", "<SUBSYSTEM", "IOPS", "MB/s", "ERRORS/s"]);
     Table::new(&head, rows.collect())

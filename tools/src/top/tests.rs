@@ -203,6 +203,22 @@ fn any_size_of_terminal_is_drawn_with_thousands_of_sessions() {
 }
 
 #[test]
+fn names_are_cut_at_their_beginning_before_anything_is_left_out() {
+    let mut state = state(3);
+    press(&mut state, "4");
+    let at = |state: &mut State, width: u16| {
+        state.forget_widths();
+        let seen = text(&screen(state, (width, 12), false));
+        (seen.contains("nqn.h:[31mred"), seen.contains("OVER TIME"), seen.contains("LATENCY"))
+    };
+    assert_eq!(at(&mut state, 200), (true, true, true));
+    assert_eq!(at(&mut state, 100), (false, false, true));
+    assert_eq!(at(&mut state, 60), (false, false, false));
+    let seen = text(&screen(&mut state, (60, 12), false));
+    assert!(seen.contains("…n.h:[31mred"), "{seen}");
+}
+
+#[test]
 fn rows_are_sorted_filtered_and_hidden_by_keys() {
     let names = |state: &State| -> Vec<String> {
         let rows = state.table(Pane::Sessions).rows;
