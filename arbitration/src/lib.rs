@@ -6,11 +6,17 @@
 //! simulator build the same stages from the same settings.
 #![forbid(unsafe_code)]
 
+pub mod arbiter;
 mod class;
+pub mod classify;
+pub mod container;
 pub mod credit;
+pub mod device;
 pub mod limit;
+pub mod order;
 pub mod overload;
 pub mod reservation;
+pub mod session;
 pub mod settings;
 mod time;
 pub mod window;

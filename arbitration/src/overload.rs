@@ -65,6 +65,12 @@ impl Backlog {
         self.bound.store(bound.max(1), Relaxed);
     }
 
+    /// The bound.
+    #[must_use]
+    pub fn bound(&self) -> u32 {
+        self.bound.load(Relaxed)
+    }
+
     /// A command waits.
     #[inline]
     pub fn entered(&self) {

@@ -121,6 +121,13 @@ impl Window {
         }
     }
 
+    /// Takes a command of this price in, room or not.
+    #[inline]
+    pub fn put_in(&self, price: u32) {
+        let before = self.used.fetch_add(u64::from(price), Relaxed);
+        self.note_peak(before.saturating_add(u64::from(price)));
+    }
+
     /// Whether there is room for any command at all.
     #[inline]
     #[must_use]
@@ -172,6 +179,13 @@ impl Window {
     #[must_use]
     pub fn depth(&self) -> Option<f64> {
         Some(self.limit.load(Relaxed)).filter(|limit| *limit != OFF).map(in_commands)
+    }
+
+    /// How much the device holds, in whole commands of ordinary size.
+    #[inline]
+    #[must_use]
+    pub fn held(&self) -> u32 {
+        u32::try_from(self.used.load(Relaxed) / u64::from(SLOT)).unwrap_or(u32::MAX)
     }
 
     /// How much the device holds, in commands of ordinary size.

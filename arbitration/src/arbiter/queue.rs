@@ -1,0 +1,490 @@
+//! What waits at one device, in one reactor.
+
+use std::cmp::Reverse;
+use std::collections::BinaryHeap;
+use std::sync::Arc;
+
+use crate::class::{Class, PerClass};
+use crate::container::{DiskSet, SetRequest};
+use crate::device::{ContainerRules, Device};
+use crate::order::{COST, NONE, ROOT, Tree, burst};
+use crate::reservation::Reserved;
+use crate::session::Reservation;
+use crate::settings::{OrderSettings, Unit};
+use crate::time::Nanos;
+
+/// A session's place in the trees.
+#[derive(Clone, Copy, Debug)]
+struct Place {
+    /// The node above its children's; none where it has no children.
+    group: u32,
+    /// The node above its own hosts'.
+    own: u32,
+    blocked: bool,
+    claim: Claim,
+}
+
+/// Where a session with a reservation stands.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Claim {
+    /// It has no reservation here.
+    None,
+    /// It has nothing waiting.
+    Idle,
+    /// It is in the heap of those that may be due.
+    Due,
+    /// Its budget is used up until its next period.
+    Resting,
+    /// What it has waiting is held up by a limit.
+    Parked,
+}
+
+const NOWHERE: Place = Place { group: NONE, own: NONE, blocked: false, claim: Claim::None };
+
+impl Place {
+    /// The node that all of the session is below.
+    fn top(&self) -> u32 {
+        if self.group == NONE { self.own } else { self.group }
+    }
+}
+
+/// Whose turn it is.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Next {
+    pub(super) class: Class,
+    /// The host's node.
+    pub(super) leaf: u32,
+    /// What is charged is below this node.
+    pub(super) upto: u32,
+    pub(super) right: Right,
+}
+
+/// By what right.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Right {
+    /// Urgent within its share.
+    Urgent,
+    /// A reservation that is due.
+    Reserved,
+    /// Its class's weight.
+    Weight,
+}
+
+/// The queue of one device.
+#[derive(Debug)]
+pub(super) struct DeviceQueue {
+    pub(super) device: Arc<Device>,
+    pub(super) trees: PerClass<Tree>,
+    pub(super) waiting: PerClass<u32>,
+    /// Classes that the device's clock counts as waiting here.
+    working: PerClass<bool>,
+    places: Vec<Place>,
+    nodes: u32,
+    free_nodes: Vec<u32>,
+    current: Option<Class>,
+    left: u16,
+    /// By session.
+    reservations: Vec<Option<Arc<Reserved>>>,
+    /// Sessions that may be due: by deadline.
+    due: BinaryHeap<Reverse<(Nanos, u32)>>,
+    /// Sessions whose budgets are used up: by the begin of their next period.
+    resting: BinaryHeap<Reverse<(Nanos, u32)>>,
+    /// Sessions that are held up by a limit.
+    parked: Vec<u32>,
+    /// Commands that are ordered by place and deadline.
+    pub(super) chosen: Option<Chosen>,
+}
+
+/// Hosts whose containers are told apart at one device; the commands of others keep their
+/// deadlines.
+const STREAMS: usize = 1024;
+
+/// The commands that a device's order by place chooses from.
+#[derive(Debug)]
+pub(super) struct Chosen {
+    pub(super) set: DiskSet,
+    /// The entry of each request in the set.
+    entries: Vec<u32>,
+    free: Vec<u32>,
+}
+
+impl Chosen {
+    fn new(rules: &ContainerRules) -> Self {
+        let capacity = u32::try_from(rules.capacity).unwrap_or(u32::MAX);
+        Self {
+            set: DiskSet::new(rules.scheduler, rules.capacity, STREAMS),
+            entries: vec![NONE; rules.capacity],
+            free: (0..capacity).rev().collect(),
+        }
+    }
+
+    pub(super) fn is_full(&self) -> bool {
+        self.free.is_empty()
+    }
+
+    /// Takes an entry in; its name in the set.
+    pub(super) fn insert(&mut self, now: Nanos, entry: u32, request: SetRequest) -> Option<u32> {
+        let id = self.free.pop()?;
+        if let Some(place) = self.entries.get_mut(id as usize) {
+            *place = entry;
+        }
+        self.set.insert(now, SetRequest { id, ..request });
+        Some(id)
+    }
+
+    /// The entry that is next.
+    pub(super) fn pick(&mut self, now: Nanos) -> Option<u32> {
+        let id = self.set.pick(now)?;
+        self.free.push(id);
+        self.entries.get(id as usize).copied()
+    }
+
+    pub(super) fn remove(&mut self, id: u32) {
+        if self.set.remove(id) {
+            self.free.push(id);
+        }
+    }
+}
+
+impl DeviceQueue {
+    pub(super) fn new(device: Arc<Device>) -> Self {
+        let chosen = device.rules.containers.as_ref().map(Chosen::new);
+        Self {
+            device,
+            trees: PerClass::default(),
+            waiting: PerClass::default(),
+            working: PerClass::default(),
+            places: Vec::new(),
+            // The root is there from the start.
+            nodes: 1,
+            free_nodes: Vec::new(),
+            current: None,
+            left: 0,
+            reservations: Vec::new(),
+            due: BinaryHeap::new(),
+            resting: BinaryHeap::new(),
+            parked: Vec::new(),
+            chosen,
+        }
+    }
+
+    /// Whether anything waits.
+    #[inline]
+    pub(super) fn waits(&self) -> bool {
+        let PerClass { urgent, high, medium, low } = self.waiting;
+        urgent | high | medium | low != 0
+    }
+
+    fn new_node(&mut self, parent: u32, leaf: bool) -> u32 {
+        let node = self.free_nodes.pop().unwrap_or_else(|| {
+            self.nodes += 1;
+            self.nodes - 1
+        });
+        for class in Class::ALL {
+            self.trees[class].place(node, parent, leaf);
+        }
+        node
+    }
+
+    pub(super) fn remove_node(&mut self, node: u32) {
+        for class in Class::ALL {
+            self.trees[class].deactivate(node);
+        }
+        self.free_nodes.push(node);
+    }
+
+    /// A host's node below a session's; `None` where the session has no place.
+    pub(super) fn add_flow(&mut self, session: u32) -> Option<u32> {
+        let own = self.places.get(session as usize)?.own;
+        if own == NONE {
+            return None;
+        }
+        Some(self.new_node(own, true))
+    }
+
+    /// Gives each session (with its parent's number, [`NONE`] for the root) its place.
+    pub(super) fn adopt_sessions(&mut self, sessions: &[(u32, u32)]) {
+        let places = sessions.iter().map(|(id, _)| *id as usize + 1).max().unwrap_or(0);
+        if places > self.places.len() {
+            self.places.resize(places, NOWHERE);
+        }
+        for class in Class::ALL {
+            self.trees[class].loosen();
+        }
+        for index in 0..self.places.len() {
+            let id = u32::try_from(index).unwrap_or(NONE);
+            let there = sessions.iter().any(|(session, _)| *session == id);
+            let group = there && sessions.iter().any(|(_, parent)| *parent == id);
+            self.resize_place(index, there, group);
+        }
+        for &(session, parent) in sessions {
+            let above = if parent == NONE { ROOT } else { self.place(parent).top() };
+            let place = *self.place(session);
+            for class in Class::ALL {
+                let tree = &mut self.trees[class];
+                if place.group != NONE && place.group != ROOT {
+                    tree.move_to(place.group, above);
+                }
+                let over_own = if place.group == NONE { above } else { place.group };
+                tree.move_to(place.own, over_own);
+            }
+        }
+        for class in Class::ALL {
+            self.trees[class].relink();
+            self.sync(class);
+        }
+    }
+
+    /// Gives a session the nodes that it needs, and takes those it does not.
+    fn resize_place(&mut self, index: usize, there: bool, group: bool) {
+        let mut place = self.places.get(index).copied().unwrap_or(NOWHERE);
+        place.blocked = false;
+        if index == 0 {
+            place.group = ROOT;
+        } else if group && place.group == NONE {
+            place.group = self.new_node(ROOT, false);
+        } else if !group && place.group != NONE {
+            self.free_nodes.push(place.group);
+            place.group = NONE;
+        }
+        if there && place.own == NONE {
+            place.own = self.new_node(ROOT, false);
+        } else if !there && place.own != NONE {
+            self.free_nodes.push(place.own);
+            place.own = NONE;
+        }
+        if let Some(slot) = self.places.get_mut(index) {
+            *slot = place;
+        }
+    }
+
+    fn place(&self, session: u32) -> &Place {
+        self.places.get(session as usize).unwrap_or(&NOWHERE)
+    }
+
+    pub(super) fn is_reserved(&self, session: u32) -> bool {
+        self.place(session).claim != Claim::None
+    }
+
+    fn set_claim(&mut self, session: u32, claim: Claim) {
+        if let Some(place) = self.places.get_mut(session as usize) {
+            place.claim = claim;
+        }
+    }
+
+    pub(super) fn adopt_reservations<'a>(
+        &mut self,
+        now: Nanos,
+        all: impl Iterator<Item = &'a Reservation>,
+    ) {
+        self.reservations.clear();
+        self.reservations.resize(self.places.len(), None);
+        self.due.clear();
+        self.resting.clear();
+        self.parked.clear();
+        for heap in [&mut self.due, &mut self.resting] {
+            heap.reserve(self.places.len());
+        }
+        self.parked.reserve(self.places.len());
+        for place in &mut self.places {
+            place.claim = Claim::None;
+        }
+        for reservation in all {
+            let session = reservation.session.0;
+            if let Some(slot) = self.reservations.get_mut(session as usize) {
+                *slot = Some(Arc::clone(&reservation.reserved));
+                self.set_claim(session, Claim::Due);
+                self.due.push(Reverse((now, session)));
+            }
+        }
+    }
+
+    pub(super) fn reservation(&self, session: u32) -> Option<&Arc<Reserved>> {
+        self.reservations.get(session as usize)?.as_ref()
+    }
+
+    /// A command of a session with a reservation has come.
+    pub(super) fn note_demand(&mut self, now: Nanos, session: u32) {
+        if let Some(reserved) = self.reservation(session) {
+            reserved.note_demand(now);
+        }
+        if self.place(session).claim == Claim::Idle {
+            self.set_claim(session, Claim::Due);
+            self.due.push(Reverse((now, session)));
+        }
+    }
+
+    /// The session whose reservation is due, the one with the earliest deadline first (seed row
+    /// F3), and the class of the first command it has here.
+    fn next_due(&mut self, now: Nanos) -> Option<(u32, Class)> {
+        while let Some(&Reverse((when, session))) = self.resting.peek() {
+            if when > now {
+                break;
+            }
+            self.resting.pop();
+            self.set_claim(session, Claim::Due);
+            self.due.push(Reverse((now, session)));
+        }
+        while let Some(&Reverse((key, session))) = self.due.peek() {
+            let place = *self.place(session);
+            let top = place.top();
+            let class = Class::ALL.into_iter().find(|c| self.trees[*c].node_has_work(top));
+            let Some(class) = class else {
+                self.due.pop();
+                if place.blocked {
+                    self.set_claim(session, Claim::Parked);
+                    self.parked.push(session);
+                } else {
+                    self.set_claim(session, Claim::Idle);
+                }
+                continue;
+            };
+            let reserved = self.reservation(session)?;
+            match reserved.due(now) {
+                Some(deadline) if deadline == key => return Some((session, class)),
+                Some(deadline) => {
+                    self.due.pop();
+                    self.due.push(Reverse((deadline, session)));
+                }
+                None => {
+                    let next = reserved.next_period(now);
+                    self.due.pop();
+                    self.set_claim(session, Claim::Resting);
+                    self.resting.push(Reverse((next, session)));
+                }
+            }
+        }
+        None
+    }
+
+    /// A command of a session with a reservation has gone, or was withdrawn.
+    pub(super) fn note_gone(&mut self, now: Nanos, session: u32) {
+        let top = self.place(session).top();
+        let waits = Class::ALL.into_iter().any(|c| self.trees[c].node_has_work(top));
+        if let Some(reserved) = self.reservation(session) {
+            if waits { reserved.note_demand(now) } else { reserved.note_idle(now) }
+        }
+    }
+
+    /// The session that [`Self::next`] found due is held up by a limit above it.
+    pub(super) fn park(&mut self) {
+        if let Some(Reverse((_, session))) = self.due.pop() {
+            self.set_claim(session, Claim::Parked);
+            self.parked.push(session);
+        }
+    }
+
+    /// Whether reservations may be due.
+    fn has_claims(&self) -> bool {
+        !self.due.is_empty() || !self.resting.is_empty()
+    }
+
+    /// Whose turn it is; `None` where nothing may go on here.
+    #[inline]
+    pub(super) fn next(&mut self, now: Nanos, settings: &OrderSettings) -> Option<Next> {
+        let quantum = i64::from(settings.burst.clamp(1, 64)) * COST.cast_signed();
+        let urgent = self.trees.urgent.has_work();
+        if urgent && self.device.clock.urgent_is_first() {
+            let leaf = self.trees.urgent.select(ROOT, quantum)?;
+            return Some(Next { class: Class::Urgent, leaf, upto: ROOT, right: Right::Urgent });
+        }
+        if self.has_claims()
+            && let Some((session, class)) = self.next_due(now)
+        {
+            let top = self.place(session).top();
+            let leaf = self.trees[class].select(top, quantum)?;
+            return Some(Next { class, leaf, upto: top, right: Right::Reserved });
+        }
+        let current = self.current.filter(|_| self.left > 0);
+        let class = self.device.clock.pick(|class| self.trees[class].has_work(), current)?;
+        if current != Some(class) {
+            self.current = Some(class);
+            self.left = burst(settings, class);
+        }
+        let leaf = self.trees[class].select(ROOT, quantum)?;
+        Some(Next { class, leaf, upto: ROOT, right: Right::Weight })
+    }
+
+    /// The command whose turn it was has been taken.
+    #[inline]
+    pub(super) fn charge(&mut self, settings: &OrderSettings, next: &Next, bytes: u32) {
+        let cost = match settings.unit {
+            Unit::Commands => COST,
+            Unit::Bytes => u64::from(bytes.max(4096)) / 16,
+        };
+        self.trees[next.class].charge(next.leaf, next.upto, cost.cast_signed());
+        match next.right {
+            Right::Urgent => self.device.clock.charge_urgent(cost),
+            Right::Reserved => {}
+            Right::Weight => {
+                self.left = self.left.saturating_sub(1);
+                self.device.clock.charge(settings, next.class, cost);
+            }
+        }
+    }
+
+    /// Tells the device's clock whether a class waits here.
+    #[inline]
+    pub(super) fn sync(&mut self, class: Class) {
+        let works = self.trees[class].has_work();
+        if works != self.working[class] {
+            self.working[class] = works;
+            if works {
+                self.device.clock.begins(class);
+            } else {
+                self.device.clock.ends(class);
+            }
+        }
+    }
+
+    /// Counts commands that wait.
+    #[inline]
+    pub(super) fn count(&mut self, reactor: u32, class: Class, change: i32) {
+        let waiting = &mut self.waiting[class];
+        *waiting = waiting.saturating_add_signed(change);
+        self.device.publish(reactor, class, *waiting);
+    }
+
+    /// Lets nothing of a session go on.
+    pub(super) fn block(&mut self, session: u32) {
+        let top = self.place(session).top();
+        if let Some(place) = self.places.get_mut(session as usize) {
+            place.blocked = true;
+        }
+        if top == NONE {
+            return;
+        }
+        for class in Class::ALL {
+            self.trees[class].block(top);
+            self.sync(class);
+        }
+    }
+
+    /// Lets a session go on.
+    pub(super) fn unblock(&mut self, now: Nanos, session: u32) {
+        let Some(place) = self.places.get_mut(session as usize).filter(|p| p.blocked) else {
+            return;
+        };
+        place.blocked = false;
+        let top = place.top();
+        for class in Class::ALL {
+            self.trees[class].unblock(top);
+            self.sync(class);
+        }
+        // Reservations below it may be due again.
+        while let Some(session) = self.parked.pop() {
+            self.set_claim(session, Claim::Due);
+            self.due.push(Reverse((now, session)));
+        }
+    }
+}
+
+impl Drop for DeviceQueue {
+    fn drop(&mut self) {
+        for class in Class::ALL {
+            if self.working[class] {
+                self.device.clock.ends(class);
+            }
+        }
+    }
+}

@@ -1,0 +1,180 @@
+//! Stage S1: the class of a command (seed row E6).
+//!
+//! In this order: the command's own bits; its connection (the priority class of Connect while
+//! CC.AMS is weighted round robin, else the DSCP that the host connected with, else the
+//! listener's class); the policy of host, subsystem and namespace; Low.
+
+use std::sync::Arc;
+
+use crate::class::Class;
+use crate::limit::Limiter;
+use crate::settings::Marks;
+use crate::time::Nanos;
+
+/// What a connection says of its class.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct ConnectionClass {
+    /// CATTR bits 1:0 of its Connect command.
+    pub priority: u8,
+    /// CC.AMS is weighted round robin with urgent: `priority` counts.
+    pub weighted: bool,
+    /// The class that the host's DSCP stands for.
+    pub mark: Option<Class>,
+    /// The listener's.
+    pub listener: Option<Class>,
+}
+
+impl ConnectionClass {
+    /// The class of the connection, where it names one.
+    #[must_use]
+    pub fn named(&self) -> Option<Class> {
+        if self.weighted {
+            return Some(Class::of_connect(self.priority));
+        }
+        self.mark.or(self.listener)
+    }
+}
+
+/// What the policies say of one host's commands to one namespace.
+#[derive(Clone, Debug, Default)]
+pub struct PolicyClass {
+    /// Where neither command nor connection names a class.
+    pub class: Option<Class>,
+    /// The highest class that may be had.
+    pub max_class: Option<Class>,
+    /// Urgent commands per second; those above it are High. Shared by all that the policy
+    /// covers.
+    pub urgent: Option<Arc<Limiter>>,
+}
+
+/// Classifies the commands of one connection to one namespace.
+#[derive(Clone, Debug, Default)]
+pub struct Classifier {
+    inherited: Class,
+    max: Class,
+    urgent: Option<Arc<Limiter>>,
+}
+
+impl Classifier {
+    /// From what the connection and the policies say.
+    #[must_use]
+    pub fn new(connection: &ConnectionClass, policy: PolicyClass) -> Self {
+        Self {
+            inherited: connection.named().or(policy.class).unwrap_or_default(),
+            max: policy.max_class.unwrap_or(Class::Urgent),
+            urgent: policy.urgent.filter(|limit| limit.is_limited()),
+        }
+    }
+
+    /// The class of commands that name none, the rate of Urgent aside.
+    #[must_use]
+    pub fn inherited(&self) -> Class {
+        self.inherited.min(self.max)
+    }
+
+    /// The class of a command that arrives now; `named` is what [`Class::of_command`] says.
+    #[inline]
+    #[must_use]
+    pub fn class(&self, now: Nanos, named: Option<Class>) -> Class {
+        let class = named.unwrap_or(self.inherited).min(self.max);
+        match &self.urgent {
+            Some(limit) if class == Class::Urgent && limit.take(now, 1).is_err() => Class::High,
+            _ => class,
+        }
+    }
+}
+
+/// The class that a DSCP stands for; none for best effort and for what nobody has named.
+#[must_use]
+pub fn class_of_mark(marks: &Marks, dscp: u8) -> Option<Class> {
+    if dscp == 0 {
+        return None;
+    }
+    marks.iter().find(|(_, mark)| **mark == dscp).map(|(class, _)| class)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::limit::Rate;
+    use crate::settings::default_marks;
+
+    const NOW: Nanos = Nanos(1_000_000_000);
+
+    fn connection(
+        weighted: Option<u8>,
+        mark: Option<Class>,
+        listener: Option<Class>,
+    ) -> ConnectionClass {
+        ConnectionClass {
+            priority: weighted.unwrap_or(0),
+            weighted: weighted.is_some(),
+            mark,
+            listener,
+        }
+    }
+
+    #[test]
+    fn e6_every_step_of_inheritance() {
+        use Class::{High, Low, Medium, Urgent};
+        // command, priority class under WRR, DSCP, listener, policy, cap -> class
+        let table = [
+            (None, None, None, None, None, None, Low),
+            (None, None, None, None, Some(Medium), None, Medium),
+            (None, None, None, Some(High), Some(Medium), None, High),
+            (None, None, Some(Medium), Some(High), Some(Urgent), None, Medium),
+            (None, Some(0), Some(Medium), Some(High), None, None, Urgent),
+            (None, Some(1), Some(Medium), None, None, None, High),
+            (None, Some(2), None, Some(Urgent), None, None, Medium),
+            (None, Some(3), Some(Urgent), Some(High), Some(High), None, Low),
+            (Some(Medium), Some(0), Some(Urgent), Some(High), Some(High), None, Medium),
+            (Some(Urgent), None, None, None, None, None, Urgent),
+            (Some(Urgent), None, None, None, None, Some(High), High),
+            (None, Some(0), None, None, None, Some(Low), Low),
+            (None, None, Some(Urgent), None, None, Some(Medium), Medium),
+            (Some(Medium), None, None, None, Some(Urgent), Some(High), Medium),
+        ];
+        for (command, priority, mark, listener, class, max_class, expected) in table {
+            let policy = PolicyClass { class, max_class, urgent: None };
+            let classifier = Classifier::new(&connection(priority, mark, listener), policy);
+            assert_eq!(
+                classifier.class(NOW, command),
+                expected,
+                "{command:?} {priority:?} {mark:?} {listener:?} {class:?} {max_class:?}"
+            );
+        }
+    }
+
+    #[test]
+    fn priority_class_counts_only_under_weighted_round_robin() {
+        // 00b, what every host sends that knows nothing of it, would be Urgent.
+        assert_eq!(ConnectionClass::default().named(), None);
+    }
+
+    #[test]
+    fn urgent_above_its_rate_is_high() {
+        let limit = Arc::new(Limiter::new(Rate::per_second(100)));
+        let policy = PolicyClass { urgent: Some(limit), ..PolicyClass::default() };
+        let classifier = Classifier::new(&ConnectionClass::default(), policy);
+        let mut urgent = 0;
+        for step in 0..10_000 {
+            match classifier.class(NOW.after(step * 1_000_000), Some(Class::Urgent)) {
+                Class::Urgent => urgent += 1,
+                other => assert_eq!(other, Class::High),
+            }
+        }
+        assert!((980..=1020).contains(&urgent), "100 per second in 10 s: {urgent}");
+        assert_eq!(classifier.class(NOW, Some(Class::Medium)), Class::Medium);
+    }
+
+    #[test]
+    fn marks_stand_for_classes() {
+        let marks = default_marks();
+        assert_eq!(class_of_mark(&marks, 0), None);
+        assert_eq!(class_of_mark(&marks, 46), Some(Class::Urgent));
+        assert_eq!(class_of_mark(&marks, 34), Some(Class::High));
+        assert_eq!(class_of_mark(&marks, 18), Some(Class::Medium));
+        assert_eq!(class_of_mark(&marks, 8), Some(Class::Low));
+        assert_eq!(class_of_mark(&marks, 48), None, "network control is no class of ours");
+    }
+}

@@ -1,0 +1,21 @@
+//! Stage S4 for devices that reward locality: deadlines, and containers that relax them (seed rows
+//! I1 to I3).
+//!
+//! A disk does most where it goes on with what is near its head, and least where it runs between
+//! tenants for the sake of each request's deadline. What a tenant's user sees is not requests but
+//! outputs: the requests between two outputs are a *container*, and as long as it is done in time
+//! nobody sees which of its requests came late. [`DiskSet`] holds what waits for one device and
+//! says what comes next; the tenants' outputs are told to it as they come ([`DiskSet::output`]).
+//!
+//! - [`Scheduler`]: with containers, or without them for comparison.
+//! - [`Predictor`]: the size of the container that is on its way, from those before it.
+
+mod order;
+mod predictor;
+mod set;
+mod stream;
+#[cfg(test)]
+mod tests;
+
+pub use predictor::Predictor;
+pub use set::{DiskSet, Scheduler, SetRequest};

@@ -1,0 +1,297 @@
+//! What waits for one device, and which of it comes next.
+
+use super::order::Order;
+use super::stream::Stream;
+use crate::time::Nanos;
+
+/// How a [`DiskSet`] chooses.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Scheduler {
+    /// In CSCAN order (upwards from where the head is, then again from the bottom) until a
+    /// deadline is imminent, then by deadline.
+    Vanilla,
+    /// The same, but whichever stream it chooses is then served this many requests in CSCAN
+    /// order, whatever becomes of deadlines.
+    Batch(u32),
+    /// As vanilla, with deadlines put off towards the end of their containers. Requests of one
+    /// container that share a deadline are served in CSCAN order.
+    Containers,
+}
+
+/// A request as the set sees it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct SetRequest {
+    /// The caller's name for it: below the set's capacity, and no other's in the set.
+    pub id: u32,
+    /// Who sent it: below the set's number of streams. Others' deadlines are never put off.
+    pub stream: u32,
+    /// Its first block.
+    pub lba: u64,
+    /// Its blocks.
+    pub blocks: u32,
+    /// When it should be done.
+    pub deadline: Nanos,
+}
+
+/// Of how many streams the needs are added up to see whether there is time for anything else.
+const AHEAD: usize = 8;
+
+#[derive(Clone, Copy, Debug)]
+struct Waiting {
+    request: SetRequest,
+    /// From its arrival to its deadline, ns.
+    latency: u64,
+}
+
+impl Waiting {
+    fn by_block(&self) -> (u64, u32) {
+        (self.request.lba, self.request.id)
+    }
+
+    fn by_stream(&self) -> (u32, u64, u32) {
+        (self.request.stream, self.request.lba, self.request.id)
+    }
+}
+
+/// The requests that wait for one device (seed row I3). Everything takes logarithmic time, and
+/// nothing allocates once it is made.
+#[derive(Debug)]
+pub struct DiskSet {
+    scheduler: Scheduler,
+    waiting: Vec<Option<Waiting>>,
+    len: usize,
+    /// All requests by block.
+    blocks: Order<(u64, u32)>,
+    /// All requests by deadline; with containers, each stream for itself.
+    deadlines: Order<(u32, Nanos, u32)>,
+    /// Each stream by block: for batches and containers.
+    by_stream: Order<(u32, u64, u32)>,
+    /// With containers, the streams that have something waiting, by when that is due.
+    due: Order<(Nanos, u32)>,
+    due_at: Vec<Option<Nanos>>,
+    streams: Vec<Stream>,
+    /// The block after the last one that was chosen.
+    head: u64,
+    /// The stream that has a batch open, and how much of it is left.
+    batch: Option<(u32, u32)>,
+    /// Smoothed time of a request in the device, and by how much it varies; ns.
+    service: u64,
+    spread: u64,
+}
+
+impl DiskSet {
+    /// An empty set for up to `capacity` requests of `streams` streams. Allocates, once.
+    #[must_use]
+    pub fn new(scheduler: Scheduler, capacity: usize, streams: usize) -> Self {
+        let apart = if scheduler == Scheduler::Vanilla { 0 } else { capacity };
+        let containers = if scheduler == Scheduler::Containers { streams } else { 0 };
+        Self {
+            scheduler,
+            waiting: vec![None; capacity],
+            len: 0,
+            blocks: Order::new(capacity),
+            deadlines: Order::new(capacity),
+            by_stream: Order::new(apart),
+            due: Order::new(containers),
+            due_at: vec![None; containers],
+            streams: vec![Stream::default(); containers],
+            head: 0,
+            batch: None,
+            service: 0,
+            spread: 0,
+        }
+    }
+
+    /// Requests that wait.
+    #[must_use]
+    pub fn len(&self) -> usize {
+        self.len
+    }
+
+    /// Whether none waits.
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        self.len == 0
+    }
+
+    /// Takes a request in. False where it is not taken: its id is not below the capacity or in the
+    /// set already, or its stream is not below the number of streams.
+    pub fn insert(&mut self, now: Nanos, request: SetRequest) -> bool {
+        let containers = self.scheduler == Scheduler::Containers;
+        if containers && request.stream as usize >= self.streams.len() {
+            return false;
+        }
+        let Some(place @ None) = self.waiting.get_mut(request.id as usize) else { return false };
+        let waiting = Waiting { request, latency: request.deadline.since(now) };
+        *place = Some(waiting);
+        self.len += 1;
+        self.blocks.insert(request.id, waiting.by_block());
+        self.deadlines.insert(request.id, self.by_deadline(&waiting));
+        self.by_stream.insert(request.id, waiting.by_stream());
+        if let Some(stream) = self.streams.get_mut(request.stream as usize) {
+            stream.entered(now);
+            self.reckon(request.stream);
+        }
+        true
+    }
+
+    /// The request that goes to the device next: its id. It leaves the set.
+    pub fn pick(&mut self, now: Nanos) -> Option<u32> {
+        let id = self.batched().or_else(|| self.imminent(now)).or_else(|| self.in_order())?;
+        let Waiting { request, latency } = self.take(id)?;
+        self.head = request.lba.saturating_add(u64::from(request.blocks));
+        if let Scheduler::Batch(size) = self.scheduler {
+            let open = self.batch.filter(|(stream, left)| *stream == request.stream && *left > 0);
+            let left = open.map_or(size, |(_, left)| left);
+            self.batch = Some((request.stream, left.saturating_sub(1)));
+        }
+        if let Some(stream) = self.streams.get_mut(request.stream as usize) {
+            stream.chosen(now, request.deadline, latency);
+            self.reckon(request.stream);
+        }
+        Some(id)
+    }
+
+    /// Takes a request out that is not to be served. False where there is none of this id.
+    pub fn remove(&mut self, id: u32) -> bool {
+        let Some(Waiting { request, .. }) = self.take(id) else { return false };
+        if let Some(stream) = self.streams.get_mut(request.stream as usize) {
+            stream.left();
+            self.reckon(request.stream);
+        }
+        true
+    }
+
+    /// A request that was chosen is done, after this many ns in the device: what tells how soon a
+    /// deadline is imminent.
+    pub fn completed(&mut self, service: u64) {
+        if self.service == 0 {
+            (self.service, self.spread) = (service, service / 2);
+            return;
+        }
+        self.spread = smooth(self.spread, service.abs_diff(self.service), 4);
+        self.service = smooth(self.service, service, 8);
+    }
+
+    /// The stream's user has seen an output: its container ends here, and another begins.
+    pub fn output(&mut self, now: Nanos, stream: u32) {
+        if let Some(ended) = self.streams.get_mut(stream as usize) {
+            ended.output(now);
+            self.reckon(stream);
+        }
+    }
+
+    fn by_deadline(&self, waiting: &Waiting) -> (u32, Nanos, u32) {
+        let containers = self.scheduler == Scheduler::Containers;
+        let group = if containers { waiting.request.stream } else { 0 };
+        (group, waiting.request.deadline, waiting.request.id)
+    }
+
+    fn take(&mut self, id: u32) -> Option<Waiting> {
+        let waiting = self.waiting.get_mut(id as usize)?.take()?;
+        self.len -= 1;
+        self.blocks.remove(waiting.by_block());
+        self.deadlines.remove(self.by_deadline(&waiting));
+        self.by_stream.remove(waiting.by_stream());
+        Some(waiting)
+    }
+
+    /// Notes when the stream's next request is due, after anything of the stream changed.
+    fn reckon(&mut self, stream: u32) {
+        let due = self.due_of(stream);
+        let Some(noted) = self.due_at.get_mut(stream as usize) else { return };
+        if *noted == due {
+            return;
+        }
+        if let Some(before) = noted.take() {
+            self.due.remove((before, stream));
+        }
+        if let Some(due) = due {
+            self.due.insert(stream, (due, stream));
+        }
+        *noted = due;
+    }
+
+    fn due_of(&self, stream: u32) -> Option<Nanos> {
+        let oldest = self.oldest(stream)?;
+        let waiting = self.waiting.get(oldest as usize)?.as_ref()?;
+        let of = self.streams.get(stream as usize)?;
+        Some(of.due(waiting.request.deadline, waiting.latency))
+    }
+
+    /// The request with the earliest deadline of its own: of a stream with containers, of all
+    /// (stream 0) without.
+    fn oldest(&self, stream: u32) -> Option<u32> {
+        let found = self.deadlines.at_or_after((stream, Nanos::ZERO, 0));
+        found.filter(|((group, ..), _)| *group == stream).map(|(_, id)| id)
+    }
+
+    /// The next of an open batch.
+    fn batched(&self) -> Option<u32> {
+        let (stream, _) = self.batch.filter(|(_, left)| *left > 0)?;
+        self.onwards(stream)
+    }
+
+    /// The stream's next in CSCAN order.
+    fn onwards(&self, stream: u32) -> Option<u32> {
+        let from = |lba| self.by_stream.at_or_after((stream, lba, 0));
+        let mine = |found: &((u32, u64, u32), u32)| found.0.0 == stream;
+        from(self.head).filter(mine).or_else(|| from(0).filter(mine)).map(|(_, id)| id)
+    }
+
+    /// The request to serve for the sake of a deadline that would be missed if others went first.
+    fn imminent(&self, now: Nanos) -> Option<u32> {
+        if self.scheduler == Scheduler::Containers {
+            return self.imminent_container(now);
+        }
+        let ((_, deadline, _), id) = self.deadlines.first()?;
+        self.is_near(now, deadline, 1).then_some(id)
+    }
+
+    fn imminent_container(&self, now: Nanos) -> Option<u32> {
+        if !self.is_short_of_time(now) {
+            return None;
+        }
+        let (_, stream) = self.due.first()?;
+        let of = self.streams.get(stream as usize)?;
+        if of.is_together() { self.onwards(stream) } else { self.oldest(stream) }
+    }
+
+    /// Whether one of the streams that are due first would come late if another request went
+    /// before what they and those due before them need.
+    fn is_short_of_time(&self, now: Nanos) -> bool {
+        let (mut from, mut requests) = ((Nanos::ZERO, 0), 0_u32);
+        for _ in 0..AHEAD {
+            let Some(((due, _), stream)) = self.due.at_or_after(from) else { return false };
+            let needed = self.streams.get(stream as usize).map_or(1, Stream::needed);
+            requests = requests.saturating_add(needed);
+            if self.is_near(now, due, requests) {
+                return true;
+            }
+            from = (due, stream.saturating_add(1));
+        }
+        false
+    }
+
+    /// Whether this many requests would come late if any other went before them.
+    fn is_near(&self, now: Nanos, deadline: Nanos, requests: u32) -> bool {
+        let needed = self.service.saturating_mul(u64::from(requests) + 1);
+        now.after(needed.saturating_add(self.spread.saturating_mul(4))) >= deadline
+    }
+
+    /// CSCAN: upwards from the head, then from the bottom.
+    fn in_order(&self) -> Option<u32> {
+        let next = self.blocks.at_or_after((self.head, 0)).or_else(|| self.blocks.first());
+        next.map(|(_, id)| id)
+    }
+}
+
+/// `mean`, moved by one `share`th of the way to what was measured.
+fn smooth(mean: u64, measured: u64, share: u64) -> u64 {
+    // Neither over- nor underflows: what is added or taken is part of the greater of the two.
+    if measured > mean {
+        mean + (measured - mean) / share
+    } else {
+        mean - (mean - measured) / share
+    }
+}

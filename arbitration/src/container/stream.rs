@@ -1,0 +1,118 @@
+//! One stream's containers: how large they are, and until when the present one may take.
+
+use super::predictor::Predictor;
+use crate::time::Nanos;
+
+/// No deadline is put off beyond this long after its container began, ns: well before a Linux host
+/// would give a command up (30 s).
+const LONGEST: u64 = 5_000_000_000;
+
+/// A stream that came late catches up with at most this many requests.
+const ARREARS: u64 = 8;
+
+/// The stream's present container, as it is expected to be (seed row I2).
+#[derive(Clone, Copy, Debug)]
+struct Expected {
+    /// Requests whose deadlines are put off to that of the last of them: two thirds of the
+    /// container. The rest is the safety zone, should it turn out smaller.
+    assumed: u64,
+    /// Time from the container's beginning to the deadline of the last of those, ns.
+    together: u64,
+    /// The same to the deadline of the container's last request, ns.
+    whole: u64,
+}
+
+/// What is known of a stream (seed rows I1, I2).
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct Stream {
+    /// Requests in a container.
+    size: Predictor,
+    /// Time from a container's beginning to the deadline of its last request, for each of its
+    /// requests; ns.
+    allowed: Predictor,
+    expected: Option<Expected>,
+    /// When the container began; none before its first request.
+    begun: Option<Nanos>,
+    /// Requests of the container that were chosen so far.
+    served: u64,
+    /// Its last one's deadline.
+    last_deadline: Nanos,
+    /// From when the latency of the next one counts, if it came before that.
+    turn: Nanos,
+    /// Requests that wait.
+    pub(super) waiting: u32,
+}
+
+impl Stream {
+    /// A request came.
+    pub(super) fn entered(&mut self, now: Nanos) {
+        self.waiting += 1;
+        self.begun.get_or_insert(now);
+    }
+
+    /// A request left without being served.
+    pub(super) fn left(&mut self) {
+        self.waiting = self.waiting.saturating_sub(1);
+    }
+
+    /// A request of this deadline and allowed latency was chosen.
+    pub(super) fn chosen(&mut self, now: Nanos, deadline: Nanos, latency: u64) {
+        let earliest = Nanos(now.0.saturating_sub(latency.saturating_mul(ARREARS)));
+        self.turn = self.due(deadline, latency).min(now).max(earliest);
+        self.last_deadline = self.own(deadline, latency);
+        self.served += 1;
+        self.left();
+    }
+
+    /// An output: the container ends, and is learnt from. One without requests tells nothing.
+    pub(super) fn output(&mut self, now: Nanos) {
+        if let Some(begun) = self.begun.filter(|_| self.served > 0) {
+            self.size.add(self.served);
+            self.allowed.add(self.last_deadline.since(begun).min(LONGEST));
+            self.expect();
+        }
+        self.begun = (self.waiting > 0).then_some(now);
+        self.served = 0;
+    }
+
+    fn expect(&mut self) {
+        let (Some(size), Some(whole)) = (self.size.mean(), self.allowed.mean()) else { return };
+        let assumed = size * 2 / 3;
+        let together = whole.saturating_mul(assumed).checked_div(size).unwrap_or(0);
+        self.expected = Some(Expected { assumed, together, whole });
+    }
+
+    /// When the next request has to be done, whose own deadline and allowed latency these are.
+    ///
+    /// The first requests of a container share the deadline of the last of them. Those after them
+    /// keep their own, but a stream that got more than one request for each of its allowed
+    /// latencies since the container began has that to its credit until the container ends: the
+    /// container is the unit in which service is promised.
+    pub(super) fn due(&self, deadline: Nanos, latency: u64) -> Nanos {
+        let own = self.own(deadline, latency);
+        let (Some(expected), Some(begun)) = (self.expected, self.begun) else { return own };
+        let credit = latency.saturating_mul(self.served).min(expected.whole);
+        let together = if self.served < expected.assumed { expected.together } else { 0 };
+        own.max(begun.after(credit.max(together)))
+    }
+
+    /// How many requests have to be done by the time that the next one is due.
+    pub(super) fn needed(&self) -> u32 {
+        let assumed = self.expected.map_or(0, |expected| expected.assumed);
+        let left = u32::try_from(assumed.saturating_sub(self.served)).unwrap_or(u32::MAX);
+        left.max(1).min(self.waiting)
+    }
+
+    /// Whether the next request shares its deadline with others, so that any of them may be next.
+    pub(super) fn is_together(&self) -> bool {
+        self.expected.is_some_and(|expected| self.served < expected.assumed)
+    }
+
+    /// A request's deadline, counted from when the request before it was served, or was due if that
+    /// was earlier. With more in flight than the latency allows for, deadlines counted from the
+    /// arrival are past before anything can be done about them, and say nothing; "20 ms" is then
+    /// the same as "50 in a second".
+    fn own(&self, deadline: Nanos, latency: u64) -> Nanos {
+        deadline.max(self.turn.after(latency))
+    }
+}

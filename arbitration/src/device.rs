@@ -1,0 +1,101 @@
+//! A device as all reactors share it: its window, and the state of its classes.
+
+use std::sync::atomic::{AtomicU32, AtomicU64, Ordering::Relaxed, Ordering::SeqCst};
+
+use crate::class::{Class, PerClass};
+use crate::container::Scheduler;
+use crate::order::ClassClock;
+use crate::reservation::{Overrides, Profile, Profiler};
+use crate::settings::WindowRule;
+use crate::window::Window;
+
+/// Reactors that one device may have.
+pub const REACTORS_MAX: usize = 64;
+
+/// What is fixed of a device.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct DeviceRules {
+    /// S5.
+    pub window: WindowRule,
+    /// Inside the window's reach, what is next is decided by place and deadline.
+    pub containers: Option<ContainerRules>,
+    /// What is configured of its service times instead of being measured.
+    pub profile: Overrides,
+    /// It is no device but the memory for data that hosts are asked for: sessions' limits and
+    /// credits are not taken here, and no host may have more than a quarter of it.
+    pub memory: bool,
+}
+
+/// How commands are ordered by place and deadline (seed rows I1 to I3).
+#[derive(Clone, Copy, Debug)]
+pub struct ContainerRules {
+    /// The scheduler.
+    pub scheduler: Scheduler,
+    /// Commands that it chooses from.
+    pub capacity: usize,
+    /// The deadline of a High command, in ns after its arrival; Medium and Low have more by
+    /// their weights.
+    pub deadline_ns: u64,
+}
+
+/// A device.
+#[derive(Debug)]
+pub struct Device {
+    /// What is fixed.
+    pub rules: DeviceRules,
+    /// S5.
+    pub window: Window,
+    /// The order of the classes.
+    pub clock: ClassClock,
+    /// Measures its service times (seed row F1).
+    pub profiler: Profiler,
+    /// Reactors that sleep while they have commands waiting here, one bit each.
+    sleepers: AtomicU64,
+    waiting: Vec<PerClass<AtomicU32>>,
+}
+
+impl Device {
+    /// A device that `reactors` (at most 64) feed.
+    #[must_use]
+    pub fn new(rules: DeviceRules, reactors: usize) -> Self {
+        let waiting = (0..reactors.clamp(1, REACTORS_MAX)).map(|_| PerClass::default()).collect();
+        Self {
+            rules,
+            window: Window::new(rules.window),
+            clock: ClassClock::new(),
+            profiler: Profiler::new(&rules.profile),
+            sleepers: AtomicU64::new(0),
+            waiting,
+        }
+    }
+
+    /// Its service times, as configured and measured; `None` where too little is known.
+    #[must_use]
+    pub fn profile(&self) -> Option<Profile> {
+        self.profiler.profile(&self.rules.profile)
+    }
+
+    /// Commands that wait, by class.
+    #[must_use]
+    pub fn waiting(&self) -> PerClass<u64> {
+        PerClass::from_fn(|class| {
+            self.waiting.iter().map(|counts| u64::from(counts[class].load(Relaxed))).sum()
+        })
+    }
+
+    pub(crate) fn publish(&self, reactor: u32, class: Class, waiting: u32) {
+        if let Some(counts) = self.waiting.get(reactor as usize) {
+            counts[class].store(waiting, Relaxed);
+        }
+    }
+
+    /// A reactor goes to sleep though commands wait here.
+    pub(crate) fn sleep(&self, reactor: u32) {
+        self.sleepers.fetch_or(1 << (reactor & 63), SeqCst);
+    }
+
+    /// The reactors that sleep, one bit each; they count as awake from now on.
+    pub(crate) fn wake(&self) -> u64 {
+        if self.sleepers.load(SeqCst) == 0 { 0 } else { self.sleepers.swap(0, SeqCst) }
+    }
+}

@@ -1,0 +1,7 @@
+//! Stage S4: the order in which a device sees commands.
+
+mod clock;
+mod tree;
+
+pub use clock::{COST, ClassClock, burst};
+pub(crate) use tree::{NONE, ROOT, Tree};
