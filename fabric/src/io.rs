@@ -139,7 +139,9 @@ impl IoCommand {
         }
     }
 
-    fn changes_blocks(&self) -> bool {
+    /// Whether the command may change what blocks hold.
+    #[must_use]
+    pub fn changes_blocks(&self) -> bool {
         matches!(
             self,
             Self::Write { .. } | Self::WriteZeroes { .. } | Self::DatasetManagement { .. }

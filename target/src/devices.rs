@@ -4,9 +4,11 @@
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 
+use arbitration::device::{self as qos, DeviceRules};
+use arbitration::settings::WindowRule;
 use fabric::controller::BackendId;
 
-use crate::backend::Backend;
+use crate::backend::{Backend, Style};
 use crate::stats::IoStats;
 
 /// An open backend and its statistics.
@@ -14,6 +16,10 @@ use crate::stats::IoStats;
 pub struct Device {
     /// The backend.
     pub backend: Arc<dyn Backend>,
+    /// Its window and the state of its classes.
+    pub qos: Arc<qos::Device>,
+    /// Whether it holds commands for a while, so that others may have to wait for them.
+    pub queued: bool,
     /// One for each reactor, written by that reactor alone.
     pub stats: Vec<IoStats>,
 }
@@ -31,15 +37,25 @@ pub struct Devices {
 
 impl Devices {
     /// Adds a device.
-    pub fn add(&self, backend: Arc<dyn Backend>, reactors: usize) -> BackendId {
+    pub fn add(
+        &self,
+        backend: Arc<dyn Backend>,
+        rules: DeviceRules,
+        reactors: usize,
+    ) -> (BackendId, Arc<Device>) {
         let stats = (0..reactors).map(|_| IoStats::default()).collect();
-        let device = Arc::new(Device { backend, stats });
+        let queued = !matches!(backend.style(), Style::Immediate(_));
+        // What is carried out on the spot holds nothing.
+        let window = if queued { rules.window } else { WindowRule::Off };
+        let qos = Arc::new(qos::Device::new(DeviceRules { window, ..rules }, reactors));
+        let device = Arc::new(Device { backend, qos, queued, stats });
+        let added = Arc::clone(&device);
         let mut index = 0;
         self.change(|table| {
             index = table.len();
             table.push(Some(device));
         });
-        BackendId(u32::try_from(index).unwrap_or(u32::MAX))
+        (BackendId(u32::try_from(index).unwrap_or(u32::MAX)), added)
     }
 
     /// Removes a device from the table. Commands that are in it, and reactors that have not seen

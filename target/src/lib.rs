@@ -9,6 +9,7 @@ pub mod engine;
 pub mod log;
 pub mod mapping;
 pub mod metrics;
+mod qos;
 pub mod reactor;
 pub mod runtime;
 pub mod shared;

@@ -9,6 +9,10 @@ use std::time::{Duration, Instant};
 
 use anyhow::{Context, anyhow};
 use arbitration::Class;
+use arbitration::container::Scheduler;
+use arbitration::device::{ContainerRules, DeviceRules};
+use arbitration::reservation::Overrides;
+use arbitration::settings::WindowRule;
 use fabric::Nanos;
 use fabric::controller::{
     AddressFamily, BackendId, ConfigError, DeviceIdentity, Geometry, ListenerId, ListenerSpec,
@@ -22,11 +26,13 @@ use crate::backend::{self, Backend, BackendError, Description};
 use crate::config::{
     self, Config, Listener, Namespace, QosConfig, Subsystem, derived_serial, derived_uuid,
 };
+use crate::devices::Device;
 use crate::engine::{
     ConnectionState, Engine, EngineError, NamespaceState, QosState, Statistics, SubsystemState,
 };
 use crate::reactor::Reactor;
 use crate::reactor::mailbox::Message;
+use crate::reactor::overload::RETRY_DELAYS;
 use crate::shared::{ReactorGauges, Registered, Shared, lock};
 use crate::stats::IoSnapshot;
 use crate::{socket, threads};
@@ -40,7 +46,6 @@ pub struct Runtime {
     shared: Arc<Shared>,
     listeners: Mutex<Vec<Listening>>,
     next_listener: AtomicU32,
-    qos: Mutex<QosConfig>,
     /// One change of the configuration at a time.
     change: Mutex<()>,
     stopping: Arc<AtomicBool>,
@@ -77,15 +82,16 @@ impl Runtime {
             max_queues: settings.max_queues,
             // A device may take this long to settle what was in it at a reset; CAP.TO is 15 s.
             quiesce_limit: Duration::from_secs(12),
+            weighted_round_robin: config.qos.general.enabled && config.qos.general.wrr,
+            retry_delays: RETRY_DELAYS.hundreds_of_ms(),
             ..ServiceConfig::default()
         })?;
         let cores = settings.cores.clone();
-        let shared = Arc::new(Shared::new(settings, cores.len(), service)?);
+        let shared = Arc::new(Shared::new(settings, cores.len(), service, &config.qos)?);
         let runtime = Arc::new(Self {
             shared,
             listeners: Mutex::default(),
             next_listener: AtomicU32::new(1),
-            qos: Mutex::new(config.qos.clone()),
             change: Mutex::default(),
             stopping: Arc::default(),
             threads: Mutex::default(),
@@ -160,7 +166,7 @@ impl Runtime {
         self.shared.gauges.iter().all(|gauges| now.since(seen(gauges)) < limit)
     }
 
-    fn open(&self, namespace: &Namespace) -> Result<(BackendId, Arc<dyn Backend>), EngineError> {
+    fn open(&self, namespace: &Namespace) -> Result<(BackendId, Arc<Device>), EngineError> {
         if matches!(namespace.backend, config::Backend::Nvme { .. })
             && !self.shared.passthrough.load(Ordering::Relaxed)
         {
@@ -172,26 +178,48 @@ impl Runtime {
         }
         let backend = backend::open(&namespace.backend, namespace.read_only)
             .map_err(|error| EngineError::System(error.to_string()))?;
-        let id = self.shared.devices.add(Arc::clone(&backend), self.shared.mailboxes.len());
-        Ok((id, backend))
+        let rules = device_rules(namespace, self.shared.qos.snapshot().general.window);
+        Ok(self.shared.devices.add(backend, rules, self.shared.mailboxes.len()))
     }
 
     fn add_namespace_locked(&self, nqn: &str, namespace: &Namespace) -> Result<u32, EngineError> {
-        let (id, backend) = self.open(namespace)?;
+        let (id, device) = self.open(namespace)?;
+        let backend = &*device.backend;
         let now = self.shared.clock.now();
+        let nsid = namespace.nsid.unwrap_or_else(|| self.lowest_free_nsid(nqn));
+        // Its session and its class are there before its first command.
+        let place = (nqn, nsid);
+        let settings = (namespace.class, &namespace.device);
+        let exists = self.namespace_ids(nqn).contains(&nsid);
+        if !exists {
+            let now = self.shared.stage_time();
+            self.shared.qos.add_namespace(now, place, id, &device, settings);
+            self.shared.refresh();
+        }
         let added = self.shared.with_service(|service| {
-            let taken: Vec<u32> = service
-                .subsystem(nqn)
-                .map(|s| s.namespaces.iter().map(|n| n.nsid).collect())
-                .unwrap_or_default();
-            let lowest = (1..).find(|nsid| !taken.contains(nsid)).unwrap_or(0);
-            let nsid = namespace.nsid.unwrap_or(lowest);
-            service.add_namespace(now, nqn, describe(nqn, nsid, namespace, id, &*backend))
+            service.add_namespace(now, nqn, describe(nqn, nsid, namespace, id, backend))
         });
         added.map_err(|error| {
+            if !exists {
+                self.shared.qos.remove_namespace(self.shared.stage_time(), nqn, nsid);
+            }
             self.shared.devices.remove(id);
             refused(error)
         })
+    }
+
+    fn namespace_ids(&self, nqn: &str) -> Vec<u32> {
+        self.shared.with_service(|service| {
+            service
+                .subsystem(nqn)
+                .map(|s| s.namespaces.iter().map(|n| n.nsid).collect())
+                .unwrap_or_default()
+        })
+    }
+
+    fn lowest_free_nsid(&self, nqn: &str) -> u32 {
+        let taken = self.namespace_ids(nqn);
+        (1..).find(|nsid| !taken.contains(nsid)).unwrap_or(0)
     }
 }
 
@@ -234,6 +262,36 @@ fn run_reactor(
         Err(error) => {
             let _ = ready.send(Err(error.into()));
         }
+    }
+}
+
+/// How a namespace's device is shared; `window` where it has no setting of its own.
+fn device_rules(namespace: &Namespace, window: WindowRule) -> DeviceRules {
+    /// Commands that an order by place chooses from.
+    const CHOSEN: usize = 256;
+    /// The deadline of a single command where nothing is said: a seek of a disk or two.
+    const DEADLINE: Duration = Duration::from_millis(20);
+    let settings = &namespace.device;
+    let nanos = |time: Duration| arbitration::Nanos(arbitration::nanos(time));
+    let model = match &namespace.backend {
+        config::Backend::Null { model, .. } => *model,
+        _ => None,
+    };
+    let containers = (settings.order == config::Order::Containers).then(|| ContainerRules {
+        scheduler: Scheduler::Containers,
+        capacity: CHOSEN,
+        deadline_ns: arbitration::nanos(settings.latency_target.unwrap_or(DEADLINE)),
+    });
+    DeviceRules {
+        window: settings.window.unwrap_or(window),
+        containers,
+        profile: Overrides {
+            mean: settings.mean_time.or(model.map(|m| m.service_time)).map(nanos),
+            worst: settings.worst_time.or(model.map(|m| m.service_time)).map(nanos),
+            parallelism: settings.parallelism.or(model.map(|m| m.channels)),
+            seeks: settings.order == config::Order::Containers,
+        },
+        memory: false,
     }
 }
 
@@ -327,6 +385,7 @@ impl Engine for Runtime {
         };
         let now = self.shared.clock.now();
         self.shared.with_service(|service| service.add_subsystem(now, spec)).map_err(refused)?;
+        self.shared.qos.add_subsystem(self.shared.stage_time(), nqn);
         for namespace in &subsystem.namespaces {
             if let Err(error) = self.add_namespace_locked(nqn, namespace) {
                 self.remove_subsystem_locked(nqn)?;
@@ -350,7 +409,10 @@ impl Engine for Runtime {
         let _one = lock(&self.change);
         let now = self.shared.clock.now();
         let removed = self.shared.with_service(|service| service.remove_namespace(now, nqn, nsid));
-        self.retire(removed.map_err(refused)?.backend);
+        let backend = removed.map_err(refused)?.backend;
+        self.shared.qos.remove_namespace(self.shared.stage_time(), nqn, nsid);
+        self.shared.refresh();
+        self.retire(backend);
         Ok(())
     }
 
@@ -411,6 +473,7 @@ impl Engine for Runtime {
         let ours = socket.try_clone().map_err(|e| EngineError::System(e.to_string()))?;
         let id = ListenerId(self.next_listener.fetch_add(1, Ordering::Relaxed));
         let now = self.shared.clock.now();
+        self.shared.qos.set_listener(self.shared.stage_time(), id, listener.class);
         let spec = listener_spec(id, listener);
         self.shared.with_service(|service| service.add_listener(now, spec)).map_err(refused)?;
         if let Some(mailbox) = self.shared.mailboxes.first() {
@@ -463,7 +526,10 @@ impl Engine for Runtime {
         let mut listeners = lock(&self.listeners);
         let listening = listeners.iter_mut().find(|l| l.listener.address == address);
         let missing = || EngineError::NotFound(format!("there is no listener {address}"));
-        listening.ok_or_else(missing)?.listener.class = class;
+        let listening = listening.ok_or_else(missing)?;
+        listening.listener.class = class;
+        self.shared.qos.set_listener(self.shared.stage_time(), listening.id, class);
+        self.shared.refresh();
         Ok(())
     }
 
@@ -471,23 +537,28 @@ impl Engine for Runtime {
         &self,
         nqn: &str,
         nsid: u32,
-        _class: Option<Class>,
+        class: Option<Class>,
     ) -> Result<(), EngineError> {
-        let found = self.namespace_statistics().iter().any(|(n, id, _)| n == nqn && *id == nsid);
-        if found { Ok(()) } else { Err(EngineError::NotFound(format!("{nqn}/{nsid}"))) }
+        if self.shared.qos.set_namespace(self.shared.stage_time(), nqn, nsid, class) {
+            self.shared.refresh();
+            return Ok(());
+        }
+        Err(EngineError::NotFound(format!("there is no namespace {nsid} in {nqn}")))
     }
 
     fn set_qos(&self, qos: &QosConfig) -> Result<(), EngineError> {
-        *lock(&self.qos) = qos.clone();
+        let now = self.shared.stage_time();
+        self.shared.qos.set(now, qos).map_err(EngineError::Invalid)?;
+        self.shared.refresh();
         Ok(())
     }
 
     fn qos_config(&self) -> QosConfig {
-        lock(&self.qos).clone()
+        self.shared.qos.config()
     }
 
     fn qos(&self) -> QosState {
-        QosState::default()
+        self.shared.qos.state()
     }
 
     fn listeners(&self) -> Vec<Listener> {
@@ -561,6 +632,8 @@ impl Runtime {
                 .unwrap_or_default()
         });
         self.shared.with_service(|service| service.remove_subsystem(now, nqn)).map_err(refused)?;
+        self.shared.qos.remove_subsystem(self.shared.stage_time(), nqn);
+        self.shared.refresh();
         for backend in backends {
             self.retire(backend);
         }

@@ -8,9 +8,10 @@ use std::time::Duration;
 use fabric::Nanos;
 use fabric::controller::{Action, ConnectionId, Service, SmartCounters};
 
-use crate::config;
+use crate::config::{self, QosConfig};
 use crate::devices::Devices;
 use crate::engine::{ConnectionState, ReactorState};
+use crate::qos::QosShared;
 use crate::reactor::key::Key;
 use crate::reactor::mailbox::{Mailbox, Message};
 use crate::stats::{IoSnapshot, IoStats};
@@ -108,6 +109,8 @@ pub struct Shared {
     pub clock: Clock,
     /// The open devices.
     pub devices: Devices,
+    /// Quality of service.
+    pub(crate) qos: QosShared,
     /// One for each reactor.
     pub mailboxes: Vec<Mailbox>,
     /// One for each reactor.
@@ -139,8 +142,11 @@ impl Shared {
         settings: config::Target,
         reactors: usize,
         service: Service,
+        qos: &QosConfig,
     ) -> std::io::Result<Self> {
+        let memory = settings.io_memory.saturating_mul(reactors as u64);
         Ok(Self {
+            qos: QosShared::new(qos, reactors, memory),
             settings,
             clock: Clock::start(),
             devices: Devices::default(),
@@ -174,6 +180,9 @@ impl Shared {
             // What a reactor that stood still has not read yet may be a Keep Alive.
             let next = service.tick(now.min(self.oldest_turn() + LONGEST * 2));
             self.route(&mut service);
+            if self.qos.retry(self.stage_time()) {
+                self.refresh();
+            }
             let wait =
                 next.map_or(LONGEST, |at| at.since(now)).clamp(Duration::from_millis(1), LONGEST);
             service = match self.timer.wait_timeout(service, wait) {
@@ -181,6 +190,18 @@ impl Shared {
                 Err(poisoned) => poisoned.into_inner().0,
             };
         }
+    }
+
+    /// Lets the reactors see that settings have changed.
+    pub(crate) fn refresh(&self) {
+        for mailbox in &self.mailboxes {
+            mailbox.post(Message::Refresh);
+        }
+    }
+
+    /// The time as the stages take it.
+    pub(crate) fn stage_time(&self) -> arbitration::Nanos {
+        arbitration::Nanos(self.clock.now().0)
     }
 
     /// When the reactor that has not turned for the longest time did.

@@ -9,6 +9,10 @@ use nix::sys::socket::{
     sockopt,
 };
 
+/// Keep the headers of SYNs, and tell them once (linux/tcp.h).
+const TCP_SAVE_SYN: libc::c_int = 27;
+const TCP_SAVED_SYN: libc::c_int = 28;
+
 /// Pending connections of a listening socket.
 const BACKLOG: i32 = 1024;
 
@@ -25,6 +29,8 @@ pub fn listen_on(address: SocketAddr) -> io::Result<OwnedFd> {
         setsockopt(&fd, sockopt::Ipv6V6Only, &true)?;
     }
     bind(std::os::fd::AsRawFd::as_raw_fd(&fd), &SockaddrStorage::from(address))?;
+    // Without it no class is known from a host's ToS; all else works.
+    let _ = set_int(&fd, libc::IPPROTO_TCP, TCP_SAVE_SYN, 1);
     listen(&fd, Backlog::new(BACKLOG)?)?;
     Ok(fd)
 }
@@ -36,6 +42,65 @@ pub fn listen_on(address: SocketAddr) -> io::Result<OwnedFd> {
 pub fn prepare(socket: &OwnedFd) -> io::Result<SocketAddr> {
     setsockopt(socket, sockopt::TcpNoDelay, &true)?;
     TcpStream::from(socket.as_fd().try_clone_to_owned()?).peer_addr()
+}
+
+/// The ToS (IPv4) or traffic class (IPv6) byte that the peer connected with, from the headers of
+/// its SYN, which [`listen_on`] asks the kernel to keep. `None` where it kept none (SYN cookies).
+#[must_use]
+pub fn received_tos(socket: &OwnedFd) -> Option<u8> {
+    let mut header = [0u8; 128];
+    let mut length = libc::socklen_t::try_from(header.len()).ok()?;
+    // SAFETY: the kernel writes at most `length` bytes to `header`, which has that many.
+    let result = unsafe {
+        libc::getsockopt(
+            std::os::fd::AsRawFd::as_raw_fd(socket),
+            libc::IPPROTO_TCP,
+            TCP_SAVED_SYN,
+            header.as_mut_ptr().cast(),
+            &raw mut length,
+        )
+    };
+    if result != 0 || length < 2 {
+        return None;
+    }
+    // IPv4: version 4 in the first four bits, ToS in the second byte. IPv6: version 6, then eight
+    // bits of traffic class.
+    match header[0] >> 4 {
+        4 => Some(header[1]),
+        6 => Some(header[0] << 4 | header[1] >> 4),
+        _ => None,
+    }
+}
+
+/// Marks what a socket sends: the DSCP of its packets (IP_TOS, IPV6_TCLASS), and the priority by
+/// which this machine's own queues order them (SO_PRIORITY, 0 to 6).
+///
+/// # Errors
+/// The kernel refuses.
+pub fn mark(socket: &OwnedFd, ipv6: bool, dscp: u8, priority: i32) -> io::Result<()> {
+    let tos = libc::c_int::from(dscp & 0x3f) << 2;
+    let (level, option) = if ipv6 {
+        (libc::IPPROTO_IPV6, libc::IPV6_TCLASS)
+    } else {
+        (libc::IPPROTO_IP, libc::IP_TOS)
+    };
+    set_int(socket, level, option, tos)?;
+    set_int(socket, libc::SOL_SOCKET, libc::SO_PRIORITY, priority)
+}
+
+fn set_int(socket: &OwnedFd, level: i32, option: i32, value: libc::c_int) -> io::Result<()> {
+    let length = libc::socklen_t::try_from(size_of::<libc::c_int>()).unwrap_or(0);
+    // SAFETY: the kernel reads `length` bytes of `value`, which has that many.
+    let result = unsafe {
+        libc::setsockopt(
+            std::os::fd::AsRawFd::as_raw_fd(socket),
+            level,
+            option,
+            (&raw const value).cast(),
+            length,
+        )
+    };
+    if result == 0 { Ok(()) } else { Err(io::Error::last_os_error()) }
 }
 
 /// The address a socket is bound to.

@@ -170,9 +170,21 @@ pub struct IoStats {
     pub queueing: Histogram,
     /// How long they were in the device.
     pub service: Histogram,
+    refused: AtomicU64,
 }
 
 impl IoStats {
+    /// Counts a command that was told to come again later.
+    pub fn refuse(&self) {
+        add(&self.refused, 1);
+    }
+
+    /// Commands that were told to come again later.
+    #[must_use]
+    pub fn refused(&self) -> u64 {
+        self.refused.load(Relaxed)
+    }
+
     /// A copy, for reading.
     #[must_use]
     pub fn snapshot(&self) -> IoSnapshot {

@@ -17,6 +17,7 @@ use std::path::PathBuf;
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
+use fabric::Nanos;
 use fabric::io::{IoCommand, IoLimits};
 use fabric::nvme::{Sqe, Status};
 use io_uring::squeue;
@@ -165,6 +166,8 @@ pub enum Style<'a> {
     Immediate(&'a dyn Immediate),
     /// Through the reactor's ring.
     Queued(&'a dyn Queued),
+    /// On the spot, but complete only after a while: the model of a device.
+    Timed(&'a dyn Timed),
 }
 
 /// The data of a command that is carried out on the spot.
@@ -187,6 +190,12 @@ pub trait Immediate: fmt::Debug {
     fn reads_zeroes(&self) -> bool {
         false
     }
+}
+
+/// A backend that carries commands out on the spot and completes them as slowly as a device.
+pub trait Timed: Immediate {
+    /// When a command that is dispatched at `now` is complete.
+    fn done_at(&self, now: Nanos, command: &IoCommand) -> Nanos;
 }
 
 /// A command on its way through a [`Queued`] backend.

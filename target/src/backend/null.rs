@@ -1,21 +1,62 @@
-//! `null`: reads zeroes, forgets writes. For measuring everything but a device.
+//! `null`: reads zeroes, forgets writes. For measuring everything but a device; or, with a service
+//! time, the model of one, for trying out what quality of service does.
 
-use fabric::io::IoCommand;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use fabric::Nanos;
+use fabric::io::{IoCommand, Transfer};
 use fabric::nvme::Status;
 
-use super::{Abilities, Backend, BackendError, Data, Description, Health, Immediate, Style};
+use super::{Abilities, Backend, BackendError, Data, Description, Health, Immediate, Style, Timed};
+use crate::config::DeviceModel;
 
 /// A device without blocks.
 #[derive(Debug)]
 pub(super) struct Null {
     description: Description,
     health: Health,
+    model: Option<Model>,
+}
+
+/// A device that takes its time.
+#[derive(Debug)]
+struct Model {
+    of: DeviceModel,
+    /// When each of its channels is free again, in ns.
+    channels: Box<[AtomicU64]>,
+}
+
+impl Model {
+    /// How long a command takes, in ns.
+    fn time(&self, bytes: u64) -> u64 {
+        let fixed = u64::try_from(self.of.service_time.as_nanos()).unwrap_or(u64::MAX);
+        let moving = self.of.bandwidth.map_or(0, |rate| {
+            let ns = u128::from(bytes) * 1_000_000_000 / u128::from(rate.max(1));
+            u64::try_from(ns).unwrap_or(u64::MAX)
+        });
+        fixed.saturating_add(moving)
+    }
+
+    /// Takes the channel that is free first; when the command is complete, in ns.
+    fn occupy(&self, now: u64, bytes: u64) -> u64 {
+        let time = self.time(bytes);
+        loop {
+            let free = |channel: &&AtomicU64| channel.load(Ordering::Relaxed);
+            let Some(channel) = self.channels.iter().min_by_key(free) else { return now };
+            let seen = channel.load(Ordering::Relaxed);
+            let done = seen.max(now).saturating_add(time);
+            if channel.compare_exchange(seen, done, Ordering::Relaxed, Ordering::Relaxed).is_ok() {
+                return done;
+            }
+        }
+    }
 }
 
 impl Null {
-    /// A null device of `blocks` blocks of `1 << block_shift` bytes.
+    /// A null device of `blocks` blocks of `1 << block_shift` bytes, which takes as long as
+    /// `model` says.
     #[must_use]
-    pub(super) fn new(block_shift: u8, blocks: u64) -> Self {
+    pub(super) fn new(block_shift: u8, blocks: u64, model: Option<DeviceModel>) -> Self {
         let abilities = Abilities {
             deallocate: true,
             zeroes_after_deallocate: true,
@@ -31,7 +72,11 @@ impl Null {
             identify: None,
             controller: None,
         };
-        Self { description, health: Health::new(blocks) }
+        let model = model.map(|of| Model {
+            of,
+            channels: (0..of.channels.max(1)).map(|_| AtomicU64::new(0)).collect(),
+        });
+        Self { description, health: Health::new(blocks), model }
     }
 }
 
@@ -45,7 +90,7 @@ impl Backend for Null {
     }
 
     fn style(&self) -> Style<'_> {
-        Style::Immediate(self)
+        if self.model.is_some() { Style::Timed(self) } else { Style::Immediate(self) }
     }
 
     fn resize(&self, blocks: Option<u64>) -> Result<u64, BackendError> {
@@ -53,6 +98,16 @@ impl Backend for Null {
             self.health.set_blocks(blocks);
         }
         Ok(self.health.blocks())
+    }
+}
+
+impl Timed for Null {
+    fn done_at(&self, now: Nanos, command: &IoCommand) -> Nanos {
+        let bytes = match command.transfer(self.description.block_shift) {
+            Transfer::None => 0,
+            Transfer::ToController(bytes) | Transfer::ToHost(bytes) => u64::from(bytes),
+        };
+        self.model.as_ref().map_or(now, |model| Nanos(model.occupy(now.0, bytes)))
     }
 }
 

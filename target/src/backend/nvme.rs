@@ -20,6 +20,8 @@ use super::{
 /// CDW13 bits 15:8: spare, and used for the QoS class; a strict drive may refuse them (seed row
 /// E6).
 const CDW13_SPARE: u32 = 0xff00;
+/// Bits 9:8: the class.
+const CDW13_CLASS: u32 = 0x0300;
 
 /// A namespace of a real device.
 #[derive(Debug)]
@@ -30,6 +32,8 @@ pub(super) struct NvmeDisk {
     nsid: u32,
     /// Largest transfer of one command in bytes.
     largest: u64,
+    /// Bits of CDW13 that the device does not see.
+    withheld: u32,
 }
 
 impl NvmeDisk {
@@ -38,7 +42,11 @@ impl NvmeDisk {
     /// # Errors
     /// No such device, no permission, not an NVMe namespace, a format with metadata, or a block
     /// size other than 512 or 4096 bytes.
-    pub(super) fn open(path: &Path, read_only: bool) -> Result<Self, BackendError> {
+    pub(super) fn open(
+        path: &Path,
+        read_only: bool,
+        forward_class: bool,
+    ) -> Result<Self, BackendError> {
         let fail = |why: &dyn std::fmt::Display| BackendError::new(path.display(), why);
         let device =
             OpenOptions::new().read(true).write(!read_only).open(path).map_err(|e| {
@@ -77,7 +85,8 @@ impl NvmeDisk {
             controller: Some(controller),
         };
         let blocks = blocks(description.identify.as_deref());
-        Ok(Self { description, health: Health::new(blocks), device, nsid, largest })
+        let withheld = if forward_class { CDW13_SPARE & !CDW13_CLASS } else { CDW13_SPARE };
+        Ok(Self { description, health: Health::new(blocks), device, nsid, largest, withheld })
     }
 
     fn shift(&self) -> u8 {
@@ -238,7 +247,7 @@ impl Queued for NvmeDisk {
         };
         // With a command extension (CETYPE, CDW12 19:16) the bits are the extension's.
         if command.cdw12 >> 16 & 0xf == 0 {
-            command.cdw13 &= !CDW13_SPARE;
+            command.cdw13 &= !self.withheld;
         }
         if !matches!(job.command, IoCommand::Flush | IoCommand::DatasetManagement { .. }) {
             let (slba, blocks) = (unit.offset >> self.shift(), unit.length >> self.shift());

@@ -15,9 +15,9 @@ use crate::config;
 /// The file or device cannot be served; the message says why and what would be right.
 pub fn open(backend: &config::Backend, read_only: bool) -> Result<Arc<dyn Backend>, BackendError> {
     Ok(match backend {
-        config::Backend::Null { size, block_size, model: _ } => {
+        config::Backend::Null { size, block_size, model } => {
             let shift = shift(*block_size)?;
-            Arc::new(Null::new(shift, size >> shift))
+            Arc::new(Null::new(shift, size >> shift, *model))
         }
         config::Backend::Memory { size, block_size } => {
             let shift = shift(*block_size)?;
@@ -28,8 +28,8 @@ pub fn open(backend: &config::Backend, read_only: bool) -> Result<Arc<dyn Backen
                 FileOptions { size: *size, block_size: *block_size, direct: *direct, read_only };
             Arc::new(FileDisk::open(path, options)?)
         }
-        config::Backend::Nvme { device, forward_class: _ } => {
-            Arc::new(NvmeDisk::open(device, read_only)?)
+        config::Backend::Nvme { device, forward_class } => {
+            Arc::new(NvmeDisk::open(device, read_only, *forward_class)?)
         }
     })
 }

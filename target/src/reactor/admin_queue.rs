@@ -2,6 +2,7 @@
 //! service and the service's answer to the host.
 
 use std::sync::Arc;
+use std::sync::atomic::Ordering;
 
 use fabric::controller::{Connected, QueueKind, Rejected, Reply, SmartCounters};
 use fabric::nvme::{SglKind, Sqe, Status, opcode};
@@ -152,12 +153,15 @@ impl Connection {
             let address = address.ip().to_string();
             io.shared.with_service(|service| service.local_address(self.id, &address));
         }
+        self.priority = connected.priority_class;
+        self.weighted = shared.wrr.load(Ordering::Relaxed);
         self.stage = if is_io {
             Stage::Io(IoQueue::new(Arc::clone(&shared), connected.qid, connected.namespaces))
         } else {
             Stage::Admin
         };
         shared.note_traffic();
+        self.mark_answers(io);
         self.protocol.complete(slot, connected.result, Status::SUCCESS);
     }
 

@@ -8,6 +8,7 @@ use std::os::fd::{AsRawFd, OwnedFd};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
 
+use arbitration::overload::RefusedOnce;
 use fabric::Nanos;
 use fabric::controller::{ConnectionId, ListenerId};
 use fabric::tcp::{Received, SlotId, TargetConnection, TargetParams};
@@ -19,8 +20,8 @@ use super::key::{Key, Tag};
 use super::payload::TxData;
 use super::send::SendState;
 use super::slots::Slots;
-use crate::config;
 use crate::stats::IoStats;
+use crate::{config, socket};
 
 /// What a connection is, as far as the host has told.
 #[derive(Debug)]
@@ -63,6 +64,17 @@ pub(super) struct Connection {
     /// Commands of it that are in a queued backend.
     pub(super) in_backend: u32,
     closing: Option<Closing>,
+    /// CATTR 1:0 of its Connect command.
+    pub(super) priority: u8,
+    /// Its controller runs with weighted round robin: `priority` counts.
+    pub(super) weighted: bool,
+    /// The ToS or traffic class byte that the host connected with.
+    pub(super) tos: Option<u8>,
+    /// The DSCP that answers carry.
+    pub(super) marked: Option<u8>,
+    /// Commands that were told to come again later, and when this connection was first held back.
+    pub(super) refused: Option<RefusedOnce>,
+    pub(super) held_since: Option<Nanos>,
 }
 
 /// The end of a connection.
@@ -105,6 +117,7 @@ impl Connection {
         listener: ListenerId,
         peer: SocketAddr,
     ) -> Self {
+        let tos = socket::received_tos(&socket);
         Self {
             key,
             id: key.id(io.reactor),
@@ -126,6 +139,12 @@ impl Connection {
             dirty: false,
             in_backend: 0,
             closing: None,
+            priority: 0,
+            weighted: false,
+            tos,
+            marked: None,
+            refused: None,
+            held_since: None,
         }
     }
 
@@ -211,7 +230,10 @@ impl Connection {
         let unsent = self.protocol.tx().pending_bytes();
         if matches!(self.stage, Stage::Io(_)) {
             let in_capsule = io.shared.settings.in_capsule_data as usize;
-            unsent > UNSENT_MAX || (!io.capsules.has(in_capsule) && !self.protocol.in_data())
+            unsent > UNSENT_MAX
+                || (!self.protocol.in_data()
+                    && (!io.capsules.has(in_capsule)
+                        || (io.arbiter.waiting() > 0 && self.is_held_back(io))))
         } else {
             unsent > ADMIN_UNSENT_MAX
         }
@@ -278,6 +300,7 @@ impl Connection {
         if self.closing.is_none() {
             let deadline = Nanos(io.now.0.saturating_add(LINGER_NS));
             self.closing = Some(Closing { deadline, flush });
+            self.withdraw(io);
             io.closing.push(self.key);
         }
     }

@@ -3,6 +3,9 @@
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
+use arbitration::Class;
+use arbitration::arbiter::Grant;
+use arbitration::session::SessionId;
 use fabric::controller::{
     BackendId, ControllerShared, FailedCommand, Namespace, NamespaceFeatures, NamespaceTable,
 };
@@ -13,6 +16,8 @@ use fabric::tcp::{CapsuleData, SlotId};
 use super::Io;
 use super::connection::{Connection, Stage};
 use super::jobs::{Ended, Job, Started};
+use super::lanes::{Lanes, OUTPUT_MARK};
+use super::ordered::{Charged, Ticket, stage_time};
 use super::payload::TxData;
 use super::pool::Buffer;
 use super::slots::{Phase, Slot};
@@ -31,6 +36,7 @@ pub(super) struct IoQueue {
     qid: u16,
     table: Arc<NamespaceTable>,
     version: u64,
+    pub(super) lanes: Lanes,
     tally: Tally,
 }
 
@@ -39,6 +45,8 @@ pub(super) struct IoQueue {
 #[derive(Debug, Default)]
 struct Tally {
     device: Option<BackendId>,
+    class: Class,
+    session: SessionId,
     reads: u64,
     read_bytes: u64,
     read_errors: u64,
@@ -54,7 +62,7 @@ impl IoQueue {
     pub(super) fn new(shared: Arc<ControllerShared>, qid: u16, table: Arc<NamespaceTable>) -> Self {
         // Versions begin with 1: the first refresh takes the present table, for this one may have
         // been replaced since Connect made it.
-        Self { shared, qid, table, version: 0, tally: Tally::default() }
+        Self { shared, qid, table, version: 0, lanes: Lanes::default(), tally: Tally::default() }
     }
 
     /// Takes a new table of namespaces if there is one, and counts as a sign of life.
@@ -110,6 +118,7 @@ impl Connection {
         sqe: &Sqe,
         data: &CapsuleData<'_>,
     ) -> Result<(), Status> {
+        let connection_class = self.connection_class(io);
         let Stage::Io(queue) = &mut self.stage else { return Err(Status::INTERNAL_ERROR) };
         if sqe.opcode == opcode::FABRICS {
             self.fabrics_on_io_queue(io, slot, sqe);
@@ -119,22 +128,35 @@ impl Connection {
             return Err(Status::COMMAND_SEQUENCE_ERROR);
         }
         let namespace = queue.table.get(sqe.nsid.get()).ok_or(Status::INVALID_NAMESPACE.dnr())?;
-        let command = IoCommand::parse(sqe, &limits(namespace, io.shared.settings.max_transfer))?;
         let backend = namespace.backend;
         if io.device(backend).is_none() {
             // The namespace may have come in this very turn.
             io.refresh_devices();
         }
+        if sqe.opcode == OUTPUT_MARK {
+            return self.output_mark(io, slot, sqe, backend);
+        }
+        let command = IoCommand::parse(sqe, &limits(namespace, io.shared.settings.max_transfer))?;
         let device = io.device(backend).ok_or(Status::NAMESPACE_NOT_READY)?;
         let transfer = command.transfer(namespace.geometry.block_shift);
         if let Transfer::ToController(_) | Transfer::ToHost(_) = transfer {
             check_place(sqe, &transfer, data)?;
         }
-        if let Style::Immediate(immediate) = device.backend.style() {
-            let shift = namespace.geometry.block_shift;
-            if queue.tally.device != Some(backend) {
+        let shift = namespace.geometry.block_shift;
+        let device = Arc::clone(device);
+        let lane = queue.lane(io, &connection_class, sqe.nsid.get(), backend);
+        let charged = queue.charged(stage_time(io), lane, sqe);
+        if let Style::Immediate(immediate) = device.backend.style()
+            && charged.plain
+        {
+            let tally = &queue.tally;
+            if (tally.device, tally.class, tally.session)
+                != (Some(backend), charged.class, charged.session)
+            {
                 queue.record(io, &self.stats);
-                queue.tally.device = Some(backend);
+                let tally = &mut queue.tally;
+                tally.device = Some(backend);
+                (tally.class, tally.session) = (charged.class, charged.session);
             }
             match (transfer, data) {
                 (Transfer::ToController(length), CapsuleData::Whole(bytes)) => {
@@ -168,8 +190,38 @@ impl Connection {
                 _ => {}
             }
         }
-        let device = Arc::clone(device);
-        self.io_enqueue(io, slot, sqe, command, device, transfer, data);
+        if command == IoCommand::Flush
+            && queue.lane_at(lane).is_some_and(|lane| lane.flush_is_output)
+            && let Some(flow) = charged.flow
+        {
+            io.arbiter.output(stage_time(io), flow, charged.class);
+        }
+        if io.arbiter.waiting() > 0 && self.refuses(io, sqe, &charged) {
+            let status = self.retry_later(io, &charged);
+            self.refuse(slot, status, data);
+            return Ok(());
+        }
+        self.io_enqueue(io, slot, sqe, command, device, transfer, data, charged);
+        Ok(())
+    }
+
+    /// An Output Mark (seed row I1).
+    #[cold]
+    fn output_mark(
+        &mut self,
+        io: &mut Io,
+        slot: SlotId,
+        sqe: &Sqe,
+        backend: BackendId,
+    ) -> Result<(), Status> {
+        let connection_class = self.connection_class(io);
+        let Stage::Io(queue) = &mut self.stage else { return Err(Status::INTERNAL_ERROR) };
+        let lane = queue.lane(io, &connection_class, sqe.nsid.get(), backend);
+        let charged = queue.charged(stage_time(io), lane, sqe);
+        if let Some(flow) = charged.flow {
+            io.arbiter.output(stage_time(io), flow, charged.class);
+        }
+        self.protocol.complete(slot, 0, Status::SUCCESS);
         Ok(())
     }
 
@@ -184,16 +236,33 @@ impl Connection {
         device: Arc<Device>,
         transfer: Transfer,
         data: &CapsuleData<'_>,
+        charged: Charged,
     ) {
         let mut entry = Slot {
             phase: Phase::Waiting,
             command: Some(command),
             device: Some(device),
             arrived: io.now,
+            charged,
+            ticket: Ticket::None,
         };
         let bytes = transfer_bytes(&transfer);
+        if matches!((transfer, data), (Transfer::ToHost(_) | Transfer::None, _)) {
+            // A buffer is taken when it is the command's turn.
+            entry.phase = Phase::Busy;
+            self.slots.occupy(slot, entry);
+            self.submit(io, slot, sqe, None);
+            return;
+        }
         let buffer = match data {
             _ if bytes == 0 => None,
+            CapsuleData::None if charged.fetch.is_some() => {
+                self.slots.occupy(slot, entry);
+                if !self.wait_to_fetch(io, slot, bytes) {
+                    io.waiting.push_back((self.key, slot));
+                }
+                return;
+            }
             CapsuleData::None => io.take_in_turn(bytes),
             CapsuleData::Whole(_) | CapsuleData::Partial { .. } => io.capsules.take(bytes),
         };
@@ -204,8 +273,9 @@ impl Connection {
                 if let (Some(to), Some(from)) = (buffer.get_mut(..length), from.get(..length)) {
                     to.copy_from_slice(from);
                 }
+                entry.phase = Phase::Busy;
                 self.slots.occupy(slot, entry);
-                self.start(io, slot, sqe, Some(buffer));
+                self.submit(io, slot, sqe, Some(buffer));
             }
             (CapsuleData::Partial { .. }, Some(buffer)) => {
                 entry.phase = Phase::Filling(buffer);
@@ -246,7 +316,18 @@ impl Connection {
             return false;
         }
         let sqe = *self.protocol.sqe_of(slot);
-        self.proceed(io, slot, &sqe, transfer, buffer);
+        let entry = self.slots.slot(slot);
+        match std::mem::take(&mut entry.ticket) {
+            Ticket::Granted(grant, waited) => {
+                entry.phase = Phase::Busy;
+                self.start(io, slot, &sqe, buffer, Some((grant, waited)));
+            }
+            // The host is asked for its data, in memory that this stands for until it has come.
+            ticket => {
+                entry.ticket = ticket;
+                self.proceed(io, slot, &sqe, transfer, buffer);
+            }
+        }
         self.mark_dirty(io);
         true
     }
@@ -265,7 +346,7 @@ impl Connection {
                 self.slots.slot(slot).phase = Phase::Filling(buffer);
                 self.protocol.request_data(slot, bytes);
             }
-            (_, buffer) => self.start(io, slot, sqe, buffer),
+            (_, buffer) => self.start(io, slot, sqe, buffer, None),
         }
     }
 
@@ -276,10 +357,13 @@ impl Connection {
             Phase::Filling(buffer) if digest_ok => {
                 entry.phase = Phase::Busy;
                 let sqe = *self.protocol.sqe_of(slot);
-                self.start(io, slot, &sqe, Some(buffer));
+                self.submit(io, slot, &sqe, Some(buffer));
             }
             Phase::Filling(_) => {
                 entry.phase = Phase::Busy;
+                if let Ticket::Fetching(grant) = std::mem::take(&mut entry.ticket) {
+                    io.arbiter.complete(stage_time(io), grant, false);
+                }
                 self.settle(slot, Status::TRANSIENT_TRANSPORT_ERROR);
             }
             Phase::Failing(status) => {
@@ -291,20 +375,46 @@ impl Connection {
     }
 
     /// Hands a command with all it needs to its backend.
-    fn start(&mut self, io: &mut Io, slot: SlotId, sqe: &Sqe, buffer: Option<Buffer>) {
+    pub(super) fn start(
+        &mut self,
+        io: &mut Io,
+        slot: SlotId,
+        sqe: &Sqe,
+        buffer: Option<Buffer>,
+        grant: Option<(Grant, u64)>,
+    ) {
         let entry = self.slots.slot(slot);
         entry.phase = Phase::Busy;
+        let (grant, waited_ns) = grant.map_or((None, 0), |(grant, waited)| (Some(grant), waited));
         let (Some(command), Some(device)) = (entry.command, entry.device.take()) else {
+            if let Some(grant) = grant {
+                io.arbiter.complete(stage_time(io), grant, false);
+            }
             self.settle(slot, Status::INTERNAL_ERROR);
             return;
         };
-        let origin = (self.key, slot);
-        let job = Job { origin, device, command, sqe: *sqe, buffer, arrived: entry.arrived };
+        let job = Job {
+            origin: (self.key, slot),
+            device,
+            command,
+            sqe: *sqe,
+            buffer,
+            arrived: entry.arrived,
+            charged: entry.charged,
+            grant,
+            waited_ns,
+        };
         let device = Arc::clone(&job.device);
         match device.backend.style() {
             Style::Immediate(immediate) => {
                 let ended = run_now(immediate, job);
                 self.io_ended(io, ended);
+            }
+            Style::Timed(timed) => {
+                let until = timed.done_at(io.now, &job.command);
+                let ended = run_now(timed, job);
+                self.in_backend += 1;
+                io.jobs.delay(ended, until);
             }
             Style::Queued(_) => self.launch(io, job),
         }
@@ -334,7 +444,8 @@ impl Connection {
 
     /// A command has ended in its backend.
     pub(super) fn io_ended(&mut self, io: &mut Io, ended: Ended) {
-        let Ended { job, result, mut status } = ended;
+        let Ended { mut job, result, mut status } = ended;
+        let service_ns = job.give_back(io);
         let slot = job.origin.1;
         if !status.is_success() {
             status = self.log_failure(io, &job.sqe, status);
@@ -343,7 +454,17 @@ impl Connection {
         let nanos = io.now.0.saturating_sub(job.arrived.0);
         let shift = job.device.backend.description().block_shift;
         let bytes = transfer_bytes(&job.command.transfer(shift)) as u64;
-        for stats in job.device.stats.get(io.reactor).into_iter().chain([&*self.stats]) {
+        for stats in [
+            job.device.stats.get(io.reactor),
+            Some(&*self.stats),
+            io.class_stats(job.charged.class),
+            io.qos.session_stats(job.charged.session, io.reactor),
+        ]
+        .into_iter()
+        .flatten()
+        {
+            stats.queueing.record(job.waited_ns, 1);
+            stats.service.record(service_ns, 1);
             let (kind, bytes) = match job.command {
                 IoCommand::Read { .. } => (&stats.read, bytes),
                 IoCommand::Write { .. } => (&stats.write, bytes),
@@ -422,11 +543,21 @@ impl Connection {
         }
     }
 
-    /// Aborts a command if it still waits for a buffer; whether it did.
+    /// Aborts a command if it still waits for a buffer or for its turn; whether it did.
     pub(super) fn abort(&mut self, io: &mut Io, cid: u16) -> bool {
         let Some(slot) = self.protocol.find_cid(cid) else { return false };
-        if !matches!(self.slots.slot(slot).phase, Phase::Waiting) {
+        let entry = self.slots.slot(slot);
+        if !matches!(entry.phase, Phase::Waiting | Phase::Ordered(_)) {
             return false;
+        }
+        match std::mem::take(&mut entry.ticket) {
+            Ticket::None => {}
+            Ticket::Waiting(waiting) => {
+                io.arbiter.cancel(waiting);
+            }
+            Ticket::Fetching(grant) | Ticket::Granted(grant, _) => {
+                io.arbiter.complete(stage_time(io), grant, false);
+            }
         }
         io.waiting.retain(|waiter| *waiter != (self.key, slot));
         self.settle(slot, Status::ABORT_REQUESTED);
@@ -473,7 +604,13 @@ impl IoQueue {
         let tally = std::mem::take(&mut self.tally);
         let device_stats = io.device(backend).and_then(|device| device.stats.get(io.reactor));
         let nanos = io.shared.clock.now().0.saturating_sub(io.now.0);
-        for stats in device_stats.into_iter().chain([queue_stats]) {
+        let all = [
+            device_stats,
+            Some(queue_stats),
+            io.class_stats(tally.class),
+            io.qos.session_stats(tally.session, io.reactor),
+        ];
+        for stats in all.into_iter().flatten() {
             for (kind, ops, bytes, errors) in [
                 (&stats.read, tally.reads, tally.read_bytes, tally.read_errors),
                 (&stats.write, tally.writes, tally.write_bytes, tally.write_errors),
@@ -491,7 +628,7 @@ impl IoQueue {
 }
 
 /// Carries a job out on the spot.
-fn run_now(immediate: &dyn Immediate, mut job: Job) -> Ended {
+fn run_now<I: Immediate + ?Sized>(immediate: &I, mut job: Job) -> Ended {
     let status = match (&job.command, &mut job.buffer) {
         (IoCommand::Read { .. }, Some(buffer)) => immediate.run(&job.command, Data::Read(buffer)),
         (_, Some(buffer)) => immediate.run(&job.command, Data::Write(buffer)),
@@ -525,7 +662,7 @@ fn check_place(sqe: &Sqe, transfer: &Transfer, data: &CapsuleData<'_>) -> Result
 
 /// Bytes that move; 0 for none.
 #[inline]
-fn transfer_bytes(transfer: &Transfer) -> usize {
+pub(super) fn transfer_bytes(transfer: &Transfer) -> usize {
     match transfer {
         Transfer::None => 0,
         Transfer::ToController(bytes) | Transfer::ToHost(bytes) => *bytes as usize,

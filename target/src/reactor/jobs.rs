@@ -2,8 +2,11 @@
 //! entry in the ring. A job owns its buffers until its last unit has come back, whatever becomes
 //! of the connection meanwhile.
 
+use std::cmp::Reverse;
+use std::collections::BinaryHeap;
 use std::sync::Arc;
 
+use arbitration::arbiter::Grant;
 use fabric::Nanos;
 use fabric::io::IoCommand;
 use fabric::nvme::{Sqe, Status};
@@ -11,6 +14,7 @@ use fabric::tcp::SlotId;
 use io_uring::squeue;
 
 use super::key::{Key, Tag};
+use super::ordered::Charged;
 use super::pool::{Buffer, Pool};
 use super::ring::Ring;
 use crate::backend::{self, Memory, Outcome, Queued, Style, Unit};
@@ -31,6 +35,12 @@ pub(super) struct Job {
     pub(super) buffer: Option<Buffer>,
     /// When it arrived.
     pub(super) arrived: Nanos,
+    /// How it is charged.
+    pub(super) charged: Charged,
+    /// What it holds of the arbiter.
+    pub(super) grant: Option<Grant>,
+    /// How long it waited for its turn, in ns.
+    pub(super) waited_ns: u64,
 }
 
 /// A job that has ended.
@@ -84,6 +94,9 @@ pub(super) struct Jobs {
     /// Units that the device was too busy for, to be submitted again.
     busy: Vec<u32>,
     units: Vec<Unit>,
+    /// Jobs that have been carried out, and are to be complete at a time.
+    timed: BinaryHeap<Reverse<(Nanos, u32)>>,
+    ended: Table<Ended>,
 }
 
 impl Jobs {
@@ -182,6 +195,27 @@ impl Jobs {
         Some((key, Started::Ended(running.end())))
     }
 
+    /// Keeps a job that has been carried out until it is to be complete.
+    pub(super) fn delay(&mut self, ended: Ended, until: Nanos) {
+        let place = self.ended.insert(ended);
+        self.timed.push(Reverse((until, place)));
+    }
+
+    /// The next job that is to be complete by now.
+    pub(super) fn due(&mut self, now: Nanos) -> Option<Ended> {
+        let &Reverse((until, place)) = self.timed.peek()?;
+        if until > now {
+            return None;
+        }
+        self.timed.pop();
+        self.ended.remove(place)
+    }
+
+    /// When the next job is to be complete.
+    pub(super) fn next_due(&self) -> Option<Nanos> {
+        self.timed.peek().map(|Reverse((until, _))| *until)
+    }
+
     /// Submits the units again that found their device busy.
     pub(super) fn retry_busy(&mut self, ring: &mut Ring) {
         let mut units = std::mem::take(&mut self.busy);
@@ -200,7 +234,7 @@ impl Jobs {
     /// Number of jobs that have not ended.
     #[must_use]
     pub(super) fn len(&self) -> usize {
-        self.running.len()
+        self.running.len() + self.ended.len()
     }
 
     fn submit(&mut self, unit: u32, ring: &mut Ring) {

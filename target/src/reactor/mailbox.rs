@@ -29,6 +29,8 @@ pub enum Message {
     },
     /// Accept no more, and close the listening socket.
     Unlisten(ListenerId),
+    /// Settings have changed: see what is new.
+    Refresh,
     /// Do what the service wants done with a connection.
     Act(Action),
     /// End: take no new commands, settle those in flight, close; with `now` close at once.
@@ -58,6 +60,11 @@ impl Mailbox {
     /// Leaves a message and wakes the reactor.
     pub fn post(&self, message: Message) {
         self.messages.lock().unwrap_or_else(PoisonError::into_inner).push(message);
+        self.ring();
+    }
+
+    /// Wakes the reactor.
+    pub fn ring(&self) {
         // The counter can only be full if the reactor has been woken already.
         let _ = self.bell.write(1);
     }

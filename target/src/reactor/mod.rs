@@ -6,7 +6,11 @@ mod connection;
 mod io_queue;
 mod jobs;
 pub mod key;
+mod lanes;
 pub mod mailbox;
+mod marks;
+mod ordered;
+pub(crate) mod overload;
 mod payload;
 pub mod pool;
 pub mod ring;
@@ -20,15 +24,20 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::Duration;
 
+use arbitration::Class;
+use arbitration::arbiter::{Arbiter, DeviceId};
+use arbitration::device::DeviceRules;
+use arbitration::settings::WindowRule;
 use fabric::Nanos;
 use fabric::controller::{Action, BackendId, CloseReason, ListenerId};
 use fabric::tcp::SlotId;
 use thiserror::Error;
 
 use connection::{Connection, Stage};
-use jobs::{Job, Jobs};
+use jobs::{Job, Jobs, Started};
 use key::{Key, Tag};
 use mailbox::Message;
+use ordered::stage_time;
 use pool::{Buffer, Pool};
 use ring::{Completion, RecvBuffers, Ring, RingError, RingSize};
 
@@ -36,8 +45,10 @@ use crate::backend;
 use crate::config::Poll;
 use crate::devices::{Device, DeviceTable};
 use crate::engine::ConnectionState;
+use crate::qos::{MEMORY, Snapshot, device_id};
 use crate::shared::{Registered, Shared, lock};
 use crate::socket;
+use crate::stats::IoStats;
 
 /// Submission queue entries of a ring.
 const RING_ENTRIES: u32 = 1024;
@@ -83,6 +94,13 @@ pub(crate) struct Io {
     reactor: usize,
     devices: DeviceTable,
     devices_version: u64,
+    /// The settings of quality of service, and the version that connections know them by.
+    qos: Arc<Snapshot>,
+    qos_version: u64,
+    /// Stages S2 to S5.
+    arbiter: Arbiter<(Key, SlotId)>,
+    /// Commands that may wait in it.
+    waiting_max: usize,
     /// The time when this turn began.
     now: Nanos,
     /// Commands that wait for an I/O buffer, first come, first served.
@@ -97,6 +115,13 @@ pub(crate) struct Io {
     closing: Vec<Key>,
     /// No new commands are taken.
     draining: bool,
+    /// Places in the table of devices.
+    device_count: usize,
+}
+
+/// Commands that may wait in one reactor.
+fn waiting_max(qos: &Snapshot, reactors: usize) -> usize {
+    (qos.general.queue as usize / reactors.max(1)).max(1)
 }
 
 impl Io {
@@ -106,7 +131,48 @@ impl Io {
         if version != self.devices_version {
             self.devices_version = version;
             self.devices = self.shared.devices.snapshot();
+            self.adopt_devices();
         }
+    }
+
+    /// Tells the arbiter of devices that have come and gone.
+    fn adopt_devices(&mut self) {
+        let now = stage_time(self);
+        let devices = Arc::clone(&self.devices);
+        for (index, device) in devices.iter().enumerate() {
+            let id = device_id(BackendId(u32::try_from(index).unwrap_or(u32::MAX)));
+            match (device, self.arbiter.device(id).is_some()) {
+                (Some(device), false) => {
+                    self.arbiter.add_device(now, id, Arc::clone(&device.qos));
+                }
+                // What waits there is still carried out; it goes later.
+                (None, true) => {
+                    self.arbiter.remove_device(id);
+                }
+                _ => {}
+            }
+        }
+        self.device_count = devices.len();
+    }
+
+    /// Takes the present settings of quality of service. Whether they have changed.
+    fn refresh_qos(&mut self) -> bool {
+        let version = self.shared.qos.version();
+        if version == self.qos_version {
+            return false;
+        }
+        self.qos_version = version;
+        self.qos = self.shared.qos.snapshot();
+        self.waiting_max = waiting_max(&self.qos, self.shared.mailboxes.len());
+        let now = stage_time(self);
+        self.arbiter.apply(now, Arc::clone(&self.qos.plan));
+        true
+    }
+
+    /// A class's statistics in this reactor.
+    #[inline]
+    fn class_stats(&self, class: Class) -> Option<&IoStats> {
+        Some(&self.shared.qos.classes.get(self.reactor)?[class])
     }
 
     /// A device of the snapshot.
@@ -186,7 +252,10 @@ impl Reactor {
         }
         let (devices_version, devices) = (shared.devices.version(), shared.devices.snapshot());
         let now = shared.clock.now();
-        let io = Io {
+        let (qos_version, qos) = (shared.qos.version(), shared.qos.snapshot());
+        let waiting_max = waiting_max(&qos, shared.mailboxes.len());
+        let arbiter = arbiter(&shared, reactor, &qos, pool.usage().1);
+        let mut io = Io {
             ring,
             pool,
             capsules,
@@ -196,6 +265,10 @@ impl Reactor {
             reactor,
             devices,
             devices_version,
+            qos,
+            qos_version,
+            arbiter,
+            waiting_max,
             now,
             waiting: VecDeque::new(),
             stalled: VecDeque::new(),
@@ -203,7 +276,9 @@ impl Reactor {
             paused: Vec::new(),
             closing: Vec::new(),
             draining: false,
+            device_count: 0,
         };
+        io.adopt_devices();
         Ok(Self {
             io,
             buffers,
@@ -233,8 +308,8 @@ impl Reactor {
                 Poll::Never => true,
                 Poll::Adaptive => self.io.now.since(last_work) >= poll_time,
             };
-            let wait = if self.io.jobs.any_busy() { BUSY_WAIT } else { CHORES };
-            self.io.ring.turn(idle.then_some(wait))?;
+            let idle = idle && self.may_sleep();
+            self.io.ring.turn(idle.then(|| self.wait()))?;
             self.io.now = self.io.shared.clock.now();
             if self.turn() {
                 last_work = self.io.now;
@@ -247,10 +322,35 @@ impl Reactor {
         Ok(())
     }
 
+    /// Prepares for sleep with commands waiting: others wake this reactor when there is room for
+    /// them. False where there is some already.
+    fn may_sleep(&mut self) -> bool {
+        if self.io.arbiter.waiting() == 0 {
+            return true;
+        }
+        self.io.arbiter.sleep();
+        !self.serve_ordered()
+    }
+
+    /// How long a reactor sleeps at most.
+    fn wait(&self) -> Duration {
+        let longest = if self.io.jobs.any_busy() { BUSY_WAIT } else { CHORES };
+        let timer = self.io.arbiter.next_timer().map(|at| Nanos(at.0));
+        let next = [timer, self.io.jobs.next_due()].into_iter().flatten().min();
+        let now = self.io.shared.clock.now();
+        next.map_or(longest, |at| at.since(now).min(longest))
+    }
+
     /// One turn: takes what has completed, and sets going what follows. Whether there was work.
     fn turn(&mut self) -> bool {
         let mut worked = false;
         self.io.refresh_devices();
+        if self.io.refresh_qos() {
+            for connection in self.places.iter_mut().filter_map(|place| place.connection.as_mut()) {
+                connection.mark_answers(&self.io);
+            }
+        }
+        worked |= self.end_timed();
         loop {
             let mut completions = std::mem::take(&mut self.completions);
             self.io.ring.completions(&mut completions);
@@ -259,6 +359,7 @@ impl Reactor {
                 self.complete(completion);
             }
             self.completions = completions;
+            worked |= self.serve_ordered();
             self.serve_waiting();
             self.flush();
             worked |= count > 0;
@@ -347,6 +448,50 @@ impl Reactor {
         if let Some(connection) = find(&mut self.places, key) {
             connection.launched(&mut self.io, started);
         }
+    }
+
+    /// Ends what a timed backend has complete by now.
+    fn end_timed(&mut self) -> bool {
+        let mut any = false;
+        while let Some(ended) = self.io.jobs.due(self.io.now) {
+            any = true;
+            match find(&mut self.places, ended.job.origin.0) {
+                Some(connection) => connection.launched(&mut self.io, Started::Ended(ended)),
+                None => {
+                    let mut job = ended.job;
+                    job.give_back(&mut self.io);
+                }
+            }
+        }
+        any
+    }
+
+    /// Sets going what the stages let go on, and wakes other reactors that may go on too. Whether
+    /// anything went on.
+    fn serve_ordered(&mut self) -> bool {
+        let mut any = false;
+        if self.io.arbiter.waiting() > 0 {
+            let now = stage_time(&self.io);
+            self.io.arbiter.poll(now);
+            for device in 0..=self.io.device_count {
+                let device = DeviceId(u32::try_from(device).unwrap_or(u32::MAX));
+                while let Some(command) = self.io.arbiter.dispatch(now, device) {
+                    any = true;
+                    match find(&mut self.places, command.item.0) {
+                        Some(connection) => connection.granted(&mut self.io, command),
+                        None => self.io.arbiter.complete(now, command.grant, false),
+                    }
+                }
+            }
+        }
+        let mut bells = self.io.arbiter.take_bells();
+        while bells != 0 {
+            if let Some(mailbox) = self.io.shared.mailboxes.get(bells.trailing_zeros() as usize) {
+                mailbox.ring();
+            }
+            bells &= bells - 1;
+        }
+        any
     }
 
     /// Serves, in the order they came, those that wait for buffers.
@@ -497,6 +642,7 @@ impl Reactor {
         }
         // A message may have brought a namespace whose device this reactor does not know yet.
         self.io.refresh_devices();
+        self.io.refresh_qos();
     }
 
     fn deliver(&mut self, message: Message) {
@@ -507,6 +653,7 @@ impl Reactor {
                 self.listen(listener.0);
             }
             Message::Unlisten(listener) => self.unlisten(listener.0),
+            Message::Refresh => {}
             Message::Act(action) => self.act(action),
             Message::Stop { now } => self.stop(now),
         }
@@ -644,6 +791,26 @@ impl Reactor {
         gauges.buffer_used.store((used + more_used) as u64, Ordering::Relaxed);
         gauges.buffer_total.store((total + more) as u64, Ordering::Relaxed);
     }
+}
+
+/// The stages of one reactor, with the memory for data that hosts are asked for: three quarters
+/// of its buffers, so that reads find some too.
+fn arbiter(
+    shared: &Shared,
+    reactor: usize,
+    qos: &Snapshot,
+    memory: usize,
+) -> Arbiter<(Key, SlotId)> {
+    const PAGE: usize = 4096;
+    let number = u32::try_from(reactor).unwrap_or(0);
+    let boards = Arc::clone(&shared.qos.boards);
+    let mut arbiter = Arbiter::new(number, Arc::clone(&qos.plan), boards, 4096);
+    let pages = u32::try_from(memory / PAGE * 3 / 4).unwrap_or(u32::MAX).max(1);
+    let rules =
+        DeviceRules { window: WindowRule::Fixed(pages), memory: true, ..DeviceRules::default() };
+    let device = arbitration::device::Device::new(rules, reactor + 1);
+    arbiter.add_device(arbitration::Nanos::ZERO, MEMORY, Arc::new(device));
+    arbiter
 }
 
 /// The connection of that name, if it is still there.

@@ -7,6 +7,7 @@ use fabric::io::IoCommand;
 use fabric::nvme::Status;
 use fabric::tcp::SlotId;
 
+use super::ordered::{Charged, Ticket};
 use super::pool::Buffer;
 use crate::devices::Device;
 
@@ -24,6 +25,8 @@ pub(super) enum Phase {
     Filling(Buffer),
     /// To be completed with this status once all of the host's data has arrived.
     Failing(Status),
+    /// Has what it needs of the host, and waits for its turn at its device.
+    Ordered(Option<Buffer>),
     /// In a backend.
     Busy,
     /// Deferred (asynchronous event request, abort).
@@ -37,6 +40,8 @@ pub(super) struct Slot {
     pub(super) command: Option<IoCommand>,
     pub(super) device: Option<Arc<Device>>,
     pub(super) arrived: Nanos,
+    pub(super) charged: Charged,
+    pub(super) ticket: Ticket,
 }
 
 /// The commands of a connection; as many places as its queue has entries.
@@ -76,6 +81,11 @@ impl Slots {
     pub(super) fn awaits_data(&self) -> bool {
         let waits = |slot: &Slot| matches!(slot.phase, Phase::Filling(_) | Phase::Collecting(_));
         self.slots.iter().any(waits)
+    }
+
+    /// All commands.
+    pub(super) fn iter_mut(&mut self) -> impl Iterator<Item = &mut Slot> {
+        self.slots.iter_mut()
     }
 
     /// Number of commands in the table.

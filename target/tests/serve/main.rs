@@ -197,23 +197,28 @@ fn a_waiting_command_can_be_aborted_and_a_cut_connection_gives_its_buffers_back(
     let (mut admin, id) = Queue::controller(address);
     let (mut queue, _) = Queue::connect(address, 1, id);
     let (mut other, _) = Queue::connect(address, 2, id);
-    // The host never answers the R2Ts of these two, which hold all the memory there is.
+    // The host never answers the R2T of the first. It may not have all the memory there is: the
+    // second waits, though there is room for it.
+    let mut writes = Vec::new();
     for lba in [0, 256] {
-        queue.submit(io(opcode::io::WRITE, lba, 256), Some(pattern(lba, 256, 1)), 0);
+        let write = io(opcode::io::WRITE, lba, 256);
+        writes.push(queue.submit(write, Some(pattern(lba, 256, 1)), 0));
     }
-    eventually("the memory is taken", || buffers_in_use(&runtime) == 2 << 20);
-    let waiting = other.submit(io(opcode::io::READ, 0, 256), None, 1 << 20);
-    eventually("the command has arrived", || {
-        runtime.connections().iter().any(|c| c.queue == Some(2) && c.in_flight == 1)
+    eventually("both have arrived", || {
+        runtime.connections().iter().any(|c| c.queue == Some(1) && c.in_flight == 2)
     });
+    assert_eq!(buffers_in_use(&runtime), 1 << 20);
+    let (status, _, _) = other.call(io(opcode::io::READ, 0, 256), None, 1 << 20);
+    assert!(status.is_success(), "the host's reads find memory meanwhile");
+    let waiting = writes[1];
     let abort = Sqe {
         opcode: opcode::admin::ABORT,
-        cdw10: U32::new(2 | u32::from(waiting) << 16),
+        cdw10: U32::new(1 | u32::from(waiting) << 16),
         ..Sqe::default()
     };
     let (status, result, _) = admin.call(abort, None, 0);
     assert!(status.is_success() && result & 1 == 0, "the abort says that it aborted: {result}");
-    assert_eq!(other.wait(waiting).0, Status::ABORT_REQUESTED);
+    assert_eq!(queue.wait(waiting).0, Status::ABORT_REQUESTED);
     drop(queue);
     eventually("the cut connection's buffers are free", || buffers_in_use(&runtime) == 0);
     let (status, _, _) = other.call(io(opcode::io::READ, 0, 256), None, 1 << 20);

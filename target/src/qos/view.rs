@@ -1,0 +1,103 @@
+//! What the stages do, for the control socket and the metrics.
+
+use arbitration::{Class, PerClass};
+
+use super::QosShared;
+use super::control::{Control, namespace_name};
+use crate::engine::{DeviceState, QosState, ReserveState, SessionState, Traffic};
+use crate::shared::lock;
+use crate::stats::{IoSnapshot, IoStats};
+
+fn sum<'a>(all: impl Iterator<Item = &'a IoStats>) -> IoSnapshot {
+    let mut total = IoSnapshot::default();
+    for stats in all {
+        total.merge(&stats.snapshot());
+    }
+    total
+}
+
+impl QosShared {
+    /// What the stages do now.
+    pub(crate) fn state(&self) -> QosState {
+        let snapshot = self.snapshot();
+        let control = lock(&self.control);
+        let devices = control.device_states();
+        let classes = PerClass::from_fn(|class: Class| Traffic {
+            waiting: devices.iter().map(|device| device.waiting[class]).sum(),
+            refused: self.classes.iter().map(|all| all[class].refused()).sum(),
+            io: sum(self.classes.iter().map(|all| &all[class])),
+        });
+        let mut sessions: Vec<SessionState> = Vec::new();
+        let mut order: Vec<_> = snapshot.plan.sessions.iter().flatten().collect();
+        // A parent has fewer above it than its children.
+        order
+            .sort_by_key(|session| std::iter::successors(session.parent(), |s| s.parent()).count());
+        for session in order {
+            sessions.push(control.session_state(session, &snapshot));
+        }
+        QosState { classes, sessions, devices }
+    }
+}
+
+impl Control {
+    fn device_states(&self) -> Vec<DeviceState> {
+        let mut devices = Vec::new();
+        for (nqn, namespaces) in &self.subsystems {
+            for (nsid, known) in namespaces {
+                let name = namespace_name(nqn, *nsid);
+                let device = &known.device;
+                let mean = device.profile().map_or((0, 0), |p| (p.read.mean.0, p.write.mean.0));
+                let here = self.reservations.granted.values().filter(|g| g.namespace == name);
+                devices.push(DeviceState {
+                    subsystem: nqn.clone(),
+                    nsid: *nsid,
+                    arbitrated: self.config.general.enabled && known.queued,
+                    window: device.window.depth(),
+                    in_use: device.window.in_use(),
+                    waiting: device.waiting(),
+                    mean_ns: mean,
+                    reserved: here.map(|g| g.admitted.translation.utilisation.fraction()).sum(),
+                });
+            }
+        }
+        devices
+    }
+
+    fn session_state(
+        &self,
+        session: &arbitration::session::Session,
+        snapshot: &super::Snapshot,
+    ) -> SessionState {
+        let name = session.name();
+        let used = session.credits.used();
+        let caps = session.credits.caps();
+        let stats = snapshot.stats.get(session.id().0 as usize).cloned().flatten();
+        let automatic = self.subsystems.contains_key(name) || self.namespace(name).is_some();
+        let reserve = self.reservations.granted.get(name).map(|granted| {
+            let (periods, kept) = granted.reserved.kept();
+            ReserveState {
+                namespace: granted.namespace.clone(),
+                terms: granted.admitted.terms.to_string(),
+                utilisation: granted.admitted.translation.utilisation.fraction(),
+                periods,
+                kept,
+            }
+        });
+        SessionState {
+            name: name.to_owned(),
+            parent: session.parent().map(|parent| parent.name().to_owned()),
+            automatic,
+            operations: (u64::from(used.operations), u64::from(caps.operations)),
+            payload: (used.payload.saturating_mul(1024), caps.payload.saturating_mul(1024)),
+            iops: session.iops.rate().map(arbitration::limit::Rate::get),
+            bandwidth: session.bandwidth.rate().map(arbitration::limit::Rate::get),
+            queue: session.backlog.bound(),
+            reserve,
+            traffic: Traffic {
+                waiting: u64::from(session.backlog.waiting()),
+                refused: session.backlog.refused(),
+                io: stats.map_or_else(IoSnapshot::default, |all| sum(all.iter())),
+            },
+        }
+    }
+}

@@ -1,0 +1,168 @@
+//! A connection's lanes: for each namespace that its host uses, the class of its commands and the
+//! queue they wait in (stage S1).
+
+use std::hash::{DefaultHasher, Hash, Hasher};
+
+use arbitration::Class;
+use arbitration::arbiter::FlowId;
+use arbitration::classify::{Classifier, ConnectionClass};
+use arbitration::session::SessionId;
+use fabric::controller::BackendId;
+use fabric::nvme::{Sqe, opcode};
+
+use super::Io;
+use super::connection::Connection;
+use super::io_queue::IoQueue;
+use crate::qos::{MEMORY, device_id};
+
+/// Output Mark: a vendor-specific I/O command without data, by which a host says that what it has
+/// sent so far to a namespace ends a container (seed row I1). It completes at once.
+pub(super) const OUTPUT_MARK: u8 = 0xc0;
+
+/// Namespaces that a connection has lanes for at one time.
+const LANES_MAX: usize = 64;
+
+/// One namespace, as this connection's host uses it.
+#[derive(Clone, Debug)]
+pub(super) struct Lane {
+    nsid: u32,
+    pub(super) backend: BackendId,
+    pub(super) classifier: Classifier,
+    pub(super) session: SessionId,
+    /// The queue at the device.
+    pub(super) flow: Option<FlowId>,
+    /// The queue for memory for data that the host is asked for.
+    pub(super) fetch: Option<FlowId>,
+    /// Nothing but the window keeps its commands.
+    pub(super) plain: bool,
+    pub(super) flush_is_output: bool,
+}
+
+/// The lanes of one connection.
+#[derive(Debug, Default)]
+pub(super) struct Lanes {
+    /// The version of the settings that they were made from.
+    version: u64,
+    lanes: Vec<Lane>,
+}
+
+impl Lanes {
+    /// Gives all lanes up.
+    pub(super) fn clear(&mut self, io: &mut Io) {
+        for lane in self.lanes.drain(..) {
+            for flow in [lane.flow, lane.fetch].into_iter().flatten() {
+                io.arbiter.release(flow);
+            }
+        }
+    }
+
+    /// Whether any session that the host's commands are charged to has as many waiting as it may.
+    pub(super) fn is_full(&self, io: &Io) -> bool {
+        self.lanes.iter().any(|lane| {
+            let session = lane.flow.and_then(|flow| io.arbiter.session_of(flow));
+            session.is_some_and(|session| session.backlog.is_full())
+        })
+    }
+
+    /// Whether any of those has twice as many waiting.
+    pub(super) fn is_over(&self, io: &Io) -> bool {
+        self.lanes.iter().any(|lane| {
+            let session = lane.flow.and_then(|flow| io.arbiter.session_of(flow));
+            session.is_some_and(|session| session.backlog.is_over())
+        })
+    }
+}
+
+/// The class that a command names itself. Only some commands have the bits (seed row E6).
+#[inline]
+pub(super) fn named_class(sqe: &Sqe) -> Option<Class> {
+    let cdw13 = sqe.cdw13.get();
+    if cdw13 & 0x300 == 0 {
+        return None;
+    }
+    match sqe.opcode {
+        opcode::io::READ
+        | opcode::io::WRITE
+        | opcode::io::COMPARE
+        | opcode::io::WRITE_ZEROES
+        | opcode::io::VERIFY
+        | opcode::io::DATASET_MANAGEMENT => Class::of_command(sqe.cdw12.get(), cdw13),
+        _ => None,
+    }
+}
+
+impl IoQueue {
+    /// The lane of a namespace: made where there is none, or where settings have changed.
+    #[inline]
+    pub(super) fn lane(
+        &mut self,
+        io: &mut Io,
+        connection: &ConnectionClass,
+        nsid: u32,
+        backend: BackendId,
+    ) -> usize {
+        if self.lanes.version != io.qos_version {
+            self.lanes.clear(io);
+            self.lanes.version = io.qos_version;
+        }
+        let fits = |lane: &Lane| lane.nsid == nsid && lane.backend == backend;
+        match self.lanes.lanes.iter().position(fits) {
+            Some(index) => index,
+            None => self.make_lane(io, connection, nsid, backend),
+        }
+    }
+
+    /// A lane by its index.
+    #[inline]
+    pub(super) fn lane_at(&self, index: usize) -> Option<&Lane> {
+        self.lanes.lanes.get(index)
+    }
+
+    #[cold]
+    fn make_lane(
+        &mut self,
+        io: &mut Io,
+        connection: &ConnectionClass,
+        nsid: u32,
+        backend: BackendId,
+    ) -> usize {
+        if self.lanes.lanes.len() >= LANES_MAX {
+            self.lanes.clear(io);
+        }
+        let (host, subsystem) = (&self.shared.host_nqn, &self.shared.subsystem_nqn);
+        let resolved = io.qos.resolve(host, subsystem, Some(nsid));
+        let mut hasher = DefaultHasher::new();
+        host.hash(&mut hasher);
+        let host = hasher.finish();
+        let enabled = io.qos.general.enabled;
+        let device = device_id(backend);
+        let mut flow_at = |device| {
+            if enabled { io.arbiter.flow(device, resolved.session, host) } else { None }
+        };
+        let (flow, fetch) = (flow_at(device), flow_at(MEMORY));
+        let plain = flow.is_none_or(|flow| io.arbiter.is_plain(flow));
+        self.lanes.lanes.push(Lane {
+            nsid,
+            backend,
+            classifier: Classifier::new(connection, resolved.class),
+            session: resolved.session,
+            flow,
+            fetch,
+            plain,
+            flush_is_output: resolved.flush_is_output,
+        });
+        self.lanes.lanes.len() - 1
+    }
+}
+
+impl Connection {
+    /// What the connection says of its class.
+    pub(super) fn connection_class(&self, io: &Io) -> ConnectionClass {
+        ConnectionClass {
+            priority: self.priority,
+            weighted: self.weighted,
+            mark: io.qos.marked_class(self.tos),
+            listener: io.qos.listener_class(self.listener),
+        }
+    }
+}

@@ -1,0 +1,247 @@
+//! Commands in the order that the stages give them: from the arbiter to a buffer, to the host's
+//! data, to the backend (stages S2 to S5).
+
+use arbitration::arbiter::{Dispatched, EntryId, FlowId, Grant, Request};
+use arbitration::session::SessionId;
+use arbitration::{Class, Nanos};
+use fabric::io::{IoCommand, Transfer};
+use fabric::nvme::Sqe;
+use fabric::tcp::SlotId;
+
+use super::Io;
+use super::connection::Connection;
+use super::io_queue::{IoQueue, transfer_bytes};
+use super::jobs::Job;
+use super::key::Key;
+use super::pool::Buffer;
+use super::slots::Phase;
+use crate::backend::Style;
+
+/// What a command has to do with the arbiter.
+#[derive(Debug, Default)]
+pub(super) enum Ticket {
+    /// Nothing.
+    #[default]
+    None,
+    /// It waits there.
+    Waiting(EntryId),
+    /// It may ask for the host's data; this much of the memory for it.
+    Fetching(Grant),
+    /// It may go to its device, and waited so many ns for that; it needs a buffer first.
+    Granted(Grant, u64),
+}
+
+/// How a command is charged.
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct Charged {
+    pub(super) class: Class,
+    pub(super) session: SessionId,
+    pub(super) flow: Option<FlowId>,
+    pub(super) fetch: Option<FlowId>,
+    pub(super) plain: bool,
+}
+
+/// The present time as the stages take it.
+#[inline]
+pub(super) fn stage_time(io: &Io) -> Nanos {
+    Nanos(io.now.0)
+}
+
+/// What a command asks the stages for.
+fn request(item: (Key, SlotId), command: &IoCommand, bytes: usize) -> Request<(Key, SlotId)> {
+    let (lba, blocks) = match command {
+        IoCommand::Read { range, .. }
+        | IoCommand::Write { range, .. }
+        | IoCommand::WriteZeroes { range, .. }
+        | IoCommand::Compare { range }
+        | IoCommand::Verify { range } => (range.lba, range.blocks),
+        IoCommand::Flush | IoCommand::DatasetManagement { .. } => (0, 0),
+    };
+    // Deallocation is work of the device's own: a sweep over many ranges takes more credits than
+    // a user's command (seed rows D2, D3).
+    let operations = match command {
+        IoCommand::DatasetManagement { ranges, .. } => u32::from(*ranges).div_ceil(16),
+        _ => 1,
+    };
+    Request {
+        operations,
+        lba,
+        blocks,
+        ..Request::user(item, command.changes_blocks(), u32::try_from(bytes).unwrap_or(u32::MAX))
+    }
+}
+
+impl Connection {
+    /// A command needs data from the host: waits for its turn to be asked for it. False where it
+    /// need not wait.
+    pub(super) fn wait_to_fetch(&mut self, io: &mut Io, slot: SlotId, bytes: usize) -> bool {
+        let entry = self.slots.slot(slot);
+        let (Some(fetch), Some(command)) = (entry.charged.fetch, entry.command) else {
+            return false;
+        };
+        let request = request((self.key, slot), &command, bytes);
+        let class = entry.charged.class;
+        let Some(waiting) = io.arbiter.enqueue(stage_time(io), fetch, class, request) else {
+            return false;
+        };
+        entry.ticket = Ticket::Waiting(waiting);
+        true
+    }
+
+    /// A command has all of the host's data: goes to its device, or waits for its turn there.
+    #[inline]
+    pub(super) fn submit(&mut self, io: &mut Io, slot: SlotId, sqe: &Sqe, buffer: Option<Buffer>) {
+        let now = stage_time(io);
+        let entry = self.slots.slot(slot);
+        if let Ticket::Fetching(grant) = std::mem::take(&mut entry.ticket) {
+            io.arbiter.complete(now, grant, true);
+        }
+        let (Some(command), Some(device)) = (entry.command, &entry.device) else {
+            self.start(io, slot, sqe, buffer, None);
+            return;
+        };
+        let charged = entry.charged;
+        let Some(flow) = charged.flow else {
+            self.start_or_wait(io, slot, sqe, buffer, None);
+            return;
+        };
+        if charged.plain && matches!(device.backend.style(), Style::Immediate(_)) {
+            self.start_or_wait(io, slot, sqe, buffer, None);
+            return;
+        }
+        let shift = device.backend.description().block_shift;
+        let bytes = transfer_bytes(&command.transfer(shift));
+        let request = request((self.key, slot), &command, bytes);
+        if let Some(grant) = io.arbiter.pass(now, flow, request.write, request.bytes) {
+            self.start_or_wait(io, slot, sqe, buffer, Some((grant, 0)));
+            return;
+        }
+        match io.arbiter.enqueue(now, flow, charged.class, request) {
+            Some(waiting) => {
+                let entry = self.slots.slot(slot);
+                entry.ticket = Ticket::Waiting(waiting);
+                entry.phase = Phase::Ordered(buffer);
+            }
+            None => self.start_or_wait(io, slot, sqe, buffer, None),
+        }
+    }
+
+    /// Starts a command, or lets it wait for the buffer that it needs.
+    pub(super) fn start_or_wait(
+        &mut self,
+        io: &mut Io,
+        slot: SlotId,
+        sqe: &Sqe,
+        buffer: Option<Buffer>,
+        grant: Option<(Grant, u64)>,
+    ) {
+        let bytes = self.read_bytes(slot);
+        if bytes == 0 || buffer.is_some() {
+            self.start(io, slot, sqe, buffer, grant);
+            return;
+        }
+        match io.take_in_turn(bytes) {
+            Some(buffer) => self.start(io, slot, sqe, Some(buffer), grant),
+            None => {
+                let entry = self.slots.slot(slot);
+                entry.phase = Phase::Waiting;
+                entry.ticket = match grant {
+                    Some((grant, waited)) => Ticket::Granted(grant, waited),
+                    None => Ticket::None,
+                };
+                io.waiting.push_back((self.key, slot));
+            }
+        }
+    }
+
+    /// Bytes that a command reads for its host.
+    fn read_bytes(&mut self, slot: SlotId) -> usize {
+        let entry = self.slots.slot(slot);
+        let (Some(command), Some(device)) = (entry.command, &entry.device) else { return 0 };
+        match command.transfer(device.backend.description().block_shift) {
+            Transfer::ToHost(bytes) => bytes as usize,
+            _ => 0,
+        }
+    }
+
+    /// It is a command's turn: to be asked for its data, or to go to its device.
+    pub(super) fn granted(&mut self, io: &mut Io, command: Dispatched<(Key, SlotId)>) {
+        let Dispatched { item: (_, slot), grant, waited_ns, .. } = command;
+        let entry = self.slots.slot(slot);
+        entry.ticket = Ticket::None;
+        if self.is_closing() {
+            io.arbiter.complete(stage_time(io), grant, false);
+            return;
+        }
+        let sqe = *self.protocol.sqe_of(slot);
+        let entry = self.slots.slot(slot);
+        match std::mem::take(&mut entry.phase) {
+            Phase::Ordered(buffer) => {
+                entry.phase = Phase::Busy;
+                self.start_or_wait(io, slot, &sqe, buffer, Some((grant, waited_ns)));
+            }
+            Phase::Waiting => {
+                entry.phase = Phase::Waiting;
+                entry.ticket = Ticket::Fetching(grant);
+                if !io.waiting.is_empty() || !self.retry_waiting(io, slot) {
+                    io.waiting.push_back((self.key, slot));
+                }
+            }
+            other => {
+                entry.phase = other;
+                io.arbiter.complete(stage_time(io), grant, false);
+            }
+        }
+        self.mark_dirty(io);
+    }
+
+    /// Gives back all that the connection's commands have of the arbiter, but for what is in a
+    /// device.
+    pub(super) fn withdraw(&mut self, io: &mut Io) {
+        let now = stage_time(io);
+        for slot in self.slots.iter_mut() {
+            match std::mem::take(&mut slot.ticket) {
+                Ticket::None => {}
+                Ticket::Waiting(entry) => {
+                    io.arbiter.cancel(entry);
+                }
+                Ticket::Fetching(grant) | Ticket::Granted(grant, _) => {
+                    io.arbiter.complete(now, grant, false);
+                }
+            }
+        }
+        if let super::connection::Stage::Io(queue) = &mut self.stage {
+            queue.lanes.clear(io);
+        }
+    }
+}
+
+impl IoQueue {
+    /// How a command to a namespace is charged.
+    #[inline]
+    pub(super) fn charged(&self, now: Nanos, lane: usize, sqe: &Sqe) -> Charged {
+        let Some(lane) = self.lane_at(lane) else { return Charged::default() };
+        Charged {
+            class: lane.classifier.class(now, super::lanes::named_class(sqe)),
+            session: lane.session,
+            flow: lane.flow,
+            fetch: lane.fetch,
+            plain: lane.plain,
+        }
+    }
+}
+
+impl Job {
+    /// What a job has of the arbiter goes back; how long it was in its device, in ns.
+    pub(super) fn give_back(&mut self, io: &mut Io) -> u64 {
+        match self.grant.take() {
+            Some(grant) => {
+                let now = stage_time(io);
+                let service = now.since(grant.at());
+                io.arbiter.complete(now, grant, true);
+                service
+            }
+            None => io.now.0.saturating_sub(self.arrived.0),
+        }
+    }
+}
