@@ -1,7 +1,7 @@
 //! The broker: from a tenant's terms to a share of the device, and whether it can be had (seed
 //! rows F1 and F2, and F4's part of admission).
 
-use super::profile::Profile;
+use super::profile::{Profile, padded};
 use super::refusal::{Refusal, Shortage};
 use super::terms::{Budget, Terms};
 use super::utilisation::Utilisation;
@@ -11,10 +11,6 @@ use crate::time::Nanos;
 pub const SHORTEST_PERIOD: Nanos = Nanos(1_000_000);
 /// The longest period.
 pub const LONGEST_PERIOD: Nanos = Nanos(3_600_000_000_000);
-
-/// On a device without seeks the mean is a measured one, and the tenant's own commands scatter
-/// around it: this much is added to it, as a fraction. A disk has the two seeks of Eq. (1).
-const PADDING: u64 = 8;
 
 /// Translates and admits reservations. Pure: everything it knows comes as arguments.
 #[derive(Clone, Copy, Debug)]
@@ -178,7 +174,7 @@ fn check(terms: &Terms) -> Result<(), Refusal> {
 /// MET as the budget counts it.
 fn padded_mean(profile: &Profile, terms: &Terms) -> u64 {
     let mean = profile.mean_of(terms);
-    if profile.seeks { mean } else { mean.saturating_add(mean.div_ceil(PADDING)) }
+    if profile.seeks { mean } else { padded(mean) }
 }
 
 /// n, at least 1.

@@ -65,6 +65,8 @@ pub struct Charge {
     number: u64,
     bytes: u32,
     worst: u64,
+    /// The most that counts of what it takes; see [`Reserved::settle`].
+    most: u64,
 }
 
 impl Reserved {
@@ -112,18 +114,23 @@ impl Reserved {
         self.used.bytes.add(number, bytes.into());
         self.used.time.add(number, worst);
         self.served(now, number);
-        Charge { number, bytes, worst }
+        Charge { number, bytes, worst, most: self.profile.most(write, bytes) }
     }
 
     /// A charged command has completed: gives back what it did not take of its worst device time,
     /// or adds what it took beyond. `actual_ns` is its share of the device's time (see
     /// [`ServiceTime`](super::ServiceTime)). After the end of the period it was charged in,
     /// nothing happens.
+    ///
+    /// On a disk all of it counts, as the seeks are the stream's own. A device without seeks serves
+    /// many commands at once, and a command's time there tells of the others as well: no more
+    /// counts than what the broker sets aside for a command of its size and kind.
     #[inline]
     pub fn settle(&self, now: Nanos, charge: Charge, actual_ns: u64) {
         if self.present(now) != charge.number {
             return;
         }
+        let actual_ns = actual_ns.min(charge.most);
         if actual_ns <= charge.worst {
             self.used.time.take_back(charge.number, charge.worst - actual_ns);
         } else {

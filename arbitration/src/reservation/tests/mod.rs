@@ -1,5 +1,6 @@
 mod broker;
 mod fahrrad;
+mod flash;
 mod reserved;
 
 use super::{Admitted, Broker, Budget, Locality, Profile, Terms};

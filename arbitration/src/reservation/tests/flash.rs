@@ -1,0 +1,148 @@
+use std::collections::{BTreeMap, VecDeque};
+
+use proptest::prelude::*;
+
+use super::{MS, SECOND};
+use crate::reservation::{
+    Admitted, Broker, Budget, Charge, Locality, Overrides, Profile, Profiler, Reserved, Terms,
+};
+use crate::time::Nanos;
+
+const CHANNELS: usize = 8;
+/// Of 4 KiB in a channel.
+const MEAN: u64 = 80_000;
+const WORST: u64 = MS;
+/// Of each further KiB.
+const KIB: u64 = 2000;
+
+/// A command on its way.
+struct Command {
+    tenant: Option<(usize, Charge)>,
+    bytes: u32,
+    dispatched: Nanos,
+}
+
+/// A device with channels and one queue, behind a window; reserved commands go first while they
+/// are due, those of the earliest deadline before others, and a flood takes what is left.
+struct Device {
+    now: Nanos,
+    window: usize,
+    queue: VecDeque<Command>,
+    /// By the time they are done.
+    busy: BTreeMap<(Nanos, u64), Command>,
+    served: u64,
+    state: u64,
+}
+
+impl Device {
+    fn random(&mut self, bound: u64) -> u64 {
+        self.state = self.state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1);
+        (self.state >> 33) % bound
+    }
+
+    /// One in 50 takes up to the worst time, and the others less, so that the mean is as promised.
+    fn takes(&mut self, bytes: u32) -> u64 {
+        let base = match self.random(50) {
+            0 => WORST,
+            _ => MEAN / 2 + self.random(MEAN / 2),
+        };
+        base + KIB * (u64::from(bytes >> 10) - 4)
+    }
+
+    fn in_device(&self) -> usize {
+        self.queue.len() + self.busy.len()
+    }
+
+    fn dispatch(&mut self, tenants: &[(Terms, Reserved)], flood: u32) {
+        while self.in_device() < self.window {
+            let due = tenants.iter().enumerate().filter_map(|(at, (terms, reserved))| {
+                reserved.note_demand(self.now);
+                Some((reserved.due(self.now)?, at, terms.request_bytes))
+            });
+            let (tenant, bytes) = match due.min() {
+                Some((_, at, bytes)) => {
+                    (Some((at, tenants[at].1.charge(self.now, false, bytes))), bytes)
+                }
+                None => (None, flood),
+            };
+            self.queue.push_back(Command { tenant, bytes, dispatched: self.now });
+        }
+        while self.busy.len() < CHANNELS && !self.queue.is_empty() {
+            let command = self.queue.pop_front().unwrap();
+            let takes = self.takes(command.bytes);
+            self.served += 1;
+            self.busy.insert((self.now.after(takes), self.served), command);
+        }
+    }
+
+    fn complete(&mut self, tenants: &[(Terms, Reserved)], profiler: &Profiler) {
+        let in_device = u32::try_from(self.in_device()).unwrap();
+        let ((done, _), command) = self.busy.pop_first().expect("always full");
+        self.now = done;
+        let Command { tenant, bytes, dispatched } = command;
+        let share = profiler.record(done, false, bytes, dispatched, in_device);
+        if let Some((at, charge)) = tenant {
+            tenants[at].1.settle(done, charge, share);
+        }
+    }
+}
+
+/// Runs tenants that always have commands beside a flood of commands of `flood` bytes.
+fn run(admitted: &[Admitted], window: usize, flood: u32, seed: u64) -> Vec<(u64, u64)> {
+    let of = |admitted: &Admitted| (admitted.terms, Reserved::new(Nanos(0), admitted));
+    let tenants: Vec<(Terms, Reserved)> = admitted.iter().map(of).collect();
+    let known = Overrides { parallelism: Some(8), ..Overrides::default() };
+    let profiler = Profiler::new(&known);
+    let mut device = Device {
+        now: Nanos(0),
+        window,
+        queue: VecDeque::new(),
+        busy: BTreeMap::new(),
+        served: 0,
+        state: seed,
+    };
+    while device.now < Nanos(3 * SECOND) {
+        device.dispatch(&tenants, flood);
+        device.complete(&tenants, &profiler);
+    }
+    tenants.iter().map(|(_, reserved)| reserved.kept()).collect()
+}
+
+fn terms() -> impl Strategy<Value = Terms> {
+    let size = prop::sample::select(vec![4096, 16_384, 131_072_u32]);
+    let period = prop::sample::select(vec![100 * MS, 250 * MS, SECOND]);
+    (1..40_000_u64, period, size, any::<bool>()).prop_map(|(rate, period, size, bytes)| {
+        let operations = (rate * 4096 / u64::from(size) * period / SECOND).max(1);
+        let budget = match bytes {
+            true => Budget::Bytes(operations * u64::from(size)),
+            false => Budget::Operations(operations),
+        };
+        let locality = Locality::Random;
+        let period = Nanos(period);
+        Terms { budget, period, request_bytes: size, write_percent: 0, locality }
+    })
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(24))]
+
+    /// Reservations on a device that serves many commands at once are kept in every period, beside
+    /// a flood of small or of large commands that always fills the window.
+    #[test]
+    fn f3_reservations_on_flash_are_kept_beside_a_flood(
+        asked in prop::collection::vec(terms(), 1..6),
+        window in prop::sample::select(vec![8, 32, 128_usize]),
+        flood in prop::sample::select(vec![4096, 131_072_u32]),
+        seed: u64,
+    ) {
+        let profile = Profile::of_device(Nanos(MEAN), Nanos(WORST), KIB, 8);
+        let mut admitted = Vec::new();
+        for terms in &asked {
+            admitted.extend(Broker::admit(&profile, &admitted, 20, terms));
+        }
+        for (got, admitted) in run(&admitted, window, flood, seed).iter().zip(&admitted) {
+            prop_assert!(got.0 >= 2);
+            prop_assert_eq!(got.0, got.1, "{}", admitted.terms);
+        }
+    }
+}
