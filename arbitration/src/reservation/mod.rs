@@ -6,6 +6,7 @@
 //! admitted runs as [`Reserved`]: while budget is left in a period, the tenant's commands are due
 //! and go ahead of others.
 
+mod average;
 mod broker;
 mod fahrrad;
 mod profile;

@@ -1,6 +1,7 @@
 mod broker;
 mod fahrrad;
 mod flash;
+mod profiler;
 mod reserved;
 
 use super::{Admitted, Broker, Budget, Locality, Profile, Terms};

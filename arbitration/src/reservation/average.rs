@@ -1,0 +1,73 @@
+//! Means that many threads add to without waiting for each other.
+
+use std::sync::atomic::{AtomicU64, Ordering};
+
+/// So many samples make a mean that is used.
+pub(super) const ENOUGH: u64 = 64;
+/// So many make one to rely on.
+pub(super) const PLENTY: u64 = 1024;
+/// A sample's weight in the long run: one in 2^8.
+const WEIGHT_SHIFT: u32 = 8;
+
+/// A mean in which the latest samples count most: its count in the upper 16 bits, up to `PLENTY`,
+/// and the mean in 1/16 in the lower 48.
+#[derive(Debug, Default)]
+pub(super) struct Average(AtomicU64);
+
+const MEAN_BITS: u32 = 48;
+const MEAN_MASK: u64 = (1 << MEAN_BITS) - 1;
+
+impl Average {
+    /// Counts a sample; a `doubtful` one only until there are enough.
+    #[inline]
+    pub(super) fn add(&self, sample: u64, doubtful: bool) {
+        let word = self.0.load(Ordering::Relaxed);
+        let (count, mean) = (word >> MEAN_BITS, word & MEAN_MASK);
+        if doubtful && count >= ENOUGH {
+            return;
+        }
+        let sample = sample.min(MEAN_MASK >> 4) << 4;
+        let new = if count >= 1 << WEIGHT_SHIFT {
+            mean - (mean >> WEIGHT_SHIFT) + (sample >> WEIGHT_SHIFT)
+        } else {
+            (mean * count + sample) / (count + 1)
+        };
+        let count = (count + 1).min(PLENTY);
+        self.0.store(count << MEAN_BITS | new.min(MEAN_MASK), Ordering::Relaxed);
+    }
+
+    /// How many samples it is of, as far as they have not faded.
+    pub(super) fn count(&self) -> u64 {
+        self.0.load(Ordering::Relaxed) >> MEAN_BITS
+    }
+
+    /// The mean, once it is one.
+    pub(super) fn get(&self) -> Option<u64> {
+        let word = self.0.load(Ordering::Relaxed);
+        (word >> MEAN_BITS >= ENOUGH).then_some((word & MEAN_MASK) >> 4)
+    }
+
+    /// Halves the weight of what there is.
+    pub(super) fn fade(&self) {
+        let word = self.0.load(Ordering::Relaxed);
+        self.0.store(word >> (MEAN_BITS + 1) << MEAN_BITS | word & MEAN_MASK, Ordering::Relaxed);
+    }
+}
+
+/// The shares of writes and of large commands among the latest ones, in 2^-16, in the upper and the
+/// lower half.
+#[derive(Debug, Default)]
+pub(super) struct Mix(AtomicU64);
+
+impl Mix {
+    /// Counts a command. Returns whether those around it are of several sizes or kinds.
+    #[inline]
+    pub(super) fn count(&self, write: bool, large: bool) -> bool {
+        let follow = |share: u64, is: bool| share - (share >> 6) + (u64::from(is) << 10);
+        let mixed = |share: u64| (1 << 13..7 << 13).contains(&share);
+        let word = self.0.load(Ordering::Relaxed);
+        let (writes, larges) = (follow(word >> 32, write), follow(word & 0xffff_ffff, large));
+        self.0.store(writes << 32 | larges, Ordering::Relaxed);
+        mixed(writes) || mixed(larges)
+    }
+}

@@ -1,0 +1,156 @@
+use crate::reservation::profiler::{BEAT_SHIFT, FADE};
+use crate::reservation::{Overrides, Profiler, Sureness};
+use crate::time::Nanos;
+
+const NONE: Overrides = Overrides { mean: None, worst: None, parallelism: None, seeks: false };
+
+/// A device with `channels`, each of which takes `ns` for a command and `per_kib` ns for each
+/// KiB beyond 4. Keeps `depth` commands in it until `count` have completed.
+struct Model {
+    channels: u64,
+    ns: u64,
+    per_kib: u64,
+    now: u64,
+}
+
+impl Model {
+    fn run(&mut self, profiler: &Profiler, depth: u32, count: u64, write: bool, bytes: u32) {
+        let work = self.ns + self.per_kib * u64::from(bytes >> 10).saturating_sub(4);
+        let busy = self.channels.min(depth.into());
+        for _ in 0..count {
+            // In the steady state one completes every work/busy, and each waits its turn.
+            self.now += work / busy;
+            let in_device = work * u64::from(depth) / busy;
+            let dispatched = Nanos(self.now - in_device.min(self.now));
+            profiler.record(Nanos(self.now), write, bytes, dispatched, depth);
+        }
+    }
+}
+
+fn model(channels: u64, ns: u64) -> Model {
+    Model { channels, ns, per_kib: 800, now: 1 << 32 }
+}
+
+#[test]
+fn f1_it_finds_the_mean_share_and_the_parallelism() {
+    for (channels, ns) in [(1, 5_000_000), (4, 100_000), (16, 80_000)] {
+        let (profiler, mut device) = (Profiler::new(&NONE), model(channels, ns));
+        for depth in [1, 32, 128] {
+            device.run(&profiler, depth, 500, false, 4096);
+        }
+        let found = profiler.profile(&NONE).expect("measured");
+        assert_eq!(u64::from(found.parallelism), channels);
+        let share = ns / channels;
+        assert!(found.mean(false, 4096).abs_diff(share) <= share / 100, "{found:?}");
+        assert_eq!(found.write, found.read, "writes were not seen");
+        assert_eq!(profiler.sureness(), Sureness::Sure);
+    }
+}
+
+#[test]
+fn f1_larger_commands_tell_what_a_kib_costs() {
+    let (profiler, mut device) = (Profiler::new(&NONE), model(4, 100_000));
+    device.run(&profiler, 1, 100, true, 4096);
+    device.run(&profiler, 64, 500, true, 4096);
+    device.run(&profiler, 64, 500, true, 131_072);
+    let found = profiler.profile(&NONE).unwrap();
+    assert!(found.per_kib.write.abs_diff(200) <= 2, "{found:?}");
+    let expected = (100_000 + 1020 * 800) / 4;
+    assert!(found.mean(true, 1 << 20).abs_diff(expected) <= expected / 50);
+}
+
+#[test]
+fn f1_a_mix_of_sizes_does_not_blur_what_is_known() {
+    let (profiler, mut device) = (Profiler::new(&NONE), model(4, 100_000));
+    device.run(&profiler, 1, 100, false, 4096);
+    device.run(&profiler, 64, 500, false, 4096);
+    device.run(&profiler, 64, 500, false, 131_072);
+    let before = profiler.profile(&NONE);
+    for _ in 0..5000 {
+        // In one queue all wait for the same time.
+        for bytes in [4096, 131_072] {
+            device.now += 40_000;
+            let dispatched = Nanos(device.now - 64 * 40_000);
+            profiler.record(Nanos(device.now), false, bytes, dispatched, 64);
+        }
+    }
+    let (before, after) = (before.unwrap(), profiler.profile(&NONE).unwrap());
+    assert!(after.mean(false, 4096) <= before.mean(false, 4096) * 9 / 8, "{after:?}");
+    let per_kib = before.per_kib.read;
+    assert!(after.per_kib.read >= per_kib - per_kib / 4, "{after:?}, {before:?}");
+}
+
+#[test]
+fn f1_only_large_commands_do_for_their_own_size() {
+    let (profiler, mut device) = (Profiler::new(&NONE), model(1, 100_000));
+    device.run(&profiler, 4, 500, false, 131_072);
+    let (found, expected) = (profiler.profile(&NONE).unwrap(), 100_000 + 124 * 800);
+    assert!(found.mean(false, 131_072).abs_diff(expected) <= expected / 50, "{found:?}");
+}
+
+#[test]
+fn f1_the_worst_time_is_remembered_for_a_while() {
+    let four = Overrides { parallelism: Some(4), ..NONE };
+    let (profiler, mut device) = (Profiler::new(&four), model(4, 100_000));
+    device.run(&profiler, 8, 500, false, 4096);
+    let (now, hiccup) = (Nanos(device.now), Nanos(device.now - 10_000_000));
+    let share = profiler.record(now, false, 512, hiccup, 1);
+    assert_eq!(share, 2_500_000, "a lone command holds one of four channels");
+    assert_eq!(profiler.profile(&NONE).unwrap().read.worst, Nanos(2_500_000));
+    device.now += (2 * FADE) << BEAT_SHIFT;
+    device.run(&profiler, 8, 500, false, 4096);
+    device.now += FADE << BEAT_SHIFT;
+    device.run(&profiler, 8, 500, false, 4096);
+    assert!(profiler.profile(&NONE).unwrap().read.worst < Nanos(60_000));
+}
+
+#[test]
+fn f1_a_device_that_becomes_slower_is_followed() {
+    let (profiler, mut device) = (Profiler::new(&NONE), model(4, 100_000));
+    device.run(&profiler, 64, 2000, false, 4096);
+    device.ns = 300_000;
+    device.run(&profiler, 64, 2000, false, 4096);
+    let mean = profiler.profile(&NONE).unwrap().mean(false, 4096);
+    assert!(mean.abs_diff(75_000) < 1000, "{mean}");
+}
+
+#[test]
+fn f1_a_faster_depth_of_long_ago_fades() {
+    let (profiler, mut device) = (Profiler::new(&NONE), model(4, 100_000));
+    device.run(&profiler, 128, 2000, false, 4096);
+    device.ns = 300_000;
+    for _ in 0..8 {
+        device.now += FADE << BEAT_SHIFT;
+        device.run(&profiler, 16, 500, false, 4096);
+    }
+    assert!(profiler.profile(&NONE).unwrap().mean(false, 4096) > 70_000);
+}
+
+#[test]
+fn f1_nothing_is_made_up_but_what_is_configured_counts() {
+    let profiler = Profiler::new(&NONE);
+    assert_eq!(profiler.profile(&NONE), None);
+    assert_eq!(profiler.sureness(), Sureness::Unmeasured);
+    let by = Overrides {
+        mean: Some(Nanos(80_000)),
+        worst: Some(Nanos(1_000_000)),
+        parallelism: Some(8),
+        seeks: false,
+    };
+    let profiler = Profiler::new(&by);
+    let found = profiler.profile(&by).unwrap();
+    assert_eq!((found.mean(true, 4096), found.worst(true, 4096)), (10_000, 125_000));
+    let share = profiler.record(Nanos(160_000), false, 4096, Nanos(0), 2);
+    assert_eq!(share, 20_000, "one of eight, though two were there");
+}
+
+#[test]
+fn f1_absurd_times_do_no_harm() {
+    let profiler = Profiler::new(&NONE);
+    for _ in 0..300 {
+        profiler.record(Nanos::MAX, false, u32::MAX, Nanos::ZERO, 0);
+        profiler.record(Nanos::MAX, false, 1, Nanos::ZERO, 0);
+        profiler.record(Nanos::ZERO, true, 1, Nanos::MAX, u32::MAX);
+    }
+    assert!(profiler.profile(&NONE).is_some());
+}
