@@ -110,10 +110,15 @@ impl Reserved {
     pub fn charge(&self, now: Nanos, write: bool, bytes: u32) -> Charge {
         let number = self.present(now);
         let worst = self.profile.worst(write, bytes).min(MOST);
-        self.used.operations.add(number, 1);
-        self.used.bytes.add(number, bytes.into());
+        // Only what the budget is in is kept count of.
+        if self.limits.operations != MOST {
+            self.used.operations.add(number, 1);
+        } else if self.limits.bytes != MOST {
+            self.used.bytes.add(number, bytes.into());
+        }
         self.used.time.add(number, worst);
-        self.served(now, number);
+        // The period had demand, even if nothing had to wait.
+        self.end_wait(now, number, 1);
         Charge { number, bytes, worst, most: self.profile.most(write, bytes) }
     }
 
@@ -164,7 +169,7 @@ impl Reserved {
     pub fn note_idle(&self, now: Nanos) {
         if self.demand.since.load(Ordering::Relaxed) != 0 {
             let number = self.present(now);
-            self.served(now, number);
+            self.end_wait(now, number, 0);
         }
     }
 
@@ -210,15 +215,15 @@ impl Reserved {
         }
     }
 
-    /// The wait that was going on is over: counts it in period `number`.
+    /// The wait that was going on is over: counts it in period `number`, as `least` ns or more.
     #[inline]
-    fn served(&self, now: Nanos, number: u64) {
+    fn end_wait(&self, now: Nanos, number: u64, least: u64) {
         let since = Nanos(self.demand.since.load(Ordering::Relaxed));
         if since == Nanos::ZERO || self.demand.since.swap(0, Ordering::Relaxed) == 0 {
             return;
         }
         let began = self.end(number - 1).max(since);
-        self.demand.waited.add(number, now.since(began));
+        self.demand.waited.add(number, now.since(began).max(least));
     }
 
     /// Judges period `old` and those that passed before `new` without a call.

@@ -152,6 +152,16 @@ fn f3_a_tenant_that_asks_for_little_and_is_served_at_once_is_not_cheated() {
 }
 
 #[test]
+fn f3_a_period_with_demand_counts_though_nothing_had_to_wait() {
+    let reserved = reserved(Budget::Operations(500));
+    reserved.note_demand(Nanos(7));
+    let charge = reserved.charge(Nanos(7), false, 4096);
+    reserved.settle(Nanos(9), charge, 2);
+    reserved.due(Nanos(7 + SECOND));
+    assert_eq!(reserved.kept(), (1, 1));
+}
+
+#[test]
 fn f3_periods_that_pass_while_a_command_waits_are_not_kept() {
     let reserved = reserved(Budget::Operations(500));
     reserved.note_demand(Nanos(7));
