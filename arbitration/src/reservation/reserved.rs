@@ -25,6 +25,8 @@ pub struct Reserved {
     limits: Limits,
     /// The worst time of the tenant's usual command: what must be left for one to be due.
     worst: u64,
+    /// The mean time of the tenant's usual command in the device.
+    in_device: u64,
     /// The number of the present period, from 1 on.
     number: AtomicU64,
     used: Used,
@@ -86,6 +88,7 @@ impl Reserved {
             period: terms.period.0.clamp(1, MOST),
             limits: Limits { operations, bytes, time },
             worst: profile.worst_of(terms).min(time),
+            in_device: profile.mean_of(terms).saturating_mul(profile.parallelism.max(1).into()),
             number: AtomicU64::new(1),
             used: Used::default(),
             demand: Demand::default(),
@@ -102,6 +105,20 @@ impl Reserved {
             && (bytes == MOST || self.used.bytes.used(number) < bytes)
             && self.used.time.used(number).saturating_add(self.worst) <= time;
         left.then(|| self.end(number))
+    }
+
+    /// When to ask again whether a command is due, after it was not: at the end of the period if
+    /// the budget in operations or bytes is used up. Otherwise device time is wanting, and
+    /// commands that are in the device may give some of theirs back: in the mean time that a
+    /// command is there.
+    #[must_use]
+    pub fn again(&self, now: Nanos) -> Nanos {
+        let number = self.present(now);
+        let Limits { operations, bytes, .. } = self.limits;
+        let used_up = (operations != MOST && self.used.operations.used(number) >= operations)
+            || (bytes != MOST && self.used.bytes.used(number) >= bytes);
+        let end = self.end(number);
+        if used_up { end } else { end.min(now.after(self.in_device)) }
     }
 
     /// Charges a command that is dispatched ahead of others: its operation and its bytes, and its

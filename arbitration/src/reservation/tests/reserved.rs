@@ -61,6 +61,19 @@ fn f3_commands_are_charged_their_worst_time_until_they_complete() {
 }
 
 #[test]
+fn f3_who_waits_for_device_time_asks_again_soon_and_who_has_had_all_at_the_end() {
+    let reserved = reserved(Budget::Operations(500));
+    let mut charges = Vec::new();
+    while reserved.due(Nanos(7)).is_some() {
+        charges.push(reserved.charge(Nanos(7), false, 4096));
+    }
+    assert_eq!(reserved.again(Nanos(9)), Nanos(9 + 80_000), "45 of 500 are in the device");
+    charges.drain(..).for_each(|charge| reserved.settle(Nanos(9), charge, 10_000));
+    assert_eq!(use_up(&reserved, Nanos(9), 10_000), 455);
+    assert_eq!(reserved.again(Nanos(9)), Nanos(7 + SECOND));
+}
+
+#[test]
 fn f3_a_tenant_whose_commands_cost_more_than_it_said_uses_up_its_device_time() {
     let reserved = reserved(Budget::Operations(500));
     let mut commands = 0;
