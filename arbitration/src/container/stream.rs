@@ -58,8 +58,8 @@ impl Stream {
     /// A request of this deadline and allowed latency was chosen.
     pub(super) fn chosen(&mut self, now: Nanos, deadline: Nanos, latency: u64) {
         let earliest = Nanos(now.0.saturating_sub(latency.saturating_mul(ARREARS)));
-        self.turn = self.due(deadline, latency).min(now).max(earliest);
         self.last_deadline = self.own(deadline, latency);
+        self.turn = self.due(deadline, latency).min(now).max(earliest);
         self.served += 1;
         self.left();
     }
