@@ -234,6 +234,7 @@ fn op_json(op: &OpSnapshot) -> Value {
 /// A latency histogram's summary, in nanoseconds.
 #[derive(Serialize)]
 struct Latency {
+    sum: u64,
     mean: u64,
     p50: u64,
     p90: u64,
@@ -243,6 +244,7 @@ struct Latency {
 
 fn latency_json(histogram: &HistogramSnapshot) -> Value {
     json!(Latency {
+        sum: histogram.sum_ns,
         mean: histogram.sum_ns.checked_div(histogram.count()).unwrap_or(0),
         p50: histogram.quantile_ns(0.5),
         p90: histogram.quantile_ns(0.9),

@@ -216,3 +216,60 @@ fn a_live_resize_wins_until_the_files_size_changes() {
     assert_eq!(size(&live), 2 << 20);
     assert!(warnings[0].contains("has changed since"), "{warnings:?}");
 }
+
+/// Stores that the sessions and policies of `text` are set live.
+fn set_live(live: &mut Live, text: &str) {
+    let qos = parse(text).unwrap_or_else(|errors| panic!("{errors}")).qos;
+    let mut next = live.current().clone();
+    for session in qos.sessions {
+        next.qos.sessions.retain(|known| known.name != session.name);
+        next.qos.sessions.push(session.clone());
+        let _ = live.store(&ObjectId::Session(session.name), next.clone()).unwrap();
+    }
+    for policy in qos.policies {
+        next.qos.policies.push(policy.clone());
+        let object = ObjectId::Policy(crate::store::Scope::of(&policy));
+        let _ = live.store(&object, next.clone()).unwrap();
+    }
+}
+
+#[test]
+fn sessions_that_name_each_other_come_back_together() {
+    let store: Arc<dyn Store> = Arc::new(MemoryStore::default());
+    // One by one, in the order of their names, most could not be.
+    let file = "[[session]]\nname = \"a\"\noperations = \"60 %\"\n\
+                [[session]]\nname = \"b\"\noperations = \"40 %\"\n\
+                [[session]]\nname = \"c\"\nparent = \"b\"\n";
+    let changed = "[[session]]\nname = \"a\"\noperations = \"80 %\"\nparent = \"d\"\n\
+                   [[session]]\nname = \"b\"\noperations = \"20 %\"\nparent = \"d\"\n\
+                   [[session]]\nname = \"c\"\n\
+                   [[session]]\nname = \"d\"\nparent = \"c\"\n\
+                   [[policy]]\nhost = \"nqn.2026-01.io.x:h\"\nsession = \"d\"\n";
+    let (mut live, _) = Live::open(parse(file).unwrap(), store.clone()).unwrap();
+    set_live(&mut live, changed);
+    let (again, warnings) = Live::open(parse(file).unwrap(), store).unwrap();
+    assert!(warnings.is_empty(), "{warnings:?}");
+    let mut sessions = again.current().qos.sessions.clone();
+    sessions.sort_by(|a, b| a.name.cmp(&b.name));
+    let wanted = parse(changed).unwrap().qos;
+    assert_eq!((sessions, &again.current().qos.policies), (wanted.sessions, &wanted.policies));
+}
+
+#[test]
+fn what_hangs_on_a_session_that_the_file_lost_goes_and_the_rest_stays() {
+    let store: Arc<dyn Store> = Arc::new(MemoryStore::default());
+    let file = "[[session]]\nname = \"tenants\"\n";
+    let changed = "[[session]]\nname = \"tenants\"\n[[session]]\nname = \"x\"\niops = 5\n\
+                   [[session]]\nname = \"a\"\nparent = \"tenants\"\n\
+                   [[session]]\nname = \"b\"\nparent = \"a\"\n\
+                   [[policy]]\nhost = \"nqn.2026-01.io.x:h\"\nsession = \"b\"\n\
+                   [[policy]]\nhost = \"nqn.2026-01.io.x:i\"\nsession = \"x\"\n";
+    let (mut live, _) = Live::open(parse(file).unwrap(), store.clone()).unwrap();
+    set_live(&mut live, changed);
+    let (after, warnings) = Live::open(parse("").unwrap(), store).unwrap();
+    let qos = &after.current().qos;
+    assert_eq!((qos.sessions.len(), qos.policies.len()), (1, 1), "{qos:?}");
+    assert_eq!(qos.sessions[0].name, "x");
+    assert_eq!(warnings.len(), 3, "{warnings:?}");
+    assert!(warnings.iter().any(|w| w.contains("session b is not there")), "{warnings:?}");
+}
