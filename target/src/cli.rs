@@ -4,9 +4,10 @@ use std::io::Write;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
+use arbitration::settings::WindowRule;
 use clap::{ArgAction, Parser, ValueEnum};
 
-use crate::config::{Backend, Config, ConfigErrors, Namespace, format_size};
+use crate::config::{Backend, Config, ConfigErrors, Namespace, format_size, format_terms};
 
 /// Exit status: the file is valid.
 const VALID: u8 = 0;
@@ -108,12 +109,19 @@ pub fn summary(config: &Config) -> String {
         "  live changes: {}",
         state.map_or("end with the daemon (no `state`)".into(), |path| format!("kept in {path}"))
     ));
+    lines.push(format!("  quality of service: {}", qos(config)));
+    for session in &config.qos.sessions {
+        let reserve = session.reserve.as_ref().map(|reserve| format_terms(&reserve.terms));
+        let reserve = reserve.map_or(String::new(), |terms| format!(", reserves {terms}"));
+        lines.push(format!("  session {}{reserve}", session.name));
+    }
     if config.listeners.is_empty() {
         lines.push("  no listener: no host can connect until one is added".into());
     }
     for listener in &config.listeners {
         let what = if listener.discovery_only { ", discovery only" } else { "" };
-        lines.push(format!("  listener {}{what}", listener.address));
+        let class = listener.class.map_or(String::new(), |class| format!(", class {class}"));
+        lines.push(format!("  listener {}{what}{class}", listener.address));
     }
     for subsystem in &config.subsystems {
         let who = match (subsystem.allow_any_host, subsystem.hosts.len()) {
@@ -128,6 +136,25 @@ pub fn summary(config: &Config) -> String {
     lines.join("\n") + "\n"
 }
 
+/// `[qos]` in a few words.
+fn qos(config: &Config) -> String {
+    let general = &config.qos.general;
+    if !general.enabled {
+        return "off".into();
+    }
+    let weights = general.order.weights;
+    let window = match general.window {
+        WindowRule::Off => "no window".into(),
+        WindowRule::Fixed(n) => format!("window {n}"),
+        WindowRule::Adaptive { .. } => "adaptive window".into(),
+    };
+    let policies = match config.qos.policies.len() {
+        1 => "1 policy".into(),
+        count => format!("{count} policies"),
+    };
+    format!("weights {}:{}:{}, {window}, {policies}", weights.high, weights.medium, weights.low)
+}
+
 fn namespace(namespace: &Namespace) -> String {
     let nsid = namespace.nsid.unwrap_or_default();
     let what = match &namespace.backend {
@@ -140,7 +167,8 @@ fn namespace(namespace: &Namespace) -> String {
         Backend::Nvme { device, .. } => format!("{}, passthrough", device.display()),
     };
     let mode = if namespace.read_only { ", read only" } else { "" };
-    format!("    namespace {nsid}: {what}{mode}")
+    let class = namespace.class.map_or(String::new(), |class| format!(", class {class}"));
+    format!("    namespace {nsid}: {what}{mode}{class}")
 }
 
 #[cfg(test)]

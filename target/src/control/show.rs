@@ -6,7 +6,7 @@ use serde_json::{Map, Value, json};
 use super::Control;
 use super::methods::io_json;
 use crate::config::qos::values::{UNITS, word};
-use crate::config::{Config, Policy, Qos, Session, format_duration, qos};
+use crate::config::{Config, Policy, Qos, Session, format_duration, format_terms};
 use crate::engine::{DeviceState, ReserveState, SessionState, Traffic};
 
 impl Control {
@@ -131,7 +131,10 @@ pub(super) fn session_config_json(session: &Session) -> Value {
         "iops": session.iops,
         "bandwidth": session.bandwidth,
         "queue": session.queue,
-        "reserve": session.reserve.as_ref().map(qos::reserve_inline),
+        "reserve": session.reserve.as_ref().map(|reserve| json!({
+            "namespace": reserve.namespace.as_ref().unwrap_or(&session.name),
+            "terms": format_terms(&reserve.terms),
+        })),
     })
 }
 

@@ -5,7 +5,9 @@ use std::sync::Mutex;
 
 use arbitration::{Class, PerClass};
 
-use crate::config::{Backend, Config, Listener, Namespace, QosConfig, Subsystem, format_nguid};
+use crate::config::{
+    Backend, Config, Listener, Namespace, QosConfig, Subsystem, format_nguid, format_terms,
+};
 use crate::engine::{
     ConnectionState, DeviceState, Engine, EngineError, NamespaceState, QosState, ReactorState,
     ReserveState, SessionState, Statistics, SubsystemState, Traffic,
@@ -206,7 +208,7 @@ impl Engine for TestEngine {
             iops: session.iops,
             reserve: session.reserve.as_ref().map(|reserve| ReserveState {
                 namespace: reserve.namespace.clone().unwrap_or_default(),
-                terms: "5000 operations each 1 s".into(),
+                terms: format_terms(&reserve.terms),
                 utilisation: 0.25,
                 periods: 12,
                 kept: 11,

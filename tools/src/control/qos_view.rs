@@ -254,7 +254,11 @@ fn change(method: &str, result: &Value) -> Option<String> {
         "session.add" => format!("Added session {}.", of("name")),
         "session.set" => format!("Changed session {}.", of("name")),
         "session.remove" => format!("Removed session {}.", of("name")),
-        "session.reserve" => format!("Session {} has reserved {}.", of("name"), of("reserve")),
+        "session.reserve" => {
+            let reserve = at(result, &["reserve"]);
+            let (terms, on) = (field(reserve, "terms"), field(reserve, "namespace"));
+            format!("Session {} has reserved {terms} on {on}.", of("name"))
+        }
         "session.release" => format!("Session {} has no reservation any more.", of("name")),
         _ => return None,
     })
@@ -355,6 +359,11 @@ mod tests {
                 "qos.policy",
                 json!({"host": null, "subsystem": "q", "nsid": 1, "removed": true}),
                 "Removed the policy for any host on q/1.\n",
+            ),
+            (
+                "session.reserve",
+                json!({"name": "g", "reserve": {"terms": "5 each 1 s", "namespace": "q/1"}}),
+                "Session g has reserved 5 each 1 s on q/1.\n",
             ),
             ("session.release", json!({"name": "g"}), "Session g has no reservation any more.\n"),
         ] {

@@ -21,9 +21,10 @@ use values::WindowWord;
 use check::Known;
 pub(crate) use check::wrong;
 pub(crate) use device::{device, device_model};
+pub use render::format_terms;
 pub(crate) use render::{
     device as render_device, model as render_model, render_general, render_policy, render_session,
-    reserve_inline, whole as render_whole,
+    whole as render_whole,
 };
 pub(crate) use session::{ParsedSession, reserve, session};
 
