@@ -234,6 +234,7 @@ fn op_json(op: &OpSnapshot) -> Value {
 /// A latency histogram's summary, in nanoseconds.
 #[derive(Serialize)]
 struct Latency {
+    /// Of all operations together: the difference of two tells the mean in between.
     sum: u64,
     mean: u64,
     p50: u64,

@@ -175,7 +175,7 @@ impl Rates {
 /// Mean time of the `done` commands between two samples, ns.
 fn mean(last: Times, now: Times, done: u64) -> f64 {
     match (last.sum.unwrap_or(0), now.sum) {
-        (last, Some(now)) if done > 0 => now.saturating_sub(last) as f64 / done as f64,
+        (last, Some(now)) if done > 0 => now.wrapping_sub(last) as f64 / done as f64,
         (_, Some(_)) => 0.0,
         (_, None) => now.mean as f64,
     }

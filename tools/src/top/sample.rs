@@ -50,7 +50,7 @@ pub(super) struct Io {
 pub(super) struct Times {
     pub(super) mean: u64,
     pub(super) p99: u64,
-    /// Of all commands together, if the daemon says.
+    /// Of all commands together, if the daemon says; begins anew at 2^64.
     pub(super) sum: Option<u64>,
 }
 
@@ -245,7 +245,7 @@ fn latency<'a>(kinds: impl Iterator<Item = &'a Value>) -> Times {
         count = count.saturating_add(done);
         total += u128::from(done) * u128::from(times.mean);
         all.p99 = all.p99.max(times.p99);
-        all.sum = all.sum.zip(times.sum).map(|(all, sum)| all.saturating_add(sum));
+        all.sum = all.sum.zip(times.sum).map(|(all, sum)| all.wrapping_add(sum));
     }
     let mean = total.checked_div(u128::from(count)).unwrap_or(0);
     Times { mean: u64::try_from(mean).unwrap_or(u64::MAX), ..all }
