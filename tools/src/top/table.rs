@@ -42,6 +42,9 @@ pub(super) struct Table {
 /// Which column sorts a pane, and which way. None: the daemon's own order.
 pub(super) type Sort = Option<(usize, bool)>;
 
+/// So many credits are no limit: commands, and KiB.
+const NO_LIMIT: u64 = u32::MAX as u64;
+
 impl Cell {
     fn count(value: f64) -> Self {
         Self::Number(value, show_count(value))
@@ -58,11 +61,14 @@ impl Cell {
     }
 
     fn percent(part: f64) -> Self {
+        // What rounding has left below zero is zero.
+        let part = part.max(0.0) + 0.0;
         Self::Number(part, format!("{:.1} %", 100.0 * part))
     }
 
+    /// A time; where there was none, or nothing that could be told from none, a dash.
     fn latency(ns: f64) -> Self {
-        Self::Number(ns, if ns > 0.0 { show_latency(ns) } else { "-".to_owned() })
+        Self::Number(ns, if ns >= 5.0 { show_latency(ns) } else { "-".to_owned() })
     }
 
     /// A value that may be missing.
@@ -70,10 +76,9 @@ impl Cell {
         Self::Number(value.map_or(-1.0, |v| v as f64), value.map_or("-".to_owned(), show))
     }
 
-    /// Used of what there is; u32 and u64 at their ends mean that there is no limit.
-    fn used((used, all): (u64, u64), show: impl Fn(u64) -> String) -> Self {
-        let limited = all < u64::from(u32::MAX) << 10;
-        let of = if limited { format!("/{}", show(all)) } else { String::new() };
+    /// Used of what there is, if that is less than `unlimited`.
+    fn used((used, all): (u64, u64), unlimited: u64, show: impl Fn(u64) -> String) -> Self {
+        let of = if all < unlimited { format!("/{}", show(all)) } else { String::new() };
         Self::Number(used as f64, format!("{}{of}", show(used)))
     }
 
@@ -227,8 +232,8 @@ fn session_cells(session: &Session, rates: &Rates) -> Vec<Cell> {
         Cell::or_dash(session.bandwidth, |bytes| show_count(bytes as f64 / 1e6)),
         Cell::whole(session.waiting),
         Cell::count(rates.refused),
-        Cell::used(session.operations, |count| count.to_string()),
-        Cell::used(session.payload, size),
+        Cell::used(session.operations, NO_LIMIT, |count| count.to_string()),
+        Cell::used(session.payload, NO_LIMIT << 10, size),
         Cell::Text(reserve.map_or("-".to_owned(), |reserve| reserve.terms.clone())),
         kept.map_or(Cell::Number(-1.0, "-".to_owned()), |reserve| {
             Cell::percent(reserve.kept as f64 / reserve.periods as f64)
