@@ -1,0 +1,248 @@
+//! The stages together, by the interface that the daemon uses: reservations under a flood,
+//! containers, and the memory for data that hosts are asked for.
+
+use std::cmp::Reverse;
+use std::collections::BinaryHeap;
+use std::sync::Arc;
+
+use arbitration::arbiter::{Arbiter, Boards, DeviceId, FlowId, Grant, Request};
+use arbitration::container::Scheduler;
+use arbitration::credit::Caps;
+use arbitration::device::{ContainerRules, Device, DeviceRules};
+use arbitration::reservation::{Broker, Budget, Locality, Overrides, Reserved, Terms};
+use arbitration::session::{Plan, Reservation, RootSpec, SessionId, SessionSpec, Sessions};
+use arbitration::settings::{OrderSettings, WindowRule};
+use arbitration::{Class, Nanos};
+
+const DEVICE: DeviceId = DeviceId(0);
+const SERVICE_NS: u64 = 100_000;
+const CHANNELS: usize = 4;
+
+/// One reactor over a device that carries out four commands at a time, 100 us each.
+struct Bench {
+    now: Nanos,
+    arbiter: Arbiter<(usize, u64)>,
+    device: Arc<Device>,
+    channels: [Nanos; CHANNELS],
+    flying: BinaryHeap<Reverse<(Nanos, u64)>>,
+    grants: std::collections::HashMap<u64, (usize, Grant)>,
+    sent: u64,
+    /// By source: what was served, and when.
+    served: Vec<Vec<Nanos>>,
+    order: Vec<(usize, u64)>,
+}
+
+fn root() -> RootSpec {
+    RootSpec { caps: Caps::NONE, queue: u32::MAX }
+}
+
+fn plan(names: &[&str]) -> Plan {
+    let specs: Vec<SessionSpec> = names
+        .iter()
+        .map(|name| SessionSpec { name: (*name).to_owned(), ..SessionSpec::default() })
+        .collect();
+    let sessions = Sessions::new(&root()).apply(Nanos(0), &root(), &specs).unwrap();
+    Plan { order: OrderSettings::default(), sessions, reservations: Vec::new() }
+}
+
+impl Bench {
+    fn new(rules: DeviceRules, plan: Plan, sources: usize) -> Self {
+        let device = Arc::new(Device::new(rules, 1));
+        let mut arbiter = Arbiter::new(0, Arc::new(plan), Arc::new(Boards::new(1)), 64);
+        arbiter.add_device(Nanos(0), DEVICE, Arc::clone(&device));
+        Self {
+            now: Nanos(1_000_000_000),
+            arbiter,
+            device,
+            channels: [Nanos(0); CHANNELS],
+            flying: BinaryHeap::new(),
+            grants: std::collections::HashMap::new(),
+            sent: 0,
+            served: vec![Vec::new(); sources],
+            order: Vec::new(),
+        }
+    }
+
+    fn flow(&mut self, session: SessionId, host: u64) -> FlowId {
+        self.arbiter.flow(DEVICE, session, host).unwrap()
+    }
+
+    fn send(&mut self, source: usize, flow: FlowId, class: Class, lba: u64) {
+        self.sent += 1;
+        let request =
+            Request { lba, blocks: 1, ..Request::user((source, self.sent), false, 4096) };
+        self.arbiter.enqueue(self.now, flow, class, request).unwrap();
+    }
+
+    fn dispatch(&mut self) {
+        self.arbiter.poll(self.now);
+        while let Some(command) = self.arbiter.dispatch(self.now, DEVICE) {
+            let (source, id) = command.item;
+            let channel = self.channels.iter_mut().min().unwrap();
+            *channel = (*channel).max(self.now).after(SERVICE_NS);
+            self.flying.push(Reverse((*channel, id)));
+            assert!(self.grants.insert(id, (source, command.grant)).is_none(), "twice");
+            self.order.push((source, id));
+        }
+    }
+
+    /// Goes on to the next completion (or `end`); the sources that were served.
+    fn step(&mut self, end: Nanos) -> Vec<usize> {
+        self.dispatch();
+        let next = self.flying.peek().map_or(end, |Reverse((at, _))| *at);
+        let timer = self.arbiter.next_timer().unwrap_or(end);
+        self.now = self.now.max(next.min(timer).min(end));
+        let mut done = Vec::new();
+        while let Some(&Reverse((at, id))) = self.flying.peek() {
+            if at > self.now {
+                break;
+            }
+            self.flying.pop();
+            let (source, grant) = self.grants.remove(&id).unwrap();
+            self.arbiter.complete(self.now, grant, true);
+            self.served[source].push(self.now);
+            done.push(source);
+        }
+        done
+    }
+}
+
+#[test]
+fn f3_reservations_are_kept_in_every_period_while_others_flood() {
+    const PERIOD: u64 = 100_000_000;
+    let mut plan = plan(&["a", "b", "flood"]);
+    let rules = DeviceRules {
+        window: WindowRule::Fixed(4),
+        profile: Overrides {
+            mean: Some(Nanos(SERVICE_NS)),
+            worst: Some(Nanos(SERVICE_NS)),
+            parallelism: Some(4),
+            seeks: false,
+        },
+        ..DeviceRules::default()
+    };
+    // 4,000 commands in each period: a quarter and an eighth of them are reserved.
+    let profile = Device::new(rules, 1).profile().unwrap();
+    let mut already = Vec::new();
+    let mut reserved = Vec::new();
+    for (name, operations) in [("a", 1000), ("b", 500)] {
+        let terms = Terms {
+            budget: Budget::Operations(operations),
+            period: Nanos(PERIOD),
+            request_bytes: 4096,
+            write_percent: 0,
+            locality: Locality::Random,
+        };
+        let admitted = Broker::admit(&profile, &already, 20, &terms).unwrap();
+        already.push(admitted);
+        let running = Arc::new(Reserved::new(Nanos(1_000_000_000), &admitted));
+        reserved.push(Arc::clone(&running));
+        let session = plan.named(name).unwrap().id();
+        plan.reservations.push(Reservation { session, device: 0, reserved: running });
+    }
+    let ids: Vec<SessionId> =
+        ["a", "b", "flood"].iter().map(|name| plan.named(name).unwrap().id()).collect();
+    let mut bench = Bench::new(rules, plan, 3);
+    // The reserved ones are of the class with the least weight.
+    let flows: Vec<FlowId> =
+        ids.iter().zip(0..).map(|(id, host)| bench.flow(*id, host)).collect();
+    let classes = [Class::Low, Class::Low, Class::High];
+    for (source, depth) in [(0, 16), (1, 16), (2, 256)] {
+        for _ in 0..depth {
+            bench.send(source, flows[source], classes[source], 0);
+        }
+    }
+    let start = bench.now;
+    let end = start.after(20 * PERIOD);
+    while bench.now < end {
+        for source in bench.step(end) {
+            bench.send(source, flows[source], classes[source], 0);
+        }
+    }
+    for (source, least) in [(0, 1000), (1, 500)] {
+        for period in 0..20 {
+            let (from, to) = (start.after(period * PERIOD), start.after((period + 1) * PERIOD));
+            let got =
+                bench.served[source].iter().filter(|at| **at > from && **at <= to).count();
+            // What was dispatched at a period's end is complete in the next.
+            assert!(got + 4 >= least, "source {source}, period {period}: {got} of {least}");
+        }
+        let (periods, kept) = reserved[source].kept();
+        assert!(periods >= 19 && kept == periods, "{kept} of {periods}");
+    }
+    let total: usize = bench.served.iter().map(Vec::len).sum();
+    assert!(total >= 79_500, "the device is kept busy: {total}");
+}
+
+#[test]
+fn i3_containers_lose_nothing_and_end_at_outputs() {
+    let plan = plan(&["a", "b"]);
+    let ids = [plan.named("a").unwrap().id(), plan.named("b").unwrap().id()];
+    let rules = DeviceRules {
+        window: WindowRule::Fixed(1),
+        containers: Some(ContainerRules {
+            scheduler: Scheduler::Containers,
+            capacity: 32,
+            deadline_ns: 20_000_000,
+        }),
+        ..DeviceRules::default()
+    };
+    let mut bench = Bench::new(rules, plan, 2);
+    let flows = [bench.flow(ids[0], 1), bench.flow(ids[1], 2)];
+    let mut random = 12_345u64;
+    let mut next = || {
+        random = random.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1);
+        random >> 40
+    };
+    for round in 0..500 {
+        let source = round % 2;
+        let place = next() + source as u64 * (1 << 30);
+        bench.send(source, flows[source], Class::Low, place);
+        if round % 10 == 9 {
+            bench.arbiter.output(bench.now, flows[source], Class::Low);
+        }
+    }
+    let end = bench.now.after(10_000_000_000);
+    while bench.arbiter.waiting() > 0 || !bench.flying.is_empty() {
+        bench.step(end);
+    }
+    assert_eq!(bench.order.len(), 500, "all are served, each once");
+    let changes = bench.order.windows(2).filter(|pair| pair[0].0 != pair[1].0).count();
+    assert!(changes < 150, "the head stays with a stream for a while: {changes} changes");
+    assert!(bench.device.window.in_use() < 1e-9);
+    for flow in flows {
+        bench.arbiter.release(flow);
+    }
+    assert!(bench.arbiter.remove_device(DEVICE));
+}
+
+#[test]
+fn d2_no_host_has_more_than_a_quarter_of_the_memory_for_data() {
+    let rules =
+        DeviceRules { window: WindowRule::Fixed(1024), memory: true, ..DeviceRules::default() };
+    let mut bench = Bench::new(rules, plan(&[]), 2);
+    let flows = [bench.flow(SessionId::ROOT, 1), bench.flow(SessionId::ROOT, 2)];
+    let ask = |bench: &mut Bench, source: usize| {
+        bench.sent += 1;
+        let request = Request::user((source, bench.sent), true, 128 << 10);
+        bench.arbiter.enqueue(bench.now, flows[source], Class::Low, request).unwrap();
+    };
+    for _ in 0..100 {
+        ask(&mut bench, 0);
+    }
+    bench.dispatch();
+    // 1,024 pages of 4 KiB: a quarter is 8 commands of 128 KiB.
+    assert_eq!(bench.grants.len(), 8, "the rest waits, though there is room");
+    ask(&mut bench, 1);
+    bench.dispatch();
+    assert_eq!(bench.grants.len(), 9, "another host finds room at once");
+    // What comes back is given to whoever waits.
+    while !bench.grants.is_empty() {
+        let id = *bench.grants.keys().next().unwrap();
+        let (_, grant) = bench.grants.remove(&id).unwrap();
+        bench.arbiter.complete(bench.now, grant, true);
+        bench.dispatch();
+    }
+    assert_eq!(bench.order.len(), 101);
+    assert_eq!(bench.arbiter.waiting(), 0);
+}
