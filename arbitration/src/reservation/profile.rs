@@ -103,9 +103,18 @@ impl Profile {
         time.worst.0.saturating_add(beyond(bytes).saturating_mul(per_kib))
     }
 
-    /// The most of its time that a command can be held to account for, in ns.
-    pub(super) const fn most(&self, write: bool, bytes: u32) -> u64 {
-        if self.seeks { u64::MAX } else { padded(self.mean(write, bytes)) }
+    /// What a command is charged until its time is known, in ns. On a disk, its worst time. A
+    /// device without seeks serves many commands at once, and a command's time there tells of the
+    /// others as well: no more counts, then or later, than what the broker sets aside for a
+    /// command of its size and kind.
+    pub(super) const fn assumed(&self, write: bool, bytes: u32) -> u64 {
+        if self.seeks { self.worst(write, bytes) } else { padded(self.mean(write, bytes)) }
+    }
+
+    /// The same of a tenant's usual command, of the kinds it sends.
+    pub(super) fn assumed_of(&self, terms: &Terms) -> u64 {
+        let assumed = |write| self.assumed(write, terms.request_bytes);
+        Self::most_of(terms.write_percent, assumed)
     }
 
     /// MET of a tenant's commands, in ns: by their size, their mix and their locality.
@@ -123,11 +132,15 @@ impl Profile {
     /// WCET of a tenant's commands, in ns: the worst of the kinds it sends.
     #[must_use]
     pub fn worst_of(&self, terms: &Terms) -> u64 {
-        let worst = |write| self.worst(write, terms.request_bytes);
-        match terms.write_percent {
-            0 => worst(false),
-            1..=99 => worst(false).max(worst(true)),
-            _ => worst(true),
+        Self::most_of(terms.write_percent, |write| self.worst(write, terms.request_bytes))
+    }
+
+    /// The greater of a read's and a write's, of the kinds that there are.
+    fn most_of(write_percent: u8, of: impl Fn(bool) -> u64) -> u64 {
+        match write_percent {
+            0 => of(false),
+            1..=99 => of(false).max(of(true)),
+            _ => of(true),
         }
     }
 

@@ -23,8 +23,8 @@ pub struct Reserved {
     start: Nanos,
     period: u64,
     limits: Limits,
-    /// The worst time of the tenant's usual command: what must be left for one to be due.
-    worst: u64,
+    /// What the tenant's usual command is charged at first: what must be left for one to be due.
+    assumed: u64,
     /// The mean time of the tenant's usual command in the device.
     in_device: u64,
     /// The number of the present period, from 1 on.
@@ -66,9 +66,7 @@ struct Demand {
 pub struct Charge {
     number: u64,
     bytes: u32,
-    worst: u64,
-    /// The most that counts of what it takes; see [`Reserved::settle`].
-    most: u64,
+    assumed: u64,
 }
 
 impl Reserved {
@@ -87,7 +85,7 @@ impl Reserved {
             start: now,
             period: terms.period.0.clamp(1, MOST),
             limits: Limits { operations, bytes, time },
-            worst: profile.worst_of(terms).min(time),
+            assumed: profile.assumed_of(terms).min(time),
             in_device: profile.mean_of(terms).saturating_mul(profile.parallelism.max(1).into()),
             number: AtomicU64::new(1),
             used: Used::default(),
@@ -103,7 +101,7 @@ impl Reserved {
         let Limits { operations, bytes, time } = self.limits;
         let left = (operations == MOST || self.used.operations.used(number) < operations)
             && (bytes == MOST || self.used.bytes.used(number) < bytes)
-            && self.used.time.used(number).saturating_add(self.worst) <= time;
+            && self.used.time.used(number).saturating_add(self.assumed) <= time;
         left.then(|| self.end(number))
     }
 
@@ -121,42 +119,41 @@ impl Reserved {
         if used_up { end } else { end.min(now.after(self.in_device)) }
     }
 
-    /// Charges a command that is dispatched ahead of others: its operation and its bytes, and its
-    /// worst device time until it is settled.
+    /// Charges a command that is dispatched ahead of others: its operation and its bytes, and the
+    /// most of device time that will count until it is settled: its worst time on a disk, what the
+    /// broker sets aside for a command of its size and kind elsewhere.
     #[inline]
     pub fn charge(&self, now: Nanos, write: bool, bytes: u32) -> Charge {
         let number = self.present(now);
-        let worst = self.profile.worst(write, bytes).min(MOST);
+        let assumed = self.profile.assumed(write, bytes).min(MOST);
         // Only what the budget is in is kept count of.
         if self.limits.operations != MOST {
             self.used.operations.add(number, 1);
         } else if self.limits.bytes != MOST {
             self.used.bytes.add(number, bytes.into());
         }
-        self.used.time.add(number, worst);
+        self.used.time.add(number, assumed);
         // The period had demand, even if nothing had to wait.
         self.end_wait(now, number, 1);
-        Charge { number, bytes, worst, most: self.profile.most(write, bytes) }
+        Charge { number, bytes, assumed }
     }
 
-    /// A charged command has completed: gives back what it did not take of its worst device time,
-    /// or adds what it took beyond. `actual_ns` is its share of the device's time (see
+    /// A charged command has completed: gives back what it did not take of the device time it was
+    /// charged, or, on a disk, adds what it took beyond. `actual_ns` is its share of the device's time (see
     /// [`ServiceTime`](super::ServiceTime)). After the end of the period it was charged in,
     /// nothing happens.
     ///
-    /// On a disk all of it counts, as the seeks are the stream's own. A device without seeks serves
-    /// many commands at once, and a command's time there tells of the others as well: no more
-    /// counts than what the broker sets aside for a command of its size and kind.
+    /// On a disk all of it counts, as the seeks are the stream's own. Elsewhere a command's time
+    /// tells of what others do as well, and no more counts than it was charged.
     #[inline]
     pub fn settle(&self, now: Nanos, charge: Charge, actual_ns: u64) {
         if self.present(now) != charge.number {
             return;
         }
-        let actual_ns = actual_ns.min(charge.most);
-        if actual_ns <= charge.worst {
-            self.used.time.take_back(charge.number, charge.worst - actual_ns);
-        } else {
-            self.used.time.add(charge.number, actual_ns - charge.worst);
+        if actual_ns <= charge.assumed {
+            self.used.time.take_back(charge.number, charge.assumed - actual_ns);
+        } else if self.profile.seeks {
+            self.used.time.add(charge.number, actual_ns - charge.assumed);
         }
     }
 
@@ -165,7 +162,7 @@ impl Reserved {
     pub fn cancel(&self, charge: Charge) {
         self.used.operations.take_back(charge.number, 1);
         self.used.bytes.take_back(charge.number, charge.bytes.into());
-        self.used.time.take_back(charge.number, charge.worst);
+        self.used.time.take_back(charge.number, charge.assumed);
     }
 
     /// A command of this tenant waits: to be said when one has come and when, after a round of
@@ -272,7 +269,7 @@ impl Reserved {
         } else if bytes != MOST {
             part(bytes) <= self.used.bytes.used_in(number)
         } else {
-            part(time) <= self.used.time.used_in(number).saturating_add(self.worst)
+            part(time) <= self.used.time.used_in(number).saturating_add(self.assumed)
         }
     }
 }

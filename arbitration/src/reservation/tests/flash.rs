@@ -108,6 +108,15 @@ fn run(admitted: &[Admitted], window: usize, flood: u32, seed: u64) -> Vec<(u64,
     tenants.iter().map(|(_, reserved)| reserved.kept()).collect()
 }
 
+/// Commands are in the device for 5 ms each behind those of the flood: some must be there together.
+#[test]
+fn f3_a_small_reservation_is_kept_behind_large_commands() {
+    let profile = Profile::of_device(Nanos(MEAN), Nanos(WORST), KIB, 8);
+    let terms = super::terms(Budget::Operations(38), 100 * MS);
+    let got = run(&[super::admit(&profile, &terms)], 128, 131_072, 7_655_217_394_666_200);
+    assert!(got.iter().all(|(periods, kept)| *periods >= 29 && kept == periods), "{got:?}");
+}
+
 fn terms() -> impl Strategy<Value = Terms> {
     let size = prop::sample::select(vec![4096, 16_384, 131_072_u32]);
     let period = prop::sample::select(vec![100 * MS, 250 * MS, SECOND]);
