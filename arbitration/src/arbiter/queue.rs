@@ -347,7 +347,7 @@ impl DeviceQueue {
                     self.due.push(Reverse((deadline, session)));
                 }
                 None => {
-                    let next = reserved.next_period(now);
+                    let next = reserved.again(now);
                     self.due.pop();
                     self.set_claim(session, Claim::Resting);
                     self.resting.push(Reverse((next, session)));
