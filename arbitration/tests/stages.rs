@@ -69,8 +69,7 @@ impl Bench {
 
     fn send(&mut self, source: usize, flow: FlowId, class: Class, lba: u64) {
         self.sent += 1;
-        let request =
-            Request { lba, blocks: 1, ..Request::user((source, self.sent), false, 4096) };
+        let request = Request { lba, blocks: 1, ..Request::user((source, self.sent), false, 4096) };
         self.arbiter.enqueue(self.now, flow, class, request).unwrap();
     }
 
@@ -144,8 +143,7 @@ fn f3_reservations_are_kept_in_every_period_while_others_flood() {
         ["a", "b", "flood"].iter().map(|name| plan.named(name).unwrap().id()).collect();
     let mut bench = Bench::new(rules, plan, 3);
     // The reserved ones are of the class with the least weight.
-    let flows: Vec<FlowId> =
-        ids.iter().zip(0..).map(|(id, host)| bench.flow(*id, host)).collect();
+    let flows: Vec<FlowId> = ids.iter().zip(0..).map(|(id, host)| bench.flow(*id, host)).collect();
     let classes = [Class::Low, Class::Low, Class::High];
     for (source, depth) in [(0, 16), (1, 16), (2, 256)] {
         for _ in 0..depth {
@@ -162,8 +160,7 @@ fn f3_reservations_are_kept_in_every_period_while_others_flood() {
     for (source, least) in [(0, 1000), (1, 500)] {
         for period in 0..20 {
             let (from, to) = (start.after(period * PERIOD), start.after((period + 1) * PERIOD));
-            let got =
-                bench.served[source].iter().filter(|at| **at > from && **at <= to).count();
+            let got = bench.served[source].iter().filter(|at| **at > from && **at <= to).count();
             // What was dispatched at a period's end is complete in the next.
             assert!(got + 4 >= least, "source {source}, period {period}: {got} of {least}");
         }

@@ -249,28 +249,28 @@ impl DiskSet {
     }
 
     fn imminent_container(&self, now: Nanos) -> Option<u32> {
-        if !self.is_short_of_time(now) {
-            return None;
-        }
-        let (_, stream) = self.due.first()?;
+        let stream = self.short_of_time(now)?;
         let of = self.streams.get(stream as usize)?;
         if of.is_together() { self.onwards(stream) } else { self.oldest(stream) }
     }
 
-    /// Whether one of the streams that are due first would come late if another request went
-    /// before what they and those due before them need.
-    fn is_short_of_time(&self, now: Nanos) -> bool {
-        let (mut from, mut requests) = ((Nanos::ZERO, 0), 0_u32);
+    /// Of the streams that are due first, the first that would come late if another request went
+    /// before what it needs; or else, before what it and those due before it need.
+    fn short_of_time(&self, now: Nanos) -> Option<u32> {
+        let (mut from, mut requests, mut short) = ((Nanos::ZERO, 0), 0_u32, None);
         for _ in 0..AHEAD {
-            let Some(((due, _), stream)) = self.due.at_or_after(from) else { return false };
+            let Some(((due, _), stream)) = self.due.at_or_after(from) else { break };
             let needed = self.streams.get(stream as usize).map_or(1, Stream::needed);
+            if self.is_near(now, due, needed) {
+                return Some(stream);
+            }
             requests = requests.saturating_add(needed);
-            if self.is_near(now, due, requests) {
-                return true;
+            if short.is_none() && self.is_near(now, due, requests) {
+                short = Some(stream);
             }
             from = (due, stream.saturating_add(1));
         }
-        false
+        short
     }
 
     /// Whether this many requests would come late if any other went before them.

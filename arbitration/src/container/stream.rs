@@ -18,8 +18,6 @@ struct Expected {
     assumed: u64,
     /// Time from the container's beginning to the deadline of the last of those, ns.
     together: u64,
-    /// The same to the deadline of the container's last request, ns.
-    whole: u64,
 }
 
 /// What is known of a stream (seed rows I1, I2).
@@ -79,7 +77,7 @@ impl Stream {
         let (Some(size), Some(whole)) = (self.size.mean(), self.allowed.mean()) else { return };
         let assumed = size * 2 / 3;
         let together = whole.saturating_mul(assumed).checked_div(size).unwrap_or(0);
-        self.expected = Some(Expected { assumed, together, whole });
+        self.expected = Some(Expected { assumed, together });
     }
 
     /// When the next request has to be done, whose own deadline and allowed latency these are.
@@ -91,8 +89,12 @@ impl Stream {
     pub(super) fn due(&self, deadline: Nanos, latency: u64) -> Nanos {
         let own = self.own(deadline, latency);
         let (Some(expected), Some(begun)) = (self.expected, self.begun) else { return own };
-        let credit = latency.saturating_mul(self.served).min(expected.whole);
-        let together = if self.served < expected.assumed { expected.together } else { 0 };
+        let credit = latency.saturating_mul(self.served).min(LONGEST);
+        let together = match self.served < expected.assumed {
+            // No later than by when this many were promised.
+            true => expected.together.min(latency.saturating_mul(expected.assumed)),
+            false => 0,
+        };
         own.max(begun.after(credit.max(together)))
     }
 

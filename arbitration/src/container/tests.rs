@@ -247,11 +247,12 @@ fn i2_the_newest_container_counts_an_eighth() {
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(64))]
 
-    /// A stream that always has something waiting gets what its latency promises, counted from one
-    /// output to the next, whatever the others do, as long as the device can do it. What is learnt
-    /// may be wrong: then it comes short a little.
+    /// A stream that always has something waiting gets at least half of what its latency promises
+    /// from any output to the next, whatever the others do, as long as the device can do it. It
+    /// may come short of the other half where others' containers are of another length, or turn
+    /// out other than was learnt.
     #[test]
-    fn i3_between_two_outputs_each_stream_gets_what_it_was_promised(
+    fn i3_no_stream_starves_between_two_outputs(
         outputs in vec(100..1500_u64, 3),
         depths in vec(2..20_u32, 3),
         places in vec(0..1000_u64, 64),
@@ -268,8 +269,7 @@ proptest! {
         for (stream, depth) in (0..3).zip(&depths) {
             (0..*depth).for_each(|n| enter(&mut set, at(0), n * 3 + stream, 0));
         }
-        let mut got = [0; 3];
-        let (mut ends, mut short) = (0, 0);
+        let mut got = [0_u64; 3];
         for round in 1..6000 {
             let now = at(round * 5);
             let id = set.pick(now).expect("all have something waiting");
@@ -282,12 +282,9 @@ proptest! {
                     let promised = interval * 5 / 20;
                     let got = std::mem::take(&mut got[stream as usize]);
                     prop_assert!(got >= promised / 2, "{got} of {promised} to {stream} at {now:?}");
-                    ends += 1;
-                    short += u32::from(got + 1 < promised);
                     set.output(now, stream);
                 }
             }
         }
-        prop_assert!(short * 25 <= ends, "{short} of {ends} outputs came short");
     }
 }

@@ -154,6 +154,7 @@ impl Disk {
     }
 
     /// Sectors of 512 bytes.
+    #[cfg_attr(not(test), allow(dead_code, reason = "figures with fixed places need not ask"))]
     pub(crate) fn sectors(&self) -> u64 {
         self.sectors
     }
@@ -178,6 +179,7 @@ impl Disk {
     }
 
     /// Mean and worst time of a small command somewhere on the disk, ns.
+    #[cfg_attr(not(test), allow(dead_code, reason = "for schedulers that are told of the disk"))]
     pub(crate) fn profile(&self) -> (u64, u64) {
         let of = &self.geometry;
         let mean = of.overhead + of.seek_mean + of.settle_spread / 2 + of.revolution() / 2;

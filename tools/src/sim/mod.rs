@@ -1,9 +1,11 @@
 //! `sluice sim`: figures of the sources, made again by the code that ships.
 //!
+//! - [`intelliqos`]: containers on a disk.
 //! - [`disk`]: a hard disk; [`random`]: chance.
 
 mod disk;
 mod fahrrad;
+mod intelliqos;
 mod random;
 
 use anyhow::Context as _;
@@ -20,11 +22,18 @@ struct Figure {
 }
 
 /// All of them.
-const FIGURES: &[Figure] = &[Figure {
-    name: "fig3",
-    about: "reservations on a disk: two media streams, bursty transactions, a background stream",
-    run: fahrrad::figure,
-}];
+const FIGURES: &[Figure] = &[
+    Figure {
+        name: "fig2",
+        about: "two users of one disk: deadlines, batches and containers (intelliQoS, Figure 2)",
+        run: intelliqos::run,
+    },
+    Figure {
+        name: "fig3",
+        about: "reservations on a disk: two media streams, bursty transactions, a background stream",
+        run: fahrrad::figure,
+    },
+];
 
 /// Arguments of `sluice sim`.
 #[derive(Debug, clap::Args)]
@@ -61,4 +70,16 @@ fn figure(name: &str, seed: u64) -> anyhow::Result<String> {
 
 fn list() -> String {
     FIGURES.iter().map(|figure| format!("{:8} {}\n", figure.name, figure.about)).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_figure_that_is_not_there_names_those_that_are() {
+        let error = figure("fig0", 1).unwrap_err().to_string();
+        assert!(FIGURES.iter().all(|figure| error.contains(figure.name)), "{error}");
+        assert!(FIGURES.iter().all(|figure| list().contains(figure.about)));
+    }
 }
