@@ -7,7 +7,7 @@ use std::process::ExitCode;
 use arbitration::settings::WindowRule;
 use clap::{ArgAction, Parser, ValueEnum};
 
-use crate::config::{Backend, Config, ConfigErrors, Namespace, format_size, format_terms};
+use crate::config::{Backend, Config, ConfigErrors, Namespace, format_size};
 
 /// Exit status: the file is valid.
 const VALID: u8 = 0;
@@ -111,7 +111,7 @@ pub fn summary(config: &Config) -> String {
     ));
     lines.push(format!("  quality of service: {}", qos(config)));
     for session in &config.qos.sessions {
-        let reserve = session.reserve.as_ref().map(|reserve| format_terms(&reserve.terms));
+        let reserve = session.reserve.as_ref().map(|reserve| reserve.terms.to_string());
         let reserve = reserve.map_or(String::new(), |terms| format!(", reserves {terms}"));
         lines.push(format!("  session {}{reserve}", session.name));
     }

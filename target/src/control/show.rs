@@ -6,7 +6,7 @@ use serde_json::{Map, Value, json};
 use super::Control;
 use super::methods::io_json;
 use crate::config::qos::values::{UNITS, word};
-use crate::config::{Config, Policy, Qos, Session, format_duration, format_terms};
+use crate::config::{Config, Policy, Qos, Session, format_duration};
 use crate::engine::{DeviceState, ReserveState, SessionState, Traffic};
 
 impl Control {
@@ -133,7 +133,7 @@ pub(super) fn session_config_json(session: &Session) -> Value {
         "queue": session.queue,
         "reserve": session.reserve.as_ref().map(|reserve| json!({
             "namespace": reserve.namespace.as_ref().unwrap_or(&session.name),
-            "terms": format_terms(&reserve.terms),
+            "terms": reserve.terms.to_string(),
         })),
     })
 }

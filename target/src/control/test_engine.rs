@@ -5,9 +5,7 @@ use std::sync::Mutex;
 
 use arbitration::{Class, PerClass};
 
-use crate::config::{
-    Backend, Config, Listener, Namespace, QosConfig, Subsystem, format_nguid, format_terms,
-};
+use crate::config::{Backend, Config, Listener, Namespace, QosConfig, Subsystem, format_nguid};
 use crate::engine::{
     ConnectionState, DeviceState, Engine, EngineError, NamespaceState, QosState, ReactorState,
     ReserveState, SessionState, Statistics, SubsystemState, Traffic,
@@ -208,7 +206,7 @@ impl Engine for TestEngine {
             iops: session.iops,
             reserve: session.reserve.as_ref().map(|reserve| ReserveState {
                 namespace: reserve.namespace.clone().unwrap_or_default(),
-                terms: format_terms(&reserve.terms),
+                terms: reserve.terms.to_string(),
                 utilisation: 0.25,
                 periods: 12,
                 kept: 11,

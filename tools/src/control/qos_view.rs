@@ -1,5 +1,7 @@
 //! Quality of service as people read it.
 
+use std::collections::{BTreeMap, BTreeSet};
+
 use serde_json::Value;
 
 use super::table::Align::{Left, Right};
@@ -124,6 +126,28 @@ fn classes(list: &[Value]) -> String {
     table.text("There are no classes.")
 }
 
+/// Sessions with their depths, each below its parent. One whose parent is not there stands at the
+/// top.
+fn tree(list: &[Value]) -> Vec<(usize, &Value)> {
+    let mut children: BTreeMap<String, Vec<&Value>> = BTreeMap::new();
+    let names: BTreeSet<String> = list.iter().map(|row| field(row, "name")).collect();
+    let mut ahead = Vec::new();
+    for row in list {
+        match field(row, "parent") {
+            parent if names.contains(&parent) => children.entry(parent).or_default().push(row),
+            _ => ahead.push((0, row)),
+        }
+    }
+    ahead.reverse();
+    let mut all = Vec::new();
+    while let Some((depth, row)) = ahead.pop() {
+        all.push((depth, row));
+        let below = children.remove(&field(row, "name")).unwrap_or_default();
+        ahead.extend(below.into_iter().rev().map(|row| (depth + 1, row)));
+    }
+    all
+}
+
 fn sessions(list: &[Value]) -> String {
     let mut heading = vec![
         ("SESSION", Left),
@@ -136,14 +160,7 @@ fn sessions(list: &[Value]) -> String {
     ];
     heading.extend(TRAFFIC);
     let mut table = Table::new(&heading);
-    let mut depths: std::collections::BTreeMap<String, usize> = std::collections::BTreeMap::new();
-    for row in list {
-        let depth = row
-            .get("parent")
-            .and_then(Value::as_str)
-            .and_then(|parent| depths.get(parent))
-            .map_or(0, |depth| depth + 1);
-        depths.insert(field(row, "name"), depth);
+    for (depth, row) in tree(list) {
         let operations = at(row, &["operations"]);
         let payload = at(row, &["payload"]);
         let reserve = at(row, &["reserve"]);
@@ -345,6 +362,25 @@ mod tests {
         assert!(text.contains("\n  q "), "children are indented: {text}");
         assert_eq!(line(&text, "h "), "h any any high - - gold");
         assert!(text.contains("100 us"), "{text}");
+    }
+
+    #[test]
+    fn a_session_stands_below_its_parent_whatever_the_order() {
+        let list: Vec<Value> = [
+            ("root", None),
+            ("a", Some("root")),
+            ("b", Some("root")),
+            ("a1", Some("a")),
+            ("b1", Some("b")),
+            ("lost", Some("gone")),
+        ]
+        .map(|(name, parent)| json!({"name": name, "parent": parent}))
+        .into();
+        let names: Vec<String> = tree(&list)
+            .iter()
+            .map(|(depth, row)| format!("{depth}{}", field(row, "name")))
+            .collect();
+        assert_eq!(names, ["0root", "1a", "2a1", "1b", "2b1", "0lost"]);
     }
 
     #[test]

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use arbitration::reservation::{Budget, Locality, Terms};
+use arbitration::reservation::{Budget, Locality};
 use arbitration::settings::WindowRule;
 use arbitration::{Class, Nanos};
 
@@ -122,28 +122,6 @@ fn session(lines: &mut Lines, session: &Session) {
     if let Some(reserve) = &session.reserve {
         lines.raw("reserve", reserve_inline(reserve));
     }
-}
-
-/// A reservation for people: "5000 operations each 1 s", and what is not as usual.
-#[must_use]
-pub fn format_terms(terms: &Terms) -> String {
-    let budget = match terms.budget {
-        Budget::Operations(n) => format!("{n} operations"),
-        Budget::Bytes(n) => format_size(n),
-        Budget::DeviceTime(n) => format!("{} of device time", time(n)),
-    };
-    let mut unusual = Vec::new();
-    if terms.request_bytes != 4096 {
-        unusual.push(format!("of {}", format_size(terms.request_bytes.into())));
-    }
-    if terms.write_percent > 0 {
-        unusual.push(format!("{} % writes", terms.write_percent));
-    }
-    if terms.locality == Locality::Sequential {
-        unusual.push("in sequence".into());
-    }
-    let budget = format!("{budget} each {}", time(terms.period));
-    if unusual.is_empty() { budget } else { format!("{budget} ({})", unusual.join(", ")) }
 }
 
 /// A reservation as one value.
