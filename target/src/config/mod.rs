@@ -34,7 +34,7 @@ pub use model::{
 };
 pub use parse::NSID_MAX;
 pub(crate) use parse::resolve_namespaces;
-pub use qos::{ROOT as ROOT_SESSION, format_terms, split_namespace};
+pub use qos::{ROOT as ROOT_SESSION, split_namespace};
 pub(crate) use qos::{render_general, render_policy, render_session};
 pub use render::render;
 pub(crate) use render::{render_listener, render_namespace, render_subsystem};

@@ -21,7 +21,6 @@ use values::WindowWord;
 use check::Known;
 pub(crate) use check::wrong;
 pub(crate) use device::{device, device_model};
-pub use render::format_terms;
 pub(crate) use render::{
     device as render_device, model as render_model, render_general, render_policy, render_session,
     whole as render_whole,

@@ -1,0 +1,243 @@
+//! Quality of service of the real daemon, measured by the real benchmark, on a device that is
+//! slower than the load: `null` with a service time.
+
+use std::fmt::Write as _;
+use std::net::{SocketAddr, TcpListener};
+use std::path::PathBuf;
+use std::process::{Child, Command};
+use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::time::{Duration, Instant};
+
+use anyhow::{Context, Result, ensure};
+use serde_json::Value;
+
+const NQN: &str = "nqn.2026-01.io.sluicegate:qos";
+const CLASSES: [&str; 3] = ["high", "medium", "low"];
+const WEIGHTS: [f64; 3] = [3.0, 2.0, 1.0];
+
+/// One at a time: they measure.
+static ALONE: Mutex<()> = Mutex::new(());
+
+/// A daemon with a listener for each class, and its end.
+struct Daemon {
+    child: Child,
+    folder: tempfile::TempDir,
+    listeners: Vec<SocketAddr>,
+    binaries: PathBuf,
+    _alone: MutexGuard<'static, ()>,
+}
+
+impl Drop for Daemon {
+    fn drop(&mut self) {
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}
+
+fn free_address() -> Result<SocketAddr> {
+    Ok(TcpListener::bind("127.0.0.1:0")?.local_addr()?)
+}
+
+impl Daemon {
+    /// `qos` is what `[qos]` holds, `device` the settings of the namespace, `rest` more tables.
+    fn start(cores: &str, qos: &str, device: &str, rest: &str) -> Result<Self> {
+        let alone = ALONE.lock().unwrap_or_else(PoisonError::into_inner);
+        let binaries = e2e::binaries::built()?;
+        let folder = tempfile::tempdir()?;
+        let control = folder.path().join("control.sock");
+        let mut text = format!(
+            "[target]\ncores = {cores}\ncontrol = \"{}\"\n[qos]\n{qos}\n",
+            control.display()
+        );
+        let mut listeners = Vec::new();
+        for class in CLASSES {
+            let address = free_address()?;
+            write!(text, "[[listener]]\naddress = \"{address}\"\nclass = \"{class}\"\n")?;
+            listeners.push(address);
+        }
+        write!(
+            text,
+            "[[subsystem]]\nnqn = \"{NQN}\"\nallow_any_host = true\n[[subsystem.namespace]]\n\
+             nsid = 1\nbackend = \"null\"\nsize = \"1 TiB\"\n{device}\n{rest}\n"
+        )?;
+        let config = folder.path().join("sluiced.toml");
+        std::fs::write(&config, text)?;
+        let child = Command::new(binaries.join("sluiced"))
+            .args(["--log-level", "warn", "--log", "stderr", "--config"])
+            .arg(&config)
+            .spawn()
+            .context("cannot run sluiced")?;
+        let daemon = Self { child, folder, listeners, binaries, _alone: alone };
+        let start = Instant::now();
+        while !daemon.folder.path().join("control.sock").exists() {
+            ensure!(start.elapsed() < Duration::from_secs(20), "the daemon does not come up");
+            std::thread::sleep(Duration::from_millis(20));
+        }
+        Ok(daemon)
+    }
+
+    /// Runs jobs (as `--job` takes them) side by side; the report.
+    fn bench(&self, time: &str, jobs: &[String]) -> Result<Value> {
+        let mut bench = Command::new(self.binaries.join("sluice"));
+        bench.args(["bench", "--json", "--nqn", NQN, "--time", time, "--warmup", "500ms"]);
+        for job in jobs {
+            bench.args(["--job", job]);
+        }
+        let output = bench.output().context("cannot run sluice bench")?;
+        ensure!(
+            output.status.success(),
+            "sluice bench: {}",
+            String::from_utf8_lossy(&output.stderr)
+        );
+        Ok(serde_json::from_slice(&output.stdout)?)
+    }
+
+    /// What a control method answers.
+    fn sluice(&self, arguments: &[&str]) -> Result<Value> {
+        let output = Command::new(self.binaries.join("sluice"))
+            .args(arguments)
+            .arg("--json")
+            .env("SLUICEGATE_CONTROL", self.folder.path().join("control.sock"))
+            .output()?;
+        ensure!(
+            output.status.success(),
+            "sluice {arguments:?}: {}",
+            String::from_utf8_lossy(&output.stderr)
+        );
+        Ok(serde_json::from_slice(&output.stdout)?)
+    }
+}
+
+fn number(value: &Value, path: &str) -> f64 {
+    value.pointer(path).and_then(Value::as_f64).unwrap_or(f64::NAN)
+}
+
+fn iops(report: &Value, job: usize) -> f64 {
+    number(report, &format!("/jobs/{job}/reads/iops"))
+}
+
+/// Each job's share of the commands or bytes is the weight's, within 2 %.
+fn assert_shares(what: &str, report: &Value, unit: &str) {
+    for job in 0..3 {
+        let at = |leaf: &str| number(report, &format!("/shares/jobs/{job}/{leaf}"));
+        let (share, error) = (at(&format!("{unit}/share")), at(&format!("{unit}/error")));
+        let configured = at("configured");
+        println!("{what}: {} {share:.4}, configured {configured:.4}", CLASSES[job]);
+        assert!(error.abs() <= 0.02, "{what}: {} is off by {error:+.4}", CLASSES[job]);
+    }
+}
+
+/// 4,000 commands per second in all: far less than the machine can, however busy it is.
+const SLOW: &str = "service_time = \"1 ms\"\nchannels = 4\n";
+
+#[test]
+fn e5_three_classes_share_a_device_by_weight() -> Result<()> {
+    for cores in ["[0]", "[0, 1]"] {
+        if cores.contains('1') && std::thread::available_parallelism()?.get() < 2 {
+            continue;
+        }
+        let daemon = Daemon::start(cores, "window = 4", SLOW, "")?;
+        let jobs: Vec<String> = (0..3)
+            .map(|n| {
+                let (name, weight, address) = (CLASSES[n], WEIGHTS[n], daemon.listeners[n]);
+                format!("name={name},address={address},weight={weight},depth=64")
+            })
+            .collect();
+        let report = daemon.bench("4s", &jobs)?;
+        assert_shares(&format!("listeners, cores {cores}"), &report, "commands");
+    }
+    Ok(())
+}
+
+#[test]
+fn e6_classes_in_the_commands_share_by_bytes() -> Result<()> {
+    let device = "service_time = \"100 us\"\nbandwidth = \"100 MB\"\nchannels = 2\n";
+    let daemon = Daemon::start("[0]", "window = 4\nunit = \"bytes\"", device, "")?;
+    // All on the low listener; what counts is in the commands, of three sizes.
+    let address = daemon.listeners[2];
+    let sizes = ["4k", "64k", "16k"];
+    let jobs: Vec<String> = (0..3)
+        .map(|n| {
+            let (name, weight, bs) = (CLASSES[n], WEIGHTS[n], sizes[n]);
+            let class = if n == 2 { "none" } else { name };
+            format!("name={name},address={address},class={class},weight={weight},bs={bs},depth=64")
+        })
+        .collect();
+    let report = daemon.bench("5s", &jobs)?;
+    assert_shares("bytes", &report, "bytes");
+    // They were counted by class.
+    let state = daemon.sluice(&["qos", "show"])?;
+    for (index, class) in CLASSES.iter().enumerate() {
+        let classes = state["classes"].as_array().cloned().unwrap_or_default();
+        let counted = classes
+            .iter()
+            .find(|entry| entry["class"] == *class)
+            .map_or(0.0, |entry| number(entry, "/io/read/operations"));
+        assert!(counted >= number(&report, &format!("/jobs/{index}/reads/commands")), "{class}");
+    }
+    Ok(())
+}
+
+#[test]
+fn e5_work_is_conserved_and_weights_change_live() -> Result<()> {
+    let daemon = Daemon::start("[0]", "window = 4", SLOW, "")?;
+    let job = |n: usize, more: &str| {
+        format!("name={},address={},depth=64{more}", CLASSES[n], daemon.listeners[n])
+    };
+    let alone = iops(&daemon.bench("2s", &[job(2, "")])?, 0);
+    // High asks for a hundredth of the device.
+    let report = daemon.bench("2s", &[job(2, ""), job(0, ",rate=40")])?;
+    let share = iops(&report, 0) / alone;
+    println!("Low beside an idle High: {share:.3} of {alone:.0} IOPS");
+    assert!(share >= 0.95, "Low gets {share:.3} of the device while High is idle");
+    daemon.sluice(&["qos", "set", "--weights", "1,1,6"])?;
+    let jobs: Vec<String> =
+        [1.0, 1.0, 6.0].iter().enumerate().map(|(n, w)| job(n, &format!(",weight={w}"))).collect();
+    assert_shares("1:1:6", &daemon.bench("4s", &jobs)?, "commands");
+    Ok(())
+}
+
+#[test]
+fn d1_limits_and_reservations_hold_on_sockets() -> Result<()> {
+    let sessions = format!(
+        "[[session]]\nname = \"capped\"\niops = 500\n\
+         [[session]]\nname = \"promised\"\n\
+         reserve = {{ operations = 100, period = \"100 ms\", namespace = \"{NQN}/1\" }}\n\
+         [[policy]]\nhost = \"nqn.2026-01.io.x:capped\"\nsession = \"capped\"\n\
+         [[policy]]\nhost = \"nqn.2026-01.io.x:promised\"\nsession = \"promised\"\n"
+    );
+    let daemon = Daemon::start("[0]", "window = 4", SLOW, &sessions)?;
+    let low = daemon.listeners[2];
+    let high = daemon.listeners[0];
+    let jobs = [
+        format!("name=flood,address={high},depth=128,connections=4"),
+        format!("name=capped,address={high},hostnqn=nqn.2026-01.io.x:capped,depth=32"),
+        format!("name=promised,address={low},hostnqn=nqn.2026-01.io.x:promised,depth=32"),
+    ];
+    let report = daemon.bench("5s", &jobs)?;
+    let (flood, capped, promised) = (iops(&report, 0), iops(&report, 1), iops(&report, 2));
+    println!("flood {flood:.0}, capped {capped:.0} of 500, promised {promised:.0} of 1000");
+    assert!((capped / 500.0 - 1.0).abs() <= 0.02, "{capped:.0} IOPS at a limit of 500");
+    // A fourth of the device, though of the least class beside two of the greatest.
+    assert!(promised >= 980.0, "{promised:.0} IOPS of 1000 that are reserved");
+    assert!(flood + capped + promised >= 3700.0, "the rest is had by who wants it");
+    let state = daemon.sluice(&["qos", "show"])?;
+    let sessions = state["sessions"].as_array().cloned().unwrap_or_default();
+    let reserve = sessions
+        .iter()
+        .find(|session| session["name"] == "promised")
+        .map(|session| session["reserve"].clone())
+        .context("the session is shown")?;
+    let (periods, kept) = (number(&reserve, "/periods"), number(&reserve, "/kept"));
+    println!("{kept} of {periods} periods kept");
+    assert!(periods >= 40.0 && kept / periods >= 0.95, "{kept} of {periods} periods");
+    // More than there is: refused, with what is left.
+    let refused = daemon.sluice(&[
+        "qos", "reserve", "capped", "--operations", "4000", "--period", "1s", "--namespace",
+        &format!("{NQN}/1"),
+    ]);
+    let message = refused.err().map(|error| error.to_string()).unwrap_or_default();
+    println!("{message}");
+    assert!(message.contains("left") || message.contains("fit"), "{message}");
+    Ok(())
+}
