@@ -444,6 +444,22 @@ fn d1_limits_hold_for_a_session_and_all_below_it() {
 }
 
 #[test]
+fn d1_a_limit_is_reached_beside_a_flood_of_the_same_class() {
+    for rate in [500u64, 3000] {
+        let specs = [SessionSpec { iops: Rate::per_second(rate), ..spec("a", None) }];
+        let capped = Source { session: "a", host: 2, ..source(0, Class::High, 32) };
+        let flood = source(0, Class::High, 512);
+        let list = vec![capped, flood, source(0, Class::Low, 64)];
+        let mut world = World::new(1, fixed(4), OrderSettings::default(), &specs, list);
+        // 4,000 commands per second, of which 3,000 are High's and 1,500 a session's.
+        world.service_ns = 1_000_000;
+        world.run(5_000_000_000);
+        let got = world.done[0] as f64 / 5.0;
+        assert_close("the limit or the fair share", got, (rate as f64).min(1500.0), 0.02);
+    }
+}
+
+#[test]
 fn a_plan_takes_effect_while_commands_wait() {
     let specs = [spec("a", None), spec("b", None)];
     let from = |session, class| Source { session, ..source(0, class, 64) };

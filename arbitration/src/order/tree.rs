@@ -189,12 +189,20 @@ impl Tree {
         self.at(node).blocked = true;
     }
 
-    /// Lets a node back into its parent's ring, if it has work.
+    /// Lets a node back into its parent's ring, if it has work. One that was held up in the middle
+    /// of its turn goes on with it: else a session with a limit on its rate would wait for a whole
+    /// round whenever its time has come, and not get what its limit allows.
     pub(crate) fn unblock(&mut self, node: u32) {
         let this = self.at(node);
         this.blocked = false;
-        if this.cursor != NONE || this.head != NONE {
-            self.activate(node);
+        if this.cursor == NONE && this.head == NONE {
+            return;
+        }
+        let (left, parent) = (this.deficit, this.parent);
+        self.activate(node);
+        if left > 0 && node != ROOT && self.get(node).linked {
+            self.at(node).deficit = left;
+            self.at(parent).cursor = node;
         }
     }
 
