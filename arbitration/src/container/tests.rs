@@ -247,10 +247,10 @@ fn i2_the_newest_container_counts_an_eighth() {
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(64))]
 
-    /// A stream that always has something waiting gets at least half of what its latency promises
-    /// from any output to the next, whatever the others do, as long as the device can do it. It
-    /// may come short of the other half where others' containers are of another length, or turn
-    /// out other than was learnt.
+    /// A stream that always has something waiting gets at least nine tenths of what its latency
+    /// promises, and half of it from any output to the next, whatever the others do, as long as
+    /// the device can do it. What is missing at most it loses to streams whose containers are much
+    /// shorter, or turn out other than was learnt.
     #[test]
     fn i3_no_stream_starves_between_two_outputs(
         outputs in vec(100..1500_u64, 3),
@@ -269,12 +269,13 @@ proptest! {
         for (stream, depth) in (0..3).zip(&depths) {
             (0..*depth).for_each(|n| enter(&mut set, at(0), n * 3 + stream, 0));
         }
-        let mut got = [0_u64; 3];
+        let (mut got, mut total) = ([0_u64; 3], [0_u64; 3]);
         for round in 1..6000 {
             let now = at(round * 5);
             let id = set.pick(now).expect("all have something waiting");
             set.completed(5 * MS);
             got[(id % 3) as usize] += 1;
+            total[(id % 3) as usize] += 1;
             enter(&mut set, now, id, round);
             for stream in 0..3_u32 {
                 let interval = outputs[stream as usize] / 5;
@@ -286,5 +287,7 @@ proptest! {
                 }
             }
         }
+        // One in 20 ms, over 30 s.
+        prop_assert!(total.iter().all(|of| *of >= 1350), "{total:?} of 1500 each");
     }
 }

@@ -12,6 +12,13 @@
 //!   leave it time for CSCAN, and it would not stay "only a little above" 200 KB/s.
 //! - Both readers start at once and send at the same pace; the disk has one request at a time.
 //! - The second reader prints a quarter of an interval after the first.
+//!
+//! What comes of it: the vanilla scheduler and the batches as in the source. Containers gain 60 to
+//! 100 % without a violation, the more the seldomer there are outputs. The source's gain up to
+//! 80 %: there the requests in a container's safety zone keep their own deadlines, which with this
+//! many in flight are past, so that the head would go back to running between the files. Ours
+//! count them from the container's beginning, and what a stream got ahead of its promise is to its
+//! credit until the next output ([`arbitration::container`]).
 
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
