@@ -402,7 +402,9 @@ impl<T: Copy> Arbiter<T> {
             return None;
         }
         let reserved = queue.reservation(flow.session)?;
-        reserved.due(now)?;
+        if !reserved.has_budget(now) {
+            return None;
+        }
         Some(reserved.charge(now, entry.request.write, entry.request.bytes))
     }
 
