@@ -12,7 +12,7 @@ use arbitration::Class;
 use arbitration::container::Scheduler;
 use arbitration::device::{ContainerRules, DeviceRules};
 use arbitration::reservation::Overrides;
-use arbitration::settings::WindowRule;
+use arbitration::settings::{OrderSettings, Weights, WindowRule};
 use fabric::Nanos;
 use fabric::controller::{
     AddressFamily, BackendId, ConfigError, DeviceIdentity, Geometry, ListenerId, ListenerSpec,
@@ -83,6 +83,7 @@ impl Runtime {
             // A device may take this long to settle what was in it at a reset; CAP.TO is 15 s.
             quiesce_limit: Duration::from_secs(12),
             weighted_round_robin: config.qos.general.enabled && config.qos.general.wrr,
+            arbitration: arbitration_feature(&config.qos.general.order),
             retry_delays: RETRY_DELAYS.hundreds_of_ms(),
             ..ServiceConfig::default()
         })?;
@@ -263,6 +264,15 @@ fn run_reactor(
             let _ = ready.send(Err(error.into()));
         }
     }
+}
+
+/// What the Arbitration feature (01h) tells hosts: burst 2:0 as a power of two (111b: no limit),
+/// and the weights, each less 1, of Low 15:8, Medium 23:16 and High 31:24.
+fn arbitration_feature(order: &OrderSettings) -> u32 {
+    let weight = |weight: u16| u32::from(weight.clamp(1, 256)) - 1;
+    let burst = if order.burst > 64 { 0b111 } else { order.burst.max(1).ilog2() };
+    let Weights { high, medium, low } = order.weights;
+    burst | weight(low) << 8 | weight(medium) << 16 | weight(high) << 24
 }
 
 /// How a namespace's device is shared; `window` where it has no setting of its own.
@@ -549,6 +559,8 @@ impl Engine for Runtime {
     fn set_qos(&self, qos: &QosConfig) -> Result<(), EngineError> {
         let now = self.shared.stage_time();
         self.shared.qos.set(now, qos).map_err(EngineError::Invalid)?;
+        let feature = arbitration_feature(&qos.general.order);
+        self.shared.with_service(|service| service.set_arbitration(feature));
         self.shared.refresh();
         Ok(())
     }

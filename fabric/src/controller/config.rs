@@ -38,6 +38,11 @@ pub struct ServiceConfig {
     pub retry_delays: [u16; 3],
     /// CAP.AMS bit 17: offer weighted round robin with urgent priority class.
     pub weighted_round_robin: bool,
+    /// The Arbitration feature (01h) as it is after a reset: burst 2:0 (2^n commands, 111b no
+    /// limit), weights of Low 15:8, Medium 23:16 and High 31:24, each less 1. A host may set it
+    /// and reads back what it set; how a device is shared among hosts is not for one of them to
+    /// say.
+    pub arbitration: u32,
     /// Firmware revision, up to 8 ASCII characters.
     pub firmware: String,
 }
@@ -58,6 +63,7 @@ impl Default for ServiceConfig {
             zeroes_limit: 32 << 20,
             retry_delays: [1, 2, 10],
             weighted_round_robin: false,
+            arbitration: 0x07,
             firmware: env!("CARGO_PKG_VERSION").to_owned(),
         }
     }

@@ -16,8 +16,6 @@ pub(super) const WARNING_TEMPERATURE: u16 = 343;
 const CHANGEABLE: u64 = 1 << 2;
 /// Capabilities, bit 1: the value is that of one namespace.
 const NAMESPACE_SPECIFIC: u64 = 1 << 1;
-/// Arbitration as it is after a reset: no limit on the burst, equal weights.
-const ARBITRATION_DEFAULT: u32 = 0x07;
 
 /// The features' present values, as far as they can be set.
 #[derive(Debug)]
@@ -36,7 +34,7 @@ impl Features {
     /// The values after a reset.
     pub(super) fn new(config: &ServiceConfig) -> Self {
         Self {
-            arbitration: ARBITRATION_DEFAULT,
+            arbitration: config.arbitration,
             power: 0,
             over_temperature: WARNING_TEMPERATURE,
             under_temperature: 0,

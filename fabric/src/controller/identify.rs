@@ -146,8 +146,8 @@ fn discovery_controller(id: &mut IdentifyController, config: &ServiceConfig) {
 /// What only I/O controllers have.
 fn io_controller(id: &mut IdentifyController, controller: &Controller, config: &ServiceConfig) {
     id.cntrltype = CNTRLTYPE_IO;
-    // Recommended arbitration burst: 2^6 commands.
-    id.rab = 6;
+    // The recommended burst is the one that holds; 2^6 commands where there is no limit.
+    id.rab = u8::try_from(config.arbitration & 0b111).unwrap_or(6).min(6);
     id.cmic = (MultiPath::PORTS | MultiPath::CONTROLLERS | MultiPath::ANA).bits();
     id.crdt = config.retry_delays.map(U16::new);
     id.acl = ABORT_LIMIT;

@@ -131,6 +131,11 @@ impl Service {
         next
     }
 
+    /// Changes [`ServiceConfig::arbitration`] for controllers that are made or reset from now on.
+    pub fn set_arbitration(&mut self, value: u32) {
+        self.config.arbitration = value;
+    }
+
     /// The daemon is draining: no Connect succeeds any more (Controller Busy: hosts come back
     /// later), and the ANA group is told to be inaccessible, so that hosts use other paths or
     /// hold their I/O back until the target is there again. What is connected goes on.
