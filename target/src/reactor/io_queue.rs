@@ -21,6 +21,7 @@ use super::ordered::{Charged, Ticket, stage_time};
 use super::payload::TxData;
 use super::pool::Buffer;
 use super::slots::{Phase, Slot};
+use super::sweep::Sweep;
 use crate::backend::{Data, Immediate, Style, ZEROES};
 use crate::devices::Device;
 use crate::shared::Shared;
@@ -148,6 +149,7 @@ impl Connection {
         let charged = queue.charged(stage_time(io), lane, sqe);
         if let Style::Immediate(immediate) = device.backend.style()
             && charged.plain
+            && !matches!(command, IoCommand::DatasetManagement { .. })
         {
             let tally = &queue.tally;
             if (tally.device, tally.class, tally.session)
@@ -406,10 +408,18 @@ impl Connection {
         };
         let device = Arc::clone(&job.device);
         match device.backend.style() {
-            Style::Immediate(immediate) => {
-                let ended = run_now(immediate, job);
-                self.io_ended(io, ended);
-            }
+            Style::Immediate(immediate) => match Sweep::ranges(&job) {
+                Some(ranges) => {
+                    let mut sweep = Sweep::new(job, ranges);
+                    // Its slices ask for their turns one by one.
+                    sweep.give_back(io);
+                    self.begin_sweep(io, sweep);
+                }
+                None => {
+                    let ended = run_now(immediate, job);
+                    self.io_ended(io, ended);
+                }
+            },
             Style::Timed(timed) => {
                 let until = timed.done_at(io.now, &job.command);
                 let ended = run_now(timed, job);

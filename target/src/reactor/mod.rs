@@ -16,6 +16,7 @@ pub mod pool;
 pub mod ring;
 mod send;
 mod slots;
+mod sweep;
 
 use std::collections::{HashMap, VecDeque};
 use std::net::SocketAddr;
@@ -107,6 +108,8 @@ pub(crate) struct Io {
     waiting: VecDeque<(Key, SlotId)>,
     /// Jobs that wait for a scratch buffer.
     stalled: VecDeque<Job>,
+    /// Deallocations that go on in the next turn.
+    sweeps: Vec<(Key, SlotId)>,
     /// Connections with something to send.
     dirty: Vec<Key>,
     /// Connections that take no commands until there are buffers.
@@ -272,6 +275,7 @@ impl Reactor {
             now,
             waiting: VecDeque::new(),
             stalled: VecDeque::new(),
+            sweeps: Vec::new(),
             dirty: Vec::new(),
             paused: Vec::new(),
             closing: Vec::new(),
@@ -325,11 +329,14 @@ impl Reactor {
     /// Prepares for sleep with commands waiting: others wake this reactor when there is room for
     /// them. False where there is some already.
     fn may_sleep(&mut self) -> bool {
+        if !self.io.sweeps.is_empty() {
+            return false;
+        }
         if self.io.arbiter.waiting() == 0 {
             return true;
         }
         self.io.arbiter.sleep();
-        !self.serve_ordered()
+        !self.serve_ordered() && self.io.sweeps.is_empty()
     }
 
     /// How long a reactor sleeps at most.
@@ -351,6 +358,12 @@ impl Reactor {
             }
         }
         worked |= self.end_timed();
+        for (key, slot) in std::mem::take(&mut self.io.sweeps) {
+            worked = true;
+            if let Some(connection) = find(&mut self.places, key) {
+                connection.go_on_sweeping(&mut self.io, slot);
+            }
+        }
         loop {
             let mut completions = std::mem::take(&mut self.completions);
             self.io.ring.completions(&mut completions);

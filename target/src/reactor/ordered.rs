@@ -187,6 +187,11 @@ impl Connection {
                     io.waiting.push_back((self.key, slot));
                 }
             }
+            sweep @ Phase::Sweeping(_) => {
+                entry.phase = sweep;
+                self.sweep_slice(io, slot);
+                io.arbiter.complete(stage_time(io), grant, true);
+            }
             other => {
                 entry.phase = other;
                 io.arbiter.complete(stage_time(io), grant, false);

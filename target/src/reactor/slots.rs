@@ -9,6 +9,7 @@ use fabric::tcp::SlotId;
 
 use super::ordered::{Charged, Ticket};
 use super::pool::Buffer;
+use super::sweep::Sweep;
 use crate::devices::Device;
 
 /// How far a command has come.
@@ -27,6 +28,8 @@ pub(super) enum Phase {
     Failing(Status),
     /// Has what it needs of the host, and waits for its turn at its device.
     Ordered(Option<Buffer>),
+    /// A large deallocation, carried out slice by slice.
+    Sweeping(Box<Sweep>),
     /// In a backend.
     Busy,
     /// Deferred (asynchronous event request, abort).
