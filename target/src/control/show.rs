@@ -154,7 +154,7 @@ fn device_json(device: &DeviceState, config: &Config) -> Value {
         "in_use": device.in_use,
         "waiting": waiting,
         "mean_ns": { "read": device.mean_ns.0, "write": device.mean_ns.1 },
-        "reserved": device.reserved + 0.0,
+        "reserved": device.reserved,
     })
 }
 

@@ -136,7 +136,7 @@ impl Families<'_> {
                 "device_reserved",
                 "The share of the device that is reserved",
                 Some(&ratio),
-                |device| Some(device.reserved + 0.0),
+                |device| Some(device.reserved),
             ),
         ];
         for (name, help, unit, pick) in gauges {

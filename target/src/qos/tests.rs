@@ -1,1 +1,153 @@
+use std::sync::Arc;
 
+use arbitration::reservation::{Budget, Locality, Overrides, Terms};
+use arbitration::settings::{WindowRule, default_marks};
+use arbitration::{Class, Nanos};
+use fabric::controller::{BackendId, ListenerId};
+
+use super::*;
+use crate::backend;
+use crate::config::{Backend, DeviceModel, DeviceQos, Policy, Reserve, Session};
+use crate::devices::{Device, Devices};
+use arbitration::device::DeviceRules;
+
+const NQN: &str = "nqn.2026-01.io.x:s";
+const HOST: &str = "nqn.2026-01.io.x:h";
+
+fn device() -> (BackendId, Arc<Device>) {
+    let model = DeviceModel {
+        service_time: std::time::Duration::from_millis(1),
+        bandwidth: None,
+        channels: 4,
+    };
+    let null = Backend::Null { size: 1 << 30, block_size: 4096, model: Some(model) };
+    let rules = DeviceRules {
+        window: WindowRule::Fixed(8),
+        profile: Overrides {
+            mean: Some(Nanos(1_000_000)),
+            worst: Some(Nanos(1_000_000)),
+            parallelism: Some(4),
+            seeks: false,
+        },
+        ..DeviceRules::default()
+    };
+    Devices::default().add(backend::open(&null, false).unwrap(), rules, 2)
+}
+
+fn shared(config: &QosConfig) -> QosShared {
+    let qos = QosShared::new(config, 2, 64 << 20);
+    let (id, device) = device();
+    qos.add_subsystem(Nanos(1), NQN);
+    let settings = DeviceQos::default();
+    qos.add_namespace(Nanos(1), (NQN, 1), id, &device, (Some(Class::Medium), &settings));
+    qos
+}
+
+fn reserving(operations: u64) -> Session {
+    let terms = Terms {
+        budget: Budget::Operations(operations),
+        period: Nanos(1_000_000_000),
+        request_bytes: 4096,
+        write_percent: 0,
+        locality: Locality::Random,
+    };
+    Session {
+        name: "gold".to_owned(),
+        reserve: Some(Reserve { terms, namespace: Some(format!("{NQN}/1")) }),
+        ..Session::default()
+    }
+}
+
+#[test]
+fn the_closest_policy_wins_setting_by_setting() {
+    let policy = |host: bool, subsystem: bool, nsid: bool| Policy {
+        host: host.then(|| HOST.to_owned()),
+        subsystem: subsystem.then(|| NQN.to_owned()),
+        nsid: nsid.then_some(1),
+        ..Policy::default()
+    };
+    let config = QosConfig {
+        policies: vec![
+            Policy { class: Some(Class::Low), max_class: Some(Class::High), ..Policy::default() },
+            Policy { class: Some(Class::High), ..policy(true, false, false) },
+            Policy { class: Some(Class::Urgent), ..policy(false, true, false) },
+            Policy { urgent_iops: Some(5), ..policy(false, true, true) },
+        ],
+        ..QosConfig::default()
+    };
+    let snapshot = shared(&config).snapshot();
+    let of = |host: &str, nsid: u32| snapshot.resolve(host, NQN, Some(nsid)).class;
+    // The host's before the subsystem's; what it does not say, those that say less.
+    assert_eq!(of(HOST, 1).class, Some(Class::High));
+    assert_eq!(of(HOST, 1).max_class, Some(Class::High));
+    assert!(of(HOST, 1).urgent.is_some() && of(HOST, 2).urgent.is_none());
+    assert_eq!(of("nqn.2026-01.io.x:other", 1).class, Some(Class::Urgent));
+    let elsewhere = snapshot.resolve("nqn.2026-01.io.x:other", "nqn.2026-01.io.x:t", Some(1));
+    assert_eq!(elsewhere.class.class, Some(Class::Low));
+}
+
+#[test]
+fn a_namespace_has_its_class_and_its_session() {
+    let qos = shared(&QosConfig::default());
+    let resolved = qos.snapshot().resolve(HOST, NQN, Some(1));
+    assert_eq!(resolved.class.class, Some(Class::Medium));
+    let snapshot = qos.snapshot();
+    let session = snapshot.plan.session(resolved.session).unwrap();
+    assert_eq!(session.name(), format!("{NQN}/1"));
+    assert_eq!(session.parent().unwrap().name(), NQN);
+    assert!(qos.set_namespace(Nanos(2), NQN, 1, None));
+    assert_eq!(qos.snapshot().resolve(HOST, NQN, Some(1)).class.class, None);
+    assert!(!qos.set_namespace(Nanos(2), NQN, 9, None), "there is no such namespace");
+    let before = qos.version();
+    qos.set_listener(Nanos(2), ListenerId(4), Some(Class::Urgent));
+    assert!(qos.version() > before);
+    assert_eq!(qos.snapshot().listener_class(ListenerId(4)), Some(Class::Urgent));
+    assert_eq!(qos.snapshot().marked_class(Some(default_marks().high << 2)), Some(Class::High));
+}
+
+#[test]
+fn f2_what_does_not_fit_changes_nothing_and_says_what_would() {
+    let qos = shared(&QosConfig::default());
+    let config =
+        |operations| QosConfig { sessions: vec![reserving(operations)], ..QosConfig::default() };
+    let version = qos.version();
+    let refusal = qos.set(Nanos(2), &config(10_000)).unwrap_err();
+    assert!(refusal.contains("left") && refusal.contains("would fit"), "{refusal}");
+    assert_eq!((qos.version(), qos.config()), (version, QosConfig::default()));
+    qos.set(Nanos(2), &config(1000)).unwrap();
+    assert_eq!(qos.snapshot().plan.reservations.len(), 1);
+    // Its own reservation does not stand in the way of a change.
+    qos.set(Nanos(3), &config(2000)).unwrap();
+    let devices = qos.state().devices;
+    assert!(devices[0].reserved > 0.5 && devices[0].reserved < 0.65, "{}", devices[0].reserved);
+    qos.set(Nanos(4), &QosConfig::default()).unwrap();
+    assert!(qos.snapshot().plan.reservations.is_empty());
+}
+
+#[test]
+fn f2_a_reservation_waits_for_its_namespace_and_comes_back_with_it() {
+    let config = QosConfig { sessions: vec![reserving(1000)], ..QosConfig::default() };
+    let qos = shared(&config);
+    assert_eq!(qos.snapshot().plan.reservations.len(), 1, "asked for before the namespace came");
+    qos.remove_namespace(Nanos(2), NQN, 1);
+    assert!(qos.snapshot().plan.reservations.is_empty());
+    // Other changes go on meanwhile.
+    let mut other = config.clone();
+    other.general.queue = 77;
+    qos.set(Nanos(3), &other).unwrap();
+    let (id, device) = device();
+    qos.add_namespace(Nanos(4), (NQN, 1), id, &device, (None, &DeviceQos::default()));
+    assert_eq!(qos.snapshot().plan.reservations.len(), 1);
+}
+
+#[test]
+fn d1_changes_for_ever_do_not_run_out_of_places() {
+    let qos = shared(&QosConfig::default());
+    for round in 0..500u64 {
+        let name = format!("s{round}");
+        let session = Session { name, iops: Some(round + 1), ..Session::default() };
+        let config = QosConfig { sessions: vec![session], ..QosConfig::default() };
+        qos.set(Nanos(round), &config).unwrap();
+        assert!(qos.snapshot().plan.sessions.len() < 8);
+    }
+}

@@ -1,5 +1,6 @@
 //! What the stages do, for the control socket and the metrics.
 
+use arbitration::credit::Caps;
 use arbitration::{Class, PerClass};
 
 use super::QosShared;
@@ -35,8 +36,32 @@ impl QosShared {
         for session in order {
             sessions.push(control.session_state(session, &snapshot));
         }
+        // What a session's own sessions do is done on its account too. Children come last.
+        for index in (1..sessions.len()).rev() {
+            let (above, below) = sessions.split_at_mut(index);
+            let Some(child) = below.first() else { continue };
+            let parent = above.iter_mut().find(|s| Some(&s.name) == child.parent.as_ref());
+            if let Some(parent) = parent {
+                parent.traffic.waiting += child.traffic.waiting;
+                parent.traffic.refused += child.traffic.refused;
+                parent.traffic.io.merge(&child.traffic.io);
+            }
+        }
         QosState { classes, sessions, devices }
     }
+}
+
+/// What a session can have: its own share, or the least of those above it.
+fn effective_caps(session: &arbitration::session::Session) -> Caps {
+    let mut caps = session.credits.caps();
+    let mut above = session.parent();
+    while let Some(parent) = above {
+        let theirs = parent.credits.caps();
+        caps.operations = caps.operations.min(theirs.operations);
+        caps.payload = caps.payload.min(theirs.payload);
+        above = parent.parent();
+    }
+    caps
 }
 
 impl Control {
@@ -56,7 +81,9 @@ impl Control {
                     in_use: device.window.in_use(),
                     waiting: device.waiting(),
                     mean_ns: mean,
-                    reserved: here.map(|g| g.admitted.translation.utilisation.fraction()).sum(),
+                    reserved: here.fold(0.0, |sum, granted| {
+                        sum + granted.admitted.translation.utilisation.fraction()
+                    }),
                 });
             }
         }
@@ -70,7 +97,7 @@ impl Control {
     ) -> SessionState {
         let name = session.name();
         let used = session.credits.used();
-        let caps = session.credits.caps();
+        let caps = effective_caps(session);
         let stats = snapshot.stats.get(session.id().0 as usize).cloned().flatten();
         let automatic = self.subsystems.contains_key(name) || self.namespace(name).is_some();
         let reserve = self.reservations.granted.get(name).map(|granted| {
