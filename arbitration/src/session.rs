@@ -48,10 +48,19 @@ pub struct SessionSpec {
 /// What the root has.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct RootSpec {
-    /// Operation and payload credits of the whole target.
+    /// Operation and payload credits of the whole target: what shares are of.
     pub caps: Caps,
+    /// Whether they bound the target itself. Without, commands of sessions without a share are
+    /// not counted, which costs time for each.
+    pub bounded: bool,
     /// Commands that may wait in the whole target.
     pub queue: u32,
+}
+
+impl RootSpec {
+    fn own_caps(&self) -> Caps {
+        if self.bounded { self.caps } else { Caps::NONE }
+    }
 }
 
 /// Why a tree of sessions cannot be.
@@ -228,7 +237,7 @@ impl Sessions {
     #[must_use]
     pub fn new(root: &RootSpec) -> Self {
         let session = Session::new(SessionId::ROOT, "root".to_owned(), None);
-        session.credits.set(root.caps);
+        session.credits.set(root.own_caps());
         session.backlog.set(root.queue);
         Self { present: vec![Some(Arc::new(session))], leaving: Vec::new() }
     }
@@ -249,7 +258,7 @@ impl Sessions {
         let Some(top) = self.present.first().cloned().flatten() else {
             return Ok(Vec::new());
         };
-        top.credits.set(root.caps);
+        top.credits.set(root.own_caps());
         top.backlog.set(root.queue);
         let old = std::mem::replace(&mut self.present, vec![Some(Arc::clone(&top))]);
         let mut caps = vec![root.caps];
@@ -377,7 +386,7 @@ mod tests {
     use super::*;
 
     const ROOT: RootSpec =
-        RootSpec { caps: Caps { operations: 1000, payload: 10_000 }, queue: 5000 };
+        RootSpec { caps: Caps { operations: 1000, payload: 10_000 }, bounded: true, queue: 5000 };
 
     fn spec(name: &str, parent: Option<&str>, share: Option<u8>) -> SessionSpec {
         SessionSpec {

@@ -33,7 +33,7 @@ struct Bench {
 }
 
 fn root() -> RootSpec {
-    RootSpec { caps: Caps::NONE, queue: u32::MAX }
+    RootSpec { caps: Caps::NONE, bounded: true, queue: u32::MAX }
 }
 
 fn plan(names: &[&str]) -> Plan {

@@ -12,7 +12,7 @@ use crate::limit::Rate;
 use crate::session::{RootSpec, SessionSpec, Sessions};
 use crate::settings::{OrderSettings, Unit, Weights, WindowRule};
 
-const ROOT: RootSpec = RootSpec { caps: Caps::NONE, queue: u32::MAX };
+const ROOT: RootSpec = RootSpec { caps: Caps::NONE, bounded: true, queue: u32::MAX };
 const DEVICE: DeviceId = DeviceId(0);
 
 /// Who sends commands: always `depth` of them outstanding.
@@ -381,7 +381,7 @@ fn d2_credits_bound_what_is_in_flight_and_come_back() {
         SessionSpec { operations: Some(30), ..spec("a", None) },
         SessionSpec { payload: Some(50), ..spec("b", None) },
     ];
-    let root = RootSpec { caps: Caps { operations: 10, payload: 100 }, queue: 100 };
+    let root = RootSpec { caps: Caps { operations: 10, payload: 100 }, bounded: true, queue: 100 };
     let from = |reactor, session, bytes| Source {
         session,
         bytes,
@@ -584,7 +584,7 @@ proptest! {
                 4 => one.parent = None,
                 _ => one.payload = (one.payload.is_none()).then_some(20),
             }
-            let root = RootSpec { caps: Caps { operations: 40, payload: 400 }, queue: 64 };
+            let root = RootSpec { caps: Caps { operations: 40, payload: 400 }, bounded: true, queue: 64 };
             let tree = world.sessions.apply(world.now, &root, &specs).unwrap();
             let plan = Plan { sessions: tree, ..(*world.plan).clone() };
             world.plan = Arc::new(plan);

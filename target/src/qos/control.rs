@@ -14,7 +14,7 @@ use fabric::controller::{BackendId, ListenerId};
 use super::reserve::Reservations;
 use super::snapshot::{NamespaceRule, Rule, SessionStats, Snapshot};
 use super::{QosShared, device_id};
-use crate::config::{DeviceQos, Policy, QosConfig, Session};
+use crate::config::{DeviceQos, Policy, Qos, QosConfig, Session};
 use crate::stats::IoStats;
 
 /// A namespace as quality of service knows it.
@@ -53,17 +53,23 @@ pub(super) fn namespace_name(nqn: &str, nsid: u32) -> String {
     format!("{nqn}/{nsid}")
 }
 
-fn root(config: &QosConfig) -> RootSpec {
-    let general = &config.general;
-    let payload = general.payload.div_ceil(1024);
-    RootSpec { caps: Caps { operations: general.operations, payload }, queue: general.queue }
+/// The root session; `memory` is what buffers there are in all, in bytes.
+pub(super) fn root(config: &QosConfig, memory: u64) -> RootSpec {
+    let (general, usual) = (&config.general, Qos::default());
+    let payload = general.payload.min(memory).div_ceil(1024);
+    RootSpec {
+        caps: Caps { operations: general.operations, payload },
+        // As many as there can be need no counting.
+        bounded: general.operations < usual.operations || general.payload < usual.payload,
+        queue: general.queue,
+    }
 }
 
 impl Control {
     pub(super) fn new(config: &QosConfig, reactors: usize, memory: u64) -> Self {
         Self {
             config: config.clone(),
-            sessions: Sessions::new(&root(config)),
+            sessions: Sessions::new(&root(config, memory)),
             subsystems: BTreeMap::new(),
             listeners: HashMap::new(),
             reservations: Reservations::default(),
@@ -110,7 +116,7 @@ impl Control {
     /// The reactors' view of all this.
     pub(super) fn snapshot(&mut self, now: Nanos) -> Snapshot {
         let specs = self.specs(&self.config);
-        let top = root(&self.config);
+        let top = root(&self.config, self.memory);
         let tree = self.sessions.apply(now, &top, &specs).unwrap_or_else(|error| {
             // The configuration was checked; what is left are sessions that clash with those of
             // a subsystem that came later. They count no more, rather than all of them.
@@ -196,8 +202,9 @@ impl Control {
 
     /// Takes a new configuration, if it can be.
     fn set(&mut self, now: Nanos, config: &QosConfig) -> Result<(), String> {
-        let mut trial = Sessions::new(&root(config));
-        trial.apply(now, &root(config), &self.specs(config)).map_err(|error| error.to_string())?;
+        let top = root(config, self.memory);
+        let mut trial = Sessions::new(&top);
+        trial.apply(now, &top, &self.specs(config)).map_err(|error| error.to_string())?;
         self.admit(now, config)?;
         self.config = config.clone();
         for known in self.subsystems.values().flat_map(BTreeMap::values) {

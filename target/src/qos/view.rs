@@ -4,7 +4,7 @@ use arbitration::credit::Caps;
 use arbitration::{Class, PerClass};
 
 use super::QosShared;
-use super::control::{Control, namespace_name};
+use super::control::{Control, namespace_name, root};
 use crate::engine::{DeviceState, QosState, ReserveState, SessionState, Traffic};
 use crate::shared::lock;
 use crate::stats::{IoSnapshot, IoStats};
@@ -52,8 +52,10 @@ impl QosShared {
 }
 
 /// What a session can have: its own share, or the least of those above it.
-fn effective_caps(session: &arbitration::session::Session) -> Caps {
+fn effective_caps(session: &arbitration::session::Session, root: Caps) -> Caps {
     let mut caps = session.credits.caps();
+    caps.operations = caps.operations.min(root.operations);
+    caps.payload = caps.payload.min(root.payload);
     let mut above = session.parent();
     while let Some(parent) = above {
         let theirs = parent.credits.caps();
@@ -97,7 +99,7 @@ impl Control {
     ) -> SessionState {
         let name = session.name();
         let used = session.credits.used();
-        let caps = effective_caps(session);
+        let caps = effective_caps(session, root(&self.config, self.memory).caps);
         let stats = snapshot.stats.get(session.id().0 as usize).cloned().flatten();
         let automatic = self.subsystems.contains_key(name) || self.namespace(name).is_some();
         let reserve = self.reservations.granted.get(name).map(|granted| {
