@@ -1,0 +1,59 @@
+//! What a command costs in the arbiter, against commands queued and sessions:
+//!
+//! `cargo bench -p arbitration --bench cost` prints the table in ns, the best of many batches;
+//! `benches/instructions.sh` prints it in instructions, which other load does not change.
+
+mod scene;
+
+use std::time::Instant;
+
+use scene::Scene;
+
+const QUEUED: [usize; 5] = [0, 64, 1000, 10_000, 100_000];
+const SESSIONS: [usize; 4] = [1, 10, 100, 1000];
+const BATCH: u64 = 2000;
+const BATCHES: u32 = 200;
+
+fn best(mut batch: impl FnMut()) -> f64 {
+    let time = || {
+        let start = Instant::now();
+        batch();
+        start.elapsed().as_nanos() as f64 / BATCH as f64
+    };
+    std::iter::repeat_with(time).take(BATCHES as usize).fold(f64::MAX, f64::min)
+}
+
+fn table() {
+    let mut empty = Scene::new(10, 0);
+    let nothing = best(|| empty.nothing(BATCH));
+    println!("ns for one command to be enqueued, dispatched and completed (best of {BATCHES}");
+    println!("batches of {BATCH}; the benchmark's own {nothing:.1} ns are taken off)\n");
+    println!("sessions \\ queued {}", QUEUED.map(|queued| format!("{queued:>9}")).join(""));
+    for sessions in SESSIONS {
+        print!("{sessions:>17} ");
+        for queued in QUEUED {
+            let mut scene = Scene::new(sessions, queued);
+            print!("{:>9.1}", best(|| scene.turns(BATCH)) - nothing);
+        }
+        println!();
+    }
+    for sessions in [1, 1000] {
+        let mut scene = Scene::new(sessions, 0);
+        let pass = best(|| scene.passes(BATCH));
+        println!("pass and complete, {sessions} sessions: {pass:.1} ns");
+    }
+}
+
+fn main() {
+    let mut words = std::env::args().skip(1).skip_while(|word| word.starts_with('-'));
+    let Some(what) = words.next() else { return table() };
+    let mut number = || words.next().and_then(|word| word.parse().ok()).unwrap_or(0);
+    let (sessions, queued, times) = (number().max(1), number(), number() as u64);
+    let mut scene = Scene::new(sessions, queued);
+    // First once for what is made once.
+    match what.as_str() {
+        "turns" => scene.turns(times),
+        "passes" => scene.passes(times),
+        _ => scene.nothing(times),
+    }
+}

@@ -1,0 +1,125 @@
+//! One reactor's arbiter with sessions, a host on each, and commands that wait: what the
+//! benchmarks of the arbiter run on.
+
+#![expect(
+    clippy::unwrap_used,
+    clippy::indexing_slicing,
+    clippy::cast_possible_truncation,
+    reason = "a benchmark of known size"
+)]
+
+use std::collections::VecDeque;
+use std::sync::Arc;
+
+use arbitration::arbiter::{Arbiter, Boards, DeviceId, FlowId, Grant, Request};
+use arbitration::credit::Caps;
+use arbitration::device::{Device, DeviceRules};
+use arbitration::session::{Plan, RootSpec, SessionSpec, Sessions};
+use arbitration::settings::{OrderSettings, WindowRule};
+use arbitration::{Class, Nanos};
+
+const DEVICE: DeviceId = DeviceId(0);
+const ROOT: RootSpec = RootSpec { caps: Caps::NONE, queue: u32::MAX };
+/// Commands in the device, at most half of its window.
+const IN_DEVICE: u64 = 32;
+
+/// See the module's documentation.
+pub(crate) struct Scene {
+    arbiter: Arbiter<u64>,
+    flows: Vec<FlowId>,
+    grants: VecDeque<Grant>,
+    now: u64,
+    random: u64,
+}
+
+impl Scene {
+    /// With so many sessions and, in four classes and on random sessions, so many commands.
+    pub(crate) fn new(sessions: usize, queued: usize) -> Self {
+        let name = |number| format!("s{number}");
+        let specs: Vec<SessionSpec> = (0..sessions)
+            .map(|number| SessionSpec { name: name(number), ..SessionSpec::default() })
+            .collect();
+        let tree = Sessions::new(&ROOT).apply(Nanos(0), &ROOT, &specs).unwrap();
+        let order = OrderSettings::default();
+        let plan = Arc::new(Plan { order, sessions: tree, reservations: Vec::new() });
+        let rules = DeviceRules { window: WindowRule::Fixed(64), ..DeviceRules::default() };
+        let boards = Arc::new(Boards::new(1));
+        let mut arbiter = Arbiter::new(0, Arc::clone(&plan), boards, queued + 64);
+        arbiter.add_device(Nanos(0), DEVICE, Arc::new(Device::new(rules, 1)));
+        let flows = (0..sessions)
+            .map(|number| {
+                let session = plan.named(&name(number)).unwrap().id();
+                arbiter.flow(DEVICE, session, number as u64).unwrap()
+            })
+            .collect();
+        let mut scene = Self { arbiter, flows, grants: VecDeque::new(), now: 1000, random: 1 };
+        for _ in 0..queued as u64 + IN_DEVICE {
+            scene.enqueue();
+        }
+        for _ in 0..IN_DEVICE {
+            scene.dispatch();
+        }
+        scene
+    }
+
+    fn next(&mut self) -> u64 {
+        self.random ^= self.random << 13;
+        self.random ^= self.random >> 7;
+        self.random ^= self.random << 17;
+        self.random
+    }
+
+    #[inline]
+    fn enqueue(&mut self) {
+        let random = self.next();
+        let flow = self.flows[(random >> 40) as usize % self.flows.len()];
+        let class = Class::ALL[(random % 4) as usize];
+        let request = Request::user(random, false, 4096);
+        self.arbiter.enqueue(Nanos(self.now), flow, class, request).unwrap();
+    }
+
+    #[inline]
+    fn dispatch(&mut self) {
+        let command = self.arbiter.dispatch(Nanos(self.now), DEVICE).unwrap();
+        self.grants.push_back(command.grant);
+    }
+
+    /// One command comes, one completes, one is dispatched, so many times; the choice of flow
+    /// and class is in it.
+    #[inline(never)]
+    pub(crate) fn turns(&mut self, times: u64) {
+        for _ in 0..times {
+            self.now += 100;
+            self.enqueue();
+            let grant = self.grants.pop_front().unwrap();
+            self.arbiter.complete(Nanos(self.now), grant, true);
+            self.dispatch();
+        }
+    }
+
+    /// One command passes where nothing waits, and completes, so many times. The scene must have
+    /// no commands queued.
+    #[inline(never)]
+    pub(crate) fn passes(&mut self, times: u64) {
+        for _ in 0..times {
+            self.now += 100;
+            let flow = self.flows[self.now as usize / 100 % self.flows.len()];
+            let grant = self.arbiter.pass(Nanos(self.now), flow, false, 4096).unwrap();
+            self.arbiter.complete(Nanos(self.now + 50), grant, true);
+        }
+    }
+
+    /// What the benchmark itself costs in [`Self::turns`].
+    #[inline(never)]
+    pub(crate) fn nothing(&mut self, times: u64) {
+        for _ in 0..times {
+            self.now += 100;
+            let random = self.next();
+            let flow = self.flows[(random >> 40) as usize % self.flows.len()];
+            let class = Class::ALL[(random % 4) as usize];
+            std::hint::black_box((flow, class));
+            let grant = self.grants.pop_front().unwrap();
+            self.grants.push_back(std::hint::black_box(grant));
+        }
+    }
+}
