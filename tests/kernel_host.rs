@@ -57,3 +57,13 @@ fn connections_leave_nothing_behind() -> Result<()> {
 fn the_daemon_ends_in_order() -> Result<()> {
     scenario("drain", &[])
 }
+
+#[test]
+fn classes_share_a_slow_device_by_their_weights() -> Result<()> {
+    scenario("qos-classes", &["model"])
+}
+
+#[test]
+fn classes_share_an_nvme_device_by_their_weights() -> Result<()> {
+    scenario("qos-classes", &["passthrough"])
+}

@@ -98,6 +98,7 @@ impl Machine {
         let output = File::create(&log)?;
         let mut machine = Command::new(crate::root().join("tests/lab/run-uml"))
             .args([&self.kernel, &init])
+            .args(kernel_arguments(script)?)
             .stdin(Stdio::null())
             .stdout(output.try_clone()?)
             .stderr(output)
@@ -132,6 +133,15 @@ impl Machine {
         fs::set_permissions(path, fs::Permissions::from_mode(0o755))?;
         Ok(path.into())
     }
+}
+
+/// What a line `# kernel: ARGUMENTS` of a scenario says.
+fn kernel_arguments(script: &str) -> Result<Vec<String>> {
+    let path = crate::root().join("tests/scenarios").join(format!("{script}.sh"));
+    let text =
+        fs::read_to_string(&path).with_context(|| format!("cannot read {}", path.display()))?;
+    let line = text.lines().find_map(|line| line.strip_prefix("# kernel: ")).unwrap_or_default();
+    Ok(line.split_whitespace().map(str::to_owned).collect())
 }
 
 /// Waits for the machine's end; none: the time limit came first.

@@ -5,7 +5,7 @@ NVMET=/sys/kernel/config/nvmet
 PORTS=() CURRENT_SUBSYSTEM='' NEXT_NSID=1
 
 target_can() {
-    case $1 in process | cli | discovery-port | compare | metrics) return 1 ;; *) return 0 ;; esac
+    case $1 in process | cli | discovery-port | compare | metrics | qos) return 1 ;; *) return 0 ;; esac
 }
 
 target_prepare() { :; }

@@ -1,0 +1,198 @@
+# What the scenarios of quality of service share, beside lib.sh: a device that is slower than the
+# load, fio from several hosts at once, what the daemon counted, and tables of both.
+#
+# The device of most of them pretends to take its time: the machine has CPU to spare then, and what
+# is shown is the target's order and not the host's.
+# shellcheck shell=bash
+# shellcheck disable=SC2016 # the expressions in single quotes are perl's
+. /run/scenarios/lib.sh
+
+HOST3_NQN=nqn.2014-08.org.nvmexpress:uuid:5b0f4d9c-0000-4000-8000-000000000003
+HOST3_ID=5b0f4d9c-0000-4000-8000-000000000003
+
+# qos_boot: boot, where the target has quality of service; else that is all there is to show.
+qos_boot() {
+    boot
+    if ! target_can qos; then
+        step "the target has no quality of service"
+        pass
+    fi
+    # Polling reactors would take the CPUs from the host, which has the same two.
+    sed -i '/^\[target\]/a poll = "never"' "$CONFIG"
+}
+
+# configure: appends its input to the configuration: keys of the entry declared last, or more.
+configure() { cat >>"$CONFIG"; }
+
+# slow_disk SERVICE_TIME CHANNELS: a namespace whose device takes that long for each command, that
+# many at the same time.
+slow_disk() {
+    namespace null 65536 4096
+    printf 'service_time = "%s"\nchannels = %s\n' "$1" "$2" | configure
+}
+
+# slow_nvme_device MILLISECONDS DEPTH: as nvme_device, but each command takes that long, and the
+# device takes that many at the same time.
+slow_nvme_device() {
+    local dir=/sys/kernel/config/nvmet disk=/sys/kernel/config/nullb/slow nqn=nqn.2026-01.io.sluicegate:device
+    mkdir $disk
+    echo 1024 >$disk/size
+    echo 4096 >$disk/blocksize
+    echo 1 >$disk/submit_queues
+    echo "$2" >$disk/hw_queue_depth
+    echo 2 >$disk/irqmode # completes by a timer
+    echo $(($1 * 1000000)) >$disk/completion_nsec
+    echo 1 >$disk/power
+    mkdir $dir/subsystems/$nqn $dir/subsystems/$nqn/namespaces/1 $dir/ports/99
+    echo 1 >$dir/subsystems/$nqn/attr_allow_any_host
+    echo /dev/slow >$dir/subsystems/$nqn/namespaces/1/device_path
+    echo 1 >$dir/subsystems/$nqn/namespaces/1/enable
+    echo loop >$dir/ports/99/addr_trtype
+    ln -s $dir/subsystems/$nqn $dir/ports/99/subsystems/
+    nvme connect -t loop -n $nqn -q $OTHER_NQN -I $OTHER_ID >/dev/null
+    eventually 5 namespace_of $nqn 1
+    namespace_of $nqn 1
+}
+
+# attach PORT NVME_CONNECT_ARGUMENTS...: connects to T1 there; prints the controller, nvmeX. Each
+# has a disk of its own only with nvme_core.multipath=N.
+attach() {
+    local port=$1 before after out new
+    shift
+    before=$(cd /sys/class/nvme && echo *)
+    out=$(nvme connect -t tcp -a $TARGET_IP -s "$port" -n $T1 --reconnect-delay=1 "$@" 2>&1) ||
+        fail "nvme connect to port $port $*: $out"
+    after=$(cd /sys/class/nvme && echo *)
+    new=$(comm -13 <(tr ' ' '\n' <<<"$before" | sort) <(tr ' ' '\n' <<<"$after" | sort) | head -1)
+    eventually 10 test -b "/dev/${new}n1" || fail "no disk of controller $new"
+    echo "$new"
+}
+
+# detach CONTROLLER...
+detach() {
+    local c
+    for c in "$@"; do expect "disconnect" nvme disconnect -d "$c"; done
+}
+
+# --- load --------------------------------------------------------------------------------------
+
+# fio_hosts NAME SECONDS JOB...: one fio job for each host, all at once: a JOB is "NAME DISK DEPTH
+# [OPTION=VALUE...]". An error that fio counts fails the scenario; fio_got has the results.
+fio_hosts() {
+    local name=$1 seconds=$2 job
+    shift 2
+    {
+        printf '%s\n' '[global]' ioengine=libaio direct=1 rw=randread bs=4k time_based=1 \
+            runtime="$seconds" ramp_time=1 norandommap=1 randrepeat=0 group_reporting=0
+        for job in "$@"; do
+            # shellcheck disable=SC2086
+            set -- $job
+            printf '%s\n' "[$1]" filename="$2" iodepth="$3" "${@:4}"
+        done
+    } >"/tmp/fio-$name.ini"
+    fio --eta=never --aux-path=/tmp --output-format=json --output="/tmp/fio-$name.json" \
+        "/tmp/fio-$name.ini" >"/tmp/fio-$name.err" 2>&1 ||
+        fail "fio $name: $(head -c 2000 "/tmp/fio-$name.err") $(grep -v '[{}:]' "/tmp/fio-$name.json" | head -5)"
+    if grep -E '"(error|total_err)" : [1-9]' "/tmp/fio-$name.json"; then fail "fio $name counts errors"; fi
+}
+
+# fio_got NAME JOB: operations a second, mean and 99th percentile of the latency in us, of the jobs
+# of that name together (the percentile is the largest).
+fio_got() {
+    JOB=$2 perl -MJSON::PP -0777 -e '
+        my $all = JSON::PP->new->decode(substr($ARGV[0], index($ARGV[0], "{")));
+        my ($rate, $mean, $p99, $n) = (0, 0, 0, 0);
+        for my $job (grep { $_->{jobname} eq $ENV{JOB} } @{$all->{jobs}}) {
+            for my $way (grep { $_->{total_ios} } $job->{read}, $job->{write}) {
+                $rate += $way->{iops};
+                $n += $way->{total_ios};
+                $mean += $way->{total_ios} * $way->{clat_ns}{mean};
+                my $p = $way->{clat_ns}{percentile}{"99.000000"} || 0;
+                $p99 = $p if $p > $p99;
+            }
+        }
+        printf "%.1f %.0f %.0f\n", $rate, $n ? $mean / $n / 1000 : 0, $p99 / 1000;
+    ' "$(cat "/tmp/fio-$1.json")"
+}
+
+# commands_with CDW13 GENERIC_DEVICE SECONDS PROCESSES: the kernel host reads 4 KiB with that
+# CDW13, which fio cannot set, from each of the processes one command at a time. Prints how many.
+commands_with() {
+    CDW13=$1 DEVICE=$2 SECONDS_=$3 PROCESSES=$4 perl -MTime::HiRes=time -e '
+        my ($end, @children) = (time + $ENV{SECONDS_});
+        pipe(my $from, my $to) or die;
+        for my $process (1 .. $ENV{PROCESSES}) {
+            push @children, fork // die;
+            next if $children[-1];
+            open my $device, "+<", $ENV{DEVICE} or die "$ENV{DEVICE}: $!";
+            my ($data, $n, $lba) = ("\0" x 4096, 0, $process * 65536);
+            while (time < $end) {
+                # struct nvme_passthru_cmd of linux/nvme_ioctl.h: Read, 1 block.
+                my $command = pack("CCSLLLQQLLLLLLLLLL", 2, 0, 0, 1, 0, 0, 0,
+                    unpack("J", pack("p", $data)), 0, 4096, $lba++, 0, 0, hex($ENV{CDW13}), 0, 0, 0, 0);
+                my $status = ioctl($device, 0xC0484E43, $command);
+                die "status " . ($status // $!) unless defined $status && $status eq "0 but true";
+                $n++;
+            }
+            syswrite $to, pack("L", $n);
+            exit;
+        }
+        my ($sum, $bad) = (0, 0);
+        for (@children) { waitpid $_, 0; $bad ||= $? }
+        for (@children) { sysread $from, my $n, 4; $sum += unpack("L", $n) unless $bad }
+        $bad and die "a command failed";
+        print "$sum\n";
+    ' || fail "commands with CDW13 $1 failed"
+}
+
+# --- what the daemon says ----------------------------------------------------------------------
+
+# qos EXPRESSION: a value of `sluice qos show --json`, by a perl expression over $q, or over
+# class(NAME), session(NAME), device(NSID), with done(...) operations of any of them.
+qos() {
+    sluice qos show --json >/tmp/qos.json 2>/tmp/qos.err || fail "sluice qos show: $(cat /tmp/qos.err)"
+    perl -MJSON::PP -0777 -e '
+        our $q = decode_json($ARGV[1]);
+        sub one { my ($list, $key, $value) = @_; (grep { $_->{$key} eq $value } @{$q->{$list}})[0] }
+        sub class { one("classes", "class", @_) }
+        sub session { one("sessions", "name", @_) }
+        sub device { one("devices", "nsid", @_) }
+        sub done { my $n = 0; $n += $_[0]{io}{$_}{operations} for qw(read write other); $n }
+        my @values = eval $ARGV[0];
+        die $@ if $@;
+        print join(" ", map { $_ // "null" } @values), "\n";
+    ' "$1" "$(cat /tmp/qos.json)"
+}
+
+# classes_done: operations of urgent, high, medium and low until now.
+classes_done() { qos 'map { done(class($_)) } qw(urgent high medium low)'; }
+
+# since BEFORE AFTER: the differences of two lists of numbers.
+since() { perl -e 'my ($a, $b) = map { [split] } @ARGV; print join(" ", map { $b->[$_] - $a->[$_] } 0 .. $#$b), "\n"' "$1" "$2"; }
+
+# --- tables ------------------------------------------------------------------------------------
+
+# shares TOLERANCE "NAME WEIGHT GOT"...: prints configured and seen shares; fails where one is off
+# by more than TOLERANCE per cent of itself.
+shares() {
+    local tolerance=$1
+    shift
+    printf '%s\n' "$@" | TOLERANCE=$tolerance perl -ane '
+        push @rows, [@F];
+        $weights += $F[1], $all += $F[2];
+        END {
+            printf "    %-28s %10s %10s %8s %8s\n", "who", "operations", "configured", "seen", "error";
+            for (@rows) {
+                my ($name, $weight, $got) = @$_;
+                my ($want, $have) = ($weight / $weights, $all ? $got / $all : 0);
+                my $error = 100 * ($have - $want) / $want;
+                printf "    %-28s %10.0f %9.2f %% %6.2f %% %6.2f %%\n", $name, $got, 100 * $want, 100 * $have, $error;
+                $bad = 1 if abs($error) > $ENV{TOLERANCE};
+            }
+            exit $bad;
+        }' || fail "a share is off by more than $tolerance %"
+}
+
+# at_least WHAT HAVE WANT, at_most WHAT HAVE WANT: numbers
+at_least() { perl -e 'exit !($ARGV[0] >= $ARGV[1])' "$2" "$3" || fail "$1: $2, expected at least $3"; }
+at_most() { perl -e 'exit !($ARGV[0] <= $ARGV[1])' "$2" "$3" || fail "$1: $2, expected at most $3"; }
