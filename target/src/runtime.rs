@@ -297,7 +297,8 @@ fn device_rules(namespace: &Namespace, window: WindowRule) -> DeviceRules {
         containers,
         profile: Overrides {
             mean: settings.mean_time.or(model.map(|m| m.service_time)).map(nanos),
-            worst: settings.worst_time.or(model.map(|m| m.service_time)).map(nanos),
+            // A model takes an eighth longer at the worst.
+            worst: settings.worst_time.or(model.map(|m| m.service_time / 8 * 9)).map(nanos),
             parallelism: settings.parallelism.or(model.map(|m| m.channels)),
             seeks: settings.order == config::Order::Containers,
         },

@@ -1,0 +1,135 @@
+#!/bin/bash
+# qos.sh BINARIES: what quality of service costs, and what it gives, natively: the daemon on one
+# core, the load on another. Everything in turns, with and without, so that ratios mean something.
+#   cost     throughput and CPU time of the daemon for each command, all stages on and off
+#   urgent   latency of a few Urgent commands alone, and beside three floods
+#   flood    a host at depth 1 beside one with 16 connections at depth 128, with QoS off and on
+#   shares   three backlogged classes, with one reactor and with two
+# ROUNDS (3) and TIME (2s) set how often and how long.
+set -euo pipefail
+BIN=$(realpath "$1") ROUNDS=${ROUNDS:-3} TIME=${TIME:-2s}
+DIR=$(mktemp -d) NQN=nqn.2026-01.io.sluicegate:bench
+trap 'kill $(jobs -p) 2>/dev/null; wait; rm -rf "$DIR"' EXIT
+
+# daemon NAME PORT CORES QOS NAMESPACE: starts one; its process in $PID.
+daemon() {
+    cat > "$DIR/$1.toml" <<END
+[target]
+cores = $3
+control = "$DIR/$1.sock"
+[qos]
+$4
+[[listener]]
+address = "127.0.0.1:$2"
+[[listener]]
+address = "127.0.0.1:$(($2 + 1))"
+class = "high"
+[[listener]]
+address = "127.0.0.1:$(($2 + 2))"
+class = "medium"
+[[subsystem]]
+nqn = "$NQN"
+allow_any_host = true
+[[subsystem.namespace]]
+nsid = 1
+$5
+END
+    "$BIN/sluiced" --log-level warn --config "$DIR/$1.toml" &
+    PID=$!
+    until [ -S "$DIR/$1.sock" ]; do sleep 0.05; done
+}
+
+ticks() { awk '{ print $14 + $15 }' "/proc/$1/stat"; }
+
+# load PORT ARGUMENTS...: sluice bench on the other core; its JSON.
+load() {
+    local port=$1
+    shift
+    "$BIN/sluice" bench --json --core 1 --nqn $NQN -a "127.0.0.1:$port" --time "$TIME" --warmup 300ms "$@"
+}
+
+# field EXPRESSION: of the JSON on stdin, where d is all of it and j its jobs by name.
+field() {
+    python3 -c "
+import json, sys
+d = json.load(sys.stdin)
+j = {job['name']: job['reads'] or job['writes'] for job in d['jobs']}
+print($1)"
+}
+
+cost() {
+    local kind=$1 namespace=$2 rw=$3 on off n=0 pid
+    daemon on 4510 "[0]" "enabled = true" "$namespace"; on=$PID
+    daemon off 4520 "[0]" "enabled = false" "${namespace/on.img/off.img}"; off=$PID
+    : > "$DIR/cost"
+    while [ $n -lt "$ROUNDS" ]; do
+        for which in "on 4510 $on" "off 4520 $off"; do
+            set -- $which
+            pid=$3
+            before=$(ticks "$pid")
+            read -r iops count <<<"$(load "$2" --rw "$rw" --depth 128 | field "f\"{d['jobs'][0]['reads' if d['jobs'][0]['reads'] else 'writes']['iops']:.0f} {d['jobs'][0]['reads' if d['jobs'][0]['reads'] else 'writes']['commands']}\"")"
+            after=$(ticks "$pid")
+            echo "$1 $iops $(((after - before) * 10000000 / (count * 115 / 100)))" >> "$DIR/cost"
+        done
+        n=$((n + 1))
+    done
+    kill "$on" "$off"
+    wait "$on" "$off" 2>/dev/null || true
+    python3 - "$kind, $rw" "$DIR/cost" <<'END'
+import statistics, sys
+rows = [line.split() for line in open(sys.argv[2])]
+def of(which, column): return [int(row[column]) for row in rows if row[0] == which]
+pairs = [a / b for a, b in zip(of("on", 1), of("off", 1))]
+print(f"{sys.argv[1]}: {statistics.median(of('on', 1)):,.0f} IOPS on, {statistics.median(of('off', 1)):,.0f} off,"
+      f" ratio {statistics.median(pairs):.3f} ({' '.join(f'{p:.3f}' for p in pairs)});"
+      f" CPU {statistics.median(of('on', 2))} and {statistics.median(of('off', 2))} ns for a command")
+END
+}
+
+echo "== cost: all stages on and off, 4 KiB, depth 128, $ROUNDS pairs of $TIME"
+NULL='backend = "null"
+size = "1 TiB"'
+cost null "$NULL" randread
+cost null "$NULL" randwrite
+FILE="backend = \"file\"
+path = \"$DIR/on.img\"
+size = \"256 MiB\"
+direct = false"
+cost file "$FILE" randread
+
+echo "== urgent: 200 commands a second, on a device of 64 channels and 4 ms (16,000 a second)"
+daemon urgent 4530 "[0]" "window = 64" 'backend = "null"
+size = "1 TiB"
+service_time = "4 ms"
+channels = 64'
+URGENT="name=urgent,class=urgent,rate=200,depth=16"
+FLOODS=(--job "name=high,address=127.0.0.1:4531,depth=128,connections=2" --job "name=medium,address=127.0.0.1:4532,depth=128,connections=2" --job "name=low,depth=128,connections=2")
+for round in $(seq "$ROUNDS"); do
+    alone=$(load 4530 --job "$URGENT" | field "f\"p50 {j['urgent']['p50_ns']/1e6:.2f} ms, p99 {j['urgent']['p99_ns']/1e6:.2f} ms\"")
+    beside=$(load 4530 --job "$URGENT" "${FLOODS[@]}" | field "f\"p50 {j['urgent']['p50_ns']/1e6:.2f} ms, p99 {j['urgent']['p99_ns']/1e6:.2f} ms (Low: p50 {j['low']['p50_ns']/1e6:.0f} ms)\"")
+    echo "alone: $alone; beside the floods: $beside"
+done
+kill $PID; wait $PID 2>/dev/null || true
+
+echo "== flood: depth 1 beside 16 connections at depth 128 of another host, 4,000 commands a second"
+SLOW='backend = "null"
+size = "1 TiB"
+service_time = "1 ms"
+channels = 4'
+for enabled in false true; do
+    daemon flood 4540 "[0]" "enabled = $enabled
+window = 4" "$SLOW"
+    load 4540 --job "name=one,depth=1,hostnqn=nqn.2026-01.io.x:one" --job "name=flood,depth=128,connections=16,hostnqn=nqn.2026-01.io.x:flood" |
+        field "f\"QoS enabled = $enabled: {j['one']['iops']:.0f} IOPS, p50 {j['one']['p50_ns']/1e6:.1f} ms, p99 {j['one']['p99_ns']/1e6:.1f} ms; the flood {j['flood']['iops']:.0f} IOPS\""
+    kill $PID; wait $PID 2>/dev/null || true
+    rm -f "$DIR/flood.sock"
+done
+
+echo "== shares: High, Medium, Low backlogged, weights 3:2:1"
+for cores in "[0]" "[0, 1]"; do
+    daemon shares 4550 "$cores" "window = 4" "$SLOW"
+    load 4550 --job "name=high,address=127.0.0.1:4551,weight=3,depth=64" --job "name=medium,address=127.0.0.1:4552,weight=2,depth=64" --job "name=low,weight=1,depth=64" |
+        field "f\"cores $cores: \" + ', '.join(f\"{s['name']} {s['commands']['share']*100:.2f} %\" for s in d['shares']['jobs']) + f\"; largest error {d['shares']['max_error_commands']*100:.2f} %\""
+    kill $PID; wait $PID 2>/dev/null || true
+    rm -f "$DIR/shares.sock"
+done
