@@ -38,6 +38,19 @@ pub struct ContainerRules {
     pub deadline_ns: u64,
 }
 
+/// What waits at one reactor, by class. Reactors write these with every command, each its own.
+#[derive(Debug, Default)]
+#[repr(align(64))]
+struct Counts([AtomicU32; 4]);
+
+impl Counts {
+    #[inline]
+    fn of(&self, class: Class) -> &AtomicU32 {
+        let [low, ..] = &self.0;
+        self.0.get(class as usize).unwrap_or(low)
+    }
+}
+
 /// A device.
 #[derive(Debug)]
 pub struct Device {
@@ -51,14 +64,15 @@ pub struct Device {
     pub profiler: Profiler,
     /// Reactors that sleep while they have commands waiting here, one bit each.
     sleepers: AtomicU64,
-    waiting: Vec<PerClass<AtomicU32>>,
+    /// By reactor and class.
+    waiting: Vec<Counts>,
 }
 
 impl Device {
     /// A device that `reactors` (at most 64) feed.
     #[must_use]
     pub fn new(rules: DeviceRules, reactors: usize) -> Self {
-        let waiting = (0..reactors.clamp(1, REACTORS_MAX)).map(|_| PerClass::default()).collect();
+        let waiting = (0..reactors.clamp(1, REACTORS_MAX)).map(|_| Counts::default()).collect();
         Self {
             rules,
             window: Window::new(rules.window),
@@ -79,13 +93,14 @@ impl Device {
     #[must_use]
     pub fn waiting(&self) -> PerClass<u64> {
         PerClass::from_fn(|class| {
-            self.waiting.iter().map(|counts| u64::from(counts[class].load(Relaxed))).sum()
+            self.waiting.iter().map(|counts| u64::from(counts.of(class).load(Relaxed))).sum()
         })
     }
 
+    #[inline]
     pub(crate) fn publish(&self, reactor: u32, class: Class, waiting: u32) {
         if let Some(counts) = self.waiting.get(reactor as usize) {
-            counts[class].store(waiting, Relaxed);
+            counts.of(class).store(waiting, Relaxed);
         }
     }
 
@@ -95,6 +110,7 @@ impl Device {
     }
 
     /// The reactors that sleep, one bit each; they count as awake from now on.
+    #[inline]
     pub(crate) fn wake(&self) -> u64 {
         if self.sleepers.load(SeqCst) == 0 { 0 } else { self.sleepers.swap(0, SeqCst) }
     }

@@ -4,7 +4,9 @@ use std::cmp::Reverse;
 use std::sync::Arc;
 
 use super::queue::{Chosen, Next, Right};
-use super::{Arbiter, DeviceId, Dispatched, Entry, EntryId, Flow, FlowId, Grant, Held, Request};
+use super::{
+    Arbiter, DeviceId, Dispatched, Entry, EntryId, Flow, FlowId, Grant, Held, Located, Request,
+};
 use crate::class::Class;
 use crate::container::SetRequest;
 use crate::credit::Cost;
@@ -57,8 +59,25 @@ fn room(device: &Device, price: u32) -> bool {
     room
 }
 
-fn cost<T>(request: &Request<T>) -> Cost {
-    Cost::system(request.operations, u64::from(request.bytes))
+/// The command whose turn it is.
+#[derive(Clone, Copy, Debug)]
+struct Head {
+    id: u32,
+    flow: u32,
+    session: u32,
+    bytes: u32,
+    operations: u32,
+    write: bool,
+    mark: bool,
+    /// Nothing is to be asked of its session.
+    free: bool,
+}
+
+impl Head {
+    #[inline]
+    fn cost(&self) -> Cost {
+        Cost::system(self.operations, u64::from(self.bytes))
+    }
 }
 
 impl<T: Copy> Arbiter<T> {
@@ -106,17 +125,8 @@ impl<T: Copy> Arbiter<T> {
         class: Class,
         request: Request<T>,
     ) -> Option<EntryId> {
-        let Request { item, write, bytes, operations, lba, blocks } = request;
-        let request = Request { item: Some(item), write, bytes, operations, lba, blocks };
-        let entry = self.append(now, flow.0, class, request, false)?;
+        let entry = self.append(now, flow.0, class, &request, Some(request.item))?;
         self.waiting += 1;
-        let session = self.flows.get(flow.0)?.session;
-        if let Some(local) = self.sessions.get_mut(session as usize) {
-            local.here += 1;
-            if let Some(session) = &local.session {
-                session.backlog.entered();
-            }
-        }
         Some(EntryId(entry))
     }
 
@@ -130,47 +140,70 @@ impl<T: Copy> Arbiter<T> {
             .is_some_and(|queue| queue.chosen.is_some());
         if ordered {
             let nothing =
-                Request { item: None, write: false, bytes: 0, operations: 0, lba: 0, blocks: 0 };
-            let _ = self.append(now, flow.0, class, nothing, true);
+                Request { item: (), write: false, bytes: 0, operations: 0, lba: 0, blocks: 0 };
+            let _ = self.append(now, flow.0, class, &nothing, None);
         }
     }
 
-    fn append(
+    #[inline]
+    fn append<R>(
         &mut self,
         now: Nanos,
         flow_id: u32,
         class: Class,
-        request: Request<Option<T>>,
-        mark: bool,
+        request: &Request<R>,
+        item: Option<T>,
     ) -> Option<u32> {
-        let Self { devices, flows, entries, reactor, .. } = self;
+        let Self { devices, flows, entries, located, sessions, reactor, .. } = self;
         let flow = flows.get_mut(flow_id)?;
         let queue = devices.get_mut(flow.device as usize)?.as_mut()?;
         let leaf = flow.node;
         let tree = &mut queue.trees[class];
         let (head, tail) = tree.queue(leaf);
+        let Request { write, bytes, operations, lba, blocks, .. } = *request;
         let entry = entries.insert(Entry {
             prev: tail,
             next: NONE,
             flow: flow_id,
+            bytes,
+            operations,
             class,
+            write,
+            chosen: false,
             entered: now,
-            mark,
-            request,
-            chosen: None,
+            item,
         });
         flow.waiting += 1;
-        if let Some(last) = entries.get_mut(tail) {
-            last.next = entry;
-            tree.set_queue(leaf, head, entry);
-        } else {
+        if tail == NONE {
             tree.set_queue(leaf, entry, entry);
             tree.activate(leaf);
             queue.sync(class);
+        } else {
+            if let Some(last) = entries.get_mut(tail) {
+                last.next = entry;
+            }
+            tree.set_queue(leaf, head, entry);
         }
-        queue.count(*reactor, class, 1);
-        if queue.is_reserved(flow.session) {
+        queue.count(*reactor, class);
+        if queue.chosen.is_some() {
+            // Only where the table of entries had to grow does this one.
+            if entry as usize >= located.len() {
+                located.resize(entry as usize + 1, Located::default());
+            }
+            if let Some(place) = located.get_mut(entry as usize) {
+                *place = Located { lba, blocks, held: None };
+            }
+        }
+        if queue.has_reservations() && queue.is_reserved(flow.session) {
             queue.note_demand(now, flow.session);
+        }
+        if item.is_some()
+            && let Some(local) = sessions.get_mut(flow.session as usize)
+        {
+            local.here += 1;
+            if let Some(session) = &local.session {
+                session.backlog.entered();
+            }
         }
         Some(entry)
     }
@@ -179,20 +212,25 @@ impl<T: Copy> Arbiter<T> {
     pub fn cancel(&mut self, entry: EntryId) -> Option<T> {
         let found = *self.entries.get(entry.0)?;
         let flow = *self.flows.get(found.flow)?;
-        if let Some(Held { id, set, charge }) = found.chosen {
-            if let Some(queue) = self.queue_mut(flow.device) {
-                if let Some(chosen) = &mut queue.chosen {
-                    chosen.remove(id);
+        if found.chosen {
+            if let Some(Held { id, set, charge }) = self.take_held(entry.0) {
+                if let Some(queue) = self.queue_mut(flow.device) {
+                    if let Some(chosen) = &mut queue.chosen {
+                        chosen.remove(id);
+                    }
+                    if let (Some(charge), Some(reserved)) =
+                        (charge, queue.reservation(flow.session))
+                    {
+                        reserved.cancel(charge);
+                    }
                 }
-                if let (Some(charge), Some(reserved)) = (charge, queue.reservation(flow.session)) {
-                    reserved.cancel(charge);
-                }
+                let cost = Cost::system(found.operations, u64::from(found.bytes));
+                self.give_credits(set, cost);
             }
-            self.give_credits(set, cost(&found.request));
-            self.entries.remove(entry.0);
         } else {
-            self.unlink(entry.0);
+            self.detach(entry.0);
         }
+        self.entries.remove(entry.0);
         self.gone(&flow, found.flow, found.class);
         if let Some(local) = self.sessions.get_mut(flow.session as usize) {
             local.here = local.here.saturating_sub(1);
@@ -202,7 +240,12 @@ impl<T: Copy> Arbiter<T> {
         }
         self.waiting = self.waiting.saturating_sub(1);
         self.forget_flow(found.flow);
-        found.request.item
+        found.item
+    }
+
+    /// What a command holds that is in the set that is ordered by place, or was.
+    fn take_held(&mut self, entry: u32) -> Option<Held> {
+        self.located.get_mut(entry as usize)?.held.take()
     }
 
     /// A flow has one less waiting.
@@ -213,39 +256,29 @@ impl<T: Copy> Arbiter<T> {
         }
         let reactor = self.reactor;
         if let Some(queue) = self.queue_mut(flow.device) {
-            queue.count(reactor, class, -1);
+            queue.uncount(reactor, class);
         }
     }
 
-    /// Takes an entry out of its flow's queue and out of the table.
-    #[inline]
-    fn unlink(&mut self, id: u32) -> Option<Entry<T>> {
-        self.detach(id)?;
-        self.entries.remove(id)
-    }
-
     /// Takes an entry out of its flow's queue.
-    #[inline]
     fn detach(&mut self, id: u32) -> Option<()> {
         let Self { devices, flows, entries, .. } = self;
         let entry = *entries.get(id)?;
         let flow = flows.get(entry.flow)?;
         let queue = devices.get_mut(flow.device as usize)?.as_mut()?;
-        let tree = &mut queue.trees[entry.class];
-        let (mut head, mut tail) = tree.queue(flow.node);
-        match entries.get_mut(entry.prev) {
-            Some(prev) => prev.next = entry.next,
-            None => head = entry.next,
+        let (mut head, mut tail) = queue.trees[entry.class].queue(flow.node);
+        let first = head == id;
+        if first {
+            head = entry.next;
+        } else if let Some(prev) = entries.get_mut(entry.prev) {
+            prev.next = entry.next;
         }
-        match entries.get_mut(entry.next) {
-            Some(next) => next.prev = entry.prev,
-            None => tail = entry.prev,
+        if tail == id {
+            tail = if first { NONE } else { entry.prev };
+        } else if let Some(next) = entries.get_mut(entry.next) {
+            next.prev = entry.prev;
         }
-        tree.set_queue(flow.node, head, tail);
-        if head == NONE {
-            tree.deactivate(flow.node);
-            queue.sync(entry.class);
-        }
+        queue.set_leaf(entry.class, flow.node, head, tail);
         Some(())
     }
 
@@ -253,20 +286,19 @@ impl<T: Copy> Arbiter<T> {
     #[inline]
     pub fn dispatch(&mut self, now: Nanos, device: DeviceId) -> Option<Dispatched<T>> {
         loop {
-            let Self { devices, plan, .. } = self;
+            let Self { devices, pace, .. } = self;
             let queue = devices.get_mut(device.0 as usize)?.as_mut()?;
             if !queue.waits() {
                 return None;
             }
-            let ordered = queue.chosen.is_some();
-            if ordered {
+            if queue.chosen.is_some() {
                 self.choose(now, device.0);
                 return self.dispatch_chosen(now, device.0);
             }
             if !queue.device.window.has_room() {
                 return None;
             }
-            let next = queue.next(now, &plan.order)?;
+            let next = queue.next(now, pace)?;
             match self.try_next(now, device.0, &next) {
                 Tried::Dispatched(command) => return Some(command),
                 Tried::Again => {}
@@ -275,20 +307,21 @@ impl<T: Copy> Arbiter<T> {
         }
     }
 
+    #[inline]
     fn try_next(&mut self, now: Nanos, device: u32, next: &Next) -> Tried<T> {
-        let Some((id, entry, flow)) = self.head_of(device, next) else { return Tried::Full };
+        let Some(head) = self.head_of(device, next) else { return Tried::Full };
         let Some(queue) = self.queue(device) else { return Tried::Full };
-        let shared = Arc::clone(&queue.device);
-        let price = price(&shared, entry.request.write, entry.request.bytes);
+        let price = price(&queue.device, head.write, head.bytes);
+        let memory = queue.device.rules.memory;
         let mut set = NONE;
-        if shared.rules.memory {
-            let quarter = shared.window.depth().map_or(u64::MAX, quarter_of);
-            if flow.holds > 0 && flow.holds + u64::from(price) > quarter {
-                self.block_flow(device, &flow);
+        if memory {
+            let quarter = queue.device.window.depth().map_or(u64::MAX, quarter_of);
+            if self.has_its_part(head.flow, price, quarter) {
+                self.block_flow(device, next.leaf);
                 return Tried::Again;
             }
-        } else {
-            match self.open(now, flow.session, &entry.request) {
+        } else if !head.free {
+            match self.open(now, &head) {
                 Ok(taken) => set = taken,
                 Err(gate) => {
                     self.hold_up(now, device, next, &gate);
@@ -296,37 +329,74 @@ impl<T: Copy> Arbiter<T> {
                 }
             }
         }
-        if !room(&shared, price) {
-            self.give_credits(set, cost(&entry.request));
+        let Some(queue) = self.queue(device) else { return Tried::Full };
+        if !room(&queue.device, price) {
+            self.give_credits(set, head.cost());
             return Tried::Full;
         }
-        let charge = if shared.rules.memory {
-            if let Some(flow) = self.flows.get_mut(entry.flow) {
+        let charge = if memory {
+            if let Some(flow) = self.flows.get_mut(head.flow) {
                 flow.holds += u64::from(price);
             }
             None
+        } else if head.free && !queue.has_reservations() {
+            None
         } else {
-            self.charge(now, device, &flow, &entry)
+            self.charge(now, device, &head)
         };
-        self.take_turn(next, device, entry.request.bytes);
-        self.unlink(id);
-        self.gone(&flow, entry.flow, entry.class);
-        self.granted(now, &flow, &entry, set, price, charge).map_or(Tried::Again, Tried::Dispatched)
+        self.leave(now, device, next, &head);
+        self.granted(now, device, &head, set, price, charge).map_or(Tried::Again, Tried::Dispatched)
     }
 
     /// The first command of the host whose turn it is.
     #[inline]
-    fn head_of(&self, device: u32, next: &Next) -> Option<(u32, Entry<T>, Flow)> {
-        let queue = self.queue(device)?;
-        let (head, _) = queue.trees[next.class].queue(next.leaf);
-        let entry = *self.entries.get(head)?;
-        Some((head, entry, *self.flows.get(entry.flow)?))
+    fn head_of(&self, device: u32, next: &Next) -> Option<Head> {
+        let (id, _) = self.queue(device)?.trees[next.class].queue(next.leaf);
+        let entry = self.entries.get(id)?;
+        let session = self.flows.get(entry.flow)?.session;
+        Some(Head {
+            id,
+            flow: entry.flow,
+            session,
+            bytes: entry.bytes,
+            operations: entry.operations,
+            write: entry.write,
+            mark: entry.item.is_none(),
+            free: self.local(session).is_none_or(|local| local.free),
+        })
+    }
+
+    /// Whether a host has a quarter of a memory device already.
+    fn has_its_part(&self, flow: u32, price: u32, quarter: u64) -> bool {
+        let holds = self.flows.get(flow).map_or(0, |flow| flow.holds);
+        holds > 0 && holds + u64::from(price) > quarter
+    }
+
+    /// The turn is taken: its command leaves its flow's queue.
+    #[inline]
+    fn leave(&mut self, now: Nanos, device: u32, next: &Next, head: &Head) {
+        let Self { devices, entries, flows, pace, reactor, .. } = self;
+        let Some(Some(queue)) = devices.get_mut(device as usize) else { return };
+        queue.charge(pace, next, head.bytes);
+        let second = entries.get(head.id).map_or(NONE, |entry| entry.next);
+        let (_, tail) = queue.trees[next.class].queue(next.leaf);
+        let tail = if second == NONE { NONE } else { tail };
+        queue.set_leaf(next.class, next.leaf, second, tail);
+        if !queue.is_ordered() || head.mark {
+            queue.uncount(*reactor, next.class);
+            if let Some(flow) = flows.get_mut(head.flow) {
+                flow.waiting = flow.waiting.saturating_sub(1);
+            }
+            if queue.has_reservations() && queue.is_reserved(head.session) {
+                queue.note_gone(now, head.session);
+            }
+        }
     }
 
     /// Whether limits and credits let a session's command go on; takes the credits.
     #[inline]
-    fn open(&self, now: Nanos, session: u32, request: &Request<Option<T>>) -> Result<u32, Gate> {
-        let Some(local) = self.local(session) else { return Ok(NONE) };
+    fn open(&self, now: Nanos, head: &Head) -> Result<u32, Gate> {
+        let Some(local) = self.local(head.session) else { return Ok(NONE) };
         for limited in &local.limits {
             let passes = limited.iops.check(now).and_then(|()| limited.bandwidth.check(now));
             if let Err(when) = passes {
@@ -337,7 +407,7 @@ impl<T: Copy> Arbiter<T> {
         if chain.is_empty() {
             return Ok(NONE);
         }
-        let cost = cost(request);
+        let cost = head.cost();
         for (taken, capped) in chain.iter().enumerate() {
             if !capped.credits.take(cost) {
                 for earlier in chain.iter().take(taken) {
@@ -380,160 +450,156 @@ impl<T: Copy> Arbiter<T> {
         }
     }
 
-    fn block_flow(&mut self, device: u32, flow: &Flow) {
+    fn block_flow(&mut self, device: u32, node: u32) {
         if let Some(queue) = self.queue_mut(device) {
             for class in Class::ALL {
-                queue.trees[class].block(flow.node);
+                queue.trees[class].block(node);
                 queue.sync(class);
             }
         }
     }
 
     /// Charges limits and the reservation for a command that goes.
-    #[inline]
-    fn charge(&mut self, now: Nanos, device: u32, flow: &Flow, entry: &Entry<T>) -> Option<Charge> {
-        let local = self.local(flow.session)?;
+    fn charge(&mut self, now: Nanos, device: u32, head: &Head) -> Option<Charge> {
+        let local = self.local(head.session)?;
         for limited in &local.limits {
             limited.iops.charge(now, 1);
-            limited.bandwidth.charge(now, u64::from(entry.request.bytes));
+            limited.bandwidth.charge(now, u64::from(head.bytes));
         }
         let queue = self.queue(device)?;
-        if !queue.is_reserved(flow.session) {
+        if !queue.is_reserved(head.session) {
             return None;
         }
-        let reserved = queue.reservation(flow.session)?;
+        let reserved = queue.reservation(head.session)?;
         if !reserved.has_budget(now) {
             return None;
         }
-        Some(reserved.charge(now, entry.request.write, entry.request.bytes))
+        Some(reserved.charge(now, head.write, head.bytes))
     }
 
+    /// A command goes to its device, and its entry away.
     #[inline]
-    fn take_turn(&mut self, next: &Next, device: u32, bytes: u32) {
-        let order: OrderSettings = self.plan.order;
-        if let Some(queue) = self.queue_mut(device) {
-            queue.charge(&order, next, bytes);
-        }
-    }
-
     fn granted(
         &mut self,
         now: Nanos,
-        flow: &Flow,
-        entry: &Entry<T>,
+        device: u32,
+        head: &Head,
         set: u32,
         price: u32,
         charge: Option<Charge>,
     ) -> Option<Dispatched<T>> {
+        let Head { id, flow, session, bytes, write, .. } = *head;
+        let entry = self.entries.remove(id)?;
         // Marks alone have none, and they are taken out before.
-        let item = entry.request.item?;
+        let item = entry.item?;
         self.waiting = self.waiting.saturating_sub(1);
         let waited_ns = now.since(entry.entered);
-        if let Some(session) = self.local(flow.session).and_then(|local| local.session.as_ref()) {
+        if let Some(session) = self.local(session).and_then(|local| local.session.as_ref()) {
             session.backlog.left(now, waited_ns);
         }
-        if let Some(set) = self.sets.get_mut(set) {
+        if set != NONE
+            && let Some(set) = self.sets.get_mut(set)
+        {
             set.held += 1;
         }
-        let grant = Grant {
-            device: flow.device,
-            session: flow.session,
-            flow: entry.flow,
-            set,
-            price,
-            cost: cost(&entry.request),
-            write: entry.request.write,
-            bytes: entry.request.bytes,
-            at: now,
-            charge,
-        };
-        if let Some(queue) = self.queue_mut(flow.device)
-            && queue.is_reserved(flow.session)
-        {
-            queue.note_gone(now, flow.session);
+        let cost = head.cost();
+        let grant =
+            Grant { device, session, flow, set, price, cost, write, bytes, at: now, charge };
+        if self.flows.get(flow).is_some_and(|flow| flow.references == 0) {
+            self.forget_flow(flow);
         }
-        self.forget_flow(entry.flow);
         Some(Dispatched { item, class: entry.class, waited_ns, grant })
     }
 
     /// Fills the set that is ordered by place and deadline: with what S2 to S4 let go on.
     fn choose(&mut self, now: Nanos, device: u32) {
         loop {
-            let Self { devices, plan, .. } = self;
+            let Self { devices, pace, .. } = self;
             let Some(Some(queue)) = devices.get_mut(device as usize) else { return };
             let Some(rules) = queue.device.rules.containers else { return };
             if queue.chosen.as_ref().is_none_or(Chosen::is_full) {
                 return;
             }
-            let Some(next) = queue.next(now, &plan.order) else { return };
-            let Some((id, entry, flow)) = self.head_of(device, &next) else { return };
-            if entry.mark {
-                self.take_turn(&next, device, 0);
-                self.unlink(id);
-                self.gone(&flow, entry.flow, entry.class);
+            let Some(next) = queue.next(now, pace) else { return };
+            let Some(head) = self.head_of(device, &next) else { return };
+            if head.mark {
+                self.leave(now, device, &next, &head);
+                self.entries.remove(head.id);
                 if let Some(chosen) = self.queue_mut(device).and_then(|q| q.chosen.as_mut()) {
-                    chosen.set.output(now, flow.node);
+                    chosen.set.output(now, next.leaf);
                 }
-                self.forget_flow(entry.flow);
+                self.forget_flow(head.flow);
                 continue;
             }
-            let set = match self.open(now, flow.session, &entry.request) {
+            let set = match self.open(now, &head) {
                 Ok(set) => set,
                 Err(gate) => {
                     self.hold_up(now, device, &next, &gate);
                     continue;
                 }
             };
-            let charge = self.charge(now, device, &flow, &entry);
-            self.take_turn(&next, device, entry.request.bytes);
-            let deadline = deadline(&self.plan.order, entry.class, rules.deadline_ns);
-            self.enter_set(now, device, id, entry.entered.after(deadline), set, charge);
+            let charge = self.charge(now, device, &head);
+            self.leave(now, device, &next, &head);
+            self.enter_set(now, device, &next, head.id, rules.deadline_ns, (set, charge));
         }
     }
 
-    /// Moves a command from its flow's queue into the set.
+    /// Takes a command that has left its flow's queue into the set.
     fn enter_set(
         &mut self,
         now: Nanos,
         device: u32,
+        next: &Next,
         id: u32,
-        deadline: Nanos,
-        set: u32,
-        charge: Option<Charge>,
+        deadline_ns: u64,
+        (set, charge): (u32, Option<Charge>),
     ) {
-        self.detach(id);
-        let Some(&entry) = self.entries.get(id) else { return };
-        let stream = self.flows.get(entry.flow).map_or(NONE, |flow| flow.node);
-        let request = SetRequest {
-            id: 0,
-            stream,
-            lba: entry.request.lba,
-            blocks: entry.request.blocks,
-            deadline,
-        };
-        let chosen = self.queue_mut(device).and_then(|queue| queue.chosen.as_mut());
-        let place = chosen.and_then(|chosen| chosen.insert(now, id, request));
-        if let (Some(place), Some(entry)) = (place, self.entries.get_mut(id)) {
-            entry.chosen = Some(Held { id: place, set, charge });
+        let Self { devices, entries, located, plan, .. } = self;
+        let Some(entry) = entries.get_mut(id) else { return };
+        let Some(place) = located.get_mut(id as usize) else { return };
+        let due = entry.entered.after(deadline(&plan.order, next.class, deadline_ns));
+        let (lba, blocks) = (place.lba, place.blocks);
+        let request = SetRequest { id: 0, stream: next.leaf, lba, blocks, deadline: due };
+        let queue = devices.get_mut(device as usize).and_then(Option::as_mut);
+        let chosen = queue.and_then(|queue| queue.chosen.as_mut());
+        if let Some(name) = chosen.and_then(|chosen| chosen.insert(now, id, request)) {
+            place.held = Some(Held { id: name, set, charge });
+            entry.chosen = true;
         }
     }
 
     /// The next of the set, if the window has room.
     fn dispatch_chosen(&mut self, now: Nanos, device: u32) -> Option<Dispatched<T>> {
         let queue = self.queue_mut(device)?;
-        let shared = Arc::clone(&queue.device);
-        if !shared.window.has_room() {
+        if !queue.device.window.has_room() {
             return None;
         }
         let id = queue.chosen.as_mut()?.pick(now)?;
-        let entry = self.entries.remove(id)?;
+        let Held { set, charge, .. } = self.take_held(id)?;
+        let entry = *self.entries.get(id)?;
         let flow = *self.flows.get(entry.flow)?;
-        let Held { set, charge, .. } = entry.chosen?;
-        let price = price(&shared, entry.request.write, entry.request.bytes);
+        let queue = self.queue_mut(device)?;
+        let price = price(&queue.device, entry.write, entry.bytes);
         // There is room; by how much it is exceeded matters less than the order by place.
-        shared.window.put_in(price);
+        queue.device.window.put_in(price);
         self.gone(&flow, entry.flow, entry.class);
-        self.granted(now, &flow, &entry, set, price, charge)
+        if let Some(queue) = self.queue_mut(device)
+            && queue.is_reserved(flow.session)
+        {
+            queue.note_gone(now, flow.session);
+        }
+        let Entry { flow: id_of_flow, bytes, operations, write, .. } = entry;
+        let head = Head {
+            id,
+            flow: id_of_flow,
+            session: flow.session,
+            bytes,
+            operations,
+            write,
+            mark: false,
+            free: false,
+        };
+        self.granted(now, device, &head, set, price, charge)
     }
 
     fn give_credits(&mut self, set: u32, cost: Cost) {
@@ -555,14 +621,16 @@ impl<T: Copy> Arbiter<T> {
     pub fn complete(&mut self, now: Nanos, grant: Grant, served: bool) {
         let Grant { device, session, flow, set, price, cost, write, bytes, at, charge } = grant;
         if let Some(queue) = self.queue_mut(device) {
-            let shared = &queue.device;
+            let shared = &*queue.device;
+            let memory = shared.rules.memory;
             let mut share = 0;
-            if served && !shared.rules.memory {
+            if served && !memory {
                 share = shared.profiler.record(now, write, bytes, at, shared.window.held());
                 shared.window.give(now, price, write, bytes, now.since(at));
             } else {
                 shared.window.put_back(price);
             }
+            let bells = shared.wake();
             if let (Some(charge), Some(reserved)) = (charge, queue.reservation(session)) {
                 if served { reserved.settle(now, charge, share) } else { reserved.cancel(charge) }
             }
@@ -571,8 +639,6 @@ impl<T: Copy> Arbiter<T> {
             {
                 chosen.set.completed(now.since(at));
             }
-            let bells = queue.device.wake();
-            let memory = queue.device.rules.memory;
             self.bells |= bells;
             if memory {
                 self.return_memory(device, flow, price);

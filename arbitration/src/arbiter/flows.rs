@@ -57,9 +57,7 @@ impl<T: Copy> Arbiter<T> {
     /// Finds out whether a flow is plain.
     pub(super) fn judge(&mut self, id: u32) {
         let Some(&flow) = self.flows.get(id) else { return };
-        let free = self
-            .local(flow.session)
-            .is_some_and(|local| local.limits.is_empty() && self.chain(local.set).is_empty());
+        let free = self.local(flow.session).is_some_and(|local| local.free);
         let plain = self.queue(flow.device).is_some_and(|queue| {
             let rules = &queue.device.rules;
             !rules.memory && rules.containers.is_none() && free && !queue.is_reserved(flow.session)

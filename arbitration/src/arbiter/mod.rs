@@ -23,7 +23,7 @@ use std::sync::Arc;
 use crate::class::Class;
 use crate::credit::Cost;
 use crate::device::{Device, REACTORS_MAX};
-use crate::order::NONE;
+use crate::order::{NONE, Pace};
 use crate::reservation::Charge;
 use crate::session::{Plan, Session, SessionId};
 use crate::time::Nanos;
@@ -120,6 +120,8 @@ struct LocalSession {
     limits: Vec<Arc<Session>>,
     /// The set of credits that its commands take now.
     set: u32,
+    /// Neither limits nor bounded credits concern its commands.
+    free: bool,
     /// Commands here, waiting or dispatched, and flows.
     here: u32,
 }
@@ -149,19 +151,30 @@ struct Flow {
     plain: bool,
 }
 
-/// A command in the arbiter.
+/// A command in the arbiter: what every command needs, in one cache line.
 #[derive(Clone, Copy, Debug)]
 struct Entry<T> {
+    /// Neighbours in its flow's queue; of the first there is no telling what is before it.
     prev: u32,
     next: u32,
     flow: u32,
+    bytes: u32,
+    operations: u32,
     class: Class,
-    entered: Nanos,
-    /// An output mark (seed row I1): takes its turn, and goes nowhere.
-    mark: bool,
-    request: Request<Option<T>>,
+    write: bool,
     /// In the set that is ordered by place.
-    chosen: Option<Held>,
+    chosen: bool,
+    entered: Nanos,
+    /// None: an output mark (seed row I1), which takes its turn and goes nowhere.
+    item: Option<T>,
+}
+
+/// Of a command at a device that is ordered by place.
+#[derive(Clone, Copy, Debug, Default)]
+struct Located {
+    lba: u64,
+    blocks: u32,
+    held: Option<Held>,
 }
 
 /// What a command holds that is in the set that is ordered by place.
@@ -179,6 +192,8 @@ struct Held {
 pub struct Arbiter<T: Copy> {
     reactor: u32,
     plan: Arc<Plan>,
+    /// Of the plan's order.
+    pace: Pace,
     boards: Arc<Boards>,
     sessions: Vec<LocalSession>,
     sets: Slab<CreditSet>,
@@ -186,6 +201,8 @@ pub struct Arbiter<T: Copy> {
     devices: Vec<Option<DeviceQueue>>,
     flows: Slab<Flow>,
     entries: Slab<Entry<T>>,
+    /// By entry; nothing where no device is ordered by place.
+    located: Vec<Located>,
     /// Sessions that wait for their rate: when, device, session.
     timers: BinaryHeap<Reverse<(Nanos, u32, u32)>>,
     /// Reactors that have something to do again, one bit each.
@@ -203,6 +220,7 @@ impl<T: Copy> Arbiter<T> {
         let mut arbiter = Self {
             reactor,
             plan: Arc::clone(&plan),
+            pace: Pace::new(&plan.order),
             boards,
             sessions: Vec::new(),
             sets: Slab::with_capacity(64),
@@ -210,6 +228,7 @@ impl<T: Copy> Arbiter<T> {
             devices: Vec::new(),
             flows: Slab::with_capacity(64),
             entries: Slab::with_capacity(entries),
+            located: Vec::new(),
             timers: BinaryHeap::new(),
             bells: 0,
             waiting: 0,
@@ -228,7 +247,7 @@ impl<T: Copy> Arbiter<T> {
     /// Commands that wait at a device.
     #[must_use]
     pub fn waiting_at(&self, device: DeviceId) -> u32 {
-        self.queue(device.0).map_or(0, |queue| queue.waiting.iter().map(|(_, n)| *n).sum())
+        self.queue(device.0).map_or(0, |queue| queue.waiting.iter().sum())
     }
 
     /// The plan in force.
@@ -242,6 +261,7 @@ impl<T: Copy> Arbiter<T> {
     pub fn apply(&mut self, now: Nanos, plan: Arc<Plan>) {
         let places = plan.sessions.len().max(self.sessions.len());
         self.sessions.resize_with(places, LocalSession::default);
+        self.pace = Pace::new(&plan.order);
         self.plan = plan;
         for place in 0..places {
             self.apply_session(place);
@@ -276,12 +296,14 @@ impl<T: Copy> Arbiter<T> {
             at = session.parent();
         }
         let old = local.session.is_some().then_some(local.set);
+        let free = limits.is_empty() && chain.is_empty();
         let set = self.new_set(chain);
         if let Some(old) = old {
             self.retire_set(old);
         }
         if let Some(local) = self.sessions.get_mut(place) {
             (local.session, local.limits, local.set) = (planned, limits, set);
+            local.free = free;
         }
     }
 
@@ -344,6 +366,9 @@ impl<T: Copy> Arbiter<T> {
         let index = id.0 as usize;
         if index >= self.devices.len() {
             self.devices.resize_with(index + 1, || None);
+        }
+        if device.rules.containers.is_some() {
+            self.located.resize(self.entries.capacity(), Located::default());
         }
         if let Some(place) = self.devices.get_mut(index) {
             *place = Some(DeviceQueue::new(device));

@@ -2,15 +2,15 @@
 
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
+use std::ops::{Index, IndexMut};
 use std::sync::Arc;
 
-use crate::class::{Class, PerClass};
+use crate::class::Class;
 use crate::container::{DiskSet, SetRequest};
 use crate::device::{ContainerRules, Device};
-use crate::order::{COST, NONE, ROOT, Tree, burst};
+use crate::order::{NONE, Pace, ROOT, Tree, bit};
 use crate::reservation::Reserved;
 use crate::session::Reservation;
-use crate::settings::{OrderSettings, Unit};
 use crate::time::Nanos;
 
 /// A session's place in the trees.
@@ -70,14 +70,45 @@ pub(super) enum Right {
     Weight,
 }
 
+/// One value for each class, found without a branch.
+#[derive(Debug, Default)]
+pub(super) struct ByClass<T>([T; 4]);
+
+impl<T> ByClass<T> {
+    pub(super) fn iter(&self) -> impl Iterator<Item = &T> {
+        self.0.iter()
+    }
+}
+
+#[expect(clippy::indexing_slicing, reason = "there are four classes, and four values")]
+impl<T> Index<Class> for ByClass<T> {
+    type Output = T;
+
+    #[inline]
+    fn index(&self, class: Class) -> &T {
+        &self.0[class as usize & 3]
+    }
+}
+
+#[expect(clippy::indexing_slicing, reason = "there are four classes, and four values")]
+impl<T> IndexMut<Class> for ByClass<T> {
+    #[inline]
+    fn index_mut(&mut self, class: Class) -> &mut T {
+        &mut self.0[class as usize & 3]
+    }
+}
+
 /// The queue of one device.
 #[derive(Debug)]
 pub(super) struct DeviceQueue {
     pub(super) device: Arc<Device>,
-    pub(super) trees: PerClass<Tree>,
-    pub(super) waiting: PerClass<u32>,
-    /// Classes that the device's clock counts as waiting here.
-    working: PerClass<bool>,
+    pub(super) trees: ByClass<Tree>,
+    pub(super) waiting: ByClass<u32>,
+    /// Of all classes together.
+    total: u32,
+    /// Classes of which something may go on, one [`bit`] each: the device's clock counts them as
+    /// waiting here.
+    working: u8,
     places: Vec<Place>,
     nodes: u32,
     free_nodes: Vec<u32>,
@@ -85,6 +116,8 @@ pub(super) struct DeviceQueue {
     left: u16,
     /// By session.
     reservations: Vec<Option<Arc<Reserved>>>,
+    /// Whether there are any.
+    reserved: bool,
     /// Sessions that may be due: by deadline.
     due: BinaryHeap<Reverse<(Nanos, u32)>>,
     /// Sessions whose budgets are used up: by the begin of their next period.
@@ -151,9 +184,10 @@ impl DeviceQueue {
         let chosen = device.rules.containers.as_ref().map(Chosen::new);
         Self {
             device,
-            trees: PerClass::default(),
-            waiting: PerClass::default(),
-            working: PerClass::default(),
+            trees: ByClass::default(),
+            waiting: ByClass::default(),
+            total: 0,
+            working: 0,
             places: Vec::new(),
             // The root is there from the start.
             nodes: 1,
@@ -161,6 +195,7 @@ impl DeviceQueue {
             current: None,
             left: 0,
             reservations: Vec::new(),
+            reserved: false,
             due: BinaryHeap::new(),
             resting: BinaryHeap::new(),
             parked: Vec::new(),
@@ -171,8 +206,7 @@ impl DeviceQueue {
     /// Whether anything waits.
     #[inline]
     pub(super) fn waits(&self) -> bool {
-        let PerClass { urgent, high, medium, low } = self.waiting;
-        urgent | high | medium | low != 0
+        self.total != 0
     }
 
     fn new_node(&mut self, parent: u32, leaf: bool) -> u32 {
@@ -266,6 +300,18 @@ impl DeviceQueue {
         self.place(session).claim != Claim::None
     }
 
+    /// Whether any session has a reservation here.
+    #[inline]
+    pub(super) fn has_reservations(&self) -> bool {
+        self.reserved
+    }
+
+    /// Whether commands are ordered by place before they go.
+    #[inline]
+    pub(super) fn is_ordered(&self) -> bool {
+        self.chosen.is_some()
+    }
+
     fn set_claim(&mut self, session: u32, claim: Claim) {
         if let Some(place) = self.places.get_mut(session as usize) {
             place.claim = claim;
@@ -289,7 +335,9 @@ impl DeviceQueue {
         for place in &mut self.places {
             place.claim = Claim::None;
         }
+        self.reserved = false;
         for reservation in all {
+            self.reserved = true;
             let session = reservation.session.0;
             if let Some(slot) = self.reservations.get_mut(session as usize) {
                 *slot = Some(Arc::clone(&reservation.reserved));
@@ -381,44 +429,43 @@ impl DeviceQueue {
 
     /// Whose turn it is; `None` where nothing may go on here.
     #[inline]
-    pub(super) fn next(&mut self, now: Nanos, settings: &OrderSettings) -> Option<Next> {
-        let quantum = i64::from(settings.burst.clamp(1, 64)) * COST.cast_signed();
-        let urgent = self.trees.urgent.has_work();
+    pub(super) fn next(&mut self, now: Nanos, pace: &Pace) -> Option<Next> {
+        let urgent = self.working & bit(Class::Urgent) != 0;
         if urgent && self.device.clock.urgent_is_first() {
-            let leaf = self.trees.urgent.select(ROOT, quantum)?;
-            return Some(Next { class: Class::Urgent, leaf, upto: ROOT, right: Right::Urgent });
+            return self.turn_of(Class::Urgent, ROOT, Right::Urgent, pace);
         }
         if self.has_claims()
             && let Some((session, class)) = self.next_due(now)
         {
             let top = self.place(session).top();
-            let leaf = self.trees[class].select(top, quantum)?;
-            return Some(Next { class, leaf, upto: top, right: Right::Reserved });
+            return self.turn_of(class, top, Right::Reserved, pace);
         }
         let current = self.current.filter(|_| self.left > 0);
-        let class = self.device.clock.pick(|class| self.trees[class].has_work(), current)?;
+        let class = self.device.clock.pick(self.working, current)?;
         if current != Some(class) {
             self.current = Some(class);
-            self.left = burst(settings, class);
+            self.left = pace.burst(class);
         }
-        let leaf = self.trees[class].select(ROOT, quantum)?;
-        Some(Next { class, leaf, upto: ROOT, right: Right::Weight })
+        self.turn_of(class, ROOT, Right::Weight, pace)
+    }
+
+    #[inline]
+    fn turn_of(&mut self, class: Class, upto: u32, right: Right, pace: &Pace) -> Option<Next> {
+        let leaf = self.trees[class].select(upto, pace.quantum)?;
+        Some(Next { class, leaf, upto, right })
     }
 
     /// The command whose turn it was has been taken.
     #[inline]
-    pub(super) fn charge(&mut self, settings: &OrderSettings, next: &Next, bytes: u32) {
-        let cost = match settings.unit {
-            Unit::Commands => COST,
-            Unit::Bytes => u64::from(bytes.max(4096)) / 16,
-        };
-        self.trees[next.class].charge(next.leaf, next.upto, cost.cast_signed());
+    pub(super) fn charge(&mut self, pace: &Pace, next: &Next, bytes: u32) {
+        let cost = pace.cost(bytes);
+        self.trees[next.class].charge(next.leaf, next.upto, cost);
         match next.right {
             Right::Urgent => self.device.clock.charge_urgent(cost),
             Right::Reserved => {}
             Right::Weight => {
                 self.left = self.left.saturating_sub(1);
-                self.device.clock.charge(settings, next.class, cost);
+                self.device.clock.charge(pace, next.class, cost);
             }
         }
     }
@@ -426,9 +473,10 @@ impl DeviceQueue {
     /// Tells the device's clock whether a class waits here.
     #[inline]
     pub(super) fn sync(&mut self, class: Class) {
+        let bit = bit(class);
         let works = self.trees[class].has_work();
-        if works != self.working[class] {
-            self.working[class] = works;
+        if works != (self.working & bit != 0) {
+            self.working ^= bit;
             if works {
                 self.device.clock.begins(class);
             } else {
@@ -437,12 +485,32 @@ impl DeviceQueue {
         }
     }
 
-    /// Counts commands that wait.
+    /// Sets the ends of a host's queue, out of which a command was taken.
     #[inline]
-    pub(super) fn count(&mut self, reactor: u32, class: Class, change: i32) {
+    pub(super) fn set_leaf(&mut self, class: Class, leaf: u32, head: u32, tail: u32) {
+        let tree = &mut self.trees[class];
+        tree.set_queue(leaf, head, tail);
+        if head == NONE {
+            tree.deactivate(leaf);
+            self.sync(class);
+        }
+    }
+
+    /// A command waits.
+    #[inline]
+    pub(super) fn count(&mut self, reactor: u32, class: Class) {
+        self.waiting[class] += 1;
+        self.total += 1;
+        self.device.publish(reactor, class, self.waiting[class]);
+    }
+
+    /// A command waits no more.
+    #[inline]
+    pub(super) fn uncount(&mut self, reactor: u32, class: Class) {
         let waiting = &mut self.waiting[class];
-        *waiting = waiting.saturating_add_signed(change);
-        self.device.publish(reactor, class, *waiting);
+        *waiting = waiting.saturating_sub(1);
+        self.total = self.total.saturating_sub(1);
+        self.device.publish(reactor, class, self.waiting[class]);
     }
 
     /// Lets nothing of a session go on.
@@ -482,7 +550,7 @@ impl DeviceQueue {
 impl Drop for DeviceQueue {
     fn drop(&mut self) {
         for class in Class::ALL {
-            if self.working[class] {
+            if self.working & bit(class) != 0 {
                 self.device.clock.ends(class);
             }
         }

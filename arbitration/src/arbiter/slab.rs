@@ -4,9 +4,14 @@ use crate::order::NONE;
 
 #[derive(Debug)]
 pub(crate) struct Slab<T> {
-    places: Vec<(T, u32)>,
+    places: Vec<Place<T>>,
     free: u32,
 }
+
+/// In a cache line of its own, if it fits.
+#[derive(Clone, Copy, Debug)]
+#[repr(align(64))]
+struct Place<T>(T, u32);
 
 /// The mark of a place that is in use.
 const USED: u32 = NONE - 1;
@@ -21,10 +26,10 @@ impl<T: Copy> Slab<T> {
         if let Some(place) = self.places.get_mut(self.free as usize) {
             let index = self.free;
             self.free = place.1;
-            *place = (value, USED);
+            *place = Place(value, USED);
             return index;
         }
-        self.places.push((value, USED));
+        self.places.push(Place(value, USED));
         u32::try_from(self.places.len() - 1).unwrap_or(NONE)
     }
 
@@ -36,6 +41,11 @@ impl<T: Copy> Slab<T> {
     #[inline]
     pub(crate) fn get_mut(&mut self, index: u32) -> Option<&mut T> {
         self.places.get_mut(index as usize).filter(|p| p.1 == USED).map(|place| &mut place.0)
+    }
+
+    /// How many there may be before the table grows.
+    pub(crate) fn capacity(&self) -> usize {
+        self.places.capacity()
     }
 
     #[inline]

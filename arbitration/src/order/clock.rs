@@ -9,10 +9,11 @@
 use std::sync::atomic::{AtomicI64, AtomicU64, Ordering::Relaxed, Ordering::SeqCst};
 
 use crate::class::Class;
-use crate::settings::{OrderSettings, Weights};
+use crate::settings::{OrderSettings, Unit, Weights};
 
 /// What a command of ordinary size costs (and 4 KiB, where bytes count).
 pub const COST: u64 = 256;
+const ORDINARY: i32 = 256;
 
 /// How far, in commands of ordinary size at weight 1, a class may be ahead of another that waits
 /// at another reactor.
@@ -50,6 +51,68 @@ const fn weight(weights: &Weights, class: Class) -> u64 {
     if weight == 0 { 1 } else { weight as u64 }
 }
 
+/// One bit of a set of classes.
+#[inline]
+pub(crate) const fn bit(class: Class) -> u8 {
+    1 << index(class)
+}
+
+/// Digits below one of what [`Pace`] multiplies costs by.
+const PACE_DIGITS: u32 = 16;
+
+/// [`OrderSettings`] in the form in which each command needs them: no command divides.
+#[derive(Clone, Copy, Debug)]
+pub struct Pace {
+    /// What a unit of cost adds to each class's virtual time, in 1/2^16.
+    steps: [u64; 4],
+    /// What a unit of cost earns Urgent, in 1/2^16.
+    earned: u64,
+    bursts: [u16; 4],
+    /// What a turn in a ring of hosts or sessions is worth, in cost.
+    pub(crate) quantum: i32,
+    bytes: bool,
+}
+
+impl Pace {
+    /// The pace of these settings.
+    #[must_use]
+    pub fn new(settings: &OrderSettings) -> Self {
+        let share = u64::from(settings.urgent_share.clamp(1, 90));
+        let of = |class| (256 << PACE_DIGITS) / weight(&settings.weights, class);
+        let length = |class| burst(settings, class);
+        use Class::{High, Low, Medium, Urgent};
+        Self {
+            steps: [of(Urgent), of(High), of(Medium), of(Low)],
+            earned: (share << PACE_DIGITS) / (100 - share),
+            bursts: [length(Urgent), length(High), length(Medium), length(Low)],
+            quantum: i32::from(settings.burst.clamp(1, 64).cast_signed()) * ORDINARY,
+            bytes: settings.unit == Unit::Bytes,
+        }
+    }
+
+    /// What a command of so many bytes costs.
+    #[inline]
+    #[must_use]
+    pub const fn cost(&self, bytes: u32) -> u32 {
+        match (self.bytes, bytes) {
+            (true, 4096..) => bytes / 16,
+            _ => ORDINARY.cast_unsigned(),
+        }
+    }
+
+    /// How many commands of a class a reactor takes before it looks at the classes again.
+    #[inline]
+    #[must_use]
+    pub fn burst(&self, class: Class) -> u16 {
+        self.bursts.get(index(class)).copied().unwrap_or(1)
+    }
+
+    #[inline]
+    fn step(&self, class: Class, cost: u32) -> u64 {
+        (u64::from(cost) * self.steps.get(index(class)).copied().unwrap_or(0)) >> PACE_DIGITS
+    }
+}
+
 /// The order of two virtual times, which may wrap around.
 const fn ahead(a: u64, b: u64) -> i64 {
     a.wrapping_sub(b).cast_signed()
@@ -74,16 +137,17 @@ impl ClassClock {
         self.waiting.load(Relaxed) != 0
     }
 
-    fn waits(waiting: u64, class: Class) -> bool {
+    const fn waits(waiting: u64, class: Class) -> bool {
         waiting >> (16 * index(class)) & 0xffff != 0
     }
 
     /// The least virtual time of the classes that wait anywhere.
+    #[inline]
     fn floor(&self, waiting: u64) -> Option<u64> {
         let mut least: Option<u64> = None;
-        for class in Class::ALL {
-            if Self::waits(waiting, class) {
-                let time = self.time(class).load(Relaxed);
+        for (place, time) in self.virtual_time.iter().enumerate() {
+            if waiting >> (16 * place) & 0xffff != 0 {
+                let time = time.load(Relaxed);
                 least = Some(least.map_or(time, |l| if ahead(time, l) < 0 { time } else { l }));
             }
         }
@@ -121,54 +185,49 @@ impl ClassClock {
         self.urgent.load(Relaxed) > 0 || self.waiting.load(SeqCst) & !0xffff == 0
     }
 
-    /// The class that a reactor takes next by weight, of those it has commands of; `current` is
-    /// the one it takes a burst of. `None` where all it has must wait for classes at other
-    /// reactors.
+    /// The class that a reactor takes next by weight, of those it has commands of (a [`bit`]
+    /// each); `current` is the one it takes a burst of. `None` where all it has must wait for
+    /// classes at other reactors.
     #[inline]
     #[must_use]
-    pub fn pick(&self, has: impl Fn(Class) -> bool, current: Option<Class>) -> Option<Class> {
+    pub(crate) fn pick(&self, has: u8, current: Option<Class>) -> Option<Class> {
         let floor = self.floor(self.waiting.load(SeqCst));
-        let may = |class: Class| {
-            let time = self.time(class).load(Relaxed);
-            floor.is_none_or(|floor| ahead(time, floor) <= SLACK.cast_signed())
-        };
+        let may = |time| floor.is_none_or(|floor| ahead(time, floor) <= SLACK.cast_signed());
         if let Some(class) = current
-            && has(class)
-            && may(class)
+            && has & bit(class) != 0
+            && may(self.time(class).load(Relaxed))
         {
             return current;
         }
         let mut best: Option<(Class, u64)> = None;
         for class in [Class::High, Class::Urgent, Class::Medium, Class::Low] {
-            if has(class) {
+            if has & bit(class) != 0 {
                 let time = self.time(class).load(Relaxed);
                 if best.is_none_or(|(_, least)| ahead(time, least) < 0) {
                     best = Some((class, time));
                 }
             }
         }
-        best.map(|(class, _)| class).filter(|class| may(*class))
+        best.filter(|(_, time)| may(*time)).map(|(class, _)| class)
     }
 
     /// Urgent has taken `cost` strictly first.
     #[inline]
-    pub fn charge_urgent(&self, cost: u64) {
+    pub fn charge_urgent(&self, cost: u32) {
         if self.waiting.load(Relaxed) & !0xffff != 0 {
-            self.urgent.fetch_sub(cost.cast_signed(), Relaxed);
+            self.urgent.fetch_sub(i64::from(cost), Relaxed);
         }
     }
 
     /// A class has taken `cost` by its weight.
     #[inline]
-    pub fn charge(&self, settings: &OrderSettings, class: Class, cost: u64) {
-        let share = i64::from(settings.urgent_share.clamp(1, 90));
+    pub fn charge(&self, pace: &Pace, class: Class, cost: u32) {
         let saved = self.urgent.load(Relaxed);
         if saved < URGENT_SAVED {
-            let earned = cost.cast_signed().saturating_mul(share) / (100 - share);
-            self.urgent.fetch_add(earned.min(URGENT_SAVED - saved), Relaxed);
+            let earned = (u64::from(cost) * pace.earned) >> PACE_DIGITS;
+            self.urgent.fetch_add(earned.cast_signed().min(URGENT_SAVED - saved), Relaxed);
         }
-        let step = cost * 256 / weight(&settings.weights, class);
-        self.time(class).fetch_add(step, Relaxed);
+        self.time(class).fetch_add(pace.step(class, cost), Relaxed);
     }
 }
 

@@ -3,5 +3,6 @@
 mod clock;
 mod tree;
 
-pub use clock::{COST, ClassClock, burst};
+pub(crate) use clock::bit;
+pub use clock::{COST, ClassClock, Pace, burst};
 pub(crate) use tree::{NONE, ROOT, Tree};

@@ -12,8 +12,9 @@ pub(crate) const NONE: u32 = u32::MAX;
 /// The root of every tree.
 pub(crate) const ROOT: u32 = 0;
 
-/// One node: a session's group, a session's own hosts, or a host.
+/// One node: a session's group, a session's own hosts, or a host. Two to a cache line.
 #[derive(Clone, Copy, Debug)]
+#[repr(align(32))]
 struct Node {
     parent: u32,
     /// Neighbours in the parent's ring.
@@ -21,14 +22,16 @@ struct Node {
     next: u32,
     /// Whose turn it is in this node's ring.
     cursor: u32,
-    deficit: i64,
-    linked: bool,
-    blocked: bool,
+    deficit: i32,
     /// A host's queue: first and last entry.
     head: u32,
     tail: u32,
+    linked: bool,
+    blocked: bool,
     leaf: bool,
 }
+
+const _: () = assert!(size_of::<Node>() == 32);
 
 const EMPTY: Node = Node {
     parent: NONE,
@@ -208,7 +211,7 @@ impl Tree {
 
     /// The leaf whose turn it is below `from`. There must be one.
     #[inline]
-    pub(crate) fn select(&mut self, from: u32, quantum: i64) -> Option<u32> {
+    pub(crate) fn select(&mut self, from: u32, quantum: i32) -> Option<u32> {
         let mut node = from;
         loop {
             let this = *self.get(node);
@@ -225,7 +228,7 @@ impl Tree {
                     self.at(child).deficit = quantum;
                 } else {
                     loop {
-                        turn.deficit += quantum;
+                        turn.deficit = turn.deficit.saturating_add(quantum);
                         self.at(child).deficit = turn.deficit;
                         if turn.deficit > 0 {
                             break;
@@ -246,11 +249,12 @@ impl Tree {
     /// Charges a leaf, and what is above it up to but not including `upto`, for a command; whose
     /// turn is over hands it on.
     #[inline]
-    pub(crate) fn charge(&mut self, leaf: u32, upto: u32, cost: i64) {
+    pub(crate) fn charge(&mut self, leaf: u32, upto: u32, cost: u32) {
         let mut node = leaf;
         while node != upto && node != ROOT {
             let this = self.at(node);
-            this.deficit -= cost;
+            // The largest command costs 2^28, and only who has no debt goes on.
+            this.deficit = this.deficit.saturating_sub_unsigned(cost);
             let (parent, next, linked) = (this.parent, this.next, this.linked);
             if this.deficit <= 0 && linked {
                 let above = self.at(parent);
