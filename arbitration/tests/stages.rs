@@ -175,6 +175,52 @@ fn f3_reservations_are_kept_in_every_period_while_others_flood() {
 }
 
 #[test]
+fn f1_a_groups_reservation_covers_the_sessions_below_it() {
+    let specs: Vec<SessionSpec> = [("group", None), ("one", Some("group")), ("flood", None)]
+        .into_iter()
+        .map(|(name, parent): (&str, Option<&str>)| SessionSpec {
+            name: name.to_owned(),
+            parent: parent.map(str::to_owned),
+            ..SessionSpec::default()
+        })
+        .collect();
+    let sessions = Sessions::new(&root()).apply(Nanos(0), &root(), &specs).unwrap();
+    let mut plan = Plan { order: OrderSettings::default(), sessions, reservations: Vec::new() };
+    let rules = DeviceRules { window: WindowRule::Fixed(4), ..DeviceRules::default() };
+    let overrides =
+        Overrides { mean: Some(Nanos(SERVICE_NS)), parallelism: Some(4), ..Overrides::default() };
+    let profile = Device::new(DeviceRules { profile: overrides, ..rules }, 1).profile().unwrap();
+    let terms = Terms {
+        budget: Budget::Operations(15_000),
+        period: Nanos(1_000_000_000),
+        request_bytes: 4096,
+        write_percent: 0,
+        locality: Locality::Random,
+    };
+    let admitted = Broker::admit(&profile, &[], 20, &terms).unwrap();
+    let reserved = Arc::new(Reserved::new(Nanos(1_000_000_000), &admitted));
+    let session = plan.named("group").unwrap().id();
+    plan.reservations.push(Reservation { session, device: 0, reserved });
+    let ids = [plan.named("one").unwrap().id(), plan.named("flood").unwrap().id()];
+    let mut bench = Bench::new(rules, plan, 2);
+    let flows = [bench.flow(ids[0], 1), bench.flow(ids[1], 2)];
+    let classes = [Class::Low, Class::High];
+    for source in 0..2 {
+        for _ in 0..64 {
+            bench.send(source, flows[source], classes[source], 0);
+        }
+    }
+    let end = bench.now.after(1_000_000_000);
+    while bench.now < end {
+        for source in bench.step(end) {
+            bench.send(source, flows[source], classes[source], 0);
+        }
+    }
+    // By its class it would have a fourth of 40,000.
+    assert!(bench.served[0].len() >= 14_900, "{}", bench.served[0].len());
+}
+
+#[test]
 fn e5_urgent_keeps_its_latency_under_a_flood() {
     // A drive that carries out 64 commands at a time; the window holds no more.
     let rules = DeviceRules { window: WindowRule::Fixed(64), ..DeviceRules::default() };

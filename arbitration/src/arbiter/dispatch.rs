@@ -194,7 +194,7 @@ impl<T: Copy> Arbiter<T> {
                 *place = Located { lba, blocks, held: None };
             }
         }
-        if queue.has_reservations() && queue.is_reserved(flow.session) {
+        if queue.has_reservations() {
             queue.note_demand(now, flow.session);
         }
         if item.is_some()
@@ -219,7 +219,7 @@ impl<T: Copy> Arbiter<T> {
                         chosen.remove(id);
                     }
                     if let (Some(charge), Some(reserved)) =
-                        (charge, queue.reservation(flow.session))
+                        (charge, queue.reservation_over(flow.session))
                     {
                         reserved.cancel(charge);
                     }
@@ -387,7 +387,7 @@ impl<T: Copy> Arbiter<T> {
             if let Some(flow) = flows.get_mut(head.flow) {
                 flow.waiting = flow.waiting.saturating_sub(1);
             }
-            if queue.has_reservations() && queue.is_reserved(head.session) {
+            if queue.has_reservations() {
                 queue.note_gone(now, head.session);
             }
         }
@@ -467,10 +467,7 @@ impl<T: Copy> Arbiter<T> {
             limited.bandwidth.charge(now, u64::from(head.bytes));
         }
         let queue = self.queue(device)?;
-        if !queue.is_reserved(head.session) {
-            return None;
-        }
-        let reserved = queue.reservation(head.session)?;
+        let reserved = queue.reservation(queue.covering(head.session)?)?;
         if !reserved.has_budget(now) {
             return None;
         }
@@ -584,7 +581,7 @@ impl<T: Copy> Arbiter<T> {
         queue.device.window.put_in(price);
         self.gone(&flow, entry.flow, entry.class);
         if let Some(queue) = self.queue_mut(device)
-            && queue.is_reserved(flow.session)
+            && queue.has_reservations()
         {
             queue.note_gone(now, flow.session);
         }
@@ -631,7 +628,7 @@ impl<T: Copy> Arbiter<T> {
                 shared.window.put_back(price);
             }
             let bells = shared.wake();
-            if let (Some(charge), Some(reserved)) = (charge, queue.reservation(session)) {
+            if let (Some(charge), Some(reserved)) = (charge, queue.reservation_over(session)) {
                 if served { reserved.settle(now, charge, share) } else { reserved.cancel(charge) }
             }
             if let Some(chosen) = &mut queue.chosen

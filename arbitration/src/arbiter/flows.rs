@@ -2,6 +2,7 @@
 
 use super::{Arbiter, DeviceId, Flow, FlowId};
 use crate::session::{Session, SessionId};
+use crate::time::Nanos;
 
 impl<T: Copy> Arbiter<T> {
     /// The flow of a host on a session at a device; made where it is not there. Each call is to
@@ -15,7 +16,14 @@ impl<T: Copy> Arbiter<T> {
             return Some(FlowId(id));
         }
         self.local(session.0)?.session.as_ref()?;
-        let node = self.queue_mut(device.0)?.add_flow(session.0)?;
+        let node = match self.queue_mut(device.0)?.add_flow(session.0) {
+            Some(node) => node,
+            None => {
+                // The session's first flow at this device.
+                self.adopt(Nanos::ZERO, device.0 as usize, Some(session.0));
+                self.queue_mut(device.0)?.add_flow(session.0)?
+            }
+        };
         let id = self.flows.insert(Flow {
             device: device.0,
             session: session.0,
@@ -60,7 +68,10 @@ impl<T: Copy> Arbiter<T> {
         let free = self.local(flow.session).is_some_and(|local| local.free);
         let plain = self.queue(flow.device).is_some_and(|queue| {
             let rules = &queue.device.rules;
-            !rules.memory && rules.containers.is_none() && free && !queue.is_reserved(flow.session)
+            !rules.memory
+                && rules.containers.is_none()
+                && free
+                && queue.covering(flow.session).is_none()
         });
         if let Some(flow) = self.flows.get_mut(id) {
             flow.plain = plain;

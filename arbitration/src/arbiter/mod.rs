@@ -266,9 +266,9 @@ impl<T: Copy> Arbiter<T> {
         for place in 0..places {
             self.apply_session(place);
         }
-        self.timers.reserve(places * self.devices.len().max(1));
+        self.timers.reserve(places);
         for device in 0..self.devices.len() {
-            self.adopt(now, device);
+            self.adopt(now, device, None);
         }
         let ids: Vec<u32> = self.flows.iter().map(|(id, _)| id).collect();
         for id in ids {
@@ -344,21 +344,24 @@ impl<T: Copy> Arbiter<T> {
     }
 
     /// Sessions that come and go, and reservations, at one device.
-    fn adopt(&mut self, now: Nanos, device: usize) {
-        let Some(Some(queue)) = self.devices.get_mut(device) else { return };
-        let parents: Vec<(u32, u32)> = self
-            .sessions
-            .iter()
-            .enumerate()
-            .filter_map(|(place, local)| {
-                let parent = local.session.as_ref()?.parent().map_or(NONE, |p| p.id().0);
-                Some((u32::try_from(place).ok()?, parent))
-            })
-            .collect();
-        queue.adopt_sessions(&parents);
+    fn adopt(&mut self, now: Nanos, device: usize, coming: Option<u32>) {
         let number = u32::try_from(device).unwrap_or(NONE);
+        let parent = |local: &LocalSession| {
+            let parent = local.session.as_ref()?.parent()?;
+            // One that is not in the plan any more may have left its place to another.
+            let place = self.local(parent.id().0)?.session.as_ref()?;
+            Arc::ptr_eq(place, parent).then(|| parent.id().0)
+        };
+        let parents: Vec<u32> =
+            self.sessions.iter().map(|local| parent(local).unwrap_or(NONE)).collect();
+        let here = self.flows.iter().filter(|(_, flow)| flow.device == number);
+        let mut wanted: Vec<u32> = here.map(|(_, flow)| flow.session).chain(coming).collect();
+        wanted.sort_unstable();
+        wanted.dedup();
+        let Some(Some(queue)) = self.devices.get_mut(device) else { return };
+        queue.adopt_sessions(&parents, &wanted);
         let reservations = self.plan.reservations.iter().filter(|r| r.device == number);
-        queue.adopt_reservations(now, reservations);
+        queue.adopt_reservations(now, reservations, &parents);
     }
 
     /// Adds a device.
@@ -373,7 +376,7 @@ impl<T: Copy> Arbiter<T> {
         if let Some(place) = self.devices.get_mut(index) {
             *place = Some(DeviceQueue::new(device));
         }
-        self.adopt(now, index);
+        self.adopt(now, index, None);
     }
 
     /// Removes a device at which nothing waits; false where something does.

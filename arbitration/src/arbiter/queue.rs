@@ -22,6 +22,8 @@ struct Place {
     own: u32,
     blocked: bool,
     claim: Claim,
+    /// The session whose reservation covers this one.
+    covered: u32,
 }
 
 /// Where a session with a reservation stands.
@@ -39,7 +41,8 @@ enum Claim {
     Parked,
 }
 
-const NOWHERE: Place = Place { group: NONE, own: NONE, blocked: false, claim: Claim::None };
+const NOWHERE: Place =
+    Place { group: NONE, own: NONE, blocked: false, claim: Claim::None, covered: NONE };
 
 impl Place {
     /// The node that all of the session is below.
@@ -236,31 +239,44 @@ impl DeviceQueue {
         Some(self.new_node(own, true))
     }
 
-    /// Gives each session (with its parent's number, [`NONE`] for the root) its place.
-    pub(super) fn adopt_sessions(&mut self, sessions: &[(u32, u32)]) {
-        let places = sessions.iter().map(|(id, _)| *id as usize + 1).max().unwrap_or(0);
-        if places > self.places.len() {
-            self.places.resize(places, NOWHERE);
-        }
+    /// Gives the sessions that are `wanted` here, and those above them, their places. `parents` is
+    /// by session: its parent, [`NONE`] for the root and where there is no session.
+    pub(super) fn adopt_sessions(&mut self, parents: &[u32], wanted: &[u32]) {
+        let line = |session: u32| {
+            let up = |at: &u32| parents.get(*at as usize).copied().filter(|p| *p != NONE);
+            std::iter::successors(Some(session), up)
+        };
+        let last = wanted.iter().flat_map(|session| line(*session)).max().unwrap_or(0);
+        let places = self.places.len().max(last as usize + 1);
+        self.places.resize(places, NOWHERE);
         for class in Class::ALL {
             self.trees[class].loosen();
         }
-        for index in 0..self.places.len() {
-            let id = u32::try_from(index).unwrap_or(NONE);
-            let there = sessions.iter().any(|(session, _)| *session == id);
-            let group = there && sessions.iter().any(|(_, parent)| *parent == id);
-            self.resize_place(index, there, group);
+        let (mut own, mut group) = (vec![false; places], vec![false; places]);
+        for &session in wanted {
+            for (above, at) in line(session).enumerate() {
+                let of = if above == 0 { &mut own } else { &mut group };
+                if let Some(of) = of.get_mut(at as usize) {
+                    *of = true;
+                }
+            }
         }
-        for &(session, parent) in sessions {
+        for (index, (own, group)) in own.into_iter().zip(group).enumerate() {
+            self.resize_place(index, own, group);
+        }
+        for index in 0..u32::try_from(places).unwrap_or(NONE) {
+            let place = *self.place(index);
+            let parent = parents.get(index as usize).copied().unwrap_or(NONE);
             let above = if parent == NONE { ROOT } else { self.place(parent).top() };
-            let place = *self.place(session);
             for class in Class::ALL {
                 let tree = &mut self.trees[class];
                 if place.group != NONE && place.group != ROOT {
                     tree.move_to(place.group, above);
                 }
-                let over_own = if place.group == NONE { above } else { place.group };
-                tree.move_to(place.own, over_own);
+                if place.own != NONE {
+                    let over = if place.group == NONE { above } else { place.group };
+                    tree.move_to(place.own, over);
+                }
             }
         }
         for class in Class::ALL {
@@ -296,8 +312,11 @@ impl DeviceQueue {
         self.places.get(session as usize).unwrap_or(&NOWHERE)
     }
 
-    pub(super) fn is_reserved(&self, session: u32) -> bool {
-        self.place(session).claim != Claim::None
+    /// The session whose reservation a session's commands are charged to: its own, or the nearest
+    /// above it.
+    #[inline]
+    pub(super) fn covering(&self, session: u32) -> Option<u32> {
+        Some(self.place(session).covered).filter(|covering| *covering != NONE)
     }
 
     /// Whether any session has a reservation here.
@@ -312,6 +331,12 @@ impl DeviceQueue {
         self.chosen.is_some()
     }
 
+    /// Whether anything of a class may be taken from below a node; none has nothing.
+    #[inline]
+    fn works(&self, class: Class, node: u32) -> bool {
+        node != NONE && self.trees[class].node_has_work(node)
+    }
+
     fn set_claim(&mut self, session: u32, claim: Claim) {
         if let Some(place) = self.places.get_mut(session as usize) {
             place.claim = claim;
@@ -322,27 +347,51 @@ impl DeviceQueue {
         &mut self,
         now: Nanos,
         all: impl Iterator<Item = &'a Reservation>,
+        parents: &[u32],
     ) {
         self.reservations.clear();
-        self.reservations.resize(self.places.len(), None);
         self.due.clear();
         self.resting.clear();
         self.parked.clear();
-        for heap in [&mut self.due, &mut self.resting] {
-            heap.reserve(self.places.len());
-        }
-        self.parked.reserve(self.places.len());
         for place in &mut self.places {
-            place.claim = Claim::None;
+            (place.claim, place.covered) = (Claim::None, NONE);
         }
         self.reserved = false;
         for reservation in all {
-            self.reserved = true;
+            if !self.reserved {
+                self.reserved = true;
+                self.reservations.resize(self.places.len(), None);
+                for heap in [&mut self.due, &mut self.resting] {
+                    heap.reserve(self.places.len());
+                }
+                self.parked.reserve(self.places.len());
+            }
             let session = reservation.session.0;
             if let Some(slot) = self.reservations.get_mut(session as usize) {
                 *slot = Some(Arc::clone(&reservation.reserved));
                 self.set_claim(session, Claim::Due);
                 self.due.push(Reverse((now, session)));
+            }
+        }
+        if self.reserved {
+            self.cover(parents);
+        }
+    }
+
+    /// The reservation that a session's commands are charged to.
+    #[inline]
+    pub(super) fn reservation_over(&self, session: u32) -> Option<&Arc<Reserved>> {
+        self.reservation(self.covering(session)?)
+    }
+
+    /// Finds out for each session whose reservation covers it.
+    fn cover(&mut self, parents: &[u32]) {
+        for index in 0..u32::try_from(self.places.len()).unwrap_or(NONE) {
+            let up = |at: &u32| parents.get(*at as usize).copied().filter(|p| *p != NONE);
+            let mut line = std::iter::successors(Some(index), up);
+            let covering = line.find(|at| self.reservation(*at).is_some()).unwrap_or(NONE);
+            if let Some(place) = self.places.get_mut(index as usize) {
+                place.covered = covering;
             }
         }
     }
@@ -353,6 +402,7 @@ impl DeviceQueue {
 
     /// A command of a session with a reservation has come.
     pub(super) fn note_demand(&mut self, now: Nanos, session: u32) {
+        let Some(session) = self.covering(session) else { return };
         if let Some(reserved) = self.reservation(session) {
             reserved.note_demand(now);
         }
@@ -376,7 +426,7 @@ impl DeviceQueue {
         while let Some(&Reverse((key, session))) = self.due.peek() {
             let place = *self.place(session);
             let top = place.top();
-            let class = Class::ALL.into_iter().find(|c| self.trees[*c].node_has_work(top));
+            let class = Class::ALL.into_iter().find(|c| self.works(*c, top));
             let Some(class) = class else {
                 self.due.pop();
                 if place.blocked {
@@ -407,8 +457,9 @@ impl DeviceQueue {
 
     /// A command of a session with a reservation has gone, or was withdrawn.
     pub(super) fn note_gone(&mut self, now: Nanos, session: u32) {
+        let Some(session) = self.covering(session) else { return };
         let top = self.place(session).top();
-        let waits = Class::ALL.into_iter().any(|c| self.trees[c].node_has_work(top));
+        let waits = Class::ALL.into_iter().any(|c| self.works(c, top));
         if let Some(reserved) = self.reservation(session) {
             if waits { reserved.note_demand(now) } else { reserved.note_idle(now) }
         }
