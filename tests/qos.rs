@@ -118,12 +118,12 @@ fn iops(report: &Value, job: usize) -> f64 {
 
 /// Each job's share of the commands or bytes is the weight's, within 2 %.
 fn assert_shares(what: &str, report: &Value, unit: &str) {
-    for job in 0..3 {
+    for (job, class) in CLASSES.iter().enumerate() {
         let at = |leaf: &str| number(report, &format!("/shares/jobs/{job}/{leaf}"));
         let (share, error) = (at(&format!("{unit}/share")), at(&format!("{unit}/error")));
         let configured = at("configured");
-        println!("{what}: {} {share:.4}, configured {configured:.4}", CLASSES[job]);
-        assert!(error.abs() <= 0.02, "{what}: {} is off by {error:+.4}", CLASSES[job]);
+        println!("{what}: {class} {share:.4}, configured {configured:.4}");
+        assert!(error.abs() <= 0.02, "{what}: {class} is off by {error:+.4}");
     }
 }
 
