@@ -67,3 +67,23 @@ fn classes_share_a_slow_device_by_their_weights() -> Result<()> {
 fn classes_share_an_nvme_device_by_their_weights() -> Result<()> {
     scenario("qos-classes", &["passthrough"])
 }
+
+#[test]
+fn a_quiet_host_is_not_drowned_by_a_flood() -> Result<()> {
+    scenario("qos-flood", &[])
+}
+
+#[test]
+fn a_reservation_is_kept_in_every_second() -> Result<()> {
+    scenario("qos-reserve", &[])
+}
+
+#[test]
+fn overload_is_no_error_to_a_host() -> Result<()> {
+    scenario("qos-overload", &[])
+}
+
+#[test]
+fn quality_of_service_changes_under_load() -> Result<()> {
+    scenario("qos-live", &[])
+}

@@ -97,12 +97,14 @@ fio_hosts() {
 }
 
 # fio_got NAME JOB: operations a second, mean and 99th percentile of the latency in us, of the jobs
-# of that name together (the percentile is the largest).
+# of that name together (the percentile is the largest), and the operations a second of the job
+# that got the fewest.
 fio_got() {
     JOB=$2 perl -MJSON::PP -0777 -e '
         my $all = JSON::PP->new->decode(substr($ARGV[0], index($ARGV[0], "{")));
-        my ($rate, $mean, $p99, $n) = (0, 0, 0, 0);
+        my ($rate, $mean, $p99, $n, @each) = (0, 0, 0, 0);
         for my $job (grep { $_->{jobname} eq $ENV{JOB} } @{$all->{jobs}}) {
+            push @each, $job->{read}{iops} + $job->{write}{iops};
             for my $way (grep { $_->{total_ios} } $job->{read}, $job->{write}) {
                 $rate += $way->{iops};
                 $n += $way->{total_ios};
@@ -111,7 +113,7 @@ fio_got() {
                 $p99 = $p if $p > $p99;
             }
         }
-        printf "%.1f %.0f %.0f\n", $rate, $n ? $mean / $n / 1000 : 0, $p99 / 1000;
+        printf "%.1f %.0f %.0f %.1f\n", $rate, $n ? $mean / $n / 1000 : 0, $p99 / 1000, (sort { $a <=> $b } @each)[0] // 0;
     ' "$(cat "/tmp/fio-$1.json")"
 }
 

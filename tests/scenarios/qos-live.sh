@@ -1,0 +1,82 @@
+#!/bin/bash
+# Weights, a limit, a listener's class and a policy change under load: each shows at once, and hosts
+# see no error. The answers' DSCP follows the class.
+# kernel: nvme_core.multipath=N
+. /run/scenarios/qos-lib.sh
+qos_boot
+
+for port in 4420 4421; do listener $TARGET_IP:$port; done
+echo 'class = "high"' | configure
+subsystem $T1 any
+slow_disk "8 ms" 8 # 1,000 commands a second
+configure <<END
+[qos]
+window = 16
+END
+target_start
+a=$(attach 4420 -q $HOST_NQN -I $HOST_ID -i 1)
+b=$(attach 4421 -q $OTHER_NQN -I $OTHER_ID -i 1)
+
+# now: operations of urgent, high, medium and low in the last 1.5 seconds, into N.
+now() {
+    local before
+    sleep 0.3 # for what was under way before the change
+    before=$(classes_done)
+    sleep 1.5
+    read -ra N <<<"$(since "$before" "$(classes_done)")"
+}
+
+# dscp PORT: the DSCP of most packets that come from there in a while.
+dscp() {
+    PORT=$1 perl -e 'use Socket;
+        socket(my $s, 17, SOCK_RAW, 0x0008) or die "packet socket: $!"; # ETH_P_IP, network byte order
+        my ($end, %seen) = time + 2;
+        while (time < $end && ($seen{all} // 0) < 50) {
+            recv($s, my $p, 128, 0) // last;
+            my ($tos, $protocol) = (unpack("x15 C x7 C", $p));
+            next if $protocol != 6 || unpack("x34 n", $p) != $ENV{PORT};
+            $seen{all}++;
+            $seen{by}{$tos >> 2}++;
+        }
+        print +(sort { $seen{by}{$b} <=> $seen{by}{$a} } keys %{$seen{by}})[0] // "none", "\n"'
+}
+
+fio_hosts live 14 "a /dev/${a}n1 96" "b /dev/${b}n1 96" &
+fio=$!
+sleep 1.5
+
+step "High and Low"
+now
+shares 5 "high 3 ${N[1]}" "low 1 ${N[3]}"
+same "DSCP of High" "$(dscp 4421)" 34
+same "DSCP of one that says nothing" "$(dscp 4420)" 0
+
+step "weights"
+expect "weights" sluice qos set --weights 8,2,2
+now
+shares 5 "high 8 ${N[1]}" "low 2 ${N[3]}"
+
+step "a listener's class"
+expect "listener" sluice qos listener $TARGET_IP:4421 medium
+now
+shares 5 "medium 2 ${N[2]}" "low 2 ${N[3]}"
+same "commands of High" "${N[1]}" 0
+same "DSCP of Medium" "$(dscp 4421)" 18
+
+step "a policy"
+expect "policy" sluice qos policy --host $HOST_NQN --class high
+now
+shares 5 "high 8 ${N[1]}" "medium 2 ${N[2]}"
+same "DSCP of the policy's class" "$(dscp 4420)" 34
+
+step "a limit"
+expect "limit" sluice qos session set $T1/1 --iops 200
+sleep 0.5 # what may still go at once
+now
+printf '    limit 200 a second, seen %.1f\n' "$(perl -e 'print(($ARGV[0] + $ARGV[1]) / 1.5)' "${N[1]}" "${N[2]}")"
+at_least "commands in 1.5 s" $((N[1] + N[2])) 270
+at_most "commands in 1.5 s" $((N[1] + N[2])) 345
+expect "no limit" sluice qos session set $T1/1 --iops none
+wait $fio || fail "fio"
+lacks "the kernel's messages" "$(dmesg)" 'I/O error|[Rr]esetting controller|timeout|reconnect'
+pass

@@ -1,0 +1,41 @@
+#!/bin/bash
+# Far more than a session may have: hosts are held back and told to come again later, and no I/O
+# error reaches them; the target's memory does not grow.
+# kernel: nvme_core.multipath=N
+. /run/scenarios/qos-lib.sh
+qos_boot
+TIME=8
+
+PORTS=(4420 4421 4422 4423)
+for port in "${PORTS[@]}"; do listener $TARGET_IP:$port; done
+subsystem $T1 any
+namespace null 65536 4096
+configure <<END
+[[session]]
+name = "$T1/1"
+iops = 300
+queue = 16
+END
+target_start
+jobs=()
+for port in "${PORTS[@]}"; do
+    c=$(attach $port -q $HOST_NQN -I $HOST_ID)
+    for cpu in 0 1; do jobs+=("load /dev/${c}n1 64 cpus_allowed=$cpu"); done
+done
+memory() { sed -n 's/^VmRSS:[^0-9]*\([0-9]*\).*/\1/p' /proc/$DAEMON/status; }
+
+step "reads, 512 at one time, for a session that may have 16 waiting and 300 a second"
+fio_hosts first 2 "${jobs[@]}"
+before=$(memory)
+fio_hosts second $TIME "${jobs[@]}"
+after=$(memory)
+refused=$(qos "session('$T1/1')->{refused}")
+read -r rate mean p99 <<<"$(fio_got second load)"
+printf '    %-30s %10s\n' "commands a second" "$rate" "mean latency, ms" $((mean / 1000)) "p99, ms" $((p99 / 1000)) \
+    "told to come again" "$refused" "errors that fio saw" 0 "VmRSS before, KiB" "$before" "VmRSS after, KiB" "$after"
+at_least "commands that were told to come again later" "$refused" 1
+at_least "commands a second" "$rate" 200
+at_most "commands a second" "$rate" 315
+at_most "VmRSS" "$after" $((before + 1024))
+lacks "the kernel's messages" "$(dmesg)" 'I/O error|[Rr]esetting controller|timeout|reconnect|Removing ctrl'
+pass
