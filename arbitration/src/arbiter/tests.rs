@@ -617,3 +617,73 @@ proptest! {
         prop_assert!(!world.device.clock.contended());
     }
 }
+
+/// Commands in the set that is ordered by place hold credits; they give them back to those they
+/// have them of, whatever plan has come meanwhile.
+#[test]
+fn credits_of_a_set_come_back_after_a_new_plan() {
+    let mut sessions = Sessions::new(&ROOT);
+    let capped = |name: &str| SessionSpec { operations: Some(40), ..spec(name, None) };
+    let root = RootSpec { caps: Caps { operations: 1000, payload: u64::MAX }, queue: u32::MAX };
+    let tree = sessions.apply(Nanos(0), &root, &[capped("a"), capped("b")]).unwrap();
+    let order = OrderSettings::default();
+    let plan = Arc::new(Plan { order, sessions: tree, reservations: Vec::new() });
+    let rules = DeviceRules {
+        window: WindowRule::Fixed(1),
+        containers: Some(crate::device::ContainerRules {
+            scheduler: crate::container::Scheduler::Containers,
+            capacity: 64,
+            deadline_ns: 20_000_000,
+        }),
+        ..DeviceRules::default()
+    };
+    let device = Arc::new(Device::new(rules, 1));
+    let mut arbiter: Arbiter<u64> =
+        Arbiter::new(0, Arc::clone(&plan), Arc::new(Boards::new(1)), 100);
+    arbiter.add_device(Nanos(0), DEVICE, device);
+    let now = Nanos(1_000_000_000);
+    let ids: Vec<_> = ["a", "b"].map(|name| plan.named(name).unwrap().id()).into();
+    for (host, id) in (0..).zip(&ids) {
+        let flow = arbiter.flow(DEVICE, *id, host).unwrap();
+        for item in 0..10 {
+            arbiter.enqueue(now, flow, Class::Low, Request::user(item, false, 4096)).unwrap();
+        }
+    }
+    let first = arbiter.dispatch(now, DEVICE).unwrap();
+    let again = sessions.apply(now, &root, &[capped("a"), capped("b")]).unwrap();
+    let plan = Arc::new(Plan { order, sessions: again, reservations: Vec::new() });
+    arbiter.apply(now, Arc::clone(&plan));
+    arbiter.complete(now, first.grant, true);
+    let mut count = 1;
+    while let Some(next) = arbiter.dispatch(now, DEVICE) {
+        arbiter.complete(now, next.grant, true);
+        count += 1;
+    }
+    assert_eq!(count, 20);
+    for name in ["a", "b", "root"] {
+        let session = plan.named(name).unwrap();
+        assert_eq!(session.credits.used().operations, 0, "credits of {name} in use");
+    }
+}
+
+/// A new plan takes effect within 10 ms, with as many namespaces (and their sessions) as there
+/// may be.
+#[test]
+fn a_plan_takes_effect_in_time_with_many_sessions_and_devices() {
+    const MANY: usize = 256;
+    let mut sessions = Sessions::new(&ROOT);
+    let specs: Vec<_> = (0..MANY).map(|n| spec(&format!("s{n}"), None)).collect();
+    let tree = sessions.apply(Nanos(0), &ROOT, &specs).unwrap();
+    let order = OrderSettings::default();
+    let plan = Arc::new(Plan { order, sessions: tree, reservations: Vec::new() });
+    let mut arbiter: Arbiter<u64> =
+        Arbiter::new(0, Arc::clone(&plan), Arc::new(Boards::new(1)), 100);
+    for n in 0..MANY {
+        let device = Arc::new(Device::new(DeviceRules::default(), 1));
+        arbiter.add_device(Nanos(0), DeviceId(u32::try_from(n).unwrap()), device);
+    }
+    let begun = std::time::Instant::now();
+    arbiter.apply(Nanos(0), plan);
+    let took = begun.elapsed();
+    assert!(took.as_millis() < 10, "{took:?} with {MANY} devices and sessions");
+}

@@ -3,6 +3,8 @@
 
 mod client;
 mod hostile;
+mod qos_changes;
+mod qos_memory;
 
 use std::net::{SocketAddr, TcpListener};
 use std::path::Path;

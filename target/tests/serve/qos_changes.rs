@@ -1,0 +1,329 @@
+//! Quality of service while things come, change and go.
+
+use std::collections::HashSet;
+use std::os::unix::fs::FileExt;
+use std::time::{Duration, Instant};
+
+use fabric::nvme::{Sqe, opcode};
+use sluiced::config::{DeviceQos, Namespace, Order, Policy, Qos, QosConfig, Session};
+use sluiced::engine::Engine;
+use sluiced::runtime::Runtime;
+use zerocopy::little_endian::U32;
+
+use crate::client::{NQN, Queue, io, pattern};
+use crate::qos_memory::{of_namespace, session, slow_device, start, with_window};
+use crate::{end, eventually, file, memory, namespace};
+
+const OUTPUT_MARK: u8 = 0xc0;
+
+fn in_use(runtime: &Runtime) -> f64 {
+    runtime.qos().devices.iter().map(|device| device.in_use).sum()
+}
+
+fn limited(nsid: u32, iops: u64) -> QosConfig {
+    let one = Session { iops: Some(iops), ..of_namespace(nsid) };
+    QosConfig { sessions: vec![one], ..QosConfig::default() }
+}
+
+/// Threads of reactors, with the CPU time each has used, in clock ticks (10 ms).
+fn reactors() -> Vec<(String, u64)> {
+    let tasks = std::fs::read_dir("/proc/self/task").unwrap();
+    let one = |task: std::fs::DirEntry| {
+        let stat = std::fs::read_to_string(task.path().join("stat")).ok()?;
+        let (name, rest) = stat.split_once(") ")?;
+        let fields: Vec<&str> = rest.split(' ').collect();
+        let ticks = fields[11].parse::<u64>().ok()? + fields[12].parse::<u64>().ok()?;
+        name.contains("reactor").then(|| (task.file_name().into_string().unwrap(), ticks))
+    };
+    tasks.filter_map(|task| one(task.ok()?)).collect()
+}
+
+#[test]
+fn an_idle_reactor_sleeps_whatever_was_withdrawn() {
+    // Other tests start reactors too: again, if one did at the same moment.
+    let (runtime, address, ours) = loop {
+        let before: HashSet<String> = reactors().into_iter().map(|(task, _)| task).collect();
+        let (runtime, address) = start(vec![namespace(memory())], 1, limited(1, 1));
+        let mut new = reactors().into_iter().map(|(t, _)| t).filter(|t| !before.contains(t));
+        if let (Some(one), None) = (new.next(), new.next()) {
+            break (runtime, address, one);
+        }
+        end(&runtime);
+    };
+    let (_admin, id) = Queue::controller(address);
+    let (mut queue, _) = Queue::connect(address, 1, id);
+    for lba in 0..4 {
+        queue.submit(io(opcode::io::READ, lba, 1), None, 4096);
+    }
+    std::thread::sleep(Duration::from_millis(200));
+    drop(queue);
+    std::thread::sleep(Duration::from_millis(1300));
+    let used = || reactors().into_iter().find(|(task, _)| *task == ours).map(|(_, used)| used);
+    let first = used().unwrap();
+    std::thread::sleep(Duration::from_millis(1000));
+    let spent = used().unwrap() - first;
+    assert!(spent < 20, "{spent} of 100 ticks of CPU time with nothing to do");
+    end(&runtime);
+}
+
+/// What holds the window is in the hands of one reactor, what waits for it in those of another.
+#[test]
+fn a_device_that_goes_leaves_nobody_waiting() {
+    let device = with_window(slow_device(Duration::from_millis(400)), 1);
+    let (runtime, address) = start(vec![device], 2, QosConfig::default());
+    let (_admin, id) = Queue::controller(address);
+    let (mut one, _) = Queue::connect(address, 1, id);
+    let (mut other, _) = Queue::connect(address, 2, id);
+    let places: HashSet<usize> = runtime
+        .connections()
+        .iter()
+        .filter(|c| c.queue.is_some_and(|queue| queue > 0))
+        .map(|c| c.reactor)
+        .collect();
+    assert_eq!(places.len(), 2);
+    let first = one.submit(io(opcode::io::READ, 0, 1), None, 4096);
+    std::thread::sleep(Duration::from_millis(50));
+    let second = other.submit(io(opcode::io::READ, 0, 1), None, 4096);
+    std::thread::sleep(Duration::from_millis(50));
+    std::thread::scope(|scope| {
+        scope.spawn(|| runtime.remove_namespace(NQN, 1).unwrap());
+        one.wait(first);
+        other.wait(second);
+    });
+    end(&runtime);
+}
+
+/// A namespace that was removed is not written to any more: its device may be another's by then.
+#[test]
+fn nothing_is_written_after_a_namespace_was_removed() {
+    let folder = tempfile::tempdir_in(env!("CARGO_TARGET_TMPDIR")).unwrap();
+    let path = folder.path().join("disk");
+    let (runtime, address) = start(vec![namespace(file(&path))], 1, limited(1, 2));
+    let (_admin, id) = Queue::controller(address);
+    let (mut queue, _) = Queue::connect(address, 1, id);
+    for lba in 0..24 {
+        queue.submit(io(opcode::io::WRITE, lba, 1), Some(pattern(lba, 1, 7)), 0);
+    }
+    std::thread::sleep(Duration::from_millis(200));
+    runtime.remove_namespace(NQN, 1).unwrap();
+    let disk = std::fs::File::open(&path).unwrap();
+    let written = || {
+        let mut block = [0; 4096];
+        (0..24)
+            .filter(|lba| {
+                disk.read_exact_at(&mut block, lba * 4096).unwrap();
+                block[100] == 7
+            })
+            .count()
+    };
+    let then = written();
+    std::thread::sleep(Duration::from_millis(2500));
+    assert_eq!(written(), then, "writes after the namespace was removed");
+    end(&runtime);
+}
+
+fn disk() -> Namespace {
+    let device = DeviceQos { order: Order::Containers, ..DeviceQos::default() };
+    Namespace { device, ..namespace(slow_device(Duration::from_micros(100))) }
+}
+
+#[test]
+fn output_marks_alone_leave_nothing_behind() {
+    let (runtime, address) = start(vec![disk()], 1, QosConfig::default());
+    let (_admin, id) = Queue::controller(address);
+    let (mut queue, _) = Queue::connect(address, 1, id);
+    for _ in 0..1000 {
+        assert!(queue.call(io(OUTPUT_MARK, 0, 1), None, 0).0.is_success());
+    }
+    std::thread::sleep(Duration::from_millis(300));
+    let waiting = runtime.qos().devices[0].waiting;
+    let sum: u64 = waiting.iter().map(|(_, waiting)| *waiting).sum();
+    assert_eq!(sum, 0, "commands that wait though all are answered");
+    end(&runtime);
+}
+
+#[test]
+fn an_output_mark_at_one_reactor_holds_nobody_up_at_another() {
+    let (runtime, address) = start(vec![disk()], 2, QosConfig::default());
+    let (_admin, id) = Queue::controller(address);
+    let (mut one, _) = Queue::connect(address, 1, id);
+    let (mut other, _) = Queue::connect(address, 2, id);
+    let high = |lba| Sqe { cdw13: U32::new(0x200), ..io(opcode::io::READ, lba, 1) };
+    let mut run = |marks: bool| {
+        for round in 0..10 {
+            let cids: Vec<u16> = (0..50).map(|lba| other.submit(high(lba), None, 4096)).collect();
+            if marks && round == 0 {
+                assert!(one.call(io(OUTPUT_MARK, 0, 1), None, 0).0.is_success());
+            }
+            for cid in cids {
+                assert!(other.wait(cid).0.is_success());
+            }
+        }
+    };
+    run(false);
+    run(true);
+    end(&runtime);
+}
+
+#[test]
+fn a_namespace_that_goes_takes_no_other_sessions_with_it() {
+    let gold = Session { operations: Some(60), iops: Some(500), ..session("gold") };
+    let own = Session { operations: Some(50), ..of_namespace(1) };
+    let qos = QosConfig { sessions: vec![gold, own], ..QosConfig::default() };
+    let (runtime, _) = start(vec![namespace(memory()), namespace(memory())], 1, qos);
+    let iops = || {
+        let sessions = runtime.qos().sessions;
+        sessions.iter().find(|s| s.name == "gold").and_then(|session| session.iops)
+    };
+    assert_eq!(iops(), Some(500));
+    runtime.remove_namespace(NQN, 1).unwrap();
+    assert_eq!(iops(), Some(500), "after another namespace was removed");
+    end(&runtime);
+}
+
+#[test]
+fn switched_off_it_holds_nothing_back() {
+    let (runtime, address) = start(vec![namespace(memory())], 1, limited(1, 1));
+    let (_admin, id) = Queue::controller(address);
+    let (mut queue, _) = Queue::connect(address, 1, id);
+    let cids: Vec<u16> =
+        (0..6).map(|lba| queue.submit(io(opcode::io::READ, lba, 1), None, 4096)).collect();
+    std::thread::sleep(Duration::from_millis(100));
+    let general = Qos { enabled: false, ..Qos::default() };
+    runtime.set_qos(&QosConfig { general, ..limited(1, 1) }).unwrap();
+    let begun = Instant::now();
+    for cid in cids {
+        assert!(queue.wait(cid).0.is_success());
+    }
+    assert!(begun.elapsed() < Duration::from_millis(500), "after {:?}", begun.elapsed());
+    end(&runtime);
+}
+
+#[test]
+fn a_session_that_is_removed_holds_nothing_back() {
+    let slow = Session { iops: Some(1), ..session("slow") };
+    let policy = Policy {
+        host: None,
+        subsystem: Some(NQN.to_owned()),
+        nsid: None,
+        class: None,
+        max_class: None,
+        urgent_iops: None,
+        session: Some("slow".to_owned()),
+    };
+    let qos = QosConfig { sessions: vec![slow], policies: vec![policy], ..QosConfig::default() };
+    let (runtime, address) = start(vec![namespace(memory())], 1, qos);
+    let (_admin, id) = Queue::controller(address);
+    let (mut queue, _) = Queue::connect(address, 1, id);
+    let cids: Vec<u16> =
+        (0..6).map(|lba| queue.submit(io(opcode::io::READ, lba, 1), None, 4096)).collect();
+    std::thread::sleep(Duration::from_millis(100));
+    runtime.set_qos(&QosConfig::default()).unwrap();
+    let begun = Instant::now();
+    for cid in cids {
+        assert!(queue.wait(cid).0.is_success());
+    }
+    assert!(begun.elapsed() < Duration::from_millis(500), "after {:?}", begun.elapsed());
+    end(&runtime);
+}
+
+/// A Verify that waits for a scratch buffer has its place in the window.
+#[test]
+fn a_cut_connection_gives_back_what_waits_for_scratch_buffers() {
+    let folder = tempfile::tempdir_in(env!("CARGO_TARGET_TMPDIR")).unwrap();
+    let device = namespace(file(&folder.path().join("disk")));
+    let (runtime, address) = start(vec![device], 1, QosConfig::default());
+    let (_admin, id) = Queue::controller(address);
+    let (mut busy, _) = Queue::connect(address, 1, id);
+    let (mut cut, _) = Queue::connect(address, 2, id);
+    let verify = io(opcode::io::VERIFY, 0, 16384);
+    let cids: Vec<u16> = (0..40).map(|_| busy.submit(verify, None, 0)).collect();
+    std::thread::sleep(Duration::from_millis(20));
+    for _ in 0..10 {
+        cut.submit(verify, None, 0);
+    }
+    std::thread::sleep(Duration::from_millis(20));
+    drop(cut);
+    for cid in cids {
+        assert!(busy.wait(cid).0.is_success());
+    }
+    eventually("the cut connection is gone", || runtime.connections().len() == 2);
+    std::thread::sleep(Duration::from_millis(200));
+    assert_eq!(in_use(&runtime), 0.0, "commands in the device, of {:?}", runtime.qos().devices);
+    end(&runtime);
+}
+
+/// A write's data arrives after settings have changed, and after its connection's other commands
+/// were seen by the new ones.
+#[test]
+fn a_write_whose_data_comes_late_is_charged_to_its_own_session() {
+    let namespaces = vec![namespace(memory()), namespace(memory())];
+    let (runtime, address) = start(namespaces, 1, limited(1, 1));
+    let (_admin, id) = Queue::controller(address);
+    let (mut queue, _) = Queue::connect(address, 1, id);
+    let on = |nsid, sqe: Sqe| Sqe { nsid: U32::new(nsid), ..sqe };
+    for nsid in [1, 2] {
+        let read = on(nsid, io(opcode::io::READ, 0, 1));
+        assert!(queue.call(read, None, 4096).0.is_success());
+    }
+    let write = on(2, io(opcode::io::WRITE, 0, 64));
+    let write = queue.submit(write, Some(pattern(0, 64, 1)), 0);
+    std::thread::sleep(Duration::from_millis(100));
+    runtime.set_qos(&limited(1, 1)).unwrap();
+    for lba in 0..4 {
+        queue.submit(on(1, io(opcode::io::READ, lba, 1)), None, 4096);
+    }
+    std::thread::sleep(Duration::from_millis(100));
+    let begun = Instant::now();
+    assert!(queue.wait(write).0.is_success());
+    assert!(begun.elapsed() < Duration::from_millis(500), "after {:?}", begun.elapsed());
+    end(&runtime);
+}
+
+#[test]
+fn a_bandwidth_limit_holds_for_commands_without_a_transfer() {
+    let one = Session { bandwidth: Some(1 << 20), ..of_namespace(1) };
+    let qos = QosConfig { sessions: vec![one], ..QosConfig::default() };
+    let (runtime, address) = start(vec![namespace(memory())], 1, qos);
+    let (_admin, id) = Queue::controller(address);
+    let (mut queue, _) = Queue::connect(address, 1, id);
+    let begun = Instant::now();
+    let zero = io(opcode::io::WRITE_ZEROES, 0, 256);
+    let cids: Vec<u16> = (0..5).map(|_| queue.submit(zero, None, 0)).collect();
+    for cid in cids {
+        assert!(queue.wait(cid).0.is_success());
+    }
+    assert!(begun.elapsed() > Duration::from_secs(2), "5 MiB in {:?}", begun.elapsed());
+    end(&runtime);
+}
+
+#[test]
+fn a_queue_bound_holds_for_all_below_its_session() {
+    let above = Session { queue: Some(4), ..session(NQN) };
+    let own = Session { iops: Some(1), ..of_namespace(1) };
+    let qos = QosConfig { sessions: vec![above, own], ..QosConfig::default() };
+    let (runtime, address) = start(vec![namespace(memory())], 1, qos);
+    let (_admin, id) = Queue::controller(address);
+    let (mut queue, _) = Queue::connect(address, 1, id);
+    for lba in 0..40 {
+        queue.submit(io(opcode::io::READ, lba, 1), None, 4096);
+    }
+    std::thread::sleep(Duration::from_millis(200));
+    let waiting: u64 = runtime.qos().devices[0].waiting.iter().map(|(_, n)| *n).sum();
+    assert!(waiting <= 8, "{waiting} wait");
+    end(&runtime);
+}
+
+#[test]
+fn with_no_limits_memory_is_served_on_the_spot() {
+    let (runtime, address) = start(vec![namespace(memory())], 1, QosConfig::default());
+    let (_admin, id) = Queue::controller(address);
+    let (mut queue, _) = Queue::connect(address, 1, id);
+    for lba in 0..10 {
+        assert!(queue.call(io(opcode::io::READ, lba, 1), None, 4096).0.is_success());
+    }
+    std::thread::sleep(Duration::from_millis(50));
+    let (_, _, seen) = &runtime.statistics().namespaces[0];
+    assert_eq!((seen.read.ops, seen.queueing.count()), (10, 0), "not by way of the arbiter");
+    end(&runtime);
+}

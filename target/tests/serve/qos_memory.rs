@@ -1,0 +1,247 @@
+//! Memory, windows and queues together: nobody waits for ever, and nobody waits for a tenant that
+//! is slow by its own limits.
+
+use std::net::{SocketAddr, TcpListener};
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use arbitration::settings::WindowRule;
+use fabric::nvme::{Sqe, opcode};
+use sluiced::config::{
+    Backend, Config, DeviceModel, DeviceQos, Listener, Namespace, Poll, QosConfig, Session,
+    Subsystem, Target, Transport,
+};
+use sluiced::engine::Engine;
+use sluiced::runtime::Runtime;
+use zerocopy::little_endian::U32;
+
+use crate::client::{NQN, Queue, io, pattern};
+use crate::{buffers_in_use, end, eventually, memory, namespace};
+
+pub(crate) fn session(name: &str) -> Session {
+    Session {
+        name: name.to_owned(),
+        parent: None,
+        operations: None,
+        payload: None,
+        iops: None,
+        bandwidth: None,
+        queue: None,
+        reserve: None,
+    }
+}
+
+pub(crate) fn of_namespace(nsid: u32) -> Session {
+    session(&format!("{NQN}/{nsid}"))
+}
+
+pub(crate) fn slow_device(service_time: Duration) -> Backend {
+    let model = DeviceModel { service_time, bandwidth: None, channels: 1 };
+    Backend::Null { size: 64 << 20, block_size: 4096, model: Some(model) }
+}
+
+pub(crate) fn with_window(backend: Backend, window: u32) -> Namespace {
+    let device = DeviceQos { window: Some(WindowRule::Fixed(window)), ..DeviceQos::default() };
+    Namespace { device, ..namespace(backend) }
+}
+
+pub(crate) fn start(
+    namespaces: Vec<Namespace>,
+    reactors: usize,
+    qos: QosConfig,
+) -> (Arc<Runtime>, SocketAddr) {
+    let address = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap();
+    let config = Config {
+        target: Target {
+            cores: vec![0; reactors],
+            poll: Poll::Never,
+            io_memory: 2 << 20,
+            drain_time: Duration::from_secs(1),
+            ..Target::default()
+        },
+        qos,
+        listeners: vec![Listener {
+            transport: Transport::Tcp,
+            address,
+            advertise: None,
+            discovery_only: false,
+            subsystems: None,
+            class: None,
+        }],
+        subsystems: vec![Subsystem {
+            nqn: NQN.to_owned(),
+            serial: None,
+            model: None,
+            allow_any_host: true,
+            hosts: Vec::new(),
+            namespaces,
+        }],
+    };
+    (Runtime::start(&config).unwrap(), address)
+}
+
+fn on(nsid: u32, sqe: Sqe) -> Sqe {
+    Sqe { nsid: U32::new(nsid), ..sqe }
+}
+
+/// Small writes of a tenant with a limit lie in the buffers for in-capsule data while they wait.
+/// Those are not all there are for one tenant: else nobody else is read from.
+#[test]
+fn a_limited_tenant_does_not_take_the_buffers_for_in_capsule_data() {
+    let limited = Session { iops: Some(1), ..of_namespace(1) };
+    let qos = QosConfig { sessions: vec![limited], ..QosConfig::default() };
+    let (runtime, address) = start(vec![namespace(memory()), namespace(memory())], 1, qos);
+    let (_admin, id) = Queue::controller(address);
+    let (mut limited, _) = Queue::connect(address, 1, id);
+    let (mut free, _) = Queue::connect(address, 2, id);
+    for lba in 0..50 {
+        limited.submit(io(opcode::io::WRITE, lba * 2, 2), Some(pattern(lba * 2, 2, 1)), 0);
+    }
+    std::thread::sleep(Duration::from_millis(100));
+    let begun = Instant::now();
+    let (status, _, _) = free.call(on(2, io(opcode::io::READ, 0, 1)), None, 4096);
+    assert!(status.is_success());
+    assert!(begun.elapsed() < Duration::from_millis(500), "waited {:?}", begun.elapsed());
+    end(&runtime);
+}
+
+/// Large writes of a tenant with a limit lie in I/O buffers while they wait.
+#[test]
+fn a_limited_tenant_does_not_take_all_buffers() {
+    let limited = Session { iops: Some(1), ..of_namespace(1) };
+    let qos = QosConfig { sessions: vec![limited], ..QosConfig::default() };
+    let (runtime, address) = start(vec![namespace(memory()), namespace(memory())], 1, qos);
+    let (_admin, id) = Queue::controller(address);
+    let host = std::thread::spawn(move || {
+        let (mut limited, _) = Queue::connect(address, 1, id);
+        let writes: Vec<u16> = (0..12)
+            .map(|i| {
+                let data = pattern(i * 64, 64, 1);
+                limited.submit(io(opcode::io::WRITE, i * 64, 64), Some(data), 0)
+            })
+            .collect();
+        for cid in writes.into_iter().take(4) {
+            assert!(limited.wait(cid).0.is_success());
+        }
+    });
+    let (mut free, _) = Queue::connect(address, 2, id);
+    std::thread::sleep(Duration::from_millis(300));
+    let begun = Instant::now();
+    let (status, _, _) = free.call(on(2, io(opcode::io::READ, 0, 64)), None, 256 << 10);
+    assert!(status.is_success());
+    assert!(begun.elapsed() < Duration::from_millis(500), "waited {:?}", begun.elapsed());
+    host.join().unwrap();
+    end(&runtime);
+}
+
+/// Reads have a place in the window and wait for buffers; writes have the buffers and wait for a
+/// place in the window.
+#[test]
+fn reads_and_writes_do_not_wait_for_each_other() {
+    mix(1, 64, Duration::from_millis(2), 1);
+}
+
+/// The same with a deeper window, smaller commands and two queues of each kind.
+#[test]
+fn many_reads_and_writes_do_not_wait_for_each_other() {
+    mix(8, 16, Duration::from_micros(300), 2);
+}
+
+fn mix(window: u32, blocks: u32, time: Duration, pairs: u16) {
+    let (runtime, address) =
+        start(vec![with_window(slow_device(time), window)], 1, QosConfig::default());
+    let (_admin, id) = Queue::controller(address);
+    let hosts: Vec<_> = (1..=2 * pairs)
+        .map(|qid| std::thread::spawn(move || half(address, qid, id, blocks)))
+        .collect();
+    for host in hosts {
+        host.join().unwrap();
+    }
+    end(&runtime);
+}
+
+/// Writes (odd queues) or reads, 200 of them with 50 at a time.
+fn half(address: SocketAddr, qid: u16, id: u16, blocks: u32) {
+    let (mut queue, _) = Queue::connect(address, qid, id);
+    let write = qid % 2 == 1;
+    for _ in 0..4 {
+        let cids: Vec<u16> = (0..50)
+            .map(|i| {
+                let data = write.then(|| pattern(i * blocks, blocks, 1));
+                let opcode = if write { opcode::io::WRITE } else { opcode::io::READ };
+                queue.submit(io(opcode, i * blocks, blocks), data, blocks * 4096)
+            })
+            .collect();
+        for cid in cids {
+            assert!(queue.wait(cid).0.is_success());
+        }
+    }
+}
+
+/// Whatever commands wait for when their connection is cut, all of it comes back.
+#[test]
+fn a_cut_connection_gives_everything_back() {
+    let device = with_window(slow_device(Duration::from_millis(5)), 2);
+    let qos = QosConfig {
+        sessions: vec![Session { iops: Some(100), operations: Some(50), ..of_namespace(1) }],
+        ..QosConfig::default()
+    };
+    let (runtime, address) = start(vec![device], 2, qos);
+    let (_admin, id) = Queue::controller(address);
+    for _ in 0..3 {
+        let mut queues: Vec<Queue> = (1..5).map(|qid| Queue::connect(address, qid, id).0).collect();
+        for i in 0..10 {
+            for queue in &mut queues {
+                queue.submit(io(opcode::io::READ, 0, 64), None, 256 << 10);
+                queue.submit(io(opcode::io::WRITE, i, 1), Some(pattern(i, 1, 1)), 0);
+                queue.submit(io(opcode::io::WRITE, i, 64), Some(pattern(i, 64, 1)), 0);
+            }
+        }
+        std::thread::sleep(Duration::from_millis(50));
+        drop(queues);
+        eventually("the queues are gone", || runtime.connections().len() == 1);
+        let state = runtime.qos();
+        let waiting: u64 = state.devices[0].waiting.iter().map(|(_, waiting)| *waiting).sum();
+        assert_eq!((waiting, state.devices[0].in_use), (0, 0.0));
+        assert!(state.sessions.iter().all(|s| s.operations.0 == 0 && s.payload.0 == 0));
+        assert!(state.sessions.iter().all(|s| s.traffic.waiting == 0));
+        eventually("all buffers are free", || buffers_in_use(&runtime) == 0);
+    }
+    end(&runtime);
+}
+
+/// Commands behind a limit do not hold the end up beyond the time that it may take.
+#[test]
+fn draining_ends_in_time_behind_a_limit() {
+    let limited = Session { iops: Some(1), ..of_namespace(1) };
+    let qos = QosConfig { sessions: vec![limited], ..QosConfig::default() };
+    let (runtime, address) = start(vec![namespace(memory())], 1, qos);
+    let (_admin, id) = Queue::controller(address);
+    let (mut queue, _) = Queue::connect(address, 1, id);
+    for lba in 0..20 {
+        queue.submit(io(opcode::io::READ, lba, 1), None, 4096);
+        queue.submit(io(opcode::io::WRITE, lba, 64), Some(pattern(lba, 64, 1)), 0);
+    }
+    std::thread::sleep(Duration::from_millis(50));
+    let begun = Instant::now();
+    end(&runtime);
+    assert!(begun.elapsed() < Duration::from_millis(2500), "after {:?}", begun.elapsed());
+}
+
+/// A host is held back because writes of its session wait for memory, which others of its writes
+/// have whose data is not read, because the host is held back.
+#[test]
+fn a_host_that_is_held_back_can_still_send_the_data_it_was_asked_for() {
+    let short = Session { queue: Some(2), ..of_namespace(1) };
+    let qos = QosConfig { sessions: vec![short], ..QosConfig::default() };
+    let (runtime, address) = start(vec![namespace(memory())], 1, qos);
+    let (_admin, id) = Queue::controller(address);
+    let (mut queue, _) = Queue::connect(address, 1, id);
+    let cids: Vec<u16> = (0..12)
+        .map(|i| queue.submit(io(opcode::io::WRITE, i * 64, 64), Some(pattern(i * 64, 64, 1)), 0))
+        .collect();
+    for cid in cids {
+        assert!(queue.wait(cid).0.is_success());
+    }
+    end(&runtime);
+}
