@@ -395,7 +395,7 @@ impl<T: Copy> Arbiter<T> {
 
     /// Whether limits and credits let a session's command go on; takes the credits.
     #[inline]
-    fn open(&self, now: Nanos, head: &Head) -> Result<u32, Gate> {
+    fn open(&mut self, now: Nanos, head: &Head) -> Result<u32, Gate> {
         let Some(local) = self.local(head.session) else { return Ok(NONE) };
         for limited in &local.limits {
             let passes = limited.iops.check(now).and_then(|()| limited.bandwidth.check(now));
@@ -403,7 +403,8 @@ impl<T: Copy> Arbiter<T> {
                 return Err(Gate::Until(limited.id().0, when));
             }
         }
-        let chain = self.chain(local.set);
+        let set = local.set;
+        let chain = self.chain(set);
         if chain.is_empty() {
             return Ok(NONE);
         }
@@ -416,7 +417,11 @@ impl<T: Copy> Arbiter<T> {
                 return Err(Gate::Credits(capped.id().0, cost));
             }
         }
-        Ok(local.set)
+        // It stays, whatever plan comes, until they are given back.
+        if let Some(entry) = self.sets.get_mut(set) {
+            entry.held += 1;
+        }
+        Ok(set)
     }
 
     /// Holds a session up until what keeps it has gone.
@@ -493,11 +498,6 @@ impl<T: Copy> Arbiter<T> {
         let waited_ns = now.since(entry.entered);
         if let Some(session) = self.local(session).and_then(|local| local.session.as_ref()) {
             session.backlog.left(now, waited_ns);
-        }
-        if set != NONE
-            && let Some(set) = self.sets.get_mut(set)
-        {
-            set.held += 1;
         }
         let cost = head.cost();
         let grant =
@@ -610,6 +610,10 @@ impl<T: Copy> Arbiter<T> {
             bells |= tell(&boards, capped);
         }
         self.bells |= bells;
+        if let Some(entry) = self.sets.get_mut(set) {
+            entry.held = entry.held.saturating_sub(1);
+        }
+        self.drop_set(set);
     }
 
     /// A command is over: what it held goes back. `served` is false where it never reached the
@@ -643,10 +647,6 @@ impl<T: Copy> Arbiter<T> {
         }
         if set != NONE {
             self.give_credits(set, cost);
-            if let Some(entry) = self.sets.get_mut(set) {
-                entry.held = entry.held.saturating_sub(1);
-            }
-            self.drop_set(set);
         }
         if let Some(local) = self.sessions.get_mut(session as usize) {
             local.here = local.here.saturating_sub(1);

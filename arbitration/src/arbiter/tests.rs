@@ -624,7 +624,11 @@ proptest! {
 fn credits_of_a_set_come_back_after_a_new_plan() {
     let mut sessions = Sessions::new(&ROOT);
     let capped = |name: &str| SessionSpec { operations: Some(40), ..spec(name, None) };
-    let root = RootSpec { caps: Caps { operations: 1000, payload: u64::MAX }, queue: u32::MAX };
+    let root = RootSpec {
+        caps: Caps { operations: 1000, payload: u64::MAX },
+        bounded: true,
+        queue: u32::MAX,
+    };
     let tree = sessions.apply(Nanos(0), &root, &[capped("a"), capped("b")]).unwrap();
     let order = OrderSettings::default();
     let plan = Arc::new(Plan { order, sessions: tree, reservations: Vec::new() });
