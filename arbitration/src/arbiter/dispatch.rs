@@ -307,7 +307,7 @@ impl<T: Copy> Arbiter<T> {
         }
     }
 
-    #[inline]
+    #[inline(always)]
     fn try_next(&mut self, now: Nanos, device: u32, next: &Next) -> Tried<T> {
         let Some(head) = self.head_of(device, next) else { return Tried::Full };
         let Some(queue) = self.queue(device) else { return Tried::Full };
@@ -349,7 +349,7 @@ impl<T: Copy> Arbiter<T> {
     }
 
     /// The first command of the host whose turn it is.
-    #[inline]
+    #[inline(always)]
     fn head_of(&self, device: u32, next: &Next) -> Option<Head> {
         let (id, _) = self.queue(device)?.trees[next.class].queue(next.leaf);
         let entry = self.entries.get(id)?;
@@ -373,7 +373,7 @@ impl<T: Copy> Arbiter<T> {
     }
 
     /// The turn is taken: its command leaves its flow's queue.
-    #[inline]
+    #[inline(always)]
     fn leave(&mut self, now: Nanos, device: u32, next: &Next, head: &Head) {
         let Self { devices, entries, flows, pace, reactor, .. } = self;
         let Some(Some(queue)) = devices.get_mut(device as usize) else { return };
@@ -480,7 +480,7 @@ impl<T: Copy> Arbiter<T> {
     }
 
     /// A command goes to its device, and its entry away.
-    #[inline]
+    #[inline(always)]
     fn granted(
         &mut self,
         now: Nanos,
@@ -626,7 +626,12 @@ impl<T: Copy> Arbiter<T> {
             let memory = shared.rules.memory;
             let mut share = 0;
             if served && !memory {
-                share = shared.profiler.record(now, write, bytes, at, shared.window.held());
+                let held = shared.window.held();
+                if queue.samples.takes(now) || charge.is_some() {
+                    share = shared.profiler.record(now, write, bytes, at, held);
+                } else {
+                    shared.profiler.glance(now, write, bytes, at, held);
+                }
                 shared.window.give(now, price, write, bytes, now.since(at));
             } else {
                 shared.window.put_back(price);

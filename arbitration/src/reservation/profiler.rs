@@ -125,6 +125,24 @@ impl Profiler {
         share
     }
 
+    /// Looks only whether a command took longer than any before, for one that is not to be
+    /// [recorded](Self::record): in a fraction of its time.
+    #[inline]
+    pub fn glance(&self, now: Nanos, write: bool, bytes: u32, dispatched: Nanos, in_device: u32) {
+        if bytes > SMALL {
+            return;
+        }
+        let (time, depth) = (now.since(dispatched), in_device.max(1));
+        let beat = now.0 >> BEAT_SHIFT;
+        let parallelism = self.parallelism.load(Ordering::Relaxed).max(1);
+        let sharers = u64::from(depth.max(parallelism));
+        let kind = if write { &self.writes } else { &self.reads };
+        let worst = kind.worst_of(beat / FADE).load(Ordering::Relaxed);
+        if time.saturating_mul(parallelism.into()) > worst.saturating_mul(sharers) {
+            kind.note_worst((time / sharers).saturating_mul(parallelism.into()), beat);
+        }
+    }
+
     /// The profile, as far as it was measured and with what was configured instead; `None` until
     /// there is one.
     #[must_use]
