@@ -4,7 +4,7 @@
 //! and of every session above it, from its dispatch to its completion. System tasks hold credits of
 //! the session they belong to as well, and may cost more operations than one (D3).
 
-use std::sync::atomic::Ordering::Relaxed;
+use std::sync::atomic::Ordering::{Relaxed, SeqCst};
 use std::sync::atomic::{AtomicU32, AtomicU64};
 
 mod account;
@@ -120,7 +120,8 @@ impl Used {
 /// The credits of one session, shared by all reactors.
 #[derive(Debug)]
 pub struct Credits {
-    /// [`Used`], packed.
+    /// [`Used`], packed. Sequentially consistent: who finds too little and says that it waits, and
+    /// who gives back and looks for those that wait, must not miss each other.
     used: AtomicU64,
     operations: AtomicU32,
     payload: AtomicU64,
@@ -161,7 +162,7 @@ impl Credits {
     #[inline]
     #[must_use]
     pub fn used(&self) -> Used {
-        Used::unpack(self.used.load(Relaxed))
+        Used::unpack(self.used.load(SeqCst))
     }
 
     /// Takes all of `cost`, or nothing and says no: where more would be in use than the caps allow.
@@ -185,7 +186,7 @@ impl Credits {
         let mut word = self.used.load(Relaxed);
         loop {
             let next = Used::unpack(word).without(cost).pack();
-            match self.used.compare_exchange_weak(word, next, Relaxed, Relaxed) {
+            match self.used.compare_exchange_weak(word, next, SeqCst, Relaxed) {
                 Ok(_) => return,
                 Err(seen) => word = seen,
             }

@@ -6,7 +6,7 @@
 
 use std::sync::Mutex;
 use std::sync::PoisonError;
-use std::sync::atomic::Ordering::Relaxed;
+use std::sync::atomic::Ordering::{Relaxed, SeqCst};
 use std::sync::atomic::{AtomicBool, AtomicU64};
 
 use crate::settings::WindowRule;
@@ -33,7 +33,8 @@ const OFF: u64 = u64::MAX;
 /// where two threads complete a command in the same few ns, one of the two may go unseen.
 #[derive(Debug)]
 pub struct Window {
-    /// What is held, in 1/[`SLOT`].
+    /// What is held, in 1/[`SLOT`]. Sequentially consistent: who finds no room and says that it
+    /// sleeps, and who makes room and looks for sleepers, must not miss each other.
     used: AtomicU64,
     /// What may be held, in 1/[`SLOT`]; [`OFF`]: anything.
     limit: AtomicU64,
@@ -104,14 +105,14 @@ impl Window {
     #[inline]
     pub fn take(&self, price: u32) -> bool {
         let limit = self.limit.load(Relaxed);
-        let mut used = self.used.load(Relaxed);
+        let mut used = self.used.load(SeqCst);
         loop {
             let next = used.saturating_add(u64::from(price));
             if next > limit && used != 0 {
                 self.note_full();
                 return false;
             }
-            match self.used.compare_exchange_weak(used, next, Relaxed, Relaxed) {
+            match self.used.compare_exchange_weak(used, next, SeqCst, Relaxed) {
                 Ok(_) => {
                     self.note_peak(next);
                     return true;
@@ -132,7 +133,7 @@ impl Window {
     #[inline]
     #[must_use]
     pub fn has_room(&self) -> bool {
-        let used = self.used.load(Relaxed);
+        let used = self.used.load(SeqCst);
         let room = used == 0 || used < self.limit.load(Relaxed);
         if !room {
             self.note_full();
@@ -146,7 +147,7 @@ impl Window {
         let mut used = self.used.load(Relaxed);
         loop {
             let next = used.saturating_sub(u64::from(price));
-            match self.used.compare_exchange_weak(used, next, Relaxed, Relaxed) {
+            match self.used.compare_exchange_weak(used, next, SeqCst, Relaxed) {
                 Ok(_) => return,
                 Err(seen) => used = seen,
             }

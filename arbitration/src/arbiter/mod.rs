@@ -266,10 +266,18 @@ impl<T: Copy> Arbiter<T> {
         for place in 0..places {
             self.apply_session(place);
         }
+        for place in 0..places {
+            self.keep_ancestors(place);
+        }
         self.timers.reserve(places);
         for device in 0..self.devices.len() {
             self.adopt(now, device, None);
         }
+        self.judge_all();
+    }
+
+    /// Finds out which flows are plain.
+    fn judge_all(&mut self) {
         let ids: Vec<u32> = self.flows.iter().map(|(id, _)| id).collect();
         for id in ids {
             self.judge(id);
@@ -304,6 +312,18 @@ impl<T: Copy> Arbiter<T> {
         if let Some(local) = self.sessions.get_mut(place) {
             (local.session, local.limits, local.set) = (planned, limits, set);
             local.free = free;
+        }
+    }
+
+    /// A session that stays though the plan has it no more needs those above it, which may have
+    /// neither commands nor flows of their own.
+    fn keep_ancestors(&mut self, place: usize) {
+        let session = self.sessions.get(place).and_then(|local| local.session.as_ref());
+        let mut above = session.and_then(|session| session.parent().cloned());
+        while let Some(session) = above {
+            let Some(local) = self.sessions.get_mut(session.id().0 as usize) else { return };
+            above = session.parent().cloned();
+            local.session.get_or_insert(session);
         }
     }
 
@@ -377,6 +397,12 @@ impl<T: Copy> Arbiter<T> {
             *place = Some(DeviceQueue::new(device));
         }
         self.adopt(now, index, None);
+        // Flows of a device that was here before are flows of this one.
+        let Some(Some(queue)) = self.devices.get_mut(index) else { return };
+        for flow in self.flows.iter_mut().filter(|flow| flow.device == id.0) {
+            flow.node = queue.add_flow(flow.session).unwrap_or(NONE);
+        }
+        self.judge_all();
     }
 
     /// Removes a device at which nothing waits; false where something does.
@@ -415,7 +441,11 @@ impl<T: Copy> Arbiter<T> {
     /// [slept](Self::sleep), or whose sessions have credits again.
     #[must_use]
     pub fn take_bells(&mut self) -> u64 {
-        std::mem::take(&mut self.bells) & !(1 << self.reactor)
+        let mut bells = std::mem::take(&mut self.bells);
+        for queue in self.devices.iter_mut().flatten() {
+            bells |= std::mem::take(&mut queue.bells);
+        }
+        bells & !(1 << self.reactor)
     }
 
     /// To be called before this reactor sleeps: others wake it when there is room. Then dispatch

@@ -130,6 +130,8 @@ pub(super) struct DeviceQueue {
     /// Commands that are ordered by place and deadline.
     pub(super) chosen: Option<Chosen>,
     pub(super) samples: Samples,
+    /// Reactors that have something to do again, one bit each.
+    pub(super) bells: u64,
 }
 
 /// Which completions the device's profile is made of: all while there are few, of more one in
@@ -232,6 +234,7 @@ impl DeviceQueue {
             parked: Vec::new(),
             chosen,
             samples: Samples::default(),
+            bells: 0,
         }
     }
 
@@ -561,6 +564,8 @@ impl DeviceQueue {
                 self.device.clock.begins(class);
             } else {
                 self.device.clock.ends(class);
+                // What waited for this class to catch up may go on, and nothing else may tell.
+                self.bells |= self.device.wake();
             }
         }
     }

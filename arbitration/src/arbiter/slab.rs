@@ -60,4 +60,8 @@ impl<T: Copy> Slab<T> {
         let used = self.places.iter().enumerate().filter(|(_, place)| place.1 == USED);
         used.map(|(index, place)| (u32::try_from(index).unwrap_or(NONE), &place.0))
     }
+
+    pub(crate) fn iter_mut(&mut self) -> impl Iterator<Item = &mut T> {
+        self.places.iter_mut().filter(|place| place.1 == USED).map(|place| &mut place.0)
+    }
 }

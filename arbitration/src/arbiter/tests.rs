@@ -513,6 +513,171 @@ fn what_is_withdrawn_is_gone_and_leaves_no_trace() {
     assert!(arbiter.remove_device(DEVICE));
 }
 
+#[test]
+fn sessions_that_go_with_their_parents_take_their_commands_to_the_end() {
+    let specs = [
+        SessionSpec { operations: Some(10), ..spec("a", None) },
+        spec("b", Some("a")),
+        spec("c", Some("b")),
+    ];
+    let list = vec![Source { session: "c", ..source(0, Class::High, 64) }];
+    let mut world = World::new(1, fixed(2), OrderSettings::default(), &specs, list);
+    world.run(1_000_000);
+    for specs in [&specs[..0], &specs[..1], &specs[..0]] {
+        let tree = world.sessions.apply(world.now, &ROOT, specs).unwrap();
+        world.plan = Arc::new(Plan { sessions: tree, ..(*world.plan).clone() });
+        world.arbiters[0].apply(world.now, Arc::clone(&world.plan));
+        let before = world.done[0];
+        world.run(10_000_000);
+        assert!(world.done[0] > before, "they stand still");
+    }
+}
+
+#[test]
+fn a_reactor_held_back_for_a_class_elsewhere_is_woken_when_that_goes() {
+    let list = vec![source(0, Class::High, 1), source(1, Class::Low, 1)];
+    let mut world = World::new(2, WindowRule::Off, OrderSettings::default(), &[], list);
+    let [high, low] = [world.flows[0], world.flows[1]];
+    let request = |n| Request::user(n, false, 4096);
+    let entry = world.arbiters[1].enqueue(Nanos(1), low, Class::Low, request(0)).unwrap();
+    let mut grants = Vec::new();
+    for n in 0.. {
+        world.arbiters[0].enqueue(Nanos(1), high, Class::High, request(n)).unwrap();
+        let Some(command) = world.arbiters[0].dispatch(Nanos(1), DEVICE) else { break };
+        grants.push(command.grant);
+        assert!(n < 100_000, "High is never held back");
+    }
+    for grant in grants {
+        world.arbiters[0].complete(Nanos(2), grant, true);
+    }
+    world.arbiters[0].sleep();
+    assert!(world.arbiters[0].dispatch(Nanos(2), DEVICE).is_none());
+    assert_eq!(world.arbiters[1].cancel(entry), Some(0));
+    assert_eq!(world.arbiters[1].take_bells(), 1);
+    assert!(world.arbiters[0].dispatch(Nanos(3), DEVICE).is_some());
+}
+
+#[test]
+fn a_flow_outlives_its_device_and_is_one_of_the_next_in_its_place() {
+    let specs = [spec("a", None), spec("b", None)];
+    let from = |session, host| Source { session, host, ..source(0, Class::High, 1) };
+    let list = vec![from("a", 1), from("b", 2), from("b", 3)];
+    let mut world = World::new(1, fixed(4), OrderSettings::default(), &specs, list);
+    let flows = world.flows.clone();
+    let arbiter = &mut world.arbiters[0];
+    assert!(arbiter.remove_device(DEVICE));
+    assert!(arbiter.enqueue(Nanos(1), flows[0], Class::Low, Request::user(0, false, 1)).is_none());
+    arbiter.add_device(Nanos(2), DEVICE, Arc::new(Device::new(DeviceRules::default(), 1)));
+    for flow in &flows {
+        arbiter.enqueue(Nanos(3), *flow, Class::Low, Request::user(1, false, 512)).unwrap();
+    }
+    for _ in &flows {
+        let command = arbiter.dispatch(Nanos(4), DEVICE).unwrap();
+        arbiter.complete(Nanos(5), command.grant, true);
+    }
+    for flow in flows {
+        arbiter.release(flow);
+    }
+    assert!(arbiter.remove_device(DEVICE));
+}
+
+/// One of two reactors on threads of their own: sends `commands`, keeps them in the device for a
+/// few turns, sleeps when it can do nothing, and is told by `doorbells` when it can again.
+fn react(
+    reactor: usize,
+    mut arbiter: Arbiter<u64>,
+    session: SessionId,
+    commands: u64,
+    doorbells: &[std::sync::atomic::AtomicBool; 2],
+) -> u64 {
+    use std::sync::atomic::Ordering::SeqCst;
+    let clock = std::time::Instant::now();
+    let flow = arbiter.flow(DEVICE, session, reactor as u64).unwrap();
+    let mut in_device = std::collections::VecDeque::new();
+    let mut seen = HashSet::new();
+    let (mut sent, mut turn) = (0, 0);
+    loop {
+        turn += 1;
+        let now = Nanos(u64::try_from(clock.elapsed().as_nanos()).unwrap());
+        while sent < commands && arbiter.waiting() < 8 {
+            let class = Class::ALL[usize::try_from(sent % 4).unwrap()];
+            let bytes = if sent % 7 == 0 { 300_000 } else { 4096 };
+            arbiter.enqueue(now, flow, class, Request::user(sent, false, bytes)).unwrap();
+            sent += 1;
+        }
+        let mut serve = |arbiter: &mut Arbiter<u64>,
+                         in_device: &mut std::collections::VecDeque<_>| {
+            arbiter.poll(now);
+            let mut any = false;
+            while let Some(command) = arbiter.dispatch(now, DEVICE) {
+                assert!(seen.insert(command.item), "dispatched twice");
+                in_device.push_back((turn + command.item % 3, command.grant));
+                any = true;
+            }
+            let bells = arbiter.take_bells();
+            for (other, bell) in doorbells.iter().enumerate() {
+                if bells >> other & 1 != 0 {
+                    bell.store(true, SeqCst);
+                }
+            }
+            any
+        };
+        serve(&mut arbiter, &mut in_device);
+        while in_device.front().is_some_and(|(due, _)| *due <= turn) {
+            let (_, grant) = in_device.pop_front().unwrap();
+            arbiter.complete(now, grant, true);
+        }
+        if sent == commands && arbiter.waiting() == 0 && in_device.is_empty() {
+            serve(&mut arbiter, &mut in_device);
+            return seen.len() as u64;
+        }
+        if in_device.is_empty() && arbiter.waiting() > 0 {
+            arbiter.sleep();
+            if serve(&mut arbiter, &mut in_device) {
+                continue;
+            }
+            // Nobody but the other reactor can make room now, and it must say so.
+            let slept = std::time::Instant::now();
+            while !doorbells[reactor].swap(false, SeqCst) {
+                assert!(slept.elapsed().as_secs() < 20, "reactor {reactor} is never woken");
+                std::thread::yield_now();
+            }
+        }
+    }
+}
+
+#[test]
+fn reactors_on_threads_lose_no_command_and_no_wake_up() {
+    const COMMANDS: u64 = 20_000;
+    let specs = [SessionSpec { operations: Some(20), ..spec("a", None) }, spec("b", None)];
+    let root = RootSpec { caps: Caps { operations: 10, payload: u64::MAX }, queue: 1000 };
+    for (window, names) in [(2, ["a", "a"]), (1, ["b", "b"]), (3, ["a", "b"])] {
+        let mut world = World::new(2, fixed(window), OrderSettings::default(), &specs, Vec::new());
+        let tree = world.sessions.apply(Nanos(0), &root, &specs).unwrap();
+        let plan = Arc::new(Plan { sessions: tree, ..(*world.plan).clone() });
+        let doorbells = Default::default();
+        let seen: u64 = std::thread::scope(|threads| {
+            let arbiters = world.arbiters.drain(..).enumerate();
+            let running: Vec<_> = arbiters
+                .map(|(reactor, mut arbiter)| {
+                    arbiter.apply(Nanos(0), Arc::clone(&plan));
+                    let session = plan.named(names[reactor]).unwrap().id();
+                    let doorbells = &doorbells;
+                    threads.spawn(move || react(reactor, arbiter, session, COMMANDS, doorbells))
+                })
+                .collect();
+            running.into_iter().map(|thread| thread.join().unwrap()).sum()
+        });
+        assert_eq!(seen, 2 * COMMANDS);
+        assert_eq!(world.device.window.held(), 0);
+        assert!(!world.device.clock.contended());
+        for session in plan.sessions.iter().flatten() {
+            assert_eq!(session.credits.used().operations, 0, "{}", session.name());
+            assert_eq!(session.backlog.waiting(), 0);
+        }
+    }
+}
+
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(48))]
 
