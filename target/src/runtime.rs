@@ -179,7 +179,11 @@ impl Runtime {
         }
         let backend = backend::open(&namespace.backend, namespace.read_only)
             .map_err(|error| EngineError::System(error.to_string()))?;
-        let rules = device_rules(namespace, self.shared.qos.snapshot().general.window);
+        let general = self.shared.qos.snapshot().general.clone();
+        let mut rules = device_rules(namespace, general.window);
+        if !general.enabled {
+            rules.window = WindowRule::Off;
+        }
         Ok(self.shared.devices.add(backend, rules, self.shared.mailboxes.len()))
     }
 
@@ -507,6 +511,7 @@ impl Engine for Runtime {
         if let Some(mailbox) = self.shared.mailboxes.first() {
             mailbox.post(Message::Unlisten(id));
         }
+        self.shared.qos.set_listener(self.shared.stage_time(), id, None);
         let now = self.shared.clock.now();
         self.shared.with_service(|service| service.remove_listener(now, id)).map_err(refused)?;
         Ok(())
@@ -558,6 +563,7 @@ impl Engine for Runtime {
     }
 
     fn set_qos(&self, qos: &QosConfig) -> Result<(), EngineError> {
+        let _one = lock(&self.change);
         let now = self.shared.stage_time();
         self.shared.qos.set(now, qos).map_err(EngineError::Invalid)?;
         let feature = arbitration_feature(&qos.general.order);

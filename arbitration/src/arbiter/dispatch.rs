@@ -49,7 +49,7 @@ fn price(device: &Device, write: bool, bytes: u32) -> u32 {
 /// for ever for all of it while other reactors fill what comes free with small ones (seed row D4).
 #[inline]
 fn room(device: &Device, price: u32) -> bool {
-    if price <= SLOT {
+    if price <= SLOT || device.rules.memory {
         return device.window.take(price);
     }
     let room = device.window.has_room();
@@ -102,6 +102,9 @@ impl<T: Copy> Arbiter<T> {
         if let Some(local) = self.sessions.get_mut(session as usize) {
             local.here += 1;
         }
+        if let Some(queue) = self.queue_mut(device) {
+            queue.granted += 1;
+        }
         Some(Grant {
             device,
             session,
@@ -133,15 +136,23 @@ impl<T: Copy> Arbiter<T> {
     /// The flow's container ends here (seed row I1): an Output Mark, or a Flush that counts as
     /// one.
     pub fn output(&mut self, now: Nanos, flow: FlowId, class: Class) {
-        let ordered = self
-            .flows
-            .get(flow.0)
-            .and_then(|flow| self.queue(flow.device))
-            .is_some_and(|queue| queue.chosen.is_some());
-        if ordered {
-            let nothing =
-                Request { item: (), write: false, bytes: 0, operations: 0, lba: 0, blocks: 0 };
-            let _ = self.append(now, flow.0, class, &nothing, None);
+        let Some(&Flow { device, node, .. }) = self.flows.get(flow.0) else { return };
+        let Self { devices, entries, .. } = self;
+        let Some(Some(queue)) = devices.get_mut(device as usize) else { return };
+        let (_, tail) = queue.trees[class].queue(node);
+        let Some(chosen) = &mut queue.chosen else { return };
+        match entries.get(tail).map(|last| last.item.is_some()) {
+            // Nothing of it waits: what is in the set already is all that it ends.
+            None => chosen.set.output(now, node),
+            // Behind another mark there is nothing to end.
+            Some(false) => {}
+            Some(true) => {
+                let nothing =
+                    Request { item: (), write: false, bytes: 0, operations: 0, lba: 0, blocks: 0 };
+                if self.append(now, flow.0, class, &nothing, None).is_some() {
+                    self.waiting += 1;
+                }
+            }
         }
     }
 
@@ -201,7 +212,8 @@ impl<T: Copy> Arbiter<T> {
             && let Some(local) = sessions.get_mut(flow.session as usize)
         {
             local.here += 1;
-            if let Some(session) = &local.session {
+            // What waits for memory is not read any further anyway.
+            if let Some(session) = local.session.as_ref().filter(|_| !queue.device.rules.memory) {
                 session.backlog.entered();
             }
         }
@@ -232,15 +244,28 @@ impl<T: Copy> Arbiter<T> {
         }
         self.entries.remove(entry.0);
         self.gone(&flow, found.flow, found.class);
+        let memory = self.queue(flow.device).is_some_and(|queue| queue.device.rules.memory);
         if let Some(local) = self.sessions.get_mut(flow.session as usize) {
             local.here = local.here.saturating_sub(1);
-            if let Some(session) = &local.session {
+            if let Some(session) = local.session.as_ref().filter(|_| !memory) {
                 session.backlog.withdrawn();
             }
         }
         self.waiting = self.waiting.saturating_sub(1);
         self.forget_flow(found.flow);
         found.item
+    }
+
+    /// Takes back all that waits at a device, which is gone; what the callers know it by.
+    pub fn withdraw_all(&mut self, device: DeviceId) -> Vec<T> {
+        let of_device = |flow: u32| self.flows.get(flow).is_some_and(|f| f.device == device.0);
+        let here: Vec<u32> = self
+            .entries
+            .iter()
+            .filter(|(_, entry)| of_device(entry.flow))
+            .map(|(id, _)| id)
+            .collect();
+        here.into_iter().filter_map(|id| self.cancel(EntryId(id))).collect()
     }
 
     /// What a command holds that is in the set that is ordered by place, or was.
@@ -411,10 +436,15 @@ impl<T: Copy> Arbiter<T> {
         let cost = head.cost();
         for (taken, capped) in chain.iter().enumerate() {
             if !capped.credits.take(cost) {
+                let mut bells = 0;
                 for earlier in chain.iter().take(taken) {
                     earlier.credits.give(cost);
+                    // Others may have been turned away meanwhile.
+                    bells |= tell(&self.boards, earlier);
                 }
-                return Err(Gate::Credits(capped.id().0, cost));
+                let session = capped.id().0;
+                self.bells |= bells;
+                return Err(Gate::Credits(session, cost));
             }
         }
         // It stays, whatever plan comes, until they are given back.
@@ -496,7 +526,11 @@ impl<T: Copy> Arbiter<T> {
         let item = entry.item?;
         self.waiting = self.waiting.saturating_sub(1);
         let waited_ns = now.since(entry.entered);
-        if let Some(session) = self.local(session).and_then(|local| local.session.as_ref()) {
+        let memory = self.queue_mut(device).is_some_and(|queue| {
+            queue.granted += 1;
+            queue.device.rules.memory
+        });
+        if !memory && let Some(session) = self.local(session).and_then(|l| l.session.as_ref()) {
             session.backlog.left(now, waited_ns);
         }
         let cost = head.cost();
@@ -522,6 +556,7 @@ impl<T: Copy> Arbiter<T> {
             if head.mark {
                 self.leave(now, device, &next, &head);
                 self.entries.remove(head.id);
+                self.waiting = self.waiting.saturating_sub(1);
                 if let Some(chosen) = self.queue_mut(device).and_then(|q| q.chosen.as_mut()) {
                     chosen.set.output(now, next.leaf);
                 }
@@ -621,7 +656,19 @@ impl<T: Copy> Arbiter<T> {
     #[inline]
     pub fn complete(&mut self, now: Nanos, grant: Grant, served: bool) {
         let Grant { device, session, flow, set, price, cost, write, bytes, at, charge } = grant;
+        let memory = self.queue(device).is_none_or(|queue| queue.device.rules.memory);
+        if !served
+            && !memory
+            && let Some(local) = self.local(session)
+        {
+            // What was charged for it was for nothing.
+            for limited in &local.limits {
+                limited.iops.give_back(1);
+                limited.bandwidth.give_back(u64::from(bytes));
+            }
+        }
         if let Some(queue) = self.queue_mut(device) {
+            queue.granted = queue.granted.saturating_sub(1);
             let shared = &*queue.device;
             let memory = shared.rules.memory;
             let mut share = 0;

@@ -286,19 +286,20 @@ impl<T: Copy> Arbiter<T> {
 
     /// Takes what the plan says of one session.
     fn apply_session(&mut self, place: usize) {
-        let planned = self.plan.sessions.get(place).cloned().flatten();
+        let mut planned = self.plan.sessions.get(place).cloned().flatten();
         let Some(local) = self.sessions.get(place) else { return };
         if planned.is_none() && local.here > 0 {
-            // It goes when its last command and flow have, with the settings it had.
-            return;
+            // It goes when its last command and flow have; what it held them back by has gone.
+            planned.clone_from(&local.session);
         }
         let (mut limits, mut chain) = (Vec::new(), Vec::new());
         let mut at = planned.as_ref();
         while let Some(session) = at {
-            if session.is_limited() {
+            let present = self.plan.session(session.id()).is_some_and(|p| Arc::ptr_eq(p, session));
+            if present && session.is_limited() {
                 limits.push(Arc::clone(session));
             }
-            if session.is_capped() {
+            if present && session.is_capped() {
                 chain.push(Arc::clone(session));
             }
             at = session.parent();
@@ -405,9 +406,11 @@ impl<T: Copy> Arbiter<T> {
         self.judge_all();
     }
 
-    /// Removes a device at which nothing waits; false where something does.
+    /// Removes a device at which nothing waits and which has nothing; false where that is not so
+    /// yet.
     pub fn remove_device(&mut self, id: DeviceId) -> bool {
-        if self.waiting_at(id) > 0 {
+        let granted = self.queue(id.0).map_or(0, |queue| queue.granted);
+        if granted > 0 || self.waiting_at(id) > 0 {
             return false;
         }
         if let Some(place) = self.devices.get_mut(id.0 as usize) {

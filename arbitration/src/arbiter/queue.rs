@@ -132,6 +132,8 @@ pub(super) struct DeviceQueue {
     pub(super) samples: Samples,
     /// Reactors that have something to do again, one bit each.
     pub(super) bells: u64,
+    /// Commands that have gone to the device and not come back.
+    pub(super) granted: u32,
 }
 
 /// Which completions the device's profile is made of: all while there are few, of more one in
@@ -235,6 +237,7 @@ impl DeviceQueue {
             chosen,
             samples: Samples::default(),
             bells: 0,
+            granted: 0,
         }
     }
 

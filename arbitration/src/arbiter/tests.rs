@@ -650,7 +650,8 @@ fn react(
 fn reactors_on_threads_lose_no_command_and_no_wake_up() {
     const COMMANDS: u64 = 20_000;
     let specs = [SessionSpec { operations: Some(20), ..spec("a", None) }, spec("b", None)];
-    let root = RootSpec { caps: Caps { operations: 10, payload: u64::MAX }, queue: 1000 };
+    let root =
+        RootSpec { caps: Caps { operations: 10, payload: u64::MAX }, bounded: true, queue: 1000 };
     for (window, names) in [(2, ["a", "a"]), (1, ["b", "b"]), (3, ["a", "b"])] {
         let mut world = World::new(2, fixed(window), OrderSettings::default(), &specs, Vec::new());
         let tree = world.sessions.apply(Nanos(0), &root, &specs).unwrap();

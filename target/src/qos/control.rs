@@ -8,6 +8,7 @@ use arbitration::credit::Caps;
 use arbitration::device::Device;
 use arbitration::limit::{Limiter, Rate};
 use arbitration::session::{Plan, RootSpec, SessionId, SessionSpec, Sessions};
+use arbitration::settings::WindowRule;
 use arbitration::{Class, Nanos};
 use fabric::controller::{BackendId, ListenerId};
 
@@ -100,7 +101,8 @@ impl Control {
             }
         }
         for session in &config.sessions {
-            if !known.contains(&session.name) {
+            // That of a namespace or a subsystem which is not there comes with it.
+            if !known.contains(&session.name) && !is_automatic(&session.name) {
                 specs.push(spec(session.name.clone(), session.parent.clone(), Some(session)));
             }
         }
@@ -108,15 +110,29 @@ impl Control {
         let names: std::collections::HashSet<String> =
             specs.iter().map(|spec| spec.name.clone()).collect();
         for spec in &mut specs {
-            spec.parent = spec.parent.take().filter(|parent| names.contains(parent));
+            if spec.parent.as_ref().is_some_and(|parent| !names.contains(parent)) {
+                // Its shares were of what is not there.
+                (spec.parent, spec.operations, spec.payload) = (None, None, None);
+            }
         }
         specs
     }
 
     /// The reactors' view of all this.
     pub(super) fn snapshot(&mut self, now: Nanos) -> Snapshot {
-        let specs = self.specs(&self.config);
-        let top = root(&self.config, self.memory);
+        let (mut specs, mut top) = (self.specs(&self.config), root(&self.config, self.memory));
+        let enabled = self.config.general.enabled;
+        if !enabled {
+            // What waits goes at once; what comes does not wait.
+            top.bounded = false;
+            for spec in &mut specs {
+                *spec = SessionSpec {
+                    name: std::mem::take(&mut spec.name),
+                    parent: spec.parent.take(),
+                    ..SessionSpec::default()
+                };
+            }
+        }
         let tree = self.sessions.apply(now, &top, &specs).unwrap_or_else(|error| {
             // The configuration was checked; what is left are sessions that clash with those of
             // a subsystem that came later. They count no more, rather than all of them.
@@ -127,7 +143,9 @@ impl Control {
         });
         let mut plan =
             Plan { order: self.config.general.order, sessions: tree, reservations: Vec::new() };
-        plan.reservations = self.reservations.in_force(&plan);
+        if enabled {
+            plan.reservations = self.reservations.in_force(&plan);
+        }
         let stats = self.session_stats(&plan);
         let namespaces = self.namespace_rules(&plan);
         let rules = self.rules(now);
@@ -207,14 +225,18 @@ impl Control {
         trial.apply(now, &top, &self.specs(config)).map_err(|error| error.to_string())?;
         self.admit(now, config)?;
         self.config = config.clone();
-        for known in self.subsystems.values().flat_map(BTreeMap::values) {
-            let own = known.settings.window;
-            if known.queued {
-                known.device.window.set(own.unwrap_or(self.config.general.window));
-            }
+        for known in self.subsystems.values().flat_map(BTreeMap::values).filter(|k| k.queued) {
+            let general = &self.config.general;
+            let window = known.settings.window.unwrap_or(general.window);
+            known.device.window.set(if general.enabled { window } else { WindowRule::Off });
         }
         Ok(())
     }
+}
+
+/// Whether a session of this name comes with a namespace or a subsystem.
+fn is_automatic(name: &str) -> bool {
+    crate::config::split_namespace(name).is_some() || name.starts_with("nqn.")
 }
 
 fn spec(name: String, parent: Option<String>, own: Option<&Session>) -> SessionSpec {

@@ -64,6 +64,8 @@ pub(super) struct Connection {
     /// Commands of it that are in a queued backend.
     pub(super) in_backend: u32,
     closing: Option<Closing>,
+    /// The host's place among those that this reactor serves.
+    pub(super) host: u32,
     /// CATTR 1:0 of its Connect command.
     pub(super) priority: u8,
     /// Its controller runs with weighted round robin: `priority` counts.
@@ -139,6 +141,7 @@ impl Connection {
             dirty: false,
             in_backend: 0,
             closing: None,
+            host: 0,
             priority: 0,
             weighted: false,
             tos,

@@ -247,6 +247,8 @@ impl Connection {
             arrived: io.now,
             charged,
             ticket: Ticket::None,
+            memory: None,
+            in_capsules: None,
         };
         let bytes = transfer_bytes(&transfer);
         if matches!((transfer, data), (Transfer::ToHost(_) | Transfer::None, _)) {
@@ -319,17 +321,8 @@ impl Connection {
         }
         let sqe = *self.protocol.sqe_of(slot);
         let entry = self.slots.slot(slot);
-        match std::mem::take(&mut entry.ticket) {
-            Ticket::Granted(grant, waited) => {
-                entry.phase = Phase::Busy;
-                self.start(io, slot, &sqe, buffer, Some((grant, waited)));
-            }
-            // The host is asked for its data, in memory that this stands for until it has come.
-            ticket => {
-                entry.ticket = ticket;
-                self.proceed(io, slot, &sqe, transfer, buffer);
-            }
-        }
+        entry.phase = Phase::Busy;
+        self.proceed(io, slot, &sqe, transfer, buffer);
         self.mark_dirty(io);
         true
     }
@@ -346,9 +339,11 @@ impl Connection {
         match (transfer, buffer) {
             (Transfer::ToController(bytes), Some(buffer)) => {
                 self.slots.slot(slot).phase = Phase::Filling(buffer);
+                // It owes nothing before it is asked.
+                self.heard = io.now;
                 self.protocol.request_data(slot, bytes);
             }
-            (_, buffer) => self.start(io, slot, sqe, buffer, None),
+            (_, buffer) => self.submit(io, slot, sqe, buffer),
         }
     }
 
@@ -403,6 +398,7 @@ impl Connection {
             buffer,
             arrived: entry.arrived,
             charged: entry.charged,
+            memory: entry.memory.take(),
             grant,
             waited_ns,
         };
@@ -560,15 +556,7 @@ impl Connection {
         if !matches!(entry.phase, Phase::Waiting | Phase::Ordered(_)) {
             return false;
         }
-        match std::mem::take(&mut entry.ticket) {
-            Ticket::None => {}
-            Ticket::Waiting(waiting) => {
-                io.arbiter.cancel(waiting);
-            }
-            Ticket::Fetching(grant) | Ticket::Granted(grant, _) => {
-                io.arbiter.complete(stage_time(io), grant, false);
-            }
-        }
+        self.withdraw_slot(io, slot);
         io.waiting.retain(|waiter| *waiter != (self.key, slot));
         self.settle(slot, Status::ABORT_REQUESTED);
         self.mark_dirty(io);

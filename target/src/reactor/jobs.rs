@@ -39,6 +39,8 @@ pub(super) struct Job {
     pub(super) charged: Charged,
     /// What it holds of the arbiter.
     pub(super) grant: Option<Grant>,
+    /// What its buffer takes of the memory for data.
+    pub(super) memory: Option<Grant>,
     /// How long it waited for its turn, in ns.
     pub(super) waited_ns: u64,
 }

@@ -43,12 +43,15 @@ pub(super) struct Lane {
 pub(super) struct Lanes {
     /// The version of the settings that they were made from.
     version: u64,
+    /// How often all lanes were given up: what was charged to one before is to be charged anew.
+    pub(super) generation: u64,
     lanes: Vec<Lane>,
 }
 
 impl Lanes {
     /// Gives all lanes up.
     pub(super) fn clear(&mut self, io: &mut Io) {
+        self.generation += 1;
         for lane in self.lanes.drain(..) {
             for flow in [lane.flow, lane.fetch].into_iter().flatten() {
                 io.arbiter.release(flow);

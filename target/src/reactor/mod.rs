@@ -19,6 +19,7 @@ mod slots;
 mod sweep;
 
 use std::collections::{HashMap, VecDeque};
+use std::hash::{DefaultHasher, Hash, Hasher};
 use std::net::SocketAddr;
 use std::os::fd::{AsRawFd, FromRawFd, OwnedFd};
 use std::sync::Arc;
@@ -120,7 +121,16 @@ pub(crate) struct Io {
     draining: bool,
     /// Places in the table of devices.
     device_count: usize,
+    /// Devices that are gone, and still have commands waiting or under way.
+    gone: Vec<DeviceId>,
+    /// What [`Connection::mark_answers`] depends on has changed.
+    remark: bool,
+    /// Hosts that were seen, and commands of each that wait with buffers for in-capsule data.
+    hosts: Vec<(u64, u32)>,
 }
+
+/// Hosts that are told apart in the use of buffers for in-capsule data; more share places.
+const HOSTS_MAX: usize = 4096;
 
 /// Commands that may wait in one reactor.
 fn waiting_max(qos: &Snapshot, reactors: usize) -> usize {
@@ -148,10 +158,7 @@ impl Io {
                 (Some(device), false) => {
                     self.arbiter.add_device(now, id, Arc::clone(&device.qos));
                 }
-                // What waits there is still carried out; it goes later.
-                (None, true) => {
-                    self.arbiter.remove_device(id);
-                }
+                (None, true) if !self.gone.contains(&id) => self.gone.push(id),
                 _ => {}
             }
         }
@@ -170,6 +177,38 @@ impl Io {
         let now = stage_time(self);
         self.arbiter.apply(now, Arc::clone(&self.qos.plan));
         true
+    }
+
+    /// A host's place.
+    fn host_place(&mut self, nqn: &str) -> u32 {
+        let mut hasher = DefaultHasher::new();
+        nqn.hash(&mut hasher);
+        let hash = hasher.finish();
+        let known = self.hosts.iter().position(|(host, _)| *host == hash);
+        let place = known.unwrap_or_else(|| {
+            if self.hosts.len() >= HOSTS_MAX {
+                return usize::try_from(hash).unwrap_or(0) % HOSTS_MAX;
+            }
+            self.hosts.push((hash, 0));
+            self.hosts.len() - 1
+        });
+        u32::try_from(place).unwrap_or(0)
+    }
+
+    /// A command of a host waits with a buffer for in-capsule data, or (-1) does so no more.
+    fn capsules_wait(&mut self, host: u32, change: i32) {
+        if let Some((_, waiting)) = self.hosts.get_mut(host as usize) {
+            *waiting = waiting.saturating_add_signed(change);
+        }
+    }
+
+    /// Whether a host's commands that wait have as many buffers for in-capsule data as are left:
+    /// of k hosts that flood, each has no more than one part in k + 1, and one is left.
+    fn has_its_part_of_capsules(&self, host: u32) -> bool {
+        let waiting = self.hosts.get(host as usize).map_or(0, |(_, waiting)| *waiting as usize);
+        let (used, total) = self.capsules.usage();
+        let each = (self.shared.settings.in_capsule_data as usize).max(1);
+        waiting > 0 && waiting >= total.saturating_sub(used) / each
     }
 
     /// A class's statistics in this reactor.
@@ -281,6 +320,9 @@ impl Reactor {
             closing: Vec::new(),
             draining: false,
             device_count: 0,
+            gone: Vec::new(),
+            remark: false,
+            hosts: Vec::new(),
         };
         io.adopt_devices();
         Ok(Self {
@@ -342,7 +384,8 @@ impl Reactor {
     /// How long a reactor sleeps at most.
     fn wait(&self) -> Duration {
         let longest = if self.io.jobs.any_busy() { BUSY_WAIT } else { CHORES };
-        let timer = self.io.arbiter.next_timer().map(|at| Nanos(at.0));
+        let waits = self.io.arbiter.waiting() > 0;
+        let timer = self.io.arbiter.next_timer().filter(|_| waits).map(|at| Nanos(at.0));
         let next = [timer, self.io.jobs.next_due()].into_iter().flatten().min();
         let now = self.io.shared.clock.now();
         next.map_or(longest, |at| at.since(now).min(longest))
@@ -352,7 +395,11 @@ impl Reactor {
     fn turn(&mut self) -> bool {
         let mut worked = false;
         self.io.refresh_devices();
-        if self.io.refresh_qos() {
+        if !self.io.gone.is_empty() {
+            self.leave_devices();
+        }
+        self.io.remark |= self.io.refresh_qos();
+        if std::mem::take(&mut self.io.remark) {
             for connection in self.places.iter_mut().filter_map(|place| place.connection.as_mut()) {
                 connection.mark_answers(&self.io);
             }
@@ -463,6 +510,22 @@ impl Reactor {
         }
     }
 
+    /// Answers what waits for devices that are gone, and forgets the devices once nothing is in
+    /// them.
+    fn leave_devices(&mut self) {
+        for device in std::mem::take(&mut self.io.gone) {
+            for (key, slot) in self.io.arbiter.withdraw_all(device) {
+                if let Some(connection) = find(&mut self.places, key) {
+                    connection.device_gone(&mut self.io, slot);
+                }
+            }
+            if !self.io.arbiter.remove_device(device) {
+                self.io.gone.push(device);
+            }
+        }
+        self.flush();
+    }
+
     /// Ends what a timed backend has complete by now.
     fn end_timed(&mut self) -> bool {
         let mut any = false;
@@ -510,7 +573,13 @@ impl Reactor {
     /// Serves, in the order they came, those that wait for buffers.
     fn serve_waiting(&mut self) {
         while let Some(job) = self.io.stalled.pop_front() {
-            let Some(connection) = find(&mut self.places, job.origin.0) else { continue };
+            let Some(connection) = find(&mut self.places, job.origin.0) else {
+                let mut job = job;
+                for grant in [job.grant.take(), job.memory.take()].into_iter().flatten() {
+                    self.io.arbiter.complete(stage_time(&self.io), grant, false);
+                }
+                continue;
+            };
             let before = self.io.stalled.len();
             connection.launch(&mut self.io, job);
             if self.io.stalled.len() > before {
@@ -655,7 +724,7 @@ impl Reactor {
         }
         // A message may have brought a namespace whose device this reactor does not know yet.
         self.io.refresh_devices();
-        self.io.refresh_qos();
+        self.io.remark |= self.io.refresh_qos();
     }
 
     fn deliver(&mut self, message: Message) {

@@ -1,20 +1,23 @@
 //! Commands in the order that the stages give them: from the arbiter to a buffer, to the host's
 //! data, to the backend (stages S2 to S5).
 
+use std::sync::Arc;
+
 use arbitration::arbiter::{Dispatched, EntryId, FlowId, Grant, Request};
 use arbitration::session::SessionId;
 use arbitration::{Class, Nanos};
+use fabric::controller::BackendId;
 use fabric::io::{IoCommand, Transfer};
-use fabric::nvme::Sqe;
+use fabric::nvme::{Sqe, Status};
 use fabric::tcp::SlotId;
 
 use super::Io;
-use super::connection::Connection;
+use super::connection::{Connection, Stage};
 use super::io_queue::{IoQueue, transfer_bytes};
 use super::jobs::Job;
 use super::key::Key;
 use super::pool::Buffer;
-use super::slots::Phase;
+use super::slots::{Phase, Slot};
 use crate::backend::Style;
 
 /// What a command has to do with the arbiter.
@@ -27,8 +30,6 @@ pub(super) enum Ticket {
     Waiting(EntryId),
     /// It may ask for the host's data; this much of the memory for it.
     Fetching(Grant),
-    /// It may go to its device, and waited so many ns for that; it needs a buffer first.
-    Granted(Grant, u64),
 }
 
 /// How a command is charged.
@@ -39,6 +40,9 @@ pub(super) struct Charged {
     pub(super) flow: Option<FlowId>,
     pub(super) fetch: Option<FlowId>,
     pub(super) plain: bool,
+    backend: Option<BackendId>,
+    /// Of the lanes that the flows are of.
+    generation: u64,
 }
 
 /// The present time as the stages take it.
@@ -48,7 +52,19 @@ pub(super) fn stage_time(io: &Io) -> Nanos {
 }
 
 /// What a command asks the stages for.
-fn request(item: (Key, SlotId), command: &IoCommand, bytes: usize) -> Request<(Key, SlotId)> {
+///
+/// Verify and Write Zeroes move no data between host and target, but the device's: they count for
+/// the bytes of their blocks.
+fn request(
+    item: (Key, SlotId),
+    command: &IoCommand,
+    bytes: usize,
+    shift: u8,
+) -> Request<(Key, SlotId)> {
+    let bytes = match command {
+        IoCommand::WriteZeroes { range, .. } | IoCommand::Verify { range } => range.bytes(shift),
+        _ => u32::try_from(bytes).unwrap_or(u32::MAX),
+    };
     let (lba, blocks) = match command {
         IoCommand::Read { range, .. }
         | IoCommand::Write { range, .. }
@@ -63,12 +79,7 @@ fn request(item: (Key, SlotId), command: &IoCommand, bytes: usize) -> Request<(K
         IoCommand::DatasetManagement { ranges, .. } => u32::from(*ranges).div_ceil(16),
         _ => 1,
     };
-    Request {
-        operations,
-        lba,
-        blocks,
-        ..Request::user(item, command.changes_blocks(), u32::try_from(bytes).unwrap_or(u32::MAX))
-    }
+    Request { operations, lba, blocks, ..Request::user(item, command.changes_blocks(), bytes) }
 }
 
 impl Connection {
@@ -79,7 +90,8 @@ impl Connection {
         let (Some(fetch), Some(command)) = (entry.charged.fetch, entry.command) else {
             return false;
         };
-        let request = request((self.key, slot), &command, bytes);
+        let shift = entry.device.as_ref().map_or(12, |d| d.backend.description().block_shift);
+        let request = request((self.key, slot), &command, bytes, shift);
         let class = entry.charged.class;
         let Some(waiting) = io.arbiter.enqueue(stage_time(io), fetch, class, request) else {
             return false;
@@ -94,13 +106,20 @@ impl Connection {
         let now = stage_time(io);
         let entry = self.slots.slot(slot);
         if let Ticket::Fetching(grant) = std::mem::take(&mut entry.ticket) {
-            io.arbiter.complete(now, grant, true);
+            entry.memory = Some(grant);
         }
-        let (Some(command), Some(device)) = (entry.command, &entry.device) else {
+        let (Some(command), Some(device)) = (entry.command, entry.device.clone()) else {
             self.start(io, slot, sqe, buffer, None);
             return;
         };
-        let charged = entry.charged;
+        let present = entry.charged.backend.and_then(|backend| io.device(backend));
+        if !present.is_some_and(|present| Arc::ptr_eq(present, &device)) {
+            // The namespace was removed while the host's data came.
+            self.withdraw_slot(io, slot);
+            self.settle(slot, Status::INVALID_NAMESPACE.dnr());
+            return;
+        }
+        let charged = self.charged_now(io, slot, sqe);
         let Some(flow) = charged.flow else {
             self.start_or_wait(io, slot, sqe, buffer, None);
             return;
@@ -111,19 +130,61 @@ impl Connection {
         }
         let shift = device.backend.description().block_shift;
         let bytes = transfer_bytes(&command.transfer(shift));
-        let request = request((self.key, slot), &command, bytes);
+        let request = request((self.key, slot), &command, bytes, shift);
         if let Some(grant) = io.arbiter.pass(now, flow, request.write, request.bytes) {
             self.start_or_wait(io, slot, sqe, buffer, Some((grant, 0)));
             return;
         }
         match io.arbiter.enqueue(now, flow, charged.class, request) {
             Some(waiting) => {
+                let host = self.host;
                 let entry = self.slots.slot(slot);
                 entry.ticket = Ticket::Waiting(waiting);
+                if buffer.is_some() && entry.memory.is_none() {
+                    entry.in_capsules = Some(host);
+                    io.capsules_wait(host, 1);
+                }
                 entry.phase = Phase::Ordered(buffer);
             }
             None => self.start_or_wait(io, slot, sqe, buffer, None),
         }
+    }
+
+    /// How a command is charged: anew, if settings have changed since it came.
+    #[inline]
+    fn charged_now(&mut self, io: &mut Io, slot: SlotId, sqe: &Sqe) -> Charged {
+        let charged = self.slots.slot(slot).charged;
+        let class = self.connection_class(io);
+        let Stage::Io(queue) = &mut self.stage else { return charged };
+        if charged.generation == queue.lanes.generation {
+            return charged;
+        }
+        let Some(backend) = charged.backend else { return charged };
+        let lane = queue.lane(io, &class, sqe.nsid.get(), backend);
+        let charged = queue.charged(stage_time(io), lane, sqe);
+        self.slots.slot(slot).charged = charged;
+        charged
+    }
+
+    /// Gives back what one command has of the arbiter, but for what is in a device.
+    pub(super) fn withdraw_slot(&mut self, io: &mut Io, slot: SlotId) {
+        let now = stage_time(io);
+        let slot = self.slots.slot(slot);
+        for grant in [slot.ticket.withdraw(io), slot.memory.take()].into_iter().flatten() {
+            io.arbiter.complete(now, grant, false);
+        }
+        slot.leave_capsules(io);
+    }
+
+    /// A command's device is gone.
+    pub(super) fn device_gone(&mut self, io: &mut Io, slot: SlotId) {
+        if self.is_closing() {
+            return;
+        }
+        self.slots.slot(slot).ticket = Ticket::None;
+        self.withdraw_slot(io, slot);
+        self.settle(slot, Status::INVALID_NAMESPACE.dnr());
+        self.mark_dirty(io);
     }
 
     /// Starts a command, or lets it wait for the buffer that it needs.
@@ -145,10 +206,10 @@ impl Connection {
             None => {
                 let entry = self.slots.slot(slot);
                 entry.phase = Phase::Waiting;
-                entry.ticket = match grant {
-                    Some((grant, waited)) => Ticket::Granted(grant, waited),
-                    None => Ticket::None,
-                };
+                entry.ticket = Ticket::None;
+                if let Some((grant, _)) = grant {
+                    io.arbiter.complete(stage_time(io), grant, false);
+                }
                 io.waiting.push_back((self.key, slot));
             }
         }
@@ -178,6 +239,7 @@ impl Connection {
         match std::mem::take(&mut entry.phase) {
             Phase::Ordered(buffer) => {
                 entry.phase = Phase::Busy;
+                entry.leave_capsules(io);
                 self.start_or_wait(io, slot, &sqe, buffer, Some((grant, waited_ns)));
             }
             Phase::Waiting => {
@@ -203,20 +265,34 @@ impl Connection {
     /// Gives back all that the connection's commands have of the arbiter, but for what is in a
     /// device.
     pub(super) fn withdraw(&mut self, io: &mut Io) {
-        let now = stage_time(io);
-        for slot in self.slots.iter_mut() {
-            match std::mem::take(&mut slot.ticket) {
-                Ticket::None => {}
-                Ticket::Waiting(entry) => {
-                    io.arbiter.cancel(entry);
-                }
-                Ticket::Fetching(grant) | Ticket::Granted(grant, _) => {
-                    io.arbiter.complete(now, grant, false);
-                }
-            }
+        for slot in self.slots.ids() {
+            self.withdraw_slot(io, slot);
         }
-        if let super::connection::Stage::Io(queue) = &mut self.stage {
+        if let Stage::Io(queue) = &mut self.stage {
             queue.lanes.clear(io);
+        }
+    }
+}
+
+impl Ticket {
+    /// Leaves the arbiter's queue; what was granted is to be given back.
+    fn withdraw(&mut self, io: &mut Io) -> Option<Grant> {
+        match std::mem::take(self) {
+            Self::None => None,
+            Self::Waiting(entry) => {
+                io.arbiter.cancel(entry);
+                None
+            }
+            Self::Fetching(grant) => Some(grant),
+        }
+    }
+}
+
+impl Slot {
+    /// The command waits with a buffer for in-capsule data no more.
+    pub(super) fn leave_capsules(&mut self, io: &mut Io) {
+        if let Some(host) = self.in_capsules.take() {
+            io.capsules_wait(host, -1);
         }
     }
 }
@@ -232,6 +308,8 @@ impl IoQueue {
             flow: lane.flow,
             fetch: lane.fetch,
             plain: lane.plain,
+            backend: Some(lane.backend),
+            generation: self.lanes.generation,
         }
     }
 }
@@ -239,6 +317,9 @@ impl IoQueue {
 impl Job {
     /// What a job has of the arbiter goes back; how long it was in its device, in ns.
     pub(super) fn give_back(&mut self, io: &mut Io) -> u64 {
+        if let Some(memory) = self.memory.take() {
+            io.arbiter.complete(stage_time(io), memory, false);
+        }
         match self.grant.take() {
             Some(grant) => {
                 let now = stage_time(io);

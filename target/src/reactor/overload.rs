@@ -44,7 +44,11 @@ impl Connection {
     #[cold]
     pub(super) fn is_held_back(&mut self, io: &Io) -> bool {
         let Stage::Io(queue) = &self.stage else { return false };
-        if io.arbiter.waiting() >= io.waiting_max {
+        let fetching = io.arbiter.waiting_at(crate::qos::MEMORY) as usize;
+        if io.arbiter.waiting().saturating_sub(fetching) >= io.waiting_max {
+            return true;
+        }
+        if io.has_its_part_of_capsules(self.host) {
             return true;
         }
         if !queue.lanes.is_full(io) {

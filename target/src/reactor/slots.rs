@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 
+use arbitration::arbiter::Grant;
 use fabric::Nanos;
 use fabric::io::IoCommand;
 use fabric::nvme::Status;
@@ -45,6 +46,10 @@ pub(super) struct Slot {
     pub(super) arrived: Nanos,
     pub(super) charged: Charged,
     pub(super) ticket: Ticket,
+    /// What its data's buffer takes of the memory for data.
+    pub(super) memory: Option<Grant>,
+    /// It waits with a buffer for in-capsule data in hand: the host whose part of them that is.
+    pub(super) in_capsules: Option<u32>,
 }
 
 /// The commands of a connection; as many places as its queue has entries.
@@ -86,9 +91,9 @@ impl Slots {
         self.slots.iter().any(waits)
     }
 
-    /// All commands.
-    pub(super) fn iter_mut(&mut self) -> impl Iterator<Item = &mut Slot> {
-        self.slots.iter_mut()
+    /// The names of all places.
+    pub(super) fn ids(&self) -> impl Iterator<Item = SlotId> + use<> {
+        (0..u16::try_from(self.slots.len()).unwrap_or(u16::MAX)).map(SlotId)
     }
 
     /// Number of commands in the table.
