@@ -324,6 +324,12 @@ impl<T: Copy> Arbiter<T> {
                 return None;
             }
             let next = queue.next(now, pace)?;
+            if !queue.device.rules.memory
+                && !queue.has_reservations()
+                && let Some(tried) = self.try_free(now, device.0, &next)
+            {
+                return tried;
+            }
             match self.try_next(now, device.0, &next) {
                 Tried::Dispatched(command) => return Some(command),
                 Tried::Again => {}
@@ -332,7 +338,53 @@ impl<T: Copy> Arbiter<T> {
         }
     }
 
+    /// The short way, of a command that needs nothing but room in the window: none where it is
+    /// not such a one, else what there is to dispatch.
     #[inline(always)]
+    fn try_free(&mut self, now: Nanos, device: u32, next: &Next) -> Option<Option<Dispatched<T>>> {
+        let Self { devices, flows, entries, sessions, pace, reactor, waiting, .. } = self;
+        let queue = devices.get_mut(device as usize)?.as_mut()?;
+        let (id, tail) = queue.trees[next.class].queue(next.leaf);
+        let entry = entries.get(id)?;
+        let (item, flow_id) = (entry.item?, entry.flow);
+        let Entry { next: second, bytes, operations, class, write, entered, .. } = *entry;
+        let flow = flows.get_mut(flow_id)?;
+        let local = sessions.get(flow.session as usize).filter(|local| local.free)?;
+        let price = price(&queue.device, write, bytes);
+        if !room(&queue.device, price) {
+            return Some(None);
+        }
+        entries.remove(id);
+        queue.charge(pace, next, bytes);
+        queue.set_leaf(class, next.leaf, second, if second == NONE { NONE } else { tail });
+        queue.uncount(*reactor, class);
+        flow.waiting = flow.waiting.saturating_sub(1);
+        *waiting = waiting.saturating_sub(1);
+        let waited_ns = now.since(entered);
+        if let Some(session) = &local.session {
+            session.backlog.left(now, waited_ns);
+        }
+        let (session, unused) = (flow.session, flow.references == 0);
+        if unused {
+            self.forget_flow(flow_id);
+        }
+        let cost = Cost::system(operations, u64::from(bytes));
+        let grant = Grant {
+            device,
+            session,
+            flow: flow_id,
+            set: NONE,
+            price,
+            cost,
+            write,
+            bytes,
+            at: now,
+            charge: None,
+        };
+        Some(Some(Dispatched { item, class, waited_ns, grant }))
+    }
+
+    #[inline]
     fn try_next(&mut self, now: Nanos, device: u32, next: &Next) -> Tried<T> {
         let Some(head) = self.head_of(device, next) else { return Tried::Full };
         let Some(queue) = self.queue(device) else { return Tried::Full };
@@ -374,7 +426,7 @@ impl<T: Copy> Arbiter<T> {
     }
 
     /// The first command of the host whose turn it is.
-    #[inline(always)]
+    #[inline]
     fn head_of(&self, device: u32, next: &Next) -> Option<Head> {
         let (id, _) = self.queue(device)?.trees[next.class].queue(next.leaf);
         let entry = self.entries.get(id)?;
@@ -398,7 +450,7 @@ impl<T: Copy> Arbiter<T> {
     }
 
     /// The turn is taken: its command leaves its flow's queue.
-    #[inline(always)]
+    #[inline]
     fn leave(&mut self, now: Nanos, device: u32, next: &Next, head: &Head) {
         let Self { devices, entries, flows, pace, reactor, .. } = self;
         let Some(Some(queue)) = devices.get_mut(device as usize) else { return };
@@ -510,7 +562,7 @@ impl<T: Copy> Arbiter<T> {
     }
 
     /// A command goes to its device, and its entry away.
-    #[inline(always)]
+    #[inline]
     fn granted(
         &mut self,
         now: Nanos,
