@@ -35,6 +35,12 @@ impl Boards {
         }
     }
 
+    /// Whether a reactor was told nothing.
+    #[inline]
+    pub(super) fn is_empty(&self, reactor: u32) -> bool {
+        self.boards.get(reactor as usize).is_none_or(|board| board.summary.load(SeqCst) == 0)
+    }
+
     /// Takes what a reactor was told; sessions are named modulo 4096.
     pub(super) fn take(&self, reactor: u32, mut told: impl FnMut(u32)) {
         let Some(board) = self.boards.get(reactor as usize) else { return };

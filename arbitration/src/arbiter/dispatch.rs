@@ -690,13 +690,12 @@ impl<T: Copy> Arbiter<T> {
         if set == NONE {
             return;
         }
-        let boards = Arc::clone(&self.boards);
-        let mut bells = 0;
-        for capped in self.chain(set) {
+        let Self { boards, sets, chains, bells, .. } = self;
+        let chain = sets.get(set).and_then(|set| chains.get(set.chain as usize)?.as_deref());
+        for capped in chain.unwrap_or_default() {
             capped.credits.give(cost);
-            bells |= tell(&boards, capped);
+            *bells |= tell(boards, capped);
         }
-        self.bells |= bells;
         if let Some(entry) = self.sets.get_mut(set) {
             entry.held = entry.held.saturating_sub(1);
         }

@@ -482,6 +482,9 @@ impl<T: Copy> Arbiter<T> {
 
     #[inline]
     fn read_board(&mut self, now: Nanos) {
+        if self.boards.is_empty(self.reactor) {
+            return;
+        }
         let boards = Arc::clone(&self.boards);
         let places = u32::try_from(self.sessions.len()).unwrap_or(0);
         boards.take(self.reactor, |told| {
