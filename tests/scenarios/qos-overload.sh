@@ -4,7 +4,7 @@
 # kernel: nvme_core.multipath=N
 . /run/scenarios/qos-lib.sh
 qos_boot
-TIME=8
+TIME=5
 
 PORTS=(4420 4421 4422 4423)
 for port in "${PORTS[@]}"; do listener $TARGET_IP:$port; done
@@ -30,7 +30,7 @@ before=$(memory)
 fio_hosts second $TIME "${jobs[@]}"
 after=$(memory)
 refused=$(qos "session('$T1/1')->{refused}")
-read -r rate mean p99 <<<"$(fio_got second load)"
+read -r rate mean p99 _ <<<"$(fio_got second load)"
 printf '    %-30s %10s\n' "commands a second" "$rate" "mean latency, ms" $((mean / 1000)) "p99, ms" $((p99 / 1000)) \
     "told to come again" "$refused" "errors that fio saw" 0 "VmRSS before, KiB" "$before" "VmRSS after, KiB" "$after"
 at_least "commands that were told to come again later" "$refused" 1
