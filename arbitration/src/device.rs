@@ -4,7 +4,7 @@ use std::sync::atomic::{AtomicU32, AtomicU64, Ordering::Relaxed, Ordering::SeqCs
 
 use crate::class::{Class, PerClass};
 use crate::container::Scheduler;
-use crate::order::ClassClock;
+use crate::order::{ClassClock, Turns};
 use crate::reservation::{Overrides, Profile, Profiler};
 use crate::settings::WindowRule;
 use crate::window::Window;
@@ -60,6 +60,8 @@ pub struct Device {
     pub window: Window,
     /// The order of the classes.
     pub clock: ClassClock,
+    /// The turns of the reactors in each class.
+    pub turns: Turns,
     /// Measures its service times (seed row F1).
     pub profiler: Profiler,
     /// Reactors that sleep while they have commands waiting here, one bit each.
@@ -77,6 +79,7 @@ impl Device {
             rules,
             window: Window::new(rules.window),
             clock: ClassClock::new(),
+            turns: Turns::new(reactors.clamp(1, REACTORS_MAX)),
             profiler: Profiler::new(&rules.profile),
             sleepers: AtomicU64::new(0),
             waiting,

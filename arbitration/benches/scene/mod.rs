@@ -19,7 +19,7 @@ use arbitration::settings::{OrderSettings, WindowRule};
 use arbitration::{Class, Nanos};
 
 const DEVICE: DeviceId = DeviceId(0);
-const ROOT: RootSpec = RootSpec { caps: Caps::NONE, queue: u32::MAX };
+const ROOT: RootSpec = RootSpec { caps: Caps::NONE, bounded: false, queue: u32::MAX };
 /// Commands in the device, at most half of its window.
 const IN_DEVICE: u64 = 32;
 

@@ -1,7 +1,6 @@
 //! A command's way through the stages.
 
 use std::cmp::Reverse;
-use std::sync::Arc;
 
 use super::queue::{Chosen, Next, Right};
 use super::{

@@ -395,7 +395,7 @@ impl<T: Copy> Arbiter<T> {
             self.located.resize(self.entries.capacity(), Located::default());
         }
         if let Some(place) = self.devices.get_mut(index) {
-            *place = Some(DeviceQueue::new(device));
+            *place = Some(DeviceQueue::new(self.reactor, device));
         }
         self.adopt(now, index, None);
         // Flows of a device that was here before are flows of this one.

@@ -104,6 +104,7 @@ impl<T> IndexMut<Class> for ByClass<T> {
 /// The queue of one device.
 #[derive(Debug)]
 pub(super) struct DeviceQueue {
+    reactor: u32,
     pub(super) device: Arc<Device>,
     pub(super) trees: ByClass<Tree>,
     pub(super) waiting: ByClass<u32>,
@@ -215,9 +216,10 @@ impl Chosen {
 }
 
 impl DeviceQueue {
-    pub(super) fn new(device: Arc<Device>) -> Self {
+    pub(super) fn new(reactor: u32, device: Arc<Device>) -> Self {
         let chosen = device.rules.containers.as_ref().map(Chosen::new);
         Self {
+            reactor,
             device,
             trees: ByClass::default(),
             waiting: ByClass::default(),
@@ -516,7 +518,14 @@ impl DeviceQueue {
     /// Whose turn it is; `None` where nothing may go on here.
     #[inline]
     pub(super) fn next(&mut self, now: Nanos, pace: &Pace) -> Option<Next> {
-        let urgent = self.working & bit(Class::Urgent) != 0;
+        // What other reactors are to have first does not count.
+        let mut has = self.working;
+        for class in Class::ALL {
+            if has & bit(class) != 0 && !self.device.turns.may(class, self.reactor) {
+                has &= !bit(class);
+            }
+        }
+        let urgent = has & bit(Class::Urgent) != 0;
         if urgent && self.device.clock.urgent_is_first() {
             return self.turn_of(Class::Urgent, ROOT, Right::Urgent, pace);
         }
@@ -527,7 +536,7 @@ impl DeviceQueue {
             return self.turn_of(class, top, Right::Reserved, pace);
         }
         let current = self.current.filter(|_| self.left > 0);
-        let class = self.device.clock.pick(self.working, current)?;
+        let class = self.device.clock.pick(has, current)?;
         if current != Some(class) {
             self.current = Some(class);
             self.left = pace.burst(class);
@@ -545,7 +554,11 @@ impl DeviceQueue {
     #[inline]
     pub(super) fn charge(&mut self, pace: &Pace, next: &Next, bytes: u32) {
         let cost = pace.cost(bytes);
+        let hosts = self.trees[next.class].leaves();
         self.trees[next.class].charge(next.leaf, next.upto, cost);
+        if next.right != Right::Reserved {
+            self.device.turns.charge(next.class, self.reactor, cost, hosts);
+        }
         match next.right {
             Right::Urgent => self.device.clock.charge_urgent(cost),
             Right::Reserved => {}
@@ -565,8 +578,10 @@ impl DeviceQueue {
             self.working ^= bit;
             if works {
                 self.device.clock.begins(class);
+                self.device.turns.begins(class, self.reactor);
             } else {
                 self.device.clock.ends(class);
+                self.device.turns.ends(class, self.reactor);
                 // What waited for this class to catch up may go on, and nothing else may tell.
                 self.bells |= self.device.wake();
             }
@@ -640,6 +655,7 @@ impl Drop for DeviceQueue {
         for class in Class::ALL {
             if self.working & bit(class) != 0 {
                 self.device.clock.ends(class);
+                self.device.turns.ends(class, self.reactor);
             }
         }
     }

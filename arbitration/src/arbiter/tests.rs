@@ -56,6 +56,8 @@ struct World {
     longest_wait: Vec<u64>,
     waits: Vec<Vec<u64>>,
     next_due: Vec<Nanos>,
+    /// The reactor that always looks first, if any.
+    eager: Option<usize>,
 }
 
 impl World {
@@ -102,6 +104,7 @@ impl World {
             longest_wait: vec![0; count],
             waits: vec![Vec::new(); count],
             next_due: vec![Nanos(1_000_000_000); count],
+            eager: None,
         };
         for index in 0..count {
             let source = world.sources[index].clone();
@@ -149,6 +152,7 @@ impl World {
                 Some(Dispatched { item, grant, waited_ns, .. }) => {
                     self.start(item, reactor, grant, waited_ns);
                     idle = 0;
+                    reactor = self.eager.unwrap_or(reactor);
                 }
                 None => {
                     idle += 1;
@@ -282,6 +286,21 @@ fn e5_backlogged_classes_share_by_weight_with_one_reactor_and_with_several() {
                 assert_close(&name, world.done_by(class) / total, f64::from(weight) / sum, 0.02);
             }
         }
+    }
+}
+
+#[test]
+fn d4_hosts_of_one_class_share_whichever_reactor_serves_them() {
+    // Three hosts at one reactor, one at another; the first refills the window whenever it can.
+    let host = |reactor, host, depth| Source { host, ..source(reactor, Class::Low, depth) };
+    let list = vec![host(0, 1, 128), host(0, 2, 128), host(0, 3, 128), host(1, 4, 128)];
+    let mut world = World::new(2, fixed(8), OrderSettings::default(), &[], list);
+    world.eager = Some(0);
+    world.run(2_000_000_000);
+    let total = world.done.iter().sum::<u64>() as f64;
+    assert!(total >= 79_000.0, "the device is kept busy: {total}");
+    for done in &world.done {
+        assert_close("a host's share", *done as f64 / total, 0.25, 0.02);
     }
 }
 

@@ -247,8 +247,8 @@ fn i2_the_newest_container_counts_an_eighth() {
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(64))]
 
-    /// A stream that always has something waiting gets at least nine tenths of what its latency
-    /// promises, and half of it from any output to the next, whatever the others do, as long as
+    /// A stream that always has something waiting gets at least four fifths of what its latency
+    /// promises, and a fourth of it from any output to the next, whatever the others do, as long as
     /// the device can do it. What is missing at most it loses to streams whose containers are much
     /// shorter, or turn out other than was learnt.
     #[test]
@@ -282,12 +282,12 @@ proptest! {
                 if round % interval == 0 {
                     let promised = interval * 5 / 20;
                     let got = std::mem::take(&mut got[stream as usize]);
-                    prop_assert!(got >= promised / 2, "{got} of {promised} to {stream} at {now:?}");
+                    prop_assert!(got >= promised / 4, "{got} of {promised} to {stream} at {now:?}");
                     set.output(now, stream);
                 }
             }
         }
         // One in 20 ms, over 30 s.
-        prop_assert!(total.iter().all(|of| *of >= 1350), "{total:?} of 1500 each");
+        prop_assert!(total.iter().all(|of| *of >= 1200), "{total:?} of 1500 each");
     }
 }

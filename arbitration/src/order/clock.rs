@@ -32,7 +32,7 @@ pub struct ClassClock {
     urgent: AtomicI64,
 }
 
-const fn index(class: Class) -> usize {
+pub(super) const fn index(class: Class) -> usize {
     match class {
         Class::Urgent => 0,
         Class::High => 1,
@@ -114,7 +114,7 @@ impl Pace {
 }
 
 /// The order of two virtual times, which may wrap around.
-const fn ahead(a: u64, b: u64) -> i64 {
+pub(super) const fn ahead(a: u64, b: u64) -> i64 {
     a.wrapping_sub(b).cast_signed()
 }
 

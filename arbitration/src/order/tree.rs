@@ -50,11 +50,13 @@ const EMPTY: Node = Node {
 #[derive(Debug)]
 pub(crate) struct Tree {
     nodes: Vec<Node>,
+    /// Leaves that have work.
+    leaves: u32,
 }
 
 impl Default for Tree {
     fn default() -> Self {
-        Self { nodes: vec![EMPTY] }
+        Self { nodes: vec![EMPTY], leaves: 0 }
     }
 }
 
@@ -81,10 +83,18 @@ impl Tree {
 
     /// Takes all nodes out of all rings, and lets all of them back in; the queues of leaves stay.
     pub(crate) fn loosen(&mut self) {
+        self.leaves = 0;
         for node in &mut self.nodes {
             let Node { parent, head, tail, leaf, .. } = *node;
             *node = Node { parent, head, tail, leaf, ..EMPTY };
         }
+    }
+
+    /// Leaves that have work.
+    #[inline]
+    #[must_use]
+    pub(crate) fn leaves(&self) -> u32 {
+        self.leaves
     }
 
     /// Moves a node below another, while all are loose.
@@ -141,9 +151,11 @@ impl Tree {
                 return;
             }
             this.linked = true;
+            let leaf = this.leaf;
             // A debt stays, savings do not.
             this.deficit = this.deficit.min(0);
             let parent = this.parent;
+            self.leaves += u32::from(leaf);
             let cursor = self.get(parent).cursor;
             if cursor == NONE {
                 let this = self.at(node);
@@ -172,6 +184,9 @@ impl Tree {
             }
             this.linked = false;
             let (parent, prev, next) = (this.parent, this.prev, this.next);
+            if this.leaf {
+                self.leaves -= 1;
+            }
             if next != node {
                 self.at(prev).next = next;
                 self.at(next).prev = prev;

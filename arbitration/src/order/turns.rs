@@ -1,0 +1,97 @@
+//! Turns of the reactors that feed one device with commands of the same class.
+//!
+//! A reactor refills the window with its own commands as they complete, before others learn that
+//! there was room. So each has a virtual time in each class, which grows by cost / hosts with
+//! every command; one that is further ahead than [`LEAD`] of another that waits leaves what comes
+//! free to that one. Hosts count alike, whichever reactors they are on.
+
+use std::sync::atomic::{AtomicU64, Ordering::Relaxed, Ordering::SeqCst};
+
+use super::clock::{ahead, index};
+use crate::class::Class;
+
+/// How far a reactor may be ahead, in cost of commands of ordinary size of a lone host.
+const LEAD: i64 = 16 * 256 * 256;
+
+/// One class.
+#[derive(Debug)]
+struct OfClass {
+    /// Reactors with commands waiting, one bit each.
+    waiting: AtomicU64,
+    times: Box<[AtomicU64]>,
+}
+
+/// The turns of the reactors at one device.
+#[derive(Debug)]
+pub struct Turns {
+    classes: [OfClass; 4],
+}
+
+impl Turns {
+    /// For so many reactors.
+    #[must_use]
+    pub fn new(reactors: usize) -> Self {
+        let of_class = || OfClass {
+            waiting: AtomicU64::new(0),
+            times: (0..reactors).map(|_| AtomicU64::new(0)).collect(),
+        };
+        Self { classes: [of_class(), of_class(), of_class(), of_class()] }
+    }
+
+    fn of(&self, class: Class) -> Option<&OfClass> {
+        self.classes.get(index(class))
+    }
+
+    /// A reactor's first command of a class waits: it begins with the others.
+    pub(crate) fn begins(&self, class: Class, reactor: u32) {
+        let Some(of) = self.of(class) else { return };
+        let others = of.waiting.fetch_or(1 << (reactor & 63), SeqCst) & !(1 << (reactor & 63));
+        if let (Some(least), Some(own)) = (of.least(others), of.times.get(reactor as usize)) {
+            // Nobody else writes to it.
+            if ahead(least, own.load(Relaxed)) > 0 {
+                own.store(least, Relaxed);
+            }
+        }
+    }
+
+    /// A reactor has none waiting any more.
+    pub(crate) fn ends(&self, class: Class, reactor: u32) {
+        if let Some(of) = self.of(class) {
+            of.waiting.fetch_and(!(1 << (reactor & 63)), SeqCst);
+        }
+    }
+
+    /// Whether a reactor may go on with a class.
+    #[inline]
+    pub(crate) fn may(&self, class: Class, reactor: u32) -> bool {
+        let Some(of) = self.of(class) else { return true };
+        let others = of.waiting.load(SeqCst) & !(1 << (reactor & 63));
+        if others == 0 {
+            return true;
+        }
+        let own = of.times.get(reactor as usize).map_or(0, |time| time.load(Relaxed));
+        of.least(others).is_none_or(|least| ahead(own, least) <= LEAD)
+    }
+
+    /// A reactor, which has so many hosts waiting in the class, has taken `cost`.
+    #[inline]
+    pub(crate) fn charge(&self, class: Class, reactor: u32, cost: u32, hosts: u32) {
+        if let Some(time) = self.of(class).and_then(|of| of.times.get(reactor as usize)) {
+            let step = u64::from(cost) * 256 / u64::from(hosts.max(1));
+            time.store(time.load(Relaxed).wrapping_add(step), Relaxed);
+        }
+    }
+}
+
+impl OfClass {
+    /// The least virtual time of some reactors.
+    fn least(&self, mut reactors: u64) -> Option<u64> {
+        let mut least: Option<u64> = None;
+        while reactors != 0 {
+            let time = self.times.get(reactors.trailing_zeros() as usize)?.load(Relaxed);
+            least = Some(least.map_or(time, |l| if ahead(time, l) < 0 { time } else { l }));
+            reactors &= reactors - 1;
+        }
+        least
+    }
+}
