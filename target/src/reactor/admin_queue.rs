@@ -154,7 +154,6 @@ impl Connection {
             io.shared.with_service(|service| service.local_address(self.id, &address));
         }
         self.priority = connected.priority_class;
-        self.host = io.host_place(&shared.host_nqn);
         self.weighted = shared.wrr.load(Ordering::Relaxed);
         self.stage = if is_io {
             Stage::Io(IoQueue::new(Arc::clone(&shared), connected.qid, connected.namespaces))

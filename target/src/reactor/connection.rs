@@ -64,8 +64,8 @@ pub(super) struct Connection {
     /// Commands of it that are in a queued backend.
     pub(super) in_backend: u32,
     closing: Option<Closing>,
-    /// The host's place among those that this reactor serves.
-    pub(super) host: u32,
+    /// Commands that wait with a buffer for in-capsule data in hand.
+    pub(super) in_capsules: u32,
     /// CATTR 1:0 of its Connect command.
     pub(super) priority: u8,
     /// Its controller runs with weighted round robin: `priority` counts.
@@ -141,7 +141,7 @@ impl Connection {
             dirty: false,
             in_backend: 0,
             closing: None,
-            host: 0,
+            in_capsules: 0,
             priority: 0,
             weighted: false,
             tos,

@@ -248,7 +248,7 @@ impl Connection {
             charged,
             ticket: Ticket::None,
             memory: None,
-            in_capsules: None,
+            in_capsules: false,
         };
         let bytes = transfer_bytes(&transfer);
         if matches!((transfer, data), (Transfer::ToHost(_) | Transfer::None, _)) {

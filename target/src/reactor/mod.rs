@@ -19,7 +19,6 @@ mod slots;
 mod sweep;
 
 use std::collections::{HashMap, VecDeque};
-use std::hash::{DefaultHasher, Hash, Hasher};
 use std::net::SocketAddr;
 use std::os::fd::{AsRawFd, FromRawFd, OwnedFd};
 use std::sync::Arc;
@@ -125,12 +124,7 @@ pub(crate) struct Io {
     gone: Vec<DeviceId>,
     /// What [`Connection::mark_answers`] depends on has changed.
     remark: bool,
-    /// Hosts that were seen, and commands of each that wait with buffers for in-capsule data.
-    hosts: Vec<(u64, u32)>,
 }
-
-/// Hosts that are told apart in the use of buffers for in-capsule data; more share places.
-const HOSTS_MAX: usize = 4096;
 
 /// Commands that may wait in one reactor.
 fn waiting_max(qos: &Snapshot, reactors: usize) -> usize {
@@ -179,36 +173,13 @@ impl Io {
         true
     }
 
-    /// A host's place.
-    fn host_place(&mut self, nqn: &str) -> u32 {
-        let mut hasher = DefaultHasher::new();
-        nqn.hash(&mut hasher);
-        let hash = hasher.finish();
-        let known = self.hosts.iter().position(|(host, _)| *host == hash);
-        let place = known.unwrap_or_else(|| {
-            if self.hosts.len() >= HOSTS_MAX {
-                return usize::try_from(hash).unwrap_or(0) % HOSTS_MAX;
-            }
-            self.hosts.push((hash, 0));
-            self.hosts.len() - 1
-        });
-        u32::try_from(place).unwrap_or(0)
-    }
-
-    /// A command of a host waits with a buffer for in-capsule data, or (-1) does so no more.
-    fn capsules_wait(&mut self, host: u32, change: i32) {
-        if let Some((_, waiting)) = self.hosts.get_mut(host as usize) {
-            *waiting = waiting.saturating_add_signed(change);
-        }
-    }
-
-    /// Whether a host's commands that wait have as many buffers for in-capsule data as are left:
-    /// of k hosts that flood, each has no more than one part in k + 1, and one is left.
-    fn has_its_part_of_capsules(&self, host: u32) -> bool {
-        let waiting = self.hosts.get(host as usize).map_or(0, |(_, waiting)| *waiting as usize);
+    /// Whether a connection whose commands wait with so many buffers for in-capsule data has as
+    /// many as are left: of k connections that flood, each gets no more than one part in k + 1,
+    /// and one is left for the others.
+    fn is_part_of_capsules(&self, waiting: u32) -> bool {
         let (used, total) = self.capsules.usage();
         let each = (self.shared.settings.in_capsule_data as usize).max(1);
-        waiting > 0 && waiting >= total.saturating_sub(used) / each
+        waiting > 0 && waiting as usize >= total.saturating_sub(used) / each
     }
 
     /// A class's statistics in this reactor.
@@ -322,7 +293,6 @@ impl Reactor {
             device_count: 0,
             gone: Vec::new(),
             remark: false,
-            hosts: Vec::new(),
         };
         io.adopt_devices();
         Ok(Self {

@@ -17,7 +17,7 @@ use super::io_queue::{IoQueue, transfer_bytes};
 use super::jobs::Job;
 use super::key::Key;
 use super::pool::Buffer;
-use super::slots::{Phase, Slot};
+use super::slots::Phase;
 use crate::backend::Style;
 
 /// What a command has to do with the arbiter.
@@ -137,12 +137,11 @@ impl Connection {
         }
         match io.arbiter.enqueue(now, flow, charged.class, request) {
             Some(waiting) => {
-                let host = self.host;
                 let entry = self.slots.slot(slot);
                 entry.ticket = Ticket::Waiting(waiting);
                 if buffer.is_some() && entry.memory.is_none() {
-                    entry.in_capsules = Some(host);
-                    io.capsules_wait(host, 1);
+                    entry.in_capsules = true;
+                    self.in_capsules += 1;
                 }
                 entry.phase = Phase::Ordered(buffer);
             }
@@ -173,7 +172,7 @@ impl Connection {
         for grant in [slot.ticket.withdraw(io), slot.memory.take()].into_iter().flatten() {
             io.arbiter.complete(now, grant, false);
         }
-        slot.leave_capsules(io);
+        self.in_capsules -= u32::from(std::mem::take(&mut slot.in_capsules));
     }
 
     /// A command's device is gone.
@@ -239,7 +238,7 @@ impl Connection {
         match std::mem::take(&mut entry.phase) {
             Phase::Ordered(buffer) => {
                 entry.phase = Phase::Busy;
-                entry.leave_capsules(io);
+                self.in_capsules -= u32::from(std::mem::take(&mut entry.in_capsules));
                 self.start_or_wait(io, slot, &sqe, buffer, Some((grant, waited_ns)));
             }
             Phase::Waiting => {
@@ -284,15 +283,6 @@ impl Ticket {
                 None
             }
             Self::Fetching(grant) => Some(grant),
-        }
-    }
-}
-
-impl Slot {
-    /// The command waits with a buffer for in-capsule data no more.
-    pub(super) fn leave_capsules(&mut self, io: &mut Io) {
-        if let Some(host) = self.in_capsules.take() {
-            io.capsules_wait(host, -1);
         }
     }
 }

@@ -48,7 +48,7 @@ impl Connection {
         if io.arbiter.waiting().saturating_sub(fetching) >= io.waiting_max {
             return true;
         }
-        if io.has_its_part_of_capsules(self.host) {
+        if io.is_part_of_capsules(self.in_capsules) {
             return true;
         }
         if !queue.lanes.is_full(io) {

@@ -48,8 +48,8 @@ pub(super) struct Slot {
     pub(super) ticket: Ticket,
     /// What its data's buffer takes of the memory for data.
     pub(super) memory: Option<Grant>,
-    /// It waits with a buffer for in-capsule data in hand: the host whose part of them that is.
-    pub(super) in_capsules: Option<u32>,
+    /// It waits with a buffer for in-capsule data in hand.
+    pub(super) in_capsules: bool,
 }
 
 /// The commands of a connection; as many places as its queue has entries.

@@ -298,23 +298,6 @@ fn a_bandwidth_limit_holds_for_commands_without_a_transfer() {
 }
 
 #[test]
-fn a_queue_bound_holds_for_all_below_its_session() {
-    let above = Session { queue: Some(4), ..session(NQN) };
-    let own = Session { iops: Some(1), ..of_namespace(1) };
-    let qos = QosConfig { sessions: vec![above, own], ..QosConfig::default() };
-    let (runtime, address) = start(vec![namespace(memory())], 1, qos);
-    let (_admin, id) = Queue::controller(address);
-    let (mut queue, _) = Queue::connect(address, 1, id);
-    for lba in 0..40 {
-        queue.submit(io(opcode::io::READ, lba, 1), None, 4096);
-    }
-    std::thread::sleep(Duration::from_millis(200));
-    let waiting: u64 = runtime.qos().devices[0].waiting.iter().map(|(_, n)| *n).sum();
-    assert!(waiting <= 8, "{waiting} wait");
-    end(&runtime);
-}
-
-#[test]
 fn with_no_limits_memory_is_served_on_the_spot() {
     let (runtime, address) = start(vec![namespace(memory())], 1, QosConfig::default());
     let (_admin, id) = Queue::controller(address);
