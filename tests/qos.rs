@@ -150,6 +150,24 @@ fn e5_three_classes_share_a_device_by_weight() -> Result<()> {
 }
 
 #[test]
+fn d4_hosts_share_a_class_whichever_reactor_serves_them() -> Result<()> {
+    if std::thread::available_parallelism()?.get() < 2 {
+        return Ok(());
+    }
+    let daemon = Daemon::start("[0, 1]", "window = 8", SLOW, "")?;
+    let address = daemon.listeners[2];
+    let jobs: Vec<String> = (0..4)
+        .map(|n| format!("name=h{n},address={address},hostnqn=nqn.2026-01.io.x:h{n},depth=64"))
+        .collect();
+    let report = daemon.bench("4s", &jobs)?;
+    let all: Vec<f64> = (0..4).map(|job| iops(&report, job)).collect();
+    println!("four hosts on two reactors: {all:.0?} IOPS");
+    let mean = all.iter().sum::<f64>() / 4.0;
+    assert!(all.iter().all(|one| (one / mean - 1.0).abs() <= 0.05), "{all:?}");
+    Ok(())
+}
+
+#[test]
 fn e6_classes_in_the_commands_share_by_bytes() -> Result<()> {
     let device = "service_time = \"100 us\"\nbandwidth = \"100 MB\"\nchannels = 2\n";
     let daemon = Daemon::start("[0]", "window = 4\nunit = \"bytes\"", device, "")?;

@@ -1,5 +1,6 @@
 //! The stages together, by the interface that the daemon uses: reservations under a flood,
 //! containers, and the memory for data that hosts are asked for.
+#![expect(clippy::unwrap_used, clippy::indexing_slicing, reason = "tests")]
 
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;

@@ -263,7 +263,8 @@ fn spec(name: &str, parent: Option<&str>) -> SessionSpec {
 fn e5_backlogged_classes_share_by_weight_with_one_reactor_and_with_several() {
     use Class::{High, Low, Medium};
     // (reactor, class, depth): together; each on its own reactor; spread unevenly.
-    let worlds: [(usize, Vec<(usize, Class, usize)>); 4] = [
+    type Given = Vec<(usize, Class, usize)>;
+    let worlds: [(usize, Given); 4] = [
         (1, vec![(0, High, 64), (0, Medium, 64), (0, Low, 64)]),
         (2, vec![(0, High, 64), (1, Medium, 64), (0, Low, 64)]),
         (2, vec![(0, High, 64), (1, High, 16), (1, Medium, 64), (1, Low, 128)]),
@@ -792,7 +793,7 @@ proptest! {
         }
         world.next_due = vec![Nanos::MAX; world.sources.len()];
         world.run(100_000_000_000);
-        prop_assert_eq!(world.done.iter().sum::<u64>() as usize, world.commands.len());
+        prop_assert_eq!(world.done.iter().sum::<u64>(), world.commands.len() as u64);
         prop_assert!(world.device.window.in_use() == 0.0);
         for session in world.plan.sessions.iter().flatten() {
             let used = session.credits.used();

@@ -240,7 +240,7 @@ fn d3_a_large_deallocation_is_done_slice_by_slice_while_others_are_served() {
         let write = io(opcode::io::WRITE, lba, 1);
         assert!(sweeping.call(write, Some(pattern(lba, 1, 9)), 0).0.is_success());
     }
-    let (sqe, ranges) = deallocate(0, u32::try_from(blocks).unwrap());
+    let (sqe, ranges) = deallocate(0, blocks);
     let sweep = sweeping.submit(sqe, Some(ranges), 0);
     // A slice is 16 MiB: the first has gone before the last has.
     let (status, _, _) = other.call(io(opcode::io::READ, 5, 1), None, 4096);
@@ -251,7 +251,7 @@ fn d3_a_large_deallocation_is_done_slice_by_slice_while_others_are_served() {
         assert!(status.is_success() && data.iter().all(|byte| *byte == 0), "block {lba}");
     }
     // Beyond the end: refused as a whole, and nothing is left behind.
-    let (sqe, ranges) = deallocate(1, u32::try_from(blocks).unwrap());
+    let (sqe, ranges) = deallocate(1, blocks);
     assert!(!sweeping.call(sqe, Some(ranges), 0).0.is_success());
     eventually("all memory is back", || buffers_in_use(&runtime) == 0);
     end(&runtime);
