@@ -131,7 +131,7 @@ impl Service {
         next
     }
 
-    /// Changes [`ServiceConfig::arbitration`] for controllers that are made or reset from now on.
+    /// Changes [`arbitration`](super::ServiceConfig::arbitration) for controllers that are made or reset from now on.
     pub fn set_arbitration(&mut self, value: u32) {
         self.config.arbitration = value;
     }
