@@ -4,6 +4,7 @@
 #   make run      build, start the daemon with embedded defaults, run our initiator against it
 #   make test     everything that must hold: format, lints, documentation, all tests
 #   make bench    beside the kernel's own target, in a user-mode kernel
+#   make bench-qos  what quality of service costs and gives, natively
 #   make fuzz     each fuzz target for FUZZ_SECONDS (60)
 #   make deny     licences, banned and duplicate crates, sources
 #   make install  binaries and systemd files, below PREFIX (/usr) and DESTDIR
@@ -15,7 +16,7 @@ FUZZ_SECONDS ?= 60
 # The daemon's source is in target/: cargo must never build there, whatever its configuration.
 export CARGO_TARGET_DIR := $(CURDIR)/build
 
-.PHONY: build run test bench fuzz deny install clean
+.PHONY: build run test bench bench-qos fuzz deny install clean
 
 build:
 	.ci/setup build
@@ -30,6 +31,9 @@ test:
 bench: build
 	.ci/setup test
 	tests/bench/uml-vs-nvmet.sh build/release
+
+bench-qos: build
+	tests/bench/qos.sh build/release
 
 fuzz:
 	.ci/setup fuzz

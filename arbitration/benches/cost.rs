@@ -37,6 +37,18 @@ fn table() {
         }
         println!();
     }
+    println!("\nenqueued and dispatched only (median of 20,000 batches of 32)\n");
+    for sessions in SESSIONS {
+        print!("{sessions:>17} ");
+        for queued in QUEUED {
+            let mut scene = Scene::new(sessions, queued);
+            let mut batches: Vec<f64> = (0..20_000).map(|_| scene.enqueue_dispatch()).collect();
+            batches.sort_by(f64::total_cmp);
+            print!("{:>9.1}", batches.get(10_000).copied().unwrap_or(0.0) - nothing);
+        }
+        println!();
+    }
+    println!();
     for sessions in [1, 1000] {
         let mut scene = Scene::new(sessions, 0);
         let pass = best(|| scene.passes(BATCH));
