@@ -57,24 +57,25 @@ j = {job['name']: job['reads'] or job['writes'] for job in d['jobs']}
 print($1)"
 }
 
+# Both daemons are started anew in each round: where their memory lies is worth some per cent.
 cost() {
-    local kind=$1 namespace=$2 rw=$3 on off n=0 pid
-    daemon on 4510 "[0]" "enabled = true" "$namespace"; on=$PID
-    daemon off 4520 "[0]" "enabled = false" "${namespace/on.img/off.img}"; off=$PID
+    local kind=$1 namespace=$2 rw=$3 n=0 on off which before after iops count
     : > "$DIR/cost"
     while [ $n -lt "$ROUNDS" ]; do
+        daemon on 4510 "[0]" "enabled = true" "$namespace"; on=$PID
+        daemon off 4520 "[0]" "enabled = false" "${namespace/on.img/off.img}"; off=$PID
         for which in "on 4510 $on" "off 4520 $off"; do
             set -- $which
-            pid=$3
-            before=$(ticks "$pid")
-            read -r iops count <<<"$(load "$2" --rw "$rw" --depth 128 | field "f\"{d['jobs'][0]['reads' if d['jobs'][0]['reads'] else 'writes']['iops']:.0f} {d['jobs'][0]['reads' if d['jobs'][0]['reads'] else 'writes']['commands']}\"")"
-            after=$(ticks "$pid")
+            before=$(ticks "$3")
+            read -r iops count <<<"$(load "$2" --rw "$rw" --depth 128 | field "'{iops:.0f} {commands}'.format(**next(iter(j.values())))")"
+            after=$(ticks "$3")
             echo "$1 $iops $(((after - before) * 10000000 / (count * 115 / 100)))" >> "$DIR/cost"
         done
+        kill "$on" "$off"
+        wait "$on" "$off" 2>/dev/null || true
+        rm -f "$DIR/on.sock" "$DIR/off.sock"
         n=$((n + 1))
     done
-    kill "$on" "$off"
-    wait "$on" "$off" 2>/dev/null || true
     python3 - "$kind, $rw" "$DIR/cost" <<'END'
 import statistics, sys
 rows = [line.split() for line in open(sys.argv[2])]
