@@ -197,6 +197,22 @@ fn e6_classes_in_the_commands_share_by_bytes() -> Result<()> {
 }
 
 #[test]
+fn e5_the_priority_class_of_connect_counts_under_weighted_round_robin() -> Result<()> {
+    let daemon = Daemon::start("[0]", "window = 4", SLOW, "")?;
+    // All on the high listener, with CC.AMS set: what counts is CATTR.
+    let address = daemon.listeners[0];
+    let jobs: Vec<String> = CLASSES
+        .iter()
+        .zip(WEIGHTS)
+        .map(|(class, weight)| {
+            format!("name={class},address={address},prioclass={class},weight={weight},depth=64")
+        })
+        .collect();
+    assert_shares("priority class", &daemon.bench("4s", &jobs)?, "commands");
+    Ok(())
+}
+
+#[test]
 fn e5_work_is_conserved_and_weights_change_live() -> Result<()> {
     let daemon = Daemon::start("[0]", "window = 4", SLOW, "")?;
     let job = |n: usize, more: &str| {

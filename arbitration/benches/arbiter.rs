@@ -1,5 +1,6 @@
 //! What a command costs in the arbiter. `cost.rs` prints the same as a table.
 
+#[expect(dead_code, reason = "the table of costs uses the rest")]
 mod scene;
 
 use criterion::{BenchmarkId, Criterion, criterion_group, criterion_main};
