@@ -7,6 +7,7 @@ use crate::container::Scheduler;
 use crate::order::{ClassClock, Turns};
 use crate::reservation::{Overrides, Profile, Profiler};
 use crate::settings::WindowRule;
+use crate::sharing::Sharing;
 use crate::window::Window;
 
 /// Reactors that one device may have.
@@ -74,11 +75,13 @@ impl Device {
     /// A device that `reactors` (at most 64) feed.
     #[must_use]
     pub fn new(rules: DeviceRules, reactors: usize) -> Self {
+        // The memory for data is each reactor's own.
+        let sharing = if rules.memory { Sharing::One } else { Sharing::of(reactors) };
         let waiting = (0..reactors.clamp(1, REACTORS_MAX)).map(|_| Counts::default()).collect();
         Self {
             rules,
-            window: Window::new(rules.window),
-            clock: ClassClock::new(),
+            window: Window::shared(rules.window, sharing),
+            clock: ClassClock::new(sharing),
             turns: Turns::new(reactors.clamp(1, REACTORS_MAX)),
             profiler: Profiler::new(&rules.profile),
             sleepers: AtomicU64::new(0),

@@ -18,8 +18,10 @@ pub mod overload;
 pub mod reservation;
 pub mod session;
 pub mod settings;
+mod sharing;
 mod time;
 pub mod window;
 
 pub use class::{Class, PerClass};
+pub use sharing::Sharing;
 pub use time::{Nanos, nanos};

@@ -8,6 +8,7 @@
 use std::sync::atomic::Ordering::Relaxed;
 use std::sync::atomic::{AtomicU32, AtomicU64};
 
+use crate::sharing::Sharing;
 use crate::time::Nanos;
 
 mod retry;
@@ -31,6 +32,7 @@ const GAP_DIGITS: u32 = 8;
 /// commands that leave in the same few ns.
 #[derive(Debug)]
 pub struct Backlog {
+    sharing: Sharing,
     /// Bits 31:0: how many wait; bits 63:32: how many have left, and wraps.
     counts: AtomicU64,
     bound: AtomicU32,
@@ -49,7 +51,14 @@ impl Backlog {
     /// Nothing waits. A `bound` of 0 counts as 1.
     #[must_use]
     pub fn new(bound: u32) -> Self {
+        Self::shared(bound, Sharing::Several)
+    }
+
+    /// Nothing waits, in a queue that as many threads use as `sharing` says.
+    #[must_use]
+    pub fn shared(bound: u32, sharing: Sharing) -> Self {
         Self {
+            sharing,
             counts: AtomicU64::new(0),
             bound: AtomicU32::new(bound.max(1)),
             waited: AtomicU64::new(0),
@@ -158,15 +167,13 @@ impl Backlog {
     /// Changes how many wait and how many have left, and tells what became of them.
     #[inline]
     fn count(&self, next: impl Fn(u32, u32) -> (u32, u32)) -> (u32, u32) {
-        let mut word = self.counts.load(Relaxed);
-        loop {
+        let change = |word: u64| {
             let (waiting, left) = counts(word);
-            let (waiting, left) = next(waiting, left);
-            let changed = u64::from(left) << 32 | u64::from(waiting);
-            match self.counts.compare_exchange_weak(word, changed, Relaxed, Relaxed) {
-                Ok(_) => return (waiting, left),
-                Err(seen) => word = seen,
-            }
+            next(waiting, left)
+        };
+        let word = |(waiting, left): (u32, u32)| u64::from(left) << 32 | u64::from(waiting);
+        match self.sharing.update(&self.counts, |before| Some(word(change(before)))) {
+            Ok(before) | Err(before) => change(before),
         }
     }
 

@@ -15,6 +15,7 @@ use crate::limit::{Limiter, Rate};
 use crate::overload::Backlog;
 use crate::reservation::Reserved;
 use crate::settings::OrderSettings;
+use crate::sharing::Sharing;
 use crate::time::Nanos;
 
 /// A session's place in a plan. The root is 0.
@@ -110,7 +111,7 @@ pub struct Session {
 }
 
 impl Session {
-    fn new(id: SessionId, name: String, parent: Option<Arc<Self>>) -> Self {
+    fn new(id: SessionId, name: String, parent: Option<Arc<Self>>, sharing: Sharing) -> Self {
         Self {
             id,
             name,
@@ -118,7 +119,7 @@ impl Session {
             credits: Arc::new(Credits::new(Caps::NONE)),
             iops: Limiter::new(None),
             bandwidth: Limiter::new(None),
-            backlog: Backlog::new(u32::MAX),
+            backlog: Backlog::shared(u32::MAX, sharing),
             waiters: AtomicU64::new(0),
         }
     }
@@ -226,6 +227,7 @@ impl Plan {
 /// The sessions there are, for whoever changes them.
 #[derive(Debug)]
 pub struct Sessions {
+    sharing: Sharing,
     present: Vec<Option<Arc<Session>>>,
     /// Sessions that are gone, until no reactor holds them: their places are not given away
     /// before.
@@ -236,10 +238,16 @@ impl Sessions {
     /// Only the root.
     #[must_use]
     pub fn new(root: &RootSpec) -> Self {
-        let session = Session::new(SessionId::ROOT, "root".to_owned(), None);
+        Self::shared(root, Sharing::Several)
+    }
+
+    /// Only the root, for as many reactors as `sharing` says.
+    #[must_use]
+    pub fn shared(root: &RootSpec, sharing: Sharing) -> Self {
+        let session = Session::new(SessionId::ROOT, "root".to_owned(), None, sharing);
         session.credits.set(root.own_caps());
         session.backlog.set(root.queue);
-        Self { present: vec![Some(Arc::new(session))], leaving: Vec::new() }
+        Self { sharing, present: vec![Some(Arc::new(session))], leaving: Vec::new() }
     }
 
     /// Makes the tree what `specs` say, all or nothing. A session that keeps its name and its
@@ -277,7 +285,12 @@ impl Sessions {
                 Arc::clone(session)
             } else {
                 let id = self.free_place(&old);
-                Arc::new(Session::new(id, spec.name.clone(), Some(Arc::clone(&parent))))
+                Arc::new(Session::new(
+                    id,
+                    spec.name.clone(),
+                    Some(Arc::clone(&parent)),
+                    self.sharing,
+                ))
             };
             let above = caps.get(parent.id.0 as usize).copied().unwrap_or(root.caps);
             let own = session.set(now, spec, above, root.queue);

@@ -10,6 +10,7 @@ use std::sync::atomic::Ordering::{Relaxed, SeqCst};
 use std::sync::atomic::{AtomicBool, AtomicU64};
 
 use crate::settings::WindowRule;
+use crate::sharing::Sharing;
 use crate::time::Nanos;
 
 mod adapt;
@@ -33,6 +34,7 @@ const OFF: u64 = u64::MAX;
 /// where two threads complete a command in the same few ns, one of the two may go unseen.
 #[derive(Debug)]
 pub struct Window {
+    sharing: Sharing,
     /// What is held, in 1/[`SLOT`]. Sequentially consistent: who finds no room and says that it
     /// sleeps, and who makes room and looks for sleepers, must not miss each other.
     used: AtomicU64,
@@ -59,7 +61,14 @@ impl Window {
     /// An empty window.
     #[must_use]
     pub fn new(rule: WindowRule) -> Self {
+        Self::shared(rule, Sharing::Several)
+    }
+
+    /// An empty window that as many threads take from and give to as `sharing` says.
+    #[must_use]
+    pub fn shared(rule: WindowRule, sharing: Sharing) -> Self {
         let window = Self {
+            sharing,
             used: AtomicU64::new(0),
             limit: AtomicU64::new(OFF),
             peak: AtomicU64::new(0),
@@ -105,19 +114,16 @@ impl Window {
     #[inline]
     pub fn take(&self, price: u32) -> bool {
         let limit = self.limit.load(Relaxed);
-        let mut used = self.used.load(SeqCst);
-        loop {
-            let next = used.saturating_add(u64::from(price));
-            if next > limit && used != 0 {
-                self.note_full();
-                return false;
+        let with = |used: u64| used.saturating_add(u64::from(price));
+        let fits = |used: u64| Some(with(used)).filter(|next| *next <= limit || used == 0);
+        match self.sharing.update(&self.used, fits) {
+            Ok(before) => {
+                self.note_peak(with(before));
+                true
             }
-            match self.used.compare_exchange_weak(used, next, SeqCst, Relaxed) {
-                Ok(_) => {
-                    self.note_peak(next);
-                    return true;
-                }
-                Err(seen) => used = seen,
+            Err(_) => {
+                self.note_full();
+                false
             }
         }
     }
@@ -125,8 +131,10 @@ impl Window {
     /// Takes a command of this price in, room or not.
     #[inline]
     pub fn put_in(&self, price: u32) {
-        let before = self.used.fetch_add(u64::from(price), Relaxed);
-        self.note_peak(before.saturating_add(u64::from(price)));
+        let with = |used: u64| Some(used.saturating_add(u64::from(price)));
+        if let Ok(before) = self.sharing.update(&self.used, with) {
+            self.note_peak(before.saturating_add(u64::from(price)));
+        }
     }
 
     /// Whether there is room for any command at all.
@@ -144,14 +152,8 @@ impl Window {
     /// A command of this price has left without having been in the device, or tells nothing of it.
     #[inline]
     pub fn put_back(&self, price: u32) {
-        let mut used = self.used.load(Relaxed);
-        loop {
-            let next = used.saturating_sub(u64::from(price));
-            match self.used.compare_exchange_weak(used, next, SeqCst, Relaxed) {
-                Ok(_) => return,
-                Err(seen) => used = seen,
-            }
-        }
+        let without = |used: u64| Some(used.saturating_sub(u64::from(price)));
+        let _ = self.sharing.update(&self.used, without);
     }
 
     /// A command of this price is complete after `service` ns in the device. Learns from it, unless

@@ -16,7 +16,7 @@ use arbitration::credit::Caps;
 use arbitration::device::{Device, DeviceRules};
 use arbitration::session::{Plan, RootSpec, SessionSpec, Sessions};
 use arbitration::settings::{OrderSettings, WindowRule};
-use arbitration::{Class, Nanos};
+use arbitration::{Class, Nanos, Sharing};
 
 const DEVICE: DeviceId = DeviceId(0);
 const ROOT: RootSpec = RootSpec { caps: Caps::NONE, bounded: false, queue: u32::MAX };
@@ -39,7 +39,7 @@ impl Scene {
         let specs: Vec<SessionSpec> = (0..sessions)
             .map(|number| SessionSpec { name: name(number), ..SessionSpec::default() })
             .collect();
-        let tree = Sessions::new(&ROOT).apply(Nanos(0), &ROOT, &specs).unwrap();
+        let tree = Sessions::shared(&ROOT, Sharing::One).apply(Nanos(0), &ROOT, &specs).unwrap();
         let order = OrderSettings::default();
         let plan = Arc::new(Plan { order, sessions: tree, reservations: Vec::new() });
         let rules = DeviceRules { window: WindowRule::Fixed(64), ..DeviceRules::default() };

@@ -10,6 +10,7 @@ use std::sync::atomic::{AtomicI64, AtomicU64, Ordering::Relaxed, Ordering::SeqCs
 
 use crate::class::Class;
 use crate::settings::{OrderSettings, Unit, Weights};
+use crate::sharing::Sharing;
 
 /// What a command of ordinary size costs (and 4 KiB, where bytes count).
 pub const COST: u64 = 256;
@@ -25,6 +26,7 @@ const URGENT_SAVED: i64 = 64 * 256;
 /// The state of a device's classes, shared by all reactors.
 #[derive(Debug, Default)]
 pub struct ClassClock {
+    sharing: Sharing,
     virtual_time: [AtomicU64; 4],
     /// Reactors that have commands of each class waiting: 16 bits each.
     waiting: AtomicU64,
@@ -121,8 +123,19 @@ pub(super) const fn ahead(a: u64, b: u64) -> i64 {
 impl ClassClock {
     /// A clock whose Urgent class has all that it may save up.
     #[must_use]
-    pub fn new() -> Self {
-        Self { urgent: AtomicI64::new(URGENT_SAVED), ..Self::default() }
+    pub fn new(sharing: Sharing) -> Self {
+        Self { urgent: AtomicI64::new(URGENT_SAVED), sharing, ..Self::default() }
+    }
+
+    /// Adds to what Urgent has saved.
+    #[inline]
+    fn save(&self, cost: i64) {
+        match self.sharing {
+            Sharing::Several => {
+                self.urgent.fetch_add(cost, Relaxed);
+            }
+            Sharing::One => self.urgent.store(self.urgent.load(Relaxed) + cost, Relaxed),
+        }
     }
 
     fn time(&self, class: Class) -> &AtomicU64 {
@@ -215,7 +228,7 @@ impl ClassClock {
     #[inline]
     pub fn charge_urgent(&self, cost: u32) {
         if self.waiting.load(Relaxed) & !0xffff != 0 {
-            self.urgent.fetch_sub(i64::from(cost), Relaxed);
+            self.save(-i64::from(cost));
         }
     }
 
@@ -225,9 +238,18 @@ impl ClassClock {
         let saved = self.urgent.load(Relaxed);
         if saved < URGENT_SAVED {
             let earned = (u64::from(cost) * pace.earned) >> PACE_DIGITS;
-            self.urgent.fetch_add(earned.cast_signed().min(URGENT_SAVED - saved), Relaxed);
+            self.save(earned.cast_signed().min(URGENT_SAVED - saved));
         }
-        self.time(class).fetch_add(pace.step(class, cost), Relaxed);
+        let step = pace.step(class, cost);
+        match self.sharing {
+            Sharing::Several => {
+                self.time(class).fetch_add(step, Relaxed);
+            }
+            Sharing::One => {
+                let time = self.time(class);
+                time.store(time.load(Relaxed).wrapping_add(step), Relaxed);
+            }
+        }
     }
 }
 

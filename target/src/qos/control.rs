@@ -9,7 +9,7 @@ use arbitration::device::Device;
 use arbitration::limit::{Limiter, Rate};
 use arbitration::session::{Plan, RootSpec, SessionId, SessionSpec, Sessions};
 use arbitration::settings::WindowRule;
-use arbitration::{Class, Nanos};
+use arbitration::{Class, Nanos, Sharing};
 use fabric::controller::{BackendId, ListenerId};
 
 use super::reserve::Reservations;
@@ -70,7 +70,7 @@ impl Control {
     pub(super) fn new(config: &QosConfig, reactors: usize, memory: u64) -> Self {
         Self {
             config: config.clone(),
-            sessions: Sessions::new(&root(config, memory)),
+            sessions: Sessions::shared(&root(config, memory), Sharing::of(reactors)),
             subsystems: BTreeMap::new(),
             listeners: HashMap::new(),
             reservations: Reservations::default(),

@@ -1,0 +1,40 @@
+//! Counters that one reactor changes, or several.
+
+use std::sync::atomic::{AtomicU64, Ordering::Relaxed, Ordering::SeqCst};
+
+/// Who changes a counter. Everybody may read it.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Sharing {
+    /// Any number of threads.
+    #[default]
+    Several,
+    /// One thread alone: then no change needs a locked instruction, each of which takes as long
+    /// as a dozen others.
+    One,
+}
+
+impl Sharing {
+    /// Of so many reactors.
+    #[must_use]
+    pub const fn of(reactors: usize) -> Self {
+        if reactors <= 1 { Self::One } else { Self::Several }
+    }
+
+    /// Changes a counter to what `change` says of its value, unless that is `None`; the value
+    /// before, or the one that was not to be changed.
+    #[inline]
+    pub(crate) fn update(
+        self,
+        counter: &AtomicU64,
+        change: impl Fn(u64) -> Option<u64>,
+    ) -> Result<u64, u64> {
+        match self {
+            Self::Several => counter.fetch_update(SeqCst, SeqCst, change),
+            Self::One => {
+                let before = counter.load(Relaxed);
+                counter.store(change(before).ok_or(before)?, Relaxed);
+                Ok(before)
+            }
+        }
+    }
+}
