@@ -520,9 +520,11 @@ impl DeviceQueue {
     pub(super) fn next(&mut self, now: Nanos, pace: &Pace) -> Option<Next> {
         // What other reactors are to have first does not count.
         let mut has = self.working;
-        for class in Class::ALL {
-            if has & bit(class) != 0 && !self.device.turns.may(class, self.reactor) {
-                has &= !bit(class);
+        if !self.device.turns.is_alone() {
+            for class in Class::ALL {
+                if has & bit(class) != 0 && !self.device.turns.may(class, self.reactor) {
+                    has &= !bit(class);
+                }
             }
         }
         let urgent = has & bit(Class::Urgent) != 0;
@@ -556,7 +558,7 @@ impl DeviceQueue {
         let cost = pace.cost(bytes);
         let hosts = self.trees[next.class].leaves();
         self.trees[next.class].charge(next.leaf, next.upto, cost);
-        if next.right != Right::Reserved {
+        if next.right != Right::Reserved && !self.device.turns.is_alone() {
             self.device.turns.charge(next.class, self.reactor, cost, hosts);
         }
         match next.right {

@@ -25,6 +25,8 @@ struct OfClass {
 #[derive(Debug)]
 pub struct Turns {
     classes: [OfClass; 4],
+    /// There is one reactor: it always has its turn.
+    alone: bool,
 }
 
 impl Turns {
@@ -35,11 +37,18 @@ impl Turns {
             waiting: AtomicU64::new(0),
             times: (0..reactors).map(|_| AtomicU64::new(0)).collect(),
         };
-        Self { classes: [of_class(), of_class(), of_class(), of_class()] }
+        let classes = [of_class(), of_class(), of_class(), of_class()];
+        Self { classes, alone: reactors <= 1 }
     }
 
     fn of(&self, class: Class) -> Option<&OfClass> {
         self.classes.get(index(class))
+    }
+
+    /// Whether there is but one reactor.
+    #[inline]
+    pub(crate) const fn is_alone(&self) -> bool {
+        self.alone
     }
 
     /// A reactor's first command of a class waits: it begins with the others.
