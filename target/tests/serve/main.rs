@@ -56,17 +56,23 @@ fn target_with(
     reactors: usize,
     max_transfer: u32,
 ) -> (Arc<Runtime>, SocketAddr) {
+    let settings = Target {
+        cores: vec![0; reactors],
+        poll: Poll::Never,
+        io_memory: 2 << 20,
+        max_transfer,
+        drain_time: Duration::from_secs(5),
+        ..Target::default()
+    };
+    serve(settings, QosConfig::default(), backends.into_iter().map(namespace).collect())
+}
+
+/// A target with one subsystem that any host may connect to, and its address.
+fn serve(target: Target, qos: QosConfig, namespaces: Vec<Namespace>) -> (Arc<Runtime>, SocketAddr) {
     let address = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap();
     let config = Config {
-        target: Target {
-            cores: vec![0; reactors],
-            poll: Poll::Never,
-            io_memory: 2 << 20,
-            max_transfer,
-            drain_time: Duration::from_secs(5),
-            ..Target::default()
-        },
-        qos: QosConfig::default(),
+        target,
+        qos,
         listeners: vec![Listener {
             transport: Transport::Tcp,
             address,
@@ -81,7 +87,7 @@ fn target_with(
             model: None,
             allow_any_host: true,
             hosts: Vec::new(),
-            namespaces: backends.into_iter().map(namespace).collect(),
+            namespaces,
         }],
     };
     (Runtime::start(&config).unwrap(), address)

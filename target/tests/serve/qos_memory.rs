@@ -1,22 +1,21 @@
 //! Memory, windows and queues together: nobody waits for ever, and nobody waits for a tenant that
 //! is slow by its own limits.
 
-use std::net::{SocketAddr, TcpListener};
+use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use arbitration::settings::WindowRule;
 use fabric::nvme::{Sqe, opcode};
 use sluiced::config::{
-    Backend, Config, DeviceModel, DeviceQos, Listener, Namespace, Poll, QosConfig, Session,
-    Subsystem, Target, Transport,
+    Backend, DeviceModel, DeviceQos, Namespace, Poll, QosConfig, Session, Target,
 };
 use sluiced::engine::Engine;
 use sluiced::runtime::Runtime;
 use zerocopy::little_endian::U32;
 
 use crate::client::{NQN, Queue, io, pattern};
-use crate::{buffers_in_use, end, eventually, memory, namespace};
+use crate::{buffers_in_use, end, eventually, memory, namespace, serve};
 
 pub(crate) fn session(name: &str) -> Session {
     Session {
@@ -50,34 +49,14 @@ pub(crate) fn start(
     reactors: usize,
     qos: QosConfig,
 ) -> (Arc<Runtime>, SocketAddr) {
-    let address = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap();
-    let config = Config {
-        target: Target {
-            cores: vec![0; reactors],
-            poll: Poll::Never,
-            io_memory: 2 << 20,
-            drain_time: Duration::from_secs(1),
-            ..Target::default()
-        },
-        qos,
-        listeners: vec![Listener {
-            transport: Transport::Tcp,
-            address,
-            advertise: None,
-            discovery_only: false,
-            subsystems: None,
-            class: None,
-        }],
-        subsystems: vec![Subsystem {
-            nqn: NQN.to_owned(),
-            serial: None,
-            model: None,
-            allow_any_host: true,
-            hosts: Vec::new(),
-            namespaces,
-        }],
+    let settings = Target {
+        cores: vec![0; reactors],
+        poll: Poll::Never,
+        io_memory: 2 << 20,
+        drain_time: Duration::from_secs(1),
+        ..Target::default()
     };
-    (Runtime::start(&config).unwrap(), address)
+    serve(settings, qos, namespaces)
 }
 
 fn on(nsid: u32, sqe: Sqe) -> Sqe {
