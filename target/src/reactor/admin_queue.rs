@@ -119,9 +119,9 @@ impl Connection {
 
     /// The first command of a connection, which must be Connect.
     fn connect(&mut self, io: &mut Io, slot: SlotId, sqe: &Sqe, data: &[u8]) {
-        let answer = io
-            .shared
-            .with_service(|service| service.connect(io.now, self.id, self.listener, sqe, data));
+        let answer = io.shared.with_service(|service| {
+            service.connect(io.now, self.id, self.origin.listener, sqe, data)
+        });
         match answer {
             Ok(connected) => self.connected(io, slot, connected),
             Err(Rejected { status, result }) => {
@@ -153,8 +153,8 @@ impl Connection {
             let address = address.ip().to_string();
             io.shared.with_service(|service| service.local_address(self.id, &address));
         }
-        self.priority = connected.priority_class;
-        self.weighted = shared.wrr.load(Ordering::Relaxed);
+        self.origin.priority = connected.priority_class;
+        self.origin.weighted = shared.wrr.load(Ordering::Relaxed);
         self.stage = if is_io {
             Stage::Io(IoQueue::new(Arc::clone(&shared), connected.qid, connected.namespaces))
         } else {

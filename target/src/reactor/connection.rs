@@ -17,6 +17,7 @@ use nix::sys::socket::{Shutdown, shutdown};
 use super::Io;
 use super::io_queue::IoQueue;
 use super::key::{Key, Tag};
+use super::lanes::Origin;
 use super::payload::TxData;
 use super::send::SendState;
 use super::slots::Slots;
@@ -39,7 +40,6 @@ pub(super) enum Stage {
 pub(super) struct Connection {
     pub(super) key: Key,
     pub(super) id: ConnectionId,
-    pub(super) listener: ListenerId,
     pub(super) peer: SocketAddr,
     pub(super) socket: OwnedFd,
     pub(super) protocol: TargetConnection<TxData>,
@@ -66,12 +66,8 @@ pub(super) struct Connection {
     closing: Option<Closing>,
     /// Commands that wait with a buffer for in-capsule data in hand.
     pub(super) in_capsules: u32,
-    /// CATTR 1:0 of its Connect command.
-    pub(super) priority: u8,
-    /// Its controller runs with weighted round robin: `priority` counts.
-    pub(super) weighted: bool,
-    /// The ToS or traffic class byte that the host connected with.
-    pub(super) tos: Option<u8>,
+    /// What its class is made of.
+    pub(super) origin: Origin,
     /// The DSCP that answers carry.
     pub(super) marked: Option<u8>,
     /// Commands that were told to come again later, and when this connection was first held back.
@@ -123,7 +119,6 @@ impl Connection {
         Self {
             key,
             id: key.id(io.reactor),
-            listener,
             peer,
             socket,
             protocol: TargetConnection::new(params(&io.shared.settings)),
@@ -142,9 +137,7 @@ impl Connection {
             in_backend: 0,
             closing: None,
             in_capsules: 0,
-            priority: 0,
-            weighted: false,
-            tos,
+            origin: Origin { listener, priority: 0, weighted: false, tos },
             marked: None,
             refused: None,
             held_since: None,

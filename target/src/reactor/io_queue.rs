@@ -119,7 +119,6 @@ impl Connection {
         sqe: &Sqe,
         data: &CapsuleData<'_>,
     ) -> Result<(), Status> {
-        let connection_class = self.connection_class(io);
         let Stage::Io(queue) = &mut self.stage else { return Err(Status::INTERNAL_ERROR) };
         if sqe.opcode == opcode::FABRICS {
             self.fabrics_on_io_queue(io, slot, sqe);
@@ -138,15 +137,17 @@ impl Connection {
             return self.output_mark(io, slot, sqe, backend);
         }
         let command = IoCommand::parse(sqe, &limits(namespace, io.shared.settings.max_transfer))?;
-        let device = io.device(backend).ok_or(Status::NAMESPACE_NOT_READY)?;
+        if io.device(backend).is_none() {
+            return Err(Status::NAMESPACE_NOT_READY);
+        }
         let transfer = command.transfer(namespace.geometry.block_shift);
         if let Transfer::ToController(_) | Transfer::ToHost(_) = transfer {
             check_place(sqe, &transfer, data)?;
         }
         let shift = namespace.geometry.block_shift;
-        let device = Arc::clone(device);
-        let lane = queue.lane(io, &connection_class, sqe.nsid.get(), backend);
+        let lane = queue.lane(io, &self.origin, sqe.nsid.get(), backend);
         let charged = queue.charged(stage_time(io), lane, sqe);
+        let device = io.device(backend).ok_or(Status::NAMESPACE_NOT_READY)?;
         if let Style::Immediate(immediate) = device.backend.style()
             && charged.plain
             && !matches!(command, IoCommand::DatasetManagement { .. })
@@ -192,6 +193,7 @@ impl Connection {
                 _ => {}
             }
         }
+        let device = Arc::clone(device);
         if command == IoCommand::Flush
             && queue.lane_at(lane).is_some_and(|lane| lane.flush_is_output)
             && let Some(flow) = charged.flow
@@ -216,9 +218,8 @@ impl Connection {
         sqe: &Sqe,
         backend: BackendId,
     ) -> Result<(), Status> {
-        let connection_class = self.connection_class(io);
         let Stage::Io(queue) = &mut self.stage else { return Err(Status::INTERNAL_ERROR) };
-        let lane = queue.lane(io, &connection_class, sqe.nsid.get(), backend);
+        let lane = queue.lane(io, &self.origin, sqe.nsid.get(), backend);
         let charged = queue.charged(stage_time(io), lane, sqe);
         if let Some(flow) = charged.flow {
             io.arbiter.output(stage_time(io), flow, charged.class);

@@ -6,14 +6,14 @@ use std::hash::{DefaultHasher, Hash, Hasher};
 use arbitration::Class;
 use arbitration::arbiter::FlowId;
 use arbitration::classify::{Classifier, ConnectionClass};
+use arbitration::overload::Backlog;
 use arbitration::session::SessionId;
-use fabric::controller::BackendId;
+use fabric::controller::{BackendId, ListenerId};
 use fabric::nvme::{Sqe, opcode};
 
 use super::Io;
-use super::connection::Connection;
 use super::io_queue::IoQueue;
-use crate::qos::{MEMORY, device_id};
+use crate::qos::{MEMORY, Snapshot, device_id};
 
 /// Output Mark: a vendor-specific I/O command without data, by which a host says that what it has
 /// sent so far to a namespace ends a container (seed row I1). It completes at once.
@@ -61,18 +61,18 @@ impl Lanes {
 
     /// Whether any session that the host's commands are charged to has as many waiting as it may.
     pub(super) fn is_full(&self, io: &Io) -> bool {
-        self.lanes.iter().any(|lane| {
-            let session = lane.flow.and_then(|flow| io.arbiter.session_of(flow));
-            session.is_some_and(|session| session.backlog.is_full())
-        })
+        self.any_backlog(io, Backlog::is_full)
     }
 
     /// Whether any of those has twice as many waiting.
     pub(super) fn is_over(&self, io: &Io) -> bool {
-        self.lanes.iter().any(|lane| {
-            let session = lane.flow.and_then(|flow| io.arbiter.session_of(flow));
-            session.is_some_and(|session| session.backlog.is_over())
-        })
+        self.any_backlog(io, Backlog::is_over)
+    }
+
+    fn any_backlog(&self, io: &Io, is: impl Fn(&Backlog) -> bool) -> bool {
+        let flows = self.lanes.iter().filter_map(|lane| lane.flow);
+        let mut sessions = flows.filter_map(|flow| io.arbiter.session_of(flow));
+        sessions.any(|session| is(&session.backlog))
     }
 }
 
@@ -100,7 +100,7 @@ impl IoQueue {
     pub(super) fn lane(
         &mut self,
         io: &mut Io,
-        connection: &ConnectionClass,
+        origin: &Origin,
         nsid: u32,
         backend: BackendId,
     ) -> usize {
@@ -111,7 +111,7 @@ impl IoQueue {
         let fits = |lane: &Lane| lane.nsid == nsid && lane.backend == backend;
         match self.lanes.lanes.iter().position(fits) {
             Some(index) => index,
-            None => self.make_lane(io, connection, nsid, backend),
+            None => self.make_lane(io, origin, nsid, backend),
         }
     }
 
@@ -122,13 +122,7 @@ impl IoQueue {
     }
 
     #[cold]
-    fn make_lane(
-        &mut self,
-        io: &mut Io,
-        connection: &ConnectionClass,
-        nsid: u32,
-        backend: BackendId,
-    ) -> usize {
+    fn make_lane(&mut self, io: &mut Io, origin: &Origin, nsid: u32, backend: BackendId) -> usize {
         if self.lanes.lanes.len() >= LANES_MAX {
             self.lanes.clear(io);
         }
@@ -147,7 +141,7 @@ impl IoQueue {
         self.lanes.lanes.push(Lane {
             nsid,
             backend,
-            classifier: Classifier::new(connection, resolved.class),
+            classifier: Classifier::new(&origin.class(&io.qos), resolved.class),
             session: resolved.session,
             flow,
             fetch,
@@ -158,14 +152,26 @@ impl IoQueue {
     }
 }
 
-impl Connection {
-    /// What the connection says of its class.
-    pub(super) fn connection_class(&self, io: &Io) -> ConnectionClass {
+/// Where a connection comes from: what its class is made of.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Origin {
+    pub(super) listener: ListenerId,
+    /// CATTR 1:0 of its Connect command.
+    pub(super) priority: u8,
+    /// Its controller runs with weighted round robin: `priority` counts.
+    pub(super) weighted: bool,
+    /// The ToS or traffic class byte that the host connected with.
+    pub(super) tos: Option<u8>,
+}
+
+impl Origin {
+    /// What the connection says of its class, by the present settings.
+    pub(super) fn class(&self, qos: &Snapshot) -> ConnectionClass {
         ConnectionClass {
             priority: self.priority,
             weighted: self.weighted,
-            mark: io.qos.marked_class(self.tos),
-            listener: io.qos.listener_class(self.listener),
+            mark: qos.marked_class(self.tos),
+            listener: qos.listener_class(self.listener),
         }
     }
 }

@@ -24,7 +24,7 @@ impl Connection {
         let Stage::Io(queue) = &self.stage else { return None };
         let (host, subsystem) = (&queue.shared.host_nqn, &queue.shared.subsystem_nqn);
         let policy = io.qos.resolve(host, subsystem, None);
-        Some(Classifier::new(&self.connection_class(io), policy.class).inherited())
+        Some(Classifier::new(&self.origin.class(&io.qos), policy.class).inherited())
     }
 
     /// Marks the socket with its class, if that has changed.
@@ -45,6 +45,6 @@ impl Connection {
     }
 
     fn names_class(&self, io: &Io) -> bool {
-        self.connection_class(io).named().is_some()
+        self.origin.class(&io.qos).named().is_some()
     }
 }

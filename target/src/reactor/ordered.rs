@@ -153,13 +153,12 @@ impl Connection {
     #[inline]
     fn charged_now(&mut self, io: &mut Io, slot: SlotId, sqe: &Sqe) -> Charged {
         let charged = self.slots.slot(slot).charged;
-        let class = self.connection_class(io);
         let Stage::Io(queue) = &mut self.stage else { return charged };
         if charged.generation == queue.lanes.generation {
             return charged;
         }
         let Some(backend) = charged.backend else { return charged };
-        let lane = queue.lane(io, &class, sqe.nsid.get(), backend);
+        let lane = queue.lane(io, &self.origin, sqe.nsid.get(), backend);
         let charged = queue.charged(stage_time(io), lane, sqe);
         self.slots.slot(slot).charged = charged;
         charged

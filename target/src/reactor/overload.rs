@@ -1,10 +1,9 @@
 //! More work than there is room for (seed row D5): hosts are held back first, by not reading from
 //! them; where that goes on, and a host understands it, its commands are told when to come again.
 
-use std::hash::{DefaultHasher, Hash, Hasher};
 use std::sync::atomic::Ordering;
 
-use arbitration::overload::{RefusedOnce, RetryDelays};
+use arbitration::overload::{RefusedOnce, RetryDelays, command_key};
 use fabric::nvme::{Sqe, Status};
 
 use super::Io;
@@ -23,9 +22,9 @@ pub(crate) const RETRY_DELAYS: RetryDelays = RetryDelays::DEFAULT;
 
 /// A command as it comes again.
 fn key(sqe: &Sqe) -> u64 {
-    let mut hasher = DefaultHasher::new();
-    (sqe.opcode, sqe.nsid.get(), sqe.slba(), sqe.cdw12.get()).hash(&mut hasher);
-    hasher.finish()
+    // NLB, bits 15:0 of CDW12.
+    let [low, high, ..] = sqe.cdw12.get().to_le_bytes();
+    command_key(sqe.opcode, sqe.nsid.get(), sqe.slba(), u16::from_le_bytes([low, high]))
 }
 
 impl Connection {
