@@ -7,7 +7,7 @@ use arbitration::{Class, PerClass};
 use serde::Serialize;
 use thiserror::Error;
 
-use crate::config::{Listener, Namespace, QosConfig, Subsystem};
+use crate::config::{Listener, Namespace, Network, QosConfig, Subsystem};
 use crate::stats::IoSnapshot;
 
 /// A change that the running target refuses, with the reason and what would be right.
@@ -73,6 +73,12 @@ pub trait Engine: Send + Sync {
     fn qos_config(&self) -> QosConfig;
     /// What the stages do now.
     fn qos(&self) -> QosState;
+    /// Replaces the whole of what `[network]` and `[[link]]` say.
+    fn set_network(&self, network: &Network) -> Result<(), EngineError>;
+    /// What `[network]` and `[[link]]` say now.
+    fn network_config(&self) -> Network;
+    /// What classes get of the network now.
+    fn network(&self) -> NetworkState;
     /// The present listeners.
     fn listeners(&self) -> Vec<Listener>;
     /// The present subsystems with their namespaces as they are now.
@@ -129,7 +135,7 @@ pub struct NamespaceState {
 }
 
 /// A connection (one queue pair of one controller) as it is now.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct ConnectionState {
     /// Unique in this run.
     pub id: u64,
@@ -151,6 +157,91 @@ pub struct ConnectionState {
     pub in_flight: u32,
     /// Header digest, data digest.
     pub digests: (bool, bool),
+    /// What it gets of the network; none where nothing is known yet, or stage S6 is off.
+    pub network: Option<ConnectionNetwork>,
+}
+
+/// What a connection gets of the network.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct ConnectionNetwork {
+    /// The link that it is on.
+    pub link: String,
+    /// Its class.
+    pub class: String,
+    /// The kernel's congestion control under it.
+    pub base: String,
+    /// Round-trip time in microseconds, queues included.
+    pub rtt_us: u64,
+    /// What the target sends: answers and data that hosts read.
+    pub out: FlowState,
+    /// What the host sends: data that it writes.
+    pub into: FlowState,
+}
+
+/// One direction of a connection. Rates are in bits of payload per second.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize)]
+pub struct FlowState {
+    /// The smoothed rate.
+    pub rate: f64,
+    /// What it is to have; none: whatever it gets.
+    pub target: Option<f64>,
+    /// What it may have at most now; none: it is not held back.
+    pub limit: Option<f64>,
+    /// The smoothed fraction of marked packets.
+    pub alpha: f64,
+    /// The quality factor Q.
+    pub quality: f64,
+    /// Packets delivered.
+    pub delivered: u64,
+    /// Packets that carried a congestion mark.
+    pub marked: u64,
+}
+
+/// What classes get of the network.
+#[derive(Clone, Debug, Default, Serialize)]
+pub struct NetworkState {
+    /// Whether stage S6 is on.
+    pub enabled: bool,
+    /// The kernel's congestion control under new connections.
+    pub base: String,
+    /// What this kernel lacks for the stage to work well, and what to do about it.
+    pub advice: Vec<String>,
+    /// For each link, the default one first.
+    pub links: Vec<LinkState>,
+}
+
+/// A link as it is now.
+#[derive(Clone, Debug, Default, Serialize)]
+pub struct LinkState {
+    /// Its name.
+    pub name: String,
+    /// What the configuration says of its capacity, in bits per second; none: `auto`.
+    pub capacity: Option<u64>,
+    /// What the target sends.
+    pub out: DirectionState,
+    /// What hosts send.
+    pub into: DirectionState,
+}
+
+/// One direction of a link.
+#[derive(Clone, Debug, Default, Serialize)]
+pub struct DirectionState {
+    /// What goes through when it is congested, in bits of payload per second; 0: not known yet.
+    pub estimate: f64,
+    /// Its classes, the most urgent first.
+    pub classes: Vec<LinkClassState>,
+}
+
+/// One class on a link.
+#[derive(Clone, Debug, Default, Serialize)]
+pub struct LinkClassState {
+    /// `urgent`, `high`, `medium` or `low`.
+    pub class: String,
+    /// Connections that have something to send.
+    pub flows: u32,
+    /// All of them together. Of alpha and Q it is the mean; counters include connections that
+    /// have ended.
+    pub total: FlowState,
 }
 
 /// Counters of the whole target.

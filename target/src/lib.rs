@@ -9,6 +9,7 @@ pub mod engine;
 pub mod log;
 pub mod mapping;
 pub mod metrics;
+mod network;
 mod qos;
 pub mod reactor;
 pub mod runtime;

@@ -24,11 +24,12 @@ use nix::sys::socket::{Shutdown, shutdown};
 
 use crate::backend::{self, Backend, BackendError, Description};
 use crate::config::{
-    self, Config, Listener, Namespace, QosConfig, Subsystem, derived_serial, derived_uuid,
+    self, Config, Listener, Namespace, Network, QosConfig, Subsystem, derived_serial, derived_uuid,
 };
 use crate::devices::Device;
 use crate::engine::{
-    ConnectionState, Engine, EngineError, NamespaceState, QosState, Statistics, SubsystemState,
+    ConnectionState, Engine, EngineError, NamespaceState, NetworkState, QosState, Statistics,
+    SubsystemState,
 };
 use crate::reactor::Reactor;
 use crate::reactor::mailbox::Message;
@@ -88,7 +89,8 @@ impl Runtime {
             ..ServiceConfig::default()
         })?;
         let cores = settings.cores.clone();
-        let shared = Arc::new(Shared::new(settings, cores.len(), service, &config.qos)?);
+        let shared =
+            Arc::new(Shared::new(settings, cores.len(), service, &config.qos, &config.network)?);
         let runtime = Arc::new(Self {
             shared,
             listeners: Mutex::default(),
@@ -578,6 +580,20 @@ impl Engine for Runtime {
 
     fn qos(&self) -> QosState {
         self.shared.qos.state()
+    }
+
+    fn set_network(&self, network: &Network) -> Result<(), EngineError> {
+        let _one = lock(&self.change);
+        self.shared.network.set(network);
+        Ok(())
+    }
+
+    fn network_config(&self) -> Network {
+        self.shared.network.config()
+    }
+
+    fn network(&self) -> NetworkState {
+        self.shared.network.state()
     }
 
     fn listeners(&self) -> Vec<Listener> {

@@ -8,9 +8,10 @@ use std::time::Duration;
 use fabric::Nanos;
 use fabric::controller::{Action, ConnectionId, Service, SmartCounters};
 
-use crate::config::{self, QosConfig};
+use crate::config::{self, Network, QosConfig};
 use crate::devices::Devices;
 use crate::engine::{ConnectionState, ReactorState};
+use crate::network::NetworkShared;
 use crate::qos::QosShared;
 use crate::reactor::key::Key;
 use crate::reactor::mailbox::{Mailbox, Message};
@@ -111,6 +112,8 @@ pub struct Shared {
     pub devices: Devices,
     /// Quality of service.
     pub(crate) qos: QosShared,
+    /// What connections get of the network.
+    pub(crate) network: NetworkShared,
     /// One for each reactor.
     pub mailboxes: Vec<Mailbox>,
     /// One for each reactor.
@@ -143,10 +146,12 @@ impl Shared {
         reactors: usize,
         service: Service,
         qos: &QosConfig,
+        network: &Network,
     ) -> std::io::Result<Self> {
         let memory = settings.io_memory.saturating_mul(reactors as u64);
         Ok(Self {
             qos: QosShared::new(qos, reactors, memory),
+            network: NetworkShared::new(network),
             settings,
             clock: Clock::start(),
             devices: Devices::default(),

@@ -28,6 +28,7 @@ pub(crate) use errors::did_you_mean;
 pub use errors::{ConfigError, ConfigErrors};
 pub use identity::{DISCOVERY_NQN, NQN_MAX, check_nqn, derived_serial, derived_uuid, format_nguid};
 pub use machine::Machine;
+pub use model::{Aim, DEFAULT_LINK, Link, Network};
 pub use model::{
     Backend, Config, DeviceModel, DeviceQos, Listener, Namespace, Order, Policy, Poll, Qos,
     QosConfig, Reserve, Session, Subsystem, Target, Transport,

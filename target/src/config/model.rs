@@ -5,9 +5,9 @@ use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::time::Duration;
 
-use arbitration::Class;
 use arbitration::reservation::Terms;
 use arbitration::settings::{Marks, OrderSettings, WindowRule, default_marks};
+use arbitration::{Class, PerClass};
 use uuid::Uuid;
 
 /// A whole configuration file.
@@ -17,6 +17,8 @@ pub struct Config {
     pub target: Target,
     /// `[qos]`, `[[session]]`, `[[policy]]`.
     pub qos: QosConfig,
+    /// `[network]`, `[[link]]`.
+    pub network: Network,
     /// `[[listener]]`.
     pub listeners: Vec<Listener>,
     /// `[[subsystem]]`.
@@ -102,6 +104,8 @@ pub struct Listener {
     pub subsystems: Option<Vec<String>>,
     /// `class`: of connections that come through it and name none themselves.
     pub class: Option<Class>,
+    /// `link`: the name of the link that its connections share; none: the default one.
+    pub link: Option<String>,
 }
 
 /// A listener's transport.
@@ -360,4 +364,71 @@ pub struct DeviceModel {
     pub bandwidth: Option<u64>,
     /// `channels`: commands that are carried out at the same time.
     pub channels: u32,
+}
+
+/// What classes get of the network (stage S6), all of which may change while the daemon runs.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Network {
+    /// `enabled`: off, the kernel's congestion control is on its own.
+    pub enabled: bool,
+    /// `writes`: R2T is paced by class, so that hosts' data is too.
+    pub writes: bool,
+    /// `base`: the kernel's congestion control for connections; none: the best that this kernel
+    /// has. Read at the start.
+    pub base: Option<String>,
+    /// The default link, which `[network]` itself describes.
+    pub link: Link,
+    /// `[[link]]`: others.
+    pub links: Vec<Link>,
+}
+
+/// The name of the link that listeners share which name none.
+pub const DEFAULT_LINK: &str = "default";
+
+/// A link: what the connections of some listeners have to share.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Link {
+    /// `name`; the default link's is [`DEFAULT_LINK`].
+    pub name: String,
+    /// `capacity`: bits per second; none (`auto`): as much as was seen to go through.
+    pub capacity: Option<u64>,
+    /// `urgent`, `high`, `medium`, `low`: what each class is to have.
+    pub aims: PerClass<Aim>,
+}
+
+/// What a class is to have of a link when that is congested.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Aim {
+    /// `{ share = 3 }`: so many parts of what the other aims leave.
+    Share(u32),
+    /// `{ rate = "2 Gbit/s" }`: bits per second.
+    Rate(u64),
+    /// `{ latency = "2 ms" }`: round trips no longer than this, queues included.
+    Latency(Duration),
+    /// `"free"`: whatever it asks for; never held back.
+    Free,
+}
+
+impl Default for Link {
+    fn default() -> Self {
+        let (high, medium, low) = (Aim::Share(3), Aim::Share(2), Aim::Share(1));
+        Self {
+            name: DEFAULT_LINK.to_owned(),
+            capacity: None,
+            aims: PerClass { urgent: Aim::Free, high, medium, low },
+        }
+    }
+}
+
+impl Default for Network {
+    fn default() -> Self {
+        Self { enabled: true, writes: true, base: None, link: Link::default(), links: Vec::new() }
+    }
+}
+
+impl Network {
+    /// All links, the default one first.
+    pub fn all_links(&self) -> impl Iterator<Item = &Link> {
+        core::iter::once(&self.link).chain(&self.links)
+    }
 }

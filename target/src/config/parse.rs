@@ -6,7 +6,7 @@ use std::time::Duration;
 use super::fields::{At, Fields, Problems};
 use super::identity::{derived_serial, derived_uuid};
 use super::model::{
-    Backend, Config, DeviceModel, Listener, Namespace, Poll, Subsystem, Target, Transport,
+    Backend, Config, DeviceModel, Listener, Namespace, Network, Poll, Subsystem, Target, Transport,
 };
 use super::node::Node;
 use super::qos::values::CLASSES;
@@ -69,6 +69,7 @@ pub(crate) fn config(root: &Node, machine: &Machine, problems: &Problems) -> Con
     Config {
         target,
         qos: qos.finish(&subsystems, problems),
+        network: Network::default(),
         listeners: listeners.into_iter().map(|l| l.listener).collect(),
         subsystems,
     }
@@ -156,6 +157,7 @@ pub(crate) fn listener(mut fields: Fields<'_>) -> Option<ParsedListener> {
             discovery_only,
             subsystems: names,
             class,
+            link: None,
         },
         address: At { value: (), span: address.span, path: address.path },
         subsystems: subsystems.unwrap_or_default(),

@@ -337,6 +337,7 @@ pub(crate) fn configs() -> impl Strategy<Value = Config> {
                     discovery_only,
                     subsystems: None,
                     class,
+                    link: None,
                 });
             }
         }

@@ -5,10 +5,12 @@ use std::sync::Mutex;
 
 use arbitration::{Class, PerClass};
 
-use crate::config::{Backend, Config, Listener, Namespace, QosConfig, Subsystem, format_nguid};
+use crate::config::{
+    Backend, Config, Listener, Namespace, Network, QosConfig, Subsystem, format_nguid,
+};
 use crate::engine::{
-    ConnectionState, DeviceState, Engine, EngineError, NamespaceState, QosState, ReactorState,
-    ReserveState, SessionState, Statistics, SubsystemState, Traffic,
+    ConnectionState, DeviceState, Engine, EngineError, NamespaceState, NetworkState, QosState,
+    ReactorState, ReserveState, SessionState, Statistics, SubsystemState, Traffic,
 };
 use crate::stats::{IoSnapshot, IoStats};
 
@@ -231,6 +233,21 @@ impl Engine for TestEngine {
         }
     }
 
+    fn set_network(&self, network: &Network) -> Result<(), EngineError> {
+        self.change(|config| {
+            config.network = network.clone();
+            Ok(())
+        })
+    }
+
+    fn network_config(&self) -> Network {
+        self.config.lock().unwrap().network.clone()
+    }
+
+    fn network(&self) -> NetworkState {
+        NetworkState { enabled: self.network_config().enabled, ..NetworkState::default() }
+    }
+
     fn listeners(&self) -> Vec<Listener> {
         self.config.lock().unwrap().listeners.clone()
     }
@@ -312,6 +329,7 @@ fn connection() -> ConnectionState {
         queue: Some(1),
         in_flight: 3,
         digests: (true, false),
+        network: None,
     }
 }
 

@@ -675,6 +675,7 @@ impl Reactor {
             queue: None,
             in_flight: 0,
             digests: (false, false),
+            network: None,
         };
         let registered = Registered {
             state,

@@ -69,6 +69,7 @@ fn model(config: &Config, op: &Op) -> Option<(ObjectId, Config)> {
                     discovery_only: false,
                     subsystems: None,
                     class: None,
+                    link: None,
                 });
             }
             ObjectId::Listener(address.to_string())

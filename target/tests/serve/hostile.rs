@@ -199,6 +199,7 @@ fn a_listener_can_be_removed_and_added_again() {
         discovery_only: false,
         subsystems: None,
         class: None,
+        link: None,
     };
     for _ in 0..20 {
         runtime.remove_listener(address).unwrap();

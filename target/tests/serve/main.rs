@@ -73,6 +73,7 @@ fn serve(target: Target, qos: QosConfig, namespaces: Vec<Namespace>) -> (Arc<Run
     let config = Config {
         target,
         qos,
+        network: sluiced::config::Network::default(),
         listeners: vec![Listener {
             transport: Transport::Tcp,
             address,
@@ -80,6 +81,7 @@ fn serve(target: Target, qos: QosConfig, namespaces: Vec<Namespace>) -> (Arc<Run
             discovery_only: false,
             subsystems: None,
             class: None,
+            link: None,
         }],
         subsystems: vec![Subsystem {
             nqn: NQN.to_owned(),

@@ -1,0 +1,82 @@
+//! The controllers of one flow.
+
+use core::fmt::Debug;
+use core::time::Duration;
+
+use crate::{Nanos, Observation, Rate};
+
+/// What a flow is to have: its part of what its class is to have.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub enum Target {
+    /// Whatever it gets: its quality factor is 1.
+    #[default]
+    None,
+    /// So much throughput (Eq. 1).
+    Throughput(Rate),
+    /// Packets that take no longer than this, queues included (Eq. 2).
+    Latency(Duration),
+}
+
+/// What a controller says: a flow has no more than `window` packets under way, and sends no
+/// faster than `rate`.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Decision {
+    /// The congestion window in packets: finite, within the controller's [`Limits`].
+    pub window: f64,
+    /// The rate that goes with it.
+    pub rate: Rate,
+}
+
+/// Between what a window stays.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Limits {
+    /// The least window in packets, at least 1.
+    pub min: f64,
+    /// The largest window in packets.
+    pub max: f64,
+    /// The window of a new flow in packets (RFC 6928: 10).
+    pub initial: f64,
+}
+
+impl Default for Limits {
+    fn default() -> Self {
+        Self { min: 1.0, max: 1e6, initial: 10.0 }
+    }
+}
+
+impl Limits {
+    /// A window within them.
+    #[must_use]
+    #[inline]
+    pub fn clamp(&self, window: f64) -> f64 {
+        // Not `f64::clamp`: it panics where min is above max, and keeps what is not a number.
+        if window > self.min { window.min(self.max.max(self.min)) } else { self.min }
+    }
+}
+
+/// What a controller goes by, for whoever watches.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Report {
+    /// The smoothed fraction of marked packets, 0.0 to 1.0 (Eq. 3).
+    pub alpha: f64,
+    /// The quality factor Q (Eq. 1, 2); 1 where there is no target.
+    pub quality: f64,
+    /// The smoothed throughput.
+    pub rate: Rate,
+}
+
+/// The congestion controller of one flow: time and observations in, window and rate out.
+pub trait Controller: Debug + Send {
+    /// Sets what the flow is to have from now on. Controllers without targets ignore it.
+    fn aim(&mut self, target: Target);
+
+    /// One control interval (a round trip; N microseconds for rate-based ones) has ended at
+    /// `now`, and this is what was seen in it.
+    fn step(&mut self, now: Nanos, seen: &Observation) -> Decision;
+
+    /// What was decided last.
+    fn decision(&self) -> Decision;
+
+    /// What it goes by.
+    fn report(&self) -> Report;
+}

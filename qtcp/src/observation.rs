@@ -1,0 +1,57 @@
+//! What a flow saw of the network in one control interval.
+
+use core::time::Duration;
+
+/// What one flow saw of the network since the previous observation.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Observation {
+    /// The time that this covers: a round trip, or what the caller takes for one.
+    pub interval: Duration,
+    /// Packets that were delivered.
+    pub delivered: u32,
+    /// Of these, packets that carried a congestion mark.
+    pub marked: u32,
+    /// Bytes of payload that were delivered.
+    pub bytes: u64,
+    /// The round-trip time, queues included.
+    pub rtt: Duration,
+    /// Bytes of payload in a full packet.
+    pub mss: u32,
+    /// The sender had less to send than it might have sent: a window that was not used says
+    /// nothing of the network, and does not grow.
+    pub app_limited: bool,
+}
+
+impl Observation {
+    /// The fraction of marked packets, 0.0 to 1.0 (`f` in seed row E1, Eq. 3); 0 where nothing was
+    /// delivered.
+    #[must_use]
+    #[inline]
+    pub fn mark_fraction(&self) -> f64 {
+        if self.delivered == 0 {
+            return 0.0;
+        }
+        (f64::from(self.marked) / f64::from(self.delivered)).min(1.0)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn e1_mark_fraction_is_bounded() {
+        let seen = |delivered, marked| Observation {
+            interval: Duration::ZERO,
+            delivered,
+            marked,
+            bytes: 0,
+            rtt: Duration::ZERO,
+            mss: 1448,
+            app_limited: false,
+        };
+        assert_eq!(seen(0, 0).mark_fraction(), 0.0);
+        assert_eq!(seen(8, 2).mark_fraction(), 0.25);
+        assert_eq!(seen(1, 3).mark_fraction(), 1.0, "echoes may be latched over a round trip");
+    }
+}
