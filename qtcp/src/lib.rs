@@ -5,10 +5,12 @@
 //!
 //! - [`units`], [`observation`]: what is measured, and in what.
 //! - [`control`]: the controllers of one flow, behind one trait.
+//! - [`link`]: the flows of several classes on one link, on top of the kernel's own controllers.
 //! - [`linux`]: what a Linux socket tells and takes.
 #![deny(unsafe_code)]
 
 pub mod control;
+pub mod link;
 pub mod linux;
 pub mod observation;
 pub mod units;

@@ -1,0 +1,210 @@
+//! One flow's limit, on top of the controller that the kernel runs for it.
+//!
+//! The kernel's controller answers marks: it finds out what the network carries. What it cannot
+//! know is whether the flow has more than its part. That is the quality factor's (Fig. 3): a flow
+//! that sees marks and has slack (Q < 1) gives way; one that sees marks and is in deficit is left
+//! to the kernel; and without marks there is nothing to divide.
+//!
+//! Giving way is a limit on the rate at the target. Scaling a limit by Q until the rate has come
+//! down (Eq. 5) ends in the same place, but the smoothed rate would follow a few round trips late
+//! and the limit overshoot. The class with the greatest target fills the link: its flows are
+//! held back only while others are below their targets. Were everybody held to a part of what all
+//! get together, all would get less and less wherever somebody else takes what they leave.
+
+use core::time::Duration;
+
+use crate::{Observation, Rate};
+
+/// How limits are found.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Rules {
+    /// The least time constant of smoothing (gamma in Eq. 1; g in Eq. 3 is 1/16 for each round
+    /// trip).
+    pub smoothing: Duration,
+    /// Marks count as congestion for so long, or two round trips.
+    pub memory: Duration,
+    /// A mark fraction up to this is none (epsilon in Eq. 12).
+    pub epsilon: f64,
+    /// How far from its target a flow has to be for that to count (sigma in seed row E8).
+    pub sigma: f64,
+    /// A flow that was below its target by more than sigma for about so long will not get there by
+    /// itself.
+    pub patience: Duration,
+    /// Without marks, the time in which a limit becomes e times what it was.
+    pub growth: Duration,
+}
+
+impl Default for Rules {
+    fn default() -> Self {
+        Self {
+            smoothing: Duration::from_millis(40),
+            memory: Duration::from_millis(50),
+            epsilon: 0.001,
+            sigma: 0.05,
+            patience: Duration::from_millis(200),
+            growth: Duration::from_millis(500),
+        }
+    }
+}
+
+/// What a flow is among those of its link.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Role {
+    /// It takes what the others leave.
+    Filler,
+    /// It is held to its target while it sees marks.
+    Follower,
+    /// It is held to its target in any case: part of the link is kept empty.
+    Held,
+}
+
+/// What a flow is to have, and how the link is.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Wanted {
+    pub(super) target: Option<Rate>,
+    pub(super) role: Role,
+    /// Some flow of the link has seen marks lately, or the link is full.
+    pub(super) congested: bool,
+    /// Some flow that wants more is below its target.
+    pub(super) deficit: bool,
+    /// The link carries what it is said to carry: congestion without marks.
+    pub(super) full: bool,
+}
+
+/// The limit of one flow.
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct Overlay {
+    alpha: f64,
+    rate: Rate,
+    /// Something was observed.
+    known: bool,
+    /// What it is short of its target, as a part of that, smoothed; negative: it has more.
+    short: f64,
+    limit: Option<Rate>,
+}
+
+/// How much above its target a limit may go that its flow does not reach.
+const SLACK: f64 = 1.10;
+/// A limit that is so many times what the flow does holds nobody back.
+const LOOSE: f64 = 4.0;
+
+impl Overlay {
+    /// The smoothed rate (Eq. 1).
+    #[inline]
+    pub(super) fn rate(&self) -> Rate {
+        self.rate
+    }
+
+    /// The smoothed fraction of marked packets (Eq. 3).
+    #[inline]
+    pub(super) fn alpha(&self) -> f64 {
+        self.alpha
+    }
+
+    /// Smooths what was seen.
+    #[inline]
+    pub(super) fn see(&mut self, rules: &Rules, seen: &Observation) {
+        /// g of Eq. 3, for each round trip (RFC 8257).
+        const G: f64 = 1.0 / 16.0;
+        let time = seen.interval.as_secs_f64();
+        if time <= 0.0 {
+            return;
+        }
+        #[expect(clippy::cast_precision_loss, reason = "bytes of one interval")]
+        let now = Rate::over(seen.bytes as f64, seen.interval);
+        if !self.known {
+            (self.known, self.rate) = (true, now);
+        }
+        let constant = rules.smoothing.as_secs_f64().max(8.0 * seen.rtt.as_secs_f64());
+        // The first two terms of 1 - e^-x, exact enough below 1.
+        let part = (time / (time + constant)).min(1.0);
+        self.rate = self.rate.times(1.0 - part) + now.times(part);
+        if seen.delivered > 0 {
+            let trips = (time / seen.rtt.as_secs_f64().max(1e-6)).max(0.05);
+            let g = (G * trips).min(1.0);
+            self.alpha = (1.0 - g) * self.alpha + g * seen.mark_fraction();
+        }
+    }
+
+    /// Whether the flow has been below its target for long; `quality` is its quality factor, 1 where
+    /// it wants no more than it has.
+    pub(super) fn in_deficit(&mut self, rules: &Rules, seen: &Observation, quality: f64) -> bool {
+        let time = seen.interval.as_secs_f64();
+        let part = time / (time + rules.patience.as_secs_f64());
+        // What is missing, as a part of the target.
+        let short = 1.0 - 1.0 / quality.max(0.5);
+        self.short += part * (short - self.short);
+        self.short > rules.sigma
+    }
+
+    /// The limit for what was just seen; none where the flow is not held back.
+    #[inline]
+    pub(super) fn limit(
+        &mut self,
+        rules: &Rules,
+        seen: &Observation,
+        wanted: &Wanted,
+    ) -> Option<Rate> {
+        self.limit = match wanted.target {
+            None => None,
+            Some(target) if target == Rate::ZERO => self.limit,
+            Some(target) => self.next(rules, seen, target, wanted),
+        };
+        self.limit
+    }
+
+    fn next(
+        &self,
+        rules: &Rules,
+        seen: &Observation,
+        target: Rate,
+        wanted: &Wanted,
+    ) -> Option<Rate> {
+        // No limit is so low that it stops a flow: a packet for each round trip stays.
+        let least = Rate::over(f64::from(seen.mss), seen.rtt.max(Duration::from_millis(1)));
+        let target = if target > least { target } else { least };
+        let marked = wanted.full || self.alpha > rules.epsilon;
+        match wanted.role {
+            Role::Held => Some(target),
+            Role::Follower if wanted.congested && marked => self.hold(rules, seen, target),
+            Role::Filler if wanted.congested && wanted.deficit => {
+                (self.rate > target || self.limit.is_some()).then_some(target)
+            }
+            Role::Follower if wanted.congested => {
+                // Its own packets find no queue: it is on another way, or there is none any more.
+                let limit = self.limit?;
+                Some(if limit > target { limit } else { target })
+            }
+            Role::Follower | Role::Filler => self.grow(rules, seen, target),
+        }
+    }
+
+    /// Slack gives way at once; a deficit under a limit raises it a little, so that what the
+    /// kernel's controller loses below the limit is made good on average.
+    fn hold(&self, rules: &Rules, seen: &Observation, target: Rate) -> Option<Rate> {
+        let Some(limit) = self.limit else {
+            return (self.rate > target).then_some(target);
+        };
+        if self.rate > target {
+            return Some(target);
+        }
+        let constant = rules.smoothing.as_secs_f64();
+        let raised = limit.times(1.0 + 0.02 * seen.interval.as_secs_f64() / constant);
+        let most = target.times(SLACK);
+        Some(if raised > most {
+            most
+        } else if raised > target {
+            raised
+        } else {
+            target
+        })
+    }
+
+    /// Without marks a limit grows, and is lifted once it holds nobody back.
+    fn grow(&self, rules: &Rules, seen: &Observation, target: Rate) -> Option<Rate> {
+        let limit = self.limit?;
+        let grown = limit.times(1.0 + seen.interval.as_secs_f64() / rules.growth.as_secs_f64());
+        let grown = if grown > target { grown } else { target };
+        (grown < self.rate.times(LOOSE) || self.rate == Rate::ZERO).then_some(grown)
+    }
+}
