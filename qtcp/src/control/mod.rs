@@ -1,9 +1,22 @@
 //! The controllers of one flow.
+//!
+//! - [`Dctcp`] and [`Qtcp`] have a window, and step once in a round trip.
+//! - [`quality`] and [`smooth`] are what they are made of.
+
+pub mod dctcp;
+pub mod qtcp;
+pub mod quality;
+pub mod smooth;
 
 use core::fmt::Debug;
 use core::time::Duration;
 
+pub use self::dctcp::Dctcp;
+pub use self::qtcp::Qtcp;
 use crate::{Nanos, Observation, Rate};
+
+/// The rate of a decision that was made before anything of the path was known: as good as none.
+pub const NO_BOUND: Rate = Rate::new(1e15);
 
 /// What a flow is to have: its part of what its class is to have.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]

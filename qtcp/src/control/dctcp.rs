@@ -1,0 +1,292 @@
+//! DCTCP (RFC 8257; seed row E1, Eq. 3 and 4), and the window that QTCP and D2TCP share with it.
+//!
+//! Serves what the figures compare with: the equal shares of Fig. 12 and 13 (E7), the slower curve
+//! of Fig. 10 (E4), the interfering flow of Fig. 14b (E8), the misses of Fig. 15b (E9).
+
+use super::smooth::Smoothed;
+use super::{Controller, Decision, Limits, NO_BOUND, Report, Target};
+use crate::{Nanos, Observation, Rate};
+
+/// The part of a new mark fraction in alpha that RFC 8257 (section 4.2) recommends.
+pub const G_RFC_8257: f64 = 1.0 / 16.0;
+
+/// The part of a new mark fraction in alpha that seed row E1 has as its default (Eq. 3).
+pub const G_E1: f64 = 0.5;
+
+/// What a controller with a window goes by.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Settings {
+    /// Between what the window stays, in packets.
+    pub limits: Limits,
+    /// The part of a new mark fraction in alpha (g of Eq. 3), above 0.0 to 1.0.
+    pub g: f64,
+    /// Alpha of a new flow, 0.0 to 1.0; 1 is the careful choice of RFC 8257, section 3.3: the
+    /// first mark halves the window.
+    pub initial_alpha: f64,
+    /// Alpha up to which marks do not count, and the window grows (epsilon of Eq. 12), 0.0 to 1.0.
+    pub epsilon: f64,
+    /// The part of the old value in the smoothed throughput and latency (gamma of Eq. 1 and 2),
+    /// 0.0 to below 1.0.
+    pub gamma: f64,
+}
+
+impl Default for Settings {
+    /// As RFC 8257 recommends.
+    fn default() -> Self {
+        Self {
+            limits: Limits::default(),
+            g: G_RFC_8257,
+            initial_alpha: 1.0,
+            epsilon: 0.0,
+            gamma: 0.5,
+        }
+    }
+}
+
+impl Limits {
+    /// These limits with what makes no sense repaired: at least one packet, finite, in order.
+    #[must_use]
+    pub(super) fn sound(self) -> Self {
+        let min = if self.min > 1.0 && self.min.is_finite() { self.min } else { 1.0 };
+        let max =
+            if self.max.is_finite() { self.max.max(min) } else { Self::default().max.max(min) };
+        let limits = Self { min, max, initial: self.initial };
+        Self { initial: limits.clamp(self.initial), ..limits }
+    }
+}
+
+/// What was seen last of the path of a flow; nothing replaces what is known.
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct Path {
+    /// Bytes of payload in a packet.
+    pub(super) mss: f64,
+    /// The round-trip time in seconds.
+    pub(super) rtt: f64,
+}
+
+impl Path {
+    #[inline]
+    pub(super) fn see(&mut self, seen: &Observation) {
+        if seen.mss > 0 {
+            self.mss = f64::from(seen.mss);
+        }
+        if !seen.rtt.is_zero() {
+            self.rtt = seen.rtt.as_secs_f64();
+        }
+    }
+
+    /// The rate of a window in packets; no bound while the path is not known.
+    #[inline]
+    pub(super) fn rate(&self, window: f64) -> Rate {
+        if self.mss > 0.0 && self.rtt > 0.0 {
+            Rate::new(window * self.mss / self.rtt)
+        } else {
+            NO_BOUND
+        }
+    }
+}
+
+/// The window of one flow: alpha, slow start, growth, and one reduction a round trip.
+#[derive(Clone, Debug)]
+pub(super) struct Window {
+    limits: Limits,
+    epsilon: f64,
+    size: f64,
+    alpha: Smoothed,
+    slow_start: bool,
+    path: Path,
+}
+
+impl Window {
+    pub(super) fn new(settings: &Settings) -> Self {
+        let limits = settings.limits.sound();
+        let alpha = settings.initial_alpha.clamp(0.0, 1.0);
+        Self {
+            limits,
+            epsilon: settings.epsilon.max(0.0),
+            size: limits.initial,
+            alpha: Smoothed::taking(settings.g).starting(0.0).starting(alpha),
+            slow_start: true,
+            path: Path::default(),
+        }
+    }
+
+    /// A round trip has ended. Where it saw marks that count, the window is multiplied once with
+    /// what `factor` makes of alpha; else it grows.
+    ///
+    /// Marks of this round trip decide, not alpha alone: Eq. 5 and Fig. 3 grow the window in each
+    /// round trip without a mark. Eq. 12, for want of single marks in its model, looks at alpha.
+    #[inline]
+    pub(super) fn step(&mut self, seen: &Observation, factor: impl FnOnce(f64) -> f64) {
+        self.path.see(seen);
+        if seen.delivered == 0 {
+            return;
+        }
+        let fraction = seen.mark_fraction();
+        let alpha = self.alpha.add(fraction);
+        if fraction > 0.0 {
+            self.slow_start = false;
+        }
+        if fraction > 0.0 && alpha > self.epsilon {
+            self.size = self.limits.clamp(self.size * factor(alpha));
+        } else if !seen.app_limited {
+            self.grow(f64::from(seen.delivered));
+        }
+    }
+
+    /// RFC 5681, section 3.1: what was delivered in slow start, so that the window doubles, and
+    /// else one packet (Eq. 5).
+    #[inline]
+    fn grow(&mut self, delivered: f64) {
+        let more = if self.slow_start { delivered.min(self.size) } else { 1.0 };
+        self.size = self.limits.clamp(self.size + more);
+    }
+
+    #[inline]
+    pub(super) fn decision(&self) -> Decision {
+        Decision { window: self.size, rate: self.path.rate(self.size) }
+    }
+
+    #[inline]
+    pub(super) const fn alpha(&self) -> f64 {
+        self.alpha.value()
+    }
+}
+
+/// Eq. 4: what DCTCP multiplies its window with.
+#[inline]
+pub(super) fn reduction(alpha: f64) -> f64 {
+    1.0 - alpha / 2.0
+}
+
+/// The rate at which bytes were delivered in an interval; `None` where there was no time.
+#[inline]
+pub(super) fn delivery_rate(seen: &Observation) -> Option<f64> {
+    #[expect(clippy::cast_precision_loss, reason = "2^53 bytes in one interval are exact enough")]
+    let bytes = seen.bytes as f64;
+    (!seen.interval.is_zero()).then(|| bytes / seen.interval.as_secs_f64())
+}
+
+/// DCTCP: without a target, as RFC 8257 has it. A step is a round trip.
+#[derive(Clone, Debug)]
+pub struct Dctcp {
+    window: Window,
+    rate: Smoothed,
+}
+
+impl Dctcp {
+    /// A new flow in slow start.
+    #[must_use]
+    pub fn new(settings: &Settings) -> Self {
+        Self { window: Window::new(settings), rate: Smoothed::keeping(settings.gamma) }
+    }
+}
+
+impl Default for Dctcp {
+    fn default() -> Self {
+        Self::new(&Settings::default())
+    }
+}
+
+impl Controller for Dctcp {
+    fn aim(&mut self, _: Target) {}
+
+    #[inline]
+    fn step(&mut self, _: Nanos, seen: &Observation) -> Decision {
+        if let Some(rate) = delivery_rate(seen) {
+            self.rate.add(rate);
+        }
+        self.window.step(seen, reduction);
+        self.window.decision()
+    }
+
+    fn decision(&self) -> Decision {
+        self.window.decision()
+    }
+
+    fn report(&self) -> Report {
+        let rate = Rate::new(self.rate.value());
+        Report { alpha: self.window.alpha(), quality: 1.0, rate }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use core::time::Duration;
+
+    use super::*;
+
+    const RTT: Duration = Duration::from_micros(100);
+
+    fn seen(delivered: u32, marked: u32) -> Observation {
+        Observation {
+            interval: RTT,
+            delivered,
+            marked,
+            bytes: u64::from(delivered) * 1000,
+            rtt: RTT,
+            mss: 1000,
+            app_limited: false,
+        }
+    }
+
+    fn window(flow: &mut Dctcp, seen: &Observation) -> f64 {
+        flow.step(Nanos(0), seen).window
+    }
+
+    #[test]
+    fn e1_slow_start_doubles_until_the_first_mark_then_a_packet_a_round_trip() {
+        let mut flow = Dctcp::default();
+        assert_eq!(flow.decision(), Decision { window: 10.0, rate: NO_BOUND });
+        assert_eq!(window(&mut flow, &seen(10, 0)), 20.0);
+        assert_eq!(window(&mut flow, &seen(20, 0)), 40.0);
+        assert_eq!(window(&mut flow, &seen(90, 0)), 80.0, "at most double, whatever came");
+        // Three round trips without a mark, and one in which half of the packets had one (Eq. 3).
+        let alpha = (15.0_f64 / 16.0).powi(4) + 0.5 / 16.0;
+        let cut = 80.0 * (1.0 - alpha / 2.0);
+        assert!((window(&mut flow, &seen(80, 40)) - cut).abs() < 1e-9);
+        assert!((window(&mut flow, &seen(50, 0)) - cut - 1.0).abs() < 1e-9);
+    }
+
+    #[test]
+    fn e1_a_window_that_was_not_used_does_not_grow_but_is_cut() {
+        let mut flow = Dctcp::default();
+        let idle = Observation { app_limited: true, ..seen(5, 0) };
+        assert_eq!(window(&mut flow, &idle), 10.0);
+        assert!(window(&mut flow, &Observation { marked: 5, ..idle }) < 10.0);
+    }
+
+    #[test]
+    fn e1_a_flow_that_is_always_marked_is_halved_down_to_one_packet() {
+        let mut flow = Dctcp::default();
+        assert_eq!(window(&mut flow, &seen(10, 10)), 5.0);
+        for _ in 0..10 {
+            window(&mut flow, &seen(10, 10));
+        }
+        assert_eq!(flow.decision().window, 1.0);
+    }
+
+    #[test]
+    fn e1_alpha_up_to_epsilon_lets_the_window_grow() {
+        let settings = Settings { epsilon: 0.5, initial_alpha: 0.0, ..Settings::default() };
+        let mut flow = Dctcp::new(&settings);
+        assert_eq!(window(&mut flow, &seen(10, 10)), 11.0, "Eq. 12, first line");
+        assert_eq!(flow.report().alpha, 1.0 / 16.0);
+    }
+
+    #[test]
+    fn e1_the_rate_goes_with_the_window() {
+        let mut flow = Dctcp::default();
+        let decision = flow.step(Nanos(0), &seen(10, 0));
+        assert!((decision.rate.bytes() - 20.0 * 1000.0 / 1e-4).abs() < 1.0);
+        assert!((flow.report().rate.bytes() - 10.0 * 1000.0 / 1e-4).abs() < 1.0);
+    }
+
+    #[test]
+    fn limits_that_make_no_sense_are_repaired() {
+        let bad = Limits { min: f64::NAN, max: f64::INFINITY, initial: f64::NAN };
+        assert_eq!(bad.sound(), Limits { min: 1.0, max: 1e6, initial: 1.0 });
+        let swapped = Limits { min: 20.0, max: 5.0, initial: 1e9 };
+        assert_eq!(swapped.sound(), Limits { min: 20.0, max: 20.0, initial: 20.0 });
+    }
+}

@@ -1,0 +1,159 @@
+//! The quality factor of a flow.
+
+use super::Target;
+use super::dctcp::delivery_rate;
+use super::smooth::Smoothed;
+use crate::{Observation, Rate};
+
+/// The largest quality factor: a flow that gets nothing would have an infinite one.
+pub const MAX_QUALITY: f64 = 1000.0;
+
+/// The quality factor Q of seed row E1: above 1 the flow has less than it is to have, below 1 it
+/// has room to give.
+///
+/// - [`Target::Throughput`] (Eq. 1): the target divided by the smoothed throughput.
+/// - [`Target::Latency`] (Eq. 2): the smoothed round-trip time divided by the target.
+/// - Without a target: 1.
+#[derive(Clone, Copy, Debug)]
+pub struct Quality {
+    target: Target,
+    /// Bytes per second.
+    rate: Smoothed,
+    /// Seconds.
+    latency: Smoothed,
+}
+
+impl Quality {
+    /// Nothing seen and no target; `gamma` (Eq. 1, 2), 0.0 to below 1.0, is the part of the old
+    /// value that smoothing keeps.
+    #[must_use]
+    pub fn new(gamma: f64) -> Self {
+        let empty = Smoothed::keeping(gamma);
+        Self { target: Target::None, rate: empty, latency: empty }
+    }
+
+    /// Sets the target. What was measured stays: it does not depend on it.
+    pub const fn aim(&mut self, target: Target) {
+        self.target = target;
+    }
+
+    /// What it is measured against.
+    #[must_use]
+    pub const fn target(&self) -> Target {
+        self.target
+    }
+
+    /// Takes in what an interval showed. An interval without time says nothing of the throughput,
+    /// and one without a round-trip time nothing of the latency.
+    #[inline]
+    pub fn see(&mut self, seen: &Observation) {
+        if let Some(rate) = delivery_rate(seen) {
+            self.rate.add(rate);
+        }
+        if !seen.rtt.is_zero() {
+            self.latency.add(seen.rtt.as_secs_f64());
+        }
+    }
+
+    /// Q, 0.0 to [`MAX_QUALITY`]; 1 while there is no target or nothing was measured.
+    #[must_use]
+    #[inline]
+    pub fn value(&self) -> f64 {
+        self.against(self.target)
+    }
+
+    /// Q against another target.
+    #[must_use]
+    #[inline]
+    pub fn against(&self, target: Target) -> f64 {
+        match target {
+            Target::None => 1.0,
+            Target::Throughput(target) => {
+                self.rate.get().map_or(1.0, |rate| ratio(target.bytes(), rate))
+            }
+            Target::Latency(target) => {
+                self.latency.get().map_or(1.0, |latency| ratio(latency, target.as_secs_f64()))
+            }
+        }
+    }
+
+    /// The smoothed throughput.
+    #[must_use]
+    #[inline]
+    pub const fn rate(&self) -> Rate {
+        Rate::new(self.rate.value())
+    }
+}
+
+/// `over / under` up to [`MAX_QUALITY`]; nothing against nothing is as it should be.
+#[inline]
+fn ratio(over: f64, under: f64) -> f64 {
+    if under > 0.0 {
+        (over / under).min(MAX_QUALITY)
+    } else if over > 0.0 {
+        MAX_QUALITY
+    } else {
+        1.0
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use core::time::Duration;
+
+    use super::*;
+
+    fn seen(bytes: u64, rtt_us: u64) -> Observation {
+        Observation {
+            interval: Duration::from_millis(1),
+            delivered: 1,
+            marked: 0,
+            bytes,
+            rtt: Duration::from_micros(rtt_us),
+            mss: 1000,
+            app_limited: false,
+        }
+    }
+
+    fn close(quality: &Quality, value: f64) -> bool {
+        (quality.value() - value).abs() < 1e-9
+    }
+
+    #[test]
+    fn e1_quality_of_throughput_is_target_by_smoothed_rate() {
+        let mut quality = Quality::new(0.75);
+        quality.aim(Target::Throughput(Rate::new(2e6)));
+        assert_eq!(quality.value(), 1.0, "nothing was measured");
+        quality.see(&seen(4000, 100));
+        assert!(close(&quality, 0.5));
+        quality.see(&seen(0, 100));
+        assert!(close(&quality, 2e6 / 3e6), "a quarter of the new value (Eq. 1)");
+    }
+
+    #[test]
+    fn e1_quality_of_latency_is_smoothed_time_by_target() {
+        let mut quality = Quality::new(0.75);
+        quality.aim(Target::Latency(Duration::from_micros(200)));
+        quality.see(&seen(1000, 100));
+        assert!(close(&quality, 0.5), "room to give");
+        quality.see(&seen(1000, 500));
+        assert!(close(&quality, 1.0));
+        quality.see(&seen(1000, 0));
+        assert!(close(&quality, 1.0), "no round trip was measured");
+    }
+
+    #[test]
+    fn e1_quality_is_finite_whatever_is_measured() {
+        let mut quality = Quality::new(0.0);
+        quality.aim(Target::Throughput(Rate::new(1e9)));
+        quality.see(&seen(0, 0));
+        assert_eq!(quality.value(), MAX_QUALITY);
+        quality.aim(Target::Throughput(Rate::ZERO));
+        assert_eq!(quality.value(), 1.0);
+        quality.aim(Target::Latency(Duration::ZERO));
+        quality.see(&seen(u64::MAX, u64::MAX / 1000));
+        assert_eq!(quality.value(), MAX_QUALITY);
+        quality.aim(Target::Throughput(Rate::ZERO));
+        assert_eq!(quality.value(), 0.0);
+    }
+}
