@@ -3,7 +3,7 @@
 //! Serves what the figures compare with: the equal shares of Fig. 12 and 13 (E7), the slower curve
 //! of Fig. 10 (E4), the interfering flow of Fig. 14b (E8), the misses of Fig. 15b (E9).
 
-use super::smooth::Smoothed;
+use super::smooth::{Smoothed, within};
 use super::{Controller, Decision, Limits, NO_BOUND, Report, Target};
 use crate::{Nanos, Observation, Rate};
 
@@ -84,6 +84,13 @@ impl Path {
             NO_BOUND
         }
     }
+
+    /// The packets that a rate in bytes per second has under way; `None` while the path is not
+    /// known.
+    #[inline]
+    pub(super) fn window(&self, rate: f64) -> Option<f64> {
+        (self.mss > 0.0 && self.rtt > 0.0).then(|| rate * self.rtt / self.mss)
+    }
 }
 
 /// The window of one flow: alpha, slow start, growth, and one reduction a round trip.
@@ -100,12 +107,12 @@ pub(super) struct Window {
 impl Window {
     pub(super) fn new(settings: &Settings) -> Self {
         let limits = settings.limits.sound();
-        let alpha = settings.initial_alpha.clamp(0.0, 1.0);
+        let alpha = within(settings.initial_alpha, 0.0, 1.0);
         Self {
             limits,
-            epsilon: settings.epsilon.max(0.0),
+            epsilon: within(settings.epsilon, 0.0, 1.0),
             size: limits.initial,
-            alpha: Smoothed::taking(settings.g).starting(0.0).starting(alpha),
+            alpha: Smoothed::taking(settings.g).starting(alpha),
             slow_start: true,
             path: Path::default(),
         }
@@ -162,9 +169,7 @@ pub(super) fn reduction(alpha: f64) -> f64 {
 /// The rate at which bytes were delivered in an interval; `None` where there was no time.
 #[inline]
 pub(super) fn delivery_rate(seen: &Observation) -> Option<f64> {
-    #[expect(clippy::cast_precision_loss, reason = "2^53 bytes in one interval are exact enough")]
-    let bytes = seen.bytes as f64;
-    (!seen.interval.is_zero()).then(|| bytes / seen.interval.as_secs_f64())
+    (!seen.interval.is_zero()).then(|| seen.bytes as f64 / seen.interval.as_secs_f64())
 }
 
 /// DCTCP: without a target, as RFC 8257 has it. A step is a round trip.

@@ -1,9 +1,15 @@
 //! The controllers of one flow.
 //!
-//! - [`Dctcp`] and [`Qtcp`] have a window, and step once in a round trip.
+//! - [`Dctcp`], [`Qtcp`], [`InterferenceQtcp`] and [`D2tcp`] have a window, and step once in a
+//!   round trip.
+//! - [`Dcqcn`] and [`Qrdma`] have a rate, and step at any time.
 //! - [`quality`] and [`smooth`] are what they are made of.
 
+pub mod d2tcp;
+pub mod dcqcn;
 pub mod dctcp;
+pub mod interference;
+pub mod qrdma;
 pub mod qtcp;
 pub mod quality;
 pub mod smooth;
@@ -11,7 +17,11 @@ pub mod smooth;
 use core::fmt::Debug;
 use core::time::Duration;
 
+pub use self::d2tcp::D2tcp;
+pub use self::dcqcn::Dcqcn;
 pub use self::dctcp::Dctcp;
+pub use self::interference::{InterferenceQtcp, Lambda};
+pub use self::qrdma::Qrdma;
 pub use self::qtcp::Qtcp;
 use crate::{Nanos, Observation, Rate};
 

@@ -8,6 +8,12 @@ use super::quality::Quality;
 use super::{Controller, Decision, Report, Target};
 use crate::{Nanos, Observation};
 
+/// The defaults of QTCP: those of DCTCP, with g as seed row E1 has it ([`G_E1`]).
+#[must_use]
+pub fn settings() -> Settings {
+    Settings { g: G_E1, ..Settings::default() }
+}
+
 /// QTCP: in a round trip with marks, a flow that has more than its target (Q < 1) shrinks its
 /// window by Q on top of what DCTCP takes; without marks, or short of its target, it does as DCTCP.
 ///
@@ -27,9 +33,8 @@ impl Qtcp {
 }
 
 impl Default for Qtcp {
-    /// With g as seed row E1 has it ([`G_E1`]).
     fn default() -> Self {
-        Self::new(&Settings { g: G_E1, ..Settings::default() })
+        Self::new(&settings())
     }
 }
 

@@ -18,15 +18,14 @@ impl Smoothed {
     /// the part of the old value that is kept. Anything else is brought to the nearest of these.
     #[must_use]
     pub fn keeping(gamma: f64) -> Self {
-        Self::taking(1.0 - gamma.clamp(0.0, 1.0))
+        Self::taking(1.0 - within(gamma, 0.0, 1.0))
     }
 
     /// `value' = (1 - g) * value + g * sample` (Eq. 3): `g`, above 0.0 to 1.0, is the part of the
     /// new value that is taken. Anything else is brought to the nearest of these.
     #[must_use]
     pub fn taking(g: f64) -> Self {
-        let part = if g > f64::EPSILON { g.min(1.0) } else { f64::EPSILON };
-        Self { value: 0.0, part, empty: true }
+        Self { value: 0.0, part: within(g, f64::EPSILON, 1.0), empty: true }
     }
 
     /// Starts from `value` instead of the first sample; a number that is not finite is ignored.
@@ -63,6 +62,13 @@ impl Smoothed {
     pub const fn value(&self) -> f64 {
         self.value
     }
+}
+
+/// A setting within its range; `least` for what is not a number.
+#[inline]
+pub(super) fn within(setting: f64, least: f64, most: f64) -> f64 {
+    // Not `f64::clamp`, which keeps what is not a number.
+    if setting > least { setting.min(most) } else { least }
 }
 
 #[cfg(test)]

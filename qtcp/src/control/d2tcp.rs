@@ -1,0 +1,116 @@
+//! D2TCP (Vamanan et al., SIGCOMM 2012): DCTCP that goes by deadlines. One of the controllers that
+//! Fig. 15b compares (seed row E9).
+
+use super::dctcp::{Settings, Window, reduction};
+use super::quality::Quality;
+use super::smooth::within;
+use super::{Controller, Decision, Report, Target};
+use crate::{Nanos, Observation};
+
+/// Between what D2TCP bounds the urgency d, so that near deadlines do not starve far ones
+/// (section 3.2 of its paper).
+pub const URGENCY: (f64, f64) = (0.5, 2.0);
+
+/// D2TCP: the window is multiplied with `1 - alpha^d / 2`, d being the measured delay divided by
+/// the target delay: who is late (d > 1) gives way less than DCTCP, who is early gives way more.
+///
+/// The urgency d is the quality factor, bounded to [`URGENCY`]: with [`Target::Latency`] (Eq. 2) it
+/// is the smoothed round-trip time by the target; with [`Target::Throughput`] (Eq. 1), aimed at what
+/// is left of a transfer by the time that is left, it is the time needed by the time left, as its
+/// paper has it. Without a target it is 1: DCTCP. A step is a round trip.
+#[derive(Clone, Debug)]
+pub struct D2tcp {
+    window: Window,
+    quality: Quality,
+}
+
+impl D2tcp {
+    /// A new flow in slow start, without a target.
+    #[must_use]
+    pub fn new(settings: &Settings) -> Self {
+        Self { window: Window::new(settings), quality: Quality::new(settings.gamma) }
+    }
+
+    /// The urgency d, between the bounds of [`URGENCY`].
+    #[must_use]
+    #[inline]
+    pub fn urgency(&self) -> f64 {
+        let (least, most) = URGENCY;
+        within(self.quality.value(), least, most)
+    }
+}
+
+impl Default for D2tcp {
+    fn default() -> Self {
+        Self::new(&Settings::default())
+    }
+}
+
+impl Controller for D2tcp {
+    fn aim(&mut self, target: Target) {
+        self.quality.aim(target);
+    }
+
+    #[inline]
+    fn step(&mut self, _: Nanos, seen: &Observation) -> Decision {
+        self.quality.see(seen);
+        let urgency = self.urgency();
+        self.window.step(seen, |alpha| reduction(alpha.powf(urgency)));
+        self.window.decision()
+    }
+
+    fn decision(&self) -> Decision {
+        self.window.decision()
+    }
+
+    fn report(&self) -> Report {
+        Report {
+            alpha: self.window.alpha(),
+            quality: self.quality.value(),
+            rate: self.quality.rate(),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use core::time::Duration;
+
+    use super::*;
+
+    /// The window after a round trip of `rtt_us` with marks that bring alpha to 0.25.
+    fn window(target: Target, rtt_us: u64) -> f64 {
+        let settings = Settings { g: 1.0, ..Settings::default() };
+        let mut flow = D2tcp::new(&settings);
+        flow.aim(target);
+        let seen = Observation {
+            interval: Duration::from_millis(1),
+            delivered: 100,
+            marked: 25,
+            bytes: 100_000,
+            rtt: Duration::from_micros(rtt_us),
+            mss: 1000,
+            app_limited: false,
+        };
+        flow.step(Nanos(0), &seen).window
+    }
+
+    #[test]
+    fn e9_late_flows_give_way_less_and_early_ones_more() {
+        let target = Target::Latency(Duration::from_micros(100));
+        let near = |a: f64, b: f64| assert!((a - b).abs() < 1e-9, "{a} against {b}");
+        near(window(target, 100), 10.0 * (1.0 - 0.25 / 2.0));
+        near(window(target, 200), 10.0 * (1.0 - 0.0625 / 2.0));
+        near(window(target, 9000), window(target, 200));
+        near(window(target, 50), 10.0 * (1.0 - 0.5 / 2.0));
+        near(window(target, 1), window(target, 50));
+        near(window(Target::None, 9000), window(target, 100));
+    }
+
+    #[test]
+    fn e9_a_transfer_that_needs_twice_its_rate_is_as_urgent_as_can_be() {
+        let needs = |bytes| window(Target::Throughput(crate::Rate::new(bytes)), 100);
+        assert!(needs(2e8) > needs(1e8) && needs(1e8) > needs(5e7));
+        assert_eq!(needs(2e8), needs(9e9));
+    }
+}

@@ -1,0 +1,290 @@
+//! DCQCN (Zhu et al., SIGCOMM 2015): rates instead of windows, timers instead of round trips.
+//!
+//! What QRDMA (seed rows E2, E11) is built on and compared with in Fig. 18 and 19.
+
+use core::time::Duration;
+
+use super::dctcp::{Path, delivery_rate, reduction};
+use super::smooth::{Smoothed, within};
+use super::{Controller, Decision, Limits, Report, Target};
+use crate::{Nanos, Observation, Rate};
+
+/// What a rate-based controller goes by. Times below 1 us count as 1 us, no bytes as one.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Settings {
+    /// Between what the window stays, in packets.
+    pub limits: Limits,
+    /// The rate of the link: where a flow starts, and what it never exceeds.
+    pub line: Rate,
+    /// The least rate.
+    pub min: Rate,
+    /// The part of a congestion notification in alpha, above 0.0 to 1.0.
+    pub g: f64,
+    /// So long without a notification, and alpha decays (K of its Eq. 2).
+    pub alpha_timer: Duration,
+    /// At most one notification, and one cut, in this time (N of its section 3.1).
+    pub cnp_interval: Duration,
+    /// Rounds of fast recovery (F).
+    pub recovery_rounds: u32,
+    /// The rate is raised once in this time (T).
+    pub increase_timer: Duration,
+    /// The rate is raised once in so many bytes sent (B).
+    pub increase_bytes: u64,
+    /// What additive increase adds in a round (`R_AI`).
+    pub additive: Rate,
+    /// What hyper increase adds in its first round, and twice in its second (`R_HAI`).
+    pub hyper: Rate,
+    /// The part of the old value in the smoothed throughput (gamma of seed row E1, Eq. 1), 0.0 to
+    /// below 1.0.
+    pub gamma: f64,
+}
+
+impl Settings {
+    /// The defaults of its paper, on a link of this rate.
+    ///
+    /// The paper has no figure for hyper increase and the least rate: these are ten times additive
+    /// increase, and 10 Mbit/s, as in QCN (IEEE 802.1Qau).
+    #[must_use]
+    pub fn of(line: Rate) -> Self {
+        Self {
+            limits: Limits::default(),
+            line,
+            min: Rate::from_bits(10e6),
+            g: 1.0 / 256.0,
+            alpha_timer: Duration::from_micros(55),
+            cnp_interval: Duration::from_micros(50),
+            recovery_rounds: 5,
+            increase_timer: Duration::from_micros(55),
+            increase_bytes: 10_000_000,
+            additive: Rate::from_bits(40e6),
+            hyper: Rate::from_bits(400e6),
+            gamma: 0.5,
+        }
+    }
+}
+
+impl Default for Settings {
+    /// On the 40 Gbit/s of its paper.
+    fn default() -> Self {
+        Self::of(Rate::from_bits(40e9))
+    }
+}
+
+/// Rounds of increase that one step catches up on at most. The timers of [`Settings`] take less
+/// than half of them from the least rate to 100 Gbit/s; it bounds what a step after a long pause
+/// costs.
+const MAX_ROUNDS: u64 = 8192;
+
+/// A timer that goes off again and again.
+#[derive(Clone, Copy, Debug)]
+struct Timer {
+    period: u64,
+    due: Nanos,
+}
+
+impl Timer {
+    fn new(period: Duration) -> Self {
+        let nanos = u64::try_from(period.as_nanos()).unwrap_or(u64::MAX);
+        Self { period: nanos.max(1000), due: Nanos(u64::MAX) }
+    }
+
+    const fn restart(&mut self, now: Nanos) {
+        self.due = Nanos(now.0.saturating_add(self.period));
+    }
+
+    /// How often it has gone off until `now`.
+    #[inline]
+    const fn expired(&mut self, now: Nanos) -> u64 {
+        if now.0 < self.due.0 {
+            return 0;
+        }
+        let late = now.0 - self.due.0;
+        self.due = Nanos(now.0.saturating_add(self.period - late % self.period));
+        late / self.period + 1
+    }
+}
+
+/// The reaction point of DCQCN: the present rate RC, the target rate RT, alpha, and what raises.
+///
+/// Until the first notification the flow sends at the rate of the link and nothing runs.
+#[derive(Clone, Debug)]
+pub(super) struct Reaction {
+    settings: Settings,
+    /// RC, RT, the rate of the link and the least rate, in bytes per second.
+    present: f64,
+    target: f64,
+    line: f64,
+    min: f64,
+    alpha: f64,
+    alpha_timer: Timer,
+    increase_timer: Timer,
+    /// Rounds of the timer and of the byte counter since the last cut.
+    timer_rounds: u32,
+    byte_rounds: u32,
+    bytes: u64,
+    cut_at: Option<Nanos>,
+    path: Path,
+}
+
+impl Reaction {
+    pub(super) fn new(settings: &Settings) -> Self {
+        let line = settings.line.bytes();
+        Self {
+            settings: Settings {
+                limits: settings.limits.sound(),
+                g: within(settings.g, f64::EPSILON, 1.0),
+                ..*settings
+            },
+            present: line,
+            target: line,
+            line,
+            min: settings.min.bytes().min(line),
+            alpha: 1.0,
+            alpha_timer: Timer::new(settings.alpha_timer),
+            increase_timer: Timer::new(settings.increase_timer),
+            timer_rounds: 0,
+            byte_rounds: 0,
+            bytes: 0,
+            cut_at: None,
+            path: Path::default(),
+        }
+    }
+
+    /// What has happened until `now`: the timers that went off first, then, if there was a mark and
+    /// none counted for a while, the cut. `quality` below 1 cuts deeper (Eq. 6).
+    #[inline]
+    pub(super) fn step(&mut self, now: Nanos, seen: &Observation, quality: f64) {
+        self.path.see(seen);
+        if self.cut_at.is_some() {
+            self.decay(now);
+            self.recover(now, seen.bytes);
+        }
+        let rests =
+            |cut_at: Nanos| now.0.saturating_sub(cut_at.0) < nanos(self.settings.cnp_interval);
+        if seen.marked > 0 && !self.cut_at.is_some_and(rests) {
+            self.cut(now, quality);
+        }
+    }
+
+    /// RT = RC, RC = RC(1 - alpha/2)Q, then alpha = (1 - g)alpha + g; recovery begins anew.
+    fn cut(&mut self, now: Nanos, quality: f64) {
+        self.target = self.present;
+        self.present *= reduction(self.alpha) * quality.min(1.0);
+        self.present = self.present.max(self.min);
+        let g = self.settings.g;
+        self.alpha = (1.0 - g) * self.alpha + g;
+        self.alpha_timer.restart(now);
+        self.increase_timer.restart(now);
+        (self.timer_rounds, self.byte_rounds, self.bytes) = (0, 0, 0);
+        self.cut_at = Some(now);
+    }
+
+    /// Alpha = (1 - g)alpha for each time that its timer went off.
+    #[inline]
+    fn decay(&mut self, now: Nanos) {
+        let times = self.alpha_timer.expired(now);
+        if times > 0 {
+            self.alpha *= (1.0 - self.settings.g).powi(i32::try_from(times).unwrap_or(i32::MAX));
+        }
+    }
+
+    /// A round of increase for each time that the timer went off or the bytes were full.
+    #[inline]
+    fn recover(&mut self, now: Nanos, bytes: u64) {
+        for _ in 0..self.increase_timer.expired(now).min(MAX_ROUNDS) {
+            self.timer_rounds = self.timer_rounds.saturating_add(1);
+            self.raise();
+        }
+        let batch = self.settings.increase_bytes.max(1);
+        self.bytes = self.bytes.saturating_add(bytes);
+        for _ in 0..(self.bytes / batch).min(MAX_ROUNDS) {
+            self.byte_rounds = self.byte_rounds.saturating_add(1);
+            self.raise();
+        }
+        self.bytes %= batch;
+    }
+
+    /// One round: fast recovery until either counter has had its rounds, hyper increase once both
+    /// have, additive increase between.
+    #[inline]
+    fn raise(&mut self) {
+        let recovery = self.settings.recovery_rounds;
+        let fewer = self.timer_rounds.min(self.byte_rounds);
+        if fewer > recovery {
+            self.target += self.settings.hyper.bytes() * f64::from(fewer - recovery);
+        } else if self.timer_rounds.max(self.byte_rounds) > recovery {
+            self.target += self.settings.additive.bytes();
+        }
+        self.target = self.target.min(self.line);
+        self.present = f64::midpoint(self.present, self.target);
+    }
+
+    /// The rate, and the window of as many packets as it has under way in a round trip; the largest
+    /// one while the path is not known.
+    #[inline]
+    pub(super) fn decision(&self) -> Decision {
+        let limits = &self.settings.limits;
+        let window =
+            self.path.window(self.present).map_or(limits.max, |packets| limits.clamp(packets));
+        Decision { window, rate: Rate::new(self.present) }
+    }
+
+    #[inline]
+    pub(super) const fn alpha(&self) -> f64 {
+        self.alpha
+    }
+}
+
+#[inline]
+fn nanos(time: Duration) -> u64 {
+    u64::try_from(time.as_nanos()).unwrap_or(u64::MAX)
+}
+
+/// DCQCN: without a target. A step may come at any time; it catches up on the timers.
+///
+/// One step takes at most one notification, so steps further apart than the interval of
+/// notifications react more slowly than an adapter in hardware.
+#[derive(Clone, Debug)]
+pub struct Dcqcn {
+    reaction: Reaction,
+    rate: Smoothed,
+}
+
+impl Dcqcn {
+    /// A new flow at the rate of the link.
+    #[must_use]
+    pub fn new(settings: &Settings) -> Self {
+        Self { reaction: Reaction::new(settings), rate: Smoothed::keeping(settings.gamma) }
+    }
+}
+
+impl Default for Dcqcn {
+    fn default() -> Self {
+        Self::new(&Settings::default())
+    }
+}
+
+impl Controller for Dcqcn {
+    fn aim(&mut self, _: Target) {}
+
+    #[inline]
+    fn step(&mut self, now: Nanos, seen: &Observation) -> Decision {
+        if let Some(rate) = delivery_rate(seen) {
+            self.rate.add(rate);
+        }
+        self.reaction.step(now, seen, 1.0);
+        self.reaction.decision()
+    }
+
+    fn decision(&self) -> Decision {
+        self.reaction.decision()
+    }
+
+    fn report(&self) -> Report {
+        let rate = Rate::new(self.rate.value());
+        Report { alpha: self.reaction.alpha(), quality: 1.0, rate }
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,200 @@
+//! QTCP beside flows that know nothing of it (seed row E8, Fig. 14b, Fig. 15a).
+//!
+//! Fig. 15a is printed with `lambda = (lambda + factor) x target_i` and the same sign in both
+//! branches. What its text says is built here: lambda, the bandwidth that the flows of QTCP share,
+//! is scaled by 1 - sigma while they fall short of their targets, and by 1 + sigma while they
+//! exceed them.
+
+use super::dctcp::{Settings, Window, reduction};
+use super::qtcp;
+use super::quality::Quality;
+use super::smooth::within;
+use super::{Controller, Decision, Report, Target};
+use crate::{Nanos, Observation, Rate};
+
+/// The deviation of Q from 1 that is an interfering flow (seed row E8).
+pub const SIGMA: f64 = 0.05;
+
+/// The least part of the capacity that lambda falls to.
+pub const FLOOR: f64 = 0.01;
+
+/// The bandwidth of a bottleneck that is left to flows of QTCP.
+///
+/// Each [`InterferenceQtcp`] has one, for each flow recognises interference by itself. A sender with
+/// many flows may have one for all of them, told of the quality of all together, and aim its flows
+/// at their parts of it.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Lambda {
+    capacity: Rate,
+    /// Lambda as a part of the capacity, from the floor to 1.
+    share: f64,
+    sigma: f64,
+    floor: f64,
+}
+
+impl Lambda {
+    /// All of `capacity`, changed in steps of `sigma` (0.0 to below 1.0; [`SIGMA`]), never below
+    /// `floor` (a part of the capacity, 0.0 to 1.0; [`FLOOR`]). Other values are brought to the
+    /// nearest of these.
+    #[must_use]
+    pub fn new(capacity: Rate, sigma: f64, floor: f64) -> Self {
+        let floor = within(floor, f64::MIN_POSITIVE, 1.0);
+        Self { capacity, share: 1.0, sigma: within(sigma, 0.0, 0.99), floor }
+    }
+
+    /// The capacity is another; the part of it that is left stays.
+    pub const fn set_capacity(&mut self, capacity: Rate) {
+        self.capacity = capacity;
+    }
+
+    /// Takes in the quality of a flow, or of several together: below its target by more than sigma
+    /// (Q - 1 > sigma), somebody else takes bandwidth; above it by more (Q - 1 < -sigma),
+    /// bandwidth came free.
+    #[inline]
+    pub fn note(&mut self, quality: f64) {
+        let factor = if quality - 1.0 > self.sigma {
+            1.0 - self.sigma
+        } else if quality - 1.0 < -self.sigma {
+            1.0 + self.sigma
+        } else {
+            return;
+        };
+        self.share = (self.share * factor).max(self.floor).min(1.0);
+    }
+
+    /// Lambda: the bandwidth that is left.
+    #[must_use]
+    pub const fn rate(&self) -> Rate {
+        self.capacity.times(self.share)
+    }
+
+    /// Lambda as a part of the capacity, above 0.0 to 1.0.
+    #[must_use]
+    #[inline]
+    pub const fn share(&self) -> f64 {
+        self.share
+    }
+
+    /// `ratio_i * lambda` of a flow that is to have `target` while all the capacity is there.
+    #[must_use]
+    #[inline]
+    pub const fn part(&self, target: Target) -> Target {
+        match target {
+            Target::Throughput(rate) => Target::Throughput(rate.times(self.share)),
+            other => other,
+        }
+    }
+}
+
+/// QTCP that finds out how much of the bottleneck is left to it.
+///
+/// Aimed at a throughput, its ratio is this by the capacity, and its target the same part of
+/// lambda. Lambda falls only in round trips with marks in which all the window was used, for else
+/// nobody keeps the flow from its target. Aimed otherwise it is QTCP. A step is a round trip.
+#[derive(Clone, Debug)]
+pub struct InterferenceQtcp {
+    window: Window,
+    quality: Quality,
+    lambda: Lambda,
+}
+
+impl InterferenceQtcp {
+    /// A new flow in slow start, without a target, on a bottleneck that is all there.
+    #[must_use]
+    pub fn new(settings: &Settings, lambda: Lambda) -> Self {
+        Self { window: Window::new(settings), quality: Quality::new(settings.gamma), lambda }
+    }
+
+    /// With the settings of [`qtcp::settings`], [`SIGMA`] and [`FLOOR`].
+    #[must_use]
+    pub fn of(capacity: Rate) -> Self {
+        Self::new(&qtcp::settings(), Lambda::new(capacity, SIGMA, FLOOR))
+    }
+
+    /// What this flow takes for the bandwidth that is left.
+    #[must_use]
+    pub const fn lambda(&self) -> &Lambda {
+        &self.lambda
+    }
+
+    /// The same, to tell it of another capacity.
+    pub const fn lambda_mut(&mut self) -> &mut Lambda {
+        &mut self.lambda
+    }
+
+    #[inline]
+    fn quality(&self) -> f64 {
+        self.quality.against(self.lambda.part(self.quality.target()))
+    }
+
+    /// One round of Fig. 15a, and the quality after it.
+    #[inline]
+    fn recognise(&mut self, seen: &Observation) -> f64 {
+        let quality = self.quality();
+        let congested = seen.marked > 0 && !seen.app_limited;
+        if let Target::Throughput(_) = self.quality.target()
+            && (congested || quality < 1.0)
+        {
+            self.lambda.note(quality);
+        }
+        self.quality()
+    }
+}
+
+impl Controller for InterferenceQtcp {
+    fn aim(&mut self, target: Target) {
+        self.quality.aim(target);
+    }
+
+    #[inline]
+    fn step(&mut self, _: Nanos, seen: &Observation) -> Decision {
+        self.quality.see(seen);
+        let quality = self.recognise(seen);
+        self.window.step(seen, |alpha| reduction(alpha) * quality.min(1.0));
+        self.window.decision()
+    }
+
+    fn decision(&self) -> Decision {
+        self.window.decision()
+    }
+
+    fn report(&self) -> Report {
+        Report { alpha: self.window.alpha(), quality: self.quality(), rate: self.quality.rate() }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn e8_lambda_follows_the_deviation_of_quality_within_its_bounds() {
+        let mut lambda = Lambda::new(Rate::new(1e9), SIGMA, 0.5);
+        lambda.note(0.5);
+        assert_eq!(lambda.rate(), Rate::new(1e9), "not above the known capacity");
+        lambda.note(1.2);
+        assert!((lambda.rate().bytes() - 0.95e9).abs() < 1.0);
+        lambda.note(1.04);
+        lambda.note(0.96);
+        assert!((lambda.rate().bytes() - 0.95e9).abs() < 1.0, "within sigma nothing happens");
+        lambda.note(0.9);
+        assert!((lambda.rate().bytes() - 0.9975e9).abs() < 1.0);
+        for _ in 0..100 {
+            lambda.note(1000.0);
+        }
+        assert_eq!(lambda.share(), 0.5);
+        lambda.set_capacity(Rate::new(2e9));
+        assert_eq!(lambda.rate(), Rate::new(1e9));
+    }
+
+    #[test]
+    fn e8_lambda_is_sound_whatever_it_is_set_to() {
+        for bad in [f64::NAN, -1.0, f64::INFINITY] {
+            let mut lambda = Lambda::new(Rate::new(1e9), bad, bad);
+            for quality in [0.0, 2.0, f64::NAN, 1000.0] {
+                lambda.note(quality);
+                assert!(lambda.share() > 0.0 && lambda.share() <= 1.0);
+            }
+        }
+    }
+}

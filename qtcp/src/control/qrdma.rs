@@ -1,0 +1,101 @@
+//! QRDMA (seed row E2, Eq. 6): DCQCN with a quality factor.
+//!
+//! Serves Fig. 18a (E2), and the ratios 1:1.5:2:3 and fairness beside DCTCP of Fig. 18b/c and 19b/c
+//! (E11).
+
+use super::dcqcn::{Reaction, Settings};
+use super::quality::Quality;
+use super::{Controller, Decision, Report, Target};
+use crate::{Nanos, Observation};
+
+/// QRDMA: a notification that finds the flow above its target (Q < 1) cuts its rate by Q on top of
+/// what DCQCN takes. As there, the rate at which congestion was found is the one that recovery
+/// returns to, and a step may come at any time.
+#[derive(Clone, Debug)]
+pub struct Qrdma {
+    reaction: Reaction,
+    quality: Quality,
+}
+
+impl Qrdma {
+    /// A new flow at the rate of the link, without a target.
+    #[must_use]
+    pub fn new(settings: &Settings) -> Self {
+        Self { reaction: Reaction::new(settings), quality: Quality::new(settings.gamma) }
+    }
+}
+
+impl Default for Qrdma {
+    fn default() -> Self {
+        Self::new(&Settings::default())
+    }
+}
+
+impl Controller for Qrdma {
+    fn aim(&mut self, target: Target) {
+        self.quality.aim(target);
+    }
+
+    #[inline]
+    fn step(&mut self, now: Nanos, seen: &Observation) -> Decision {
+        self.quality.see(seen);
+        self.reaction.step(now, seen, self.quality.value());
+        self.reaction.decision()
+    }
+
+    fn decision(&self) -> Decision {
+        self.reaction.decision()
+    }
+
+    fn report(&self) -> Report {
+        Report {
+            alpha: self.reaction.alpha(),
+            quality: self.quality.value(),
+            rate: self.quality.rate(),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use core::time::Duration;
+
+    use super::*;
+    use crate::Rate;
+    use crate::control::Dcqcn;
+
+    fn seen(marked: u32) -> Observation {
+        Observation {
+            interval: Duration::from_micros(100),
+            delivered: 100,
+            marked,
+            bytes: 100_000,
+            rtt: Duration::from_micros(100),
+            mss: 1000,
+            app_limited: false,
+        }
+    }
+
+    #[test]
+    fn e2_a_flow_above_its_target_is_cut_deeper_and_recovers_to_the_same_rate() {
+        let mut flow = Qrdma::default();
+        flow.aim(Target::Throughput(Rate::new(0.8e9)));
+        let cut = flow.step(Nanos(0), &seen(1)).rate.bytes();
+        assert!((cut - 5e9 * 0.5 * 0.8).abs() < 1.0, "Eq. 6: {cut}");
+        let later = flow.step(Nanos(55_000), &seen(0)).rate.bytes();
+        assert!((later - f64::midpoint(cut, 5e9)).abs() < 1.0, "half of the way back: {later}");
+    }
+
+    #[test]
+    fn e2_without_a_target_or_short_of_it_qrdma_is_dcqcn() {
+        let short = Target::Throughput(Rate::new(9e9));
+        for target in [Target::None, short] {
+            let (mut qrdma, mut dcqcn) = (Qrdma::default(), Dcqcn::default());
+            qrdma.aim(target);
+            for turn in 0..2000 {
+                let (now, seen) = (Nanos(turn * 20_000), seen(u32::from(turn % 7 == 0)));
+                assert_eq!(qrdma.step(now, &seen), dcqcn.step(now, &seen));
+            }
+        }
+    }
+}
