@@ -1,0 +1,168 @@
+//! What a class has to send: the packet generation process (Eq. 15 to 17).
+
+use core::time::Duration;
+
+use super::setup::{SetupError, require};
+
+/// How packets of a class come to be sent. Rates are in packets per second.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub enum Arrivals {
+    /// There is always something to send.
+    #[default]
+    Saturated,
+    /// One packet after the other, at equal distances.
+    Constant {
+        /// Packets per second.
+        rate: f64,
+    },
+    /// At exponentially distributed distances.
+    Poisson {
+        /// Packets per second.
+        rate: f64,
+        /// Packets that come at once, as those of one request do; at least 1.
+        burst: f64,
+    },
+    /// At equal distances for a while, then nothing for a while; both are exponentially
+    /// distributed.
+    OnOff {
+        /// Packets per second in the mean over both.
+        rate: f64,
+        /// Mean time of sending.
+        on: Duration,
+        /// Mean time of silence.
+        off: Duration,
+    },
+}
+
+impl Arrivals {
+    /// Whether this can be modelled; `at` is the class's number for the error.
+    pub(super) fn check(&self, at: usize) -> Result<(), SetupError> {
+        let of = |what: &str| format!("the {what} of class {at}'s arrivals");
+        let checked = |rate| require(&of("rate"), rate, 0.0..=1e10, "0 to 1e10 packets per second");
+        let time = |what: &str, time: Duration| {
+            require(&of(what), time.as_secs_f64(), 1e-6..=1e4, "1e-6 to 1e4 seconds")
+        };
+        match *self {
+            Self::Saturated => Ok(()),
+            Self::Constant { rate } => checked(rate),
+            Self::Poisson { rate, burst } => {
+                checked(rate)?;
+                require(&of("burst"), burst, 1.0..=1e6, "1 to 1000000 packets")
+            }
+            Self::OnOff { rate, on, off } => {
+                checked(rate)?;
+                time("time of sending", on)?;
+                time("time of silence", off)
+            }
+        }
+    }
+}
+
+/// From how many arrivals in an interval their mean is taken instead: chance would move it by less
+/// than a thousandth.
+const MANY: f64 = 1e6;
+
+/// The process of one class.
+#[derive(Clone, Debug)]
+pub struct Process {
+    arrivals: Arrivals,
+    random: Random,
+    /// Seconds until the next arrival, or turn from sending to silence and back.
+    next: f64,
+    /// An [`Arrivals::OnOff`] source is sending.
+    sending: bool,
+    /// The part of a packet that the last interval ended in.
+    part: f64,
+}
+
+impl Process {
+    /// The process at its start, the same for the same seed.
+    #[must_use]
+    pub fn new(arrivals: Arrivals, seed: u64) -> Self {
+        let mut random = Random::new(seed);
+        let next = match arrivals {
+            Arrivals::Poisson { rate, burst } => random.exponential(burst / rate),
+            Arrivals::OnOff { on, .. } => random.exponential(on.as_secs_f64()),
+            Arrivals::Saturated | Arrivals::Constant { .. } => 0.0,
+        };
+        Self { arrivals, random, next, sending: true, part: 0.0 }
+    }
+
+    /// How many packets come in the next `seconds`, `M - 1` of Eq. (15): whole ones, or without
+    /// bound where there is always something to send.
+    pub fn within(&mut self, seconds: f64) -> f64 {
+        match self.arrivals {
+            Arrivals::Saturated => f64::INFINITY,
+            Arrivals::Constant { rate } => self.whole(rate * seconds),
+            Arrivals::Poisson { rate, burst } if rate * seconds > MANY * burst => {
+                self.whole(rate * seconds)
+            }
+            Arrivals::Poisson { rate, burst } => burst * self.arrive(seconds, burst / rate),
+            Arrivals::OnOff { rate, on, off } => {
+                let (on, off) = (on.as_secs_f64(), off.as_secs_f64());
+                let sending = self.alternate(seconds, on, off);
+                self.whole(rate * (on + off) / on * sending)
+            }
+        }
+    }
+
+    /// How many arrivals at a mean distance of `gap` fall into the next `seconds`.
+    fn arrive(&mut self, seconds: f64, gap: f64) -> f64 {
+        let mut left = seconds;
+        let mut arrivals = 0.0;
+        while self.next <= left {
+            left -= self.next;
+            self.next = self.random.exponential(gap);
+            arrivals += 1.0;
+        }
+        self.next -= left;
+        arrivals
+    }
+
+    /// For how many of the next `seconds` an on-off source sends.
+    fn alternate(&mut self, seconds: f64, on: f64, off: f64) -> f64 {
+        let mut left = seconds;
+        let mut sending = 0.0;
+        while self.next <= left {
+            left -= self.next;
+            sending += if self.sending { self.next } else { 0.0 };
+            self.sending = !self.sending;
+            self.next = self.random.exponential(if self.sending { on } else { off });
+        }
+        self.next -= left;
+        sending + if self.sending { left } else { 0.0 }
+    }
+
+    /// The whole packets; what is over is kept for the next interval.
+    fn whole(&mut self, packets: f64) -> f64 {
+        let sum = self.part + packets;
+        self.part = sum.fract();
+        sum.trunc()
+    }
+}
+
+/// xorshift64*: the same numbers for the same seed.
+#[derive(Clone, Debug)]
+struct Random(u64);
+
+impl Random {
+    /// The sequence of `seed`; neighbouring seeds are spread apart.
+    fn new(seed: u64) -> Self {
+        let mixed = (seed ^ 0x5ee1_d10c_4a7e_5eed).wrapping_mul(0x9e37_79b9_7f4a_7c15);
+        Self(mixed ^ mixed >> 31 | 1)
+    }
+
+    /// A number between 0 and 1, never either.
+    fn unit(&mut self) -> f64 {
+        self.0 ^= self.0 >> 12;
+        self.0 ^= self.0 << 25;
+        self.0 ^= self.0 >> 27;
+        let high = self.0.wrapping_mul(0x2545_f491_4f6c_dd1d) >> 32;
+        (u32::try_from(high).map_or(0.0, f64::from) + 0.5) / 4_294_967_296.0
+    }
+
+    /// An exponentially distributed number of that mean.
+    fn exponential(&mut self, mean: f64) -> f64 {
+        -mean * self.unit().ln()
+    }
+}
