@@ -1,1 +1,35 @@
-//! What a Linux socket tells of the network, and takes from a controller.
+//! What a Linux socket tells of the network, and takes from a controller (stage S6).
+//!
+//! - [`Info`]: what the kernel knows of a connection (`TCP_INFO`).
+//! - [`Sampler`]: two of these make an [`Observation`](crate::Observation) for each direction.
+//! - [`options`]: the kernel's own congestion control, the pacing rate, the unsent bytes of a
+//!   socket.
+//! - [`Offer`]: what the running kernel has of all this, and what an administrator can do where
+//!   something is missing.
+//!
+//! # How true the marks are
+//!
+//! What a sender learns of congestion marks depends on both ends:
+//!
+//! | connection | marks of what is sent ([`Sample::out`]) | marks of what is received ([`Sample::into`]) |
+//! |---|---|---|
+//! | `dctcp` at both ends | to the packet (RFC 8257) | to the packet from Linux 6.18 |
+//! | AccECN at both ends (`tcp_ecn=3`) | to the packet | to the packet |
+//! | ECN of RFC 3168 | latched: after a mark the peer echoes on every acknowledgement until it sees CWR, about a round trip later, so that a single mark counts for up to a window of packets | to the packet from Linux 6.18, else unknown |
+//! | without ECN | none | none |
+//!
+//! The receiving end counts the marks of the packets themselves, whatever it echoes.
+
+mod info;
+mod offer;
+pub mod options;
+mod sample;
+#[expect(
+    unsafe_code,
+    reason = "socket options that neither std nor nix has, behind safe functions"
+)]
+mod sys;
+
+pub use info::Info;
+pub use offer::{Dctcp, Offer};
+pub use sample::{Sample, Sampler};

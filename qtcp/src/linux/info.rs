@@ -1,0 +1,297 @@
+//! What the kernel knows of a connection: `TCP_INFO`.
+
+use core::mem::offset_of;
+use core::time::Duration;
+use std::io;
+use std::os::fd::BorrowedFd;
+
+use super::sys;
+use crate::Rate;
+
+/// `struct tcp_info` of `linux/tcp.h`, as far as it is used here. The kernel appends to it and
+/// tells how much of it there is.
+#[repr(C)]
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Raw {
+    state: u8,
+    ca_state: u8,
+    retransmits: u8,
+    probes: u8,
+    backoff: u8,
+    options: u8,
+    window_scales: u8,
+    /// Bit 0: `tcpi_delivery_rate_app_limited`; bits 1, 2: `tcpi_fastopen_client_fail`.
+    bits: u8,
+    rto: u32,
+    ato: u32,
+    snd_mss: u32,
+    rcv_mss: u32,
+    unacked: u32,
+    sacked: u32,
+    lost: u32,
+    retrans: u32,
+    fackets: u32,
+    last_times: [u32; 4],
+    pmtu: u32,
+    rcv_ssthresh: u32,
+    rtt: u32,
+    rttvar: u32,
+    snd_ssthresh: u32,
+    snd_cwnd: u32,
+    advmss: u32,
+    reordering: u32,
+    rcv_rtt: u32,
+    rcv_space: u32,
+    total_retrans: u32,
+    pacing_rate: u64,
+    max_pacing_rate: u64,
+    bytes_acked: u64,
+    bytes_received: u64,
+    segs_out: u32,
+    segs_in: u32,
+    notsent_bytes: u32,
+    min_rtt: u32,
+    data_segs_in: u32,
+    data_segs_out: u32,
+    delivery_rate: u64,
+    busy_time: u64,
+    rwnd_limited: u64,
+    sndbuf_limited: u64,
+    delivered: u32,
+    delivered_ce: u32,
+    bytes_sent: u64,
+    bytes_retrans: u64,
+    dsack_dups: u32,
+    reord_seen: u32,
+    rcv_ooopack: u32,
+    snd_wnd: u32,
+    rcv_wnd: u32,
+    rehash: u32,
+    total_rto: u16,
+    total_rto_recoveries: u16,
+    total_rto_time: u32,
+    received_ce: u32,
+    delivered_ecn_bytes: [u32; 3],
+    received_ecn_bytes: [u32; 3],
+    ecn_mode: u32,
+}
+
+// Where the kernel's header has them; from `received_ce` on they came with Linux 6.18.
+const _: () = {
+    assert!(offset_of!(Raw, pacing_rate) == 104);
+    assert!(offset_of!(Raw, delivery_rate) == 160);
+    assert!(offset_of!(Raw, delivered_ce) == 196);
+    assert!(offset_of!(Raw, snd_wnd) == 228);
+    assert!(offset_of!(Raw, total_rto_time) == 244);
+    assert!(offset_of!(Raw, received_ce) == 248);
+    assert!(size_of::<Raw>() == 280);
+};
+
+/// The end of `tcpi_delivered_ce`: every kernel from 4.18 on tells this much.
+const BASIC: usize = offset_of!(Raw, delivered_ce) + size_of::<u32>();
+
+/// `TCPI_OPT_ECN`: both ends agreed on ECN.
+const OPTION_ECN: u8 = 8;
+/// `TCPI_OPT_ECN_SEEN`: a packet with an ECN codepoint has come in.
+const OPTION_ECN_SEEN: u8 = 16;
+
+/// What the kernel knows of one connection. Counts of packets are 32 bits wide and wrap; counts
+/// of bytes are of payload. What a kernel does not tell is `None`.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Info {
+    /// The state of the connection, as in `tcp_states.h` (1 is ESTABLISHED).
+    pub state: u8,
+    /// ECN was negotiated: what is sent can be marked, and the peer echoes marks.
+    pub ecn: bool,
+    /// A packet with an ECN codepoint has come in.
+    pub ecn_seen: bool,
+    /// The last measurement of the delivery rate was of a sender with too little to send.
+    pub app_limited: bool,
+    /// Bytes of payload in a full packet that is sent.
+    pub snd_mss: u32,
+    /// Bytes of payload in packets that come in, as far as the kernel can tell.
+    pub rcv_mss: u32,
+    /// Packets under way.
+    pub unacked: u32,
+    /// The round-trip time, smoothed (RFC 6298).
+    pub rtt: Duration,
+    /// The least round-trip time of the last minutes; `None` before the first measurement.
+    pub min_rtt: Option<Duration>,
+    /// The congestion window in packets.
+    pub snd_cwnd: u32,
+    /// Packets that were sent again since the start.
+    pub total_retrans: u32,
+    /// At what rate the kernel sends; `None` where it does not limit it.
+    pub pacing_rate: Option<Rate>,
+    /// Bytes that the peer has acknowledged.
+    pub bytes_acked: u64,
+    /// Bytes that came in, in order.
+    pub bytes_received: u64,
+    /// Bytes that the application gave and that were not sent yet.
+    pub notsent_bytes: u32,
+    /// Packets with payload that came in.
+    pub data_segs_in: u32,
+    /// The rate at which the peer took data at the last measurement.
+    pub delivery_rate: Rate,
+    /// For how long there was something to send or to be acknowledged.
+    pub busy_time: Duration,
+    /// Of this, for how long the peer's receive window held it up.
+    pub rwnd_limited: Duration,
+    /// Of this, for how long the socket's send buffer held it up.
+    pub sndbuf_limited: Duration,
+    /// Packets that the peer has, those sent again included.
+    pub delivered: u32,
+    /// Of these, packets that were acknowledged with an echo of a congestion mark. See the table
+    /// of [`linux`](super) for how true that is.
+    pub delivered_ce: u32,
+    /// How many bytes the peer lets us have under way (Linux 5.4).
+    pub snd_wnd: Option<u32>,
+    /// How many bytes we let the peer have under way (Linux 6.2).
+    pub rcv_wnd: Option<u32>,
+    /// Packets that came in with a congestion mark (Linux 6.18), on any connection with ECN.
+    pub received_ce: Option<u32>,
+}
+
+impl Info {
+    /// What the kernel knows of `fd`, a TCP socket.
+    ///
+    /// # Errors
+    ///
+    /// The kernel's, where `fd` is no TCP socket; `Unsupported` where the kernel is older than
+    /// 4.18.
+    #[inline]
+    pub fn read(fd: BorrowedFd<'_>) -> io::Result<Self> {
+        let (raw, len) = sys::get::<Raw>(fd, libc::IPPROTO_TCP, libc::TCP_INFO)?;
+        if len < BASIC {
+            return Err(io::Error::new(
+                io::ErrorKind::Unsupported,
+                "TCP_INFO does not count congestion marks: Linux 4.18 or newer is needed",
+            ));
+        }
+        Ok(Self::from_raw(&raw, len))
+    }
+
+    /// From the first `len` bytes of the kernel's struct.
+    #[inline]
+    fn from_raw(raw: &Raw, len: usize) -> Self {
+        let told = |offset: usize, value: u32| (len >= offset + size_of::<u32>()).then_some(value);
+        Self {
+            state: raw.state,
+            ecn: raw.options & OPTION_ECN != 0,
+            ecn_seen: raw.options & OPTION_ECN_SEEN != 0,
+            app_limited: raw.bits & 1 != 0,
+            snd_mss: raw.snd_mss,
+            rcv_mss: raw.rcv_mss,
+            unacked: raw.unacked,
+            rtt: micros(raw.rtt.into()),
+            min_rtt: (raw.min_rtt != u32::MAX).then(|| micros(raw.min_rtt.into())),
+            snd_cwnd: raw.snd_cwnd,
+            total_retrans: raw.total_retrans,
+            pacing_rate: (raw.pacing_rate != u64::MAX).then(|| rate(raw.pacing_rate)),
+            bytes_acked: raw.bytes_acked,
+            bytes_received: raw.bytes_received,
+            notsent_bytes: raw.notsent_bytes,
+            data_segs_in: raw.data_segs_in,
+            delivery_rate: rate(raw.delivery_rate),
+            busy_time: micros(raw.busy_time),
+            rwnd_limited: micros(raw.rwnd_limited),
+            sndbuf_limited: micros(raw.sndbuf_limited),
+            delivered: raw.delivered,
+            delivered_ce: raw.delivered_ce,
+            snd_wnd: told(offset_of!(Raw, snd_wnd), raw.snd_wnd),
+            rcv_wnd: told(offset_of!(Raw, rcv_wnd), raw.rcv_wnd),
+            received_ce: told(offset_of!(Raw, received_ce), raw.received_ce),
+        }
+    }
+}
+
+#[inline]
+fn micros(value: u64) -> Duration {
+    Duration::from_micros(value)
+}
+
+#[inline]
+#[expect(clippy::cast_precision_loss, reason = "a rate needs no more than 53 bits")]
+fn rate(bytes_per_second: u64) -> Rate {
+    Rate::new(bytes_per_second as f64)
+}
+
+#[cfg(test)]
+pub(super) mod tests {
+    use std::io::{Read, Write};
+    use std::net::{TcpListener, TcpStream, UdpSocket};
+    use std::os::fd::AsFd;
+
+    use super::*;
+
+    /// Two ends of a connection over the loopback device.
+    pub(in super::super) fn pair() -> (TcpStream, TcpStream) {
+        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+        let one = TcpStream::connect(listener.local_addr().unwrap()).unwrap();
+        (one, listener.accept().unwrap().0)
+    }
+
+    /// Sends so much one way, and waits until it has come.
+    pub(in super::super) fn send(from: &mut TcpStream, to: &mut TcpStream, bytes: usize) {
+        let mut left = bytes;
+        let chunk = vec![7; 16384];
+        let mut sink = vec![0; 16384];
+        while left > 0 {
+            let now = left.min(chunk.len());
+            from.write_all(&chunk[..now]).unwrap();
+            to.read_exact(&mut sink[..now]).unwrap();
+            left -= now;
+        }
+        // The acknowledgement is in before the sender can be asked for it.
+        to.write_all(b".").unwrap();
+        from.read_exact(&mut [0]).unwrap();
+    }
+
+    #[test]
+    fn e1_info_tells_what_went_each_way() {
+        let (mut here, mut there) = pair();
+        send(&mut here, &mut there, 1_000_000);
+        let (sent, got) = (Info::read(here.as_fd()).unwrap(), Info::read(there.as_fd()).unwrap());
+        assert_eq!(sent.state, 1);
+        assert_eq!(sent.bytes_acked, 1_000_001, "the payload, and the SYN");
+        assert_eq!((sent.bytes_received, got.bytes_received), (1, 1_000_000));
+        assert!(sent.snd_mss > 500 && sent.snd_cwnd > 0, "{sent:?}");
+        assert!(u64::from(sent.delivered) >= 1_000_000 / u64::from(sent.snd_mss));
+        assert!(got.data_segs_in > 0 && got.rcv_mss > 0);
+        assert!(sent.rtt > Duration::ZERO && sent.min_rtt.unwrap() > Duration::ZERO);
+        assert!(sent.delivery_rate.bytes() > 0.0);
+        assert_eq!((sent.unacked, sent.notsent_bytes), (0, 0));
+        assert!(got.snd_wnd.is_some_and(|window| window > 0));
+    }
+
+    #[test]
+    fn e1_info_tells_when_a_receiver_holds_up_the_sender() {
+        let (here, _there) = pair();
+        here.set_nonblocking(true).unwrap();
+        let chunk = vec![1; 1 << 16];
+        while (&here).write(&chunk).is_ok() {}
+        // The kernel counts these times in ticks, of 10 ms at most.
+        std::thread::sleep(Duration::from_millis(30));
+        let info = Info::read(here.as_fd()).unwrap();
+        assert!(info.notsent_bytes > 0, "what the peer does not read stays here: {info:?}");
+        assert!(info.busy_time > Duration::ZERO, "{info:?}");
+    }
+
+    #[test]
+    fn info_of_something_else_is_an_error() {
+        let socket = UdpSocket::bind("127.0.0.1:0").unwrap();
+        assert!(Info::read(socket.as_fd()).is_err());
+    }
+
+    #[test]
+    fn what_an_older_kernel_does_not_tell_is_unknown() {
+        let (here, _there) = pair();
+        let (raw, _) = sys::get::<Raw>(here.as_fd(), libc::IPPROTO_TCP, libc::TCP_INFO).unwrap();
+        let old = Info::from_raw(&raw, BASIC);
+        assert_eq!((old.snd_wnd, old.rcv_wnd, old.received_ce), (None, None, None));
+        let linux_6_1 = Info::from_raw(&raw, 232);
+        assert!(linux_6_1.snd_wnd.is_some() && linux_6_1.received_ce.is_none());
+        let linux_6_18 = Info::from_raw(&raw, 280);
+        assert!(linux_6_18.rcv_wnd.is_some() && linux_6_18.received_ce.is_some());
+    }
+}

@@ -1,0 +1,266 @@
+//! What the running kernel has of all this, and what an administrator can do about it.
+
+use std::fs;
+use std::io;
+use std::os::fd::AsFd;
+use std::path::Path;
+
+use super::{Info, options, sys};
+
+/// Where the kernel keeps its settings of TCP, those of the present network namespace.
+const SETTINGS: &str = "/proc/sys/net/ipv4";
+
+/// Whether a socket can have `dctcp`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Dctcp {
+    /// It can.
+    Usable,
+    /// The kernel has it, and this process may not use it.
+    Forbidden,
+    /// The kernel has none, and could load none.
+    Missing,
+    /// Nobody could find out.
+    Unknown,
+}
+
+/// What this kernel offers to a target that means to pace its connections by marks. What could
+/// not be read is `None`.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Offer {
+    /// The congestion controls that the kernel has loaded.
+    pub available: Option<Vec<String>>,
+    /// Those that a process without `CAP_NET_ADMIN` may choose.
+    pub allowed: Option<Vec<String>>,
+    /// The one that connections have when nobody chooses.
+    pub default: Option<String>,
+    /// Whether a socket can have `dctcp`: found by trying, which also loads the kernel's module.
+    pub dctcp: Dctcp,
+    /// `net.ipv4.tcp_ecn`: 0 no ECN; 1 asked for and answered; 2 only answered (the kernel's
+    /// default); 3 AccECN asked for and answered; 4 AccECN answered, ECN asked for; 5 AccECN only
+    /// answered.
+    pub ecn: Option<u8>,
+    /// `net.ipv4.tcp_ecn_fallback`: a connection whose SYN with ECN is lost goes on without.
+    pub ecn_fallback: Option<bool>,
+    /// The kernel counts the marks of what comes in (Linux 6.18).
+    pub received_marks: Option<bool>,
+}
+
+impl Offer {
+    /// What the running kernel offers in the present network namespace.
+    #[must_use]
+    pub fn probe() -> Self {
+        let socket = sys::tcp_socket();
+        let tried = socket.as_ref().map(|fd| options::set_congestion(fd.as_fd(), "dctcp"));
+        let info = socket.as_ref().ok().and_then(|fd| Info::read(fd.as_fd()).ok());
+        // After the trial, which may have loaded it.
+        let settings = Self::read(Path::new(SETTINGS));
+        Self {
+            dctcp: tried.map_or(Dctcp::Unknown, |result| settings.dctcp_after(&result)),
+            received_marks: info.map(|info| info.received_ce.is_some()),
+            ..settings
+        }
+    }
+
+    /// The settings in a folder, without what only a socket can tell.
+    fn read(folder: &Path) -> Self {
+        let text = |name| Some(fs::read_to_string(folder.join(name)).ok()?.trim().to_owned());
+        let words = |name| Some(text(name)?.split_whitespace().map(str::to_owned).collect());
+        let number = |name| text(name)?.parse::<u8>().ok();
+        Self {
+            available: words("tcp_available_congestion_control"),
+            allowed: words("tcp_allowed_congestion_control"),
+            default: text("tcp_congestion_control"),
+            dctcp: Dctcp::Unknown,
+            ecn: number("tcp_ecn"),
+            ecn_fallback: number("tcp_ecn_fallback").map(|value| value != 0),
+            received_marks: None,
+        }
+    }
+
+    fn dctcp_after(&self, tried: &io::Result<()>) -> Dctcp {
+        let here = self.available.as_ref().map(|names| names.iter().any(|name| name == "dctcp"));
+        match tried {
+            Ok(()) => Dctcp::Usable,
+            Err(_) if here == Some(true) => Dctcp::Forbidden,
+            // A process that may not load modules is told the same where the kernel has one.
+            Err(error) if error.kind() == io::ErrorKind::NotFound => Dctcp::Missing,
+            Err(error) if error.kind() == io::ErrorKind::PermissionDenied => Dctcp::Forbidden,
+            Err(_) => Dctcp::Unknown,
+        }
+    }
+
+    /// The congestion control to set on sockets (listeners among them, before they listen) where
+    /// nobody chose one; `None` is to leave them with the system's.
+    #[must_use]
+    pub fn best_base(&self) -> Option<&str> {
+        (self.dctcp == Dctcp::Usable).then_some("dctcp")
+    }
+
+    /// What is missing, with the command that mends it, and how true the marks will be: plain
+    /// sentences for the log.
+    #[must_use]
+    pub fn advice(&self) -> Vec<String> {
+        [self.ecn_advice(), self.fallback_advice(), self.base_advice(), self.marks_advice()]
+            .into_iter()
+            .flatten()
+            .chain([self.accuracy()])
+            .collect()
+    }
+
+    fn ecn_advice(&self) -> Option<String> {
+        Some(match self.ecn {
+            None => "net.ipv4.tcp_ecn cannot be read: whether connections can have ECN is unknown"
+                .to_owned(),
+            Some(0) => "ECN is off, so no connection sees congestion marks: \
+                        run `sysctl -w net.ipv4.tcp_ecn=1` here, and on the hosts"
+                .to_owned(),
+            // Hosts connect to a target, so it is they who ask.
+            Some(_) => "ECN is on for hosts that ask for it: \
+                        on each host run `sysctl -w net.ipv4.tcp_ecn=1`, \
+                        since by default Linux does not ask"
+                .to_owned(),
+        })
+    }
+
+    fn fallback_advice(&self) -> Option<String> {
+        (self.ecn_fallback == Some(false)).then(|| {
+            "a host whose network drops packets with ECN cannot connect: \
+             run `sysctl -w net.ipv4.tcp_ecn_fallback=1`"
+                .to_owned()
+        })
+    }
+
+    fn base_advice(&self) -> Option<String> {
+        let default = self.default.as_deref().unwrap_or("the system's congestion control");
+        match self.dctcp {
+            Dctcp::Usable => None,
+            Dctcp::Forbidden => Some(format!(
+                "dctcp may not be used by this process, which goes on with {default}: \
+                 run `modprobe tcp_dctcp`, and give the daemon CAP_NET_ADMIN or \
+                 run `sysctl -w net.ipv4.tcp_allowed_congestion_control=\"{} dctcp\"`",
+                self.allowed.as_ref().map(|names| names.join(" ")).unwrap_or_default(),
+            )),
+            Dctcp::Missing => Some(format!(
+                "dctcp is not in this kernel, which goes on with {default}: \
+                 run `modprobe tcp_dctcp` (CONFIG_TCP_CONG_DCTCP)"
+            )),
+            Dctcp::Unknown => {
+                Some(format!("whether there is dctcp could not be found out: {default} it is"))
+            }
+        }
+    }
+
+    fn marks_advice(&self) -> Option<String> {
+        (self.received_marks == Some(false)).then(|| {
+            "marks of what hosts write are not counted by this kernel (Linux 6.18 does): \
+             writes are paced by their rates alone"
+                .to_owned()
+        })
+    }
+
+    fn accuracy(&self) -> String {
+        let base = match self.dctcp {
+            Dctcp::Usable => {
+                "marks of what is sent are exact for hosts that run dctcp too; for others a mark \
+                 is echoed for a round trip and counts for up to a window of packets"
+            }
+            _ => {
+                "marks of what is sent are echoed for a round trip, so a mark counts for up to a \
+                 window of packets: what is reported is too high, and ratios take longer to settle"
+            }
+        };
+        match self.ecn {
+            Some(3..=5) => "marks of what is sent are exact for hosts with AccECN \
+                 (on each of them `sysctl -w net.ipv4.tcp_ecn=3`), and for others echoed for a \
+                 round trip"
+                .to_owned(),
+            _ => base.to_owned(),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn folder(files: &[(&str, &str)]) -> tempfile::TempDir {
+        let folder = tempfile::tempdir().unwrap();
+        for (name, text) in files {
+            fs::write(folder.path().join(name), text).unwrap();
+        }
+        folder
+    }
+
+    fn offer(dctcp: Dctcp, ecn: u8) -> Offer {
+        let folder = folder(&[
+            ("tcp_available_congestion_control", "reno cubic\n"),
+            ("tcp_allowed_congestion_control", "reno\n"),
+            ("tcp_congestion_control", "cubic\n"),
+            ("tcp_ecn_fallback", "1\n"),
+        ]);
+        Offer { dctcp, ecn: Some(ecn), received_marks: Some(true), ..Offer::read(folder.path()) }
+    }
+
+    fn says(offer: &Offer, what: &str) -> bool {
+        offer.advice().iter().any(|line| line.contains(what))
+    }
+
+    #[test]
+    fn e1_the_kernels_settings_are_read() {
+        let read = offer(Dctcp::Missing, 2);
+        assert_eq!(read.available.as_deref().unwrap(), ["reno", "cubic"]);
+        assert_eq!(read.allowed.as_deref().unwrap(), ["reno"]);
+        assert_eq!((read.default.as_deref(), read.ecn_fallback), (Some("cubic"), Some(true)));
+    }
+
+    #[test]
+    fn e1_what_cannot_be_read_is_unknown_and_said() {
+        let read = Offer::read(folder(&[("tcp_ecn", "many")]).path());
+        assert_eq!((&read.available, read.ecn, read.ecn_fallback), (&None, None, None));
+        assert_eq!((read.dctcp, read.best_base()), (Dctcp::Unknown, None));
+        assert!(says(&read, "unknown") && says(&read, "could not be found out"));
+    }
+
+    #[test]
+    fn e1_this_kernel_says_what_it_offers() {
+        let here = Offer::probe();
+        assert_ne!(here.dctcp, Dctcp::Unknown, "a socket can always be tried: {here:?}");
+        assert!(here.received_marks.is_some());
+        assert_eq!(here.best_base().is_some(), here.dctcp == Dctcp::Usable);
+        if let Some(names) = &here.available {
+            assert_eq!(here.dctcp == Dctcp::Missing, !names.iter().any(|name| name == "dctcp"));
+            assert!(names.iter().any(|name| name == "reno"), "{names:?}");
+        }
+    }
+
+    #[test]
+    fn e1_dctcp_is_set_where_it_can_be() {
+        let missing = offer(Dctcp::Missing, 2);
+        let loaded = Offer { available: Some(vec!["dctcp".to_owned()]), ..missing.clone() };
+        let errno = |number| Err(io::Error::from_raw_os_error(number));
+        assert_eq!(missing.dctcp_after(&Ok(())), Dctcp::Usable);
+        assert_eq!(missing.dctcp_after(&errno(libc::ENOENT)), Dctcp::Missing);
+        assert_eq!(loaded.dctcp_after(&errno(libc::EPERM)), Dctcp::Forbidden);
+        assert_eq!(offer(Dctcp::Usable, 2).best_base(), Some("dctcp"));
+        assert_eq!(missing.best_base(), None);
+    }
+
+    #[test]
+    fn e1_advice_names_the_command_that_mends() {
+        assert!(says(&offer(Dctcp::Usable, 0), "sysctl -w net.ipv4.tcp_ecn=1"));
+        assert!(says(&offer(Dctcp::Missing, 2), "modprobe tcp_dctcp"));
+        let forbidden = offer(Dctcp::Forbidden, 2);
+        assert!(says(&forbidden, "tcp_allowed_congestion_control=\"reno dctcp\""));
+        assert!(says(&Offer { received_marks: Some(false), ..forbidden.clone() }, "6.18"));
+        assert!(says(&Offer { ecn_fallback: Some(false), ..forbidden }, "tcp_ecn_fallback=1"));
+    }
+
+    #[test]
+    fn e1_advice_tells_how_true_marks_are() {
+        assert!(says(&offer(Dctcp::Usable, 2), "exact for hosts that run dctcp"));
+        assert!(says(&offer(Dctcp::Missing, 2), "too high"));
+        assert!(says(&offer(Dctcp::Missing, 3), "exact for hosts with AccECN"));
+        let best = offer(Dctcp::Usable, 1);
+        assert!(!says(&best, "modprobe") && !says(&best, "6.18") && !says(&best, "fallback"));
+    }
+}
