@@ -15,9 +15,9 @@ use arbitration::reservation::Overrides;
 use arbitration::settings::{OrderSettings, Weights, WindowRule};
 use fabric::Nanos;
 use fabric::controller::{
-    AddressFamily, BackendId, ConfigError, DeviceIdentity, Geometry, ListenerId, ListenerSpec,
-    Namespace as FabricNamespace, NamespaceFeatures, Service, ServiceConfig, SubsystemSpec,
-    TransportType,
+    AddressFamily, BackendId, ConfigError, ConnectionId, DeviceIdentity, Geometry, ListenerId,
+    ListenerSpec, Namespace as FabricNamespace, NamespaceFeatures, Service, ServiceConfig,
+    SubsystemSpec, TransportType,
 };
 use fabric::nvme::identify::OptionalCommands;
 use nix::sys::socket::{Shutdown, shutdown};
@@ -64,7 +64,8 @@ struct Listening {
 #[derive(Debug, Default)]
 struct Threads {
     reactors: Vec<JoinHandle<()>>,
-    timer: Option<JoinHandle<()>>,
+    /// The timers' and the network's.
+    helpers: Vec<JoinHandle<()>>,
 }
 
 impl Runtime {
@@ -99,6 +100,7 @@ impl Runtime {
             stopping: Arc::default(),
             threads: Mutex::default(),
         });
+        runtime.shared.network.announce();
         let started = runtime.start_threads(&cores).and_then(|()| runtime.populate(config));
         if let Err(error) = started {
             runtime.shutdown(true);
@@ -127,7 +129,12 @@ impl Runtime {
             .name("timers".to_owned())
             .spawn(move || shared.run_timers(|| stopping.load(Ordering::Relaxed)))
             .context("cannot start the timer thread")?;
-        lock(&self.threads).timer = Some(timer);
+        let (shared, stopping) = (Arc::clone(&self.shared), Arc::clone(&self.stopping));
+        let poller = std::thread::Builder::new()
+            .name("network".to_owned())
+            .spawn(move || shared.network.run(&shared.clock, || stopping.load(Ordering::Relaxed)))
+            .context("cannot start the network's thread")?;
+        lock(&self.threads).helpers.extend([timer, poller]);
         Ok(())
     }
 
@@ -155,8 +162,8 @@ impl Runtime {
             let _ = thread.join();
         }
         self.stopping.store(true, Ordering::Relaxed);
-        let timer = lock(&self.threads).timer.take();
-        if let Some(thread) = timer {
+        let helpers = std::mem::take(&mut lock(&self.threads).helpers);
+        for thread in helpers {
             let _ = thread.join();
         }
     }
@@ -213,6 +220,14 @@ impl Runtime {
             self.shared.devices.remove(id);
             refused(error)
         })
+    }
+
+    /// Adds what connections get of the network. Not under the lock of the connections, which
+    /// reactors take.
+    fn add_network<'a>(&self, states: impl IntoIterator<Item = &'a mut ConnectionState>) {
+        for state in states {
+            state.network = self.shared.network.connection(ConnectionId(state.id));
+        }
     }
 
     fn namespace_ids(&self, nqn: &str) -> Vec<u32> {
@@ -481,16 +496,19 @@ impl Engine for Runtime {
                 listener.address
             )));
         }
-        let socket = socket::listen_on(listener.address).map_err(|error| {
-            EngineError::System(format!(
-                "cannot listen on {}: {error}; is another target running there?",
-                listener.address
-            ))
-        })?;
+        let network = &self.shared.network;
+        let socket = socket::listen_on(listener.address, |socket| network.prepare(socket))
+            .map_err(|error| {
+                EngineError::System(format!(
+                    "cannot listen on {}: {error}; is another target running there?",
+                    listener.address
+                ))
+            })?;
         let ours = socket.try_clone().map_err(|e| EngineError::System(e.to_string()))?;
         let id = ListenerId(self.next_listener.fetch_add(1, Ordering::Relaxed));
         let now = self.shared.clock.now();
         self.shared.qos.set_listener(self.shared.stage_time(), id, listener.class);
+        network.set_listener(id, listener.link.as_deref());
         let spec = listener_spec(id, listener);
         self.shared.with_service(|service| service.add_listener(now, spec)).map_err(refused)?;
         if let Some(mailbox) = self.shared.mailboxes.first() {
@@ -514,6 +532,7 @@ impl Engine for Runtime {
             mailbox.post(Message::Unlisten(id));
         }
         self.shared.qos.set_listener(self.shared.stage_time(), id, None);
+        self.shared.network.set_listener(id, None);
         let now = self.shared.clock.now();
         self.shared.with_service(|service| service.remove_listener(now, id)).map_err(refused)?;
         Ok(())
@@ -618,6 +637,7 @@ impl Engine for Runtime {
 
     fn connections(&self) -> Vec<ConnectionState> {
         let mut all: Vec<_> = lock(&self.shared.connections).values().map(state).collect();
+        self.add_network(&mut all);
         all.sort_by_key(|connection| connection.id);
         all
     }
@@ -635,6 +655,7 @@ impl Engine for Runtime {
                 queues.push((state, seen));
             }
         }
+        self.add_network(queues.iter_mut().map(|(state, _)| state));
         queues.sort_by_key(|(state, _)| state.id);
         let events = &self.shared.events;
         Statistics {

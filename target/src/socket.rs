@@ -17,11 +17,11 @@ const TCP_SAVED_SYN: libc::c_int = 28;
 const BACKLOG: i32 = 1024;
 
 /// A listening socket. IPv6 ones take IPv6 connections only, so that both families can have a
-/// listener on the same port.
+/// listener on the same port. `prepare` sets what is to be set before hosts can connect.
 ///
 /// # Errors
 /// The address is in use, not of this machine, or not permitted.
-pub fn listen_on(address: SocketAddr) -> io::Result<OwnedFd> {
+pub fn listen_on(address: SocketAddr, prepare: impl FnOnce(&OwnedFd)) -> io::Result<OwnedFd> {
     let family = if address.is_ipv4() { AddressFamily::Inet } else { AddressFamily::Inet6 };
     let fd = socket(family, SockType::Stream, SockFlag::SOCK_CLOEXEC, None)?;
     setsockopt(&fd, sockopt::ReuseAddr, &true)?;
@@ -31,6 +31,7 @@ pub fn listen_on(address: SocketAddr) -> io::Result<OwnedFd> {
     bind(std::os::fd::AsRawFd::as_raw_fd(&fd), &SockaddrStorage::from(address))?;
     // Without it no class is known from a host's ToS; all else works.
     let _ = set_int(&fd, libc::IPPROTO_TCP, TCP_SAVE_SYN, 1);
+    prepare(&fd);
     listen(&fd, Backlog::new(BACKLOG)?)?;
     Ok(fd)
 }

@@ -22,6 +22,8 @@ const ENTRIES: u16 = 8;
 const IN_CAPSULE: u32 = 8192;
 /// The most that a command here reads, bytes.
 const READ: u32 = 4096;
+/// What one grant of a metered transfer asks for, in bytes.
+const STEP: u32 = 6000;
 /// What a command of ours reads or writes in the host role, bytes.
 const WRITE: u32 = 16384;
 
@@ -179,6 +181,9 @@ impl Target {
                 let (result, status) = if digest_ok { good } else { bad };
                 self.connection.complete(slot, result, status);
             }
+            Received::GrantEnd { slot } => {
+                assert!(self.connection.grant_data(slot, STEP) > 0, "the next grant is due");
+            }
             Received::Terminated { .. } => self.open = false,
         }
     }
@@ -212,7 +217,12 @@ impl Target {
                 return self.connection.complete(slot, 0, Status::INVALID_FIELD);
             }
             self.coming.insert(slot, Coming { length, received: 0 });
-            self.connection.request_data(slot, length);
+            if sqe.cdw15.get() & 1 == 0 {
+                self.connection.request_data(slot, length);
+            } else {
+                self.connection.request_data_metered(slot, length);
+                self.connection.grant_data(slot, STEP);
+            }
         } else if transport && sqe.opcode & 3 == 2 {
             let length = usize::try_from(length.min(READ)).expect("small");
             let result = u64::from(sqe.cdw14.get() & 1);

@@ -27,12 +27,24 @@ pub(crate) struct Grants {
     /// Bytes of the command's data that were asked for, of all that are wanted.
     asked: u32,
     wanted: u32,
+    /// Each R2T is sent when the shell says so.
+    metered: bool,
 }
 
 impl Grants {
     /// Starts a transfer of `wanted` bytes.
-    pub(crate) fn start(&mut self, wanted: u32) {
-        *self = Self { wanted, ..Self::default() };
+    pub(crate) fn start(&mut self, wanted: u32, metered: bool) {
+        *self = Self { wanted, metered, ..Self::default() };
+    }
+
+    /// Whether each R2T is sent when the shell says so.
+    pub(crate) fn metered(&self) -> bool {
+        self.metered
+    }
+
+    /// Bytes that were not asked for yet.
+    pub(crate) fn unasked(&self) -> u32 {
+        self.wanted - self.asked
     }
 
     /// Opens the next grant of at most `most` bytes, unless everything was asked for or `limit`
@@ -67,9 +79,14 @@ impl Grants {
         (grant.left() > 0 && grant.ttag == ttag).then_some(grant)
     }
 
+    /// Whether the host owes nothing.
+    pub(crate) fn idle(&self) -> bool {
+        self.open.iter().all(|grant| grant.left() == 0)
+    }
+
     /// Whether all that is wanted has arrived.
     pub(crate) fn done(&self) -> bool {
-        self.asked == self.wanted && self.open.iter().all(|grant| grant.left() == 0)
+        self.asked == self.wanted && self.idle()
     }
 }
 

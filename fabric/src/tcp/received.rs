@@ -38,6 +38,12 @@ pub enum Received<'a> {
         /// with [`Status::TRANSIENT_TRANSPORT_ERROR`]; the connection goes on.
         digest_ok: bool,
     },
+    /// All that [`super::TargetConnection::grant_data`] asked for has come, and not yet all of the
+    /// command's data: the next grant is due.
+    GrantEnd {
+        /// The command's slot.
+        slot: SlotId,
+    },
     /// H2CTermReq: the host ends the connection. Whatever follows is ignored.
     Terminated {
         /// Fatal Error Status, see [`super::Fes`].

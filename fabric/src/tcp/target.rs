@@ -301,7 +301,9 @@ impl<P: Payload> TargetConnection<P> {
         }
         let (command, transfer) = self.slots.receiving(slot)?;
         if command.awaiting == Awaiting::Granted && !transfer.grants.done() {
-            return None;
+            let grants = &transfer.grants;
+            let more = grants.metered() && grants.unasked() > 0 && grants.idle();
+            return more.then_some(Received::GrantEnd { slot });
         }
         command.awaiting = Awaiting::Nothing;
         let digest_ok = command.digest_ok;
@@ -317,18 +319,50 @@ impl<P: Payload> TargetConnection<P> {
     /// follow. To be called at most once for a command, and not for one that had in-capsule data;
     /// a length of 0 asks for nothing.
     pub fn request_data(&mut self, slot: SlotId, length: u32) {
-        let Some((command, transfer)) = self.slots.receiving(slot) else { return };
+        if self.request(slot, length, false) {
+            self.grant(slot);
+        }
+    }
+
+    /// Like [`Self::request_data`], but asks for nothing yet: each R2T is sent by
+    /// [`Self::grant_data`]. After all that was granted has come, and before there is all of the
+    /// data, comes [`Received::GrantEnd`].
+    pub fn request_data_metered(&mut self, slot: SlotId, length: u32) {
+        self.request(slot, length, true);
+    }
+
+    /// Asks for at most `most` further bytes (and a DWORD at least) of data that was requested by
+    /// [`Self::request_data_metered`]; the bytes asked for: 0 where all was asked for already, or
+    /// the host still owes what was.
+    pub fn grant_data(&mut self, slot: SlotId, most: u32) -> u32 {
+        let Some((command, transfer)) = self.slots.receiving(slot) else { return 0 };
+        if command.awaiting != Awaiting::Granted || !transfer.grants.metered() {
+            return 0;
+        }
+        let most = (most.max(4) & !3).min(self.params.max_r2t_data);
+        let (cid, tags) = (command.sqe.cid.get(), &mut self.tags);
+        let opened = transfer.grants.open(1, most, |index| tags.make(slot.0, index));
+        let Some((ttag, offset, length)) = opened else { return 0 };
+        self.encoder.r2t(&mut self.tx, cid, ttag, offset, length);
+        length
+    }
+
+    fn request(&mut self, slot: SlotId, length: u32, metered: bool) -> bool {
+        let Some((command, transfer)) = self.slots.receiving(slot) else { return false };
         if length == 0 || command.awaiting != Awaiting::Nothing {
-            return;
+            return false;
         }
         command.awaiting = Awaiting::Granted;
-        transfer.grants.start(length);
-        self.grant(slot);
+        transfer.grants.start(length, metered);
+        true
     }
 
     /// Sends the R2T PDUs that the command may have now.
     fn grant(&mut self, slot: SlotId) {
         let Some((command, transfer)) = self.slots.receiving(slot) else { return };
+        if transfer.grants.metered() {
+            return;
+        }
         let limit = self.tags.grants().min(MAX_GRANTS);
         let limit = u8::try_from(self.host_r2t_limit).unwrap_or(limit).min(limit);
         let (cid, most) = (command.sqe.cid.get(), self.params.max_r2t_data);
@@ -360,10 +394,17 @@ impl<P: Payload> TargetConnection<P> {
 
     #[cold]
     fn defer(&mut self, slot: SlotId, result: u64, status: Status) {
-        if let Some((_, transfer)) = self.slots.receiving(slot) {
+        let Some((command, transfer)) = self.slots.receiving(slot) else { return };
+        if command.awaiting == Awaiting::Granted {
             transfer.grants.stop();
-            transfer.deferred = Some((result, status));
+            if transfer.grants.done() {
+                // Nothing is on its way: a metered transfer between two grants.
+                command.awaiting = Awaiting::Nothing;
+                self.complete(slot, result, status);
+                return;
+            }
         }
+        transfer.deferred = Some((result, status));
     }
 
     /// Completes a command successfully with `data` from offset 0: C2HData PDUs, the last of them

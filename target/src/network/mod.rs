@@ -1,29 +1,80 @@
 //! Stage S6 in the daemon: what the configuration and live changes say of links and classes, and
 //! what connections get of the network.
+//!
+//! - [`flow`]: what a reactor and the poller tell each other of one connection.
+//! - [`links`]: the links, and what classes are to have of them.
+//! - [`poller`]: a thread that looks at all connections and sets their limits.
+//! - [`view`]: what there is to see.
 
-use std::sync::Mutex;
+mod flow;
+mod links;
+mod poller;
+mod view;
+
+use std::collections::HashMap;
+use std::os::fd::AsFd;
 use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Condvar, Mutex, PoisonError};
+use std::time::Duration;
+
+use fabric::controller::{ConnectionId, ListenerId};
+use qtcp::linux::{Offer, options};
 
 use crate::config::Network;
-use crate::engine::NetworkState;
-use crate::shared::lock;
+use crate::shared::{Clock, lock};
+
+pub(crate) use flow::Flow;
+use poller::Poller;
 
 /// Stage S6, as all threads share it.
 #[derive(Debug)]
 pub(crate) struct NetworkShared {
     version: AtomicU64,
     config: Mutex<Network>,
+    /// The links of listeners that name one.
+    listeners: Mutex<HashMap<u32, String>>,
+    /// Connections that have come and gone since the poller last looked.
+    news: Mutex<Vec<News>>,
+    poller: Mutex<Poller>,
+    wake: Condvar,
+    /// The kernel's congestion control for new connections, where it is not the kernel's default.
+    base: Option<String>,
+    offer: Offer,
+}
+
+#[derive(Debug)]
+enum News {
+    Came(Arc<Flow>),
+    Went(ConnectionId),
 }
 
 impl NetworkShared {
     /// With the settings of a configuration.
     pub(crate) fn new(config: &Network) -> Self {
-        Self { version: AtomicU64::new(1), config: Mutex::new(config.clone()) }
+        let offer = Offer::probe();
+        let named = config.base.as_deref().or_else(|| offer.best_base());
+        let base = if config.enabled { named.map(str::to_owned) } else { config.base.clone() };
+        Self {
+            version: AtomicU64::new(1),
+            config: Mutex::new(config.clone()),
+            listeners: Mutex::default(),
+            news: Mutex::default(),
+            poller: Mutex::default(),
+            wake: Condvar::new(),
+            base,
+            offer,
+        }
     }
 
-    /// The version of the present settings.
-    pub(crate) fn version(&self) -> u64 {
-        self.version.load(Ordering::Acquire)
+    /// Says in the log what this kernel offers, and what to do where something is missing.
+    pub(crate) fn announce(&self) {
+        if !self.config().enabled {
+            return;
+        }
+        tracing::info!(base = self.base_name(), "the network's stage is on");
+        for advice in self.offer.advice() {
+            tracing::info!("network: {advice}");
+        }
     }
 
     /// The present settings.
@@ -34,11 +85,72 @@ impl NetworkShared {
     /// Replaces the settings.
     pub(crate) fn set(&self, config: &Network) {
         *lock(&self.config) = config.clone();
-        self.version.fetch_add(1, Ordering::Release);
+        self.changed();
     }
 
-    /// What classes get now.
-    pub(crate) fn state(&self) -> NetworkState {
-        NetworkState { enabled: self.config().enabled, ..NetworkState::default() }
+    /// Says which link a listener's connections share.
+    pub(crate) fn set_listener(&self, listener: ListenerId, link: Option<&str>) {
+        let mut listeners = lock(&self.listeners);
+        match link {
+            Some(link) => listeners.insert(listener.0, link.to_owned()),
+            None => listeners.remove(&listener.0),
+        };
+        drop(listeners);
+        self.changed();
+    }
+
+    fn changed(&self) {
+        self.version.fetch_add(1, Ordering::Release);
+        self.wake.notify_one();
+    }
+
+    /// Sets the kernel's congestion control of a listening socket, before hosts connect to it.
+    pub(crate) fn prepare(&self, listener: &impl AsFd) {
+        if let Some(base) = &self.base
+            && let Err(error) = options::set_congestion(listener.as_fd(), base)
+        {
+            tracing::warn!(base, %error, "the kernel's congestion control stays as it is");
+        }
+    }
+
+    /// An I/O connection has come.
+    pub(crate) fn came(&self, flow: Arc<Flow>) {
+        lock(&self.news).push(News::Came(flow));
+        self.wake.notify_one();
+    }
+
+    /// An I/O connection has gone.
+    pub(crate) fn went(&self, id: ConnectionId) {
+        lock(&self.news).push(News::Went(id));
+    }
+
+    /// Looks at connections until `over` says so: the body of the poller's thread.
+    pub(crate) fn run(&self, clock: &Clock, over: impl Fn() -> bool) {
+        /// An ending daemon is noticed in this time.
+        const LONGEST: Duration = Duration::from_millis(200);
+        let mut poller = lock(&self.poller);
+        while !over() {
+            let now = qtcp::Nanos(clock.now().0);
+            self.refresh(&mut poller, now);
+            let next = if poller.is_idle() { None } else { poller.poll(now) };
+            let wait = next.map_or(LONGEST, |at| {
+                at.since(qtcp::Nanos(clock.now().0)).clamp(Duration::from_micros(50), LONGEST)
+            });
+            poller = self.wake.wait_timeout(poller, wait).unwrap_or_else(PoisonError::into_inner).0;
+        }
+    }
+
+    /// Takes what has changed.
+    fn refresh(&self, poller: &mut Poller, now: qtcp::Nanos) {
+        let version = self.version.load(Ordering::Acquire);
+        let news = std::mem::take(&mut *lock(&self.news));
+        let listeners = lock(&self.listeners);
+        poller.configure(version, &lock(&self.config), &listeners);
+        for item in news {
+            match item {
+                News::Came(flow) => poller.add(now, flow, &listeners),
+                News::Went(id) => poller.remove(id),
+            }
+        }
     }
 }

@@ -162,6 +162,7 @@ impl Connection {
         };
         shared.note_traffic();
         self.mark_answers(io);
+        self.join_network(io);
         self.protocol.complete(slot, connected.result, Status::SUCCESS);
     }
 

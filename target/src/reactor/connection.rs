@@ -18,6 +18,7 @@ use super::Io;
 use super::io_queue::IoQueue;
 use super::key::{Key, Tag};
 use super::lanes::Origin;
+use super::net::Net;
 use super::payload::TxData;
 use super::send::SendState;
 use super::slots::Slots;
@@ -58,7 +59,9 @@ pub(super) struct Connection {
     paused: bool,
     /// The multishot receive is in the ring.
     receiving: bool,
-    send: SendState,
+    pub(super) send: SendState,
+    /// Its side of stage S6; none before it is an I/O queue.
+    pub(super) net: Option<Box<Net>>,
     /// It is in the reactor's list of connections with something to send.
     pub(super) dirty: bool,
     /// Commands of it that are in a queued backend.
@@ -133,6 +136,7 @@ impl Connection {
             paused: false,
             receiving: false,
             send: SendState::default(),
+            net: None,
             dirty: false,
             in_backend: 0,
             closing: None,
@@ -201,8 +205,14 @@ impl Connection {
                 Stage::Io(_) => self.io_command(io, slot, &sqe, data),
                 Stage::New | Stage::Admin => self.admin_command(io, slot, &sqe, data),
             },
-            Received::Data { slot, offset, bytes } => self.slots.fill(slot, offset, bytes),
+            Received::Data { slot, offset, bytes } => {
+                if let Some(net) = &mut self.net {
+                    net.received(self.slots.slot(slot).charged.class, bytes.len());
+                }
+                self.slots.fill(slot, offset, bytes);
+            }
             Received::DataEnd { slot, digest_ok } => self.data_end(io, slot, digest_ok),
+            Received::GrantEnd { slot } => self.grant_end(io, slot),
             Received::Initialized => {}
             Received::Terminated { fes, fei } => {
                 tracing::warn!(peer = %self.peer, fes, fei, "the host ended the connection");
@@ -223,7 +233,8 @@ impl Connection {
     /// and TCP holds the host back. Data that is arriving has its buffer already.
     #[inline]
     fn must_wait(&mut self, io: &Io) -> bool {
-        let unsent = self.protocol.tx().pending_bytes();
+        let held = self.net.as_ref().map_or(0, |net| net.waiting_bytes());
+        let unsent = self.protocol.tx().pending_bytes() + held;
         if matches!(self.stage, Stage::Io(_)) {
             let in_capsule = io.shared.settings.in_capsule_data as usize;
             unsent > UNSENT_MAX
@@ -275,6 +286,7 @@ impl Connection {
         if self.closing.as_ref().is_some_and(|closing| !closing.flush) {
             return;
         }
+        self.take_turns(io);
         let tag = Tag::Send(self.key).encode();
         self.send.start(self.protocol.tx(), self.socket.as_raw_fd(), tag, &mut io.ring);
     }
@@ -332,6 +344,9 @@ impl Connection {
     /// Whether no I/O command of it is in the target.
     pub(super) fn is_idle(&mut self) -> bool {
         let quiet = !matches!(self.stage, Stage::Io(_)) || self.slots.active() == 0;
-        quiet && !self.send.active() && self.protocol.tx().pending_bytes() == 0
+        quiet
+            && !self.send.active()
+            && !self.holds_answers()
+            && self.protocol.tx().pending_bytes() == 0
     }
 }

@@ -179,14 +179,14 @@ impl Connection {
                 {
                     queue.count(&command, shift, Status::SUCCESS);
                     let zeroes = TxData::Zeroes(bytes as usize);
-                    self.protocol.complete_with_data(slot, zeroes, 0);
+                    self.answer_with(charged.class, slot, zeroes);
                     return Ok(());
                 }
                 (Transfer::ToHost(bytes), _) => {
                     if let Some(mut buffer) = io.take_in_turn(bytes as usize) {
                         let status = immediate.run(&command, Data::Read(&mut buffer));
                         queue.count(&command, shift, status);
-                        self.answer_read(slot, buffer, status);
+                        self.answer_read(charged.class, slot, buffer, status);
                         return Ok(());
                     }
                 }
@@ -261,9 +261,9 @@ impl Connection {
         }
         let buffer = match data {
             _ if bytes == 0 => None,
-            CapsuleData::None if charged.fetch.is_some() => {
+            CapsuleData::None if charged.fetch.is_some() || self.net.is_some() => {
                 self.slots.occupy(slot, entry);
-                if !self.wait_to_fetch(io, slot, bytes) {
+                if !self.wait_to_ask(io, slot, bytes) && !self.wait_to_fetch(io, slot, bytes) {
                     io.waiting.push_back((self.key, slot));
                 }
                 return;
@@ -340,9 +340,7 @@ impl Connection {
         match (transfer, buffer) {
             (Transfer::ToController(bytes), Some(buffer)) => {
                 self.slots.slot(slot).phase = Phase::Filling(buffer);
-                // It owes nothing before it is asked.
-                self.heard = io.now;
-                self.protocol.request_data(slot, bytes);
+                self.request(io, slot, bytes);
             }
             (_, buffer) => self.submit(io, slot, sqe, buffer),
         }
@@ -483,7 +481,9 @@ impl Connection {
             }
         }
         match (job.command, job.buffer) {
-            (IoCommand::Read { .. }, Some(buffer)) => self.answer_read(slot, buffer, status),
+            (IoCommand::Read { .. }, Some(buffer)) => {
+                self.answer_read(job.charged.class, slot, buffer, status);
+            }
             _ => self.protocol.complete(slot, result, status),
         }
         self.mark_dirty(io);
@@ -500,9 +500,9 @@ impl Connection {
     }
 
     #[inline]
-    fn answer_read(&mut self, slot: SlotId, buffer: Buffer, status: Status) {
+    fn answer_read(&mut self, class: Class, slot: SlotId, buffer: Buffer, status: Status) {
         if status.is_success() {
-            self.protocol.complete_with_data(slot, TxData::Buffer(buffer), 0);
+            self.answer_with(class, slot, TxData::Buffer(buffer));
         } else {
             self.protocol.complete(slot, 0, status);
         }
@@ -559,6 +559,9 @@ impl Connection {
         }
         self.withdraw_slot(io, slot);
         io.waiting.retain(|waiter| *waiter != (self.key, slot));
+        if let Some(net) = &mut self.net {
+            net.asks.forget(slot);
+        }
         self.settle(slot, Status::ABORT_REQUESTED);
         self.mark_dirty(io);
         true

@@ -2,6 +2,7 @@
 //! own connections. No lock is taken and nothing is allocated on the way of an I/O command.
 
 mod admin_queue;
+mod asks;
 mod connection;
 mod io_queue;
 mod jobs;
@@ -9,6 +10,7 @@ pub mod key;
 mod lanes;
 pub mod mailbox;
 mod marks;
+mod net;
 mod ordered;
 pub(crate) mod overload;
 mod payload;
@@ -112,6 +114,9 @@ pub(crate) struct Io {
     sweeps: Vec<(Key, SlotId)>,
     /// Connections with something to send.
     dirty: Vec<Key>,
+    /// Connections whose hosts are to be asked for more, and when the first of them may be.
+    asking: Vec<Key>,
+    next_ask: Nanos,
     /// Connections that take no commands until there are buffers.
     paused: Vec<Key>,
     /// Connections on their way out.
@@ -287,6 +292,8 @@ impl Reactor {
             stalled: VecDeque::new(),
             sweeps: Vec::new(),
             dirty: Vec::new(),
+            asking: Vec::new(),
+            next_ask: now,
             paused: Vec::new(),
             closing: Vec::new(),
             draining: false,
@@ -356,7 +363,8 @@ impl Reactor {
         let longest = if self.io.jobs.any_busy() { BUSY_WAIT } else { CHORES };
         let waits = self.io.arbiter.waiting() > 0;
         let timer = self.io.arbiter.next_timer().filter(|_| waits).map(|at| Nanos(at.0));
-        let next = [timer, self.io.jobs.next_due()].into_iter().flatten().min();
+        let ask = (!self.io.asking.is_empty()).then_some(self.io.next_ask);
+        let next = [timer, self.io.jobs.next_due(), ask].into_iter().flatten().min();
         let now = self.io.shared.clock.now();
         next.map_or(longest, |at| at.since(now).min(longest))
     }
@@ -389,6 +397,7 @@ impl Reactor {
                 self.complete(completion);
             }
             self.completions = completions;
+            self.ask();
             worked |= self.serve_ordered();
             self.serve_waiting();
             self.flush();
@@ -510,6 +519,22 @@ impl Reactor {
             }
         }
         any
+    }
+
+    /// Asks hosts for data that may be asked for by now.
+    fn ask(&mut self) {
+        if self.io.asking.is_empty() || self.io.now < self.io.next_ask {
+            return;
+        }
+        self.io.next_ask = Nanos(u64::MAX);
+        let asking = std::mem::take(&mut self.io.asking);
+        for key in asking {
+            let Some(connection) = find(&mut self.places, key) else { continue };
+            if let Some(due) = connection.ask(&mut self.io) {
+                self.io.next_ask = self.io.next_ask.min(due);
+                self.io.asking.push(key);
+            }
+        }
     }
 
     /// Sets going what the stages let go on, and wakes other reactors that may go on too. Whether
@@ -823,6 +848,7 @@ impl Reactor {
     fn forget(&mut self, connection: &Connection) {
         let (shared, now) = (&self.io.shared, self.io.now);
         shared.with_service(|service| service.disconnected(now, connection.id));
+        shared.network.went(connection.id);
         let registered = lock(&shared.connections).remove(&connection.id);
         if let Some(Registered { state, stats, .. }) = registered
             && let (Some(host), Some(subsystem)) = (state.host, state.subsystem)

@@ -1,0 +1,289 @@
+//! Asking hosts for data (R2T) no faster than they may send it.
+//!
+//! An unmodified host sends no more data than it was asked for: so what its connection may have of
+//! the network is what it is asked for in a time. A grant is a batch of a command's data; the next
+//! one is due when all of it has come, and when the bucket of tokens is not in debt. Data of a
+//! command that was begun comes before that of the next one: its buffer is free the sooner, and
+//! the device sees neighbours together.
+
+use std::collections::VecDeque;
+
+use arbitration::{Class, PerClass};
+use fabric::Nanos;
+use fabric::tcp::SlotId;
+
+use super::Io;
+use super::connection::Connection;
+use super::slots::Phase;
+
+/// The time for which one grant is, in ns: smaller grants spread a host's bursts, larger ones
+/// keep its commands together.
+const GRANT_NS: u64 = 4_000_000;
+/// The smallest grant, in bytes, but for the end of a command's data.
+const GRANT_MIN: u64 = 16 << 10;
+
+/// What one connection's host is still to be asked for.
+#[derive(Debug)]
+pub(super) struct Asks {
+    /// Bytes that may be asked for now; a debt where more was.
+    tokens: i64,
+    /// When they were last counted.
+    at: Nanos,
+    /// Commands of which a part has come.
+    begun: PerClass<VecDeque<SlotId>>,
+    /// Commands of which nothing was asked for: their bytes too.
+    fresh: PerClass<VecDeque<(SlotId, u32)>>,
+    fresh_bytes: PerClass<u64>,
+    count: usize,
+    /// It is in the reactor's list of connections that have something to ask for.
+    pub(super) listed: bool,
+}
+
+/// What is next.
+enum Next {
+    Begun(SlotId),
+    Fresh(SlotId, u32),
+}
+
+impl Asks {
+    pub(super) fn new(now: Nanos) -> Self {
+        Self {
+            tokens: 0,
+            at: now,
+            begun: PerClass::default(),
+            fresh: PerClass::default(),
+            fresh_bytes: PerClass::default(),
+            count: 0,
+            listed: false,
+        }
+    }
+
+    /// Bytes of a class that were not asked for.
+    pub(super) fn waiting_bytes(&self, class: Class) -> u64 {
+        self.fresh_bytes[class] + self.begun[class].len() as u64
+    }
+
+    /// Adds the tokens of the time since they were last counted.
+    fn refill(&mut self, now: Nanos, rate: u64) {
+        let nanos = now.0.saturating_sub(self.at.0).min(1_000_000_000);
+        let new = u128::from(rate) * u128::from(nanos) / 1_000_000_000;
+        let new = i64::try_from(new).unwrap_or(i64::MAX);
+        if new > 0 {
+            self.at = now;
+            let most = i64::try_from(grant(rate)).unwrap_or(i64::MAX);
+            self.tokens = self.tokens.saturating_add(new).min(most);
+        }
+    }
+
+    /// When the bucket is out of debt.
+    fn due(&self, now: Nanos, rate: u64) -> Nanos {
+        let debt = u128::from(self.tokens.unsigned_abs());
+        let nanos = debt * 1_000_000_000 / u128::from(rate.max(1)) + 1;
+        Nanos(now.0.saturating_add(u64::try_from(nanos).unwrap_or(u64::MAX)))
+    }
+
+    fn charge(&mut self, bytes: u32) {
+        self.tokens = self.tokens.saturating_sub(i64::from(bytes));
+    }
+
+    fn pop(&mut self) -> Option<(Class, Next)> {
+        for class in Class::ALL {
+            if let Some(slot) = self.begun[class].pop_front() {
+                self.count -= 1;
+                return Some((class, Next::Begun(slot)));
+            }
+            if let Some((slot, bytes)) = self.fresh[class].pop_front() {
+                self.count -= 1;
+                self.fresh_bytes[class] = self.fresh_bytes[class].saturating_sub(u64::from(bytes));
+                return Some((class, Next::Fresh(slot, bytes)));
+            }
+        }
+        None
+    }
+
+    /// Forgets a command.
+    pub(super) fn forget(&mut self, slot: SlotId) {
+        for class in Class::ALL {
+            let before = self.fresh[class].len() + self.begun[class].len();
+            let bytes = &mut self.fresh_bytes[class];
+            self.fresh[class].retain(|(other, length)| {
+                let keep = *other != slot;
+                *bytes -= if keep { 0 } else { u64::from(*length).min(*bytes) };
+                keep
+            });
+            self.begun[class].retain(|other| *other != slot);
+            self.count -= before - self.fresh[class].len() - self.begun[class].len();
+        }
+    }
+}
+
+/// The bytes of one grant at a rate in bytes per second: whole 4 KiB.
+fn grant(rate: u64) -> u64 {
+    let bytes = u128::from(rate) * u128::from(GRANT_NS) / 1_000_000_000;
+    (u64::try_from(bytes).unwrap_or(u64::MAX).max(GRANT_MIN)) & !4095
+}
+
+impl Connection {
+    /// The bytes of one grant, where the host may not be asked for all of a command's data at
+    /// once.
+    fn grant_size(&self) -> Option<u32> {
+        let rate = self.net.as_ref()?.flow.grant_rate()?;
+        Some(u32::try_from(grant(rate)).unwrap_or(u32::MAX))
+    }
+
+    /// A command's data is to be asked for when its turn has come; false where it need not wait.
+    #[inline]
+    pub(super) fn wait_to_ask(&mut self, io: &mut Io, slot: SlotId, bytes: usize) -> bool {
+        let Some(net) = &mut self.net else { return false };
+        if net.flow.grant_rate().is_none() && net.asks.count == 0 {
+            return false;
+        }
+        let class = self.slots.slot(slot).charged.class;
+        let bytes = u32::try_from(bytes).unwrap_or(u32::MAX);
+        net.asks.fresh[class].push_back((slot, bytes));
+        net.asks.fresh_bytes[class] += u64::from(bytes);
+        net.asks.count += 1;
+        self.list_asks(io);
+        true
+    }
+
+    /// All that a command's host was asked for has come, and there is more.
+    pub(super) fn grant_end(&mut self, io: &mut Io, slot: SlotId) {
+        let class = self.slots.slot(slot).charged.class;
+        let Some(net) = &mut self.net else { return };
+        net.asks.begun[class].push_back(slot);
+        net.asks.count += 1;
+        self.list_asks(io);
+    }
+
+    fn list_asks(&mut self, io: &mut Io) {
+        if let Some(net) = &mut self.net
+            && !std::mem::replace(&mut net.asks.listed, true)
+        {
+            io.asking.push(self.key);
+        }
+        io.next_ask = io.now;
+    }
+
+    /// Asks for what may be asked for now; when there may be more, if there is more.
+    pub(super) fn ask(&mut self, io: &mut Io) -> Option<Nanos> {
+        loop {
+            if self.net.as_ref()?.asks.count == 0 || self.is_closing() {
+                break;
+            }
+            let net = self.net.as_mut()?;
+            if let Some(rate) = net.flow.grant_rate() {
+                net.asks.refill(io.now, rate);
+                if net.asks.tokens < 0 {
+                    return Some(net.asks.due(io.now, rate));
+                }
+            }
+            match net.asks.pop()? {
+                (class, Next::Begun(slot)) => {
+                    let most = self.grant_size().unwrap_or(u32::MAX);
+                    let asked = self.protocol.grant_data(slot, most);
+                    self.charge(class, asked, true);
+                    self.mark_dirty(io);
+                }
+                (class, Next::Fresh(slot, bytes)) => {
+                    let most = self.grant_size().unwrap_or(u32::MAX);
+                    self.charge(class, bytes.min(most), false);
+                    self.fetch(io, slot, bytes as usize);
+                    self.mark_dirty(io);
+                }
+            }
+        }
+        let net = self.net.as_mut()?;
+        net.asks.listed = false;
+        None
+    }
+
+    fn charge(&mut self, class: Class, bytes: u32, asked: bool) {
+        let Some(net) = &mut self.net else { return };
+        if net.flow.grant_rate().is_some() {
+            net.asks.charge(bytes);
+        }
+        if asked {
+            net.asked(class, bytes);
+        }
+    }
+
+    /// A command that waited to be asked for its data goes on: to the memory for it.
+    fn fetch(&mut self, io: &mut Io, slot: SlotId, bytes: usize) {
+        if matches!(self.slots.slot(slot).phase, Phase::Waiting)
+            && !self.wait_to_fetch(io, slot, bytes)
+        {
+            io.waiting.push_back((self.key, slot));
+        }
+    }
+
+    /// Asks for a command's data, for which there is a buffer: all of it, or a first grant.
+    pub(super) fn request(&mut self, io: &Io, slot: SlotId, bytes: u32) {
+        let class = self.slots.slot(slot).charged.class;
+        // It owes nothing before it is asked.
+        self.heard = io.now;
+        let asked = match self.grant_size() {
+            Some(most) if most < bytes => {
+                self.protocol.request_data_metered(slot, bytes);
+                self.protocol.grant_data(slot, most)
+            }
+            _ => {
+                self.protocol.request_data(slot, bytes);
+                bytes
+            }
+        };
+        if let Some(net) = &mut self.net {
+            net.asked(class, asked);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn f5_grants_are_batches_that_keep_the_rate() {
+        let rate = 4_000_000;
+        assert_eq!(grant(rate), 16 << 10, "no less than keeps commands together");
+        assert_eq!(grant(1_000_000_000) % 4096, 0);
+        assert!(grant(1_000_000_000) > 3 << 20);
+        let mut asks = Asks::new(Nanos(0));
+        let (mut now, mut granted) = (Nanos(0), 0_u64);
+        while now.0 < 10_000_000_000 {
+            asks.refill(now, rate);
+            if asks.tokens < 0 {
+                now = asks.due(now, rate);
+                continue;
+            }
+            asks.charge(16 << 10);
+            granted += 16 << 10;
+        }
+        let off = granted.abs_diff(10 * rate);
+        assert!(off < 64 << 10, "{off} bytes off in ten seconds");
+    }
+
+    #[test]
+    fn f5_tokens_are_not_saved_up() {
+        let mut asks = Asks::new(Nanos(0));
+        asks.refill(Nanos(60_000_000_000), 4_000_000);
+        assert_eq!(asks.tokens, 16 << 10);
+    }
+
+    #[test]
+    fn a_command_that_is_withdrawn_is_not_asked_for() {
+        let mut asks = Asks::new(Nanos(0));
+        for slot in 0..4 {
+            asks.fresh.high.push_back((SlotId(slot), 1000));
+            asks.fresh_bytes.high += 1000;
+            asks.count += 1;
+        }
+        asks.forget(SlotId(2));
+        assert_eq!((asks.count, asks.waiting_bytes(Class::High)), (3, 3000));
+        let mut left = Vec::new();
+        while let Some((_, Next::Fresh(slot, _))) = asks.pop() {
+            left.push(slot.0);
+        }
+        assert_eq!((left, asks.count), (vec![0, 1, 3], 0));
+    }
+}

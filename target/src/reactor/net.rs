@@ -1,0 +1,225 @@
+//! What a connection's reactor does for stage S6: counts what moves for each class, keeps answers
+//! back while they are limited so that they leave in the order of their classes, and asks hosts
+//! for data no faster than they may send it (seed rows E7, F5).
+
+use std::collections::VecDeque;
+use std::os::fd::AsFd;
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+
+use arbitration::{Class, PerClass};
+use fabric::Nanos;
+use fabric::tcp::{Payload, SlotId};
+
+use super::Io;
+use super::asks::Asks;
+use super::connection::{Connection, Stage};
+use super::payload::TxData;
+use crate::network::Flow;
+
+/// While answers are limited, no more than this is handed to the kernel at once, in bytes: what is
+/// handed over has its place in the stream.
+const BATCH: usize = 64 << 10;
+
+/// One connection's side of it.
+#[derive(Debug)]
+pub(super) struct Net {
+    pub(super) flow: Arc<Flow>,
+    /// Bytes of data handed to the kernel, or received; and bytes that hosts were asked for and
+    /// still owe.
+    out: PerClass<u64>,
+    into: PerClass<u64>,
+    owed: PerClass<u64>,
+    answers: Answers,
+    pub(super) asks: Asks,
+    /// Something changed that the poller does not know yet.
+    changed: bool,
+}
+
+/// Answers with data that wait.
+#[derive(Debug, Default)]
+struct Answers {
+    waiting: PerClass<VecDeque<(SlotId, TxData)>>,
+    bytes: PerClass<u64>,
+    /// What each class has sent of its share, in bytes by weight.
+    progress: PerClass<u64>,
+    count: usize,
+}
+
+impl Answers {
+    fn push(&mut self, class: Class, slot: SlotId, data: TxData) {
+        if self.waiting[class].is_empty() {
+            // Who was away has saved nothing.
+            let others = Class::ALL.into_iter().filter(|&other| !self.waiting[other].is_empty());
+            let least = others.map(|other| self.progress[other]).min();
+            self.progress[class] = self.progress[class].max(least.unwrap_or(0));
+        }
+        self.bytes[class] += data.bytes().len() as u64;
+        self.count += 1;
+        self.waiting[class].push_back((slot, data));
+    }
+
+    /// The next answer: Urgent first; then the class that is furthest behind its weight.
+    fn pop(&mut self, weights: impl Fn(Class) -> u64) -> Option<(Class, SlotId, TxData)> {
+        let waits = |class: &Class| !self.waiting[*class].is_empty();
+        let class = if waits(&Class::Urgent) {
+            Class::Urgent
+        } else {
+            Class::ALL.into_iter().filter(waits).min_by_key(|&class| self.progress[class])?
+        };
+        let (slot, data) = self.waiting[class].pop_front()?;
+        let bytes = data.bytes().len() as u64;
+        self.bytes[class] = self.bytes[class].saturating_sub(bytes);
+        self.progress[class] = self.progress[class].saturating_add(bytes / weights(class).max(1));
+        self.count -= 1;
+        Some((class, slot, data))
+    }
+}
+
+impl Net {
+    fn new(flow: Arc<Flow>, now: Nanos) -> Self {
+        Self {
+            flow,
+            out: PerClass::default(),
+            into: PerClass::default(),
+            owed: PerClass::default(),
+            answers: Answers::default(),
+            asks: Asks::new(now),
+            changed: false,
+        }
+    }
+
+    /// Bytes of answers that wait.
+    pub(super) fn waiting_bytes(&self) -> usize {
+        let bytes: u64 = self.answers.bytes.iter().map(|(_, bytes)| bytes).sum();
+        usize::try_from(bytes).unwrap_or(usize::MAX)
+    }
+
+    /// The host was asked for data of a class.
+    pub(super) fn asked(&mut self, class: Class, bytes: u32) {
+        self.owed[class] += u64::from(bytes);
+        self.changed = true;
+    }
+
+    /// Data of a class has come.
+    #[inline]
+    pub(super) fn received(&mut self, class: Class, bytes: usize) {
+        self.into[class] += bytes as u64;
+        self.owed[class] = self.owed[class].saturating_sub(bytes as u64);
+        self.changed = true;
+    }
+
+    /// Tells the poller.
+    fn publish(&mut self, sending: bool, active: u32) {
+        if self.flow.sending.load(Ordering::Relaxed) != sending {
+            self.flow.sending.store(sending, Ordering::Relaxed);
+        }
+        if !std::mem::take(&mut self.changed) {
+            return;
+        }
+        if active == 0 {
+            // What a host was asked for and did not send, its command being answered before.
+            self.owed = PerClass::default();
+        }
+        for class in Class::ALL {
+            let (out, into) = (&self.flow.out[class], &self.flow.into[class]);
+            out.moved.store(self.out[class], Ordering::Relaxed);
+            out.waiting.store(self.answers.bytes[class], Ordering::Relaxed);
+            into.moved.store(self.into[class], Ordering::Relaxed);
+            let waiting = self.owed[class] + self.asks.waiting_bytes(class);
+            into.waiting.store(waiting, Ordering::Relaxed);
+        }
+    }
+}
+
+impl Connection {
+    /// An I/O connection is known to the network's poller from now on.
+    pub(super) fn join_network(&mut self, io: &Io) {
+        if !matches!(self.stage, Stage::Io(_)) || self.net.is_some() {
+            return;
+        }
+        let socket = match self.socket.as_fd().try_clone_to_owned() {
+            Ok(socket) => socket,
+            Err(error) => {
+                tracing::warn!(peer = %self.peer, %error, "the connection is not paced");
+                return;
+            }
+        };
+        let flow = Arc::new(Flow::new(self.id, self.origin.listener, socket));
+        io.shared.network.came(Arc::clone(&flow));
+        self.net = Some(Box::new(Net::new(flow, io.now)));
+    }
+
+    /// Answers a command with data: at once, or when its turn has come.
+    #[inline]
+    pub(super) fn answer_with(&mut self, class: Class, slot: SlotId, data: TxData) {
+        if let Some(net) = &mut self.net {
+            net.changed = true;
+            if net.flow.held.load(Ordering::Relaxed) || net.answers.count > 0 {
+                net.answers.push(class, slot, data);
+                return;
+            }
+            net.out[class] += data.bytes().len() as u64;
+        }
+        self.protocol.complete_with_data(slot, data, 0);
+    }
+
+    /// Moves answers whose turn it is to what is sent next, and tells the poller.
+    #[inline]
+    pub(super) fn take_turns(&mut self, io: &Io) {
+        let Some(net) = &mut self.net else { return };
+        if net.answers.count > 0 {
+            let held = net.flow.held.load(Ordering::Relaxed);
+            let weights = io.qos.general.order.weights;
+            let weight = |class| match class {
+                Class::Urgent => 1,
+                Class::High => u64::from(weights.high),
+                Class::Medium => u64::from(weights.medium),
+                Class::Low => u64::from(weights.low),
+            };
+            while !held || self.protocol.tx().pending_bytes() < BATCH {
+                let Some((class, slot, data)) = net.answers.pop(weight) else { break };
+                net.out[class] += data.bytes().len() as u64;
+                net.changed = true;
+                self.protocol.complete_with_data(slot, data, 0);
+            }
+        }
+        net.publish(self.send.active(), self.slots.active());
+    }
+
+    /// Whether answers wait for their turn.
+    pub(super) fn holds_answers(&self) -> bool {
+        self.net.as_ref().is_some_and(|net| net.answers.count > 0)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn e7_answers_leave_in_the_order_of_their_classes() {
+        let mut answers = Answers::default();
+        for slot in 0..60 {
+            for class in [Class::Low, Class::Medium, Class::High] {
+                answers.push(class, SlotId(slot), TxData::Bytes(vec![0; 6000]));
+            }
+        }
+        let weight = |class| match class {
+            Class::Urgent => 1,
+            Class::High => 3,
+            Class::Medium => 2,
+            Class::Low => 1,
+        };
+        let mut seen = PerClass::<u32>::default();
+        for _ in 0..60 {
+            let (class, ..) = answers.pop(weight).unwrap();
+            seen[class] += 1;
+        }
+        assert_eq!((seen.high, seen.medium, seen.low), (30, 20, 10));
+        answers.push(Class::Urgent, SlotId(99), TxData::Bytes(vec![0; 10]));
+        assert_eq!(answers.pop(weight).unwrap().0, Class::Urgent, "before all that waits");
+        while answers.pop(weight).is_some() {}
+        assert_eq!((answers.count, answers.bytes), (0, PerClass::default()));
+    }
+}
