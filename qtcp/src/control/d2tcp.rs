@@ -55,7 +55,7 @@ impl Controller for D2tcp {
     fn step(&mut self, _: Nanos, seen: &Observation) -> Decision {
         self.quality.see(seen);
         let urgency = self.urgency();
-        self.window.step(seen, |alpha| reduction(alpha.powf(urgency)));
+        self.window.step(seen, 1.0, |alpha| reduction(alpha.powf(urgency)));
         self.window.decision()
     }
 

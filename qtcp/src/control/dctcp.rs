@@ -13,6 +13,29 @@ pub const G_RFC_8257: f64 = 1.0 / 16.0;
 /// The part of a new mark fraction in alpha that seed row E1 has as its default (Eq. 3).
 pub const G_E1: f64 = 0.5;
 
+/// How fast a window grows in a round trip without marks, once slow start is over.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Growth {
+    /// By a packet (Eq. 5).
+    #[default]
+    Packet,
+    /// By the square of the quality factor in packets, an eighth to eight of them: not in seed row
+    /// E1, for flows whose round-trip times differ. By a packet each, the flow with a round trip
+    /// half as long grows four times as fast in throughput, and Q, which counts only beside marks,
+    /// does not make up for that.
+    Quality,
+}
+
+impl Growth {
+    #[inline]
+    pub(super) fn packets(self, quality: f64) -> f64 {
+        match self {
+            Self::Packet => 1.0,
+            Self::Quality => within(quality * quality, 0.125, 8.0),
+        }
+    }
+}
+
 /// What a controller with a window goes by.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Settings {
@@ -28,6 +51,8 @@ pub struct Settings {
     /// The part of the old value in the smoothed throughput and latency (gamma of Eq. 1 and 2),
     /// 0.0 to below 1.0.
     pub gamma: f64,
+    /// How flows with targets grow; DCTCP and D2TCP grow by a packet.
+    pub growth: Growth,
 }
 
 impl Default for Settings {
@@ -39,19 +64,19 @@ impl Default for Settings {
             initial_alpha: 1.0,
             epsilon: 0.0,
             gamma: 0.5,
+            growth: Growth::Packet,
         }
     }
 }
 
 impl Limits {
-    /// These limits with what makes no sense repaired: at least one packet, finite, in order.
+    /// These limits with what makes no sense repaired: at least one packet, at most 10^12, in
+    /// order.
     #[must_use]
     pub(super) fn sound(self) -> Self {
-        let min = if self.min > 1.0 && self.min.is_finite() { self.min } else { 1.0 };
-        let max =
-            if self.max.is_finite() { self.max.max(min) } else { Self::default().max.max(min) };
-        let limits = Self { min, max, initial: self.initial };
-        Self { initial: limits.clamp(self.initial), ..limits }
+        let min = within(self.min, 1.0, 1e12);
+        let max = within(self.max, min, 1e12);
+        Self { min, max, initial: within(self.initial, min, max) }
     }
 }
 
@@ -119,12 +144,17 @@ impl Window {
     }
 
     /// A round trip has ended. Where it saw marks that count, the window is multiplied once with
-    /// what `factor` makes of alpha; else it grows.
+    /// what `factor` makes of alpha; else it grows, by `growth` packets after slow start.
     ///
     /// Marks of this round trip decide, not alpha alone: Eq. 5 and Fig. 3 grow the window in each
     /// round trip without a mark. Eq. 12, for want of single marks in its model, looks at alpha.
     #[inline]
-    pub(super) fn step(&mut self, seen: &Observation, factor: impl FnOnce(f64) -> f64) {
+    pub(super) fn step(
+        &mut self,
+        seen: &Observation,
+        growth: f64,
+        factor: impl FnOnce(f64) -> f64,
+    ) {
         self.path.see(seen);
         if seen.delivered == 0 {
             return;
@@ -137,15 +167,15 @@ impl Window {
         if fraction > 0.0 && alpha > self.epsilon {
             self.size = self.limits.clamp(self.size * factor(alpha));
         } else if !seen.app_limited {
-            self.grow(f64::from(seen.delivered));
+            self.grow(f64::from(seen.delivered), growth);
         }
     }
 
     /// RFC 5681, section 3.1: what was delivered in slow start, so that the window doubles, and
     /// else one packet (Eq. 5).
     #[inline]
-    fn grow(&mut self, delivered: f64) {
-        let more = if self.slow_start { delivered.min(self.size) } else { 1.0 };
+    fn grow(&mut self, delivered: f64, packets: f64) {
+        let more = if self.slow_start { delivered.min(self.size) } else { packets };
         self.size = self.limits.clamp(self.size + more);
     }
 
@@ -201,7 +231,7 @@ impl Controller for Dctcp {
         if let Some(rate) = delivery_rate(seen) {
             self.rate.add(rate);
         }
-        self.window.step(seen, reduction);
+        self.window.step(seen, 1.0, reduction);
         self.window.decision()
     }
 
@@ -290,7 +320,7 @@ mod tests {
     #[test]
     fn limits_that_make_no_sense_are_repaired() {
         let bad = Limits { min: f64::NAN, max: f64::INFINITY, initial: f64::NAN };
-        assert_eq!(bad.sound(), Limits { min: 1.0, max: 1e6, initial: 1.0 });
+        assert_eq!(bad.sound(), Limits { min: 1.0, max: 1e12, initial: 1.0 });
         let swapped = Limits { min: 20.0, max: 5.0, initial: 1e9 };
         assert_eq!(swapped.sound(), Limits { min: 20.0, max: 20.0, initial: 20.0 });
     }

@@ -5,7 +5,7 @@
 //! is scaled by 1 - sigma while they fall short of their targets, and by 1 + sigma while they
 //! exceed them.
 
-use super::dctcp::{Settings, Window, reduction};
+use super::dctcp::{Growth, Settings, Window, reduction};
 use super::qtcp;
 use super::quality::Quality;
 use super::smooth::within;
@@ -95,6 +95,7 @@ impl Lambda {
 pub struct InterferenceQtcp {
     window: Window,
     quality: Quality,
+    growth: Growth,
     lambda: Lambda,
 }
 
@@ -102,7 +103,12 @@ impl InterferenceQtcp {
     /// A new flow in slow start, without a target, on a bottleneck that is all there.
     #[must_use]
     pub fn new(settings: &Settings, lambda: Lambda) -> Self {
-        Self { window: Window::new(settings), quality: Quality::new(settings.gamma), lambda }
+        Self {
+            window: Window::new(settings),
+            quality: Quality::new(settings.gamma),
+            growth: settings.growth,
+            lambda,
+        }
     }
 
     /// With the settings of [`qtcp::settings`], [`SIGMA`] and [`FLOOR`].
@@ -150,7 +156,8 @@ impl Controller for InterferenceQtcp {
     fn step(&mut self, _: Nanos, seen: &Observation) -> Decision {
         self.quality.see(seen);
         let quality = self.recognise(seen);
-        self.window.step(seen, |alpha| reduction(alpha) * quality.min(1.0));
+        let growth = self.growth.packets(quality);
+        self.window.step(seen, growth, |alpha| reduction(alpha) * quality.min(1.0));
         self.window.decision()
     }
 

@@ -3,15 +3,21 @@
 //! Serves Fig. 8 (E3), Fig. 9 (E1), Fig. 10 (E4), Fig. 12 and 13 (E7), Fig. 14a (E8) and Fig. 15b
 //! (E9).
 
-use super::dctcp::{G_E1, Settings, Window, reduction};
+use super::dctcp::{Growth, Settings, Window, reduction};
 use super::quality::Quality;
 use super::{Controller, Decision, Report, Target};
 use crate::{Nanos, Observation};
 
-/// The defaults of QTCP: those of DCTCP, with g as seed row E1 has it ([`G_E1`]).
+/// The defaults of QTCP: those of DCTCP, but that alpha starts from 0.
+///
+/// So the first marks, at the end of slow start, shrink the windows by Q far more than by alpha, and
+/// the ratios hold from there on. From 1 all windows would be halved first, and would find their
+/// ratios at a packet a round trip. With g = [`G_E1`](super::dctcp::G_E1), the default of seed row
+/// E1, alpha follows single marks, cuts those who lack bandwidth as well, and keeps ratios and
+/// utilisation lower than RFC 8257's g does.
 #[must_use]
 pub fn settings() -> Settings {
-    Settings { g: G_E1, ..Settings::default() }
+    Settings { initial_alpha: 0.0, ..Settings::default() }
 }
 
 /// QTCP: in a round trip with marks, a flow that has more than its target (Q < 1) shrinks its
@@ -22,13 +28,18 @@ pub fn settings() -> Settings {
 pub struct Qtcp {
     window: Window,
     quality: Quality,
+    growth: Growth,
 }
 
 impl Qtcp {
     /// A new flow in slow start, without a target.
     #[must_use]
     pub fn new(settings: &Settings) -> Self {
-        Self { window: Window::new(settings), quality: Quality::new(settings.gamma) }
+        Self {
+            window: Window::new(settings),
+            quality: Quality::new(settings.gamma),
+            growth: settings.growth,
+        }
     }
 }
 
@@ -47,7 +58,8 @@ impl Controller for Qtcp {
     fn step(&mut self, _: Nanos, seen: &Observation) -> Decision {
         self.quality.see(seen);
         let quality = self.quality.value();
-        self.window.step(seen, |alpha| reduction(alpha) * quality.min(1.0));
+        let growth = self.growth.packets(quality);
+        self.window.step(seen, growth, |alpha| reduction(alpha) * quality.min(1.0));
         self.window.decision()
     }
 
