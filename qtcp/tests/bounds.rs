@@ -1,0 +1,174 @@
+//! What holds of every controller, whatever it sees.
+
+use std::time::Duration;
+
+use proptest::prelude::*;
+use qtcp::control::dctcp::{Growth, Settings};
+use qtcp::control::interference::{FLOOR, SIGMA};
+use qtcp::control::{
+    D2tcp, Dcqcn, Dctcp, InterferenceQtcp, Lambda, Qrdma, Qtcp, dcqcn, qtcp as defaults,
+};
+use qtcp::{Controller, Limits, Nanos, Observation, Rate, Target};
+
+const LINE: Rate = Rate::from_bits(100e9);
+
+fn time() -> impl Strategy<Value = Duration> {
+    prop_oneof![
+        Just(Duration::ZERO),
+        Just(Duration::MAX),
+        any::<u64>().prop_map(Duration::from_nanos),
+        (1..1_000_000_u64).prop_map(Duration::from_nanos),
+    ]
+}
+
+fn count() -> impl Strategy<Value = u32> {
+    prop_oneof![Just(0), Just(u32::MAX), any::<u32>(), 0..1000_u32]
+}
+
+/// Anything that an observation can hold.
+fn anything() -> impl Strategy<Value = Observation> {
+    let bytes = prop_oneof![Just(0), Just(u64::MAX), any::<u64>(), 0..10_000_000_u64];
+    (time(), count(), count(), bytes, time(), count(), any::<bool>()).prop_map(
+        |(interval, delivered, marked, bytes, rtt, mss, app_limited)| Observation {
+            interval,
+            delivered,
+            marked,
+            bytes,
+            rtt,
+            mss,
+            app_limited,
+        },
+    )
+}
+
+/// What a round trip may look like.
+fn likely() -> impl Strategy<Value = Observation> {
+    (0..2000_u32, 0..=8_u32, 20..500_u64, any::<bool>()).prop_map(
+        |(delivered, eighths, rtt_us, app_limited)| Observation {
+            interval: Duration::from_micros(rtt_us),
+            delivered,
+            marked: delivered / 8 * eighths.saturating_sub(4),
+            bytes: u64::from(delivered) * 1448,
+            rtt: Duration::from_micros(rtt_us),
+            mss: 1448,
+            app_limited,
+        },
+    )
+}
+
+fn target() -> impl Strategy<Value = Target> {
+    prop_oneof![
+        Just(Target::None),
+        prop_oneof![Just(0.0), Just(f64::MIN_POSITIVE), Just(f64::MAX), 0.0..1e11]
+            .prop_map(|rate| Target::Throughput(Rate::new(rate))),
+        time().prop_map(Target::Latency),
+    ]
+}
+
+fn limits() -> impl Strategy<Value = Limits> {
+    (1.0..50.0, 50.0..1e6, 0.0..2e6).prop_map(|(min, max, initial)| Limits { min, max, initial })
+}
+
+fn growth() -> impl Strategy<Value = Growth> {
+    prop_oneof![Just(Growth::Packet), Just(Growth::Quality)]
+}
+
+/// One of each.
+fn controllers(settings: &Settings) -> [Box<dyn Controller>; 6] {
+    let rates = dcqcn::Settings { limits: settings.limits, ..dcqcn::Settings::of(LINE) };
+    [
+        Box::new(Dctcp::new(settings)),
+        Box::new(Qtcp::new(settings)),
+        Box::new(InterferenceQtcp::new(settings, Lambda::new(LINE, SIGMA, FLOOR))),
+        Box::new(D2tcp::new(settings)),
+        Box::new(Dcqcn::new(&rates)),
+        Box::new(Qrdma::new(&rates)),
+    ]
+}
+
+proptest! {
+    #[test]
+    fn e1_windows_keep_to_their_limits_whatever_is_seen(
+        limits in limits(),
+        growth in growth(),
+        history in prop::collection::vec((any::<u64>(), anything(), target()), 1..60),
+    ) {
+        let settings = Settings { limits, growth, ..defaults::settings() };
+        for mut controller in controllers(&settings) {
+            for (now, seen, target) in &history {
+                controller.aim(*target);
+                let decision = controller.step(Nanos(*now), seen);
+                let window = decision.window;
+                prop_assert!(window >= limits.min && window <= limits.max, "{controller:?}");
+                prop_assert!(decision.rate > Rate::ZERO, "{controller:?}");
+                prop_assert_eq!(controller.decision(), decision);
+                let report = controller.report();
+                prop_assert!((0.0..=1.0).contains(&report.alpha), "{report:?}");
+                prop_assert!((0.0..=1000.0).contains(&report.quality), "{report:?}");
+            }
+        }
+    }
+
+    #[test]
+    fn e2_rates_stay_between_the_least_and_the_link(
+        history in prop::collection::vec((0..2_000_000_u64, anything(), target()), 1..100),
+    ) {
+        let settings = dcqcn::Settings::of(LINE);
+        let flows: [Box<dyn Controller>; 2] =
+            [Box::new(Dcqcn::new(&settings)), Box::new(Qrdma::new(&settings))];
+        for mut flow in flows {
+            let mut now = 0;
+            for (passed, seen, target) in &history {
+                now += passed;
+                flow.aim(*target);
+                let rate = flow.step(Nanos(now), seen).rate;
+                prop_assert!(rate >= settings.min && rate <= LINE, "{rate:?}");
+            }
+        }
+    }
+
+    /// Also with targets that make Q exactly 1 or more: then only alpha counts (Eq. 5).
+    #[test]
+    fn e1_with_a_quality_of_one_qtcp_is_dctcp_bit_for_bit(
+        limits in limits(),
+        growth in growth(),
+        g in 0.01..1.0,
+        epsilon in prop_oneof![Just(0.0), 0.0..0.5],
+        history in prop::collection::vec(prop_oneof![likely(), anything()], 1..200),
+    ) {
+        let settings = Settings { limits, g, epsilon, growth, ..Settings::default() };
+        let mut dctcp = Dctcp::new(&settings);
+        let mut short = Qtcp::new(&Settings { growth: Growth::Packet, ..settings });
+        short.aim(Target::Throughput(Rate::new(1e300)));
+        let mut same: [Box<dyn Controller>; 4] = [
+            Box::new(Qtcp::new(&settings)),
+            Box::new(short),
+            Box::new(InterferenceQtcp::new(&settings, Lambda::new(LINE, SIGMA, FLOOR))),
+            Box::new(D2tcp::new(&settings)),
+        ];
+        for (turn, seen) in (0..).zip(&history) {
+            let decision = dctcp.step(Nanos(turn), seen);
+            for other in &mut same {
+                let theirs = other.step(Nanos(turn), seen);
+                prop_assert_eq!(theirs.window.to_bits(), decision.window.to_bits());
+                prop_assert_eq!(theirs, decision);
+                prop_assert_eq!(other.report().alpha, dctcp.report().alpha);
+            }
+        }
+    }
+
+    /// A flow that has more than its target never keeps a larger window than one without a target.
+    #[test]
+    fn e1_a_window_shrinks_with_the_target(
+        history in prop::collection::vec(likely(), 1..200),
+        rate in 1e6..1e9,
+    ) {
+        let mut flows = [Qtcp::default(), Qtcp::default(), Qtcp::default()];
+        flows[0].aim(Target::Throughput(Rate::new(rate)));
+        flows[1].aim(Target::Throughput(Rate::new(2.0 * rate)));
+        for seen in &history {
+            let [low, high, free] = flows.each_mut().map(|flow| flow.step(Nanos(0), seen).window);
+            prop_assert!(low <= high && high <= free, "{low}, {high}, {free}");
+        }
+    }
+}
