@@ -69,17 +69,6 @@ impl Default for Settings {
     }
 }
 
-impl Limits {
-    /// These limits with what makes no sense repaired: at least one packet, at most 10^12, in
-    /// order.
-    #[must_use]
-    pub(super) fn sound(self) -> Self {
-        let min = within(self.min, 1.0, 1e12);
-        let max = within(self.max, min, 1e12);
-        Self { min, max, initial: within(self.initial, min, max) }
-    }
-}
-
 /// What was seen last of the path of a flow; nothing replaces what is known.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Path {
@@ -315,13 +304,5 @@ mod tests {
         let decision = flow.step(Nanos(0), &seen(10, 0));
         assert!((decision.rate.bytes() - 20.0 * 1000.0 / 1e-4).abs() < 1.0);
         assert!((flow.report().rate.bytes() - 10.0 * 1000.0 / 1e-4).abs() < 1.0);
-    }
-
-    #[test]
-    fn limits_that_make_no_sense_are_repaired() {
-        let bad = Limits { min: f64::NAN, max: f64::INFINITY, initial: f64::NAN };
-        assert_eq!(bad.sound(), Limits { min: 1.0, max: 1e12, initial: 1.0 });
-        let swapped = Limits { min: 20.0, max: 5.0, initial: 1e9 };
-        assert_eq!(swapped.sound(), Limits { min: 20.0, max: 20.0, initial: 20.0 });
     }
 }

@@ -20,9 +20,13 @@ pub const FLOOR: f64 = 0.01;
 
 /// The bandwidth of a bottleneck that is left to flows of QTCP.
 ///
-/// Each [`InterferenceQtcp`] has one, for each flow recognises interference by itself. A sender with
-/// many flows may have one for all of them, told of the quality of all together, and aim its flows
-/// at their parts of it.
+/// Each [`InterferenceQtcp`] has one, for each flow recognises interference by itself. Beside an
+/// interfering flow those whose targets are large are then pressed down to what they get, while one
+/// whose target is below its fair share notices nothing.
+///
+/// A sender with many flows may have one lambda for all of them, so that they keep their ratio: told
+/// in each round trip with marks of the quality of all together, lambda by the sum of their smoothed
+/// throughputs, with every flow of [`Qtcp`](super::Qtcp) aimed at its part of it.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Lambda {
     capacity: Rate,
@@ -172,6 +176,8 @@ impl Controller for InterferenceQtcp {
 
 #[cfg(test)]
 mod tests {
+    use core::time::Duration;
+
     use super::*;
 
     #[test]
@@ -203,5 +209,40 @@ mod tests {
                 assert!(lambda.share() > 0.0 && lambda.share() <= 1.0);
             }
         }
+    }
+
+    /// Lambda as a part of the capacity after a round trip at half of the target.
+    fn share_after(seen: &Observation) -> f64 {
+        let mut flow = InterferenceQtcp::of(Rate::new(1e9));
+        flow.aim(Target::Throughput(Rate::new(0.5e9)));
+        flow.step(Nanos(0), seen);
+        flow.lambda().share()
+    }
+
+    #[test]
+    fn e8_lambda_falls_only_where_somebody_keeps_a_busy_flow_from_its_target() {
+        let quiet = Observation {
+            interval: Duration::from_micros(100),
+            delivered: 25,
+            marked: 0,
+            bytes: 25_000,
+            rtt: Duration::from_micros(100),
+            mss: 1000,
+            app_limited: false,
+        };
+        assert_eq!(share_after(&quiet), 1.0, "nobody is in the way: it is still growing");
+        let marked = Observation { marked: 5, ..quiet };
+        assert_eq!(share_after(&marked), 0.95);
+        let idle = Observation { app_limited: true, ..marked };
+        assert_eq!(share_after(&idle), 1.0, "it has no more to send");
+    }
+
+    #[test]
+    fn e8_the_target_is_the_flows_ratio_of_lambda() {
+        let lambda = Lambda { share: 0.5, ..Lambda::new(Rate::new(1e9), SIGMA, FLOOR) };
+        let third = Target::Throughput(Rate::new(3e8));
+        assert_eq!(lambda.part(third), Target::Throughput(Rate::new(1.5e8)));
+        let latency = Target::Latency(Duration::from_millis(5));
+        assert_eq!(lambda.part(latency), latency);
     }
 }

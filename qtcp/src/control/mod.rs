@@ -23,6 +23,7 @@ pub use self::dctcp::Dctcp;
 pub use self::interference::{InterferenceQtcp, Lambda};
 pub use self::qrdma::Qrdma;
 pub use self::qtcp::Qtcp;
+use self::smooth::within;
 use crate::{Nanos, Observation, Rate};
 
 /// The rate of a decision that was made before anything of the path was known: as good as none.
@@ -75,6 +76,14 @@ impl Limits {
         // Not `f64::clamp`: it panics where min is above max, and keeps what is not a number.
         if window > self.min { window.min(self.max.max(self.min)) } else { self.min }
     }
+
+    /// These limits with what makes no sense repaired: at least one packet, at most 10^12, in
+    /// order.
+    fn sound(self) -> Self {
+        let min = within(self.min, 1.0, 1e12);
+        let max = within(self.max, min, 1e12);
+        Self { min, max, initial: within(self.initial, min, max) }
+    }
 }
 
 /// What a controller goes by, for whoever watches.
@@ -102,4 +111,17 @@ pub trait Controller: Debug + Send {
 
     /// What it goes by.
     fn report(&self) -> Report;
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn limits_that_make_no_sense_are_repaired() {
+        let bad = Limits { min: f64::NAN, max: f64::INFINITY, initial: f64::NAN };
+        assert_eq!(bad.sound(), Limits { min: 1.0, max: 1e12, initial: 1.0 });
+        let swapped = Limits { min: 20.0, max: 5.0, initial: 1e9 };
+        assert_eq!(swapped.sound(), Limits { min: 20.0, max: 20.0, initial: 20.0 });
+    }
 }

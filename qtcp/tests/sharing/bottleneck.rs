@@ -102,9 +102,9 @@ impl Flow {
         self.seen = Batch { packets: self.seen.packets - delivered, marked: 0.0 };
         Observation {
             interval: Duration::from_micros(now_us - self.stepped_us),
-            delivered: delivered as u32,
-            marked: marked as u32,
-            bytes: delivered as u64 * u64::from(MSS),
+            delivered: whole(delivered),
+            marked: whole(marked),
+            bytes: u64::from(whole(delivered)) * u64::from(MSS),
             rtt: Duration::from_secs_f64((self.base_us as f64 + queue_us) / 1e6),
             mss: MSS,
             app_limited: false,
@@ -112,7 +112,7 @@ impl Flow {
     }
 
     fn step(&mut self, now_us: u64, queue_us: f64) {
-        let round_trip = self.base_us + queue_us as u64;
+        let round_trip = self.base_us + u64::from(whole(queue_us));
         let period = if self.period_us == 0 { round_trip } else { self.period_us };
         if !self.active || now_us - self.stepped_us < period {
             return;
@@ -123,6 +123,15 @@ impl Flow {
         self.qualities.push(self.controller.report().quality);
         self.windows.push(decision.window);
     }
+}
+
+#[expect(
+    clippy::cast_possible_truncation,
+    clippy::cast_sign_loss,
+    reason = "a cast of floating-point numbers saturates"
+)]
+fn whole(number: f64) -> u32 {
+    number as u32
 }
 
 /// The bottleneck and its flows.

@@ -1,4 +1,5 @@
 //! What flows get of a bottleneck that they share.
+#![expect(clippy::unwrap_used, clippy::indexing_slicing, reason = "tests")]
 
 mod bottleneck;
 

@@ -1,0 +1,56 @@
+//! What one step of a controller costs. QTCP is to take at most 100 ns.
+//!
+//! ```text
+//! cargo bench -p qtcp --bench step
+//! ```
+
+use std::hint::black_box;
+use std::time::Duration;
+
+use criterion::{BenchmarkId, Criterion, criterion_group, criterion_main};
+use qtcp::control::{D2tcp, Dcqcn, Dctcp, InterferenceQtcp, Qrdma, Qtcp};
+use qtcp::{Controller, Nanos, Observation, Rate, Target};
+
+const LINE: Rate = Rate::from_bits(100e9);
+
+/// Round trips with and without marks, below and above the target.
+fn history() -> Vec<Observation> {
+    (0..64_u32)
+        .map(|turn| Observation {
+            interval: Duration::from_micros(100),
+            delivered: 100 + turn * 7 % 100,
+            marked: if turn % 3 == 0 { turn } else { 0 },
+            bytes: u64::from(100 + turn * 7 % 100) * 1448,
+            rtt: Duration::from_micros(90 + u64::from(turn)),
+            mss: 1448,
+            app_limited: turn % 16 == 5,
+        })
+        .collect()
+}
+
+fn steps(criterion: &mut Criterion) {
+    let history = history();
+    let controllers: [(&str, Box<dyn Controller>); 6] = [
+        ("DCTCP", Box::new(Dctcp::default())),
+        ("QTCP", Box::new(Qtcp::default())),
+        ("QTCP with interference", Box::new(InterferenceQtcp::of(LINE))),
+        ("D2TCP", Box::new(D2tcp::default())),
+        ("DCQCN", Box::new(Dcqcn::default())),
+        ("QRDMA", Box::new(Qrdma::default())),
+    ];
+    let mut group = criterion.benchmark_group("step");
+    for (name, mut controller) in controllers {
+        controller.aim(Target::Throughput(Rate::from_bits(15e9)));
+        let mut now = 0;
+        let mut seen = history.iter().cycle();
+        group.bench_function(BenchmarkId::from_parameter(name), |bench| {
+            bench.iter(|| {
+                now += 100_000;
+                seen.next().map(|seen| controller.step(Nanos(now), black_box(seen)))
+            });
+        });
+    }
+}
+
+criterion_group!(benches, steps);
+criterion_main!(benches);
