@@ -20,6 +20,8 @@
 //!
 //! The receiving end counts the marks of the packets themselves, whatever it echoes.
 
+#[cfg(feature = "bpf")]
+pub mod bpf;
 mod info;
 mod offer;
 pub mod options;

@@ -1,0 +1,110 @@
+//! The sending side: bulk flows, one thread each, and one that looks after them all.
+
+use std::io::Write;
+use std::net::{Shutdown, SocketAddr, TcpListener, TcpStream};
+use std::os::fd::AsFd;
+use std::thread;
+use std::time::{Duration, Instant};
+
+use anyhow::{Context, Result};
+use clap::Args;
+use qtcp::Nanos;
+use qtcp::linux::{Info, Sampler, options};
+
+use crate::measure::Measure;
+
+/// What is measured.
+#[derive(Args, Clone, Debug)]
+pub(crate) struct Settings {
+    /// Where to listen for the sinks.
+    #[arg(long)]
+    listen: SocketAddr,
+    /// The weight of each flow, in the order in which they connect.
+    #[arg(long, value_delimiter = ',', default_value = "3,2,1")]
+    pub(crate) weights: Vec<f64>,
+    /// The kernel's congestion control.
+    #[arg(long)]
+    base: Option<String>,
+    /// Without: what the kernel's congestion control gives by itself.
+    #[arg(long)]
+    control: bool,
+    /// Between two looks at the sockets, in microseconds.
+    #[arg(long, default_value_t = 2000)]
+    interval: u64,
+    /// How long to let it settle, in seconds.
+    #[arg(long, default_value_t = 3)]
+    settle: u64,
+    /// How long to measure, in seconds.
+    #[arg(long, default_value_t = 10)]
+    seconds: u64,
+    /// TCP_NOTSENT_LOWAT, in bytes; 0 is the system's.
+    #[arg(long, default_value_t = 131_072)]
+    lowat: u32,
+    /// Print every second.
+    #[arg(long)]
+    verbose: bool,
+}
+
+/// One connection, as the poller has it.
+struct Flow {
+    socket: TcpStream,
+    sampler: Sampler,
+}
+
+pub(crate) fn run(settings: &Settings) -> Result<()> {
+    let listener = TcpListener::bind(settings.listen).context("listening")?;
+    if let Some(base) = &settings.base {
+        options::set_congestion(listener.as_fd(), base).with_context(|| base.clone())?;
+    }
+    let mut flows = Vec::new();
+    for _ in &settings.weights {
+        let (socket, _) = listener.accept().context("accepting")?;
+        options::set_notsent_lowat(socket.as_fd(), Some(settings.lowat).filter(|&n| n > 0))?;
+        flows.push(Flow { socket, sampler: Sampler::new() });
+    }
+    let senders = flows.iter().map(|flow| Ok(bulk(flow.socket.try_clone()?)));
+    let senders = senders.collect::<Result<Vec<_>>>()?;
+    let result = poll(settings, &mut flows);
+    for flow in &flows {
+        let _ = flow.socket.shutdown(Shutdown::Both);
+    }
+    for sender in senders {
+        let _ = sender.join();
+    }
+    result
+}
+
+fn bulk(mut socket: TcpStream) -> thread::JoinHandle<()> {
+    thread::spawn(move || {
+        let chunk = vec![0x5a; 65_536];
+        while socket.write_all(&chunk).is_ok() {}
+    })
+}
+
+fn poll(settings: &Settings, flows: &mut [Flow]) -> Result<()> {
+    let start = Instant::now();
+    let interval = Duration::from_micros(settings.interval);
+    let (settle, all) = (
+        Duration::from_secs(settings.settle),
+        Duration::from_secs(settings.settle + settings.seconds),
+    );
+    let mut measure = Measure::new(&settings.weights, settings.verbose);
+    let mut next = start;
+    while start.elapsed() < all {
+        next += interval;
+        thread::sleep(next.saturating_duration_since(Instant::now()));
+        let elapsed = start.elapsed();
+        let now = Nanos(u64::try_from(elapsed.as_nanos())?);
+        for (index, flow) in flows.iter_mut().enumerate() {
+            let info = Info::read(flow.socket.as_fd())?;
+            let seen = flow.sampler.sample(now, &info).out;
+            if elapsed >= settle {
+                measure.add(index, elapsed - settle, &seen, &info);
+            }
+        }
+    }
+    let first = flows.first().context("no flows")?;
+    let base = options::congestion(first.socket.as_fd())?;
+    measure.print(&base, settings.control, Duration::from_secs(settings.seconds));
+    Ok(())
+}
