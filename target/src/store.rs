@@ -38,11 +38,15 @@ pub enum Kind {
     Session,
     /// A policy of one machine.
     Policy,
+    /// `[network]` of one machine.
+    Network,
+    /// A `[[link]]` of one machine.
+    Link,
 }
 
 impl Kind {
     /// All kinds.
-    pub const ALL: [Self; 8] = [
+    pub const ALL: [Self; 10] = [
         Self::Listener,
         Self::Subsystem,
         Self::AnyHost,
@@ -51,12 +55,20 @@ impl Kind {
         Self::Qos,
         Self::Session,
         Self::Policy,
+        Self::Network,
+        Self::Link,
     ];
 
     /// Whether it belongs to quality of service, whose objects name each other.
     #[must_use]
     pub fn is_qos(self) -> bool {
         matches!(self, Self::Qos | Self::Session | Self::Policy)
+    }
+
+    /// Whether it belongs to the network: listeners name links.
+    #[must_use]
+    pub fn is_network(self) -> bool {
+        matches!(self, Self::Listener | Self::Network | Self::Link)
     }
 
     /// The kind's name in a store.
@@ -71,12 +83,14 @@ impl Kind {
             Self::Qos => "qos",
             Self::Session => "session",
             Self::Policy => "policy",
+            Self::Network => "network",
+            Self::Link => "link",
         }
     }
 }
 
 /// Names an object. NQNs are unique in the world and identifiers begin with one, but for
-/// listeners and quality of service, whose identifiers begin with the machine's UUID: so several
+/// listeners, quality of service and the network, whose identifiers begin with the machine's UUID: so several
 /// targets can share one store.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Key {

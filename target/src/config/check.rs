@@ -290,5 +290,5 @@ pub(crate) fn clash(config: &Config) -> Option<String> {
             return Some(format!("two namespaces would write to {}", path.display()));
         }
     }
-    super::qos::wrong(config)
+    super::network::wrong(config).or_else(|| super::qos::wrong(config))
 }

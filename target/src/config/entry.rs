@@ -5,9 +5,9 @@ use serde_json::Value as Json;
 use toml::de::DeTable;
 
 use super::fields::{Fields, Problems};
-use super::model::{Listener, Namespace, Policy, Qos, Reserve, Session, Subsystem};
+use super::model::{Link, Listener, Namespace, Network, Policy, Qos, Reserve, Session, Subsystem};
 use super::node::Node;
-use super::{parse, qos};
+use super::{network, parse, qos};
 
 /// Reads settings from JSON.
 ///
@@ -106,4 +106,14 @@ pub(crate) fn reserve(fields: Fields<'_>) -> Option<Reserve> {
 /// A policy's settings.
 pub(crate) fn policy(fields: Fields<'_>) -> Option<Policy> {
     qos::policy(fields).map(|parsed| parsed.policy)
+}
+
+/// The settings of `[network]`, all of them or some; what is left out is as in `base`.
+pub(crate) fn network(fields: Fields<'_>, base: Network) -> Network {
+    network::general(fields, base)
+}
+
+/// A link's settings; what is left out is as in `base`.
+pub(crate) fn link(fields: Fields<'_>, base: &Link) -> Option<Link> {
+    network::link(fields, base).map(|parsed| parsed.link)
 }

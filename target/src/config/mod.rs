@@ -11,6 +11,7 @@ pub(crate) mod fields;
 mod identity;
 mod machine;
 mod model;
+pub(crate) mod network;
 mod node;
 mod parse;
 pub(crate) mod qos;
@@ -28,18 +29,18 @@ pub(crate) use errors::did_you_mean;
 pub use errors::{ConfigError, ConfigErrors};
 pub use identity::{DISCOVERY_NQN, NQN_MAX, check_nqn, derived_serial, derived_uuid, format_nguid};
 pub use machine::Machine;
-pub use model::{Aim, DEFAULT_LINK, Link, Network};
 pub use model::{
-    Backend, Config, DeviceModel, DeviceQos, Listener, Namespace, Order, Policy, Poll, Qos,
-    QosConfig, Reserve, Session, Subsystem, Target, Transport,
+    Aim, Backend, Config, DEFAULT_LINK, DeviceModel, DeviceQos, Link, Listener, Namespace, Network,
+    Order, Policy, Poll, Qos, QosConfig, Reserve, Session, Subsystem, Target, Transport,
 };
+pub(crate) use network::{render_link, render_network};
 pub use parse::NSID_MAX;
 pub(crate) use parse::resolve_namespaces;
 pub use qos::{ROOT as ROOT_SESSION, split_namespace};
 pub(crate) use qos::{render_general, render_policy, render_session};
 pub use render::render;
 pub(crate) use render::{render_listener, render_namespace, render_subsystem};
-pub use units::{format_duration, format_size};
+pub use units::{format_duration, format_rate, format_size};
 
 use errors::Problem;
 use fields::Problems;

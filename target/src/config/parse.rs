@@ -6,11 +6,11 @@ use std::time::Duration;
 use super::fields::{At, Fields, Problems};
 use super::identity::{derived_serial, derived_uuid};
 use super::model::{
-    Backend, Config, DeviceModel, Listener, Namespace, Network, Poll, Subsystem, Target, Transport,
+    Backend, Config, DeviceModel, Listener, Namespace, Poll, Subsystem, Target, Transport,
 };
 use super::node::Node;
 use super::qos::values::CLASSES;
-use super::{Machine, check, qos, values};
+use super::{Machine, check, network, qos, values};
 
 /// Highest NSID: the host's Identify lists are kept below this many (NN in Identify Controller).
 pub const NSID_MAX: u32 = 1024;
@@ -27,6 +27,7 @@ pub(crate) struct ParsedListener {
     pub(crate) listener: Listener,
     pub(crate) address: At<()>,
     pub(crate) subsystems: Vec<At<String>>,
+    pub(crate) link: Option<At<()>>,
 }
 
 /// A namespace and the places of its values.
@@ -57,6 +58,7 @@ pub(crate) fn config(root: &Node, machine: &Machine, problems: &Problems) -> Con
         None => default_target(machine),
     };
     let qos = qos::parse(&mut fields);
+    let network = network::parse(&mut fields);
     let listeners: Vec<ParsedListener> =
         fields.tables("listener", "[[listener]]").into_iter().filter_map(listener).collect();
     let mut subsystems: Vec<ParsedSubsystem> =
@@ -69,7 +71,7 @@ pub(crate) fn config(root: &Node, machine: &Machine, problems: &Problems) -> Con
     Config {
         target,
         qos: qos.finish(&subsystems, problems),
-        network: Network::default(),
+        network: network.finish(&listeners, problems),
         listeners: listeners.into_iter().map(|l| l.listener).collect(),
         subsystems,
     }
@@ -145,6 +147,7 @@ pub(crate) fn listener(mut fields: Fields<'_>) -> Option<ParsedListener> {
     let discovery_only = fields.value_or("discovery_only", false, values::boolean);
     let subsystems = fields.list("subsystems", values::subsystem_nqn);
     let class = fields.get("class", values::choice(&CLASSES)).map(|at| at.value);
+    let link = fields.get("link", network::values::reference);
     fields.finish();
     let address = address?;
     let names = subsystems.as_ref().map(|list| list.iter().map(|at| at.value.clone()).collect());
@@ -157,10 +160,11 @@ pub(crate) fn listener(mut fields: Fields<'_>) -> Option<ParsedListener> {
             discovery_only,
             subsystems: names,
             class,
-            link: None,
+            link: link.as_ref().and_then(|at| at.value.clone()),
         },
         address: At { value: (), span: address.span, path: address.path },
         subsystems: subsystems.unwrap_or_default(),
+        link: link.as_ref().map(At::place),
     })
 }
 

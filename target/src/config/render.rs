@@ -6,8 +6,8 @@ use std::path::Path;
 use super::identity::format_nguid;
 use super::model::{Backend, Config, Listener, Namespace, Subsystem, Target};
 use super::parse::POLL;
-use super::qos;
 use super::units::{format_duration, format_size};
+use super::{network, qos};
 
 /// Lines of `key = value`.
 #[derive(Debug, Default)]
@@ -65,6 +65,7 @@ pub fn render(config: &Config) -> String {
     lines.title("[target]");
     target(&mut lines, &config.target);
     qos::render_whole(&mut lines, &config.qos);
+    network::render_whole(&mut lines, &config.network);
     for one in &config.listeners {
         lines.title("[[listener]]");
         listener(&mut lines, one);
@@ -109,6 +110,9 @@ fn listener(lines: &mut Lines, listener: &Listener) {
         lines.list("subsystems", subsystems);
     }
     qos::render_device(lines, listener.class, None);
+    if let Some(link) = &listener.link {
+        lines.text("link", link);
+    }
 }
 
 fn subsystem(lines: &mut Lines, subsystem: &Subsystem, title: &str) {

@@ -55,6 +55,9 @@ fn the_documentation_names_every_setting_and_its_example_is_right() {
     for (table, title) in [
         ("[target]\nx = 1", "## `[target]`"),
         ("[qos]\nx = 1", "## `[qos]`"),
+        ("[network]\nx = 1", "## `[network]`"),
+        ("[[link]]\nx = 1", "## `[[link]]`"),
+        ("[network]\nclasses = { x = 1 }", "## `classes`"),
         ("[[session]]\nx = 1", "## `[[session]]`"),
         ("[[session]]\nreserve = { x = 1 }", "## `reserve`"),
         ("[[policy]]\nx = 1", "## `[[policy]]`"),
@@ -198,6 +201,19 @@ fn snippet() -> impl Strategy<Value = String> {
         "[qos]\n",
         "[[session]]\n",
         "[[policy]]\n",
+        "[network]\n",
+        "[[link]]\n",
+        "[network.classes]\n",
+        "capacity = ",
+        "\"10 Gbit/s\"",
+        "classes = ",
+        "high = ",
+        "{ share = 3 }",
+        "{ rate = \"2 Gbit/s\" }",
+        "{ latency = \"2 ms\" }",
+        "\"free\"",
+        "link = ",
+        "\"default\"",
         "name = ",
         "parent = ",
         "\"gold\"",
@@ -312,7 +328,9 @@ pub(crate) fn configs() -> impl Strategy<Value = Config> {
     let listeners = proptest::collection::vec(listener, 0..3);
     let target = (0usize..4, 13u32..24, 2u16..1024, 0u64..1_000_000_000, any::<bool>());
     let qos = super::qos::tests::settings();
-    (subsystems, listeners, target, qos).prop_map(|(subsystems, listeners, numbers, qos)| {
+    let network = super::network::tests::networks();
+    let all = (subsystems, listeners, target, qos, network);
+    all.prop_map(|(subsystems, listeners, numbers, qos, network)| {
         let (core, shift, queue_depth, nanos, given) = numbers;
         let mut config = Config {
             target: Target {
@@ -325,6 +343,7 @@ pub(crate) fn configs() -> impl Strategy<Value = Config> {
                 metrics: given.then(|| "127.0.0.1:9090".parse().unwrap()),
                 ..Target::default()
             },
+            network,
             ..Config::default()
         };
         for (port, discovery_only, advertise, class) in listeners {
@@ -337,7 +356,7 @@ pub(crate) fn configs() -> impl Strategy<Value = Config> {
                     discovery_only,
                     subsystems: None,
                     class,
-                    link: None,
+                    link: config.network.links.get(usize::from(port % 4)).map(|l| l.name.clone()),
                 });
             }
         }

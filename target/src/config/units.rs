@@ -1,4 +1,4 @@
-//! Sizes and times as people write them: "4 GiB", "128 KiB", "50 us", "10 s".
+//! Sizes, times and rates as people write them: "4 GiB", "128 KiB", "50 us", "10 s", "10 Gbit/s".
 
 use std::time::Duration;
 
@@ -30,6 +30,15 @@ const TIMES: [(&str, u64); 7] = [
     ("ns", 1),
 ];
 
+/// Units of rates and their bits per second.
+const RATES: [(&str, u64); 5] = [
+    ("Tbit/s", 1_000_000_000_000),
+    ("Gbit/s", 1_000_000_000),
+    ("Mbit/s", 1_000_000),
+    ("kbit/s", 1000),
+    ("bit/s", 1),
+];
+
 /// Parses a size in bytes. A number alone is bytes. The error is a remedy.
 pub(crate) fn parse_size(text: &str) -> Result<u64, String> {
     let (number, unit) = split(text);
@@ -52,6 +61,51 @@ pub(crate) fn parse_duration(text: &str) -> Result<Duration, String> {
     let ns = TIMES.iter().find(|(name, _)| *name == unit).map(|(_, ns)| *ns);
     let ns = ns.ok_or("write a number and ns, us, ms, s, min or h: \"10 s\"")?;
     Ok(Duration::from_nanos(scaled(number, ns)?))
+}
+
+/// Parses a rate in bits per second. A unit is needed: data on networks is counted in bits, and a
+/// number alone would be taken for bytes. The error is a remedy.
+pub(crate) fn parse_rate(text: &str) -> Result<u64, String> {
+    let (number, unit) = split(text);
+    match RATES.iter().find(|(name, _)| *name == unit) {
+        Some((_, bits)) => scaled(number, *bits),
+        None => Err(rate_remedy(number, unit)),
+    }
+}
+
+/// What the writer of a rate with another unit most likely meant.
+fn rate_remedy(number: &str, unit: &str) -> String {
+    let amount = unit.trim_end_matches("/s").trim_end_matches("ps");
+    let bytes = SIZES.iter().find(|(name, _)| amount.ends_with('B') && *name == amount);
+    if let Some((_, bytes)) = bytes {
+        let bits = scaled(number, *bytes).ok().and_then(|bytes| bytes.checked_mul(8));
+        return match bits {
+            Some(bits) => {
+                format!("write bits, not bytes: as many are \"{}\"", format_rate(bits))
+            }
+            None => "write bits per second, not bytes: \"10 Gbit/s\"".into(),
+        };
+    }
+    let prefix = amount.chars().next().map(|letter| letter.to_ascii_uppercase());
+    let meant = RATES.iter().find(|(name, _)| {
+        prefix.is_some() && name.chars().next().map(|letter| letter.to_ascii_uppercase()) == prefix
+    });
+    match meant {
+        Some((name, bits)) if scaled(number, *bits).is_ok() => {
+            format!("write \"{number} {name}\"")
+        }
+        _ => "write a number and kbit/s, Mbit/s, Gbit/s or Tbit/s: \"10 Gbit/s\"".into(),
+    }
+}
+
+/// A rate in the largest unit that gives a whole number.
+#[must_use]
+pub fn format_rate(bits: u64) -> String {
+    let unit = RATES.iter().find(|(_, unit)| bits >= *unit && bits.is_multiple_of(*unit));
+    match unit {
+        Some((name, unit)) => format!("{} {name}", bits / unit),
+        None => format!("{bits} bit/s"),
+    }
 }
 
 /// A size in the largest unit that gives a whole number.
@@ -142,18 +196,46 @@ mod tests {
         assert!(parse_duration("999999999999 h").is_err());
     }
 
+    #[test]
+    fn rates_are_bits_and_bytes_are_refused_with_what_is_meant() {
+        assert_eq!(parse_rate("200 Mbit/s"), Ok(200_000_000));
+        assert_eq!(parse_rate("1.5Gbit/s"), Ok(1_500_000_000));
+        assert_eq!(parse_rate("1 bit/s"), Ok(1));
+        assert_eq!(format_rate(2_500_000_000), "2500 Mbit/s");
+        for (text, words) in [
+            ("10 GB/s", "not bytes: as many are \"80 Gbit/s\""),
+            ("100 MiB/s", "\"838860800 bit/s\""),
+            ("10 GBps", "\"80 Gbit/s\""),
+            ("10 Gbps", "write \"10 Gbit/s\""),
+            ("10 Gb/s", "write \"10 Gbit/s\""),
+            ("10G", "write \"10 Gbit/s\""),
+            ("10 Gbit", "write \"10 Gbit/s\""),
+            ("100 mbit/s", "write \"100 Mbit/s\""),
+            ("5 KBIT/S", "write \"5 kbit/s\""),
+            ("10", "Gbit/s or Tbit/s"),
+            ("fast", "Gbit/s or Tbit/s"),
+            (".5 Gbit/s", "begin with a number"),
+            ("99999999999 Tbit/s", "does not fit"),
+        ] {
+            let remedy = parse_rate(text).unwrap_err();
+            assert!(remedy.contains(words), "{text}: {remedy}");
+        }
+    }
+
     proptest! {
         #[test]
         fn what_is_formatted_is_parsed_back(value: u64) {
             prop_assert_eq!(parse_size(&format_size(value)), Ok(value));
             let time = Duration::from_nanos(value);
             prop_assert_eq!(parse_duration(&format_duration(time)), Ok(time));
+            prop_assert_eq!(parse_rate(&format_rate(value)), Ok(value));
         }
 
         #[test]
         fn any_text_is_answered(text in "\\PC*") {
             let _ = parse_size(&text);
             let _ = parse_duration(&text);
+            let _ = parse_rate(&text);
         }
     }
 }

@@ -52,11 +52,14 @@ pub fn effective(file: &Config, store: &dyn Store) -> Result<Effective, StoreErr
     records.sort_by_key(|(_, record)| record.value.is_some());
     let (qos, others): (Vec<_>, Vec<_>) =
         records.into_iter().partition(|(key, _)| key.kind.is_qos());
+    let (network, others): (Vec<_>, Vec<_>) =
+        others.into_iter().partition(|(key, _)| key.kind.is_network());
     for (key, record) in others {
         if let Err(reason) = result.take(file, &key, &record, store.machine()) {
             result.drop(key, &reason);
         }
     }
+    result.take_together(file, network, store.machine());
     result.take_together(file, qos, store.machine());
     Ok(result)
 }

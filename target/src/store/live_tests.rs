@@ -4,13 +4,15 @@ use proptest::prelude::*;
 
 use super::*;
 use crate::config::tests::{configs, parse};
-use crate::config::{Backend, Listener, Namespace, Subsystem, Transport};
+use crate::config::{Aim, Backend, Link, Listener, Namespace, Subsystem, Transport};
 use crate::store::MemoryStore;
 
 /// A live change, with small numbers so that changes meet.
 #[derive(Clone, Debug)]
 enum Op {
-    Listener(u16, bool),
+    Listener(u16, bool, Option<u8>),
+    Network(u32),
+    Link(u8, Option<u32>),
     Subsystem(u8, bool),
     AnyHost(u8, bool),
     Host(u8, u8, bool),
@@ -19,7 +21,10 @@ enum Op {
 
 fn ops() -> impl Strategy<Value = Vec<Op>> {
     let op = prop_oneof![
-        (1u16..4, any::<bool>()).prop_map(|(port, add)| Op::Listener(port, add)),
+        (1u16..4, any::<bool>(), proptest::option::of(0u8..4))
+            .prop_map(|(port, add, link)| Op::Listener(port, add, link)),
+        (1u32..4).prop_map(Op::Network),
+        (0u8..4, proptest::option::of(1u32..4)).prop_map(|(n, share)| Op::Link(n, share)),
         (0u8..4, any::<bool>()).prop_map(|(s, add)| Op::Subsystem(s, add)),
         (0u8..4, any::<bool>()).prop_map(|(s, any)| Op::AnyHost(s, any)),
         (0u8..4, 0u8..3, any::<bool>()).prop_map(|(s, h, add)| Op::Host(s, h, add)),
@@ -58,7 +63,7 @@ fn model(config: &Config, op: &Op) -> Option<(ObjectId, Config)> {
     let mut next = config.clone();
     let find = |next: &mut Config, s: u8| next.subsystems.iter().position(|x| x.nqn == nqn(s));
     let object = match op {
-        Op::Listener(port, add) => {
+        Op::Listener(port, add, link) => {
             let address = ([127, 0, 0, 1], *port).into();
             next.listeners.retain(|l| l.address != address);
             if *add {
@@ -69,10 +74,24 @@ fn model(config: &Config, op: &Op) -> Option<(ObjectId, Config)> {
                     discovery_only: false,
                     subsystems: None,
                     class: None,
-                    link: None,
+                    link: link.map(|n| format!("l{n}")),
                 });
             }
             ObjectId::Listener(address.to_string())
+        }
+        Op::Network(share) => {
+            next.network.link.aims.high = Aim::Share(*share);
+            ObjectId::Network
+        }
+        Op::Link(n, share) => {
+            let name = format!("l{n}");
+            next.network.links.retain(|l| l.name != name);
+            next.network.links.extend(share.map(|share| {
+                let mut link = Link { name: name.clone(), ..Link::default() };
+                link.aims.low = Aim::Share(share);
+                link
+            }));
+            ObjectId::Link(name)
         }
         Op::Subsystem(s, add) => {
             match (find(&mut next, *s), add) {
@@ -110,6 +129,7 @@ fn model(config: &Config, op: &Op) -> Option<(ObjectId, Config)> {
 fn sorted(config: &Config) -> Config {
     let mut config = config.clone();
     config.listeners.sort_by_key(|l| l.address);
+    config.network.links.sort_by(|a, b| a.name.cmp(&b.name));
     config.subsystems.sort_by(|a, b| a.nqn.cmp(&b.nqn));
     for subsystem in &mut config.subsystems {
         subsystem.hosts.sort();
@@ -273,4 +293,28 @@ fn what_hangs_on_a_session_that_the_file_lost_goes_and_the_rest_stays() {
     assert_eq!(qos.sessions[0].name, "x");
     assert_eq!(warnings.len(), 3, "{warnings:?}");
     assert!(warnings.iter().any(|w| w.contains("session b is not there")), "{warnings:?}");
+}
+
+#[test]
+fn listeners_and_the_links_that_they_name_come_back_together() {
+    let store: Arc<dyn Store> = Arc::new(MemoryStore::default());
+    let listener = "[[listener]]\naddress = \"127.0.0.1:1\"\n";
+    let file = format!("[[link]]\nname = \"a\"\n{listener}link = \"a\"\n");
+    let (mut live, _) = Live::open(parse(&file).unwrap(), store.clone()).unwrap();
+    // Link a may go only once the listener names b, which comes after it.
+    run(&mut live, &[Op::Link(1, Some(2)), Op::Listener(1, true, Some(1))]);
+    let mut next = live.current().clone();
+    next.network.links.retain(|link| link.name != "a");
+    let _ = live.store(&ObjectId::Link("a".into()), next).unwrap();
+    let (again, warnings) = Live::open(parse(&file).unwrap(), store.clone()).unwrap();
+    assert!(warnings.is_empty(), "{warnings:?}");
+    assert_eq!(again.current(), live.current());
+    // Where the file's listener changes, it wins, and the link that it names is there again.
+    let (after, warnings) =
+        Live::open(parse(&format!("{file}class = \"high\"\n")).unwrap(), store).unwrap();
+    assert_eq!(after.current().listeners[0].link.as_deref(), Some("a"));
+    assert!(
+        warnings.iter().any(|w| w.contains("names link a, which is not there")),
+        "{warnings:?}"
+    );
 }

@@ -5,8 +5,9 @@ use uuid::Uuid;
 use super::{Key, Kind};
 use crate::config::fields::Fields;
 use crate::config::{
-    Config, Listener, Namespace, Policy, Qos, Session, Subsystem, entry, render_general,
-    render_listener, render_namespace, render_policy, render_session, render_subsystem,
+    Config, Link, Listener, Namespace, Network, Policy, Qos, Session, Subsystem, entry,
+    render_general, render_link, render_listener, render_namespace, render_network, render_policy,
+    render_session, render_subsystem,
 };
 
 /// An object of a configuration that can change by itself.
@@ -28,6 +29,10 @@ pub(crate) enum ObjectId {
     Session(String),
     /// A policy by what it is for.
     Policy(Scope),
+    /// `[network]`.
+    Network,
+    /// A link by its name.
+    Link(String),
 }
 
 /// What a policy is for.
@@ -73,6 +78,8 @@ impl ObjectId {
             Self::Qos => (Kind::Qos, format!("{machine} qos")),
             Self::Session(name) => (Kind::Session, format!("{machine} {name}")),
             Self::Policy(scope) => (Kind::Policy, format!("{machine} {}", scope.words())),
+            Self::Network => (Kind::Network, format!("{machine} network")),
+            Self::Link(name) => (Kind::Link, format!("{machine} {name}")),
         };
         Key { kind, id }
     }
@@ -93,6 +100,8 @@ impl ObjectId {
             Kind::Qos => ours().map(|_| Self::Qos)?,
             Kind::Session => Self::Session(ours()?.1.into()),
             Kind::Policy => Self::Policy(Scope::from_words(ours()?.1)?),
+            Kind::Network => ours().map(|_| Self::Network)?,
+            Kind::Link => Self::Link(ours()?.1.into()),
         })
     }
 
@@ -100,6 +109,7 @@ impl ObjectId {
     pub(super) fn subsystem(&self) -> Option<&str> {
         match self {
             Self::Listener(_) | Self::Qos | Self::Session(_) | Self::Policy(_) => None,
+            Self::Network | Self::Link(_) => None,
             Self::Subsystem(nqn) | Self::AnyHost(nqn) => Some(nqn),
             Self::Host(nqn, _) | Self::Namespace(nqn, _) => Some(nqn),
         }
@@ -131,6 +141,11 @@ impl ObjectId {
                 let mut all = config.qos.policies.iter();
                 all.find(|p| Scope::of(p) == *scope).map(render_policy)
             }
+            Self::Network => Some(render_network(&config.network)),
+            Self::Link(name) => {
+                let mut all = config.network.links.iter();
+                all.find(|l| l.name == *name).map(render_link)
+            }
         }
     }
 
@@ -143,6 +158,8 @@ impl ObjectId {
             Self::Qos => render_general(&read_general(text)?),
             Self::Session(_) => render_session(&read_session(text)?),
             Self::Policy(_) => render_policy(&read_policy(text)?),
+            Self::Network => render_network(&read_network(text)?),
+            Self::Link(_) => render_link(&read_link(text)?),
             Self::AnyHost(_) | Self::Host(..) => text.into(),
         })
     }
@@ -175,6 +192,15 @@ impl ObjectId {
             Self::Session(name) => {
                 let session = text.map(read_session).transpose()?;
                 put(&mut config.qos.sessions, |s| s.name == *name, session);
+            }
+            Self::Network => {
+                let set = text.map(read_network).transpose()?.unwrap_or_default();
+                let links = std::mem::take(&mut config.network.links);
+                config.network = Network { links, ..set };
+            }
+            Self::Link(name) => {
+                let link = text.map(read_link).transpose()?;
+                put(&mut config.network.links, |l| l.name == *name, link);
             }
             Self::Policy(scope) => {
                 let policy = text.map(read_policy).transpose()?;
@@ -215,6 +241,16 @@ fn read_subsystem(text: &str) -> Result<Subsystem, String> {
 fn read_general(text: &str) -> Result<Qos, String> {
     let read = |fields: Fields<'_>| Some(entry::general(fields, Qos::default()));
     entry::read_text(text, "[qos]", read)
+}
+
+fn read_network(text: &str) -> Result<Network, String> {
+    let read = |fields: Fields<'_>| Some(entry::network(fields, Network::default()));
+    entry::read_text(text, "[network]", read)
+}
+
+fn read_link(text: &str) -> Result<Link, String> {
+    let read = |fields: Fields<'_>| entry::link(fields, &Link::default());
+    entry::read_text(text, "the link", read)
 }
 
 fn read_session(text: &str) -> Result<Session, String> {

@@ -1,0 +1,89 @@
+//! What no single value shows: rates that fit into a link, links with names of their own, listeners
+//! that name links that are there.
+
+use std::collections::BTreeSet;
+
+use arbitration::PerClass;
+
+use super::super::errors::did_you_mean;
+use super::super::fields::Problems;
+use super::super::model::{Aim, Config, DEFAULT_LINK, Network};
+use super::super::parse::ParsedListener;
+use super::super::units::format_rate;
+use super::ParsedLink;
+
+/// Most `[[link]]` entries.
+pub(crate) const LINKS_MAX: usize = 256;
+
+/// What is wrong with rates that do not fit into a link, and what would be right.
+pub(super) fn too_much(capacity: Option<u64>, aims: &PerClass<Aim>) -> Option<(String, String)> {
+    let capacity = capacity?;
+    let rate = |aim: &Aim| if let Aim::Rate(bits) = aim { *bits } else { 0 };
+    let rates = aims.iter().map(|(_, aim)| rate(aim)).fold(0, u64::saturating_add);
+    let (sum, whole) = (format_rate(rates), format_rate(capacity));
+    if rates > capacity {
+        let message = format!("the rates of the classes are {sum} together, more than {whole}");
+        let least = format_rate(rates - capacity);
+        return Some((message, format!("lower them by {least}, or write a greater capacity")));
+    }
+    let shares = aims.iter().any(|(_, aim)| matches!(aim, Aim::Share(_)));
+    if rates == capacity && shares {
+        let message = format!("the rates of the classes are {sum}, which leaves nothing to shares");
+        return Some((message, "lower the rates, or write a greater capacity".into()));
+    }
+    None
+}
+
+/// Checks that need all links and listeners.
+pub(super) fn across(links: &[ParsedLink], listeners: &[ParsedListener], problems: &Problems) {
+    let mut seen = BTreeSet::new();
+    for parsed in links {
+        let name = parsed.link.name.as_str();
+        if !seen.insert(name) {
+            let message = format!("link {name} is there twice");
+            problems.at(&parsed.name, message, "give each link a name of its own");
+        }
+    }
+    if let Some(parsed) = links.get(LINKS_MAX) {
+        let message = format!("there are more than {LINKS_MAX} links");
+        problems.at(&parsed.name, message, "remove the rest");
+    }
+    let names: Vec<&str> = links.iter().map(|parsed| parsed.link.name.as_str()).collect();
+    for parsed in listeners {
+        let (Some(name), Some(place)) = (&parsed.listener.link, &parsed.link) else { continue };
+        if !seen.contains(name.as_str()) {
+            let address = parsed.listener.address;
+            let message = format!("listener {address} names no link that is here: {name}");
+            problems.at(place, message, choose(name, &names));
+        }
+    }
+}
+
+/// "did you mean …", or what there is.
+fn choose(name: &str, names: &[&str]) -> String {
+    match did_you_mean(name, names) {
+        Some(near) => format!("did you mean \"{near}\"?"),
+        None if names.len() > 8 => "choose one that is there, or add a [[link]]".into(),
+        None => {
+            let names = [&[DEFAULT_LINK], names].concat().join(", ");
+            format!("choose from {names}, or add a [[link]] with this name")
+        }
+    }
+}
+
+/// What of a configuration's network cannot be together, where a live change may have brought it
+/// about; `None` where all of it can.
+pub(crate) fn wrong(config: &Config) -> Option<String> {
+    let Network { links, .. } = &config.network;
+    let mut seen = BTreeSet::new();
+    if let Some(twice) = links.iter().find(|link| !seen.insert(link.name.as_str())) {
+        return Some(format!("link {} would be there twice", twice.name));
+    }
+    if links.len() > LINKS_MAX {
+        return Some(format!("there would be more than {LINKS_MAX} links"));
+    }
+    config.listeners.iter().find_map(|listener| {
+        let name = listener.link.as_deref().filter(|name| !seen.contains(name))?;
+        Some(format!("listener {} names link {name}, which is not there", listener.address))
+    })
+}

@@ -1,0 +1,184 @@
+//! What a person who sets up the network's part relies on.
+
+use std::time::Duration;
+
+use arbitration::PerClass;
+use proptest::prelude::*;
+
+use super::super::model::{Aim, DEFAULT_LINK, Link, Network};
+use super::super::tests::parse;
+
+const LISTENER: &str = "[[listener]]\naddress = \"127.0.0.1:4420\"\n";
+
+#[test]
+fn the_settings_mean_what_they_say() {
+    let text = r#"
+[network]
+writes = false
+base = "dctcp"
+capacity = "10 Gbit/s"
+[network.classes]
+high = { rate = "2.5 Gbit/s" }
+medium = { latency = "2 ms" }
+low = { share = 7 }
+[[link]]
+name = "east"
+[[link]]
+name = "west"
+capacity = "200 Mbit/s"
+classes = { high = { share = 9 }, low = "free" }
+[[listener]]
+address = "127.0.0.1:4420"
+link = "west"
+[[listener]]
+address = "127.0.0.1:4421"
+link = "default"
+"#;
+    let config = parse(text).unwrap_or_else(|errors| panic!("{errors}"));
+    let network = &config.network;
+    assert_eq!((network.enabled, network.writes), (true, false));
+    assert_eq!(network.base.as_deref(), Some("dctcp"));
+    assert_eq!((&*network.link.name, network.link.capacity), (DEFAULT_LINK, Some(10_000_000_000)));
+    let (high, medium) = (Aim::Rate(2_500_000_000), Aim::Latency(Duration::from_millis(2)));
+    let aims = PerClass { urgent: Aim::Free, high, medium, low: Aim::Share(7) };
+    assert_eq!(network.link.aims, aims);
+    let [east, west] = &network.links[..] else { panic!() };
+    assert_eq!((east.capacity, east.aims), (None, aims), "the classes are those of [network]");
+    assert_eq!(west.capacity, Some(200_000_000));
+    assert_eq!(west.aims, PerClass { high: Aim::Share(9), low: Aim::Free, ..aims });
+    let links: Vec<Option<&str>> = config.listeners.iter().map(|l| l.link.as_deref()).collect();
+    assert_eq!(links, [Some("west"), None]);
+}
+
+#[test]
+fn e7_without_a_word_classes_share_three_to_two_to_one_and_urgent_is_free() {
+    let network = parse("").unwrap().network;
+    assert!(network.enabled && network.writes && network.base.is_none());
+    assert_eq!(network.link.capacity, None);
+    let (high, medium, low) = (Aim::Share(3), Aim::Share(2), Aim::Share(1));
+    assert_eq!(network.link.aims, PerClass { urgent: Aim::Free, high, medium, low });
+}
+
+#[test]
+fn errors_name_the_place_and_the_remedy() {
+    let network = |lines: &str| format!("[network]\n{lines}\n");
+    let classes = |lines: &str| format!("[network.classes]\n{lines}\n");
+    for (text, place, words) in [
+        (network("capacity = \"10 GB/s\""), (2, 12), "write bits, not bytes: as many are \"80 G"),
+        (network("capacity = 10"), (2, 12), "\"auto\", or a number and its unit in quotes"),
+        (network("capacity = \"0 bit/s\""), (2, 12), "from \"1 Mbit/s\" to \"10 Tbit/s\""),
+        (network("capacity = \"Auto\""), (2, 12), "10 Gbit/s"),
+        (network("base = \"DCTCP\""), (2, 8), "tcp_available_congestion_control"),
+        (network("base = \"a b\""), (2, 8), "not the name of a congestion control"),
+        (network("ratio = 1"), (2, 1), "known here: enabled, writes, base, capacity, classes"),
+        (network("classes = [3, 2, 1]"), (2, 11), "`classes` is a list, not a table"),
+        (classes("high = 3"), (2, 8), "{ share = 3 }"),
+        (classes("high = \"3\""), (2, 8), "`high` is \"3\""),
+        (classes("high = { share = 0 }"), (2, 8), "`high` has a `share` that is 0"),
+        (classes("high = { share = 1001 }"), (2, 8), "from 1 to 1000"),
+        (classes("high = { rate = \"2 GiB/s\" }"), (2, 8), "\"17179869184 bit/s\""),
+        (classes("high = { latency = \"2 us\" }"), (2, 8), "from \"50 us\" to \"1 s\""),
+        (classes("high = { latency = \"2 s\" }"), (2, 8), "at most \"1 s\""),
+        (classes("high = { shares = 2 }"), (2, 8), "did you mean `share`?"),
+        (classes("high = { weight = 2 }"), (2, 8), "write \"free\", { share = 3 }"),
+        (classes("high = {}"), (2, 8), "says nothing"),
+        (classes("high = { share = 2, rate = \"1 Gbit/s\" }"), (2, 8), "more than one thing"),
+        (classes("top = \"free\""), (2, 1), "known here: urgent, high, medium, low"),
+        (
+            "[network]\ncapacity = \"10 Gbit/s\"\nclasses = { high = { rate = \"8 Gbit/s\" }, \
+             low = { rate = \"4 Gbit/s\" } }"
+                .into(),
+            (3, 11),
+            "are 12 Gbit/s together, more than 10 Gbit/s\n  3 |",
+        ),
+        (
+            "[network]\nclasses = { high = { rate = \"8 Gbit/s\" } }\n[[link]]\nname = \"a\"\n\
+             capacity = \"1 Gbit/s\""
+                .into(),
+            (5, 12),
+            "lower them by 7 Gbit/s",
+        ),
+        (
+            "[network]\ncapacity = \"8 Gbit/s\"\nclasses = { high = { rate = \"8 Gbit/s\" } }"
+                .into(),
+            (3, 11),
+            "leaves nothing to shares",
+        ),
+        ("[[link]]".into(), (1, 1), "add name = \"east\""),
+        ("[[link]]\nname = \"default\"".into(), (2, 8), "the name of the link of [network]"),
+        ("[[link]]\nname = \"a b\"".into(), (2, 8), "letters, digits"),
+        ("[[link]]\nname = \"a\"\n[[link]]\nname = \"a\"".into(), (4, 8), "a is there twice"),
+        (
+            format!("[[link]]\nname = \"east\"\n{LISTENER}link = \"north\""),
+            (5, 8),
+            "choose from default, east, or add a [[link]]",
+        ),
+        (format!("{LISTENER}link = \"east\""), (3, 8), "choose from default, or add"),
+        (
+            format!("[[link]]\nname = \"east\"\n{LISTENER}link = \"eats\""),
+            (5, 8),
+            "did you mean \"east\"?",
+        ),
+    ] {
+        let errors = parse(&text).expect_err(&text);
+        let first = &errors.errors[0];
+        assert_eq!((first.line, first.column), place, "{text}\n{errors}");
+        assert_eq!(errors.errors.len(), 1, "{text}\n{errors}");
+        assert!(errors.to_string().contains(words), "{text}\n{errors}");
+    }
+}
+
+#[test]
+fn rates_alone_may_fill_a_link_and_classes_may_all_be_free() {
+    let rates = "[network]\ncapacity = \"3 Gbit/s\"\nclasses = { high = { rate = \"2 Gbit/s\" }, \
+                 medium = { rate = \"1 Gbit/s\" }, low = \"free\" }";
+    parse(rates).unwrap_or_else(|errors| panic!("{errors}"));
+    let free = "[network.classes]\nhigh = \"free\"\nmedium = \"free\"\nlow = \"free\"";
+    parse(free).unwrap_or_else(|errors| panic!("{errors}"));
+}
+
+#[test]
+fn there_are_not_more_links_than_metrics_can_hold() {
+    let links = |count: usize| -> String {
+        (0..count).map(|n| format!("[[link]]\nname = \"l{n}\"\n")).collect()
+    };
+    parse(&links(256)).unwrap_or_else(|errors| panic!("{errors}"));
+    let errors = parse(&links(257)).unwrap_err();
+    assert!(errors.to_string().contains("more than 256 links"), "{errors}");
+}
+
+fn aim() -> impl Strategy<Value = Aim> {
+    prop_oneof![
+        (1u32..=1000).prop_map(Aim::Share),
+        (1_000_000u64..1 << 38).prop_map(Aim::Rate),
+        (50_000u64..1_000_000_000).prop_map(|ns| Aim::Latency(Duration::from_nanos(ns))),
+        Just(Aim::Free),
+    ]
+}
+
+fn link() -> impl Strategy<Value = Link> {
+    // More than four of the greatest rates together.
+    let capacity = proptest::option::of(1u64 << 40..10_000_000_000_000);
+    (capacity, aim(), aim(), aim(), aim()).prop_map(|(capacity, urgent, high, medium, low)| Link {
+        name: DEFAULT_LINK.into(),
+        capacity,
+        aims: PerClass { urgent, high, medium, low },
+    })
+}
+
+/// Anything that `[network]` and `[[link]]` can say.
+pub(crate) fn networks() -> impl Strategy<Value = Network> {
+    let flags = (any::<bool>(), any::<bool>());
+    let base = proptest::option::of("[a-z][a-z0-9_]{0,14}").prop_map(|base| {
+        // The word for none.
+        base.filter(|base| base != "auto")
+    });
+    let links = proptest::collection::vec(link(), 0..4);
+    (flags, base, link(), links).prop_map(|((enabled, writes), base, link, links)| Network {
+        enabled,
+        writes,
+        base,
+        link,
+        links: (0..).zip(links).map(|(n, l)| Link { name: format!("l{n}"), ..l }).collect(),
+    })
+}

@@ -1,0 +1,125 @@
+//! Readers for the single values of the network's settings.
+
+use std::time::Duration;
+
+use super::super::errors::did_you_mean;
+use super::super::fields::{Wrong, quoted};
+use super::super::model::{Aim, DEFAULT_LINK};
+use super::super::node::{Entry, Node, Value};
+use super::super::units::{format_rate, parse_rate};
+use super::super::values::{Read, duration_within, integer, kind, string};
+
+/// Least and greatest rate that can be said, in bits per second.
+const RATES: std::ops::RangeInclusive<u64> = 1_000_000..=10_000_000_000_000;
+/// Greatest share.
+const SHARE_MAX: i128 = 1000;
+/// Shortest latency that can be said: what switches and kernels add by themselves is above it.
+const LATENCY_MIN: Duration = Duration::from_micros(50);
+/// Longest.
+const LATENCY_MAX: Duration = Duration::from_secs(1);
+/// Longest name of a link.
+const NAME_MAX: usize = 64;
+/// Longest name of a congestion control (TCP_CA_NAME_MAX without the NUL).
+const BASE_MAX: usize = 15;
+
+/// What a class may have.
+const AIMS: &str = "\"free\", { share = 3 }, { rate = \"2 Gbit/s\" } or { latency = \"2 ms\" }";
+
+/// Bits per second.
+fn rate(node: &Node) -> Read<u64> {
+    let example = "a number and its unit in quotes: \"10 Gbit/s\"";
+    let text = string(node, "a rate", example)?;
+    let bits = parse_rate(text)
+        .map_err(|remedy| Wrong::new(format!("is \"{}\", not a rate", quoted(text)), remedy))?;
+    if RATES.contains(&bits) {
+        return Ok(bits);
+    }
+    let (least, most) = (format_rate(*RATES.start()), format_rate(*RATES.end()));
+    let remedy = format!("write a rate from \"{least}\" to \"{most}\"");
+    Err(Wrong::new(format!("is {}", format_rate(bits)), remedy))
+}
+
+/// The capacity of a link in bits per second; `None`: "auto".
+pub(super) fn capacity(node: &Node) -> Read<Option<u64>> {
+    match &node.value {
+        Value::String(text) if text == "auto" => Ok(None),
+        Value::String(_) => rate(node).map(Some),
+        _ => kind(node, "a rate", "\"auto\", or a number and its unit in quotes: \"10 Gbit/s\""),
+    }
+}
+
+/// The name of a congestion control of the kernel; `None`: "auto".
+pub(super) fn base(node: &Node) -> Read<Option<String>> {
+    let example = "\"auto\", or a congestion control of the kernel: \"dctcp\"";
+    let text = string(node, "a name", example)?;
+    let right = |c: char| c.is_ascii_lowercase() || c.is_ascii_digit() || matches!(c, '_' | '-');
+    if text == "auto" {
+        return Ok(None);
+    }
+    if (1..=BASE_MAX).contains(&text.len()) && text.chars().all(right) {
+        return Ok(Some(text.into()));
+    }
+    let message = format!("is \"{}\", not the name of a congestion control", quoted(text));
+    let remedy =
+        "write \"auto\", or a name from `sysctl net.ipv4.tcp_available_congestion_control`";
+    Err(Wrong::new(message, remedy))
+}
+
+/// What a class is to have.
+pub(super) fn aim(node: &Node) -> Read<Aim> {
+    match &node.value {
+        Value::String(text) if text == "free" => Ok(Aim::Free),
+        Value::String(text) => {
+            Err(Wrong::new(format!("is \"{}\"", quoted(text)), format!("write {AIMS}")))
+        }
+        Value::Table(entries) => match &entries[..] {
+            [entry] => aim_of(entry),
+            [] => Err(Wrong::new("says nothing", format!("write {AIMS}"))),
+            _ => Err(Wrong::new("says more than one thing", format!("choose {AIMS}"))),
+        },
+        other => Err(Wrong::new(format!("is {}", other.kind()), format!("write {AIMS}"))),
+    }
+}
+
+fn aim_of(entry: &Entry) -> Read<Aim> {
+    let node = &entry.node;
+    let aim = match entry.key.as_str() {
+        "share" => integer(1, SHARE_MAX)(node).map(Aim::Share),
+        "rate" => rate(node).map(Aim::Rate),
+        "latency" => duration_within(LATENCY_MIN, LATENCY_MAX)(node).map(Aim::Latency),
+        other => {
+            let message = format!("says `{}`", quoted(other));
+            let remedy = match did_you_mean(other, &["share", "rate", "latency"]) {
+                Some(name) => format!("did you mean `{name}`?"),
+                None => format!("write {AIMS}"),
+            };
+            return Err(Wrong::new(message, remedy));
+        }
+    };
+    aim.map_err(|wrong| Wrong {
+        message: format!("has a `{}` that {}", entry.key, wrong.message),
+        remedy: wrong.remedy,
+    })
+}
+
+/// The name of a link that is not the default one.
+pub(crate) fn name(node: &Node) -> Read<String> {
+    reference(node)?.ok_or_else(|| {
+        let message = format!("is \"{DEFAULT_LINK}\", the name of the link of [network]");
+        Wrong::new(message, "set that one with [network], or choose another name")
+    })
+}
+
+/// The name of any link; `None`: the default one. `null`, which a file cannot say, is that too.
+pub(crate) fn reference(node: &Node) -> Read<Option<String>> {
+    if matches!(node.value, Value::Null) {
+        return Ok(None);
+    }
+    let text = string(node, "a name", "a name in quotes: \"east\"")?;
+    let right = |c: char| c.is_ascii_alphanumeric() || "-_.:@+".contains(c);
+    if (1..=NAME_MAX).contains(&text.len()) && text.chars().all(right) {
+        return Ok((text != DEFAULT_LINK).then(|| text.into()));
+    }
+    let message = format!("is \"{}\", not the name of a link", quoted(text));
+    Err(Wrong::new(message, format!("write 1 to {NAME_MAX} letters, digits and -_.:@+")))
+}
