@@ -59,6 +59,10 @@ pub trait Engine: Send + Sync {
         address: SocketAddr,
         class: Option<Class>,
     ) -> Result<(), EngineError>;
+    /// Sets the link that a listener's connections share, present ones included; `None`: the
+    /// default one.
+    fn set_listener_link(&self, address: SocketAddr, link: Option<&str>)
+    -> Result<(), EngineError>;
     /// Sets a namespace's class.
     fn set_namespace_class(
         &self,
@@ -174,7 +178,8 @@ pub struct ConnectionNetwork {
     pub rtt_us: u64,
     /// What the target sends: answers and data that hosts read.
     pub out: FlowState,
-    /// What the host sends: data that it writes.
+    /// What the host sends: data that it writes. As JSON its name is `in`.
+    #[serde(rename = "in")]
     pub into: FlowState,
 }
 
@@ -219,7 +224,8 @@ pub struct LinkState {
     pub capacity: Option<u64>,
     /// What the target sends.
     pub out: DirectionState,
-    /// What hosts send.
+    /// What hosts send. As JSON its name is `in`.
+    #[serde(rename = "in")]
     pub into: DirectionState,
 }
 
@@ -240,7 +246,8 @@ pub struct LinkClassState {
     /// Connections that have something to send.
     pub flows: u32,
     /// All of them together. Of alpha and Q it is the mean; counters include connections that
-    /// have ended.
+    /// have ended. As JSON its fields stand beside the class.
+    #[serde(flatten)]
     pub total: FlowState,
 }
 

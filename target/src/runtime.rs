@@ -570,6 +570,18 @@ impl Engine for Runtime {
         Ok(())
     }
 
+    fn set_listener_link(
+        &self,
+        address: SocketAddr,
+        link: Option<&str>,
+    ) -> Result<(), EngineError> {
+        let mut listeners = lock(&self.listeners);
+        let listening = listeners.iter_mut().find(|l| l.listener.address == address);
+        let missing = || EngineError::NotFound(format!("there is no listener {address}"));
+        listening.ok_or_else(missing)?.listener.link = link.map(str::to_owned);
+        Ok(())
+    }
+
     fn set_namespace_class(
         &self,
         nqn: &str,

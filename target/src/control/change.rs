@@ -7,6 +7,7 @@ use serde_json::{Value, json};
 
 use super::Control;
 use super::methods::read;
+use super::network::is_known as link_is_known;
 use super::protocol::Failure;
 use crate::config::{
     Backend, Config, Namespace, Subsystem, clash, entry, resolve_namespaces, values,
@@ -164,6 +165,7 @@ impl Control {
                 let message = format!("listener {} is there already", listener.address);
                 return Err(Failure::exists(message));
             }
+            link_is_known(config, listener.link.as_deref())?;
             config.listeners.push(listener.clone());
             Ok(())
         };

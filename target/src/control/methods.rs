@@ -5,15 +5,14 @@ use serde_json::{Value, json};
 
 use super::Control;
 use super::protocol::{ErrorKind, Failure};
-use crate::config::Listener;
 use crate::config::fields::Fields;
-use crate::config::{entry, values};
+use crate::config::{DEFAULT_LINK, Listener, entry, values};
 use crate::stats::{HistogramSnapshot, IoSnapshot, OpSnapshot};
 
 type Answer = Result<Value, Failure>;
 
 /// All methods.
-pub(crate) const METHODS: [&str; 29] = [
+pub(crate) const METHODS: [&str; 35] = [
     "status",
     "connections",
     "statistics",
@@ -43,6 +42,12 @@ pub(crate) const METHODS: [&str; 29] = [
     "session.remove",
     "session.reserve",
     "session.release",
+    "network.show",
+    "network.set",
+    "network.listener",
+    "link.add",
+    "link.set",
+    "link.remove",
 ];
 
 impl Control {
@@ -80,6 +85,12 @@ impl Control {
             "session.remove" => self.session_remove(params),
             "session.reserve" => self.session_reserve(params),
             "session.release" => self.session_release(params),
+            "network.show" => none(params).map(|()| self.network_show()),
+            "network.set" => self.network_set(params),
+            "network.listener" => self.network_listener(params),
+            "link.add" => self.link_add(params),
+            "link.set" => self.link_set(params),
+            "link.remove" => self.link_remove(params),
             _ => Err(unknown(method)),
         }
     }
@@ -208,6 +219,7 @@ pub(crate) fn listener_json(listener: &Listener) -> Value {
         "discovery_only": listener.discovery_only,
         "subsystems": listener.subsystems,
         "class": listener.class.map(arbitration::Class::name),
+        "link": listener.link.as_deref().unwrap_or(DEFAULT_LINK),
     })
 }
 

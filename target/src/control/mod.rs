@@ -6,6 +6,7 @@
 mod change;
 mod http;
 mod methods;
+mod network;
 mod protocol;
 mod qos;
 mod server;
@@ -77,6 +78,8 @@ impl Control {
     }
 }
 
+#[cfg(test)]
+mod network_tests;
 #[cfg(test)]
 mod qos_tests;
 #[cfg(test)]

@@ -6,11 +6,12 @@ use std::sync::Mutex;
 use arbitration::{Class, PerClass};
 
 use crate::config::{
-    Backend, Config, Listener, Namespace, Network, QosConfig, Subsystem, format_nguid,
+    Backend, Config, Link, Listener, Namespace, Network, QosConfig, Subsystem, format_nguid,
 };
 use crate::engine::{
-    ConnectionState, DeviceState, Engine, EngineError, NamespaceState, NetworkState, QosState,
-    ReactorState, ReserveState, SessionState, Statistics, SubsystemState, Traffic,
+    ConnectionNetwork, ConnectionState, DeviceState, DirectionState, Engine, EngineError,
+    FlowState, LinkClassState, LinkState, NamespaceState, NetworkState, QosState, ReactorState,
+    ReserveState, SessionState, Statistics, SubsystemState, Traffic,
 };
 use crate::stats::{IoSnapshot, IoStats};
 
@@ -162,6 +163,19 @@ impl Engine for TestEngine {
         })
     }
 
+    fn set_listener_link(
+        &self,
+        address: SocketAddr,
+        link: Option<&str>,
+    ) -> Result<(), EngineError> {
+        self.change(|config| {
+            let listener = config.listeners.iter_mut().find(|l| l.address == address);
+            let missing = || EngineError::NotFound(address.to_string());
+            listener.ok_or_else(missing)?.link = link.map(str::to_owned);
+            Ok(())
+        })
+    }
+
     fn set_namespace_class(
         &self,
         nqn: &str,
@@ -245,7 +259,13 @@ impl Engine for TestEngine {
     }
 
     fn network(&self) -> NetworkState {
-        NetworkState { enabled: self.network_config().enabled, ..NetworkState::default() }
+        let config = self.network_config();
+        NetworkState {
+            enabled: config.enabled,
+            base: config.base.clone().unwrap_or_else(|| "cubic".into()),
+            advice: vec!["turn on ECN: sysctl net.ipv4.tcp_ecn=1".into()],
+            links: config.all_links().map(link_state).collect(),
+        }
     }
 
     fn listeners(&self) -> Vec<Listener> {
@@ -329,7 +349,43 @@ fn connection() -> ConnectionState {
         queue: Some(1),
         in_flight: 3,
         digests: (true, false),
-        network: None,
+        network: Some(ConnectionNetwork {
+            link: "default".into(),
+            class: "high".into(),
+            base: "dctcp".into(),
+            rtt_us: 450,
+            out: flow(Class::High),
+            into: flow(Class::Urgent),
+        }),
+    }
+}
+
+/// Urgent is free: it has no target and no limit.
+fn flow(class: Class) -> FlowState {
+    let held = class != Class::Urgent;
+    FlowState {
+        rate: 4.5e9,
+        target: held.then_some(5e9),
+        limit: held.then_some(4.75e9),
+        alpha: 0.125,
+        quality: 0.96,
+        delivered: 1000,
+        marked: 125,
+    }
+}
+
+fn link_state(link: &Link) -> LinkState {
+    let class =
+        |class: Class| LinkClassState { class: class.name().into(), flows: 2, total: flow(class) };
+    let direction = |estimate: f64| DirectionState {
+        estimate,
+        classes: Class::ALL.into_iter().map(class).collect(),
+    };
+    LinkState {
+        name: link.name.clone(),
+        capacity: link.capacity,
+        out: direction(9.4e9),
+        into: direction(0.0),
     }
 }
 

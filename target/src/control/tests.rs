@@ -89,11 +89,13 @@ impl Rig {
 
     /// The engine runs what the control plane believes, and what a restart would run.
     pub(super) fn check_agreement(&self) -> Config {
-        // Sessions and policies stand in no order that means anything.
+        // Sessions, policies, links and listeners stand in no order that means anything.
         let sorted = |config: &Config| {
             let mut config = config.clone();
             config.qos.sessions.sort_by_key(|session| session.name.clone());
             config.qos.policies.sort_by_key(|policy| policy.scope());
+            config.network.links.sort_by_key(|link| link.name.clone());
+            config.listeners.sort_by_key(|listener| listener.address);
             config
         };
         let current = sorted(self.control.live().current());

@@ -71,6 +71,16 @@ fn choose(name: &str, names: &[&str]) -> String {
     }
 }
 
+/// The names of the links that are there, the default one first.
+pub(crate) fn known(network: &Network) -> Vec<String> {
+    network.all_links().map(|link| link.name.clone()).collect()
+}
+
+/// Whether a link is not there; `None`: the default one.
+pub(crate) fn unknown(network: &Network, name: Option<&str>) -> bool {
+    name.is_some_and(|name| network.links.iter().all(|link| link.name != name))
+}
+
 /// What of a configuration's network cannot be together, where a live change may have brought it
 /// about; `None` where all of it can.
 pub(crate) fn wrong(config: &Config) -> Option<String> {

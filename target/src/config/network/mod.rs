@@ -19,7 +19,7 @@ use super::model::{Aim, Link, Network};
 use super::parse::ParsedListener;
 use super::values as plain;
 
-pub(crate) use check::wrong;
+pub(crate) use check::{known, unknown, wrong};
 pub(crate) use render::{render_link, render_network, whole as render_whole};
 
 /// A link and the places of its values.
