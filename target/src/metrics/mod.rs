@@ -1,6 +1,7 @@
 //! The target's counters as OpenMetrics text, read from the engine when somebody asks.
 
 mod families;
+mod network;
 mod qos;
 
 use prometheus_client::collector::Collector;
@@ -48,9 +49,11 @@ impl Collector for EngineCollector {
         let engine = self.engine.0.as_ref();
         let mut families = families::Families::new(encoder);
         families.process(self.started_seconds)?;
-        families.totals(&engine.statistics(), engine.connections().len())?;
+        let connections = engine.connections();
+        families.totals(&engine.statistics(), connections.len())?;
         families.objects(&engine.subsystems())?;
-        families.qos(engine.qos_config().general.enabled, &engine.qos())
+        families.qos(engine.qos_config().general.enabled, &engine.qos())?;
+        families.network(&engine.network(), &connections)
     }
 }
 

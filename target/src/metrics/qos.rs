@@ -9,7 +9,7 @@ use super::families::{Families, Labels, Names, Pick, Source, counter, histogram,
 use crate::engine::{DeviceState, QosState, ReserveState, SessionState, Traffic};
 
 /// A way to pick one number with a fraction; `None`: there is none.
-type PickFraction<T> = fn(&T) -> Option<f64>;
+pub(super) type PickFraction<T> = fn(&T) -> Option<f64>;
 
 const CLASS: Names = Names {
     operations: "class_operations",
@@ -163,7 +163,7 @@ impl Families<'_> {
         self.gauges("device_waiting", "Commands waiting for the device", None, waiting)
     }
 
-    fn fractions(
+    pub(super) fn fractions(
         &mut self,
         name: &str,
         help: &str,
@@ -198,7 +198,7 @@ impl Families<'_> {
     }
 }
 
-fn ratio() -> Unit {
+pub(super) fn ratio() -> Unit {
     Unit::Other("ratio".into())
 }
 

@@ -12,7 +12,8 @@ const DOCS: &str = include_str!("../../../docs/metrics.md");
 fn text() -> String {
     let config = "[[subsystem]]\nnqn = \"nqn.2026-01.io.x:s0\"\n[[subsystem.namespace]]\n\
                   backend = \"memory\"\nsize = \"1 MiB\"\n[[session]]\nname = \"gold\"\n\
-                  reserve = { operations = 5, namespace = \"nqn.2026-01.io.x:s0/1\" }\n";
+                  reserve = { operations = 5, namespace = \"nqn.2026-01.io.x:s0/1\" }\n\
+                  [network]\ncapacity = \"10 Gbit/s\"\n[[link]]\nname = \"east\"\n";
     let engine = TestEngine::new(parse(config).unwrap());
     Metrics::new(EngineHandle(Arc::new(engine))).text().unwrap()
 }
@@ -60,6 +61,22 @@ fn the_text_is_openmetrics() {
     }
     assert!(text.ends_with("# EOF\n"));
     assert!(text.contains("host=\"nqn.2026-01.io.x:h\\\"0\""), "quotes are escaped");
+}
+
+#[test]
+fn a_class_without_a_target_has_no_series_of_one() {
+    let text = text();
+    let urgent = |name: &str| {
+        let labels = "{link=\"default\",direction=\"out\",class=\"urgent\"}";
+        text.contains(&format!("sluicegate_link_{name}{labels}"))
+    };
+    assert!(urgent("rate_bits_per_second") && urgent("marked_packets_total"), "{text}");
+    assert!(!urgent("target_bits_per_second") && !urgent("limit_bits_per_second"), "{text}");
+    assert!(
+        text.contains("sluicegate_link_capacity_bits_per_second{link=\"default\"} 1"),
+        "{text}"
+    );
+    assert!(!text.contains("sluicegate_link_capacity_bits_per_second{link=\"east\"}"), "auto");
 }
 
 #[test]

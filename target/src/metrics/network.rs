@@ -1,0 +1,152 @@
+//! The metric families of the network.
+
+use std::fmt::Error;
+
+use prometheus_client::metrics::MetricType;
+use prometheus_client::registry::Unit;
+
+use super::families::{Families, Labels, Pick, counter};
+use super::qos::{PickFraction, ratio};
+use crate::engine::{ConnectionNetwork, ConnectionState, FlowState, LinkState, NetworkState};
+
+/// The names of the families of something that flows.
+struct Names {
+    target: &'static str,
+    rate: &'static str,
+    limit: &'static str,
+    alpha: &'static str,
+    quality: &'static str,
+    delivered: &'static str,
+    marked: &'static str,
+}
+
+/// Of a class on a link.
+const LINK: Names = Names {
+    target: "link_target",
+    rate: "link_rate",
+    limit: "link_limit",
+    alpha: "link_alpha",
+    quality: "link_quality",
+    delivered: "link_delivered_packets",
+    marked: "link_marked_packets",
+};
+
+/// Of one direction of a connection.
+const FLOW: Names = Names {
+    target: "flow_target",
+    rate: "flow_rate",
+    limit: "flow_limit",
+    alpha: "flow_alpha",
+    quality: "flow_quality",
+    delivered: "flow_delivered_packets",
+    marked: "flow_marked_packets",
+};
+
+impl Families<'_> {
+    /// Links and their classes, and connections.
+    pub(super) fn network(
+        &mut self,
+        state: &NetworkState,
+        connections: &[ConnectionState],
+    ) -> Result<(), Error> {
+        let help = "1 while classes share the network, 0 while the kernel is on its own";
+        let one = std::iter::once((Labels::new(), u64::from(state.enabled)));
+        self.gauges("network_enabled", help, None, one)?;
+        self.links(&state.links)?;
+        let known: Vec<(&ConnectionState, &ConnectionNetwork)> = connections
+            .iter()
+            .filter_map(|connection| Some((connection, connection.network.as_ref()?)))
+            .collect();
+        let times = known.iter().map(|(connection, network)| {
+            (connection_labels(connection, network), network.rtt_us as f64 / 1e6)
+        });
+        let help = "Smoothed round-trip time of a connection, queues included";
+        self.fractions("flow_rtt", help, Some(&Unit::Seconds), times)?;
+        let flows = known.iter().flat_map(|(connection, network)| {
+            [("out", &network.out), ("in", &network.into)].map(|(direction, flow)| {
+                let mut labels = connection_labels(connection, network);
+                labels.push(("direction", direction.into()));
+                (labels, flow)
+            })
+        });
+        self.flows(&FLOW, &flows.collect::<Vec<_>>())
+    }
+
+    fn links(&mut self, links: &[LinkState]) -> Result<(), Error> {
+        let label = |link: &LinkState| vec![("link", link.name.clone())];
+        let unit = rate();
+        let given = links.iter().filter_map(|link| Some((label(link), link.capacity? as f64)));
+        let help = "What the configuration says that a link carries";
+        self.fractions("link_capacity", help, Some(&unit), given)?;
+        let directions: Vec<_> = links
+            .iter()
+            .flat_map(|link| {
+                [("out", &link.out), ("in", &link.into)].map(|(direction, state)| {
+                    (vec![("link", link.name.clone()), ("direction", direction.to_owned())], state)
+                })
+            })
+            .collect();
+        let estimates = directions.iter().map(|(labels, state)| (labels.clone(), state.estimate));
+        let help = "What goes through a link when it is congested; 0: not known yet";
+        self.fractions("link_estimate", help, Some(&unit), estimates)?;
+        let classes = directions.iter().flat_map(|(labels, state)| {
+            state.classes.iter().map(|class| {
+                let mut labels = labels.clone();
+                labels.push(("class", class.class.clone()));
+                (labels, class)
+            })
+        });
+        let classes: Vec<_> = classes.collect();
+        let flows = classes.iter().map(|(labels, class)| (labels.clone(), class.flows.into()));
+        self.gauges("link_flows", "Connections that have something to send", None, flows)?;
+        let totals: Vec<_> =
+            classes.iter().map(|(labels, class)| (labels.clone(), &class.total)).collect();
+        self.flows(&LINK, &totals)
+    }
+
+    /// The families that everything has that flows.
+    fn flows(&mut self, names: &Names, all: &[(Labels, &FlowState)]) -> Result<(), Error> {
+        let (rate, ratio) = (rate(), ratio());
+        let gauges: [(&str, &str, &Unit, PickFraction<FlowState>); 5] = [
+            (names.target, "The rate that it is to have", &rate, |flow| flow.target),
+            (names.rate, "The smoothed rate of payload", &rate, |flow| Some(flow.rate)),
+            (names.limit, "The rate that it may have at most now", &rate, |flow| flow.limit),
+            (names.alpha, "The smoothed fraction of marked packets", &ratio, |flow| {
+                Some(flow.alpha)
+            }),
+            (names.quality, "The quality factor Q", &ratio, |flow| Some(flow.quality)),
+        ];
+        for (name, help, unit, pick) in gauges {
+            let values =
+                all.iter().filter_map(|(labels, flow)| Some((labels.clone(), pick(flow)?)));
+            self.fractions(name, help, Some(unit), values)?;
+        }
+        let counters: [(&str, &str, Pick<FlowState>); 2] = [
+            (names.delivered, "Packets delivered", |flow| flow.delivered),
+            (names.marked, "Packets that carried a congestion mark", |flow| flow.marked),
+        ];
+        for (name, help, pick) in counters {
+            let kind = MetricType::Counter;
+            let mut family = self.encoder.encode_descriptor(name, help, None, kind)?;
+            for (labels, flow) in all {
+                counter(family.encode_family(labels)?, &pick(flow))?;
+            }
+        }
+        Ok(())
+    }
+}
+
+fn rate() -> Unit {
+    Unit::Other("bits_per_second".into())
+}
+
+/// `connection` tells apart what two controllers of one host have.
+fn connection_labels(connection: &ConnectionState, network: &ConnectionNetwork) -> Labels {
+    vec![
+        ("host", connection.host.clone().unwrap_or_default()),
+        ("subsystem", connection.subsystem.clone().unwrap_or_default()),
+        ("queue", connection.queue.map(|queue| queue.to_string()).unwrap_or_default()),
+        ("connection", connection.id.to_string()),
+        ("class", network.class.clone()),
+    ]
+}
