@@ -213,6 +213,9 @@ pub(crate) enum ListenerAction {
         /// The class of connections that come through it and name none themselves
         #[arg(long, value_enum)]
         class: Option<Class>,
+        /// The link that its connections share; the default one where not given
+        #[arg(long, value_name = "NAME")]
+        link: Option<String>,
         /// NQN of a subsystem that is served here; may be given more than once; all where not given
         #[arg(long = "subsystem", value_name = "NQN")]
         subsystems: Vec<String>,
@@ -261,8 +264,10 @@ pub(crate) enum HostAction {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub(crate) enum OnOff {
     /// On
+    #[value(alias = "true")]
     On,
     /// Off
+    #[value(alias = "false")]
     Off,
 }
 
@@ -384,13 +389,14 @@ impl NamespaceAdd {
 impl ListenerAction {
     fn request(&self) -> Request {
         match self {
-            Self::Add { address, advertise, discovery_only, class, subsystems } => request(
+            Self::Add { address, advertise, discovery_only, class, link, subsystems } => request(
                 "listener.add",
                 json!({
                     "address": address,
                     "advertise": advertise,
                     "discovery_only": discovery_only,
                     "class": class.map(Class::name),
+                    "link": link,
                     "subsystems": subsystems,
                 }),
             ),
@@ -457,6 +463,11 @@ mod tests {
             "qos reserve g",
             "qos reserve g --operations 1 --bytes 1MiB",
             "qos set --dscp top=1",
+            "qos network class high",
+            "qos network class high --share 3 --free",
+            "qos network class top --free",
+            "qos network --enabled off class high --free",
+            "qos link set east",
         ] {
             let words = std::iter::once("sluice").chain(line.split(' '));
             assert!(Line::try_parse_from(words).is_err(), "{line}");
@@ -553,6 +564,47 @@ mod tests {
                 json!({"session": "g", "bytes": "1MiB", "period": "1s", "namespace": "q/1"}),
             ),
             ("qos release g", "session.release", json!({"session": "g"})),
+            ("listener add a --link east", "listener.add", json!({"address": "a", "link": "east"})),
+            ("qos network", "network.show", json!({})),
+            ("qos network show", "network.show", json!({})),
+            (
+                "qos network --enabled false --writes on --capacity 10Gbit/s --base dctcp",
+                "network.set",
+                json!({"enabled": false, "writes": true, "capacity": "10Gbit/s", "base": "dctcp"}),
+            ),
+            (
+                "qos network class high --share 3",
+                "network.set",
+                json!({"classes": {"high": {"share": 3}}}),
+            ),
+            (
+                "qos network class low --latency 2ms",
+                "network.set",
+                json!({"classes": {"low": {"latency": "2ms"}}}),
+            ),
+            ("qos link list", "network.show", json!({})),
+            ("qos link add east", "link.add", json!({"name": "east"})),
+            (
+                "qos link set east --capacity auto",
+                "link.set",
+                json!({"name": "east", "capacity": "auto"}),
+            ),
+            (
+                "qos link class east low --rate 1Gbit/s",
+                "link.set",
+                json!({"name": "east", "classes": {"low": {"rate": "1Gbit/s"}}}),
+            ),
+            (
+                "qos link class east urgent --free",
+                "link.set",
+                json!({"name": "east", "classes": {"urgent": "free"}}),
+            ),
+            (
+                "qos link listener a:1 default",
+                "network.listener",
+                json!({"address": "a:1", "link": "default"}),
+            ),
+            ("qos link remove east", "link.remove", json!({"name": "east"})),
         ] {
             assert_eq!(parsed(line).request(), Request { method, params }, "{line}");
         }

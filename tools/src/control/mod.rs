@@ -2,6 +2,8 @@
 
 mod args;
 pub(crate) mod client;
+mod network_args;
+mod network_view;
 mod qos_args;
 mod qos_view;
 pub(crate) mod table;

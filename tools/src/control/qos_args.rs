@@ -4,6 +4,7 @@ use clap::{Args, Subcommand, ValueEnum};
 use serde_json::{Map, Value, json};
 
 use super::args::{OnOff, Request};
+use super::network_args::{LinkAction, Network};
 
 /// A QoS class.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
@@ -95,6 +96,13 @@ pub(crate) enum QosAction {
     Release {
         /// The session's name
         session: String,
+    },
+    /// Show or change what classes get of the network
+    Network(Box<Network>),
+    /// Add, change, remove or list links: parts of the network with capacities of their own
+    Link {
+        #[command(subcommand)]
+        action: LinkAction,
     },
 }
 
@@ -291,10 +299,10 @@ pub(super) fn setting(text: &str) -> Value {
 
 /// Parameters, of which only those that were given are there.
 #[derive(Default)]
-struct Params(Map<String, Value>);
+pub(super) struct Params(Map<String, Value>);
 
 impl Params {
-    fn with(mut self, key: &str, value: Option<impl Into<Value>>) -> Self {
+    pub(super) fn with(mut self, key: &str, value: Option<impl Into<Value>>) -> Self {
         if let Some(value) = value {
             self.0.insert(key.into(), value.into());
         }
@@ -306,11 +314,16 @@ impl Params {
         self.with(key, text.map(|text| setting(text)))
     }
 
-    fn switch(self, key: &str, value: Option<OnOff>) -> Self {
+    pub(super) fn switch(self, key: &str, value: Option<OnOff>) -> Self {
         self.with(key, value.map(|value| value == OnOff::On))
     }
 
-    fn request(self, method: &'static str) -> Request {
+    /// Whether nothing was given.
+    pub(super) fn is_empty(&self) -> bool {
+        self.0.is_empty()
+    }
+
+    pub(super) fn request(self, method: &'static str) -> Request {
         Request { method, params: Value::Object(self.0) }
     }
 }
@@ -337,6 +350,8 @@ impl QosAction {
             Self::Release { session } => {
                 none.with("session", Some(session.as_str())).request("session.release")
             }
+            Self::Network(network) => network.request(),
+            Self::Link { action } => action.request(),
         }
     }
 }

@@ -6,7 +6,7 @@ use serde_json::Value;
 
 use super::table::Align::{Left, Right};
 use super::table::{Table, size};
-use super::view::{field, number, or_dash, rows};
+use super::view::{at, field, is, list, number, or_dash, rows};
 
 /// The answer to a method of quality of service as text; `None` where it is another's.
 pub(super) fn text(method: &str, result: &Value) -> Option<String> {
@@ -18,15 +18,6 @@ pub(super) fn text(method: &str, result: &Value) -> Option<String> {
     })
 }
 
-fn list<'a>(value: &'a Value, key: &str) -> &'a [Value] {
-    value.get(key).map(rows).unwrap_or_default()
-}
-
-/// What is below a key; nothing where it is missing.
-fn at<'a>(value: &'a Value, path: &[&str]) -> &'a Value {
-    path.iter().try_fold(value, |value, key| value.get(key)).unwrap_or(&Value::Null)
-}
-
 fn show(result: &Value) -> String {
     let parts = [
         settings(result),
@@ -36,10 +27,6 @@ fn show(result: &Value) -> String {
         policies(list(result, "policies")),
     ];
     parts.join("\n")
-}
-
-fn is(value: &Value, key: &str) -> bool {
-    value.get(key) == Some(&Value::Bool(true))
 }
 
 /// `[qos]` in a few lines.

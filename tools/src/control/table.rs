@@ -1,4 +1,4 @@
-//! Aligned tables, and sizes as people read them.
+//! Aligned tables, and sizes, rates and times as people read them.
 
 /// Rows of cells under a heading.
 #[derive(Debug)]
@@ -66,6 +66,23 @@ pub(crate) fn size(bytes: u64) -> String {
     format!("{whole}{fraction} {unit}")
 }
 
+/// A rate in bits per second with its unit and three digits: "4.75 Gbit/s".
+pub(crate) fn rate(bits: f64) -> String {
+    const UNITS: [(&str, f64); 4] =
+        [("Tbit/s", 1e12), ("Gbit/s", 1e9), ("Mbit/s", 1e6), ("kbit/s", 1e3)];
+    // What three digits would make a thousand of the smaller unit belongs to the greater one.
+    let unit = UNITS.iter().find(|(_, unit)| bits >= 0.9995 * unit);
+    let Some((name, unit)) = unit else { return format!("{bits:.0} bit/s") };
+    let value = bits / unit;
+    let places = if value < 9.995 { 2 } else { usize::from(value < 99.95) };
+    let digits = format!("{value:.places$}");
+    let digits = match digits.contains('.') {
+        true => digits.trim_end_matches('0').trim_end_matches('.'),
+        false => &digits,
+    };
+    format!("{digits} {name}")
+}
+
 /// A time in words: "3 d 4 h", "12 s".
 pub(crate) fn duration(seconds: u64) -> String {
     let (minutes, hours, days) = (seconds / 60, seconds / 3600, seconds / 86_400);
@@ -101,6 +118,17 @@ mod tests {
             (u64::MAX, "15.99 EiB"),
         ] {
             assert_eq!(size(bytes), text);
+        }
+        for (bits, text) in [
+            (0.0, "0 bit/s"),
+            (999.0, "999 bit/s"),
+            (999_600.0, "1 Mbit/s"),
+            (62.5e6, "62.5 Mbit/s"),
+            (200e6, "200 Mbit/s"),
+            (4.752e9, "4.75 Gbit/s"),
+            (25e12, "25 Tbit/s"),
+        ] {
+            assert_eq!(rate(bits), text);
         }
         assert_eq!(duration(59), "59 s");
         assert_eq!(duration(3 * 86_400 + 4 * 3600), "3 d 4 h");

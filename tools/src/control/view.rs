@@ -2,9 +2,9 @@
 
 use serde_json::Value;
 
-use super::qos_view;
 use super::table::Align::{Left, Right};
 use super::table::{Table, duration, size};
+use super::{network_view, qos_view};
 
 /// The answer to a method as text.
 pub(super) fn text(method: &str, result: &Value) -> String {
@@ -16,7 +16,9 @@ pub(super) fn text(method: &str, result: &Value) -> String {
         "listener.list" => listeners(result),
         "host.list" => hosts(result),
         "shutdown" => "The daemon is ending.\n".into(),
-        _ => qos_view::text(method, result).unwrap_or_else(|| change(method, result)),
+        _ => network_view::text(method, result)
+            .or_else(|| qos_view::text(method, result))
+            .unwrap_or_else(|| change(method, result)),
     }
 }
 
@@ -41,6 +43,21 @@ pub(super) fn number(value: &Value, key: &str) -> u64 {
 
 pub(super) fn rows(value: &Value) -> &[Value] {
     value.as_array().map(Vec::as_slice).unwrap_or_default()
+}
+
+/// The rows of a list below a key.
+pub(super) fn list<'a>(value: &'a Value, key: &str) -> &'a [Value] {
+    value.get(key).map(rows).unwrap_or_default()
+}
+
+/// What is below a key; nothing where it is missing.
+pub(super) fn at<'a>(value: &'a Value, path: &[&str]) -> &'a Value {
+    path.iter().try_fold(value, |value, key| value.get(key)).unwrap_or(&Value::Null)
+}
+
+/// Whether a switch is on.
+pub(super) fn is(value: &Value, key: &str) -> bool {
+    value.get(key) == Some(&Value::Bool(true))
 }
 
 /// "1 listener", "2 listeners".
@@ -92,7 +109,7 @@ fn status(result: &Value) -> String {
 }
 
 fn connections(result: &Value) -> String {
-    let mut table = Table::new(&[
+    let heading = [
         ("ID", Right),
         ("PEER", Left),
         ("HOST", Left),
@@ -102,7 +119,11 @@ fn connections(result: &Value) -> String {
         ("IN FLIGHT", Right),
         ("REACTOR", Right),
         ("DIGESTS", Left),
-    ]);
+    ];
+    // What is known of the network stands behind, where anything is.
+    let network = rows(result).iter().any(|row| !at(row, &["network"]).is_null());
+    let more = network_view::CONNECTION.into_iter().filter(|_| network);
+    let mut table = Table::new(&heading.into_iter().chain(more).collect::<Vec<_>>());
     for row in rows(result) {
         let digest = |index: usize| {
             row.get("digests").and_then(|pair| pair.get(index)) == Some(&Value::Bool(true))
@@ -113,7 +134,7 @@ fn connections(result: &Value) -> String {
             (false, true) => "data",
             (true, true) => "header, data",
         };
-        table.row(vec![
+        let mut cells = vec![
             field(row, "id"),
             field(row, "peer"),
             or_dash(row, "host"),
@@ -123,7 +144,9 @@ fn connections(result: &Value) -> String {
             field(row, "in_flight"),
             field(row, "reactor"),
             digests.into(),
-        ]);
+        ];
+        cells.extend(network_view::connection(row).into_iter().filter(|_| network));
+        table.row(cells);
     }
     table.text("No host is connected.")
 }
@@ -200,6 +223,7 @@ fn listeners(result: &Value) -> String {
         ("ADVERTISED AS", Left),
         ("SERVES", Left),
         ("CLASS", Left),
+        ("LINK", Left),
     ]);
     for row in rows(result) {
         let discovery = row.get("discovery_only") == Some(&Value::Bool(true));
@@ -207,7 +231,8 @@ fn listeners(result: &Value) -> String {
             if discovery { "discovery".into() } else { names(row, "subsystems", "all subsystems") };
         let cells = ["address", "transport"].map(|key| field(row, key));
         let mut cells = cells.to_vec();
-        cells.extend([or_dash(row, "advertise"), serves, or_dash(row, "class")]);
+        cells.extend([or_dash(row, "advertise"), serves]);
+        cells.extend(["class", "link"].map(|key| or_dash(row, key)));
         table.row(cells);
     }
     table.text("There are no listeners: no host can connect.")
@@ -275,6 +300,23 @@ mod tests {
         let line: Vec<&str> = text.lines().nth(1).unwrap().split_whitespace().collect();
         let expected = "nqn.2026-01.io.x:a 1 memory - 1 GiB 4096 ro u all the device is gone";
         assert_eq!(line.join(" "), expected);
+    }
+
+    #[test]
+    fn connections_show_the_network_where_anything_is_known_of_it() {
+        let row = |network: Value| {
+            json!({"id": 7, "peer": "p", "host": "h", "subsystem": "s", "controller": 1,
+                   "queue": 1, "in_flight": 0, "reactor": 0, "digests": [false, false],
+                   "network": network})
+        };
+        let without = text("connections", &json!([row(json!(null))]));
+        assert!(!without.contains("RTT"), "{without}");
+        let known = json!({"link": "default", "class": "high", "base": "dctcp", "rtt_us": 450,
+                           "out": {"limit": 4.75e9}, "in": {"limit": null}});
+        let with = text("connections", &json!([row(known), row(json!(null))]));
+        let line: Vec<&str> = with.lines().nth(1).unwrap().split_whitespace().collect();
+        assert_eq!(line.join(" "), "7 p h s 1 1 0 0 - default high dctcp 450 us 4.75 Gbit/s -");
+        assert!(with.lines().nth(2).unwrap().ends_with('-'), "{with}");
     }
 
     #[test]
