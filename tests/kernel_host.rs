@@ -87,3 +87,13 @@ fn overload_is_no_error_to_a_host() -> Result<()> {
 fn quality_of_service_changes_under_load() -> Result<()> {
     scenario("qos-live", &[])
 }
+
+#[test]
+fn e7_reads_share_a_congested_link() -> Result<()> {
+    scenario("qtcp-shares", &["read"])
+}
+
+#[test]
+fn e7_writes_share_a_congested_link() -> Result<()> {
+    scenario("qtcp-shares", &["write"])
+}

@@ -55,12 +55,14 @@ slow_nvme_device() {
 }
 
 # attach PORT NVME_CONNECT_ARGUMENTS...: connects to T1 there; prints the controller, nvmeX. Each
-# has a disk of its own only with nvme_core.multipath=N.
+# has a disk of its own only with nvme_core.multipath=N. CONNECT_FROM names another network
+# namespace to connect from.
 attach() {
     local port=$1 before after out new
     shift
     before=$(cd /sys/class/nvme && echo *)
-    out=$(nvme connect -t tcp -a $TARGET_IP -s "$port" -n $T1 --reconnect-delay=1 "$@" 2>&1) ||
+    out=$(nsenter ${CONNECT_FROM:+--net=/run/netns/$CONNECT_FROM} \
+        nvme connect -t tcp -a $TARGET_IP -s "$port" -n $T1 --reconnect-delay=1 "$@" 2>&1) ||
         fail "nvme connect to port $port $*: $out"
     after=$(cd /sys/class/nvme && echo *)
     new=$(comm -13 <(tr ' ' '\n' <<<"$before" | sort) <(tr ' ' '\n' <<<"$after" | sort) | head -1)

@@ -1,0 +1,180 @@
+# What the scenarios of the network's part in quality of service share, beside qos-lib.sh: a target
+# and three hosts with a link between them that is slower than what they ask for. Its routers mark
+# packets (ECN) that come while more than a threshold waits, as the switches of a data centre do.
+#
+#     target 10.0.0.1 -- r == link == r2 -- h1 10.1.1.2
+#                                        -- h2 10.1.2.2
+#                                        -- h3 10.1.3.2
+#
+# Such a scenario says `# kernel: nvme_core.multipath=N ncpus=1`: with two CPUs that kernel brings
+# packets out of order, and what TCP makes of that has nothing to do with congestion.
+# shellcheck shell=bash
+# shellcheck disable=SC2016 # the expressions in single quotes are perl's
+. /run/scenarios/qos-lib.sh
+
+# Of the link, in Mbit/s: a quarter of what this machine can carry. The threshold in bytes: some 40
+# packets, 3.2 ms.
+LINK=${LINK:-150} THRESHOLD=${THRESHOLD:-60000}
+# Of each host; the first element is nobody's.
+NQNS=('' "$HOST_NQN" "$OTHER_NQN" "$HOST3_NQN")
+IDS=('' "$HOST_ID" "$OTHER_ID" "$HOST3_ID")
+
+# qtcp_boot: qos_boot, with reactors for the CPUs that there are.
+qtcp_boot() {
+    qos_boot
+    sed -i 's/^cores = .*/cores = [0]/' "$CONFIG"
+}
+
+# network: called by boot in place of lib.sh's.
+network() {
+    local n
+    ip link set lo up
+    # Namespaces made from now on begin with it. A socket that listens needs it before SYNs come.
+    echo dctcp >/proc/sys/net/ipv4/tcp_congestion_control
+    for n in target r r2 h1 h2 h3; do
+        ip netns add $n
+        ip -n $n link set lo up
+        inside $n sh -c 'cd /proc/sys/net/ipv4; echo 1 >tcp_ecn; echo 1 >tcp_no_metrics_save'
+    done
+    cable target wire 10.0.0.1/24 r target 10.0.0.254/24
+    cable r wire 10.9.0.1/24 r2 wire 10.9.0.2/24
+    for n in 1 2 3; do
+        cable r2 host$n 10.1.$n.1/24 h$n wire 10.1.$n.2/24
+        ip -n h$n route add default via 10.1.$n.1
+    done
+    ip -n target route add default via 10.0.0.254
+    ip -n r route add 10.1.0.0/16 via 10.9.0.2
+    ip -n r2 route add default via 10.9.0.1
+    for n in r r2; do
+        inside $n sh -c 'echo 1 >/proc/sys/net/ipv4/ip_forward'
+        slow_link $n
+    done
+}
+
+# inside NAMESPACE COMMAND...
+inside() {
+    local namespace=$1
+    shift
+    nsenter --net="/run/netns/$namespace" "$@"
+}
+
+# cable NAMESPACE DEVICE ADDRESS NAMESPACE DEVICE ADDRESS
+cable() {
+    ip link add "$2" netns "$1" type veth peer name "$5" netns "$4"
+    ip -n "$1" addr add "$3" dev "$2"
+    ip -n "$4" addr add "$6" dev "$5"
+    # A packet is what a switch sees: a sender's batches would be marked, and wait, as a whole.
+    ip -n "$1" link set "$2" gso_max_segs 1 up
+    ip -n "$4" link set "$5" gso_max_segs 1 up
+}
+
+# slow_link ROUTER: the bottleneck in the direction in which the router sends. This kernel's timers
+# come late now and then: what may go at once (burst) makes good for it.
+slow_link() {
+    local red=(limit 4000000 min "$THRESHOLD" max $((THRESHOLD + 1)) avpkt 1500 probability 1)
+    # Red's average is that of the last two packets.
+    red+=(burst $((THRESHOLD / 1500 + 1)) bandwidth "${LINK}mbit" ecn nodrop)
+    inside "$1" tc qdisc add dev wire root handle 1: htb default 1 r2q 1000
+    inside "$1" tc class add dev wire parent 1: classid 1:1 htb rate "${LINK}mbit" burst 60k cburst 60k
+    inside "$1" tc qdisc add dev wire parent 1:1 handle 10: red "${red[@]}"
+}
+
+# attach_from HOST PORT [NVME_CONNECT_ARGUMENTS...]: as attach, over host HOST's network.
+attach_from() {
+    local host=$1 port=$2
+    shift 2
+    CONNECT_FROM=h$host attach "$port" -q "${NQNS[host]}" -I "${IDS[host]}" -i 1 "$@"
+}
+
+# classes_at_ports CLASS...: listeners at ports 4420, 4421... with these classes.
+classes_at_ports() {
+    local port=4420 class
+    for class in "$@"; do
+        listener $TARGET_IP:$port
+        echo "class = \"$class\"" | configure
+        port=$((port + 1))
+    done
+}
+
+# --- what the link saw --------------------------------------------------------------------------
+
+# watch_link NAME: until killed, five times a second: the time, the bytes that host 1, 2, 3 got and
+# sent, and packets, marks and bytes waiting of either direction. The process is in $!.
+watch_link() {
+    inside r2 perl -MTime::HiRes=time,sleep -e '
+        $| = 1;
+        sub queue { `nsenter --net=/run/netns/$_[0] tc -s -j qdisc show dev wire` =~
+            /"red".*?"packets":(\d+).*?"backlog":(\d+).*?"marked":(\d+)/s or die; ($1, $3, $2) }
+        for (my $at = time; ; $at += 0.2) {
+            sleep $at - time if $at > time;
+            my $now = time;
+            open my $dev, "<", "/proc/thread-self/net/dev" or die;
+            my %bytes = map { /^\s*host(\d):\s*(.*)/ ? ($1 => [(split " ", $2)[8, 0]]) : () } <$dev>;
+            print join(" ", $now, (map { @{$bytes{$_}} } 1 .. 3), queue("r"), queue("r2")), "\n";
+        }' >"/tmp/$1.link" &
+}
+
+# link_windows NAME read|write SECONDS [FROM]: what the hosts got (or sent) in windows of so many
+# seconds, a line for each: its end in seconds since FROM (or the first sample), and Mbit/s of host
+# 1, 2, 3, with all headers.
+link_windows() {
+    WAY=$2 WIDTH=$3 FROM=${4:-} perl -ane '
+        my @n = @F[map { 2 * $_ + ($ENV{WAY} eq "write") } 0.5, 1.5, 2.5];
+        $from ||= $ENV{FROM} || $F[0];
+        next if $F[0] < $from;
+        if ($begin && $F[0] - $begin->[0] >= $ENV{WIDTH} - 0.02) {
+            my $time = $F[0] - $begin->[0];
+            printf "%.2f %.2f %.2f %.2f\n", $F[0] - $from, map { ($n[$_] - $begin->[1][$_]) * 8e-6 / $time } 0 .. 2;
+            undef $begin;
+        }
+        $begin ||= [$F[0], [@n]];' "/tmp/$1.link"
+}
+
+# link_marks NAME read|write: per cent of the packets that were marked, and the mean of the bytes
+# that waited.
+link_marks() {
+    WAY=$2 perl -ane '
+        my ($packets, $marks, $queue) = @F[$ENV{WAY} eq "write" ? (10 .. 12) : (7 .. 9)];
+        $first ||= [$packets, $marks];
+        $last = [$packets, $marks];
+        $sum += $queue, $n++;
+        END { printf "%.1f %.0f\n", 100 * ($last->[1] - $first->[1]) / ($last->[0] - $first->[0] || 1), $sum / ($n || 1) }
+        ' "/tmp/$1.link"
+}
+
+# --- tables -------------------------------------------------------------------------------------
+
+# Mbit/s of payload that a job of fio had, with commands of so many KiB.
+mbits() { fio_got "$1" "$2" | KIB=$3 perl -ane 'printf "%.2f\n", $F[0] * $ENV{KIB} * 8192 / 1e6'; }
+
+# link_shares NAME read|write TOLERANCE "WHO WEIGHT HOST MBITS"...: prints configured and seen shares,
+# with the least and the most that the host had in a second; fails (not the scenario) where a share
+# is off by more than TOLERANCE per cent of itself. The total is in TOTAL.
+link_shares() {
+    local name=$1 way=$2 tolerance=$3 marks queue code=0
+    shift 3
+    read -r marks queue <<<"$(link_marks "$name" "$way")"
+    link_windows "$name" "$way" 1 >/tmp/windows
+    printf '%s\n' "$@" | TOLERANCE=$tolerance perl -ane '
+        push @rows, [@F];
+        $weights += $F[1], $all += $F[3];
+        END {
+            my %of;
+            open my $windows, "<", "/tmp/windows" or die;
+            while (<$windows>) { my (undef, @n) = split; push @{$of{$_ + 1}}, $n[$_] for 0 .. 2 }
+            printf "    %-20s %8s %11s %9s %8s   %s\n", "who", "Mbit/s", "configured", "seen", "error", "seen in each second";
+            for (@rows) {
+                my ($who, $weight, $host, $got) = @$_;
+                my ($want, $have) = ($weight / $weights, $all ? $got / $all : 0);
+                my $error = 100 * ($have - $want) / $want;
+                my @each = sort { $a <=> $b } @{$of{$host}};
+                printf "    %-20s %8.1f %9.2f %% %7.2f %% %6.2f %%   %.0f to %.0f\n", $who, $got, 100 * $want,
+                    100 * $have, $error, @each[0, -1];
+                $bad = 1 if abs($error) > $ENV{TOLERANCE};
+            }
+            exit $bad;
+        }' || code=1
+    TOTAL=$(printf '%s\n' "$@" | perl -ane '$all += $F[3]; END { printf "%.2f", $all }')
+    printf '    %-20s %8.1f   (marked %s %% of packets, %s bytes waiting on average)\n' together "$TOTAL" "$marks" "$queue"
+    return $code
+}
