@@ -174,6 +174,21 @@ classes_done() { qos 'map { done(class($_)) } qw(urgent high medium low)'; }
 # since BEFORE AFTER: the differences of two lists of numbers.
 since() { perl -e 'my ($a, $b) = map { [split] } @ARGV; print join(" ", map { $b->[$_] - $a->[$_] } 0 .. $#$b), "\n"' "$1" "$2"; }
 
+# dscp PORT [NETWORK_NAMESPACE]: the DSCP of most packets that come from there in a while.
+dscp() {
+    PORT=$1 nsenter ${2:+--net=/run/netns/$2} perl -e 'use Socket;
+        socket(my $s, 17, SOCK_RAW, 0x0008) or die "packet socket: $!"; # ETH_P_IP, network byte order
+        my ($end, %seen) = time + 2;
+        while (time < $end && ($seen{all} // 0) < 50) {
+            recv($s, my $p, 128, 0) // last;
+            my ($tos, $protocol) = (unpack("x15 C x7 C", $p));
+            next if $protocol != 6 || unpack("x34 n", $p) != $ENV{PORT};
+            $seen{all}++;
+            $seen{by}{$tos >> 2}++;
+        }
+        print +(sort { $seen{by}{$b} <=> $seen{by}{$a} } keys %{$seen{by}})[0] // "none", "\n"'
+}
+
 # --- tables ------------------------------------------------------------------------------------
 
 # three_times FUNCTION...: until it succeeds. Between reactors a class may be some commands ahead, and

@@ -46,21 +46,6 @@ limited() {
     ((rate >= 140 && rate <= 210))
 }
 
-# dscp PORT: the DSCP of most packets that come from there in a while.
-dscp() {
-    PORT=$1 perl -e 'use Socket;
-        socket(my $s, 17, SOCK_RAW, 0x0008) or die "packet socket: $!"; # ETH_P_IP, network byte order
-        my ($end, %seen) = time + 2;
-        while (time < $end && ($seen{all} // 0) < 50) {
-            recv($s, my $p, 128, 0) // last;
-            my ($tos, $protocol) = (unpack("x15 C x7 C", $p));
-            next if $protocol != 6 || unpack("x34 n", $p) != $ENV{PORT};
-            $seen{all}++;
-            $seen{by}{$tos >> 2}++;
-        }
-        print +(sort { $seen{by}{$b} <=> $seen{by}{$a} } keys %{$seen{by}})[0] // "none", "\n"'
-}
-
 fio_hosts live 18 "a /dev/${a}n1 96" "b /dev/${b}n1 96" &
 fio=$!
 sleep 1.5

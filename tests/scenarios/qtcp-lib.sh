@@ -98,19 +98,20 @@ classes_at_ports() {
 
 # --- what the link saw --------------------------------------------------------------------------
 
-# watch_link NAME: until killed, five times a second: the time, the bytes that host 1, 2, 3 got and
-# sent, and packets, marks and bytes waiting of either direction. The process is in $!.
+# watch_link NAME [SECONDS]: until killed, every 0.2 s or as often as it says: the time, the bytes
+# that host 1, 2, 3 got and sent, and, unless a time was given, packets, marks and bytes waiting of
+# either direction. The process is in $!.
 watch_link() {
-    inside r2 perl -MTime::HiRes=time,sleep -e '
+    EVERY=${2:-0.2} QUEUES=$(($# == 1)) inside r2 perl -MTime::HiRes=time,sleep -e '
         $| = 1;
         sub queue { `nsenter --net=/run/netns/$_[0] tc -s -j qdisc show dev wire` =~
             /"red".*?"packets":(\d+).*?"backlog":(\d+).*?"marked":(\d+)/s or die; ($1, $3, $2) }
-        for (my $at = time; ; $at += 0.2) {
+        for (my $at = time; ; $at += $ENV{EVERY}) {
             sleep $at - time if $at > time;
             my $now = time;
             open my $dev, "<", "/proc/thread-self/net/dev" or die;
             my %bytes = map { /^\s*host(\d):\s*(.*)/ ? ($1 => [(split " ", $2)[8, 0]]) : () } <$dev>;
-            print join(" ", $now, (map { @{$bytes{$_}} } 1 .. 3), queue("r"), queue("r2")), "\n";
+            print join(" ", $now, (map { @{$bytes{$_}} } 1 .. 3), $ENV{QUEUES} ? (queue("r"), queue("r2")) : ()), "\n";
         }' >"/tmp/$1.link" &
 }
 
@@ -128,6 +129,42 @@ link_windows() {
             undef $begin;
         }
         $begin ||= [$F[0], [@n]];' "/tmp/$1.link"
+}
+
+# link_settles NAME read|write HOST starts|stops TOLERANCE WEIGHT1 WEIGHT2 WEIGHT3: when HOST
+# began (or ceased) to transfer, how long it took until the shares of the hosts were, over half a
+# second, within TOLERANCE per cent of their own, and stayed so for two seconds. Prints seconds, or
+# `never`.
+link_settles() {
+    WAY=$2 HOST=$3 EVENT=$4 TOLERANCE=$5 perl -ane '
+        BEGIN { @weights = splice @ARGV, 0, 3 }
+        push @seen, [$F[0], @F[map { 2 * $_ + 1 + ($ENV{WAY} eq "write") } 0 .. 2]];
+        END {
+            # What went from one sample to the next.
+            my @step = map { my $i = $_; [$seen[$i][0], map { $seen[$i][$_] - $seen[$i - 1][$_] } 1 .. 3] } 1 .. $#seen;
+            my $busy = sub { $_[0][$ENV{HOST}] > 20_000 };
+            my @at = grep { $busy->($step[$_]) } 0 .. $#step;
+            my $event = $ENV{EVENT} eq "starts" ? $at[0] : $at[-1] + 1;
+            my ($all, $since, $good) = (0);
+            $all += $_ for @weights;
+            for my $begin ($event .. $#step) {
+                my ($end, $sum, @n) = ($begin, 0, 0, 0, 0);
+                for (; $end < @step && $step[$end][0] - $step[$begin][0] < 0.5; $end++) {
+                    for (0 .. 2) { $n[$_] += $step[$end][$_ + 1]; $sum += $step[$end][$_ + 1] }
+                }
+                last if $end == @step;
+                my $fits = $sum > 0;
+                for (grep { $weights[$_] } 0 .. 2) {
+                    my $want = $weights[$_] / $all;
+                    $fits = 0 if abs($n[$_] / ($sum || 1) - $want) > $want * $ENV{TOLERANCE} / 100;
+                }
+                if (!$fits) { undef $since; next }
+                $since //= $begin;
+                $good = $since if $step[$begin][0] - $step[$since][0] >= 1.5;
+                last if defined $good;
+            }
+            defined $good ? printf "%.2f\n", $step[$good][0] - $step[$event][0] : print "never\n";
+        }' "${@:6:3}" "/tmp/$1.link"
 }
 
 # link_marks NAME read|write: per cent of the packets that were marked, and the mean of the bytes
