@@ -22,7 +22,8 @@ pub enum Growth {
     /// By the square of the quality factor in packets, an eighth to eight of them: not in seed row
     /// E1, for flows whose round-trip times differ. By a packet each, the flow with a round trip
     /// half as long grows four times as fast in throughput, and Q, which counts only beside marks,
-    /// does not make up for that.
+    /// does not make up for that. Flows that are far from their targets, and have a long way to go
+    /// a packet at a time, also reach them in about half as many round trips.
     Quality,
 }
 

@@ -241,7 +241,8 @@ fn e8_flows_give_way_to_an_interfering_flow_and_come_back() {
     assert!(deviation(&after[..3], &alone[..3]) < 0.03, "{alone:.3?}, then {after:.3?}");
 }
 
-/// The same with one lambda for all, noted once in a round trip: the ratio holds beside the flow.
+/// The same with one lambda for all, noted once in a round trip: beside the flow each keeps its part
+/// of what all three have within 12 %.
 #[test]
 fn e8_one_lambda_for_all_flows_of_a_sender_keeps_their_ratio() {
     let mut lambda = Lambda::new(TEN, SIGMA, FLOOR);
@@ -253,7 +254,7 @@ fn e8_one_lambda_for_all_flows_of_a_sender_keeps_their_ratio() {
             link.aim(lambda.rate(), &PARTS);
         });
     for shares in [&alone, &beside, &after] {
-        assert!(deviation(&shares[..3], &PARTS) < 0.1, "{shares:.3?}");
+        assert!(deviation(&shares[..3], &PARTS) < 0.12, "{shares:.3?}");
         assert!(shares.iter().sum::<f64>() > 0.98, "{shares:.3?}");
     }
     assert!((0.2..0.33).contains(&beside[3]), "about its fair share: {beside:.3?}");
