@@ -8,8 +8,9 @@ use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result};
 use clap::Args;
-use qtcp::Nanos;
+use qtcp::link::{Aim, FlowId, Link, Rules};
 use qtcp::linux::{Info, Sampler, options};
+use qtcp::{Nanos, Observation, Rate};
 
 use crate::measure::Measure;
 
@@ -28,6 +29,9 @@ pub(crate) struct Settings {
     /// Without: what the kernel's congestion control gives by itself.
     #[arg(long)]
     control: bool,
+    /// What the link carries, in Mbit/s of payload; without: to be found out.
+    #[arg(long)]
+    capacity: Option<f64>,
     /// Between two looks at the sockets, in microseconds.
     #[arg(long, default_value_t = 2000)]
     interval: u64,
@@ -49,6 +53,20 @@ pub(crate) struct Settings {
 struct Flow {
     socket: TcpStream,
     sampler: Sampler,
+    id: FlowId,
+    limit: Option<Rate>,
+}
+
+impl Flow {
+    /// Gives the link what was seen, and the socket what comes of it.
+    fn control(&mut self, link: &mut Link, now: Nanos, seen: &Observation) -> Result<()> {
+        let limit = link.observe(self.id, now, seen).limit;
+        if limit != self.limit {
+            options::set_pacing_rate(self.socket.as_fd(), limit)?;
+            self.limit = limit;
+        }
+        Ok(())
+    }
 }
 
 pub(crate) fn run(settings: &Settings) -> Result<()> {
@@ -56,15 +74,22 @@ pub(crate) fn run(settings: &Settings) -> Result<()> {
     if let Some(base) = &settings.base {
         options::set_congestion(listener.as_fd(), base).with_context(|| base.clone())?;
     }
+    let aims = settings.weights.iter().map(|&weight| Aim::Share(weight)).collect();
+    let mut link = Link::new(
+        aims,
+        settings.capacity.map(|mbit| Rate::from_bits(mbit * 1e6)),
+        Rules::default(),
+    );
     let mut flows = Vec::new();
     for _ in &settings.weights {
         let (socket, _) = listener.accept().context("accepting")?;
         options::set_notsent_lowat(socket.as_fd(), Some(settings.lowat).filter(|&n| n > 0))?;
-        flows.push(Flow { socket, sampler: Sampler::new() });
+        let id = link.add(flows.len());
+        flows.push(Flow { socket, sampler: Sampler::new(), id, limit: None });
     }
     let senders = flows.iter().map(|flow| Ok(bulk(flow.socket.try_clone()?)));
     let senders = senders.collect::<Result<Vec<_>>>()?;
-    let result = poll(settings, &mut flows);
+    let result = poll(settings, &mut link, &mut flows);
     for flow in &flows {
         let _ = flow.socket.shutdown(Shutdown::Both);
     }
@@ -81,7 +106,7 @@ fn bulk(mut socket: TcpStream) -> thread::JoinHandle<()> {
     })
 }
 
-fn poll(settings: &Settings, flows: &mut [Flow]) -> Result<()> {
+fn poll(settings: &Settings, link: &mut Link, flows: &mut [Flow]) -> Result<()> {
     let start = Instant::now();
     let interval = Duration::from_micros(settings.interval);
     let (settle, all) = (
@@ -98,6 +123,9 @@ fn poll(settings: &Settings, flows: &mut [Flow]) -> Result<()> {
         for (index, flow) in flows.iter_mut().enumerate() {
             let info = Info::read(flow.socket.as_fd())?;
             let seen = flow.sampler.sample(now, &info).out;
+            if settings.control {
+                flow.control(link, now, &seen)?;
+            }
             if elapsed >= settle {
                 measure.add(index, elapsed - settle, &seen, &info);
             }

@@ -81,10 +81,13 @@ pub(super) struct Overlay {
     /// What it is short of its target, as a part of that, smoothed; negative: it has more.
     short: f64,
     limit: Option<Rate>,
+    /// The limit, as a part of the target, while the flow is held to it.
+    boost: f64,
 }
 
-/// How much above its target a limit may go that its flow does not reach.
-const SLACK: f64 = 1.10;
+/// Between what a limit stays, as a part of the target.
+const LEAST_BOOST: f64 = 0.9;
+const MOST_BOOST: f64 = 2.0;
 /// A limit that is so many times what the flow does holds nobody back.
 const LOOSE: f64 = 4.0;
 
@@ -154,7 +157,7 @@ impl Overlay {
     }
 
     fn next(
-        &self,
+        &mut self,
         rules: &Rules,
         seen: &Observation,
         target: Rate,
@@ -179,25 +182,20 @@ impl Overlay {
         }
     }
 
-    /// Slack gives way at once; a deficit under a limit raises it a little, so that what the
-    /// kernel's controller loses below the limit is made good on average.
-    fn hold(&self, rules: &Rules, seen: &Observation, target: Rate) -> Option<Rate> {
-        let Some(limit) = self.limit else {
-            return (self.rate > target).then_some(target);
-        };
-        if self.rate > target {
-            return Some(target);
+    /// The limit at which the flow has its target on average: below a limit that is just the
+    /// target the kernel's controller still answers marks, and pacing timers are late, so that the
+    /// flow would have less.
+    fn hold(&mut self, rules: &Rules, seen: &Observation, target: Rate) -> Option<Rate> {
+        if self.limit.is_none() {
+            if self.rate <= target {
+                return None;
+            }
+            self.boost = 1.0;
         }
-        let constant = rules.smoothing.as_secs_f64();
-        let raised = limit.times(1.0 + 0.02 * seen.interval.as_secs_f64() / constant);
-        let most = target.times(SLACK);
-        Some(if raised > most {
-            most
-        } else if raised > target {
-            raised
-        } else {
-            target
-        })
+        let short = (1.0 - self.rate.bytes() / target.bytes()).clamp(-1.0, 1.0);
+        let change = short * seen.interval.as_secs_f64() / rules.patience.as_secs_f64();
+        self.boost = (self.boost + change).clamp(LEAST_BOOST, MOST_BOOST);
+        Some(target.times(self.boost))
     }
 
     /// Without marks a limit grows, and is lifted once it holds nobody back.
