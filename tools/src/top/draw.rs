@@ -26,7 +26,7 @@ const SHORTEST_NAME: usize = 12;
 const TALL: u16 = 18;
 
 const HELP: &str = "\
-Tab, 1 2 3 4     the pane: classes, sessions, devices, hosts
+Tab, 1 .. 6      the pane: classes, sessions, devices, hosts, links, connections
 < >              the column that sorts;  r  the other way round
 up, down, PgUp, PgDn, Home, End  move through the rows
 /                show only names that contain what you type;  Esc  all
@@ -43,6 +43,10 @@ p99 beside each: what 99 % did not exceed since the daemon started.
 COMMANDS, PAYLOAD: credits in use, and what there are.
 IN DEVICE: commands that the device holds, and may hold (the window).
 KEPT: periods in which a reservation was kept, of those with demand.
+OUT: what the target sends; IN: what hosts send, whose data is asked for in time.
+RATE: payload; TARGET: what it is to have; LIMIT: what it may have at most now.
+ALPHA: the part of packets that the network marks; Q: below 1 it has more than its
+target and makes room, above 1 less. RTT: round-trip time, queues included.
 
 Any key leaves this page.";
 
@@ -172,7 +176,7 @@ fn table_lines(
 }
 
 fn row_line(table: &Table, row: &Row, columns: &[(usize, usize)], theme: Theme) -> Line<'static> {
-    let class = row.cells.first().map_or(Style::new(), |cell| theme.class(cell.text()));
+    let class = theme.class(&row.class);
     let base = if row.idle { class.add_modifier(Modifier::DIM) } else { class };
     let cells = columns.iter().filter_map(|(index, width)| {
         let span = match row.cells.get(*index)? {

@@ -1,14 +1,15 @@
-//! `sluice top`: what the daemon does now, class by class, session by session, device by device
-//! and host by host.
+//! `sluice top`: what the daemon does now, class by class, session by session, device by device,
+//! host by host, and on the network link by link and connection by connection.
 //!
 //! - [`client`]: the control socket; [`poll`]: a thread that asks it again and again.
-//! - [`sample`]: one answer; [`model`]: what changed between answers: rates and their history.
+//! - [`sample`]: one answer, [`network`] what of it is the network's; [`model`]: what changed between answers: rates and their history.
 //! - [`table`]: rows and columns, sorted and filtered; [`plain`]: as text.
 //! - [`state`]: what the person has chosen; [`draw`]: the screen; [`terminal`]: keys and drawing.
 
 mod client;
 mod draw;
 mod model;
+mod network;
 mod plain;
 mod poll;
 mod sample;
@@ -40,7 +41,7 @@ pub(crate) struct Args {
     /// no terminal
     #[arg(long, value_name = "TIMES", conflicts_with = "once")]
     count: Option<u64>,
-    /// Only sessions, devices and hosts whose names contain this
+    /// Only sessions, devices, hosts, links and connections whose names contain this
     #[arg(short, long, value_name = "TEXT", default_value = "", hide_default_value = true)]
     filter: String,
     /// No colours; the same as NO_COLOR=1 in the environment

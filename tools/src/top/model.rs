@@ -3,22 +3,29 @@
 use std::collections::{BTreeMap, VecDeque};
 use std::time::Duration;
 
+use super::network;
 use super::sample::{Daemon, Io, Sample, Times};
 
 /// How many rates are remembered of each row: more than a wide screen shows.
 pub(super) const HISTORY: usize = 120;
 
-/// The four tables.
+/// The tables.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) enum Pane {
     Classes,
     Sessions,
     Devices,
     Hosts,
+    Links,
+    Connections,
 }
 
+/// How many tables there are.
+pub(super) const PANES: usize = 6;
+
 impl Pane {
-    pub(super) const ALL: [Self; 4] = [Self::Classes, Self::Sessions, Self::Devices, Self::Hosts];
+    pub(super) const ALL: [Self; PANES] =
+        [Self::Classes, Self::Sessions, Self::Devices, Self::Hosts, Self::Links, Self::Connections];
 
     pub(super) fn title(self) -> &'static str {
         match self {
@@ -26,6 +33,8 @@ impl Pane {
             Self::Sessions => "Sessions",
             Self::Devices => "Devices",
             Self::Hosts => "Hosts",
+            Self::Links => "Links",
+            Self::Connections => "Connections",
         }
     }
 }
@@ -42,7 +51,7 @@ pub(super) struct Rates {
     pub(super) latency: f64,
     pub(super) queueing: f64,
     pub(super) service: f64,
-    /// Commands per second in the last intervals, the newest last.
+    /// Commands (of what flows: packets) per second in the last intervals, the newest last.
     pub(super) history: VecDeque<f64>,
 }
 
@@ -131,7 +140,7 @@ fn entries(sample: &Sample) -> impl Iterator<Item = (Pane, String, Io)> {
     let devices = sample.devices.iter().map(|row| (Pane::Devices, row.name.clone(), row.io));
     let hosts = sample.hosts.iter();
     let hosts = hosts.map(|row| (Pane::Hosts, host_key(&row.host, &row.subsystem), row.io));
-    classes.chain(sessions).chain(devices).chain(hosts)
+    classes.chain(sessions).chain(devices).chain(hosts).chain(network::entries(sample))
 }
 
 /// The name under which a host's rates are kept.

@@ -74,6 +74,9 @@ pub(super) fn heading(model: &Model) -> String {
     }
     let order = sample.order.as_deref().unwrap_or("this daemon has no quality of service");
     let _ = write!(text, "; {order}");
+    if sample.network == Some(false) {
+        text += "; network classes are off";
+    }
     text
 }
 

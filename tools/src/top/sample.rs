@@ -6,6 +6,7 @@ use std::time::Instant;
 use serde_json::Value;
 
 use super::client::Client;
+use super::network::{self, Connection, LinkClass};
 
 /// Everything at one time.
 #[derive(Clone, Debug)]
@@ -18,6 +19,20 @@ pub(super) struct Sample {
     pub(super) sessions: Vec<Session>,
     pub(super) devices: Vec<Device>,
     pub(super) hosts: Vec<Host>,
+    /// Whether classes share the network; none: the daemon does not know such a thing.
+    pub(super) network: Option<bool>,
+    pub(super) links: Vec<LinkClass>,
+    pub(super) connections: Vec<Connection>,
+}
+
+/// What a daemon answers; none where it does not know the method.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Answers {
+    pub(super) status: Value,
+    pub(super) statistics: Value,
+    pub(super) qos: Option<Value>,
+    pub(super) network: Option<Value>,
+    pub(super) connections: Value,
 }
 
 /// The daemon itself.
@@ -113,24 +128,32 @@ impl Sample {
     /// # Errors
     /// It cannot be reached, or refuses.
     pub(super) fn take(client: &mut Client) -> anyhow::Result<Self> {
-        let status = client.call("status")?.unwrap_or_default();
-        let statistics = client.call("statistics")?.unwrap_or_default();
-        let qos = client.call("qos.show")?;
-        Ok(Self::of(Instant::now(), &status, &statistics, qos.as_ref()))
+        let answers = Answers {
+            status: client.call("status")?.unwrap_or_default(),
+            statistics: client.call("statistics")?.unwrap_or_default(),
+            qos: client.call("qos.show")?,
+            network: client.call("network.show")?,
+            connections: client.call("connections")?.unwrap_or_default(),
+        };
+        Ok(Self::of(Instant::now(), &answers))
     }
 
-    /// From the three answers.
-    pub(super) fn of(at: Instant, status: &Value, statistics: &Value, qos: Option<&Value>) -> Self {
+    /// From the answers.
+    pub(super) fn of(at: Instant, answers: &Answers) -> Self {
         let nothing = Value::Null;
-        let stages = qos.unwrap_or(&nothing);
+        let stages = answers.qos.as_ref().unwrap_or(&nothing);
+        let network = answers.network.as_ref();
         Self {
             at,
-            daemon: daemon(status),
-            order: qos.map(order),
+            daemon: daemon(&answers.status),
+            order: answers.qos.as_ref().map(order),
             classes: rows(stages, "classes").iter().map(class).collect(),
             sessions: rows(stages, "sessions").iter().map(session).collect(),
-            devices: devices(statistics, stages),
-            hosts: rows(statistics, "hosts").iter().map(host).collect(),
+            devices: devices(&answers.statistics, stages),
+            hosts: rows(&answers.statistics, "hosts").iter().map(host).collect(),
+            network: network.and_then(|network| network.get("enabled")?.as_bool()),
+            links: network.map(network::links).unwrap_or_default(),
+            connections: network::connections(&answers.connections),
         }
     }
 }
@@ -262,19 +285,19 @@ fn times(io: &Value, key: &str) -> Times {
     }
 }
 
-fn rows<'a>(value: &'a Value, key: &str) -> &'a [Value] {
+pub(super) fn rows<'a>(value: &'a Value, key: &str) -> &'a [Value] {
     value.get(key).and_then(Value::as_array).map(Vec::as_slice).unwrap_or_default()
 }
 
-fn number(value: &Value, key: &str) -> u64 {
+pub(super) fn number(value: &Value, key: &str) -> u64 {
     value.get(key).and_then(Value::as_u64).unwrap_or(0)
 }
 
-fn fraction(value: &Value, key: &str) -> f64 {
+pub(super) fn fraction(value: &Value, key: &str) -> f64 {
     value.get(key).and_then(Value::as_f64).unwrap_or(0.0)
 }
 
-fn text(value: &Value, key: &str) -> String {
+pub(super) fn text(value: &Value, key: &str) -> String {
     match value.get(key) {
         None | Some(Value::Null) => String::new(),
         // Nothing that a terminal would take for a command, whatever a host calls itself.

@@ -5,7 +5,7 @@ use std::time::{Duration, Instant};
 use ratatui::crossterm::event::{KeyCode, KeyEvent, KeyModifiers};
 
 use super::INTERVALS;
-use super::model::{Model, Pane};
+use super::model::{Model, PANES, Pane};
 use super::poll::Update;
 use super::table::{Sort, Table};
 
@@ -28,7 +28,7 @@ pub(super) enum Action {
 pub(super) struct State {
     pub(super) model: Model,
     pub(super) pane: Pane,
-    sorts: [Sort; 4],
+    sorts: [Sort; PANES],
     pub(super) filter: String,
     /// Whether keys go into the filter.
     pub(super) editing: bool,
@@ -44,13 +44,14 @@ pub(super) struct State {
     pub(super) lost: Option<String>,
     notice: Option<(Instant, String)>,
     /// Of each pane's columns: as wide as they have been, so that they do not jump about.
-    widths: [Vec<usize>; 4],
+    widths: [Vec<usize>; PANES],
 }
 
 /// How a pane is sorted at first: what is few, as it comes; what may be many, the busiest first.
 pub(super) fn default_sort(pane: Pane) -> Sort {
     match pane {
-        Pane::Classes => None,
+        Pane::Classes | Pane::Links => None,
+        Pane::Connections => Some((7, true)),
         Pane::Devices => Some((1, true)),
         Pane::Sessions | Pane::Hosts => Some((2, true)),
     }
@@ -167,6 +168,8 @@ impl State {
             KeyCode::Char('2') => self.show(Pane::Sessions),
             KeyCode::Char('3') => self.show(Pane::Devices),
             KeyCode::Char('4') => self.show(Pane::Hosts),
+            KeyCode::Char('5') => self.show(Pane::Links),
+            KeyCode::Char('6') => self.show(Pane::Connections),
             KeyCode::Tab => self.turn(1),
             KeyCode::BackTab => self.turn(Pane::ALL.len() - 1),
             KeyCode::Up | KeyCode::Char('k') => self.offset = self.offset.saturating_sub(1),

@@ -4,9 +4,10 @@ use std::cmp::Ordering;
 use std::collections::VecDeque;
 
 use super::model::{Model, Pane, Rates, host_key};
+use super::network::{connections_table, links_table};
 use super::sample::{Device, Io, Sample, Session};
 use crate::bench::{show_count, show_latency};
-use crate::control::table::size;
+use crate::control::table::{rate, size};
 
 /// One value.
 #[derive(Clone, Debug)]
@@ -30,6 +31,8 @@ pub(super) struct Column {
 pub(super) struct Row {
     pub(super) cells: Vec<Cell>,
     pub(super) idle: bool,
+    /// The class that it is about; empty: none.
+    pub(super) class: String,
 }
 
 /// A pane's table.
@@ -46,11 +49,11 @@ pub(super) type Sort = Option<(usize, bool)>;
 const NO_LIMIT: u64 = u32::MAX as u64;
 
 impl Cell {
-    fn count(value: f64) -> Self {
+    pub(super) fn count(value: f64) -> Self {
         Self::Number(value, show_count(value))
     }
 
-    fn whole(value: u64) -> Self {
+    pub(super) fn whole(value: u64) -> Self {
         Self::Number(value as f64, value.to_string())
     }
 
@@ -60,14 +63,25 @@ impl Cell {
         Self::Number(megabytes, format!("{megabytes:.digits$}"))
     }
 
-    fn percent(part: f64) -> Self {
+    pub(super) fn percent(part: f64) -> Self {
         // What rounding has left below zero is zero.
         let part = part.max(0.0) + 0.0;
         Self::Number(part, format!("{:.1} %", 100.0 * part))
     }
 
+    /// Bits per second; a dash where there is none.
+    pub(super) fn rate(bits: Option<f64>) -> Self {
+        let known = bits.filter(|bits| *bits > 0.0);
+        Self::Number(bits.unwrap_or(-1.0), known.map_or("-".to_owned(), rate))
+    }
+
+    /// A factor near 1.
+    pub(super) fn factor(value: f64) -> Self {
+        Self::Number(value, format!("{value:.2}"))
+    }
+
     /// A time; where there was none, or nothing that could be told from none, a dash.
-    fn latency(ns: f64) -> Self {
+    pub(super) fn latency(ns: f64) -> Self {
         Self::Number(ns, if ns >= 5.0 { show_latency(ns) } else { "-".to_owned() })
     }
 
@@ -110,11 +124,13 @@ impl Table {
             Pane::Sessions => sessions(model, sample),
             Pane::Devices => devices(model, sample),
             Pane::Hosts => hosts(model, sample),
+            Pane::Links => links_table(model, sample),
+            Pane::Connections => connections_table(model, sample),
         }
     }
 
     /// Names of columns; those that begin with `<` hold text.
-    fn new(titles: &[&'static str], rows: Vec<Row>) -> Self {
+    pub(super) fn new(titles: &[&'static str], rows: Vec<Row>) -> Self {
         let column = |title: &&'static str| match title.strip_prefix('<') {
             Some(title) => Column { title, right: false },
             None => Column { title, right: true },
@@ -169,7 +185,8 @@ fn row(mut cells: Vec<Cell>, rates: Rates, io: &Io, waiting: u64) -> Row {
         cells.push(Cell::latency(all.p99 as f64));
     }
     cells.push(Cell::History(rates.history));
-    Row { cells, idle: rates.iops == 0.0 && rates.refused == 0.0 && waiting == 0 }
+    let idle = rates.iops == 0.0 && rates.refused == 0.0 && waiting == 0;
+    Row { cells, idle, class: String::new() }
 }
 
 /// `titles`, the times, and the history.
@@ -191,7 +208,7 @@ fn classes(model: &Model, sample: &Sample) -> Table {
             Cell::whole(class.waiting),
             Cell::count(rates.refused),
         ];
-        row(cells, rates, &class.io, class.waiting)
+        Row { class: class.name.clone(), ..row(cells, rates, &class.io, class.waiting) }
     });
     let head = titles(&["<CLASS", "IOPS", "SHARE", "MB/s", "WAITING", "REFUSED/s"]);
     Table::new(&head, rows.collect())

@@ -16,7 +16,7 @@ use serde_json::{Value, json};
 use super::client::Client;
 use super::draw::{Theme, draw, sparkline};
 use super::model::{HISTORY, Model, Pane};
-use super::sample::Sample;
+use super::sample::{Answers, Sample};
 use super::state::{Action, State};
 use super::{Args, plain};
 
@@ -33,7 +33,7 @@ fn io(operations: u64, queue_sum: Option<u64>) -> Value {
 }
 
 /// What a daemon with so many sessions answers after so many commands on each.
-fn answers(pid: u64, sessions: u64, done: u64) -> [Value; 3] {
+fn answers(pid: u64, sessions: u64, done: u64) -> Answers {
     let status = json!({
         "version": "0.1.0", "pid": pid, "uptime_seconds": 3600, "connections": 7,
         "reactors": [{ "core": 2, "busy_ns": done * 1000 }],
@@ -66,11 +66,35 @@ fn answers(pid: u64, sessions: u64, done: u64) -> [Value; 3] {
             "mean_ns": { "read": 80_000, "write": 20_000 }, "reserved": 0.25 }],
         "policies": [],
     });
-    [status, statistics, qos]
+    let flow = |marked: u64, limit: Option<f64>| {
+        json!({ "rate": 4.5e9, "target": limit, "limit": limit, "alpha": 0.125, "quality": 0.96,
+                "delivered": done * 8, "marked": marked })
+    };
+    let class = |(at, name): (u64, &str)| {
+        let mut class = flow(done * at, (at > 0).then_some(4.75e9));
+        class["class"] = json!(name);
+        class["flows"] = json!(at + 2);
+        class
+    };
+    let classes: Vec<Value> = (0..).zip(["urgent", "high", "medium", "low"]).map(class).collect();
+    let network = json!({
+        "enabled": true,
+        "links": [{ "name": "east", "capacity": "10 Gbit/s",
+                    "out": { "estimate": 9.4e9, "classes": classes },
+                    "in": { "estimate": 0.0, "classes": [] } }],
+    });
+    let connection = |id: u64, network: Value| {
+        json!({ "id": id, "host": "nqn.h:\u{1b}[31mred", "subsystem": "nqn.x:disk", "queue": 3,
+                "network": network })
+    };
+    let known = json!({ "link": "east", "class": "high", "base": "dctcp", "rtt_us": 450,
+                        "out": flow(done, Some(6.25e7)), "in": flow(0, None) });
+    let connections = json!([connection(1, known), connection(2, json!(null))]);
+    Answers { status, statistics, qos: Some(qos), network: Some(network), connections }
 }
 
-fn sample(at: Instant, [status, statistics, qos]: &[Value; 3]) -> Box<Sample> {
-    Box::new(Sample::of(at, status, statistics, Some(qos)))
+fn sample(at: Instant, answers: &Answers) -> Box<Sample> {
+    Box::new(Sample::of(at, answers))
 }
 
 /// A state after two samples a second apart: 1000 commands more on each session's unit.
@@ -107,19 +131,21 @@ fn daemon(path: &Path, pid: u64, knows_qos: bool, lives: usize) -> std::thread::
     std::thread::spawn(move || {
         let (stream, _) = listener.accept().unwrap();
         let mut writer = stream.try_clone().unwrap();
-        for line in BufReader::new(stream).lines().take(3 * lives) {
+        for line in BufReader::new(stream).lines().take(5 * lives) {
             let request: Value = serde_json::from_str(&line.unwrap()).unwrap();
-            let [status, statistics, qos] = answers(pid, 2, done.load(Relaxed));
+            let answers = answers(pid, 2, done.load(Relaxed));
             let answer = match request["method"].as_str().unwrap() {
-                "status" => json!({ "id": 1, "result": status }),
-                "statistics" => json!({ "id": 1, "result": statistics }),
+                "status" => json!({ "id": 1, "result": answers.status }),
+                "statistics" => json!({ "id": 1, "result": answers.statistics }),
+                "connections" => {
+                    done.fetch_add(1000, Relaxed);
+                    json!({ "id": 1, "result": answers.connections })
+                }
                 _ if !knows_qos => {
                     json!({ "id": 1, "error": { "kind": "unknown_method", "message": "no" } })
                 }
-                _ => {
-                    done.fetch_add(1000, Relaxed);
-                    json!({ "id": 1, "result": qos })
-                }
+                "network.show" => json!({ "id": 1, "result": answers.network }),
+                _ => json!({ "id": 1, "result": answers.qos }),
             };
             writer.write_all(format!("{answer}\n").as_bytes()).unwrap();
         }
@@ -182,13 +208,83 @@ fn everything_is_on_the_screen_and_nothing_a_host_says_controls_it() {
     press(&mut state, "4");
     let seen = text(&screen(&mut state, (200, 40), true));
     assert!(seen.contains("nqn.h:[31mred") && !seen.contains('\u{1b}'), "{seen}");
+    press(&mut state, "5");
+    let seen = text(&screen(&mut state, (200, 40), true));
+    for part in ["5 Links", "east", "4.5 Gbit/s", "4.75 Gbit/s", "12.5 %", "0.96"] {
+        assert!(seen.contains(part), "{part}:\n{seen}");
+    }
+    press(&mut state, "6");
+    let seen = text(&screen(&mut state, (240, 40), true));
+    for part in ["6 Connections", "62.5 Mbit/s", "dctcp", "450 us", "nqn.h:[31mred"] {
+        assert!(seen.contains(part), "{part}:\n{seen}");
+    }
+    assert!(!seen.contains('\u{1b}'), "{seen}");
+}
+
+#[test]
+fn e1_what_flows_is_shown_class_by_class_and_connection_by_connection() {
+    let state = state(1);
+    let cells = |pane: Pane| -> Vec<Vec<String>> {
+        let rows = state.table(pane).rows;
+        rows.iter()
+            .map(|row| row.cells.iter().map(|cell| cell.text().to_owned()).collect())
+            .collect()
+    };
+    let links = cells(Pane::Links);
+    assert_eq!(links.len(), 4, "{links:?}");
+    // 1000 rounds in a second: 8 packets each, of High one marked.
+    let high = [
+        "east",
+        "out",
+        "high",
+        "3",
+        "4.5 Gbit/s",
+        "4.75 Gbit/s",
+        "4.75 Gbit/s",
+        "12.5 %",
+        "0.96",
+        "1.00 k",
+        "8.00 k",
+        "",
+    ];
+    assert_eq!(links[1], high);
+    assert_eq!(links[0][5..7], ["-", "-"], "urgent is free");
+    let connections = cells(Pane::Connections);
+    assert_eq!(connections.len(), 2, "nothing is known of the other: {connections:?}");
+    assert_eq!(
+        connections[0][2..11],
+        [
+            "3",
+            "out",
+            "high",
+            "dctcp",
+            "450 us",
+            "4.5 Gbit/s",
+            "62.5 Mbit/s",
+            "62.5 Mbit/s",
+            "12.5 %"
+        ]
+    );
+    assert_eq!(connections[1][8..10], ["-", "-"], "what hosts send is not held back");
+}
+
+#[test]
+fn a_network_that_is_off_is_told_of() {
+    let mut answers = answers(1, 1, 1);
+    let mut model = Model::default();
+    model.take(*sample(Instant::now(), &answers));
+    assert!(!plain::text(&model, "").contains("network classes are off"));
+    answers.network = Some(json!({ "enabled": false, "links": [] }));
+    model.take(*sample(Instant::now(), &answers));
+    let text = plain::text(&model, "");
+    assert!(text.contains("network classes are off") && !text.contains("Links"), "{text}");
 }
 
 #[test]
 fn any_size_of_terminal_is_drawn_with_thousands_of_sessions() {
     let mut state = state(4000);
     for size in [(1, 1), (3, 2), (10, 5), (20, 17), (80, 24), (79, 18), (300, 100), (40, 3)] {
-        for keys in ["1", "2", "3", "4", "?", "x"] {
+        for keys in ["1", "2", "3", "4", "5", "6", "?", "x"] {
             press(&mut state, keys);
             state.forget_widths();
             screen(&mut state, size, true);
@@ -288,6 +384,8 @@ fn text_is_printed_once_for_daemons_with_and_without_stages() {
         assert!(text.contains("sluiced 0.1.0, up 1 h 0 min") && text.contains("nqn.x:disk/1"));
         assert_eq!(text.contains("tenant1"), knows_qos, "{text}");
         assert_eq!(text.contains("no quality of service"), !knows_qos, "{text}");
+        assert_eq!(text.contains("Links\nLINK"), knows_qos, "{text}");
+        assert!(text.contains("Connections\nHOST") && text.contains("dctcp"), "{text}");
         assert!(!plain::text(&model, "tenant0").contains("tenant1"));
     }
 }
