@@ -47,7 +47,7 @@ runs = {}
 for line in open(sys.argv[1]):
     d = dict(word.split("=", 1) for word in line.split())
     if "base" in d:
-        runs.setdefault((d["where"], d["base"]), {"false": [], "true": []})[d["control"]].append(d)
+        runs.setdefault((d["where"], d["base"]), {"off": [], "limits": [], "eq5": []})[d["control"]].append(d)
 def median(of, field):
     return statistics.median(float(d[field]) for d in of)
 def rates(of):
@@ -58,7 +58,7 @@ for (where, base), both in runs.items():
     for control, of in both.items():
         if of:
             each = " ".join(f"{float(d['error']):.1f}" for d in of)
-            part = median(of, "total") / median(both["false"], "total") * 100 if both["false"] else float("nan")
-            print(f"| {where}, {base} | {'on' if control == 'true' else 'off'} | {rates(of)} | {median(of, 'error'):.1f} % ({each}) | {part:.1f} % "
+            part = median(of, "total") / median(both["off"], "total") * 100 if both["off"] else float("nan")
+            print(f"| {where}, {base} | {control} | {rates(of)} | {median(of, 'error'):.1f} % ({each}) | {part:.1f} % "
                   f"| {median(of, 'queue'):.0f} kB | {median(of, 'rtt'):.1f} ms | {median(of, 'marks'):.1f} % | {median(of, 'retrans'):.0f} |")
 END

@@ -7,6 +7,8 @@
 
 mod measure;
 mod send;
+#[cfg(feature = "bpf")]
+mod window;
 
 use std::io::Read;
 use std::net::{SocketAddr, TcpStream};
@@ -27,7 +29,7 @@ enum Command {
         /// How many connections.
         #[arg(long, default_value_t = 3)]
         flows: usize,
-        /// The kernel's congestion control: dctcp wants itself at both ends.
+        /// Use dctcp, if that is the sender's: it wants itself at both ends.
         #[arg(long)]
         base: Option<String>,
     },
@@ -45,7 +47,7 @@ fn main() -> Result<()> {
 fn sink(address: SocketAddr, flows: usize, base: Option<&str>) -> Result<()> {
     let sockets = (0..flows).map(|_| connect(address)).collect::<Result<Vec<_>>>()?;
     for (socket, base) in sockets.iter().zip(std::iter::repeat(base)) {
-        let Some(base) = base else { break };
+        let Some(base) = base.filter(|&name| name == "dctcp") else { break };
         options::set_congestion(socket.as_fd(), base).with_context(|| base.to_owned())?;
     }
     let readers = sockets.into_iter().map(|mut socket| {

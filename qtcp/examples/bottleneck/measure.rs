@@ -58,7 +58,7 @@ impl Measure {
     }
 
     /// Prints one line for a table to be made of.
-    pub(crate) fn print(&self, base: &str, control: bool, time: Duration) {
+    pub(crate) fn print(&self, base: &str, control: &str, time: Duration) {
         let sum = |of: fn(&Sums) -> f64| self.flows.iter().map(of).sum::<f64>();
         let (bytes, weights) = (sum(|flow| flow.bytes), sum(|flow| flow.weight));
         let error = |flow: &Sums| (flow.bytes / bytes * weights / flow.weight - 1.0).abs();

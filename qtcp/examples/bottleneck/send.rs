@@ -2,7 +2,7 @@
 
 use std::io::Write;
 use std::net::{Shutdown, SocketAddr, TcpListener, TcpStream};
-use std::os::fd::AsFd;
+use std::os::fd::{AsFd, BorrowedFd};
 use std::thread;
 use std::time::{Duration, Instant};
 
@@ -29,6 +29,9 @@ pub(crate) struct Settings {
     /// Without: what the kernel's congestion control gives by itself.
     #[arg(long)]
     control: bool,
+    /// Control by windows alone (Eq. 5), of the congestion control `sluice_window` (feature bpf).
+    #[arg(long)]
+    eq5: bool,
     /// What the link carries, in Mbit/s of payload; without: to be found out.
     #[arg(long)]
     capacity: Option<f64>,
@@ -49,21 +52,44 @@ pub(crate) struct Settings {
     verbose: bool,
 }
 
+impl Settings {
+    fn mode(&self) -> &'static str {
+        match (self.control, self.eq5) {
+            (false, _) => "off",
+            (true, false) => "limits",
+            (true, true) => "eq5",
+        }
+    }
+}
+
 /// One connection, as the poller has it.
 struct Flow {
     socket: TcpStream,
     sampler: Sampler,
     id: FlowId,
     limit: Option<Rate>,
+    #[cfg(feature = "bpf")]
+    pilot: Option<crate::window::Pilot>,
 }
 
 impl Flow {
     /// Gives the link what was seen, and the socket what comes of it.
-    fn control(&mut self, link: &mut Link, now: Nanos, seen: &Observation) -> Result<()> {
-        let limit = link.observe(self.id, now, seen).limit;
-        if limit != self.limit {
-            options::set_pacing_rate(self.socket.as_fd(), limit)?;
-            self.limit = limit;
+    fn control(
+        &mut self,
+        settings: &Settings,
+        link: &mut Link,
+        now: Nanos,
+        seen: &Observation,
+    ) -> Result<()> {
+        let standing = link.observe(self.id, now, seen);
+        #[cfg(feature = "bpf")]
+        if let Some(pilot) = &mut self.pilot {
+            let target = standing.target.filter(|_| settings.control && settings.eq5);
+            pilot.see(self.socket.as_fd(), now, seen, target)?;
+        }
+        if settings.control && !settings.eq5 && standing.limit != self.limit {
+            options::set_pacing_rate(self.socket.as_fd(), standing.limit)?;
+            self.limit = standing.limit;
         }
         Ok(())
     }
@@ -71,9 +97,14 @@ impl Flow {
 
 pub(crate) fn run(settings: &Settings) -> Result<()> {
     let listener = TcpListener::bind(settings.listen).context("listening")?;
-    if let Some(base) = &settings.base {
-        options::set_congestion(listener.as_fd(), base).with_context(|| base.clone())?;
-    }
+    #[cfg(feature = "bpf")]
+    let windows = crate::window::load(settings.base.as_deref())?;
+    let adopt = |fd: BorrowedFd<'_>| match &settings.base {
+        Some(base) => options::set_congestion(fd, base).with_context(|| base.clone()),
+        None => Ok(()),
+    };
+    // For the SYN of those that come from now on; who was earlier has it set below.
+    adopt(listener.as_fd())?;
     let aims = settings.weights.iter().map(|&weight| Aim::Share(weight)).collect();
     let mut link = Link::new(
         aims,
@@ -83,9 +114,17 @@ pub(crate) fn run(settings: &Settings) -> Result<()> {
     let mut flows = Vec::new();
     for _ in &settings.weights {
         let (socket, _) = listener.accept().context("accepting")?;
+        adopt(socket.as_fd())?;
         options::set_notsent_lowat(socket.as_fd(), Some(settings.lowat).filter(|&n| n > 0))?;
         let id = link.add(flows.len());
-        flows.push(Flow { socket, sampler: Sampler::new(), id, limit: None });
+        flows.push(Flow {
+            socket,
+            sampler: Sampler::new(),
+            id,
+            limit: None,
+            #[cfg(feature = "bpf")]
+            pilot: windows.clone().map(crate::window::Pilot::new),
+        });
     }
     let senders = flows.iter().map(|flow| Ok(bulk(flow.socket.try_clone()?)));
     let senders = senders.collect::<Result<Vec<_>>>()?;
@@ -123,9 +162,7 @@ fn poll(settings: &Settings, link: &mut Link, flows: &mut [Flow]) -> Result<()> 
         for (index, flow) in flows.iter_mut().enumerate() {
             let info = Info::read(flow.socket.as_fd())?;
             let seen = flow.sampler.sample(now, &info).out;
-            if settings.control {
-                flow.control(link, now, &seen)?;
-            }
+            flow.control(settings, link, now, &seen)?;
             if elapsed >= settle {
                 measure.add(index, elapsed - settle, &seen, &info);
             }
@@ -133,6 +170,6 @@ fn poll(settings: &Settings, link: &mut Link, flows: &mut [Flow]) -> Result<()> 
     }
     let first = flows.first().context("no flows")?;
     let base = options::congestion(first.socket.as_fd())?;
-    measure.print(&base, settings.control, Duration::from_secs(settings.seconds));
+    measure.print(&base, settings.mode(), Duration::from_secs(settings.seconds));
     Ok(())
 }

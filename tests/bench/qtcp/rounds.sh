@@ -34,5 +34,6 @@ for round in $(seq "$rounds"); do
     for base in "$@"; do
         one "$base"
         one "$base" --control
+        [ "$base" != sluice_window ] || one "$base" --control --eq5 --interval 1000
     done
 done

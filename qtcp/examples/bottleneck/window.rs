@@ -1,0 +1,71 @@
+//! The window of a flow under our own controller, which the kernel's part takes from us.
+
+use std::os::fd::BorrowedFd;
+use std::sync::Arc;
+use std::time::Duration;
+
+use anyhow::{Context, Result};
+use qtcp::control::qtcp::Qtcp;
+use qtcp::linux::bpf::WindowMap;
+use qtcp::{Controller, Nanos, Observation, Rate, Target};
+
+/// The name of the congestion control whose window we write.
+const NAME: &str = "sluice_window";
+
+/// Registers it, where it is what was asked for.
+pub(crate) fn load(base: Option<&str>) -> Result<Option<Arc<WindowMap>>> {
+    if base != Some(NAME) {
+        return Ok(None);
+    }
+    Ok(Some(Arc::new(WindowMap::load().context(NAME)?)))
+}
+
+/// One flow's controller: QTCP as Eq. 5 has it, a step for each round trip.
+pub(crate) struct Pilot {
+    windows: Arc<WindowMap>,
+    controller: Qtcp,
+    /// What was seen since the last step.
+    seen: Option<Observation>,
+    told: u32,
+}
+
+impl Pilot {
+    pub(crate) fn new(windows: Arc<WindowMap>) -> Self {
+        Self { windows, controller: Qtcp::default(), seen: None, told: 0 }
+    }
+
+    pub(crate) fn see(
+        &mut self,
+        socket: BorrowedFd<'_>,
+        now: Nanos,
+        seen: &Observation,
+        target: Option<Rate>,
+    ) -> Result<()> {
+        let all = self.seen.map_or(*seen, |before| sum(&before, seen));
+        self.seen = Some(all);
+        if all.interval < all.rtt || all.interval == Duration::ZERO {
+            return Ok(());
+        }
+        self.seen = None;
+        self.controller.aim(target.map_or(Target::None, Target::Throughput));
+        let window = self.controller.step(now, &all).window.round();
+        #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "1 to 1e6")]
+        let window = window as u32;
+        if window != self.told {
+            self.windows.set_window(socket, window)?;
+            self.told = window;
+        }
+        Ok(())
+    }
+}
+
+fn sum(before: &Observation, seen: &Observation) -> Observation {
+    Observation {
+        interval: before.interval + seen.interval,
+        delivered: before.delivered + seen.delivered,
+        marked: before.marked + seen.marked,
+        bytes: before.bytes + seen.bytes,
+        app_limited: before.app_limited || seen.app_limited,
+        ..*seen
+    }
+}
