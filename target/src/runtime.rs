@@ -578,7 +578,9 @@ impl Engine for Runtime {
         let mut listeners = lock(&self.listeners);
         let listening = listeners.iter_mut().find(|l| l.listener.address == address);
         let missing = || EngineError::NotFound(format!("there is no listener {address}"));
-        listening.ok_or_else(missing)?.listener.link = link.map(str::to_owned);
+        let listening = listening.ok_or_else(missing)?;
+        listening.listener.link = link.map(str::to_owned);
+        self.shared.network.set_listener(listening.id, link);
         Ok(())
     }
 

@@ -3,6 +3,7 @@
 
 mod client;
 mod hostile;
+mod network_changes;
 mod qos_changes;
 mod qos_memory;
 
