@@ -43,10 +43,10 @@ p99 beside each: what 99 % did not exceed since the daemon started.
 COMMANDS, PAYLOAD: credits in use, and what there are.
 IN DEVICE: commands that the device holds, and may hold (the window).
 KEPT: periods in which a reservation was kept, of those with demand.
-OUT: what the target sends; IN: what hosts send, whose data is asked for in time.
+OUT: what the target sends; IN: what hosts send.
 RATE: payload; TARGET: what it is to have; LIMIT: what it may have at most now.
-ALPHA: the part of packets that the network marks; Q: below 1 it has more than its
-target and makes room, above 1 less. RTT: round-trip time, queues included.
+ALPHA: the part of packets that the network marks; Q: below 1 it has more than
+its target and makes room, above 1 less. RTT: round-trip time, queues included.
 
 Any key leaves this page.";
 
