@@ -97,3 +97,28 @@ fn e7_reads_share_a_congested_link() -> Result<()> {
 fn e7_writes_share_a_congested_link() -> Result<()> {
     scenario("qtcp-shares", &["write"])
 }
+
+#[test]
+fn e8_reads_settle_when_a_host_comes_and_goes() -> Result<()> {
+    scenario("qtcp-converge", &["read"])
+}
+
+#[test]
+fn e8_writes_settle_when_a_host_comes_and_goes() -> Result<()> {
+    scenario("qtcp-converge", &["write"])
+}
+
+#[test]
+fn e9_a_host_keeps_its_latency_on_a_full_link() -> Result<()> {
+    scenario("qtcp-latency", &[])
+}
+
+#[test]
+fn e12_urgent_is_not_held_back_and_says_so() -> Result<()> {
+    scenario("qtcp-urgent", &[])
+}
+
+#[test]
+fn e8_what_classes_get_of_the_network_changes_under_load() -> Result<()> {
+    scenario("qtcp-live", &[])
+}

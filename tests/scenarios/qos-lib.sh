@@ -203,8 +203,8 @@ three_times() {
     fail "not once in 3 times: $*"
 }
 
-# shares TOLERANCE "NAME WEIGHT GOT"...: prints configured and seen shares; fails (not the scenario)
-# where one is off by more than TOLERANCE per cent of itself.
+# shares TOLERANCE "NAME WEIGHT GOT"...: prints configured and seen shares, of operations or of what
+# UNIT says; fails (not the scenario) where one is off by more than TOLERANCE per cent of itself.
 shares() {
     local tolerance=$1
     shift
@@ -212,7 +212,7 @@ shares() {
         push @rows, [@F];
         $weights += $F[1], $all += $F[2];
         END {
-            printf "    %-28s %10s %10s %8s %8s\n", "who", "operations", "configured", "seen", "error";
+            printf "    %-28s %10s %10s %8s %8s\n", "who", $ENV{UNIT} || "operations", "configured", "seen", "error";
             for (@rows) {
                 my ($name, $weight, $got) = @$_;
                 my ($want, $have) = ($weight / $weights, $all ? $got / $all : 0);
@@ -227,3 +227,9 @@ shares() {
 # at_least WHAT HAVE WANT, at_most WHAT HAVE WANT: numbers
 at_least() { perl -e 'exit !($ARGV[0] >= $ARGV[1])' "$2" "$3" || fail "$1: $2, expected at least $3"; }
 at_most() { perl -e 'exit !($ARGV[0] <= $ARGV[1])' "$2" "$3" || fail "$1: $2, expected at most $3"; }
+# nearly WHAT HAVE WANT PER_CENT: prints how much of WANT there is; fails (not the scenario) below so
+# much.
+nearly() {
+    perl -e 'my ($what, $have, $want, $least) = @ARGV; my $part = 100 * $have / $want;
+        printf "    %s: %.1f %%\n", $what, $part; exit !($part >= $least)' "$@"
+}

@@ -79,21 +79,41 @@ slow_link() {
     inside "$1" tc qdisc add dev wire parent 1:1 handle 10: red "${red[@]}"
 }
 
-# attach_from HOST PORT [NVME_CONNECT_ARGUMENTS...]: as attach, over host HOST's network.
-attach_from() {
-    local host=$1 port=$2
-    shift 2
-    CONNECT_FROM=h$host attach "$port" -q "${NQNS[host]}" -I "${IDS[host]}" -i 1 "$@"
-}
-
-# classes_at_ports CLASS...: listeners at ports 4420, 4421... with these classes.
-classes_at_ports() {
-    local port=4420 class
+# three_hosts CLASS CLASS CLASS: starts a target with a listener for each (ports 4420, 4421, 4422) and
+# a namespace; connects host 1, 2 and 3 to them; their disks are DISKS[1] and so on. The network's
+# part is off: kernel's dctcp alone, on both sides.
+three_hosts() {
+    local port=4420 class host
+    printf '[network]\nenabled = false\n' | configure
     for class in "$@"; do
         listener $TARGET_IP:$port
         echo "class = \"$class\"" | configure
         port=$((port + 1))
     done
+    subsystem $T1 any
+    namespace null 65536 4096
+    target_start
+    DISKS=('')
+    for host in 1 2 3; do DISKS+=("/dev/$(attach_from $host $((4419 + host)))n1"); done
+}
+
+# network_qos ARGUMENTS...: of `sluice qos network`.
+network_qos() { expect "the network's part" sluice qos network "$@"; }
+
+# flow HOST out|in KEY: of the host's I/O connection, as the daemon sees it.
+flow() {
+    sluice connections --json >/tmp/connections.json
+    HOST=${NQNS[$1]} WAY=$2 KEY=$3 perl -MJSON::PP -0777 -ne '
+        my ($c) = grep { $_->{host} eq $ENV{HOST} && $_->{queue} } @{decode_json($_)};
+        my $value = $c->{network}{$ENV{WAY}}{$ENV{KEY}};
+        print defined $value ? "$value\n" : "null\n"' /tmp/connections.json
+}
+
+# attach_from HOST PORT [NVME_CONNECT_ARGUMENTS...]: as attach, over host HOST's network.
+attach_from() {
+    local host=$1 port=$2
+    shift 2
+    CONNECT_FROM=h$host attach "$port" -q "${NQNS[host]}" -I "${IDS[host]}" -i 1 "$@"
 }
 
 # --- what the link saw --------------------------------------------------------------------------
@@ -102,17 +122,24 @@ classes_at_ports() {
 # that host 1, 2, 3 got and sent, and, unless a time was given, packets, marks and bytes waiting of
 # either direction. The process is in $!.
 watch_link() {
-    EVERY=${2:-0.2} QUEUES=$(($# == 1)) inside r2 perl -MTime::HiRes=time,sleep -e '
+    # Not `inside`: what is killed in the end must be perl itself.
+    EVERY=${2:-0.2} QUEUES=$(($# == 1)) nsenter --net=/run/netns/r2 perl -MTime::HiRes=time,sleep -e '
         $| = 1;
         sub queue { `nsenter --net=/run/netns/$_[0] tc -s -j qdisc show dev wire` =~
             /"red".*?"packets":(\d+).*?"backlog":(\d+).*?"marked":(\d+)/s or die; ($1, $3, $2) }
         for (my $at = time; ; $at += $ENV{EVERY}) {
-            sleep $at - time if $at > time;
+            my $left = $at - time;
+            sleep $left if $left > 0;
             my $now = time;
             open my $dev, "<", "/proc/thread-self/net/dev" or die;
             my %bytes = map { /^\s*host(\d):\s*(.*)/ ? ($1 => [(split " ", $2)[8, 0]]) : () } <$dev>;
             print join(" ", $now, (map { @{$bytes{$_}} } 1 .. 3), $ENV{QUEUES} ? (queue("r"), queue("r2")) : ()), "\n";
         }' >"/tmp/$1.link" &
+}
+
+# link_bytes read|write: bytes that host 1, 2, 3 got (or sent) until now, headers included.
+link_bytes() {
+    WAY=$1 inside r2 perl -ne '/^\s*host\d:\s*(.*)/ and print((split " ", $1)[$ENV{WAY} eq "write" ? 0 : 8], " ")' /proc/thread-self/net/dev
 }
 
 # link_windows NAME read|write SECONDS [FROM]: what the hosts got (or sent) in windows of so many
@@ -131,40 +158,39 @@ link_windows() {
         $begin ||= [$F[0], [@n]];' "/tmp/$1.link"
 }
 
-# link_settles NAME read|write HOST starts|stops TOLERANCE WEIGHT1 WEIGHT2 WEIGHT3: when HOST
-# began (or ceased) to transfer, how long it took until the shares of the hosts were, over half a
-# second, within TOLERANCE per cent of their own, and stayed so for two seconds. Prints seconds, or
-# `never`.
+# link_settles NAME read|write HOST starts|stops TOLERANCE WEIGHT1 WEIGHT2 WEIGHT3: when HOST began (or
+# ceased) to transfer, how long it took until each host had, over a fifth of a second, its share of
+# what the link carries, within TOLERANCE per cent of that share, and kept it for a second. Prints
+# seconds, or `never`.
 link_settles() {
-    WAY=$2 HOST=$3 EVENT=$4 TOLERANCE=$5 perl -ane '
-        BEGIN { @weights = splice @ARGV, 0, 3 }
+    WAY=$2 HOST=$3 EVENT=$4 TOLERANCE=$5 WEIGHTS="${*:6:3}" perl -ane '
         push @seen, [$F[0], @F[map { 2 * $_ + 1 + ($ENV{WAY} eq "write") } 0 .. 2]];
         END {
-            # What went from one sample to the next.
-            my @step = map { my $i = $_; [$seen[$i][0], map { $seen[$i][$_] - $seen[$i - 1][$_] } 1 .. 3] } 1 .. $#seen;
-            my $busy = sub { $_[0][$ENV{HOST}] > 20_000 };
-            my @at = grep { $busy->($step[$_]) } 0 .. $#step;
-            my $event = $ENV{EVENT} eq "starts" ? $at[0] : $at[-1] + 1;
-            my ($all, $since, $good) = (0);
+            my @weights = split " ", $ENV{WEIGHTS};
+            my ($all, $window) = (0, 4); # in samples
             $all += $_ for @weights;
-            for my $begin ($event .. $#step) {
-                my ($end, $sum, @n) = ($begin, 0, 0, 0, 0);
-                for (; $end < @step && $step[$end][0] - $step[$begin][0] < 0.5; $end++) {
-                    for (0 .. 2) { $n[$_] += $step[$end][$_ + 1]; $sum += $step[$end][$_ + 1] }
-                }
-                last if $end == @step;
-                my $fits = $sum > 0;
-                for (grep { $weights[$_] } 0 .. 2) {
-                    my $want = $weights[$_] / $all;
-                    $fits = 0 if abs($n[$_] / ($sum || 1) - $want) > $want * $ENV{TOLERANCE} / 100;
-                }
-                if (!$fits) { undef $since; next }
-                $since //= $begin;
-                $good = $since if $step[$begin][0] - $step[$since][0] >= 1.5;
-                last if defined $good;
+            # The rates in windows, and the time at which each begins.
+            my @rates = map {
+                my ($first, $last) = @seen[$_, $_ + $window];
+                [$first->[0], map { ($last->[$_] - $first->[$_]) / ($last->[0] - $first->[0]) } 1 .. 3]
+            } 0 .. $#seen - $window;
+            my @totals = sort { $a <=> $b } map { $_->[1] + $_->[2] + $_->[3] } @rates;
+            my $carries = $totals[@totals / 2];
+            my @busy = grep { $seen[$_ + 1][$ENV{HOST}] - $seen[$_][$ENV{HOST}] > 20_000 } 0 .. $#seen - 1;
+            my $event = $ENV{EVENT} eq "starts" ? $busy[0] : $busy[-1] + 1;
+            my $since;
+            for my $rate (@rates[$event .. $#rates]) {
+                my @off = grep {
+                    my $want = $carries * $weights[$_ - 1] / $all;
+                    abs($rate->[$_] - $want) > $want * $ENV{TOLERANCE} / 100
+                } grep { $weights[$_ - 1] } 1 .. 3;
+                $since = @off ? undef : $since // $rate->[0];
+                next unless defined $since && $rate->[0] - $since >= 1;
+                printf "%.2f s\n", $since - $seen[$event][0];
+                exit;
             }
-            defined $good ? printf "%.2f\n", $step[$good][0] - $step[$event][0] : print "never\n";
-        }' "${@:6:3}" "/tmp/$1.link"
+            print "never\n";
+        }' "/tmp/$1.link"
 }
 
 # link_marks NAME read|write: per cent of the packets that were marked, and the mean of the bytes

@@ -1,0 +1,46 @@
+#!/bin/bash
+# A host that reads 4 KiB at a time and waits for each, beside two that fill the link with large
+# reads: the latency that it sees alone, with plain dctcp, and with a latency to keep.
+# kernel: nvme_core.multipath=N ncpus=1
+. /run/scenarios/qtcp-lib.sh
+qtcp_boot
+TIME=8
+three_hosts high medium low
+quiet="quiet ${DISKS[1]} 1"
+bulk=("bulk ${DISKS[2]} 8 bs=128k" "bulk ${DISKS[3]} 8 bs=128k")
+
+# measure NAME JOB...: adds a line to the table; P99 (in ms) of the quiet host, TOTAL (Mbit/s) of all
+# hosts. Nothing else runs meanwhile: what takes the CPU for a millisecond would be seen.
+measure() {
+    local name=$1 rate mean bulk
+    shift
+    fio_hosts "$name" $TIME "$@"
+    read -r rate mean P99 _ <<<"$(fio_got "$name" quiet)"
+    bulk=$(mbits "$name" bulk 128)
+    TOTAL=$(perl -e 'printf "%.1f", $ARGV[0] * 0.032768 + $ARGV[1]' "$rate" "$bulk")
+    P99=$(perl -e 'print $ARGV[0] / 1000' "$P99")
+    TABLE+=("$(printf '    %-20s %8.0f %9.2f ms %9.2f ms %12.1f %12.1f' "$name" "$rate" "${mean}e-3" "$P99" "$bulk" "$TOTAL")")
+}
+TABLE=("$(printf '    %-20s %8s %12s %12s %12s %12s' "" IOPS mean p99 "bulk Mbit/s" "all Mbit/s")")
+
+step "alone"
+measure alone "$quiet"
+
+step "plain dctcp"
+measure plain "$quiet" "${bulk[@]}"
+plain=$P99 plain_total=$TOTAL
+
+step "classes that share"
+network_qos --enabled on
+measure shares "$quiet" "${bulk[@]}"
+
+step "a latency to keep"
+network_qos class high --latency 1ms
+kept() {
+    measure latency "$quiet" "${bulk[@]}"
+    printf '%s\n' "${TABLE[@]}"
+    nearly "p99 with plain dctcp, for that with a latency to keep" "$plain" "$P99" 200 &&
+        nearly "the total, for that of plain dctcp" "$TOTAL" "$plain_total" 80
+}
+three_times kept
+pass

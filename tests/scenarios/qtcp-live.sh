@@ -1,0 +1,56 @@
+#!/bin/bash
+# What classes get of the network changes while hosts read: shares, a rate, a class of the whole
+# listener, off and on. Each holds within a second.
+# kernel: nvme_core.multipath=N ncpus=1
+. /run/scenarios/qtcp-lib.sh
+qtcp_boot
+three_hosts high medium low
+network_qos --enabled on
+
+# now: Mbit/s of host 1, 2, 3 over some three seconds, into N.
+now() {
+    local before
+    sleep 1
+    before="$(link_bytes read) $(date +%s.%N)"
+    sleep 3
+    read -ra N <<<"$(since "$before" "$(link_bytes read) $(date +%s.%N)" |
+        perl -ane 'printf "%.2f " x 3, map { $_ * 8e-6 / $F[3] } @F[0 .. 2]')"
+}
+
+# see WEIGHT_OF_HOST1 2 3
+see() {
+    now
+    UNIT=Mbit/s shares 8 "host-1 $1 ${N[0]}" "host-2 $2 ${N[1]}" "host-3 $3 ${N[2]}"
+}
+
+fio_hosts live 34 "a ${DISKS[1]} 8 bs=128k" "b ${DISKS[2]} 8 bs=128k" "c ${DISKS[3]} 8 bs=128k" &
+fio=$!
+sleep 2
+
+step "3:2:1"
+three_times see 3 2 1
+
+step "other shares"
+network_qos class low --share 4
+three_times see 3 2 4
+
+step "a rate"
+network_qos class high --rate 60Mbit/s
+rate() {
+    now
+    echo "    High is to have 60 Mbit/s of payload, and has ${N[0]} with its headers"
+    UNIT=Mbit/s shares 8 "host-2 2 ${N[1]}" "host-3 4 ${N[2]}" &&
+        nearly "High, for its rate" "${N[0]}" 60 95 && nearly "its rate, for High" 66 "${N[0]}" 100
+}
+three_times rate
+
+step "a listener's class"
+expect "listener" sluice qos listener $TARGET_IP:4420 low
+three_times see 2 2 2
+
+step "off"
+network_qos --enabled off
+three_times see 1 1 1
+wait $fio || fail "fio"
+lacks "the kernel's messages" "$(dmesg)" 'I/O error|[Rr]esetting controller|timeout|reconnect'
+pass

@@ -1,0 +1,40 @@
+#!/bin/bash
+# Urgent is not held back, and its packets say what they are: beside High and Low on a full link its
+# host has as much as with plain dctcp, and the others share the rest.
+# kernel: nvme_core.multipath=N ncpus=1
+. /run/scenarios/qtcp-lib.sh
+qtcp_boot
+TIME=10
+three_hosts urgent high low
+
+# load NAME WEIGHT_OF_HIGH LOW: the share of High and Low among themselves; URGENT: Mbit/s.
+load() {
+    local name=$1 watch
+    fio_hosts "$name" $TIME "urgent ${DISKS[1]} 8 bs=128k" "high ${DISKS[2]} 8 bs=128k" "low ${DISKS[3]} 8 bs=128k" &
+    fio=$!
+    sleep 2
+    watch_link "$name"
+    watch=$!
+    sleep 1
+    LIMITS=$(for host in 1 2 3; do flow $host out limit; done | paste -sd' ')
+    MARKS=$(for host in 1 2 3; do dscp $((4419 + host)) h$host; done | paste -sd' ')
+    sleep 1
+    kill $watch
+    wait $fio || fail "fio"
+    URGENT=$(mbits "$name" urgent 128)
+    printf '    %-20s %8.1f\n' urgent "$URGENT"
+    link_shares "$name" read 5 "high $2 2 $(mbits "$name" high 128)" "low $3 3 $(mbits "$name" low 128)"
+}
+
+step "plain dctcp"
+three_times load plain 1 1
+plain=$URGENT
+
+step "classes"
+network_qos --enabled on
+classes() { load classes 3 1 && nearly "Urgent, for what it has with plain dctcp" "$URGENT" "$plain" 95; }
+three_times classes
+echo "    limits of Urgent, High, Low in bit/s: $LIMITS"
+same "the limit of Urgent" "${LIMITS%% *}" null
+same "DSCP of Urgent, High, Low" "$MARKS" "46 34 8"
+pass
