@@ -38,9 +38,8 @@ step "a rate"
 network_qos class high --rate 60Mbit/s
 rate() {
     now
-    echo "    High is to have 60 Mbit/s of payload, and has ${N[0]} with its headers"
     UNIT=Mbit/s shares 8 "host-2 2 ${N[1]}" "host-3 4 ${N[2]}" &&
-        nearly "High, for its rate" "${N[0]}" 60 95 && nearly "its rate, for High" 66 "${N[0]}" 100
+        nearly "High, for its rate of 60 Mbit/s" "${N[0]}" 60 95 && nearly "the rate, for High" 60 "${N[0]}" 95
 }
 three_times rate
 
