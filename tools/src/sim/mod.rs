@@ -1,11 +1,17 @@
 //! `sluice sim`: figures of the sources, made again by the code that ships.
 //!
 //! - [`intelliqos`]: containers on a disk.
+//! - [`fig8`], [`fig9`]: QTCP on one bottleneck, on [`net`], a network packet by packet.
 //! - [`disk`]: a hard disk; [`random`]: chance.
 
 mod disk;
 mod fahrrad;
+mod fig10;
+mod fig14;
+mod fig8;
+mod fig9;
 mod intelliqos;
+mod net;
 mod random;
 
 use anyhow::Context as _;
@@ -18,7 +24,7 @@ struct Figure {
     /// What it shows, in one line.
     about: &'static str,
     /// Runs it on a seed; answers with the source's numbers beside ours.
-    run: fn(seed: u64) -> String,
+    run: fn(seed: u64) -> anyhow::Result<String>,
 }
 
 /// All of them.
@@ -26,12 +32,32 @@ const FIGURES: &[Figure] = &[
     Figure {
         name: "fig2",
         about: "two users of one disk: deadlines, batches and containers (intelliQoS, Figure 2)",
-        run: intelliqos::run,
+        run: |seed| Ok(intelliqos::run(seed)),
     },
     Figure {
         name: "fig3",
         about: "reservations on a disk: two media streams, bursty transactions, a background stream",
-        run: fahrrad::figure,
+        run: |seed| Ok(fahrrad::figure(seed)),
+    },
+    Figure {
+        name: "fig8",
+        about: "QTCP: the discrete-time model beside the packet simulation (E3, Figure 8)",
+        run: fig8::run,
+    },
+    Figure {
+        name: "fig9",
+        about: "QTCP: how soon quality factors settle, for three round-trip times (E1, Figure 9)",
+        run: |seed| Ok(fig9::run(seed)),
+    },
+    Figure {
+        name: "fig10",
+        about: "QTCP and DCTCP: how soon flows that start later have their part (E4, Figure 10)",
+        run: |seed| Ok(fig10::run(seed)),
+    },
+    Figure {
+        name: "fig14",
+        about: "QTCP: flows that come and go, and DCTCP that interferes (E8, Figure 14)",
+        run: |seed| Ok(fig14::run(seed)),
     },
 ];
 
@@ -65,7 +91,7 @@ fn figure(name: &str, seed: u64) -> anyhow::Result<String> {
         let names: Vec<&str> = FIGURES.iter().map(|figure| figure.name).collect();
         format!("there is no figure `{name}`: choose one of {}", names.join(", "))
     })?;
-    Ok((figure.run)(seed))
+    (figure.run)(seed)
 }
 
 fn list() -> String {

@@ -23,4 +23,15 @@ impl Random {
         // The high half of the product is below `bound` for any 64-bit factor.
         u64::try_from((u128::from(self.next()) * u128::from(bound)) >> 64).unwrap_or(0)
     }
+
+    /// A number between 0 and 1, never either.
+    pub(crate) fn unit(&mut self) -> f64 {
+        let high = u32::try_from(self.next() >> 32).unwrap_or(0);
+        (f64::from(high) + 0.5) / 4_294_967_296.0
+    }
+
+    /// An exponentially distributed number of that mean.
+    pub(crate) fn exponential(&mut self, mean: f64) -> f64 {
+        -mean * self.unit().ln()
+    }
 }

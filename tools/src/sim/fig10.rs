@@ -1,0 +1,113 @@
+//! Fig. 10 of seed row E4: flows that start later, and how soon each class has its part.
+
+use std::fmt::Write as _;
+use std::ops::Range;
+
+use super::fig9::{self, FLOWS};
+use super::net::Network;
+use super::net::bottleneck::{Law, SHARES, part};
+use super::net::event::{MICRO, Time, seconds};
+use super::net::flow::Latency;
+use super::net::record::Record;
+use super::random::Random;
+
+/// The round-trip time of the source's figure.
+const RTT: Time = 98 * MICRO;
+/// When Medium and Low come in; High is alone until then.
+const ENTRY: Time = 200 * RTT;
+/// When it ends.
+const END: Time = 800 * RTT;
+/// Round trips over which throughput is taken.
+const WINDOW: u64 = 10;
+/// Converged: each class stays this close to its part.
+const BAND: f64 = 0.15;
+/// Runs, of which the mean is taken.
+const RUNS: u64 = 5;
+
+type Run = (Network, [Range<u32>; 3]);
+
+/// Runs a law once. Flows start within a round trip of each other.
+fn simulate(law: Law, seed: u64) -> Run {
+    let bottleneck = fig9::bottleneck(RTT);
+    let mut network = bottleneck.network(Record::new(END, RTT));
+    let mut random = Random::new(seed);
+    let classes = [0, 1, 2].map(|class| {
+        let flows = bottleneck.flows(&mut network, law, Some(class), FLOWS, Latency::Network);
+        let start = if class == 0 { 0 } else { ENTRY };
+        flows.clone().for_each(|flow| network.start(flow, true, start + random.below(RTT)));
+        flows
+    });
+    network.run(END);
+    (network, classes)
+}
+
+/// What each class is to have of the whole in the end.
+fn parts(law: Law) -> [f64; 3] {
+    if law == Law::Dctcp { [1.0 / 3.0; 3] } else { SHARES.map(part) }
+}
+
+/// Round trips from the entry until each class's part of the throughput, in the mean over the
+/// runs, stays within [`BAND`] of what it is to be.
+fn converged(law: Law, seed: u64) -> Option<u64> {
+    let runs: Vec<Run> = (0..RUNS).map(|run| simulate(law, seed.wrapping_add(run))).collect();
+    let near = |from: Time| {
+        let rates = rates(&runs, from, from + WINDOW * RTT);
+        let total: f64 = rates.iter().sum();
+        rates.iter().zip(parts(law)).all(|(rate, part)| (rate / total / part - 1.0).abs() < BAND)
+    };
+    let starts = || (ENTRY..=END - WINDOW * RTT).step_by(usize::try_from(RTT).unwrap_or(1));
+    let far = starts().enumerate().filter(|&(_, from)| !near(from)).last();
+    let first = far.map_or(0, |(at, _)| at + 1);
+    (first < starts().count()).then_some(first as u64 + WINDOW / 2)
+}
+
+/// The rates of the classes in the mean over the runs.
+fn rates(runs: &[Run], from: Time, until: Time) -> [f64; 3] {
+    let mut sums = [0.0; 3];
+    for (network, classes) in runs {
+        for (sum, flows) in sums.iter_mut().zip(classes) {
+            *sum += network.record().rates(flows.clone(), from, until);
+        }
+    }
+    sums.map(|sum| sum / runs.len().max(1) as f64)
+}
+
+/// The figure as text.
+pub(super) fn run(seed: u64) -> String {
+    let mut text = format!(
+        "Fig. 10 (E4): High alone on 100 Gb/s, then Medium and Low come in; {FLOWS} flows a class, \
+         RTT 98 us\nconverged once each class stays within {BAND} of its part (DCTCP 1:1:1, QTCP \
+         3:2:1), over {WINDOW} round trips and {RUNS} runs\n\n\
+         law      converged after\n"
+    );
+    let times = [Law::Dctcp, Law::Qtcp].map(|law| converged(law, seed));
+    for (name, time) in ["DCTCP", "QTCP"].into_iter().zip(times) {
+        let time = time.map_or("never".to_owned(), |trips| {
+            format!("{trips} RTTs, {:.1} ms", seconds(trips * RTT) * 1e3)
+        });
+        _ = writeln!(text, "{name:8} {time}");
+    }
+    if let [Some(dctcp), Some(qtcp)] = times {
+        let sooner = dctcp as f64 - qtcp as f64;
+        let millis = sooner * seconds(RTT) * 1e3;
+        _ = writeln!(
+            text,
+            "\nQTCP is sooner by {sooner} RTTs, {millis:.1} ms; source: more than 50, about 5 ms"
+        );
+    }
+    text
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn e4_qtcp_converges_fifty_round_trips_before_dctcp() {
+        let dctcp = converged(Law::Dctcp, 1);
+        let qtcp = converged(Law::Qtcp, 1);
+        println!("{dctcp:?} {qtcp:?}");
+        let qtcp = qtcp.unwrap();
+        assert!(dctcp.is_none_or(|dctcp| dctcp > qtcp + 50), "{dctcp:?} {qtcp}");
+    }
+}

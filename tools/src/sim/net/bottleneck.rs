@@ -1,0 +1,153 @@
+//! Classes of senders on one bottleneck: what most figures of the network are run on.
+
+use std::ops::Range;
+
+use qtcp::control::dctcp::Settings;
+use qtcp::control::interference::{FLOOR, InterferenceQtcp, Lambda, SIGMA};
+use qtcp::control::{D2tcp, Dctcp, Qtcp};
+use qtcp::{Controller, Rate};
+
+use super::Network;
+use super::event::Time;
+use super::flow::{FlowSetup, Latency, Route};
+use super::link::LinkSetup;
+use super::record::Record;
+use super::shares::{Aim, Shares};
+use super::traffic::{Arrivals, Size, SourceSetup};
+
+/// Bytes of a packet on the wire, as the source's evaluation has them: with these, its threshold of
+/// 140 packets is 0.17 of what 100 Gb/s carry in 98 us.
+pub(crate) const WIRE: u32 = 1500;
+/// Bytes of payload in it: 20 each of IP and TCP, 12 of TCP's timestamps.
+pub(crate) const PAYLOAD: u32 = 1448;
+/// 100 Gb/s.
+pub(crate) const LINK: u64 = 100_000_000_000;
+
+/// Who decides the windows.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Law {
+    /// Equal parts.
+    Dctcp,
+    /// Parts by class.
+    Qtcp,
+    /// Parts by class of what others leave.
+    Interference,
+    /// By deadlines.
+    D2tcp,
+}
+
+/// The bottleneck.
+#[derive(Clone, Debug)]
+pub(crate) struct Bottleneck {
+    /// Bits per second on the wire.
+    pub(crate) rate: u64,
+    /// From how many packets in the queue on they are marked.
+    pub(crate) threshold: usize,
+    /// The round-trip time without queues.
+    pub(crate) rtt: Time,
+    /// What classes are to have of it.
+    pub(crate) aims: Vec<Aim>,
+    /// What new controllers are set to.
+    pub(crate) settings: Settings,
+}
+
+impl Bottleneck {
+    /// Bits of payload per second that it carries.
+    pub(crate) fn goodput(&self) -> f64 {
+        self.rate as f64 * f64::from(PAYLOAD) / f64::from(WIRE)
+    }
+
+    /// A controller of a new flow.
+    fn controller(&self, law: Law) -> Box<dyn Controller> {
+        let settings = &self.settings;
+        match law {
+            Law::Dctcp => Box::new(Dctcp::new(settings)),
+            Law::Qtcp => Box::new(Qtcp::new(settings)),
+            Law::D2tcp => Box::new(D2tcp::new(settings)),
+            Law::Interference => {
+                let lambda = Lambda::new(Rate::from_bits(self.goodput()), SIGMA, FLOOR);
+                Box::new(InterferenceQtcp::new(settings, lambda))
+            }
+        }
+    }
+
+    /// A network of the bottleneck alone, which is its link 0.
+    pub(crate) fn network(&self, record: Record) -> Network {
+        let mut network = Network::new(record);
+        let threshold = Some(self.threshold);
+        network.link(LinkSetup { rate: self.rate, delay: self.rtt / 2, threshold });
+        network.share(Shares::new(Rate::from_bits(self.goodput()), self.aims.clone()));
+        network
+    }
+
+    /// Adds flows over the bottleneck; answers their numbers.
+    pub(crate) fn flows(
+        &self,
+        network: &mut Network,
+        law: Law,
+        class: Option<usize>,
+        count: u32,
+        latency: Latency,
+    ) -> Range<u32> {
+        let mut numbers = 0..0;
+        for _ in 0..count {
+            let number = network.flow(FlowSetup {
+                route: Route::new(&[0]),
+                back: self.rtt - self.rtt / 2,
+                payload: PAYLOAD,
+                wire: WIRE,
+                class,
+                latency,
+                controller: self.controller(law),
+            });
+            numbers =
+                if numbers.is_empty() { number..number + 1 } else { numbers.start..number + 1 };
+        }
+        numbers
+    }
+
+    /// A network with `count` flows of each of the three classes, which together offer what
+    /// [`OFFERED`] says from the start; answers the classes' flows.
+    pub(crate) fn offered(
+        &self,
+        law: Law,
+        count: u32,
+        record: Record,
+        seed: u64,
+    ) -> (Network, [Range<u32>; 3]) {
+        let mut network = self.network(record);
+        let mut seeds = seed.wrapping_mul(3)..;
+        let mut class = 0..;
+        let classes = OFFERED.map(|(bits, size)| {
+            let flows = self.flows(&mut network, law, class.next(), count, Latency::Network);
+            flows.clone().for_each(|flow| network.start(flow, false, 0));
+            network.source(offer(bits, size, flows.clone()), seeds.next().unwrap_or(seed), 0);
+            flows
+        });
+        (network, classes)
+    }
+}
+
+/// The shares of High, Medium and Low.
+pub(crate) const SHARES: [f64; 3] = [3.0, 2.0, 1.0];
+
+/// What a share is of a whole.
+pub(crate) fn part(share: f64) -> f64 {
+    share / SHARES.iter().sum::<f64>()
+}
+
+/// Blocks of 4 KiB.
+const fn blocks(least: u64, most: u64) -> Size {
+    Size::Blocks { least, most, bytes: 4096 }
+}
+
+/// What the three classes send in the source's runs (its section 4.3.3 and Fig. 11a): a rate on
+/// the wire in bits per second, and request sizes.
+pub(crate) const OFFERED: [(f64, Size); 3] =
+    [(90e9, blocks(17, 98)), (60e9, blocks(13, 75)), (30e9, blocks(5, 30))];
+
+/// A source that offers so many bits per second on the wire to these flows.
+pub(crate) fn offer(bits: f64, size: Size, flows: Range<u32>) -> SourceSetup {
+    let rate = bits / 8.0 * f64::from(PAYLOAD) / f64::from(WIRE);
+    SourceSetup { arrivals: Arrivals::Poisson, size, rate, flows: flows.collect() }
+}

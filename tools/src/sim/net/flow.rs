@@ -1,0 +1,265 @@
+//! A sender: a window that a controller decides, clocked by acknowledgements.
+
+use std::collections::VecDeque;
+use std::time::Duration;
+
+use qtcp::{Controller, Nanos, Observation, Target};
+
+use super::event::{NANO, Time};
+use super::link::Packet;
+
+/// The links from a sender to its receiver, by their numbers.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Route {
+    links: [u32; 6],
+    hops: u8,
+}
+
+impl Route {
+    /// Over these links; at most six, the most that a fat tree of three levels has.
+    pub(crate) fn new(links: &[u32]) -> Self {
+        let mut route = Self { links: [0; 6], hops: 0 };
+        for (at, link) in route.links.iter_mut().zip(links) {
+            *at = *link;
+            route.hops += 1;
+        }
+        route
+    }
+
+    /// The link after so many.
+    #[inline]
+    pub(crate) fn link(&self, hop: u8) -> Option<u32> {
+        if hop < self.hops { self.links.get(usize::from(hop)).copied() } else { None }
+    }
+}
+
+/// What the controller is shown as the latency.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) enum Latency {
+    /// The round trip from sending to acknowledgement.
+    #[default]
+    Network,
+    /// From the time that the sender was given it to send: what waits for the window counts.
+    Request,
+}
+
+/// What a flow is made of.
+#[derive(Debug)]
+pub(crate) struct FlowSetup {
+    /// Where its packets go.
+    pub(crate) route: Route,
+    /// How long an acknowledgement takes back; it waits nowhere.
+    pub(crate) back: Time,
+    /// Bytes of payload in a packet.
+    pub(crate) payload: u32,
+    /// Bytes of a packet on the wire.
+    pub(crate) wire: u32,
+    /// Its class, where it has one.
+    pub(crate) class: Option<usize>,
+    /// What the controller is shown as the latency.
+    pub(crate) latency: Latency,
+    /// Who decides its window.
+    pub(crate) controller: Box<dyn Controller>,
+}
+
+/// A request: packets that were given to the sender at one time.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Request {
+    /// When.
+    pub(crate) given: Time,
+    /// The number of its last packet, from 1.
+    last: u64,
+}
+
+/// What was seen since the last step of the controller.
+#[derive(Clone, Copy, Debug, Default)]
+struct Round {
+    began: Time,
+    /// It ends with the acknowledgement of the packet of this number.
+    last: u64,
+    /// It began with nothing under way: it is a round trip, even if the data ends in it.
+    whole: bool,
+    delivered: u32,
+    marked: u32,
+    latencies: Time,
+    limited: bool,
+}
+
+/// What an acknowledgement brought about.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Acked {
+    /// A request that is complete now.
+    pub(crate) request: Option<Request>,
+    /// The controller took a step.
+    pub(crate) stepped: bool,
+}
+
+/// A sender with its receiver.
+#[derive(Debug)]
+pub(crate) struct Flow {
+    setup: FlowSetup,
+    number: u32,
+    /// The window in whole packets.
+    window: u64,
+    /// It always has something to send.
+    endless: bool,
+    /// Packets that it was given, sent, and had acknowledged.
+    given: u64,
+    sent: u64,
+    acked: u64,
+    round: Round,
+    /// Acknowledgements on their way back, as the packets that they are for.
+    acks: VecDeque<Packet>,
+    /// Requests that are not complete.
+    requests: VecDeque<Request>,
+    /// The first request with packets to send, counted from the first that is not complete.
+    sending: usize,
+}
+
+impl Flow {
+    pub(crate) fn new(setup: FlowSetup, number: u32) -> Self {
+        let window = whole(setup.controller.decision().window);
+        Self {
+            setup,
+            number,
+            window,
+            endless: false,
+            given: 0,
+            sent: 0,
+            acked: 0,
+            round: Round::default(),
+            acks: VecDeque::with_capacity(1024),
+            requests: VecDeque::with_capacity(64),
+            sending: 0,
+        }
+    }
+
+    /// From now on there is always something to send.
+    pub(crate) fn open(&mut self) {
+        self.endless = true;
+    }
+
+    /// From now on there is nothing more to send.
+    pub(crate) fn close(&mut self) {
+        self.endless = false;
+        self.given = self.sent;
+        self.requests.clear();
+        self.sending = 0;
+    }
+
+    /// A request for so many bytes.
+    pub(crate) fn give(&mut self, now: Time, bytes: u64) {
+        self.given += bytes.div_ceil(u64::from(self.setup.payload)).max(1);
+        self.requests.push_back(Request { given: now, last: self.given });
+    }
+
+    /// The next packet, if the window allows one and there is one.
+    #[inline]
+    pub(crate) fn send(&mut self, now: Time) -> Option<Packet> {
+        let flying = self.sent - self.acked;
+        if flying >= self.window {
+            return None;
+        }
+        if !self.endless && self.sent >= self.given {
+            self.round.limited = true;
+            return None;
+        }
+        if flying == 0 {
+            // Nothing is under way: what went before says nothing of the round that begins.
+            let last = self.sent + self.window;
+            self.round = Round { began: now, last, whole: true, ..Round::default() };
+        }
+        self.sent += 1;
+        let given = self.given_at(now);
+        let (flow, bytes) = (self.number, self.setup.wire);
+        Some(Packet { flow, bytes, hop: 0, marked: false, sent: now, given })
+    }
+
+    /// When the packet that is sent now was given to the sender.
+    #[inline]
+    fn given_at(&mut self, now: Time) -> Time {
+        let Some(request) = self.requests.get(self.sending) else { return now };
+        if self.sent == request.last {
+            self.sending += 1;
+        }
+        request.given
+    }
+
+    /// A packet has arrived; its acknowledgement comes after [`FlowSetup::back`].
+    #[inline]
+    pub(crate) fn arrive(&mut self, packet: Packet) {
+        self.acks.push_back(packet);
+    }
+
+    /// The next acknowledgement is here.
+    #[inline]
+    pub(crate) fn acknowledge(&mut self, now: Time) -> Acked {
+        let Some(packet) = self.acks.pop_front() else { return Acked::default() };
+        self.acked += 1;
+        self.round.delivered += 1;
+        self.round.marked += u32::from(packet.marked);
+        self.round.latencies += now
+            - match self.setup.latency {
+                Latency::Network => packet.sent,
+                Latency::Request => packet.given,
+            };
+        // The rest of a round that the data ended in is shorter than a round trip, and no measure.
+        let stepped = self.acked >= self.round.last || self.acked == self.sent && self.round.whole;
+        if stepped {
+            self.step(now);
+        }
+        Acked { request: self.completed(), stepped }
+    }
+
+    /// The request that the last acknowledged packet completes.
+    #[inline]
+    fn completed(&mut self) -> Option<Request> {
+        let request = self.requests.pop_front_if(|request| request.last <= self.acked)?;
+        self.sending = self.sending.saturating_sub(1);
+        Some(request)
+    }
+
+    /// A round trip has ended.
+    fn step(&mut self, now: Time) {
+        let round = self.round;
+        let seen = Observation {
+            interval: Duration::from_nanos((now - round.began) / NANO),
+            delivered: round.delivered,
+            marked: round.marked,
+            bytes: u64::from(round.delivered) * u64::from(self.setup.payload),
+            rtt: Duration::from_nanos(round.latencies / u64::from(round.delivered.max(1)) / NANO),
+            mss: self.setup.payload,
+            app_limited: round.limited,
+        };
+        self.window = whole(self.setup.controller.step(Nanos(now / NANO), &seen).window);
+        // It ends with the first packet that is sent from now on, and so takes a round trip, however
+        // the packets are bunched.
+        self.round = Round { began: now, last: self.sent + 1, ..Round::default() };
+    }
+
+    /// What it is to have from now on.
+    pub(crate) fn aim(&mut self, target: Target) {
+        self.setup.controller.aim(target);
+    }
+
+    pub(crate) const fn setup(&self) -> &FlowSetup {
+        &self.setup
+    }
+
+    /// Bytes of payload that were acknowledged.
+    pub(crate) fn bytes(&self) -> u64 {
+        self.acked * u64::from(self.setup.payload)
+    }
+
+    /// What it was given and has not sent.
+    pub(crate) const fn waiting(&self) -> u64 {
+        self.given.saturating_sub(self.sent)
+    }
+}
+
+/// A window in whole packets, at least one.
+fn whole(window: f64) -> u64 {
+    #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "`as` saturates")]
+    let packets = window as u64;
+    packets.max(1)
+}

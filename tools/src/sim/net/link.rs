@@ -1,0 +1,141 @@
+//! A link and the output queue in front of it.
+
+use std::collections::VecDeque;
+
+use super::event::{SECOND, Time};
+
+/// A packet on its way.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Packet {
+    /// Whose it is.
+    pub(crate) flow: u32,
+    /// Its size on the wire in bytes.
+    pub(crate) bytes: u32,
+    /// How many links of its route it has behind it.
+    pub(crate) hop: u8,
+    /// A queue that it joined was at its threshold.
+    pub(crate) marked: bool,
+    /// When its sender sent it.
+    pub(crate) sent: Time,
+    /// When its sender was given it to send.
+    pub(crate) given: Time,
+}
+
+/// What a link is made of.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct LinkSetup {
+    /// Bits per second, at least 1.
+    pub(crate) rate: u64,
+    /// How long a bit takes to the far end.
+    pub(crate) delay: Time,
+    /// The queue in packets from which those that join are marked (K).
+    pub(crate) threshold: Option<usize>,
+}
+
+/// A link with its queue: first in, first out, without loss.
+#[derive(Debug)]
+pub(crate) struct Link {
+    setup: LinkSetup,
+    /// What waits; the first is being sent.
+    queue: VecDeque<Packet>,
+    /// What was sent and has not arrived yet.
+    flying: VecDeque<Packet>,
+    /// The longest queue so far.
+    longest: usize,
+    /// Packets sent.
+    sent: u64,
+}
+
+impl Link {
+    pub(crate) fn new(setup: LinkSetup) -> Self {
+        let room = || VecDeque::with_capacity(4096);
+        Self { setup, queue: room(), flying: room(), longest: 0, sent: 0 }
+    }
+
+    /// A packet joins the queue. Answers how long the link takes to send it, if it starts at once.
+    #[inline]
+    pub(crate) fn join(&mut self, mut packet: Packet) -> Option<Time> {
+        packet.marked |= self.setup.threshold.is_some_and(|limit| self.queue.len() >= limit);
+        self.queue.push_back(packet);
+        self.longest = self.longest.max(self.queue.len());
+        (self.queue.len() == 1).then(|| self.time_for(packet.bytes))
+    }
+
+    /// The first packet has been sent. Answers it, and how long the next one takes.
+    #[inline]
+    pub(crate) fn done(&mut self) -> Option<(Packet, Option<Time>)> {
+        let packet = self.queue.pop_front()?;
+        self.sent += 1;
+        Some((packet, self.queue.front().map(|next| self.time_for(next.bytes))))
+    }
+
+    /// A packet that was sent flies to the far end.
+    #[inline]
+    pub(crate) fn fly(&mut self, packet: Packet) {
+        self.flying.push_back(packet);
+    }
+
+    /// The packet that arrives next.
+    #[inline]
+    pub(crate) fn land(&mut self) -> Option<Packet> {
+        self.flying.pop_front()
+    }
+
+    /// How long a bit takes to the far end.
+    #[inline]
+    pub(crate) const fn delay(&self) -> Time {
+        self.setup.delay
+    }
+
+    /// The packets in the queue, with the one that is being sent.
+    pub(crate) fn queued(&self) -> usize {
+        self.queue.len()
+    }
+
+    /// The longest queue so far, in packets.
+    pub(crate) const fn longest(&self) -> usize {
+        self.longest
+    }
+
+    /// How many packets it has sent.
+    pub(crate) const fn sent(&self) -> u64 {
+        self.sent
+    }
+
+    #[inline]
+    fn time_for(&self, bytes: u32) -> Time {
+        u64::from(bytes) * 8 * SECOND / self.setup.rate
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn packet(flow: u32) -> Packet {
+        Packet { flow, bytes: 1500, hop: 0, marked: false, sent: 0, given: 0 }
+    }
+
+    #[test]
+    fn packets_are_sent_in_order_one_after_the_other_at_the_link_s_rate() {
+        let mut link = Link::new(LinkSetup { rate: 100_000_000_000, delay: 5, threshold: None });
+        assert_eq!(link.join(packet(1)), Some(120_000), "120 ns");
+        assert_eq!(link.join(packet(2)), None, "busy");
+        let (first, next) = link.done().unwrap();
+        assert_eq!((first.flow, next), (1, Some(120_000)));
+        let (second, next) = link.done().unwrap();
+        assert_eq!((second.flow, next), (2, None));
+        assert_eq!(link.done(), None);
+        assert_eq!(link.join(packet(3)), Some(120_000), "free again");
+    }
+
+    #[test]
+    fn what_joins_a_queue_at_its_threshold_is_marked() {
+        let mut link = Link::new(LinkSetup { rate: 1, delay: 0, threshold: Some(3) });
+        (0..5).for_each(|flow| _ = link.join(packet(flow)));
+        let marks: Vec<bool> =
+            std::iter::from_fn(|| link.done()).map(|(packet, _)| packet.marked).collect();
+        assert_eq!(marks, [false, false, false, true, true]);
+        assert_eq!((link.longest(), link.sent()), (5, 5));
+    }
+}

@@ -1,0 +1,278 @@
+//! A network, packet by packet: senders with windows, links with output queues that mark.
+//!
+//! - [`event`]: what happens next, in picoseconds.
+//! - [`link`]: a link and the queue in front of it; [`flow`]: a sender and its controller.
+//! - [`traffic`]: where requests come from; [`shares`]: what classes are to have.
+//! - [`record`]: what is kept of a run.
+//!
+//! A packet costs two events on each link of its route (it has been sent, it has arrived; the last
+//! arrival is its acknowledgement). Nothing is allocated for one: queues keep their room.
+
+pub(crate) mod bottleneck;
+pub(crate) mod event;
+pub(crate) mod flow;
+pub(crate) mod link;
+pub(crate) mod record;
+pub(crate) mod shares;
+pub(crate) mod traffic;
+
+#[cfg(test)]
+mod tests;
+
+use self::event::{Events, Time};
+use self::flow::{Flow, FlowSetup};
+use self::link::{Link, LinkSetup, Packet};
+use self::record::{Completion, Record, Step};
+use self::shares::Shares;
+use self::traffic::{Source, SourceSetup};
+
+/// What happens.
+#[derive(Clone, Copy, Debug)]
+enum Event {
+    /// A link has sent the first packet of its queue.
+    Sent(u32),
+    /// A packet arrives at a link's far end, where its route goes on.
+    Arrived(u32),
+    /// An acknowledgement arrives at a flow's sender.
+    Acked(u32),
+    /// The next request of a source.
+    Request(u32),
+    /// A flow joins its class, with endless data or waiting for requests.
+    Start { flow: u32, endless: bool },
+    /// A flow ends, and leaves its class.
+    Stop(u32),
+}
+
+/// Links, flows and sources, and the time.
+#[derive(Debug)]
+pub(crate) struct Network {
+    events: Events<Event>,
+    now: Time,
+    handled: u64,
+    links: Vec<Link>,
+    flows: Vec<Flow>,
+    sources: Vec<Source>,
+    shares: Option<Shares>,
+    record: Record,
+}
+
+impl Network {
+    /// Without anything in it.
+    pub(crate) fn new(record: Record) -> Self {
+        Self {
+            events: Events::new(),
+            now: 0,
+            handled: 0,
+            links: Vec::new(),
+            flows: Vec::new(),
+            sources: Vec::new(),
+            shares: None,
+            record,
+        }
+    }
+
+    /// What classes are to have. Their flows' targets follow as flows come and go.
+    pub(crate) fn share(&mut self, shares: Shares) {
+        self.shares = Some(shares);
+    }
+
+    /// Adds a link; answers its number.
+    pub(crate) fn link(&mut self, setup: LinkSetup) -> u32 {
+        self.links.push(Link::new(setup));
+        number(self.links.len())
+    }
+
+    /// Adds a flow, which does nothing until it is started; answers its number.
+    pub(crate) fn flow(&mut self, setup: FlowSetup) -> u32 {
+        let number = number(self.flows.len() + 1);
+        self.flows.push(Flow::new(setup, number));
+        self.record.flow();
+        number
+    }
+
+    /// Adds a source of requests that begins at a time.
+    pub(crate) fn source(&mut self, setup: SourceSetup, seed: u64, at: Time) {
+        let mut source = Source::new(setup, seed);
+        let first = at + source.gap();
+        self.sources.push(source);
+        self.events.at(first, Event::Request(number(self.sources.len())));
+    }
+
+    /// A flow joins its class: from then on it always has something to send (`endless`), or what
+    /// sources give it.
+    pub(crate) fn start(&mut self, flow: u32, endless: bool, at: Time) {
+        self.events.at(at, Event::Start { flow, endless });
+    }
+
+    /// A flow ends and leaves its class.
+    pub(crate) fn stop(&mut self, flow: u32, at: Time) {
+        self.events.at(at, Event::Stop(flow));
+    }
+
+    /// Runs until a time.
+    pub(crate) fn run(&mut self, end: Time) {
+        while let Some((time, event)) = self.events.next(end) {
+            self.now = time;
+            self.handled += 1;
+            self.handle(event);
+        }
+        self.now = end;
+    }
+
+    #[inline]
+    fn handle(&mut self, event: Event) {
+        match event {
+            Event::Sent(link) => self.sent(link),
+            Event::Arrived(link) => self.arrived(link),
+            Event::Acked(flow) => self.acked(flow),
+            Event::Request(source) => self.request(source),
+            Event::Start { flow, endless } => self.started(flow, endless),
+            Event::Stop(flow) => self.stopped(flow),
+        }
+    }
+
+    #[inline]
+    fn sent(&mut self, number: u32) {
+        let Some(link) = self.links.get_mut(number as usize) else { return };
+        let Some((mut packet, next)) = link.done() else { return };
+        if let Some(time) = next {
+            self.events.at(self.now + time, Event::Sent(number));
+        }
+        packet.hop += 1;
+        let arrives = self.now + link.delay();
+        let Some(flow) = self.flows.get_mut(packet.flow as usize) else { return };
+        if flow.setup().route.link(packet.hop).is_some() {
+            link.fly(packet);
+            self.events.at(arrives, Event::Arrived(number));
+        } else {
+            flow.arrive(packet);
+            self.events.at(arrives + flow.setup().back, Event::Acked(packet.flow));
+        }
+    }
+
+    #[inline]
+    fn arrived(&mut self, link: u32) {
+        let packet = self.links.get_mut(link as usize).and_then(Link::land);
+        if let Some(packet) = packet {
+            self.join(packet);
+        }
+    }
+
+    /// A packet joins the queue of the next link of its route.
+    #[inline]
+    fn join(&mut self, packet: Packet) {
+        let Some(flow) = self.flows.get(packet.flow as usize) else { return };
+        let Some(number) = flow.setup().route.link(packet.hop) else { return };
+        let Some(link) = self.links.get_mut(number as usize) else { return };
+        if let Some(time) = link.join(packet) {
+            self.events.at(self.now + time, Event::Sent(number));
+        }
+    }
+
+    #[inline]
+    fn acked(&mut self, number: u32) {
+        let Some(flow) = self.flows.get_mut(number as usize) else { return };
+        let acked = flow.acknowledge(self.now);
+        let setup = flow.setup();
+        self.record.delivered(self.now, number as usize, setup.payload);
+        if acked.stepped {
+            self.record.step(|| Step {
+                time: self.now,
+                flow: number,
+                window: setup.controller.decision().window,
+                report: setup.controller.report(),
+            });
+        }
+        if let Some(request) = acked.request {
+            let completion = Completion { given: request.given, time: self.now, flow: number };
+            self.record.completions.push(completion);
+        }
+        self.send(number);
+    }
+
+    /// Sends what a flow's window allows.
+    #[inline]
+    fn send(&mut self, number: u32) {
+        while let Some(packet) =
+            self.flows.get_mut(number as usize).and_then(|flow| flow.send(self.now))
+        {
+            self.join(packet);
+        }
+    }
+
+    fn request(&mut self, number: u32) {
+        let Some(source) = self.sources.get_mut(number as usize) else { return };
+        let next = self.now + source.gap();
+        let request = source.request();
+        self.events.at(next, Event::Request(number));
+        if let Some((flow, bytes)) = request {
+            self.give(flow, bytes);
+        }
+    }
+
+    /// Gives a flow a request now.
+    pub(crate) fn give(&mut self, number: u32, bytes: u64) {
+        if let Some(flow) = self.flows.get_mut(number as usize) {
+            flow.give(self.now, bytes);
+            self.send(number);
+        }
+    }
+
+    fn started(&mut self, number: u32, endless: bool) {
+        let Some(flow) = self.flows.get_mut(number as usize) else { return };
+        if endless {
+            flow.open();
+        }
+        if let (Some(class), Some(shares)) = (flow.setup().class, &mut self.shares) {
+            shares.join(class);
+            self.aim(class);
+        }
+        self.send(number);
+    }
+
+    fn stopped(&mut self, number: u32) {
+        let Some(flow) = self.flows.get_mut(number as usize) else { return };
+        flow.close();
+        if let (Some(class), Some(shares)) = (flow.setup().class, &mut self.shares) {
+            shares.leave(class);
+            self.aim(class);
+        }
+    }
+
+    /// Tells the flows of a class what they are to have now.
+    fn aim(&mut self, class: usize) {
+        let Some(target) = self.shares.as_ref().map(|shares| shares.target(class)) else { return };
+        let of_class = |flow: &&mut Flow| flow.setup().class == Some(class);
+        self.flows.iter_mut().filter(of_class).for_each(|flow| flow.aim(target));
+    }
+
+    /// The time.
+    pub(crate) const fn now(&self) -> Time {
+        self.now
+    }
+
+    /// How many events have been handled.
+    pub(crate) const fn handled(&self) -> u64 {
+        self.handled
+    }
+
+    /// What was kept.
+    pub(crate) const fn record(&self) -> &Record {
+        &self.record
+    }
+
+    /// The links, by their numbers.
+    pub(crate) fn links(&self) -> &[Link] {
+        &self.links
+    }
+
+    /// The flows, by their numbers.
+    pub(crate) fn flows(&self) -> &[Flow] {
+        &self.flows
+    }
+}
+
+/// The number of the last of `count`.
+fn number(count: usize) -> u32 {
+    u32::try_from(count.saturating_sub(1)).unwrap_or(u32::MAX)
+}

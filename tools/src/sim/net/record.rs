@@ -1,0 +1,119 @@
+//! What is kept of a run.
+
+use std::ops::Range;
+
+use qtcp::Report;
+
+use super::event::{Time, seconds};
+
+/// A step of a flow's controller.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Step {
+    /// When.
+    pub(crate) time: Time,
+    /// Whose.
+    pub(crate) flow: u32,
+    /// The window that was decided, in packets.
+    pub(crate) window: f64,
+    /// What it went by.
+    pub(crate) report: Report,
+}
+
+/// A request that is complete.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Completion {
+    /// When it was given to its sender.
+    pub(crate) given: Time,
+    /// When its last byte was acknowledged.
+    pub(crate) time: Time,
+    /// Whose.
+    pub(crate) flow: u32,
+}
+
+/// What is kept of a run.
+#[derive(Debug)]
+pub(crate) struct Record {
+    /// Over how long bytes are counted together.
+    bin: Time,
+    /// Bytes of payload that were acknowledged, for each flow and bin.
+    bytes: Vec<Vec<u64>>,
+    bins: usize,
+    /// Whether steps are kept.
+    keep_steps: bool,
+    pub(crate) steps: Vec<Step>,
+    pub(crate) completions: Vec<Completion>,
+}
+
+impl Record {
+    /// For a run until `end`, with bytes counted in bins of `bin`.
+    pub(crate) fn new(end: Time, bin: Time) -> Self {
+        let bin = bin.max(1);
+        let bins = usize::try_from(end / bin + 1).unwrap_or(1);
+        Self {
+            bin,
+            bytes: Vec::new(),
+            bins,
+            keep_steps: false,
+            steps: Vec::new(),
+            completions: Vec::new(),
+        }
+    }
+
+    /// Keeps the steps of controllers as well.
+    pub(crate) fn keep_steps(&mut self) {
+        self.keep_steps = true;
+    }
+
+    pub(super) fn flow(&mut self) {
+        self.bytes.push(vec![0; self.bins]);
+    }
+
+    #[inline]
+    pub(super) fn delivered(&mut self, now: Time, flow: usize, bytes: u32) {
+        let bin = usize::try_from(now / self.bin).unwrap_or(usize::MAX);
+        if let Some(bin) = self.bytes.get_mut(flow).and_then(|bins| bins.get_mut(bin)) {
+            *bin += u64::from(bytes);
+        }
+    }
+
+    #[inline]
+    pub(super) fn step(&mut self, step: impl FnOnce() -> Step) {
+        if self.keep_steps {
+            self.steps.push(step());
+        }
+    }
+
+    /// The rate of a flow between two times in bits of payload per second, as far as the bins go:
+    /// those that begin within.
+    pub(crate) fn rate(&self, flow: usize, from: Time, until: Time) -> f64 {
+        let Some(bins) = self.bytes.get(flow) else { return 0.0 };
+        let first = usize::try_from(from.div_ceil(self.bin)).unwrap_or(usize::MAX);
+        let last = usize::try_from(until.div_ceil(self.bin)).unwrap_or(usize::MAX);
+        let counted = last.min(bins.len()).saturating_sub(first);
+        let bytes: u64 = bins.iter().skip(first).take(counted).sum();
+        let time = seconds(self.bin) * counted as f64;
+        if time > 0.0 { bytes as f64 * 8.0 / time } else { 0.0 }
+    }
+
+    /// The rates of these flows together.
+    pub(crate) fn rates(&self, flows: Range<u32>, from: Time, until: Time) -> f64 {
+        flows.map(|flow| self.rate(flow as usize, from, until)).sum()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::event::MILLI;
+    use super::*;
+
+    #[test]
+    fn rates_are_those_of_the_bins_within() {
+        let mut record = Record::new(10 * MILLI, MILLI);
+        record.flow();
+        (0..10).for_each(|milli| record.delivered(milli * MILLI + 1, 0, 1000 * (milli as u32)));
+        assert_eq!(record.rate(0, 2 * MILLI, 4 * MILLI), 2500.0 * 8e3);
+        assert_eq!(record.rate(0, 4 * MILLI, 4 * MILLI), 0.0);
+        record.delivered(99 * MILLI, 0, 1);
+        record.delivered(0, 7, 1);
+    }
+}

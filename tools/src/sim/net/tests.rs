@@ -1,0 +1,111 @@
+use qtcp::Rate;
+use qtcp::control::dctcp::Settings;
+use qtcp::control::{Dctcp, Qtcp};
+
+use super::event::{MICRO, MILLI};
+use super::flow::{Latency, Route};
+use super::shares::Aim;
+use super::traffic::{Arrivals, Size};
+use super::*;
+
+const WIRE: u32 = 1500;
+const PAYLOAD: u32 = 1448;
+
+/// A bottleneck of 10 Gb/s and 100 us.
+fn network(end: Time) -> (Network, u32) {
+    let mut network = Network::new(Record::new(end, MILLI));
+    let setup = LinkSetup { rate: 10_000_000_000, delay: 50 * MICRO, threshold: Some(20) };
+    let link = network.link(setup);
+    (network, link)
+}
+
+fn flow(link: u32, controller: Box<dyn qtcp::Controller>, class: Option<usize>) -> FlowSetup {
+    FlowSetup {
+        route: Route::new(&[link]),
+        back: 50 * MICRO,
+        payload: PAYLOAD,
+        wire: WIRE,
+        class,
+        latency: Latency::Network,
+        controller,
+    }
+}
+
+/// What 10 Gb/s of packets carry, in bits of payload per second.
+const GOODPUT: f64 = 10e9 * PAYLOAD as f64 / WIRE as f64;
+
+#[test]
+fn dctcp_flows_fill_the_link_and_share_it() {
+    let end = 100 * MILLI;
+    let (mut network, link) = network(end);
+    for _ in 0..3 {
+        let flow = network.flow(flow(link, Box::new(Dctcp::default()), None));
+        network.start(flow, true, 0);
+    }
+    network.run(end);
+    let rates = [0, 1, 2].map(|flow| network.record().rate(flow, 50 * MILLI, end));
+    let total: f64 = rates.iter().sum();
+    assert!((0.95..1.0001).contains(&(total / GOODPUT)), "{rates:?}");
+    assert!(rates.iter().all(|rate| (rate / total * 3.0 - 1.0).abs() < 0.15), "{rates:?}");
+    let waiting = network.links()[0].queued();
+    assert!(waiting < 100, "the queue stays about its threshold: {waiting}");
+}
+
+#[test]
+fn e1_qtcp_flows_share_by_their_targets() {
+    let end = 100 * MILLI;
+    let (mut network, link) = network(end);
+    let aims = vec![Aim::Share(3.0), Aim::Share(2.0), Aim::Share(1.0)];
+    network.share(Shares::new(Rate::from_bits(GOODPUT), aims));
+    for class in 0..3 {
+        let flow = network.flow(flow(link, Box::new(Qtcp::new(&Settings::default())), Some(class)));
+        network.start(flow, true, 0);
+    }
+    network.run(end);
+    let rates = [0, 1, 2].map(|flow| network.record().rate(flow, 50 * MILLI, end));
+    let total: f64 = rates.iter().sum();
+    assert!(total / GOODPUT > 0.9, "{rates:?}");
+    // Windows of 14 packets grow by a fourteenth each round trip: Low stays past its target.
+    for (rate, share) in rates.iter().zip([3.0, 2.0, 1.0]) {
+        assert!((rate / total * 6.0 / share - 1.0).abs() < 0.25, "{rates:?}");
+    }
+    assert!(rates[0] > 1.2 * rates[1] && rates[1] > 1.3 * rates[2], "{rates:?}");
+}
+
+#[test]
+fn requests_take_their_time_on_the_wire_and_back() {
+    let end = 10 * MILLI;
+    let (mut network, link) = network(end);
+    let number = network.flow(flow(link, Box::new(Dctcp::default()), None));
+    network.start(number, false, 0);
+    network.give(number, 3 * u64::from(PAYLOAD));
+    network.run(end);
+    let done = &network.record().completions;
+    assert_eq!(done.len(), 1);
+    assert_eq!(done[0].time, 100 * MICRO + 3 * u64::from(WIRE) * 800);
+    assert_eq!(network.flows()[0].bytes(), 3 * u64::from(PAYLOAD));
+}
+
+#[test]
+fn a_route_of_two_links_delivers_everything_in_order_and_the_same_each_time() {
+    let run = |seed| {
+        let end = 20 * MILLI;
+        let (mut network, link) = network(end);
+        let setup = LinkSetup { rate: 40_000_000_000, delay: MICRO, threshold: None };
+        let first = network.link(setup);
+        let route = Route::new(&[first, link]);
+        let setup = flow(link, Box::new(Dctcp::default()), None);
+        let number = network.flow(FlowSetup { route, latency: Latency::Request, ..setup });
+        network.start(number, false, 0);
+        let (arrivals, size) = (Arrivals::Poisson, Size::Exponential(50e3));
+        let flows = vec![number];
+        network.source(SourceSetup { arrivals, size, rate: 0.5e9, flows }, seed, 0);
+        network.run(end);
+        let done: Vec<Time> = network.record().completions.iter().map(|done| done.time).collect();
+        assert!(done.len() > 100 && done.is_sorted());
+        assert!(network.record().completions.iter().all(|done| done.given < done.time));
+        (done, network.handled())
+    };
+    assert_eq!(run(3), run(3));
+    assert_ne!(run(3), run(4));
+}

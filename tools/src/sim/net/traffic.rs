@@ -1,0 +1,132 @@
+//! Where requests come from.
+
+use super::event::{Time, from_seconds};
+use crate::sim::random::Random;
+
+/// When requests come.
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum Arrivals {
+    /// At equal distances.
+    Constant,
+    /// At exponentially distributed distances.
+    Poisson,
+}
+
+/// How large they are.
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum Size {
+    /// All of them so many bytes.
+    Fixed(u64),
+    /// Exponentially distributed, with a mean in bytes.
+    Exponential(f64),
+    /// So many blocks of so many bytes, each number equally likely.
+    Blocks { least: u64, most: u64, bytes: u64 },
+}
+
+impl Size {
+    /// The mean in bytes.
+    pub(crate) fn mean(self) -> f64 {
+        match self {
+            Self::Fixed(bytes) => bytes as f64,
+            Self::Exponential(mean) => mean,
+            Self::Blocks { least, most, bytes } => (least + most) as f64 / 2.0 * bytes as f64,
+        }
+    }
+
+    fn draw(self, random: &mut Random) -> u64 {
+        match self {
+            Self::Fixed(bytes) => bytes,
+            Self::Exponential(mean) => {
+                let bytes = random.exponential(mean);
+                #[expect(
+                    clippy::cast_possible_truncation,
+                    clippy::cast_sign_loss,
+                    reason = "`as` saturates"
+                )]
+                let bytes = bytes as u64;
+                bytes.max(1)
+            }
+            Self::Blocks { least, most, bytes } => {
+                (least + random.below(most.saturating_sub(least) + 1)) * bytes
+            }
+        }
+    }
+}
+
+/// What a source is made of.
+#[derive(Clone, Debug)]
+pub(crate) struct SourceSetup {
+    /// When its requests come.
+    pub(crate) arrivals: Arrivals,
+    /// How large they are.
+    pub(crate) size: Size,
+    /// Bytes of payload per second in the mean.
+    pub(crate) rate: f64,
+    /// The flows that they are spread over, by their numbers: each request to one by chance.
+    pub(crate) flows: Vec<u32>,
+}
+
+/// A source of requests.
+#[derive(Debug)]
+pub(crate) struct Source {
+    setup: SourceSetup,
+    random: Random,
+    /// Seconds between two requests in the mean.
+    gap: f64,
+}
+
+impl Source {
+    pub(crate) fn new(setup: SourceSetup, seed: u64) -> Self {
+        let gap = setup.size.mean() / setup.rate.max(f64::MIN_POSITIVE);
+        Self { setup, random: Random::new(seed), gap }
+    }
+
+    /// How long until the next request.
+    #[inline]
+    pub(crate) fn gap(&mut self) -> Time {
+        let gap = match self.setup.arrivals {
+            Arrivals::Constant => self.gap,
+            Arrivals::Poisson => self.random.exponential(self.gap),
+        };
+        from_seconds(gap).max(1)
+    }
+
+    /// A request: the flow that it goes to, and its size in bytes.
+    #[inline]
+    pub(crate) fn request(&mut self) -> Option<(u32, u64)> {
+        let flows = u64::try_from(self.setup.flows.len()).unwrap_or(0);
+        let chosen = usize::try_from(self.random.below(flows)).unwrap_or(0);
+        let bytes = self.setup.size.draw(&mut self.random);
+        Some((*self.setup.flows.get(chosen)?, bytes))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::event::seconds;
+    use super::*;
+
+    #[test]
+    fn a_source_keeps_its_rate_and_uses_all_its_flows() {
+        for (arrivals, size) in [
+            (Arrivals::Constant, Size::Blocks { least: 17, most: 98, bytes: 4096 }),
+            (Arrivals::Poisson, Size::Exponential(2e6)),
+            (Arrivals::Poisson, Size::Fixed(4096)),
+        ] {
+            let flows = vec![3, 5, 7];
+            let mut source = Source::new(SourceSetup { arrivals, size, rate: 1e9, flows }, 11);
+            let (mut time, mut bytes, mut used) = (0.0, 0.0, [0; 8]);
+            for _ in 0..100_000 {
+                time += seconds(source.gap());
+                let (flow, size) = source.request().unwrap();
+                bytes += size as f64;
+                used[flow as usize] += 1;
+            }
+            assert!((bytes / time / 1e9 - 1.0).abs() < 0.02, "{arrivals:?} {size:?}");
+            assert!(
+                used.iter().all(|&used| used == 0 || (30_000..36_000).contains(&used)),
+                "{used:?}"
+            );
+        }
+    }
+}
