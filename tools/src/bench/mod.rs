@@ -24,7 +24,7 @@ mod stats;
 mod tenants;
 #[cfg(test)]
 mod tests;
-mod units;
+pub(crate) mod units;
 mod verify;
 mod versus;
 mod windows;

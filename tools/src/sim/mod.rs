@@ -2,9 +2,11 @@
 //!
 //! - [`intelliqos`]: containers on a disk.
 //! - [`fig8`], [`fig9`]: QTCP on one bottleneck, on [`net`], a network packet by packet.
+//! - [`dtm`]: the discrete-time model on a scenario of one's own; [`plot`]: its charts.
 //! - [`disk`]: a hard disk; [`random`]: chance.
 
 mod disk;
+mod dtm;
 mod fahrrad;
 mod fig10;
 mod fig14;
@@ -12,6 +14,7 @@ mod fig8;
 mod fig9;
 mod intelliqos;
 mod net;
+mod plot;
 mod random;
 
 use anyhow::Context as _;
@@ -63,7 +66,10 @@ const FIGURES: &[Figure] = &[
 
 /// Arguments of `sluice sim`.
 #[derive(Debug, clap::Args)]
+#[command(args_conflicts_with_subcommands = true)]
 pub(crate) struct Args {
+    #[command(subcommand)]
+    model: Option<Model>,
     /// The figure; without one, they are listed.
     figure: Option<String>,
     /// Where chance begins: the same seed gives the same numbers.
@@ -71,15 +77,24 @@ pub(crate) struct Args {
     seed: u64,
 }
 
+/// Models that run on scenarios of one's own.
+#[derive(Debug, clap::Subcommand)]
+enum Model {
+    /// The discrete-time model of QTCP on one link: window, Q, throughput, queue and latency of
+    /// each class over time.
+    Dtm(dtm::Args),
+}
+
 /// Makes a figure and prints it, or prints which there are.
 ///
 /// # Errors
 ///
-/// There is no such figure.
+/// There is no such figure, or a scenario cannot be run.
 pub(crate) fn run(args: &Args) -> anyhow::Result<()> {
-    let text = match &args.figure {
-        Some(name) => figure(name, args.seed)?,
-        None => list(),
+    let text = match (&args.model, &args.figure) {
+        (Some(Model::Dtm(args)), _) => dtm::run(args)?,
+        (None, Some(name)) => figure(name, args.seed)?,
+        (None, None) => list(),
     };
     print!("{text}");
     Ok(())
@@ -95,7 +110,8 @@ fn figure(name: &str, seed: u64) -> anyhow::Result<String> {
 }
 
 fn list() -> String {
-    FIGURES.iter().map(|figure| format!("{:8} {}\n", figure.name, figure.about)).collect()
+    let figures = FIGURES.iter().map(|figure| format!("{:8} {}\n", figure.name, figure.about));
+    figures.collect::<String>() + "\n`sluice sim dtm SCENARIO.toml` runs a scenario of your own.\n"
 }
 
 #[cfg(test)]

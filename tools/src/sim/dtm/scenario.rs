@@ -1,0 +1,264 @@
+//! A scenario of the discrete-time model, as TOML.
+
+use std::path::Path;
+use std::time::Duration;
+
+use anyhow::{Context as _, bail};
+use qtcp::Limits;
+use qtcp::dtm::{Aim, Arrivals, Class, Setup};
+use serde::Deserialize;
+
+use crate::bench::units;
+
+/// The file.
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct File {
+    duration: Time,
+    #[serde(default = "one")]
+    seed: u64,
+    link: Link,
+    #[serde(default)]
+    control: Control,
+    #[serde(default, rename = "class")]
+    classes: Vec<Entry>,
+}
+
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Link {
+    capacity: Bits,
+    #[serde(default = "packet")]
+    packet: u32,
+    threshold: f64,
+    delay: Time,
+}
+
+/// How windows move; the defaults are those of the model.
+#[derive(Debug, Default, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+struct Control {
+    gain: Option<f64>,
+    epsilon: Option<f64>,
+    initial_window: Option<f64>,
+    max_window: Option<f64>,
+}
+
+/// A `[[class]]`.
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Entry {
+    name: String,
+    share: Option<f64>,
+    latency: Option<Time>,
+    #[serde(default = "flow")]
+    flows: u32,
+    delay: Option<Time>,
+    #[serde(default)]
+    arrivals: Source,
+}
+
+/// What a class has to send.
+#[derive(Debug, Default, Deserialize)]
+#[serde(tag = "process", rename_all = "kebab-case", deny_unknown_fields)]
+enum Source {
+    #[default]
+    Saturated,
+    Constant {
+        rate: Bits,
+    },
+    Poisson {
+        rate: Bits,
+        #[serde(default = "packet_at_a_time")]
+        burst: f64,
+    },
+    OnOff {
+        rate: Bits,
+        on: Time,
+        off: Time,
+    },
+}
+
+const fn one() -> u64 {
+    1
+}
+
+const fn packet() -> u32 {
+    1500
+}
+
+const fn flow() -> u32 {
+    1
+}
+
+const fn packet_at_a_time() -> f64 {
+    1.0
+}
+
+/// A time with its unit: `"49us"`.
+#[derive(Clone, Copy, Debug, Deserialize)]
+#[serde(try_from = "String")]
+struct Time(Duration);
+
+impl TryFrom<String> for Time {
+    type Error = String;
+
+    fn try_from(text: String) -> Result<Self, String> {
+        units::time(&text).map(Self).map_err(|error| format!("`{text}`: {error}"))
+    }
+}
+
+/// A rate on the wire with its unit: `"100 Gbit/s"`.
+#[derive(Clone, Copy, Debug, Deserialize)]
+#[serde(try_from = "String")]
+struct Bits(f64);
+
+impl TryFrom<String> for Bits {
+    type Error = String;
+
+    fn try_from(text: String) -> Result<Self, String> {
+        bits(&text)
+            .map(Self)
+            .ok_or_else(|| format!("`{text}` is no rate: write for example \"100 Gbit/s\""))
+    }
+}
+
+/// Bits per second: `100 Gbit/s`, `250Mbit/s`, `1.5 Gb/s`.
+fn bits(text: &str) -> Option<f64> {
+    let digits = text.find(|c: char| !c.is_ascii_digit() && c != '.')?;
+    let (number, unit) = text.split_at(digits);
+    let unit = unit.trim().strip_suffix("/s")?;
+    let prefix = unit.strip_suffix("bit").or_else(|| unit.strip_suffix('b'))?;
+    let factor = match prefix {
+        "" => 1.0,
+        "k" | "K" => 1e3,
+        "M" => 1e6,
+        "G" => 1e9,
+        "T" => 1e12,
+        _ => return None,
+    };
+    number.parse().ok().map(|number: f64| number * factor)
+}
+
+/// A scenario that was read.
+#[derive(Debug)]
+pub(super) struct Scenario {
+    /// For how long it runs.
+    pub(super) duration: Duration,
+    /// Bits of a packet on the wire.
+    pub(super) packet_bits: f64,
+    /// The classes' names.
+    pub(super) names: Vec<String>,
+    /// What is modelled.
+    pub(super) setup: Setup,
+}
+
+impl Scenario {
+    /// Reads a file.
+    ///
+    /// # Errors
+    ///
+    /// The file cannot be read, or what it says is not possible; the error tells where, and what
+    /// would be right.
+    pub(super) fn read(path: &Path) -> anyhow::Result<Self> {
+        let text = std::fs::read_to_string(path)
+            .with_context(|| format!("cannot read the scenario {}", path.display()))?;
+        Self::parse(&text).with_context(|| format!("in the scenario {}", path.display()))
+    }
+
+    pub(super) fn parse(text: &str) -> anyhow::Result<Self> {
+        let file: File = toml::from_str(text)?;
+        if !(64..=65_536).contains(&file.link.packet) {
+            bail!("a packet of {} bytes: `link.packet` is 64 to 65536", file.link.packet);
+        }
+        if file.duration.0 > Duration::from_secs(3600) || file.duration.0.is_zero() {
+            bail!("a duration of {:?}: it is above 0 and at most 1h", file.duration.0);
+        }
+        let packet_bits = f64::from(file.link.packet) * 8.0;
+        let classes = file.classes.iter().map(|entry| class(entry, &file.link, packet_bits));
+        let (control, default) = (&file.control, Setup::default());
+        let limits = Limits {
+            initial: control.initial_window.unwrap_or(default.limits.initial),
+            max: control.max_window.unwrap_or(default.limits.max),
+            ..default.limits
+        };
+        let setup = Setup {
+            capacity: file.link.capacity.0 / packet_bits,
+            threshold: file.link.threshold,
+            gain: control.gain.unwrap_or(default.gain),
+            epsilon: control.epsilon.unwrap_or(default.epsilon),
+            limits,
+            seed: file.seed,
+            classes: classes.collect::<Result<_, _>>()?,
+        };
+        let names = file.classes.into_iter().map(|entry| entry.name).collect();
+        Ok(Self { duration: file.duration.0, packet_bits, names, setup })
+    }
+}
+
+fn class(entry: &Entry, link: &Link, packet_bits: f64) -> anyhow::Result<Class> {
+    let aim = match (entry.share, entry.latency) {
+        (Some(_), Some(_)) => {
+            bail!("class {} has a share and a latency: give it one of them", entry.name)
+        }
+        (Some(share), None) => Aim::Share(share),
+        (None, Some(latency)) => Aim::Latency(latency.0),
+        (None, None) => Aim::None,
+    };
+    let arrivals = match entry.arrivals {
+        Source::Saturated => Arrivals::Saturated,
+        Source::Constant { rate } => Arrivals::Constant { rate: rate.0 / packet_bits },
+        Source::Poisson { rate, burst } => Arrivals::Poisson { rate: rate.0 / packet_bits, burst },
+        Source::OnOff { rate, on, off } => {
+            Arrivals::OnOff { rate: rate.0 / packet_bits, on: on.0, off: off.0 }
+        }
+    };
+    let delay = entry.delay.unwrap_or(link.delay).0;
+    Ok(Class { aim, flows: entry.flows, delay, arrivals })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const LINK: &str =
+        "duration = '1ms'\n[link]\ncapacity = '10 Gbit/s'\nthreshold = 20\ndelay = '20us'\n";
+
+    #[test]
+    fn rates_have_units() {
+        assert_eq!(bits("100 Gbit/s"), Some(1e11));
+        assert_eq!(bits("250Mb/s"), Some(2.5e8));
+        assert_eq!(bits("1.5 kbit/s"), Some(1500.0));
+        for bad in ["100", "Gbit/s", "1 Gbit", "1 XB/s", "", "-1 Gbit/s"] {
+            assert_eq!(bits(bad), None, "{bad}");
+        }
+    }
+
+    #[test]
+    fn what_is_wrong_is_named_with_what_would_be_right() {
+        for (class, says) in [
+            ("name = 'a'\nshare = 1\nlatency = '1ms'", "one of them"),
+            ("name = 'a'\nsharing = 1", "unknown field `sharing`"),
+            ("name = 'a'\nlatency = '1 moon'", "5s, 500ms"),
+            ("name = 'a'\narrivals = { process = 'poisson', rate = '3' }", "100 Gbit/s"),
+            ("name = 'a'\narrivals = { process = 'often' }", "poisson"),
+            ("share = 1", "missing field `name`"),
+        ] {
+            let error = Scenario::parse(&format!("{LINK}[[class]]\n{class}")).unwrap_err();
+            assert!(format!("{error:#}").contains(says), "{class}: {error:#}");
+        }
+    }
+
+    #[test]
+    fn a_class_has_the_link_s_delay_and_a_flow_unless_it_says_otherwise() {
+        let text =
+            format!("{LINK}[[class]]\nname = 'a'\n[[class]]\nname = 'b'\ndelay = '1us'\nflows = 3");
+        let setup = Scenario::parse(&text).unwrap().setup;
+        let micros = |class: &Class| (class.delay.as_micros(), class.flows, class.aim);
+        assert_eq!(
+            setup.classes.iter().map(micros).collect::<Vec<_>>(),
+            [(20, 1, Aim::None), (1, 3, Aim::None)]
+        );
+        assert_eq!(setup.capacity, 10e9 / 12_000.0);
+    }
+}
