@@ -7,7 +7,6 @@ use super::fig9::{self, FLOWS};
 use super::net::Network;
 use super::net::bottleneck::{Law, SHARES, part};
 use super::net::event::{MICRO, Time, seconds};
-use super::net::flow::Latency;
 use super::net::record::Record;
 use super::random::Random;
 
@@ -32,7 +31,7 @@ fn simulate(law: Law, seed: u64) -> Run {
     let mut network = bottleneck.network(Record::new(END, RTT));
     let mut random = Random::new(seed);
     let classes = [0, 1, 2].map(|class| {
-        let flows = bottleneck.flows(&mut network, law, Some(class), FLOWS, Latency::Network);
+        let flows = bottleneck.flows(&mut network, law, Some(class), FLOWS, None);
         let start = if class == 0 { 0 } else { ENTRY };
         flows.clone().for_each(|flow| network.start(flow, true, start + random.below(RTT)));
         flows
@@ -106,7 +105,6 @@ mod tests {
     fn e4_qtcp_converges_fifty_round_trips_before_dctcp() {
         let dctcp = converged(Law::Dctcp, 1);
         let qtcp = converged(Law::Qtcp, 1);
-        println!("{dctcp:?} {qtcp:?}");
         let qtcp = qtcp.unwrap();
         assert!(dctcp.is_none_or(|dctcp| dctcp > qtcp + 50), "{dctcp:?} {qtcp}");
     }

@@ -5,9 +5,8 @@ use std::ops::Range;
 
 use super::fig9;
 use super::net::Network;
-use super::net::bottleneck::{Bottleneck, Law, SHARES, part};
+use super::net::bottleneck::{Bottleneck, Law};
 use super::net::event::{MICRO, MILLI, Time};
-use super::net::flow::Latency;
 use super::net::record::Record;
 use super::random::Random;
 
@@ -46,7 +45,7 @@ fn intermittent(bottleneck: &Bottleneck, seed: u64) -> Vec<Vec<f64>> {
     let mut random = Random::new(seed);
     let flows = APPLICATIONS.map(|application| {
         let Application { class, phases, .. } = application;
-        let flows = bottleneck.flows(&mut network, Law::Qtcp, Some(class), FLOWS, Latency::Network);
+        let flows = bottleneck.flows(&mut network, Law::Qtcp, Some(class), FLOWS, None);
         for flow in flows.clone() {
             network.start(flow, true, phases.start * PHASE + random.below(RTT));
             network.stop(flow, phases.end * PHASE);
@@ -82,7 +81,7 @@ fn interfered(bottleneck: &Bottleneck, law: Law, seed: u64) -> (Network, [Range<
     let mut random = Random::new(seed);
     let flows = [Some(0), Some(1), Some(2), None].map(|class| {
         let law = if class.is_some() { law } else { Law::Dctcp };
-        let flows = bottleneck.flows(&mut network, law, class, FLOWS, Latency::Network);
+        let flows = bottleneck.flows(&mut network, law, class, FLOWS, None);
         for flow in flows.clone() {
             let start = if class.is_some() { 0 } else { ENTERS };
             network.start(flow, true, start + random.below(RTT));
@@ -131,6 +130,7 @@ pub(super) fn run(seed: u64) -> String {
 
 #[cfg(test)]
 mod tests {
+    use super::super::net::bottleneck::{SHARES, part};
     use super::*;
 
     #[test]

@@ -10,7 +10,6 @@ use super::net::Network;
 use super::net::bottleneck::{Bottleneck, LINK, Law, SHARES, part};
 use super::net::event::{MICRO, Time};
 use super::net::record::Record;
-use super::net::shares::Aim;
 
 /// Flows of each class. The source's classes send to ten servers; flows recover from the end of slow
 /// start a packet a round trip each, so more settle sooner, and with smaller windows further from
@@ -30,13 +29,7 @@ const CASES: [(u64, &str); 3] = [(25, "50"), (62, "30-40"), (98, "30-40")];
 
 /// The bottleneck of the source's runs.
 pub(super) fn bottleneck(rtt: Time) -> Bottleneck {
-    Bottleneck {
-        rate: LINK,
-        threshold: 140,
-        rtt,
-        aims: SHARES.map(Aim::Share).to_vec(),
-        settings: settings(),
-    }
+    Bottleneck { rate: LINK, threshold: 140, rtt, shares: SHARES.to_vec(), settings: settings() }
 }
 
 /// RFC 8257's gain rather than the half of the source's text after Eq. (3): with a half, each

@@ -1,7 +1,7 @@
 //! `sluice sim`: figures of the sources, made again by the code that ships.
 //!
 //! - [`intelliqos`]: containers on a disk.
-//! - [`fig8`], [`fig9`]: QTCP on one bottleneck, on [`net`], a network packet by packet.
+//! - [`fig8`], [`fig9`], [`fig10`], [`fig14`], [`fig15`]: QTCP on one bottleneck, on [`net`], a network packet by packet.
 //! - [`dtm`]: the discrete-time model on a scenario of one's own; [`plot`]: its charts.
 //! - [`disk`]: a hard disk; [`random`]: chance.
 
@@ -10,6 +10,7 @@ mod dtm;
 mod fahrrad;
 mod fig10;
 mod fig14;
+mod fig15;
 mod fig8;
 mod fig9;
 mod intelliqos;
@@ -61,6 +62,11 @@ const FIGURES: &[Figure] = &[
         name: "fig14",
         about: "QTCP: flows that come and go, and DCTCP that interferes (E8, Figure 14)",
         run: |seed| Ok(fig14::run(seed)),
+    },
+    Figure {
+        name: "fig15",
+        about: "DCTCP, D2TCP and QTCP: transfers that miss their deadlines (E9, Figure 15b)",
+        run: |seed| Ok(fig15::run(seed)),
     },
 ];
 

@@ -9,11 +9,11 @@ use qtcp::{Controller, Rate};
 
 use super::Network;
 use super::event::Time;
-use super::flow::{FlowSetup, Latency, Route};
+use super::flow::{FlowSetup, Route};
 use super::link::LinkSetup;
 use super::record::Record;
-use super::shares::{Aim, Shares};
-use super::traffic::{Arrivals, Size, SourceSetup};
+use super::shares::Shares;
+use super::traffic::{Size, SourceSetup};
 
 /// Bytes of a packet on the wire, as the source's evaluation has them: with these, its threshold of
 /// 140 packets is 0.17 of what 100 Gb/s carry in 98 us.
@@ -45,8 +45,8 @@ pub(crate) struct Bottleneck {
     pub(crate) threshold: usize,
     /// The round-trip time without queues.
     pub(crate) rtt: Time,
-    /// What classes are to have of it.
-    pub(crate) aims: Vec<Aim>,
+    /// The classes' shares of it.
+    pub(crate) shares: Vec<f64>,
     /// What new controllers are set to.
     pub(crate) settings: Settings,
 }
@@ -76,7 +76,7 @@ impl Bottleneck {
         let mut network = Network::new(record);
         let threshold = Some(self.threshold);
         network.link(LinkSetup { rate: self.rate, delay: self.rtt / 2, threshold });
-        network.share(Shares::new(Rate::from_bits(self.goodput()), self.aims.clone()));
+        network.share(Shares::new(Rate::from_bits(self.goodput()), self.shares.clone()));
         network
     }
 
@@ -87,7 +87,7 @@ impl Bottleneck {
         law: Law,
         class: Option<usize>,
         count: u32,
-        latency: Latency,
+        deadline: Option<Time>,
     ) -> Range<u32> {
         let mut numbers = 0..0;
         for _ in 0..count {
@@ -97,7 +97,7 @@ impl Bottleneck {
                 payload: PAYLOAD,
                 wire: WIRE,
                 class,
-                latency,
+                deadline,
                 controller: self.controller(law),
             });
             numbers =
@@ -119,7 +119,7 @@ impl Bottleneck {
         let mut seeds = seed.wrapping_mul(3)..;
         let mut class = 0..;
         let classes = OFFERED.map(|(bits, size)| {
-            let flows = self.flows(&mut network, law, class.next(), count, Latency::Network);
+            let flows = self.flows(&mut network, law, class.next(), count, None);
             flows.clone().for_each(|flow| network.start(flow, false, 0));
             network.source(offer(bits, size, flows.clone()), seeds.next().unwrap_or(seed), 0);
             flows
@@ -149,5 +149,5 @@ pub(crate) const OFFERED: [(f64, Size); 3] =
 /// A source that offers so many bits per second on the wire to these flows.
 pub(crate) fn offer(bits: f64, size: Size, flows: Range<u32>) -> SourceSetup {
     let rate = bits / 8.0 * f64::from(PAYLOAD) / f64::from(WIRE);
-    SourceSetup { arrivals: Arrivals::Poisson, size, rate, flows: flows.collect() }
+    SourceSetup { size, rate, flows: flows.collect() }
 }

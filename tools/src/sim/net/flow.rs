@@ -3,9 +3,9 @@
 use std::collections::VecDeque;
 use std::time::Duration;
 
-use qtcp::{Controller, Nanos, Observation, Target};
+use qtcp::{Controller, Nanos, Observation, Rate, Target};
 
-use super::event::{NANO, Time};
+use super::event::{MICRO, NANO, Time, seconds};
 use super::link::Packet;
 
 /// The links from a sender to its receiver, by their numbers.
@@ -33,15 +33,8 @@ impl Route {
     }
 }
 
-/// What the controller is shown as the latency.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(crate) enum Latency {
-    /// The round trip from sending to acknowledgement.
-    #[default]
-    Network,
-    /// From the time that the sender was given it to send: what waits for the window counts.
-    Request,
-}
+/// How many requests are looked at for the throughput that they need.
+const AHEAD: usize = 8;
 
 /// What a flow is made of.
 #[derive(Debug)]
@@ -56,8 +49,9 @@ pub(crate) struct FlowSetup {
     pub(crate) wire: u32,
     /// Its class, where it has one.
     pub(crate) class: Option<usize>,
-    /// What the controller is shown as the latency.
-    pub(crate) latency: Latency,
+    /// The time that a request may take: before each step, the controller is aimed at the
+    /// throughput that the requests need to keep it.
+    pub(crate) deadline: Option<Time>,
     /// Who decides its window.
     pub(crate) controller: Box<dyn Controller>,
 }
@@ -85,15 +79,6 @@ struct Round {
     limited: bool,
 }
 
-/// What an acknowledgement brought about.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(crate) struct Acked {
-    /// A request that is complete now.
-    pub(crate) request: Option<Request>,
-    /// The controller took a step.
-    pub(crate) stepped: bool,
-}
-
 /// A sender with its receiver.
 #[derive(Debug)]
 pub(crate) struct Flow {
@@ -112,8 +97,6 @@ pub(crate) struct Flow {
     acks: VecDeque<Packet>,
     /// Requests that are not complete.
     requests: VecDeque<Request>,
-    /// The first request with packets to send, counted from the first that is not complete.
-    sending: usize,
 }
 
 impl Flow {
@@ -130,7 +113,6 @@ impl Flow {
             round: Round::default(),
             acks: VecDeque::with_capacity(1024),
             requests: VecDeque::with_capacity(64),
-            sending: 0,
         }
     }
 
@@ -144,7 +126,6 @@ impl Flow {
         self.endless = false;
         self.given = self.sent;
         self.requests.clear();
-        self.sending = 0;
     }
 
     /// A request for so many bytes.
@@ -170,19 +151,8 @@ impl Flow {
             self.round = Round { began: now, last, whole: true, ..Round::default() };
         }
         self.sent += 1;
-        let given = self.given_at(now);
         let (flow, bytes) = (self.number, self.setup.wire);
-        Some(Packet { flow, bytes, hop: 0, marked: false, sent: now, given })
-    }
-
-    /// When the packet that is sent now was given to the sender.
-    #[inline]
-    fn given_at(&mut self, now: Time) -> Time {
-        let Some(request) = self.requests.get(self.sending) else { return now };
-        if self.sent == request.last {
-            self.sending += 1;
-        }
-        request.given
+        Some(Packet { flow, bytes, hop: 0, marked: false, sent: now })
     }
 
     /// A packet has arrived; its acknowledgement comes after [`FlowSetup::back`].
@@ -191,32 +161,20 @@ impl Flow {
         self.acks.push_back(packet);
     }
 
-    /// The next acknowledgement is here.
+    /// The next acknowledgement is here; answers the request that it completes.
     #[inline]
-    pub(crate) fn acknowledge(&mut self, now: Time) -> Acked {
-        let Some(packet) = self.acks.pop_front() else { return Acked::default() };
+    pub(crate) fn acknowledge(&mut self, now: Time) -> Option<Request> {
+        let packet = self.acks.pop_front()?;
         self.acked += 1;
         self.round.delivered += 1;
         self.round.marked += u32::from(packet.marked);
-        self.round.latencies += now
-            - match self.setup.latency {
-                Latency::Network => packet.sent,
-                Latency::Request => packet.given,
-            };
+        self.round.latencies += now - packet.sent;
         // The rest of a round that the data ended in is shorter than a round trip, and no measure.
-        let stepped = self.acked >= self.round.last || self.acked == self.sent && self.round.whole;
-        if stepped {
+        let ended = self.acked >= self.round.last || self.acked == self.sent && self.round.whole;
+        if ended {
             self.step(now);
         }
-        Acked { request: self.completed(), stepped }
-    }
-
-    /// The request that the last acknowledged packet completes.
-    #[inline]
-    fn completed(&mut self) -> Option<Request> {
-        let request = self.requests.pop_front_if(|request| request.last <= self.acked)?;
-        self.sending = self.sending.saturating_sub(1);
-        Some(request)
+        self.requests.pop_front_if(|request| request.last <= self.acked)
     }
 
     /// A round trip has ended.
@@ -231,10 +189,24 @@ impl Flow {
             mss: self.setup.payload,
             app_limited: round.limited,
         };
+        if let Some(deadline) = self.setup.deadline {
+            self.setup.controller.aim(self.needed(now, deadline));
+        }
         self.window = whole(self.setup.controller.step(Nanos(now / NANO), &seen).window);
         // It ends with the first packet that is sent from now on, and so takes a round trip, however
         // the packets are bunched.
         self.round = Round { began: now, last: self.sent + 1, ..Round::default() };
+    }
+
+    /// The throughput with which the requests at hand keep their deadlines.
+    fn needed(&self, now: Time, deadline: Time) -> Target {
+        let of = |request: &Request| {
+            let left = (request.given + deadline).saturating_sub(now).max(MICRO);
+            let packets = request.last.saturating_sub(self.acked);
+            packets as f64 * f64::from(self.setup.payload) / seconds(left)
+        };
+        let rates = self.requests.iter().take(AHEAD).map(of);
+        rates.reduce(f64::max).map_or(Target::None, |rate| Target::Throughput(Rate::new(rate)))
     }
 
     /// What it is to have from now on.
@@ -244,16 +216,6 @@ impl Flow {
 
     pub(crate) const fn setup(&self) -> &FlowSetup {
         &self.setup
-    }
-
-    /// Bytes of payload that were acknowledged.
-    pub(crate) fn bytes(&self) -> u64 {
-        self.acked * u64::from(self.setup.payload)
-    }
-
-    /// What it was given and has not sent.
-    pub(crate) const fn waiting(&self) -> u64 {
-        self.given.saturating_sub(self.sent)
     }
 }
 

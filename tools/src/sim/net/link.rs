@@ -17,8 +17,6 @@ pub(crate) struct Packet {
     pub(crate) marked: bool,
     /// When its sender sent it.
     pub(crate) sent: Time,
-    /// When its sender was given it to send.
-    pub(crate) given: Time,
 }
 
 /// What a link is made of.
@@ -40,16 +38,12 @@ pub(crate) struct Link {
     queue: VecDeque<Packet>,
     /// What was sent and has not arrived yet.
     flying: VecDeque<Packet>,
-    /// The longest queue so far.
-    longest: usize,
-    /// Packets sent.
-    sent: u64,
 }
 
 impl Link {
     pub(crate) fn new(setup: LinkSetup) -> Self {
         let room = || VecDeque::with_capacity(4096);
-        Self { setup, queue: room(), flying: room(), longest: 0, sent: 0 }
+        Self { setup, queue: room(), flying: room() }
     }
 
     /// A packet joins the queue. Answers how long the link takes to send it, if it starts at once.
@@ -57,7 +51,6 @@ impl Link {
     pub(crate) fn join(&mut self, mut packet: Packet) -> Option<Time> {
         packet.marked |= self.setup.threshold.is_some_and(|limit| self.queue.len() >= limit);
         self.queue.push_back(packet);
-        self.longest = self.longest.max(self.queue.len());
         (self.queue.len() == 1).then(|| self.time_for(packet.bytes))
     }
 
@@ -65,7 +58,6 @@ impl Link {
     #[inline]
     pub(crate) fn done(&mut self) -> Option<(Packet, Option<Time>)> {
         let packet = self.queue.pop_front()?;
-        self.sent += 1;
         Some((packet, self.queue.front().map(|next| self.time_for(next.bytes))))
     }
 
@@ -88,18 +80,9 @@ impl Link {
     }
 
     /// The packets in the queue, with the one that is being sent.
-    pub(crate) fn queued(&self) -> usize {
+    #[cfg(test)]
+    pub(super) fn queued(&self) -> usize {
         self.queue.len()
-    }
-
-    /// The longest queue so far, in packets.
-    pub(crate) const fn longest(&self) -> usize {
-        self.longest
-    }
-
-    /// How many packets it has sent.
-    pub(crate) const fn sent(&self) -> u64 {
-        self.sent
     }
 
     #[inline]
@@ -113,7 +96,7 @@ mod tests {
     use super::*;
 
     fn packet(flow: u32) -> Packet {
-        Packet { flow, bytes: 1500, hop: 0, marked: false, sent: 0, given: 0 }
+        Packet { flow, bytes: 1500, hop: 0, marked: false, sent: 0 }
     }
 
     #[test]
@@ -136,6 +119,5 @@ mod tests {
         let marks: Vec<bool> =
             std::iter::from_fn(|| link.done()).map(|(packet, _)| packet.marked).collect();
         assert_eq!(marks, [false, false, false, true, true]);
-        assert_eq!((link.longest(), link.sent()), (5, 5));
     }
 }

@@ -22,7 +22,7 @@ mod tests;
 use self::event::{Events, Time};
 use self::flow::{Flow, FlowSetup};
 use self::link::{Link, LinkSetup, Packet};
-use self::record::{Completion, Record, Step};
+use self::record::{Completion, Record};
 use self::shares::Shares;
 use self::traffic::{Source, SourceSetup};
 
@@ -172,18 +172,9 @@ impl Network {
     #[inline]
     fn acked(&mut self, number: u32) {
         let Some(flow) = self.flows.get_mut(number as usize) else { return };
-        let acked = flow.acknowledge(self.now);
-        let setup = flow.setup();
-        self.record.delivered(self.now, number as usize, setup.payload);
-        if acked.stepped {
-            self.record.step(|| Step {
-                time: self.now,
-                flow: number,
-                window: setup.controller.decision().window,
-                report: setup.controller.report(),
-            });
-        }
-        if let Some(request) = acked.request {
+        let completed = flow.acknowledge(self.now);
+        self.record.delivered(self.now, number as usize, flow.setup().payload);
+        if let Some(request) = completed {
             let completion = Completion { given: request.given, time: self.now, flow: number };
             self.record.completions.push(completion);
         }
@@ -211,7 +202,7 @@ impl Network {
     }
 
     /// Gives a flow a request now.
-    pub(crate) fn give(&mut self, number: u32, bytes: u64) {
+    fn give(&mut self, number: u32, bytes: u64) {
         if let Some(flow) = self.flows.get_mut(number as usize) {
             flow.give(self.now, bytes);
             self.send(number);
@@ -246,11 +237,6 @@ impl Network {
         self.flows.iter_mut().filter(of_class).for_each(|flow| flow.aim(target));
     }
 
-    /// The time.
-    pub(crate) const fn now(&self) -> Time {
-        self.now
-    }
-
     /// How many events have been handled.
     pub(crate) const fn handled(&self) -> u64 {
         self.handled
@@ -259,16 +245,6 @@ impl Network {
     /// What was kept.
     pub(crate) const fn record(&self) -> &Record {
         &self.record
-    }
-
-    /// The links, by their numbers.
-    pub(crate) fn links(&self) -> &[Link] {
-        &self.links
-    }
-
-    /// The flows, by their numbers.
-    pub(crate) fn flows(&self) -> &[Flow] {
-        &self.flows
     }
 }
 

@@ -2,22 +2,7 @@
 
 use std::ops::Range;
 
-use qtcp::Report;
-
 use super::event::{Time, seconds};
-
-/// A step of a flow's controller.
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct Step {
-    /// When.
-    pub(crate) time: Time,
-    /// Whose.
-    pub(crate) flow: u32,
-    /// The window that was decided, in packets.
-    pub(crate) window: f64,
-    /// What it went by.
-    pub(crate) report: Report,
-}
 
 /// A request that is complete.
 #[derive(Clone, Copy, Debug)]
@@ -38,9 +23,6 @@ pub(crate) struct Record {
     /// Bytes of payload that were acknowledged, for each flow and bin.
     bytes: Vec<Vec<u64>>,
     bins: usize,
-    /// Whether steps are kept.
-    keep_steps: bool,
-    pub(crate) steps: Vec<Step>,
     pub(crate) completions: Vec<Completion>,
 }
 
@@ -49,19 +31,7 @@ impl Record {
     pub(crate) fn new(end: Time, bin: Time) -> Self {
         let bin = bin.max(1);
         let bins = usize::try_from(end / bin + 1).unwrap_or(1);
-        Self {
-            bin,
-            bytes: Vec::new(),
-            bins,
-            keep_steps: false,
-            steps: Vec::new(),
-            completions: Vec::new(),
-        }
-    }
-
-    /// Keeps the steps of controllers as well.
-    pub(crate) fn keep_steps(&mut self) {
-        self.keep_steps = true;
+        Self { bin, bytes: Vec::new(), bins, completions: Vec::new() }
     }
 
     pub(super) fn flow(&mut self) {
@@ -73,13 +43,6 @@ impl Record {
         let bin = usize::try_from(now / self.bin).unwrap_or(usize::MAX);
         if let Some(bin) = self.bytes.get_mut(flow).and_then(|bins| bins.get_mut(bin)) {
             *bin += u64::from(bytes);
-        }
-    }
-
-    #[inline]
-    pub(super) fn step(&mut self, step: impl FnOnce() -> Step) {
-        if self.keep_steps {
-            self.steps.push(step());
         }
     }
 
@@ -110,7 +73,8 @@ mod tests {
     fn rates_are_those_of_the_bins_within() {
         let mut record = Record::new(10 * MILLI, MILLI);
         record.flow();
-        (0..10).for_each(|milli| record.delivered(milli * MILLI + 1, 0, 1000 * (milli as u32)));
+        (0..10u32)
+            .for_each(|milli| record.delivered(u64::from(milli) * MILLI + 1, 0, 1000 * milli));
         assert_eq!(record.rate(0, 2 * MILLI, 4 * MILLI), 2500.0 * 8e3);
         assert_eq!(record.rate(0, 4 * MILLI, 4 * MILLI), 0.0);
         record.delivered(99 * MILLI, 0, 1);

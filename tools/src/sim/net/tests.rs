@@ -3,9 +3,8 @@ use qtcp::control::dctcp::Settings;
 use qtcp::control::{Dctcp, Qtcp};
 
 use super::event::{MICRO, MILLI};
-use super::flow::{Latency, Route};
-use super::shares::Aim;
-use super::traffic::{Arrivals, Size};
+use super::flow::Route;
+use super::traffic::Size;
 use super::*;
 
 const WIRE: u32 = 1500;
@@ -26,7 +25,7 @@ fn flow(link: u32, controller: Box<dyn qtcp::Controller>, class: Option<usize>) 
         payload: PAYLOAD,
         wire: WIRE,
         class,
-        latency: Latency::Network,
+        deadline: None,
         controller,
     }
 }
@@ -47,7 +46,7 @@ fn dctcp_flows_fill_the_link_and_share_it() {
     let total: f64 = rates.iter().sum();
     assert!((0.95..1.0001).contains(&(total / GOODPUT)), "{rates:?}");
     assert!(rates.iter().all(|rate| (rate / total * 3.0 - 1.0).abs() < 0.15), "{rates:?}");
-    let waiting = network.links()[0].queued();
+    let waiting = network.links[0].queued();
     assert!(waiting < 100, "the queue stays about its threshold: {waiting}");
 }
 
@@ -55,8 +54,7 @@ fn dctcp_flows_fill_the_link_and_share_it() {
 fn e1_qtcp_flows_share_by_their_targets() {
     let end = 100 * MILLI;
     let (mut network, link) = network(end);
-    let aims = vec![Aim::Share(3.0), Aim::Share(2.0), Aim::Share(1.0)];
-    network.share(Shares::new(Rate::from_bits(GOODPUT), aims));
+    network.share(Shares::new(Rate::from_bits(GOODPUT), vec![3.0, 2.0, 1.0]));
     for class in 0..3 {
         let flow = network.flow(flow(link, Box::new(Qtcp::new(&Settings::default())), Some(class)));
         network.start(flow, true, 0);
@@ -83,7 +81,7 @@ fn requests_take_their_time_on_the_wire_and_back() {
     let done = &network.record().completions;
     assert_eq!(done.len(), 1);
     assert_eq!(done[0].time, 100 * MICRO + 3 * u64::from(WIRE) * 800);
-    assert_eq!(network.flows()[0].bytes(), 3 * u64::from(PAYLOAD));
+    assert_eq!(network.record().rate(0, 0, end), 3.0 * f64::from(PAYLOAD) * 8.0 / 0.01);
 }
 
 #[test]
@@ -95,11 +93,11 @@ fn a_route_of_two_links_delivers_everything_in_order_and_the_same_each_time() {
         let first = network.link(setup);
         let route = Route::new(&[first, link]);
         let setup = flow(link, Box::new(Dctcp::default()), None);
-        let number = network.flow(FlowSetup { route, latency: Latency::Request, ..setup });
+        let number = network.flow(FlowSetup { route, ..setup });
         network.start(number, false, 0);
-        let (arrivals, size) = (Arrivals::Poisson, Size::Exponential(50e3));
+        let size = Size::Exponential(50e3);
         let flows = vec![number];
-        network.source(SourceSetup { arrivals, size, rate: 0.5e9, flows }, seed, 0);
+        network.source(SourceSetup { size, rate: 0.5e9, flows }, seed, 0);
         network.run(end);
         let done: Vec<Time> = network.record().completions.iter().map(|done| done.time).collect();
         assert!(done.len() > 100 && done.is_sorted());

@@ -3,20 +3,9 @@
 use super::event::{Time, from_seconds};
 use crate::sim::random::Random;
 
-/// When requests come.
-#[derive(Clone, Copy, Debug)]
-pub(crate) enum Arrivals {
-    /// At equal distances.
-    Constant,
-    /// At exponentially distributed distances.
-    Poisson,
-}
-
-/// How large they are.
+/// How large requests are.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Size {
-    /// All of them so many bytes.
-    Fixed(u64),
     /// Exponentially distributed, with a mean in bytes.
     Exponential(f64),
     /// So many blocks of so many bytes, each number equally likely.
@@ -27,7 +16,6 @@ impl Size {
     /// The mean in bytes.
     pub(crate) fn mean(self) -> f64 {
         match self {
-            Self::Fixed(bytes) => bytes as f64,
             Self::Exponential(mean) => mean,
             Self::Blocks { least, most, bytes } => (least + most) as f64 / 2.0 * bytes as f64,
         }
@@ -35,7 +23,6 @@ impl Size {
 
     fn draw(self, random: &mut Random) -> u64 {
         match self {
-            Self::Fixed(bytes) => bytes,
             Self::Exponential(mean) => {
                 let bytes = random.exponential(mean);
                 #[expect(
@@ -56,8 +43,6 @@ impl Size {
 /// What a source is made of.
 #[derive(Clone, Debug)]
 pub(crate) struct SourceSetup {
-    /// When its requests come.
-    pub(crate) arrivals: Arrivals,
     /// How large they are.
     pub(crate) size: Size,
     /// Bytes of payload per second in the mean.
@@ -66,7 +51,7 @@ pub(crate) struct SourceSetup {
     pub(crate) flows: Vec<u32>,
 }
 
-/// A source of requests.
+/// A source of requests, which come at exponentially distributed distances.
 #[derive(Debug)]
 pub(crate) struct Source {
     setup: SourceSetup,
@@ -84,10 +69,7 @@ impl Source {
     /// How long until the next request.
     #[inline]
     pub(crate) fn gap(&mut self) -> Time {
-        let gap = match self.setup.arrivals {
-            Arrivals::Constant => self.gap,
-            Arrivals::Poisson => self.random.exponential(self.gap),
-        };
+        let gap = self.random.exponential(self.gap);
         from_seconds(gap).max(1)
     }
 
@@ -108,13 +90,9 @@ mod tests {
 
     #[test]
     fn a_source_keeps_its_rate_and_uses_all_its_flows() {
-        for (arrivals, size) in [
-            (Arrivals::Constant, Size::Blocks { least: 17, most: 98, bytes: 4096 }),
-            (Arrivals::Poisson, Size::Exponential(2e6)),
-            (Arrivals::Poisson, Size::Fixed(4096)),
-        ] {
+        for size in [Size::Blocks { least: 17, most: 98, bytes: 4096 }, Size::Exponential(2e6)] {
             let flows = vec![3, 5, 7];
-            let mut source = Source::new(SourceSetup { arrivals, size, rate: 1e9, flows }, 11);
+            let mut source = Source::new(SourceSetup { size, rate: 1e9, flows }, 11);
             let (mut time, mut bytes, mut used) = (0.0, 0.0, [0; 8]);
             for _ in 0..100_000 {
                 time += seconds(source.gap());
@@ -122,7 +100,7 @@ mod tests {
                 bytes += size as f64;
                 used[flow as usize] += 1;
             }
-            assert!((bytes / time / 1e9 - 1.0).abs() < 0.02, "{arrivals:?} {size:?}");
+            assert!((bytes / time / 1e9 - 1.0).abs() < 0.02, "{size:?}");
             assert!(
                 used.iter().all(|&used| used == 0 || (30_000..36_000).contains(&used)),
                 "{used:?}"

@@ -1,0 +1,179 @@
+//! Fig. 15b of seed row E9: transfers that miss their deadlines, under three laws.
+//!
+//! What the source leaves open, and how it is read here:
+//!
+//! - *The latency* is that of a transfer, from the time that its sender has it until its last byte
+//!   is acknowledged. A packet's own way takes a tenth of a millisecond, and no target of
+//!   milliseconds would ever be missed.
+//! - *What a controller measures against its target* is the throughput: what the transfers at hand
+//!   need to be done in time, by what the flow gets. That is d of D2TCP's own paper (time needed by
+//!   time left), and Q of Eq. (1); where it is 1, the transfer is done just in time. Shown the
+//!   smoothed latency itself (Eq. 2), a flow of QTCP learns that it is late when it is too late, and
+//!   slows down to its target while the link has room: three times the misses of DCTCP.
+//! - *Controllers aim at half the deadline.* A flow of QTCP that is early gives way until it is
+//!   just in time, and just in time is late half of the time.
+//! - *Flows with targets grow by Q squared* (`Growth::Quality`). By a packet a round trip, a flow
+//!   that gave way needs tens of milliseconds to have its bandwidth back, at deadlines of five.
+//! - *The stressed situation* has equal loads. At 80 % its order is the source's and its misses are
+//!   a third of the source's; those are had where the episode fills the link. Both are printed.
+
+use std::fmt::Write as _;
+
+use qtcp::control::dctcp::{Growth, Settings};
+
+use super::fig9;
+use super::net::bottleneck::{Bottleneck, LINK, Law, offer};
+use super::net::event::{MICRO, MILLI, SECOND, Time};
+use super::net::record::Record;
+use super::net::traffic::Size;
+
+/// The deadlines of High, Medium and Low.
+const DEADLINES: [Time; 3] = [5 * MILLI, 6 * MILLI, 8 * MILLI];
+/// The part of its deadline that a transfer is aimed at.
+const AIM: Time = 2;
+/// Flows of each class: one to each of the source's ten servers.
+const FLOWS: u32 = 10;
+/// The mean size of a transfer in bytes; sizes are exponentially distributed.
+const MEAN: f64 = 2e6;
+
+/// A situation: the classes' parts of the load, and the load as a part of the link.
+#[derive(Debug)]
+struct Situation {
+    name: &'static str,
+    parts: [f64; 3],
+    load: f64,
+    /// What the source says of DCTCP, D2TCP and QTCP.
+    source: [&'static str; 3],
+}
+
+const SITUATIONS: [Situation; 3] = [
+    Situation {
+        name: "normal, load 80 %",
+        parts: [0.1, 0.2, 0.7],
+        load: 0.8,
+        source: ["5..8", "0", "about 0"],
+    },
+    Situation {
+        name: "stressed, load 80 %",
+        parts: [1.0 / 3.0; 3],
+        load: 0.8,
+        source: ["30..65", "High 35", "15..18"],
+    },
+    Situation {
+        name: "stressed, load 100 %",
+        parts: [1.0 / 3.0; 3],
+        load: 1.0,
+        source: ["30..65", "High 35", "15..18"],
+    },
+];
+
+const LAWS: [(&str, Law); 3] = [("DCTCP", Law::Dctcp), ("D2TCP", Law::D2tcp), ("QTCP", Law::Qtcp)];
+
+/// Transfers of a class, and how many of them were late.
+#[derive(Clone, Copy, Debug, Default)]
+struct Transfers {
+    done: u32,
+    late: u32,
+}
+
+impl Transfers {
+    fn missed(self) -> f64 {
+        f64::from(self.late) / f64::from(self.done.max(1)) * 100.0
+    }
+}
+
+fn bottleneck() -> Bottleneck {
+    let settings = Settings { gamma: 0.5, growth: Growth::Quality, ..fig9::settings() };
+    Bottleneck { rate: LINK, threshold: 140, rtt: 98 * MICRO, shares: Vec::new(), settings }
+}
+
+/// The transfers of each class in a run until `end`.
+fn transfers(situation: &Situation, law: Law, seed: u64, end: Time) -> [Transfers; 3] {
+    let bottleneck = bottleneck();
+    let mut network = bottleneck.network(Record::new(end, end));
+    let mut seeds = seed.wrapping_mul(3)..;
+    let classes = [0, 1, 2].map(|class| {
+        let deadline = DEADLINES.get(class).map(|deadline| deadline / AIM);
+        let flows = bottleneck.flows(&mut network, law, Some(class), FLOWS, deadline);
+        flows.clone().for_each(|flow| network.start(flow, false, 0));
+        let part = situation.parts.get(class).copied().unwrap_or(0.0);
+        let bits = bottleneck.rate as f64 * situation.load * part;
+        let source = offer(bits, Size::Exponential(MEAN), flows.clone());
+        network.source(source, seeds.next().unwrap_or(seed), 0);
+        flows
+    });
+    network.run(end);
+    let mut deadlines = DEADLINES.into_iter();
+    classes.map(|flows| {
+        let deadline = deadlines.next().unwrap_or(0);
+        let of_class =
+            network.record().completions.iter().filter(|done| flows.contains(&done.flow));
+        of_class.fold(Transfers::default(), |sum, done| Transfers {
+            done: sum.done + 1,
+            late: sum.late + u32::from(done.time - done.given > deadline),
+        })
+    })
+}
+
+/// The figure as text.
+pub(super) fn run(seed: u64) -> String {
+    let mut text = format!(
+        "Fig. 15b (E9): per cent of transfers (mean 2 MB, Poisson) that take longer than 5, 6 and 8 \
+         ms\n{FLOWS} flows a class on 100 Gb/s, RTT 98 us, one second\n\n\
+         situation              law     source      High   Medium  Low\n"
+    );
+    for situation in &SITUATIONS {
+        for ((name, law), source) in LAWS.into_iter().zip(situation.source) {
+            let missed = transfers(situation, law, seed, SECOND).map(Transfers::missed);
+            let [high, medium, low] = missed;
+            let of = situation.name;
+            _ = writeln!(text, "{of:21}  {name:6}  {source:9} {high:6.1}  {medium:6.1} {low:6.1}");
+        }
+    }
+    text
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// The misses of each law's classes, and of all its transfers.
+    fn missed(situation: &Situation) -> [([f64; 3], f64); 3] {
+        LAWS.map(|(_, law)| {
+            let classes = transfers(situation, law, 1, 300 * MILLI);
+            let sum = classes.iter().fold(Transfers::default(), |sum, class| Transfers {
+                done: sum.done + class.done,
+                late: sum.late + class.late,
+            });
+            (classes.map(Transfers::missed), sum.missed())
+        })
+    }
+
+    #[test]
+    fn e9_in_the_normal_situation_qtcp_misses_next_to_nothing() {
+        let [dctcp, d2tcp, qtcp] = missed(&SITUATIONS[0]);
+        assert!((5.0..15.0).contains(&dctcp.1), "{dctcp:?}");
+        assert!(d2tcp.1 < 0.6 * dctcp.1 && qtcp.1 < 0.6 * d2tcp.1, "{dctcp:?} {d2tcp:?} {qtcp:?}");
+        assert!(qtcp.1 < 2.0, "{qtcp:?}");
+    }
+
+    #[test]
+    fn e9_under_stress_qtcp_misses_least_and_dctcp_most() {
+        let [dctcp, d2tcp, qtcp] = missed(&SITUATIONS[1]);
+        for class in 0..3 {
+            assert!(d2tcp.0[class] < dctcp.0[class], "{dctcp:?} {d2tcp:?}");
+            assert!(qtcp.0[class] < d2tcp.0[class], "{d2tcp:?} {qtcp:?}");
+        }
+        assert!(qtcp.1 < 0.4 * dctcp.1, "the source: 71 % fewer: {dctcp:?} {qtcp:?}");
+    }
+
+    #[test]
+    fn e9_on_a_full_link_the_sizes_are_the_source_s_and_dctcp_misses_most() {
+        let [dctcp, d2tcp, qtcp] = missed(&SITUATIONS[2]);
+        assert!(dctcp.0.iter().all(|missed| (25.0..65.0).contains(missed)), "{dctcp:?}");
+        for class in 0..3 {
+            let best = d2tcp.0[class].max(qtcp.0[class]);
+            assert!(best < 0.8 * dctcp.0[class], "{dctcp:?} {d2tcp:?} {qtcp:?}");
+        }
+    }
+}
