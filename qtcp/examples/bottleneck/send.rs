@@ -80,12 +80,13 @@ impl Flow {
         link: &mut Link,
         now: Nanos,
         seen: &Observation,
+        info: &Info,
     ) -> Result<()> {
         let standing = link.observe(self.id, now, seen);
         #[cfg(feature = "bpf")]
         if let Some(pilot) = &mut self.pilot {
             let target = standing.target.filter(|_| settings.control && settings.eq5);
-            pilot.see(self.socket.as_fd(), now, seen, target)?;
+            pilot.see(self.socket.as_fd(), now, seen, info, target)?;
         }
         if settings.control && !settings.eq5 && standing.limit != self.limit {
             options::set_pacing_rate(self.socket.as_fd(), standing.limit)?;
@@ -123,7 +124,7 @@ pub(crate) fn run(settings: &Settings) -> Result<()> {
             id,
             limit: None,
             #[cfg(feature = "bpf")]
-            pilot: windows.clone().map(crate::window::Pilot::new),
+            pilot: windows.clone().map(|windows| crate::window::Pilot::new(windows, settings.eq5)),
         });
     }
     let senders = flows.iter().map(|flow| Ok(bulk(flow.socket.try_clone()?)));
@@ -162,7 +163,7 @@ fn poll(settings: &Settings, link: &mut Link, flows: &mut [Flow]) -> Result<()> 
         for (index, flow) in flows.iter_mut().enumerate() {
             let info = Info::read(flow.socket.as_fd())?;
             let seen = flow.sampler.sample(now, &info).out;
-            flow.control(settings, link, now, &seen)?;
+            flow.control(settings, link, now, &seen, &info)?;
             if elapsed >= settle {
                 measure.add(index, elapsed - settle, &seen, &info);
             }

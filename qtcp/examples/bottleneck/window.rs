@@ -5,8 +5,8 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use anyhow::{Context, Result};
-use qtcp::control::qtcp::Qtcp;
-use qtcp::linux::bpf::WindowMap;
+use qtcp::control::{dctcp::Dctcp, qtcp::Qtcp};
+use qtcp::linux::{Info, bpf::WindowMap};
 use qtcp::{Controller, Nanos, Observation, Rate, Target};
 
 /// The name of the congestion control whose window we write.
@@ -20,18 +20,21 @@ pub(crate) fn load(base: Option<&str>) -> Result<Option<Arc<WindowMap>>> {
     Ok(Some(Arc::new(WindowMap::load().context(NAME)?)))
 }
 
-/// One flow's controller: QTCP as Eq. 5 has it, a step for each round trip.
+/// One flow's controller, a step for each round trip: QTCP as Eq. 5 has it; or DCTCP, where limits
+/// take care of targets.
 pub(crate) struct Pilot {
     windows: Arc<WindowMap>,
-    controller: Qtcp,
+    controller: Box<dyn Controller>,
     /// What was seen since the last step.
     seen: Option<Observation>,
     told: u32,
 }
 
 impl Pilot {
-    pub(crate) fn new(windows: Arc<WindowMap>) -> Self {
-        Self { windows, controller: Qtcp::default(), seen: None, told: 0 }
+    pub(crate) fn new(windows: Arc<WindowMap>, eq5: bool) -> Self {
+        let controller: Box<dyn Controller> =
+            if eq5 { Box::new(Qtcp::default()) } else { Box::new(Dctcp::default()) };
+        Self { windows, controller, seen: None, told: 0 }
     }
 
     pub(crate) fn see(
@@ -39,8 +42,12 @@ impl Pilot {
         socket: BorrowedFd<'_>,
         now: Nanos,
         seen: &Observation,
+        info: &Info,
         target: Option<Rate>,
     ) -> Result<()> {
+        // A window that a limit keeps from being used does not grow.
+        let unused = info.unacked + info.unacked / 8 + 1 < info.snd_cwnd;
+        let seen = &Observation { app_limited: seen.app_limited || unused, ..*seen };
         let all = self.seen.map_or(*seen, |before| sum(&before, seen));
         self.seen = Some(all);
         if all.interval < all.rtt || all.interval == Duration::ZERO {
@@ -65,7 +72,7 @@ fn sum(before: &Observation, seen: &Observation) -> Observation {
         delivered: before.delivered + seen.delivered,
         marked: before.marked + seen.marked,
         bytes: before.bytes + seen.bytes,
-        app_limited: before.app_limited || seen.app_limited,
+        app_limited: before.app_limited && seen.app_limited,
         ..*seen
     }
 }

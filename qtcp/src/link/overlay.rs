@@ -85,6 +85,8 @@ pub(super) struct Overlay {
     boost: f64,
 }
 
+/// How much more than its target the flow that fills the link has at least, in parts of sigma.
+const ROOM: f64 = 0.5;
 /// Between what a limit stays, as a part of the target.
 const LEAST_BOOST: f64 = 0.9;
 const MOST_BOOST: f64 = 2.0;
@@ -171,7 +173,10 @@ impl Overlay {
             Role::Held => Some(target),
             Role::Follower if wanted.congested && marked => self.hold(rules, seen, target),
             Role::Filler if wanted.congested && wanted.deficit => {
-                (self.rate > target || self.limit.is_some()).then_some(target)
+                // Somewhat above it: were it held to its part of what all get, all would get less
+                // and less while others are slow to take what it leaves.
+                let limit = target.times(1.0 + rules.sigma * ROOM);
+                (self.rate > limit || self.limit.is_some()).then_some(limit)
             }
             Role::Follower if wanted.congested => {
                 // Its own packets find no queue: it is on another way, or there is none any more.

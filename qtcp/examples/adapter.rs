@@ -1,0 +1,175 @@
+//! What looking after connections costs: the whole of what the daemon does for one connection in
+//! one control interval, on real sockets over the loopback device.
+//!
+//! `adapter [CONNECTIONS]` (1,000): first the parts, then the share of a core that looking at all of
+//! them every 5 ms and every millisecond takes. Two descriptors a connection: `ulimit -n 4096`.
+#![expect(clippy::print_stdout, reason = "a program that prints")]
+
+use std::io::{Read, Write};
+use std::net::{TcpListener, TcpStream};
+use std::os::fd::AsFd;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::thread;
+use std::time::{Duration, Instant};
+
+use anyhow::{Context, Result};
+use qtcp::link::{Aim, FlowId, Link, Rules};
+use qtcp::linux::{Info, Sampler, options};
+use qtcp::{Nanos, Rate};
+
+struct Flow {
+    socket: TcpStream,
+    sampler: Sampler,
+    id: FlowId,
+    limit: Option<Rate>,
+}
+
+/// Looks at every connection once; answers how many limits have changed. `marked`: as if each had
+/// more to send and every packet carried a mark.
+fn poll(flows: &mut [Flow], link: &mut Link, now: Nanos, marked: bool) -> Result<u32> {
+    let mut changed = 0;
+    for flow in flows {
+        let info = Info::read(flow.socket.as_fd())?;
+        let mut seen = flow.sampler.sample(now, &info).out;
+        if marked {
+            seen.delivered = seen.delivered.max(1);
+            (seen.marked, seen.app_limited, seen.mss) = (seen.delivered, false, 1448);
+        }
+        let limit = link.observe(flow.id, now, &seen).limit;
+        if limit != flow.limit {
+            options::set_pacing_rate(flow.socket.as_fd(), limit)?;
+            (flow.limit, changed) = (limit, changed + 1);
+        }
+    }
+    Ok(changed)
+}
+
+fn connect(count: usize, link: &mut Link) -> Result<(Vec<Flow>, Vec<TcpStream>)> {
+    let listener = TcpListener::bind("127.0.0.1:0")?;
+    let (mut flows, mut hosts) = (Vec::new(), Vec::new());
+    for index in 0..count {
+        let host = TcpStream::connect(listener.local_addr()?).context("try ulimit -n 4096")?;
+        let (socket, _) = listener.accept().context("try ulimit -n 4096")?;
+        socket.set_nodelay(true)?;
+        flows.push(Flow { socket, sampler: Sampler::new(), id: link.add(index % 4), limit: None });
+        hosts.push(host);
+    }
+    Ok((flows, hosts))
+}
+
+/// Something goes out on each connection a hundred times a second.
+fn traffic(flows: &[Flow], mut hosts: Vec<TcpStream>, stop: Arc<AtomicBool>) -> Result<()> {
+    let sockets = flows.iter().map(|flow| flow.socket.try_clone());
+    let mut sockets = sockets.collect::<Result<Vec<_>, _>>()?;
+    for host in &hosts {
+        host.set_nonblocking(true)?;
+    }
+    for socket in &sockets {
+        socket.set_nonblocking(true)?;
+    }
+    thread::spawn(move || {
+        let (data, mut room) = (vec![1; 4096], vec![0; 65_536]);
+        while !stop.load(Ordering::Relaxed) {
+            for (socket, host) in sockets.iter_mut().zip(&mut hosts) {
+                let _ = socket.write(&data);
+                let _ = host.read(&mut room);
+            }
+            thread::sleep(Duration::from_millis(10));
+        }
+    });
+    Ok(())
+}
+
+/// The processor time of this thread.
+fn processor_time() -> Result<Duration> {
+    let text = std::fs::read_to_string("/proc/thread-self/schedstat")?;
+    let spent = text.split_whitespace().next().context("schedstat is empty")?;
+    Ok(Duration::from_nanos(spent.parse()?))
+}
+
+/// The median of seven rounds, in nanoseconds of processor time for each connection.
+fn time(flows: usize, mut round: impl FnMut() -> Result<()>) -> Result<f64> {
+    let mut rounds = Vec::new();
+    for _ in 0..7 {
+        // The kernel counts processor time in ticks of some milliseconds.
+        let (before, times) = (processor_time()?, 100);
+        for _ in 0..times {
+            round()?;
+        }
+        let spent = processor_time()?.saturating_sub(before);
+        rounds.push(spent.as_nanos() as f64 / f64::from(times) / flows as f64);
+    }
+    rounds.sort_by(f64::total_cmp);
+    rounds.get(3).copied().context("seven rounds")
+}
+
+fn parts(flows: &mut [Flow], link: &mut Link, start: Instant, marked: bool) -> Result<()> {
+    let count = flows.len();
+    let read = time(count, || {
+        for flow in &*flows {
+            std::hint::black_box(Info::read(flow.socket.as_fd())?);
+        }
+        Ok(())
+    })?;
+    let set = time(count, || {
+        for flow in &*flows {
+            options::set_pacing_rate(flow.socket.as_fd(), Some(Rate::new(1e9)))?;
+        }
+        Ok(())
+    })?;
+    let all = time(count, || {
+        let now = Nanos(u64::try_from(start.elapsed().as_nanos())?);
+        poll(flows, link, now, marked).map(|_| ())
+    })?;
+    println!("Info::read {read:.0} ns, set_pacing_rate {set:.0} ns, the whole of it {all:.0} ns");
+    Ok(())
+}
+
+/// Looks at all connections at this interval for some seconds.
+fn share(
+    flows: &mut [Flow],
+    link: &mut Link,
+    start: Instant,
+    marked: bool,
+    interval: Duration,
+) -> Result<()> {
+    let seconds = Duration::from_secs(5);
+    let (begin, before) = (Instant::now(), processor_time()?);
+    let (mut next, mut looks, mut changed) = (begin, 0_u32, 0);
+    while begin.elapsed() < seconds {
+        next = (next + interval).max(Instant::now());
+        thread::sleep(next.saturating_duration_since(Instant::now()));
+        let now = Nanos(u64::try_from(start.elapsed().as_nanos())?);
+        changed += poll(flows, link, now, marked)?;
+        looks += 1;
+    }
+    let spent = processor_time()?.saturating_sub(before).as_secs_f64();
+    println!(
+        "every {interval:?}: {looks} looks in 5 s, {:.1} limits set in each, {:.1} % of a core, {:.0} ns a connection",
+        f64::from(changed) / f64::from(looks),
+        spent / begin.elapsed().as_secs_f64() * 100.0,
+        spent * 1e9 / f64::from(looks) / flows.len() as f64,
+    );
+    Ok(())
+}
+
+fn main() -> Result<()> {
+    let count = std::env::args().nth(1).map_or(Ok(1000), |text| text.parse())?;
+    for marked in [false, true] {
+        let aims = vec![Aim::Free, Aim::Share(3.0), Aim::Share(2.0), Aim::Share(1.0)];
+        let mut link = Link::new(aims, None, Rules::default());
+        let (mut flows, hosts) = connect(count, &mut link)?;
+        let (stop, start) = (Arc::new(AtomicBool::new(false)), Instant::now());
+        traffic(&flows, hosts, Arc::clone(&stop))?;
+        let what = if marked { "held to targets" } else { "without congestion" };
+        println!("{count} connections, {what}");
+        thread::sleep(Duration::from_millis(200));
+        parts(&mut flows, &mut link, start, marked)?;
+        for interval in [5, 1] {
+            share(&mut flows, &mut link, start, marked, Duration::from_millis(interval))?;
+        }
+        stop.store(true, Ordering::Relaxed);
+    }
+    Ok(())
+}
