@@ -34,7 +34,8 @@ fn poll(flows: &mut [Flow], link: &mut Link, now: Nanos, marked: bool) -> Result
         let mut seen = flow.sampler.sample(now, &info).out;
         if marked {
             seen.delivered = seen.delivered.max(1);
-            (seen.marked, seen.app_limited, seen.mss) = (seen.delivered, false, 1448);
+            (seen.marked, seen.app_limited) = (seen.delivered, false);
+            (seen.mss, seen.rtt) = (1448, Duration::from_millis(50));
         }
         let limit = link.observe(flow.id, now, &seen).limit;
         if limit != flow.limit {

@@ -88,6 +88,8 @@ impl Flow {
             let target = standing.target.filter(|_| settings.control && settings.eq5);
             pilot.see(self.socket.as_fd(), now, seen, info, target)?;
         }
+        #[cfg(not(feature = "bpf"))]
+        let _ = info;
         if settings.control && !settings.eq5 && standing.limit != self.limit {
             options::set_pacing_rate(self.socket.as_fd(), standing.limit)?;
             self.limit = standing.limit;

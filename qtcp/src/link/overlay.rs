@@ -165,8 +165,9 @@ impl Overlay {
         target: Rate,
         wanted: &Wanted,
     ) -> Option<Rate> {
-        // No limit is so low that it stops a flow: a packet for each round trip stays.
-        let least = Rate::over(f64::from(seen.mss), seen.rtt.max(Duration::from_millis(1)));
+        // No limit is so low that it stops a flow: a packet for each round trip stays, or a hundred
+        // in a second, for a limit can be less than a window of one packet.
+        let least = Rate::over(f64::from(seen.mss), seen.rtt.max(Duration::from_millis(10)));
         let target = if target > least { target } else { least };
         let marked = wanted.full || self.alpha > rules.epsilon;
         match wanted.role {
