@@ -5,6 +5,7 @@
 #   make test     everything that must hold: format, lints, documentation, all tests
 #   make bench    beside the kernel's own target, in a user-mode kernel
 #   make bench-qos  what quality of service costs and gives, natively
+#   make bench-qtcp what classes get of a congested link, by the kernel's congestion control
 #   make fuzz     each fuzz target for FUZZ_SECONDS (60)
 #   make deny     licences, banned and duplicate crates, sources
 #   make install  binaries and systemd files, below PREFIX (/usr) and DESTDIR
@@ -16,7 +17,7 @@ FUZZ_SECONDS ?= 60
 # The daemon's source is in target/: cargo must never build there, whatever its configuration.
 export CARGO_TARGET_DIR := $(CURDIR)/build
 
-.PHONY: build run test bench bench-qos fuzz deny install clean
+.PHONY: build run test bench bench-qos bench-qtcp fuzz deny install clean
 
 build:
 	.ci/setup build
@@ -34,6 +35,12 @@ bench: build
 
 bench-qos: build
 	tests/bench/qos.sh build/release
+
+bench-qtcp:
+	.ci/setup bench-qtcp
+	cargo build --release -p qtcp --features bpf --examples
+	ulimit -n 4096 && build/release/examples/adapter
+	tests/bench/qtcp-bases.sh build/release
 
 fuzz:
 	.ci/setup fuzz

@@ -1,9 +1,12 @@
 #!/bin/bash
 # What flows of weights 3:2:1 get of a bottleneck that marks, by the kernel's congestion control
-# under them, without our control and with it. Natively 200 Mbit/s behind an exact marker; then, for
-# dctcp, 100 Mbit/s behind red in a user-mode kernel.
+# under them: without control (off), with limits on their rates (limits), and for our own part of
+# the kernel also by windows alone (eq5). Natively 200 Mbit/s behind an exact marker; then, for dctcp,
+# 100 Mbit/s behind red in a user-mode kernel. As root: it makes network namespaces, loads BPF
+# programs, and removes all of it.
 #
-# usage: qtcp-bases.sh BINARIES     (BINARIES: the folder with examples/bottleneck)
+# usage: qtcp-bases.sh BINARIES     (BINARIES: the folder with examples/bottleneck,
+#                                   built with the feature bpf for sluice_window)
 #
 # ROUNDS (3) and TIME (10 seconds) set how often and how long; NATIVE and UML which bases. What is
 # printed are medians of the rounds.
@@ -11,7 +14,7 @@ set -euo pipefail
 root=$(cd "$(dirname "$0")/../.." && pwd)
 binary=$(realpath "${1:?usage: qtcp-bases.sh BINARIES}")/examples/bottleneck
 rounds=${ROUNDS:-3} time=${TIME:-10}
-read -ra native <<<"${NATIVE-cubic reno bbr}"
+read -ra native <<<"${NATIVE-cubic reno bbr sluice_window}"
 read -ra uml <<<"${UML-dctcp cubic reno}"
 lines=$(mktemp)
 trap 'rm -f "$lines" "$lines.init"' EXIT

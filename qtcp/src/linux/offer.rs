@@ -35,6 +35,8 @@ pub struct Offer {
     pub default: Option<String>,
     /// Whether a socket can have `dctcp`: found by trying, which also loads the kernel's module.
     pub dctcp: Dctcp,
+    /// Where the default ignores marks: what a socket can have instead.
+    pub instead: Option<&'static str>,
     /// `net.ipv4.tcp_ecn`: 0 no ECN; 1 asked for and answered; 2 only answered (the kernel's
     /// default); 3 AccECN asked for and answered; 4 AccECN answered, ECN asked for; 5 AccECN only
     /// answered.
@@ -50,11 +52,14 @@ impl Offer {
     #[must_use]
     pub fn probe() -> Self {
         let socket = sys::tcp_socket();
-        let tried = socket.as_ref().map(|fd| options::set_congestion(fd.as_fd(), "dctcp"));
+        let set = |name| socket.as_ref().map(|fd| options::set_congestion(fd.as_fd(), name));
+        let tried = set("dctcp");
         let info = socket.as_ref().ok().and_then(|fd| Info::read(fd.as_fd()).ok());
         // After the trial, which may have loaded it.
         let settings = Self::read(Path::new(SETTINGS));
+        let instead = ["cubic", "reno"].into_iter().find(|name| matches!(set(name), Ok(Ok(()))));
         Self {
+            instead: instead.filter(|_| settings.ignores_marks()),
             dctcp: tried.map_or(Dctcp::Unknown, |result| settings.dctcp_after(&result)),
             received_marks: info.map(|info| info.received_ce.is_some()),
             ..settings
@@ -71,6 +76,7 @@ impl Offer {
             allowed: words("tcp_allowed_congestion_control"),
             default: text("tcp_congestion_control"),
             dctcp: Dctcp::Unknown,
+            instead: None,
             ecn: number("tcp_ecn"),
             ecn_fallback: number("tcp_ecn_fallback").map(|value| value != 0),
             received_marks: None,
@@ -91,9 +97,18 @@ impl Offer {
 
     /// The congestion control to set on sockets (listeners among them, before they listen) where
     /// nobody chose one; `None` is to leave them with the system's.
+    ///
+    /// `dctcp` where there is one. Of the others the shares of classes are the same, but one that
+    /// ignores marks keeps a queue several times as long: `cubic`, or `reno`, in its place.
     #[must_use]
     pub fn best_base(&self) -> Option<&str> {
-        (self.dctcp == Dctcp::Usable).then_some("dctcp")
+        if self.dctcp == Dctcp::Usable { Some("dctcp") } else { self.instead }
+    }
+
+    /// The default goes by the rate and the round-trip time that it measures (all of BBR's first
+    /// version, and what comes of it in Linux).
+    fn ignores_marks(&self) -> bool {
+        self.default.as_ref().is_some_and(|name| name.starts_with("bbr"))
     }
 
     /// What is missing, with the command that mends it, and how true the marks will be: plain
@@ -132,6 +147,7 @@ impl Offer {
 
     fn base_advice(&self) -> Option<String> {
         let default = self.default.as_deref().unwrap_or("the system's congestion control");
+        let default = self.instead.unwrap_or(default);
         match self.dctcp {
             Dctcp::Usable => None,
             Dctcp::Forbidden => Some(format!(
@@ -226,7 +242,7 @@ mod tests {
         let here = Offer::probe();
         assert_ne!(here.dctcp, Dctcp::Unknown, "a socket can always be tried: {here:?}");
         assert!(here.received_marks.is_some());
-        assert_eq!(here.best_base().is_some(), here.dctcp == Dctcp::Usable);
+        assert_eq!(here.best_base() == Some("dctcp"), here.dctcp == Dctcp::Usable);
         if let Some(names) = &here.available {
             assert_eq!(here.dctcp == Dctcp::Missing, !names.iter().any(|name| name == "dctcp"));
             assert!(names.iter().any(|name| name == "reno"), "{names:?}");
@@ -243,6 +259,17 @@ mod tests {
         assert_eq!(loaded.dctcp_after(&errno(libc::EPERM)), Dctcp::Forbidden);
         assert_eq!(offer(Dctcp::Usable, 2).best_base(), Some("dctcp"));
         assert_eq!(missing.best_base(), None);
+    }
+
+    #[test]
+    fn e1_a_default_that_ignores_marks_is_replaced() {
+        let cubic = offer(Dctcp::Missing, 2);
+        assert!(!cubic.ignores_marks());
+        let bbr = Offer { default: Some("bbr".to_owned()), instead: Some("reno"), ..cubic };
+        assert!(bbr.ignores_marks());
+        assert_eq!(bbr.best_base(), Some("reno"));
+        assert!(says(&bbr, "goes on with reno"));
+        assert_eq!(Offer { dctcp: Dctcp::Usable, ..bbr }.best_base(), Some("dctcp"));
     }
 
     #[test]
