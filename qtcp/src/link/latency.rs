@@ -15,6 +15,8 @@ const LEAST: f64 = 0.5;
 const DOWN: f64 = 2.0;
 /// What is given back in a second while the latency is well within the target.
 const UP: f64 = 0.25;
+/// From this part on it is clear that keeping less has helped.
+const HELPED: f64 = 0.75;
 /// A class that has not been seen for this long needs nothing kept for it.
 const SILENCE: Duration = Duration::from_secs(1);
 
@@ -25,11 +27,13 @@ pub(super) struct Headroom {
     seen: Option<Nanos>,
     /// The greatest throughput since something was first kept empty.
     greatest: Rate,
+    /// It was taken anew, and that has not helped yet.
+    anew: bool,
 }
 
 impl Default for Headroom {
     fn default() -> Self {
-        Self { part: 1.0, seen: None, greatest: Rate::ZERO }
+        Self { part: 1.0, seen: None, greatest: Rate::ZERO, anew: false }
     }
 }
 
@@ -58,9 +62,12 @@ impl Headroom {
 
     /// The capacity, as far as it is known: the greatest throughput since something was first kept
     /// empty. Where that turns out to be too much (half of it still makes a queue), it is taken
-    /// anew.
+    /// anew: once, for if that does not help, the queue is of others, who would take whatever else
+    /// is left.
     pub(super) fn known(&mut self, total: Rate, congested: bool) -> Rate {
-        if total > self.greatest || (congested && self.part <= LEAST) {
+        let too_much = congested && self.part <= LEAST && !self.anew;
+        self.anew = (self.anew || too_much) && self.part < HELPED;
+        if total > self.greatest || too_much {
             self.greatest = total;
         }
         self.greatest
@@ -68,6 +75,6 @@ impl Headroom {
 
     /// Nothing is kept empty: what goes through is what there is.
     pub(super) fn forget(&mut self) {
-        self.greatest = Rate::ZERO;
+        (self.greatest, self.anew) = (Rate::ZERO, false);
     }
 }

@@ -152,7 +152,6 @@ impl Overlay {
     ) -> Option<Rate> {
         self.limit = match wanted.target {
             None => None,
-            Some(target) if target == Rate::ZERO => self.limit,
             Some(target) => self.next(rules, seen, target, wanted),
         };
         self.limit

@@ -358,3 +358,33 @@ fn flows_that_come_and_go_leave_nothing_behind() {
     assert!(link.total().bytes() < 1.0, "rounding alone: {:?}", link.total());
     assert!(link.flows.len() <= 5);
 }
+
+#[test]
+fn e8_rates_come_first_where_they_take_all_there_is() {
+    for kernel in KERNELS {
+        let aims = [Aim::Rate(Rate::from_bits(180e6)), Aim::Share(1.0)];
+        let mut water = Water::new(100.0, &aims, true);
+        for class in 0..2 {
+            water.flow(Some(class), kernel, f64::INFINITY);
+        }
+        water.run(1.0);
+        water.run(5.0);
+        let rates = water.rates(5.0);
+        assert!(rates[0] > 70e6 && rates[1] > 1e6, "{kernel:?} {rates:?}");
+    }
+}
+
+#[test]
+fn e9_bulk_is_not_starved_for_a_latency_that_others_spoil() {
+    for kernel in KERNELS {
+        let aims = [Aim::Latency(Duration::from_micros(250)), Aim::Share(1.0)];
+        let mut water = Water::new(200.0, &aims, true);
+        water.flow(Some(0), kernel, 2e6);
+        water.flow(Some(1), kernel, f64::INFINITY);
+        water.flow(None, kernel, f64::INFINITY);
+        water.run(5.0);
+        water.run(10.0);
+        let rates = water.rates(10.0);
+        assert!(rates[1] > 15e6, "a quarter of its part at the least: {kernel:?} {rates:?}");
+    }
+}
