@@ -282,3 +282,65 @@ fn d1_limits_and_reservations_hold_on_sockets() -> Result<()> {
     assert!(message.contains("left") || message.contains("fit"), "{message}");
     Ok(())
 }
+
+/// A `--job` for each class: 128 KiB at a time.
+fn bulk(daemon: &Daemon, way: &str) -> Vec<String> {
+    let job = |(class, address): (&&str, &SocketAddr)| {
+        format!("name={class},address={address},rw={way},bs=128k,depth=8")
+    };
+    CLASSES.iter().zip(&daemon.listeners).map(job).collect()
+}
+
+/// Without a network that marks, what is said of the link's capacity tells when it is full.
+#[test]
+fn e7_classes_share_a_link_of_given_capacity() -> Result<()> {
+    let network = "[network]\ncapacity = \"800 Mbit/s\"\n";
+    let daemon = Daemon::start("[0]", "", "", network)?;
+    for (way, kind) in [("randread", "reads"), ("randwrite", "writes")] {
+        let report = daemon.bench("5s", &bulk(&daemon, way))?;
+        let rate = |job: usize| number(&report, &format!("/jobs/{job}/{kind}/iops"));
+        let total: f64 = (0..3).map(rate).sum();
+        let mbits = total * 8.0 * 131_072.0 / 1e6;
+        println!("{way}: {mbits:.0} Mbit/s, {:.0} : {:.0} : {:.0}", rate(0), rate(1), rate(2));
+        ensure!((640.0..840.0).contains(&mbits), "{way}: {mbits} Mbit/s of payload");
+        for (job, weight) in WEIGHTS.iter().enumerate() {
+            let off = rate(job) / (total * weight / 6.0) - 1.0;
+            ensure!(off.abs() < 0.1, "{way}: {} is {:.1} % off", CLASSES[job], off * 100.0);
+        }
+    }
+    Ok(())
+}
+
+/// Hosts whose data has no room are asked for it when there is some, or will be: and what they
+/// wrote is what is read.
+#[test]
+fn f5_more_hosts_than_buffers_lose_nothing() -> Result<()> {
+    let mut rest = String::new();
+    let folder = tempfile::tempdir()?;
+    for host in 0..6 {
+        let path = folder.path().join(format!("disk{host}"));
+        write!(
+            rest,
+            "[[subsystem.namespace]]\nbackend = \"file\"\npath = \"{}\"\nsize = \"32 MiB\"\n\
+             direct = false\n",
+            path.display()
+        )?;
+    }
+    let target = "[0]\nio_memory = \"1 MiB\"\nmax_transfer = \"128 KiB\"";
+    let daemon = Daemon::start(target, "", "", &rest)?;
+    let mut hosts = Vec::new();
+    for host in 0..6 {
+        let child = Command::new(daemon.binaries.join("sluice"))
+            .args(["bench", "--nqn", NQN, "--rw", "randwrite", "--bs", "32k", "--depth", "64"])
+            .args(["--nsid", &(host + 2).to_string(), "--span", "32m", "--time", "2s", "--verify"])
+            .args(["--hostnqn", &format!("nqn.2026-01.io.sluicegate:host{host}")])
+            .args(["--address", &daemon.listeners[0].to_string()])
+            .stdout(std::process::Stdio::null())
+            .spawn()?;
+        hosts.push(child);
+    }
+    for mut host in hosts {
+        ensure!(host.wait()?.success(), "a host found other data than it wrote");
+    }
+    Ok(())
+}

@@ -6,12 +6,14 @@
 //! - [`units`], [`observation`]: what is measured, and in what.
 //! - [`control`]: the controllers of one flow, behind one trait.
 //! - [`dtm`]: the discrete-time model of QTCP on one bottleneck.
+//! - [`forecast`]: buffer space that will be free, for credits.
 //! - [`link`]: the flows of several classes on one link, on top of the kernel's own controllers.
 //! - [`linux`]: what a Linux socket tells and takes.
 #![deny(unsafe_code)]
 
 pub mod control;
 pub mod dtm;
+pub mod forecast;
 pub mod link;
 pub mod linux;
 pub mod observation;

@@ -235,7 +235,9 @@ impl Link {
         // Whoever holds back while others take what it leaves goes down with its targets.
         let deficit = self.deficit_at.is_some_and(|at| now.since(at) <= memory)
             && total >= self.best.see(now, total).times(1.0 - 2.0 * self.rules.sigma);
-        let role = if kept < 1.0 {
+        // More than there is said to be, or all of it and nothing marked: nobody but the limits keeps a link of given capacity from more.
+        let over = self.capacity.is_some_and(|capacity| total > capacity);
+        let role = if kept < 1.0 || (full && !marked) || over {
             Role::Held
         } else if self.shares.fills(class) {
             Role::Filler

@@ -54,7 +54,8 @@ pub(super) enum Role {
     Filler,
     /// It is held to its target while it sees marks.
     Follower,
-    /// It is held to its target in any case: part of the link is kept empty.
+    /// It is held to its target in any case: part of the link is kept empty, or nothing tells when
+    /// it is full but its capacity.
     Held,
 }
 

@@ -1,7 +1,8 @@
 //! What a reactor and the network's poller tell each other of one connection.
 
 use std::os::fd::OwnedFd;
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
+use std::time::Duration;
 
 use arbitration::PerClass;
 use fabric::controller::{ConnectionId, ListenerId};
@@ -21,6 +22,8 @@ pub(crate) struct Flow {
     pub(crate) sending: AtomicBool,
     /// Answers are limited: they wait in the target, where classes are told apart.
     pub(crate) held: AtomicBool,
+    /// The round-trip time in microseconds; 0: not known yet.
+    rtt_us: AtomicU32,
     /// Bytes per second that the host may be asked for; [`UNLIMITED`]: any number.
     grant_rate: AtomicU64,
 }
@@ -54,8 +57,20 @@ impl Flow {
             into: PerClass::default(),
             sending: AtomicBool::default(),
             held: AtomicBool::default(),
+            rtt_us: AtomicU32::default(),
             grant_rate: AtomicU64::new(UNLIMITED),
         }
+    }
+
+    /// The round-trip time; zero: not known yet.
+    #[inline]
+    pub(crate) fn rtt(&self) -> Duration {
+        Duration::from_micros(u64::from(self.rtt_us.load(Ordering::Relaxed)))
+    }
+
+    /// Sets the round-trip time.
+    pub(crate) fn set_rtt(&self, rtt: Duration) {
+        self.rtt_us.store(u32::try_from(rtt.as_micros()).unwrap_or(u32::MAX), Ordering::Relaxed);
     }
 
     /// Bytes per second that the host may be asked for; none: any number.

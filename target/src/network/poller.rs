@@ -248,6 +248,7 @@ impl Tracked {
             return SHORTEST;
         }
         self.rtt = info.rtt;
+        flow.set_rtt(info.rtt);
         self.judge(&info, &mut sample);
         if sample.out.marked > 0 || sample.into.marked > 0 {
             self.marked_at = Some(now);

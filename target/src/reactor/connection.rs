@@ -21,7 +21,7 @@ use super::lanes::Origin;
 use super::net::Net;
 use super::payload::TxData;
 use super::send::SendState;
-use super::slots::Slots;
+use super::slots::{Phase, Slots};
 use crate::stats::IoStats;
 use crate::{config, socket};
 
@@ -208,6 +208,9 @@ impl Connection {
             Received::Data { slot, offset, bytes } => {
                 if let Some(net) = &mut self.net {
                     net.received(self.slots.slot(slot).charged.class, bytes.len());
+                }
+                if matches!(self.slots.slot(slot).phase, Phase::Promised(_)) {
+                    self.keep_promise(io, slot);
                 }
                 self.slots.fill(slot, offset, bytes);
             }

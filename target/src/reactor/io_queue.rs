@@ -308,6 +308,9 @@ impl Connection {
             return true;
         }
         let shift = |device: &Device| device.backend.description().block_shift;
+        if matches!(self.slots.slot(slot).phase, Phase::Parked(..)) {
+            return self.unpark(io, slot);
+        }
         let entry = self.slots.slot(slot);
         let (Phase::Waiting, Some(command), Some(device)) =
             (&entry.phase, entry.command, &entry.device)
@@ -316,9 +319,14 @@ impl Connection {
         };
         let transfer = command.transfer(shift(device));
         let bytes = transfer_bytes(&transfer);
-        let buffer = if bytes == 0 { None } else { io.pool.take(bytes) };
+        let buffer = match transfer {
+            Transfer::None => None,
+            Transfer::ToHost(_) => io.pool.take(bytes),
+            Transfer::ToController(_) => io.data_buffer(bytes),
+        };
         if bytes > 0 && buffer.is_none() {
-            return false;
+            return matches!(transfer, Transfer::ToController(_))
+                && self.ask_ahead(io, slot, bytes);
         }
         let sqe = *self.protocol.sqe_of(slot);
         let entry = self.slots.slot(slot);
@@ -355,7 +363,13 @@ impl Connection {
                 let sqe = *self.protocol.sqe_of(slot);
                 self.submit(io, slot, &sqe, Some(buffer));
             }
-            Phase::Filling(_) => {
+            Phase::Parked(data, promise) if digest_ok => {
+                entry.phase = Phase::Parked(data, promise);
+                if !io.waiting.is_empty() || !self.unpark(io, slot) {
+                    io.waiting.push_back((self.key, slot));
+                }
+            }
+            Phase::Filling(_) | Phase::Parked(..) => {
                 entry.phase = Phase::Busy;
                 if let Ticket::Fetching(grant) = std::mem::take(&mut entry.ticket) {
                     io.arbiter.complete(stage_time(io), grant, false);

@@ -4,6 +4,7 @@
 mod admin_queue;
 mod asks;
 mod connection;
+mod credits;
 mod io_queue;
 mod jobs;
 pub mod key;
@@ -37,6 +38,7 @@ use fabric::tcp::SlotId;
 use thiserror::Error;
 
 use connection::{Connection, Stage};
+use credits::Credits;
 use jobs::{Job, Jobs, Started};
 use key::{Key, Tag};
 use mailbox::Message;
@@ -88,6 +90,8 @@ pub(crate) struct Io {
     /// finds none here is not read from, and the others may be waiting for data that is still to
     /// be read from it.
     capsules: Pool,
+    /// Data that hosts are asked for.
+    credits: Credits,
     /// Buffers for what Compare and Verify read. They are apart because a Compare that waits for
     /// one holds its data's buffer meanwhile, and only jobs that run hold these.
     scratch: Pool,
@@ -272,11 +276,13 @@ impl Reactor {
         let now = shared.clock.now();
         let (qos_version, qos) = (shared.qos.version(), shared.qos.snapshot());
         let waiting_max = waiting_max(&qos, shared.mailboxes.len());
-        let arbiter = arbiter(&shared, reactor, &qos, pool.usage().1);
+        let credits = Credits::new(pool.usage().1);
+        let arbiter = arbiter(&shared, reactor, &qos, credits.window());
         let mut io = Io {
             ring,
             pool,
             capsules,
+            credits,
             scratch,
             jobs: Jobs::default(),
             shared,
@@ -583,6 +589,9 @@ impl Reactor {
                 break;
             }
         }
+        if !self.io.waiting.is_empty() {
+            self.io.foretell();
+        }
         while let Some(&(key, slot)) = self.io.waiting.front() {
             if let Some(connection) = find(&mut self.places, key)
                 && !connection.retry_waiting(&mut self.io, slot)
@@ -872,8 +881,7 @@ impl Reactor {
     }
 }
 
-/// The stages of one reactor, with the memory for data that hosts are asked for: three quarters
-/// of its buffers, so that reads find some too.
+/// The stages of one reactor, with `memory` bytes for data that hosts are asked for.
 fn arbiter(
     shared: &Shared,
     reactor: usize,
@@ -884,7 +892,7 @@ fn arbiter(
     let number = u32::try_from(reactor).unwrap_or(0);
     let boards = Arc::clone(&shared.qos.boards);
     let mut arbiter = Arbiter::new(number, Arc::clone(&qos.plan), boards, 4096);
-    let pages = u32::try_from(memory / PAGE * 3 / 4).unwrap_or(u32::MAX).max(1);
+    let pages = u32::try_from(memory / PAGE).unwrap_or(u32::MAX).max(1);
     let rules =
         DeviceRules { window: WindowRule::Fixed(pages), memory: true, ..DeviceRules::default() };
     let device = arbitration::device::Device::new(rules, reactor + 1);

@@ -36,6 +36,18 @@ struct Buddies {
     order: Vec<u8>,
     /// Bytes handed out.
     used: usize,
+    /// Of these, for data from hosts; and what of that came back since the start.
+    data: usize,
+    data_freed: u64,
+}
+
+/// What a buffer is for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Use {
+    /// Anything.
+    Any,
+    /// Data that a host is asked for.
+    Data,
 }
 
 impl Pool {
@@ -59,9 +71,35 @@ impl Pool {
     /// none: wait until one is dropped. The contents are whatever they were.
     #[must_use]
     pub fn take(&self, length: usize) -> Option<Buffer> {
+        self.take_for(length, Use::Any)
+    }
+
+    /// Like [`Self::take`], counted by its use.
+    #[must_use]
+    pub fn take_for(&self, length: usize, what: Use) -> Option<Buffer> {
         let order = order_of(length);
-        let block = self.0.free.borrow_mut().take(order)?;
-        Some(Buffer { pool: self.clone(), block, order, length })
+        let mut free = self.0.free.borrow_mut();
+        let block = free.take(order)?;
+        if what == Use::Data {
+            free.data += size_of_order(order);
+        }
+        Some(Buffer { pool: self.clone(), block, order, length, what })
+    }
+
+    /// Bytes in use for something.
+    #[must_use]
+    pub fn used_for(&self, what: Use) -> usize {
+        let free = self.0.free.borrow();
+        match what {
+            Use::Any => free.used,
+            Use::Data => free.data,
+        }
+    }
+
+    /// Bytes of data from hosts whose buffers came back since the start.
+    #[must_use]
+    pub fn data_freed(&self) -> u64 {
+        self.0.free.borrow().data_freed
     }
 
     /// Whether [`Self::take`] of `length` bytes would give a buffer now.
@@ -76,6 +114,11 @@ impl Pool {
     pub fn usage(&self) -> (usize, usize) {
         (self.0.free.borrow().used, self.0.memory.len())
     }
+}
+
+/// The bytes of a buffer of an order.
+fn size_of_order(order: u32) -> usize {
+    1 << (order + MIN_SHIFT)
 }
 
 /// The order (log2 in units of the smallest buffer) of a buffer of `length` bytes.
@@ -94,6 +137,8 @@ impl Buddies {
             previous: vec![NONE; blocks],
             order: vec![u8::MAX; blocks],
             used: 0,
+            data: 0,
+            data_freed: 0,
         };
         for block in (0..blocks).step_by(1 << top).rev() {
             new.push(u32::try_from(block).unwrap_or(NONE), top);
@@ -136,12 +181,12 @@ impl Buddies {
             from -= 1;
             self.push(block + (1 << from), from);
         }
-        self.used += 1 << (order + MIN_SHIFT);
+        self.used += size_of_order(order);
         Some(block)
     }
 
     fn give(&mut self, mut block: u32, mut order: u32) {
-        self.used -= 1 << (order + MIN_SHIFT);
+        self.used -= size_of_order(order);
         let top = u32::try_from(self.heads.len() - 1).unwrap_or(0);
         while order < top {
             let buddy = block ^ (1 << order);
@@ -162,6 +207,7 @@ pub struct Buffer {
     block: u32,
     order: u32,
     length: usize,
+    what: Use,
 }
 
 impl Buffer {
@@ -195,7 +241,13 @@ impl DerefMut for Buffer {
 
 impl Drop for Buffer {
     fn drop(&mut self) {
-        self.pool.0.free.borrow_mut().give(self.block, self.order);
+        let mut free = self.pool.0.free.borrow_mut();
+        if self.what == Use::Data {
+            let bytes = size_of_order(self.order);
+            free.data -= bytes;
+            free.data_freed += bytes as u64;
+        }
+        free.give(self.block, self.order);
     }
 }
 

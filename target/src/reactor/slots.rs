@@ -8,6 +8,7 @@ use fabric::io::IoCommand;
 use fabric::nvme::Status;
 use fabric::tcp::SlotId;
 
+use super::credits::Promise;
 use super::ordered::{Charged, Ticket};
 use super::pool::Buffer;
 use super::sweep::Sweep;
@@ -23,8 +24,12 @@ pub(super) enum Phase {
     Collecting(Vec<u8>),
     /// Waits for an I/O buffer; the host's data has not been asked for.
     Waiting,
+    /// The host was asked for data for which there will be a buffer when it comes.
+    Promised(Promise),
     /// The host's data arrives.
     Filling(Buffer),
+    /// The host's data arrives, or is there, and there is no buffer for it after all.
+    Parked(Vec<u8>, Promise),
     /// To be completed with this status once all of the host's data has arrived.
     Failing(Status),
     /// Has what it needs of the host, and waits for its turn at its device.
@@ -87,7 +92,10 @@ impl Slots {
 
     /// Whether the host's data for a command is still to come.
     pub(super) fn awaits_data(&self) -> bool {
-        let waits = |slot: &Slot| matches!(slot.phase, Phase::Filling(_) | Phase::Collecting(_));
+        let waits = |slot: &Slot| {
+            let promised = matches!(slot.phase, Phase::Promised(_) | Phase::Parked(..));
+            promised || matches!(slot.phase, Phase::Filling(_) | Phase::Collecting(_))
+        };
         self.slots.iter().any(waits)
     }
 
@@ -106,7 +114,7 @@ impl Slots {
     pub(super) fn fill(&mut self, id: SlotId, offset: u32, bytes: &[u8]) {
         let into: &mut [u8] = match &mut self.slot(id).phase {
             Phase::Filling(buffer) => buffer,
-            Phase::Collecting(data) => data,
+            Phase::Collecting(data) | Phase::Parked(data, _) => data,
             _ => return,
         };
         // A host may send more than the command needs (Dataset Management).

@@ -1,0 +1,68 @@
+//! How much buffer space will be free soon (seed row F5).
+//!
+//! A credit that is given for space which is free only when the data comes saves the round trip
+//! that the space would stand empty. What will be free is foretold from what has become free of
+//! late.
+
+use core::time::Duration;
+
+use crate::{Nanos, Rate};
+
+/// The time constant of the rate at which space becomes free.
+const MEMORY: Duration = Duration::from_millis(50);
+/// The part of what is foretold that is counted on.
+const CAUTION: f64 = 0.5;
+
+/// Foretells how much space becomes free.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Forecast {
+    rate: Rate,
+    freed: u64,
+    at: Option<Nanos>,
+}
+
+impl Forecast {
+    /// By `now`, `freed` bytes have become free since the beginning of all time.
+    pub fn see(&mut self, now: Nanos, freed: u64) {
+        let before = core::mem::replace(&mut self.freed, freed);
+        let Some(at) = self.at.replace(now) else { return };
+        let time = now.since(at);
+        #[expect(clippy::cast_precision_loss, reason = "bytes of one interval")]
+        let rate = Rate::over(freed.saturating_sub(before) as f64, time);
+        let part = time.as_secs_f64() / (time + MEMORY).as_secs_f64();
+        self.rate = self.rate.times(1.0 - part) + rate.times(part);
+    }
+
+    /// Bytes that may be counted on to become free within `time`.
+    #[must_use]
+    pub fn within(&self, time: Duration) -> u64 {
+        #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "not negative")]
+        let bytes = (self.rate.bytes() * time.as_secs_f64() * CAUTION) as u64;
+        bytes
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn f5_what_becomes_free_is_foretold_with_caution() {
+        let mut forecast = Forecast::default();
+        let second = Duration::from_secs(1);
+        assert_eq!(forecast.within(second), 0, "nothing is known yet");
+        // 1 MB in each millisecond.
+        for ms in 0..1000_u64 {
+            forecast.see(Nanos(ms * 1_000_000), ms * 1_000_000);
+        }
+        let soon = forecast.within(Duration::from_millis(2));
+        assert!((900_000..=1_000_000).contains(&soon), "{soon}");
+        for ms in 1000..2000_u64 {
+            forecast.see(Nanos(ms * 1_000_000), 999_000_000);
+        }
+        assert!(forecast.within(second) < 10_000, "a device that stands still frees nothing");
+        forecast.see(Nanos(2_000_000_000), 0);
+        forecast.see(Nanos(2_000_000_000), u64::MAX);
+        assert!(forecast.within(Duration::MAX) < u64::MAX || forecast.rate.bytes().is_finite());
+    }
+}
