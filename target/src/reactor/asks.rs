@@ -4,7 +4,7 @@
 //! the network is what it is asked for in a time. A grant is a batch of a command's data; the next
 //! one is due when all of it has come, and when the bucket of tokens is not in debt. Data of a
 //! command that was begun comes before that of the next one: its buffer is free the sooner, and
-//! the device sees neighbours together.
+//! the device sees neighbours together. Classes take turns by their weights.
 
 use std::collections::VecDeque;
 
@@ -15,10 +15,13 @@ use fabric::tcp::SlotId;
 use super::Io;
 use super::connection::Connection;
 use super::slots::Phase;
+use super::turns::{Turns, weight};
 
 /// The time for which one grant is, in ns: smaller grants spread a host's bursts, larger ones
 /// keep its commands together.
 const GRANT_NS: u64 = 4_000_000;
+/// One second, in ns.
+const SECOND: u64 = 1_000_000_000;
 /// The smallest grant, in bytes, but for the end of a command's data.
 const GRANT_MIN: u64 = 16 << 10;
 
@@ -34,6 +37,7 @@ pub(super) struct Asks {
     /// Commands of which nothing was asked for: their bytes too.
     fresh: PerClass<VecDeque<(SlotId, u32)>>,
     fresh_bytes: PerClass<u64>,
+    turns: Turns,
     count: usize,
     /// It is in the reactor's list of connections that have something to ask for.
     pub(super) listed: bool,
@@ -53,6 +57,7 @@ impl Asks {
             begun: PerClass::default(),
             fresh: PerClass::default(),
             fresh_bytes: PerClass::default(),
+            turns: Turns::default(),
             count: 0,
             listed: false,
         }
@@ -63,22 +68,49 @@ impl Asks {
         self.fresh_bytes[class] + self.begun[class].len() as u64
     }
 
-    /// Adds the tokens of the time since they were last counted.
+    /// Commands of which a part has come: their hosts owe nothing.
+    pub(super) fn begun(&self) -> usize {
+        self.begun.iter().map(|(_, begun)| begun.len()).sum()
+    }
+
+    fn push_fresh(&mut self, class: Class, slot: SlotId, bytes: u32) {
+        self.join(class);
+        self.fresh[class].push_back((slot, bytes));
+        self.fresh_bytes[class] += u64::from(bytes);
+    }
+
+    fn push_begun(&mut self, class: Class, slot: SlotId) {
+        self.join(class);
+        self.begun[class].push_back(slot);
+    }
+
+    fn join(&mut self, class: Class) {
+        if self.fresh[class].is_empty() && self.begun[class].is_empty() {
+            self.turns.join(class);
+        }
+        self.count += 1;
+    }
+
+    /// Adds the tokens of the time since they were last counted; a debt of a faster time is no
+    /// more than one grant of the present one.
     fn refill(&mut self, now: Nanos, rate: u64) {
-        let nanos = now.0.saturating_sub(self.at.0).min(1_000_000_000);
-        let new = u128::from(rate) * u128::from(nanos) / 1_000_000_000;
-        let new = i64::try_from(new).unwrap_or(i64::MAX);
+        let most = i64::try_from(grant(rate)).unwrap_or(i64::MAX);
+        let nanos = now.0.saturating_sub(self.at.0).min(SECOND);
+        let parts = u128::from(rate) * u128::from(nanos);
+        let new = i64::try_from(parts / u128::from(SECOND)).unwrap_or(i64::MAX);
         if new > 0 {
-            self.at = now;
-            let most = i64::try_from(grant(rate)).unwrap_or(i64::MAX);
+            // What is less than a byte stays for the next time.
+            let rest = parts % u128::from(SECOND) / u128::from(rate.max(1));
+            self.at = Nanos(now.0.saturating_sub(u64::try_from(rest).unwrap_or(0)));
             self.tokens = self.tokens.saturating_add(new).min(most);
         }
+        self.tokens = self.tokens.max(-most);
     }
 
     /// When the bucket is out of debt.
     fn due(&self, now: Nanos, rate: u64) -> Nanos {
         let debt = u128::from(self.tokens.unsigned_abs());
-        let nanos = debt * 1_000_000_000 / u128::from(rate.max(1)) + 1;
+        let nanos = debt * u128::from(SECOND) / u128::from(rate.max(1)) + 1;
         Nanos(now.0.saturating_add(u64::try_from(nanos).unwrap_or(u64::MAX)))
     }
 
@@ -87,18 +119,15 @@ impl Asks {
     }
 
     fn pop(&mut self) -> Option<(Class, Next)> {
-        for class in Class::ALL {
-            if let Some(slot) = self.begun[class].pop_front() {
-                self.count -= 1;
-                return Some((class, Next::Begun(slot)));
-            }
-            if let Some((slot, bytes)) = self.fresh[class].pop_front() {
-                self.count -= 1;
-                self.fresh_bytes[class] = self.fresh_bytes[class].saturating_sub(u64::from(bytes));
-                return Some((class, Next::Fresh(slot, bytes)));
-            }
+        let Self { begun, fresh, .. } = self;
+        let class = self.turns.next(|c| !begun[c].is_empty() || !fresh[c].is_empty())?;
+        self.count -= 1;
+        if let Some(slot) = self.begun[class].pop_front() {
+            return Some((class, Next::Begun(slot)));
         }
-        None
+        let (slot, bytes) = self.fresh[class].pop_front()?;
+        self.fresh_bytes[class] = self.fresh_bytes[class].saturating_sub(u64::from(bytes));
+        Some((class, Next::Fresh(slot, bytes)))
     }
 
     /// Forgets a command.
@@ -119,7 +148,7 @@ impl Asks {
 
 /// The bytes of one grant at a rate in bytes per second: whole 4 KiB.
 fn grant(rate: u64) -> u64 {
-    let bytes = u128::from(rate) * u128::from(GRANT_NS) / 1_000_000_000;
+    let bytes = u128::from(rate) * u128::from(GRANT_NS) / u128::from(SECOND);
     (u64::try_from(bytes).unwrap_or(u64::MAX).max(GRANT_MIN)) & !4095
 }
 
@@ -140,9 +169,7 @@ impl Connection {
         }
         let class = self.slots.slot(slot).charged.class;
         let bytes = u32::try_from(bytes).unwrap_or(u32::MAX);
-        net.asks.fresh[class].push_back((slot, bytes));
-        net.asks.fresh_bytes[class] += u64::from(bytes);
-        net.asks.count += 1;
+        net.wait(|asks| asks.push_fresh(class, slot, bytes));
         self.list_asks(io);
         true
     }
@@ -151,8 +178,7 @@ impl Connection {
     pub(super) fn grant_end(&mut self, io: &mut Io, slot: SlotId) {
         let class = self.slots.slot(slot).charged.class;
         let Some(net) = &mut self.net else { return };
-        net.asks.begun[class].push_back(slot);
-        net.asks.count += 1;
+        net.wait(|asks| asks.push_begun(class, slot));
         self.list_asks(io);
     }
 
@@ -161,8 +187,8 @@ impl Connection {
             && !std::mem::replace(&mut net.asks.listed, true)
         {
             io.asking.push(self.key);
+            io.next_ask = io.now;
         }
-        io.next_ask = io.now;
     }
 
     /// Asks for what may be asked for now; when there may be more, if there is more.
@@ -178,33 +204,34 @@ impl Connection {
                     return Some(net.asks.due(io.now, rate));
                 }
             }
-            match net.asks.pop()? {
-                (class, Next::Begun(slot)) => {
-                    let most = self.grant_size().unwrap_or(u32::MAX);
+            let (class, next) = net.asks.pop()?;
+            let most = self.grant_size().unwrap_or(u32::MAX);
+            let bytes = match next {
+                Next::Begun(slot) => {
+                    // It owed nothing while it was not asked.
+                    self.heard = io.now;
                     let asked = self.protocol.grant_data(slot, most);
-                    self.charge(class, asked, true);
-                    self.mark_dirty(io);
+                    self.net.as_mut()?.asked(class, asked);
+                    asked
                 }
-                (class, Next::Fresh(slot, bytes)) => {
-                    let most = self.grant_size().unwrap_or(u32::MAX);
-                    self.charge(class, bytes.min(most), false);
+                Next::Fresh(slot, bytes) => {
                     self.fetch(io, slot, bytes as usize);
-                    self.mark_dirty(io);
+                    bytes.min(most)
                 }
-            }
+            };
+            self.charge(io, class, bytes);
+            self.mark_dirty(io);
         }
         let net = self.net.as_mut()?;
         net.asks.listed = false;
         None
     }
 
-    fn charge(&mut self, class: Class, bytes: u32, asked: bool) {
+    fn charge(&mut self, io: &Io, class: Class, bytes: u32) {
         let Some(net) = &mut self.net else { return };
+        net.asks.turns.spend(class, u64::from(bytes), weight(io, class));
         if net.flow.grant_rate().is_some() {
             net.asks.charge(bytes);
-        }
-        if asked {
-            net.asked(class, bytes);
         }
     }
 
@@ -271,12 +298,56 @@ mod tests {
     }
 
     #[test]
+    fn f5_the_rate_holds_however_often_it_is_looked_at() {
+        let (rate, mut asks) = (100_000, Asks::new(Nanos(0)));
+        asks.refill(Nanos(1_000_000_000), rate);
+        asks.charge(16 << 10);
+        // Every 15 us: one and a half bytes each time.
+        for turn in 0..10_000_u64 {
+            asks.refill(Nanos(1_000_000_000 + turn * 15_000), rate);
+        }
+        assert!((14_990..=15_000).contains(&asks.tokens), "{} of 15000 bytes", asks.tokens);
+    }
+
+    #[test]
+    fn f5_a_debt_of_a_faster_time_is_no_more_than_a_grant() {
+        let mut asks = Asks::new(Nanos(0));
+        asks.refill(Nanos(1), 1_000_000_000);
+        asks.charge(1 << 20);
+        let rate = 14_000;
+        asks.refill(Nanos(1_000_000), rate);
+        let wait = asks.due(Nanos(1_000_000), rate).0 - 1_000_000;
+        assert!(wait <= 1_300_000_000, "{wait} ns, for 16 KiB in 1.2 s");
+    }
+
+    #[test]
+    fn f5_no_class_is_starved_of_what_it_may_be_asked_for() {
+        let mut asks = Asks::new(Nanos(0));
+        let mut asked = PerClass::<u32>::default();
+        let weight = |class| match class {
+            Class::High => 3,
+            Class::Medium => 2,
+            _ => 1,
+        };
+        for class in [Class::Low, Class::Medium, Class::High] {
+            asks.push_begun(class, SlotId(0));
+        }
+        for _ in 0..60 {
+            let (class, _) = asks.pop().unwrap();
+            asked[class] += 1;
+            asks.turns.spend(class, 16 << 10, weight(class));
+            asks.push_begun(class, SlotId(0));
+        }
+        assert_eq!((asked.high, asked.medium, asked.low), (30, 20, 10));
+        asks.push_fresh(Class::Urgent, SlotId(9), 4096);
+        assert_eq!(asks.pop().unwrap().0, Class::Urgent, "before all that waits");
+    }
+
+    #[test]
     fn a_command_that_is_withdrawn_is_not_asked_for() {
         let mut asks = Asks::new(Nanos(0));
         for slot in 0..4 {
-            asks.fresh.high.push_back((SlotId(slot), 1000));
-            asks.fresh_bytes.high += 1000;
-            asks.count += 1;
+            asks.push_fresh(Class::High, SlotId(slot), 1000);
         }
         asks.forget(SlotId(2));
         assert_eq!((asks.count, asks.waiting_bytes(Class::High)), (3, 3000));

@@ -292,6 +292,7 @@ impl Connection {
         self.take_turns(io);
         let tag = Tag::Send(self.key).encode();
         self.send.start(self.protocol.tx(), self.socket.as_raw_fd(), tag, &mut io.ring);
+        self.tell_network();
     }
 
     /// A send has ended.
@@ -334,9 +335,10 @@ impl Connection {
     /// Whether the host owes data (the rest of a PDU, or the answer to an R2T) and has sent nothing
     /// for `nanos`: it holds buffers that others wait for.
     pub(super) fn owes_data(&mut self, now: Nanos, nanos: u64) -> bool {
+        let not_asked = self.net.as_ref().map_or(0, |net| net.asks.begun());
         now.0.saturating_sub(self.heard.0) > nanos
             && !self.paused
-            && (self.protocol.in_data() || self.slots.awaits_data())
+            && (self.protocol.in_data() || self.slots.awaiting_data() > not_asked)
     }
 
     /// Whether the connection is on its way out.

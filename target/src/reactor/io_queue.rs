@@ -574,7 +574,7 @@ impl Connection {
         self.withdraw_slot(io, slot);
         io.waiting.retain(|waiter| *waiter != (self.key, slot));
         if let Some(net) = &mut self.net {
-            net.asks.forget(slot);
+            net.wait(|asks| asks.forget(slot));
         }
         self.settle(slot, Status::ABORT_REQUESTED);
         self.mark_dirty(io);

@@ -20,6 +20,7 @@ pub mod ring;
 mod send;
 mod slots;
 mod sweep;
+mod turns;
 
 use std::collections::{HashMap, VecDeque};
 use std::net::SocketAddr;
@@ -67,6 +68,8 @@ const CONNECT_TIME_NS: u64 = 10_000_000_000;
 const DATA_TIME_NS: u64 = 30_000_000_000;
 /// How often a reactor looks after what has no completion of its own.
 const CHORES: Duration = Duration::from_millis(100);
+/// How long hosts wait at most before it is seen anew whether they may be asked for data.
+const ASK_AGAIN: Duration = Duration::from_millis(10);
 /// How long units wait whose device was busy.
 const BUSY_WAIT: Duration = Duration::from_micros(100);
 
@@ -532,15 +535,16 @@ impl Reactor {
         if self.io.asking.is_empty() || self.io.now < self.io.next_ask {
             return;
         }
-        self.io.next_ask = Nanos(u64::MAX);
-        let asking = std::mem::take(&mut self.io.asking);
-        for key in asking {
-            let Some(connection) = find(&mut self.places, key) else { continue };
-            if let Some(due) = connection.ask(&mut self.io) {
-                self.io.next_ask = self.io.next_ask.min(due);
-                self.io.asking.push(key);
-            }
-        }
+        // A limit may be lifted or changed at any time, and nobody says so.
+        self.io.next_ask = self.io.now + ASK_AGAIN;
+        let mut asking = std::mem::take(&mut self.io.asking);
+        asking.retain(|&key| {
+            let Some(connection) = find(&mut self.places, key) else { return false };
+            let due = connection.ask(&mut self.io);
+            self.io.next_ask = self.io.next_ask.min(due.unwrap_or(Nanos(u64::MAX)));
+            due.is_some()
+        });
+        self.io.asking = asking;
     }
 
     /// Sets going what the stages let go on, and wakes other reactors that may go on too. Whether

@@ -15,6 +15,7 @@ use super::Io;
 use super::asks::Asks;
 use super::connection::{Connection, Stage};
 use super::payload::TxData;
+use super::turns::{Turns, weight};
 use crate::network::Flow;
 
 /// While answers are limited, no more than this is handed to the kernel at once, in bytes: what is
@@ -41,36 +42,28 @@ pub(super) struct Net {
 struct Answers {
     waiting: PerClass<VecDeque<(SlotId, TxData)>>,
     bytes: PerClass<u64>,
-    /// What each class has sent of its share, in bytes by weight.
-    progress: PerClass<u64>,
+    turns: Turns,
     count: usize,
 }
 
 impl Answers {
     fn push(&mut self, class: Class, slot: SlotId, data: TxData) {
         if self.waiting[class].is_empty() {
-            // Who was away has saved nothing.
-            let others = Class::ALL.into_iter().filter(|&other| !self.waiting[other].is_empty());
-            let least = others.map(|other| self.progress[other]).min();
-            self.progress[class] = self.progress[class].max(least.unwrap_or(0));
+            self.turns.join(class);
         }
         self.bytes[class] += data.bytes().len() as u64;
         self.count += 1;
         self.waiting[class].push_back((slot, data));
     }
 
-    /// The next answer: Urgent first; then the class that is furthest behind its weight.
-    fn pop(&mut self, weights: impl Fn(Class) -> u64) -> Option<(Class, SlotId, TxData)> {
-        let waits = |class: &Class| !self.waiting[*class].is_empty();
-        let class = if waits(&Class::Urgent) {
-            Class::Urgent
-        } else {
-            Class::ALL.into_iter().filter(waits).min_by_key(|&class| self.progress[class])?
-        };
+    /// The next answer.
+    fn pop(&mut self, weight: impl Fn(Class) -> u64) -> Option<(Class, SlotId, TxData)> {
+        let waiting = &self.waiting;
+        let class = self.turns.next(|class| !waiting[class].is_empty())?;
         let (slot, data) = self.waiting[class].pop_front()?;
         let bytes = data.bytes().len() as u64;
         self.bytes[class] = self.bytes[class].saturating_sub(bytes);
-        self.progress[class] = self.progress[class].saturating_add(bytes / weights(class).max(1));
+        self.turns.spend(class, bytes, weight(class));
         self.count -= 1;
         Some((class, slot, data))
     }
@@ -93,6 +86,12 @@ impl Net {
     pub(super) fn waiting_bytes(&self) -> usize {
         let bytes: u64 = self.answers.bytes.iter().map(|(_, bytes)| bytes).sum();
         usize::try_from(bytes).unwrap_or(usize::MAX)
+    }
+
+    /// Something waits to be asked for, or does so no more.
+    pub(super) fn wait<R>(&mut self, change: impl FnOnce(&mut Asks) -> R) -> R {
+        self.changed = true;
+        change(&mut self.asks)
     }
 
     /// The host was asked for data of a class.
@@ -164,27 +163,29 @@ impl Connection {
         self.protocol.complete_with_data(slot, data, 0);
     }
 
-    /// Moves answers whose turn it is to what is sent next, and tells the poller.
+    /// Moves answers whose turn it is to what is sent next.
     #[inline]
     pub(super) fn take_turns(&mut self, io: &Io) {
         let Some(net) = &mut self.net else { return };
         if net.answers.count > 0 {
             let held = net.flow.held.load(Ordering::Relaxed);
-            let weights = io.qos.general.order.weights;
-            let weight = |class| match class {
-                Class::Urgent => 1,
-                Class::High => u64::from(weights.high),
-                Class::Medium => u64::from(weights.medium),
-                Class::Low => u64::from(weights.low),
-            };
             while !held || self.protocol.tx().pending_bytes() < BATCH {
-                let Some((class, slot, data)) = net.answers.pop(weight) else { break };
+                let Some((class, slot, data)) = net.answers.pop(|class| weight(io, class)) else {
+                    break;
+                };
                 net.out[class] += data.bytes().len() as u64;
                 net.changed = true;
                 self.protocol.complete_with_data(slot, data, 0);
             }
         }
-        net.publish(self.send.active(), self.slots.active());
+    }
+
+    /// Tells the poller what has changed.
+    #[inline]
+    pub(super) fn tell_network(&mut self) {
+        if let Some(net) = &mut self.net {
+            net.publish(self.send.active(), self.slots.active());
+        }
     }
 
     /// Whether answers wait for their turn.

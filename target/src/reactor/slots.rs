@@ -90,13 +90,13 @@ impl Slots {
         slot
     }
 
-    /// Whether the host's data for a command is still to come.
-    pub(super) fn awaits_data(&self) -> bool {
+    /// Commands whose data is still to come from the host. Of those that are parked it may all be
+    /// there: what they hold is bounded apart.
+    pub(super) fn awaiting_data(&self) -> usize {
         let waits = |slot: &Slot| {
-            let promised = matches!(slot.phase, Phase::Promised(_) | Phase::Parked(..));
-            promised || matches!(slot.phase, Phase::Filling(_) | Phase::Collecting(_))
+            matches!(slot.phase, Phase::Promised(_) | Phase::Filling(_) | Phase::Collecting(_))
         };
-        self.slots.iter().any(waits)
+        self.slots.iter().filter(|slot| waits(slot)).count()
     }
 
     /// The names of all places.

@@ -1,0 +1,73 @@
+//! Whose turn it is among classes that share one connection by their weights.
+
+use arbitration::{Class, PerClass};
+
+use super::Io;
+
+/// Urgent first; then the class that is furthest behind its weight.
+#[derive(Debug, Default)]
+pub(super) struct Turns {
+    /// What each class has had, in bytes by weight.
+    progress: PerClass<u64>,
+    /// Where the class was that was last served.
+    reached: u64,
+}
+
+impl Turns {
+    /// A class of which nothing waited has something now. Who was away has saved nothing.
+    pub(super) fn join(&mut self, class: Class) {
+        self.progress[class] = self.progress[class].max(self.reached);
+    }
+
+    /// The next of those that wait.
+    pub(super) fn next(&mut self, waits: impl Fn(Class) -> bool) -> Option<Class> {
+        if waits(Class::Urgent) {
+            return Some(Class::Urgent);
+        }
+        let waiting = Class::ALL.into_iter().filter(|&class| waits(class));
+        let class = waiting.min_by_key(|&class| self.progress[class])?;
+        self.reached = self.reached.max(self.progress[class]);
+        Some(class)
+    }
+
+    /// A class has had so many bytes.
+    pub(super) fn spend(&mut self, class: Class, bytes: u64, weight: u64) {
+        self.progress[class] = self.progress[class].saturating_add(bytes / weight.max(1));
+    }
+}
+
+/// The weight of a class, as the stages have it.
+pub(super) fn weight(io: &Io, class: Class) -> u64 {
+    let weights = io.qos.general.order.weights;
+    match class {
+        Class::Urgent => 1,
+        Class::High => u64::from(weights.high),
+        Class::Medium => u64::from(weights.medium),
+        Class::Low => u64::from(weights.low),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn e7_who_was_away_has_saved_nothing() {
+        let mut turns = Turns::default();
+        for _ in 0..1000 {
+            turns.join(Class::High);
+            assert_eq!(turns.next(|class| class == Class::High), Some(Class::High));
+            turns.spend(Class::High, 4096, 3);
+        }
+        // Nothing of the high class waits at this moment.
+        turns.join(Class::Low);
+        turns.join(Class::High);
+        let mut high = 0;
+        for _ in 0..40 {
+            let class = turns.next(|class| matches!(class, Class::High | Class::Low)).unwrap();
+            turns.spend(class, 4096, if class == Class::High { 3 } else { 1 });
+            high += u32::from(class == Class::High);
+        }
+        assert!((29..=31).contains(&high), "three quarters: {high} of 40");
+    }
+}
