@@ -91,6 +91,8 @@ const ROOM: f64 = 0.5;
 /// Between what a limit stays, as a part of the target.
 const LEAST_BOOST: f64 = 0.9;
 const MOST_BOOST: f64 = 2.0;
+/// A flow may send a packet in this time, or in a round trip, whatever its target.
+const SLOWEST: Duration = Duration::from_millis(10);
 /// A limit that is so many times what the flow does holds nobody back.
 const LOOSE: f64 = 4.0;
 
@@ -165,9 +167,9 @@ impl Overlay {
         target: Rate,
         wanted: &Wanted,
     ) -> Option<Rate> {
-        // No limit is so low that it stops a flow: a packet for each round trip stays, or a hundred
-        // in a second, for a limit can be less than a window of one packet.
-        let least = Rate::over(f64::from(seen.mss), seen.rtt.max(Duration::from_millis(10)));
+        // No limit is so low that it stops a flow: a packet for each round trip stays, or
+        // for a longer time: where round trips are short, many flows have less than that.
+        let least = Rate::over(f64::from(seen.mss), seen.rtt.max(SLOWEST));
         let target = if target > least { target } else { least };
         let marked = wanted.full || self.alpha > rules.epsilon;
         match wanted.role {

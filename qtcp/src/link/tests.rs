@@ -388,3 +388,21 @@ fn e9_bulk_is_not_starved_for_a_latency_that_others_spoil() {
         assert!(rates[1] > 15e6, "a quarter of its part at the least: {kernel:?} {rates:?}");
     }
 }
+
+#[test]
+fn e7_shares_hold_among_many_flows_on_short_ways() {
+    for kernel in KERNELS {
+        let mut water = Water::new(1000.0, &THREE, true);
+        for flow in 0..60 {
+            water.flow(Some(flow / 20), kernel, f64::INFINITY);
+        }
+        water.run(1.0);
+        water.run(3.0);
+        let rates = water.rates(3.0);
+        let total: f64 = rates.iter().sum();
+        for (flows, part) in rates.chunks(20).zip([3.0, 2.0, 1.0]) {
+            let off = flows.iter().sum::<f64>() / (total * part / 6.0) - 1.0;
+            assert!(off.abs() < 0.05, "{kernel:?} {part}: {off:.3}");
+        }
+    }
+}
