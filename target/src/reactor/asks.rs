@@ -237,9 +237,13 @@ impl Connection {
 
     /// A command that waited to be asked for its data goes on: to the memory for it.
     fn fetch(&mut self, io: &mut Io, slot: SlotId, bytes: usize) {
-        if matches!(self.slots.slot(slot).phase, Phase::Waiting)
-            && !self.wait_to_fetch(io, slot, bytes)
-        {
+        if !matches!(self.slots.slot(slot).phase, Phase::Waiting) {
+            return;
+        }
+        // Settings may have changed while it waited, and its place among the stages with them.
+        let sqe = *self.protocol.sqe_of(slot);
+        self.charged_now(io, slot, &sqe);
+        if !self.wait_to_fetch(io, slot, bytes) {
             io.waiting.push_back((self.key, slot));
         }
     }

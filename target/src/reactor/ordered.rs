@@ -151,7 +151,7 @@ impl Connection {
 
     /// How a command is charged: anew, if settings have changed since it came.
     #[inline]
-    fn charged_now(&mut self, io: &mut Io, slot: SlotId, sqe: &Sqe) -> Charged {
+    pub(super) fn charged_now(&mut self, io: &mut Io, slot: SlotId, sqe: &Sqe) -> Charged {
         let charged = self.slots.slot(slot).charged;
         let Stage::Io(queue) = &mut self.stage else { return charged };
         if charged.generation == queue.lanes.generation {

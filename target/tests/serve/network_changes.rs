@@ -1,12 +1,17 @@
 //! What connections get of the network, while that changes.
 
+use std::collections::VecDeque;
+use std::time::Duration;
+
+use arbitration::PerClass;
 use fabric::nvme::opcode;
-use sluiced::config::{Link, Network};
+use sluiced::config::{Aim, Link, Network, QosConfig, Session};
 use sluiced::engine::{ConnectionNetwork, Engine};
 use sluiced::runtime::Runtime;
 
-use crate::client::{Queue, io};
-use crate::{end, eventually, memory, target};
+use crate::client::{Queue, io, pattern};
+use crate::qos_memory::{of_namespace, slow_device, start, with_window};
+use crate::{buffers_in_use, end, eventually, memory, target};
 
 /// What the only I/O queue has of the network.
 fn of_queue(runtime: &Runtime) -> Option<ConnectionNetwork> {
@@ -39,5 +44,62 @@ fn e8_a_listeners_connections_move_to_the_link_that_it_is_given() {
     runtime.set_network(&network).unwrap();
     eventually("a state again", || is_on(&runtime, "default"));
     assert!(runtime.set_listener_link("127.0.0.1:1".parse().unwrap(), None).is_err());
+    end(&runtime);
+}
+
+/// A link on which hosts' data is held to a few megabytes per second.
+fn narrow() -> Network {
+    let aim = Aim::Rate(16_000_000);
+    let aims = PerClass { urgent: aim, high: aim, medium: aim, low: aim };
+    let link = Link { capacity: Some(20_000_000), aims, ..Link::default() };
+    Network { link, ..Network::default() }
+}
+
+fn write(queue: &mut Queue, lba: u32, blocks: u32) -> u16 {
+    queue.submit(io(opcode::io::WRITE, lba, blocks), Some(pattern(lba, blocks, 7)), 0)
+}
+
+/// Writes until the network's stage holds the host back.
+fn be_held(runtime: &Runtime, queue: &mut Queue) {
+    eventually("a limit", || {
+        let cid = write(queue, 0, 64);
+        assert!(queue.wait(cid).0.is_success());
+        of_queue(runtime).is_some_and(|network| network.into.limit.is_some())
+    });
+}
+
+#[test]
+fn e8_writes_that_wait_to_be_asked_for_survive_changes_of_settings() {
+    let device = slow_device(Duration::from_micros(100));
+    let (runtime, address) = start(vec![with_window(device, 1)], 1, QosConfig::default());
+    runtime.set_network(&narrow()).unwrap();
+    let (_admin, id) = Queue::controller(address);
+    let (mut queue, _) = Queue::connect(address, 1, id);
+    be_held(&runtime, &mut queue);
+    let host = std::thread::spawn(move || {
+        let mut waiting: VecDeque<u16> = (0..32).map(|i| write(&mut queue, i * 4, 4)).collect();
+        for i in 0..400 {
+            let first = waiting.pop_front().unwrap();
+            assert!(queue.wait(first).0.is_success());
+            waiting.push_back(write(&mut queue, i % 100 * 4, 4));
+        }
+        for cid in waiting {
+            assert!(queue.wait(cid).0.is_success());
+        }
+        queue
+    });
+    let sessions = vec![Session { iops: Some(100_000), ..of_namespace(1) }];
+    let settings = [QosConfig { sessions, ..QosConfig::default() }, QosConfig::default()];
+    for change in settings.iter().cycle() {
+        if host.is_finished() {
+            break;
+        }
+        runtime.set_qos(change).unwrap();
+        std::thread::sleep(Duration::from_millis(7));
+    }
+    let _queue = host.join().unwrap();
+    eventually("all memory is back", || buffers_in_use(&runtime) == 0);
+    let in_use = || runtime.qos().devices.iter().map(|device| device.in_use).sum::<f64>();
+    eventually("the device's window is free", || in_use() == 0.0);
     end(&runtime);
 }
