@@ -98,6 +98,7 @@ impl Poller {
             return;
         }
         self.version = version;
+        let begun = config.enabled && !self.enabled;
         self.enabled = config.enabled;
         let links = &mut self.links;
         for tracked in self.tracked.iter_mut().flatten() {
@@ -109,6 +110,13 @@ impl Poller {
         links.configure(config);
         for tracked in self.tracked.iter_mut().flatten() {
             tracked.link = link_of(links, listeners, tracked.flow.listener);
+        }
+        if !self.enabled {
+            self.due.clear();
+        } else if begun {
+            let all = (0_u32..).zip(&self.tracked);
+            let all = all.filter_map(|(index, one)| Some((index, one.as_ref()?.generation)));
+            self.due.extend(all.map(|(index, generation)| Reverse((Nanos(0), index, generation))));
         }
     }
 
@@ -136,7 +144,9 @@ impl Poller {
             self.tracked.push(None);
             u32::try_from(self.tracked.len() - 1).unwrap_or(u32::MAX)
         });
-        self.due.push(Reverse((now, index, tracked.generation)));
+        if self.enabled {
+            self.due.push(Reverse((now, index, tracked.generation)));
+        }
         if let Some(place) = self.tracked.get_mut(index as usize) {
             *place = Some(tracked);
         }
@@ -169,14 +179,14 @@ impl Poller {
             let Some(tracked) = place.filter(|tracked| tracked.generation == generation) else {
                 continue;
             };
-            let wait = if self.enabled {
-                self.busy_next += 1;
-                let wait = tracked.look(now, &mut self.links);
-                wait.max(LOOK_COST * CORE_PART * self.busy).min(wait.max(LONGEST))
+            let wait = tracked.look(now, &mut self.links);
+            let at = if wait >= RESTING {
+                together(now + wait)
             } else {
-                RESTING * 10
+                self.busy_next += 1;
+                now + wait.max(LOOK_COST * CORE_PART * self.busy).min(wait.max(LONGEST))
             };
-            self.due.push(Reverse((now + wait, index, generation)));
+            self.due.push(Reverse((at, index, generation)));
             if now.since(self.busy_since) > LONGEST {
                 // Looks in the time of one longest interval, as if all were that rare.
                 let known = u32::try_from(self.places.len()).unwrap_or(u32::MAX);
@@ -224,6 +234,12 @@ impl Poller {
     }
 }
 
+/// The time at which all connections that rest are looked at: one wake-up for all of them.
+fn together(at: Nanos) -> Nanos {
+    let step = u64::try_from(RESTING.as_nanos()).unwrap_or(u64::MAX);
+    Nanos(at.0.checked_next_multiple_of(step).unwrap_or(at.0))
+}
+
 fn link_of(links: &Links, listeners: &HashMap<u32, String>, listener: ListenerId) -> usize {
     links.find(listeners.get(&listener.0).map(String::as_str))
 }
@@ -236,6 +252,8 @@ impl Tracked {
             if now.since(self.moved_at) > REST {
                 self.leave(links);
                 self.let_go();
+                // The first look after the rest begins anew: what came before has no rate.
+                self.sampler = Sampler::new();
                 return RESTING;
             }
         } else {
@@ -499,4 +517,95 @@ fn part(moved: u64, all: u64) -> f64 {
     #[expect(clippy::cast_precision_loss, reason = "a ratio")]
     let part = moved as f64 / all as f64;
     part
+}
+
+#[cfg(test)]
+mod tests {
+    use std::io::{Read, Write};
+    use std::net::{TcpListener, TcpStream};
+    use std::os::fd::OwnedFd;
+
+    use super::*;
+
+    fn flows(count: u64) -> Vec<Arc<Flow>> {
+        flows_of(&pair().0, count)
+    }
+
+    fn pair() -> (TcpStream, TcpStream) {
+        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+        let here = TcpStream::connect(listener.local_addr().unwrap()).unwrap();
+        (here, listener.accept().unwrap().0)
+    }
+
+    fn flows_of(socket: &TcpStream, count: u64) -> Vec<Arc<Flow>> {
+        let flow = |id| {
+            let socket = OwnedFd::from(socket.try_clone().unwrap());
+            Arc::new(Flow::new(ConnectionId(id), ListenerId(0), socket))
+        };
+        (0..count).map(flow).collect()
+    }
+
+    fn poller(enabled: bool) -> Poller {
+        let mut poller = Poller::default();
+        let config = Network { enabled, ..Network::default() };
+        poller.configure(1, &config, &HashMap::new());
+        poller
+    }
+
+    /// Rounds of looks from one time to another.
+    fn rounds(poller: &mut Poller, mut now: Nanos, end: Nanos) -> u32 {
+        let mut rounds = 0;
+        while now < end {
+            let next = poller.poll(now).unwrap();
+            now = Nanos(next.0.max(now.0 + 50_000));
+            rounds += 1;
+        }
+        rounds
+    }
+
+    #[test]
+    fn e1_connections_that_rest_are_looked_at_together() {
+        let mut poller = poller(true);
+        for (index, flow) in flows(200).into_iter().enumerate() {
+            poller.add(Nanos(index as u64 * 97_000), flow, &HashMap::new());
+        }
+        rounds(&mut poller, Nanos(0), Nanos(2_000_000_000));
+        let rounds = rounds(&mut poller, Nanos(2_000_000_000), Nanos(3_000_000_000));
+        assert!(rounds <= 51, "the thread wakes up {rounds} times in a second");
+    }
+
+    #[test]
+    fn what_comes_and_goes_while_the_stage_is_off_leaves_nothing_behind() {
+        let mut poller = poller(false);
+        let all = flows(4);
+        for round in 0..1000 {
+            for flow in &all {
+                poller.add(Nanos(round), Arc::clone(flow), &HashMap::new());
+            }
+            all.iter().for_each(|flow| poller.remove(flow.id));
+        }
+        assert_eq!((poller.due.len(), poller.tracked.len()), (0, 4));
+        poller.add(Nanos(0), Arc::clone(all.first().unwrap()), &HashMap::new());
+        poller.configure(2, &Network::default(), &HashMap::new());
+        assert!(poller.poll(Nanos(5)).is_some(), "on again, it is looked at");
+    }
+
+    #[test]
+    fn e1_a_connection_that_has_rested_has_its_rate_at_once() {
+        let (mut here, mut there) = pair();
+        let flow = flows_of(&here, 1).remove(0);
+        let mut poller = poller(true);
+        poller.add(Nanos(0), Arc::clone(&flow), &HashMap::new());
+        rounds(&mut poller, Nanos(0), Nanos(10_000_000_000));
+        let mut now = Nanos(10_000_000_000);
+        for _ in 0..3 {
+            here.write_all(&[0; 100_000]).unwrap();
+            there.read_exact(&mut [0; 100_000]).unwrap();
+            flow.out.high.moved.fetch_add(100_000, Ordering::Relaxed);
+            now = now + Duration::from_millis(20);
+            poller.poll(now).unwrap();
+        }
+        let rate = poller.connection(flow.id).unwrap().out.rate;
+        assert!(rate > 8.0 * 4e6, "{rate} bit/s of 40 Mbit/s");
+    }
 }

@@ -73,7 +73,7 @@ impl Asks {
         self.begun.iter().map(|(_, begun)| begun.len()).sum()
     }
 
-    fn push_fresh(&mut self, class: Class, slot: SlotId, bytes: u32) {
+    pub(super) fn push_fresh(&mut self, class: Class, slot: SlotId, bytes: u32) {
         self.join(class);
         self.fresh[class].push_back((slot, bytes));
         self.fresh_bytes[class] += u64::from(bytes);

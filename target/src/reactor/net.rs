@@ -196,6 +196,8 @@ impl Connection {
 
 #[cfg(test)]
 mod tests {
+    use fabric::controller::{ConnectionId, ListenerId};
+
     use super::*;
 
     #[test]
@@ -222,5 +224,19 @@ mod tests {
         assert_eq!(answers.pop(weight).unwrap().0, Class::Urgent, "before all that waits");
         while answers.pop(weight).is_some() {}
         assert_eq!((answers.count, answers.bytes), (0, PerClass::default()));
+    }
+
+    #[test]
+    fn f5_who_waits_to_be_asked_is_known_to_wait() {
+        let socket = std::net::UdpSocket::bind("127.0.0.1:0").unwrap().into();
+        let flow = Flow::new(ConnectionId(1), ListenerId(0), socket);
+        let mut net = Net::new(Arc::new(flow), Nanos(0));
+        let waiting = |net: &Net| net.flow.into.high.read().1;
+        net.wait(|asks| asks.push_fresh(Class::High, SlotId(3), 5000));
+        net.publish(false, 1);
+        assert_eq!(waiting(&net), 5000);
+        net.wait(|asks| asks.forget(SlotId(3)));
+        net.publish(false, 0);
+        assert_eq!(waiting(&net), 0);
     }
 }
