@@ -89,13 +89,23 @@ fn quality_of_service_changes_under_load() -> Result<()> {
 }
 
 #[test]
-fn e7_reads_share_a_congested_link() -> Result<()> {
-    scenario("qtcp-shares", &["read"])
+fn e7_reads_share_a_congested_link_by_class() -> Result<()> {
+    scenario("qtcp-shares", &["read", "dctcp"])
 }
 
 #[test]
-fn e7_writes_share_a_congested_link() -> Result<()> {
-    scenario("qtcp-shares", &["write"])
+fn e7_writes_share_a_congested_link_by_class() -> Result<()> {
+    scenario("qtcp-shares", &["write", "dctcp"])
+}
+
+#[test]
+fn e7_reads_of_hosts_without_dctcp_share_too() -> Result<()> {
+    scenario("qtcp-shares", &["read", "cubic"])
+}
+
+#[test]
+fn e7_writes_of_hosts_as_they_come_share_too() -> Result<()> {
+    scenario("qtcp-shares", &["write", "as-they-come"])
 }
 
 #[test]

@@ -71,7 +71,7 @@ cable() {
 # slow_link ROUTER: the bottleneck in the direction in which the router sends. This kernel's timers
 # come late now and then: what may go at once (burst) makes good for it.
 slow_link() {
-    local red=(limit 4000000 min "$THRESHOLD" max $((THRESHOLD + 1)) avpkt 1500 probability 1)
+    local red=(limit 300000 min "$THRESHOLD" max $((THRESHOLD + 1)) avpkt 1500 probability 1)
     # Red's average is that of the last two packets.
     red+=(burst $((THRESHOLD / 1500 + 1)) bandwidth "${LINK}mbit" ecn nodrop)
     inside "$1" tc qdisc add dev wire root handle 1: htb default 1 r2q 1000
@@ -95,6 +95,19 @@ three_hosts() {
     target_start
     DISKS=('')
     for host in 1 2 3; do DISKS+=("/dev/$(attach_from $host $((4419 + host)))n1"); done
+}
+
+# hosts_are dctcp|cubic|as-they-come: what the hosts run: dctcp; cubic, and ask for ECN; or cubic
+# without asking, as Linux does by itself, so that the link drops what would be too much.
+hosts_are() {
+    local host congestion=cubic ecn=1
+    case $1 in
+    dctcp) congestion=dctcp ;;
+    as-they-come) ecn=2 ;;
+    esac
+    for host in 1 2 3; do
+        inside h$host sh -c "cd /proc/sys/net/ipv4; echo $congestion >tcp_congestion_control; echo $ecn >tcp_ecn"
+    done
 }
 
 # network_qos ARGUMENTS...: of `sluice qos network`.
