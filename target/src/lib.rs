@@ -4,6 +4,7 @@ pub mod backend;
 pub mod cli;
 pub mod config;
 pub mod control;
+pub mod descriptors;
 pub mod devices;
 pub mod engine;
 pub mod log;

@@ -12,7 +12,7 @@ use sluiced::control::{Control, Server};
 use sluiced::engine::Engine;
 use sluiced::runtime::Runtime;
 use sluiced::store::{self, Live};
-use sluiced::{config, log};
+use sluiced::{config, descriptors, log};
 
 fn main() -> ExitCode {
     let args = Args::parse();
@@ -43,6 +43,15 @@ fn run(args: &Args) -> anyhow::Result<()> {
     signals.thread_block().context("cannot block signals")?;
     let file = args.load().map_err(|errors| anyhow!("{errors}"))?;
     let target = file.target.clone();
+    match descriptors::allow(target.max_connections) {
+        Ok(able) if able < u64::from(target.max_connections) => tracing::warn!(
+            "max_connections is {}, and the hard limit of file descriptors is enough for {able} \
+             connections, at two each: raise it (LimitNOFILE, ulimit -Hn)",
+            target.max_connections
+        ),
+        Ok(_) => {}
+        Err(error) => tracing::warn!(%error, "the limit of file descriptors stays as it is"),
+    }
     let state = store::open(target.state.as_deref())?;
     let (live, warnings) = Live::open(file, Arc::from(state))?;
     for warning in warnings {

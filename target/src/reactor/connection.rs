@@ -11,6 +11,7 @@ use std::sync::atomic::{AtomicU32, Ordering};
 use arbitration::overload::RefusedOnce;
 use fabric::Nanos;
 use fabric::controller::{ConnectionId, ListenerId};
+use fabric::nvme::SglKind;
 use fabric::tcp::{Received, SlotId, TargetConnection, TargetParams};
 use nix::sys::socket::{Shutdown, shutdown};
 
@@ -207,7 +208,9 @@ impl Connection {
             },
             Received::Data { slot, offset, bytes } => {
                 if let Some(net) = &mut self.net {
-                    net.received(self.slots.slot(slot).charged.class, bytes.len());
+                    let place = self.protocol.sqe_of(slot).sgl.decode();
+                    let asked = matches!(place, SglKind::Transport);
+                    net.received(self.slots.slot(slot).charged.class, bytes.len(), asked);
                 }
                 if matches!(self.slots.slot(slot).phase, Phase::Promised(_)) {
                     self.keep_promise(io, slot);

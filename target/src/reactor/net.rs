@@ -100,11 +100,13 @@ impl Net {
         self.changed = true;
     }
 
-    /// Data of a class has come.
+    /// Data of a class has come; the host was asked for it, or a capsule brought it.
     #[inline]
-    pub(super) fn received(&mut self, class: Class, bytes: usize) {
+    pub(super) fn received(&mut self, class: Class, bytes: usize, asked: bool) {
         self.into[class] += bytes as u64;
-        self.owed[class] = self.owed[class].saturating_sub(bytes as u64);
+        if asked {
+            self.owed[class] = self.owed[class].saturating_sub(bytes as u64);
+        }
         self.changed = true;
     }
 
@@ -235,6 +237,11 @@ mod tests {
         net.wait(|asks| asks.push_fresh(Class::High, SlotId(3), 5000));
         net.publish(false, 1);
         assert_eq!(waiting(&net), 5000);
+        net.asked(Class::High, 9000);
+        net.received(Class::High, 4000, true);
+        net.received(Class::High, 4096, false);
+        net.publish(false, 2);
+        assert_eq!(waiting(&net), 10_000, "what a capsule brought was not asked for");
         net.wait(|asks| asks.forget(SlotId(3)));
         net.publish(false, 0);
         assert_eq!(waiting(&net), 0);

@@ -1,0 +1,44 @@
+//! File descriptors: as many as connections may need.
+
+use std::io;
+
+use nix::sys::resource::{Resource, getrlimit, setrlimit};
+
+/// Descriptors of one connection: its socket, and one by which the network's stage knows it.
+const EACH: u64 = 2;
+/// Descriptors for everything else: rings, devices, listeners, control, logs.
+const OTHERS: u64 = 1024;
+
+/// Lets this process have the descriptors that `connections` need, as far as its hard limit
+/// allows; how many connections it then has descriptors for.
+///
+/// # Errors
+/// The kernel's, where it does not take the limit.
+pub fn allow(connections: u32) -> io::Result<u64> {
+    let needed = u64::from(connections) * EACH + OTHERS;
+    let (soft, hard) = getrlimit(Resource::RLIMIT_NOFILE)?;
+    let limit = soft.max(needed.min(hard));
+    if limit > soft {
+        setrlimit(Resource::RLIMIT_NOFILE, limit, hard)?;
+    }
+    Ok(limit.saturating_sub(OTHERS.min(limit / 2)) / EACH)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn there_are_descriptors_for_all_connections_within_the_hard_limit() {
+        let (soft, hard) = getrlimit(Resource::RLIMIT_NOFILE).unwrap();
+        let before = soft.min(900);
+        setrlimit(Resource::RLIMIT_NOFILE, before, hard).unwrap();
+        let connections = 2000;
+        let able = allow(connections).unwrap();
+        let (now, _) = getrlimit(Resource::RLIMIT_NOFILE).unwrap();
+        assert_eq!(now, hard.min(5024), "{before} were allowed at first");
+        assert_eq!(able >= u64::from(connections), hard >= 5024);
+        allow(1).unwrap();
+        assert_eq!(getrlimit(Resource::RLIMIT_NOFILE).unwrap().0, now, "never fewer");
+    }
+}
