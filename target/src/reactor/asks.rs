@@ -244,7 +244,7 @@ impl Connection {
         let sqe = *self.protocol.sqe_of(slot);
         self.charged_now(io, slot, &sqe);
         if !self.wait_to_fetch(io, slot, bytes) {
-            io.waiting.push_back((self.key, slot));
+            io.data_waiting.push_back((self.key, slot));
         }
     }
 

@@ -264,7 +264,7 @@ impl Connection {
             CapsuleData::None if charged.fetch.is_some() || self.net.is_some() => {
                 self.slots.occupy(slot, entry);
                 if !self.wait_to_ask(io, slot, bytes) && !self.wait_to_fetch(io, slot, bytes) {
-                    io.waiting.push_back((self.key, slot));
+                    io.data_waiting.push_back((self.key, slot));
                 }
                 return;
             }
@@ -296,7 +296,7 @@ impl Connection {
             }
             _ => {
                 self.slots.occupy(slot, entry);
-                io.waiting.push_back((self.key, slot));
+                io.data_waiting.push_back((self.key, slot));
             }
         }
     }
@@ -365,8 +365,8 @@ impl Connection {
             }
             Phase::Parked(data, promise) if digest_ok => {
                 entry.phase = Phase::Parked(data, promise);
-                if !io.waiting.is_empty() || !self.unpark(io, slot) {
-                    io.waiting.push_back((self.key, slot));
+                if !io.data_waiting.is_empty() || !self.unpark(io, slot) {
+                    io.data_waiting.push_back((self.key, slot));
                 }
             }
             Phase::Filling(_) | Phase::Parked(..) => {
@@ -572,7 +572,9 @@ impl Connection {
             return false;
         }
         self.withdraw_slot(io, slot);
-        io.waiting.retain(|waiter| *waiter != (self.key, slot));
+        for waiting in [&mut io.waiting, &mut io.data_waiting] {
+            waiting.retain(|waiter| *waiter != (self.key, slot));
+        }
         if let Some(net) = &mut self.net {
             net.wait(|asks| asks.forget(slot));
         }

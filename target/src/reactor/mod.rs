@@ -115,6 +115,9 @@ pub(crate) struct Io {
     now: Nanos,
     /// Commands that wait for an I/O buffer, first come, first served.
     waiting: VecDeque<(Key, SlotId)>,
+    /// Those that wait for one for data from their hosts: hosts may take their time, and nobody
+    /// else is to wait for them.
+    data_waiting: VecDeque<(Key, SlotId)>,
     /// Jobs that wait for a scratch buffer.
     stalled: VecDeque<Job>,
     /// Deallocations that go on in the next turn.
@@ -298,6 +301,7 @@ impl Reactor {
             waiting_max,
             now,
             waiting: VecDeque::new(),
+            data_waiting: VecDeque::new(),
             stalled: VecDeque::new(),
             sweeps: Vec::new(),
             dirty: Vec::new(),
@@ -593,23 +597,28 @@ impl Reactor {
                 break;
             }
         }
-        if !self.io.waiting.is_empty() {
+        if !self.io.data_waiting.is_empty() {
             self.io.foretell();
         }
-        while let Some(&(key, slot)) = self.io.waiting.front() {
-            if let Some(connection) = find(&mut self.places, key)
-                && !connection.retry_waiting(&mut self.io, slot)
-            {
-                break;
-            }
-            self.io.waiting.pop_front();
-        }
+        self.serve_in_turn(|io| &mut io.data_waiting);
+        self.serve_in_turn(|io| &mut io.waiting);
         if !self.io.paused.is_empty() {
             for key in std::mem::take(&mut self.io.paused) {
                 if let Some(connection) = find(&mut self.places, key) {
                     connection.resume(&mut self.io);
                 }
             }
+        }
+    }
+
+    fn serve_in_turn(&mut self, queue: impl Fn(&mut Io) -> &mut VecDeque<(Key, SlotId)>) {
+        while let Some(&(key, slot)) = queue(&mut self.io).front() {
+            if let Some(connection) = find(&mut self.places, key)
+                && !connection.retry_waiting(&mut self.io, slot)
+            {
+                break;
+            }
+            queue(&mut self.io).pop_front();
         }
     }
 

@@ -243,8 +243,8 @@ impl Connection {
             Phase::Waiting => {
                 entry.phase = Phase::Waiting;
                 entry.ticket = Ticket::Fetching(grant);
-                if !io.waiting.is_empty() || !self.retry_waiting(io, slot) {
-                    io.waiting.push_back((self.key, slot));
+                if !io.data_waiting.is_empty() || !self.retry_waiting(io, slot) {
+                    io.data_waiting.push_back((self.key, slot));
                 }
             }
             sweep @ Phase::Sweeping(_) => {

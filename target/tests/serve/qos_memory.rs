@@ -224,3 +224,30 @@ fn a_host_that_is_held_back_can_still_send_the_data_it_was_asked_for() {
     }
     end(&runtime);
 }
+
+/// Writes whose data does not come hold their part of the buffers, and not what reads need.
+#[test]
+fn f5_reads_do_not_wait_for_hosts_that_owe_data() {
+    let sessions = (1..=9).map(of_namespace).collect();
+    let qos = QosConfig { sessions, ..QosConfig::default() };
+    let namespaces = (0..9).map(|_| namespace(memory())).collect();
+    let (runtime, address) = start(namespaces, 1, qos);
+    let (_admin, id) = Queue::controller(address);
+    let mut slow: Vec<Queue> = (1..=8).map(|qid| Queue::connect(address, qid, id).0).collect();
+    let (mut reader, _) = Queue::connect(address, 9, id);
+    for (nsid, queue) in (1..).zip(&mut slow) {
+        for i in 0..12 {
+            let write = on(nsid, io(opcode::io::WRITE, i * 64, 64));
+            queue.submit(write, Some(pattern(i * 64, 64, 1)), 0);
+        }
+    }
+    eventually("all have arrived", || {
+        let all = runtime.connections();
+        all.iter().filter(|c| c.in_flight == 12).count() == 8
+    });
+    let begun = Instant::now();
+    let (status, _, _) = reader.call(on(9, io(opcode::io::READ, 0, 64)), None, 256 << 10);
+    assert!(status.is_success());
+    assert!(begun.elapsed() < Duration::from_millis(500), "waited {:?}", begun.elapsed());
+    end(&runtime);
+}
