@@ -168,8 +168,10 @@ impl Connection {
     /// Moves answers whose turn it is to what is sent next.
     #[inline]
     pub(super) fn take_turns(&mut self, io: &Io) {
+        let closing = self.is_closing();
         let Some(net) = &mut self.net else { return };
-        if net.answers.count > 0 {
+        // Behind what ends a connection nothing is sent any more.
+        if net.answers.count > 0 && !closing {
             let held = net.flow.held.load(Ordering::Relaxed);
             while !held || self.protocol.tx().pending_bytes() < BATCH {
                 let Some((class, slot, data)) = net.answers.pop(|class| weight(io, class)) else {
