@@ -11,7 +11,7 @@ BIN=$(realpath "$1") ROUNDS=${ROUNDS:-3} TIME=${TIME:-2s}
 DIR=$(mktemp -d) NQN=nqn.2026-01.io.sluicegate:bench
 trap 'kill $(jobs -p) 2>/dev/null; wait; rm -rf "$DIR"' EXIT
 
-# daemon NAME PORT CORES QOS NAMESPACE: starts one; its process in $PID.
+# daemon NAME PORT CORES QOS NAMESPACE [NETWORK]: starts one; its process in $PID.
 daemon() {
     cat > "$DIR/$1.toml" <<END
 [target]
@@ -19,6 +19,10 @@ cores = $3
 control = "$DIR/$1.sock"
 [qos]
 $4
+[network]
+enabled = ${6:-true}
+# The same with the stage off: what differs is not the kernel's congestion control.
+base = "reno"
 [[listener]]
 address = "127.0.0.1:$2"
 [[listener]]
@@ -58,16 +62,18 @@ print($1)"
 }
 
 # Both daemons are started anew in each round: where their memory lies is worth some per cent.
+# cost KIND NAMESPACE RW [BYTES DEPTH]: all stages; with bytes and depth that of the network alone.
 cost() {
-    local kind=$1 namespace=$2 rw=$3 n=0 on off which before after iops count
+    local kind=$1 namespace=$2 rw=$3 bs=${4:-4k} depth=${5:-128} n=0 on off which before after iops count
+    local qos=$(($# == 3 ? 0 : 1))
     : > "$DIR/cost"
     while [ $n -lt "$ROUNDS" ]; do
         daemon on 4510 "[0]" "enabled = true" "$namespace"; on=$PID
-        daemon off 4520 "[0]" "enabled = false" "${namespace/on.img/off.img}"; off=$PID
+        daemon off 4520 "[0]" "enabled = $([ $qos = 1 ] && echo true || echo false)" "${namespace/on.img/off.img}" false; off=$PID
         for which in "on 4510 $on" "off 4520 $off"; do
             set -- $which
             before=$(ticks "$3")
-            read -r iops count <<<"$(load "$2" --rw "$rw" --depth 128 | field "'{iops:.0f} {commands}'.format(**next(iter(j.values())))")"
+            read -r iops count <<<"$(load "$2" --rw "$rw" --bs "$bs" --depth "$depth" | field "'{iops:.0f} {commands}'.format(**next(iter(j.values())))")"
             after=$(ticks "$3")
             echo "$1 $iops $(((after - before) * 10000000 / (count * 115 / 100)))" >> "$DIR/cost"
         done
@@ -76,7 +82,7 @@ cost() {
         rm -f "$DIR/on.sock" "$DIR/off.sock"
         n=$((n + 1))
     done
-    python3 - "$kind, $rw" "$DIR/cost" <<'END'
+    python3 - "$kind, $rw $bs" "$DIR/cost" <<'END'
 import statistics, sys
 rows = [line.split() for line in open(sys.argv[2])]
 def of(which, column): return [int(row[column]) for row in rows if row[0] == which]
@@ -97,6 +103,11 @@ path = \"$DIR/on.img\"
 size = \"256 MiB\"
 direct = false"
 cost file "$FILE" randread
+
+echo "== cost: the network's stage on and off, nothing congested, $ROUNDS pairs of $TIME"
+cost null "$NULL" randread 4k 128
+cost null "$NULL" randread 128k 32
+cost null "$NULL" randwrite 128k 32
 
 echo "== urgent: 200 commands a second, on a device of 64 channels and 4 ms (16,000 a second)"
 daemon urgent 4530 "[0]" "window = 64" 'backend = "null"
