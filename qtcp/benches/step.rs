@@ -1,4 +1,4 @@
-//! What one step of a controller costs. QTCP is to take at most 100 ns.
+//! What one step of a controller costs, and one of a link. QTCP is to take at most 100 ns.
 //!
 //! ```text
 //! cargo bench -p qtcp --bench step
@@ -9,6 +9,7 @@ use std::time::Duration;
 
 use criterion::{BenchmarkId, Criterion, criterion_group, criterion_main};
 use qtcp::control::{D2tcp, Dcqcn, Dctcp, InterferenceQtcp, Qrdma, Qtcp};
+use qtcp::link::{Aim, Link, Rules};
 use qtcp::{Controller, Nanos, Observation, Rate, Target};
 
 const LINE: Rate = Rate::from_bits(100e9);
@@ -52,5 +53,26 @@ fn steps(criterion: &mut Criterion) {
     }
 }
 
-criterion_group!(benches, steps);
+/// One observation of one of many flows of four classes on a link: targets, limit and all.
+fn link(criterion: &mut Criterion) {
+    let history = history();
+    let mut group = criterion.benchmark_group("link");
+    for flows in [3, 1000] {
+        let aims = vec![Aim::Free, Aim::Share(3.0), Aim::Share(2.0), Aim::Share(1.0)];
+        let mut link = Link::new(aims, None, Rules::default());
+        let ids: Vec<_> = (0..flows).map(|flow| link.add(1 + flow % 3)).collect();
+        let mut all = ids.iter().cycle();
+        let mut seen = history.iter().cycle();
+        let mut now = 0;
+        group.bench_function(BenchmarkId::new("observe, flows", flows), |bench| {
+            bench.iter(|| {
+                now += 100_000;
+                let (flow, seen) = (all.next(), seen.next());
+                flow.zip(seen).map(|(flow, seen)| link.observe(*flow, Nanos(now), black_box(seen)))
+            });
+        });
+    }
+}
+
+criterion_group!(benches, steps, link);
 criterion_main!(benches);
