@@ -70,7 +70,7 @@ fn limits() -> impl Strategy<Value = Limits> {
 }
 
 fn growth() -> impl Strategy<Value = Growth> {
-    prop_oneof![Just(Growth::Packet), Just(Growth::Quality)]
+    prop_oneof![Just(Growth::Packet), Just(Growth::Quality), Just(Growth::Target)]
 }
 
 /// One of each.

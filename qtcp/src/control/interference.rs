@@ -160,7 +160,8 @@ impl Controller for InterferenceQtcp {
     fn step(&mut self, _: Nanos, seen: &Observation) -> Decision {
         self.quality.see(seen);
         let quality = self.recognise(seen);
-        let growth = self.growth.packets(quality);
+        let target = self.lambda.part(self.quality.target());
+        let growth = self.growth.packets(quality, target, seen);
         self.window.step(seen, growth, |alpha| reduction(alpha) * quality.min(1.0));
         self.window.decision()
     }
