@@ -3,7 +3,7 @@
 use std::fmt::Write as _;
 use std::ops::Range;
 
-use super::fig9;
+use super::fig9::{self, BY_TARGET, PRINTED, VARIANTS, Variant};
 use super::net::Network;
 use super::net::bottleneck::{Bottleneck, Law};
 use super::net::event::{MICRO, MILLI, Time};
@@ -95,27 +95,26 @@ fn interfered(bottleneck: &Bottleneck, law: Law, seed: u64) -> (Network, [Range<
     (network, flows)
 }
 
+/// What is shown beside DCTCP.
+const BESIDE: [(&str, Law, &Variant); 4] = [
+    ("Eq. 5", Law::Qtcp, &PRINTED),
+    ("Eq. 5, Fig. 15a", Law::Interference, &PRINTED),
+    ("by target", Law::Qtcp, &BY_TARGET),
+    ("by target, Fig. 15a", Law::Interference, &BY_TARGET),
+];
+
 /// The figure as text.
 pub(super) fn run(seed: u64) -> String {
-    let bottleneck = fig9::bottleneck(RTT);
     let mut text = format!(
         "Fig. 14 (E8): QTCP on 100 Gb/s, RTT 98 us, {FLOWS} flows an application, Gb/s of payload\n\n\
          (a) applications that come and go every 50 ms; source: a class's target is shared by its\n    \
-         flows, other classes are not affected, what an application leaves goes to its class\n\n\
-         application "
+         flows, other classes are not affected, what an application leaves goes to its class\n"
     );
-    (0..PHASES).for_each(|phase| _ = write!(text, " {:>4} ms", phase * 50));
-    for (application, rates) in APPLICATIONS.iter().zip(intermittent(&bottleneck, seed)) {
-        _ = write!(text, "\n{:12}", application.name);
-        for (phase, rate) in (0..PHASES).zip(rates) {
-            let there = application.phases.contains(&phase);
-            _ = if there { write!(text, " {rate:7.1}") } else { write!(text, "       -") };
-        }
-    }
-    text += "\n\n(b) DCTCP from 75 to 250 ms; source: QTCP backs off, and comes back afterwards\n\n\
-             law                     time           High  Medium  Low   DCTCP\n";
-    for (name, law) in [("QTCP", Law::Qtcp), ("QTCP with Fig. 15a", Law::Interference)] {
-        let rates = interference(&bottleneck, law, seed);
+    VARIANTS.iter().for_each(|variant| phases(&mut text, variant, seed));
+    text += "\n(b) DCTCP from 75 to 250 ms; source: QTCP backs off, and comes back afterwards\n\n\
+             growth                  time           High  Medium  Low   DCTCP\n";
+    for (name, law, variant) in BESIDE {
+        let rates = interference(&fig9::varied(RTT, variant), law, seed);
         for (time, [high, medium, low, dctcp]) in
             ["40..75", "125..250", "300..350"].iter().zip(rates)
         {
@@ -128,6 +127,21 @@ pub(super) fn run(seed: u64) -> String {
     text
 }
 
+/// The rates of Fig. 14a as text.
+fn phases(text: &mut String, variant: &Variant, seed: u64) {
+    _ = write!(text, "\n{:12}", variant.name);
+    (0..PHASES).for_each(|phase| _ = write!(text, " {:>4} ms", phase * 50));
+    let bottleneck = fig9::varied(RTT, variant);
+    for (application, rates) in APPLICATIONS.iter().zip(intermittent(&bottleneck, seed)) {
+        _ = write!(text, "\n{:12}", application.name);
+        for (phase, rate) in (0..PHASES).zip(rates) {
+            let there = application.phases.contains(&phase);
+            _ = if there { write!(text, " {rate:7.1}") } else { write!(text, "       -") };
+        }
+    }
+    text.push('\n');
+}
+
 #[cfg(test)]
 mod tests {
     use super::super::net::bottleneck::{SHARES, part};
@@ -135,8 +149,15 @@ mod tests {
 
     #[test]
     fn e8_applications_of_a_class_share_its_target_and_leave_others_alone() {
-        let bottleneck = fig9::bottleneck(RTT);
-        let rates = intermittent(&bottleneck, 1);
+        for (variant, bound) in [(PRINTED, 0.125), (BY_TARGET, 0.05)] {
+            check_phases(&fig9::varied(RTT, &variant), bound);
+        }
+    }
+
+    /// Classes stay as close to their targets as that, and applications to the others of their
+    /// class.
+    fn check_phases(bottleneck: &Bottleneck, bound: f64) {
+        let rates = intermittent(bottleneck, 1);
         for phase in 0..PHASES {
             for (class, share) in SHARES.into_iter().enumerate() {
                 let there = APPLICATIONS.iter().zip(&rates).filter(|(application, _)| {
@@ -145,8 +166,8 @@ mod tests {
                 let there: Vec<f64> =
                     there.map(|(_, rates)| rates[usize::try_from(phase).unwrap()]).collect();
                 let sum: f64 = there.iter().sum();
-                let target = bottleneck.goodput() / 1e9 * part(share);
-                assert!((sum / target - 1.0).abs() < 0.125, "phase {phase}: {there:?} of {target}");
+                let target = bottleneck.shared() / 1e9 * part(share);
+                assert!((sum / target - 1.0).abs() < bound, "phase {phase}: {there:?} of {target}");
                 let mean = sum / there.len() as f64;
                 for rate in &there {
                     assert!((rate / mean - 1.0).abs() < 0.08, "phase {phase}: {there:?}");
@@ -171,5 +192,17 @@ mod tests {
                 assert!((after / before - 1.0).abs() < 0.05, "{before:?} {after:?}");
             }
         }
+    }
+    #[test]
+    fn e8_with_growth_by_target_classes_keep_their_ratio_beside_dctcp() {
+        let [before, beside, after] = interference(&fig9::varied(RTT, &BY_TARGET), Law::Qtcp, 1);
+        for [high, medium, low, dctcp] in [before, beside, after] {
+            assert!(high + medium + low + dctcp > 94.0, "the link is used");
+            let total = high + medium + low;
+            for (rate, share) in [high, medium, low].into_iter().zip(SHARES) {
+                assert!((rate / total / part(share) - 1.0).abs() < 0.05, "{high} {medium} {low}");
+            }
+        }
+        assert!(beside[3] > 9.0 && after[3] == 0.0, "{beside:?} {after:?}");
     }
 }

@@ -9,7 +9,7 @@ use qtcp::{Controller, Rate};
 
 use super::Network;
 use super::event::Time;
-use super::flow::{FlowSetup, Route};
+use super::flow::{Deadline, FlowSetup, Route};
 use super::link::LinkSetup;
 use super::record::Record;
 use super::shares::Shares;
@@ -47,6 +47,8 @@ pub(crate) struct Bottleneck {
     pub(crate) rtt: Time,
     /// The classes' shares of it.
     pub(crate) shares: Vec<f64>,
+    /// The part of its payload that targets add up to.
+    pub(crate) targets: f64,
     /// What new controllers are set to.
     pub(crate) settings: Settings,
 }
@@ -57,6 +59,11 @@ impl Bottleneck {
         self.rate as f64 * f64::from(PAYLOAD) / f64::from(WIRE)
     }
 
+    /// What all classes are to have together, in bits of payload per second.
+    pub(crate) fn shared(&self) -> f64 {
+        self.goodput() * self.targets
+    }
+
     /// A controller of a new flow.
     fn controller(&self, law: Law) -> Box<dyn Controller> {
         let settings = &self.settings;
@@ -65,7 +72,7 @@ impl Bottleneck {
             Law::Qtcp => Box::new(Qtcp::new(settings)),
             Law::D2tcp => Box::new(D2tcp::new(settings)),
             Law::Interference => {
-                let lambda = Lambda::new(Rate::from_bits(self.goodput()), SIGMA, FLOOR);
+                let lambda = Lambda::new(Rate::from_bits(self.shared()), SIGMA, FLOOR);
                 Box::new(InterferenceQtcp::new(settings, lambda))
             }
         }
@@ -76,7 +83,7 @@ impl Bottleneck {
         let mut network = Network::new(record);
         let threshold = Some(self.threshold);
         network.link(LinkSetup { rate: self.rate, delay: self.rtt / 2, threshold });
-        network.share(Shares::new(Rate::from_bits(self.goodput()), self.shares.clone()));
+        network.share(Shares::new(Rate::from_bits(self.shared()), self.shares.clone()));
         network
     }
 
@@ -87,7 +94,7 @@ impl Bottleneck {
         law: Law,
         class: Option<usize>,
         count: u32,
-        deadline: Option<Time>,
+        deadline: Option<Deadline>,
     ) -> Range<u32> {
         let mut numbers = 0..0;
         for _ in 0..count {

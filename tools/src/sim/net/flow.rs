@@ -36,6 +36,19 @@ impl Route {
 /// How many requests are looked at for the throughput that they need.
 const AHEAD: usize = 8;
 
+/// By when requests are to be done, and what is aimed at for it.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Deadline {
+    /// The time that a request may take. What has taken longer is not aimed for any more.
+    pub(crate) late: Time,
+    /// The time that it is aimed to take.
+    pub(crate) aim: Time,
+    /// The least throughput that is aimed at.
+    pub(crate) least: Rate,
+    /// The most.
+    pub(crate) most: Rate,
+}
+
 /// What a flow is made of.
 #[derive(Debug)]
 pub(crate) struct FlowSetup {
@@ -49,9 +62,9 @@ pub(crate) struct FlowSetup {
     pub(crate) wire: u32,
     /// Its class, where it has one.
     pub(crate) class: Option<usize>,
-    /// The time that a request may take: before each step, the controller is aimed at the
-    /// throughput that the requests need to keep it.
-    pub(crate) deadline: Option<Time>,
+    /// Its requests have a deadline: before each step, the controller is aimed at the throughput
+    /// that they need to keep it.
+    pub(crate) deadline: Option<Deadline>,
     /// Who decides its window.
     pub(crate) controller: Box<dyn Controller>,
 }
@@ -190,7 +203,7 @@ impl Flow {
             app_limited: round.limited,
         };
         if let Some(deadline) = self.setup.deadline {
-            self.setup.controller.aim(self.needed(now, deadline));
+            self.setup.controller.aim(self.needed(now, &deadline));
         }
         self.window = whole(self.setup.controller.step(Nanos(now / NANO), &seen).window);
         // It ends with the first packet that is sent from now on, and so takes a round trip, however
@@ -198,15 +211,24 @@ impl Flow {
         self.round = Round { began: now, last: self.sent + 1, ..Round::default() };
     }
 
-    /// The throughput with which the requests at hand keep their deadlines.
-    fn needed(&self, now: Time, deadline: Time) -> Target {
+    /// The throughput with which the requests at hand keep their deadlines; none where all are late.
+    fn needed(&self, now: Time, deadline: &Deadline) -> Target {
         let of = |request: &Request| {
-            let left = (request.given + deadline).saturating_sub(now).max(MICRO);
+            let left = (request.given + deadline.aim).saturating_sub(now).max(MICRO);
             let packets = request.last.saturating_sub(self.acked);
             packets as f64 * f64::from(self.setup.payload) / seconds(left)
         };
-        let rates = self.requests.iter().take(AHEAD).map(of);
-        rates.reduce(f64::max).map_or(Target::None, |rate| Target::Throughput(Rate::new(rate)))
+        let in_time = |request: &&Request| now - request.given <= deadline.late;
+        let rates = self.requests.iter().filter(in_time).take(AHEAD).map(of);
+        rates.reduce(f64::max).map_or(Target::None, |rate| {
+            let (least, most) = (deadline.least.bytes(), deadline.most.bytes());
+            Target::Throughput(Rate::new(rate.min(most).max(least)))
+        })
+    }
+
+    /// When each request that is not complete was given.
+    pub(crate) fn waiting(&self) -> impl Iterator<Item = Time> {
+        self.requests.iter().map(|request| request.given)
     }
 
     /// What it is to have from now on.

@@ -242,6 +242,11 @@ impl Network {
         self.handled
     }
 
+    /// When each request of a flow that is not complete was given.
+    pub(crate) fn waiting(&self, flow: u32) -> impl Iterator<Item = Time> {
+        self.flows.get(flow as usize).into_iter().flat_map(Flow::waiting)
+    }
+
     /// What was kept.
     pub(crate) const fn record(&self) -> &Record {
         &self.record
