@@ -3,12 +3,15 @@
 //!
 //! - [`flow`]: what a reactor and the poller tell each other of one connection.
 //! - [`links`]: the links, and what classes are to have of them.
-//! - [`poller`]: a thread that looks at all connections and sets their limits.
+//! - [`poller`]: a thread that looks at all connections; [`tracked`]: one of them, and its limits;
+//!   [`parts`]: the classes that it carries.
 //! - [`view`]: what there is to see.
 
 mod flow;
 mod links;
+mod parts;
 mod poller;
+mod tracked;
 mod view;
 
 use std::collections::HashMap;

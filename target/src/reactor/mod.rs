@@ -5,6 +5,7 @@ mod admin_queue;
 mod asks;
 mod connection;
 mod credits;
+mod io;
 mod io_queue;
 mod jobs;
 pub mod key;
@@ -29,39 +30,27 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::Duration;
 
-use arbitration::Class;
-use arbitration::arbiter::{Arbiter, DeviceId};
-use arbitration::device::DeviceRules;
-use arbitration::settings::WindowRule;
+use arbitration::arbiter::DeviceId;
 use fabric::Nanos;
-use fabric::controller::{Action, BackendId, CloseReason, ListenerId};
+use fabric::controller::{Action, CloseReason, ListenerId};
 use fabric::tcp::SlotId;
 use thiserror::Error;
 
 use connection::{Connection, Stage};
-use credits::Credits;
-use jobs::{Job, Jobs, Started};
+use io::Io;
+use jobs::Started;
 use key::{Key, Tag};
 use mailbox::Message;
 use ordered::stage_time;
-use pool::{Buffer, Pool};
-use ring::{Completion, RecvBuffers, Ring, RingError, RingSize};
+use ring::{Completion, RecvBuffers, RingError};
 
-use crate::backend;
 use crate::config::Poll;
-use crate::devices::{Device, DeviceTable};
 use crate::engine::ConnectionState;
-use crate::qos::{MEMORY, Snapshot, device_id};
 use crate::shared::{Registered, Shared, lock};
 use crate::socket;
-use crate::stats::IoStats;
 
-/// Submission queue entries of a ring.
-const RING_ENTRIES: u32 = 1024;
 /// Completions taken at once.
 const BATCH: usize = 256;
-/// In-capsule data may take this part of `io_memory`, beside it.
-const CAPSULE_SHARE: usize = 8;
 /// How long a connection may take to send Connect, in ns.
 const CONNECT_TIME_NS: u64 = 10_000_000_000;
 /// How long a host may owe data that it was asked for, or the rest of a PDU, in ns.
@@ -82,138 +71,6 @@ pub enum ReactorError {
     /// No I/O buffers.
     #[error("cannot map the I/O buffers (io_memory): {0}")]
     Buffers(#[source] std::io::Error),
-}
-
-/// Everything of a reactor but its connections: what a connection works with.
-#[derive(Debug)]
-pub(crate) struct Io {
-    ring: Ring,
-    pool: Pool,
-    /// Buffers for in-capsule data. They are apart from the others because a connection that
-    /// finds none here is not read from, and the others may be waiting for data that is still to
-    /// be read from it.
-    capsules: Pool,
-    /// Data that hosts are asked for.
-    credits: Credits,
-    /// Buffers for what Compare and Verify read. They are apart because a Compare that waits for
-    /// one holds its data's buffer meanwhile, and only jobs that run hold these.
-    scratch: Pool,
-    jobs: Jobs,
-    shared: Arc<Shared>,
-    /// Index of this reactor.
-    reactor: usize,
-    devices: DeviceTable,
-    devices_version: u64,
-    /// The settings of quality of service, and the version that connections know them by.
-    qos: Arc<Snapshot>,
-    qos_version: u64,
-    /// Stages S2 to S5.
-    arbiter: Arbiter<(Key, SlotId)>,
-    /// Commands that may wait in it.
-    waiting_max: usize,
-    /// The time when this turn began.
-    now: Nanos,
-    /// Commands that wait for an I/O buffer, first come, first served.
-    waiting: VecDeque<(Key, SlotId)>,
-    /// Those that wait for one for data from their hosts: hosts may take their time, and nobody
-    /// else is to wait for them.
-    data_waiting: VecDeque<(Key, SlotId)>,
-    /// Jobs that wait for a scratch buffer.
-    stalled: VecDeque<Job>,
-    /// Deallocations that go on in the next turn.
-    sweeps: Vec<(Key, SlotId)>,
-    /// Connections with something to send.
-    dirty: Vec<Key>,
-    /// Connections whose hosts are to be asked for more, and when the first of them may be.
-    asking: Vec<Key>,
-    next_ask: Nanos,
-    /// Connections that take no commands until there are buffers.
-    paused: Vec<Key>,
-    /// Connections on their way out.
-    closing: Vec<Key>,
-    /// No new commands are taken.
-    draining: bool,
-    /// Places in the table of devices.
-    device_count: usize,
-    /// Devices that are gone, and still have commands waiting or under way.
-    gone: Vec<DeviceId>,
-    /// What [`Connection::mark_answers`] depends on has changed.
-    remark: bool,
-}
-
-/// Commands that may wait in one reactor.
-fn waiting_max(qos: &Snapshot, reactors: usize) -> usize {
-    (qos.general.queue as usize / reactors.max(1)).max(1)
-}
-
-impl Io {
-    /// Takes the present devices, if they have changed.
-    fn refresh_devices(&mut self) {
-        let version = self.shared.devices.version();
-        if version != self.devices_version {
-            self.devices_version = version;
-            self.devices = self.shared.devices.snapshot();
-            self.adopt_devices();
-        }
-    }
-
-    /// Tells the arbiter of devices that have come and gone.
-    fn adopt_devices(&mut self) {
-        let now = stage_time(self);
-        let devices = Arc::clone(&self.devices);
-        for (index, device) in devices.iter().enumerate() {
-            let id = device_id(BackendId(u32::try_from(index).unwrap_or(u32::MAX)));
-            match (device, self.arbiter.device(id).is_some()) {
-                (Some(device), false) => {
-                    self.arbiter.add_device(now, id, Arc::clone(&device.qos));
-                }
-                (None, true) if !self.gone.contains(&id) => self.gone.push(id),
-                _ => {}
-            }
-        }
-        self.device_count = devices.len();
-    }
-
-    /// Takes the present settings of quality of service. Whether they have changed.
-    fn refresh_qos(&mut self) -> bool {
-        let version = self.shared.qos.version();
-        if version == self.qos_version {
-            return false;
-        }
-        self.qos_version = version;
-        self.qos = self.shared.qos.snapshot();
-        self.waiting_max = waiting_max(&self.qos, self.shared.mailboxes.len());
-        let now = stage_time(self);
-        self.arbiter.apply(now, Arc::clone(&self.qos.plan));
-        true
-    }
-
-    /// Whether a connection whose commands wait with so many buffers for in-capsule data has as
-    /// many as are left: of k connections that flood, each gets no more than one part in k + 1,
-    /// and one is left for the others.
-    fn is_part_of_capsules(&self, waiting: u32) -> bool {
-        let (used, total) = self.capsules.usage();
-        let each = (self.shared.settings.in_capsule_data as usize).max(1);
-        waiting > 0 && waiting as usize >= total.saturating_sub(used) / each
-    }
-
-    /// A class's statistics in this reactor.
-    #[inline]
-    fn class_stats(&self, class: Class) -> Option<&IoStats> {
-        Some(&self.shared.qos.classes.get(self.reactor)?[class])
-    }
-
-    /// A device of the snapshot.
-    #[inline]
-    fn device(&self, id: BackendId) -> Option<&Arc<Device>> {
-        self.devices.get(id.0 as usize)?.as_ref()
-    }
-
-    /// An I/O buffer, unless others have waited longer for one.
-    #[inline]
-    fn take_in_turn(&self, bytes: usize) -> Option<Buffer> {
-        if self.waiting.is_empty() { self.pool.take(bytes) } else { None }
-    }
 }
 
 /// One reactor.
@@ -260,61 +117,8 @@ impl Reactor {
         reactor: usize,
         worker_cpus: &[usize],
     ) -> Result<Self, ReactorError> {
-        let size = RingSize { entries: RING_ENTRIES, buffers: 32, buffer_bytes: 64 << 10 };
-        let (mut ring, buffers) = Ring::new(size)?;
-        if let Err(error) = ring.let_workers_run_on(worker_cpus) {
-            tracing::warn!(%error, "the kernel's I/O workers share the reactor's CPU");
-        }
-        shared.passthrough.store(ring.has_passthrough(), Ordering::Relaxed);
-        let settings = &shared.settings;
-        let bytes = usize::try_from(settings.io_memory).unwrap_or(usize::MAX);
-        let pool =
-            Pool::new(bytes, settings.max_transfer as usize).map_err(ReactorError::Buffers)?;
-        let in_capsule = settings.in_capsule_data as usize;
-        let capsules = Pool::new((bytes / CAPSULE_SHARE).max(in_capsule * 16), in_capsule)
-            .map_err(ReactorError::Buffers)?;
-        let largest = (settings.max_transfer as usize).max(backend::SCRATCH_MAX);
-        let scratch = Pool::new(2 * largest, largest).map_err(ReactorError::Buffers)?;
-        if let Some(mailbox) = shared.mailboxes.get(reactor) {
-            ring.watch(mailbox.bell(), Tag::Mail.encode());
-        }
-        let (devices_version, devices) = (shared.devices.version(), shared.devices.snapshot());
-        let now = shared.clock.now();
-        let (qos_version, qos) = (shared.qos.version(), shared.qos.snapshot());
-        let waiting_max = waiting_max(&qos, shared.mailboxes.len());
-        let credits = Credits::new(pool.usage().1);
-        let arbiter = arbiter(&shared, reactor, &qos, credits.window());
-        let mut io = Io {
-            ring,
-            pool,
-            capsules,
-            credits,
-            scratch,
-            jobs: Jobs::default(),
-            shared,
-            reactor,
-            devices,
-            devices_version,
-            qos,
-            qos_version,
-            arbiter,
-            waiting_max,
-            now,
-            waiting: VecDeque::new(),
-            data_waiting: VecDeque::new(),
-            stalled: VecDeque::new(),
-            sweeps: Vec::new(),
-            dirty: Vec::new(),
-            asking: Vec::new(),
-            next_ask: now,
-            paused: Vec::new(),
-            closing: Vec::new(),
-            draining: false,
-            device_count: 0,
-            gone: Vec::new(),
-            remark: false,
-        };
-        io.adopt_devices();
+        let (io, buffers) = Io::new(shared, reactor, worker_cpus)?;
+        let now = io.now;
         Ok(Self {
             io,
             buffers,
@@ -892,25 +696,6 @@ impl Reactor {
         gauges.buffer_used.store((used + more_used) as u64, Ordering::Relaxed);
         gauges.buffer_total.store((total + more) as u64, Ordering::Relaxed);
     }
-}
-
-/// The stages of one reactor, with `memory` bytes for data that hosts are asked for.
-fn arbiter(
-    shared: &Shared,
-    reactor: usize,
-    qos: &Snapshot,
-    memory: usize,
-) -> Arbiter<(Key, SlotId)> {
-    const PAGE: usize = 4096;
-    let number = u32::try_from(reactor).unwrap_or(0);
-    let boards = Arc::clone(&shared.qos.boards);
-    let mut arbiter = Arbiter::new(number, Arc::clone(&qos.plan), boards, 4096);
-    let pages = u32::try_from(memory / PAGE).unwrap_or(u32::MAX).max(1);
-    let rules =
-        DeviceRules { window: WindowRule::Fixed(pages), memory: true, ..DeviceRules::default() };
-    let device = arbitration::device::Device::new(rules, reactor + 1);
-    arbiter.add_device(arbitration::Nanos::ZERO, MEMORY, Arc::new(device));
-    arbiter
 }
 
 /// The connection of that name, if it is still there.

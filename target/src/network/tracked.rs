@@ -1,0 +1,249 @@
+//! One connection as the poller sees it: what a look at it tells, and what its socket is told.
+
+use std::os::fd::AsFd;
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+use std::time::Duration;
+
+use arbitration::{Class, PerClass};
+use qtcp::linux::{Info, Sample, Sampler, options};
+use qtcp::{Nanos, Rate};
+
+use super::flow::{Flow, Traffic};
+use super::links::{Direction, Links};
+use super::parts::{Half, Split};
+use crate::engine::{ConnectionNetwork, FlowState};
+
+/// Between these stays the time from one look at a connection to the next.
+const SHORTEST: Duration = Duration::from_micros(200);
+pub(super) const LONGEST: Duration = Duration::from_millis(5);
+/// A connection on which nothing moves for so long is left alone, but for a look at what its
+/// reactor says of it.
+pub(super) const REST: Duration = Duration::from_secs(1);
+/// How often that is.
+pub(super) const RESTING: Duration = Duration::from_millis(20);
+/// A pacing rate that changes by less is not set anew: its socket has it nearly, and setting it
+/// costs a system call.
+const WORTH: f64 = 0.01;
+
+/// What the poller knows of one connection.
+#[derive(Debug)]
+pub(super) struct Tracked {
+    pub(super) flow: Arc<Flow>,
+    pub(super) generation: u32,
+    pub(super) link: usize,
+    sampler: Sampler,
+    retransmitted: u32,
+    base: String,
+    rtt: Duration,
+    /// When something last moved, and when something was last marked.
+    moved_at: Nanos,
+    marked_at: Option<Nanos>,
+    pub(super) out: PerClass<Half>,
+    pub(super) into: PerClass<Half>,
+    /// What the socket was told.
+    paced: Option<Rate>,
+    kept: Option<u32>,
+}
+
+impl Tracked {
+    /// A connection that has just come.
+    pub(super) fn new(now: Nanos, flow: Arc<Flow>, generation: u32, link: usize) -> Self {
+        let base = options::congestion(flow.socket.as_fd()).unwrap_or_default();
+        Self {
+            link,
+            flow,
+            generation,
+            sampler: Sampler::new(),
+            retransmitted: 0,
+            base,
+            rtt: Duration::ZERO,
+            moved_at: now,
+            marked_at: None,
+            out: PerClass::default(),
+            into: PerClass::default(),
+            paced: None,
+            kept: None,
+        }
+    }
+
+    /// One look: what moved, what that makes of its limits, and how long until the next.
+    pub(super) fn look(&mut self, now: Nanos, links: &mut Links) -> Duration {
+        let flow = Arc::clone(&self.flow);
+        if self.is_quiet(&flow) {
+            if now.since(self.moved_at) > REST {
+                self.leave(links);
+                self.let_go();
+                // The first look after the rest begins anew: what came before has no rate.
+                self.sampler = Sampler::new();
+                return RESTING;
+            }
+        } else {
+            self.moved_at = now;
+        }
+        // The connection may be gone; then its reactor will say so.
+        let Ok(info) = Info::read(flow.socket.as_fd()) else { return RESTING };
+        let mut sample = self.sampler.sample(now, &info);
+        if sample.out.interval.is_zero() {
+            return SHORTEST;
+        }
+        self.rtt = info.rtt;
+        flow.set_rtt(info.rtt);
+        self.judge(&info, &mut sample);
+        if sample.out.marked > 0 || sample.into.marked > 0 {
+            self.marked_at = Some(now);
+        }
+        let sending = flow.sending.load(Ordering::Relaxed);
+        let idle = sample.out.app_limited && !sending;
+        let out = Split { all: &sample.out, idle, direction: Direction::Out };
+        let limit = out.observe(now, links, self.link, &flow.out, &mut self.out);
+        self.pace(limit, &info);
+        let into = Split { all: &sample.into, idle: true, direction: Direction::Into };
+        let grant = into.observe(now, links, self.link, &flow.into, &mut self.into);
+        flow.set_grant_rate(grant.map(whole));
+        let watched = limit.is_some()
+            || grant.is_some()
+            || self.marked_at.is_some_and(|at| now.since(at) < REST);
+        if watched { info.rtt.clamp(SHORTEST, LONGEST) } else { LONGEST }
+    }
+
+    /// Whether nothing has moved since the last look, and nothing is to.
+    fn is_quiet(&self, flow: &Flow) -> bool {
+        let still = |traffic: &PerClass<Traffic>, halves: &PerClass<Half>| {
+            traffic.iter().all(|(class, traffic)| {
+                let (moved, waiting) = traffic.read();
+                moved == halves[class].moved && waiting == 0
+            })
+        };
+        still(&flow.out, &self.out) && still(&flow.into, &self.into)
+    }
+
+    /// Adds to the marks what else tells of congestion: packets that were sent again; and on a
+    /// connection without ECN, or where the kernel does not count the marks of what came, the
+    /// time that packets stand in queues.
+    fn judge(&mut self, info: &Info, sample: &mut Sample) {
+        let again = info.total_retrans.saturating_sub(self.retransmitted);
+        self.retransmitted = info.total_retrans;
+        sample.out.marked = sample.out.marked.saturating_add(again);
+        sample.out.delivered = sample.out.delivered.max(sample.out.marked.min(again));
+        let empty = info.min_rtt.unwrap_or(info.rtt);
+        let queued = info.rtt > 2 * empty + Duration::from_millis(1);
+        if queued && !info.ecn {
+            sample.out.marked = sample.out.delivered;
+        }
+        if queued && (!info.ecn || !sample.marks_known) {
+            sample.into.marked = sample.into.delivered;
+        }
+    }
+
+    /// Tells the socket what it may send at most, and how much of it to take in advance.
+    fn pace(&mut self, limit: Option<Rate>, info: &Info) {
+        /// Headers that the kernel's pacing counts for each packet, in bytes.
+        const HEADERS: f64 = 60.0;
+        let mss = f64::from(info.snd_mss.max(1));
+        let limit = limit.map(|limit| limit.times((mss + HEADERS) / mss));
+        let same = match (limit, self.paced) {
+            (None, None) => true,
+            (Some(new), Some(old)) => (new.bytes() / old.bytes() - 1.0).abs() < WORTH,
+            _ => false,
+        };
+        if same {
+            return;
+        }
+        let fd = self.flow.socket.as_fd();
+        if let Err(error) = options::set_pacing_rate(fd, limit) {
+            tracing::debug!(%error, "a connection is not paced");
+            return;
+        }
+        self.paced = limit;
+        self.flow.held.store(limit.is_some(), Ordering::Relaxed);
+        let keep = limit.map(|limit| unsent(limit, info.rtt));
+        let differs = match (keep, self.kept) {
+            (Some(new), Some(old)) => new > old * 2 || new < old / 2,
+            (new, old) => new != old,
+        };
+        if differs && options::set_notsent_lowat(fd, keep).is_ok() {
+            self.kept = keep;
+        }
+    }
+
+    /// Takes it out of its link.
+    pub(super) fn leave(&mut self, links: &mut Links) {
+        for class in Class::ALL {
+            for (half, direction) in
+                [(&mut self.out[class], Direction::Out), (&mut self.into[class], Direction::Into)]
+            {
+                half.leave(links.link(self.link, direction));
+            }
+        }
+    }
+
+    /// Lifts its limits.
+    pub(super) fn let_go(&mut self) {
+        self.flow.set_grant_rate(None);
+        self.flow.held.store(false, Ordering::Relaxed);
+        let fd = self.flow.socket.as_fd();
+        if self.paced.take().is_some() {
+            let _ = options::set_pacing_rate(fd, None);
+        }
+        if self.kept.take().is_some() {
+            let _ = options::set_notsent_lowat(fd, None);
+        }
+    }
+
+    pub(super) fn state(&self, links: &Links) -> ConnectionNetwork {
+        let class = Class::ALL
+            .into_iter()
+            .find(|&class| self.out[class].flow.is_some() || self.into[class].flow.is_some());
+        ConnectionNetwork {
+            link: links.name(self.link).to_owned(),
+            class: class.unwrap_or_default().name().to_owned(),
+            base: self.base.clone(),
+            rtt_us: u64::try_from(self.rtt.as_micros()).unwrap_or(u64::MAX),
+            out: state(&self.out),
+            into: state(&self.into),
+        }
+    }
+}
+
+/// What a socket may hold unsent at a limit, in bytes: what it sends until it is filled again.
+fn unsent(limit: Rate, rtt: Duration) -> u32 {
+    let time = rtt.clamp(Duration::from_millis(2), Duration::from_millis(10));
+    let bytes = limit.bytes() * time.as_secs_f64();
+    if bytes > 262_144.0 {
+        262_144
+    } else {
+        u32::try_from(whole(Rate::new(bytes))).unwrap_or(0).max(16_384)
+    }
+}
+
+#[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "never negative")]
+fn whole(rate: Rate) -> u64 {
+    rate.bytes() as u64
+}
+
+/// A connection's classes together.
+fn state(halves: &PerClass<Half>) -> FlowState {
+    let mut sum = FlowState::default();
+    let (mut active, mut target, mut limit) = (0.0, Some(0.0), Some(0.0));
+    for (_, half) in halves.iter() {
+        (sum.delivered, sum.marked) = (sum.delivered + half.delivered, sum.marked + half.marked);
+        if half.flow.is_none() {
+            continue;
+        }
+        let standing = half.standing;
+        active += 1.0;
+        sum.rate += standing.rate.bits();
+        sum.alpha += standing.alpha;
+        sum.quality += standing.quality;
+        target = target.zip(standing.target).map(|(sum, rate)| sum + rate.bits());
+        limit = limit.zip(standing.limit).map(|(sum, rate)| sum + rate.bits());
+    }
+    if active > 0.0 {
+        (sum.alpha, sum.quality) = (sum.alpha / active, sum.quality / active);
+        (sum.target, sum.limit) = (target, limit);
+    } else {
+        sum.quality = 1.0;
+    }
+    sum
+}
