@@ -7,6 +7,7 @@
 //! the device sees neighbours together. Classes take turns by their weights.
 
 use std::collections::VecDeque;
+use std::time::Duration;
 
 use arbitration::{Class, PerClass};
 use fabric::Nanos;
@@ -17,9 +18,13 @@ use super::connection::Connection;
 use super::slots::Phase;
 use super::turns::{Turns, weight};
 
-/// The time for which one grant is, in ns: smaller grants spread a host's bursts, larger ones
-/// keep its commands together.
+/// The time for which one grant is at least, in ns: smaller grants spread a host's bursts, larger
+/// ones keep its commands together. Where a round trip takes longer, it is for that: a host with
+/// one command has one grant in a round trip.
 const GRANT_NS: u64 = 4_000_000;
+/// A grant is for no longer than this, in ns. While a host is waited for or waits, tokens of so
+/// much time are kept: it was not idle, and a thread that is late is not to cost it its part.
+const LATE_NS: u64 = 50_000_000;
 /// One second, in ns.
 const SECOND: u64 = 1_000_000_000;
 /// The smallest grant, in bytes, but for the end of a command's data.
@@ -32,6 +37,8 @@ pub(super) struct Asks {
     tokens: i64,
     /// When they were last counted.
     at: Nanos,
+    /// There was something to ask for all the time since.
+    waited: bool,
     /// Commands of which a part has come.
     begun: PerClass<VecDeque<SlotId>>,
     /// Commands of which nothing was asked for: their bytes too.
@@ -54,6 +61,7 @@ impl Asks {
         Self {
             tokens: 0,
             at: now,
+            waited: false,
             begun: PerClass::default(),
             fresh: PerClass::default(),
             fresh_bytes: PerClass::default(),
@@ -91,10 +99,14 @@ impl Asks {
         self.count += 1;
     }
 
-    /// Adds the tokens of the time since they were last counted; a debt of a faster time is no
-    /// more than one grant of the present one.
-    fn refill(&mut self, now: Nanos, rate: u64) {
-        let most = i64::try_from(grant(rate)).unwrap_or(i64::MAX);
+    /// Adds the tokens of the time since they were last counted: of no more than one grant, unless
+    /// the host was waiting, or waited for (`busy`). A debt of a faster time is no more than one
+    /// grant of the present one.
+    fn refill(&mut self, now: Nanos, rate: u64, rtt: Duration, busy: bool) {
+        let most = i64::try_from(grant(rate, rtt)).unwrap_or(i64::MAX);
+        let waited = std::mem::take(&mut self.waited);
+        let late = if busy || waited { bytes_in(rate, LATE_NS) } else { 0 };
+        let kept = most.max(i64::try_from(late).unwrap_or(i64::MAX));
         let nanos = now.0.saturating_sub(self.at.0).min(SECOND);
         let parts = u128::from(rate) * u128::from(nanos);
         let new = i64::try_from(parts / u128::from(SECOND)).unwrap_or(i64::MAX);
@@ -102,7 +114,7 @@ impl Asks {
             // What is less than a byte stays for the next time.
             let rest = parts % u128::from(SECOND) / u128::from(rate.max(1));
             self.at = Nanos(now.0.saturating_sub(u64::try_from(rest).unwrap_or(0)));
-            self.tokens = self.tokens.saturating_add(new).min(most);
+            self.tokens = self.tokens.saturating_add(new).min(kept);
         }
         self.tokens = self.tokens.max(-most);
     }
@@ -147,17 +159,23 @@ impl Asks {
 }
 
 /// The bytes of one grant at a rate in bytes per second: whole 4 KiB.
-fn grant(rate: u64) -> u64 {
-    let bytes = u128::from(rate) * u128::from(GRANT_NS) / u128::from(SECOND);
-    (u64::try_from(bytes).unwrap_or(u64::MAX).max(GRANT_MIN)) & !4095
+fn grant(rate: u64, rtt: Duration) -> u64 {
+    let rtt = u64::try_from(rtt.as_nanos()).unwrap_or(u64::MAX);
+    bytes_in(rate, rtt.clamp(GRANT_NS, LATE_NS)).max(GRANT_MIN) & !4095
+}
+
+/// What a rate in bytes per second is in a time in ns.
+fn bytes_in(rate: u64, nanos: u64) -> u64 {
+    u64::try_from(u128::from(rate) * u128::from(nanos) / u128::from(SECOND)).unwrap_or(u64::MAX)
 }
 
 impl Connection {
     /// The bytes of one grant, where the host may not be asked for all of a command's data at
     /// once.
     fn grant_size(&self) -> Option<u32> {
-        let rate = self.net.as_ref()?.flow.grant_rate()?;
-        Some(u32::try_from(grant(rate)).unwrap_or(u32::MAX))
+        let flow = &self.net.as_ref()?.flow;
+        let bytes = grant(flow.grant_rate()?, flow.rtt());
+        Some(u32::try_from(bytes).unwrap_or(u32::MAX))
     }
 
     /// A command's data is to be asked for when its turn has come; false where it need not wait.
@@ -199,8 +217,10 @@ impl Connection {
             }
             let net = self.net.as_mut()?;
             if let Some(rate) = net.flow.grant_rate() {
-                net.asks.refill(io.now, rate);
+                let (rtt, busy) = (net.flow.rtt(), net.is_owed());
+                net.asks.refill(io.now, rate, rtt, busy);
                 if net.asks.tokens < 0 {
+                    net.asks.waited = true;
                     return Some(net.asks.due(io.now, rate));
                 }
             }
@@ -273,16 +293,18 @@ impl Connection {
 mod tests {
     use super::*;
 
+    const RTT: Duration = Duration::from_micros(500);
+
     #[test]
     fn f5_grants_are_batches_that_keep_the_rate() {
         let rate = 4_000_000;
-        assert_eq!(grant(rate), 16 << 10, "no less than keeps commands together");
-        assert_eq!(grant(1_000_000_000) % 4096, 0);
-        assert!(grant(1_000_000_000) > 3 << 20);
+        assert_eq!(grant(rate, RTT), 16 << 10, "no less than keeps commands together");
+        assert_eq!(grant(1_000_000_000, RTT) % 4096, 0);
+        assert!(grant(1_000_000_000, RTT) > 3 << 20);
         let mut asks = Asks::new(Nanos(0));
         let (mut now, mut granted) = (Nanos(0), 0_u64);
         while now.0 < 10_000_000_000 {
-            asks.refill(now, rate);
+            asks.refill(now, rate, RTT, false);
             if asks.tokens < 0 {
                 now = asks.due(now, rate);
                 continue;
@@ -297,18 +319,18 @@ mod tests {
     #[test]
     fn f5_tokens_are_not_saved_up() {
         let mut asks = Asks::new(Nanos(0));
-        asks.refill(Nanos(60_000_000_000), 4_000_000);
+        asks.refill(Nanos(60_000_000_000), 4_000_000, RTT, false);
         assert_eq!(asks.tokens, 16 << 10);
     }
 
     #[test]
     fn f5_the_rate_holds_however_often_it_is_looked_at() {
         let (rate, mut asks) = (100_000, Asks::new(Nanos(0)));
-        asks.refill(Nanos(1_000_000_000), rate);
+        asks.refill(Nanos(1_000_000_000), rate, RTT, false);
         asks.charge(16 << 10);
         // Every 15 us: one and a half bytes each time.
         for turn in 0..10_000_u64 {
-            asks.refill(Nanos(1_000_000_000 + turn * 15_000), rate);
+            asks.refill(Nanos(1_000_000_000 + turn * 15_000), rate, RTT, false);
         }
         assert!((14_990..=15_000).contains(&asks.tokens), "{} of 15000 bytes", asks.tokens);
     }
@@ -316,10 +338,10 @@ mod tests {
     #[test]
     fn f5_a_debt_of_a_faster_time_is_no_more_than_a_grant() {
         let mut asks = Asks::new(Nanos(0));
-        asks.refill(Nanos(1), 1_000_000_000);
+        asks.refill(Nanos(1), 1_000_000_000, RTT, false);
         asks.charge(1 << 20);
         let rate = 14_000;
-        asks.refill(Nanos(1_000_000), rate);
+        asks.refill(Nanos(1_000_000), rate, RTT, false);
         let wait = asks.due(Nanos(1_000_000), rate).0 - 1_000_000;
         assert!(wait <= 1_300_000_000, "{wait} ns, for 16 KiB in 1.2 s");
     }
@@ -360,5 +382,31 @@ mod tests {
             left.push(slot.0);
         }
         assert_eq!((left, asks.count), (vec![0, 1, 3], 0));
+    }
+
+    #[test]
+    fn f5_a_late_thread_costs_a_waiting_host_nothing() {
+        let (rate, mut asks, mut granted) = (4_000_000, Asks::new(Nanos(0)), 0_u64);
+        // It comes every 20 ms, for grants of 4 ms.
+        for turn in 1..=500_u64 {
+            let now = Nanos(turn * 20_000_000);
+            loop {
+                asks.refill(now, rate, RTT, false);
+                if asks.tokens < 0 {
+                    asks.waited = true;
+                    break;
+                }
+                asks.charge(16 << 10);
+                granted += 16 << 10;
+            }
+        }
+        assert!(granted.abs_diff(10 * rate) < rate / 10, "{granted} bytes in ten seconds");
+    }
+
+    #[test]
+    fn f5_one_command_has_its_rate_on_a_long_way() {
+        let rtt = Duration::from_millis(20);
+        assert!(grant(4_000_000, rtt) >= 76_000, "a round trip's worth");
+        assert!(grant(4_000_000, Duration::from_secs(1)) <= 200_000, "but no more than 50 ms");
     }
 }

@@ -94,6 +94,11 @@ impl Net {
         change(&mut self.asks)
     }
 
+    /// Whether the host owes data that it was asked for.
+    pub(super) fn is_owed(&self) -> bool {
+        self.owed.iter().any(|(_, bytes)| *bytes > 0)
+    }
+
     /// The host was asked for data of a class.
     pub(super) fn asked(&mut self, class: Class, bytes: u32) {
         self.owed[class] += u64::from(bytes);
