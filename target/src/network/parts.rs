@@ -42,8 +42,9 @@ pub(super) struct Split<'a> {
 }
 
 impl Split<'_> {
-    /// Lets each class that the connection carries see its part; what they may have together.
-    /// None: one of them is not limited, or there are none.
+    /// Lets each class that the connection carries see its part; what they may have together, if
+    /// any of them is limited. A class that is not, or wants less than its limit, adds what it has
+    /// and [some room](Self::room): or the others would have what it leaves.
     pub(super) fn observe(
         &self,
         now: Nanos,
@@ -55,8 +56,7 @@ impl Split<'_> {
         let moved =
             PerClass::from_fn(|class| traffic[class].read().0.saturating_sub(halves[class].moved));
         let all: u64 = moved.iter().map(|(_, moved)| moved).sum();
-        let mut limit = Some(Rate::ZERO);
-        let mut any = false;
+        let (mut together, mut limited) = (Rate::ZERO, false);
         for class in Class::ALL {
             let half = &mut halves[class];
             let waiting = traffic[class].read().1;
@@ -80,10 +80,22 @@ impl Split<'_> {
             let number = Links::class_number(class);
             let flow = *half.flow.get_or_insert_with(|| link.add(number));
             half.standing = link.observe(flow, now, &seen);
-            any = true;
-            limit = limit.zip(half.standing.limit).map(|(sum, one)| sum + one);
+            let room = self.room(half.standing.rate);
+            limited |= half.standing.limit.is_some();
+            together = together
+                + match half.standing.limit {
+                    Some(limit) if !idle || limit < room => limit,
+                    _ => room,
+                };
         }
-        limit.filter(|_| any)
+        limited.then_some(together)
+    }
+
+    /// What a class that has `rate` may come to have until the next look: a quarter more, and ten
+    /// packets in a round trip.
+    fn room(&self, rate: Rate) -> Rate {
+        const PACKETS: f64 = 10.0;
+        rate.times(1.25) + Rate::over(PACKETS * f64::from(self.all.mss), self.all.rtt)
     }
 
     fn seen(&self, part: f64, idle: bool) -> Observation {
@@ -115,4 +127,61 @@ fn part(moved: u64, all: u64) -> f64 {
     #[expect(clippy::cast_precision_loss, reason = "a ratio")]
     let part = moved as f64 / all as f64;
     part
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::atomic::Ordering;
+    use std::time::Duration;
+
+    use super::*;
+    use crate::config::Network;
+
+    /// A connection of which High and Low move `high` and `low` bytes in each of 200 looks, beside
+    /// one of Medium that moves as much: the limits of both.
+    fn together(high: u64, low: u64) -> (Option<Rate>, Option<Rate>, PerClass<Half>) {
+        let mut links = Links::default();
+        links.configure(&Network::default());
+        let (mixed, other) = (PerClass::<Traffic>::default(), PerClass::<Traffic>::default());
+        let (mut halves, mut others) = (PerClass::default(), PerClass::default());
+        let mut limits = (None, None);
+        for look in 1..=200 {
+            mixed.high.moved.fetch_add(high, Ordering::Relaxed);
+            mixed.low.moved.fetch_add(low, Ordering::Relaxed);
+            other.medium.moved.fetch_add(high + low, Ordering::Relaxed);
+            let all = Observation {
+                interval: Duration::from_millis(5),
+                delivered: 40,
+                marked: 10,
+                bytes: high + low,
+                rtt: Duration::from_millis(2),
+                mss: 1448,
+                app_limited: false,
+            };
+            let now = Nanos(look * 5_000_000);
+            let split = Split { all: &all, idle: false, direction: Direction::Out };
+            limits.0 = split.observe(now, &mut links, 0, &mixed, &mut halves);
+            limits.1 = split.observe(now, &mut links, 0, &other, &mut others);
+        }
+        (limits.0, limits.1, halves)
+    }
+
+    #[test]
+    fn e7_a_connection_may_have_what_its_classes_may_have_together() {
+        let (limit, other, halves) = together(30_000, 30_000);
+        let rates = (halves.high.standing.rate.bytes(), halves.low.standing.rate.bytes());
+        assert!((rates.0 - 6e6).abs() < 1e5 && (rates.1 - 6e6).abs() < 1e5, "{rates:?}");
+        // Of 24 MB/s Low's part is 4, Medium's 8; High has 6 of its 12 and fills the link.
+        assert!(halves.high.standing.limit.is_none() && halves.low.standing.limit.is_some());
+        let limit = limit.unwrap().bytes();
+        assert!((11e6..20e6).contains(&limit), "Low's part, and room for High: {limit}");
+        assert!(other.unwrap().bytes() < 9e6, "{other:?}");
+        assert!(halves.urgent.flow.is_none() && halves.medium.flow.is_none());
+    }
+
+    #[test]
+    fn e7_a_connection_of_a_class_that_fills_the_link_is_not_limited() {
+        let (limit, ..) = together(60_000, 0);
+        assert_eq!(limit, None);
+    }
 }

@@ -41,6 +41,8 @@ pub(super) struct Tracked {
     marked_at: Option<Nanos>,
     pub(super) out: PerClass<Half>,
     pub(super) into: PerClass<Half>,
+    /// What it may have, sending and receiving.
+    limits: (Option<Rate>, Option<Rate>),
     /// What the socket was told.
     paced: Option<Rate>,
     kept: Option<u32>,
@@ -62,6 +64,7 @@ impl Tracked {
             marked_at: None,
             out: PerClass::default(),
             into: PerClass::default(),
+            limits: (None, None),
             paced: None,
             kept: None,
         }
@@ -101,6 +104,7 @@ impl Tracked {
         let into = Split { all: &sample.into, idle: true, direction: Direction::Into };
         let grant = into.observe(now, links, self.link, &flow.into, &mut self.into);
         flow.set_grant_rate(grant.map(whole));
+        self.limits.1 = grant;
         let watched = limit.is_some()
             || grant.is_some()
             || self.marked_at.is_some_and(|at| now.since(at) < REST);
@@ -138,10 +142,7 @@ impl Tracked {
 
     /// Tells the socket what it may send at most, and how much of it to take in advance.
     fn pace(&mut self, limit: Option<Rate>, info: &Info) {
-        /// Headers that the kernel's pacing counts for each packet, in bytes.
-        const HEADERS: f64 = 60.0;
-        let mss = f64::from(info.snd_mss.max(1));
-        let limit = limit.map(|limit| limit.times((mss + HEADERS) / mss));
+        self.limits.0 = limit;
         let same = match (limit, self.paced) {
             (None, None) => true,
             (Some(new), Some(old)) => (new.bytes() / old.bytes() - 1.0).abs() < WORTH,
@@ -180,6 +181,7 @@ impl Tracked {
 
     /// Lifts its limits.
     pub(super) fn let_go(&mut self) {
+        self.limits = (None, None);
         self.flow.set_grant_rate(None);
         self.flow.held.store(false, Ordering::Relaxed);
         let fd = self.flow.socket.as_fd();
@@ -200,8 +202,8 @@ impl Tracked {
             class: class.unwrap_or_default().name().to_owned(),
             base: self.base.clone(),
             rtt_us: u64::try_from(self.rtt.as_micros()).unwrap_or(u64::MAX),
-            out: state(&self.out),
-            into: state(&self.into),
+            out: state(&self.out, self.limits.0),
+            into: state(&self.into, self.limits.1),
         }
     }
 }
@@ -223,9 +225,9 @@ fn whole(rate: Rate) -> u64 {
 }
 
 /// A connection's classes together.
-fn state(halves: &PerClass<Half>) -> FlowState {
+fn state(halves: &PerClass<Half>, limit: Option<Rate>) -> FlowState {
     let mut sum = FlowState::default();
-    let (mut active, mut target, mut limit) = (0.0, Some(0.0), Some(0.0));
+    let (mut active, mut target) = (0.0, Some(0.0));
     for (_, half) in halves.iter() {
         (sum.delivered, sum.marked) = (sum.delivered + half.delivered, sum.marked + half.marked);
         if half.flow.is_none() {
@@ -237,11 +239,10 @@ fn state(halves: &PerClass<Half>) -> FlowState {
         sum.alpha += standing.alpha;
         sum.quality += standing.quality;
         target = target.zip(standing.target).map(|(sum, rate)| sum + rate.bits());
-        limit = limit.zip(standing.limit).map(|(sum, rate)| sum + rate.bits());
     }
     if active > 0.0 {
         (sum.alpha, sum.quality) = (sum.alpha / active, sum.quality / active);
-        (sum.target, sum.limit) = (target, limit);
+        (sum.target, sum.limit) = (target, limit.map(Rate::bits));
     } else {
         sum.quality = 1.0;
     }
