@@ -315,17 +315,8 @@ fn e7_classes_share_a_link_of_given_capacity() -> Result<()> {
 /// wrote is what is read.
 #[test]
 fn f5_more_hosts_than_buffers_lose_nothing() -> Result<()> {
-    let mut rest = String::new();
-    let folder = tempfile::tempdir()?;
-    for host in 0..6 {
-        let path = folder.path().join(format!("disk{host}"));
-        write!(
-            rest,
-            "[[subsystem.namespace]]\nbackend = \"file\"\npath = \"{}\"\nsize = \"32 MiB\"\n\
-             direct = false\n",
-            path.display()
-        )?;
-    }
+    let disk = "[[subsystem.namespace]]\nbackend = \"memory\"\nsize = \"32 MiB\"\n";
+    let rest = disk.repeat(6);
     let target = "[0]\nio_memory = \"1 MiB\"\nmax_transfer = \"128 KiB\"";
     let daemon = Daemon::start(target, "", "", &rest)?;
     let mut hosts = Vec::new();

@@ -191,7 +191,8 @@ impl Target {
         self.connection.request_data_metered(slot, length);
         if op % 3 == 1 || !refused {
             let asked = self.connection.grant_data(slot, 1000);
-            assert_eq!(asked, length.min(1000));
+            // The largest R2T may be smaller.
+            assert!(asked > 0 && asked <= length.min(1000), "{asked} of {length}");
             assert_eq!(self.connection.grant_data(slot, 1000), 0, "one at a time");
         }
     }
