@@ -77,6 +77,22 @@ pub struct Link {
     estimate: Rate,
 }
 
+/// How a link is at an observation.
+#[derive(Clone, Copy, Debug)]
+struct State {
+    /// What all flows get together.
+    total: Rate,
+    /// How long marks count.
+    memory: Duration,
+    /// Some flow has seen marks within that time.
+    marked: bool,
+    /// The given capacity is nearly used up, or more than used up.
+    full: bool,
+    over: bool,
+    /// Marked or full.
+    congested: bool,
+}
+
 /// The greatest rate of the last five to ten seconds.
 #[derive(Clone, Copy, Debug, Default)]
 struct Best {
@@ -176,79 +192,106 @@ impl Link {
     /// What a flow saw in the interval that ends `now`; answers how it stands, above all what it
     /// may have at most from now on.
     pub fn observe(&mut self, id: FlowId, now: Nanos, seen: &Observation) -> Standing {
-        let Some(Some(flow)) = self.flows.get_mut(id.0 as usize) else {
-            return Standing::default();
-        };
-        let Some(demand) = self.demands.get_mut(flow.class) else { return flow.standing };
-        flow.overlay.see(&self.rules, seen);
-        let fair = self.shares.of(flow.class).unwrap_or(Rate::ZERO);
-        demand.take(&flow.counted);
-        flow.counted = Demand::of(flow.overlay.rate(), seen.app_limited, fair);
-        demand.put(&flow.counted);
-        if seen.marked > 0 {
-            self.marked_at = Some(now);
-        }
-        let (class, rate, rtt) = (flow.class, flow.overlay.rate(), seen.rtt);
+        let Some((class, rate)) = self.count(id, seen) else { return self.standing(id) };
         let aim = self.aims.of(class);
-        let total = self.total();
-        let memory = self.rules.memory.max(2 * rtt);
-        let marked = self.marked_at.is_some_and(|at| now.since(at) <= memory);
-        let full = self.capacity.is_some_and(|capacity| total >= capacity.times(FULL));
-        let congested = marked || full;
-        if congested {
-            self.estimate = self.capacity.map_or(total, |capacity| min(total, capacity));
-        }
-        if let Aim::Latency(target) = aim
-            && seen.delivered > 0
-        {
-            self.headroom.see(now, seen.rtt, target);
-        }
-        let kept = self.headroom.part(now);
-        // While part of the link is kept empty, what goes through is what was let through, and
-        // says nothing of the capacity.
-        let lambda = match (self.capacity, kept < 1.0) {
-            (Some(capacity), true) => capacity.times(kept),
-            (None, true) => self.headroom.known(total, congested).times(kept),
-            (Some(capacity), false) => min(total, capacity),
-            (None, false) => {
-                self.headroom.forget();
-                total
-            }
-        };
+        let state = self.state(now, seen);
+        let kept = self.kept_for_others(now, seen, aim);
+        let lambda = self.lambda(&state, kept);
         self.shares.share(lambda, &self.aims, &self.demands);
         let target = match aim {
-            Aim::Free => None,
-            Aim::Latency(_) => None,
+            Aim::Free | Aim::Latency(_) => None,
             Aim::Share(_) | Aim::Rate(_) => self.shares.of(class),
         };
         let quality = match aim {
             Aim::Latency(target) => flow_latency(seen.rtt, target),
             _ => target.map_or(1.0, |target| quality(target, rate)),
         };
-        let short = !seen.app_limited && target.is_some();
+        let role = self.role(class, &state, kept);
         let Some(Some(flow)) = self.flows.get_mut(id.0 as usize) else {
             return Standing::default();
         };
+        let short = !seen.app_limited && target.is_some();
         if flow.overlay.in_deficit(&self.rules, seen, if short { quality } else { 1.0 }) {
             self.deficit_at = Some(now);
         }
         // Whoever holds back while others take what it leaves goes down with its targets.
-        let deficit = self.deficit_at.is_some_and(|at| now.since(at) <= memory)
-            && total >= self.best.see(now, total).times(1.0 - 2.0 * self.rules.sigma);
-        // More than there is said to be, or all of it and nothing marked: nobody but the limits keeps a link of given capacity from more.
-        let over = self.capacity.is_some_and(|capacity| total > capacity);
-        let role = if kept < 1.0 || (full && !marked) || over {
-            Role::Held
-        } else if self.shares.fills(class) {
-            Role::Filler
-        } else {
-            Role::Follower
-        };
+        let deficit = self.deficit_at.is_some_and(|at| now.since(at) <= state.memory)
+            && state.total >= self.best.see(now, state.total).times(1.0 - 2.0 * self.rules.sigma);
+        let State { congested, full, .. } = state;
         let wanted = Wanted { target, role, congested, full, deficit };
         let limit = flow.overlay.limit(&self.rules, seen, &wanted);
         let alpha = flow.overlay.alpha();
         flow.standing = Standing { rate, target, limit, alpha, quality };
         flow.standing
+    }
+
+    /// Counts what a flow got for its class: the class, and the flow's smoothed rate.
+    #[inline]
+    fn count(&mut self, id: FlowId, seen: &Observation) -> Option<(usize, Rate)> {
+        let flow = self.flows.get_mut(id.0 as usize)?.as_mut()?;
+        let demand = self.demands.get_mut(flow.class)?;
+        flow.overlay.see(&self.rules, seen);
+        let fair = self.shares.of(flow.class).unwrap_or(Rate::ZERO);
+        demand.take(&flow.counted);
+        flow.counted = Demand::of(flow.overlay.rate(), seen.app_limited, fair);
+        demand.put(&flow.counted);
+        Some((flow.class, flow.overlay.rate()))
+    }
+
+    /// How the link is, now that one more observation is counted.
+    #[inline]
+    fn state(&mut self, now: Nanos, seen: &Observation) -> State {
+        if seen.marked > 0 {
+            self.marked_at = Some(now);
+        }
+        let total = self.total();
+        let memory = self.rules.memory.max(2 * seen.rtt);
+        let marked = self.marked_at.is_some_and(|at| now.since(at) <= memory);
+        let full = self.capacity.is_some_and(|capacity| total >= capacity.times(FULL));
+        if marked || full {
+            self.estimate = self.capacity.map_or(total, |capacity| min(total, capacity));
+        }
+        let over = self.capacity.is_some_and(|capacity| total > capacity);
+        State { total, memory, marked, full, over, congested: marked || full }
+    }
+
+    /// The part of the link that classes without a latency to keep may have.
+    #[inline]
+    fn kept_for_others(&mut self, now: Nanos, seen: &Observation, aim: Aim) -> f64 {
+        if let Aim::Latency(target) = aim
+            && seen.delivered > 0
+        {
+            self.headroom.see(now, seen.rtt, target);
+        }
+        self.headroom.part(now)
+    }
+
+    /// What there is to divide. While part of the link is kept empty, what goes through is what
+    /// was let through, and says nothing of the capacity.
+    #[inline]
+    fn lambda(&mut self, state: &State, kept: f64) -> Rate {
+        match (self.capacity, kept < 1.0) {
+            (Some(capacity), true) => capacity.times(kept),
+            (None, true) => self.headroom.known(state.total, state.congested).times(kept),
+            (Some(capacity), false) => min(state.total, capacity),
+            (None, false) => {
+                self.headroom.forget();
+                state.total
+            }
+        }
+    }
+
+    /// What a flow of a class is among the others. Where there is more than the link is said to
+    /// carry, or all of that and nothing marked, nobody but the limits keeps it from more.
+    #[inline]
+    fn role(&self, class: usize, state: &State, kept: f64) -> Role {
+        if kept < 1.0 || (state.full && !state.marked) || state.over {
+            Role::Held
+        } else if self.shares.fills(class) {
+            Role::Filler
+        } else {
+            Role::Follower
+        }
     }
 
     /// How a flow stands.
