@@ -124,18 +124,22 @@ impl Tracked {
 
     /// Adds to the marks what else tells of congestion: packets that were sent again; and on a
     /// connection without ECN, or where the kernel does not count the marks of what came, the
-    /// time that packets stand in queues.
+    /// time that packets stand in queues. A host or a target that is slow makes round trips long
+    /// too: so that of what is sent counts only while the network is what it waits for, and for
+    /// what hosts send it has to be clearly longer.
     fn judge(&mut self, info: &Info, sample: &mut Sample) {
+        const QUEUED_OUT: Duration = Duration::from_millis(1);
+        const QUEUED_IN: Duration = Duration::from_millis(5);
         let again = info.total_retrans.saturating_sub(self.retransmitted);
         self.retransmitted = info.total_retrans;
         sample.out.marked = sample.out.marked.saturating_add(again);
         sample.out.delivered = sample.out.delivered.max(sample.out.marked.min(again));
         let empty = info.min_rtt.unwrap_or(info.rtt);
-        let queued = info.rtt > 2 * empty + Duration::from_millis(1);
-        if queued && !info.ecn {
+        let queued = info.rtt.saturating_sub(2 * empty);
+        if queued > QUEUED_OUT && !info.ecn && !sample.out.app_limited {
             sample.out.marked = sample.out.delivered;
         }
-        if queued && (!info.ecn || !sample.marks_known) {
+        if queued > QUEUED_IN && (!info.ecn || !sample.marks_known) {
             sample.into.marked = sample.into.delivered;
         }
     }
