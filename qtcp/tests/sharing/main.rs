@@ -96,22 +96,22 @@ proptest! {
         prop_assert!(shares.iter().sum::<f64>() > 0.95, "{shares:.3?}");
     }
 
-    /// Growth by target has no such bias: within 3 %, with half the swing.
+    /// Growth by target has no such bias: within 5 %, with half the swing.
     #[test]
     fn e1_growth_by_target_brings_each_flow_to_its_part((rtt_us, flows) in flows(0)) {
         let (link, shares, parts) = settled(Growth::Target, rtt_us, &flows);
-        prop_assert!(deviation(&shares, &parts) < 0.03, "{shares:.3?} for {parts:.3?}");
+        prop_assert!(deviation(&shares, &parts) < 0.05, "{shares:.3?} for {parts:.3?}");
         prop_assert!(shares.iter().sum::<f64>() > 0.98, "{shares:.3?}");
         for flow in &link.flows {
             prop_assert!(swing(flow) < 0.2, "{:.1?}", &flow.windows[flow.windows.len() - 50..]);
         }
     }
 
-    /// The same where round trips differ: within 16 %.
+    /// The same where round trips differ: within 27 %.
     #[test]
     fn e1_growth_by_target_also_where_round_trips_differ((rtt_us, flows) in flows(100)) {
         let (_, shares, parts) = settled(Growth::Target, rtt_us, &flows);
-        prop_assert!(deviation(&shares, &parts) < 0.16, "{shares:.3?} for {parts:.3?}");
+        prop_assert!(deviation(&shares, &parts) < 0.27, "{shares:.3?} for {parts:.3?}");
         prop_assert!(shares.iter().sum::<f64>() > 0.94, "{shares:.3?}");
     }
 }
