@@ -64,11 +64,7 @@ impl Controller for D2tcp {
     }
 
     fn report(&self) -> Report {
-        Report {
-            alpha: self.window.alpha(),
-            quality: self.quality.value(),
-            rate: self.quality.rate(),
-        }
+        self.quality.report(self.window.alpha())
     }
 }
 

@@ -48,11 +48,7 @@ impl Controller for Qrdma {
     }
 
     fn report(&self) -> Report {
-        Report {
-            alpha: self.reaction.alpha(),
-            quality: self.quality.value(),
-            rate: self.quality.rate(),
-        }
+        self.quality.report(self.reaction.alpha())
     }
 }
 

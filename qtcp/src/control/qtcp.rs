@@ -73,10 +73,6 @@ impl Controller for Qtcp {
     }
 
     fn report(&self) -> Report {
-        Report {
-            alpha: self.window.alpha(),
-            quality: self.quality.value(),
-            rate: self.quality.rate(),
-        }
+        self.quality.report(self.window.alpha())
     }
 }

@@ -1,8 +1,8 @@
 //! The quality factor of a flow.
 
-use super::Target;
 use super::dctcp::delivery_rate;
 use super::smooth::Smoothed;
+use super::{Report, Target};
 use crate::{Observation, Rate};
 
 /// The largest quality factor: a flow that gets nothing would have an infinite one.
@@ -53,6 +53,11 @@ impl Quality {
         if !seen.rtt.is_zero() {
             self.latency.add(seen.rtt.as_secs_f64());
         }
+    }
+
+    /// What a controller that goes by it reports, with its smoothed fraction of marked packets.
+    pub(super) fn report(&self, alpha: f64) -> Report {
+        Report { alpha, quality: self.value(), rate: self.rate() }
     }
 
     /// Q, 0.0 to [`MAX_QUALITY`]; 1 while there is no target or nothing was measured.

@@ -22,14 +22,19 @@ pub(crate) struct Counted {
     pub(crate) marked: u64,
 }
 
+/// One direction of a link.
+#[derive(Debug)]
+pub(crate) struct Way {
+    pub(crate) link: link::Link,
+    pub(crate) counted: PerClass<Counted>,
+}
+
 /// One link.
 #[derive(Debug)]
 pub(crate) struct Both {
     pub(crate) config: config::Link,
-    pub(crate) out: link::Link,
-    pub(crate) into: link::Link,
-    pub(crate) counted_out: PerClass<Counted>,
-    pub(crate) counted_into: PerClass<Counted>,
+    out: Way,
+    into: Way,
     /// Hosts' data is paced.
     writes: bool,
 }
@@ -54,8 +59,9 @@ impl Links {
             };
             both.config = link.clone();
             both.writes = config.writes;
-            both.out.configure(aims(link), capacity(link));
-            both.into.configure(aims(link), capacity(link));
+            for way in [&mut both.out, &mut both.into] {
+                way.link.configure(aims(link), capacity(link));
+            }
             self.0.push(both);
         }
     }
@@ -74,10 +80,8 @@ impl Links {
     /// One direction of a link; none where that is not paced.
     pub(crate) fn link(&mut self, index: usize, direction: Direction) -> Option<&mut link::Link> {
         let both = self.0.get_mut(index)?;
-        match direction {
-            Direction::Out => Some(&mut both.out),
-            Direction::Into => both.writes.then_some(&mut both.into),
-        }
+        let paced = direction == Direction::Out || both.writes;
+        paced.then_some(&mut both.way_mut(direction).link)
     }
 
     /// Counts what was seen of a class.
@@ -89,10 +93,7 @@ impl Links {
         seen: &Observation,
     ) {
         let Some(both) = self.0.get_mut(index) else { return };
-        let counted = match direction {
-            Direction::Out => &mut both.counted_out[class],
-            Direction::Into => &mut both.counted_into[class],
-        };
+        let counted = &mut both.way_mut(direction).counted[class];
         counted.delivered += u64::from(seen.delivered);
         counted.marked += u64::from(seen.marked);
     }
@@ -115,14 +116,25 @@ impl Links {
 
 impl Both {
     fn new(link: &config::Link) -> Self {
-        let one = || link::Link::new(aims(link), capacity(link), Rules::default());
-        Self {
-            config: link.clone(),
-            out: one(),
-            into: one(),
-            counted_out: PerClass::default(),
-            counted_into: PerClass::default(),
-            writes: true,
+        let way = || Way {
+            link: link::Link::new(aims(link), capacity(link), Rules::default()),
+            counted: PerClass::default(),
+        };
+        Self { config: link.clone(), out: way(), into: way(), writes: true }
+    }
+
+    /// One direction.
+    pub(crate) const fn way(&self, direction: Direction) -> &Way {
+        match direction {
+            Direction::Out => &self.out,
+            Direction::Into => &self.into,
+        }
+    }
+
+    const fn way_mut(&mut self, direction: Direction) -> &mut Way {
+        match direction {
+            Direction::Out => &mut self.out,
+            Direction::Into => &mut self.into,
         }
     }
 }

@@ -12,7 +12,7 @@ use qtcp::Nanos;
 use qtcp::link::Standing;
 
 use super::flow::Flow;
-use super::links::Links;
+use super::links::{Direction, Links};
 use super::tracked::{LONGEST, RESTING, Tracked};
 use crate::config::Network;
 use crate::engine::ConnectionNetwork;
@@ -145,11 +145,16 @@ impl Poller {
 
     /// The smoothed rate, alpha and Q of a class on a link, over its connections that move
     /// something.
-    pub(super) fn class_standing(&self, link: usize, class: Class, out: bool) -> (u32, Standing) {
+    pub(super) fn class_standing(
+        &self,
+        link: usize,
+        class: Class,
+        way: Direction,
+    ) -> (u32, Standing) {
         let mut sum = Standing { quality: 0.0, ..Standing::default() };
         let (mut flows, mut limited) = (0_u32, true);
         let here = self.tracked.iter().flatten().filter(|tracked| tracked.link == link);
-        for half in here.map(|t| if out { &t.out[class] } else { &t.into[class] }) {
+        for half in here.map(|tracked| &tracked.halves(way)[class]) {
             if half.flow.is_none() {
                 continue;
             }

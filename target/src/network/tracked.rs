@@ -35,12 +35,11 @@ pub(super) struct Tracked {
     sampler: Sampler,
     retransmitted: u32,
     base: String,
-    rtt: Duration,
     /// When something last moved, and when something was last marked.
     moved_at: Nanos,
     marked_at: Option<Nanos>,
-    pub(super) out: PerClass<Half>,
-    pub(super) into: PerClass<Half>,
+    out: PerClass<Half>,
+    into: PerClass<Half>,
     /// What it may have, sending and receiving.
     limits: (Option<Rate>, Option<Rate>),
     /// What the socket was told.
@@ -59,7 +58,6 @@ impl Tracked {
             sampler: Sampler::new(),
             retransmitted: 0,
             base,
-            rtt: Duration::ZERO,
             moved_at: now,
             marked_at: None,
             out: PerClass::default(),
@@ -90,7 +88,6 @@ impl Tracked {
         if sample.out.interval.is_zero() {
             return SHORTEST;
         }
-        self.rtt = info.rtt;
         flow.set_rtt(info.rtt);
         self.judge(&info, &mut sample);
         if sample.out.marked > 0 || sample.into.marked > 0 {
@@ -172,6 +169,14 @@ impl Tracked {
         }
     }
 
+    /// What it is to the classes that it carries, in one direction.
+    pub(super) const fn halves(&self, direction: Direction) -> &PerClass<Half> {
+        match direction {
+            Direction::Out => &self.out,
+            Direction::Into => &self.into,
+        }
+    }
+
     /// Takes it out of its link.
     pub(super) fn leave(&mut self, links: &mut Links) {
         for class in Class::ALL {
@@ -205,7 +210,7 @@ impl Tracked {
             link: links.name(self.link).to_owned(),
             class: class.unwrap_or_default().name().to_owned(),
             base: self.base.clone(),
-            rtt_us: u64::try_from(self.rtt.as_micros()).unwrap_or(u64::MAX),
+            rtt_us: u64::try_from(self.flow.rtt().as_micros()).unwrap_or(u64::MAX),
             out: state(&self.out, self.limits.0),
             into: state(&self.into, self.limits.1),
         }

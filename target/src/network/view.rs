@@ -4,7 +4,7 @@ use arbitration::Class;
 use fabric::controller::ConnectionId;
 
 use super::NetworkShared;
-use super::links::{Both, Links};
+use super::links::{Both, Direction, Links, Way};
 use super::poller::Poller;
 use crate::engine::{
     ConnectionNetwork, DirectionState, FlowState, LinkClassState, LinkState, NetworkState,
@@ -40,16 +40,15 @@ fn link(poller: &Poller, index: usize, both: &Both) -> LinkState {
     LinkState {
         name: both.config.name.clone(),
         capacity: both.config.capacity,
-        out: direction(poller, index, both, true),
-        into: direction(poller, index, both, false),
+        out: direction(poller, index, both, Direction::Out),
+        into: direction(poller, index, both, Direction::Into),
     }
 }
 
-fn direction(poller: &Poller, index: usize, both: &Both, out: bool) -> DirectionState {
-    let (link, counted) =
-        if out { (&both.out, &both.counted_out) } else { (&both.into, &both.counted_into) };
+fn direction(poller: &Poller, index: usize, both: &Both, which: Direction) -> DirectionState {
+    let Way { link, counted } = both.way(which);
     let class = |class: Class| {
-        let (flows, standing) = poller.class_standing(index, class, out);
+        let (flows, standing) = poller.class_standing(index, class, which);
         let target = link.class_target(Links::class_number(class));
         LinkClassState {
             class: class.name().to_owned(),
