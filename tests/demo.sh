@@ -1,10 +1,13 @@
 #!/usr/bin/env bash
-# A first look: the daemon with what it runs without a configuration file (memory namespaces on
-# the loopback address), our own initiator against it, then a verified read-back.
+# A first look, in two parts of 10 and 20 seconds:
+#   plain I/O   the daemon without a configuration file (memory on the loopback address), our own
+#               initiator against it, then a verified read-back
+#   tenants     a small tenant beside three hosts that flood a slow device, without and with
+#               quality of service
 #
 # usage: demo.sh BINARIES     (the folder with sluiced and sluice)
 set -euo pipefail
-binaries=${1:?usage: demo.sh BINARIES}
+binaries=$(realpath "${1:?usage: demo.sh BINARIES}")
 work=$(mktemp -d)
 export SLUICEGATE_CONTROL=$work/control.sock
 nqn=nqn.2026-01.io.sluicegate:demo
@@ -17,19 +20,32 @@ finish() {
 }
 trap finish EXIT
 
-"$binaries/sluiced" >"$work/log" 2>&1 &
-daemon=$!
-for _ in $(seq 50); do
-    "$binaries/sluice" status >/dev/null 2>&1 && break
-    kill -0 $daemon 2>/dev/null || {
-        echo "sluiced did not start:" >&2
-        cat "$work/log" >&2
-        exit 1
-    }
-    sleep 0.1
-done
+# start ARGUMENTS...: the daemon, until it answers.
+start() {
+    "$binaries/sluiced" "$@" >"$work/log" 2>&1 &
+    daemon=$!
+    for _ in $(seq 50); do
+        "$binaries/sluice" status >/dev/null 2>&1 && return
+        kill -0 $daemon 2>/dev/null || break
+        sleep 0.1
+    done
+    echo "sluiced did not start:" >&2
+    exit 1
+}
 
-cat <<END
+# stop: the daemon, in order.
+stop() {
+    "$binaries/sluice" shutdown >/dev/null
+    wait $daemon || true # the status says that it was asked to end
+    daemon=''
+}
+
+# change ARGUMENTS...: a live change; a note says that it ends with the daemon, which is meant.
+change() { "$binaries/sluice" "$@" >/dev/null 2>"$work/change" || { cat "$work/change" >&2; exit 1; }; }
+
+plain_io() {
+    start
+    cat <<END
 sluiced is running with a memory namespace (1) and a null namespace (2). From this machine:
 
     nvme connect -t tcp -a 127.0.0.1 -s 4420 -n $nqn
@@ -37,15 +53,82 @@ sluiced is running with a memory namespace (1) and a null namespace (2). From th
 Meanwhile our own initiator, 4 KiB random reads and writes, 70 to 30, queue depth 32:
 
 END
-"$binaries/sluice" bench --nqn $nqn --rw randrw --read-share 70 --bs 4k --depth 32 \
-    --span 256m --warmup 500ms --time 5s --live
+    "$binaries/sluice" bench --nqn $nqn --rw randrw --read-share 70 --bs 4k --depth 32 \
+        --span 256m --warmup 500ms --time 3s --live
+    echo
+    echo "Written, read back and compared, with header and data digests:"
+    echo
+    "$binaries/sluice" bench --nqn $nqn --rw randrw --bs 16k --depth 16 --hdgst --ddgst \
+        --span 64m --warmup 0s --time 2s --verify
+    stop
+}
+
+# row LABEL JOBS...: one line of the table, three seconds of load.
+row() {
+    local label=$1
+    shift
+    "$binaries/sluice" bench -a 127.0.0.1:4420 --nqn $nqn --time 3s --warmup 500ms --json "$@" \
+        >"$work/load.json"
+    # One key on a line; each job has its totals once, in "jobs".
+    awk -v label="$label" '
+        /^  "jobs"/ { jobs = 1 }
+        /^  \]/ { jobs = 0 }
+        jobs && /"name"/ { tenant = /"tenant"/ }
+        jobs && /"iops"/ { if (tenant) iops = $2 + 0; else flood += $2 }
+        jobs && /"p50_ns"/ && tenant { p50 = $2 / 1e6 }
+        jobs && /"p99_ns"/ && tenant { p99 = $2 / 1e6 }
+        END { printf "%-46s %8.0f/s %9.1f ms %9.1f ms %8.0f/s\n", label, iops, p50, p99, flood }
+    ' "$work/load.json"
+}
+
+tenants() {
+    local tenant=nqn.2026-01.io.example:tenant n
+    local small=(--job "name=tenant,rate=2k,depth=32,hostnqn=$tenant") flood=()
+    for n in 1 2 3; do
+        flood+=(--job "name=flood$n,depth=128,connections=4,hostnqn=nqn.2026-01.io.example:flood$n")
+    done
+    cat >"$work/tenants.toml" <<END
+[target]
+control = "$SLUICEGATE_CONTROL"
+[qos]
+enabled = false
+window = 4
+[[listener]]
+address = "127.0.0.1:4420"
+[[subsystem]]
+nqn = "$nqn"
+allow_any_host = true
+[[subsystem.namespace]]
+nsid = 1
+backend = "null"
+size = "1 TiB"
+service_time = "1 ms"               # a pretended device: 4,000 commands a second
+channels = 4
+END
+    start --config "$work/tenants.toml"
+    cat <<END
+
+What it is for. A pretended device does 4,000 commands a second. A small tenant asks for 2,000 of
+them; beside it three hosts keep 512 commands each outstanding. (20 seconds)
+
+                                                   the tenant                         the flood
+                                                   has         p50           p99           has
+END
+    row "alone" "${small[@]}"
+    row "beside the flood, without quality of service" "${small[@]}" "${flood[@]}"
+    change qos set --enabled on
+    row "with it: each host in its turn" "${small[@]}" "${flood[@]}"
+    change qos policy --host $tenant --class high
+    row "the tenant's class is high" "${small[@]}" "${flood[@]}"
+    change qos policy --host $tenant --remove
+    change qos session add tenant
+    change qos policy --host $tenant --session tenant
+    change qos reserve tenant --operations 2100 --namespace $nqn/1
+    row "no class, but 2,100 a second reserved" "${small[@]}" "${flood[@]}"
+    stop
+}
+
+plain_io
+tenants
 echo
-echo "Written, read back and compared, with header and data digests:"
-echo
-"$binaries/sluice" bench --nqn $nqn --rw randrw --bs 16k --depth 16 --hdgst --ddgst \
-    --span 64m --warmup 0s --time 2s --verify
-echo
-"$binaries/sluice" shutdown
-wait $daemon
-daemon=''
-echo "sluiced ended in order."
+echo "sluiced ended in order. docs/qos.md is the guide to classes, limits and reservations."
