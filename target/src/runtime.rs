@@ -16,8 +16,8 @@ use arbitration::settings::{OrderSettings, Weights, WindowRule};
 use fabric::Nanos;
 use fabric::controller::{
     AddressFamily, BackendId, ConfigError, ConnectionId, DeviceIdentity, Geometry, ListenerId,
-    ListenerSpec, Namespace as FabricNamespace, NamespaceFeatures, Service, ServiceConfig,
-    SubsystemSpec, TransportType,
+    ListenerSpec, Namespace as FabricNamespace, NamespaceFeatures, Readiness, Service,
+    ServiceConfig, SubsystemSpec, TransportType,
 };
 use fabric::nvme::identify::OptionalCommands;
 use nix::sys::socket::{Shutdown, shutdown};
@@ -348,6 +348,7 @@ fn describe(
         features: features(description, namespace.read_only),
         hosts: namespace.hosts.clone(),
         backend: id,
+        readiness: Readiness::Ready,
         identify: description.identify.clone(),
         device: description.controller.as_deref().map(device_identity),
     }

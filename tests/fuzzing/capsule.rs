@@ -9,7 +9,8 @@ use std::time::Duration;
 use fabric::Nanos;
 use fabric::controller::{
     Action, AddressFamily, BackendId, ConnectionId, Geometry, ListenerId, ListenerSpec, Namespace,
-    NamespaceFeatures, Reply, Service, ServiceConfig, SmartCounters, SubsystemSpec, TransportType,
+    NamespaceFeatures, Readiness, Reply, Service, ServiceConfig, SmartCounters, SubsystemSpec,
+    TransportType,
 };
 use fabric::nvme::Sqe;
 use zerocopy::FromZeros as _;
@@ -290,6 +291,11 @@ fn namespace(tag: u8) -> Namespace {
         features: NamespaceFeatures::all(),
         hosts: (tag & 8 != 0).then(|| vec![HOSTS.map(str::to_owned)[0].clone()]),
         backend: BackendId(u32::from(tag)),
+        readiness: match tag % 8 {
+            5 => Readiness::NotReady { geometry_known: true },
+            6 => Readiness::NotReady { geometry_known: false },
+            _ => Readiness::Ready,
+        },
         identify: None,
         device: None,
     }

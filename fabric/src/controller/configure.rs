@@ -65,7 +65,7 @@ impl Service {
         let nsid = subsystem.choose_nsid(namespace.nsid, limit)?;
         namespace.nsid = nsid;
         subsystem.check_identifiers(&namespace)?;
-        self.put_namespace(nqn, nsid, Some(Arc::new(namespace)));
+        self.put_namespace(nqn, nsid, Some(Arc::new(namespace.settled())));
         Ok(nsid)
     }
 
@@ -100,7 +100,8 @@ impl Service {
         self.replace_namespace(now, nqn, namespace).map(|_| ())
     }
 
-    /// Puts another namespace in the place of one with the same NSID; answers the old one.
+    /// Puts another namespace in the place of one with the same NSID; answers the old one. This is
+    /// also how a namespace stops being ready, and is ready again; hosts are told of either.
     ///
     /// # Errors
     /// There is no such subsystem or namespace; an identifier is used by a third namespace.
@@ -114,7 +115,7 @@ impl Service {
         let subsystem = self.must_exist(nqn)?;
         let old = subsystem.must_have(nsid)?;
         subsystem.check_identifiers(&namespace)?;
-        self.put_namespace(nqn, nsid, Some(Arc::new(namespace)));
+        self.put_namespace(nqn, nsid, Some(Arc::new(namespace.settled())));
         Ok(old)
     }
 

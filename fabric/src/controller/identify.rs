@@ -44,6 +44,10 @@ impl Service {
                 out.resize(IDENTIFY_SIZE, 0);
                 Reply::OK
             }
+            // The only status here that a later try may change.
+            Err(Status::NAMESPACE_NOT_READY) => {
+                Reply::failed(controller.shared.namespace_not_ready())
+            }
             Err(status) => Reply::failed(status.dnr()),
         }
     }
@@ -58,6 +62,10 @@ impl Service {
         let nvm = if command.csi == CSI_NVM { Ok(()) } else { Err(Status::INVALID_FIELD) };
         match command.cns {
             cns::NAMESPACE | cns::ALLOCATED_NAMESPACE => {
+                let asked = controller.table.get(command.nsid);
+                if asked.is_some_and(|namespace| !namespace.has_geometry()) {
+                    return Err(Status::NAMESPACE_NOT_READY);
+                }
                 namespace(controller, command.nsid, config, out, identify_namespace)
             }
             cns::ACTIVE_LIST | cns::ALLOCATED_LIST => namespace_list(controller, command.nsid, out),
@@ -285,7 +293,7 @@ fn identify_independent(namespace: &Namespace, out: &mut Vec<u8>) {
         nmic: NMIC_SHARED,
         anagrpid: U32::new(ANA_GROUP),
         nsattr: if read_only { NSATTR_WRITE_PROTECTED } else { 0 },
-        nstat: IdentifyNamespaceIndependent::READY,
+        nstat: if namespace.is_ready() { IdentifyNamespaceIndependent::READY } else { 0 },
         ..IdentifyNamespaceIndependent::default()
     };
     out.extend_from_slice(id.as_bytes());

@@ -31,7 +31,9 @@ pub use config::{
     AddressFamily, ConfigError, ListenerSpec, ServiceConfig, SubsystemSpec, TransportType,
 };
 pub use logs::{FailedCommand, SmartCounters};
-pub use namespace::{DeviceIdentity, Geometry, Namespace, NamespaceFeatures, NamespaceTable};
+pub use namespace::{
+    DeviceIdentity, Geometry, Namespace, NamespaceFeatures, NamespaceTable, Readiness,
+};
 pub use service::{ControllerSummary, Service, SubsystemSummary};
 pub use types::{
     AbortTicket, Action, BackendId, CloseReason, Connected, ConnectionId, ControllerId,

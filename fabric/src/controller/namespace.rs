@@ -33,8 +33,8 @@ bitflags! {
     }
 }
 
-/// Size of a namespace.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+/// Size of a namespace; all zero where it is not known.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Geometry {
     /// A logical block has 2^`block_shift` bytes: 9 or 12.
     pub block_shift: u8,
@@ -48,6 +48,22 @@ impl Geometry {
     pub fn bytes(self) -> u64 {
         u64::try_from(u128::from(self.blocks) << self.block_shift.min(64)).unwrap_or(u64::MAX)
     }
+}
+
+/// Whether the commands of a namespace can be executed now.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Readiness {
+    /// They are.
+    #[default]
+    Ready,
+    /// They are answered with Namespace Not Ready: what the blocks are kept on is not there. The
+    /// namespace stays in the list of active namespaces, so that hosts keep their disk.
+    NotReady {
+        /// [`Namespace::geometry`] is the last one known. Else Identify Namespace is answered
+        /// with Namespace Not Ready as well: a capacity of 0 would tell hosts that the namespace
+        /// is gone.
+        geometry_known: bool,
+    },
 }
 
 /// What the real controller behind a passthrough namespace says of itself.
@@ -76,8 +92,13 @@ pub struct Namespace {
     pub features: NamespaceFeatures,
     /// NQNs of the hosts that see it; none: all that the subsystem allows.
     pub hosts: Option<Vec<String>>,
-    /// What its blocks are kept on.
+    /// What its blocks are kept on; the service makes it [`BackendId::NONE`] where the namespace
+    /// is not ready, so that no command finds a backend.
     pub backend: BackendId,
+    /// Whether its commands can be executed. One that becomes ready again must have the
+    /// identifiers that it had (`uuid`, `nguid`, and those in `identify`): hosts take a namespace
+    /// with others for another one.
+    pub readiness: Readiness,
     /// Identify Namespace of the device behind a passthrough namespace. It shows through but for
     /// what is ours: size, the one LBA format, sharing, ANA group, identifiers, no metadata, no
     /// reservations, no copy, no atomics beyond one block.
@@ -89,13 +110,36 @@ pub struct Namespace {
 impl Namespace {
     /// Whether the namespace can be shown to hosts, apart from the others of its subsystem.
     pub(super) fn check(&self) -> Result<(), ConfigError> {
-        if !matches!(self.geometry.block_shift, 9 | 12) {
+        if self.has_geometry() && !matches!(self.geometry.block_shift, 9 | 12) {
             return Err(ConfigError::BlockSize(self.geometry.block_shift));
         }
         if self.uuid == [0; 16] {
             return Err(ConfigError::ZeroUuid);
         }
         self.hosts.iter().flatten().try_for_each(|host| check_nqn(host))
+    }
+
+    /// The namespace as hosts are shown it: nothing of what its readiness makes untrue.
+    pub(super) fn settled(mut self) -> Self {
+        if !self.is_ready() {
+            self.backend = BackendId::NONE;
+        }
+        if !self.has_geometry() {
+            self.geometry = Geometry::default();
+        }
+        self
+    }
+
+    /// Whether its commands are executed.
+    #[must_use]
+    pub fn is_ready(&self) -> bool {
+        self.readiness == Readiness::Ready
+    }
+
+    /// Whether [`Self::geometry`] is known.
+    #[must_use]
+    pub fn has_geometry(&self) -> bool {
+        self.readiness != Readiness::NotReady { geometry_known: false }
     }
 
     /// Whether `host` sees the namespace.
@@ -150,12 +194,13 @@ impl NamespaceTable {
     }
 
     /// The optional commands that at least one namespace executes; all that the target knows
-    /// where there is no namespace yet. The union, because hosts read it once at connect and
+    /// where there is no namespace yet, or one that is not ready. The union, because hosts read it once at connect and
     /// namespaces come and go; a namespace that lacks a command answers Invalid Opcode, to which
     /// hosts fall back.
     pub(super) fn commands(&self) -> OptionalCommands {
         let all = NamespaceFeatures::all();
-        let have = self.iter().fold(NamespaceFeatures::empty(), |have, n| have | n.features);
+        let of = |n: &Namespace| if n.is_ready() { n.features } else { all };
+        let have = self.iter().fold(NamespaceFeatures::empty(), |have, n| have | of(n));
         let have = if self.is_empty() { all } else { have };
         let table = [
             (NamespaceFeatures::COMPARE, OptionalCommands::COMPARE),

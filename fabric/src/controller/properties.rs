@@ -11,7 +11,7 @@ use crate::nvme::property::{
     Capabilities, Configuration, ControllerStatus, ShutdownNotification, VERSION_2_0, offset,
 };
 
-/// CAP.TO and CRTO.CRWMT: 15 s, in units of 500 ms; above the limit for quiescing.
+/// CAP.TO, CRTO.CRWMT (15:0) and CRTO.CRIMT (31:16): 15 s, in units of 500 ms; above the limit for quiescing.
 const TIMEOUT_UNITS: u8 = 30;
 /// IOSQES and IOCQES: entries of 64 and 16 bytes.
 const SQ_ENTRY_SIZE: u8 = 6;
@@ -72,7 +72,7 @@ impl Controller {
             (offset::VS, Some(Four)) => u64::from(VERSION_2_0),
             (offset::CC, Some(Four)) => u64::from(properties.configuration.0),
             (offset::CSTS, Some(Four)) => u64::from(properties.status.bits()),
-            (offset::CRTO, Some(Four)) => u64::from(TIMEOUT_UNITS),
+            (offset::CRTO, Some(Four)) => u64::from(TIMEOUT_UNITS) << 16 | u64::from(TIMEOUT_UNITS),
             _ => return Reply::failed(Status::INVALID_FIELD.dnr()),
         };
         Reply::value(value)
@@ -99,8 +99,8 @@ impl Controller {
         let arbitration = next.arbitration() <= u8::from(config.weighted_round_robin);
         let sizes = self.kind == ControllerKind::Discovery
             || (next.sq_entry_size() == SQ_ENTRY_SIZE && next.cq_entry_size() == CQ_ENTRY_SIZE);
-        let media = !next.ready_independent_of_media();
-        command_set && arbitration && sizes && media && next.page_size() == 0
+        // CRIME is the host's choice: the controller never waits for media.
+        command_set && arbitration && sizes && next.page_size() == 0
     }
 }
 

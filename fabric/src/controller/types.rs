@@ -23,6 +23,11 @@ pub struct ListenerId(pub u32);
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct BackendId(pub u32);
 
+impl BackendId {
+    /// No backend: what a namespace that is not ready has. The daemon never gives this number.
+    pub const NONE: Self = Self(u32::MAX);
+}
+
 /// What a connected queue is for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum QueueKind {
@@ -233,6 +238,16 @@ impl ControllerShared {
     #[must_use]
     pub fn is_ready(&self) -> bool {
         self.ready.load(Ordering::Acquire)
+    }
+
+    /// Namespace Not Ready, as this host is to be told: the same command may succeed later (DNR
+    /// is 0), and a host that honours Command Retry Delays waits for CRDT2 first.
+    #[cold]
+    #[must_use]
+    pub fn namespace_not_ready(&self) -> Status {
+        // Never 3: there are hosts that take the delay after the one that is meant.
+        let delay = if self.acre.load(Ordering::Relaxed) { 2 } else { 0 };
+        Status::NAMESPACE_NOT_READY.with_retry_delay(delay)
     }
 
     /// Tells the keep alive timer that a command arrived. Writes the cache line only where it

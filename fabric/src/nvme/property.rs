@@ -39,8 +39,9 @@ impl Capabilities {
     const CSS_NVM: u64 = 1 << 37;
     /// CSS bit 43: command sets are told by Identify (CC.CSS 110b).
     const CSS_IOCSS: u64 = 1 << 43;
-    /// CRMS, bits 60:59: bit 59, ready with media.
-    const CRMS_CRWMS: u64 = 1 << 59;
+    /// CRMS, bits 60:59: bit 59, ready with media; bit 60, ready independent of media. Linux
+    /// hosts of old versions ask whether a namespace is ready only where bit 60 is set.
+    const CRMS: u64 = 0b11 << 59;
 
     /// The property's value. MPSMIN and MPSMAX (51:48, 55:52) are 0: pages of 4 KiB; NSSRS
     /// (bit 36) is 0: no subsystem reset.
@@ -53,7 +54,7 @@ impl Capabilities {
             | u64::from(self.timeout) << 24
             | Self::CSS_NVM
             | Self::CSS_IOCSS
-            | Self::CRMS_CRWMS
+            | Self::CRMS
     }
 }
 
@@ -126,12 +127,6 @@ impl Configuration {
     #[must_use]
     pub fn cq_entry_size(self) -> u8 {
         field(self.0, 20, 0xf)
-    }
-
-    /// Bit 24: the host wants RDY before media is ready; needs CAP.CRMS bit 60.
-    #[must_use]
-    pub fn ready_independent_of_media(self) -> bool {
-        self.0 & 1 << 24 != 0
     }
 
     /// Whether a reserved bit is set.

@@ -130,16 +130,16 @@ impl Connection {
         let namespace = queue.table.get(sqe.nsid.get()).ok_or(Status::INVALID_NAMESPACE.dnr())?;
         let backend = namespace.backend;
         if io.device(backend).is_none() {
-            // The namespace may have come in this very turn.
+            // The namespace may have come in this very turn; one that is not ready has no device.
             io.refresh_devices();
+            if io.device(backend).is_none() {
+                return Err(queue.shared.namespace_not_ready());
+            }
         }
         if sqe.opcode == OUTPUT_MARK {
             return self.output_mark(io, slot, sqe, backend);
         }
         let command = IoCommand::parse(sqe, &limits(namespace, io.shared.settings.max_transfer))?;
-        if io.device(backend).is_none() {
-            return Err(Status::NAMESPACE_NOT_READY);
-        }
         let transfer = command.transfer(namespace.geometry.block_shift);
         if let Transfer::ToController(_) | Transfer::ToHost(_) = transfer {
             check_place(sqe, &transfer, data)?;
@@ -147,7 +147,7 @@ impl Connection {
         let shift = namespace.geometry.block_shift;
         let lane = queue.lane(io, &self.origin, sqe.nsid.get(), backend);
         let charged = queue.charged(stage_time(io), lane, sqe);
-        let device = io.device(backend).ok_or(Status::NAMESPACE_NOT_READY)?;
+        let device = io.device(backend).ok_or(Status::INTERNAL_ERROR)?;
         if let Style::Immediate(immediate) = device.backend.style()
             && charged.plain
             && !matches!(command, IoCommand::DatasetManagement { .. })

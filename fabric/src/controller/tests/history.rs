@@ -69,7 +69,7 @@ fn step() -> impl Strategy<Value = Step> {
         2 => small.clone().prop_map(|closing| Step::Closed { closing }),
         1 => small.clone().prop_map(|connection| Step::Traffic { connection }),
         2 => (0u16..2000).prop_map(|milliseconds| Step::Pass { milliseconds }),
-        3 => (prop::sample::select(vec![0u8, 0, 1, 2, 2, 3, 4, 4, 5, 6, 7, 8, 9]), small).prop_map(|(what, argument)| Step::Configure { what, argument }),
+        3 => (prop::sample::select(vec![0u8, 0, 1, 2, 2, 3, 4, 4, 5, 6, 7, 8, 9, 10]), small).prop_map(|(what, argument)| Step::Configure { what, argument }),
         1 => prop::bool::weighted(0.05).prop_map(|drain| {
             if drain { Step::Drain } else { Step::Pass { milliseconds: 1 } }
         }),
@@ -154,6 +154,11 @@ impl Daemon {
                 Action::TableChanged { controller } => {
                     let now = self.bench.service.namespaces(controller);
                     assert!(now.iter().is_sorted_by_key(|n| n.nsid));
+                    let found = |n: &Namespace| n.backend != BackendId::NONE;
+                    assert!(
+                        now.iter().all(|n| found(n) == n.is_ready()),
+                        "no backend, no commands"
+                    );
                 }
             }
         }
@@ -174,6 +179,15 @@ impl Daemon {
             6 => s.add_listener(now, listener(extra, argument.is_multiple_of(2))),
             7 => s.remove_listener(now, extra).map(drop),
             8 => s.remove_subsystem(now, OTHER).map(drop),
+            10 => {
+                let readiness = match argument / 4 {
+                    0 => Readiness::NotReady { geometry_known: true },
+                    1 => Readiness::NotReady { geometry_known: false },
+                    _ => Readiness::Ready,
+                };
+                let changed = Namespace { nsid, readiness, ..namespace(argument + 16) };
+                s.replace_namespace(now, SUBSYSTEM, changed).map(drop)
+            }
             _ => s.add_subsystem(now, subsystem(OTHER, true)),
         };
     }

@@ -5,6 +5,7 @@ mod connect;
 mod discovery;
 mod history;
 mod life;
+mod ready;
 mod walk;
 
 use core::time::Duration;
@@ -87,6 +88,7 @@ pub(super) fn namespace(tag: u8) -> Namespace {
         features: NamespaceFeatures::all() - NamespaceFeatures::READ_ONLY,
         hosts: None,
         backend: BackendId(u32::from(tag)),
+        readiness: Readiness::Ready,
         identify: None,
         device: None,
     }
