@@ -25,6 +25,9 @@ pub enum EngineError {
     /// The operating system refused (a port in use, a device that does not open).
     #[error("{0}")]
     System(String),
+    /// The target could do it, but hosts or data would be hurt: only with `force`.
+    #[error("{0}")]
+    Refused(String),
 }
 
 /// A running target. All methods may be called from any thread but a reactor; each takes effect
@@ -134,8 +137,37 @@ pub struct NamespaceState {
     pub read_only: bool,
     /// The hosts that see it; none: all that the subsystem allows.
     pub hosts: Option<Vec<String>>,
-    /// `None` while the device works; else what is wrong with it.
-    pub fault: Option<String>,
+    /// Whether it serves.
+    pub state: Availability,
+    /// What is wrong and since when; `None` while nothing is.
+    pub reason: Option<String>,
+    /// Commands that its device answered with an error, since the daemon's start.
+    pub errors: u64,
+}
+
+/// Whether a namespace serves its hosts.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Availability {
+    /// Its device works.
+    #[default]
+    Ready,
+    /// It serves, but its device has answered with errors.
+    Errors,
+    /// Its device is not open, or gone: hosts are told to come again later.
+    Unavailable,
+}
+
+impl Availability {
+    /// `ready`, `errors` or `unavailable`.
+    #[must_use]
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Ready => "ready",
+            Self::Errors => "errors",
+            Self::Unavailable => "unavailable",
+        }
+    }
 }
 
 /// A connection (one queue pair of one controller) as it is now.

@@ -28,8 +28,8 @@ use crate::config::{
 };
 use crate::devices::Device;
 use crate::engine::{
-    ConnectionState, Engine, EngineError, NamespaceState, NetworkState, QosState, Statistics,
-    SubsystemState,
+    Availability, ConnectionState, Engine, EngineError, NamespaceState, NetworkState, QosState,
+    Statistics, SubsystemState,
 };
 use crate::reactor::Reactor;
 use crate::reactor::mailbox::Message;
@@ -725,6 +725,7 @@ impl Runtime {
     fn state_of(&self, namespace: &FabricNamespace) -> NamespaceState {
         let device = self.shared.devices.get(namespace.backend);
         let description = device.as_ref().map(|device| device.backend.description());
+        let reason = device.as_ref().and_then(|device| device.backend.health().fault());
         NamespaceState {
             nsid: namespace.nsid,
             backend: description.map_or_else(String::new, |d| d.kind.to_owned()),
@@ -735,7 +736,12 @@ impl Runtime {
             nguid: namespace.nguid.iter().map(|byte| format!("{byte:02x}")).collect(),
             read_only: namespace.features.contains(NamespaceFeatures::READ_ONLY),
             hosts: namespace.hosts.clone(),
-            fault: device.as_ref().and_then(|device| device.backend.health().fault()),
+            state: match reason {
+                Some(_) => Availability::Unavailable,
+                None => Availability::Ready,
+            },
+            reason,
+            errors: 0,
         }
     }
 

@@ -7,6 +7,7 @@ use super::Control;
 use super::protocol::{ErrorKind, Failure};
 use crate::config::fields::Fields;
 use crate::config::{DEFAULT_LINK, Listener, entry, values};
+use crate::engine::{Availability, SubsystemState};
 use crate::stats::{HistogramSnapshot, IoSnapshot, OpSnapshot};
 
 type Answer = Result<Value, Failure>;
@@ -99,6 +100,10 @@ impl Control {
         let engine = self.engine();
         let statistics = engine.statistics();
         let subsystems = engine.subsystems();
+        let in_state = |state| {
+            let namespaces = subsystems.iter().flat_map(|s| &s.namespaces);
+            namespaces.filter(|n| n.state == state).count()
+        };
         json!({
             "version": env!("CARGO_PKG_VERSION"),
             "pid": std::process::id(),
@@ -107,6 +112,9 @@ impl Control {
             "listeners": engine.listeners().len(),
             "subsystems": subsystems.len(),
             "namespaces": subsystems.iter().map(|s| s.namespaces.len()).sum::<usize>(),
+            "namespaces_unavailable": in_state(Availability::Unavailable),
+            "namespaces_with_errors": in_state(Availability::Errors),
+            "problems": problems(&subsystems),
             "connections": engine.connections().len(),
             "accepted": statistics.accepted,
             "protocol_errors": statistics.protocol_errors,
@@ -171,9 +179,22 @@ impl Control {
         let only = one_subsystem(params)?;
         let subsystems = self.engine().subsystems().into_iter();
         let meant = subsystems.filter(|s| only.as_ref().is_none_or(|nqn| *nqn == s.nqn));
-        let row = |s: crate::engine::SubsystemState| json!({ "subsystem": s.nqn, "allow_any_host": s.allow_any_host, "hosts": s.hosts });
+        let row = |s: SubsystemState| json!({ "subsystem": s.nqn, "allow_any_host": s.allow_any_host, "hosts": s.hosts });
         Ok(meant.map(row).collect())
     }
+}
+
+/// What is not as it should be, a line for each thing.
+fn problems(subsystems: &[SubsystemState]) -> Vec<String> {
+    let lines = subsystems.iter().flat_map(|subsystem| {
+        let wrong = subsystem.namespaces.iter().filter(|n| n.state != Availability::Ready);
+        wrong.map(|namespace| {
+            let reason = namespace.reason.as_deref().unwrap_or("no reason is known");
+            let (nsid, state) = (namespace.nsid, namespace.state.name());
+            format!("namespace {nsid} of {}: {state}: {reason}", subsystem.nqn)
+        })
+    });
+    lines.collect()
 }
 
 /// Reads parameters.

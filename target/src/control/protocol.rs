@@ -38,6 +38,8 @@ pub enum ErrorKind {
     Invalid,
     /// The operating system refused.
     System,
+    /// It could be done, but hosts or data would be hurt: only with `force`.
+    Refused,
     /// The change could not be stored, and was not made.
     Store,
     /// Too many clients.
@@ -78,6 +80,7 @@ impl From<EngineError> for Failure {
             EngineError::Exists(_) => ErrorKind::Exists,
             EngineError::Invalid(_) => ErrorKind::Invalid,
             EngineError::System(_) => ErrorKind::System,
+            EngineError::Refused(_) => ErrorKind::Refused,
         };
         Self::new(kind, error.to_string())
     }

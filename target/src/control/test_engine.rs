@@ -9,9 +9,9 @@ use crate::config::{
     Backend, Config, Link, Listener, Namespace, Network, QosConfig, Subsystem, format_nguid,
 };
 use crate::engine::{
-    ConnectionNetwork, ConnectionState, DeviceState, DirectionState, Engine, EngineError,
-    FlowState, LinkClassState, LinkState, NamespaceState, NetworkState, QosState, ReactorState,
-    ReserveState, SessionState, Statistics, SubsystemState, Traffic,
+    Availability, ConnectionNetwork, ConnectionState, DeviceState, DirectionState, Engine,
+    EngineError, FlowState, LinkClassState, LinkState, NamespaceState, NetworkState, QosState,
+    ReactorState, ReserveState, SessionState, Statistics, SubsystemState, Traffic,
 };
 use crate::stats::{IoSnapshot, IoStats};
 
@@ -23,6 +23,8 @@ pub(crate) struct TestEngine {
     pub(crate) refuse: Mutex<Option<String>>,
     /// Whether it was told to end, and whether at once.
     pub(crate) ended: Mutex<Option<bool>>,
+    /// Namespaces that are not ready: subsystem, NSID, state and reason.
+    pub(crate) wrong: Mutex<Vec<(String, u32, Availability, String)>>,
     /// How long statistics take.
     pub(crate) slow: Mutex<std::time::Duration>,
 }
@@ -273,7 +275,15 @@ impl Engine for TestEngine {
     }
 
     fn subsystems(&self) -> Vec<SubsystemState> {
-        self.config.lock().unwrap().subsystems.iter().map(state).collect()
+        let mut all: Vec<_> = self.config.lock().unwrap().subsystems.iter().map(state).collect();
+        for (nqn, nsid, state, reason) in self.wrong.lock().unwrap().iter() {
+            let named = all.iter_mut().filter(|s| s.nqn == *nqn).flat_map(|s| &mut s.namespaces);
+            for namespace in named.filter(|n| n.nsid == *nsid) {
+                namespace.state = *state;
+                namespace.reason = Some(reason.clone());
+            }
+        }
+        all
     }
 
     fn connections(&self) -> Vec<ConnectionState> {
@@ -419,6 +429,8 @@ fn namespace_state(namespace: &Namespace) -> NamespaceState {
         nguid: format_nguid(&namespace.nguid.unwrap_or_default()),
         read_only: namespace.read_only,
         hosts: namespace.hosts.clone(),
-        fault: None,
+        state: Availability::Ready,
+        reason: None,
+        errors: 0,
     }
 }

@@ -14,6 +14,7 @@ use super::test_engine::TestEngine;
 use super::*;
 use crate::config::tests::parse;
 use crate::config::{Backend, Config};
+use crate::engine::Availability;
 use crate::store::{Change, MemoryStore, Object, Store, StoreError};
 
 pub(super) const NQN: &str = "nqn.2026-01.io.x:s0";
@@ -228,6 +229,36 @@ fn a_file_takes_the_size_that_it_has() {
     let config = rig.check_agreement();
     let backend = &config.subsystems[0].namespaces[1].backend;
     assert!(matches!(backend, Backend::File { size: None, .. }));
+}
+
+#[test]
+fn the_status_names_each_namespace_that_is_not_as_it_should_be() {
+    let rig = Rig::new();
+    rig.call("namespace.add", json!({"subsystem": NQN, "backend": "null", "size": "8 KiB"}))
+        .unwrap();
+    let status = rig.call("status", json!({})).unwrap();
+    assert_eq!(status["problems"], json!([]));
+    assert_eq!(status["namespaces_unavailable"], 0);
+    *rig.engine.wrong.lock().unwrap() = vec![
+        (NQN.into(), 1, Availability::Unavailable, "/dev/x: gone".into()),
+        (NQN.into(), 2, Availability::Errors, "3 errors".into()),
+    ];
+    let status = rig.call("status", json!({})).unwrap();
+    assert_eq!(status["namespaces"], 2);
+    assert_eq!(
+        (&status["namespaces_unavailable"], &status["namespaces_with_errors"]),
+        (&json!(1), &json!(1))
+    );
+    let problems = [
+        format!("namespace 1 of {NQN}: unavailable: /dev/x: gone"),
+        format!("namespace 2 of {NQN}: errors: 3 errors"),
+    ];
+    assert_eq!(status["problems"], json!(problems));
+    let rows = rig.call("namespace.list", json!({})).unwrap();
+    assert_eq!(
+        (&rows[0]["state"], &rows[0]["reason"]),
+        (&json!("unavailable"), &json!("/dev/x: gone"))
+    );
 }
 
 #[test]

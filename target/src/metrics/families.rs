@@ -7,7 +7,7 @@ use prometheus_client::encoding::{DescriptorEncoder, MetricEncoder, NoLabelSet};
 use prometheus_client::metrics::MetricType;
 use prometheus_client::registry::Unit;
 
-use crate::engine::{ConnectionState, ReactorState, Statistics, SubsystemState};
+use crate::engine::{Availability, ConnectionState, ReactorState, Statistics, SubsystemState};
 use crate::stats::{BUCKETS, HistogramSnapshot, IoSnapshot, OpSnapshot, bucket_end_ns};
 
 /// A series' labels.
@@ -106,8 +106,11 @@ impl<'a> Families<'a> {
         };
         let sizes = all().map(|(labels, namespace)| (labels, namespace.size));
         self.gauges("namespace_size", "Size", Some(&Unit::Bytes), sizes)?;
-        let works = all().map(|(labels, namespace)| (labels, u64::from(namespace.fault.is_none())));
-        self.gauges("namespace_up", "1 while the device works, 0 while it does not", None, works)
+        let serves = all().map(|(labels, namespace)| {
+            (labels, u64::from(namespace.state != Availability::Unavailable))
+        });
+        let help = "1 while the namespace is served, 0 while its device is not there";
+        self.gauges("namespace_up", help, None, serves)
     }
 
     fn reactors(&mut self, reactors: &[ReactorState]) -> Result<(), Error> {

@@ -199,7 +199,7 @@ fn namespaces(result: &Value) -> String {
     ]);
     for row in rows(result) {
         let read_only = row.get("read_only") == Some(&Value::Bool(true));
-        let fault = field(row, "fault");
+        let (state, reason) = (field(row, "state"), field(row, "reason"));
         table.row(vec![
             field(row, "subsystem"),
             field(row, "nsid"),
@@ -210,7 +210,7 @@ fn namespaces(result: &Value) -> String {
             if read_only { "ro" } else { "rw" }.into(),
             field(row, "uuid"),
             names(row, "hosts", "all"),
-            if fault.is_empty() { "ok".into() } else { fault },
+            if reason.is_empty() { state } else { format!("{state}: {reason}") },
         ]);
     }
     table.text("There are no namespaces.")
@@ -294,11 +294,12 @@ mod tests {
         let answer = json!([{
             "subsystem": "nqn.2026-01.io.x:a", "nsid": 1, "backend": "memory", "path": null,
             "size": 1u64 << 30, "block_size": 4096, "uuid": "u", "nguid": "n", "read_only": true,
-            "hosts": null, "fault": "the device is gone",
+            "hosts": null, "state": "unavailable", "reason": "the device is gone",
         }]);
         let text = text("namespace.list", &answer);
         let line: Vec<&str> = text.lines().nth(1).unwrap().split_whitespace().collect();
-        let expected = "nqn.2026-01.io.x:a 1 memory - 1 GiB 4096 ro u all the device is gone";
+        let expected =
+            "nqn.2026-01.io.x:a 1 memory - 1 GiB 4096 ro u all unavailable: the device is gone";
         assert_eq!(line.join(" "), expected);
     }
 
