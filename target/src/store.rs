@@ -5,6 +5,7 @@ mod disk;
 mod live;
 mod memory;
 mod object;
+mod seen;
 
 use std::fmt;
 use std::path::Path;
@@ -17,6 +18,7 @@ pub use disk::DiskStore;
 pub use live::{Effective, Live, effective};
 pub use memory::MemoryStore;
 pub(crate) use object::{ObjectId, Scope};
+pub use seen::{Place, Seen, SeenNamespaces};
 
 /// What an object describes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
@@ -42,11 +44,13 @@ pub enum Kind {
     Network,
     /// A `[[link]]` of one machine.
     Link,
+    /// What one machine saw of a namespace when it was open last.
+    Seen,
 }
 
 impl Kind {
     /// All kinds.
-    pub const ALL: [Self; 10] = [
+    pub const ALL: [Self; 11] = [
         Self::Listener,
         Self::Subsystem,
         Self::AnyHost,
@@ -57,7 +61,15 @@ impl Kind {
         Self::Policy,
         Self::Network,
         Self::Link,
+        Self::Seen,
     ];
+
+    /// Whether it is a live change of the configuration, and not something that the daemon keeps
+    /// for itself.
+    #[must_use]
+    pub fn is_change(self) -> bool {
+        self != Self::Seen
+    }
 
     /// Whether it belongs to quality of service, whose objects name each other.
     #[must_use]
@@ -85,13 +97,14 @@ impl Kind {
             Self::Policy => "policy",
             Self::Network => "network",
             Self::Link => "link",
+            Self::Seen => "seen",
         }
     }
 }
 
 /// Names an object. NQNs are unique in the world and identifiers begin with one, but for
-/// listeners, quality of service and the network, whose identifiers begin with the machine's UUID: so several
-/// targets can share one store.
+/// listeners, quality of service, the network and what was seen of namespaces, whose identifiers
+/// begin with the machine's UUID: so several targets can share one store.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Key {
     /// What it describes.

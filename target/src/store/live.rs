@@ -10,7 +10,7 @@ use serde::{Deserialize, Serialize};
 use uuid::Uuid;
 
 use super::object::ObjectId;
-use super::{Change, Key, Store, StoreError};
+use super::{Change, Key, Object, Store, StoreError};
 use crate::config::{Config, clash};
 
 /// A live change as it is stored.
@@ -40,7 +40,7 @@ pub struct Effective {
 pub fn effective(file: &Config, store: &dyn Store) -> Result<Effective, StoreError> {
     let mut result = Effective { config: file.clone(), warnings: Vec::new(), stale: Vec::new() };
     let mut records = Vec::new();
-    for object in store.objects()? {
+    for object in changes(store)? {
         match serde_json::from_str::<Record>(&object.value) {
             Ok(record) => records.push((object.key, record)),
             Err(error) => result
@@ -261,11 +261,15 @@ impl Live {
     }
 }
 
+/// The objects of a store that are live changes.
+fn changes(store: &dyn Store) -> Result<impl Iterator<Item = Object> + use<>, StoreError> {
+    Ok(store.objects()?.into_iter().filter(|object| object.key.kind.is_change()))
+}
+
 /// The live changes that a store holds.
 fn read_records(store: &dyn Store) -> Result<BTreeMap<Key, Record>, StoreError> {
     let record = |value: &str| serde_json::from_str(value).ok();
-    let objects = store.objects()?.into_iter();
-    Ok(objects.filter_map(|object| Some((object.key, record(&object.value)?))).collect())
+    Ok(changes(store)?.filter_map(|object| Some((object.key, record(&object.value)?))).collect())
 }
 
 /// The changes that lead from one set of records to another.

@@ -84,7 +84,8 @@ impl ObjectId {
         Key { kind, id }
     }
 
-    /// The object of a name; `None` for another machine's, or a name that is none.
+    /// The object of a name; `None` for another machine's, for what is no live change, or a name
+    /// that is none.
     pub(super) fn parse(key: &Key, machine: Uuid) -> Option<Self> {
         let pair = || key.id.split_once(' ');
         let ours = || pair().filter(|(owner, _)| *owner == machine.to_string());
@@ -102,6 +103,7 @@ impl ObjectId {
             Kind::Policy => Self::Policy(Scope::from_words(ours()?.1)?),
             Kind::Network => ours().map(|_| Self::Network)?,
             Kind::Link => Self::Link(ours()?.1.into()),
+            Kind::Seen => return None,
         })
     }
 

@@ -1,0 +1,224 @@
+//! What was seen of each namespace when it was open last: so that a file that is missing, a
+//! device that has become smaller and a device that is another one are noticed, instead of served
+//! as the disk that hosts know.
+//!
+//! Kept beside the live changes, and apart from them: it says nothing of what is configured.
+
+use std::collections::BTreeMap;
+use std::path::PathBuf;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use serde::{Deserialize, Serialize};
+use uuid::Uuid;
+
+use super::{Change, Key, Kind, MemoryStore, Store, StoreError};
+
+/// What was seen of a namespace's file or device.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Seen {
+    /// Size of the namespace in bytes.
+    pub size: u64,
+    /// Logical block size in bytes.
+    pub block_size: u32,
+    /// `file`, `block` or `nvme`.
+    pub kind: String,
+    /// The file or device.
+    pub path: PathBuf,
+    /// What the device says that it is: WWN, serial number; none where it says nothing, and for
+    /// files.
+    pub device: Option<String>,
+    /// The namespace's UUID. A namespace with another one is another disk to hosts.
+    pub uuid: Uuid,
+}
+
+/// A namespace: its subsystem's NQN, and the NSID.
+pub type Place = (String, u32);
+
+/// What was seen of all namespaces.
+#[derive(Debug)]
+pub struct SeenNamespaces {
+    store: Arc<dyn Store>,
+    /// What the store has.
+    known: Mutex<BTreeMap<Place, Seen>>,
+}
+
+impl Default for SeenNamespaces {
+    /// Nothing has been seen, and what will be is forgotten with the process.
+    fn default() -> Self {
+        Self { store: Arc::new(MemoryStore::default()), known: Mutex::default() }
+    }
+}
+
+impl SeenNamespaces {
+    /// Reads what this machine has seen; answers warnings about what cannot be read, too.
+    ///
+    /// # Errors
+    /// The store cannot be read.
+    pub fn open(store: Arc<dyn Store>) -> Result<(Self, Vec<String>), StoreError> {
+        let (mut known, mut warnings) = (BTreeMap::new(), Vec::new());
+        let machine = store.machine().to_string();
+        for object in store.objects()? {
+            let Some(place) = place(&object.key, &machine) else { continue };
+            match serde_json::from_str(&object.value) {
+                Ok(seen) => {
+                    known.insert(place, seen);
+                }
+                Err(error) => warnings.push(format!("{} cannot be read: {error}", object.key)),
+            }
+        }
+        Ok((Self { store, known: Mutex::new(known) }, warnings))
+    }
+
+    /// Whether it outlives the process.
+    #[must_use]
+    pub fn durable(&self) -> bool {
+        self.store.durable()
+    }
+
+    /// What was seen of a namespace.
+    #[must_use]
+    pub fn get(&self, nqn: &str, nsid: u32) -> Option<Seen> {
+        self.known().get(&(nqn.to_owned(), nsid)).cloned()
+    }
+
+    /// Keeps what has been seen of namespaces, all in one write, and none where nothing is new.
+    ///
+    /// # Errors
+    /// The store cannot be written; it is as before.
+    pub fn note(&self, all: Vec<(Place, Seen)>) -> Result<(), StoreError> {
+        let mut known = self.known();
+        let fresh: Vec<_> =
+            all.into_iter().filter(|(place, seen)| known.get(place) != Some(seen)).collect();
+        let mut changes = Vec::new();
+        for (place, seen) in &fresh {
+            if let Ok(text) = serde_json::to_string(seen) {
+                changes.push(Change::Put(self.key(place), text));
+            }
+        }
+        self.apply(&changes)?;
+        known.extend(fresh);
+        Ok(())
+    }
+
+    /// Forgets the namespaces of which `gone` is true, all in one write.
+    ///
+    /// # Errors
+    /// The store cannot be written; it is as before.
+    pub fn forget(&self, gone: impl Fn(&Place) -> bool) -> Result<(), StoreError> {
+        let mut known = self.known();
+        let changes: Vec<_> = known
+            .keys()
+            .filter(|place| gone(place))
+            .map(|place| Change::Delete(self.key(place)))
+            .collect();
+        self.apply(&changes)?;
+        known.retain(|place, _| !gone(place));
+        Ok(())
+    }
+
+    fn apply(&self, changes: &[Change]) -> Result<(), StoreError> {
+        match changes {
+            [] => Ok(()),
+            changes => self.store.apply(changes).map(drop),
+        }
+    }
+
+    fn known(&self) -> MutexGuard<'_, BTreeMap<Place, Seen>> {
+        self.known.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn key(&self, (nqn, nsid): &Place) -> Key {
+        // NQNs contain no spaces.
+        Key { kind: Kind::Seen, id: format!("{} {nqn} {nsid}", self.store.machine()) }
+    }
+}
+
+/// The namespace that a key names; `None` for another machine's, or another kind of object.
+fn place(key: &Key, machine: &str) -> Option<Place> {
+    let rest = key.id.strip_prefix(machine)?.strip_prefix(' ')?;
+    let (nqn, nsid) = rest.split_once(' ')?;
+    (key.kind == Kind::Seen).then_some((nqn.to_owned(), nsid.parse().ok()?))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::{DiskStore, Live};
+    use super::*;
+    use crate::config::Config;
+
+    const NQN: &str = "nqn.2026-01.io.x:s0";
+
+    fn seen(size: u64) -> Seen {
+        Seen {
+            size,
+            block_size: 4096,
+            kind: "block".into(),
+            path: "/dev/sdb".into(),
+            device: Some("naa.5000".into()),
+            uuid: Uuid::from_u128(7),
+        }
+    }
+
+    #[test]
+    fn what_was_seen_outlives_the_process_until_it_is_forgotten() {
+        let folder = tempfile::tempdir().unwrap();
+        let file = folder.path().join("state");
+        let open = || SeenNamespaces::open(Arc::new(DiskStore::open(&file).unwrap())).unwrap().0;
+        let namespaces = open();
+        assert_eq!(namespaces.get(NQN, 1), None);
+        let all = [1, 2].map(|nsid| ((NQN.to_owned(), nsid), seen(u64::from(nsid) << 20)));
+        namespaces.note(all.to_vec()).unwrap();
+        namespaces.note(vec![((NQN.to_owned(), 1), seen(4 << 20))]).unwrap();
+        drop(namespaces);
+        let namespaces = open();
+        assert_eq!(namespaces.get(NQN, 1), Some(seen(4 << 20)));
+        assert_eq!(namespaces.get(NQN, 2), Some(seen(2 << 20)));
+        namespaces.forget(|(nqn, nsid)| nqn == NQN && *nsid == 1).unwrap();
+        assert_eq!(namespaces.get(NQN, 1), None);
+        drop(namespaces);
+        let namespaces = open();
+        assert_eq!((namespaces.get(NQN, 1), namespaces.get(NQN, 2)), (None, Some(seen(2 << 20))));
+    }
+
+    #[test]
+    fn what_is_known_already_is_not_written_again() {
+        let store: Arc<dyn Store> = Arc::new(MemoryStore::default());
+        let (namespaces, _) = SeenNamespaces::open(Arc::clone(&store)).unwrap();
+        let one = || vec![((NQN.to_owned(), 1), seen(4096))];
+        namespaces.note(one()).unwrap();
+        let version = |store: &dyn Store| store.objects().unwrap()[0].version;
+        let before = version(store.as_ref());
+        namespaces.note(one()).unwrap();
+        namespaces.forget(|_| false).unwrap();
+        assert_eq!(version(store.as_ref()), before);
+    }
+
+    #[test]
+    fn live_changes_and_what_was_seen_do_not_touch_each_other() {
+        let store: Arc<dyn Store> = Arc::new(MemoryStore::default());
+        let (namespaces, _) = SeenNamespaces::open(Arc::clone(&store)).unwrap();
+        namespaces.note(vec![((NQN.to_owned(), 1), seen(4096))]).unwrap();
+        let (live, warnings) = Live::open(Config::default(), Arc::clone(&store)).unwrap();
+        assert_eq!((live.current(), warnings), (&Config::default(), Vec::new()));
+        drop(live);
+        let (again, warnings) = SeenNamespaces::open(store).unwrap();
+        assert_eq!((again.get(NQN, 1), warnings), (Some(seen(4096)), Vec::new()));
+    }
+
+    #[test]
+    fn another_machines_objects_and_damaged_ones_are_left_alone() {
+        let store: Arc<dyn Store> = Arc::new(MemoryStore::default());
+        let text = serde_json::to_string(&seen(4096)).unwrap();
+        let put = |id: String, text: &str| Change::Put(Key { kind: Kind::Seen, id }, text.into());
+        let changes = [
+            put(format!("{} {NQN} 1", Uuid::from_u128(1)), &text),
+            put(format!("{} {NQN} 2", store.machine()), "{}"),
+        ];
+        store.apply(&changes).unwrap();
+        let (namespaces, warnings) = SeenNamespaces::open(Arc::clone(&store)).unwrap();
+        assert_eq!((namespaces.get(NQN, 1), namespaces.get(NQN, 2)), (None, None));
+        assert!(warnings.len() == 1 && warnings[0].contains(NQN), "{warnings:?}");
+        namespaces.forget(|_| true).unwrap();
+        assert_eq!(store.objects().unwrap().len(), 2);
+    }
+}
