@@ -8,12 +8,13 @@ use fabric::io::{IoCommand, LbaRange};
 use fabric::nvme::Status;
 
 use super::{Abilities, Backend, BackendError, Data, Description, Health, Immediate, Style};
+use crate::config::format_size;
 use crate::mapping::Mapping;
 
 /// Memory comes in mappings of this size, so that a namespace can grow while it is in use.
 const SEGMENT: u64 = 1 << 30;
-/// The largest memory namespace: 4 TiB.
-const SEGMENTS_MAX: u64 = 4096;
+/// Mappings of the largest memory namespace.
+const SEGMENTS_MAX: u64 = crate::config::MEMORY_MAX / SEGMENT;
 
 /// A memory disk.
 pub(super) struct Memory {
@@ -151,7 +152,7 @@ impl Backend for Memory {
         let Some(bytes) = bytes else {
             return Err(BackendError::new(
                 "memory namespace",
-                format!("the largest size is {} GiB", SEGMENTS_MAX),
+                format!("the largest size is {}", format_size(SEGMENTS_MAX * SEGMENT)),
             ));
         };
         for slot in self.segments.iter().take(usize::try_from(bytes.div_ceil(SEGMENT)).unwrap_or(0))

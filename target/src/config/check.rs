@@ -4,9 +4,10 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Display;
 use std::path::Path;
 
-use super::fields::{At, Fields, Problems};
+use super::fields::{At, Fields, List, Problems};
 use super::model::{Backend, Config, Namespace, Target};
 use super::parse::{NSID_MAX, ParsedListener, ParsedSubsystem};
+use super::qos::Known;
 use super::units::format_size;
 use super::{Machine, identity};
 
@@ -15,17 +16,17 @@ const TRANSFERS_MIN: u64 = 2;
 
 /// Cores are there, once each, and at least one.
 pub(crate) fn cores(
-    list: Option<&[At<usize>]>,
+    list: Option<&List<usize>>,
     place: &At<()>,
     machine: &Machine,
     problems: &Problems,
 ) {
     let Some(list) = list else { return };
-    if list.is_empty() {
+    if list.items.is_empty() && list.whole {
         problems.at(place, "`cores` is empty", "name at least one CPU: cores = [0]");
     }
     let mut seen = BTreeSet::new();
-    for core in list {
+    for core in &list.items {
         if !machine.cores.contains(&core.value) {
             let remedy =
                 format!("choose from the CPUs that are online: {}", ranges(&machine.cores));
@@ -56,12 +57,13 @@ fn ranges(cores: &BTreeSet<usize>) -> String {
     runs.iter().map(one).collect::<Vec<_>>().join(", ")
 }
 
-/// Buffer sizes fit together.
+/// Buffer sizes fit together. The places are those of `io_memory`, `max_transfer` and
+/// `in_capsule_data`; `unread`: one of the first two could not be read, so that nothing is known of
+/// how they fit.
 pub(crate) fn memory(
     target: &Target,
-    io_memory: Option<At<u64>>,
-    max_transfer: Option<At<u64>>,
-    in_capsule: Option<At<u64>>,
+    [io_memory, max_transfer, in_capsule]: [Option<At<u64>>; 3],
+    unread: bool,
     place: &At<()>,
     problems: &Problems,
 ) {
@@ -82,7 +84,7 @@ pub(crate) fn memory(
         problems.at(&moved(in_capsule), message, remedy);
     }
     let least = u64::from(target.max_transfer) * TRANSFERS_MIN;
-    if target.io_memory < least {
+    if target.io_memory < least && !unread {
         let message = format!(
             "`io_memory` is {}, too small for transfers of {}",
             format_size(target.io_memory),
@@ -137,10 +139,14 @@ impl<'a, K: Ord + Clone + Display> Once<'a, K> {
 pub(crate) fn across(
     listeners: &[ParsedListener],
     subsystems: &[ParsedSubsystem],
+    known: Known,
     problems: &Problems,
 ) {
     names(subsystems, problems);
-    addresses(listeners, subsystems, problems);
+    addresses(listeners, problems);
+    if known == Known::File {
+        served(listeners, subsystems, problems);
+    }
     identifiers(subsystems, problems);
     writers(subsystems, problems);
     for subsystem in subsystems {
@@ -157,7 +163,7 @@ fn names(subsystems: &[ParsedSubsystem], problems: &Problems) {
     }
 }
 
-fn addresses(listeners: &[ParsedListener], subsystems: &[ParsedSubsystem], problems: &Problems) {
+fn addresses(listeners: &[ParsedListener], problems: &Problems) {
     for (index, parsed) in listeners.iter().enumerate() {
         let address = parsed.listener.address;
         for earlier in listeners.iter().take(index).map(|l| l.listener.address) {
@@ -170,8 +176,15 @@ fn addresses(listeners: &[ParsedListener], subsystems: &[ParsedSubsystem], probl
                 );
             }
         }
-        for nqn in &parsed.subsystems {
-            let known: Vec<&str> = subsystems.iter().map(|s| s.subsystem.nqn.as_str()).collect();
+    }
+}
+
+/// What listeners name is there.
+fn served(listeners: &[ParsedListener], subsystems: &[ParsedSubsystem], problems: &Problems) {
+    let known: Vec<&str> = subsystems.iter().map(|s| s.subsystem.nqn.as_str()).collect();
+    for parsed in listeners {
+        let address = parsed.listener.address;
+        for nqn in &parsed.subsystems.items {
             if !known.contains(&nqn.value.as_str()) {
                 let message = format!("listener {address} names no subsystem that is here");
                 problems.at(nqn, message, one_of(&known));
@@ -234,14 +247,15 @@ fn backing(namespace: &Namespace) -> Option<&Path> {
 
 fn hosts(parsed: &ParsedSubsystem, problems: &Problems) {
     let mut allowed = Once::new(problems);
-    for host in &parsed.hosts {
+    for host in &parsed.hosts.items {
         allowed.add(&host.value, host, "host", "name it once");
     }
     for namespace in &parsed.namespaces {
         let mut once = Once::new(problems);
-        for host in &namespace.hosts {
+        for host in &namespace.hosts.items {
             once.add(&host.value, host, "host", "name it once");
-            if !parsed.subsystem.allow_any_host && !allowed.seen.contains(&host.value) {
+            let known = parsed.subsystem.allow_any_host || !parsed.hosts.whole;
+            if !known && !allowed.seen.contains(&host.value) {
                 let message = "this host may not connect to the subsystem, so it never sees this";
                 problems.at(host, message, "add it to the subsystem's `hosts` too");
             }

@@ -70,7 +70,8 @@ pub(crate) fn subsystem(fields: Fields<'_>) -> Option<Subsystem> {
     let problems = fields.problems();
     let mut parsed = parse::subsystem(fields)?;
     parse::resolve(&mut parsed);
-    super::check::across(&[], std::slice::from_ref(&parsed), problems);
+    let known = super::qos::Known::File;
+    super::check::across(&[], std::slice::from_ref(&parsed), known, problems);
     Some(parsed.into_subsystem())
 }
 

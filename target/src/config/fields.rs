@@ -37,6 +37,29 @@ impl<T> At<T> {
     }
 }
 
+/// A list, as far as its entries could be read.
+#[derive(Debug)]
+pub(crate) struct List<T> {
+    /// The entries that are right.
+    pub(crate) items: Vec<At<T>>,
+    /// Whether all of them are: what is missing from `items` is missing from the text too.
+    pub(crate) whole: bool,
+}
+
+// Not derived: that would ask for a default of `T`.
+impl<T> Default for List<T> {
+    fn default() -> Self {
+        Self { items: Vec::new(), whole: true }
+    }
+}
+
+impl<T: Clone> List<T> {
+    /// The values alone.
+    pub(crate) fn values(&self) -> Vec<T> {
+        self.items.iter().map(|at| at.value.clone()).collect()
+    }
+}
+
 /// The problems found so far.
 #[derive(Debug, Default)]
 pub(crate) struct Problems(RefCell<Vec<Problem>>);
@@ -134,6 +157,12 @@ impl<'a> Fields<'a> {
         self.entries.iter().any(|entry| entry.key == key)
     }
 
+    /// Whether a setting is there of which nothing could be read: that is a problem already, and
+    /// what is made of its default would be another that nobody has.
+    pub(crate) fn unread<T>(&self, key: &str, read: Option<&T>) -> bool {
+        read.is_none() && self.has(key)
+    }
+
     /// Takes a setting's value, or a default.
     pub(crate) fn value_or<T>(
         &mut self,
@@ -164,7 +193,7 @@ impl<'a> Fields<'a> {
         &mut self,
         key: &'static str,
         read: impl Fn(&Node) -> Result<T, Wrong>,
-    ) -> Option<Vec<At<T>>> {
+    ) -> Option<List<T>> {
         let entry = self.entry(key)?;
         let path = self.join(key);
         let Value::Array(items) = &entry.node.value else {
@@ -172,12 +201,13 @@ impl<'a> Fields<'a> {
             self.problems.push(&entry.node.span, &path, message, format!("write {key} = [ … ]"));
             return None;
         };
-        let mut list = Vec::new();
+        let mut list = List::default();
         for (index, item) in items.iter().enumerate() {
             let path = format!("{path}[{index}]");
             match read(item) {
-                Ok(value) => list.push(At { value, span: item.span.clone(), path }),
+                Ok(value) => list.items.push(At { value, span: item.span.clone(), path }),
                 Err(wrong) => {
+                    list.whole = false;
                     let message = format!("an entry of `{key}` {}", wrong.message);
                     self.problems.push(&item.span, &path, message, wrong.remedy);
                 }

@@ -7,6 +7,10 @@ use uuid::Uuid;
 pub const NQN_MAX: usize = 223;
 /// The NQN of the discovery subsystem, which no other subsystem may have.
 pub const DISCOVERY_NQN: &str = "nqn.2014-08.org.nvmexpress.discovery";
+/// How an NQN begins that is made of a UUID (NVM Express Base Specification 2.1, 4.7).
+const UUID_NQN: &str = "nqn.2014-08.org.nvmexpress:uuid:";
+/// Characters of a UUID in such an NQN: 32 hexadecimal digits and 4 hyphens.
+const UUID_LENGTH: usize = 36;
 /// Under which identifiers are derived: fixed for ever, or disks would change their names.
 const NAMESPACE: Uuid = Uuid::from_u128(0x6f3d_2c1e_8a57_5f0b_9d34_51c6_7e20_a9b8);
 
@@ -25,6 +29,13 @@ pub fn check_nqn(nqn: &str) -> Result<(), &'static str> {
     let (date, domain) = rest.split_once('.').ok_or("has no date and domain")?;
     if !date_is_right(date) {
         return Err("does not have a date of the form yyyy-mm after \"nqn.\"");
+    }
+    if let Some(uuid) = nqn.strip_prefix(UUID_NQN)
+        && (uuid.len() != UUID_LENGTH || Uuid::try_parse(uuid).is_err())
+    {
+        return Err(
+            "has no whole UUID after \"uuid:\": 36 characters, 8-4-4-4-12 hexadecimal digits",
+        );
     }
     let (domain, name) = domain.split_once(':').unwrap_or((domain, "-"));
     if domain.is_empty() || domain.split('.').any(str::is_empty) {
@@ -71,6 +82,7 @@ mod tests {
         for nqn in [
             "nqn.2026-01.io.sluicegate:disk1",
             "nqn.2014-08.org.nvmexpress:uuid:f81d4fae-7dec-11d0-a765-00a0c91e6bf6",
+            "nqn.2014-08.org.nvmexpress:uuid:F81D4FAE-7DEC-11D0-A765-00A0C91E6BF6",
             "nqn.2014-08.com.example",
         ] {
             assert_eq!(check_nqn(nqn), Ok(()), "{nqn}");
@@ -88,6 +100,13 @@ mod tests {
             "nqn.2026-01.io.x:a b",
             "nqn.2026-01.io.x:a\n",
             "NQN.2026-01.io.x:a",
+            "nqn.2014-08.org.nvmexpress:uuid:",
+            "nqn.2014-08.org.nvmexpress:uuid:f81d4fae-7dec-11d0-a765",
+            "nqn.2014-08.org.nvmexpress:uuid:f81d4fae-7dec-11d0-a765-00a0c91e6bf",
+            "nqn.2014-08.org.nvmexpress:uuid:f81d4fae-7dec-11d0-a765-00a0c91e6bf6a",
+            "nqn.2014-08.org.nvmexpress:uuid:f81d4fae7dec11d0a76500a0c91e6bf6",
+            "nqn.2014-08.org.nvmexpress:uuid:f81d4fae-7dec-11d0-a765-00a0c91e6bfg",
+            "nqn.2014-08.org.nvmexpress:uuid:f81d4fae7-dec-11d0-a765-00a0c91e6bf6",
         ] {
             assert!(check_nqn(nqn).is_err(), "{nqn}");
         }

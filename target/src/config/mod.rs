@@ -35,7 +35,7 @@ pub use model::{
 };
 pub(crate) use network::{render_link, render_network};
 pub use parse::NSID_MAX;
-pub(crate) use parse::resolve_namespaces;
+pub(crate) use parse::{MEMORY_MAX, SIZE_MAX, resolve_namespaces};
 pub use qos::{ROOT as ROOT_SESSION, split_namespace};
 pub(crate) use qos::{render_general, render_policy, render_session};
 pub use render::render;

@@ -3,20 +3,24 @@
 use std::collections::BTreeSet;
 use std::time::Duration;
 
-use super::fields::{At, Fields, Problems};
+use super::fields::{At, Fields, List, Problems};
 use super::identity::{derived_serial, derived_uuid};
 use super::model::{
     Backend, Config, DeviceModel, Listener, Namespace, Poll, Subsystem, Target, Transport,
 };
 use super::node::Node;
+use super::qos::Known;
 use super::qos::values::CLASSES;
 use super::{Machine, check, network, qos, values};
 
 /// Highest NSID: the host's Identify lists are kept below this many (NN in Identify Controller).
 pub const NSID_MAX: u32 = 1024;
 const SECOND: Duration = Duration::from_secs(1);
-/// Largest namespace in bytes: what a file offset can reach.
-const SIZE_MAX: u64 = i64::MAX as u64;
+/// Largest namespace in bytes, 1 EiB: more than any drive or file system holds, and far enough below
+/// 2^63, where file offsets end.
+pub(crate) const SIZE_MAX: u64 = 1 << 60;
+/// Largest `memory` namespace in bytes: 4 TiB.
+pub(crate) const MEMORY_MAX: u64 = 4 << 40;
 
 /// What a namespace is called in messages about a file.
 const NAMESPACE: &str = "[[subsystem.namespace]]";
@@ -26,7 +30,7 @@ const NAMESPACE: &str = "[[subsystem.namespace]]";
 pub(crate) struct ParsedListener {
     pub(crate) listener: Listener,
     pub(crate) address: At<()>,
-    pub(crate) subsystems: Vec<At<String>>,
+    pub(crate) subsystems: List<String>,
     pub(crate) link: Option<At<()>>,
 }
 
@@ -36,7 +40,7 @@ pub(crate) struct ParsedNamespace {
     pub(crate) namespace: Namespace,
     pub(crate) place: At<()>,
     pub(crate) nsid: Option<At<()>>,
-    pub(crate) hosts: Vec<At<String>>,
+    pub(crate) hosts: List<String>,
 }
 
 /// A subsystem and the places of its values.
@@ -44,8 +48,10 @@ pub(crate) struct ParsedNamespace {
 pub(crate) struct ParsedSubsystem {
     pub(crate) subsystem: Subsystem,
     pub(crate) nqn: At<()>,
-    pub(crate) hosts: Vec<At<String>>,
+    pub(crate) hosts: List<String>,
     pub(crate) namespaces: Vec<ParsedNamespace>,
+    /// Whether all its namespaces could be read.
+    pub(crate) whole: bool,
 }
 
 /// Reads a whole configuration; where `problems` stays empty, the value is right.
@@ -61,16 +67,19 @@ pub(crate) fn config(root: &Node, machine: &Machine, problems: &Problems) -> Con
     let network = network::parse(&mut fields);
     let listeners: Vec<ParsedListener> =
         fields.tables("listener", "[[listener]]").into_iter().filter_map(listener).collect();
-    let mut subsystems: Vec<ParsedSubsystem> =
-        fields.tables("subsystem", "[[subsystem]]").into_iter().filter_map(subsystem).collect();
+    let tables = fields.tables("subsystem", "[[subsystem]]");
+    let count = tables.len();
+    let mut subsystems: Vec<ParsedSubsystem> = tables.into_iter().filter_map(subsystem).collect();
     fields.finish();
     subsystems.iter_mut().for_each(resolve);
-    check::across(&listeners, &subsystems, problems);
+    let whole = subsystems.len() == count && subsystems.iter().all(|parsed| parsed.whole);
+    let known = if whole { Known::File } else { Known::Part };
+    check::across(&listeners, &subsystems, known, problems);
     let subsystems: Vec<Subsystem> =
         subsystems.into_iter().map(ParsedSubsystem::into_subsystem).collect();
     Config {
         target,
-        qos: qos.finish(&subsystems, problems),
+        qos: qos.finish(&subsystems, known, problems),
         network: network.finish(&listeners, problems),
         listeners: listeners.into_iter().map(|l| l.listener).collect(),
         subsystems,
@@ -98,10 +107,10 @@ fn target(mut fields: Fields<'_>, machine: &Machine, problems: &Problems) -> Tar
     let io_memory = fields.get("io_memory", values::size_within(1 << 20, 1 << 40));
     let max_transfer = fields.get("max_transfer", values::size_within(4096, 16 << 20));
     let in_capsule = fields.get("in_capsule_data", values::size_within(0, 64 << 10));
+    let unread = fields.unread("io_memory", io_memory.as_ref())
+        || fields.unread("max_transfer", max_transfer.as_ref());
     let target = Target {
-        cores: cores
-            .as_ref()
-            .map_or(standard.cores, |list| list.iter().map(|core| core.value).collect()),
+        cores: cores.as_ref().map_or(standard.cores, List::values),
         poll: fields.value_or("poll", standard.poll, values::choice(&POLL)),
         poll_time: fields.value_or("poll_time", standard.poll_time, values::duration_up_to(SECOND)),
         io_memory: io_memory.as_ref().map_or(standard.io_memory, |at| at.value),
@@ -124,8 +133,8 @@ fn target(mut fields: Fields<'_>, machine: &Machine, problems: &Problems) -> Tar
         ),
     };
     fields.finish();
-    check::cores(cores.as_deref(), &place, machine, problems);
-    check::memory(&target, io_memory, max_transfer, in_capsule, &place, problems);
+    check::cores(cores.as_ref(), &place, machine, problems);
+    check::memory(&target, [io_memory, max_transfer, in_capsule], unread, &place, problems);
     target
 }
 
@@ -150,7 +159,7 @@ pub(crate) fn listener(mut fields: Fields<'_>) -> Option<ParsedListener> {
     let link = fields.get("link", network::values::reference);
     fields.finish();
     let address = address?;
-    let names = subsystems.as_ref().map(|list| list.iter().map(|at| at.value.clone()).collect());
+    let names = subsystems.as_ref().map(List::values);
     let value = address.value;
     Some(ParsedListener {
         listener: Listener {
@@ -175,8 +184,9 @@ pub(crate) fn subsystem(mut fields: Fields<'_>) -> Option<ParsedSubsystem> {
     let model = fields.get("model", values::ascii(40)).map(|at| at.value);
     let allow_any_host = fields.value_or("allow_any_host", false, values::boolean);
     let hosts = fields.list("hosts", values::nqn).unwrap_or_default();
-    let namespaces =
-        fields.tables("namespace", NAMESPACE).into_iter().filter_map(namespace).collect();
+    let tables = fields.tables("namespace", NAMESPACE);
+    let count = tables.len();
+    let namespaces: Vec<_> = tables.into_iter().filter_map(namespace).collect();
     fields.finish();
     let nqn = nqn?;
     Some(ParsedSubsystem {
@@ -185,9 +195,10 @@ pub(crate) fn subsystem(mut fields: Fields<'_>) -> Option<ParsedSubsystem> {
             serial,
             model,
             allow_any_host,
-            hosts: hosts.iter().map(|at| at.value.clone()).collect(),
+            hosts: hosts.values(),
             namespaces: Vec::new(),
         },
+        whole: namespaces.len() == count,
         nqn: At { value: (), span: nqn.span, path: nqn.path },
         hosts,
         namespaces,
@@ -206,7 +217,7 @@ pub(crate) fn namespace(mut fields: Fields<'_>) -> Option<ParsedNamespace> {
     let device = qos::device(&mut fields);
     let backend = backend(&mut fields);
     fields.finish();
-    let names = hosts.as_ref().map(|list| list.iter().map(|at| at.value.clone()).collect());
+    let names = hosts.as_ref().map(List::values);
     Some(ParsedNamespace {
         namespace: Namespace {
             nsid: nsid.as_ref().map(|at| at.value),
@@ -260,15 +271,22 @@ fn backend(fields: &mut Fields<'_>) -> Option<Backend> {
 
 /// `null` and `memory`.
 fn sized(fields: &mut Fields<'_>, kind: Kind) -> Option<Backend> {
-    let size = fields.require("size", "\"4 GiB\"", values::size_within(4096, SIZE_MAX));
-    let block_size = fields.value_or("block_size", 4096, values::block_size);
+    let most = if matches!(kind, Kind::Memory) { MEMORY_MAX } else { SIZE_MAX };
+    let size = fields.require("size", "\"4 GiB\"", values::size_within(4096, most));
+    let block_size = fields.get("block_size", values::block_size).map(|at| at.value);
+    let unread = fields.unread("block_size", block_size.as_ref());
+    let block_size = block_size.unwrap_or(4096);
     refuse(fields, &["path", "direct"], "belongs to the backends \"file\" and \"block\"");
     refuse(fields, &["device", "forward_class"], "belongs to the backend \"nvme\"");
     let model = match kind {
         Kind::Null => qos::device_model(fields),
         _ => refuse_model(fields),
     };
-    let size = check::whole_blocks(size?, block_size, fields)?;
+    let size = size?;
+    if unread {
+        return None;
+    }
+    let size = check::whole_blocks(size, block_size, fields)?;
     Some(match kind {
         Kind::Memory => Backend::Memory { size, block_size },
         _ => Backend::Null { size, block_size, model },
@@ -288,7 +306,8 @@ fn file(fields: &mut Fields<'_>) -> Option<Backend> {
     );
     refuse(fields, &["forward_class"], "belongs to the backend \"nvme\"");
     refuse_model(fields);
-    let size = match size {
+    let unread = fields.unread("block_size", block_size.as_ref());
+    let size = match size.filter(|_| !unread) {
         Some(size) => Some(check::whole_blocks(size, block_size.unwrap_or(4096), fields)?),
         None => None,
     };

@@ -152,7 +152,8 @@ pub(crate) fn nqn(node: &Node) -> Read<String> {
     let text = string(node, "an NQN", "an NQN in quotes: \"nqn.2026-01.com.example:disk1\"")?;
     check_nqn(text).map_err(|what| {
         let form = "write nqn.yyyy-mm.reversed.domain:name (at most 223 bytes) or \
-                    nqn.2014-08.org.nvmexpress:uuid:UUID";
+                    nqn.2014-08.org.nvmexpress:uuid:UUID; a Linux host's own is in \
+                    /etc/nvme/hostnqn";
         Wrong::new(format!("is \"{}\", which {what}", quoted(text)), form)
     })?;
     Ok(text.into())

@@ -10,7 +10,7 @@ use super::methods::read;
 use super::network::is_known as link_is_known;
 use super::protocol::Failure;
 use crate::config::{
-    Backend, Config, Namespace, Subsystem, clash, entry, resolve_namespaces, values,
+    Backend, Config, Namespace, SIZE_MAX, Subsystem, clash, entry, resolve_namespaces, values,
 };
 use crate::engine::{Engine, EngineError};
 use crate::store::{Live, ObjectId};
@@ -139,8 +139,7 @@ impl Control {
         let (nqn, nsid, size) = read(params, |mut fields| {
             let nqn = fields.require("subsystem", "the subsystem's NQN", values::nqn);
             let nsid = fields.require("nsid", "1", values::integer(1, u32::MAX.into()));
-            let largest = i64::MAX.unsigned_abs();
-            let size = fields.get("size", values::size_within(4096, largest)).map(|at| at.value);
+            let size = fields.get("size", values::size_within(4096, SIZE_MAX)).map(|at| at.value);
             fields.finish();
             Some((nqn?.value, nsid?.value, size))
         })?;

@@ -211,6 +211,12 @@ fn refusals_say_what_is_there() {
             ":h0",
         ),
         ("host.add", json!({"subsystem": NQN, "host": "nqn.2026-01.io.x:h0"}), "exists", "already"),
+        (
+            "host.add",
+            json!({"subsystem": NQN, "host": "nqn.2014-08.org.nvmexpress:uuid:f81d4fae-7dec"}),
+            "invalid",
+            "36 characters",
+        ),
     ] {
         let (seen, message) = rig.refused(method, params.clone());
         assert_eq!(seen, kind, "{method} {params}: {message}");

@@ -18,6 +18,9 @@ const DEPTH_MAX: usize = 16;
 pub(crate) enum Known {
     /// Those of the file: what names another one is a mistake.
     File,
+    /// Those of a file of which some could not be read, which is a mistake already: what names
+    /// another may well mean one of these.
+    Part,
     /// Those that are here now. Others may have been here before and come again, so what names
     /// them stays, without effect.
     Now,
@@ -117,7 +120,7 @@ impl<'a> Tree<'a> {
             return true;
         }
         let automatic = self.automatic(name);
-        automatic.is_some_and(|(nqn, nsid)| self.known == Known::Now || self.is_here(nqn, nsid))
+        automatic.is_some_and(|(nqn, nsid)| self.known != Known::File || self.is_here(nqn, nsid))
     }
 
     /// The session above another; `None`: the root.
@@ -289,7 +292,7 @@ fn check_scope(parsed: &ParsedPolicy, tree: &Tree<'_>, problems: &Problems) {
         }
         return;
     };
-    if tree.known == Known::Now {
+    if tree.known != Known::File {
         return;
     }
     let place = |at: &Option<At<()>>| at.clone().unwrap_or_else(|| parsed.place.clone());

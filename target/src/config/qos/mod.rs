@@ -18,8 +18,7 @@ use super::model::{Policy, Qos, QosConfig, Subsystem};
 use super::values as plain;
 use values::WindowWord;
 
-use check::Known;
-pub(crate) use check::wrong;
+pub(crate) use check::{Known, wrong};
 pub(crate) use device::{device, device_model};
 pub(crate) use render::{
     device as render_device, model as render_model, render_general, render_policy, render_session,
@@ -71,8 +70,13 @@ pub(crate) fn parse(fields: &mut Fields<'_>) -> Parsed {
 
 impl Parsed {
     /// Checks that all of it fits together and with the subsystems of the file.
-    pub(crate) fn finish(self, subsystems: &[Subsystem], problems: &Problems) -> QosConfig {
-        check::across(&self.sessions, &self.policies, subsystems, Known::File, problems);
+    pub(crate) fn finish(
+        self,
+        subsystems: &[Subsystem],
+        known: Known,
+        problems: &Problems,
+    ) -> QosConfig {
+        check::across(&self.sessions, &self.policies, subsystems, known, problems);
         QosConfig {
             general: self.general,
             sessions: self.sessions.into_iter().map(|parsed| parsed.session).collect(),
@@ -184,11 +188,18 @@ pub(crate) fn policy(mut fields: Fields<'_>) -> Option<ParsedPolicy> {
     let max_class = fields.get("max_class", plain::choice(&values::CLASSES));
     let urgent_iops = fields.get("urgent_iops", values::iops);
     let session = fields.get("session", values::session_name);
-    let read = [class.is_some(), max_class.is_some(), urgent_iops.is_some(), session.is_some()];
-    let there = ["class", "max_class", "urgent_iops", "session"].map(|key| fields.has(key));
-    fields.finish();
     // What cannot be read is a problem already; what is left of the policy says something else.
-    if read != there {
+    let unread = [
+        fields.unread("host", host.as_ref()),
+        fields.unread("subsystem", subsystem.as_ref()),
+        fields.unread("nsid", nsid.as_ref()),
+        fields.unread("class", class.as_ref()),
+        fields.unread("max_class", max_class.as_ref()),
+        fields.unread("urgent_iops", urgent_iops.as_ref()),
+        fields.unread("session", session.as_ref()),
+    ];
+    fields.finish();
+    if unread.contains(&true) {
         return None;
     }
     Some(ParsedPolicy {

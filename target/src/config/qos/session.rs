@@ -97,14 +97,16 @@ pub(crate) fn reserve(mut fields: Fields<'_>) -> Option<Reserve> {
     let operations = fields.get("operations", integer::<u64>(1, values::RATE_MAX.into()));
     let bytes = fields.get("bytes", size_within(512, values::RATE_MAX));
     let time = fields.get("time", duration_within(Duration::from_micros(1), PERIOD_MAX));
-    let period = fields.value_or("period", PERIOD, duration_within(PERIOD_MIN, PERIOD_MAX));
+    let period = fields.get("period", duration_within(PERIOD_MIN, PERIOD_MAX)).map(|at| at.value);
     let request = fields.value_or("request_size", REQUEST_BYTES, size_within(512, 16 << 20));
     let writes = fields.value_or("writes", 0, values::percent(0, 100));
     let locality = fields.value_or("locality", Locality::Random, choice(&values::LOCALITIES));
     let namespace = fields.get("namespace", values::namespace_name).map(|at| at.value);
     let given = ["operations", "bytes", "time"].iter().filter(|key| fields.has(key)).count();
     let problems = fields.problems();
-    let unread = namespace.is_none() && fields.has("namespace");
+    let unread =
+        fields.unread("namespace", namespace.as_ref()) || fields.unread("period", period.as_ref());
+    let period = period.unwrap_or(PERIOD);
     fields.finish();
     if given != 1 {
         let remedy = "write one of operations = 5000, bytes = \"200 MiB\" and time = \"100 ms\"";
@@ -115,13 +117,13 @@ pub(crate) fn reserve(mut fields: Fields<'_>) -> Option<Reserve> {
         problems.at(&place, message, remedy);
         return None;
     }
+    if unread {
+        return None;
+    }
     if let Some(time) = time.as_ref().filter(|time| time.value > period) {
         let message = format!("`time` is {}, longer than its period", format_duration(time.value));
         let remedy = format!("write at most \"{}\"", format_duration(period));
         problems.at(time, message, remedy);
-    }
-    if unread {
-        return None;
     }
     let budget = match (operations, bytes, time) {
         (Some(n), ..) => Budget::Operations(n.value),
