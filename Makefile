@@ -17,6 +17,9 @@ FUZZ_SECONDS ?= 60
 # The daemon's source is in target/: cargo must never build there, whatever its configuration.
 export CARGO_TARGET_DIR := $(CURDIR)/build
 
+# What is installed: the release build, unless this names a folder with binaries that are built.
+BINARIES ?= build/release
+
 .PHONY: build run test bench bench-qos bench-qtcp fuzz deny install clean
 
 build:
@@ -53,8 +56,8 @@ deny:
 	.ci/setup deny
 	cargo deny --all-features check licenses bans sources
 
-install: build
-	install -D -t $(DESTDIR)$(PREFIX)/bin build/release/sluiced build/release/sluice
+install: $(if $(filter file,$(origin BINARIES)),build)
+	install -D -t $(DESTDIR)$(PREFIX)/bin $(BINARIES)/sluiced $(BINARIES)/sluice
 	install -D -m 644 -t $(DESTDIR)$(PREFIX)/lib/systemd/system systemd/sluiced.service
 	install -D -m 644 systemd/sluicegate.sysusers.conf $(DESTDIR)$(PREFIX)/lib/sysusers.d/sluicegate.conf
 	install -D -m 644 systemd/sluicegate.tmpfiles.conf $(DESTDIR)$(PREFIX)/lib/tmpfiles.d/sluicegate.conf

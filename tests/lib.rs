@@ -32,10 +32,22 @@ pub fn root() -> PathBuf {
 /// What the scenario reported as its failure with the end of its log, or why it could not run:
 /// no kernel, no binaries, no report within [`TIME_LIMIT`].
 pub fn scenario(script: &str, arguments: &[&str]) -> Result<()> {
-    let target = uml::Target::from_environment()?;
+    run(uml::Target::from_environment()?, script, arguments)
+}
+
+/// Runs `tests/scenarios/SCRIPT.sh ARGUMENTS` in a user-mode kernel with systemd, where the daemon
+/// is installed as `make install` does it.
+///
+/// # Errors
+/// As of [`scenario`]; besides, no system to boot.
+pub fn service(script: &str, arguments: &[&str]) -> Result<()> {
+    run(uml::Target::Service, script, arguments)
+}
+
+fn run(target: uml::Target, script: &str, arguments: &[&str]) -> Result<()> {
     let kernel = uml::kernel()?;
     let binaries = match target {
-        uml::Target::Sluiced => binaries::built()?,
+        uml::Target::Sluiced | uml::Target::Service => binaries::built()?,
         uml::Target::Nvmet => root().join("build"),
     };
     let machine = uml::Machine { kernel, binaries, target, time_limit: TIME_LIMIT };

@@ -20,6 +20,8 @@ pub enum Target {
     Sluiced,
     /// The kernel's own target, to prove the scenarios themselves.
     Nvmet,
+    /// The daemon as it is installed, started by systemd in a system of its own.
+    Service,
 }
 
 impl Target {
@@ -39,6 +41,7 @@ impl Target {
         match self {
             Self::Sluiced => "sluiced",
             Self::Nvmet => "nvmet",
+            Self::Service => "service",
         }
     }
 }
@@ -50,20 +53,33 @@ impl Target {
 /// `build-uml`'s own message.
 pub fn kernel() -> Result<PathBuf> {
     static KERNEL: OnceLock<Result<PathBuf, String>> = OnceLock::new();
-    let kernel = KERNEL.get_or_init(|| find_kernel().map_err(|e| format!("{e:#}")));
-    kernel.clone().map_err(|e| anyhow!(e))
-}
-
-fn find_kernel() -> Result<PathBuf> {
     if let Some(kernel) = std::env::var_os("SLUICEGATE_UML") {
         return Ok(kernel.into());
     }
-    let output = Command::new(crate::root().join("tests/lab/build-uml"))
-        .output()
-        .context("cannot run tests/lab/build-uml")?;
+    let kernel = KERNEL.get_or_init(|| made_by("build-uml").map_err(|e| format!("{e:#}")));
+    kernel.clone().map_err(|e| anyhow!("no user-mode kernel: {e}"))
+}
+
+/// The system with systemd that `tests/lab/build-root` finds or installs, which takes some minutes
+/// the first time.
+///
+/// # Errors
+/// `build-root`'s own message.
+pub fn system() -> Result<PathBuf> {
+    static SYSTEM: OnceLock<Result<PathBuf, String>> = OnceLock::new();
+    let system = SYSTEM.get_or_init(|| made_by("build-root").map_err(|e| format!("{e:#}")));
+    system.clone().map_err(|e| anyhow!("no system to boot: {e}"))
+}
+
+/// The path that a script of `tests/lab/` prints.
+fn made_by(script: &str) -> Result<PathBuf> {
+    let path = crate::root().join("tests/lab").join(script);
+    let output =
+        Command::new(path).output().with_context(|| format!("cannot run tests/lab/{script}"))?;
     let said = String::from_utf8_lossy(&output.stderr);
-    ensure!(output.status.success(), "no user-mode kernel:\n{said}");
-    let path = String::from_utf8(output.stdout).context("build-uml's answer is not text")?;
+    ensure!(output.status.success(), "{said}");
+    let path = String::from_utf8(output.stdout)
+        .with_context(|| format!("{script}'s answer is not text"))?;
     Ok(path.trim().into())
 }
 
@@ -93,18 +109,24 @@ impl Machine {
         turn.lock().context("waiting for the machine before")?;
         let name = std::iter::once(script).chain(arguments.iter().copied()).collect::<Vec<_>>();
         let name = name.join("-");
-        let init = self.write_init(&folder.join(format!("{name}.init")), script, arguments)?;
+        let mut command = if self.target == Target::Service {
+            self.service(script, arguments)?
+        } else {
+            let init = self.write_init(&folder.join(format!("{name}.init")), script, arguments)?;
+            let mut command = Command::new(crate::root().join("tests/lab/run-uml"));
+            command.args([&self.kernel, &init]);
+            command
+        };
         let log = folder.join(format!("{name}.log"));
         let output = File::create(&log)?;
-        let mut machine = Command::new(crate::root().join("tests/lab/run-uml"))
-            .args([&self.kernel, &init])
+        let mut machine = command
             .args(kernel_arguments(script)?)
             .stdin(Stdio::null())
             .stdout(output.try_clone()?)
             .stderr(output)
             .process_group(0)
             .spawn()
-            .context("cannot run tests/lab/run-uml")?;
+            .context("cannot boot the machine")?;
         let ended = wait(&mut machine, self.time_limit)?;
         // The kernel is many processes: what is left of them goes with the group.
         kill_group(&machine);
@@ -112,7 +134,15 @@ impl Machine {
         Ok(Report { text: read(&log)?, log, timed_out: ended.is_none() })
     }
 
-    /// The script that the kernel starts first. Only /run is covered here: the repository and the
+    /// Boots a system with systemd, where the scenario is a unit.
+    fn service(&self, script: &str, arguments: &[&str]) -> Result<Command> {
+        let mut command = Command::new(crate::root().join("tests/lab/run-service"));
+        command.args([&self.kernel, &system()?, &self.binaries]);
+        command.arg(script).args(arguments).arg("--");
+        Ok(command)
+    }
+
+    /// Writes the script that the kernel starts first. Only /run is covered here: the repository and the
     /// build may be anywhere, also below a folder that the scenario covers with tmpfs.
     fn write_init(&self, path: &Path, script: &str, arguments: &[&str]) -> Result<PathBuf> {
         let text = format!(

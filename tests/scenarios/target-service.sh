@@ -1,0 +1,43 @@
+# The daemon as it is installed, under systemd: what the scenarios of the service share instead of
+# target-sluiced.sh. The machine has booted; the scenario is one of its units, the host is in the
+# same machine. All folders that a scenario writes to are in memory (tests/lab/machine/init).
+# shellcheck shell=bash
+export NO_COLOR=1
+TARGET_IP=127.0.0.1
+CONFIG=/etc/sluicegate/sluicegate.toml
+# The subsystem of the configuration that is shipped.
+DISK=nqn.2026-01.io.sluicegate:disk1
+
+boot() {
+    trap 'fail "line $LINENO of ${BASH_SOURCE[0]##*/}: $BASH_COMMAND"' ERR
+    trap 'fail "the script ended early"' EXIT
+    echo # systemd has left the console in the middle of a line
+    ulimit -c 0
+    dmesg -n 1 # kept for a failure's report; the console shows the steps
+    cd /tmp
+}
+
+# What systemd and the daemon said, for a failure's report.
+target_report() {
+    echo "--- systemctl status sluiced"
+    systemctl status --no-pager --full --lines=0 sluiced
+    echo "--- journalctl -u sluiced"
+    journalctl --no-pager --output=short-monotonic -u sluiced | tail -40
+}
+
+sluice() { timeout 10 sluice "$@"; }
+
+# configure: the configuration that is shipped, which the usual host may use; more from stdin.
+configure() {
+    sed -i "s/nqn.2014-08.org.nvmexpress:uuid:f81d4fae-7dec-11d0-a765-00a0c91e6bf6/$HOST_NQN/" $CONFIG
+    cat >>$CONFIG
+}
+
+# journal: what the daemon wrote, the messages alone.
+journal() { journalctl --no-pager --output=cat -u sluiced "$@"; }
+
+property() { systemctl show --property="$1" --value sluiced; }
+active() { [ "$(property ActiveState)" = active ]; }
+main_pid() { property MainPID; }
+# restarts: how often systemd started it again by itself.
+restarts() { property NRestarts; }
