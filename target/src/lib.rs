@@ -1,5 +1,6 @@
 //! The Sluicegate daemon, as a library: configuration, backends, reactors, control, metrics.
 
+pub mod access;
 pub mod backend;
 pub mod cli;
 pub mod config;

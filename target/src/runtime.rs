@@ -499,12 +499,7 @@ impl Engine for Runtime {
         }
         let network = &self.shared.network;
         let socket = socket::listen_on(listener.address, |socket| network.prepare(socket))
-            .map_err(|error| {
-                EngineError::System(format!(
-                    "cannot listen on {}: {error}; is another target running there?",
-                    listener.address
-                ))
-            })?;
+            .map_err(|error| EngineError::System(socket::refusal(listener.address, &error)))?;
         let ours = socket.try_clone().map_err(|e| EngineError::System(e.to_string()))?;
         let id = ListenerId(self.next_listener.fetch_add(1, Ordering::Relaxed));
         let now = self.shared.clock.now();

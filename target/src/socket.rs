@@ -36,6 +36,35 @@ pub fn listen_on(address: SocketAddr, prepare: impl FnOnce(&OwnedFd)) -> io::Res
     Ok(fd)
 }
 
+/// Why nobody can listen on `address`, and what to do about it.
+#[must_use]
+pub fn refusal(address: SocketAddr, error: &io::Error) -> String {
+    let (ip, port) = (address.ip(), address.port());
+    let advice = match error.raw_os_error() {
+        Some(libc::EADDRINUSE) => format!(
+            "another program listens there, or the kernel's own target (nvmet): \
+             `ss -ltnp 'sport = :{port}'` says which; end it, or choose another port"
+        ),
+        Some(libc::EADDRNOTAVAIL) => {
+            let all = if address.is_ipv4() { "0.0.0.0" } else { "[::]" };
+            format!(
+                "this machine has no address {ip} now: choose one that `ip address` shows, or \
+                 {all} for all of them"
+            )
+        }
+        Some(libc::EACCES) => format!(
+            "port {port} needs a privilege: give the daemon CAP_NET_BIND_SERVICE, lower `sysctl \
+             net.ipv4.ip_unprivileged_port_start`, or choose a port above 1023"
+        ),
+        Some(libc::EAFNOSUPPORT) => {
+            let family = if address.is_ipv4() { "IPv4" } else { "IPv6" };
+            format!("{family} is switched off on this machine, or by RestrictAddressFamilies=")
+        }
+        _ => "choose another address or port".to_owned(),
+    };
+    format!("cannot listen on {address}: {error}: {advice}")
+}
+
 /// Sets the options of an accepted socket; answers the peer's address.
 ///
 /// # Errors
@@ -109,4 +138,32 @@ fn set_int(socket: &OwnedFd, level: i32, option: i32, value: libc::c_int) -> io:
 pub fn local_address(socket: &OwnedFd) -> Option<SocketAddr> {
     let clone = socket.as_fd().try_clone_to_owned().ok()?;
     TcpListener::from(clone).local_addr().ok()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn refused(address: &str) -> String {
+        let address = address.parse().unwrap();
+        refusal(address, &listen_on(address, |_| {}).unwrap_err())
+    }
+
+    #[test]
+    fn each_reason_not_to_listen_has_its_own_remedy() {
+        let taken = TcpListener::bind("127.0.0.1:0").unwrap();
+        let address = taken.local_addr().unwrap();
+        let said = refused(&address.to_string());
+        assert!(said.contains(&format!("ss -ltnp 'sport = :{}'", address.port())), "{said}");
+        // An address that is for documentation (RFC 5737), which no machine has.
+        let said = refused("192.0.2.1:4420");
+        assert!(said.contains("no address 192.0.2.1 now") && said.contains("0.0.0.0"), "{said}");
+        assert!(!said.contains("another"), "{said}");
+        let error = io::Error::from_raw_os_error(libc::EACCES);
+        let said = refusal("0.0.0.0:420".parse().unwrap(), &error);
+        assert!(said.contains("CAP_NET_BIND_SERVICE") && !said.contains("another"), "{said}");
+        let error = io::Error::from_raw_os_error(libc::EAFNOSUPPORT);
+        let said = refusal("[::]:4420".parse().unwrap(), &error);
+        assert!(said.contains("IPv6 is switched off"), "{said}");
+    }
 }

@@ -17,6 +17,7 @@ use super::{
     Abilities, Backend, BackendError, Description, Health, Job, Memory, Outcome, Queued, Style,
     Unit, ZEROES, split,
 };
+use crate::access;
 use crate::mapping::Mapping;
 
 /// Largest read or write submitted as one entry, in bytes.
@@ -71,10 +72,10 @@ impl FileDisk {
             .truncate(false)
             .open(path)
             .map_err(|e| match e.kind() {
-                ErrorKind::NotFound => {
+                ErrorKind::NotFound if path.parent().is_some_and(Path::is_dir) => {
                     fail(&"there is no such file; give a size to have it created")
                 }
-                _ => fail(&e),
+                _ => fail(&access::explain(&e, path)),
             })?;
         let kind = file.metadata().map_err(|e| fail(&e))?.file_type();
         let is_device = kind.is_block_device();
@@ -346,5 +347,26 @@ fn moved(unit: &Unit, result: i32) -> Outcome {
         Ok(bytes) if u64::from(bytes) >= unit.length => Outcome::Done(0, Status::SUCCESS),
         Ok(0) | Err(_) => Outcome::Done(0, Status::INTERNAL_ERROR),
         Ok(bytes) => Outcome::Partial(bytes),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_folder_that_is_missing_is_no_file_without_a_size() {
+        let folder = tempfile::tempdir().unwrap();
+        let open = |path: &Path, size| {
+            let options = FileOptions { size, block_size: None, direct: false, read_only: false };
+            FileDisk::open(path, options).unwrap_err().to_string()
+        };
+        for size in [None, Some(1 << 20)] {
+            let said = open(&folder.path().join("disks/1.img"), size);
+            let words =
+                format!("the folder {} is not there", folder.path().join("disks").display());
+            assert!(said.contains(&words) && !said.contains("give a size"), "{said}");
+        }
+        assert!(open(&folder.path().join("1.img"), None).contains("give a size"));
     }
 }

@@ -16,6 +16,7 @@ use super::{
     Abilities, Backend, BackendError, Description, Health, Job, Memory, Outcome, Queued, Style,
     Unit, split,
 };
+use crate::access;
 
 /// CDW13 bits 15:8: spare, and used for the QoS class; a strict drive may refuse them (seed row
 /// E6).
@@ -52,10 +53,7 @@ impl NvmeDisk {
             OpenOptions::new().read(true).write(!read_only).open(path).map_err(|e| {
                 match e.kind() {
                     ErrorKind::NotFound => fail(&"there is no such device (see `nvme list`)"),
-                    ErrorKind::PermissionDenied => fail(
-                        &"no permission: run as root, or give the service access to the device",
-                    ),
-                    _ => fail(&e),
+                    _ => fail(&access::explain(&e, path)),
                 }
             })?;
         let nsid = nvme_uapi::namespace_id(&device).map_err(|e| {

@@ -42,6 +42,7 @@ pub use render::render;
 pub(crate) use render::{render_listener, render_namespace, render_subsystem};
 pub use units::{format_duration, format_rate, format_size};
 
+use crate::access;
 use errors::Problem;
 use fields::Problems;
 use node::Node;
@@ -124,7 +125,7 @@ impl Config {
             Ok(Some(bytes)) => Self::parse_bytes(&bytes, path),
             Ok(None) => Err(unread(limit, "is this the right file?")),
             Err(error) => Err(unread(
-                format!("cannot read the configuration: {error}"),
+                format!("cannot read the configuration: {}", access::explain(&error, path)),
                 "check the path and its permissions",
             )),
         }

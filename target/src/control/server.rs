@@ -20,6 +20,8 @@ use tokio_uring::net::{TcpListener, TcpStream, UnixStream};
 use super::protocol::{ErrorKind, Failure, LINE_MAX, failure};
 use super::socket::{self, SocketFile};
 use super::{Control, http};
+use crate::reactor::ring_error;
+use crate::socket::refusal;
 
 /// Clients of the control socket at one time, and of the metrics endpoint.
 pub const CLIENTS_MAX: usize = 64;
@@ -55,21 +57,26 @@ pub enum ControlError {
         /// The socket's path.
         path: PathBuf,
     },
-    /// The metrics endpoint cannot be opened.
+    /// A program that is no daemon of ours listens on the control socket.
     #[error(
-        "cannot serve metrics on {address}: {detail}; choose another `metrics` address, or leave \
-         it out"
+        "another program listens on {}, and does not answer as a sluiced does; `ss -lxp` says \
+         which it is: end it, or set another `control` in the configuration",
+        path.display()
     )]
+    Foreign {
+        /// The socket's path.
+        path: PathBuf,
+    },
+    /// The metrics endpoint cannot be opened.
+    #[error("cannot serve metrics: {detail}; or leave `metrics` out")]
     Metrics {
         /// Its address.
         address: SocketAddr,
-        /// What the operating system says.
+        /// What the operating system says, and what to do.
         detail: String,
     },
     /// There is no thread or ring for it.
-    #[error(
-        "cannot start the control thread: {0}; is io_uring allowed (kernel.io_uring_disabled)?"
-    )]
+    #[error("cannot start the control thread: {0}")]
     Thread(String),
 }
 
@@ -140,7 +147,8 @@ fn run(
     let runtime = match tokio_uring::Runtime::new(&tokio_uring::builder()) {
         Ok(runtime) => runtime,
         Err(error) => {
-            let _ = ready.send(Err(ControlError::Thread(error.to_string())));
+            let why = format!("io_uring cannot be set up: {}", ring_error::explain(&error));
+            let _ = ready.send(Err(ControlError::Thread(why)));
             return;
         }
     };
@@ -192,7 +200,7 @@ impl Listeners {
         let opened = metrics.map(|address| {
             open(address).map_err(|error: io::Error| ControlError::Metrics {
                 address,
-                detail: error.to_string(),
+                detail: refusal(address, &error),
             })
         });
         let (metrics, address) = opened.transpose()?.unzip();

@@ -386,6 +386,21 @@ fn a_dead_process_is_replaced_and_a_living_one_is_not() {
 }
 
 #[test]
+fn a_program_that_is_no_daemon_of_ours_is_not_called_one() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("control.sock");
+    let foreign = UnixListener::bind(&path).unwrap();
+    let answering = std::thread::spawn(move || {
+        let (mut stream, _) = foreign.accept().unwrap();
+        stream.write_all(b"220 mail.example ESMTP\r\n").unwrap();
+    });
+    let error = Server::spawn(Rig::new().control.clone(), &path, None).unwrap_err();
+    answering.join().unwrap();
+    assert!(matches!(error, ControlError::Foreign { .. }), "{error}");
+    assert!(path.exists(), "its socket is left alone");
+}
+
+#[test]
 fn metrics_are_served_over_http() {
     let served = serve();
     let address = served.server.metrics_address().unwrap();

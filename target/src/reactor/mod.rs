@@ -18,6 +18,7 @@ pub(crate) mod overload;
 mod payload;
 pub mod pool;
 pub mod ring;
+pub mod ring_error;
 mod send;
 mod slots;
 mod sweep;
@@ -42,7 +43,8 @@ use jobs::Started;
 use key::{Key, Tag};
 use mailbox::Message;
 use ordered::stage_time;
-use ring::{Completion, RecvBuffers, RingError};
+use ring::{Completion, RecvBuffers};
+use ring_error::RingError;
 
 use crate::config::Poll;
 use crate::engine::ConnectionState;

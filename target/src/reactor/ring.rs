@@ -12,36 +12,16 @@ use std::rc::Rc;
 use std::sync::atomic::{AtomicU16, Ordering};
 use std::time::Duration;
 
+use super::ring_error::RingError;
+use crate::mapping::Mapping;
 use io_uring::types::{BufRingEntry, Fd, SubmitArgs, Timespec};
 use io_uring::{IoUring, Probe, cqueue, opcode, squeue};
-use thiserror::Error;
-
-use crate::mapping::Mapping;
 
 /// The longest wait in which more completions than one are waited for.
 const SEND_WAIT: Duration = Duration::from_millis(1);
 
 /// Buffer group of the receive buffers.
 const RECV_GROUP: u16 = 0;
-
-/// Why a ring cannot be had, and what to do about it.
-#[derive(Debug, Error)]
-pub enum RingError {
-    /// io_uring_setup failed.
-    #[error(
-        "io_uring is not available ({0}): Linux 6.1 or later is needed, with kernel.io_uring_disabled \
-         = 0 and no seccomp filter (containers often have one) against io_uring_setup"
-    )]
-    Setup(#[source] io::Error),
-    /// An operation is missing.
-    #[error("this kernel's io_uring has no {0}: Linux 6.1 or later is needed")]
-    Missing(&'static str),
-    /// Receive buffers could not be registered.
-    #[error(
-        "cannot register the receive buffers ({0}): raise RLIMIT_MEMLOCK (LimitMEMLOCK=infinity)"
-    )]
-    Buffers(#[source] io::Error),
-}
 
 /// One completion.
 #[derive(Clone, Copy, Debug)]

@@ -12,6 +12,7 @@ use redb::{
 use uuid::Uuid;
 
 use super::{Change, Key, Kind, Object, Store, StoreError};
+use crate::access;
 
 /// Kind and identifier to version and value.
 const OBJECTS: TableDefinition<'_, (&str, &str), (u64, &str)> = TableDefinition::new("objects");
@@ -229,7 +230,7 @@ fn damaged(file: &str, detail: impl std::fmt::Display) -> StoreError {
 }
 
 fn unusable(file: &str, detail: &io::Error) -> StoreError {
-    StoreError::Unusable { file: file.into(), detail: detail.to_string() }
+    StoreError::Unusable { file: file.into(), detail: access::explain(detail, Path::new(file)) }
 }
 
 /// Says what a database error means for whoever runs the target.
