@@ -46,10 +46,10 @@ impl Service {
         out: &mut Vec<u8>,
     ) -> Reply {
         out.clear();
-        let id = match self.connections.get(&connection) {
-            Some(Attachment { controller, qid: 0, closing: false }) => *controller,
-            _ => return Reply::failed(Status::COMMAND_SEQUENCE_ERROR.dnr()),
+        let Some(id) = self.admin_queue_of(connection) else {
+            return Reply::failed(Status::COMMAND_SEQUENCE_ERROR.dnr());
         };
+        self.withdraw_event_request(connection, sqe.cid.get());
         self.note_admin_traffic(now, id);
         let command = Command { now, connection, id, sqe, data, smart };
         let reply = match self.check(&command) {
@@ -57,6 +57,29 @@ impl Service {
             Err(status) => Reply::failed(status.dnr()),
         };
         self.record_failure(id, sqe, reply, out)
+    }
+
+    /// The controller whose admin queue that connection is.
+    fn admin_queue_of(&self, connection: ConnectionId) -> Option<ControllerId> {
+        match self.connections.get(&connection) {
+            Some(Attachment { controller, qid: 0, closing: false }) => Some(*controller),
+            _ => None,
+        }
+    }
+
+    /// Takes an Asynchronous Event Request back whose identifier the host has used for another
+    /// command: it is not completed. Whether there was one; a completion of it may be on its way.
+    /// [`Self::admin`] does this too; a transport does it when a command arrives, before the
+    /// command's data has, with [`super::DeferredCommands`].
+    ///
+    /// A host may use an identifier again only after its command's completion (NVMe base 2.0,
+    /// section 3.3.3.1). There are hosts that give up their requests when they shut a controller
+    /// down, tell nobody, and use the identifiers; Command ID Conflict would keep them from doing
+    /// so in order.
+    pub fn withdraw_event_request(&mut self, connection: ConnectionId, cid: u16) -> bool {
+        let controller = self.admin_queue_of(connection);
+        let controller = controller.and_then(|id| self.controllers.get_mut(&id));
+        controller.is_some_and(|controller| controller.events.cancel(cid))
     }
 
     /// Any command keeps a controller alive: an I/O controller by TBKAS, a discovery controller
@@ -76,7 +99,7 @@ impl Service {
         let sqe = command.sqe;
         let cid = sqe.cid.get();
         let deferred = |a: &PendingAbort| a.controller == command.id && a.cid == cid;
-        if controller.events.has_request(cid) || self.aborts.values().any(deferred) {
+        if self.aborts.values().any(deferred) {
             return Err(Status::CID_CONFLICT);
         }
         if sqe.fuse() != 0 {

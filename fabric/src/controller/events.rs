@@ -33,11 +33,6 @@ impl Events {
         room
     }
 
-    /// Whether request `cid` is outstanding.
-    pub(super) fn has_request(&self, cid: u16) -> bool {
-        self.requests.contains(&cid)
-    }
-
     /// Takes request `cid` back; false where there is none.
     pub(super) fn cancel(&mut self, cid: u16) -> bool {
         let at = self.requests.iter().position(|&c| c == cid);

@@ -15,6 +15,7 @@ mod admin;
 mod config;
 mod configure;
 mod connect;
+mod deferred;
 mod discovery;
 mod events;
 mod features;
@@ -30,6 +31,7 @@ mod types;
 pub use config::{
     AddressFamily, ConfigError, ListenerSpec, ServiceConfig, SubsystemSpec, TransportType,
 };
+pub use deferred::DeferredCommands;
 pub use logs::{FailedCommand, SmartCounters};
 pub use namespace::{
     DeviceIdentity, Geometry, Namespace, NamespaceFeatures, NamespaceTable, Readiness,

@@ -392,6 +392,13 @@ impl<P: Payload> TargetConnection<P> {
         self.encoder.response(&mut self.tx, cqe);
     }
 
+    /// Forgets a command that is the shell's, without an answer: the slot is free again.
+    pub fn withdraw(&mut self, slot: SlotId) {
+        if self.slots.get(slot).is_some_and(|command| command.awaiting == Awaiting::Nothing) {
+            self.slots.release(slot);
+        }
+    }
+
     #[cold]
     fn defer(&mut self, slot: SlotId, result: u64, status: Status) {
         let Some((command, transfer)) = self.slots.receiving(slot) else { return };

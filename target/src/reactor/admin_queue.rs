@@ -41,6 +41,7 @@ impl Connection {
         sqe: &Sqe,
         data: CapsuleData<'_>,
     ) {
+        self.replace_event_request(io, sqe.cid.get());
         let length = data_length(sqe);
         let too_much = length > DATA_MAX;
         match (sqe.sgl.decode(), data) {
@@ -101,6 +102,8 @@ impl Connection {
             }
             Reply::Done { result, status } => self.protocol.complete(slot, result, status),
             Reply::Deferred => {
+                let event_request = sqe.opcode == opcode::admin::ASYNC_EVENT_REQUEST;
+                self.deferred.deferred(sqe.cid.get(), event_request, slot);
                 self.slots.occupy(slot, Slot { phase: Phase::Deferred, ..Slot::default() });
             }
         }
@@ -168,11 +171,19 @@ impl Connection {
 
     /// Completes a command that the service had deferred.
     pub(super) fn complete_deferred(&mut self, io: &mut Io, cid: u16, result: u64, status: Status) {
-        let Some(slot) = self.protocol.find_cid(cid) else { return };
-        if matches!(self.slots.slot(slot).phase, Phase::Deferred) {
+        let Some(slot) = self.deferred.completed(cid) else { return };
+        self.slots.release(slot);
+        self.protocol.complete(slot, result, status);
+        self.mark_dirty(io);
+    }
+
+    /// A command has arrived: an event request with its identifier is forgotten.
+    fn replace_event_request(&mut self, io: &Io, cid: u16) {
+        let withdraw =
+            || io.shared.with_service(|service| service.withdraw_event_request(self.id, cid));
+        if let Some(slot) = self.deferred.arrived(cid, withdraw) {
             self.slots.release(slot);
-            self.protocol.complete(slot, result, status);
-            self.mark_dirty(io);
+            self.protocol.withdraw(slot);
         }
     }
 }

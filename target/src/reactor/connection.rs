@@ -10,7 +10,7 @@ use std::sync::atomic::{AtomicU32, Ordering};
 
 use arbitration::overload::RefusedOnce;
 use fabric::Nanos;
-use fabric::controller::{ConnectionId, ListenerId};
+use fabric::controller::{ConnectionId, DeferredCommands, ListenerId};
 use fabric::nvme::SglKind;
 use fabric::tcp::{Received, SlotId, TargetConnection, TargetParams};
 use nix::sys::socket::{Shutdown, shutdown};
@@ -47,6 +47,8 @@ pub(super) struct Connection {
     pub(super) protocol: TargetConnection<TxData>,
     pub(super) stage: Stage,
     pub(super) slots: Slots,
+    /// Admin commands that the service answers later.
+    pub(super) deferred: DeferredCommands<SlotId>,
     pub(super) stats: Arc<IoStats>,
     pub(super) in_flight: Arc<AtomicU32>,
     /// When it was accepted.
@@ -128,6 +130,7 @@ impl Connection {
             protocol: TargetConnection::new(params(&io.shared.settings)),
             stage: Stage::New,
             slots: Slots::default(),
+            deferred: DeferredCommands::default(),
             stats: Arc::default(),
             in_flight: Arc::default(),
             since: io.now,

@@ -14,10 +14,10 @@ use super::client::{Queue, connect_command, connect_data, enable_command, io};
 use super::{end, eventually, file, memory, target, target_with};
 
 /// A host that writes its PDUs by hand, without digests.
-struct Raw(TcpStream);
+pub(crate) struct Raw(pub(crate) TcpStream);
 
 impl Raw {
-    fn connect(address: SocketAddr, qid: u16, cntlid: u16) -> (Self, u16) {
+    pub(crate) fn connect(address: SocketAddr, qid: u16, cntlid: u16) -> (Self, u16) {
         let mut stream = TcpStream::connect(address).unwrap();
         stream.set_nodelay(true).unwrap();
         stream.set_read_timeout(Some(Duration::from_secs(10))).unwrap();
@@ -43,12 +43,12 @@ impl Raw {
         pdu
     }
 
-    fn send(&mut self, sqe: &Sqe, sgl: SglDescriptor, data: &[u8]) {
+    pub(crate) fn send(&mut self, sqe: &Sqe, sgl: SglDescriptor, data: &[u8]) {
         self.0.write_all(&Self::capsule(sqe, sgl, data)).unwrap();
     }
 
     /// The next PDU's type, and what follows its common header.
-    fn receive(&mut self) -> std::io::Result<(u8, Vec<u8>)> {
+    pub(crate) fn receive(&mut self) -> std::io::Result<(u8, Vec<u8>)> {
         let mut header = [0; 8];
         self.0.read_exact(&mut header)?;
         let length = u32::from_le_bytes([header[4], header[5], header[6], header[7]]);
@@ -59,7 +59,7 @@ impl Raw {
 }
 
 /// The status of a response capsule, without its phase tag.
-fn status(response: &[u8]) -> u16 {
+pub(crate) fn status(response: &[u8]) -> u16 {
     u16::from_le_bytes([response[14], response[15]]) >> 1
 }
 

@@ -3,6 +3,7 @@
 
 mod client;
 mod hostile;
+mod independent;
 mod network_changes;
 mod qos_changes;
 mod qos_memory;

@@ -83,8 +83,8 @@ struct Daemon {
     open: Vec<ConnectionId>,
     /// Told to close, commands not yet settled.
     closing: Vec<ConnectionId>,
-    /// Deferred commands.
-    waiting: HashSet<(ConnectionId, u16)>,
+    /// Deferred commands, and which of them are event requests.
+    waiting: HashMap<(ConnectionId, u16), bool>,
     aborts: Vec<AbortTicket>,
     shared: HashMap<ConnectionId, Connected>,
     generation: u64,
@@ -114,10 +114,20 @@ impl Daemon {
 
     fn admin(&mut self, id: ConnectionId, sqe: &Sqe, data: &[u8]) {
         let length = self.bench.service.data_length(id, sqe);
+        let key = (id, sqe.cid.get());
+        if self.waiting.get(&key) == Some(&true) {
+            // The command takes the request's place.
+            self.waiting.remove(&key);
+        }
+        let busy = self.waiting.contains_key(&key);
         let reply = self.bench.admin_with(id, sqe, data);
         match reply {
             Reply::Deferred => {
-                assert!(self.waiting.insert((id, sqe.cid.get())), "one command at a time");
+                let request = sqe.opcode == op::ASYNC_EVENT_REQUEST;
+                assert!(self.waiting.insert(key, request).is_none(), "one command at a time");
+            }
+            Reply::Done { status, .. } if busy => {
+                assert_eq!(status_code(status), status_code(Status::CID_CONFLICT));
             }
             Reply::Done { status, .. } if !status.is_success() => {
                 assert!(self.bench.out.is_empty(), "a failed command brings no data");
@@ -133,7 +143,7 @@ impl Daemon {
     fn lose(&mut self, id: ConnectionId) {
         self.open.retain(|c| *c != id);
         self.closing.retain(|c| *c != id);
-        self.waiting.retain(|(c, _)| *c != id);
+        self.waiting.retain(|(c, _), _| *c != id);
         self.shared.remove(&id);
         self.bench.service.disconnected(self.bench.now, id);
     }
@@ -142,12 +152,13 @@ impl Daemon {
         for action in self.bench.actions() {
             match action {
                 Action::Complete { connection, cid, .. } => {
-                    assert!(self.waiting.remove(&(connection, cid)), "completed but not deferred");
+                    let deferred = self.waiting.remove(&(connection, cid));
+                    assert!(deferred.is_some(), "completed twice, or not deferred");
                 }
                 Action::Close { connection, .. } => {
                     assert!(self.open.contains(&connection), "closed twice, or never open");
                     self.open.retain(|c| *c != connection);
-                    self.waiting.retain(|(c, _)| *c != connection);
+                    self.waiting.retain(|(c, _), _| *c != connection);
                     self.closing.push(connection);
                 }
                 Action::Abort { ticket, .. } => self.aborts.push(ticket),
@@ -287,10 +298,10 @@ impl Daemon {
             assert!(seen.insert(c.id), "one controller for each identifier");
             assert!(open.contains(&c.admin));
             assert!(c.queues.iter().all(|(_, q)| open.contains(q)));
-            let waiting = self.waiting.iter().filter(|(id, _)| *id == c.admin).count();
+            let waiting = self.waiting.keys().filter(|(id, _)| *id == c.admin).count();
             assert!(waiting <= limit, "deferred commands are bounded");
         }
-        assert!(self.waiting.iter().all(|(id, _)| open.contains(id)));
+        assert!(self.waiting.keys().all(|(id, _)| open.contains(id)));
         for connected in self.shared.values() {
             let shared = &connected.shared;
             let version = shared.table_version.load(core::sync::atomic::Ordering::Relaxed);
@@ -310,7 +321,7 @@ fn run(steps: Vec<Step>) {
         bench: Bench::with(config),
         open: Vec::new(),
         closing: Vec::new(),
-        waiting: HashSet::new(),
+        waiting: HashMap::new(),
         aborts: Vec::new(),
         shared: HashMap::new(),
         generation: 0,

@@ -177,6 +177,28 @@ fn abort_finds_waiting_commands_and_event_requests() {
     assert_eq!(bench.actions(), []);
 }
 
+#[test]
+fn a_command_takes_the_place_of_an_event_request_with_its_identifier() {
+    let mut bench = Bench::new();
+    let (admin, _) = bench.admin_queue(0);
+    for cid in 5..9 {
+        event_request(&mut bench, admin, cid);
+    }
+    // Property Get of CC, as the last command of a host that has forgotten its requests.
+    let cc = bench.ok(admin, &property_get(0x14, 0).with_cid(6));
+    assert_eq!(cc, u64::from(ENABLE));
+    assert_eq!(bench.actions(), [], "the request is not completed beside it");
+    event_request(&mut bench, admin, 7);
+    event_request(&mut bench, admin, 6);
+    let fifth = bench.admin(admin, &command(op::ASYNC_EVENT_REQUEST, 20));
+    assert_eq!(code(fifth), status_code(Status::AER_LIMIT_EXCEEDED));
+    assert!(bench.service.withdraw_event_request(admin, 7));
+    assert!(!bench.service.withdraw_event_request(admin, 7));
+    bench.set_cc(admin, ENABLE | 1 << 14);
+    let gone = |cid| complete(admin, cid, 0, Status::ABORTED_SQ_DELETION);
+    assert_eq!(bench.actions(), [gone(5), gone(8), gone(6)]);
+}
+
 trait WithCid {
     fn with_cid(self, cid: u16) -> Self;
 }
