@@ -81,6 +81,7 @@ impl Runtime {
             max_transfer: settings.max_transfer,
             in_capsule_data: settings.in_capsule_data,
             queue_entries: settings.queue_depth,
+            admin_queue_entries: settings.admin_queue_depth,
             max_queues: settings.max_queues,
             // A device may take this long to settle what was in it at a reset; CAP.TO is 15 s.
             quiesce_limit: Duration::from_secs(12),

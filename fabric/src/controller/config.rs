@@ -15,7 +15,7 @@ pub struct ServiceConfig {
     pub in_capsule_data: u32,
     /// Entries of the largest I/O queue, 2 to 65535 (MQES + 1).
     pub queue_entries: u16,
-    /// Entries of the largest admin queue, 32 or more.
+    /// Entries of the largest admin queue, 32 to 4096.
     pub admin_queue_entries: u16,
     /// I/O queues of a controller, 1 or more.
     pub max_queues: u16,

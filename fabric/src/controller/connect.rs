@@ -12,35 +12,17 @@ use super::logs::ErrorLog;
 use super::properties::Properties;
 use super::service::Attachment;
 use super::{
-    Connected, ConnectionId, ControllerId, ControllerShared, ListenerId, QueueKind, Rejected,
-    Service,
+    Connected, ConnectionId, ControllerId, ControllerShared, ListenerId, QueueKind, Refusal,
+    Rejected, Service,
 };
 use crate::Nanos;
-use crate::fabrics::{
-    ConnectAttributes, ConnectCommand, ConnectData, ConnectField, DISCOVERY_NQN, nqn_field,
-};
-use crate::nvme::{Sqe, Status, opcode};
+use crate::fabrics::{ConnectAttributes, ConnectCommand, ConnectData, DISCOVERY_NQN, nqn_field};
+use crate::nvme::{Sqe, opcode};
 
 /// CNTLID with which a host asks for any controller.
 const DYNAMIC: u16 = 0xffff;
 /// Largest controller identifier; FFF0h and up are reserved.
 const LAST_ID: u16 = 0xffef;
-
-impl Rejected {
-    fn status(status: Status) -> Self {
-        Self { status, result: 0 }
-    }
-
-    /// Connect Invalid Parameters: retrying the same command is of no use.
-    fn field(field: ConnectField) -> Self {
-        Self { status: Status::CONNECT_INVALID_PARAMETERS.dnr(), result: field.result() }
-    }
-
-    /// Retrying later may help.
-    fn busy() -> Self {
-        Self::status(Status::CONNECT_CONTROLLER_BUSY)
-    }
-}
 
 /// A Connect command whose own fields are good.
 struct Request<'a> {
@@ -66,7 +48,8 @@ impl Service {
     ///   controller;
     /// - Command Sequence Error without DNR: the queue identifier is in use, but its connection
     ///   may be about to end;
-    /// - Connect Invalid Host: the host may not use the subsystem;
+    /// - Connect Invalid Host: the host may not use the subsystem (a host with an empty NQN may
+    ///   use what any host may use);
     /// - Connect Controller Busy, without DNR: too many controllers, or the target is draining.
     pub fn connect(
         &mut self,
@@ -78,21 +61,23 @@ impl Service {
     ) -> Result<Connected, Rejected> {
         let command = ConnectCommand::from(sqe);
         if command.opcode != opcode::FABRICS || command.fctype != opcode::fabrics::CONNECT {
-            return Err(Rejected::status(Status::COMMAND_SEQUENCE_ERROR.dnr()));
+            return Err(Refusal::NotConnect.rejected());
         }
         if self.connections.contains_key(&connection) {
-            return Err(Rejected::status(Status::COMMAND_SEQUENCE_ERROR.dnr()));
+            return Err(Refusal::Connected.rejected());
         }
-        let data = ConnectData::ref_from_bytes(data)
-            .map_err(|_| Rejected::status(Status::DATA_SGL_LENGTH_INVALID.dnr()))?;
-        let (subsystem, host) = self.check_fields(&command, data)?;
+        let data = ConnectData::ref_from_bytes(data);
+        let data = data.map_err(|_| Refusal::DataLength.rejected())?;
+        let names = self.check_fields(&command, data);
+        let (subsystem, host) = names.map_err(Refusal::rejected)?;
         let request = Request { connection, listener, command, data, subsystem, host };
-        self.check_access(&request)?;
-        if command.qid.get() == 0 {
+        self.check_access(&request).map_err(Refusal::rejected)?;
+        let connected = if command.qid.get() == 0 {
             self.connect_admin(now, &request)
         } else {
             self.connect_io(&request)
-        }
+        };
+        connected.map_err(Refusal::rejected)
     }
 
     /// What can be checked without knowing the subsystem.
@@ -100,51 +85,50 @@ impl Service {
         &self,
         command: &ConnectCommand,
         data: &'a ConnectData,
-    ) -> Result<(&'a str, &'a str), Rejected> {
+    ) -> Result<(&'a str, &'a str), Refusal> {
         if command.recfmt.get() != 0 {
-            return Err(Rejected::status(Status::CONNECT_INCOMPATIBLE_FORMAT.dnr()));
+            return Err(Refusal::Format);
         }
         let admin = command.qid.get() == 0;
         let most = if admin { self.config.admin_queue_entries } else { self.config.queue_entries };
         let size = command.sqsize.get();
         if size == 0 || size >= most {
-            return Err(Rejected::field(ConnectField::SqSize));
+            return Err(Refusal::QueueSize);
         }
         if data.hostid == [0; 16] {
-            return Err(Rejected::field(ConnectField::HostId));
+            return Err(Refusal::NoHostId);
         }
-        let subsystem = nqn_field(&data.subnqn);
-        let subsystem = subsystem.ok_or(Rejected::field(ConnectField::SubNqn))?;
-        let host = nqn_field(&data.hostnqn).ok_or(Rejected::field(ConnectField::HostNqn))?;
-        Ok((subsystem, host))
+        let subsystem = nqn_field(&data.subnqn).ok_or(Refusal::SubsystemName)?;
+        // There are hosts without a name: they may use what any host may use.
+        let nameless = data.hostnqn.first() == Some(&0);
+        let host = if nameless { Some("") } else { nqn_field(&data.hostnqn) };
+        Ok((subsystem, host.ok_or(Refusal::HostName)?))
     }
 
     /// Whether the subsystem is served on the listener and to the host.
-    fn check_access(&self, request: &Request<'_>) -> Result<(), Rejected> {
-        let unknown = Rejected::field(ConnectField::SubNqn);
-        let listener = self.listeners.get(&request.listener).ok_or(unknown)?;
+    fn check_access(&self, request: &Request<'_>) -> Result<(), Refusal> {
+        let listener = self.listeners.get(&request.listener).ok_or(Refusal::NoListener)?;
         if self.draining {
-            return Err(Rejected::busy());
+            return Err(Refusal::Draining);
         }
         if request.subsystem == DISCOVERY_NQN {
             return Ok(());
         }
-        let subsystem = self.subsystems.get(request.subsystem).ok_or(unknown)?;
+        let subsystem = self.subsystems.get(request.subsystem).ok_or(Refusal::NoSubsystem)?;
         if !listener.serves(request.subsystem) {
-            return Err(unknown);
+            return Err(Refusal::NotServedHere);
         }
         if !subsystem.allows(request.host) {
-            let result = ConnectField::HostNqn.result();
-            return Err(Rejected { status: Status::CONNECT_INVALID_HOST.dnr(), result });
+            return Err(Refusal::HostNotAllowed);
         }
         Ok(())
     }
 
-    fn connect_admin(&mut self, now: Nanos, request: &Request<'_>) -> Result<Connected, Rejected> {
+    fn connect_admin(&mut self, now: Nanos, request: &Request<'_>) -> Result<Connected, Refusal> {
         if request.data.cntlid.get() != DYNAMIC {
-            return Err(Rejected::field(ConnectField::CntlId));
+            return Err(Refusal::StaticController);
         }
-        let id = self.allocate_id().ok_or(Rejected::busy())?;
+        let id = self.allocate_id().ok_or(Refusal::TooManyControllers)?;
         let controller = self.new_controller(now, id, request);
         let kind = match controller.kind {
             ControllerKind::Io => QueueKind::Admin,
@@ -197,27 +181,27 @@ impl Service {
         }
     }
 
-    fn connect_io(&mut self, request: &Request<'_>) -> Result<Connected, Rejected> {
+    fn connect_io(&mut self, request: &Request<'_>) -> Result<Connected, Refusal> {
         let id = ControllerId(request.data.cntlid.get());
-        let unknown = Rejected::field(ConnectField::CntlId);
-        let controller = self.controllers.get_mut(&id).ok_or(unknown)?;
-        if controller.subsystem() != request.subsystem {
-            return Err(unknown);
-        }
-        if controller.host() != request.host {
-            return Err(Rejected::field(ConnectField::HostNqn));
-        }
-        if controller.host_id != request.data.hostid {
-            return Err(Rejected::field(ConnectField::HostId));
-        }
+        let controller = self.controllers.get_mut(&id).ok_or(Refusal::NoController)?;
         let qid = request.command.qid.get();
-        let granted = controller.features.queues_granted;
-        let ready = controller.shared.is_ready();
-        if controller.kind == ControllerKind::Discovery || !ready || qid > granted {
-            return Err(Rejected::field(ConnectField::Qid));
-        }
-        if controller.queues.contains_key(&qid) {
-            return Err(Rejected::status(Status::COMMAND_SEQUENCE_ERROR));
+        let wrong = if controller.subsystem() != request.subsystem {
+            Some(Refusal::OtherSubsystem)
+        } else if controller.host() != request.host {
+            Some(Refusal::OtherHost)
+        } else if controller.host_id != request.data.hostid {
+            Some(Refusal::OtherHostId)
+        } else if controller.kind == ControllerKind::Discovery {
+            Some(Refusal::NoIoQueues)
+        } else if !controller.shared.is_ready() {
+            Some(Refusal::NotEnabled)
+        } else if qid > controller.features.queues_granted {
+            Some(Refusal::QueueId)
+        } else {
+            controller.queues.contains_key(&qid).then_some(Refusal::QueueInUse)
+        };
+        if let Some(wrong) = wrong {
+            return Err(wrong);
         }
         controller.queues.insert(qid, request.connection);
         controller.shared.note_traffic();

@@ -74,7 +74,8 @@ impl Service {
     ) {
         let entry = usize::try_from(index).ok().and_then(|i| i.checked_sub(1));
         if let Some(record) = entry.and_then(|i| records.get(i)) {
-            out.extend_from_slice(write_entry(record, controller).as_bytes());
+            let entry = write_entry(record, controller, self.config.admin_queue_entries);
+            out.extend_from_slice(entry.as_bytes());
             return;
         }
         let mut header = zeroed::<DiscoveryHeader>();
@@ -114,7 +115,11 @@ impl Service {
     }
 }
 
-fn write_entry(record: &Record<'_>, controller: &Controller) -> Box<DiscoveryEntry> {
+fn write_entry(
+    record: &Record<'_>,
+    controller: &Controller,
+    admin_entries: u16,
+) -> Box<DiscoveryEntry> {
     let listener = record.listener;
     let mut entry = zeroed::<DiscoveryEntry>();
     entry.trtype = match listener.transport {
@@ -129,7 +134,7 @@ fn write_entry(record: &Record<'_>, controller: &Controller) -> Box<DiscoveryEnt
     entry.treq = DiscoveryEntry::TREQ_OPEN;
     entry.portid = port_id(listener.id);
     entry.cntlid = U16::new(DiscoveryEntry::DYNAMIC);
-    entry.asqsz = U16::new(32);
+    entry.asqsz = U16::new(admin_entries);
     if record.subtype == subtype::CURRENT {
         entry.eflags = U16::new((EntryFlags::SAME_INFORMATION | EntryFlags::PERSISTENT).bits());
     }

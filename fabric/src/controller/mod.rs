@@ -25,6 +25,7 @@ mod lifecycle;
 mod logs;
 mod namespace;
 mod properties;
+mod refusal;
 mod service;
 mod types;
 
@@ -36,6 +37,7 @@ pub use logs::{FailedCommand, SmartCounters};
 pub use namespace::{
     DeviceIdentity, Geometry, Namespace, NamespaceFeatures, NamespaceTable, Readiness,
 };
+pub use refusal::Refusal;
 pub use service::{ControllerSummary, Service, SubsystemSummary};
 pub use types::{
     AbortTicket, Action, BackendId, CloseReason, Connected, ConnectionId, ControllerId,

@@ -4,7 +4,7 @@ use core::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
 use core::time::Duration;
 use std::sync::Arc;
 
-use super::NamespaceTable;
+use super::{NamespaceTable, Refusal};
 use crate::nvme::Status;
 
 /// A transport connection (one queue); the daemon never gives the same number twice.
@@ -75,6 +75,8 @@ pub struct Rejected {
     /// The completion's result: IPO 15:0 and IATTR 16 for Connect Invalid Parameters and Connect
     /// Invalid Host, see [`crate::fabrics::ConnectField`]; else 0.
     pub result: u64,
+    /// Why, for the log.
+    pub reason: Refusal,
 }
 
 /// The answer to an admin or Fabrics command.

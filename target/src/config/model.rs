@@ -42,6 +42,8 @@ pub struct Target {
     pub in_capsule_data: u32,
     /// `queue_depth`: entries of the largest I/O queue.
     pub queue_depth: u16,
+    /// `admin_queue_depth`: entries of the largest admin queue.
+    pub admin_queue_depth: u16,
     /// `max_queues`: I/O queues for each controller.
     pub max_queues: u16,
     /// `max_connections`: TCP connections at one time, all listeners together.
@@ -66,6 +68,7 @@ impl Default for Target {
             max_transfer: 1 << 20,
             in_capsule_data: 8192,
             queue_depth: 256,
+            admin_queue_depth: 128,
             max_queues: 64,
             max_connections: 4096,
             state: None,

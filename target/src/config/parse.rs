@@ -117,6 +117,11 @@ fn target(mut fields: Fields<'_>, machine: &Machine, problems: &Problems) -> Tar
         max_transfer: narrow(max_transfer.as_ref(), standard.max_transfer),
         in_capsule_data: narrow(in_capsule.as_ref(), standard.in_capsule_data),
         queue_depth: fields.value_or("queue_depth", standard.queue_depth, values::integer(2, 1024)),
+        admin_queue_depth: fields.value_or(
+            "admin_queue_depth",
+            standard.admin_queue_depth,
+            values::integer(32, 4096),
+        ),
         max_queues: fields.value_or("max_queues", standard.max_queues, values::integer(1, 1024)),
         max_connections: fields.value_or(
             "max_connections",

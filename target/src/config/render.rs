@@ -87,6 +87,7 @@ fn target(lines: &mut Lines, target: &Target) {
     lines.text("max_transfer", &format_size(target.max_transfer.into()));
     lines.text("in_capsule_data", &format_size(target.in_capsule_data.into()));
     lines.raw("queue_depth", target.queue_depth);
+    lines.raw("admin_queue_depth", target.admin_queue_depth);
     lines.raw("max_queues", target.max_queues);
     lines.raw("max_connections", target.max_connections);
     if let Some(state) = &target.state {

@@ -88,6 +88,8 @@ fn errors_name_the_place_and_the_remedy() {
         ("[target]\npoll = \"sometimes\"".into(), (2, 8), "\"adaptive\", \"always\", \"never\""),
         ("[target]\npoll_time = 50".into(), (2, 13), "\"10 s\""),
         ("[target]\nqueue_depth = 1".into(), (2, 15), "from 2 to 1024"),
+        ("[target]\nadmin_queue_depth = 31".into(), (2, 21), "from 32 to 4096"),
+        ("[target]\nadmin_queue_depth = 4097".into(), (2, 21), "from 32 to 4096"),
         ("[target]\nmax_transfer = \"100 KiB\"".into(), (2, 16), "write \"128 KiB\""),
         ("[target]\nmax_transfer = \"32 MiB\"".into(), (2, 16), "from \"4 KiB\" to \"16 MiB\""),
         ("[target]\nin_capsule_data = 1000".into(), (2, 19), "write 992"),
@@ -408,6 +410,7 @@ pub(crate) fn configs() -> impl Strategy<Value = Config> {
                 poll_time: std::time::Duration::from_nanos(nanos),
                 max_transfer: 1 << shift,
                 queue_depth,
+                admin_queue_depth: queue_depth + 32,
                 state: given.then(|| "/var/lib/x \"y\"".into()),
                 metrics: given.then(|| "127.0.0.1:9090".parse().unwrap()),
                 ..Target::default()

@@ -18,6 +18,8 @@ use crate::socket;
 
 /// The most data that an admin command may bring, in bytes.
 const DATA_MAX: u32 = 4096;
+/// Commands of one admin queue whose data may arrive at one time: 512 KiB.
+const COLLECTING_MAX: u32 = 128;
 /// In-capsule data of an admin queue in bytes (NVMe/TCP transport specification, 3.3.1.1).
 const ADMIN_CAPSULE_DATA: u32 = 8192;
 
@@ -46,11 +48,12 @@ impl Connection {
         let too_much = length > DATA_MAX;
         match (sqe.sgl.decode(), data) {
             (_, CapsuleData::Partial { length: arriving }) => {
-                let wrong = too_much || arriving < length;
-                let phase = if wrong {
+                let phase = if too_much || arriving < length {
                     Phase::Failing(Status::DATA_SGL_LENGTH_INVALID.dnr())
+                } else if let Some(phase) = self.collect(length) {
+                    phase
                 } else {
-                    Phase::Collecting(vec![0; length as usize])
+                    Phase::Failing(Status::COMMAND_INTERRUPTED)
                 };
                 self.slots.occupy(slot, Slot { phase, ..Slot::default() });
             }
@@ -60,7 +63,10 @@ impl Connection {
                 None => self.protocol.complete(slot, 0, Status::DATA_SGL_LENGTH_INVALID.dnr()),
             },
             (SglKind::Transport, CapsuleData::None) if length > 0 => {
-                let phase = Phase::Collecting(vec![0; length as usize]);
+                let Some(phase) = self.collect(length) else {
+                    self.protocol.complete(slot, 0, Status::COMMAND_INTERRUPTED);
+                    return;
+                };
                 self.slots.occupy(slot, Slot { phase, ..Slot::default() });
                 self.protocol.request_data(slot, length);
             }
@@ -71,9 +77,22 @@ impl Connection {
         }
     }
 
+    /// Room for an admin command's data; none where the data of too many is on its way.
+    fn collect(&mut self, length: u32) -> Option<Phase> {
+        if self.collecting >= COLLECTING_MAX {
+            return None;
+        }
+        self.collecting += 1;
+        Some(Phase::Collecting(vec![0; length as usize]))
+    }
+
     /// All of an admin command's data is here.
     pub(super) fn admin_data_end(&mut self, io: &mut Io, slot: SlotId, digest_ok: bool) {
-        match self.slots.release(slot).phase {
+        let phase = self.slots.release(slot).phase;
+        if matches!(phase, Phase::Collecting(_)) {
+            self.collecting = self.collecting.saturating_sub(1);
+        }
+        match phase {
             Phase::Collecting(data) if digest_ok => {
                 let sqe = *self.protocol.sqe_of(slot);
                 self.admin_execute(io, slot, &sqe, &data);
@@ -127,8 +146,9 @@ impl Connection {
         });
         match answer {
             Ok(connected) => self.connected(io, slot, connected),
-            Err(Rejected { status, result }) => {
-                tracing::info!(peer = %self.peer, %status, "a host was refused");
+            Err(Rejected { status, result, reason }) => {
+                let reason = reason.text();
+                tracing::info!(peer = %self.peer, %status, reason, "a host was refused");
                 self.protocol.complete(slot, result, status);
             }
         }

@@ -47,6 +47,8 @@ pub(super) struct Connection {
     pub(super) protocol: TargetConnection<TxData>,
     pub(super) stage: Stage,
     pub(super) slots: Slots,
+    /// Commands of an admin queue whose data is arriving.
+    pub(super) collecting: u32,
     /// Admin commands that the service answers later.
     pub(super) deferred: DeferredCommands<SlotId>,
     pub(super) stats: Arc<IoStats>,
@@ -130,6 +132,7 @@ impl Connection {
             protocol: TargetConnection::new(params(&io.shared.settings)),
             stage: Stage::New,
             slots: Slots::default(),
+            collecting: 0,
             deferred: DeferredCommands::default(),
             stats: Arc::default(),
             in_flight: Arc::default(),

@@ -18,6 +18,15 @@ pub(crate) struct Raw(pub(crate) TcpStream);
 
 impl Raw {
     pub(crate) fn connect(address: SocketAddr, qid: u16, cntlid: u16) -> (Self, u16) {
+        Self::connect_with(address, &connect_command(qid), &connect_data(cntlid)).unwrap()
+    }
+
+    /// Connects with a command and data of its own; the status where it is refused.
+    pub(crate) fn connect_with(
+        address: SocketAddr,
+        command: &Sqe,
+        data: &[u8],
+    ) -> Result<(Self, u16), u16> {
         let mut stream = TcpStream::connect(address).unwrap();
         stream.set_nodelay(true).unwrap();
         stream.set_read_timeout(Some(Duration::from_secs(10))).unwrap();
@@ -26,11 +35,12 @@ impl Raw {
         stream.write_all(&initialize).unwrap();
         stream.read_exact(&mut [0; 128]).unwrap();
         let mut raw = Self(stream);
-        let data = connect_data(cntlid);
-        raw.send(&connect_command(qid), SglDescriptor::in_capsule(1024), &data);
-        let (kind, response) = raw.receive().unwrap();
-        assert_eq!((kind, status(&response)), (5, 0), "connect");
-        (raw, u16::from_le_bytes([response[0], response[1]]))
+        raw.send(command, SglDescriptor::in_capsule(1024), data);
+        let (_, response) = raw.receive().unwrap();
+        match status(&response) {
+            0 => Ok((raw, u16::from_le_bytes([response[0], response[1]]))),
+            status => Err(status),
+        }
     }
 
     /// A command capsule.

@@ -1,13 +1,17 @@
 //! What hosts do that are not Linux.
 
+use std::io::Write;
 use std::time::Duration;
 
 use fabric::nvme::{SglDescriptor, Sqe, Status, opcode};
 use zerocopy::little_endian::{U16, U32};
 
-use super::client::enable_command;
+use sluiced::config::{Poll, QosConfig, Target};
+use sluiced::engine::Engine;
+
+use super::client::{NQN, connect_command, connect_data, enable_command};
 use super::hostile::{Raw, status};
-use super::{end, memory, target};
+use super::{end, memory, namespace, serve, target};
 
 /// Property Get or Set of CC.
 fn property(fctype: u8, value: u32, cid: u16) -> Sqe {
@@ -48,5 +52,75 @@ fn a_host_that_reuses_its_event_requests_identifiers_shuts_down_in_order() {
     assert_eq!(answers, [(0, gone), (1, 0), (3, gone)]);
     host.0.set_read_timeout(Some(Duration::from_millis(200))).unwrap();
     assert!(host.receive().is_err(), "nothing is completed twice");
+    end(&runtime);
+}
+
+#[test]
+fn an_admin_queue_as_long_as_the_configuration_says_holds_data_of_128_commands() {
+    const ENTRIES: u16 = 256;
+    let settings = Target {
+        cores: vec![0],
+        poll: Poll::Never,
+        io_memory: 2 << 20,
+        admin_queue_depth: ENTRIES,
+        ..Target::default()
+    };
+    let (runtime, address) = serve(settings, QosConfig::default(), vec![namespace(memory())]);
+    let connect = |entries: u16| {
+        let cdw11 = U32::new(u32::from(entries - 1) | 1 << 18);
+        let command = Sqe { cdw11, ..connect_command(0) };
+        Raw::connect_with(address, &command, &connect_data(0xffff))
+    };
+    let invalid = connect(ENTRIES + 1).err().map(|status| status & 0x7ff);
+    assert_eq!(invalid, Some(Status::CONNECT_INVALID_PARAMETERS.bits()));
+    let (mut host, _) = connect(ENTRIES).unwrap();
+    let nothing = SglDescriptor::default();
+    host.send(&property(opcode::fabrics::PROPERTY_SET, 0x46_0001, 0), nothing, &[]);
+    host.receive().unwrap();
+    // Host Behavior Support: 512 bytes, which the target asks for.
+    for cid in 0..200 {
+        let sqe = Sqe { nsid: U32::new(0), cdw10: U32::new(0x16), ..property(0, 0, cid) };
+        let sqe = Sqe { opcode: opcode::admin::SET_FEATURES, cdw11: U32::new(0), ..sqe };
+        host.send(&sqe, SglDescriptor::transport(512), &[]);
+    }
+    let (mut asked, mut later) = (Vec::new(), 0);
+    for _ in 0..200 {
+        match host.receive().unwrap() {
+            (9, request) => asked.push((request[0], [request[2], request[3]])),
+            (5, response) => {
+                assert_eq!(status(&response), Status::COMMAND_INTERRUPTED.bits());
+                later += 1;
+            }
+            other => panic!("{other:?}"),
+        }
+    }
+    assert_eq!((asked.len(), later), (128, 72));
+    // What it was asked for it sends, and then there is room again.
+    for (cid, tag) in asked {
+        let mut data = vec![6, 4, 24, 24];
+        data.extend(u32::to_le_bytes(24 + 512));
+        data.extend([cid, 0, tag[0], tag[1], 0, 0, 0, 0]);
+        data.extend(512u32.to_le_bytes());
+        data.extend([0; 4]);
+        data.extend([0; 512]);
+        host.0.write_all(&data).unwrap();
+        assert_eq!(status(&host.receive().unwrap().1), 0);
+    }
+    host.send(&property(opcode::fabrics::PROPERTY_GET, 0, 1), nothing, &[]);
+    assert_eq!(status(&host.receive().unwrap().1), 0);
+    end(&runtime);
+}
+
+#[test]
+fn a_host_without_a_name_is_served_where_any_host_is() {
+    let (runtime, address) = target(vec![memory()], 1);
+    let mut data = connect_data(0xffff);
+    data[512..768].fill(0);
+    let (admin, _) = Raw::connect_with(address, &connect_command(0), &data).unwrap();
+    drop(admin);
+    runtime.set_allow_any_host(NQN, false).unwrap();
+    let refused = Raw::connect_with(address, &connect_command(0), &data).err();
+    let refused = refused.map(|status| status & 0x7ff);
+    assert_eq!(refused, Some(Status::CONNECT_INVALID_HOST.bits()));
     end(&runtime);
 }

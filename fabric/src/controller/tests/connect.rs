@@ -7,7 +7,7 @@ use crate::fabrics::ConnectField;
 
 fn rejected(connect: &Connect, bench: &mut Bench) -> (u16, bool, u64) {
     let (_, answer) = connect.send(bench);
-    let Rejected { status, result } = answer.unwrap_err();
+    let Rejected { status, result, .. } = answer.unwrap_err();
     (status_code(status), status.is_dnr(), result)
 }
 
@@ -180,4 +180,54 @@ fn a_draining_target_asks_hosts_to_come_back_later() {
     }
     bench.ok(admin, &log(0x0c, 52, 0, false));
     assert_eq!(bench.out[32], 0x03, "the ANA group is told to be inaccessible");
+}
+
+/// Connect of a host that leaves HOSTNQN empty.
+fn nameless(subsystem: &str, qid: u16, cntlid: u16) -> Connect {
+    let mut connect = Connect::new(subsystem, qid, cntlid);
+    connect.data.hostnqn = [0; 256];
+    connect
+}
+
+#[test]
+fn a_host_without_a_name_may_use_what_any_host_may_use() {
+    let mut bench = Bench::new();
+    let (_, refused) = nameless(SUBSYSTEM, 0, 0xffff).send(&mut bench);
+    let refused = refused.unwrap_err();
+    assert_eq!(refused.reason, Refusal::HostNotAllowed);
+    assert_eq!(status_code(refused.status), status_code(Status::CONNECT_INVALID_HOST));
+    let (admin, connected) = nameless(OTHER, 0, 0xffff).send(&mut bench);
+    let connected = connected.unwrap();
+    assert_eq!(connected.shared.host_nqn, "");
+    bench.set_cc(admin, ENABLE);
+    let (_, io) = nameless(OTHER, 1, connected.controller.0).send(&mut bench);
+    assert_eq!(io.unwrap().kind, QueueKind::Io);
+    let (_, other) = Connect::new(OTHER, 2, connected.controller.0).send(&mut bench);
+    assert_eq!(other.unwrap_err().reason, Refusal::OtherHost);
+    // Discovery shows it nothing else.
+    let (discovery, found) = nameless(DISCOVERY_NQN, 0, 0xffff).send(&mut bench);
+    found.unwrap();
+    bench.set_cc(discovery, ENABLE);
+    bench.ok(discovery, &log(0x70, 4096, 0, true));
+    let shown = String::from_utf8_lossy(&bench.out).into_owned();
+    assert!(shown.contains(OTHER) && !shown.contains(SUBSYSTEM));
+    // Who is asked for a name from now on has none to give.
+    bench.service.set_allow_any_host(bench.now, OTHER, false).unwrap();
+    let ended = Action::Close { connection: admin, reason: CloseReason::HostRemoved };
+    assert!(bench.actions().contains(&ended));
+}
+
+#[test]
+fn an_admin_queue_is_as_long_as_it_may_be() {
+    let config = ServiceConfig { admin_queue_entries: 4096, ..ServiceConfig::default() };
+    let mut bench = Bench::with(config);
+    let mut connect = Connect::new(SUBSYSTEM, 0, 0xffff);
+    connect.command.sqsize = U16::new(4095);
+    assert_eq!(connect.send(&mut bench).1.unwrap().entries, 4096);
+    connect.command.sqsize = U16::new(4096);
+    assert_eq!(connect.send(&mut bench).1.unwrap_err().reason, Refusal::QueueSize);
+    for entries in [31, 4097] {
+        let config = ServiceConfig { admin_queue_entries: entries, ..ServiceConfig::default() };
+        assert!(Service::new(config).is_err(), "{entries}");
+    }
 }

@@ -48,7 +48,7 @@ fn each_host_is_shown_what_it_may_use_whatever_the_size_of_its_reads() {
     let entry = &whole[1];
     assert_eq!((entry.trtype, entry.adrfam, entry.treq & 4), (3, 1, 4));
     assert_eq!((text(&entry.traddr), text(&entry.trsvcid)), ("127.0.0.1", "4420"));
-    assert_eq!((entry.cntlid.get(), entry.asqsz.get()), (0xffff, 32));
+    assert_eq!((entry.cntlid.get(), entry.asqsz.get()), (0xffff, 128));
     assert_eq!((whole[0].subtype, text(&whole[0].subnqn)), (3, DISCOVERY_NQN));
     let (_, other) = read(&mut bench, stranger, 4096);
     assert_eq!(nqns(&other), [OTHER]);

@@ -1,0 +1,117 @@
+//! Why a Connect was refused, in more detail than the completion tells.
+
+use super::Rejected;
+use crate::fabrics::ConnectField;
+use crate::nvme::Status;
+
+/// Why a Connect command failed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum Refusal {
+    /// The first command of a connection is another one.
+    NotConnect,
+    /// The connection is a queue already.
+    Connected,
+    /// The data is not 1024 bytes.
+    DataLength,
+    /// RECFMT is not 0.
+    Format,
+    /// SQSIZE is 0 or beyond what the queue may have.
+    QueueSize,
+    /// HOSTID is 0.
+    NoHostId,
+    /// HOSTNQN is not text ended by NUL.
+    HostName,
+    /// SUBNQN is empty or not text ended by NUL.
+    SubsystemName,
+    /// The listener was removed.
+    NoListener,
+    /// The target is draining.
+    Draining,
+    /// There is no such subsystem.
+    NoSubsystem,
+    /// The subsystem is not served on the listener.
+    NotServedHere,
+    /// The host is not in the subsystem's list.
+    HostNotAllowed,
+    /// There are as many controllers as there can be.
+    TooManyControllers,
+    /// CNTLID asks for a certain controller: all are dynamic.
+    StaticController,
+    /// There is no controller with this CNTLID.
+    NoController,
+    /// The controller belongs to another subsystem.
+    OtherSubsystem,
+    /// The controller belongs to another host (by HOSTNQN).
+    OtherHost,
+    /// The controller was connected with another HOSTID.
+    OtherHostId,
+    /// A discovery controller has no I/O queues.
+    NoIoQueues,
+    /// The controller is not enabled, or is shutting down.
+    NotEnabled,
+    /// The host was granted fewer I/O queues.
+    QueueId,
+    /// The I/O queue is connected already.
+    QueueInUse,
+}
+
+impl Refusal {
+    /// The reason in words.
+    #[must_use]
+    pub fn text(self) -> &'static str {
+        match self {
+            Self::NotConnect => "its first command is not Connect",
+            Self::Connected => "the queue is connected already",
+            Self::DataLength => "the Connect data is not 1024 bytes long",
+            Self::Format => "the record format (RECFMT) is unknown",
+            Self::QueueSize => "the queue size (SQSIZE) is 0 or more than the queue may have",
+            Self::NoHostId => "the host identifier (HOSTID) is 0",
+            Self::HostName => "the host NQN is not text ended by NUL",
+            Self::SubsystemName => "the subsystem NQN is empty or not text ended by NUL",
+            Self::NoListener => "the listener is being removed",
+            Self::Draining => "the target is ending",
+            Self::NoSubsystem => "there is no such subsystem",
+            Self::NotServedHere => "the subsystem is not served on this listener",
+            Self::HostNotAllowed => "the host is not in the subsystem's list",
+            Self::TooManyControllers => "there are as many controllers as there can be",
+            Self::StaticController => "it asks for a certain controller, and all are dynamic",
+            Self::NoController => "there is no such controller",
+            Self::OtherSubsystem => "the controller belongs to another subsystem",
+            Self::OtherHost => "the controller belongs to another host",
+            Self::OtherHostId => "the controller was connected with another host identifier",
+            Self::NoIoQueues => "discovery controllers have no I/O queues",
+            Self::NotEnabled => "the controller is not enabled",
+            Self::QueueId => "the host was granted fewer I/O queues",
+            Self::QueueInUse => "the I/O queue is connected already",
+        }
+    }
+
+    /// Status and result of the Connect's completion (NVMe base 2.0, section 6.3).
+    pub(super) fn rejected(self) -> Rejected {
+        let field =
+            |field: ConnectField| (Status::CONNECT_INVALID_PARAMETERS.dnr(), field.result());
+        let (status, result) = match self {
+            Self::NotConnect | Self::Connected => (Status::COMMAND_SEQUENCE_ERROR.dnr(), 0),
+            Self::DataLength => (Status::DATA_SGL_LENGTH_INVALID.dnr(), 0),
+            Self::Format => (Status::CONNECT_INCOMPATIBLE_FORMAT.dnr(), 0),
+            Self::QueueSize => field(ConnectField::SqSize),
+            Self::NoHostId | Self::OtherHostId => field(ConnectField::HostId),
+            Self::HostName | Self::OtherHost => field(ConnectField::HostNqn),
+            Self::SubsystemName | Self::NoListener | Self::NoSubsystem | Self::NotServedHere => {
+                field(ConnectField::SubNqn)
+            }
+            // Retrying later may help.
+            Self::Draining | Self::TooManyControllers => (Status::CONNECT_CONTROLLER_BUSY, 0),
+            Self::HostNotAllowed => {
+                (Status::CONNECT_INVALID_HOST.dnr(), ConnectField::HostNqn.result())
+            }
+            Self::StaticController | Self::NoController | Self::OtherSubsystem => {
+                field(ConnectField::CntlId)
+            }
+            Self::NoIoQueues | Self::NotEnabled | Self::QueueId => field(ConnectField::Qid),
+            // Its connection may be about to end.
+            Self::QueueInUse => (Status::COMMAND_SEQUENCE_ERROR, 0),
+        };
+        Rejected { status, result, reason: self }
+    }
+}
