@@ -52,7 +52,10 @@ fn run(args: &Args) -> anyhow::Result<()> {
         Ok(_) => {}
         Err(error) => tracing::warn!(%error, "the limit of file descriptors stays as it is"),
     }
-    let state = store::open(target.state.as_deref())?;
+    let (state, problems) = store::open(target.state.as_deref())?;
+    for problem in problems {
+        tracing::error!("{problem}");
+    }
     let (live, warnings) = Live::open(file, Arc::from(state))?;
     for warning in warnings {
         tracing::warn!("{warning}");

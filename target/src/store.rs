@@ -1,11 +1,16 @@
 //! State that outlives a restart: small versioned objects behind one trait, so that an embedded
 //! database, or a database shared by several targets, can hold them.
 
+mod aside;
 mod disk;
+mod examine;
 mod live;
 mod memory;
 mod object;
+mod quiet;
+mod scratch;
 mod seen;
+mod tables;
 
 use std::fmt;
 use std::path::Path;
@@ -158,15 +163,15 @@ pub trait Store: Send + Sync + fmt::Debug {
     fn durable(&self) -> bool;
 }
 
-/// Opens the state file, or where there is none keeps state in memory.
+/// Opens the state file, or where there is none keeps state in memory. Answers too what the
+/// operator has to know: a file that was damaged, changes that cannot be stored now.
 ///
 /// # Errors
-/// The file cannot be opened, or is damaged.
-pub fn open(path: Option<&Path>) -> Result<Box<dyn Store>, StoreError> {
-    Ok(match path {
-        Some(path) => Box::new(DiskStore::open(path)?),
-        None => Box::new(MemoryStore::default()),
-    })
+/// The file cannot be read or made, is in use, or is no state file.
+pub fn open(path: Option<&Path>) -> Result<(Box<dyn Store>, Vec<String>), StoreError> {
+    let Some(path) = path else { return Ok((Box::new(MemoryStore::default()), Vec::new())) };
+    let (store, problems) = DiskStore::open(path)?;
+    Ok((Box::new(store), problems))
 }
 
 /// A store that does not work.
@@ -187,10 +192,26 @@ pub enum StoreError {
         /// The state file.
         file: String,
     },
+    /// It is on a file system that cannot be written.
+    #[error("the state file {file} cannot be written: {detail}")]
+    ReadOnly {
+        /// The state file.
+        file: String,
+        /// What the operating system says, and what to do about it.
+        detail: String,
+    },
+    /// The file is something else.
+    #[error(
+        "the file {file} is no state file, and was left as it is; name another file as `state`"
+    )]
+    Foreign {
+        /// The file.
+        file: String,
+    },
     /// The file's content is not what was written.
     #[error(
-        "the state file {file} is damaged ({detail}); move it away to start from the \
-         configuration file alone: live changes are lost, data in namespaces is not"
+        "the state file {file} is damaged ({detail}); restart sluiced: it sets the file aside and \
+         serves the configuration file"
     )]
     Damaged {
         /// The state file.

@@ -427,3 +427,23 @@ fn metrics_are_served_over_http() {
     );
     assert!(matches!(error.unwrap_err(), ControlError::Metrics { .. }));
 }
+
+#[test]
+fn a_full_disk_does_not_stop_a_start_that_drops_live_changes() {
+    let rig = Rig::new();
+    let add = json!({"nqn": "nqn.2026-01.io.x:live"});
+    rig.call("subsystem.add", add).unwrap();
+    rig.call("subsystem.remove", json!({"nqn": NQN})).unwrap();
+    rig.store.full.store(true, Relaxed);
+    // The entry that was removed live has changed in the file, and counts again.
+    let edited = parse(&FILE.replace("1 MiB", "2 MiB")).unwrap();
+    assert_ne!(edited, parse(FILE).unwrap());
+    let (live, warnings) = Live::open(edited.clone(), rig.store.clone()).unwrap();
+    assert_eq!(live.current().subsystems.len(), edited.subsystems.len() + 1);
+    assert!(warnings.iter().any(|w| w.contains("still in the state file")), "{warnings:?}");
+    drop(live);
+    assert_eq!(rig.store.objects().unwrap().len(), 2);
+    rig.store.full.store(false, Relaxed);
+    let _ = Live::open(edited, rig.store.clone()).unwrap();
+    assert_eq!(rig.store.objects().unwrap().len(), 1);
+}

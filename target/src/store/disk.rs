@@ -1,27 +1,23 @@
 //! A store in one file, by an embedded transactional database.
+//!
+//! The file is looked at before it is used ([`super::examine`]). One that is damaged is kept under
+//! another name, and the store begins with what is known to be all that was in it, or empty. A
+//! file system without room, or one that cannot be written, stops changes and not the start.
 
 use std::io;
 use std::os::unix::fs::DirBuilderExt;
-use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::path::{Path, PathBuf};
 use std::sync::{Mutex, PoisonError};
 
-use redb::{
-    Database, Error as RedbError, ReadableDatabase, ReadableTable, StorageBackend, TableDefinition,
-};
+use redb::{Database, Error as RedbError, StorageBackend};
 use uuid::Uuid;
 
+use super::aside::{Keep, set_aside};
+use super::examine::{Found, examine};
+use super::quiet::quietly;
+use super::tables::{self, Content, Raw};
 use super::{Change, Key, Kind, Object, Store, StoreError};
 use crate::access;
-
-/// Kind and identifier to version and value.
-const OBJECTS: TableDefinition<'_, (&str, &str), (u64, &str)> = TableDefinition::new("objects");
-/// The store's own values.
-const META: TableDefinition<'_, &str, u128> = TableDefinition::new("meta");
-/// In [`META`]: how often the store was changed.
-const REVISION: &str = "revision";
-/// In [`META`]: the machine's UUID.
-const MACHINE: &str = "machine";
 
 /// How the database is opened: a file, or in tests something that fails on demand.
 type Opener = Box<dyn Fn() -> Result<Database, RedbError> + Send>;
@@ -41,26 +37,40 @@ impl std::fmt::Debug for DiskStore {
 
 struct State {
     opener: Opener,
-    /// `None` after a failed write: the database refuses everything then until it is opened anew.
+    /// `None` after a failed write: the database refuses everything then until it is opened again.
     database: Option<Database>,
+    /// What the file was found to hold, until the database has been opened for the first time.
+    found: Option<Content>,
 }
 
 impl DiskStore {
-    /// Opens the file, or makes it and its folder.
+    /// Opens the file, or makes it and its folder. Answers too what the operator has to know: of
+    /// a damaged file, and of changes that cannot be stored now.
     ///
     /// # Errors
-    /// The file cannot be opened or made, is in use, or is damaged.
-    pub fn open(path: &Path) -> Result<Self, StoreError> {
+    /// The file cannot be read or made, is in use, or is no state file.
+    pub fn open(path: &Path) -> Result<(Self, Vec<String>), StoreError> {
         let file = path.display().to_string();
+        let mut problems = Vec::new();
         if let Some(folder) = path.parent().filter(|folder| !folder.is_dir()) {
-            std::fs::DirBuilder::new()
-                .recursive(true)
-                .mode(0o750)
-                .create(folder)
-                .map_err(|error| unusable(&file, &error))?;
+            let made = std::fs::DirBuilder::new().recursive(true).mode(0o750).create(folder);
+            made.or_else(|error| tolerate(unusable(&file, &error), &mut problems))?;
         }
+        let (content, usable) = match examine(path)? {
+            Found::Nothing => (Content::default(), true),
+            Found::Sound(content) if content.wrong.is_empty() => (content, true),
+            Found::Sound(content) => leave_out(path, content, &mut problems),
+            Found::Damaged { detail, content, whole } => {
+                put_away(path, &detail, content, whole, &mut problems)
+            }
+        };
         let path: PathBuf = path.into();
-        Self::with_opener(file, Box::new(move || Database::create(&path).map_err(RedbError::from)))
+        let opener: Opener = match usable {
+            true => Box::new(move || Database::create(&path).map_err(RedbError::from)),
+            false => Box::new(|| Err(RedbError::Corrupted("it could not be set aside".into()))),
+        };
+        let store = Self::with_opener(file, opener, content, &mut problems)?;
+        Ok((store, problems))
     }
 
     /// Opens a database over any storage.
@@ -73,57 +83,171 @@ impl DiskStore {
     ) -> Result<Self, StoreError> {
         let open =
             move || Database::builder().create_with_backend(backend()?).map_err(RedbError::from);
-        Self::with_opener(name.into(), Box::new(open))
+        let mut problems = Vec::new();
+        Self::with_opener(name.into(), Box::new(open), Content::default(), &mut problems)
     }
 
-    fn with_opener(file: String, opener: Opener) -> Result<Self, StoreError> {
-        let mut state = State { opener, database: None };
-        let machine = state.run(&file, machine_uuid)?;
-        state.run(&file, |database| read_all(database).map(drop))?;
+    fn with_opener(
+        file: String,
+        opener: Opener,
+        mut content: Content,
+        problems: &mut Vec<String>,
+    ) -> Result<Self, StoreError> {
+        let machine = match content.machine {
+            Some(machine) => machine,
+            None => tables::fresh_uuid().map_err(|error| unusable(&file, &error))?,
+        };
+        content.machine = Some(machine);
+        let mut state = State { opener, database: None, found: Some(content) };
+        state.run(&file, |_| Ok(())).or_else(|error| tolerate(error, problems))?;
         Ok(Self { file, machine, state: Mutex::new(state) })
     }
+}
 
-    /// Runs an action on the database.
-    fn run<T>(
-        &self,
-        action: impl FnOnce(&Database) -> Result<T, RedbError>,
-    ) -> Result<T, StoreError> {
-        let mut state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
-        state.run(&self.file, action)
+/// Notes what stops changes and need not stop the start.
+fn tolerate(error: StoreError, problems: &mut Vec<String>) -> Result<(), StoreError> {
+    match error {
+        StoreError::Full { .. } | StoreError::ReadOnly { .. } | StoreError::Damaged { .. } => {
+            let text = format!("{error}; until then no change is made that would have to be kept");
+            if !problems.contains(&text) {
+                problems.push(text);
+            }
+            Ok(())
+        }
+        error => Err(error),
+    }
+}
+
+/// Sets objects aside that are not what was written. Answers what is left, and whether the file
+/// can be used.
+fn leave_out(path: &Path, content: Content, problems: &mut Vec<String>) -> (Content, bool) {
+    let wrong: Vec<String> =
+        content.wrong.iter().map(|(kind, id)| format!("{kind} {id}")).collect();
+    let sound = Content { wrong: Vec::new(), ..content };
+    let kept = set_aside(path, Keep::Copied).and_then(|copy| {
+        let database = Database::create(path).map_err(io::Error::other)?;
+        tables::restore(&database, &sound).map_err(io::Error::other)?;
+        Ok(copy)
+    });
+    let after = match &kept {
+        Ok(copy) => format!("a copy of the file as it was is {}", copy.display()),
+        Err(error) => format!("and a copy could not be made: {error}"),
+    };
+    problems.push(format!(
+        "the state file {} is damaged: {} not what was written, and left out: the configuration \
+         file counts for them; {after}",
+        path.display(),
+        names(&wrong)
+    ));
+    (sound, true)
+}
+
+/// Sets a damaged file aside. Answers what is left of it, and whether a new file can be made in
+/// its place.
+fn put_away(
+    path: &Path,
+    detail: &str,
+    content: Content,
+    whole: bool,
+    problems: &mut Vec<String>,
+) -> (Content, bool) {
+    let changes = content.objects.iter().filter(|raw| !is_seen(raw));
+    let known: Vec<String> = changes.map(|raw| format!("{} {}", raw.kind, raw.id)).collect();
+    let lost = match (whole, &known[..]) {
+        (true, known) => {
+            format!("all of its {} live changes could be read, and count", known.len())
+        }
+        (false, []) => "its live changes are lost, and which they were cannot be read".into(),
+        (false, known) => format!("its live changes are lost, among them those of {}", list(known)),
+    };
+    let left = if whole { content } else { seen_alone(content) };
+    let (usable, after) = match set_aside(path, Keep::Renamed) {
+        Ok(aside) => (true, format!("it is kept as {}", aside.display())),
+        Err(error) => (false, format!("it could not be set aside ({error}): move it away")),
+    };
+    let served = if whole { "" } else { ", and the configuration file alone is served" };
+    let file = path.display();
+    problems.push(format!("the state file {file} is damaged ({detail}): {after}; {lost}{served}"));
+    (left, usable)
+}
+
+/// What was seen of namespaces, as far as it could be read: it only ever keeps a namespace from
+/// being made again or taken for another, so that a part of it is better than none.
+fn seen_alone(content: Content) -> Content {
+    match content {
+        // Without the machine's UUID nobody knows whose it is; the first version saw nothing.
+        Content { machine: Some(machine), revision, objects, first_format: false, .. } => Content {
+            machine: Some(machine),
+            revision,
+            objects: objects.into_iter().filter(is_seen).collect(),
+            ..Content::default()
+        },
+        _ => Content::default(),
+    }
+}
+
+fn is_seen(raw: &Raw) -> bool {
+    raw.kind == Kind::Seen.name()
+}
+
+/// "a, b and 3 more are".
+fn names(names: &[String]) -> String {
+    let verb = if names.len() == 1 { "is" } else { "are" };
+    format!("{} {verb}", list(names))
+}
+
+/// At most eight names.
+fn list(names: &[String]) -> String {
+    let shown = names.iter().take(8).map(String::as_str).collect::<Vec<_>>().join(", ");
+    match names.len().saturating_sub(8) {
+        0 => shown,
+        more => format!("{shown} and {more} more"),
     }
 }
 
 impl State {
-    /// Runs an action on the database. After an error the database is closed, and opened anew by
+    /// Runs an action on the database. After an error the database is closed, and opened again by
     /// the next action. Damage can make the database library panic; that is an error here.
     fn run<T>(
         &mut self,
         file: &str,
         action: impl FnOnce(&Database) -> Result<T, RedbError>,
     ) -> Result<T, StoreError> {
-        let database = self.database.take();
-        let opener = &self.opener;
-        let attempt = catch_unwind(AssertUnwindSafe(|| {
-            let database = database.map_or_else(opener, Ok)?;
-            action(&database).map(|value| (value, database))
-        }));
-        match attempt {
-            Ok(Ok((value, database))) => {
-                self.database = Some(database);
-                Ok(value)
+        let (opener, found, opened) = (&self.opener, &self.found, &mut self.database);
+        let attempt = quietly(|| {
+            let database = match opened {
+                Some(database) => database,
+                None => {
+                    let database = opened.insert(opener()?);
+                    tables::prepare(database, found.as_ref())?;
+                    database
+                }
+            };
+            action(database)
+        });
+        let error = match attempt {
+            Ok(Ok(value)) => {
+                self.found = None;
+                return Ok(value);
             }
-            Ok(Err(error)) => Err(explain(file, error)),
-            Err(_) => Err(damaged(file, "its structure is inconsistent")),
-        }
+            Ok(Err(error)) => explain(file, error),
+            Err(panic) => damaged(file, panic),
+        };
+        self.close();
+        Err(error)
+    }
+
+    /// Closing a damaged database can panic in the database library too. Everything acknowledged
+    /// is already on the disk.
+    fn close(&mut self) {
+        let database = self.database.take();
+        let _ = quietly(|| drop(database));
     }
 }
 
 impl Drop for State {
     fn drop(&mut self) {
-        // Closing a damaged database can panic in the database library too. There is nobody left
-        // to tell, and everything acknowledged is already on the disk.
-        let database = self.database.take();
-        let _ = catch_unwind(AssertUnwindSafe(|| drop(database)));
+        self.close();
     }
 }
 
@@ -133,18 +257,28 @@ impl Store for DiskStore {
     }
 
     fn objects(&self) -> Result<Vec<Object>, StoreError> {
-        self.run(read_all)
+        let mut state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
+        let read = state.run(&self.file, |database| {
+            let mut content = Content::default();
+            tables::read(database, &mut content).map(|()| content)
+        });
+        match (read, &state.found) {
+            (Ok(content), _) => Ok(known(content)),
+            (Err(_), Some(found)) => Ok(known(found.clone())),
+            (Err(error), None) => Err(error),
+        }
     }
 
     fn apply(&self, changes: &[Change]) -> Result<u64, StoreError> {
         let mut state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
-        let next = state.run(&self.file, revision)?.saturating_add(1);
-        let failed = match state.run(&self.file, |database| write(database, changes, next)) {
+        let next = state.run(&self.file, tables::revision)?.saturating_add(1);
+        let write = |database: &Database| tables::write(database, changes, next);
+        let failed = match state.run(&self.file, write) {
             Ok(()) => return Ok(next),
             Err(error) => error,
         };
         // The database may fail after the change is in, when it tidies up: look.
-        match state.run(&self.file, revision) {
+        match state.run(&self.file, tables::revision) {
             Ok(seen) if seen == next => Ok(next),
             _ => Err(failed),
         }
@@ -155,99 +289,50 @@ impl Store for DiskStore {
     }
 }
 
-/// The machine's UUID; made when the store is new.
-fn machine_uuid(database: &Database) -> Result<Uuid, RedbError> {
-    let write = database.begin_write()?;
-    let stored = {
-        write.open_table(OBJECTS)?;
-        let mut meta = write.open_table(META)?;
-        let stored = meta.get(MACHINE)?.map(|value| value.value());
-        match stored {
-            Some(stored) => stored,
-            None => {
-                let fresh = fresh_uuid()?.as_u128();
-                meta.insert(MACHINE, fresh)?;
-                fresh
-            }
-        }
+/// The objects whose kinds this version knows: others are a later version's, and not ours to
+/// touch.
+fn known(content: Content) -> Vec<Object> {
+    let object = |Raw { kind, id, version, value }| {
+        let kind = Kind::ALL.into_iter().find(|known| known.name() == kind)?;
+        Some(Object { key: Key { kind, id }, version, value })
     };
-    write.commit()?;
-    Ok(Uuid::from_u128(stored))
-}
-
-/// A random UUID from the kernel.
-fn fresh_uuid() -> io::Result<Uuid> {
-    let text = std::fs::read_to_string("/proc/sys/kernel/random/uuid")?;
-    Uuid::try_parse(text.trim()).map_err(io::Error::other)
-}
-
-fn read_all(database: &Database) -> Result<Vec<Object>, RedbError> {
-    let read = database.begin_read()?;
-    let table = read.open_table(OBJECTS)?;
-    let mut objects = Vec::new();
-    for entry in table.iter()? {
-        let (key, value) = entry?;
-        let (kind, id) = key.value();
-        let (version, value) = value.value();
-        // A kind that a later version of the product stores is not ours to touch.
-        let Some(kind) = Kind::ALL.into_iter().find(|known| known.name() == kind) else { continue };
-        let key = Key { kind, id: id.into() };
-        objects.push(Object { key, version, value: value.into() });
-    }
+    let mut objects: Vec<Object> = content.objects.into_iter().filter_map(object).collect();
     objects.sort_by(|a, b| a.key.cmp(&b.key));
-    Ok(objects)
-}
-
-/// How often the store was changed.
-fn revision(database: &Database) -> Result<u64, RedbError> {
-    let meta = database.begin_read()?.open_table(META)?;
-    let stored = meta.get(REVISION)?.map_or(0, |value| value.value());
-    Ok(u64::try_from(stored).unwrap_or(u64::MAX))
-}
-
-fn write(database: &Database, changes: &[Change], revision: u64) -> Result<(), RedbError> {
-    let write = database.begin_write()?;
-    write.open_table(META)?.insert(REVISION, u128::from(revision))?;
-    {
-        let mut table = write.open_table(OBJECTS)?;
-        for change in changes {
-            match change {
-                Change::Put(key, value) => {
-                    table.insert((key.kind.name(), key.id.as_str()), (revision, value.as_str()))?;
-                }
-                Change::Delete(key) => {
-                    table.remove((key.kind.name(), key.id.as_str()))?;
-                }
-            }
-        }
-    }
-    write.commit()?;
-    Ok(())
+    objects
 }
 
 fn damaged(file: &str, detail: impl std::fmt::Display) -> StoreError {
     StoreError::Damaged { file: file.into(), detail: detail.to_string() }
 }
 
-fn unusable(file: &str, detail: &io::Error) -> StoreError {
-    StoreError::Unusable { file: file.into(), detail: access::explain(detail, Path::new(file)) }
+/// Says what the operating system's error means for whoever runs the target.
+pub(super) fn unusable(file: &str, error: &io::Error) -> StoreError {
+    let detail = || access::explain(error, Path::new(file));
+    let file: String = file.into();
+    match error.kind() {
+        io::ErrorKind::StorageFull | io::ErrorKind::QuotaExceeded | io::ErrorKind::FileTooLarge => {
+            StoreError::Full { file }
+        }
+        io::ErrorKind::ReadOnlyFilesystem => StoreError::ReadOnly { detail: detail(), file },
+        io::ErrorKind::InvalidData | io::ErrorKind::UnexpectedEof => {
+            StoreError::Damaged { file, detail: error.to_string() }
+        }
+        _ => StoreError::Unusable { detail: detail(), file },
+    }
 }
 
 /// Says what a database error means for whoever runs the target.
-fn explain(file: &str, error: RedbError) -> StoreError {
+pub(super) fn explain(file: &str, error: RedbError) -> StoreError {
     match error {
-        RedbError::Io(error) => match error.kind() {
-            io::ErrorKind::StorageFull
-            | io::ErrorKind::QuotaExceeded
-            | io::ErrorKind::FileTooLarge => StoreError::Full { file: file.into() },
-            io::ErrorKind::InvalidData | io::ErrorKind::UnexpectedEof => damaged(file, error),
-            _ => unusable(file, &error),
-        },
+        RedbError::Io(error) => unusable(file, &error),
         RedbError::DatabaseAlreadyOpen => StoreError::InUse { file: file.into() },
         other => damaged(file, other),
     }
 }
 
+#[cfg(test)]
+#[path = "damage_tests.rs"]
+mod damage_tests;
 #[cfg(test)]
 #[path = "disk_tests.rs"]
 mod tests;

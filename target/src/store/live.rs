@@ -163,15 +163,21 @@ impl Live {
     /// Reads the store; forgets live changes that no longer count. Answers the warnings too.
     ///
     /// # Errors
-    /// The store cannot be read or written.
+    /// The store cannot be read.
     pub fn open(file: Config, store: Arc<dyn Store>) -> Result<(Self, Vec<String>), StoreError> {
-        let Effective { config, warnings, stale } = effective(&file, store.as_ref())?;
+        let Effective { config, mut warnings, stale } = effective(&file, store.as_ref())?;
+        let mut records = read_records(store.as_ref())?;
+        records.retain(|key, _| !stale.contains(key));
+        let mut doubtful = false;
         if !stale.is_empty() {
             let changes: Vec<Change> = stale.into_iter().map(Change::Delete).collect();
-            store.apply(&changes)?;
+            // The next change that can be stored removes them too.
+            if let Err(error) = store.apply(&changes) {
+                warnings.push(format!("what is dropped is still in the state file: {error}"));
+                doubtful = true;
+            }
         }
-        let records = read_records(store.as_ref())?;
-        Ok((Self { file, current: config, records, store, doubtful: false }, warnings))
+        Ok((Self { file, current: config, records, store, doubtful }, warnings))
     }
 
     /// The configuration that runs.

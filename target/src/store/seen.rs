@@ -163,7 +163,7 @@ mod tests {
     fn what_was_seen_outlives_the_process_until_it_is_forgotten() {
         let folder = tempfile::tempdir().unwrap();
         let file = folder.path().join("state");
-        let open = || SeenNamespaces::open(Arc::new(DiskStore::open(&file).unwrap())).unwrap().0;
+        let open = || SeenNamespaces::open(Arc::new(DiskStore::open(&file).unwrap().0)).unwrap().0;
         let namespaces = open();
         assert_eq!(namespaces.get(NQN, 1), None);
         let all = [1, 2].map(|nsid| ((NQN.to_owned(), nsid), seen(u64::from(nsid) << 20)));

@@ -1,0 +1,62 @@
+//! Damaged files are kept under another name.
+
+use std::io::{self, ErrorKind};
+use std::path::{Path, PathBuf};
+use std::time::{SystemTime, UNIX_EPOCH};
+
+use nix::fcntl::{AT_FDCWD, RenameFlags, renameat2};
+
+/// How a damaged file is kept.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Keep {
+    /// The file itself, under another name.
+    Renamed,
+    /// A copy; the file stays in use.
+    Copied,
+}
+
+/// Keeps a file as `FILE.damaged-SECONDS` (since 1970), and never in place of another one;
+/// answers the new name.
+///
+/// # Errors
+/// It cannot be renamed or copied.
+pub(super) fn set_aside(path: &Path, keep: Keep) -> io::Result<PathBuf> {
+    let since = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
+    let mut last = ErrorKind::AlreadyExists.into();
+    for extra in 0..1000 {
+        let mut name = path.as_os_str().to_owned();
+        name.push(format!(".damaged-{}", since.as_secs() + extra));
+        let name = PathBuf::from(name);
+        let kept = match keep {
+            Keep::Renamed => rename(path, &name),
+            Keep::Copied => copy(path, &name),
+        };
+        match kept {
+            Ok(()) => return Ok(name),
+            Err(error) if error.kind() == ErrorKind::AlreadyExists => last = error,
+            Err(error) => return Err(error),
+        }
+    }
+    Err(last)
+}
+
+/// Renames, but not in place of a file that is there.
+fn rename(from: &Path, to: &Path) -> io::Result<()> {
+    use nix::errno::Errno;
+    match renameat2(AT_FDCWD, from, AT_FDCWD, to, RenameFlags::RENAME_NOREPLACE) {
+        Ok(()) => Ok(()),
+        // Not every file system can look and rename in one step.
+        Err(Errno::EINVAL | Errno::ENOSYS) => match to.symlink_metadata() {
+            Ok(_) => Err(ErrorKind::AlreadyExists.into()),
+            Err(_) => std::fs::rename(from, to),
+        },
+        Err(error) => Err(error.into()),
+    }
+}
+
+fn copy(from: &Path, to: &Path) -> io::Result<()> {
+    let mut source = std::fs::File::open(from)?;
+    let mut copy = std::fs::File::create_new(to)?;
+    io::copy(&mut source, &mut copy)?;
+    copy.sync_all()
+}

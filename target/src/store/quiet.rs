@@ -1,0 +1,37 @@
+//! Panics of the database library over a damaged file, as errors and not as text on standard error.
+
+use std::cell::Cell;
+use std::panic::{self, AssertUnwindSafe, catch_unwind};
+use std::sync::Once;
+
+thread_local! {
+    /// Whether a panic of this thread is expected, and says nothing.
+    static EXPECTED: Cell<bool> = const { Cell::new(false) };
+}
+
+/// Runs an action. A panic in it is an error with its text, and is printed nowhere; panics of
+/// other threads are printed as ever.
+pub(super) fn quietly<T>(action: impl FnOnce() -> T) -> Result<T, String> {
+    static HOOK: Once = Once::new();
+    // One hook for the whole process, set once: to set and restore it for each action would let
+    // two threads restore each other's.
+    HOOK.call_once(|| {
+        let before = panic::take_hook();
+        panic::set_hook(Box::new(move |info| {
+            if !EXPECTED.get() {
+                before(info);
+            }
+        }));
+    });
+    let outer = EXPECTED.replace(true);
+    let result = catch_unwind(AssertUnwindSafe(action));
+    EXPECTED.set(outer);
+    result.map_err(|payload| {
+        let text = payload.downcast_ref::<&str>().map(|text| (*text).to_owned());
+        let text = text.or_else(|| payload.downcast_ref::<String>().cloned());
+        let text = text.unwrap_or_default();
+        // Assertions print both sides in lines of their own.
+        let line = text.lines().next().unwrap_or_default();
+        format!("its structure is inconsistent: {line}").trim_end_matches(": ").to_owned()
+    })
+}

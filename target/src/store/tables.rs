@@ -1,0 +1,223 @@
+//! What is in the database: objects and the store's own values, each with a checksum of its own.
+//!
+//! The database has checksums of its pages; those of the objects also cover what happened before
+//! a page was written, or to what is read from it.
+
+use std::io;
+
+use crc_fast::{CrcAlgorithm, Digest};
+use redb::{
+    Database, Error as RedbError, ReadTransaction, ReadableDatabase, ReadableTable,
+    TableDefinition, TableError, WriteTransaction,
+};
+use uuid::Uuid;
+
+use super::Change;
+
+/// Kind and identifier to version, checksum and value.
+const OBJECTS: TableDefinition<'_, (&str, &str), (u64, u64, &str)> =
+    TableDefinition::new("sluicegate.objects.2");
+/// The store's own values, each with its checksum.
+const META: TableDefinition<'_, &str, (u128, u64)> = TableDefinition::new("sluicegate.meta.2");
+/// Part of the tables' names: where it occurs in a file, that is or was a state file.
+pub(super) const MARK: &[u8] = b"sluicegate.";
+/// As [`OBJECTS`], without checksums: what the first version wrote.
+const OBJECTS_1: TableDefinition<'_, (&str, &str), (u64, &str)> = TableDefinition::new("objects");
+/// As [`META`], without checksums.
+const META_1: TableDefinition<'_, &str, u128> = TableDefinition::new("meta");
+/// In [`META`]: how often the store was changed.
+const REVISION: &str = "revision";
+/// In [`META`]: the machine's UUID.
+const MACHINE: &str = "machine";
+/// In [`META`]: the last revision that is in both of the database's commits.
+const CONFIRMED: &str = "confirmed";
+
+/// An object as it is in the database, of a kind that this version may not know.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct Raw {
+    pub(super) kind: String,
+    pub(super) id: String,
+    pub(super) version: u64,
+    pub(super) value: String,
+}
+
+/// Everything that is in the database.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(super) struct Content {
+    pub(super) machine: Option<Uuid>,
+    pub(super) revision: u64,
+    pub(super) objects: Vec<Raw>,
+    /// Kind and identifier of objects that are not what was written.
+    pub(super) wrong: Vec<(String, String)>,
+    /// Whether the first version wrote it, which knew no checksums.
+    pub(super) first_format: bool,
+}
+
+/// The checksum of an object. Lengths stand before texts, so that no two objects are one text.
+fn object_sum(kind: &str, id: &str, version: u64, value: &str) -> u64 {
+    let mut digest = Digest::new(CrcAlgorithm::Crc64Nvme);
+    for text in [kind, id, value] {
+        digest.update(&(text.len() as u64).to_le_bytes());
+        digest.update(text.as_bytes());
+    }
+    digest.update(&version.to_le_bytes());
+    digest.finalize()
+}
+
+/// The checksum of one of the store's own values.
+fn meta_sum(name: &str, value: u128) -> u64 {
+    let mut digest = Digest::new(CrcAlgorithm::Crc64Nvme);
+    digest.update(name.as_bytes());
+    digest.update(&value.to_le_bytes());
+    digest.finalize()
+}
+
+/// A table that may not be there.
+fn present<T>(opened: Result<T, TableError>) -> Result<Option<T>, RedbError> {
+    match opened {
+        Ok(table) => Ok(Some(table)),
+        Err(TableError::TableDoesNotExist(_)) => Ok(None),
+        Err(error) => Err(error.into()),
+    }
+}
+
+/// One of the store's own values; `None` where it was never written.
+fn meta(read: &ReadTransaction, name: &str) -> Result<Option<u128>, RedbError> {
+    let stored = match present(read.open_table(META))? {
+        Some(table) => table.get(name)?.map(|at| at.value()),
+        None => None,
+    };
+    match stored {
+        Some((value, sum)) if sum == meta_sum(name, value) => Ok(Some(value)),
+        Some(_) => Err(RedbError::Corrupted(format!("its {name} is not what was written"))),
+        None => Ok(None),
+    }
+}
+
+/// Reads all there is into `content`, which has what was read when this fails half-way.
+pub(super) fn read(database: &Database, content: &mut Content) -> Result<(), RedbError> {
+    let read = database.begin_read()?;
+    if let Some(table) = present(read.open_table(OBJECTS))? {
+        content.machine = meta(&read, MACHINE)?.map(Uuid::from_u128);
+        content.revision = narrow(meta(&read, REVISION)?.unwrap_or_default());
+        for entry in table.iter()? {
+            let (key, stored) = entry?;
+            let ((kind, id), (version, sum, value)) = (key.value(), stored.value());
+            if sum == object_sum(kind, id, version, value) {
+                content.objects.push(raw(kind, id, version, value));
+            } else {
+                content.wrong.push((kind.into(), id.into()));
+            }
+        }
+        return Ok(());
+    }
+    content.first_format = true;
+    if let Some(table) = present(read.open_table(OBJECTS_1))? {
+        for entry in table.iter()? {
+            let (key, stored) = entry?;
+            let ((kind, id), (version, value)) = (key.value(), stored.value());
+            content.objects.push(raw(kind, id, version, value));
+        }
+    }
+    if let Some(table) = present(read.open_table(META_1))? {
+        let value = |name| Ok::<_, RedbError>(table.get(name)?.map(|value| value.value()));
+        content.machine = value(MACHINE)?.map(Uuid::from_u128);
+        content.revision = narrow(value(REVISION)?.unwrap_or_default());
+    }
+    Ok(())
+}
+
+fn raw(kind: &str, id: &str, version: u64, value: &str) -> Raw {
+    Raw { kind: kind.into(), id: id.into(), version, value: value.into() }
+}
+
+fn narrow(revision: u128) -> u64 {
+    u64::try_from(revision).unwrap_or(u64::MAX)
+}
+
+/// How often the store was changed.
+pub(super) fn revision(database: &Database) -> Result<u64, RedbError> {
+    Ok(narrow(meta(&database.begin_read()?, REVISION)?.unwrap_or_default()))
+}
+
+/// Makes the tables where they are not there: from those of the first version where these are,
+/// else with what is in `found`.
+pub(super) fn prepare(database: &Database, found: Option<&Content>) -> Result<(), RedbError> {
+    if meta(&database.begin_read()?, MACHINE)?.is_some() {
+        return Ok(());
+    }
+    let mut content = Content::default();
+    read(database, &mut content)?;
+    match (content.machine, found) {
+        (None, Some(found)) => restore(database, found),
+        _ => restore(database, &content),
+    }
+}
+
+/// Makes the database hold `content` and nothing else.
+pub(super) fn restore(database: &Database, content: &Content) -> Result<(), RedbError> {
+    let write = database.begin_write()?;
+    write.delete_table(OBJECTS)?;
+    write.delete_table(OBJECTS_1)?;
+    write.delete_table(META_1)?;
+    if let Some(machine) = content.machine {
+        put_meta(&write, MACHINE, machine.as_u128())?;
+    }
+    put_meta(&write, REVISION, content.revision.into())?;
+    {
+        let mut table = write.open_table(OBJECTS)?;
+        for Raw { kind, id, version, value } in &content.objects {
+            let sum = object_sum(kind, id, *version, value);
+            table.insert((kind.as_str(), id.as_str()), (*version, sum, value.as_str()))?;
+        }
+    }
+    write.commit()?;
+    confirm(database, content.revision)
+}
+
+/// Makes all changes or none.
+pub(super) fn write(
+    database: &Database,
+    changes: &[Change],
+    revision: u64,
+) -> Result<(), RedbError> {
+    let write = database.begin_write()?;
+    put_meta(&write, REVISION, revision.into())?;
+    {
+        let mut table = write.open_table(OBJECTS)?;
+        for change in changes {
+            match change {
+                Change::Put(key, value) => {
+                    let (kind, id) = (key.kind.name(), key.id.as_str());
+                    let sum = object_sum(kind, id, revision, value);
+                    table.insert((kind, id), (revision, sum, value.as_str()))?;
+                }
+                Change::Delete(key) => {
+                    table.remove((key.kind.name(), key.id.as_str()))?;
+                }
+            }
+        }
+    }
+    write.commit()?;
+    confirm(database, revision)
+}
+
+/// Commits once more. The database keeps its last two commits, and falls back to the one before
+/// where the last is damaged: then that has every change too that was ever acknowledged.
+fn confirm(database: &Database, revision: u64) -> Result<(), RedbError> {
+    let write = database.begin_write()?;
+    put_meta(&write, CONFIRMED, revision.into())?;
+    write.commit()?;
+    Ok(())
+}
+
+fn put_meta(write: &WriteTransaction, name: &str, value: u128) -> Result<(), RedbError> {
+    write.open_table(META)?.insert(name, (value, meta_sum(name, value)))?;
+    Ok(())
+}
+
+/// A random UUID from the kernel.
+pub(super) fn fresh_uuid() -> io::Result<Uuid> {
+    let text = std::fs::read_to_string("/proc/sys/kernel/random/uuid")?;
+    Uuid::try_parse(text.trim()).map_err(io::Error::other)
+}
