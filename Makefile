@@ -1,15 +1,17 @@
 # Sluicegate's commands. Each installs what it needs on a Debian machine (as root, or with sudo)
-# and says so; nothing else is asked of the machine.
+# and says so; nothing else is asked of the machine. `make help` prints these lines:
 #
-#   make run      build, start the daemon with embedded defaults, run our initiator against it
-#   make test     everything that must hold: format, lints, documentation, all tests
-#   make bench    beside the kernel's own target, in a user-mode kernel
+#   make            the release build of everything, in build/release
+#   make run        build, start the daemon with embedded defaults, run our initiator against it
+#   make test       everything that must hold: format, lints, documentation, all tests
+#   make bench      beside the kernel's own target, in a user-mode kernel
 #   make bench-qos  what quality of service costs and gives, natively
 #   make bench-qtcp what classes get of a congested link, by the kernel's congestion control
-#   make fuzz     each fuzz target for FUZZ_SECONDS (60)
-#   make deny     licences, banned and duplicate crates, sources
-#   make install  binaries and systemd files, below PREFIX (/usr) and DESTDIR
-#   make clean    remove build/
+#   make fuzz       each fuzz target for FUZZ_SECONDS (60)
+#   make deny       licences, banned and duplicate crates, sources
+#   make install    binaries, systemd files and documents, below DESTDIR and PREFIX (/usr)
+#   make uninstall  removes what make install put there; configuration and state stay
+#   make clean      remove build/
 
 SHELL := /bin/bash
 PREFIX ?= /usr
@@ -20,11 +22,14 @@ export CARGO_TARGET_DIR := $(CURDIR)/build
 # What is installed: the release build, unless this names a folder with binaries that are built.
 BINARIES ?= build/release
 
-.PHONY: build run test bench bench-qos bench-qtcp fuzz deny install clean
+.PHONY: build help run test bench bench-qos bench-qtcp fuzz deny install uninstall clean
 
 build:
 	.ci/setup build
 	cargo build --release --workspace --exclude e2e --bins
+
+help:
+	@sed -n 's/^#   make/make/p' Makefile
 
 run:
 	.ci/setup build
@@ -56,14 +61,33 @@ deny:
 	.ci/setup deny
 	cargo deny --all-features check licenses bans sources
 
-install: $(if $(filter file,$(origin BINARIES)),build)
-	install -D -t $(DESTDIR)$(PREFIX)/bin $(BINARIES)/sluiced $(BINARIES)/sluice
-	install -D -m 644 -t $(DESTDIR)$(PREFIX)/lib/systemd/system systemd/sluiced.service
-	install -D -m 644 systemd/sluicegate.sysusers.conf $(DESTDIR)$(PREFIX)/lib/sysusers.d/sluicegate.conf
-	install -D -m 644 systemd/sluicegate.tmpfiles.conf $(DESTDIR)$(PREFIX)/lib/tmpfiles.d/sluicegate.conf
-	install -D -m 644 -t $(DESTDIR)$(PREFIX)/lib/udev/rules.d systemd/60-sluicegate.rules
+# What is installed below PREFIX: uninstall removes these.
+INSTALLED := bin/sluiced bin/sluice lib/systemd/system/sluiced.service \
+	lib/sysusers.d/sluicegate.conf lib/tmpfiles.d/sluicegate.conf \
+	lib/sysctl.d/60-sluicegate.conf lib/modules-load.d/sluicegate.conf \
+	lib/udev/rules.d/60-sluicegate.rules \
+	$(patsubst docs/%,share/doc/sluicegate/%,$(wildcard docs/*.md))
+at = $(DESTDIR)$(PREFIX)
+
+# With sudo, what its user has built is installed: root need not have a compiler.
+install: $(if $(or $(SUDO_USER),$(filter-out file,$(origin BINARIES))),,build)
+	@[ -x $(BINARIES)/sluiced ] || { echo "no $(BINARIES)/sluiced: run make first" >&2; exit 1; }
+	install -D -t $(at)/bin $(BINARIES)/sluiced $(BINARIES)/sluice
+	install -D -m 644 systemd/sluiced.service $(at)/lib/systemd/system/sluiced.service
+	sed -i 's|/usr/|$(PREFIX)/|g' $(at)/lib/systemd/system/sluiced.service
+	install -D -m 644 systemd/sluicegate.sysusers.conf $(at)/lib/sysusers.d/sluicegate.conf
+	install -D -m 644 systemd/sluicegate.tmpfiles.conf $(at)/lib/tmpfiles.d/sluicegate.conf
+	install -D -m 644 systemd/60-sluicegate.sysctl.conf $(at)/lib/sysctl.d/60-sluicegate.conf
+	install -D -m 644 systemd/sluicegate.modules-load.conf $(at)/lib/modules-load.d/sluicegate.conf
+	install -D -m 644 -t $(at)/lib/udev/rules.d systemd/60-sluicegate.rules
+	install -D -m 644 -t $(at)/share/doc/sluicegate docs/*.md
 	[ -e $(DESTDIR)/etc/sluicegate/sluicegate.toml ] || \
 		install -D -m 644 -t $(DESTDIR)/etc/sluicegate systemd/sluicegate.toml
+
+uninstall:
+	rm -f $(addprefix $(at)/,$(INSTALLED))
+	-rmdir $(at)/share/doc/sluicegate
+	@echo "$(DESTDIR)/etc/sluicegate and /var/lib/sluicegate are kept"
 
 clean:
 	rm -rf build

@@ -8,3 +8,18 @@ use e2e::service;
 fn the_service_starts_as_it_is_shipped() -> Result<()> {
     service("service-start", &[])
 }
+
+#[test]
+fn the_service_comes_back_unless_it_was_asked_to_end() -> Result<()> {
+    service("service-restart", &[])
+}
+
+#[test]
+fn dctcp_is_used_as_installed() -> Result<()> {
+    service("service-dctcp", &[])
+}
+
+#[test]
+fn the_readme_works_as_written() -> Result<()> {
+    service("service-readme", &[])
+}

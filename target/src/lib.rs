@@ -8,6 +8,7 @@ pub mod control;
 pub mod descriptors;
 pub mod devices;
 pub mod engine;
+pub mod exit;
 pub mod log;
 pub mod mapping;
 pub mod metrics;

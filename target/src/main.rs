@@ -2,9 +2,10 @@
 
 use std::process::ExitCode;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
-use anyhow::{Context, anyhow};
+use anyhow::Context;
 use clap::Parser;
 use nix::sys::signal::{SigSet, Signal};
 use sluiced::cli::{self, Args};
@@ -12,7 +13,7 @@ use sluiced::control::{Control, Server};
 use sluiced::engine::Engine;
 use sluiced::runtime::Runtime;
 use sluiced::store::{self, Live};
-use sluiced::{config, descriptors, log};
+use sluiced::{config, descriptors, exit, log};
 
 fn main() -> ExitCode {
     let args = Args::parse();
@@ -24,24 +25,25 @@ fn main() -> ExitCode {
         return ExitCode::FAILURE;
     }
     match run(&args) {
-        Ok(()) => ExitCode::SUCCESS,
+        Ok(by_signal) => exit::in_order(by_signal),
         Err(error) => {
             tracing::error!("{error:#}");
             // Standard error too, where the log goes to the journal.
             if args.log.is_some() {
                 eprintln!("sluiced: {error:#}");
             }
-            ExitCode::FAILURE
+            exit::failed(&error)
         }
     }
 }
 
-fn run(args: &Args) -> anyhow::Result<()> {
+/// Serves until the daemon is asked to end: true, by a signal.
+fn run(args: &Args) -> anyhow::Result<bool> {
     // Before any thread is started, so that all of them leave these signals to the one that
     // waits for them.
     let signals = SigSet::from_iter([Signal::SIGTERM, Signal::SIGINT]);
     signals.thread_block().context("cannot block signals")?;
-    let file = args.load().map_err(|errors| anyhow!("{errors}"))?;
+    let file = args.load()?;
     let target = file.target.clone();
     match descriptors::allow(target.max_connections) {
         Ok(able) if able < u64::from(target.max_connections) => tracing::warn!(
@@ -61,14 +63,15 @@ fn run(args: &Args) -> anyhow::Result<()> {
         tracing::warn!("{warning}");
     }
     let runtime = Runtime::start(live.current())?;
+    let by_signal = Arc::new(AtomicBool::new(false));
     let serving = serve(&runtime, live, &target);
     if serving.is_err() {
         runtime.shutdown(true);
     } else {
-        let engine = Arc::clone(&runtime);
+        let (engine, by_signal) = (Arc::clone(&runtime), Arc::clone(&by_signal));
         std::thread::Builder::new()
             .name("signals".to_owned())
-            .spawn(move || obey_signals(&signals, &*engine))
+            .spawn(move || obey_signals(&signals, &*engine, &by_signal))
             .context("cannot start the signal thread")?;
         if let Some(interval) = sd_notify::watchdog_enabled() {
             let runtime = Arc::clone(&runtime);
@@ -82,7 +85,8 @@ fn run(args: &Args) -> anyhow::Result<()> {
     }
     runtime.wait();
     tell_systemd(&[sd_notify::NotifyState::Stopping]);
-    serving.map(Server::stop)
+    Server::stop(serving?);
+    Ok(by_signal.load(Ordering::Relaxed))
 }
 
 /// Starts the control socket and the metrics endpoint.
@@ -95,10 +99,10 @@ fn serve(runtime: &Arc<Runtime>, live: Live, target: &config::Target) -> anyhow:
     Ok(server)
 }
 
-/// The first SIGTERM or SIGINT drains, the next one ends at once.
-fn obey_signals(signals: &SigSet, engine: &dyn Engine) {
-    let mut asked_before = false;
+/// The first SIGTERM or SIGINT drains, the next one ends at once; `asked` is set by the first.
+fn obey_signals(signals: &SigSet, engine: &dyn Engine, asked: &AtomicBool) {
     while let Ok(signal) = signals.wait() {
+        let asked_before = asked.swap(true, Ordering::Relaxed);
         tracing::info!(%signal, at_once = asked_before, "ending");
         engine.shutdown(asked_before);
         if asked_before {
@@ -106,7 +110,6 @@ fn obey_signals(signals: &SigSet, engine: &dyn Engine) {
             std::thread::sleep(Duration::from_secs(1));
             std::process::exit(1);
         }
-        asked_before = true;
     }
 }
 

@@ -41,3 +41,22 @@ active() { [ "$(property ActiveState)" = active ]; }
 main_pid() { property MainPID; }
 # restarts: how often systemd started it again by itself.
 restarts() { property NRestarts; }
+ended() { [ "$(property SubState)" = dead ] || [ "$(property SubState)" = failed ]; }
+# ends_as WHAT "STATE RESULT STATUS": it has ended, and systemd does not start it again.
+ends_as() {
+    local restarts
+    restarts=$(restarts)
+    eventually 20 ended || fail "$1: the service is $(property ActiveState)/$(property SubState)"
+    same "$1" "$(property ActiveState) $(property Result) $(property ExecMainStatus)" "$2"
+    same "$1: restarts" "$(restarts)" "$restarts"
+}
+# another PID: the service is active with another process than PID.
+another() { active && [ "$(main_pid)" != "$1" ]; }
+
+# file_of SIZE_MIB NAME: prints the path of a file of the daemon's, where its sandbox lets it write.
+file_of() {
+    install -d -o sluicegate -g sluicegate -m 750 /var/lib/sluicegate
+    install -o sluicegate -g sluicegate -m 640 /dev/null "/var/lib/sluicegate/$2"
+    truncate -s "$1M" "/var/lib/sluicegate/$2"
+    echo "/var/lib/sluicegate/$2"
+}

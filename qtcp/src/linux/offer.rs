@@ -152,18 +152,24 @@ impl Offer {
             Dctcp::Usable => None,
             Dctcp::Forbidden => Some(format!(
                 "dctcp may not be used by this process, which goes on with {default}: \
-                 run `modprobe tcp_dctcp`, and give the daemon CAP_NET_ADMIN or \
-                 run `sysctl -w net.ipv4.tcp_allowed_congestion_control=\"{} dctcp\"`",
-                self.allowed.as_ref().map(|names| names.join(" ")).unwrap_or_default(),
+                 run `modprobe tcp_dctcp` and `{}`, or give the daemon CAP_NET_ADMIN",
+                self.allow_dctcp()
             )),
             Dctcp::Missing => Some(format!(
                 "dctcp is not in this kernel, which goes on with {default}: \
-                 run `modprobe tcp_dctcp` (CONFIG_TCP_CONG_DCTCP)"
+                 run `modprobe tcp_dctcp` (CONFIG_TCP_CONG_DCTCP) and `{}`",
+                self.allow_dctcp()
             )),
             Dctcp::Unknown => {
                 Some(format!("whether there is dctcp could not be found out: {default} it is"))
             }
         }
+    }
+
+    /// The command after which every process may choose `dctcp`.
+    fn allow_dctcp(&self) -> String {
+        let allowed = self.allowed.as_ref().map(|names| names.join(" ")).unwrap_or_default();
+        format!("sysctl -w net.ipv4.tcp_allowed_congestion_control=\"{allowed} dctcp\"")
     }
 
     fn marks_advice(&self) -> Option<String> {

@@ -1,0 +1,128 @@
+//! `make install` and `make uninstall`, into a folder of the test's own.
+#![expect(clippy::expect_used, reason = "helpers of tests fail as tests do")]
+
+use std::collections::BTreeSet;
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+use e2e::root;
+
+/// What `make ARGUMENTS` prints.
+fn make(arguments: &[&str]) -> String {
+    let mut make = Command::new("make");
+    // A test command that is itself run by make hands down its flags.
+    make.args(["-s", "-C"]).arg(root()).args(arguments).env_remove("MAKEFLAGS");
+    let output = make.output().expect("make runs");
+    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+    String::from_utf8(output.stdout).expect("make prints text")
+}
+
+/// All files below a folder, by their path in it.
+fn files(folder: &Path) -> BTreeSet<PathBuf> {
+    let mut found = BTreeSet::new();
+    let mut left = vec![folder.to_path_buf()];
+    while let Some(next) = left.pop() {
+        for entry in fs::read_dir(next).expect("a folder can be read") {
+            let path = entry.expect("an entry").path();
+            if path.is_dir() {
+                left.push(path);
+            } else {
+                found.insert(path.strip_prefix(folder).expect("below it").into());
+            }
+        }
+    }
+    found
+}
+
+/// A folder that holds two programs that can be installed.
+fn binaries() -> tempfile::TempDir {
+    let folder = tempfile::tempdir().expect("a folder");
+    for name in ["sluiced", "sluice"] {
+        let made = Command::new("install")
+            .args(["-m", "755", "/dev/null"])
+            .arg(folder.path().join(name))
+            .status();
+        assert!(made.expect("install runs").success());
+    }
+    folder
+}
+
+/// Installs below `prefix` in a folder of its own.
+fn install(prefix: &str) -> (tempfile::TempDir, [String; 2]) {
+    let (binaries, to) = (binaries(), tempfile::tempdir().expect("a folder"));
+    let place = [format!("DESTDIR={}", to.path().display()), format!("PREFIX={prefix}")];
+    let [destdir, prefix] = &place;
+    make(&["install", &format!("BINARIES={}", binaries.path().display()), destdir, prefix]);
+    (to, place)
+}
+
+#[test]
+fn uninstall_removes_what_install_put_there_and_nothing_else() {
+    for prefix in ["/usr", "/usr/local"] {
+        let (folder, [destdir, prefix_is]) = install(prefix);
+        let below = |path: &str| PathBuf::from(prefix.trim_start_matches('/')).join(path);
+        let installed = files(folder.path());
+        let config = PathBuf::from("etc/sluicegate/sluicegate.toml");
+        for path in [
+            below("bin/sluiced"),
+            below("bin/sluice"),
+            below("lib/systemd/system/sluiced.service"),
+            below("lib/sysusers.d/sluicegate.conf"),
+            below("lib/tmpfiles.d/sluicegate.conf"),
+            below("lib/udev/rules.d/60-sluicegate.rules"),
+            below("lib/sysctl.d/60-sluicegate.conf"),
+            below("lib/modules-load.d/sluicegate.conf"),
+            below("share/doc/sluicegate/operating.md"),
+            config.clone(),
+        ] {
+            assert!(installed.contains(&path), "{} is not installed", path.display());
+        }
+        let others =
+            ["var/lib/sluicegate/state.redb", "etc/systemd/system/sluiced.service.d/my.conf"];
+        for other in others {
+            let path = folder.path().join(other);
+            fs::create_dir_all(path.parent().expect("a folder")).expect("it can be made");
+            fs::write(path, "an operator's").expect("it can be written");
+        }
+        make(&["uninstall", &destdir, &prefix_is]);
+        let kept = others.iter().map(PathBuf::from).chain([config]).collect::<BTreeSet<_>>();
+        assert_eq!(files(folder.path()), kept);
+        assert!(!folder.path().join(below("share/doc/sluicegate")).exists());
+    }
+}
+
+#[test]
+fn the_unit_starts_what_was_installed() {
+    for prefix in ["/usr", "/opt/sluicegate"] {
+        let (folder, _) = install(prefix);
+        let unit = format!("{}/lib/systemd/system/sluiced.service", prefix.trim_start_matches('/'));
+        let unit = fs::read_to_string(folder.path().join(unit)).expect("the unit is there");
+        let start =
+            format!("ExecStart={prefix}/bin/sluiced --config /etc/sluicegate/sluicegate.toml");
+        assert!(unit.lines().any(|line| line == start), "{start} is not in:\n{unit}");
+    }
+}
+
+#[test]
+fn install_keeps_the_configuration_that_is_there() {
+    let (binaries, to) = (binaries(), tempfile::tempdir().expect("a folder"));
+    let config = to.path().join("etc/sluicegate/sluicegate.toml");
+    fs::create_dir_all(config.parent().expect("a folder")).expect("it can be made");
+    fs::write(&config, "an operator's").expect("it can be written");
+    let destdir = format!("DESTDIR={}", to.path().display());
+    make(&["install", &format!("BINARIES={}", binaries.path().display()), &destdir]);
+    assert_eq!(fs::read_to_string(config).expect("it is there"), "an operator's");
+}
+
+#[test]
+fn make_help_names_each_target() {
+    let help = make(&["help"]);
+    let makefile = fs::read_to_string(root().join("Makefile")).expect("there is a Makefile");
+    let targets = makefile.lines().find_map(|line| line.strip_prefix(".PHONY: "));
+    for target in targets.expect("a list of targets").split_whitespace() {
+        let line = if target == "build" { "make " } else { &format!("make {target} ") };
+        let listed = help.lines().any(|l| l.starts_with(line));
+        assert!(listed || target == "help", "make {target} is not in:\n{help}");
+    }
+}

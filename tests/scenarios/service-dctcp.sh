@@ -1,0 +1,31 @@
+#!/bin/bash
+# The network's stage has dctcp under the unit as it is installed, and says what is missing where
+# the machine does not allow it.
+. /run/scenarios/lib.sh
+boot
+configure </dev/null
+allowed=net.ipv4.tcp_allowed_congestion_control
+# congestion: what the target's ends of a host's connections run.
+congestion() { ss -tniH state established "( sport = :4420 )" | sed -n 's/^[[:space:]]*\([a-z]*\) .*/\1/p' | sort -u; }
+
+sysctl -qw net.ipv4.tcp_ecn=1 # as on a host (docs/qos.md)
+
+step "what is installed allows dctcp, at boot and without CAP_NET_ADMIN"
+contains "$allowed" "$(sysctl -n $allowed)" "(^| )dctcp( |$)"
+same "the machine's default" "$(sysctl -n net.ipv4.tcp_congestion_control)" cubic
+expect "start" systemctl start sluiced
+lacks "capabilities" "$(property CapabilityBoundingSet) $(property AmbientCapabilities)" cap_net_admin
+lacks "journal" "$(journal)" "dctcp (may not|is not)"
+connect $DISK
+same "congestion control" "$(congestion)" dctcp
+disconnect $DISK
+
+step "where it is not allowed the journal says so, and what to do"
+expect "stop" systemctl stop sluiced
+sysctl -qw $allowed="reno cubic"
+expect "start" systemctl start sluiced
+contains "journal" "$(journal)" "dctcp may not be used .*sysctl -w $allowed=\"reno cubic dctcp\""
+connect $DISK
+same "congestion control" "$(congestion)" cubic
+disconnect $DISK
+pass

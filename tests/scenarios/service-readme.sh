@@ -1,0 +1,50 @@
+#!/bin/bash
+# What README.md tells to type works as it is written, from the installed files to the host's disk.
+. /run/scenarios/lib.sh
+boot
+
+# block LANGUAGE PATTERN: the README's first block of code in that language that has the pattern.
+block() {
+    awk -v want="$1" -v pattern="$2" '
+        /^```/ { if (inside && text ~ pattern && !done) { printf "%s", text; done = 1 }
+                 inside = ($0 == "```" want) && !inside; text = ""; next }
+        inside { text = text $0 "\n" }' /lab/README.md
+}
+# type PATTERN: runs that block's commands one by one, without sudo, which this machine has not.
+typed() {
+    local command commands
+    commands=$(block sh "$1")
+    [ -n "$commands" ] || fail "no block has '$1'"
+    while read -r command; do
+        # `make install` has been done; the machine's kernel has everything built in.
+        [[ ! $command =~ ^(make|modprobe) ]] || continue
+        expect "README" bash -c "$command"
+    done < <(sed 's/ *#.*//; s/^sudo //; s/SERVER/127.0.0.1/' <<<"$commands")
+}
+
+step "what is typed after the installation"
+typed systemd-sysusers
+
+step "the configuration, with the host's own name"
+typed show-hostnqn
+name=$(nvme show-hostnqn)
+same "the name" "$name" "$(cat /etc/nvme/hostnqn)"
+block toml listener | sed "s/nqn.2014-08.org.nvmexpress:uuid:[0-9a-f-]*/$name/" >$CONFIG
+grep -q "$name" $CONFIG || fail "no host in the README's configuration: $(cat $CONFIG)"
+typed "systemctl enable"
+same "enabled" "$(systemctl is-enabled sluiced)" enabled
+
+step "the host has a disk"
+typed "nvme connect"
+d=$(disk nqn.2026-01.io.example:disks 1)
+size_is "$d" $((10 << 30)) || fail "$d has another size: $(blockdev --getsize64 "$d")"
+write_verify readme "$d" --rw=write --bs=64k --size=16m
+
+step "what README says of drives is right too"
+{
+    block toml 'cores = ' | sed -n '1,/^$/p' | sed 's/\[2, 3\]/[0, 1]/'
+    block toml listener | sed '/^\[target\]/d'
+    block toml /dev/ng | sed '1,/^$/d'
+} >/tmp/drives.toml
+expect "check" sluiced --check /tmp/drives.toml
+pass
