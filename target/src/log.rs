@@ -1,6 +1,9 @@
 //! Where the log goes: the journal with its fields, or standard error as text.
 
+mod journal;
+
 use std::io::IsTerminal;
+use std::path::Path;
 
 use thiserror::Error;
 use tracing_subscriber::EnvFilter;
@@ -8,6 +11,7 @@ use tracing_subscriber::layer::SubscriberExt;
 use tracing_subscriber::util::SubscriberInitExt;
 
 use crate::cli::LogTarget;
+use journal::Journal;
 
 /// The log cannot be set up.
 #[derive(Debug, Error)]
@@ -43,8 +47,7 @@ pub fn init(filter: &str, target: Option<LogTarget>) -> Result<(), LogError> {
     let registry = tracing_subscriber::registry().with(parsed);
     match target.unwrap_or_else(standard) {
         LogTarget::Journald => {
-            let journal = tracing_journald::layer()?.with_syslog_identifier("sluiced".into());
-            registry.with(journal).try_init()?;
+            registry.with(Journal::connect(Path::new(journal::SOCKET))?).try_init()?;
         }
         LogTarget::Stderr => {
             let ansi = std::io::stderr().is_terminal();
