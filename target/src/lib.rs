@@ -2,6 +2,7 @@
 
 pub mod access;
 pub mod backend;
+mod backings;
 pub mod cli;
 pub mod config;
 pub mod control;

@@ -12,7 +12,7 @@ use sluiced::cli::{self, Args};
 use sluiced::control::{Control, Server};
 use sluiced::engine::Engine;
 use sluiced::runtime::Runtime;
-use sluiced::store::{self, Live};
+use sluiced::store::{self, Live, SeenNamespaces, Store};
 use sluiced::{config, descriptors, exit, log};
 
 fn main() -> ExitCode {
@@ -55,14 +55,20 @@ fn run(args: &Args) -> anyhow::Result<bool> {
         Err(error) => tracing::warn!(%error, "the limit of file descriptors stays as it is"),
     }
     let (state, problems) = store::open(target.state.as_deref())?;
-    for problem in problems {
+    for problem in &problems {
         tracing::error!("{problem}");
     }
-    let (live, warnings) = Live::open(file, Arc::from(state))?;
+    let state: Arc<dyn Store> = Arc::from(state);
+    let (live, mut warnings) = Live::open(file, Arc::clone(&state))?;
+    let (mut seen, unread) = SeenNamespaces::open(state)?;
+    if !problems.is_empty() {
+        seen.set_lost();
+    }
+    warnings.extend(unread);
     for warning in warnings {
         tracing::warn!("{warning}");
     }
-    let runtime = Runtime::start(live.current())?;
+    let runtime = Runtime::start(live.current(), seen)?;
     let by_signal = Arc::new(AtomicBool::new(false));
     let serving = serve(&runtime, live, &target);
     if serving.is_err() {

@@ -22,7 +22,8 @@ use fabric::controller::{
 use fabric::nvme::identify::OptionalCommands;
 use nix::sys::socket::{Shutdown, shutdown};
 
-use crate::backend::{self, Backend, BackendError, Description};
+use crate::backend::{Backend, BackendError, Description};
+use crate::backings::{Backings, Occasion};
 use crate::config::{
     self, Config, Listener, Namespace, Network, QosConfig, Subsystem, derived_serial, derived_uuid,
 };
@@ -36,6 +37,7 @@ use crate::reactor::mailbox::Message;
 use crate::reactor::overload::RETRY_DELAYS;
 use crate::shared::{ReactorGauges, Registered, Shared, lock};
 use crate::stats::IoSnapshot;
+use crate::store::SeenNamespaces;
 use crate::{socket, threads};
 
 /// Model number of a subsystem that was given none.
@@ -49,6 +51,7 @@ pub struct Runtime {
     next_listener: AtomicU32,
     /// One change of the configuration at a time.
     change: Mutex<()>,
+    backings: Backings,
     stopping: Arc<AtomicBool>,
     threads: Mutex<Threads>,
 }
@@ -70,13 +73,15 @@ struct Threads {
 
 impl Runtime {
     /// Starts the reactors and everything that the configuration names. A namespace whose device
-    /// does not open is left out, with an error in the log: the others are served.
+    /// does not open is left out, with an error in the log: the others are served. `seen` is what
+    /// was seen of the namespaces' files and devices earlier.
     ///
     /// # Errors
     /// The kernel lacks what a reactor needs, an address cannot be listened on, or a subsystem is
     /// refused.
-    pub fn start(config: &Config) -> anyhow::Result<Arc<Self>> {
+    pub fn start(config: &Config, seen: SeenNamespaces) -> anyhow::Result<Arc<Self>> {
         let settings = config.target.clone();
+        let backings = Backings::new(&settings, seen);
         let service = Service::new(ServiceConfig {
             max_transfer: settings.max_transfer,
             in_capsule_data: settings.in_capsule_data,
@@ -98,6 +103,7 @@ impl Runtime {
             listeners: Mutex::default(),
             next_listener: AtomicU32::new(1),
             change: Mutex::default(),
+            backings,
             stopping: Arc::default(),
             threads: Mutex::default(),
         });
@@ -144,12 +150,18 @@ impl Runtime {
             let bare = Subsystem { namespaces: Vec::new(), ..subsystem.clone() };
             self.add_subsystem(&bare).with_context(|| format!("subsystem {}", subsystem.nqn))?;
             for namespace in &subsystem.namespaces {
-                if let Err(error) = self.add_namespace(&subsystem.nqn, namespace) {
+                let occasion = Occasion::Configured;
+                if let Err(error) = self.add_namespace_locked(&subsystem.nqn, namespace, occasion) {
                     let nsid = namespace.nsid;
                     tracing::error!(subsystem = subsystem.nqn, nsid, %error, "namespace left out");
                 }
             }
         }
+        // Before the first host comes.
+        if let Err(error) = self.backings.keep() {
+            tracing::warn!(%error, "what was seen of files and devices is not kept");
+        }
+        self.backings.forget_others(config);
         for listener in &config.listeners {
             self.add_listener(listener)?;
         }
@@ -177,7 +189,13 @@ impl Runtime {
         self.shared.gauges.iter().all(|gauges| now.since(seen(gauges)) < limit)
     }
 
-    fn open(&self, namespace: &Namespace) -> Result<(BackendId, Arc<Device>), EngineError> {
+    fn open(
+        &self,
+        nqn: &str,
+        nsid: u32,
+        namespace: &Namespace,
+        occasion: Occasion,
+    ) -> Result<(BackendId, Arc<Device>), EngineError> {
         if matches!(namespace.backend, config::Backend::Nvme { .. })
             && !self.shared.passthrough.load(Ordering::Relaxed)
         {
@@ -187,8 +205,7 @@ impl Runtime {
                     .to_owned(),
             ));
         }
-        let backend = backend::open(&namespace.backend, namespace.read_only)
-            .map_err(|error| EngineError::System(error.to_string()))?;
+        let backend = self.backings.open(nqn, nsid, namespace, occasion)?;
         let general = self.shared.qos.snapshot().general.clone();
         let mut rules = device_rules(namespace, general.window);
         if !general.enabled {
@@ -197,11 +214,16 @@ impl Runtime {
         Ok(self.shared.devices.add(backend, rules, self.shared.mailboxes.len()))
     }
 
-    fn add_namespace_locked(&self, nqn: &str, namespace: &Namespace) -> Result<u32, EngineError> {
-        let (id, device) = self.open(namespace)?;
+    fn add_namespace_locked(
+        &self,
+        nqn: &str,
+        namespace: &Namespace,
+        occasion: Occasion,
+    ) -> Result<u32, EngineError> {
+        let nsid = namespace.nsid.unwrap_or_else(|| self.lowest_free_nsid(nqn));
+        let (id, device) = self.open(nqn, nsid, namespace, occasion)?;
         let backend = &*device.backend;
         let now = self.shared.clock.now();
-        let nsid = namespace.nsid.unwrap_or_else(|| self.lowest_free_nsid(nqn));
         // Its session and its class are there before its first command.
         let place = (nqn, nsid);
         let settings = (namespace.class, &namespace.device);
@@ -219,8 +241,20 @@ impl Runtime {
                 self.shared.qos.remove_namespace(self.shared.stage_time(), nqn, nsid);
             }
             self.shared.devices.remove(id);
+            self.backings.discard(nqn, nsid);
             refused(error)
         })
+    }
+
+    /// Adds a namespace that somebody asks for. It is not added where what was seen of it cannot be
+    /// kept: the next start could not tell it from one that is new.
+    fn add_namespace_now(&self, nqn: &str, namespace: &Namespace) -> Result<u32, EngineError> {
+        let nsid = self.add_namespace_locked(nqn, namespace, Occasion::Added)?;
+        if let Err(error) = self.backings.keep() {
+            self.remove_namespace_locked(nqn, nsid)?;
+            return Err(EngineError::System(format!("it is not added: {error}")));
+        }
+        Ok(nsid)
     }
 
     /// Adds what connections get of the network. Not under the lock of the connections, which
@@ -421,7 +455,7 @@ impl Engine for Runtime {
         self.shared.with_service(|service| service.add_subsystem(now, spec)).map_err(refused)?;
         self.shared.qos.add_subsystem(self.shared.stage_time(), nqn);
         for namespace in &subsystem.namespaces {
-            if let Err(error) = self.add_namespace_locked(nqn, namespace) {
+            if let Err(error) = self.add_namespace_now(nqn, namespace) {
                 self.remove_subsystem_locked(nqn)?;
                 return Err(error);
             }
@@ -436,18 +470,12 @@ impl Engine for Runtime {
 
     fn add_namespace(&self, nqn: &str, namespace: &Namespace) -> Result<u32, EngineError> {
         let _one = lock(&self.change);
-        self.add_namespace_locked(nqn, namespace)
+        self.add_namespace_now(nqn, namespace)
     }
 
     fn remove_namespace(&self, nqn: &str, nsid: u32) -> Result<(), EngineError> {
         let _one = lock(&self.change);
-        let now = self.shared.clock.now();
-        let removed = self.shared.with_service(|service| service.remove_namespace(now, nqn, nsid));
-        let backend = removed.map_err(refused)?.backend;
-        self.shared.qos.remove_namespace(self.shared.stage_time(), nqn, nsid);
-        self.shared.refresh();
-        self.retire(backend);
-        Ok(())
+        self.remove_namespace_locked(nqn, nsid)
     }
 
     fn resize_namespace(
@@ -486,6 +514,7 @@ impl Engine for Runtime {
         }
         let blocks = device.backend.resize(wanted).map_err(backend_refused)?;
         resize(blocks).map_err(refused)?;
+        self.backings.resized(nqn, nsid, blocks << shift);
         Ok(blocks << shift)
     }
 
@@ -690,6 +719,17 @@ impl Engine for Runtime {
 }
 
 impl Runtime {
+    fn remove_namespace_locked(&self, nqn: &str, nsid: u32) -> Result<(), EngineError> {
+        let now = self.shared.clock.now();
+        let removed = self.shared.with_service(|service| service.remove_namespace(now, nqn, nsid));
+        let backend = removed.map_err(refused)?.backend;
+        self.shared.qos.remove_namespace(self.shared.stage_time(), nqn, nsid);
+        self.shared.refresh();
+        self.retire(backend);
+        self.backings.forget(|place| place == &(nqn.to_owned(), nsid));
+        Ok(())
+    }
+
     fn remove_subsystem_locked(&self, nqn: &str) -> Result<(), EngineError> {
         let now = self.shared.clock.now();
         let backends: Vec<BackendId> = self.shared.with_service(|service| {
@@ -704,6 +744,7 @@ impl Runtime {
         for backend in backends {
             self.retire(backend);
         }
+        self.backings.forget(|(subsystem, _)| subsystem == nqn);
         Ok(())
     }
 

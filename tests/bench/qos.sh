@@ -101,6 +101,7 @@ cost null "$NULL" randwrite
 FILE="backend = \"file\"
 path = \"$DIR/on.img\"
 size = \"256 MiB\"
+create = true
 direct = false"
 cost file "$FILE" randread
 

@@ -1,10 +1,9 @@
 //! `file` and `block`: a regular file or a block device, by reads and writes through the ring,
 //! with O_DIRECT where the file system has it.
 
-use std::fs::{File, OpenOptions};
-use std::io::{Error, ErrorKind, Read, Seek, SeekFrom};
+use std::fs::File;
+use std::io::{Error, Seek, SeekFrom};
 use std::os::fd::AsRawFd;
-use std::os::unix::fs::{FileTypeExt, OpenOptionsExt};
 use std::path::Path;
 use std::sync::atomic::{AtomicBool, AtomicU8, Ordering::Relaxed};
 
@@ -13,12 +12,11 @@ use fabric::nvme::Status;
 use io_uring::types::{Fd, FsyncFlags};
 use io_uring::{opcode, squeue};
 
+use super::source::Source;
 use super::{
-    Abilities, Backend, BackendError, Description, Health, Job, Memory, Outcome, Queued, Style,
-    Unit, ZEROES, split,
+    Abilities, Backend, BackendError, Description, Health, Job, Memory, Opening, Outcome, Queued,
+    Style, Unit, ZEROES, split,
 };
-use crate::access;
-use crate::mapping::Mapping;
 
 /// Largest read or write submitted as one entry, in bytes.
 const UNIT_MAX: u64 = super::SCRATCH_MAX as u64;
@@ -36,8 +34,7 @@ const FALLOCATE: u32 = 1;
 pub(super) struct FileDisk {
     description: Description,
     health: Health,
-    file: File,
-    is_device: bool,
+    source: Source,
     /// The best of the ways above that has not been refused yet.
     zero_with: AtomicU8,
     /// Whether the file system refused to punch holes.
@@ -47,48 +44,33 @@ pub(super) struct FileDisk {
 /// Settings of a file namespace, as configured.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct FileOptions {
-    /// Grow (or create) a regular file to this many bytes.
+    /// Grow a regular file to this many bytes, or serve the first of a larger one.
     pub(super) size: Option<u64>,
     /// Logical block size in bytes; none: the device's, 4096 for a file.
     pub(super) block_size: Option<u32>,
     /// Try O_DIRECT.
     pub(super) direct: bool,
+    /// Make a regular file that is missing and was never seen.
+    pub(super) create: bool,
     /// Never write.
     pub(super) read_only: bool,
 }
 
 impl FileDisk {
-    /// Opens (a regular file with a configured size is created or grown).
+    /// Opens, as [`Source::open`].
     ///
     /// # Errors
-    /// The path cannot be opened, is neither a file nor a block device, has no size, or has a
-    /// larger block size than configured.
-    pub(super) fn open(path: &Path, options: FileOptions) -> Result<Self, BackendError> {
+    /// As there; or it has no size, or a larger block size than configured.
+    pub(super) fn open(
+        path: &Path,
+        options: FileOptions,
+        opening: &Opening<'_>,
+    ) -> Result<Self, BackendError> {
         let fail = |why: &dyn std::fmt::Display| BackendError::new(path.display(), why);
-        let mut file = OpenOptions::new()
-            .read(true)
-            .write(!options.read_only)
-            .create(options.size.is_some() && !options.read_only)
-            .truncate(false)
-            .open(path)
-            .map_err(|e| match e.kind() {
-                ErrorKind::NotFound if path.parent().is_some_and(Path::is_dir) => {
-                    fail(&"there is no such file; give a size to have it created")
-                }
-                _ => fail(&access::explain(&e, path)),
-            })?;
-        let kind = file.metadata().map_err(|e| fail(&e))?.file_type();
-        let is_device = kind.is_block_device();
-        if !is_device && !kind.is_file() {
-            return Err(fail(&"neither a regular file nor a block device"));
-        }
-        if let (false, Some(size)) = (is_device, options.size)
-            && file.metadata().map_err(|e| fail(&e))?.len() < size
-        {
-            file.set_len(size)
-                .map_err(|e| fail(&format!("cannot grow it to {size} bytes: {e}")))?;
-        }
-        let native = if is_device { device_block_size(&file).map_err(|e| fail(&e))? } else { 512 };
+        let source = Source::open(path, options, opening)?;
+        let (is_device, size) = (source.is_device, source.size);
+        let native =
+            if is_device { device_block_size(&source.file).map_err(|e| fail(&e))? } else { 512 };
         let block_size = options.block_size.unwrap_or(if is_device { native } else { 4096 });
         if block_size < native || !matches!(block_size, 512 | 4096) {
             return Err(fail(&format!(
@@ -97,17 +79,17 @@ impl FileDisk {
             )));
         }
         let block_shift = if block_size == 512 { 9 } else { 12 };
-        let size = file.seek(SeekFrom::End(0)).map_err(|e| fail(&e))?;
         let blocks = options.size.map_or(size, |s| s.min(size)) >> block_shift;
         if blocks == 0 {
             return Err(fail(&format!("its {size} bytes hold no block; give a size")));
         }
         if options.direct {
-            file = direct(path, file, block_size, options.read_only);
+            source.go_direct(path, block_size);
         }
         let description = Description {
             kind: if is_device { "block" } else { "file" },
             path: Some(path.to_owned()),
+            device: source.device.clone(),
             block_shift,
             abilities: Abilities {
                 volatile_cache: true,
@@ -123,8 +105,7 @@ impl FileDisk {
         Ok(Self {
             description,
             health: Health::new(blocks),
-            file,
-            is_device,
+            source,
             zero_with: AtomicU8::new(ZERO_RANGE),
             no_holes: AtomicBool::new(false),
         })
@@ -198,29 +179,6 @@ impl FileDisk {
     }
 }
 
-/// Reopens with O_DIRECT, and keeps that where a read of one block works.
-fn direct(path: &Path, buffered: File, block_size: u32, read_only: bool) -> File {
-    let attempt = || -> Result<File, Error> {
-        let mut file = OpenOptions::new()
-            .read(true)
-            .write(!read_only)
-            .custom_flags(libc::O_DIRECT)
-            .open(path)?;
-        let page = Mapping::anonymous(4096)?;
-        // SAFETY: nobody else has this mapping.
-        let bytes = unsafe { page.slice_mut(0, block_size as usize) };
-        file.read_exact(bytes)?;
-        Ok(file)
-    };
-    attempt().unwrap_or_else(|e| {
-        tracing::warn!(
-            path = %path.display(), block_size, error = %e,
-            "no O_DIRECT here: the page cache is used (a larger block_size may help)"
-        );
-        buffered
-    })
-}
-
 /// The logical block size of a block device in bytes.
 fn device_block_size(file: &File) -> Result<u32, Error> {
     nix::ioctl_read_bad!(blksszget, libc::BLKSSZGET, libc::c_int);
@@ -245,7 +203,8 @@ impl Backend for FileDisk {
 
     fn resize(&self, blocks: Option<u64>) -> Result<u64, BackendError> {
         let name = self.description.path.as_deref().unwrap_or(Path::new("?")).display();
-        let size = (&self.file).seek(SeekFrom::End(0)).map_err(|e| BackendError::new(&name, e))?;
+        let size =
+            (&self.source.file).seek(SeekFrom::End(0)).map_err(|e| BackendError::new(&name, e))?;
         let Some(blocks) = blocks else {
             self.health.set_blocks(size >> self.shift());
             return Ok(size >> self.shift());
@@ -254,11 +213,11 @@ impl Backend for FileDisk {
             .checked_mul(1 << self.shift())
             .ok_or_else(|| BackendError::new(&name, "the size does not fit 64 bits"))?;
         if bytes > size {
-            if self.is_device {
+            if self.source.is_device {
                 let why = format!("the device has {size} bytes: give at most that");
                 return Err(BackendError::new(&name, why));
             }
-            self.file.set_len(bytes).map_err(|e| BackendError::new(&name, e))?;
+            self.source.file.set_len(bytes).map_err(|e| BackendError::new(&name, e))?;
         }
         self.health.set_blocks(blocks);
         Ok(blocks)
@@ -296,7 +255,7 @@ impl Queued for FileDisk {
     }
 
     fn entry(&self, job: &Job<'_>, unit: &Unit, memory: *mut u8) -> squeue::Entry128 {
-        let fd = Fd(self.file.as_raw_fd());
+        let fd = Fd(self.source.file.as_raw_fd());
         let length = u32::try_from(unit.length).unwrap_or(u32::MAX);
         let sync = |fua: bool| if fua { libc::RWF_DSYNC } else { 0 };
         let write = |fua| {
@@ -347,26 +306,5 @@ fn moved(unit: &Unit, result: i32) -> Outcome {
         Ok(bytes) if u64::from(bytes) >= unit.length => Outcome::Done(0, Status::SUCCESS),
         Ok(0) | Err(_) => Outcome::Done(0, Status::INTERNAL_ERROR),
         Ok(bytes) => Outcome::Partial(bytes),
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn a_folder_that_is_missing_is_no_file_without_a_size() {
-        let folder = tempfile::tempdir().unwrap();
-        let open = |path: &Path, size| {
-            let options = FileOptions { size, block_size: None, direct: false, read_only: false };
-            FileDisk::open(path, options).unwrap_err().to_string()
-        };
-        for size in [None, Some(1 << 20)] {
-            let said = open(&folder.path().join("disks/1.img"), size);
-            let words =
-                format!("the folder {} is not there", folder.path().join("disks").display());
-            assert!(said.contains(&words) && !said.contains("give a size"), "{said}");
-        }
-        assert!(open(&folder.path().join("1.img"), None).contains("give a size"));
     }
 }

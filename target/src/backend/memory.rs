@@ -46,6 +46,7 @@ impl Memory {
         let description = Description {
             kind: "memory",
             path: None,
+            device: None,
             block_shift,
             abilities,
             identify: None,

@@ -5,17 +5,23 @@
 //! splits it into units for the reactor's ring. The reactor owns buffers and rings; a backend
 //! only says what to submit and what a result means.
 
+mod claim;
 mod file;
+mod holders;
 mod memory;
 mod null;
 mod nvme;
 mod nvme_uapi;
 mod open;
+mod seen;
+mod signature;
+mod source;
+mod sysfs;
 
-use std::fmt;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::{fmt, io};
 
 use fabric::Nanos;
 use fabric::io::{IoCommand, IoLimits};
@@ -23,7 +29,11 @@ use fabric::nvme::{Sqe, Status};
 use io_uring::squeue;
 use thiserror::Error;
 
-pub use open::open;
+use crate::access;
+
+pub use claim::{Claims, OwnFile};
+pub use open::{Opening, open};
+pub use signature::OnSignature;
 
 /// The largest piece of zeroes that is written or sent at once, in bytes.
 pub const ZEROES: usize = 128 << 10;
@@ -44,18 +54,61 @@ pub fn zeroes(length: usize) -> &'static [u8] {
 }
 
 /// A backend that cannot be opened or resized, with the reason and what would be right.
-#[derive(Debug, Error)]
+#[derive(Clone, Debug, Error)]
 #[error("{what}: {why}")]
 pub struct BackendError {
+    /// What kind of reason it is.
+    pub cause: Cause,
     /// The file, device or setting.
     pub what: String,
     /// What is wrong and what would be right.
     pub why: String,
 }
 
+/// Why a backend cannot be opened.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Cause {
+    /// There is no such file or device, at least not now.
+    Missing,
+    /// Somebody has it: another namespace, the kernel, another program.
+    InUse,
+    /// It holds a file system or the like, and was never seen: only with `force`.
+    HoldsData,
+    /// It has become smaller, or is another device than the one that was seen.
+    Changed,
+    /// It cannot be served, or the operating system refuses.
+    Unusable,
+}
+
 impl BackendError {
     fn new(what: impl fmt::Display, why: impl fmt::Display) -> Self {
-        Self { what: what.to_string(), why: why.to_string() }
+        Self { cause: Cause::Unusable, what: what.to_string(), why: why.to_string() }
+    }
+
+    /// An error of the operating system's.
+    fn io(path: &Path, error: &io::Error) -> Self {
+        let gone = matches!(
+            error.raw_os_error(),
+            Some(libc::ENOENT | libc::ENXIO | libc::ENODEV | libc::ENOMEDIUM)
+        );
+        let cause = if gone { Cause::Missing } else { Cause::Unusable };
+        Self { cause, ..Self::new(path.display(), access::explain(error, path)) }
+    }
+
+    fn missing(what: impl fmt::Display, why: impl fmt::Display) -> Self {
+        Self { cause: Cause::Missing, ..Self::new(what, why) }
+    }
+
+    fn in_use(what: impl fmt::Display, why: impl fmt::Display) -> Self {
+        Self { cause: Cause::InUse, ..Self::new(what, why) }
+    }
+
+    fn holds_data(what: impl fmt::Display, why: impl fmt::Display) -> Self {
+        Self { cause: Cause::HoldsData, ..Self::new(what, why) }
+    }
+
+    fn changed(what: impl fmt::Display, why: impl fmt::Display) -> Self {
+        Self { cause: Cause::Changed, ..Self::new(what, why) }
     }
 }
 
@@ -84,6 +137,8 @@ pub struct Description {
     pub kind: &'static str,
     /// The file or device, where there is one.
     pub path: Option<PathBuf>,
+    /// What a device says that it is: WWN, serial number; none where it says nothing.
+    pub device: Option<String>,
     /// log2 of the logical block size in bytes.
     pub block_shift: u8,
     /// What it can do.

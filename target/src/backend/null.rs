@@ -74,6 +74,7 @@ impl Null {
         let description = Description {
             kind: "null",
             path: None,
+            device: None,
             block_shift,
             abilities,
             identify: None,

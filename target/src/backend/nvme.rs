@@ -3,20 +3,25 @@
 
 use std::fs::{File, OpenOptions};
 use std::io::ErrorKind;
+use std::ops::Range;
 use std::os::fd::AsRawFd;
+use std::os::unix::fs::MetadataExt;
 use std::path::Path;
+use std::sync::Arc;
 
 use fabric::io::{DSM_RANGE_BYTES, IoCommand, LbaRange};
 use fabric::nvme::Status;
 use io_uring::types::Fd;
 use io_uring::{opcode, squeue};
 
+use super::claim::{Claim, Claimant};
 use super::nvme_uapi::{self, URING_CMD_IO, UringCmd};
+use super::seen::{self, Present};
+use super::sysfs::{self, Names};
 use super::{
-    Abilities, Backend, BackendError, Description, Health, Job, Memory, Outcome, Queued, Style,
-    Unit, split,
+    Abilities, Backend, BackendError, Description, Health, Job, Memory, Opening, Outcome, Queued,
+    Style, Unit, signature, split,
 };
-use crate::access;
 
 /// CDW13 bits 15:8: spare, and used for the QoS class; a strict drive may refuse them (seed row
 /// E6).
@@ -35,27 +40,33 @@ pub(super) struct NvmeDisk {
     largest: u64,
     /// Bits of CDW13 that the device does not see.
     withheld: u32,
+    /// Keeps others from the block device beside it.
+    _claim: Arc<Claim>,
 }
 
 impl NvmeDisk {
     /// Opens a generic character device.
     ///
     /// # Errors
-    /// No such device, no permission, not an NVMe namespace, a format with metadata, or a block
-    /// size other than 512 or 4096 bytes.
+    /// No such device, no permission, not an NVMe namespace, a format with metadata, a block size
+    /// other than 512 or 4096 bytes; in use, not what was seen before, or with data of
+    /// somebody's.
     pub(super) fn open(
         path: &Path,
         read_only: bool,
         forward_class: bool,
+        opening: &Opening<'_>,
     ) -> Result<Self, BackendError> {
         let fail = |why: &dyn std::fmt::Display| BackendError::new(path.display(), why);
-        let device =
-            OpenOptions::new().read(true).write(!read_only).open(path).map_err(|e| {
-                match e.kind() {
-                    ErrorKind::NotFound => fail(&"there is no such device (see `nvme list`)"),
-                    _ => fail(&access::explain(&e, path)),
-                }
-            })?;
+        let device = OpenOptions::new().read(true).write(!read_only).open(path).map_err(
+            |error| match error.kind() {
+                ErrorKind::NotFound => BackendError::missing(
+                    path.display(),
+                    "there is no such device (see `nvme list`)",
+                ),
+                _ => BackendError::io(path, &error),
+            },
+        )?;
         let nsid = nvme_uapi::namespace_id(&device).map_err(|e| {
             fail(&format!("not an NVMe namespace ({e}); the device is called /dev/ngXnY"))
         })?;
@@ -66,9 +77,18 @@ impl NvmeDisk {
         let block_shift = block_shift(&identify).map_err(|why| fail(&why))?;
         let largest = largest_transfer(path, byte(&controller[..], 77));
         let oncs = u16::from(byte(&controller[..], 520));
+        let claimant = Claimant { path, namespace: opening.namespace, writes: !read_only };
+        let (claim, names) = claim(claimant, &device, opening, (&identify, &controller))?;
+        let blocks = blocks(Some(&identify));
+        let now = Present { path, size: blocks << block_shift, names: &names };
+        seen::compare(opening.seen, &now, None)?;
+        if let Some(beside) = claim.device().filter(|_| !read_only) {
+            signature::check(path, beside, opening)?;
+        }
         let description = Description {
             kind: "nvme",
             path: Some(path.to_owned()),
+            device: seen::kept(&names),
             block_shift,
             abilities: Abilities {
                 volatile_cache: byte(&controller[..], 525) & 1 == 1,
@@ -82,9 +102,9 @@ impl NvmeDisk {
             identify: Some(identify),
             controller: Some(controller),
         };
-        let blocks = blocks(description.identify.as_deref());
         let withheld = if forward_class { CDW13_SPARE & !CDW13_CLASS } else { CDW13_SPARE };
-        Ok(Self { description, health: Health::new(blocks), device, nsid, largest, withheld })
+        let health = Health::new(blocks);
+        Ok(Self { description, health, device, nsid, largest, withheld, _claim: claim })
     }
 
     fn shift(&self) -> u8 {
@@ -115,6 +135,43 @@ impl NvmeDisk {
             IoCommand::DatasetManagement { .. } => can.deallocate,
         }
     }
+}
+
+/// Claims a passthrough device by the block device of the same namespace, since the character
+/// device itself may be open any number of times; and says what the device says that it is.
+/// `identify` is Identify Namespace and Identify Controller.
+fn claim(
+    claimant: Claimant<'_>,
+    device: &File,
+    opening: &Opening<'_>,
+    identify: (&[u8; 4096], &[u8; 4096]),
+) -> Result<(Arc<Claim>, Names), BackendError> {
+    let own_names = names(identify.0, identify.1);
+    if let Some((beside, number)) = sysfs::block_beside(device, claimant.path) {
+        let mut names = sysfs::names(number);
+        names.extend(own_names);
+        return Ok((opening.claims.block(claimant, &beside, number)?, names));
+    }
+    tracing::warn!(
+        device = %claimant.path.display(),
+        "no block device stands beside it: nothing keeps other programs from it"
+    );
+    let metadata = device.metadata().map_err(|error| BackendError::io(claimant.path, &error))?;
+    Ok((opening.claims.character(claimant, metadata.rdev())?, own_names))
+}
+
+/// What a device says that it is: NGUID (bytes 119:104) and EUI64 (bytes 127:120) of Identify
+/// Namespace, the serial number (bytes 23:4) of Identify Controller.
+fn names(namespace: &[u8; 4096], controller: &[u8; 4096]) -> Names {
+    let hex = |range: Range<usize>| {
+        let bytes = namespace.get(range).unwrap_or_default();
+        let set = bytes.iter().any(|&byte| byte != 0);
+        set.then(|| bytes.iter().map(|byte| format!("{byte:02x}")).collect::<String>())
+    };
+    let serial = String::from_utf8_lossy(controller.get(4..24).unwrap_or_default());
+    let serial = Some(serial.trim().to_owned()).filter(|serial| !serial.is_empty());
+    let all = [("nguid", hex(104..120)), ("eui64", hex(120..128)), ("controller", serial)];
+    all.into_iter().filter_map(|(word, value)| Some((word, value?))).collect()
 }
 
 fn byte(data: &[u8], at: usize) -> u8 {

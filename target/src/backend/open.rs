@@ -6,14 +6,34 @@ use super::file::{FileDisk, FileOptions};
 use super::memory::Memory;
 use super::null::Null;
 use super::nvme::NvmeDisk;
-use super::{Backend, BackendError};
+use super::{Backend, BackendError, Claims, OnSignature};
 use crate::config;
+use crate::store::Seen;
 
-/// Opens what the configuration names.
+/// What opening goes by beside the configuration.
+#[derive(Clone, Copy, Debug)]
+pub struct Opening<'a> {
+    /// What this daemon's namespaces hold. A file or device that is still held cannot be opened
+    /// once more: drop the backend that has it first.
+    pub claims: &'a Claims,
+    /// The namespace that it is for, in words.
+    pub namespace: &'a str,
+    /// What was seen of the namespace when it was open last. Nothing is made, and nothing else is
+    /// taken, in place of what was seen.
+    pub seen: Option<&'a Seen>,
+    /// What becomes of a device that was never seen and holds a file system or the like.
+    pub signature: OnSignature,
+}
+
+/// Opens what the configuration names, so that nobody else writes to it meanwhile.
 ///
 /// # Errors
 /// The file or device cannot be served; the message says why and what would be right.
-pub fn open(backend: &config::Backend, read_only: bool) -> Result<Arc<dyn Backend>, BackendError> {
+pub fn open(
+    backend: &config::Backend,
+    read_only: bool,
+    opening: &Opening<'_>,
+) -> Result<Arc<dyn Backend>, BackendError> {
     Ok(match backend {
         config::Backend::Null { size, block_size, model } => {
             let shift = shift(*block_size)?;
@@ -23,13 +43,13 @@ pub fn open(backend: &config::Backend, read_only: bool) -> Result<Arc<dyn Backen
             let shift = shift(*block_size)?;
             Arc::new(Memory::new(shift, size >> shift)?)
         }
-        config::Backend::File { path, size, block_size, direct } => {
-            let options =
-                FileOptions { size: *size, block_size: *block_size, direct: *direct, read_only };
-            Arc::new(FileDisk::open(path, options)?)
+        config::Backend::File { path, size, block_size, direct, create } => {
+            let (size, block_size, direct, create) = (*size, *block_size, *direct, *create);
+            let options = FileOptions { size, block_size, direct, create, read_only };
+            Arc::new(FileDisk::open(path, options, opening)?)
         }
         config::Backend::Nvme { device, forward_class } => {
-            Arc::new(NvmeDisk::open(device, read_only, *forward_class)?)
+            Arc::new(NvmeDisk::open(device, read_only, *forward_class, opening)?)
         }
     })
 }

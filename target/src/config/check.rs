@@ -148,7 +148,7 @@ pub(crate) fn across(
         served(listeners, subsystems, problems);
     }
     identifiers(subsystems, problems);
-    writers(subsystems, problems);
+    shared(subsystems, problems);
     for subsystem in subsystems {
         hosts(subsystem, problems);
         nsids(subsystem, problems);
@@ -220,16 +220,18 @@ fn identifiers(subsystems: &[ParsedSubsystem], problems: &Problems) {
     }
 }
 
-/// A file or device has one writer: two caches of one disk would lose data.
-fn writers(subsystems: &[ParsedSubsystem], problems: &Problems) {
+/// Who writes to a file or device has it alone: a host that reads it by another namespace would
+/// keep in its cache what is no longer there. What paths do
+/// not show is found when the files and devices are opened.
+fn shared(subsystems: &[ParsedSubsystem], problems: &Problems) {
     let mut seen: BTreeMap<&Path, bool> = BTreeMap::new();
     for parsed in subsystems.iter().flat_map(|s| &s.namespaces) {
         let Some(path) = backing(&parsed.namespace) else { continue };
         let writes = !parsed.namespace.read_only;
         let earlier = seen.get(path).copied();
-        if earlier == Some(true) && writes {
-            let message = format!("two namespaces write to {}", path.display());
-            let remedy = "give each its own file or device, or set read_only = true on all but one";
+        if earlier.is_some_and(|earlier| earlier || writes) {
+            let message = format!("two namespaces have {}, and one writes to it", path.display());
+            let remedy = "give each its own file or device, or set read_only = true on all of them";
             problems.at(&parsed.place, message, remedy);
         }
         seen.insert(path, writes || earlier.unwrap_or(false));
@@ -286,7 +288,7 @@ pub(crate) fn clash(config: &Config) -> Option<String> {
             return Some(format!("listener {address} collides with listener {other}"));
         }
     }
-    let (mut ids, mut written) = (BTreeSet::new(), BTreeSet::new());
+    let (mut ids, mut paths) = (BTreeSet::new(), BTreeMap::new());
     for namespace in config.subsystems.iter().flat_map(|s| &s.namespaces) {
         let nguid = namespace.nguid.as_ref().map(identity::format_nguid);
         for id in namespace
@@ -299,9 +301,11 @@ pub(crate) fn clash(config: &Config) -> Option<String> {
                 return Some(format!("{id} would be there twice"));
             }
         }
-        let path = backing(namespace).filter(|_| !namespace.read_only);
-        if let Some(path) = path.filter(|path| !written.insert(*path)) {
-            return Some(format!("two namespaces would write to {}", path.display()));
+        let Some(path) = backing(namespace) else { continue };
+        let earlier = paths.insert(path, !namespace.read_only);
+        if earlier.is_some_and(|writes| writes || !namespace.read_only) {
+            let path = path.display();
+            return Some(format!("two namespaces would have {path}, and one would write to it"));
         }
     }
     super::network::wrong(config).or_else(|| super::qos::wrong(config))

@@ -149,6 +149,8 @@ pub struct Namespace {
     pub nguid: Option<[u8; 16]>,
     /// `read_only`.
     pub read_only: bool,
+    /// `force`: a device that holds a file system or the like is taken the first time, too.
+    pub force: bool,
     /// `hosts`: NQNs of the hosts that see this namespace; none: all that the subsystem allows.
     pub hosts: Option<Vec<String>>,
     /// `class`: of commands that name none, on connections that name none, of hosts whose policy
@@ -342,12 +344,15 @@ pub enum Backend {
     File {
         /// `path`.
         path: PathBuf,
-        /// `size` in bytes: the file is created or grown to it; none: the size it has.
+        /// `size` in bytes: the file grows to it; none: the size it has.
         size: Option<u64>,
         /// `block_size` in bytes: 512 or 4096; none: the device's, 4096 for a file.
         block_size: Option<u32>,
         /// `direct`: O_DIRECT where it is possible (the default).
         direct: bool,
+        /// `create`: a regular file that is missing is made with `size`, for a namespace that was
+        /// never seen.
+        create: bool,
     },
     /// `nvme`: io_uring passthrough to an NVMe namespace.
     Nvme {

@@ -217,19 +217,31 @@ pub(crate) fn namespace(mut fields: Fields<'_>) -> Option<ParsedNamespace> {
     let uuid = fields.get("uuid", values::uuid).map(|at| at.value);
     let nguid = fields.get("nguid", values::nguid).map(|at| at.value);
     let read_only = fields.value_or("read_only", false, values::boolean);
+    let force = fields.value_or("force", false, values::boolean);
     let hosts = fields.list("hosts", values::nqn);
     let class = fields.get("class", values::choice(&CLASSES)).map(|at| at.value);
     let device = qos::device(&mut fields);
     let backend = backend(&mut fields);
+    let problems = fields.problems();
     fields.finish();
     let names = hosts.as_ref().map(List::values);
+    let backend = backend?;
+    if read_only && matches!(backend, Backend::File { create: true, .. }) {
+        let message = "`create` is set, and so is `read_only`";
+        problems.at(
+            &place,
+            message,
+            "a file that nobody can write is not made: remove one of them",
+        );
+    }
     Some(ParsedNamespace {
         namespace: Namespace {
             nsid: nsid.as_ref().map(|at| at.value),
-            backend: backend?,
+            backend,
             uuid,
             nguid,
             read_only,
+            force,
             hosts: names,
             class,
             device,
@@ -265,7 +277,7 @@ const KINDS: [(&str, Kind); 5] = [
 fn backend(fields: &mut Fields<'_>) -> Option<Backend> {
     let kind = fields.require("backend", "\"memory\"", values::choice(&KINDS));
     // Without a backend that is right, do not blame the settings that belong to it.
-    fields.know(&["size", "block_size", "path", "direct", "device", "forward_class"]);
+    fields.know(&["size", "block_size", "path", "direct", "create", "device", "forward_class"]);
     fields.know(&MODEL);
     match kind?.value {
         kind @ (Kind::Null | Kind::Memory) => sized(fields, kind),
@@ -281,7 +293,7 @@ fn sized(fields: &mut Fields<'_>, kind: Kind) -> Option<Backend> {
     let block_size = fields.get("block_size", values::block_size).map(|at| at.value);
     let unread = fields.unread("block_size", block_size.as_ref());
     let block_size = block_size.unwrap_or(4096);
-    refuse(fields, &["path", "direct"], "belongs to the backends \"file\" and \"block\"");
+    refuse(fields, &["path", "direct", "create"], "belongs to the backends \"file\" and \"block\"");
     refuse(fields, &["device", "forward_class"], "belongs to the backend \"nvme\"");
     let model = match kind {
         Kind::Null => qos::device_model(fields),
@@ -304,6 +316,7 @@ fn file(fields: &mut Fields<'_>) -> Option<Backend> {
     let size = fields.get("size", values::size_within(4096, SIZE_MAX));
     let block_size = fields.get("block_size", values::block_size).map(|at| at.value);
     let direct = fields.value_or("direct", true, values::boolean);
+    let create = fields.get("create", values::boolean);
     refuse(
         fields,
         &["device"],
@@ -316,7 +329,15 @@ fn file(fields: &mut Fields<'_>) -> Option<Backend> {
         Some(size) => Some(check::whole_blocks(size, block_size.unwrap_or(4096), fields)?),
         None => None,
     };
-    Some(Backend::File { path: path?.value, size, block_size, direct })
+    let create = match create.filter(|create| create.value) {
+        Some(place) if size.is_none() => {
+            let message = "`create` is set, and `size` is not";
+            fields.problems().at(&place, message, "say how large the file is to be: `size`");
+            return None;
+        }
+        create => create.is_some(),
+    };
+    Some(Backend::File { path: path?.value, size, block_size, direct, create })
 }
 
 /// `nvme`.
@@ -329,7 +350,7 @@ fn nvme(fields: &mut Fields<'_>) -> Option<Backend> {
         &["path"],
         "belongs to the backends \"file\" and \"block\"; here it is `device`",
     );
-    refuse(fields, &["direct"], "belongs to the backends \"file\" and \"block\"");
+    refuse(fields, &["direct", "create"], "belongs to the backends \"file\" and \"block\"");
     refuse_model(fields);
     let forward_class = fields.value_or("forward_class", false, values::boolean);
     let device = device?;

@@ -144,6 +144,9 @@ fn namespace(lines: &mut Lines, namespace: &Namespace) {
         lines.text("nguid", &format_nguid(nguid));
     }
     lines.raw("read_only", namespace.read_only);
+    if namespace.force {
+        lines.raw("force", true);
+    }
     if let Some(hosts) = &namespace.hosts {
         lines.list("hosts", hosts);
     }
@@ -161,7 +164,7 @@ fn backend(lines: &mut Lines, backend: &Backend) {
                 qos::render_model(lines, model);
             }
         }
-        Backend::File { path, size, block_size, direct } => {
+        Backend::File { path, size, block_size, direct, create } => {
             lines.text("backend", "file");
             lines.path("path", path);
             if let Some(size) = size {
@@ -171,6 +174,9 @@ fn backend(lines: &mut Lines, backend: &Backend) {
                 lines.raw("block_size", block_size);
             }
             lines.raw("direct", direct);
+            if *create {
+                lines.raw("create", true);
+            }
         }
         Backend::Nvme { device, forward_class } => {
             lines.text("backend", "nvme");

@@ -142,7 +142,25 @@ fn errors_name_the_place_and_the_remedy() {
             namespace("backend = \"file\"\npath = \"/x\"")
                 + "[[subsystem.namespace]]\nbackend = \"block\"\npath = \"/x\"",
             (6, 1),
-            "two namespaces write to /x",
+            "two namespaces have /x, and one writes to it",
+        ),
+        (
+            namespace("backend = \"file\"\npath = \"/x\"")
+                + "[[subsystem.namespace]]\nread_only = true\nbackend = \"file\"\npath = \"//x/.\"",
+            (6, 1),
+            "two namespaces have //x/., and one writes to it",
+        ),
+        (
+            namespace("backend = \"file\"\npath = \"/x\"\ncreate = true"),
+            (6, 10),
+            "`create` is set, and `size` is not",
+        ),
+        (
+            namespace(
+                "backend = \"file\"\npath = \"/x\"\nread_only = true\nsize = 4096\ncreate = true",
+            ),
+            (3, 1),
+            "`create` is set, and so is `read_only`",
         ),
         (
             namespace("backend = \"null\"\nsize = 4096\nnsid = 7")
@@ -356,6 +374,7 @@ pub(crate) fn namespaces() -> impl Strategy<Value = Vec<Namespace>> {
                 size: block.map(|_| 1 << 30),
                 block_size: block.map(|small| if small { 512 } else { 4096 }),
                 direct,
+                create: block.is_some(),
             }
         ),
         (0u32..9, 1u32..9, any::<bool>()).prop_map(|(c, n, forward_class)| Backend::Nvme {
@@ -376,12 +395,14 @@ pub(crate) fn namespaces() -> impl Strategy<Value = Vec<Namespace>> {
                 };
                 nsids.insert(*nsid) && paths.insert(path)
             })
-            .map(|(backend, nsid, id, (read_only, hosts), (class, device))| Namespace {
+            .map(|(backend, nsid, id, (given, hosts), (class, device))| Namespace {
                 nsid: Some(nsid),
-                backend,
                 uuid: Some(Uuid::from_u128(id)),
                 nguid: Some(id.to_be_bytes()),
-                read_only,
+                // A file that is only read is not made.
+                read_only: given && !matches!(backend, Backend::File { create: true, .. }),
+                force: given,
+                backend,
                 hosts: hosts.then(|| vec!["nqn.2026-01.io.x:host".into()]),
                 class,
                 device,

@@ -54,7 +54,8 @@ impl Control {
     }
 
     pub(super) fn subsystem_add(&self, params: &Value) -> Answer {
-        let subsystem = read(params, entry::subsystem)?;
+        let mut subsystem = read(params, entry::subsystem)?;
+        subsystem.namespaces.iter_mut().for_each(make_files);
         let mut live = self.live();
         let nqn = subsystem.nqn.clone();
         let add = |config: &mut Config| {
@@ -101,6 +102,7 @@ impl Control {
             return Err(Failure::exists(message));
         }
         resolve_namespaces(&nqn, taken, vec![&mut namespace]);
+        make_files(&mut namespace);
         let nsid = namespace.nsid.unwrap_or_default();
         if nsid > crate::config::NSID_MAX {
             let message = format!("{nqn} has as many namespaces as there can be; remove one first");
@@ -298,6 +300,14 @@ pub(super) fn list(names: &[String]) -> String {
     }
 }
 
+/// Lets a namespace that is added with a size have its file made: whoever asks for it is there, and
+/// sees what becomes of it.
+fn make_files(namespace: &mut Namespace) {
+    if let Backend::File { size: Some(_), create, .. } = &mut namespace.backend {
+        *create = !namespace.read_only;
+    }
+}
+
 /// Sets a backend's size; `None`: the size that its file or device has.
 fn set_size(backend: &mut Backend, new: Option<u64>) -> Result<(), Failure> {
     let (whole, block) = match backend {
@@ -310,8 +320,9 @@ fn set_size(backend: &mut Backend, new: Option<u64>) -> Result<(), Failure> {
             *size = new;
             (new, *block_size)
         }
-        Backend::File { size, block_size, .. } => {
+        Backend::File { size, block_size, create, .. } => {
             *size = new;
+            *create &= new.is_some();
             (new.unwrap_or(0), block_size.unwrap_or(512))
         }
         Backend::Nvme { .. } if new.is_some() => {

@@ -107,8 +107,9 @@ impl Engine for TestEngine {
                     *size = new.unwrap_or(*size);
                     Ok(*size)
                 }
-                Backend::File { size, .. } => {
+                Backend::File { size, create, .. } => {
                     *size = new;
+                    *create &= new.is_some();
                     Ok(new.unwrap_or(77 * 4096))
                 }
                 Backend::Nvme { .. } => Ok(88 * 4096),

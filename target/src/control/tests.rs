@@ -226,6 +226,33 @@ fn refusals_say_what_is_there() {
 }
 
 #[test]
+fn a_file_that_is_added_with_a_size_is_made_unless_it_is_only_read() {
+    let rig = Rig::new();
+    for (nsid, extra, made) in [
+        (2, json!({"size": "1 MiB"}), true),
+        (3, json!({}), false),
+        (4, json!({"size": "1 MiB", "read_only": true}), false),
+    ] {
+        let mut add = json!({"subsystem": NQN, "nsid": nsid, "backend": "file"});
+        let add_to = add.as_object_mut().unwrap();
+        add_to.insert("path".into(), json!(format!("/x{nsid}")));
+        add_to.extend(extra.as_object().unwrap().clone());
+        rig.call("namespace.add", add).unwrap();
+        let config = rig.check_agreement();
+        let Backend::File { create, .. } = config.subsystems[0].namespaces[nsid - 1].backend else {
+            panic!("a file");
+        };
+        assert_eq!(create, made, "{nsid}");
+    }
+    let whole = json!({"nqn": "nqn.2026-01.io.x:s9", "namespace": [
+        {"backend": "file", "path": "/y", "size": "1 MiB", "force": true}]});
+    rig.call("subsystem.add", whole).unwrap();
+    let config = rig.check_agreement();
+    let namespace = &config.subsystems[1].namespaces[0];
+    assert!(namespace.force && matches!(namespace.backend, Backend::File { create: true, .. }));
+}
+
+#[test]
 fn a_file_takes_the_size_that_it_has() {
     let rig = Rig::new();
     let add = json!({"subsystem": NQN, "backend": "file", "path": "/x", "size": "1 MiB"});

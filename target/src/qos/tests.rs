@@ -6,7 +6,7 @@ use arbitration::{Class, Nanos};
 use fabric::controller::{BackendId, ListenerId};
 
 use super::*;
-use crate::backend;
+use crate::backend::{self, Claims, OnSignature, Opening};
 use crate::config::{Backend, DeviceModel, DeviceQos, Policy, Reserve, Session};
 use crate::devices::{Device, Devices};
 use arbitration::device::DeviceRules;
@@ -31,7 +31,10 @@ fn device() -> (BackendId, Arc<Device>) {
         },
         ..DeviceRules::default()
     };
-    Devices::default().add(backend::open(&null, false).unwrap(), rules, 2)
+    let claims = Claims::default();
+    let opening =
+        Opening { claims: &claims, namespace: "", seen: None, signature: OnSignature::Refuse };
+    Devices::default().add(backend::open(&null, false, &opening).unwrap(), rules, 2)
 }
 
 fn shared(config: &QosConfig) -> QosShared {

@@ -50,6 +50,7 @@ fn namespace(nqn: &str, nsid: u32, blocks: u64) -> Namespace {
         uuid: None,
         nguid: None,
         read_only: false,
+        force: false,
         hosts: None,
         class: None,
         device: crate::config::DeviceQos::default(),

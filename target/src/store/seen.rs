@@ -38,6 +38,8 @@ pub type Place = (String, u32);
 #[derive(Debug)]
 pub struct SeenNamespaces {
     store: Arc<dyn Store>,
+    /// Something of what was seen earlier is lost.
+    lost: bool,
     /// What the store has.
     known: Mutex<BTreeMap<Place, Seen>>,
 }
@@ -45,7 +47,7 @@ pub struct SeenNamespaces {
 impl Default for SeenNamespaces {
     /// Nothing has been seen, and what will be is forgotten with the process.
     fn default() -> Self {
-        Self { store: Arc::new(MemoryStore::default()), known: Mutex::default() }
+        Self { store: Arc::new(MemoryStore::default()), lost: false, known: Mutex::default() }
     }
 }
 
@@ -66,13 +68,19 @@ impl SeenNamespaces {
                 Err(error) => warnings.push(format!("{} cannot be read: {error}", object.key)),
             }
         }
-        Ok((Self { store, known: Mutex::new(known) }, warnings))
+        Ok((Self { store, lost: false, known: Mutex::new(known) }, warnings))
     }
 
-    /// Whether it outlives the process.
+    /// Notes that something of what was seen earlier is lost: the state was damaged.
+    pub fn set_lost(&mut self) {
+        self.lost = true;
+    }
+
+    /// Whether a namespace of which nothing is known was never served: what was seen outlives the
+    /// process, and none of it is lost.
     #[must_use]
-    pub fn durable(&self) -> bool {
-        self.store.durable()
+    pub fn complete(&self) -> bool {
+        self.store.durable() && !self.lost
     }
 
     /// What was seen of a namespace.

@@ -1,6 +1,7 @@
 //! The running target, driven over loopback TCP by a small host of our own.
 #![expect(clippy::unwrap_used, clippy::expect_used, clippy::indexing_slicing, reason = "tests")]
 
+mod backings;
 mod client;
 mod hostile;
 mod independent;
@@ -20,6 +21,7 @@ use sluiced::config::{
 };
 use sluiced::engine::Engine;
 use sluiced::runtime::Runtime;
+use sluiced::store::SeenNamespaces;
 use zerocopy::little_endian::U32;
 
 fn namespace(backend: Backend) -> Namespace {
@@ -29,6 +31,7 @@ fn namespace(backend: Backend) -> Namespace {
         uuid: None,
         nguid: None,
         read_only: false,
+        force: false,
         hosts: None,
         class: None,
         device: DeviceQos::default(),
@@ -45,6 +48,7 @@ fn file(path: &Path) -> Backend {
         size: Some(64 << 20),
         block_size: Some(4096),
         direct: true,
+        create: true,
     }
 }
 
@@ -71,6 +75,16 @@ fn target_with(
 
 /// A target with one subsystem that any host may connect to, and its address.
 fn serve(target: Target, qos: QosConfig, namespaces: Vec<Namespace>) -> (Arc<Runtime>, SocketAddr) {
+    serve_again(target, qos, namespaces, SeenNamespaces::default())
+}
+
+/// The same, of a target that has seen namespaces before.
+fn serve_again(
+    target: Target,
+    qos: QosConfig,
+    namespaces: Vec<Namespace>,
+    seen: SeenNamespaces,
+) -> (Arc<Runtime>, SocketAddr) {
     let address = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap();
     let config = Config {
         target,
@@ -94,7 +108,7 @@ fn serve(target: Target, qos: QosConfig, namespaces: Vec<Namespace>) -> (Arc<Run
             namespaces,
         }],
     };
-    (Runtime::start(&config).unwrap(), address)
+    (Runtime::start(&config, seen).unwrap(), address)
 }
 
 /// Waits until something holds.

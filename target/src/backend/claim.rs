@@ -1,0 +1,300 @@
+//! Who has a file or device: a namespace's is held so that nobody else writes to it meanwhile.
+//!
+//! A file is locked as a whole by an open file description lock (`fcntl(2)`): for writing by a
+//! namespace that writes, for reading by one that only reads. A block device is opened
+//! exclusively, which fails while it, the disk that it is on or a partition on it is mounted, is
+//! swap, is part of a RAID or of a volume group, or is held so by another program. Neither is
+//! known by its path: a file is its device and inode number, a block device its device number.
+//! What a loop device lies on counts as the loop device does.
+
+use std::fs::{File, Metadata, OpenOptions};
+use std::io::{self, ErrorKind};
+use std::os::fd::AsRawFd;
+use std::os::unix::fs::{FileTypeExt, MetadataExt, OpenOptionsExt};
+use std::path::{Path, PathBuf};
+use std::sync::{Arc, Mutex, PoisonError, Weak};
+
+use nix::errno::Errno;
+use nix::fcntl::{FcntlArg, fcntl};
+
+use super::{BackendError, holders, sysfs};
+
+/// What a file or device is, however it is called.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Identity {
+    /// A regular file: the device number of its file system, its inode number.
+    File(u64, u64),
+    /// A block device: its device number.
+    Block(u64),
+    /// A character device: its device number.
+    Character(u64),
+}
+
+impl Identity {
+    /// Of what is neither a file nor a device: `None`.
+    pub(super) fn of(metadata: &Metadata) -> Option<Self> {
+        let kind = metadata.file_type();
+        match () {
+            () if kind.is_file() => Some(Self::File(metadata.dev(), metadata.ino())),
+            () if kind.is_block_device() => Some(Self::Block(metadata.rdev())),
+            () if kind.is_char_device() => Some(Self::Character(metadata.rdev())),
+            () => None,
+        }
+    }
+
+    /// Of what a path leads to.
+    pub(super) fn at(path: &Path) -> Option<Self> {
+        Self::of(&std::fs::metadata(path).ok()?)
+    }
+}
+
+/// A hold on a file or device; it ends when the last one who has it drops it.
+#[derive(Debug)]
+pub(super) struct Claim {
+    /// All that is held: a loop device and the file that it lies on are two.
+    identities: Vec<Identity>,
+    writes: bool,
+    /// Which namespace has it.
+    holder: String,
+    /// The descriptors whose locks and exclusive opens keep others away; a block device's first.
+    held: Vec<File>,
+}
+
+/// A file of the daemon's own, which is never a namespace's.
+#[derive(Clone, Debug)]
+pub struct OwnFile {
+    /// Where it is, or will be.
+    pub path: PathBuf,
+    /// What it is: "the state file".
+    pub what: &'static str,
+}
+
+/// What this daemon's namespaces hold.
+#[derive(Debug, Default)]
+pub struct Claims {
+    own: Vec<OwnFile>,
+    held: Mutex<Vec<Weak<Claim>>>,
+}
+
+/// Who asks for a claim.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Claimant<'a> {
+    /// The path as it is configured.
+    pub(super) path: &'a Path,
+    /// Which namespace wants it.
+    pub(super) namespace: &'a str,
+    pub(super) writes: bool,
+}
+
+impl Claims {
+    /// Nothing is held; `own` are the daemon's own files.
+    #[must_use]
+    pub fn new(own: Vec<OwnFile>) -> Self {
+        Self { own, held: Mutex::default() }
+    }
+
+    /// Refuses to make one of the daemon's own files.
+    ///
+    /// # Errors
+    /// It is one.
+    pub(super) fn may_make(&self, path: &Path) -> Result<(), BackendError> {
+        let place = |path: &Path| {
+            let folder = path.parent().and_then(|folder| folder.canonicalize().ok());
+            Some((folder?, path.file_name()?.to_owned()))
+        };
+        match self.own.iter().find(|own| place(path).is_some_and(|at| place(&own.path) == Some(at)))
+        {
+            Some(own) => Err(own_file(path, own)),
+            None => Ok(()),
+        }
+    }
+
+    /// Claims an open regular file by a lock on it, which lasts as long as the claim.
+    ///
+    /// # Errors
+    /// Somebody has it, or it is one of the daemon's own.
+    pub(super) fn file(
+        &self,
+        claimant: Claimant<'_>,
+        file: &File,
+    ) -> Result<Arc<Claim>, BackendError> {
+        let fail = |error: io::Error| BackendError::io(claimant.path, &error);
+        let identity = Identity::of(&file.metadata().map_err(fail)?);
+        let Some(identity @ Identity::File(..)) = identity else {
+            return Err(BackendError::new(claimant.path.display(), "not a regular file"));
+        };
+        if let Some(own) = self.own.iter().find(|own| Identity::at(&own.path) == Some(identity)) {
+            return Err(own_file(claimant.path, own));
+        }
+        let mut held = self.held();
+        self.nobody_here(&held, claimant, &[identity])?;
+        if let Some(user) = holders::kernel_user_of_file(identity) {
+            let why = format!("{user}: give that up first, or take another file");
+            return Err(BackendError::in_use(claimant.path.display(), why));
+        }
+        lock(claimant, file, identity)?;
+        let descriptors = vec![file.try_clone().map_err(fail)?];
+        Ok(keep(&mut held, claimant, vec![identity], descriptors))
+    }
+
+    /// Claims a block device by opening it exclusively. Namespaces of this daemon that only read
+    /// share one claim.
+    ///
+    /// # Errors
+    /// Somebody has it, or it cannot be opened.
+    pub(super) fn block(
+        &self,
+        claimant: Claimant<'_>,
+        device: &Path,
+        number: u64,
+    ) -> Result<Arc<Claim>, BackendError> {
+        let fail = |error: io::Error| BackendError::io(claimant.path, &error);
+        let mut identities = vec![Identity::Block(number)];
+        let mut held = self.held();
+        let below = sysfs::loop_file(number).and_then(|path| {
+            let mut options = OpenOptions::new();
+            let file = options.read(true).write(claimant.writes).open(path).ok()?;
+            Some((Identity::of(&file.metadata().ok()?)?, file))
+        });
+        identities.extend(below.iter().map(|(identity, _)| *identity));
+        if let Some(claim) = self.nobody_here(&held, claimant, &identities)?
+            && claim.identities == identities
+        {
+            return Ok(claim);
+        }
+        let exclusive = OpenOptions::new().read(true).custom_flags(libc::O_EXCL).open(device);
+        let exclusive = exclusive.map_err(|error| match error.raw_os_error() {
+            Some(libc::EBUSY) => BackendError::in_use(
+                claimant.path.display(),
+                format!("it is in use: {}", holders::of_block(number)),
+            ),
+            _ => fail(error),
+        })?;
+        if Identity::of(&exclusive.metadata().map_err(fail)?) != Some(Identity::Block(number)) {
+            return Err(BackendError::new(claimant.path.display(), "it has just been replaced"));
+        }
+        let mut descriptors = vec![exclusive];
+        if let Some((identity, file)) = below {
+            lock(claimant, &file, identity)?;
+            descriptors.push(file);
+        }
+        Ok(keep(&mut held, claimant, identities, descriptors))
+    }
+
+    /// Claims a character device that no block device stands beside, within this daemon.
+    ///
+    /// # Errors
+    /// Another namespace has it.
+    pub(super) fn character(
+        &self,
+        claimant: Claimant<'_>,
+        number: u64,
+    ) -> Result<Arc<Claim>, BackendError> {
+        let identities = vec![Identity::Character(number)];
+        let mut held = self.held();
+        self.nobody_here(&held, claimant, &identities)?;
+        Ok(keep(&mut held, claimant, identities, Vec::new()))
+    }
+
+    fn held(&self) -> std::sync::MutexGuard<'_, Vec<Weak<Claim>>> {
+        self.held.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Looks whether a namespace of this daemon has one of these; answers the claim of one that
+    /// only reads, for another that only reads.
+    fn nobody_here(
+        &self,
+        held: &[Weak<Claim>],
+        claimant: Claimant<'_>,
+        identities: &[Identity],
+    ) -> Result<Option<Arc<Claim>>, BackendError> {
+        let mut shared = None;
+        for claim in held.iter().filter_map(Weak::upgrade) {
+            if !claim.identities.iter().any(|identity| identities.contains(identity)) {
+                continue;
+            }
+            if claim.writes || claimant.writes {
+                let why = format!(
+                    "{} has it already, by whatever path: give each namespace its own file or \
+                     device, or make all that share it read_only",
+                    claim.holder
+                );
+                return Err(BackendError::in_use(claimant.path.display(), why));
+            }
+            shared = Some(claim);
+        }
+        Ok(shared)
+    }
+}
+
+fn keep(
+    held: &mut Vec<Weak<Claim>>,
+    claimant: Claimant<'_>,
+    identities: Vec<Identity>,
+    descriptors: Vec<File>,
+) -> Arc<Claim> {
+    held.retain(|claim| claim.strong_count() > 0);
+    let claim = Arc::new(Claim {
+        identities,
+        writes: claimant.writes,
+        holder: claimant.namespace.to_owned(),
+        held: descriptors,
+    });
+    held.push(Arc::downgrade(&claim));
+    claim
+}
+
+fn own_file(path: &Path, own: &OwnFile) -> BackendError {
+    let why = format!("this is {} of this daemon: take another file", own.what);
+    BackendError::in_use(path.display(), why)
+}
+
+/// Locks a whole file, by a lock that belongs to its open file description: another one conflicts
+/// even in the same process.
+fn lock(claimant: Claimant<'_>, file: &File, identity: Identity) -> Result<(), BackendError> {
+    let kind = if claimant.writes { libc::F_WRLCK } else { libc::F_RDLCK };
+    let whole = libc::flock {
+        l_type: libc::c_short::try_from(kind).unwrap_or_default(),
+        l_whence: libc::c_short::try_from(libc::SEEK_SET).unwrap_or_default(),
+        l_start: 0,
+        l_len: 0,
+        l_pid: 0,
+    };
+    match fcntl(file, FcntlArg::F_OFD_SETLK(&whole)) {
+        Ok(_) => Ok(()),
+        Err(Errno::EAGAIN | Errno::EACCES) => {
+            let who = holders::processes(identity).unwrap_or_else(|| {
+                format!("another program (`fuser -v {}` names it)", claimant.path.display())
+            });
+            let why = format!("{who} has it locked: end that first, or take another file");
+            Err(BackendError::in_use(claimant.path.display(), why))
+        }
+        Err(error @ (Errno::ENOLCK | Errno::EOPNOTSUPP | Errno::ENOSYS | Errno::EINVAL)) => {
+            tracing::warn!(
+                path = %claimant.path.display(), %error,
+                "this file system has no locks: nothing keeps other programs from the file"
+            );
+            Ok(())
+        }
+        Err(error) => {
+            Err(BackendError::new(claimant.path.display(), format!("cannot lock it: {error}")))
+        }
+    }
+}
+
+impl Claim {
+    /// Opens the claimed block device once more, for commands.
+    ///
+    /// # Errors
+    /// As for any open.
+    pub(super) fn open(&self, writes: bool) -> io::Result<File> {
+        let held = self.device().ok_or(ErrorKind::NotFound)?;
+        let path = format!("/proc/self/fd/{}", held.as_raw_fd());
+        OpenOptions::new().read(true).write(writes).open(path)
+    }
+
+    /// The claimed block device; `None` where it is something else.
+    pub(super) fn device(&self) -> Option<&File> {
+        matches!(self.identities.first(), Some(Identity::Block(_))).then(|| self.held.first())?
+    }
+}

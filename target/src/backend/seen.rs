@@ -1,0 +1,173 @@
+//! A file or device against what was seen of its namespace when it was open last.
+//!
+//! Of a file, that it is there and its size count: one that came back from a backup has another
+//! inode, perhaps another file system, and is right. Of a device its size and what it says that it
+//! is count, not its path: paths change with the order in which devices are found.
+
+use std::path::Path;
+
+use super::BackendError;
+use crate::access;
+use crate::config::format_size;
+use crate::store::Seen;
+
+/// What is to be done where something is not as it was.
+const NEW_DISK: &str = "remove the namespace and add it again (or give it another `uuid` in the \
+                        configuration file), so that hosts see a new disk";
+
+/// What a file or device is now.
+#[derive(Debug)]
+pub(super) struct Present<'a> {
+    pub(super) path: &'a Path,
+    /// Size in bytes.
+    pub(super) size: u64,
+    /// What a device says that it is: a word and a value each.
+    pub(super) names: &'a [(&'static str, String)],
+}
+
+/// Refuses a file or device that has become smaller, and a device that is another one.
+/// `configured` is the size in bytes that the configuration gives.
+///
+/// # Errors
+/// It is not what was seen.
+pub(super) fn compare(
+    seen: Option<&Seen>,
+    now: &Present<'_>,
+    configured: Option<u64>,
+) -> Result<(), BackendError> {
+    let Some(seen) = seen else { return Ok(()) };
+    if let Some((word, then)) = seen.device.as_deref().and_then(|device| device.split_once(' '))
+        && let Some((_, name)) = now.names.iter().find(|(known, _)| *known == word)
+        && name != then
+    {
+        let why = format!(
+            "this is another device than before: its {word} is {name}, and was {then}; put the \
+             right one there, or correct the path; to serve this one, {NEW_DISK}"
+        );
+        return Err(BackendError::changed(now.path.display(), why));
+    }
+    let expected = configured.map_or(seen.size, |size| size.min(seen.size));
+    if now.size < expected {
+        let why = format!(
+            "it has {} and had at least {} when it was open last: bring it back whole; to serve \
+             what is left, {NEW_DISK}",
+            format_size(now.size),
+            format_size(expected)
+        );
+        return Err(BackendError::changed(now.path.display(), why));
+    }
+    Ok(())
+}
+
+/// Why a file or device that is not there cannot be opened, and what would be right.
+pub(super) fn missing(path: &Path, seen: Option<&Seen>, size: Option<u64>) -> BackendError {
+    let folder = access::advice(libc::ENOENT, path, &access::Facts::of(path));
+    let why = match (folder, seen) {
+        (Some(why), _) => why,
+        _ if path.starts_with("/dev") => "there is no such device (see `lsblk`)".into(),
+        (None, Some(seen)) => format!(
+            "there is no such file any more; it had {} (is its file system mounted?); bring it \
+             back, or for a new one {NEW_DISK}",
+            format_size(seen.size)
+        ),
+        (None, None) if size.is_some() => {
+            "there is no such file; to have it made, write create = true beside its size".into()
+        }
+        (None, None) => "there is no such file; to have it made, give a size (in the \
+                         configuration file create = true too)"
+            .into(),
+    };
+    BackendError::missing(path.display(), why)
+}
+
+/// What is kept of what a device says that it is.
+pub(super) fn kept(names: &[(&'static str, String)]) -> Option<String> {
+    names.first().map(|(word, value)| format!("{word} {value}"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::backend::Cause;
+
+    const MIB: u64 = 1 << 20;
+
+    fn seen(device: Option<&str>) -> Seen {
+        Seen {
+            size: 64 * MIB,
+            block_size: 4096,
+            kind: "block".into(),
+            path: "/dev/sdb".into(),
+            device: device.map(str::to_owned),
+            uuid: uuid::Uuid::nil(),
+        }
+    }
+
+    fn against(
+        seen: &Seen,
+        size: u64,
+        names: &[(&'static str, &str)],
+        configured: Option<u64>,
+    ) -> Result<(), BackendError> {
+        let names: Vec<_> = names.iter().map(|(word, value)| (*word, (*value).into())).collect();
+        let now = Present { path: Path::new("/dev/sdb"), size, names: &names };
+        compare(Some(seen), &now, configured)
+    }
+
+    #[test]
+    fn less_than_was_seen_is_refused_unless_the_configuration_asks_for_less() {
+        let seen = seen(None);
+        for (size, configured, fits) in [
+            (64, None, true),
+            (65, None, true),
+            (63, None, false),
+            // `size` would make it grow again, with zeroes where hosts had data.
+            (10, Some(64), false),
+            (64, Some(128), true),
+            (32, Some(32), true),
+            (31, Some(32), false),
+        ] {
+            let result = against(&seen, size * MIB, &[], configured.map(|size: u64| size * MIB));
+            assert_eq!(result.is_ok(), fits, "{size} MiB, size = {configured:?}: {result:?}");
+        }
+        let error = against(&seen, 63 * MIB, &[], None).unwrap_err();
+        assert_eq!(error.cause, Cause::Changed);
+        assert!(error.to_string().contains("it has 63 MiB and had at least 64 MiB"), "{error}");
+        let now = Present { path: Path::new("/x"), size: 1, names: &[] };
+        compare(None, &now, None).unwrap();
+    }
+
+    #[test]
+    fn another_device_is_refused_and_one_that_says_less_is_not() {
+        let seen = seen(Some("serial S 1"));
+        let same = against(&seen, 64 * MIB, &[("wwid", "naa.5"), ("serial", "S 1")], None);
+        assert!(same.is_ok(), "a name that is new says nothing: {same:?}");
+        assert!(against(&seen, 64 * MIB, &[], None).is_ok());
+        let error = against(&seen, 64 * MIB, &[("serial", "S 2")], None).unwrap_err();
+        assert_eq!(error.cause, Cause::Changed);
+        assert!(error.to_string().contains("its serial is S 2, and was S 1"), "{error}");
+    }
+
+    #[test]
+    fn a_missing_folder_is_not_called_a_missing_file() {
+        let folder = tempfile::tempdir().unwrap();
+        let text = |path: &Path, seen, size| {
+            let error = missing(path, seen, size);
+            assert_eq!(error.cause, Cause::Missing);
+            error.to_string()
+        };
+        let inside = folder.path().join("none/disk");
+        let no_folder = text(&inside, None, Some(1));
+        let words = format!("the folder {} is not there", folder.path().join("none").display());
+        assert!(no_folder.contains(&words), "{no_folder}");
+        assert!(!no_folder.contains("size"), "{no_folder}");
+        let file = folder.path().join("disk");
+        assert!(text(&file, None, None).contains("give a size"));
+        assert!(text(&file, None, Some(1)).contains("create = true"));
+        let known = seen(None);
+        let gone = text(&file, Some(&known), Some(1));
+        assert!(gone.contains("it had 64 MiB (is its file system mounted?)"), "{gone}");
+        assert!(!gone.contains("create"), "{gone}");
+        assert!(text(Path::new("/dev/sdzz"), None, Some(1)).contains("no such device"));
+    }
+}

@@ -1,0 +1,166 @@
+//! From a path to an open file or block device that nobody else has.
+
+use std::fs::{File, Metadata, OpenOptions};
+use std::io::{Error, ErrorKind, Seek, SeekFrom};
+use std::os::unix::fs::{FileExt, FileTypeExt, MetadataExt};
+use std::path::Path;
+use std::sync::Arc;
+
+use nix::fcntl::{FcntlArg, OFlag, fcntl};
+
+use super::claim::{Claim, Claimant};
+use super::file::FileOptions;
+use super::seen::{self, Present};
+use super::{BackendError, Opening, signature, sysfs};
+use crate::access;
+use crate::mapping::Mapping;
+
+/// An open file or block device.
+#[derive(Debug)]
+pub(super) struct Source {
+    pub(super) file: File,
+    pub(super) is_device: bool,
+    /// Size in bytes.
+    pub(super) size: u64,
+    /// What a device says that it is.
+    pub(super) device: Option<String>,
+    /// Keeps others from it.
+    _claim: Arc<Claim>,
+}
+
+impl Source {
+    /// Opens a file or block device. A regular file that is missing is made where the options say
+    /// so and it was never seen; one that is smaller than the configured size grows.
+    ///
+    /// # Errors
+    /// It cannot be opened, is something else, is in use, is not what was seen before, or holds
+    /// data of somebody's.
+    pub(super) fn open(
+        path: &Path,
+        options: FileOptions,
+        opening: &Opening<'_>,
+    ) -> Result<Self, BackendError> {
+        let writes = !options.read_only;
+        let claimant = Claimant { path, namespace: opening.namespace, writes };
+        match std::fs::metadata(path) {
+            Ok(found) if found.file_type().is_block_device() => {
+                Self::device(claimant, &found, opening, options.size)
+            }
+            Ok(found) if found.is_file() => {
+                let file = OpenOptions::new().read(true).write(writes).open(path);
+                let file = file.map_err(|error| BackendError::io(path, &error))?;
+                Self::regular(claimant, file, opening, options.size)
+            }
+            Ok(_) => {
+                Err(BackendError::new(path.display(), "neither a regular file nor a block device"))
+            }
+            Err(error) if error.kind() == ErrorKind::NotFound => {
+                let size = options.size.filter(|_| options.create && writes);
+                match size.filter(|_| opening.seen.is_none() && has_folder(path)) {
+                    Some(size) => Self::make(claimant, opening, size),
+                    None => Err(seen::missing(path, opening.seen, options.size)),
+                }
+            }
+            Err(error) => Err(BackendError::io(path, &error)),
+        }
+    }
+
+    fn device(
+        claimant: Claimant<'_>,
+        found: &Metadata,
+        opening: &Opening<'_>,
+        configured: Option<u64>,
+    ) -> Result<Self, BackendError> {
+        let path = claimant.path;
+        let fail = |error: Error| BackendError::io(path, &error);
+        let number = found.rdev();
+        let claim = opening.claims.block(claimant, path, number)?;
+        let mut file = claim.open(claimant.writes).map_err(fail)?;
+        let size = file.seek(SeekFrom::End(0)).map_err(fail)?;
+        let names = sysfs::names(number);
+        seen::compare(opening.seen, &Present { path, size, names: &names }, configured)?;
+        if claimant.writes {
+            signature::check(path, &file, opening)?;
+        }
+        Ok(Self { file, is_device: true, size, device: seen::kept(&names), _claim: claim })
+    }
+
+    fn regular(
+        claimant: Claimant<'_>,
+        file: File,
+        opening: &Opening<'_>,
+        configured: Option<u64>,
+    ) -> Result<Self, BackendError> {
+        let path = claimant.path;
+        let claim = opening.claims.file(claimant, &file)?;
+        let mut size = file.metadata().map_err(|error| BackendError::io(path, &error))?.len();
+        seen::compare(opening.seen, &Present { path, size, names: &[] }, configured)?;
+        if let Some(wanted) = configured.filter(|&wanted| claimant.writes && wanted > size) {
+            grow(path, &file, wanted)?;
+            size = wanted;
+        }
+        Ok(Self { file, is_device: false, size, device: None, _claim: claim })
+    }
+
+    /// Makes a file; nothing is left of it where that does not work.
+    fn make(
+        claimant: Claimant<'_>,
+        opening: &Opening<'_>,
+        size: u64,
+    ) -> Result<Self, BackendError> {
+        let path = claimant.path;
+        let fail = |error: Error| {
+            let why = format!("the file cannot be made: {}", access::explain(&error, path));
+            BackendError::new(path.display(), why)
+        };
+        opening.claims.may_make(path)?;
+        let file = OpenOptions::new().read(true).write(true).create_new(true).open(path);
+        let file = file.map_err(fail)?;
+        // Its entry in the folder is to outlive a power failure, as its data will.
+        let lasting = |source: Self| -> Result<Self, Error> {
+            source.file.sync_all()?;
+            if let Some(folder) = path.parent().filter(|folder| !folder.as_os_str().is_empty()) {
+                File::open(folder)?.sync_all()?;
+            }
+            Ok(source)
+        };
+        let made = Self::regular(claimant, file, opening, Some(size))
+            .and_then(|source| lasting(source).map_err(fail));
+        match &made {
+            Ok(_) => tracing::info!(path = %path.display(), size, "a file was made"),
+            Err(_) => drop(std::fs::remove_file(path)),
+        }
+        made
+    }
+
+    /// Turns O_DIRECT on, where a read of one block works with it.
+    pub(super) fn go_direct(&self, path: &Path, block_size: u32) {
+        let attempt = || -> Result<(), Error> {
+            let flags = OFlag::from_bits_retain(fcntl(&self.file, FcntlArg::F_GETFL)?);
+            fcntl(&self.file, FcntlArg::F_SETFL(flags | OFlag::O_DIRECT))?;
+            let page = Mapping::anonymous(4096)?;
+            // SAFETY: nobody else has this mapping.
+            let bytes = unsafe { page.slice_mut(0, block_size as usize) };
+            self.file.read_exact_at(bytes, 0).inspect_err(|_| {
+                let _ = fcntl(&self.file, FcntlArg::F_SETFL(flags));
+            })
+        };
+        if let Err(error) = attempt() {
+            tracing::warn!(
+                path = %path.display(), block_size, %error,
+                "no O_DIRECT here: the page cache is used (a larger block_size may help)"
+            );
+        }
+    }
+}
+
+/// Whether the folder that a file is to be in is there.
+fn has_folder(path: &Path) -> bool {
+    path.parent().is_none_or(|folder| folder.as_os_str().is_empty() || folder.is_dir())
+}
+
+fn grow(path: &Path, file: &File, size: u64) -> Result<(), BackendError> {
+    file.set_len(size).map_err(|error| {
+        BackendError::new(path.display(), format!("cannot grow it to {size} bytes: {error}"))
+    })
+}

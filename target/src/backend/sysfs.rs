@@ -1,0 +1,121 @@
+//! What `/sys` says of devices.
+
+use std::ffi::OsStr;
+use std::fs::File;
+use std::os::unix::ffi::OsStrExt;
+use std::os::unix::fs::MetadataExt;
+use std::path::{Path, PathBuf};
+
+use super::claim::Identity;
+
+/// What a device says that it is: words and their values, the best first.
+pub(super) type Names = Vec<(&'static str, String)>;
+
+/// `8:17`.
+pub(super) fn text(number: u64) -> String {
+    format!("{}:{}", libc::major(number), libc::minor(number))
+}
+
+/// A device number from `8:17`.
+pub(super) fn number(text: &str) -> Option<u64> {
+    let (major, minor) = text.trim().split_once(':')?;
+    Some(libc::makedev(major.parse().ok()?, minor.parse().ok()?))
+}
+
+/// The folder of a block device.
+pub(super) fn block(number: u64) -> PathBuf {
+    Path::new("/sys/dev/block").join(text(number))
+}
+
+/// A file's text, without what surrounds it; `None` where there is none.
+pub(super) fn read(path: &Path) -> Option<String> {
+    let text = std::fs::read_to_string(path).ok()?;
+    let text = text.trim();
+    (!text.is_empty()).then(|| text.to_owned())
+}
+
+/// The device number that a device's folder tells.
+pub(super) fn number_of(folder: &Path) -> Option<u64> {
+    number(&read(&folder.join("dev"))?)
+}
+
+/// The disk that a partition is on.
+pub(super) fn whole_disk(device: u64) -> Option<PathBuf> {
+    let folder = block(device).canonicalize().ok()?;
+    folder.join("partition").exists().then(|| folder.parent().map(Path::to_owned))?
+}
+
+/// The partitions of a disk.
+pub(super) fn partitions(device: u64) -> Vec<u64> {
+    let entries = std::fs::read_dir(block(device)).into_iter().flatten().flatten();
+    let folders = entries.map(|entry| entry.path()).filter(|path| path.join("partition").exists());
+    folders.filter_map(|folder| number_of(&folder)).collect()
+}
+
+/// The file that a loop device lies on.
+pub(super) fn loop_file(device: u64) -> Option<PathBuf> {
+    backing_file(&block(device))
+}
+
+fn backing_file(folder: &Path) -> Option<PathBuf> {
+    let text = std::fs::read(folder.join("loop/backing_file")).ok()?;
+    let text = text.strip_suffix(b"\n").unwrap_or(&text);
+    Some(PathBuf::from(OsStr::from_bytes(text)))
+}
+
+/// The loop device that lies on a file.
+pub(super) fn loop_on(file: Identity) -> Option<PathBuf> {
+    let devices = std::fs::read_dir("/sys/block").ok()?.flatten().map(|entry| entry.path());
+    let mut names = devices
+        .filter(|folder| backing_file(folder).and_then(|path| Identity::at(&path)) == Some(file));
+    Some(Path::new("/dev").join(names.next()?.file_name()?))
+}
+
+/// The block device of the namespace behind an NVMe generic character device: its path and
+/// device number. `/dev/ng0n1` and `/dev/nvme0n1` are one namespace, with several paths to it as
+/// well.
+pub(super) fn block_beside(device: &File, path: &Path) -> Option<(PathBuf, u64)> {
+    let own = device.metadata().ok()?.rdev();
+    let folder = Path::new("/sys/dev/char").join(text(own)).canonicalize().ok()?;
+    let generic = folder.file_name()?.to_str()?.strip_prefix("ng")?;
+    let name = format!("nvme{generic}");
+    let number = number_of(&Path::new("/sys/class/block").join(&name))?;
+    let candidates = [
+        Path::new("/dev").join(&name),
+        path.with_file_name(&name),
+        Path::new("/dev/block").join(text(number)),
+    ];
+    let found =
+        candidates.into_iter().find(|path| Identity::at(path) == Some(Identity::Block(number)));
+    Some((found?, number))
+}
+
+/// What a block device says that it is. Not all devices say something.
+pub(super) fn names(device: u64) -> Names {
+    let Ok(folder) = block(device).canonicalize() else { return Vec::new() };
+    let partition = read(&folder.join("partition"));
+    let disk = match (&partition, folder.parent()) {
+        (Some(_), Some(disk)) => disk,
+        _ => &folder,
+    };
+    const FILES: [(&str, &str); 7] = [
+        ("wwid", "wwid"),
+        ("wwid", "device/wwid"),
+        ("dm-uuid", "dm/uuid"),
+        ("md-uuid", "md/uuid"),
+        ("serial", "device/serial"),
+        ("serial", "serial"),
+        ("cid", "device/cid"),
+    ];
+    let mut names = Names::new();
+    for (word, file) in FILES {
+        if let Some(value) = read(&disk.join(file))
+            && names.iter().all(|(known, _)| *known != word)
+        {
+            let value = value.split_whitespace().collect::<Vec<_>>().join(" ");
+            let part = partition.as_ref().map_or(String::new(), |n| format!(" partition {n}"));
+            names.push((word, format!("{value}{part}")));
+        }
+    }
+    names
+}
