@@ -643,8 +643,7 @@ impl Engine for Runtime {
 
     fn set_network(&self, network: &Network) -> Result<(), EngineError> {
         let _one = lock(&self.change);
-        self.shared.network.set(network);
-        Ok(())
+        self.shared.network.set(network).map_err(EngineError::Invalid)
     }
 
     fn network_config(&self) -> Network {

@@ -33,5 +33,5 @@ mod sample;
 mod sys;
 
 pub use info::Info;
-pub use offer::{Dctcp, Offer};
+pub use offer::{Dctcp, Offer, refusal};
 pub use sample::{Sample, Sampler};

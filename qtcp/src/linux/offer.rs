@@ -23,6 +23,29 @@ pub enum Dctcp {
     Unknown,
 }
 
+/// Why sockets cannot have the congestion control `name`, and what to do about it: found by trying,
+/// which also loads the kernel's module. `None` where they can, or nobody could find out.
+#[must_use]
+pub fn refusal(name: &str) -> Option<String> {
+    let tried = options::set_congestion(sys::tcp_socket().ok()?.as_fd(), name);
+    let error = tried.err()?;
+    // After the trial, which may have loaded one.
+    let here = Offer::read(Path::new(SETTINGS));
+    let offered = here.available.map(|names| names.join(", ")).unwrap_or_default();
+    match error.kind() {
+        io::ErrorKind::NotFound => Some(format!(
+            "the kernel has no congestion control {name}; it offers {offered}; a module that it \
+             could load is tcp_{name} (modprobe tcp_{name})"
+        )),
+        io::ErrorKind::PermissionDenied => Some(format!(
+            "{name} needs CAP_NET_ADMIN, or its name in net.ipv4.tcp_allowed_congestion_control, \
+             which has {}",
+            here.allowed.map(|names| names.join(", ")).unwrap_or_default()
+        )),
+        _ => None,
+    }
+}
+
 /// What this kernel offers to a target that means to pace its connections by marks. What could
 /// not be read is `None`.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -253,6 +276,15 @@ mod tests {
             assert_eq!(here.dctcp == Dctcp::Missing, !names.iter().any(|name| name == "dctcp"));
             assert!(names.iter().any(|name| name == "reno"), "{names:?}");
         }
+    }
+
+    #[test]
+    fn a_congestion_control_that_cannot_be_is_refused_with_what_there_is() {
+        // Every kernel has it, and every process may choose it.
+        assert_eq!(refusal("reno"), None);
+        let said = refusal("foo").unwrap();
+        assert!(said.contains("no congestion control foo") && said.contains("reno"), "{said}");
+        assert_eq!(refusal("dctcp").is_none(), Offer::probe().dctcp == Dctcp::Usable);
     }
 
     #[test]

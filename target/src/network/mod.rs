@@ -86,9 +86,18 @@ impl NetworkShared {
     }
 
     /// Replaces the settings.
-    pub(crate) fn set(&self, config: &Network) {
+    ///
+    /// # Errors
+    /// Connections cannot have the congestion control that is new in them; nothing is changed. One
+    /// that was asked for before stays, since nothing comes of leaving other changes undone.
+    pub(crate) fn set(&self, config: &Network) -> Result<(), String> {
+        let asked = config.base.as_deref().filter(|_| self.config().base != config.base);
+        if let Some(reason) = asked.and_then(qtcp::linux::refusal) {
+            return Err(reason);
+        }
         *lock(&self.config) = config.clone();
         self.changed();
+        Ok(())
     }
 
     /// Says which link a listener's connections share.
@@ -155,5 +164,25 @@ impl NetworkShared {
                 News::Went(id) => poller.remove(id),
             }
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_congestion_control_that_the_kernel_has_not_is_refused_and_nothing_changes() {
+        let shared = NetworkShared::new(&Network::default());
+        let with = |base: &str| Network { base: Some(base.into()), ..Network::default() };
+        let said = shared.set(&with("foo")).unwrap_err();
+        assert!(said.contains("no congestion control foo"), "{said}");
+        assert_eq!(shared.config().base, None);
+        shared.set(&with("reno")).unwrap();
+        assert_eq!(shared.config().base.as_deref(), Some("reno"));
+        // What a file brought stays as it is when something else changes.
+        let from_file = NetworkShared::new(&with("foo"));
+        from_file.set(&Network { writes: false, ..with("foo") }).unwrap();
+        assert!(!from_file.config().writes);
     }
 }
