@@ -18,7 +18,7 @@ pub(crate) fn read_json<T>(
     title: &'static str,
     read: impl FnOnce(Fields<'_>) -> Option<T>,
 ) -> Result<T, String> {
-    read_node(&Node::from_json(value), title, read)
+    read_node(&Node::from_json(value), title, Problems::of_request(), read)
 }
 
 /// Reads settings from TOML text without a title.
@@ -31,15 +31,15 @@ pub(crate) fn read_text<T>(
     read: impl FnOnce(Fields<'_>) -> Option<T>,
 ) -> Result<T, String> {
     let root = DeTable::parse(text).map_err(|error| error.message().to_owned())?;
-    read_node(&Node::from_toml(&root), title, read)
+    read_node(&Node::from_toml(&root), title, Problems::default(), read)
 }
 
 fn read_node<T>(
     node: &Node,
     title: &'static str,
+    problems: Problems,
     read: impl FnOnce(Fields<'_>) -> Option<T>,
 ) -> Result<T, String> {
-    let problems = Problems::default();
     let value = Fields::of(node, title, String::new(), &problems).and_then(read);
     let wrong: Vec<String> = problems
         .into_vec()

@@ -62,12 +62,21 @@ impl<T: Clone> List<T> {
 
 /// The problems found so far.
 #[derive(Debug, Default)]
-pub(crate) struct Problems(RefCell<Vec<Problem>>);
+pub(crate) struct Problems {
+    list: RefCell<Vec<Problem>>,
+    /// Whether the settings came in a request, whose sender writes no TOML.
+    request: bool,
+}
 
 /// More problems than this are not collected: nobody reads them.
 const PROBLEMS_MAX: usize = 100;
 
 impl Problems {
+    /// For the parameters of a request: remedies speak of values, not of lines in a file.
+    pub(crate) fn of_request() -> Self {
+        Self { request: true, ..Self::default() }
+    }
+
     /// Reports a problem.
     pub(crate) fn push(
         &self,
@@ -76,7 +85,7 @@ impl Problems {
         message: impl Into<String>,
         remedy: impl Into<String>,
     ) {
-        let mut problems = self.0.borrow_mut();
+        let mut problems = self.list.borrow_mut();
         if problems.len() < PROBLEMS_MAX {
             problems.push(Problem {
                 span: span.clone(),
@@ -94,7 +103,7 @@ impl Problems {
 
     /// All problems, in the order of the text.
     pub(crate) fn into_vec(self) -> Vec<Problem> {
-        let mut problems = self.0.into_inner();
+        let mut problems = self.list.into_inner();
         problems.sort_by_key(|problem| problem.span.start);
         problems
     }
@@ -121,13 +130,15 @@ impl<'a> Fields<'a> {
         problems: &'a Problems,
     ) -> Option<Self> {
         let Value::Table(entries) = &node.value else {
-            let message = format!("{title} is {}, not a table", node.value.kind());
-            problems.push(
-                &node.span,
-                &path,
-                message,
-                format!("write {title} on a line of its own"),
-            );
+            let kind = node.value.kind();
+            let (message, remedy) = match problems.request {
+                true => (format!("{title} is {kind}, not an object"), "write { … }".to_owned()),
+                false => (
+                    format!("{title} is {kind}, not a table"),
+                    format!("write {title} on a line of its own"),
+                ),
+            };
+            problems.push(&node.span, &path, message, remedy);
             return None;
         };
         let known = Vec::new();
@@ -181,8 +192,13 @@ impl<'a> Fields<'a> {
         read: impl FnOnce(&Node) -> Result<T, Wrong>,
     ) -> Option<At<T>> {
         if self.entry(key).is_none() {
-            let message = format!("{} has no `{key}`", self.title);
-            self.problems.push(&self.span, &self.path, message, format!("add {key} = {example}"));
+            let (message, remedy) = match self.problems.request {
+                true => (format!("there is no `{key}`"), format!("give it: {example}")),
+                false => {
+                    (format!("{} has no `{key}`", self.title), format!("add {key} = {example}"))
+                }
+            };
+            self.problems.push(&self.span, &self.path, message, remedy);
             return None;
         }
         self.get(key, read)
@@ -198,7 +214,11 @@ impl<'a> Fields<'a> {
         let path = self.join(key);
         let Value::Array(items) = &entry.node.value else {
             let message = format!("`{key}` is {}, not a list", entry.node.value.kind());
-            self.problems.push(&entry.node.span, &path, message, format!("write {key} = [ … ]"));
+            let remedy = match self.problems.request {
+                true => "write [ … ]".to_owned(),
+                false => format!("write {key} = [ … ]"),
+            };
+            self.problems.push(&entry.node.span, &path, message, remedy);
             return None;
         };
         let mut list = List::default();
@@ -229,8 +249,18 @@ impl<'a> Fields<'a> {
                 })
                 .collect(),
             other => {
-                let message = format!("`{key}` is {}, not a list of tables", other.kind());
-                self.problems.push(&entry.span, &path, message, format!("write {title}"));
+                let kind = other.kind();
+                let (message, remedy) = match self.problems.request {
+                    true => (
+                        format!("`{key}` is {kind}, not a list of objects"),
+                        "write [{ … }]".into(),
+                    ),
+                    false => (
+                        format!("`{key}` is {kind}, not a list of tables"),
+                        format!("write {title}"),
+                    ),
+                };
+                self.problems.push(&entry.span, &path, message, remedy);
                 Vec::new()
             }
         }

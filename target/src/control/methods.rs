@@ -8,7 +8,7 @@ use super::protocol::{ErrorKind, Failure};
 use crate::config::fields::Fields;
 use crate::config::{DEFAULT_LINK, Listener, entry, values};
 use crate::engine::{Availability, SubsystemState};
-use crate::stats::{HistogramSnapshot, IoSnapshot, OpSnapshot};
+use crate::stats::{HistogramSnapshot, IoSnapshot, OpSnapshot, bucket_end_ns};
 
 type Answer = Result<Value, Failure>;
 
@@ -59,7 +59,7 @@ impl Control {
         match method {
             "status" => none(params).map(|()| self.status()),
             "connections" => none(params).map(|()| json!(self.engine().connections())),
-            "statistics" => none(params).map(|()| self.statistics()),
+            "statistics" => with_buckets(params).map(|buckets| self.statistics(buckets)),
             "shutdown" => self.shutdown(params),
             "subsystem.list" => none(params).map(|()| json!(self.engine().subsystems())),
             "subsystem.add" => self.subsystem_add(params),
@@ -75,7 +75,7 @@ impl Control {
             "host.add" => self.host_add(params),
             "host.remove" => self.host_remove(params),
             "host.any" => self.host_any(params),
-            "qos.show" => none(params).map(|()| self.qos_show()),
+            "qos.show" => with_buckets(params).map(|buckets| self.qos_show(buckets)),
             "qos.set" => self.qos_set(params),
             "qos.listener" => self.qos_listener(params),
             "qos.namespace" => self.qos_namespace(params),
@@ -123,8 +123,9 @@ impl Control {
         })
     }
 
-    fn statistics(&self) -> Value {
+    fn statistics(&self, buckets: bool) -> Value {
         let statistics = self.engine().statistics();
+        let io_json = |io| io_json(io, buckets);
         let namespaces: Vec<Value> = statistics
             .namespaces
             .iter()
@@ -213,6 +214,15 @@ fn none(params: &Value) -> Result<(), Failure> {
     })
 }
 
+/// Whether the buckets of histograms are wanted.
+fn with_buckets(params: &Value) -> Result<bool, Failure> {
+    read(params, |mut fields| {
+        let buckets = fields.value_or("buckets", false, values::boolean);
+        fields.finish();
+        Some(buckets)
+    })
+}
+
 /// The parameter `subsystem`, which may be left out.
 fn one_subsystem(params: &Value) -> Result<Option<String>, Failure> {
     read(params, |mut fields| {
@@ -244,23 +254,23 @@ pub(crate) fn listener_json(listener: &Listener) -> Value {
     })
 }
 
-/// Operations, and where their time went.
-pub(super) fn io_json(io: &IoSnapshot) -> Value {
+/// Operations, and where their time went; with the histograms' buckets where they are wanted.
+pub(super) fn io_json(io: &IoSnapshot, buckets: bool) -> Value {
     json!({
-        "read": op_json(&io.read),
-        "write": op_json(&io.write),
-        "other": op_json(&io.other),
-        "queueing": latency_json(&io.queueing),
-        "service": latency_json(&io.service),
+        "read": op_json(&io.read, buckets),
+        "write": op_json(&io.write, buckets),
+        "other": op_json(&io.other, buckets),
+        "queueing": latency_json(&io.queueing, buckets),
+        "service": latency_json(&io.service, buckets),
     })
 }
 
-fn op_json(op: &OpSnapshot) -> Value {
+fn op_json(op: &OpSnapshot, buckets: bool) -> Value {
     json!({
         "operations": op.ops,
         "bytes": op.bytes,
         "errors": op.errors,
-        "latency_ns": latency_json(&op.latency),
+        "latency_ns": latency_json(&op.latency, buckets),
     })
 }
 
@@ -274,9 +284,17 @@ struct Latency {
     p90: u64,
     p99: u64,
     p999: u64,
+    /// End and count of each bucket that has some, in turn: the difference of two tells the
+    /// percentiles in between.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    buckets: Option<Vec<u64>>,
 }
 
-fn latency_json(histogram: &HistogramSnapshot) -> Value {
+fn latency_json(histogram: &HistogramSnapshot, buckets: bool) -> Value {
+    let filled = || {
+        let counts = histogram.counts.iter().enumerate().filter(|(_, count)| **count > 0);
+        counts.flat_map(|(index, count)| [bucket_end_ns(index), *count]).collect()
+    };
     json!(Latency {
         sum: histogram.sum_ns,
         mean: histogram.sum_ns.checked_div(histogram.count()).unwrap_or(0),
@@ -284,5 +302,6 @@ fn latency_json(histogram: &HistogramSnapshot) -> Value {
         p90: histogram.quantile_ns(0.9),
         p99: histogram.quantile_ns(0.99),
         p999: histogram.quantile_ns(0.999),
+        buckets: buckets.then(filled),
     })
 }

@@ -92,6 +92,13 @@ impl From<StoreError> for Failure {
     }
 }
 
+/// Whether a line asks for a change, which may take long, and not only for what there is.
+pub(super) fn changes(line: &[u8]) -> bool {
+    let Ok(Request { method, .. }) = serde_json::from_slice(line) else { return false };
+    let shows = ["status", "connections", "statistics"].contains(&method.as_str());
+    !shows && !method.ends_with(".list") && !method.ends_with(".show")
+}
+
 /// Answers one request.
 pub(crate) fn answer(
     line: &[u8],

@@ -17,7 +17,7 @@ use tokio::net::UnixListener;
 use tokio::sync::oneshot;
 use tokio_uring::net::{TcpListener, TcpStream, UnixStream};
 
-use super::protocol::{ErrorKind, Failure, LINE_MAX, failure};
+use super::protocol::{ErrorKind, Failure, LINE_MAX, changes, failure};
 use super::socket::{self, SocketFile};
 use super::{Control, http};
 use crate::reactor::ring_error;
@@ -31,6 +31,10 @@ const IDLE: Duration = Duration::from_secs(600);
 const PATIENCE: Duration = Duration::from_secs(10);
 /// How long requests that are being answered may hold up the end.
 const GRACE: Duration = Duration::from_secs(1);
+/// How often a client is told that its change is being worked on.
+const SIGN: Duration = Duration::from_secs(1);
+/// How often at most: what takes longer than this many signs has got stuck.
+const SIGNS_MAX: u32 = 300;
 /// How much is read at once.
 const CHUNK: usize = 16 << 10;
 
@@ -285,7 +289,7 @@ async fn serve(stream: &UnixStream, control: Arc<Control>, busy: &Rc<Cell<usize>
             if line.iter().all(u8::is_ascii_whitespace) {
                 continue;
             }
-            let Some(answer) = answer(control.clone(), line).await else { return };
+            let Some(answer) = answer(stream, control.clone(), line).await else { return };
             if patiently(stream.write_all(answer)).await.is_err() {
                 return;
             }
@@ -306,13 +310,26 @@ fn find_newline(bytes: &[u8], from: usize) -> Option<usize> {
 }
 
 /// Answers a request on a thread of its own, since a change waits for the reactors and the disk.
-async fn answer(control: Arc<Control>, line: Vec<u8>) -> Option<Vec<u8>> {
-    let work = move || {
+/// Meanwhile the client of a change gets signs of life: spaces, which JSON ignores. Whoever only
+/// looks gets none, so that a target that has got stuck is found out.
+async fn answer(stream: &UnixStream, control: Arc<Control>, line: Vec<u8>) -> Option<Vec<u8>> {
+    let mut signs = if changes(&line) { SIGNS_MAX } else { 0 };
+    let mut work = tokio::task::spawn_blocking(move || {
         let mut answer = control.handle(&line);
         answer.push('\n');
         answer.into_bytes()
+    });
+    let done = loop {
+        if signs == 0 {
+            break work.await;
+        }
+        match tokio::time::timeout(SIGN, &mut work).await {
+            Ok(done) => break done,
+            Err(_) => patiently(stream.write_all(vec![b' '])).await.ok()?,
+        };
+        signs -= 1;
     };
-    match tokio::task::spawn_blocking(work).await {
+    match done {
         Ok(answer) => Some(answer),
         Err(error) => {
             tracing::error!(%error, "a control request failed inside the target");

@@ -11,17 +11,19 @@ use crate::engine::{DeviceState, ReserveState, SessionState, Traffic};
 
 impl Control {
     /// `qos.show`.
-    pub(super) fn qos_show(&self) -> Value {
+    pub(super) fn qos_show(&self, buckets: bool) -> Value {
         let state = self.engine().qos();
         let config = self.live().current().clone();
         let mut answer = general_json(&config.qos.general);
         let classes: Vec<Value> = state
             .classes
             .iter()
-            .map(|(class, traffic)| with(json!({ "class": class.name() }), traffic_json(traffic)))
+            .map(|(class, traffic)| {
+                with(json!({ "class": class.name() }), traffic_json(traffic, buckets))
+            })
             .collect();
         let sessions: Vec<Value> =
-            state.sessions.iter().map(|session| session_json(session, &config)).collect();
+            state.sessions.iter().map(|row| session_json(row, &config, buckets)).collect();
         let devices: Vec<Value> =
             state.devices.iter().map(|device| device_json(device, &config)).collect();
         let policies: Vec<Value> = config.qos.policies.iter().map(policy_json).collect();
@@ -37,7 +39,8 @@ impl Control {
     /// `session.list`.
     pub(super) fn session_list(&self) -> Value {
         let config = self.live().current().clone();
-        self.engine().qos().sessions.iter().map(|session| session_json(session, &config)).collect()
+        let sessions = self.engine().qos().sessions;
+        sessions.iter().map(|session| session_json(session, &config, false)).collect()
     }
 }
 
@@ -86,15 +89,15 @@ pub(super) fn general_json(qos: &Qos) -> Value {
     })
 }
 
-fn traffic_json(traffic: &Traffic) -> Value {
+fn traffic_json(traffic: &Traffic, buckets: bool) -> Value {
     json!({
         "waiting": traffic.waiting,
         "refused": traffic.refused,
-        "io": io_json(&traffic.io),
+        "io": io_json(&traffic.io, buckets),
     })
 }
 
-fn session_json(session: &SessionState, config: &Config) -> Value {
+fn session_json(session: &SessionState, config: &Config, buckets: bool) -> Value {
     let entry = config.qos.sessions.iter().find(|entry| entry.name == session.name);
     let credits = |(used, credits): (u64, u64), share: Option<u8>| json!({ "used": used, "credits": credits, "share": share });
     let own = json!({
@@ -108,7 +111,7 @@ fn session_json(session: &SessionState, config: &Config) -> Value {
         "queue": session.queue,
         "reserve": session.reserve.as_ref().map(reserve_json),
     });
-    with(own, traffic_json(&session.traffic))
+    with(own, traffic_json(&session.traffic, buckets))
 }
 
 fn reserve_json(reserve: &ReserveState) -> Value {

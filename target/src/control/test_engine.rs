@@ -25,7 +25,7 @@ pub(crate) struct TestEngine {
     pub(crate) ended: Mutex<Option<bool>>,
     /// Namespaces that are not ready: subsystem, NSID, state and reason.
     pub(crate) wrong: Mutex<Vec<(String, u32, Availability, String)>>,
-    /// How long statistics take.
+    /// How long statistics take, and changes.
     pub(crate) slow: Mutex<std::time::Duration>,
 }
 
@@ -38,6 +38,7 @@ impl TestEngine {
         &self,
         act: impl FnOnce(&mut Config) -> Result<T, EngineError>,
     ) -> Result<T, EngineError> {
+        std::thread::sleep(*self.slow.lock().unwrap());
         match self.refuse.lock().unwrap().take() {
             Some(reason) => Err(EngineError::System(reason)),
             None => act(&mut self.config.lock().unwrap()),

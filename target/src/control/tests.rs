@@ -396,6 +396,68 @@ fn a_slow_request_does_not_hold_up_others() {
 }
 
 #[test]
+fn a_long_change_gives_signs_of_life_and_a_long_look_does_not() {
+    let served = serve();
+    *served.rig.engine.slow.lock().unwrap() = Duration::from_millis(1500);
+    let line = |request: Value| {
+        let mut stream = UnixStream::connect(&served.path).unwrap();
+        stream.write_all(format!("{request}\n").as_bytes()).unwrap();
+        let mut line = String::new();
+        BufReader::new(stream).read_line(&mut line).unwrap();
+        let answer: Value = serde_json::from_str(&line).unwrap();
+        assert!(answer["result"].is_object(), "{line}");
+        line
+    };
+    let changed = line(json!({"method": "host.any", "params": {"subsystem": NQN, "allow": true}}));
+    assert!(changed.starts_with(" {"), "{changed}");
+    let looked = line(json!({"method": "statistics"}));
+    assert!(looked.starts_with('{'), "{looked}");
+}
+
+#[test]
+fn histograms_are_told_bucket_by_bucket_where_they_are_wanted() {
+    let rig = Rig::new();
+    let p99 = "/classes/1/io/queueing";
+    let plain = rig.call("qos.show", json!({})).unwrap();
+    assert_eq!(plain.pointer(p99).unwrap().get("buckets"), None);
+    for method in ["qos.show", "statistics"] {
+        let answer = rig.call(method, json!({"buckets": true})).unwrap();
+        let text = answer.to_string();
+        assert!(text.contains("\"buckets\":["), "{method}: {text}");
+        assert_eq!(rig.refused(method, json!({"buckets": 1})).0, "invalid");
+    }
+    let answer = rig.call("qos.show", json!({"buckets": true})).unwrap();
+    let times = answer.pointer(p99).unwrap();
+    let pairs: Vec<u64> =
+        times["buckets"].as_array().unwrap().iter().map(|n| n.as_u64().unwrap()).collect();
+    assert_eq!(pairs.len() % 2, 0);
+    let counted: u64 = pairs.chunks(2).map(|pair| pair[1]).sum();
+    let highest = pairs.chunks(2).next_back().map_or(0, |pair| pair[0]);
+    assert_eq!(times["p999"].as_u64(), Some(highest), "{times}");
+    assert!(counted > 0, "{times}");
+}
+
+#[test]
+fn refusals_of_parameters_do_not_speak_of_lines_in_a_file() {
+    let rig = Rig::new();
+    for (method, params, message) in [
+        (
+            "namespace.add",
+            json!({"subsystem": NQN, "backend": "memory"}),
+            "there is no `size`; give it: \"4 GiB\"",
+        ),
+        (
+            "subsystem.add",
+            json!({"nqn": "nqn.2026-01.io.x:s9", "hosts": "h"}),
+            "`hosts` is a string, not a list; write [ … ]",
+        ),
+        ("status", json!([]), "the parameters is a list, not an object; write { … }"),
+    ] {
+        assert_eq!(rig.refused(method, params).1, message);
+    }
+}
+
+#[test]
 fn a_dead_process_is_replaced_and_a_living_one_is_not() {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("control.sock");
