@@ -2,17 +2,23 @@
 
 mod bench;
 mod control;
+mod failure;
 mod sim;
 mod top;
 
+use std::ffi::OsString;
 use std::process::ExitCode;
 
-use clap::{Parser, Subcommand};
+use clap::{ArgMatches, CommandFactory, FromArgMatches, Parser, Subcommand};
+
+use control::{Names, Options};
 
 /// Controls and watches a Sluicegate target, and measures NVMe over Fabrics targets.
 #[derive(Debug, Parser)]
 #[command(name = "sluice", version, max_term_width = 100)]
 struct Cli {
+    #[command(flatten)]
+    options: Options,
     #[command(subcommand)]
     command: Command,
 }
@@ -29,19 +35,72 @@ enum Command {
     Top(top::Args),
 }
 
+/// The command line, and what its parameters are called on it.
+fn parse(arguments: &[OsString]) -> Result<(Cli, Names), clap::Error> {
+    let mut whole = Cli::command();
+    let matches: ArgMatches = whole.try_get_matches_from_mut(arguments)?;
+    let cli = Cli::from_arg_matches(&matches).map_err(|error| error.format(&mut whole))?;
+    let names = Names::of(&whole, &matches);
+    Ok((cli, names))
+}
+
 fn main() -> ExitCode {
-    let Cli { command } = Cli::parse();
-    let outcome = match command {
-        Command::Control(command) => control::run(&command),
-        Command::Bench(args) => bench::run(&args),
-        Command::Sim(args) => sim::run(&args),
-        Command::Top(args) => top::run(&args),
+    let arguments: Vec<OsString> = std::env::args_os().collect();
+    let (Cli { options, command }, names) = match parse(&arguments) {
+        Ok(parsed) => parsed,
+        Err(error) => return failure::usage(&error, &arguments),
     };
-    match outcome {
-        Ok(()) => ExitCode::SUCCESS,
-        Err(error) => {
-            eprintln!("sluice: {error:#}");
-            ExitCode::FAILURE
+    let outcome = match command {
+        Command::Control(command) => control::run(&command, &options, &names),
+        Command::Bench(args) => bench::run(&args).map(|()| ExitCode::SUCCESS),
+        Command::Sim(args) => sim::run(&args).map(|()| ExitCode::SUCCESS),
+        Command::Top(args) => top::run(&args, &options).map(|()| ExitCode::SUCCESS),
+    };
+    outcome.unwrap_or_else(|error| failure::report(&error, options.json))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn options(line: &str) -> Options {
+        let words: Vec<OsString> = line.split(' ').map(OsString::from).collect();
+        parse(&words).unwrap_or_else(|error| panic!("{line}: {error}")).0.options
+    }
+
+    #[test]
+    fn the_command_line_is_consistent() {
+        Cli::command().debug_assert();
+    }
+
+    #[test]
+    fn options_are_taken_before_and_behind_every_command() {
+        for line in [
+            "sluice --json --socket /s --timeout 250ms status",
+            "sluice status --json --socket /s --timeout 250ms",
+            "sluice --json namespace --timeout 250ms list --socket /s",
+            "sluice --socket /s top --once --json --timeout 250ms",
+        ] {
+            let options = options(line);
+            assert!(options.json && options.socket == Some("/s".into()), "{line}");
+            assert_eq!(options.timeout, std::time::Duration::from_millis(250), "{line}");
+        }
+        assert!(options("sluice bench -n nqn --json").json, "errors are JSON as the report is");
+        assert!(!options("sluice status").json);
+    }
+
+    #[test]
+    fn json_before_bench_is_json_of_bench() {
+        let words = ["sluice", "--json", "bench", "-n", "nqn"].map(OsString::from);
+        let (cli, _) = parse(&words).unwrap();
+        let Command::Bench(args) = cli.command else { panic!("not bench") };
+        assert!(args.load.json);
+    }
+
+    #[test]
+    fn a_time_out_that_cannot_be_is_refused() {
+        for line in ["sluice --timeout 0s status", "sluice --timeout 5y status"] {
+            assert!(parse(&line.split(' ').map(OsString::from).collect::<Vec<_>>()).is_err());
         }
     }
 }

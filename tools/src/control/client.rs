@@ -1,18 +1,25 @@
-//! One request and its answer over the control socket.
+//! The client's end of the control socket.
 
-use std::io::{self, ErrorKind};
+use std::io::{self, BufRead as _, BufReader, ErrorKind, Read as _, Write as _};
+use std::os::fd::OwnedFd;
+use std::os::unix::net::UnixStream;
 use std::path::{Path, PathBuf};
+use std::time::Duration;
 
-use anyhow::{Context, Result, anyhow, bail};
+use nix::sys::socket::{self, AddressFamily, SockFlag, SockType, UnixAddr, sockopt};
+use nix::sys::time::TimeVal;
 use serde_json::{Value, json};
-use tokio_uring::net::UnixStream;
+
+use crate::failure::{Failure, NO_DAEMON, PERMISSION};
 
 /// Where the daemon's socket is when it runs as a service.
 const SERVICE: &str = "/run/sluicegate/control.sock";
 /// Longest answer in bytes.
-const ANSWER_MAX: usize = 64 << 20;
+const ANSWER_MAX: u64 = 64 << 20;
 /// How much is read at once.
 const CHUNK: usize = 64 << 10;
+/// How much of what a foreign program says is shown, in characters.
+const QUOTE_MAX: usize = 40;
 
 /// The socket to use: the one that was named, the service's, or that of the user's own daemon.
 pub(crate) fn socket(named: Option<&Path>) -> PathBuf {
@@ -33,120 +40,176 @@ fn users_own() -> PathBuf {
     folder.join("control.sock")
 }
 
-/// Sends a request and answers its result.
-///
-/// # Errors
-/// The daemon is not to be reached, or refuses.
-pub(super) fn call(socket: &Path, method: &str, params: &Value) -> Result<Value> {
-    let runtime = tokio_uring::Runtime::new(&tokio_uring::builder())
-        .context("cannot use io_uring; is it allowed (sysctl kernel.io_uring_disabled)?")?;
-    let line = json!({ "id": 1, "method": method, "params": params }).to_string() + "\n";
-    let answer = runtime.block_on(exchange(socket, line.into_bytes()))?;
-    let mut answer: Value = serde_json::from_slice(&answer)
-        .with_context(|| format!("{} does not answer as sluiced does", socket.display()))?;
-    if let Some(error) = answer.get("error") {
-        let message = error.get("message").and_then(Value::as_str).unwrap_or("it does not say why");
-        bail!("{message}");
-    }
-    Ok(answer.get_mut("result").map(Value::take).unwrap_or_default())
+/// A connection to the daemon.
+#[derive(Debug)]
+pub(crate) struct Connection {
+    path: PathBuf,
+    stream: BufReader<UnixStream>,
+    line: Vec<u8>,
+    patience: Duration,
 }
 
-/// Sends a line and reads a line.
-async fn exchange(socket: &Path, line: Vec<u8>) -> Result<Vec<u8>> {
-    let stream = UnixStream::connect(socket).await.map_err(|error| unreachable(socket, &error))?;
-    stream.write_all(line).await.0.context("the daemon ended the connection")?;
-    let mut answer = Vec::new();
-    loop {
-        let (length, chunk) = stream.read(Vec::with_capacity(CHUNK)).await;
-        let length = length.context("the daemon ended the connection")?;
-        let chunk = chunk.get(..length).unwrap_or_default();
-        if let Some(end) = chunk.iter().position(|byte| *byte == b'\n') {
-            answer.extend_from_slice(chunk.get(..end).unwrap_or_default());
-            return Ok(answer);
+impl Connection {
+    /// Connects. From then on nothing waits longer than `patience` for a daemon that is silent.
+    ///
+    /// # Errors
+    /// The daemon is not to be reached.
+    pub(crate) fn open(path: &Path, patience: Duration) -> Result<Self, Failure> {
+        let stream = match connect(path, patience) {
+            Ok(stream) => stream,
+            Err(error) => return Err(unreachable(path, &error, patience)),
+        };
+        let stream = BufReader::with_capacity(CHUNK, stream);
+        Ok(Self { path: path.into(), stream, line: Vec::new(), patience })
+    }
+
+    /// Sends a request and answers its result. The daemon may take long for it as long as it gives
+    /// signs of life: while it works on a request it sends a space every second.
+    ///
+    /// # Errors
+    /// The daemon is silent for too long, has gone, is none, or refuses. Where it is not the
+    /// daemon's answer, the connection is of no more use.
+    pub(crate) fn call(&mut self, method: &str, params: &Value) -> Result<Value, Failure> {
+        let request = json!({ "id": 1, "method": method, "params": params }).to_string() + "\n";
+        let trouble = |error: &io::Error| self.trouble(method, error);
+        if let Err(error) = self.stream.get_ref().write_all(request.as_bytes()) {
+            return Err(trouble(&error));
         }
-        answer.extend_from_slice(chunk);
-        if length == 0 {
-            bail!("the daemon ended the connection before it answered");
-        }
-        if answer.len() > ANSWER_MAX {
-            bail!("the answer is longer than {ANSWER_MAX} bytes");
+        self.line.clear();
+        let answer = self.stream.by_ref().take(ANSWER_MAX).read_until(b'\n', &mut self.line);
+        match answer {
+            Err(error) => Err(self.trouble(method, &error)),
+            Ok(_) if self.line.last() == Some(&b'\n') => self.result(),
+            Ok(0) => Err(self.trouble(method, &ErrorKind::UnexpectedEof.into())),
+            Ok(_) if !looks_like_ours(&self.line) => Err(self.foreign()),
+            Ok(length) if length as u64 == ANSWER_MAX => Err(Failure::new(
+                NO_DAEMON,
+                format!("the answer is longer than {ANSWER_MAX} bytes"),
+            )),
+            Ok(_) => Err(self.trouble(method, &ErrorKind::UnexpectedEof.into())),
         }
     }
+
+    /// What the answer says.
+    fn result(&self) -> Result<Value, Failure> {
+        let mut answer: Value = serde_json::from_slice(&self.line).unwrap_or_default();
+        let text = |of: &Value, key| of.get(key).and_then(Value::as_str).map(str::to_owned);
+        if let Some(error) = answer.get("error") {
+            return Err(match text(error, "kind").zip(text(error, "message")) {
+                Some((kind, message)) => Failure { kind, message },
+                None => self.foreign(),
+            });
+        }
+        match answer.get_mut("result").map(Value::take) {
+            Some(result) if answer.get("id") == Some(&json!(1)) => Ok(result),
+            _ => Err(self.foreign()),
+        }
+    }
+
+    /// The connection failed while it mattered.
+    fn trouble(&self, method: &str, error: &io::Error) -> Failure {
+        let what = match error.kind() {
+            ErrorKind::WouldBlock | ErrorKind::TimedOut => format!(
+                "{} does not answer within {:?}{}; wait longer with --timeout",
+                self.path.display(),
+                self.patience,
+                self.listener()
+            ),
+            _ => format!("the daemon ended the connection to {}", self.path.display()),
+        };
+        let hint = match changes(method) {
+            true => "; the change may take effect all the same: look before you ask again",
+            false => "",
+        };
+        Failure::new(NO_DAEMON, what + hint)
+    }
+
+    /// What listens does not speak the daemon's language.
+    fn foreign(&self) -> Failure {
+        let said = String::from_utf8_lossy(&self.line);
+        let said: String = said.trim().chars().filter(|c| !c.is_control()).collect();
+        let mut short: String = said.chars().take(QUOTE_MAX).collect();
+        if short.len() < said.len() {
+            short.push('…');
+        }
+        let message = format!(
+            "what listens on {} is no sluiced{}: it answers \"{short}\"; name the daemon's socket \
+             with --socket",
+            self.path.display(),
+            self.listener()
+        );
+        Failure::new(NO_DAEMON, message)
+    }
+
+    /// The process at the other end in parentheses, where the kernel tells.
+    fn listener(&self) -> String {
+        let peer = socket::getsockopt(self.stream.get_ref(), sockopt::PeerCredentials);
+        let Some(pid) = peer.ok().map(|peer| peer.pid()).filter(|pid| *pid > 0) else {
+            return String::new();
+        };
+        let name = std::fs::read_to_string(format!("/proc/{pid}/comm")).unwrap_or_default();
+        match name.trim() {
+            "" => format!(" (process {pid})"),
+            name => format!(" (process {pid}, {name})"),
+        }
+    }
+}
+
+/// Whether a line that was cut off began as the daemon's do.
+fn looks_like_ours(line: &[u8]) -> bool {
+    line.trim_ascii_start().first().is_none_or(|first| *first == b'{')
+}
+
+/// Whether a method changes something.
+fn changes(method: &str) -> bool {
+    let shows = ["status", "connections", "statistics"].contains(&method);
+    !shows && !method.ends_with(".list") && !method.ends_with(".show")
+}
+
+/// Connects within `patience`. A daemon that accepts nothing any more would hold up a plain
+/// connect for good once its backlog is full.
+fn connect(path: &Path, patience: Duration) -> io::Result<UnixStream> {
+    let flags = SockFlag::SOCK_CLOEXEC;
+    let fd: OwnedFd = socket::socket(AddressFamily::Unix, SockType::Stream, flags, None)?;
+    let limit = TimeVal::new(
+        i64::try_from(patience.as_secs()).unwrap_or(i64::MAX),
+        patience.subsec_micros().into(),
+    );
+    socket::setsockopt(&fd, sockopt::SendTimeout, &limit)?;
+    socket::setsockopt(&fd, sockopt::ReceiveTimeout, &limit)?;
+    socket::connect(std::os::fd::AsRawFd::as_raw_fd(&fd), &UnixAddr::new(path)?)?;
+    Ok(fd.into())
 }
 
 /// Says why the daemon is not to be reached, and what to do.
-pub(crate) fn unreachable(socket: &Path, error: &io::Error) -> anyhow::Error {
-    let path = socket.display();
+fn unreachable(path: &Path, error: &io::Error, patience: Duration) -> Failure {
+    let shown = path.display();
     match error.kind() {
-        ErrorKind::NotFound | ErrorKind::ConnectionRefused => anyhow!(
-            "sluiced is not running: nothing listens on {path}; start it (systemctl start \
-             sluiced), or name its socket with --socket"
+        ErrorKind::NotFound | ErrorKind::ConnectionRefused => Failure::new(
+            NO_DAEMON,
+            format!(
+                "sluiced is not running: nothing listens on {shown}; start it (systemctl start \
+                 sluiced), or name its socket with --socket"
+            ),
         ),
-        ErrorKind::PermissionDenied => anyhow!(
-            "no permission to use {path}; run this as root or as a member of the group that \
-             owns the socket (group sluicegate)"
+        ErrorKind::PermissionDenied => Failure::new(
+            PERMISSION,
+            format!(
+                "no permission to use {shown}; run this as root or as a member of the group that \
+                 owns the socket (group sluicegate)"
+            ),
         ),
-        _ => anyhow!("cannot connect to {path}: {error}"),
+        ErrorKind::WouldBlock | ErrorKind::TimedOut => Failure::new(
+            NO_DAEMON,
+            format!(
+                "{shown} accepts no connection within {patience:?}: too many wait already; see \
+                 what the daemon does (journalctl -u sluiced), or wait longer with --timeout"
+            ),
+        ),
+        _ => Failure::new(NO_DAEMON, format!("cannot connect to {shown}: {error}")),
     }
 }
 
 #[cfg(test)]
-mod tests {
-    use std::io::{BufRead, BufReader, Write};
-    use std::os::unix::net::UnixListener;
-
-    use super::*;
-
-    /// Answers one client's line with what `answer` makes of it.
-    fn daemon(
-        answer: impl FnOnce(Value) -> String + Send + 'static,
-    ) -> (tempfile::TempDir, PathBuf) {
-        let folder = tempfile::tempdir().unwrap();
-        let path = folder.path().join("control.sock");
-        let listener = UnixListener::bind(&path).unwrap();
-        std::thread::spawn(move || {
-            let (stream, _) = listener.accept().unwrap();
-            let mut line = String::new();
-            BufReader::new(&stream).read_line(&mut line).unwrap();
-            let answer = answer(serde_json::from_str(&line).unwrap());
-            (&stream).write_all(answer.as_bytes()).unwrap();
-        });
-        (folder, path)
-    }
-
-    #[test]
-    fn a_large_answer_comes_whole() {
-        let rows: Vec<u64> = (0..100_000).collect();
-        let (_folder, path) = daemon(|request| {
-            let rows: Vec<u64> = (0..100_000).collect();
-            json!({ "id": request["id"], "result": [request["method"], rows] }).to_string() + "\n"
-        });
-        assert_eq!(call(&path, "m", &json!({})).unwrap(), json!(["m", rows]));
-    }
-
-    #[test]
-    fn refusals_and_ends_are_errors() {
-        let error = json!({"id": 1, "error": {"kind": "not_found", "message": "no such"}});
-        let (_folder, path) = daemon(move |_| error.to_string() + "\n");
-        assert_eq!(call(&path, "m", &json!({})).unwrap_err().to_string(), "no such");
-        let (_folder, path) = daemon(|_| "{\"id\":1".into());
-        let error = call(&path, "m", &json!({})).unwrap_err().to_string();
-        assert!(error.contains("before it answered"), "{error}");
-        let (_folder, path) = daemon(|_| "hello\n".into());
-        let error = call(&path, "m", &json!({})).unwrap_err().to_string();
-        assert!(error.contains("does not answer as sluiced"), "{error}");
-    }
-
-    #[test]
-    fn a_daemon_that_is_not_there_is_named() {
-        let folder = tempfile::tempdir().unwrap();
-        let path = folder.path().join("control.sock");
-        for dead in [false, true] {
-            if dead {
-                drop(UnixListener::bind(&path).unwrap());
-            }
-            let error = call(&path, "status", &json!({})).unwrap_err().to_string();
-            assert!(error.contains("not running") && error.contains("--socket"), "{error}");
-        }
-    }
-}
+#[path = "client_tests.rs"]
+mod tests;

@@ -1,43 +1,70 @@
 //! Subcommands that speak to a running `sluiced` over its control socket.
 
 mod args;
+#[cfg(test)]
+mod args_tests;
 pub(crate) mod client;
+mod names;
+mod namespace_view;
 mod network_args;
 mod network_view;
 mod qos_args;
 mod qos_view;
+mod requests;
+mod statistics_view;
 pub(crate) mod table;
 mod view;
 
-use std::io::Write;
+use std::io::{IsTerminal as _, Write as _};
+use std::process::ExitCode;
 
 use anyhow::Result;
 use serde_json::Value;
 
-pub(crate) use args::Command;
+use crate::failure::{self, INVALID};
+
+pub(crate) use args::{Command, Options};
+pub(crate) use names::Names;
 
 /// Does a subcommand.
 ///
 /// # Errors
 /// The daemon is not to be reached, or refuses; the message says what to do.
-pub(crate) fn run(command: &Command) -> Result<()> {
-    let (options, request) = (command.options(), command.request());
+pub(crate) fn run(command: &Command, options: &Options, names: &Names) -> Result<ExitCode> {
+    let request = command.request();
     let socket = client::socket(options.socket.as_deref());
-    let result = client::call(&socket, request.method, &request.params)?;
+    let answer = client::Connection::open(&socket, options.timeout)
+        .and_then(|mut daemon| daemon.call(request.method, &request.params));
+    let result = answer.map_err(|mut failure| {
+        if failure.kind == INVALID {
+            failure.message = names.reword(&failure.message);
+        }
+        failure
+    })?;
+    let code = match request.method == "status" && view::has_problems(&result) {
+        true => ExitCode::from(failure::PROBLEMS),
+        false => ExitCode::SUCCESS,
+    };
     if options.json {
         print(&format!("{result:#}\n"));
-        return Ok(());
+        return Ok(code);
     }
-    print(&view::text(request.method, &result));
+    let room = if options.wide { None } else { table::terminal_width() };
+    print(&view::text(&request, &result, room));
     if result.get("durable") == Some(&Value::Bool(false)) && request.method != "status" {
-        eprintln!(
-            "note: this ends with the daemon; set `state` in its configuration to keep changes"
-        );
+        let note =
+            "note: this ends with the daemon; set `state` in its configuration to keep changes";
+        let _ = writeln!(std::io::stderr(), "{note}");
     }
-    Ok(())
+    Ok(code)
 }
 
 /// Writes to standard output; a reader that has gone (`| head`) is no error.
 fn print(text: &str) {
     let _ = std::io::stdout().write_all(text.as_bytes());
+}
+
+/// Whether standard output is a terminal that can do more than print lines.
+pub(crate) fn on_terminal() -> bool {
+    std::io::stdout().is_terminal()
 }

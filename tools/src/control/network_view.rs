@@ -3,7 +3,7 @@
 use serde_json::Value;
 
 use super::table::Align::{Left, Right};
-use super::table::{Table, rate};
+use super::table::{Room, Table, rate};
 use super::view::{at, field, is, list, number, or_dash};
 
 /// The classes, the most urgent first.
@@ -12,10 +12,10 @@ const CLASSES: [&str; 4] = ["urgent", "high", "medium", "low"];
 const DIRECTIONS: [&str; 2] = ["out", "in"];
 
 /// The answer to a method of the network as text; `None` where it is another's.
-pub(super) fn text(method: &str, result: &Value) -> Option<String> {
+pub(super) fn text(method: &str, result: &Value, room: Room) -> Option<String> {
     let of = |key: &str| field(result, key);
     Some(match method {
-        "network.show" => show(result),
+        "network.show" => show(result, room),
         "network.set" => settings(result),
         "network.listener" => {
             format!("Connections through {} share link {}.\n", of("address"), of("link"))
@@ -71,16 +71,16 @@ fn settings(result: &Value) -> String {
     )
 }
 
-fn show(result: &Value) -> String {
+fn show(result: &Value, room: Room) -> String {
     let mut text = settings(result);
     for advice in list(result, "advice").iter().filter_map(Value::as_str) {
         text += &format!("advice: {advice}\n");
     }
     let links = list(result, "links");
-    [text, links_table(links), classes(links)].join("\n")
+    [text, links_table(links, room), classes(links, room)].join("\n")
 }
 
-fn links_table(links: &[Value]) -> String {
+fn links_table(links: &[Value], room: Room) -> String {
     let mut table = Table::new(&[
         ("LINK", Left),
         ("CAPACITY", Right),
@@ -101,11 +101,11 @@ fn links_table(links: &[Value]) -> String {
             listeners,
         ]);
     }
-    table.text("There are no links.")
+    table.text("There are no links.", room)
 }
 
 /// One line for each link, direction and class.
-fn classes(links: &[Value]) -> String {
+fn classes(links: &[Value], room: Room) -> String {
     let mut table = Table::new(&[
         ("LINK", Left),
         ("DIRECTION", Left),
@@ -119,7 +119,8 @@ fn classes(links: &[Value]) -> String {
         ("Q", Right),
         ("PACKETS", Right),
         ("MARKED", Right),
-    ]);
+    ])
+    .least(&["PACKETS", "MARKED", "ALPHA", "Q", "FLOWS", "AIM"]);
     for link in links {
         for direction in DIRECTIONS {
             for row in list(at(link, &[direction]), "classes") {
@@ -132,7 +133,7 @@ fn classes(links: &[Value]) -> String {
             }
         }
     }
-    table.text("Nothing is known of what goes through them.")
+    table.text("Nothing is known of what goes through them.", room)
 }
 
 /// Target, rate, limit, alpha, Q, packets and marks.
@@ -212,7 +213,7 @@ mod tests {
 
     #[test]
     fn links_and_classes_are_shown_with_units() {
-        let text = text("network.show", &answer()).unwrap();
+        let text = text("network.show", &answer(), None).unwrap();
         assert!(text.starts_with("Network classes are on.\n"), "{text}");
         assert!(text.contains("congestion control auto (now dctcp), capacity 10 Gbit/s"), "{text}");
         let aims = "urgent free, high 3 parts, medium within 2 ms, low 500 Mbit/s\n";
@@ -232,18 +233,18 @@ mod tests {
     fn changes_are_told_in_words() {
         let mut off = answer();
         off["enabled"] = json!(false);
-        let seen = text("network.set", &off).unwrap();
+        let seen = text("network.set", &off, None).unwrap();
         assert!(seen.starts_with("Network classes are off: the kernel paces"), "{seen}");
         let link = json!({"name": "east", "capacity": "auto",
                           "classes": {"urgent": "free", "high": {"share": 1}}});
         assert_eq!(
-            text("link.add", &link).unwrap(),
+            text("link.add", &link, None).unwrap(),
             "Added link east: capacity auto; urgent free, high 1 part, medium -, low -\n"
         );
         let listener = json!({"address": "a:1", "link": "east"});
         let sentence = "Connections through a:1 share link east.\n";
-        assert_eq!(text("network.listener", &listener).unwrap(), sentence);
-        assert_eq!(text("qos.show", &json!({})), None);
+        assert_eq!(text("network.listener", &listener, None).unwrap(), sentence);
+        assert_eq!(text("qos.show", &json!({}), None), None);
     }
 
     #[test]

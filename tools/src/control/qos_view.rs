@@ -5,26 +5,26 @@ use std::collections::{BTreeMap, BTreeSet};
 use serde_json::Value;
 
 use super::table::Align::{Left, Right};
-use super::table::{Table, size};
+use super::table::{Room, Table, size};
 use super::view::{at, field, is, list, number, or_dash, rows};
 
 /// The answer to a method of quality of service as text; `None` where it is another's.
-pub(super) fn text(method: &str, result: &Value) -> Option<String> {
+pub(super) fn text(method: &str, result: &Value, room: Room) -> Option<String> {
     Some(match method {
-        "qos.show" => show(result),
+        "qos.show" => show(result, room),
         "qos.set" => settings(result),
-        "session.list" => sessions(rows(result)),
+        "session.list" => sessions(rows(result), room),
         _ => change(method, result)? + "\n",
     })
 }
 
-fn show(result: &Value) -> String {
+fn show(result: &Value, room: Room) -> String {
     let parts = [
         settings(result),
-        classes(list(result, "classes")),
-        sessions(list(result, "sessions")),
-        devices(list(result, "devices")),
-        policies(list(result, "policies")),
+        classes(list(result, "classes"), room),
+        sessions(list(result, "sessions"), room),
+        devices(list(result, "devices"), room),
+        policies(list(result, "policies"), room),
     ];
     parts.join("\n")
 }
@@ -77,6 +77,20 @@ const TRAFFIC: [(&str, super::table::Align); 6] = [
     ("DEVICE P99", Right),
 ];
 
+/// What a narrow terminal does without, of classes and sessions: `sluice top` has it too.
+const LEAST: [&str; 10] = [
+    "PAYLOAD",
+    "BYTES",
+    "KEPT",
+    "QUEUED P99",
+    "OPERATIONS",
+    "DEVICE P99",
+    "BYTES/S LIMIT",
+    "RESERVED",
+    "IOPS LIMIT",
+    "REFUSED",
+];
+
 fn traffic(row: &Value) -> Vec<String> {
     let (operations, bytes) = sums(row);
     let p99 = |key| number(at(row, &["io", key]), "p99");
@@ -91,7 +105,7 @@ fn traffic(row: &Value) -> Vec<String> {
 }
 
 /// A time with its unit and three digits: "51.2 us".
-fn time(ns: u64) -> String {
+pub(super) fn time(ns: u64) -> String {
     const UNITS: [(&str, u64); 3] = [("s", 1_000_000_000), ("ms", 1_000_000), ("us", 1000)];
     match UNITS.iter().find(|(_, unit)| ns >= *unit) {
         None if ns == 0 => "-".into(),
@@ -104,13 +118,13 @@ fn time(ns: u64) -> String {
     }
 }
 
-fn classes(list: &[Value]) -> String {
+fn classes(list: &[Value], room: Room) -> String {
     let heading: Vec<_> = [("CLASS", Left)].into_iter().chain(TRAFFIC).collect();
-    let mut table = Table::new(&heading);
+    let mut table = Table::new(&heading).least(&LEAST);
     for row in list {
         table.row([vec![field(row, "class")], traffic(row)].concat());
     }
-    table.text("There are no classes.")
+    table.text("There are no classes.", room)
 }
 
 /// Sessions with their depths, each below its parent. One whose parent is not there stands at the
@@ -135,7 +149,7 @@ fn tree(list: &[Value]) -> Vec<(usize, &Value)> {
     all
 }
 
-fn sessions(list: &[Value]) -> String {
+fn sessions(list: &[Value], room: Room) -> String {
     let mut heading = vec![
         ("SESSION", Left),
         ("IN DEVICES", Right),
@@ -146,7 +160,7 @@ fn sessions(list: &[Value]) -> String {
         ("KEPT", Right),
     ];
     heading.extend(TRAFFIC);
-    let mut table = Table::new(&heading);
+    let mut table = Table::new(&heading).least(&LEAST);
     for (depth, row) in tree(list) {
         let operations = at(row, &["operations"]);
         let payload = at(row, &["payload"]);
@@ -171,10 +185,10 @@ fn sessions(list: &[Value]) -> String {
         ];
         table.row([own, traffic(row)].concat());
     }
-    table.text("There are no sessions.")
+    table.text("There are no sessions.", room)
 }
 
-fn devices(list: &[Value]) -> String {
+fn devices(list: &[Value], room: Room) -> String {
     let mut table = Table::new(&[
         ("DEVICE OF", Left),
         ("NSID", Right),
@@ -188,7 +202,8 @@ fn devices(list: &[Value]) -> String {
         ("READ", Right),
         ("WRITE", Right),
         ("RESERVED", Right),
-    ]);
+    ])
+    .least(&["CLASS", "READ", "WRITE", "RESERVED", "MEDIUM", "HIGH"]);
     for row in list {
         let float = |key: &str| row.get(key).and_then(Value::as_f64);
         let window = match (is(row, "arbitrated"), float("window")) {
@@ -213,10 +228,10 @@ fn devices(list: &[Value]) -> String {
             format!("{:.0} %", float("reserved").unwrap_or(0.0) * 100.0),
         ]);
     }
-    table.text("There are no devices.")
+    table.text("There are no devices.", room)
 }
 
-fn policies(list: &[Value]) -> String {
+fn policies(list: &[Value], room: Room) -> String {
     let mut table = Table::new(&[
         ("POLICY FOR HOST", Left),
         ("SUBSYSTEM", Left),
@@ -225,7 +240,8 @@ fn policies(list: &[Value]) -> String {
         ("AT MOST", Left),
         ("URGENT IOPS", Right),
         ("SESSION", Left),
-    ]);
+    ])
+    .least(&["URGENT IOPS", "AT MOST"]);
     let any = |row: &Value, key: &str| match or_dash(row, key) {
         dash if dash == "-" => "any".into(),
         name => name,
@@ -236,7 +252,7 @@ fn policies(list: &[Value]) -> String {
         cells.extend(says);
         table.row(cells);
     }
-    table.text("There are no policies.")
+    table.text("There are no policies.", room)
 }
 
 /// What a change did, in a sentence; `None` for a method of others.
@@ -339,7 +355,7 @@ mod tests {
                 "urgent_iops": null, "session": "gold",
             }],
         });
-        let text = text("qos.show", &answer).unwrap();
+        let text = text("qos.show", &answer, None).unwrap();
         assert!(text.contains("weights 3:2:1 by commands"), "{text}");
         assert!(text.contains("window adaptive (keeps 2 ms, at most 1024)"), "{text}");
         assert!(text.contains("marks off (urgent 46, high 34"), "{text}");
@@ -390,8 +406,8 @@ mod tests {
             ),
             ("session.release", json!({"name": "g"}), "Session g has no reservation any more.\n"),
         ] {
-            assert_eq!(text(method, &answer).unwrap(), sentence);
+            assert_eq!(text(method, &answer, None).unwrap(), sentence);
         }
-        assert_eq!(text("host.add", &json!({})), None);
+        assert_eq!(text("host.add", &json!({}), None), None);
     }
 }

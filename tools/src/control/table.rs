@@ -1,16 +1,34 @@
 //! Aligned tables, and sizes, rates and times as people read them.
 
+/// How many characters a line may have; `None`: as many as it takes.
+pub(crate) type Room = Option<usize>;
+
+/// How wide the terminal is that standard output goes to; `None` where that is a pipe or a file.
+pub(super) fn terminal_width() -> Room {
+    let size = rustix::termios::tcgetwinsize(std::io::stdout()).ok()?;
+    Some(usize::from(size.ws_col)).filter(|columns| *columns > 0)
+}
+
+/// Characters between columns.
+const GAP: usize = 2;
+/// Names are shortened down to this before columns are left out.
+const SHORT: usize = 20;
+/// Names are not shortened below this.
+const SHORTEST: usize = 10;
+
 /// Rows of cells under a heading.
 #[derive(Debug)]
 pub(super) struct Table {
     heading: Vec<(&'static str, Align)>,
     rows: Vec<Vec<String>>,
+    /// Headings of columns that are left out where there is no room, the first ones first.
+    least: &'static [&'static str],
 }
 
 /// On which side of its column a cell stands.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Align {
-    /// Text.
+    /// Text, which is shortened where there is no room.
     Left,
     /// Numbers.
     Right,
@@ -18,15 +36,22 @@ pub(super) enum Align {
 
 impl Table {
     pub(super) fn new(heading: &[(&'static str, Align)]) -> Self {
-        Self { heading: heading.to_vec(), rows: Vec::new() }
+        Self { heading: heading.to_vec(), rows: Vec::new(), least: &[] }
+    }
+
+    /// Names the columns that can be left out where there is no room, the least important first.
+    pub(super) fn least(mut self, least: &'static [&'static str]) -> Self {
+        self.least = least;
+        self
     }
 
     pub(super) fn row(&mut self, cells: Vec<String>) {
         self.rows.push(cells);
     }
 
-    /// The table as text; `empty` where it has no rows.
-    pub(super) fn text(&self, empty: &str) -> String {
+    /// The table as text; `empty` where it has no rows. Where there is not room for all, names are
+    /// shortened in the middle, then columns are left out, which a last line says.
+    pub(super) fn text(&self, empty: &str, room: Room) -> String {
         if self.rows.is_empty() {
             return format!("{empty}\n");
         }
@@ -35,21 +60,91 @@ impl Table {
         let width = |column: usize| {
             all().filter_map(|row| row.get(column)).map(|cell| cell.chars().count()).max()
         };
-        let widths: Vec<usize> =
-            (0..heading.len()).map(|column| width(column).unwrap_or(0)).collect();
-        all().map(|row| self.line(row, &widths)).collect()
+        let widths = (0..heading.len()).map(|column| width(column).unwrap_or(0));
+        let (widths, left_out) = self.fit(widths.enumerate().collect(), room);
+        let mut text: String = all().map(|row| self.line(row, &widths)).collect();
+        if !left_out.is_empty() {
+            text += &format!("(not shown: {}; --wide shows all)\n", left_out.join(", "));
+        }
+        text
     }
 
-    fn line(&self, row: &[String], widths: &[usize]) -> String {
-        let cells = row.iter().zip(widths).zip(&self.heading);
-        let padded: Vec<String> = cells
-            .map(|((cell, width), (_, align))| match align {
-                Align::Left => format!("{cell:<width$}"),
-                Align::Right => format!("{cell:>width$}"),
+    /// Which columns are shown and how wide, of columns as wide as they would be; and the headings
+    /// of those that are not.
+    fn fit(
+        &self,
+        mut widths: Vec<(usize, usize)>,
+        room: Room,
+    ) -> (Vec<(usize, usize)>, Vec<&'static str>) {
+        let Some(room) = room else { return (widths, Vec::new()) };
+        let whole = widths.clone();
+        let mut left_out = Vec::new();
+        let mut least = self.least.iter();
+        loop {
+            self.shorten(&mut widths, room, SHORT);
+            if total(&widths) <= room {
+                return (widths, left_out);
+            }
+            let Some(name) = least.next() else { break };
+            let is =
+                |column: usize| self.heading.get(column).is_some_and(|(title, _)| title == name);
+            if widths.iter().any(|(column, _)| is(*column)) {
+                left_out.push(*name);
+            }
+            // What was shortened may have room again.
+            let hidden =
+                |column| self.heading.get(column).is_none_or(|(t, _)| left_out.contains(t));
+            widths = whole.iter().filter(|(column, _)| !hidden(*column)).copied().collect();
+        }
+        self.shorten(&mut widths, room, SHORTEST);
+        (widths, left_out)
+    }
+
+    /// Makes the widest names narrower until all columns fit or none is longer than `shortest`.
+    fn shorten(&self, widths: &mut [(usize, usize)], room: usize, shortest: usize) {
+        let is_name = |column: usize| {
+            self.heading.get(column).is_some_and(|(_, align)| *align == Align::Left)
+        };
+        for _ in room..total(widths) {
+            let names = widths.iter_mut().filter(|(column, _)| is_name(*column));
+            match names.map(|(_, width)| width).max_by_key(|width| **width) {
+                Some(width) if *width > shortest => *width -= 1,
+                _ => return,
+            }
+        }
+    }
+
+    fn line(&self, row: &[String], widths: &[(usize, usize)]) -> String {
+        let padded: Vec<String> = widths
+            .iter()
+            .filter_map(|(column, width)| {
+                let (_, align) = self.heading.get(*column)?;
+                let cell = middle_cut(row.get(*column)?, *width);
+                Some(match align {
+                    Align::Left => format!("{cell:<width$}"),
+                    Align::Right => format!("{cell:>width$}"),
+                })
             })
             .collect();
-        padded.join("  ").trim_end().to_owned() + "\n"
+        padded.join(&" ".repeat(GAP)).trim_end().to_owned() + "\n"
     }
+}
+
+fn total(widths: &[(usize, usize)]) -> usize {
+    widths.iter().map(|(_, width)| width + GAP).sum::<usize>().saturating_sub(GAP)
+}
+
+/// `text` in at most `width` characters: of a name that is longer the beginning and, twice as much,
+/// the end, where names differ.
+fn middle_cut(text: &str, width: usize) -> String {
+    let length = text.chars().count();
+    if length <= width {
+        return text.to_owned();
+    }
+    let kept = width.saturating_sub(1);
+    let head = kept / 3;
+    let tail = text.chars().skip(length - (kept - head));
+    text.chars().take(head).chain(std::iter::once('…')).chain(tail).take(width).collect()
 }
 
 /// A size with its unit and at most two decimals: "4 GiB", "1.46 TiB".
@@ -101,10 +196,55 @@ mod tests {
     #[test]
     fn columns_are_aligned() {
         let mut table = Table::new(&[("NAME", Align::Left), ("SIZE", Align::Right)]);
-        assert_eq!(table.text("nothing here"), "nothing here\n");
+        assert_eq!(table.text("nothing here", None), "nothing here\n");
         table.row(vec!["ä".into(), "1".into()]);
         table.row(vec!["longer".into(), "12345".into()]);
-        assert_eq!(table.text(""), "NAME     SIZE\nä           1\nlonger  12345\n");
+        assert_eq!(table.text("", None), "NAME     SIZE\nä           1\nlonger  12345\n");
+    }
+
+    /// A table of two names and a number in each row, of which UUID is the least important.
+    fn names() -> Table {
+        let heading = [("NQN", Align::Left), ("NSID", Align::Right), ("UUID", Align::Left)];
+        let mut table = Table::new(&heading).least(&["MISSING", "UUID"]);
+        for disk in 1..=2 {
+            let nqn = format!("nqn.2026-01.com.example:storage:disk{disk}");
+            table.row(vec![nqn, "7".into(), "f81d4fae-7dec-11d0-a765-00a0c91e6bf6".into()]);
+        }
+        table
+    }
+
+    #[test]
+    fn names_are_shortened_in_the_middle_where_there_is_no_room() {
+        let text = names().text("", Some(70));
+        let widest = text.lines().map(|line| line.chars().count()).max();
+        assert_eq!(widest, Some(70), "{text}");
+        assert!(text.contains("nqn.2026-0…xample:storage:disk1  "), "{text}");
+        assert!(text.contains("storage:disk2  ") && text.contains("UUID"), "{text}");
+        assert!(!text.contains("not shown"), "{text}");
+    }
+
+    #[test]
+    fn the_least_important_columns_are_left_out_and_named() {
+        let text = names().text("", Some(45));
+        assert!(text.ends_with("(not shown: UUID; --wide shows all)\n"), "{text}");
+        assert!(
+            text.contains("nqn.2026-01.com.example:storage:disk1     7"),
+            "as long as can be: {text}"
+        );
+        let text = names().text("", Some(18));
+        assert_eq!(text.lines().nth(1), Some("nqn…ge:disk1     7"), "{text}");
+        let all = names().text("", None);
+        assert!(all.contains("00a0c91e6bf6") && !all.contains('…'), "{all}");
+    }
+
+    #[test]
+    fn no_width_is_too_small() {
+        for width in 0..100 {
+            assert!(names().text("", Some(width)).lines().count() >= 3);
+        }
+        assert_eq!(middle_cut("abcdef", 0), "");
+        assert_eq!(middle_cut("abcdef", 1), "…");
+        assert_eq!(middle_cut("abcdef", 4), "a…ef");
     }
 
     #[test]

@@ -2,24 +2,35 @@
 
 use serde_json::Value;
 
+use super::args::Request;
 use super::table::Align::{Left, Right};
-use super::table::{Table, duration, size};
-use super::{network_view, qos_view};
+use super::table::{Room, Table, duration, size};
+use super::{namespace_view, network_view, qos_view, statistics_view};
 
 /// The answer to a method as text.
-pub(super) fn text(method: &str, result: &Value) -> String {
+pub(super) fn text(request: &Request, result: &Value, room: Room) -> String {
+    let method = request.method;
     match method {
-        "status" => status(result),
-        "connections" => connections(result),
-        "subsystem.list" => subsystems(result),
-        "namespace.list" => namespaces(result),
-        "listener.list" => listeners(result),
-        "host.list" => hosts(result),
+        "status" => status(result, room),
+        "statistics" => statistics_view::text(result, room),
+        "connections" => connections(result, room),
+        "subsystem.list" => subsystems(result, room),
+        "namespace.list" => namespace_view::list(result, room),
+        "namespace.retry" => namespace_view::retried(result, room),
+        "listener.list" => listeners(result, room),
+        "host.list" => hosts(result, room),
+        "reload" => reload(result, is(&request.params, "check")),
         "shutdown" => "The daemon is ending.\n".into(),
-        _ => network_view::text(method, result)
-            .or_else(|| qos_view::text(method, result))
+        _ => network_view::text(method, result, room)
+            .or_else(|| qos_view::text(method, result, room))
             .unwrap_or_else(|| change(method, result)),
     }
+}
+
+/// Whether the answer to `status` tells of something that is not right.
+pub(super) fn has_problems(status: &Value) -> bool {
+    let counted = ["namespaces_unavailable", "namespaces_with_errors"];
+    !list(status, "problems").is_empty() || counted.iter().any(|key| number(status, key) > 0)
 }
 
 /// A field as text; nothing where it is missing.
@@ -61,12 +72,12 @@ pub(super) fn is(value: &Value, key: &str) -> bool {
 }
 
 /// "1 listener", "2 listeners".
-fn count(number: u64, what: &str) -> String {
+pub(super) fn count(number: u64, what: &str) -> String {
     format!("{number} {what}{}", if number == 1 { "" } else { "s" })
 }
 
 /// A list of names in one cell; `all` where there is no list.
-fn names(value: &Value, key: &str, all: &str) -> String {
+pub(super) fn names(value: &Value, key: &str, all: &str) -> String {
     match value.get(key).and_then(Value::as_array) {
         None => all.into(),
         Some(list) if list.is_empty() => "none".into(),
@@ -74,7 +85,7 @@ fn names(value: &Value, key: &str, all: &str) -> String {
     }
 }
 
-fn status(result: &Value) -> String {
+fn status(result: &Value, room: Room) -> String {
     let kept = match result.get("durable").and_then(Value::as_bool) {
         Some(true) => "survive a restart",
         _ => "end with the daemon (no `state` in its configuration)",
@@ -105,10 +116,51 @@ fn status(result: &Value) -> String {
         let buffers = format!("{} of {}", size(used), size(total));
         table.row(vec![field(reactor, "core"), field(reactor, "connections"), buffers]);
     }
-    text + "\n" + &table.text("no reactors")
+    text += "\n";
+    text += &table.text("no reactors", room);
+    let problems = list(result, "problems");
+    if has_problems(result) {
+        text += "\nNot right:\n";
+    }
+    for (key, what) in
+        [("namespaces_unavailable", "not available"), ("namespaces_with_errors", "with errors")]
+    {
+        // Only where the daemon has no line for it.
+        let namespaces = number(result, key);
+        if namespaces > 0 && problems.is_empty() {
+            text += &format!("  {} {what}\n", count(namespaces, "namespace"));
+        }
+    }
+    for problem in problems.iter().filter_map(Value::as_str) {
+        text += &format!("  {problem}\n");
+    }
+    text
 }
 
-fn connections(result: &Value) -> String {
+/// What a new look at the configuration file brought about, or would.
+fn reload(result: &Value, only_checked: bool) -> String {
+    let (changes, restart) = (list(result, "changes"), list(result, "needs_restart"));
+    let lines = |heading: &str, list: &[Value]| {
+        let lines = list.iter().filter_map(Value::as_str).map(|line| format!("  {line}\n"));
+        if list.is_empty() {
+            String::new()
+        } else {
+            format!("{heading}\n") + &lines.collect::<String>()
+        }
+    };
+    let heading = if only_checked { "A reload would change:" } else { "Changed:" };
+    let text = lines(heading, changes) + &lines("Needs a restart to take effect:", restart);
+    match text.is_empty() {
+        true => "The daemon runs what the configuration file says; nothing changes.\n".into(),
+        false => text,
+    }
+}
+
+/// What a narrow terminal does without in the list of connections.
+const LEAST_OF_CONNECTION: [&str; 10] =
+    ["DIGESTS", "REACTOR", "BASE", "LINK", "ID", "LIMIT IN", "LIMIT OUT", "CLASS", "RTT", "CTRL"];
+
+fn connections(result: &Value, room: Room) -> String {
     let heading = [
         ("ID", Right),
         ("PEER", Left),
@@ -123,7 +175,8 @@ fn connections(result: &Value) -> String {
     // What is known of the network stands behind, where anything is.
     let network = rows(result).iter().any(|row| !at(row, &["network"]).is_null());
     let more = network_view::CONNECTION.into_iter().filter(|_| network);
-    let mut table = Table::new(&heading.into_iter().chain(more).collect::<Vec<_>>());
+    let mut table = Table::new(&heading.into_iter().chain(more).collect::<Vec<_>>())
+        .least(&LEAST_OF_CONNECTION);
     for row in rows(result) {
         let digest = |index: usize| {
             row.get("digests").and_then(|pair| pair.get(index)) == Some(&Value::Bool(true))
@@ -148,10 +201,10 @@ fn connections(result: &Value) -> String {
         cells.extend(network_view::connection(row).into_iter().filter(|_| network));
         table.row(cells);
     }
-    table.text("No host is connected.")
+    table.text("No host is connected.", room)
 }
 
-fn subsystems(result: &Value) -> String {
+fn subsystems(result: &Value, room: Room) -> String {
     let mut table = Table::new(&[
         ("SUBSYSTEM", Left),
         ("SERIAL", Left),
@@ -159,7 +212,8 @@ fn subsystems(result: &Value) -> String {
         ("NAMESPACES", Right),
         ("CAPACITY", Right),
         ("HOSTS", Left),
-    ]);
+    ])
+    .least(&["MODEL", "SERIAL"]);
     for row in rows(result) {
         let inside = row.get("namespaces").map(rows).unwrap_or_default();
         let capacity = inside.iter().map(|n| number(n, "size")).fold(0, u64::saturating_add);
@@ -172,7 +226,7 @@ fn subsystems(result: &Value) -> String {
             allowed(row),
         ]);
     }
-    table.text("There are no subsystems.")
+    table.text("There are no subsystems.", room)
 }
 
 /// Which hosts may connect, in few words.
@@ -184,39 +238,7 @@ fn allowed(row: &Value) -> String {
     }
 }
 
-fn namespaces(result: &Value) -> String {
-    let mut table = Table::new(&[
-        ("SUBSYSTEM", Left),
-        ("NSID", Right),
-        ("BACKEND", Left),
-        ("PATH", Left),
-        ("SIZE", Right),
-        ("BLOCK", Right),
-        ("MODE", Left),
-        ("UUID", Left),
-        ("HOSTS", Left),
-        ("STATE", Left),
-    ]);
-    for row in rows(result) {
-        let read_only = row.get("read_only") == Some(&Value::Bool(true));
-        let (state, reason) = (field(row, "state"), field(row, "reason"));
-        table.row(vec![
-            field(row, "subsystem"),
-            field(row, "nsid"),
-            field(row, "backend"),
-            or_dash(row, "path"),
-            size(number(row, "size")),
-            field(row, "block_size"),
-            if read_only { "ro" } else { "rw" }.into(),
-            field(row, "uuid"),
-            names(row, "hosts", "all"),
-            if reason.is_empty() { state } else { format!("{state}: {reason}") },
-        ]);
-    }
-    table.text("There are no namespaces.")
-}
-
-fn listeners(result: &Value) -> String {
+fn listeners(result: &Value, room: Room) -> String {
     let mut table = Table::new(&[
         ("ADDRESS", Left),
         ("TRANSPORT", Left),
@@ -224,7 +246,8 @@ fn listeners(result: &Value) -> String {
         ("SERVES", Left),
         ("CLASS", Left),
         ("LINK", Left),
-    ]);
+    ])
+    .least(&["TRANSPORT", "LINK"]);
     for row in rows(result) {
         let discovery = row.get("discovery_only") == Some(&Value::Bool(true));
         let serves =
@@ -235,10 +258,10 @@ fn listeners(result: &Value) -> String {
         cells.extend(["class", "link"].map(|key| or_dash(row, key)));
         table.row(cells);
     }
-    table.text("There are no listeners: no host can connect.")
+    table.text("There are no listeners: no host can connect.", room)
 }
 
-fn hosts(result: &Value) -> String {
+fn hosts(result: &Value, room: Room) -> String {
     let mut table = Table::new(&[("SUBSYSTEM", Left), ("HOST", Left)]);
     for row in rows(result) {
         let nqn = field(row, "subsystem");
@@ -249,7 +272,7 @@ fn hosts(result: &Value) -> String {
             table.row(vec![nqn.clone(), host.as_str().unwrap_or_default().into()]);
         }
     }
-    table.text("No host may connect.")
+    table.text("No host may connect.", room)
 }
 
 /// What a change did, in a sentence.
@@ -289,18 +312,64 @@ mod tests {
 
     use super::*;
 
+    /// An answer as text, as wide as it becomes.
+    fn text(method: &'static str, answer: &Value) -> String {
+        super::text(&Request { method, params: json!({}) }, answer, None)
+    }
+
+    fn healthy() -> Value {
+        json!({
+            "version": "0.1.0", "pid": 7, "uptime_seconds": 9, "listeners": 1, "subsystems": 1,
+            "namespaces": 2, "connections": 0, "accepted": 3, "durable": true, "reactors": [],
+            "namespaces_unavailable": 0, "namespaces_with_errors": 0, "problems": [],
+        })
+    }
+
     #[test]
-    fn a_namespace_is_one_line_with_units() {
-        let answer = json!([{
-            "subsystem": "nqn.2026-01.io.x:a", "nsid": 1, "backend": "memory", "path": null,
-            "size": 1u64 << 30, "block_size": 4096, "uuid": "u", "nguid": "n", "read_only": true,
-            "hosts": null, "state": "unavailable", "reason": "the device is gone",
-        }]);
-        let text = text("namespace.list", &answer);
-        let line: Vec<&str> = text.lines().nth(1).unwrap().split_whitespace().collect();
-        let expected =
-            "nqn.2026-01.io.x:a 1 memory - 1 GiB 4096 ro u all unavailable: the device is gone";
-        assert_eq!(line.join(" "), expected);
+    fn a_status_tells_what_is_not_right() {
+        let mut answer = healthy();
+        assert!(!has_problems(&answer) && !text("status", &answer).contains("Not right"));
+        assert!(!has_problems(&json!({})), "a daemon that says nothing of it");
+        answer["namespaces_with_errors"] = json!(1);
+        assert!(has_problems(&answer));
+        assert!(text("status", &answer).ends_with("Not right:\n  1 namespace with errors\n"));
+        answer["problems"] = json!(["q/1: 3 errors of /dev/sdb since 12:00"]);
+        let seen = text("status", &answer);
+        assert!(seen.ends_with("Not right:\n  q/1: 3 errors of /dev/sdb since 12:00\n"), "{seen}");
+    }
+
+    #[test]
+    fn a_reload_tells_what_changed_and_what_cannot() {
+        let answer = json!({"changes": ["subsystem q is added"], "needs_restart": ["`cores`"]});
+        let seen = |check| {
+            let params = if check { json!({ "check": true }) } else { json!({}) };
+            super::text(&Request { method: "reload", params }, &answer, None)
+        };
+        let rest = "\n  subsystem q is added\nNeeds a restart to take effect:\n  `cores`\n";
+        assert_eq!(seen(false), format!("Changed:{rest}"));
+        assert_eq!(seen(true), format!("A reload would change:{rest}"));
+        let same = text("reload", &json!({"changes": [], "needs_restart": []}));
+        assert!(same.contains("nothing changes"), "{same}");
+    }
+
+    #[test]
+    fn connections_fit_into_a_terminal() {
+        let host = "nqn.2014-08.org.nvmexpress:uuid:f81d4fae-7dec-11d0-a765-00a0c91e6bf6";
+        let network = json!({"link": "default", "class": "high", "base": "dctcp", "rtt_us": 450,
+                             "out": {"limit": 4.75e9}, "in": {"limit": null}});
+        let row = json!({"id": 72_057_594_037_927_937u64, "peer": "192.0.2.17:54321", "host": host,
+                         "subsystem": "nqn.2026-01.com.example:disk2", "controller": 1, "queue": 1,
+                         "in_flight": 0, "reactor": 0, "digests": [true, true], "network": network});
+        let request = Request { method: "connections", params: json!({}) };
+        for width in [80, 120, 160] {
+            let seen = super::text(&request, &json!([row]), Some(width));
+            for line in seen.lines().take(2) {
+                assert!(line.chars().count() <= width, "{width}: {line}");
+            }
+            assert!(seen.contains("c91e6bf6") && seen.contains("disk2"), "{seen}");
+        }
+        let whole = text("connections", &json!([row]));
+        assert!(whole.contains(host) && whole.contains("header, data"), "{whole}");
     }
 
     #[test]

@@ -1,89 +1,81 @@
 //! Requests over one connection to the control socket that stays open.
 
-use std::io::{BufRead as _, BufReader, Read as _, Write as _};
-use std::os::unix::net::UnixStream;
+use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
-use anyhow::{Context as _, bail};
 use serde_json::{Value, json};
 
-use crate::control::client::unreachable;
-
-/// How long the daemon may take for an answer.
-const PATIENCE: Duration = Duration::from_secs(10);
-/// Longest answer in bytes.
-const ANSWER_MAX: u64 = 64 << 20;
+use crate::control::client::Connection;
+use crate::failure::{Failure, INVALID, NO_DAEMON, UNKNOWN_METHOD};
 
 /// A connection that is made when it is needed, and again when it has ended.
 #[derive(Debug)]
 pub(super) struct Client {
     socket: PathBuf,
-    stream: Option<BufReader<UnixStream>>,
-    line: Vec<u8>,
+    /// How long the daemon may be silent.
+    patience: Duration,
+    connection: Option<Connection>,
+    /// Methods for which this daemon does not know the parameter `buckets`.
+    plain: BTreeSet<&'static str>,
 }
 
 impl Client {
-    pub(super) fn new(socket: &Path) -> Self {
-        Self { socket: socket.into(), stream: None, line: Vec::new() }
+    pub(super) fn new(socket: &Path, patience: Duration) -> Self {
+        Self { socket: socket.into(), patience, connection: None, plain: BTreeSet::new() }
     }
 
     /// The result of a method without parameters; none where the daemon does not know it.
     ///
     /// # Errors
-    /// The daemon is not to be reached, does not answer in time, or refuses.
-    pub(super) fn call(&mut self, method: &str) -> anyhow::Result<Option<Value>> {
-        let known = self.stream.is_some();
-        let mut answer = self.exchange(method);
-        if answer.is_err() {
-            self.stream = None;
-            if known {
-                // A daemon that was started anew has ended the old connection.
-                answer = self.exchange(method);
+    /// The daemon is not to be reached, is silent for too long, or refuses.
+    pub(super) fn call(&mut self, method: &str) -> Result<Option<Value>, Failure> {
+        match self.exchange(method, &json!({})) {
+            Ok(result) => Ok(Some(result)),
+            Err(failure) if failure.kind == UNKNOWN_METHOD => Ok(None),
+            Err(failure) => Err(failure),
+        }
+    }
+
+    /// The same of a method that can answer histograms; without them where the daemon cannot.
+    ///
+    /// # Errors
+    /// As [`Self::call`].
+    pub(super) fn call_for_buckets(
+        &mut self,
+        method: &'static str,
+    ) -> Result<Option<Value>, Failure> {
+        if !self.plain.contains(method) {
+            match self.exchange(method, &json!({ "buckets": true })) {
+                Err(failure) if failure.kind == INVALID => {
+                    self.plain.insert(method);
+                }
+                Err(failure) if failure.kind == UNKNOWN_METHOD => return Ok(None),
+                outcome => return outcome.map(Some),
             }
         }
-        if answer.is_err() {
-            self.stream = None;
-        }
-        result(answer?)
+        self.call(method)
     }
 
-    fn exchange(&mut self, method: &str) -> anyhow::Result<Value> {
-        let path = self.socket.display();
-        let stream = match &mut self.stream {
-            Some(stream) => stream,
-            None => self.stream.insert(connect(&self.socket)?),
-        };
-        let request = json!({ "id": 1, "method": method, "params": {} }).to_string() + "\n";
-        stream.get_mut().write_all(request.as_bytes()).context("the daemon has gone")?;
-        self.line.clear();
-        let length = stream
-            .by_ref()
-            .take(ANSWER_MAX)
-            .read_until(b'\n', &mut self.line)
-            .context("the daemon does not answer")?;
-        if length == 0 {
-            bail!("the daemon ended the connection");
+    fn exchange(&mut self, method: &str, params: &Value) -> Result<Value, Failure> {
+        let begun = Instant::now();
+        if let Some(connection) = &mut self.connection {
+            match connection.call(method, params) {
+                Err(failure) if failure.kind == NO_DAEMON => {
+                    self.connection = None;
+                    self.plain.clear();
+                    if begun.elapsed() >= self.patience {
+                        return Err(failure);
+                    }
+                    // Not silence: a daemon that was started again has ended the old connection.
+                }
+                outcome => return outcome,
+            }
         }
-        serde_json::from_slice(&self.line)
-            .with_context(|| format!("{path} does not answer as sluiced does"))
+        let mut connection = Connection::open(&self.socket, self.patience)?;
+        let outcome = connection.call(method, params);
+        let lost = outcome.as_ref().is_err_and(|failure| failure.kind == NO_DAEMON);
+        self.connection = Some(connection).filter(|_| !lost);
+        outcome
     }
-}
-
-fn connect(socket: &Path) -> anyhow::Result<BufReader<UnixStream>> {
-    let stream = UnixStream::connect(socket).map_err(|error| unreachable(socket, &error))?;
-    stream.set_read_timeout(Some(PATIENCE))?;
-    stream.set_write_timeout(Some(PATIENCE))?;
-    Ok(BufReader::with_capacity(64 << 10, stream))
-}
-
-fn result(mut answer: Value) -> anyhow::Result<Option<Value>> {
-    if let Some(error) = answer.get("error") {
-        if error.get("kind").and_then(Value::as_str) == Some("unknown_method") {
-            return Ok(None);
-        }
-        let message = error.get("message").and_then(Value::as_str).unwrap_or("it does not say why");
-        bail!("the daemon refuses: {message}");
-    }
-    Ok(answer.get_mut("result").map(Value::take))
 }

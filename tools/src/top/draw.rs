@@ -28,18 +28,18 @@ const TALL: u16 = 18;
 const HELP: &str = "\
 Tab, 1 .. 6      the pane: classes, sessions, devices, hosts, links, connections
 < >              the column that sorts;  r  the other way round
-up, down, PgUp, PgDn, Home, End  move through the rows
+up, down, PgUp, PgDn, Home, End  move through the rows;  left, right  the columns
 /                show only names that contain what you type;  Esc  all
 z                hide rows in which nothing happens
 space, p         hold the figures
 + -              look less or more often
 q                leave
 
-IOPS, MB/s, ERRORS/s and REFUSED/s are of the last interval.
+All figures but KEPT are of the last interval.
 WAITING: commands in the target that wait for their turn.
 LATENCY: mean time from a command's arrival to its answer; QUEUE, DEVICE: of it
 in the target's queues and in the device.
-p99 beside each: what 99 % did not exceed since the daemon started.
+p99 beside each: what 99 % of the commands did not exceed.
 COMMANDS, PAYLOAD: credits in use, and what there are.
 IN DEVICE: commands that the device holds, and may hold (the window).
 KEPT: periods in which a reservation was kept, of those with demand.
@@ -104,18 +104,23 @@ fn body(state: &mut State, theme: Theme, (width, height): (usize, usize)) -> Vec
     let tall = height + 1 >= usize::from(TALL);
     let table = state.table(Pane::Classes);
     if tall && state.pane != Pane::Classes && !table.rows.is_empty() {
-        lines.extend(table_lines(state, (Pane::Classes, &table), theme, width, 0..usize::MAX));
+        let columns = fit(&table, &state.widths(Pane::Classes, &table), width, &mut 0);
+        lines.extend(table_lines(state, (Pane::Classes, &table), theme, &columns, 0..usize::MAX));
     }
     if tall {
         lines.push(Line::default());
     }
     let table = state.table(state.pane);
+    let columns = fit(&table, &state.widths(state.pane, &table), width, &mut state.aside);
+    // The last column is the history, which nobody looks for.
+    let last = columns.last().map_or(0, |(last, _)| last + 2);
+    state.beyond = table.columns.len().saturating_sub(last);
     // What is left below the tabs and the table's heading.
     state.page = height.saturating_sub(lines.len() + 2).max(1);
     state.offset = state.offset.min(table.rows.len().saturating_sub(state.page));
     lines.push(tabs(state, table.rows.len(), theme));
     let shown = state.offset..state.offset.saturating_add(state.page);
-    lines.extend(table_lines(state, (state.pane, &table), theme, width, shown));
+    lines.extend(table_lines(state, (state.pane, &table), theme, &columns, shown));
     lines.truncate(height);
     lines
 }
@@ -148,14 +153,13 @@ fn tabs(state: &State, rows: usize, theme: Theme) -> Line<'static> {
 
 /// The heading and the shown rows of a table.
 fn table_lines(
-    state: &mut State,
+    state: &State,
     (pane, table): (Pane, &Table),
     theme: Theme,
-    width: usize,
+    columns: &[(usize, usize)],
     shown: std::ops::Range<usize>,
 ) -> Vec<Line<'static>> {
     let sorted = state.sort(pane);
-    let columns = fit(table, state.widths(pane, table), width);
     let heading = columns.iter().filter_map(|(index, width)| {
         let column = table.columns.get(*index)?;
         let mark = sorted.filter(|(by, _)| by == index);
@@ -168,7 +172,7 @@ fn table_lines(
     });
     let mut lines = vec![Line::from(heading.flatten().collect::<Vec<_>>())];
     let rows = table.rows.iter().take(shown.end).skip(shown.start);
-    lines.extend(rows.map(|row| row_line(table, row, &columns, theme)));
+    lines.extend(rows.map(|row| row_line(table, row, columns, theme)));
     if table.rows.is_empty() {
         lines.push(Line::raw("nothing here"));
     }
@@ -194,34 +198,48 @@ fn row_line(table: &Table, row: &Row, columns: &[(usize, usize)], theme: Theme) 
 }
 
 /// Which columns are shown, and how wide. Where there is not room for all: names are cut so that
-/// some history fits, then it is left out, then names are cut more, then columns at the end are
-/// left out. Where there is more, the history takes it.
-fn fit(table: &Table, mut widths: Vec<usize>, room: usize) -> Vec<(usize, usize)> {
+/// some history fits, then it is left out, then names are cut more, then columns are left out:
+/// `aside` of them behind the first, which always stays, and the rest at the end. `aside` is lowered
+/// to what it takes to see the last one. Where there is more room, the history takes it.
+fn fit(table: &Table, widths: &[usize], room: usize, aside: &mut usize) -> Vec<(usize, usize)> {
     let history = widths.len().saturating_sub(1);
-    widths.truncate(history);
-    cut(table, &mut widths, room.saturating_sub(NARROW), SHORT_NAME);
-    cut(table, &mut widths, room, SHORTEST_NAME);
-    while total(&widths) > room && widths.len() > 1 {
-        widths.pop();
+    let all: Vec<_> = widths.iter().copied().take(history).enumerate().collect();
+    let mut columns = all.clone();
+    cut(table, &mut columns, room.saturating_sub(NARROW), SHORT_NAME);
+    cut(table, &mut columns, room, SHORTEST_NAME);
+    if total(&columns) <= room {
+        *aside = 0;
+        let left = room - total(&columns);
+        if left >= NARROW {
+            columns.push((history, left.min(HISTORY)));
+        }
+        return columns;
     }
-    let left = room.saturating_sub(total(&widths));
-    let whole = widths.len() == history;
-    let mut columns: Vec<_> = widths.into_iter().enumerate().collect();
-    if whole && left >= NARROW {
-        columns.push((history, left.min(HISTORY)));
+    let without = |aside: usize| {
+        let shown = all.iter().filter(|(column, _)| *column == 0 || *column > aside);
+        let mut columns: Vec<_> = shown.copied().collect();
+        cut(table, &mut columns, room, SHORTEST_NAME);
+        columns
+    };
+    let most = (0..history).find(|aside| total(&without(*aside)) <= room);
+    *aside = (*aside).min(most.unwrap_or(history.saturating_sub(2)));
+    let mut columns = without(*aside);
+    while total(&columns) > room && columns.len() > 1 {
+        columns.pop();
     }
     columns
 }
 
-fn total(widths: &[usize]) -> usize {
-    widths.iter().map(|width| width + GAP).sum()
+fn total(columns: &[(usize, usize)]) -> usize {
+    columns.iter().map(|(_, width)| width + GAP).sum()
 }
 
 /// Makes the widest names narrower until all columns fit or none is longer than `shortest`.
-fn cut(table: &Table, widths: &mut [usize], room: usize, shortest: usize) {
-    for _ in room..total(widths) {
-        let names = widths.iter_mut().zip(&table.columns).filter(|(_, column)| !column.right);
-        match names.map(|(width, _)| width).max_by_key(|width| **width) {
+fn cut(table: &Table, columns: &mut [(usize, usize)], room: usize, shortest: usize) {
+    let is_name = |column: usize| table.columns.get(column).is_some_and(|column| !column.right);
+    for _ in room..total(columns) {
+        let names = columns.iter_mut().filter(|(column, _)| is_name(*column));
+        match names.map(|(_, width)| width).max_by_key(|width| **width) {
             Some(width) if *width > shortest => *width -= 1,
             _ => return,
         }
@@ -275,8 +293,12 @@ fn status(state: &State, theme: Theme, now: Instant) -> Line<'static> {
     if state.paused {
         return Line::styled("held: space goes on", theme.alarm());
     }
+    let columns = match (state.aside, state.beyond) {
+        (0, 0) => String::new(),
+        (aside, beyond) => format!("← {aside} columns {beyond} →   "),
+    };
     Line::raw(format!(
-        "every {:?}   Tab pane   < > sort   / filter   z idle   space hold   ? help   q leave",
+        "{columns}every {:?}   ? help   q leave   Tab pane   < > sort   / filter   space hold",
         state.interval
     ))
 }

@@ -3,11 +3,14 @@
 //!
 //! - [`client`]: the control socket; [`poll`]: a thread that asks it again and again.
 //! - [`sample`]: one answer, [`network`] what of it is the network's; [`model`]: what changed between answers: rates and their history.
-//! - [`table`]: rows and columns, sorted and filtered; [`plain`]: as text.
+//! - [`histogram`]: how many commands took how long, in an interval.
+//! - [`table`]: rows and columns, sorted and filtered; [`plain`]: as text; [`json`]: for programs.
 //! - [`state`]: what the person has chosen; [`draw`]: the screen; [`terminal`]: keys and drawing.
 
 mod client;
 mod draw;
+mod histogram;
+mod json;
 mod model;
 mod network;
 mod plain;
@@ -19,26 +22,22 @@ mod terminal;
 #[cfg(test)]
 mod tests;
 
-use std::io::IsTerminal as _;
-use std::path::PathBuf;
 use std::time::Duration;
 
-use crate::control;
+use crate::control::{self, Options};
+use plain::Form;
 
 /// Arguments of `sluice top`.
 #[derive(Clone, Debug, clap::Args)]
 pub(crate) struct Args {
-    /// The daemon's control socket [default: /run/sluicegate/control.sock, or the user's own]
-    #[arg(long, value_name = "PATH", env = "SLUICEGATE_CONTROL")]
-    socket: Option<PathBuf>,
     /// How often to look: 1s, 500ms, 1m
     #[arg(short, long, value_parser = interval, default_value = "1s")]
     interval: Duration,
     /// Print what happens in one interval as text, and end
     #[arg(long)]
     once: bool,
-    /// Print text, this many times; 0: until stopped. Also what happens where standard output is
-    /// no terminal
+    /// Print text, this many times; 0: until stopped. Also what happens with --json (an object in
+    /// a line for each interval) and where standard output is no terminal
     #[arg(long, value_name = "TIMES", conflicts_with = "once")]
     count: Option<u64>,
     /// Only sessions, devices, hosts, links and connections whose names contain this
@@ -60,11 +59,11 @@ fn interval(text: &str) -> Result<Duration, String> {
 
 impl Args {
     /// How often to print text; none: show a screen.
-    fn prints(&self, terminal: bool) -> Option<u64> {
+    fn prints(&self, screen: bool) -> Option<u64> {
         match (self.once, self.count) {
             (true, _) => Some(1),
             (_, Some(count)) => Some(count),
-            _ if terminal => None,
+            _ if screen => None,
             _ => Some(0),
         }
     }
@@ -74,13 +73,17 @@ impl Args {
 ///
 /// # Errors
 /// The daemon cannot be reached when text is to be printed, or the terminal cannot be used.
-pub(crate) fn run(args: &Args) -> anyhow::Result<()> {
-    let socket = control::client::socket(args.socket.as_deref());
+pub(crate) fn run(args: &Args, options: &Options) -> anyhow::Result<()> {
+    let socket = control::client::socket(options.socket.as_deref());
     // https://no-color.org: set, and not empty.
     let plain = args.no_color || std::env::var_os("NO_COLOR").is_some_and(|set| !set.is_empty());
     let dumb = std::env::var_os("TERM").is_none_or(|term| term == "dumb");
-    match args.prints(std::io::stdout().is_terminal() && !dumb) {
-        Some(count) => plain::run(&socket, args.interval, count, &args.filter),
-        None => terminal::run(socket, args.interval, &args.filter, !plain),
+    let times = (args.interval, options.timeout);
+    match args.prints(control::on_terminal() && !dumb && !options.json) {
+        Some(count) => {
+            let form = if options.json { Form::Json } else { Form::Text };
+            plain::run(&socket, times, count, &args.filter, form)
+        }
+        None => terminal::run(socket, times, &args.filter, !plain),
     }
 }

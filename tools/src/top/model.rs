@@ -46,13 +46,21 @@ pub(super) struct Rates {
     pub(super) bytes: f64,
     pub(super) errors: f64,
     pub(super) refused: f64,
-    /// Mean time in all, in the queue and in the device, ns: of the interval if the daemon says
-    /// enough for that, else since it started.
-    pub(super) latency: f64,
-    pub(super) queueing: f64,
-    pub(super) service: f64,
+    /// Time in all, in the queue and in the device: of the interval if the daemon says enough for
+    /// that, else since it started.
+    pub(super) latency: Time,
+    pub(super) queueing: Time,
+    pub(super) service: Time,
     /// Commands (of what flows: packets) per second in the last intervals, the newest last.
     pub(super) history: VecDeque<f64>,
+}
+
+/// How long commands took, ns; 0 where there were none.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub(super) struct Time {
+    pub(super) mean: f64,
+    /// What 99 % of them did not exceed.
+    pub(super) p99: f64,
 }
 
 #[derive(Clone, Debug)]
@@ -103,16 +111,13 @@ impl Model {
 
     fn track(&mut self, pane: Pane, key: String, io: Io, elapsed: Option<Duration>) {
         let generation = self.generation;
-        let new = || Track { last: io, rates: Rates::default(), generation };
-        let known = self.tracks.contains_key(&(pane, key.clone()));
+        // A row that is new in this sample began at zero.
+        let new = || Track { last: Io::default(), rates: Rates::default(), generation };
         let track = self.tracks.entry((pane, key)).or_insert_with(new);
         track.generation = generation;
-        if let Some(elapsed) = elapsed {
-            // A row that is new in this sample began at zero.
-            let last = if known { track.last } else { Io::default() };
-            track.rates.update(last, io, elapsed.as_secs_f64());
-        } else {
-            track.rates.means(io);
+        match elapsed {
+            Some(elapsed) => track.rates.update(&track.last, &io, elapsed.as_secs_f64()),
+            None => track.rates.since_start(&io),
         }
         track.last = io;
         if pane == Pane::Devices {
@@ -135,11 +140,14 @@ fn is_another(before: &Daemon, now: &Daemon) -> bool {
 
 /// All rows of a sample: what they are called, and what they count.
 fn entries(sample: &Sample) -> impl Iterator<Item = (Pane, String, Io)> {
-    let classes = sample.classes.iter().map(|row| (Pane::Classes, row.name.clone(), row.io));
-    let sessions = sample.sessions.iter().map(|row| (Pane::Sessions, row.name.clone(), row.io));
-    let devices = sample.devices.iter().map(|row| (Pane::Devices, row.name.clone(), row.io));
+    let classes =
+        sample.classes.iter().map(|row| (Pane::Classes, row.name.clone(), row.io.clone()));
+    let sessions =
+        sample.sessions.iter().map(|row| (Pane::Sessions, row.name.clone(), row.io.clone()));
+    let devices =
+        sample.devices.iter().map(|row| (Pane::Devices, row.name.clone(), row.io.clone()));
     let hosts = sample.hosts.iter();
-    let hosts = hosts.map(|row| (Pane::Hosts, host_key(&row.host, &row.subsystem), row.io));
+    let hosts = hosts.map(|row| (Pane::Hosts, host_key(&row.host, &row.subsystem), row.io.clone()));
     classes.chain(sessions).chain(devices).chain(hosts).chain(network::entries(sample))
 }
 
@@ -160,7 +168,7 @@ fn busy(before: Option<&Daemon>, now: &Daemon, elapsed: Option<Duration>) -> Vec
 }
 
 impl Rates {
-    fn update(&mut self, last: Io, now: Io, seconds: f64) {
+    fn update(&mut self, last: &Io, now: &Io, seconds: f64) {
         let seconds = seconds.max(1e-3);
         let rate = |last: u64, now: u64| now.saturating_sub(last) as f64 / seconds;
         self.iops = rate(last.operations, now.operations);
@@ -168,25 +176,38 @@ impl Rates {
         self.errors = rate(last.errors, now.errors);
         self.refused = rate(last.refused, now.refused);
         let done = now.operations.saturating_sub(last.operations);
-        self.latency = mean(last.latency, now.latency, done);
-        self.queueing = mean(last.queueing, now.queueing, done);
-        self.service = mean(last.service, now.service, done);
+        self.latency = Time::between(&last.latency, &now.latency, done);
+        self.queueing = Time::between(&last.queueing, &now.queueing, done);
+        self.service = Time::between(&last.service, &now.service, done);
         push(&mut self.history, self.iops);
     }
 
-    fn means(&mut self, now: Io) {
-        self.latency = now.latency.mean as f64;
-        self.queueing = now.queueing.mean as f64;
-        self.service = now.service.mean as f64;
+    fn since_start(&mut self, now: &Io) {
+        self.latency = Time::since_start(&now.latency);
+        self.queueing = Time::since_start(&now.queueing);
+        self.service = Time::since_start(&now.service);
     }
 }
 
-/// Mean time of the `done` commands between two samples, ns.
-fn mean(last: Times, now: Times, done: u64) -> f64 {
-    match (last.sum.unwrap_or(0), now.sum) {
-        (last, Some(now)) if done > 0 => now.wrapping_sub(last) as f64 / done as f64,
-        (_, Some(_)) => 0.0,
-        (_, None) => now.mean as f64,
+impl Time {
+    /// Of the `done` commands between two samples.
+    fn between(last: &Times, now: &Times, done: u64) -> Self {
+        let whole = Self::since_start(now);
+        let mean = match (last.sum.unwrap_or(0), now.sum) {
+            (last, Some(now)) if done > 0 => now.wrapping_sub(last) as f64 / done as f64,
+            (_, Some(_)) => 0.0,
+            (_, None) => whole.mean,
+        };
+        let p99 = match (&last.counts, &now.counts) {
+            (_, None) => whole.p99,
+            (None, Some(now)) => now.quantile(990).unwrap_or(0) as f64,
+            (Some(last), Some(now)) => now.since(last).quantile(990).unwrap_or(0) as f64,
+        };
+        Self { mean, p99 }
+    }
+
+    fn since_start(now: &Times) -> Self {
+        Self { mean: now.mean as f64, p99: now.p99 as f64 }
     }
 }
 

@@ -57,7 +57,7 @@ impl Way {
     const ALL: [Self; 2] = [Self::Out, Self::In];
 
     /// The daemon's word.
-    fn name(self) -> &'static str {
+    pub(super) fn name(self) -> &'static str {
         match self {
             Self::Out => "out",
             Self::In => "in",
@@ -133,14 +133,14 @@ pub(super) fn entries(sample: &Sample) -> impl Iterator<Item = (Pane, String, Io
 }
 
 impl LinkClass {
-    fn key(&self) -> String {
+    pub(super) fn key(&self) -> String {
         // Control characters are not taken in, so no name contains it.
         format!("{}\n{}\n{}", self.link, self.way.name(), self.class)
     }
 }
 
 impl Connection {
-    fn key(&self) -> String {
+    pub(super) fn key(&self) -> String {
         format!("{}\n{}", self.id, self.way.name())
     }
 }

@@ -6,6 +6,7 @@ use std::path::Path;
 use std::time::Duration;
 
 use super::client::Client;
+use super::json;
 use super::model::{Model, Pane};
 use super::sample::Sample;
 use super::state::default_sort;
@@ -13,17 +14,27 @@ use super::table::{Cell, Table};
 use crate::bench::show_count;
 use crate::control::table::duration;
 
+/// What is printed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Form {
+    /// Tables.
+    Text,
+    /// One object in a line for each interval.
+    Json,
+}
+
 /// Prints `count` times what happened in an interval; 0: until nobody reads it any more.
 ///
 /// # Errors
 /// The daemon cannot be reached.
 pub(super) fn run(
     socket: &Path,
-    interval: Duration,
+    (interval, patience): (Duration, Duration),
     count: u64,
     filter: &str,
+    form: Form,
 ) -> anyhow::Result<()> {
-    let mut client = Client::new(socket);
+    let mut client = Client::new(socket, patience);
     let mut model = Model::default();
     model.take(Sample::take(&mut client)?);
     let mut printed = 0;
@@ -32,7 +43,10 @@ pub(super) fn run(
         model.take(Sample::take(&mut client)?);
         printed += 1;
         let gap = if printed > 1 { "\n" } else { "" };
-        let text = format!("{gap}{}", text(&model, filter));
+        let text = match form {
+            Form::Text => format!("{gap}{}", text(&model, filter)),
+            Form::Json => format!("{}\n", json::object(&model, filter)),
+        };
         match std::io::stdout().write_all(text.as_bytes()) {
             Err(error) if error.kind() == ErrorKind::BrokenPipe => return Ok(()),
             outcome => outcome?,

@@ -24,11 +24,11 @@ pub(super) struct Poller {
 
 impl Poller {
     /// Starts the thread. It ends soon after the poller is dropped.
-    pub(super) fn start(socket: &Path, interval: Duration) -> Self {
+    pub(super) fn start(socket: &Path, interval: Duration, patience: Duration) -> Self {
         // Of samples that nobody has looked at, one is kept: the thread waits.
         let (sender, updates) = sync_channel(1);
         let interval_ms = Arc::new(AtomicU64::new(0));
-        let (shared, client) = (Arc::clone(&interval_ms), Client::new(socket));
+        let (shared, client) = (Arc::clone(&interval_ms), Client::new(socket, patience));
         interval_ms.store(milliseconds(interval), Relaxed);
         let handle = thread::spawn(move || ask(client, &sender, &shared));
         Self { updates, interval_ms, thread: handle.thread().clone() }

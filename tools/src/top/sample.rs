@@ -6,6 +6,7 @@ use std::time::Instant;
 use serde_json::Value;
 
 use super::client::Client;
+use super::histogram::Histogram;
 use super::network::{self, Connection, LinkClass};
 
 /// Everything at one time.
@@ -47,7 +48,7 @@ pub(super) struct Daemon {
 }
 
 /// What was carried out since the daemon started.
-#[derive(Clone, Copy, Debug, Default)]
+#[derive(Clone, Debug, Default)]
 pub(super) struct Io {
     pub(super) operations: u64,
     pub(super) bytes: u64,
@@ -61,12 +62,14 @@ pub(super) struct Io {
 }
 
 /// Times of commands since the daemon started, ns.
-#[derive(Clone, Copy, Debug, Default)]
+#[derive(Clone, Debug, Default)]
 pub(super) struct Times {
     pub(super) mean: u64,
     pub(super) p99: u64,
     /// Of all commands together, if the daemon says; begins anew at 2^64.
     pub(super) sum: Option<u64>,
+    /// How many commands took how long, if the daemon says.
+    pub(super) counts: Option<Histogram>,
 }
 
 #[derive(Clone, Debug)]
@@ -130,8 +133,8 @@ impl Sample {
     pub(super) fn take(client: &mut Client) -> anyhow::Result<Self> {
         let answers = Answers {
             status: client.call("status")?.unwrap_or_default(),
-            statistics: client.call("statistics")?.unwrap_or_default(),
-            qos: client.call("qos.show")?,
+            statistics: client.call_for_buckets("statistics")?.unwrap_or_default(),
+            qos: client.call_for_buckets("qos.show")?,
             network: client.call("network.show")?,
             connections: client.call("connections")?.unwrap_or_default(),
         };
@@ -262,14 +265,20 @@ fn io(row: &Value) -> Io {
 
 /// Of operations of several kinds together; of p99, the kind's with the highest.
 fn latency<'a>(kinds: impl Iterator<Item = &'a Value>) -> Times {
-    let (mut count, mut total, mut all) = (0u64, 0u128, Times { sum: Some(0), ..Times::default() });
-    for kind in kinds {
+    let (mut count, mut total) = (0u64, 0u128);
+    let start = Times { sum: Some(0), counts: Some(Histogram::default()), ..Times::default() };
+    let all = kinds.fold(start, |mut all, kind| {
         let (done, times) = (number(kind, "operations"), times(kind, "latency"));
         count = count.saturating_add(done);
         total += u128::from(done) * u128::from(times.mean);
         all.p99 = all.p99.max(times.p99);
         all.sum = all.sum.zip(times.sum).map(|(all, sum)| all.wrapping_add(sum));
-    }
+        all.counts = all.counts.zip(times.counts).map(|(mut all, counts)| {
+            all.merge(&counts);
+            all
+        });
+        all
+    });
     let mean = total.checked_div(u128::from(count)).unwrap_or(0);
     Times { mean: u64::try_from(mean).unwrap_or(u64::MAX), ..all }
 }
@@ -282,6 +291,7 @@ fn times(io: &Value, key: &str) -> Times {
         mean: number(times, "mean"),
         p99: number(times, "p99"),
         sum: times.get("sum").and_then(Value::as_u64),
+        counts: times.get("buckets").and_then(Histogram::of),
     }
 }
 

@@ -37,6 +37,10 @@ pub(super) struct State {
     pub(super) help: bool,
     /// First row shown of the pane.
     pub(super) offset: usize,
+    /// Columns of the pane that are passed over to the left; the first one stays.
+    pub(super) aside: usize,
+    /// Columns for which there is no room to the right, as of the last drawing.
+    pub(super) beyond: usize,
     /// Rows that fit, as of the last drawing.
     pub(super) page: usize,
     pub(super) interval: Duration,
@@ -69,6 +73,8 @@ impl State {
             paused: false,
             help: false,
             offset: 0,
+            aside: 0,
+            beyond: 0,
             page: 1,
             interval,
             lost: None,
@@ -162,8 +168,10 @@ impl State {
             KeyCode::Char(' ' | 'p') => self.paused = !self.paused,
             KeyCode::Char('z') => self.hide_idle = !self.hide_idle,
             KeyCode::Char('r') => self.reverse(),
-            KeyCode::Char('>' | '.') | KeyCode::Right => self.sort_by(true),
-            KeyCode::Char('<' | ',') | KeyCode::Left => self.sort_by(false),
+            KeyCode::Char('>' | '.') => self.sort_by(true),
+            KeyCode::Char('<' | ',') => self.sort_by(false),
+            KeyCode::Right | KeyCode::Char('l') => self.aside = self.aside.saturating_add(1),
+            KeyCode::Left => self.aside = self.aside.saturating_sub(1),
             KeyCode::Char('1') => self.show(Pane::Classes),
             KeyCode::Char('2') => self.show(Pane::Sessions),
             KeyCode::Char('3') => self.show(Pane::Devices),
@@ -205,7 +213,7 @@ impl State {
     }
 
     fn show(&mut self, pane: Pane) {
-        (self.pane, self.offset) = (pane, 0);
+        (self.pane, self.offset, self.aside) = (pane, 0, 0);
         self.forget_widths();
     }
 

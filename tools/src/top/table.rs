@@ -5,7 +5,7 @@ use std::collections::VecDeque;
 
 use super::model::{Model, Pane, Rates, host_key};
 use super::network::{connections_table, links_table};
-use super::sample::{Device, Io, Sample, Session};
+use super::sample::{Device, Sample, Session};
 use crate::bench::{show_count, show_latency};
 use crate::control::table::{rate, size};
 
@@ -177,12 +177,9 @@ impl Table {
 }
 
 /// A row that ends with its times and history.
-fn row(mut cells: Vec<Cell>, rates: Rates, io: &Io, waiting: u64) -> Row {
-    let times =
-        [(rates.latency, io.latency), (rates.queueing, io.queueing), (rates.service, io.service)];
-    for (mean, all) in times {
-        cells.push(Cell::latency(mean));
-        cells.push(Cell::latency(all.p99 as f64));
+fn row(mut cells: Vec<Cell>, rates: Rates, waiting: u64) -> Row {
+    for time in [rates.latency, rates.queueing, rates.service] {
+        cells.extend([Cell::latency(time.mean), Cell::latency(time.p99)]);
     }
     cells.push(Cell::History(rates.history));
     let idle = rates.iops == 0.0 && rates.refused == 0.0 && waiting == 0;
@@ -208,7 +205,7 @@ fn classes(model: &Model, sample: &Sample) -> Table {
             Cell::whole(class.waiting),
             Cell::count(rates.refused),
         ];
-        Row { class: class.name.clone(), ..row(cells, rates, &class.io, class.waiting) }
+        Row { class: class.name.clone(), ..row(cells, rates, class.waiting) }
     });
     let head = titles(&["<CLASS", "IOPS", "SHARE", "MB/s", "WAITING", "REFUSED/s"]);
     Table::new(&head, rows.collect())
@@ -218,7 +215,7 @@ fn sessions(model: &Model, sample: &Sample) -> Table {
     let rows = sample.sessions.iter().map(|session| {
         let rates = model.rates(Pane::Sessions, &session.name);
         let cells = session_cells(session, &rates);
-        row(cells, rates, &session.io, session.waiting)
+        row(cells, rates, session.waiting)
     });
     let head = titles(&[
         "<SESSION",
@@ -263,7 +260,7 @@ fn devices(model: &Model, sample: &Sample) -> Table {
         let rates = model.rates(Pane::Devices, &device.name);
         let waiting = device.waiting.iter().sum();
         let cells = device_cells(device, &rates);
-        row(cells, rates, &device.io, waiting)
+        row(cells, rates, waiting)
     });
     let head = titles(&[
         "<NAMESPACE",
@@ -312,7 +309,7 @@ fn hosts(model: &Model, sample: &Sample) -> Table {
             Cell::megabytes(rates.bytes),
             Cell::count(rates.errors),
         ];
-        row(cells, rates, &host.io, 0)
+        row(cells, rates, 0)
     });
     let head = titles(&["<HOST", "<SUBSYSTEM", "IOPS", "MB/s", "ERRORS/s"]);
     Table::new(&head, rows.collect())

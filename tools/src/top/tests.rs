@@ -158,11 +158,99 @@ fn rates_are_what_changed_in_the_time_between_samples() {
     let rates = state.model.rates(Pane::Sessions, "tenant2");
     assert!((rates.iops - 3000.0).abs() < 1e-6 && (rates.bytes - 3000.0 * 4096.0).abs() < 1e-3);
     assert!((rates.refused - 1000.0).abs() < 1e-6);
-    assert_eq!(rates.queueing, 50_000.0, "no sums: the mean since the daemon started");
+    assert_eq!(rates.queueing.mean, 50_000.0, "no sums: the mean since the daemon started");
     // 1000 x 1000 ns more for 2000 commands more.
-    assert!((state.model.rates(Pane::Classes, "medium").queueing - 500.0).abs() < 1e-6);
+    assert!((state.model.rates(Pane::Classes, "medium").queueing.mean - 500.0).abs() < 1e-6);
     assert_eq!(state.model.busy, [(2, 0.001)]);
     assert!((state.model.total.iops - 3000.0).abs() < 1e-6, "each command once");
+}
+
+#[test]
+fn percentiles_are_of_the_last_interval_where_the_daemon_tells_enough() {
+    let with_buckets = |fast: u64, buckets: bool| {
+        let mut answers = answers(1, 1, fast);
+        let times = &mut answers.qos.as_mut().unwrap()["classes"][1]["io"]["queueing"];
+        times["p99"] = json!(9_000_000);
+        if buckets {
+            // A slow start, and fast since.
+            times["buckets"] = json!([20_000, fast, 9_000_000, 5000]);
+        }
+        answers
+    };
+    for (buckets, p99) in [(true, 20_000.0), (false, 9_000_000.0)] {
+        let mut model = Model::default();
+        let begin = Instant::now();
+        model.take(*sample(begin, &with_buckets(1000, buckets)));
+        assert_eq!(model.rates(Pane::Classes, "high").queueing.p99, 9_000_000.0);
+        model.take(*sample(begin + Duration::from_secs(1), &with_buckets(2000, buckets)));
+        assert_eq!(model.rates(Pane::Classes, "high").queueing.p99, p99);
+    }
+}
+
+#[test]
+fn arrows_bring_every_column_to_a_narrow_terminal() {
+    let mut state = state(3);
+    press(&mut state, "2");
+    let titles = |seen: &str| {
+        let line = seen.lines().find(|line| line.contains("SESSION ")).unwrap().to_owned();
+        let words = line.trim_matches(['"', ' ']).split_whitespace();
+        words.map(str::to_owned).collect::<Vec<_>>()
+    };
+    let seen = text(&screen(&mut state, (80, 24), false));
+    assert!(seen.contains("← 0 columns ") && !seen.contains("KEPT"), "{seen}");
+    let mut found = titles(&seen);
+    for _ in 0..40 {
+        state.key(KeyEvent::from(KeyCode::Right));
+        let seen = text(&screen(&mut state, (80, 24), false));
+        assert!(seen.contains("tenant2"), "the name stays: {seen}");
+        found.extend(titles(&seen));
+    }
+    for title in ["IOPS", "PAYLOAD", "RESERVED", "KEPT", "LATENCY", "QUEUE", "DEVICE"] {
+        assert!(found.iter().any(|seen| seen == title), "{title} is never seen: {found:?}");
+    }
+    let seen = text(&screen(&mut state, (80, 24), false));
+    assert!(seen.contains(" columns 0 →"), "the end: {seen}");
+    assert!(state.aside < 20, "no further than it goes: {}", state.aside);
+    (0..40).for_each(|_| {
+        state.key(KeyEvent::from(KeyCode::Left));
+    });
+    let seen = text(&screen(&mut state, (80, 24), false));
+    assert_eq!(titles(&seen)[..2], ["SESSION", "IN"]);
+    // Where all have room nothing is passed over.
+    state.key(KeyEvent::from(KeyCode::Right));
+    let seen = text(&screen(&mut state, (300, 24), false));
+    assert!(!seen.contains(" columns ") && seen.contains("IN "), "{seen}");
+}
+
+#[test]
+fn a_daemon_without_buckets_is_asked_without() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("control.sock");
+    let listener = UnixListener::bind(&path).unwrap();
+    let asked = std::thread::spawn(move || {
+        let (stream, _) = listener.accept().unwrap();
+        let mut writer = stream.try_clone().unwrap();
+        let mut asked = 0;
+        for line in BufReader::new(stream).lines().map_while(Result::ok) {
+            let request: Value = serde_json::from_str(&line).unwrap();
+            asked += 1;
+            let answer = match request["params"].get("buckets") {
+                Some(_) => {
+                    json!({"id": 1, "error": {"kind": "invalid", "message": "unknown key"}})
+                }
+                None => json!({"id": 1, "result": {"hosts": []}}),
+            };
+            writer.write_all(format!("{answer}\n").as_bytes()).unwrap();
+        }
+        asked
+    });
+    let mut client = Client::new(&path, Duration::from_secs(60));
+    for _ in 0..2 {
+        let answer = client.call_for_buckets("statistics").unwrap();
+        assert_eq!(answer, Some(json!({"hosts": []})));
+    }
+    drop(client);
+    assert_eq!(asked.join().unwrap(), 3, "it is remembered");
 }
 
 #[test]
@@ -376,7 +464,7 @@ fn text_is_printed_once_for_daemons_with_and_without_stages() {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("control.sock");
         daemon(&path, 1, knows_qos, 2);
-        let mut client = Client::new(&path);
+        let mut client = Client::new(&path, Duration::from_secs(60));
         let mut model = Model::default();
         model.take(Sample::take(&mut client).unwrap());
         model.take(Sample::take(&mut client).unwrap());
@@ -395,7 +483,7 @@ fn a_client_connects_again_when_the_daemon_comes_back() {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("control.sock");
     let first = daemon(&path, 1, true, 1);
-    let mut client = Client::new(&path);
+    let mut client = Client::new(&path, Duration::from_secs(60));
     assert_eq!(Sample::take(&mut client).unwrap().daemon.pid, 1);
     first.join().unwrap();
     let error = Sample::take(&mut client).unwrap_err().to_string();

@@ -1,0 +1,199 @@
+//! Lines, and the requests that they make.
+
+use clap::Parser;
+use serde_json::json;
+
+use super::args::{Command, Request};
+
+#[derive(Debug, Parser)]
+struct Line {
+    #[command(subcommand)]
+    command: Command,
+}
+
+fn parsed(line: &str) -> Command {
+    Line::try_parse_from(std::iter::once("sluice").chain(line.split(' '))).unwrap().command
+}
+
+#[test]
+fn lines_that_ask_for_nothing_or_for_two_things_are_refused() {
+    for line in [
+        "qos set",
+        "qos policy --host h",
+        "qos policy --host h --class low --remove",
+        "qos policy --nsid 1 --class low",
+        "qos reserve g",
+        "qos reserve g --operations 1 --bytes 1MiB",
+        "qos set --dscp top=1",
+        "qos network class high",
+        "qos network class high --share 3 --free",
+        "qos network class top --free",
+        "qos network --enabled off class high --free",
+        "qos link set east",
+    ] {
+        let words = std::iter::once("sluice").chain(line.split(' '));
+        assert!(Line::try_parse_from(words).is_err(), "{line}");
+    }
+}
+
+/// The words of a line; quotes hold words together.
+fn words(line: &str) -> Vec<String> {
+    let mut words = Vec::new();
+    for (index, part) in line.split('"').enumerate() {
+        match index % 2 {
+            0 => words.extend(part.split_whitespace().map(str::to_owned)),
+            _ => words.push(part.to_owned()),
+        }
+    }
+    words
+}
+
+#[test]
+fn the_guides_command_lines_are_right() {
+    let guide = include_str!("../../../docs/qos.md");
+    let lines: Vec<&str> = guide.lines().filter_map(|l| l.strip_prefix("$ sluice qos ")).collect();
+    assert!(lines.len() > 10);
+    for line in lines {
+        let all = ["sluice", "qos"].map(str::to_owned).into_iter().chain(words(line));
+        let parsed = Line::try_parse_from(all).unwrap_or_else(|error| panic!("{line}: {error}"));
+        assert!(parsed.command.request().params.is_object());
+    }
+}
+
+#[test]
+fn lines_make_requests() {
+    for (line, method, params) in [
+        ("status", "status", json!({})),
+        ("shutdown --now", "shutdown", json!({"now": true})),
+        (
+            "namespace add q --backend memory --size 4GiB --read-only",
+            "namespace.add",
+            json!({"subsystem": "q", "backend": "memory", "size": "4GiB", "read_only": true}),
+        ),
+        (
+            "namespace add q --backend file --path /x --buffered --host h",
+            "namespace.add",
+            json!({"subsystem": "q", "backend": "file", "path": "/x", "direct": false,
+                   "hosts": ["h"]}),
+        ),
+        ("statistics", "statistics", json!({})),
+        ("reload", "reload", json!({})),
+        ("reload --check --force", "reload", json!({"check": true, "force": true})),
+        ("subsystem remove q --force", "subsystem.remove", json!({"nqn": "q", "force": true})),
+        (
+            "namespace remove q 1 --force",
+            "namespace.remove",
+            json!({"subsystem": "q", "nsid": 1, "force": true}),
+        ),
+        (
+            "namespace resize q 1 4KiB --force",
+            "namespace.resize",
+            json!({"subsystem": "q", "nsid": 1, "size": "4KiB", "force": true}),
+        ),
+        (
+            "namespace add q --backend block --path /x --force",
+            "namespace.add",
+            json!({"subsystem": "q", "backend": "block", "path": "/x", "force": true}),
+        ),
+        ("namespace retry", "namespace.retry", json!({})),
+        ("namespace retry q 2", "namespace.retry", json!({"subsystem": "q", "nsid": 2})),
+        ("listener remove a --force", "listener.remove", json!({"address": "a", "force": true})),
+        (
+            "host remove q h --force",
+            "host.remove",
+            json!({"subsystem": "q", "host": "h", "force": true}),
+        ),
+        (
+            "host any q off --force",
+            "host.any",
+            json!({"subsystem": "q", "allow": false, "force": true}),
+        ),
+        ("namespace resize q 1", "namespace.resize", json!({"subsystem": "q", "nsid": 1})),
+        ("host any q off", "host.any", json!({"subsystem": "q", "allow": false})),
+        (
+            "subsystem add q --any-host",
+            "subsystem.add",
+            json!({"nqn": "q", "allow_any_host": true}),
+        ),
+        (
+            "listener add a --discovery-only",
+            "listener.add",
+            json!({"address": "a", "discovery_only": true}),
+        ),
+        ("listener add a --class high", "listener.add", json!({"address": "a", "class": "high"})),
+        ("qos show", "qos.show", json!({})),
+        (
+            "qos set --weights 5,3,1 --window adaptive --enabled off --dscp urgent=46,low=0",
+            "qos.set",
+            json!({"weights": [5, 3, 1], "window": "adaptive", "enabled": false,
+                   "dscp": {"urgent": 46, "low": 0}}),
+        ),
+        ("qos set --window 16 --burst 8", "qos.set", json!({"window": 16, "burst": 8})),
+        ("qos listener a none", "qos.listener", json!({"address": "a", "class": null})),
+        (
+            "qos namespace q 1 low",
+            "qos.namespace",
+            json!({"subsystem": "q", "nsid": 1, "class": "low"}),
+        ),
+        (
+            "qos policy --host h --max-class medium --session 7",
+            "qos.policy",
+            json!({"host": "h", "max_class": "medium", "session": "7"}),
+        ),
+        ("qos policy --host h --remove", "qos.policy", json!({"host": "h"})),
+        (
+            "qos session set g --iops none --bandwidth 1MiB --parent t --queue 9",
+            "session.set",
+            json!({"name": "g", "iops": null, "bandwidth": "1MiB", "parent": "t", "queue": 9}),
+        ),
+        (
+            "qos reserve g --bytes 1MiB --period 1s --namespace q/1",
+            "session.reserve",
+            json!({"session": "g", "bytes": "1MiB", "period": "1s", "namespace": "q/1"}),
+        ),
+        ("qos release g", "session.release", json!({"session": "g"})),
+        ("listener add a --link east", "listener.add", json!({"address": "a", "link": "east"})),
+        ("qos network", "network.show", json!({})),
+        ("qos network show", "network.show", json!({})),
+        (
+            "qos network --enabled false --writes on --capacity 10Gbit/s --base dctcp",
+            "network.set",
+            json!({"enabled": false, "writes": true, "capacity": "10Gbit/s", "base": "dctcp"}),
+        ),
+        (
+            "qos network class high --share 3",
+            "network.set",
+            json!({"classes": {"high": {"share": 3}}}),
+        ),
+        (
+            "qos network class low --latency 2ms",
+            "network.set",
+            json!({"classes": {"low": {"latency": "2ms"}}}),
+        ),
+        ("qos link list", "network.show", json!({})),
+        ("qos link add east", "link.add", json!({"name": "east"})),
+        (
+            "qos link set east --capacity auto",
+            "link.set",
+            json!({"name": "east", "capacity": "auto"}),
+        ),
+        (
+            "qos link class east low --rate 1Gbit/s",
+            "link.set",
+            json!({"name": "east", "classes": {"low": {"rate": "1Gbit/s"}}}),
+        ),
+        (
+            "qos link class east urgent --free",
+            "link.set",
+            json!({"name": "east", "classes": {"urgent": "free"}}),
+        ),
+        (
+            "qos link listener a:1 default",
+            "network.listener",
+            json!({"address": "a:1", "link": "default"}),
+        ),
+        ("qos link remove east", "link.remove", json!({"name": "east"})),
+    ] {
+        assert_eq!(parsed(line).request(), Request { method, params }, "{line}");
+    }
+}

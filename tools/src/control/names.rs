@@ -1,0 +1,97 @@
+//! What parameters of requests are called on the command line: the daemon speaks of `block_size`,
+//! a person wrote `--block-size`.
+
+use std::collections::BTreeMap;
+
+use clap::ArgMatches;
+
+/// For each parameter of the chosen command, the option or the place that it was given in.
+#[derive(Debug, Default)]
+pub(crate) struct Names(BTreeMap<String, String>);
+
+/// Parameters that are called otherwise on the command line.
+const OTHERWISE: [(&str, &str); 2] = [("allow_any_host", "--any-host"), ("direct", "--buffered")];
+/// What a person need not know who writes no file: a shell takes quotes away.
+const QUOTES: [&str; 2] = [" in quotes", ", without quotes"];
+
+impl Names {
+    /// The names that the command has which `matches` chose.
+    pub(crate) fn of(whole: &clap::Command, matches: &ArgMatches) -> Self {
+        let mut names: BTreeMap<String, String> =
+            OTHERWISE.map(|(key, name)| (key.to_owned(), name.to_owned())).into();
+        let (mut command, mut matches) = (whole, matches);
+        loop {
+            for argument in command.get_arguments().filter(|a| !a.is_global_set()) {
+                let id = argument.get_id().as_str();
+                let name = match argument.get_long() {
+                    Some(long) => format!("--{long}"),
+                    None => id.to_uppercase(),
+                };
+                names.insert(id.to_owned(), name);
+            }
+            let Some((name, below)) = matches.subcommand() else { return Self(names) };
+            let Some(next) = command.find_subcommand(name) else { return Self(names) };
+            (command, matches) = (next, below);
+        }
+    }
+
+    /// What the daemon says of parameters, in the words of the command line.
+    pub(super) fn reword(&self, message: &str) -> String {
+        let mut text = String::new();
+        for (index, part) in message.split('`').enumerate() {
+            if index > 0 {
+                text.push('`');
+            }
+            // Every second part stands between two of them.
+            let name = self.0.get(part).filter(|_| index % 2 == 1);
+            text.push_str(name.map_or(part, String::as_str));
+        }
+        QUOTES.iter().fold(text, |text, quotes| text.replace(quotes, ""))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use clap::{CommandFactory, Parser};
+
+    use super::super::Command;
+    use super::*;
+
+    #[derive(Parser)]
+    struct Line {
+        #[command(subcommand)]
+        _command: Command,
+    }
+
+    fn names(line: &str) -> Names {
+        let mut whole = Line::command();
+        let words = std::iter::once("sluice").chain(line.split(' '));
+        let matches = whole.try_get_matches_from_mut(words).unwrap();
+        Names::of(&whole, &matches)
+    }
+
+    #[test]
+    fn parameters_are_called_as_they_were_written() {
+        for (line, message, expected) in [
+            (
+                "namespace add q --backend memory --size 4G --block-size 5",
+                "`size` is \"4G\", not a size; write GiB: \"4 GiB\"\n`block_size` is 5 bytes",
+                "`--size` is \"4G\", not a size; write GiB: \"4 GiB\"\n`--block-size` is 5 bytes",
+            ),
+            (
+                "namespace resize q 1 4G",
+                "`size` is \"4G\", not a size; write a number and its unit in quotes: \"4 GiB\"",
+                "`SIZE` is \"4G\", not a size; write a number and its unit: \"4 GiB\"",
+            ),
+            (
+                "qos session set g --iops many",
+                "`iops` is a string, not a number; write a number from 1 to 9, without quotes",
+                "`--iops` is a string, not a number; write a number from 1 to 9",
+            ),
+            ("subsystem add q --host h", "an entry of `hosts` is", "an entry of `--host` is"),
+            ("host remove q h", "size is `other`", "size is `other`"),
+        ] {
+            assert_eq!(names(line).reword(message), expected, "{line}");
+        }
+    }
+}

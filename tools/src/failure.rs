@@ -1,0 +1,98 @@
+//! Why a command failed: a line for people, a kind and an exit status for programs.
+
+use std::ffi::OsString;
+use std::io::Write as _;
+use std::process::ExitCode;
+
+use serde_json::json;
+
+/// Nothing answers on the control socket as a daemon would: none is running, it is silent, or
+/// what listens there is another program.
+pub(crate) const NO_DAEMON: &str = "no_daemon";
+/// The socket may not be used by this user.
+pub(crate) const PERMISSION: &str = "permission";
+/// The daemon refuses a value.
+pub(crate) const INVALID: &str = "invalid";
+/// The daemon is older than this program.
+pub(crate) const UNKNOWN_METHOD: &str = "unknown_method";
+/// The command line is wrong.
+const USAGE: &str = "usage";
+/// Everything that has no kind of its own.
+const FAILED: &str = "failed";
+
+/// The exit status of `sluice status` where the daemon answers and something is not right.
+pub(crate) const PROBLEMS: u8 = 8;
+
+/// A failure with a kind: the daemon's own (`not_found`, `exists`, …), or one of this module's.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("{message}")]
+pub(crate) struct Failure {
+    pub(crate) kind: String,
+    pub(crate) message: String,
+}
+
+impl Failure {
+    pub(crate) fn new(kind: impl Into<String>, message: impl Into<String>) -> Self {
+        Self { kind: kind.into(), message: message.into() }
+    }
+}
+
+/// The exit status for a kind of failure.
+fn status(kind: &str) -> u8 {
+    match kind {
+        USAGE => 2,
+        "not_found" => 3,
+        "exists" => 4,
+        INVALID => 5,
+        "refused" => 6,
+        NO_DAEMON => 7,
+        _ => 1,
+    }
+}
+
+/// Tells of a failure on standard error: with `as_json` as one object in a line.
+pub(crate) fn report(error: &anyhow::Error, as_json: bool) -> ExitCode {
+    let kind = error.downcast_ref::<Failure>().map_or(FAILED, |failure| failure.kind.as_str());
+    tell(kind, &format!("{error:#}"), as_json);
+    ExitCode::from(status(kind))
+}
+
+/// Tells what is wrong with the command line, or what was asked of it: help, the version.
+pub(crate) fn usage(error: &clap::Error, arguments: &[OsString]) -> ExitCode {
+    let as_json = arguments.iter().skip(1).take_while(|word| *word != "--").any(|w| w == "--json");
+    if !(as_json && error.use_stderr()) {
+        // Nothing can be said where nobody listens.
+        let _ = error.print();
+        return ExitCode::from(u8::try_from(error.exit_code()).unwrap_or(2));
+    }
+    let text = error.render().to_string();
+    let text = text.strip_prefix("error: ").unwrap_or(&text);
+    // What follows is the form of the command, for people.
+    let end = text.find("\n\nUsage:").unwrap_or(text.len());
+    let end = text.find("\n\nFor more information").map_or(end, |at| at.min(end));
+    tell(USAGE, text.get(..end).unwrap_or(text).trim(), true);
+    ExitCode::from(status(USAGE))
+}
+
+fn tell(kind: &str, message: &str, as_json: bool) {
+    let line = match as_json {
+        true => json!({ "error": { "kind": kind, "message": message } }).to_string(),
+        false => format!("sluice: {message}"),
+    };
+    // Not eprintln, which panics where the terminal has gone.
+    let _ = writeln!(std::io::stderr(), "{line}");
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn each_kind_that_scripts_tell_apart_has_its_status() {
+        let kinds = ["usage", "not_found", "exists", "invalid", "refused", "no_daemon"];
+        assert_eq!(kinds.map(status), [2, 3, 4, 5, 6, 7]);
+        for other in ["system", "store", "busy", "permission", "failed", "of tomorrow"] {
+            assert_eq!(status(other), 1, "{other}");
+        }
+    }
+}

@@ -1,0 +1,150 @@
+//! What scripts rely on: what is printed where, and exit statuses.
+#![expect(
+    clippy::unwrap_used,
+    clippy::indexing_slicing,
+    reason = "helpers of tests fail as tests do"
+)]
+
+mod daemon;
+
+use daemon::Daemon;
+use serde_json::{Value, json};
+
+/// An answer that refuses.
+fn refused(kind: &str, message: &str) -> Value {
+    json!({ "error": { "kind": kind, "message": message } })
+}
+
+/// Exit status, standard output and standard error.
+fn run(daemon: &Daemon, line: &str) -> (Option<i32>, String, String) {
+    let output = daemon.sluice(line).output().unwrap();
+    let text = |bytes: Vec<u8>| String::from_utf8(bytes).unwrap();
+    (output.status.code(), text(output.stdout), text(output.stderr))
+}
+
+/// The error on one line of standard error: kind and message.
+fn error(text: &str) -> (String, String) {
+    assert_eq!(text.lines().count(), 1, "{text}");
+    let error: Value = serde_json::from_str(text).unwrap();
+    let field = |key: &str| error["error"][key].as_str().unwrap().to_owned();
+    (field("kind"), field("message"))
+}
+
+#[test]
+fn kinds_of_failure_have_statuses_and_are_json_where_that_is_wanted() {
+    for (kind, status) in [
+        ("not_found", 3),
+        ("exists", 4),
+        ("invalid", 5),
+        ("refused", 6),
+        ("system", 1),
+        ("store", 1),
+    ] {
+        let daemon = Daemon::start(move |_, _| refused(kind, "no such thing"));
+        let (code, out, err) = run(&daemon, "host list");
+        assert_eq!((code, out.as_str()), (Some(status), ""), "{kind}");
+        assert_eq!(err, "sluice: no such thing\n");
+        for line in ["--json host list", "host list --json", "host --json list"] {
+            let (code, out, err) = run(&daemon, line);
+            assert_eq!((code, out.as_str()), (Some(status), ""), "{line}: {kind}");
+            assert_eq!(error(&err), (kind.into(), "no such thing".into()));
+        }
+    }
+}
+
+#[test]
+fn a_wrong_command_line_is_an_error_like_others() {
+    let daemon = Daemon::none();
+    for (line, words) in [
+        ("namespace add q", "--backend"),
+        ("no-such-command", "no-such-command"),
+        ("--timeout soon status", "--timeout"),
+    ] {
+        let (code, _, err) = run(&daemon, line);
+        assert!(code == Some(2) && err.contains("Usage:") | err.contains("For more"), "{err}");
+        let (code, out, err) = run(&daemon, &format!("--json {line}"));
+        assert_eq!((code, out.as_str()), (Some(2), ""));
+        let (kind, message) = error(&err);
+        assert!(kind == "usage" && message.contains(words), "{message}");
+        assert!(!message.contains("Usage:") && !message.contains("For more"), "{message}");
+    }
+    let (code, out, _) = run(&daemon, "--json --help");
+    assert!(code == Some(0) && out.contains("Usage: sluice"), "help is no error: {out}");
+}
+
+#[test]
+fn without_a_daemon_the_status_is_seven() {
+    let (code, _, err) = run(&Daemon::none(), "--json status");
+    assert_eq!(code, Some(7));
+    assert_eq!(error(&err).0, "no_daemon");
+    let silent = Daemon::start(|_, _| json!(null));
+    for line in ["status", "subsystem remove q", "top --once"] {
+        let (code, _, err) = run(&silent, &format!("--json --timeout 200ms {line}"));
+        assert_eq!(code, Some(7), "{line}: {err}");
+        let (kind, message) = error(&err);
+        assert!(kind == "no_daemon" && message.contains("within 200ms"), "{line}: {message}");
+    }
+}
+
+#[test]
+fn a_status_that_is_not_right_has_its_own_exit_status() {
+    let status = |problems: Value| {
+        Daemon::start(move |_, _| json!({ "result": { "version": "1", "problems": problems } }))
+    };
+    let (code, ..) = run(&status(json!([])), "status");
+    assert_eq!(code, Some(0));
+    let wrong = status(json!(["namespace 1 of q: unavailable: /dev/sdb is gone"]));
+    let (code, out, err) = run(&wrong, "status");
+    assert_eq!((code, err.as_str()), (Some(8), ""));
+    assert!(out.contains("/dev/sdb is gone"), "{out}");
+    let (code, out, _) = run(&wrong, "status --json");
+    let answer: Value = serde_json::from_str(&out).unwrap();
+    assert_eq!((code, answer["problems"].as_array().unwrap().len()), (Some(8), 1));
+}
+
+#[test]
+fn errors_of_values_name_the_option_that_was_written() {
+    let daemon = Daemon::start(|_, _| {
+        refused("invalid", "`block_size` is 5 bytes; write 512 or 4096\nthere is no `path`")
+    });
+    let (code, _, err) = run(&daemon, "namespace add q --backend file --block-size 5");
+    assert_eq!(code, Some(5));
+    assert_eq!(err, "sluice: `--block-size` is 5 bytes; write 512 or 4096\nthere is no `--path`\n");
+}
+
+#[test]
+fn top_prints_an_object_for_each_interval() {
+    let io = |done: u64| {
+        let latency = json!({"sum": done * 1000, "mean": 1000, "p99": 9000,
+                             "buckets": [1024, done, 9216, 500]});
+        let kind = |operations: u64| {
+            json!({"operations": operations, "bytes": operations * 4096, "errors": 0,
+                   "latency_ns": latency})
+        };
+        json!({"read": kind(done), "write": kind(0), "other": kind(0), "queueing": latency,
+               "service": latency})
+    };
+    let done = std::cell::Cell::new(0);
+    let daemon = Daemon::start(move |method, params| match method {
+        "status" => json!({"result": {"version": "1", "pid": 1, "uptime_seconds": done.get()}}),
+        "statistics" => {
+            assert_eq!(params["buckets"], true);
+            done.set(done.get() + 1000);
+            json!({"result": {"hosts": [{"host": "h", "subsystem": "s", "io": io(done.get())}]}})
+        }
+        "connections" => json!({"result": []}),
+        _ => refused("unknown_method", "no"),
+    });
+    let (code, out, _) = run(&daemon, "top --count 2 --json --interval 100ms");
+    assert_eq!((code, out.lines().count()), (Some(0), 2), "{out}");
+    for line in out.lines() {
+        let seen: Value = serde_json::from_str(line).unwrap();
+        let host = &seen["hosts"][0];
+        assert_eq!((&host["host"], &host["subsystem"]), (&json!("h"), &json!("s")));
+        assert!(host["iops"].as_f64().unwrap() > 0.0, "{line}");
+        assert_eq!(host["queueing_ns"]["p99"], 1024.0, "of the interval, not since the start");
+    }
+    let (_, out, _) = run(&daemon, "--json top --once --interval 100ms --filter other");
+    let seen: Value = serde_json::from_str(&out).unwrap();
+    assert_eq!(seen["hosts"], json!([]), "{out}");
+}
