@@ -25,7 +25,8 @@ use nix::sys::socket::{Shutdown, shutdown};
 use crate::backend::{Backend, BackendError, Description};
 use crate::backings::{Backings, Occasion};
 use crate::config::{
-    self, Config, Listener, Namespace, Network, QosConfig, Subsystem, derived_serial, derived_uuid,
+    self, Config, Listener, Namespace, Network, QosConfig, Subsystem, derived_nguid,
+    derived_serial, derived_uuid,
 };
 use crate::devices::Device;
 use crate::engine::{
@@ -375,7 +376,7 @@ fn describe(
     FabricNamespace {
         nsid,
         uuid: uuid.into_bytes(),
-        nguid: namespace.nguid.unwrap_or_else(|| uuid.into_bytes()),
+        nguid: namespace.nguid.unwrap_or_else(|| derived_nguid(uuid)),
         geometry: Geometry {
             block_shift: description.block_shift,
             blocks: backend.health().blocks(),

@@ -25,6 +25,7 @@ pub(super) struct Features {
     over_temperature: u16,
     under_temperature: u16,
     error_recovery: u32,
+    write_atomicity: u32,
     /// I/O queues that the host may connect.
     pub(super) queues_granted: u16,
     host_behavior: bool,
@@ -39,6 +40,7 @@ impl Features {
             over_temperature: WARNING_TEMPERATURE,
             under_temperature: 0,
             error_recovery: 0,
+            write_atomicity: 0,
             queues_granted: config.max_queues,
             host_behavior: false,
         }
@@ -85,17 +87,7 @@ impl Controller {
     }
 
     fn knows_feature(&self, feature: u8) -> bool {
-        let common = [fid::ASYNC_EVENTS, fid::KEEP_ALIVE, fid::HOST_IDENTIFIER];
-        let io = [
-            fid::ARBITRATION,
-            fid::POWER,
-            fid::TEMPERATURE,
-            fid::ERROR_RECOVERY,
-            fid::WRITE_CACHE,
-            fid::QUEUES,
-            fid::HOST_BEHAVIOR,
-        ];
-        common.contains(&feature) || self.kind == ControllerKind::Io && io.contains(&feature)
+        known(self.kind).contains(&feature)
     }
 
     fn current(&mut self, command: GetFeature, out: &mut Vec<u8>) -> Option<u64> {
@@ -104,6 +96,7 @@ impl Controller {
             fid::POWER => u64::from(self.features.power),
             fid::TEMPERATURE => u64::from(*self.features.threshold(command.cdw11, false)?),
             fid::ERROR_RECOVERY => u64::from(self.features.error_recovery),
+            fid::WRITE_ATOMICITY => u64::from(self.features.write_atomicity),
             // The cache cannot be turned off.
             fid::WRITE_CACHE => 1,
             fid::QUEUES => queues(self.features.queues_granted),
@@ -168,6 +161,7 @@ impl Controller {
             fid::POWER => self.set_power(value),
             fid::TEMPERATURE => self.set_threshold(value),
             fid::ERROR_RECOVERY => self.set_error_recovery(value),
+            fid::WRITE_ATOMICITY => self.set_write_atomicity(value),
             fid::WRITE_CACHE => set_write_cache(value),
             fid::QUEUES => return self.set_queues(value, config),
             fid::ASYNC_EVENTS => self.set_events(value),
@@ -214,6 +208,16 @@ impl Controller {
             return Err(Status::INVALID_FIELD);
         }
         self.features.error_recovery = value;
+        Ok(())
+    }
+
+    /// DN says that the host does not need AWUN and NAWUN. Both are one block, which the target
+    /// writes atomically whatever the host needs.
+    fn set_write_atomicity(&mut self, value: u32) -> Result<(), Status> {
+        if value & !1 != 0 {
+            return Err(Status::INVALID_FIELD);
+        }
+        self.features.write_atomicity = value;
         Ok(())
     }
 
@@ -273,10 +277,35 @@ fn set_write_cache(value: u32) -> Result<(), Status> {
     }
 }
 
+/// The features of a controller.
+pub(super) fn known(kind: ControllerKind) -> &'static [u8] {
+    match kind {
+        ControllerKind::Io => &[
+            fid::ARBITRATION,
+            fid::POWER,
+            fid::TEMPERATURE,
+            fid::ERROR_RECOVERY,
+            fid::WRITE_CACHE,
+            fid::QUEUES,
+            fid::WRITE_ATOMICITY,
+            fid::ASYNC_EVENTS,
+            fid::KEEP_ALIVE,
+            fid::HOST_BEHAVIOR,
+            fid::HOST_IDENTIFIER,
+        ],
+        ControllerKind::Discovery => &[fid::ASYNC_EVENTS, fid::KEEP_ALIVE],
+    }
+}
+
+/// Whether a feature's value is that of one namespace.
+pub(super) fn is_of_namespace(feature: u8) -> bool {
+    feature == fid::ERROR_RECOVERY
+}
+
 fn capabilities(feature: u8) -> u64 {
     match feature {
         fid::WRITE_CACHE | fid::HOST_IDENTIFIER => 0,
-        fid::ERROR_RECOVERY => CHANGEABLE | NAMESPACE_SPECIFIC,
+        feature if is_of_namespace(feature) => CHANGEABLE | NAMESPACE_SPECIFIC,
         _ => CHANGEABLE,
     }
 }

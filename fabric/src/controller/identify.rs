@@ -10,10 +10,11 @@ use super::logs::ERROR_ENTRIES;
 use super::{Namespace, NamespaceFeatures, Reply, Service, ServiceConfig};
 use crate::nvme::Status;
 use crate::nvme::identify::{
-    Attributes, CNTRLTYPE_DISCOVERY, CNTRLTYPE_IO, CSI_NVM, IDENTIFY_SIZE, IdentifyCommand,
-    IdentifyController, IdentifyControllerNvm, IdentifyNamespace, IdentifyNamespaceIndependent,
-    LbaFormat, LogAttributes, MultiPath, NMIC_SHARED, NSATTR_WRITE_PROTECTED, OptionalCommands,
-    SglSupport, ascii, cns, descriptor, nul_padded, zeroed,
+    Attributes, CNTRLTYPE_DISCOVERY, CNTRLTYPE_IO, CSI_NVM, DCTYPE_DIRECT, IDENTIFY_SIZE,
+    IdentifyCommand, IdentifyController, IdentifyControllerNvm, IdentifyNamespace,
+    IdentifyNamespaceIndependent, LbaFormat, LogAttributes, MultiPath, NMIC_SHARED,
+    NSATTR_WRITE_PROTECTED, OptionalCommands, SglSupport, ascii, cns, descriptor, nul_padded,
+    zeroed,
 };
 use crate::nvme::property::VERSION_2_0;
 
@@ -122,6 +123,8 @@ impl Service {
     fn identify_controller(&self, controller: &Controller, out: &mut Vec<u8>) {
         let config = &self.config;
         let (serial, model) = self.identity_of(controller);
+        // VID, SSVID and IEEE stay 0. The PCI SIG and the IEEE have given this target no numbers,
+        // it has no PCI header to repeat them from, and another vendor's would be a lie.
         let mut id = zeroed::<IdentifyController>();
         id.sn = ascii(serial);
         id.mn = ascii(model);
@@ -132,6 +135,7 @@ impl Service {
         id.oaes = U32::new(controller.offered_events().bits());
         id.ctratt = U32::new((Attributes::HOST_ID_128 | Attributes::TRAFFIC_KEEP_ALIVE).bits());
         id.aerl = AERL;
+        id.lpa = LogAttributes::all().bits();
         id.elpe = ERROR_ENTRIES.saturating_sub(1);
         id.kas = keep_alive_granularity(config);
         let sgls = SglSupport::SUPPORTED | SglSupport::OFFSET | SglSupport::TRANSPORT;
@@ -147,7 +151,7 @@ impl Service {
 
 fn discovery_controller(id: &mut IdentifyController, config: &ServiceConfig) {
     id.cntrltype = CNTRLTYPE_DISCOVERY;
-    id.lpa = LogAttributes::EXTENDED_DATA.bits();
+    id.dctype = DCTYPE_DIRECT;
     id.maxcmd = U16::new(config.admin_queue_entries);
 }
 
@@ -161,7 +165,6 @@ fn io_controller(id: &mut IdentifyController, controller: &Controller, config: &
     id.acl = ABORT_LIMIT;
     // One firmware slot, read only.
     id.frmw = 0b11;
-    id.lpa = (LogAttributes::COMMAND_EFFECTS | LogAttributes::EXTENDED_DATA).bits();
     id.wctemp = U16::new(WARNING_TEMPERATURE);
     id.cctemp = U16::new(WARNING_TEMPERATURE + 10);
     id.anatt = 10;

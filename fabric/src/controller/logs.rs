@@ -6,6 +6,7 @@ use std::collections::VecDeque;
 use zerocopy::IntoBytes;
 use zerocopy::little_endian::{U16, U32, U64};
 
+use super::features::{is_of_namespace, known};
 use super::identify::ANA_GROUP;
 use super::instance::{Controller, ControllerKind};
 use super::{ConnectionId, Service};
@@ -130,13 +131,15 @@ impl Service {
         let page = match (controller.kind, command.lid) {
             (_, lid::SUPPORTED) => supported_pages(controller.kind),
             (_, lid::ERROR) => controller.errors.page(),
+            (_, lid::EFFECTS) => effects_page(controller),
+            (_, lid::FEATURES) => features_page(controller.kind),
+            (_, lid::MANAGEMENT_COMMANDS) => management_page(),
             (ControllerKind::Discovery, lid::DISCOVERY) => {
                 return self.discovery_page(controller, command, out);
             }
             (ControllerKind::Io, lid::SMART) => smart_page(controller, command, smart)?,
             (ControllerKind::Io, lid::FIRMWARE) => self.firmware_page(),
             (ControllerKind::Io, lid::CHANGED_NAMESPACES) => controller.changed.page(),
-            (ControllerKind::Io, lid::EFFECTS) => effects_page(controller),
             (ControllerKind::Io, lid::ANA) => self.ana_page(controller, command),
             _ => return Err(Status::INVALID_LOG_PAGE),
         };
@@ -197,8 +200,17 @@ fn supported_pages(kind: ControllerKind) -> Vec<u8> {
             lid::CHANGED_NAMESPACES,
             lid::EFFECTS,
             lid::ANA,
+            lid::FEATURES,
+            lid::MANAGEMENT_COMMANDS,
         ],
-        ControllerKind::Discovery => &[lid::SUPPORTED, lid::ERROR, lid::DISCOVERY],
+        ControllerKind::Discovery => &[
+            lid::SUPPORTED,
+            lid::ERROR,
+            lid::EFFECTS,
+            lid::FEATURES,
+            lid::MANAGEMENT_COMMANDS,
+            lid::DISCOVERY,
+        ],
     };
     (0..=u8::MAX).flat_map(|id| u32::from(pages.contains(&id)).to_le_bytes()).collect()
 }
@@ -230,12 +242,32 @@ fn smart_page(
     Ok(log.as_bytes().to_vec())
 }
 
+/// Feature Identifiers Supported and Effects: for each feature whether there is one, and its
+/// scope. None has an effect on data or on what there is.
+fn features_page(kind: ControllerKind) -> Vec<u8> {
+    let entry = |feature: u8| {
+        let scope = if is_of_namespace(feature) {
+            effects::NAMESPACE_SCOPE
+        } else {
+            effects::CONTROLLER_SCOPE
+        };
+        if known(kind).contains(&feature) { effects::SUPPORTED | scope } else { 0 }
+    };
+    (0..=u8::MAX).flat_map(|feature| entry(feature).to_le_bytes()).collect()
+}
+
+/// NVMe-MI Commands Supported and Effects: there are none.
+fn management_page() -> Vec<u8> {
+    vec![0; 1024]
+}
+
 /// Commands Supported and Effects, as far as Identify's ONCS says.
 fn effects_page(controller: &Controller) -> Vec<u8> {
     use opcode::{admin, io};
+    let for_all = U32::new(effects::SUPPORTED | effects::CONTROLLER_SCOPE);
+    // I/O commands report no scope: Linux hosts warn of each that does.
     let supported = U32::new(effects::SUPPORTED);
     let writes = U32::new(effects::SUPPORTED | effects::CHANGES_BLOCKS);
-    let optional = controller.table.commands();
     let mut log = zeroed::<EffectsLog>();
     let mut set = |code: u8, io: bool, value: U32| {
         let table = if io { &mut log.io } else { &mut log.admin };
@@ -246,14 +278,18 @@ fn effects_page(controller: &Controller) -> Vec<u8> {
     for code in [
         admin::GET_LOG_PAGE,
         admin::IDENTIFY,
-        admin::ABORT,
         admin::SET_FEATURES,
         admin::GET_FEATURES,
         admin::ASYNC_EVENT_REQUEST,
         admin::KEEP_ALIVE,
     ] {
-        set(code, false, supported);
+        set(code, false, for_all);
     }
+    if controller.kind == ControllerKind::Discovery {
+        return log.as_bytes().to_vec();
+    }
+    let optional = controller.table.commands();
+    set(admin::ABORT, false, for_all);
     set(io::FLUSH, true, supported);
     set(io::READ, true, supported);
     set(io::WRITE, true, writes);

@@ -16,6 +16,8 @@ pub mod fid {
     pub const WRITE_CACHE: u8 = 0x06;
     /// Number of Queues: submission 15:0, completion 31:16, both 0's based.
     pub const QUEUES: u8 = 0x07;
+    /// Write Atomicity Normal: DN 0.
+    pub const WRITE_ATOMICITY: u8 = 0x0a;
     /// Asynchronous Event Configuration.
     pub const ASYNC_EVENTS: u8 = 0x0b;
     /// Keep Alive Timer, milliseconds.

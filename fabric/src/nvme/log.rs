@@ -21,6 +21,10 @@ pub mod lid {
     pub const EFFECTS: u8 = 0x05;
     /// Asymmetric Namespace Access.
     pub const ANA: u8 = 0x0c;
+    /// Feature Identifiers Supported and Effects, 1024 bytes.
+    pub const FEATURES: u8 = 0x12;
+    /// NVMe-MI Commands Supported and Effects, 1024 bytes.
+    pub const MANAGEMENT_COMMANDS: u8 = 0x13;
     /// Discovery.
     pub const DISCOVERY: u8 = 0x70;
 }
@@ -168,6 +172,10 @@ pub mod effects {
     pub const SUPPORTED: u32 = 1 << 0;
     /// LBCC, bit 1: may change the content of blocks.
     pub const CHANGES_BLOCKS: u32 = 1 << 1;
+    /// CSP and FSP, bits 31:20: bit 20, the scope is one namespace.
+    pub const NAMESPACE_SCOPE: u32 = 1 << 20;
+    /// CSP and FSP, bit 21: the scope is the controller.
+    pub const CONTROLLER_SCOPE: u32 = 1 << 21;
 }
 
 /// The Commands Supported and Effects log page, 4096 bytes.

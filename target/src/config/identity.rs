@@ -60,6 +60,22 @@ pub fn derived_uuid(nqn: &str, nsid: u32) -> Uuid {
     Uuid::new_v5(&NAMESPACE, format!("{nqn}\n{nsid}").as_bytes())
 }
 
+/// The NGUID of a namespace that was given none: its UUID, with the OUI field (the first of its
+/// bytes is byte 8) marked as locally administered. Without the mark a UUID's bits could be the
+/// OUI of a vendor who has nothing to do with it.
+#[must_use]
+pub fn derived_nguid(uuid: Uuid) -> [u8; 16] {
+    /// An OUI's first byte, bit 1: not given to a vendor.
+    const LOCAL: u8 = 0b10;
+    /// Bit 0: a group's address.
+    const GROUP: u8 = 0b01;
+    let mut nguid = uuid.into_bytes();
+    if let Some(first) = nguid.get_mut(8) {
+        *first = (*first | LOCAL) & !GROUP;
+    }
+    nguid
+}
+
 /// The serial number of a subsystem that was given none: 20 hexadecimal digits from its NQN.
 #[must_use]
 pub fn derived_serial(nqn: &str) -> String {
@@ -76,6 +92,16 @@ pub fn format_nguid(nguid: &[u8; 16]) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn an_nguid_made_of_a_uuid_names_no_vendor() {
+        for number in 0..u128::from(u8::MAX) {
+            let uuid = Uuid::from_u128(number << 56 | 0xabcd);
+            let nguid = derived_nguid(uuid);
+            assert_eq!(nguid[8] & 0b11, 0b10, "locally administered, not a group");
+            assert_eq!(Uuid::from_bytes(nguid).as_u128() | 3 << 56, uuid.as_u128() | 3 << 56);
+        }
+    }
 
     #[test]
     fn nqn_forms() {

@@ -27,7 +27,9 @@ use toml::de::DeTable;
 pub(crate) use check::clash;
 pub(crate) use errors::did_you_mean;
 pub use errors::{ConfigError, ConfigErrors};
-pub use identity::{DISCOVERY_NQN, NQN_MAX, check_nqn, derived_serial, derived_uuid, format_nguid};
+pub use identity::{
+    DISCOVERY_NQN, NQN_MAX, check_nqn, derived_nguid, derived_serial, derived_uuid, format_nguid,
+};
 pub use machine::Machine;
 pub use model::{
     Aim, Backend, Config, DEFAULT_LINK, DeviceModel, DeviceQos, Link, Listener, Namespace, Network,

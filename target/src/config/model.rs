@@ -145,7 +145,7 @@ pub struct Namespace {
     pub backend: Backend,
     /// `uuid`: derived from the NQN and the NSID where not given, so that it is stable.
     pub uuid: Option<Uuid>,
-    /// `nguid`: 16 bytes; the UUID's bytes where not given.
+    /// `nguid`: 16 bytes; made of the UUID where not given.
     pub nguid: Option<[u8; 16]>,
     /// `read_only`.
     pub read_only: bool,

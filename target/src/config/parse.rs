@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 use std::time::Duration;
 
 use super::fields::{At, Fields, List, Problems};
-use super::identity::{derived_serial, derived_uuid};
+use super::identity::{derived_nguid, derived_serial, derived_uuid};
 use super::model::{
     Backend, Config, DeviceModel, Listener, Namespace, Poll, Subsystem, Target, Transport,
 };
@@ -399,6 +399,6 @@ pub(crate) fn resolve_namespaces(
         }
         let nsid = *namespace.nsid.get_or_insert(next);
         let uuid = *namespace.uuid.get_or_insert_with(|| derived_uuid(nqn, nsid));
-        namespace.nguid.get_or_insert_with(|| uuid.into_bytes());
+        namespace.nguid.get_or_insert_with(|| derived_nguid(uuid));
     }
 }

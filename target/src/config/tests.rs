@@ -40,7 +40,7 @@ fn what_is_left_out_is_given_and_stays_the_same() {
     assert_eq!(namespaces[1].nsid, Some(2));
     let uuid = derived_uuid("nqn.2026-01.io.x:a", 2);
     assert_eq!(namespaces[1].uuid, Some(uuid));
-    assert_eq!(namespaces[1].nguid, Some(uuid.into_bytes()));
+    assert_eq!(namespaces[1].nguid, Some(derived_nguid(uuid)));
     assert_eq!(namespaces[1].backend, Backend::Memory { size: 4 << 30, block_size: 4096 });
     assert_eq!(config.subsystems[0].serial.as_ref().map(String::len), Some(20));
     assert_eq!(config.target.cores, vec![0]);

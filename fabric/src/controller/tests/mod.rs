@@ -1,6 +1,7 @@
 //! Tests of the service as a whole, through what a host sends and receives.
 
 mod admin;
+mod conformance;
 mod connect;
 mod discovery;
 mod history;

@@ -83,8 +83,8 @@ fn linux_connects_scans_and_goes() {
     bench.ok(admin, &identify(0x01, 0));
     check_controller(&bench, id);
     bench.ok(admin, &log(0x05, 4096, 0, false));
-    assert_eq!(u32_at(&bench.out, 4 * 0x06), 1, "identify is supported");
-    assert_eq!(u32_at(&bench.out, 1024 + 4), 3, "write changes blocks");
+    assert_eq!(u32_at(&bench.out, 4 * 0x06) & 1, 1, "identify is supported");
+    assert_eq!(u32_at(&bench.out, 1024 + 4), 3, "write changes blocks, and Linux sees no more");
     bench.ok(admin, &log(0x02, 512, 0, false));
     assert_eq!(bench.out[32], 2, "units of 512000 bytes, rounded up");
     bench.ok(admin, &identify(0x06, 0));

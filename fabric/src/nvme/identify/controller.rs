@@ -80,6 +80,9 @@ bitflags! {
         const COMMAND_EFFECTS = 1 << 1;
         /// Bit 2: extended data: 32-bit NUMD and log page offset.
         const EXTENDED_DATA = 1 << 2;
+        /// Bit 5: the log pages Supported Log Pages, Feature Identifiers Supported and Effects,
+        /// NVMe-MI Commands Supported and Effects, and scopes in Commands Supported and Effects.
+        const SUPPORTED_AND_SCOPES = 1 << 5;
     }
 }
 
@@ -87,6 +90,8 @@ bitflags! {
 pub const CNTRLTYPE_IO: u8 = 1;
 /// CNTRLTYPE of a discovery controller.
 pub const CNTRLTYPE_DISCOVERY: u8 = 2;
+/// DCTYPE of a direct discovery controller: it tells of the target that it is part of.
+pub const DCTYPE_DIRECT: u8 = 1;
 
 /// A power state descriptor, 32 bytes.
 #[derive(Clone, Copy, Debug, FromBytes, IntoBytes, Immutable, KnownLayout, Unaligned)]
@@ -323,6 +328,7 @@ mod tests {
             (offset_of!(I, fcatt), 1802),
             (offset_of!(I, msdbd), 1803),
             (offset_of!(I, ofcs), 1804),
+            (offset_of!(I, dctype), 1806),
             (offset_of!(I, psd0), 2048),
         ];
         for (is, wanted) in pins {

@@ -1,0 +1,138 @@
+//! What the specifications ask of every controller (docs/conformance.md): NVM Express base 2.2,
+//! figures 28, 31 and 32, and the NVM command set 1.1.
+
+use super::*;
+use crate::nvme::Status;
+
+/// An admin queue of either kind of controller.
+fn queues(bench: &mut Bench) -> [(&'static str, ConnectionId); 2] {
+    let (io, _) = bench.admin_queue(0);
+    [("I/O", io), ("discovery", bench.discovery(0, HOST))]
+}
+
+fn entry(page: &[u8], index: u8) -> u32 {
+    let at = usize::from(index) * 4;
+    u32::from_le_bytes(page[at..at + 4].try_into().unwrap())
+}
+
+fn succeeds(bench: &mut Bench, admin: ConnectionId, sqe: &Sqe) -> bool {
+    match bench.admin(admin, sqe) {
+        Reply::Done { status, .. } => status.is_success(),
+        Reply::Deferred => true,
+    }
+}
+
+#[test]
+fn mandatory_log_pages_are_there_and_the_list_of_pages_is_true() {
+    let mut bench = Bench::new();
+    let [(_, io), (_, discovery)] = queues(&mut bench);
+    for (admin, mandatory) in [
+        (io, &[0x00, 0x01, 0x02, 0x03, 0x05, 0x12][..]),
+        (discovery, &[0x00, 0x05, 0x12, 0x70][..]),
+    ] {
+        bench.ok(admin, &log(0, 1024, 0, true));
+        let list = bench.out.clone();
+        for page in 0..=u8::MAX {
+            let there = succeeds(&mut bench, admin, &log(page, 512, 0, true));
+            assert_eq!(entry(&list, page) & 1 == 1, there, "{page:#x}");
+            assert!(there || !mandatory.contains(&page), "{page:#x} is mandatory");
+        }
+    }
+}
+
+#[test]
+fn mandatory_features_are_there_and_the_list_of_features_is_true() {
+    let mut bench = Bench::new();
+    let [(_, io), (_, discovery)] = queues(&mut bench);
+    for (admin, mandatory) in [
+        (io, &[0x01, 0x02, 0x04, 0x05, 0x07, 0x0a, 0x0b, 0x0f, 0x16][..]),
+        (discovery, &[0x0b, 0x0f][..]),
+    ] {
+        bench.ok(admin, &log(0x12, 1024, 0, true));
+        let list = bench.out.clone();
+        for feature in 0..=u8::MAX {
+            // EXHID, for the Host Identifier.
+            for select in 0..=3 {
+                let get = get_feature(feature, select, 1);
+                let get = if feature == 4 { get_feature(4, select, 0) } else { get };
+                let there = succeeds(&mut bench, admin, &get);
+                assert_eq!(entry(&list, feature) & 1 == 1, there, "{feature:#x} {select}");
+                assert!(there || !mandatory.contains(&feature), "{feature:#x} is mandatory");
+            }
+            let scopes = (entry(&list, feature) >> 20).count_ones();
+            assert_eq!(scopes, entry(&list, feature) & 1, "{feature:#x} has one scope");
+        }
+    }
+}
+
+#[test]
+fn mandatory_commands_are_there_and_the_list_of_commands_is_true() {
+    let mut bench = Bench::new();
+    let [(_, io), (_, discovery)] = queues(&mut bench);
+    for (admin, mandatory) in [
+        (io, &[0x02, 0x06, 0x08, 0x09, 0x0a, 0x0c, 0x18][..]),
+        (discovery, &[0x02, 0x06, 0x09, 0x0a, 0x0c, 0x18][..]),
+    ] {
+        bench.ok(admin, &log(5, 4096, 0, true));
+        let list = bench.out.clone();
+        for opcode in (0..=u8::MAX).filter(|opcode| *opcode != FABRICS) {
+            let there = match bench.admin(admin, &command(opcode, 200)) {
+                Reply::Done { status, .. } => {
+                    status_code(status) != status_code(Status::INVALID_OPCODE)
+                }
+                Reply::Deferred => true,
+            };
+            assert_eq!(entry(&list, opcode) & 1 == 1, there, "{opcode:#x}");
+            assert!(there || !mandatory.contains(&opcode), "{opcode:#x} is mandatory");
+        }
+        // Flush, Write, Read: on I/O controllers alone.
+        let io_commands = [0, 1, 2].map(|opcode| entry(&list[1024..], opcode) & 1 == 1);
+        assert_eq!(io_commands, [admin == io; 3]);
+    }
+}
+
+#[test]
+fn mandatory_data_structures_are_there() {
+    let mut bench = Bench::new();
+    let (admin, _) = bench.admin_queue(0);
+    for cns in [0x00, 0x01, 0x02, 0x03, 0x05, 0x06, 0x07, 0x08, 0x1c] {
+        let mut sqe = identify(cns, u32::from(!matches!(cns, 0x02 | 0x07)));
+        if cns == 0x1c {
+            sqe.cdw10 = U32::new(0xffff_001c);
+        }
+        assert!(succeeds(&mut bench, admin, &sqe), "{cns:#x}");
+    }
+}
+
+#[test]
+fn identify_says_what_is_true_of_both_kinds() {
+    let mut bench = Bench::new();
+    for (kind, admin) in queues(&mut bench) {
+        bench.ok(admin, &identify(1, 0));
+        let page = bench.out.clone();
+        // VID, SSVID, IEEE OUI: no vendor is claimed.
+        assert_eq!((&page[..4], &page[73..76]), (&[0; 4][..], &[0; 3][..]), "{kind}");
+        let version = bench.ok(admin, &property_get(8, 0));
+        assert_eq!(page[80..84], version.to_le_bytes()[..4], "VER is VS: {kind}");
+        let (cntrltype, dctype) = if kind == "I/O" { (1, 0) } else { (2, 1) };
+        assert_eq!((page[111], page[1806]), (cntrltype, dctype), "CNTRLTYPE, DCTYPE: {kind}");
+        assert_eq!(page[261], 0b10_0110, "LPA: {kind}");
+        assert_ne!(page[320..322], [0, 0], "KAS: {kind}");
+        let nqn = if kind == "I/O" { SUBSYSTEM } else { DISCOVERY_NQN };
+        assert_eq!(&page[768..768 + nqn.len()], nqn.as_bytes(), "SUBNQN: {kind}");
+    }
+}
+
+#[test]
+fn write_atomicity_is_read_and_set() {
+    let mut bench = Bench::new();
+    let (admin, _) = bench.admin_queue(0);
+    assert_eq!(bench.ok(admin, &get_feature(0x0a, 0, 0)), 0);
+    bench.ok(admin, &set_feature(0x0a, 1));
+    let now = [0, 1, 2, 3].map(|select| bench.ok(admin, &get_feature(0x0a, select, 0)));
+    assert_eq!(now, [1, 0, 0, 4], "current, default, saved, changeable");
+    let reserved = bench.admin(admin, &set_feature(0x0a, 2));
+    assert_eq!(code(reserved), status_code(Status::INVALID_FIELD));
+    bench.ok(admin, &identify(1, 0));
+    assert_eq!(bench.out[526..530], [0; 4], "AWUN and AWUPF: one block");
+}
