@@ -10,6 +10,7 @@ pub mod descriptors;
 pub mod devices;
 pub mod engine;
 pub mod exit;
+mod hosts;
 pub mod log;
 pub mod mapping;
 pub mod metrics;

@@ -11,6 +11,7 @@ use fabric::controller::{Action, ConnectionId, Service, SmartCounters};
 use crate::config::{self, Network, QosConfig};
 use crate::devices::Devices;
 use crate::engine::{ConnectionState, ReactorState};
+use crate::hosts::{HostLog, Line};
 use crate::network::NetworkShared;
 use crate::qos::QosShared;
 use crate::reactor::key::Key;
@@ -126,6 +127,8 @@ pub struct Shared {
     pub connections: Mutex<HashMap<ConnectionId, Registered>>,
     /// What connections that have ended did, by host NQN and subsystem NQN.
     pub ended: Mutex<BTreeMap<(String, String), IoSnapshot>>,
+    /// What the log says of hosts.
+    hosts: Mutex<HostLog>,
     service: Mutex<Service>,
     /// Wakes the timer thread when a deadline may have moved.
     timer: Condvar,
@@ -161,6 +164,7 @@ impl Shared {
             passthrough: AtomicBool::new(false),
             connections: Mutex::default(),
             ended: Mutex::default(),
+            hosts: Mutex::default(),
             service: Mutex::new(service),
             timer: Condvar::new(),
         })
@@ -194,7 +198,20 @@ impl Shared {
                 Ok((service, _)) => service,
                 Err(poisoned) => poisoned.into_inner().0,
             };
+            // A log that stands still holds nobody up but this thread.
+            drop(service);
+            self.tell_of_hosts(HostLog::settled);
+            service = lock(&self.service);
         }
+    }
+
+    /// Notes what a host did, and writes the lines that follow from it to the log.
+    pub(crate) fn tell_of_hosts<L: IntoIterator<Item = Line>>(
+        &self,
+        note: impl FnOnce(&mut HostLog, Nanos) -> L,
+    ) {
+        let lines = note(&mut lock(&self.hosts), self.clock.now());
+        lines.into_iter().for_each(|line| line.log());
     }
 
     /// Lets the reactors see that settings have changed.

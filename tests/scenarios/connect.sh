@@ -119,4 +119,12 @@ expect "I/O after the reset" dd if="$d" of=/dev/null bs=1M count=4 iflag=direct
 step "disconnect"
 disconnect $T1
 eventually 5 no_namespace $T1 1 || fail "the namespace stays"
+if target_can cli; then
+    step "what the log says of the host"
+    log=/run/sluiced-1.log
+    left() { [ "$(grep -c "a host has left" $log)" = "$(grep -c "a host has connected" $log)" ]; }
+    eventually 5 left || fail "a line for each that comes and goes: $(grep "a host" $log)"
+    contains "how it left" "$(grep "a host has left" $log | tail -1)" "it shut the controller down"
+    contains "its queues" "$(grep "a host has connected" $log | tail -1)" "queues=[1-9]"
+fi
 pass

@@ -43,6 +43,9 @@ same "entries of t1" "$(entries "$log" $T1)" 0
 same "entries of t2" "$(entries "$log" $T2)" 0
 refuse "connect of a stranger" nvme connect -t tcp -a $TARGET_IP -s 4420 -n $T1 -q $stranger -I $stranger_id
 refuse "connect to t2 of the other host" nvme connect -t tcp -a $TARGET_IP -s 4420 -n $T2 -q $OTHER_NQN -I $OTHER_ID
+if target_can cli; then
+    contains "what lets the host in" "$(cat /run/sluiced-1.log)" "sluice host add $T2 $OTHER_NQN"
+fi
 refuse "connect to an unknown subsystem" nvme connect -t tcp -a $TARGET_IP -s 4420 -n $T3 -q $HOST_NQN -I $HOST_ID
 if target_can discovery-port; then
     refuse "an I/O controller on the discovery port" nvme connect -t tcp -a $TARGET_IP -s 8009 -n $T1 -q $HOST_NQN -I $HOST_ID

@@ -8,6 +8,7 @@ use super::{AbortTicket, Action, CloseReason, ConnectionId, ControllerId, Servic
 use crate::Nanos;
 use crate::nvme::Status;
 use crate::nvme::identify::OptionalEvents;
+use crate::nvme::property::ControllerStatus;
 
 /// Result of an Abort command, DW0 bit 0.
 const ABORTED: u64 = 0;
@@ -34,6 +35,16 @@ impl Service {
         }
         self.settle_aborts(connection);
         self.finish_quiesce_if_settled(id);
+    }
+
+    /// Whether a connection is a queue of a controller that its host has shut down (CC.SHN), or
+    /// is shutting down.
+    #[must_use]
+    pub fn is_shut_down(&self, connection: ConnectionId) -> bool {
+        let attachment = self.connections.get(&connection);
+        let controller = attachment.and_then(|a| self.controllers.get(&a.controller));
+        let shutdown = ControllerStatus::SHUTDOWN_OCCURRING | ControllerStatus::SHUTDOWN_COMPLETE;
+        controller.is_some_and(|c| c.properties.status.intersects(shutdown))
     }
 
     /// The daemon's answer to [`Action::Abort`]: whether the command was found and will be

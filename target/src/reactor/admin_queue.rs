@@ -4,15 +4,20 @@
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
-use fabric::controller::{Connected, QueueKind, Rejected, Reply, SmartCounters};
+use fabric::controller::{
+    Connected, ControllerShared, QueueKind, Refusal, Rejected, Reply, SmartCounters,
+};
+use fabric::fabrics::{ConnectData, nqn_field};
 use fabric::nvme::{SglKind, Sqe, Status, opcode};
 use fabric::tcp::{CapsuleData, SlotId};
+use zerocopy::FromBytes;
 
 use super::Io;
 use super::connection::{Connection, Stage};
 use super::io_queue::IoQueue;
 use super::payload::TxData;
 use super::slots::{Phase, Slot};
+use crate::hosts::Host;
 use crate::shared::lock;
 use crate::socket;
 
@@ -147,8 +152,7 @@ impl Connection {
         match answer {
             Ok(connected) => self.connected(io, slot, connected),
             Err(Rejected { status, result, reason }) => {
-                let reason = reason.text();
-                tracing::info!(peer = %self.peer, %status, reason, "a host was refused");
+                self.tell_of_refusal(io, data, reason);
                 self.protocol.complete(slot, result, status);
             }
         }
@@ -168,10 +172,11 @@ impl Connection {
             state.queue = Some(connected.qid);
             state.digests = self.protocol.digests();
         }
-        tracing::info!(
+        tracing::debug!(
             peer = %self.peer, host = shared.host_nqn, subsystem = shared.subsystem_nqn,
-            controller = connected.controller.0, queue = connected.qid, "connected"
+            controller = connected.controller.0, queue = connected.qid, "a queue is connected"
         );
+        self.tell_of_queue(io, connected.kind, &shared);
         if let Some(address) = socket::local_address(&self.socket).filter(|_| !is_io) {
             let address = address.ip().to_string();
             io.shared.with_service(|service| service.local_address(self.id, &address));
@@ -187,6 +192,35 @@ impl Connection {
         self.mark_answers(io);
         self.join_network(io);
         self.protocol.complete(slot, connected.result, Status::SUCCESS);
+    }
+
+    /// A line for the host's admin queue, when its I/O queues have come; discovery controllers
+    /// come and go by the minute and make none.
+    fn tell_of_queue(&self, io: &Io, kind: QueueKind, shared: &ControllerShared) {
+        let controller = shared.id.0;
+        io.shared.tell_of_hosts(|hosts, now| {
+            match kind {
+                QueueKind::Admin => {
+                    let (host, subsystem) = (shared.host_nqn.clone(), shared.subsystem_nqn.clone());
+                    let address = self.peer.to_string();
+                    hosts.connected(now, Host { host, subsystem, address, controller });
+                }
+                QueueKind::Io => hosts.queue_connected(now, controller),
+                QueueKind::Discovery => {}
+            }
+            None
+        });
+    }
+
+    fn tell_of_refusal(&self, io: &Io, data: &[u8], reason: Refusal) {
+        let name =
+            |field: Option<&[u8; 256]>| field.and_then(nqn_field).unwrap_or_default().to_owned();
+        let data = ConnectData::ref_from_bytes(data).ok();
+        let host = name(data.map(|data| &data.hostnqn));
+        let subsystem = name(data.map(|data| &data.subnqn));
+        let address = self.peer.to_string();
+        io.shared
+            .tell_of_hosts(|hosts, now| hosts.refused(now, (host, subsystem), address, reason));
     }
 
     /// Completes a command that the service had deferred.

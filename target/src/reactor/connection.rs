@@ -3,6 +3,7 @@
 //! A connection is dropped only when the ring holds nothing of it any more: neither its receive
 //! nor its send.
 
+use std::borrow::Cow;
 use std::net::SocketAddr;
 use std::os::fd::{AsRawFd, OwnedFd};
 use std::sync::Arc;
@@ -90,6 +91,8 @@ struct Closing {
     deadline: Nanos,
     /// What is queued (a termination request) is sent first.
     flush: bool,
+    /// Why, in words.
+    reason: Cow<'static, str>,
 }
 
 /// A connection with more than this to send (beside what is in flight) takes no commands until
@@ -111,6 +114,16 @@ fn params(settings: &config::Target) -> TargetParams {
         in_capsule_data: 8192,
         max_r2t_data: settings.max_transfer,
         max_c2h_data: settings.max_transfer,
+    }
+}
+
+/// Why a connection is over after a receive or send that ended so: 0 or less.
+pub(super) fn lost(result: i32) -> Cow<'static, str> {
+    match result.checked_neg() {
+        Some(0) | None => "it closed the connection".into(),
+        Some(error) => {
+            format!("the connection was lost: {}", std::io::Error::from_raw_os_error(error)).into()
+        }
     }
 }
 
@@ -198,7 +211,7 @@ impl Connection {
                 Err(violation) => {
                     io.shared.events.protocol_errors.fetch_add(1, Ordering::Relaxed);
                     tracing::warn!(peer = %self.peer, %violation, "the host broke the protocol");
-                    self.close(io, true);
+                    self.close(io, true, format!("it broke the protocol: {violation}"));
                 }
             }
         }
@@ -228,7 +241,7 @@ impl Connection {
             Received::Initialized => {}
             Received::Terminated { fes, fei } => {
                 tracing::warn!(peer = %self.peer, fes, fei, "the host ended the connection");
-                self.close(io, false);
+                self.close(io, false, "it ended the connection with a termination request");
             }
         }
     }
@@ -312,18 +325,26 @@ impl Connection {
                 self.protocol.tx().advance(bytes);
                 self.mark_dirty(io);
             }
-            Err(_) => self.close(io, false),
+            Err(_) => self.close(io, false, lost(result)),
         }
     }
 
     /// Begins the end: nothing is received any more; with `flush` what is queued goes out first.
-    pub(super) fn close(&mut self, io: &mut Io, flush: bool) {
+    /// The first `reason` is the one that is told.
+    pub(super) fn close(&mut self, io: &mut Io, flush: bool, reason: impl Into<Cow<'static, str>>) {
         if self.closing.is_none() {
             let deadline = Nanos(io.now.0.saturating_add(LINGER_NS));
-            self.closing = Some(Closing { deadline, flush });
+            let reason = reason.into();
+            tracing::debug!(peer = %self.peer, %reason, "a connection is ended");
+            self.closing = Some(Closing { deadline, flush, reason });
             self.withdraw(io);
             io.closing.push(self.key);
         }
+    }
+
+    /// Why the connection ends.
+    pub(super) fn end_reason(&self) -> &str {
+        self.closing.as_ref().map_or("it was dropped", |closing| &closing.reason)
     }
 
     /// Drives the end; true when the connection may be dropped: the ring has nothing of it.

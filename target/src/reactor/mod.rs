@@ -279,7 +279,7 @@ impl Reactor {
             && let Some(connection) = connection
         {
             // The end of the stream (0), or an error of the socket.
-            connection.close(&mut self.io, false);
+            connection.close(&mut self.io, false, connection::lost(completion.result));
         }
         if !completion.more()
             && let Some(connection) = find(&mut self.places, key)
@@ -580,9 +580,7 @@ impl Reactor {
                         let events = &self.io.shared.events;
                         events.keep_alive_expired.fetch_add(1, Ordering::Relaxed);
                     }
-                    let reason = reason.text();
-                    tracing::info!(peer = %connection.peer, reason, "a connection is ended");
-                    connection.close(&mut self.io, true);
+                    connection.close(&mut self.io, true, reason.text());
                 }
             }
             Action::Abort { ticket, connection, cid } => {
@@ -630,10 +628,10 @@ impl Reactor {
                 && self.io.now.0.saturating_sub(connection.since.0) > CONNECT_TIME_NS;
             if late {
                 tracing::info!(peer = %connection.peer, "no Connect within 10 s");
-                connection.close(&mut self.io, false);
+                connection.close(&mut self.io, false, "no Connect within 10 s");
             } else if connection.owes_data(self.io.now, DATA_TIME_NS) {
                 tracing::warn!(peer = %connection.peer, "the host owes data for 30 s: closing");
-                connection.close(&mut self.io, false);
+                connection.close(&mut self.io, false, "it owes data for 30 s");
             }
         }
         if self.io.draining {
@@ -650,7 +648,7 @@ impl Reactor {
         for connection in self.places.iter_mut().filter_map(|place| place.connection.as_mut()) {
             let last = matches!(connection.stage, Stage::Io(_)) || !io_left;
             if overdue || (last && connection.is_idle()) {
-                connection.close(&mut self.io, !overdue);
+                connection.close(&mut self.io, !overdue, "the target is ending");
             }
         }
     }
@@ -675,9 +673,19 @@ impl Reactor {
     /// Takes a connection out of everything that is shared.
     fn forget(&mut self, connection: &Connection) {
         let (shared, now) = (&self.io.shared, self.io.now);
-        shared.with_service(|service| service.disconnected(now, connection.id));
+        let shut_down = shared.with_service(|service| {
+            let shut_down = service.is_shut_down(connection.id);
+            service.disconnected(now, connection.id);
+            shut_down
+        });
         shared.network.went(connection.id);
         let registered = lock(&shared.connections).remove(&connection.id);
+        let queue = registered.as_ref().and_then(|r| r.state.queue.zip(r.state.controller));
+        if let Some((0, controller)) = queue {
+            let reason =
+                if shut_down { "it shut the controller down" } else { connection.end_reason() };
+            shared.tell_of_hosts(|hosts, now| hosts.left(now, controller, reason.to_owned()));
+        }
         if let Some(Registered { state, stats, .. }) = registered
             && let (Some(host), Some(subsystem)) = (state.host, state.subsystem)
             && state.queue.is_some_and(|queue| queue > 0)

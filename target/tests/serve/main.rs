@@ -3,6 +3,7 @@
 
 mod backings;
 mod client;
+mod host_log;
 mod hostile;
 mod independent;
 mod network_changes;

@@ -122,17 +122,21 @@ fn a_shutdown_ends_after_its_limit_whatever_the_queues_do() {
     let mut bench = Bench::new();
     let (admin, connected) = bench.admin_queue(0);
     let io = bench.io_queue(1, connected.controller.0);
+    assert!(!bench.service.is_shut_down(admin));
     for notification in [1, 2] {
         bench.set_cc(admin, ENABLE | notification << 14);
     }
+    assert!(bench.service.is_shut_down(admin));
     assert_eq!(bench.actions(), [close(io, CloseReason::ControllerShutdown)]);
     assert_eq!(bench.csts(admin), 0b0101, "occurring");
     let end = bench.service.tick(bench.now).unwrap();
     assert_eq!(end, bench.now + Duration::from_secs(3));
     bench.service.tick(end);
     assert_eq!(bench.csts(admin), 0b1001, "complete");
+    assert!(bench.service.is_shut_down(admin));
     bench.set_cc(admin, ENABLE & !1);
     bench.service.disconnected(bench.now, io);
+    assert!(!bench.service.is_shut_down(admin), "reset");
     assert_eq!(bench.csts(admin), 0);
 }
 

@@ -1,0 +1,403 @@
+//! What the log says of hosts: one line for each that connects, leaves or is refused, however
+//! many queues it has and however often it tries.
+//!
+//! Time is an argument; what is to be logged comes back as [`Line`]s.
+
+use std::collections::HashMap;
+use std::time::Duration;
+
+use fabric::Nanos;
+use fabric::controller::Refusal;
+
+/// A host has connected its queues when no further one has come for this long.
+const SETTLED: Duration = Duration::from_secs(1);
+/// The same refusal is told at most once in this time.
+const REFUSALS_APART: Duration = Duration::from_secs(60);
+/// Refusals that are told apart at one time; what is beyond is told in one line for all.
+const REFUSALS_MAX: usize = 256;
+
+/// A line of the log.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) enum Line {
+    /// A host has connected, and its queues have settled.
+    Connected {
+        /// Who.
+        host: Host,
+        /// I/O queues.
+        queues: u16,
+    },
+    /// A host has left.
+    Left {
+        /// Who.
+        host: Host,
+        /// Why.
+        reason: String,
+        /// Since its admin queue was connected.
+        connected_for: Duration,
+    },
+    /// A host was refused.
+    Refused {
+        /// Its NQN, as it gave it.
+        host: String,
+        /// The subsystem that it asked for.
+        subsystem: String,
+        /// Its address.
+        address: String,
+        /// Why.
+        reason: Refusal,
+        /// How many refusals like it were passed over since the last line.
+        passed_over: u64,
+    },
+    /// More hosts than are told apart were refused.
+    OthersRefused {
+        /// How many refusals were passed over since the last line.
+        passed_over: u64,
+    },
+}
+
+/// A controller and whose it is.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Host {
+    /// Its NQN; empty where it gave none.
+    pub(crate) host: String,
+    /// The subsystem's NQN.
+    pub(crate) subsystem: String,
+    /// The address that its admin queue came from.
+    pub(crate) address: String,
+    /// The controller's identifier.
+    pub(crate) controller: u16,
+}
+
+/// A host that is connected.
+#[derive(Debug)]
+struct Present {
+    host: Host,
+    since: Nanos,
+    queues: u16,
+    /// When its queues have settled; none: they have, and were told.
+    settles: Option<Nanos>,
+}
+
+/// When a refusal was last told, and what came since.
+#[derive(Clone, Copy, Debug)]
+struct Told {
+    at: Nanos,
+    passed_over: u64,
+}
+
+impl Told {
+    /// Counts one more; the number passed over if it is to be told.
+    fn again(&mut self, now: Nanos) -> Option<u64> {
+        if now.since(self.at) < REFUSALS_APART {
+            self.passed_over += 1;
+            return None;
+        }
+        self.at = now;
+        Some(std::mem::take(&mut self.passed_over))
+    }
+}
+
+/// The hosts that are connected, and those that were refused a while ago. Memory: one entry for
+/// each controller, and for each of 256 refusals.
+#[derive(Debug, Default)]
+pub(crate) struct HostLog {
+    present: HashMap<u16, Present>,
+    /// No host's queues settle before; none: nobody's are about to.
+    next: Option<Nanos>,
+    refused: HashMap<(String, String, Refusal), Told>,
+    others: Option<Told>,
+}
+
+impl HostLog {
+    /// A host's admin queue has been connected.
+    pub(crate) fn connected(&mut self, now: Nanos, host: Host) {
+        let settles = now + SETTLED;
+        let present = Present { since: now, queues: 0, settles: Some(settles), host };
+        self.present.insert(present.host.controller, present);
+        self.next = Some(self.next.map_or(settles, |next| next.min(settles)));
+    }
+
+    /// An I/O queue of a controller has been connected.
+    pub(crate) fn queue_connected(&mut self, now: Nanos, controller: u16) {
+        if let Some(present) = self.present.get_mut(&controller)
+            && present.settles.is_some()
+        {
+            present.queues = present.queues.saturating_add(1);
+            present.settles = Some(now + SETTLED);
+        }
+    }
+
+    /// The hosts whose queues have settled by now.
+    pub(crate) fn settled(&mut self, now: Nanos) -> Vec<Line> {
+        if self.next.is_none_or(|next| now < next) {
+            return Vec::new();
+        }
+        let mut lines = Vec::new();
+        self.next = None;
+        for present in self.present.values_mut() {
+            match present.settles {
+                Some(at) if at <= now => {
+                    present.settles = None;
+                    lines.push(present.line());
+                }
+                Some(at) => self.next = Some(self.next.map_or(at, |next| next.min(at))),
+                None => {}
+            }
+        }
+        lines
+    }
+
+    /// A host's admin queue is gone: its line, after the one of its coming if that is still owed.
+    pub(crate) fn left(&mut self, now: Nanos, controller: u16, reason: String) -> Vec<Line> {
+        let Some(present) = self.present.remove(&controller) else { return Vec::new() };
+        let came = present.settles.is_some().then(|| present.line());
+        let connected_for = now.since(present.since);
+        came.into_iter().chain([Line::Left { host: present.host, reason, connected_for }]).collect()
+    }
+
+    /// A Connect was refused: the line, unless the last one like it is too fresh.
+    pub(crate) fn refused(
+        &mut self,
+        now: Nanos,
+        names: (String, String),
+        address: String,
+        reason: Refusal,
+    ) -> Option<Line> {
+        let (host, subsystem) = names.clone();
+        let key = (names.0, names.1, reason);
+        let line = |passed_over| Line::Refused { host, subsystem, address, reason, passed_over };
+        if let Some(told) = self.refused.get_mut(&key) {
+            return told.again(now).map(line);
+        }
+        let told = Told { at: now, passed_over: 0 };
+        if self.refused.len() >= REFUSALS_MAX {
+            self.refused.retain(|_, told| now.since(told.at) < REFUSALS_APART);
+        }
+        if self.refused.len() >= REFUSALS_MAX {
+            let Some(others) = &mut self.others else {
+                self.others = Some(told);
+                return Some(Line::OthersRefused { passed_over: 0 });
+            };
+            return others.again(now).map(|passed_over| Line::OthersRefused { passed_over });
+        }
+        self.refused.insert(key, told);
+        Some(line(0))
+    }
+}
+
+impl Present {
+    fn line(&self) -> Line {
+        Line::Connected { host: self.host.clone(), queues: self.queues }
+    }
+}
+
+impl Line {
+    /// Writes the line to the log.
+    pub(crate) fn log(&self) {
+        match self {
+            Self::Connected { host: Host { host, subsystem, address, controller }, queues } => {
+                tracing::info!(
+                    host,
+                    subsystem,
+                    controller,
+                    queues,
+                    address,
+                    "a host has connected"
+                );
+            }
+            Self::Left { host: whose, reason, connected_for } => {
+                let Host { host, subsystem, address, controller } = whose;
+                let connected_for = crate::config::format_duration(*connected_for);
+                tracing::info!(
+                    host,
+                    subsystem,
+                    controller,
+                    address,
+                    reason,
+                    connected_for,
+                    "a host has left"
+                );
+            }
+            Self::Refused { host, subsystem, address, reason, passed_over } => {
+                let remedy = remedy(host, subsystem, *reason);
+                let text = reason.text();
+                tracing::warn!(
+                    host,
+                    subsystem,
+                    address,
+                    reason = text,
+                    passed_over,
+                    "a host was refused: {text}{remedy}"
+                );
+            }
+            Self::OthersRefused { passed_over } => {
+                tracing::warn!(passed_over, "more hosts were refused than are told one by one");
+            }
+        }
+    }
+}
+
+/// What to do where a host is to be let in: words that can be pasted.
+fn remedy(host: &str, subsystem: &str, reason: Refusal) -> String {
+    if reason != Refusal::HostNotAllowed {
+        return String::new();
+    }
+    let subsystem = shell_word(subsystem);
+    if host.starts_with("nqn.") {
+        format!("; to let it in: sluice host add {subsystem} {}", shell_word(host))
+    } else {
+        format!(
+            "; its NQN is none, so only all hosts can be let in: sluice host any {subsystem} on"
+        )
+    }
+}
+
+/// `text` as one word of a shell: a host chooses its name, and an operator pastes it.
+fn shell_word(text: &str) -> String {
+    let plain = |c: char| c.is_ascii_alphanumeric() || "._:@%+=/,-".contains(c);
+    if !text.is_empty() && text.chars().all(plain) {
+        return text.to_owned();
+    }
+    format!("'{}'", text.replace('\'', r"'\''"))
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    const SECOND: u64 = 1_000_000_000;
+
+    fn at(seconds: u64) -> Nanos {
+        Nanos(seconds * SECOND)
+    }
+
+    fn host(controller: u16) -> Host {
+        Host {
+            host: format!("nqn.2014-08.org.nvmexpress:uuid:{controller}"),
+            subsystem: "nqn.2026-01.io.sluicegate:one".to_owned(),
+            address: "192.0.2.1:4711".to_owned(),
+            controller,
+        }
+    }
+
+    fn refuse(log: &mut HostLog, now: Nanos, name: &str) -> Option<Line> {
+        let names = (name.to_owned(), "nqn.s".to_owned());
+        log.refused(now, names, "192.0.2.1:1".to_owned(), Refusal::HostNotAllowed)
+    }
+
+    fn passed_over(line: Option<Line>) -> Option<u64> {
+        match line? {
+            Line::Refused { passed_over, .. } | Line::OthersRefused { passed_over } => {
+                Some(passed_over)
+            }
+            other => panic!("{other:?}"),
+        }
+    }
+
+    #[test]
+    fn a_host_makes_one_line_when_its_queues_have_settled_and_one_when_it_leaves() {
+        let mut log = HostLog::default();
+        log.connected(at(10), host(1));
+        for queue in 0..8 {
+            log.queue_connected(Nanos(at(10).0 + queue * SECOND / 2), 1);
+            assert_eq!(log.settled(Nanos(at(10).0 + queue * SECOND / 2)), []);
+        }
+        // The eighth came at 13.5 s.
+        assert_eq!(log.settled(at(14)), []);
+        assert_eq!(log.settled(at(15)), [Line::Connected { host: host(1), queues: 8 }]);
+        log.queue_connected(at(16), 1);
+        assert_eq!(log.settled(at(60)), [], "a queue that comes later makes no line");
+        let left = Line::Left {
+            host: host(1),
+            reason: "gone".to_owned(),
+            connected_for: Duration::from_secs(90),
+        };
+        assert_eq!(log.left(at(100), 1, "gone".to_owned()), [left]);
+        assert_eq!(log.left(at(100), 1, "gone".to_owned()), []);
+    }
+
+    #[test]
+    fn a_host_that_leaves_at_once_makes_both_lines() {
+        let mut log = HostLog::default();
+        log.connected(at(10), host(3));
+        let lines = log.left(at(10), 3, "gone".to_owned());
+        assert!(matches!(lines[..], [Line::Connected { queues: 0, .. }, Line::Left { .. }]));
+        assert_eq!(log.settled(at(99)), []);
+    }
+
+    #[test]
+    fn a_host_that_tries_every_second_is_told_once_a_minute() {
+        let mut log = HostLog::default();
+        let told: Vec<(u64, u64)> = (100..300)
+            .filter_map(|second| {
+                Some((second, passed_over(refuse(&mut log, at(second), "nqn.h"))?))
+            })
+            .collect();
+        assert_eq!(told, [(100, 0), (160, 59), (220, 59), (280, 59)]);
+        assert_eq!(passed_over(refuse(&mut log, at(300), "nqn.other")), Some(0));
+    }
+
+    #[test]
+    fn a_line_can_be_pasted_whatever_a_host_calls_itself() {
+        let words = |host: &str| remedy(host, "nqn.2026-01.io:s", Refusal::HostNotAllowed);
+        let ordinary = "nqn.2014-08.org.nvmexpress:uuid:00000000-0000-0000-0000-00000000abcd";
+        assert!(words(ordinary).ends_with(&format!("sluice host add nqn.2026-01.io:s {ordinary}")));
+        assert!(words("nqn.$(reboot);'x'").ends_with(r"'nqn.$(reboot);'\''x'\'''"));
+        assert!(words("").ends_with("sluice host any nqn.2026-01.io:s on"));
+        assert_eq!(remedy(ordinary, "nqn.s", Refusal::NoSubsystem), "");
+    }
+
+    proptest! {
+        #[test]
+        fn refusals_are_bounded_in_lines_and_in_memory(
+            tries in prop::collection::vec((0u64..4_000_000_000, 0u16..2000), 1..3000)
+        ) {
+            let mut log = HostLog::default();
+            let (mut now, mut lines, mut told) = (Nanos(SECOND), 0, 0);
+            let count = tries.len() as u64;
+            for (pause, name) in tries {
+                now = Nanos(now.0 + pause % (SECOND / 10));
+                if let Some(passed) = passed_over(refuse(&mut log, now, &format!("nqn.{name}"))) {
+                    lines += 1;
+                    told += passed + 1;
+                }
+                prop_assert!(log.refused.len() <= REFUSALS_MAX);
+            }
+            let minutes = now.0 / (60 * SECOND) + 1;
+            prop_assert!(lines <= minutes * (REFUSALS_MAX as u64 + 1), "{lines} in {minutes} min");
+            prop_assert!(told <= count);
+        }
+
+        #[test]
+        fn each_host_that_came_and_left_made_two_lines(
+            steps in prop::collection::vec((0u8..4, 0u16..4, 0u64..2_000_000_000), 0..200)
+        ) {
+            let mut log = HostLog::default();
+            let mut now = Nanos(SECOND);
+            let (mut came, mut lines) = (0, Vec::new());
+            let mut here = std::collections::HashSet::new();
+            for (what, controller, pause) in steps {
+                now = Nanos(now.0 + pause);
+                match what {
+                    0 if here.insert(controller) => {
+                        came += 1;
+                        log.connected(now, host(controller));
+                    }
+                    1 => log.queue_connected(now, controller),
+                    2 if here.remove(&controller) => {
+                        lines.extend(log.left(now, controller, String::new()));
+                    }
+                    _ => lines.extend(log.settled(now)),
+                }
+            }
+            for controller in here {
+                lines.extend(log.left(now, controller, String::new()));
+            }
+            let connected = lines.iter().filter(|l| matches!(l, Line::Connected { .. })).count();
+            prop_assert_eq!((connected, lines.len()), (came, came * 2));
+            prop_assert!(log.present.is_empty());
+        }
+    }
+}
