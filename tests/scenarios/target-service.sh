@@ -51,7 +51,11 @@ ends_as() {
     same "$1: restarts" "$(restarts)" "$restarts"
 }
 # another PID: the service is active with another process than PID.
-another() { active && [ "$(main_pid)" != "$1" ]; }
+another() {
+    local now
+    now=$(main_pid)
+    [ "$now" != 0 ] && [ "$now" != "$1" ] && active
+}
 
 # file_of SIZE_MIB NAME: prints the path of a file of the daemon's, where its sandbox lets it write.
 file_of() {
