@@ -23,3 +23,13 @@ fn dctcp_is_used_as_installed() -> Result<()> {
 fn the_readme_works_as_written() -> Result<()> {
     service("service-readme", &[])
 }
+
+#[test]
+fn an_unmounted_file_system_costs_no_disk() -> Result<()> {
+    service("service-storage", &[])
+}
+
+#[test]
+fn the_journal_has_lines_and_fields() -> Result<()> {
+    service("service-journal", &[])
+}

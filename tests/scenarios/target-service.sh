@@ -34,7 +34,11 @@ configure() {
 }
 
 # journal: what the daemon wrote, the messages alone.
-journal() { journalctl --no-pager --output=cat -u sluiced "$@"; }
+# Matches, such as PRIORITY=4, take some of them.
+journal() {
+    journalctl --sync
+    journalctl --no-pager --output="${OUTPUT:-cat}" -u sluiced "$@"
+}
 
 property() { systemctl show --property="$1" --value sluiced; }
 active() { [ "$(property ActiveState)" = active ]; }
