@@ -45,6 +45,9 @@ pub trait Engine: Send + Sync {
     /// has now; answers the size. Hosts are told by an asynchronous event.
     fn resize_namespace(&self, nqn: &str, nsid: u32, size: Option<u64>)
     -> Result<u64, EngineError>;
+    /// The NQNs of connected hosts that would lose something by a change; none too where what it
+    /// names is not there.
+    fn hosts_hurt(&self, loss: &Loss<'_>) -> Vec<String>;
     /// Starts listening.
     fn add_listener(&self, listener: &Listener) -> Result<(), EngineError>;
     /// Stops listening; connections that came through it end.
@@ -97,6 +100,24 @@ pub trait Engine: Send + Sync {
     /// Begins to end the target: no new commands, in-flight ones settled, hosts told. With
     /// `now`, ends at once.
     fn shutdown(&self, now: bool);
+}
+
+/// What a change takes from hosts that are connected.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Loss<'a> {
+    /// A subsystem, by its NQN.
+    Subsystem(&'a str),
+    /// A namespace, by its subsystem's NQN and its NSID.
+    Namespace(&'a str, u32),
+    /// What lies beyond a namespace's new size in bytes; without one, beyond the size that its
+    /// file or device has now. Nothing is lost where that is not less than its present size.
+    Size(&'a str, u32, Option<u64>),
+    /// A listener, by its address.
+    Listener(SocketAddr),
+    /// A host's permission to use a subsystem: the subsystem's NQN and the host's.
+    Host(&'a str, &'a str),
+    /// The permission of all hosts that a subsystem's list does not name.
+    UnlistedHosts(&'a str),
 }
 
 /// A subsystem as it is now.

@@ -30,8 +30,8 @@ use crate::config::{
 };
 use crate::devices::Device;
 use crate::engine::{
-    Availability, ConnectionState, Engine, EngineError, NamespaceState, NetworkState, QosState,
-    Statistics, SubsystemState,
+    Availability, ConnectionState, Engine, EngineError, Loss, NamespaceState, NetworkState,
+    QosState, Statistics, SubsystemState,
 };
 use crate::reactor::Reactor;
 use crate::reactor::mailbox::Message;
@@ -40,6 +40,8 @@ use crate::shared::{ReactorGauges, Registered, Shared, lock};
 use crate::stats::IoSnapshot;
 use crate::store::SeenNamespaces;
 use crate::{socket, threads};
+
+mod hurt;
 
 /// Model number of a subsystem that was given none.
 const MODEL: &str = "Sluicegate";
@@ -517,6 +519,10 @@ impl Engine for Runtime {
         resize(blocks).map_err(refused)?;
         self.backings.resized(nqn, nsid, blocks << shift);
         Ok(blocks << shift)
+    }
+
+    fn hosts_hurt(&self, loss: &Loss<'_>) -> Vec<String> {
+        hurt::hosts(self, loss)
     }
 
     fn add_listener(&self, listener: &Listener) -> Result<(), EngineError> {

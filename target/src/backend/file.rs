@@ -115,6 +115,15 @@ impl FileDisk {
         self.description.block_shift
     }
 
+    fn name(&self) -> String {
+        self.description.path.as_deref().unwrap_or(Path::new("?")).display().to_string()
+    }
+
+    /// The size in bytes that the file or device has now.
+    fn present_size(&self) -> Result<u64, BackendError> {
+        (&self.source.file).seek(SeekFrom::End(0)).map_err(|e| BackendError::new(self.name(), e))
+    }
+
     /// Zeroes are written where nothing better is left, or where they must be on media (fallocate
     /// knows no FUA).
     fn plan_zeroes(&self, range: LbaRange, fua: bool, units: &mut Vec<Unit>) -> Memory {
@@ -148,8 +157,7 @@ impl FileDisk {
     /// What a negative result means for the host.
     fn failure(&self, errno: i32, status: Status) -> Outcome {
         if matches!(errno, libc::ENODEV | libc::ENXIO | libc::ENOMEDIUM) {
-            let path = self.description.path.as_deref().unwrap_or(Path::new("?"));
-            self.health.fail(&path.display().to_string(), "the device is gone");
+            self.health.fail(&self.name(), "the device is gone");
             return Outcome::Done(0, Status::NAMESPACE_NOT_READY.dnr());
         }
         let status = match errno {
@@ -201,10 +209,13 @@ impl Backend for FileDisk {
         Style::Queued(self)
     }
 
+    fn present_blocks(&self) -> Result<u64, BackendError> {
+        Ok(self.present_size()? >> self.shift())
+    }
+
     fn resize(&self, blocks: Option<u64>) -> Result<u64, BackendError> {
-        let name = self.description.path.as_deref().unwrap_or(Path::new("?")).display();
-        let size =
-            (&self.source.file).seek(SeekFrom::End(0)).map_err(|e| BackendError::new(&name, e))?;
+        let name = self.name();
+        let size = self.present_size()?;
         let Some(blocks) = blocks else {
             self.health.set_blocks(size >> self.shift());
             return Ok(size >> self.shift());

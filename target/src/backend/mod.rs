@@ -206,6 +206,15 @@ pub trait Backend: Send + Sync + fmt::Debug {
     fn health(&self) -> &Health;
     /// How commands are carried out.
     fn style(&self) -> Style<'_>;
+    /// The size in blocks that the file or device has now, which may be another than what is
+    /// served.
+    ///
+    /// # Errors
+    /// It does not say.
+    fn present_blocks(&self) -> Result<u64, BackendError> {
+        Ok(self.health().blocks())
+    }
+
     /// Sets the size in blocks, or with `None` takes the size that the file or device has now.
     /// Answers the size in blocks.
     ///

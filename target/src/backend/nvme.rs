@@ -233,6 +233,12 @@ impl Backend for NvmeDisk {
         Style::Queued(self)
     }
 
+    fn present_blocks(&self) -> Result<u64, BackendError> {
+        let identify = nvme_uapi::identify(&self.device, 0, self.nsid)
+            .map_err(|e| BackendError::new(self.name(), format!("Identify failed: {e}")))?;
+        Ok(blocks(Some(&identify)))
+    }
+
     fn resize(&self, size: Option<u64>) -> Result<u64, BackendError> {
         if size.is_some() {
             return Err(BackendError::new(
@@ -241,9 +247,7 @@ impl Backend for NvmeDisk {
                  give no size to take it over",
             ));
         }
-        let identify = nvme_uapi::identify(&self.device, 0, self.nsid)
-            .map_err(|e| BackendError::new(self.name(), format!("Identify failed: {e}")))?;
-        let now = blocks(Some(&identify));
+        let now = self.present_blocks()?;
         self.health.set_blocks(now);
         Ok(now)
     }

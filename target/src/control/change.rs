@@ -6,13 +6,15 @@ use std::collections::BTreeSet;
 use serde_json::{Value, json};
 
 use super::Control;
+use super::force::force;
 use super::methods::read;
 use super::network::is_known as link_is_known;
 use super::protocol::Failure;
+use crate::config::fields::Fields;
 use crate::config::{
     Backend, Config, Namespace, SIZE_MAX, Subsystem, clash, entry, resolve_namespaces, values,
 };
-use crate::engine::{Engine, EngineError};
+use crate::engine::{Engine, EngineError, Loss};
 use crate::store::{Live, ObjectId};
 
 type Answer = Result<Value, Failure>;
@@ -71,12 +73,14 @@ impl Control {
     }
 
     pub(super) fn subsystem_remove(&self, params: &Value) -> Answer {
-        let nqn = read(params, |mut fields| {
+        let (nqn, force) = read(params, |mut fields| {
             let nqn = fields.require("nqn", "the subsystem's NQN", values::nqn);
+            let force = force(&mut fields);
             fields.finish();
-            Some(nqn?.value)
+            Some((nqn?.value, force))
         })?;
         let mut live = self.live();
+        self.unless_hurt(force, &Loss::Subsystem(&nqn))?;
         let remove = |config: &mut Config| {
             subsystem(config, &nqn)?;
             config.subsystems.retain(|known| known.nqn != nqn);
@@ -119,13 +123,15 @@ impl Control {
     }
 
     pub(super) fn namespace_remove(&self, params: &Value) -> Answer {
-        let (nqn, nsid) = read(params, |mut fields| {
+        let (nqn, nsid, force) = read(params, |mut fields| {
             let nqn = fields.require("subsystem", "the subsystem's NQN", values::nqn);
             let nsid = fields.require("nsid", "1", values::integer(1, u32::MAX.into()));
+            let force = force(&mut fields);
             fields.finish();
-            Some((nqn?.value, nsid?.value))
+            Some((nqn?.value, nsid?.value, force))
         })?;
         let mut live = self.live();
+        self.unless_hurt(force, &Loss::Namespace(&nqn, nsid))?;
         let remove = |config: &mut Config| {
             let subsystem = subsystem(config, &nqn)?;
             namespace(subsystem, nsid)?;
@@ -138,14 +144,16 @@ impl Control {
     }
 
     pub(super) fn namespace_resize(&self, params: &Value) -> Answer {
-        let (nqn, nsid, size) = read(params, |mut fields| {
+        let (nqn, nsid, size, force) = read(params, |mut fields| {
             let nqn = fields.require("subsystem", "the subsystem's NQN", values::nqn);
             let nsid = fields.require("nsid", "1", values::integer(1, u32::MAX.into()));
             let size = fields.get("size", values::size_within(4096, SIZE_MAX)).map(|at| at.value);
+            let force = force(&mut fields);
             fields.finish();
-            Some((nqn?.value, nsid?.value, size))
+            Some((nqn?.value, nsid?.value, size, force))
         })?;
         let mut live = self.live();
+        self.unless_hurt(force, &Loss::Size(&nqn, nsid, size))?;
         let resize = |config: &mut Config| {
             set_size(&mut namespace(subsystem(config, &nqn)?, nsid)?.backend, size)
         };
@@ -176,12 +184,14 @@ impl Control {
     }
 
     pub(super) fn listener_remove(&self, params: &Value) -> Answer {
-        let address = read(params, |mut fields| {
+        let (address, force) = read(params, |mut fields| {
             let address = fields.require("address", "\"0.0.0.0:4420\"", values::address);
+            let force = force(&mut fields);
             fields.finish();
-            Some(address?.value)
+            Some((address?.value, force))
         })?;
         let mut live = self.live();
+        self.unless_hurt(force, &Loss::Listener(address))?;
         let remove = |config: &mut Config| {
             let before = config.listeners.len();
             config.listeners.retain(|known| known.address != address);
@@ -201,7 +211,11 @@ impl Control {
     }
 
     pub(super) fn host_add(&self, params: &Value) -> Answer {
-        let (nqn, host) = subsystem_and_host(params)?;
+        let (nqn, host) = read(params, |mut fields| {
+            let both = subsystem_and_host(&mut fields);
+            fields.finish();
+            both
+        })?;
         let mut live = self.live();
         let add = |config: &mut Config| {
             let subsystem = subsystem(config, &nqn)?;
@@ -217,8 +231,14 @@ impl Control {
     }
 
     pub(super) fn host_remove(&self, params: &Value) -> Answer {
-        let (nqn, host) = subsystem_and_host(params)?;
+        let ((nqn, host), force) = read(params, |mut fields| {
+            let both = subsystem_and_host(&mut fields);
+            let force = force(&mut fields);
+            fields.finish();
+            Some((both?, force))
+        })?;
         let mut live = self.live();
+        self.unless_hurt(force, &Loss::Host(&nqn, &host))?;
         let remove = |config: &mut Config| {
             let subsystem = subsystem(config, &nqn)?;
             if !subsystem.hosts.contains(&host) {
@@ -237,13 +257,17 @@ impl Control {
     }
 
     pub(super) fn host_any(&self, params: &Value) -> Answer {
-        let (nqn, allow) = read(params, |mut fields| {
+        let (nqn, allow, force) = read(params, |mut fields| {
             let nqn = fields.require("subsystem", "the subsystem's NQN", values::nqn);
             let allow = fields.require("allow", "true or false", values::boolean);
+            let force = force(&mut fields);
             fields.finish();
-            Some((nqn?.value, allow?.value))
+            Some((nqn?.value, allow?.value, force))
         })?;
         let mut live = self.live();
+        if !allow {
+            self.unless_hurt(force, &Loss::UnlistedHosts(&nqn))?;
+        }
         let set = |config: &mut Config| {
             subsystem(config, &nqn)?.allow_any_host = allow;
             Ok(())
@@ -254,13 +278,10 @@ impl Control {
     }
 }
 
-fn subsystem_and_host(params: &Value) -> Result<(String, String), Failure> {
-    read(params, |mut fields| {
-        let nqn = fields.require("subsystem", "the subsystem's NQN", values::nqn);
-        let host = fields.require("host", "the host's NQN", values::nqn);
-        fields.finish();
-        Some((nqn?.value, host?.value))
-    })
+fn subsystem_and_host(fields: &mut Fields<'_>) -> Option<(String, String)> {
+    let nqn = fields.require("subsystem", "the subsystem's NQN", values::nqn);
+    let host = fields.require("host", "the host's NQN", values::nqn);
+    Some((nqn?.value, host?.value))
 }
 
 /// The subsystem of an NQN.

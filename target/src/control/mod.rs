@@ -4,6 +4,7 @@
 //! [`Control`] is the meaning of a request; [`Server`] is the thread with the sockets.
 
 mod change;
+mod force;
 mod http;
 mod methods;
 mod network;

@@ -10,8 +10,8 @@ use crate::config::{
 };
 use crate::engine::{
     Availability, ConnectionNetwork, ConnectionState, DeviceState, DirectionState, Engine,
-    EngineError, FlowState, LinkClassState, LinkState, NamespaceState, NetworkState, QosState,
-    ReactorState, ReserveState, SessionState, Statistics, SubsystemState, Traffic,
+    EngineError, FlowState, LinkClassState, LinkState, Loss, NamespaceState, NetworkState,
+    QosState, ReactorState, ReserveState, SessionState, Statistics, SubsystemState, Traffic,
 };
 use crate::stats::{IoSnapshot, IoStats};
 
@@ -25,6 +25,8 @@ pub(crate) struct TestEngine {
     pub(crate) ended: Mutex<Option<bool>>,
     /// Namespaces that are not ready: subsystem, NSID, state and reason.
     pub(crate) wrong: Mutex<Vec<(String, u32, Availability, String)>>,
+    /// Hosts that a change would hurt: the [`Loss`] as it is printed for debugging, and the host.
+    pub(crate) hurt: Mutex<Vec<(String, String)>>,
     /// How long statistics take, and changes.
     pub(crate) slow: Mutex<std::time::Duration>,
 }
@@ -116,6 +118,14 @@ impl Engine for TestEngine {
                 Backend::Nvme { .. } => Ok(88 * 4096),
             }
         })
+    }
+
+    fn hosts_hurt(&self, loss: &Loss<'_>) -> Vec<String> {
+        let hurt = self.hurt.lock().unwrap();
+        hurt.iter()
+            .filter(|(change, _)| *change == format!("{loss:?}"))
+            .map(|(_, h)| h.clone())
+            .collect()
     }
 
     fn add_listener(&self, listener: &Listener) -> Result<(), EngineError> {

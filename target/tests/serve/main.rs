@@ -3,6 +3,7 @@
 
 mod backings;
 mod client;
+mod force;
 mod host_log;
 mod hostile;
 mod independent;

@@ -1,0 +1,53 @@
+//! Changes that would hurt hosts: refused with the hosts' names unless they are forced.
+
+use super::Control;
+use super::change::list;
+use super::protocol::{ErrorKind, Failure};
+use crate::config::fields::Fields;
+use crate::config::values;
+use crate::engine::Loss;
+
+impl Control {
+    /// Refuses a change that connected hosts would lose something by, unless it is forced.
+    pub(super) fn unless_hurt(&self, force: bool, loss: &Loss<'_>) -> Result<(), Failure> {
+        let hosts = if force { Vec::new() } else { self.engine().hosts_hurt(loss) };
+        if hosts.is_empty() {
+            return Ok(());
+        }
+        Err(Failure::new(ErrorKind::Refused, refusal(loss, &hosts)))
+    }
+}
+
+/// The parameter `force`.
+pub(super) fn force(fields: &mut Fields<'_>) -> bool {
+    fields.value_or("force", false, values::boolean)
+}
+
+/// What a refused change would do, to whom, and how it is done all the same.
+pub(crate) fn refusal(loss: &Loss<'_>, hosts: &[String]) -> String {
+    let (what, consequence) = match loss {
+        Loss::Subsystem(nqn) => {
+            (format!("subsystem {nqn}"), "they would lose all disks that they have of it")
+        }
+        Loss::Namespace(nqn, nsid) => {
+            (format!("namespace {nsid} of {nqn}"), "they would lose the disk")
+        }
+        Loss::Size(nqn, nsid, _) => {
+            let consequence = "the disk would become smaller under them, and what they keep beyond \
+                               its new end could not be read any more";
+            (format!("namespace {nsid} of {nqn}"), consequence)
+        }
+        Loss::Listener(address) => {
+            (format!("the listener on {address}"), "the controllers that came through it would end")
+        }
+        Loss::Host(nqn, _) | Loss::UnlistedHosts(nqn) => {
+            (format!("subsystem {nqn}"), "they would lose all disks that they have of it")
+        }
+    };
+    let (number, noun) = (hosts.len(), if hosts.len() == 1 { "host" } else { "hosts" });
+    format!(
+        "{what} is in use by {number} connected {noun}: {}; {consequence}; disconnect first, or \
+         use --force (\"force\": true) to do it all the same",
+        list(hosts)
+    )
+}

@@ -1,0 +1,101 @@
+//! What a change would take from connected hosts.
+
+use std::time::Duration;
+
+use fabric::nvme::{Sqe, opcode};
+use sluiced::config::{Backend, Poll, QosConfig, Target};
+use sluiced::engine::{Engine, Loss};
+use zerocopy::little_endian::U32;
+
+use super::client::{HOST, NQN, Queue, io};
+use super::{end, eventually, file, memory, namespace, serve, target};
+
+const OTHER: &str = "nqn.2014-08.org.nvmexpress:uuid:00000000-0000-0000-0000-00000000ffff";
+
+#[test]
+fn a_connected_host_is_named_wherever_it_would_lose_something() {
+    let settings = Target {
+        cores: vec![0],
+        poll: Poll::Never,
+        io_memory: 2 << 20,
+        drain_time: Duration::from_secs(5),
+        ..Target::default()
+    };
+    let hidden =
+        sluiced::config::Namespace { hosts: Some(vec![OTHER.to_owned()]), ..namespace(memory()) };
+    let (runtime, address) =
+        serve(settings, QosConfig::default(), vec![namespace(memory()), hidden]);
+    let losses = [
+        Loss::Subsystem(NQN),
+        Loss::Namespace(NQN, 1),
+        Loss::Size(NQN, 1, Some(32 << 20)),
+        Loss::Listener(address),
+        Loss::UnlistedHosts(NQN),
+    ];
+    for loss in &losses {
+        assert!(runtime.hosts_hurt(loss).is_empty(), "nobody is connected: {loss:?}");
+    }
+    let (admin, _) = Queue::controller(address);
+    for loss in &losses {
+        assert_eq!(runtime.hosts_hurt(loss), [HOST], "{loss:?}");
+    }
+    let spared = [
+        Loss::Namespace(NQN, 2),
+        Loss::Namespace(NQN, 9),
+        Loss::Subsystem("nqn.2026-01.io.sluicegate:none"),
+        Loss::Size(NQN, 1, Some(128 << 20)),
+        Loss::Size(NQN, 1, None),
+        Loss::Listener("127.0.0.1:1".parse().unwrap()),
+        // Any host may connect.
+        Loss::Host(NQN, HOST),
+    ];
+    for loss in &spared {
+        assert!(runtime.hosts_hurt(loss).is_empty(), "{loss:?}");
+    }
+    runtime.add_host(NQN, HOST).unwrap();
+    assert!(runtime.hosts_hurt(&Loss::UnlistedHosts(NQN)).is_empty(), "its name is in the list");
+    runtime.set_allow_any_host(NQN, false).unwrap();
+    assert_eq!(runtime.hosts_hurt(&Loss::Host(NQN, HOST)), [HOST]);
+    assert!(runtime.hosts_hurt(&Loss::Host(NQN, OTHER)).is_empty());
+    drop(admin);
+    eventually("it is gone", || runtime.hosts_hurt(&Loss::Subsystem(NQN)).is_empty());
+    end(&runtime);
+}
+
+#[test]
+fn taking_over_the_size_of_a_file_that_was_cut_counts_as_shrinking() {
+    let folder = tempfile::tempdir_in(env!("CARGO_TARGET_TMPDIR")).unwrap();
+    let path = folder.path().join("disk");
+    let (runtime, address) = target(vec![file(&path)], 1);
+    let (_admin, _) = Queue::controller(address);
+    let take = Loss::Size(NQN, 1, None);
+    assert!(runtime.hosts_hurt(&take).is_empty(), "the file has its size");
+    let cut = std::fs::OpenOptions::new().write(true).open(&path).unwrap();
+    cut.set_len(32 << 20).unwrap();
+    assert_eq!(runtime.hosts_hurt(&take), [HOST]);
+    end(&runtime);
+}
+
+/// What docs/control.md says of shrinking.
+#[test]
+fn a_file_that_becomes_larger_again_has_its_old_data_and_memory_has_zeroes() {
+    let folder = tempfile::tempdir_in(env!("CARGO_TARGET_TMPDIR")).unwrap();
+    let path = folder.path().join("disk");
+    let memory = Backend::Memory { size: 64 << 20, block_size: 4096 };
+    let (runtime, address) = target(vec![file(&path), memory], 1);
+    let (_admin, id) = Queue::controller(address);
+    let (mut queue, _) = Queue::connect(address, 1, id);
+    for nsid in [1, 2] {
+        let on = |sqe: Sqe| Sqe { nsid: U32::new(nsid), ..sqe };
+        let (write, read) = (on(io(opcode::io::WRITE, 9000, 1)), on(io(opcode::io::READ, 9000, 1)));
+        assert!(queue.call(write, Some(vec![7; 4096]), 0).0.is_success());
+        assert_eq!(runtime.resize_namespace(NQN, nsid, Some(32 << 20)).unwrap(), 32 << 20);
+        assert!(!queue.call(read, None, 4096).0.is_success(), "beyond the end");
+        runtime.resize_namespace(NQN, nsid, Some(64 << 20)).unwrap();
+        let (status, _, data) = queue.call(read, None, 4096);
+        assert!(status.is_success());
+        assert_eq!(data, vec![if nsid == 1 { 7 } else { 0 }; 4096], "namespace {nsid}");
+    }
+    assert_eq!(std::fs::metadata(&path).unwrap().len(), 64 << 20, "the file was never cut");
+    end(&runtime);
+}
