@@ -21,8 +21,12 @@ pub struct Device {
     /// Whether it holds commands for a while, so that others may have to wait for them.
     pub queued: bool,
     /// One for each reactor, written by that reactor alone.
-    pub stats: Vec<IoStats>,
+    pub stats: Stats,
 }
+
+/// Statistics of a namespace's device, one part for each reactor. They are handed from one device
+/// of a namespace to the next.
+pub type Stats = Arc<Vec<IoStats>>;
 
 /// A snapshot of the devices; a device's place is its [`BackendId`].
 pub type DeviceTable = Arc<Vec<Option<Arc<Device>>>>;
@@ -36,14 +40,14 @@ pub struct Devices {
 }
 
 impl Devices {
-    /// Adds a device.
+    /// Adds a device, which `stats` has as many parts for as there are reactors.
     pub fn add(
         &self,
         backend: Arc<dyn Backend>,
         rules: DeviceRules,
-        reactors: usize,
+        stats: Stats,
     ) -> (BackendId, Arc<Device>) {
-        let stats = (0..reactors).map(|_| IoStats::default()).collect();
+        let reactors = stats.len();
         let queued = !matches!(backend.style(), Style::Immediate(_));
         // What is carried out on the spot holds nothing.
         let window = if queued { rules.window } else { WindowRule::Off };

@@ -45,6 +45,9 @@ pub trait Engine: Send + Sync {
     /// has now; answers the size. Hosts are told by an asynchronous event.
     fn resize_namespace(&self, nqn: &str, nsid: u32, size: Option<u64>)
     -> Result<u64, EngineError>;
+    /// Tries to open namespaces that are not available, of one subsystem or one alone: those that
+    /// could be opened are available when this returns.
+    fn retry_namespaces(&self, nqn: Option<&str>, nsid: Option<u32>);
     /// The NQNs of connected hosts that would lose something by a change; none too where what it
     /// names is not there.
     fn hosts_hurt(&self, loss: &Loss<'_>) -> Vec<String>;

@@ -1,6 +1,7 @@
 //! The Sluicegate daemon, as a library: configuration, backends, reactors, control, metrics.
 
 pub mod access;
+mod availability;
 pub mod backend;
 mod backings;
 pub mod cli;
@@ -23,3 +24,4 @@ pub mod socket;
 pub mod stats;
 pub mod store;
 mod threads;
+mod uevents;

@@ -28,20 +28,21 @@ use crate::config::{
     self, Config, Listener, Namespace, Network, QosConfig, Subsystem, derived_nguid,
     derived_serial, derived_uuid,
 };
-use crate::devices::Device;
 use crate::engine::{
-    Availability, ConnectionState, Engine, EngineError, Loss, NamespaceState, NetworkState,
-    QosState, Statistics, SubsystemState,
+    ConnectionState, Engine, EngineError, Loss, NetworkState, QosState, Statistics, SubsystemState,
 };
 use crate::reactor::Reactor;
 use crate::reactor::mailbox::Message;
 use crate::reactor::overload::RETRY_DELAYS;
 use crate::shared::{ReactorGauges, Registered, Shared, lock};
-use crate::stats::IoSnapshot;
 use crate::store::SeenNamespaces;
 use crate::{socket, threads};
 
+use namespaces::{Namespaces, set_size};
+
 mod hurt;
+mod keeper;
+mod namespaces;
 
 /// Model number of a subsystem that was given none.
 const MODEL: &str = "Sluicegate";
@@ -51,6 +52,7 @@ const MODEL: &str = "Sluicegate";
 pub struct Runtime {
     shared: Arc<Shared>,
     listeners: Mutex<Vec<Listening>>,
+    namespaces: Namespaces,
     next_listener: AtomicU32,
     /// One change of the configuration at a time.
     change: Mutex<()>,
@@ -72,12 +74,14 @@ struct Threads {
     reactors: Vec<JoinHandle<()>>,
     /// The timers' and the network's.
     helpers: Vec<JoinHandle<()>>,
+    /// The one that keeps namespaces.
+    keeper: Option<JoinHandle<()>>,
 }
 
 impl Runtime {
     /// Starts the reactors and everything that the configuration names. A namespace whose device
-    /// does not open is left out, with an error in the log: the others are served. `seen` is what
-    /// was seen of the namespaces' files and devices earlier.
+    /// does not open is there all the same: hosts are told to come again, and the device is tried
+    /// until it opens. `seen` is what was seen of the namespaces' files and devices earlier.
     ///
     /// # Errors
     /// The kernel lacks what a reactor needs, an address cannot be listened on, or a subsystem is
@@ -104,6 +108,7 @@ impl Runtime {
         let runtime = Arc::new(Self {
             shared,
             listeners: Mutex::default(),
+            namespaces: Namespaces::new()?,
             next_listener: AtomicU32::new(1),
             change: Mutex::default(),
             backings,
@@ -111,7 +116,13 @@ impl Runtime {
             threads: Mutex::default(),
         });
         runtime.shared.network.announce();
-        let started = runtime.start_threads(&cores).and_then(|()| runtime.populate(config));
+        let started = runtime.start_threads(&cores).and_then(|()| {
+            runtime.populate(config)?;
+            let keeper = keeper::start(&runtime);
+            let keeper = keeper.context("cannot start the thread that keeps namespaces")?;
+            lock(&runtime.threads).keeper = Some(keeper);
+            Ok(())
+        });
         if let Err(error) = started {
             runtime.shutdown(true);
             runtime.wait();
@@ -153,11 +164,7 @@ impl Runtime {
             let bare = Subsystem { namespaces: Vec::new(), ..subsystem.clone() };
             self.add_subsystem(&bare).with_context(|| format!("subsystem {}", subsystem.nqn))?;
             for namespace in &subsystem.namespaces {
-                let occasion = Occasion::Configured;
-                if let Err(error) = self.add_namespace_locked(&subsystem.nqn, namespace, occasion) {
-                    let nsid = namespace.nsid;
-                    tracing::error!(subsystem = subsystem.nqn, nsid, %error, "namespace left out");
-                }
+                self.start_namespace(&subsystem.nqn, namespace)?;
             }
         }
         // Before the first host comes.
@@ -171,6 +178,17 @@ impl Runtime {
         Ok(())
     }
 
+    /// Adds a namespace of the configuration, whether its device is there or not.
+    fn start_namespace(&self, nqn: &str, namespace: &Namespace) -> anyhow::Result<()> {
+        let _one = lock(&self.change);
+        let nsid = namespace.nsid.unwrap_or_else(|| self.lowest_free_nsid(nqn));
+        match self.open(nqn, nsid, namespace, Occasion::Configured) {
+            Ok(backend) => self.install((nqn, nsid), namespace, backend),
+            Err(error) => self.install_absent((nqn, nsid), namespace, error.to_string()),
+        }
+        .with_context(|| format!("namespace {nsid} of {nqn}"))
+    }
+
     /// Waits until the target has ended.
     pub fn wait(&self) {
         let reactors = std::mem::take(&mut lock(&self.threads).reactors);
@@ -182,6 +200,10 @@ impl Runtime {
         for thread in helpers {
             let _ = thread.join();
         }
+        let keeper = lock(&self.threads).keeper.take();
+        if let Some(thread) = keeper {
+            keeper::join(self, thread);
+        }
     }
 
     /// Whether all reactors have turned within `limit` (they do so every 100 ms).
@@ -192,13 +214,14 @@ impl Runtime {
         self.shared.gauges.iter().all(|gauges| now.since(seen(gauges)) < limit)
     }
 
+    /// Opens what a namespace is kept on.
     fn open(
         &self,
         nqn: &str,
         nsid: u32,
         namespace: &Namespace,
         occasion: Occasion,
-    ) -> Result<(BackendId, Arc<Device>), EngineError> {
+    ) -> Result<Arc<dyn Backend>, EngineError> {
         if matches!(namespace.backend, config::Backend::Nvme { .. })
             && !self.shared.passthrough.load(Ordering::Relaxed)
         {
@@ -208,13 +231,17 @@ impl Runtime {
                     .to_owned(),
             ));
         }
-        let backend = self.backings.open(nqn, nsid, namespace, occasion)?;
+        Ok(self.backings.open(nqn, nsid, namespace, occasion)?)
+    }
+
+    /// How a namespace's device is shared, by the present settings.
+    fn rules_of(&self, namespace: &Namespace) -> DeviceRules {
         let general = self.shared.qos.snapshot().general.clone();
         let mut rules = device_rules(namespace, general.window);
         if !general.enabled {
             rules.window = WindowRule::Off;
         }
-        Ok(self.shared.devices.add(backend, rules, self.shared.mailboxes.len()))
+        rules
     }
 
     fn add_namespace_locked(
@@ -224,29 +251,13 @@ impl Runtime {
         occasion: Occasion,
     ) -> Result<u32, EngineError> {
         let nsid = namespace.nsid.unwrap_or_else(|| self.lowest_free_nsid(nqn));
-        let (id, device) = self.open(nqn, nsid, namespace, occasion)?;
-        let backend = &*device.backend;
-        let now = self.shared.clock.now();
-        // Its session and its class are there before its first command.
-        let place = (nqn, nsid);
-        let settings = (namespace.class, &namespace.device);
-        let exists = self.namespace_ids(nqn).contains(&nsid);
-        if !exists {
-            let now = self.shared.stage_time();
-            self.shared.qos.add_namespace(now, place, id, &device, settings);
-            self.shared.refresh();
+        if self.namespace_ids(nqn).contains(&nsid) {
+            let message = format!("namespace {nsid} of {nqn} is there already");
+            return Err(EngineError::Exists(message));
         }
-        let added = self.shared.with_service(|service| {
-            service.add_namespace(now, nqn, describe(nqn, nsid, namespace, id, backend))
-        });
-        added.map_err(|error| {
-            if !exists {
-                self.shared.qos.remove_namespace(self.shared.stage_time(), nqn, nsid);
-            }
-            self.shared.devices.remove(id);
-            self.backings.discard(nqn, nsid);
-            refused(error)
-        })
+        let backend = self.open(nqn, nsid, namespace, occasion)?;
+        self.install((nqn, nsid), namespace, backend)?;
+        Ok(nsid)
     }
 
     /// Adds a namespace that somebody asks for. It is not added where what was seen of it cannot be
@@ -488,6 +499,12 @@ impl Engine for Runtime {
         size: Option<u64>,
     ) -> Result<u64, EngineError> {
         let _one = lock(&self.change);
+        if let Some(why) = self.why_unavailable(nqn, nsid) {
+            return Err(EngineError::Invalid(format!(
+                "namespace {nsid} of {nqn} is not available: {why}; it can have another size when \
+                 its device is there"
+            )));
+        }
         let missing = || EngineError::NotFound(format!("subsystem {nqn} has no namespace {nsid}"));
         let id = self
             .shared
@@ -518,7 +535,12 @@ impl Engine for Runtime {
         let blocks = device.backend.resize(wanted).map_err(backend_refused)?;
         resize(blocks).map_err(refused)?;
         self.backings.resized(nqn, nsid, blocks << shift);
+        self.namespaces.reconfigure(nqn, nsid, |known| set_size(&mut known.backend, size));
         Ok(blocks << shift)
+    }
+
+    fn retry_namespaces(&self, nqn: Option<&str>, nsid: Option<u32>) {
+        self.retry(nqn, nsid);
     }
 
     fn hosts_hurt(&self, loss: &Loss<'_>) -> Vec<String> {
@@ -623,8 +645,12 @@ impl Engine for Runtime {
         nsid: u32,
         class: Option<Class>,
     ) -> Result<(), EngineError> {
+        // One that is not available has it when it is.
+        let known = self.namespaces.reconfigure(nqn, nsid, |known| known.class = class);
         if self.shared.qos.set_namespace(self.shared.stage_time(), nqn, nsid, class) {
             self.shared.refresh();
+        }
+        if known {
             return Ok(());
         }
         Err(EngineError::NotFound(format!("there is no namespace {nsid} in {nqn}")))
@@ -675,7 +701,7 @@ impl Engine for Runtime {
                     model: subsystem.spec.model.clone(),
                     allow_any_host: subsystem.spec.allow_any_host,
                     hosts: subsystem.spec.hosts.clone(),
-                    namespaces: subsystem.namespaces.iter().map(|n| self.state_of(n)).collect(),
+                    namespaces: self.namespace_states(&subsystem.spec.nqn, &subsystem.namespaces),
                 })
                 .collect()
         })
@@ -705,7 +731,7 @@ impl Engine for Runtime {
         queues.sort_by_key(|(state, _)| state.id);
         let events = &self.shared.events;
         Statistics {
-            namespaces: self.namespace_statistics(),
+            namespaces: self.namespaces.statistics(),
             hosts: hosts.into_iter().map(|((host, nqn), seen)| (host, nqn, seen)).collect(),
             queues,
             reactors: self.shared.gauges.iter().map(|gauges| gauges.state()).collect(),
@@ -729,6 +755,7 @@ impl Runtime {
         let now = self.shared.clock.now();
         let removed = self.shared.with_service(|service| service.remove_namespace(now, nqn, nsid));
         let backend = removed.map_err(refused)?.backend;
+        self.namespaces.forget(nqn, nsid);
         self.shared.qos.remove_namespace(self.shared.stage_time(), nqn, nsid);
         self.shared.refresh();
         self.retire(backend);
@@ -745,6 +772,7 @@ impl Runtime {
                 .unwrap_or_default()
         });
         self.shared.with_service(|service| service.remove_subsystem(now, nqn)).map_err(refused)?;
+        self.namespaces.forget_all_of(nqn);
         self.shared.qos.remove_subsystem(self.shared.stage_time(), nqn);
         self.shared.refresh();
         for backend in backends {
@@ -763,52 +791,6 @@ impl Runtime {
         while Arc::strong_count(&device) > 1 && start.elapsed() < LONGEST {
             std::thread::sleep(Duration::from_millis(2));
         }
-    }
-
-    fn state_of(&self, namespace: &FabricNamespace) -> NamespaceState {
-        let device = self.shared.devices.get(namespace.backend);
-        let description = device.as_ref().map(|device| device.backend.description());
-        let reason = device.as_ref().and_then(|device| device.backend.health().fault());
-        NamespaceState {
-            nsid: namespace.nsid,
-            backend: description.map_or_else(String::new, |d| d.kind.to_owned()),
-            path: description.and_then(|d| Some(d.path.as_ref()?.display().to_string())),
-            size: namespace.geometry.bytes(),
-            block_size: 1 << namespace.geometry.block_shift,
-            uuid: uuid::Uuid::from_bytes(namespace.uuid).to_string(),
-            nguid: namespace.nguid.iter().map(|byte| format!("{byte:02x}")).collect(),
-            read_only: namespace.features.contains(NamespaceFeatures::READ_ONLY),
-            hosts: namespace.hosts.clone(),
-            state: match reason {
-                Some(_) => Availability::Unavailable,
-                None => Availability::Ready,
-            },
-            reason,
-            errors: 0,
-        }
-    }
-
-    fn namespace_statistics(&self) -> Vec<(String, u32, IoSnapshot)> {
-        let places: Vec<(String, u32, BackendId)> = self.shared.with_service(|service| {
-            let subsystems = service.subsystems();
-            subsystems
-                .flat_map(|s| {
-                    let nqn = s.spec.nqn.clone();
-                    s.namespaces
-                        .into_iter()
-                        .map(move |n| (nqn.clone(), n.nsid, n.backend))
-                        .collect::<Vec<_>>()
-                })
-                .collect()
-        });
-        let sum = |id: BackendId| {
-            let mut total = IoSnapshot::default();
-            for stats in self.shared.devices.get(id).iter().flat_map(|device| &device.stats) {
-                total.merge(&stats.snapshot());
-            }
-            total
-        };
-        places.into_iter().map(|(nqn, nsid, id)| (nqn, nsid, sum(id))).collect()
     }
 }
 
@@ -832,3 +814,6 @@ fn listener_spec(id: ListenerId, listener: &Listener) -> ListenerSpec {
         subsystems: listener.subsystems.clone(),
     }
 }
+
+#[cfg(test)]
+mod tests;

@@ -245,7 +245,7 @@ impl Shared {
     pub fn smart(&self) -> SmartCounters {
         let mut total = IoSnapshot::default();
         for device in self.devices.snapshot().iter().flatten() {
-            for stats in &device.stats {
+            for stats in device.stats.iter() {
                 total.merge(&stats.snapshot());
             }
         }

@@ -112,5 +112,5 @@ add_namespace() { # NQN NSID SIZE_MIB
     expect "namespace add" sluice namespace add "$1" --nsid "$2" --backend memory --size "$3MiB"
 }
 resize_namespace() { expect "namespace resize" sluice namespace resize "$1" "$2" "$3MiB"; }
-remove_namespace() { expect "namespace remove" sluice namespace remove "$1" "$2"; }
+remove_namespace() { expect "namespace remove" sluice namespace remove --force "$1" "$2"; }
 add_subsystem() { expect "subsystem add" sluice subsystem add "$1" --any-host; }

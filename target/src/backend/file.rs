@@ -14,8 +14,8 @@ use io_uring::{opcode, squeue};
 
 use super::source::Source;
 use super::{
-    Abilities, Backend, BackendError, Description, Health, Job, Memory, Opening, Outcome, Queued,
-    Style, Unit, ZEROES, split,
+    Abilities, Answer, Backend, BackendError, Description, DeviceError, Finding, Health, Job,
+    Memory, Opening, Outcome, Queued, Style, Unit, ZEROES, look, split,
 };
 
 /// Largest read or write submitted as one entry, in bytes.
@@ -154,18 +154,42 @@ impl FileDisk {
         Ok(Memory::None)
     }
 
+    /// Whether the device has been removed. Commands to one that has fail with any error (reads
+    /// end at once, writes find no space), but its size is 0 then.
+    fn is_gone(&self) -> bool {
+        self.source.is_device && self.present_size().is_ok_and(|size| size == 0)
+    }
+
     /// What a negative result means for the host.
-    fn failure(&self, errno: i32, status: Status) -> Outcome {
-        if matches!(errno, libc::ENODEV | libc::ENXIO | libc::ENOMEDIUM) {
-            self.health.fail(&self.name(), "the device is gone");
-            return Outcome::Done(0, Status::NAMESPACE_NOT_READY.dnr());
+    #[cold]
+    fn failure(&self, job: &Job<'_>, unit: &Unit, errno: i32, status: Status) -> Outcome {
+        if matches!(errno, libc::ENODEV | libc::ENXIO | libc::ENOMEDIUM) || self.is_gone() {
+            self.health.fail(format!("{}: the device is gone", self.name()));
+            return Outcome::Done(0, Status::NAMESPACE_NOT_READY);
         }
+        self.note(job, unit, Answer::Errno(errno));
         let status = match errno {
             libc::ENOSPC | libc::EDQUOT | libc::EFBIG => Status::CAPACITY_EXCEEDED.dnr(),
             libc::EROFS | libc::EPERM => Status::WRITE_PROTECTED.dnr(),
             _ => status,
         };
         Outcome::Done(0, status)
+    }
+
+    fn note(&self, job: &Job<'_>, unit: &Unit, answer: Answer) {
+        let lba = unit.offset >> self.shift();
+        self.health.note(DeviceError::new(job.command, lba, answer));
+    }
+
+    /// A read or write that moved nothing: the end of a file that has become shorter than its
+    /// namespace, or a device that is gone.
+    #[cold]
+    fn ended_early(&self, job: &Job<'_>, unit: &Unit) -> Outcome {
+        if self.is_gone() {
+            return self.failure(job, unit, libc::ENXIO, Status::INTERNAL_ERROR);
+        }
+        self.note(job, unit, Answer::EndOfFile);
+        Outcome::Done(0, Status::INTERNAL_ERROR)
     }
 
     /// The result of fallocate: a file system that cannot do it this way teaches us another.
@@ -182,7 +206,7 @@ impl FileDisk {
                 let _ = self.zero_with.compare_exchange(way, way + 1, Relaxed, Relaxed);
                 Outcome::Replan
             }
-            _ => self.failure(errno, Status::WRITE_FAULT),
+            _ => self.failure(job, unit, errno, Status::WRITE_FAULT),
         }
     }
 }
@@ -207,6 +231,15 @@ impl Backend for FileDisk {
 
     fn style(&self) -> Style<'_> {
         Style::Queued(self)
+    }
+
+    fn look(&self) -> Option<Finding> {
+        let path = self.description.path.as_deref()?;
+        if self.source.is_device {
+            let size = self.present_size().ok()?;
+            return look::at_device(path, size, self.health.blocks() << self.shift());
+        }
+        look::at_file(path, &self.source.file, self.health.blocks() << self.shift())
     }
 
     fn present_blocks(&self) -> Result<u64, BackendError> {
@@ -295,7 +328,7 @@ impl Queued for FileDisk {
             return Outcome::Busy;
         }
         match job.command {
-            IoCommand::Flush if result < 0 => self.failure(-result, Status::WRITE_FAULT),
+            IoCommand::Flush if result < 0 => self.failure(job, unit, -result, Status::WRITE_FAULT),
             IoCommand::Flush => Outcome::Done(0, Status::SUCCESS),
             IoCommand::WriteZeroes { .. } | IoCommand::DatasetManagement { .. } if result < 0 => {
                 self.finish_fallocate(job, unit, -result)
@@ -303,19 +336,15 @@ impl Queued for FileDisk {
             IoCommand::DatasetManagement { .. } => Outcome::Done(0, Status::SUCCESS),
             // A fallocate answers 0, a write of zeroes the bytes written.
             IoCommand::WriteZeroes { .. } if result == 0 => Outcome::Done(0, Status::SUCCESS),
-            IoCommand::Write { .. } if result < 0 => self.failure(-result, Status::WRITE_FAULT),
-            _ if result < 0 => self.failure(-result, Status::UNRECOVERED_READ_ERROR),
-            _ => moved(unit, result),
+            IoCommand::Write { .. } if result < 0 => {
+                self.failure(job, unit, -result, Status::WRITE_FAULT)
+            }
+            _ if result < 0 => self.failure(job, unit, -result, Status::UNRECOVERED_READ_ERROR),
+            _ => match u32::try_from(result) {
+                Ok(bytes) if u64::from(bytes) >= unit.length => Outcome::Done(0, Status::SUCCESS),
+                Ok(0) | Err(_) => self.ended_early(job, unit),
+                Ok(bytes) => Outcome::Partial(bytes),
+            },
         }
-    }
-}
-
-/// A read or write that moved `result` bytes; none at all means the end of a file that has
-/// become shorter than its namespace.
-fn moved(unit: &Unit, result: i32) -> Outcome {
-    match u32::try_from(result) {
-        Ok(bytes) if u64::from(bytes) >= unit.length => Outcome::Done(0, Status::SUCCESS),
-        Ok(0) | Err(_) => Outcome::Done(0, Status::INTERNAL_ERROR),
-        Ok(bytes) => Outcome::Partial(bytes),
     }
 }

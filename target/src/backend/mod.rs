@@ -6,8 +6,10 @@
 //! only says what to submit and what a result means.
 
 mod claim;
+mod errors;
 mod file;
 mod holders;
+mod look;
 mod memory;
 mod null;
 mod nvme;
@@ -19,8 +21,8 @@ mod source;
 mod sysfs;
 
 use std::path::{Path, PathBuf};
-use std::sync::Mutex;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, OnceLock};
 use std::{fmt, io};
 
 use fabric::Nanos;
@@ -30,8 +32,10 @@ use io_uring::squeue;
 use thiserror::Error;
 
 use crate::access;
+use crate::shared::lock;
 
 pub use claim::{Claims, OwnFile};
+pub use errors::{Answer, Bell, DeviceError};
 pub use open::{Opening, open};
 pub use signature::OnSignature;
 
@@ -155,6 +159,9 @@ pub struct Health {
     blocks: AtomicU64,
     failed: AtomicBool,
     fault: Mutex<Option<String>>,
+    errors: AtomicU64,
+    last: Mutex<Option<DeviceError>>,
+    bell: OnceLock<Arc<Bell>>,
 }
 
 impl Health {
@@ -178,22 +185,51 @@ impl Health {
         self.blocks.store(blocks, Ordering::Relaxed);
     }
 
-    /// What is wrong with the device, if anything is.
+    /// Why the device is gone, if it is.
     #[must_use]
     pub fn fault(&self) -> Option<String> {
-        self.fault.lock().unwrap_or_else(std::sync::PoisonError::into_inner).clone()
+        if !self.failed.load(Ordering::Acquire) {
+            return None;
+        }
+        lock(&self.fault).clone()
     }
 
-    /// Notes that the device is gone; logged once.
-    fn fail(&self, device: &str, why: &str) {
-        if !self.failed.swap(true, Ordering::Relaxed) {
-            tracing::error!(
-                device,
-                why,
-                "the device has failed: its namespaces answer with errors"
-            );
-            *self.fault.lock().unwrap_or_else(std::sync::PoisonError::into_inner) =
-                Some(why.to_owned());
+    /// Notes that the device is gone; the first reason stays.
+    pub(crate) fn fail(&self, why: String) {
+        let mut fault = lock(&self.fault);
+        if fault.is_none() {
+            *fault = Some(why);
+            self.failed.store(true, Ordering::Release);
+        }
+        drop(fault);
+        self.ring();
+    }
+
+    /// Notes that the device answered a command with an error.
+    fn note(&self, error: DeviceError) {
+        *lock(&self.last) = Some(error);
+        self.errors.fetch_add(1, Ordering::Release);
+        self.ring();
+    }
+
+    /// Commands that the device answered with an error, and the last of these errors.
+    #[must_use]
+    pub fn errors(&self) -> (u64, Option<DeviceError>) {
+        match self.errors.load(Ordering::Acquire) {
+            0 => (0, None),
+            count => (count, *lock(&self.last)),
+        }
+    }
+
+    /// From now on, `bell` rings when something is noted.
+    pub fn report_to(&self, bell: &Arc<Bell>) {
+        // Whoever opened the backend says so once.
+        let _ = self.bell.set(Arc::clone(bell));
+    }
+
+    fn ring(&self) {
+        if let Some(bell) = self.bell.get() {
+            bell.ring();
         }
     }
 }
@@ -206,6 +242,12 @@ pub trait Backend: Send + Sync + fmt::Debug {
     fn health(&self) -> &Health;
     /// How commands are carried out.
     fn style(&self) -> Style<'_>;
+    /// Looks whether the file or device is still what it was when it was opened. Cheap enough for
+    /// every few seconds; not on a reactor.
+    fn look(&self) -> Option<Finding> {
+        None
+    }
+
     /// The size in blocks that the file or device has now, which may be another than what is
     /// served.
     ///
@@ -221,6 +263,15 @@ pub trait Backend: Send + Sync + fmt::Debug {
     /// # Errors
     /// The backend cannot have that size.
     fn resize(&self, blocks: Option<u64>) -> Result<u64, BackendError>;
+}
+
+/// What is wrong with a file or device that is open, in words for the operator.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Finding {
+    /// It is gone: no command can be carried out any more.
+    Gone(String),
+    /// It is not what it was; what is left of it is served.
+    Damaged(String),
 }
 
 /// How a backend carries out commands.

@@ -7,7 +7,10 @@ use fabric::Nanos;
 use fabric::io::{IoCommand, Transfer};
 use fabric::nvme::Status;
 
-use super::{Abilities, Backend, BackendError, Data, Description, Health, Immediate, Style, Timed};
+use super::{
+    Abilities, Answer, Backend, BackendError, Data, Description, DeviceError, Health, Immediate,
+    Style, Timed,
+};
 use crate::config::DeviceModel;
 
 /// A device without blocks.
@@ -26,6 +29,8 @@ struct Model {
     channels: Box<[AtomicU64]>,
     /// Commands so far.
     count: AtomicU64,
+    /// Of those that may fail.
+    tried: AtomicU64,
 }
 
 impl Model {
@@ -42,6 +47,14 @@ impl Model {
             u64::try_from(ns).unwrap_or(u64::MAX)
         });
         fixed.saturating_add(moving)
+    }
+
+    /// Whether the next command fails: of any hundred in a row, as many as there are per cent.
+    fn fails(&self) -> bool {
+        let Some(percent) = self.of.errors else { return false };
+        let before = self.tried.fetch_add(1, Ordering::Relaxed) % 100;
+        let failed = |commands: u64| commands * u64::from(percent) / 100;
+        failed(before + 1) > failed(before)
     }
 
     /// Takes the channel that is free first; when the command is complete, in ns.
@@ -84,8 +97,27 @@ impl Null {
             of,
             channels: (0..of.channels.max(1)).map(|_| AtomicU64::new(0)).collect(),
             count: AtomicU64::new(0),
+            tried: AtomicU64::new(0),
         });
         Self { description, health: Health::new(blocks), model }
+    }
+}
+
+impl Null {
+    /// What a device answers whose medium has a flaw.
+    #[cold]
+    fn failure(&self, command: &IoCommand) -> Status {
+        let (lba, status) = match command {
+            IoCommand::Read { range, .. } | IoCommand::Verify { range } => {
+                (range.lba, Status::UNRECOVERED_READ_ERROR)
+            }
+            IoCommand::Write { range, .. } | IoCommand::WriteZeroes { range, .. } => {
+                (range.lba, Status::WRITE_FAULT)
+            }
+            _ => (0, Status::WRITE_FAULT),
+        };
+        self.health.note(DeviceError::new(command, lba, Answer::Status(status)));
+        status
     }
 }
 
@@ -127,6 +159,7 @@ impl Immediate for Null {
         }
         match command {
             IoCommand::Compare { .. } => Status::INVALID_OPCODE.dnr(),
+            _ if self.model.as_ref().is_some_and(Model::fails) => self.failure(command),
             _ => Status::SUCCESS,
         }
     }

@@ -15,12 +15,13 @@ use io_uring::types::Fd;
 use io_uring::{opcode, squeue};
 
 use super::claim::{Claim, Claimant};
+use super::errors::blames_device;
 use super::nvme_uapi::{self, URING_CMD_IO, UringCmd};
 use super::seen::{self, Present};
 use super::sysfs::{self, Names};
 use super::{
-    Abilities, Backend, BackendError, Description, Health, Job, Memory, Opening, Outcome, Queued,
-    Style, Unit, signature, split,
+    Abilities, Answer, Backend, BackendError, Description, DeviceError, Finding, Health, Job,
+    Memory, Opening, Outcome, Queued, Style, Unit, signature, split,
 };
 
 /// CDW13 bits 15:8: spare, and used for the QoS class; a strict drive may refuse them (seed row
@@ -113,6 +114,15 @@ impl NvmeDisk {
 
     fn name(&self) -> String {
         self.description.path.as_deref().unwrap_or(Path::new("?")).display().to_string()
+    }
+
+    fn gone(&self) -> String {
+        format!("{}: the device is gone", self.name())
+    }
+
+    #[cold]
+    fn note(&self, job: &Job<'_>, unit: &Unit, answer: Answer) {
+        self.health.note(DeviceError::new(job.command, unit.offset >> self.shift(), answer));
     }
 
     /// Whether an error says that the device has been removed. The kernel says EINVAL too for one
@@ -233,6 +243,11 @@ impl Backend for NvmeDisk {
         Style::Queued(self)
     }
 
+    fn look(&self) -> Option<Finding> {
+        let path = self.description.path.as_deref()?;
+        (!path.exists()).then(|| Finding::Gone(self.gone()))
+    }
+
     fn present_blocks(&self) -> Result<u64, BackendError> {
         let identify = nvme_uapi::identify(&self.device, 0, self.nsid)
             .map_err(|e| BackendError::new(self.name(), format!("Identify failed: {e}")))?;
@@ -326,20 +341,23 @@ impl Queued for NvmeDisk {
             .build()
     }
 
-    fn finish(&self, _job: &Job<'_>, _unit: &Unit, result: i32, extra: u64) -> Outcome {
+    fn finish(&self, job: &Job<'_>, unit: &Unit, result: i32, extra: u64) -> Outcome {
         match result {
             0 => Outcome::Done(extra, Status::SUCCESS),
             // An NVMe status, as the device gave it.
             1.. => {
                 let status =
                     u16::try_from(result).map_or(Status::INTERNAL_ERROR, Status::from_bits);
+                if blames_device(status) {
+                    self.note(job, unit, Answer::Status(status));
+                }
                 Outcome::Done(extra, status)
             }
             _ => match -result {
                 libc::EAGAIN | libc::EINTR | libc::EBUSY => Outcome::Busy,
                 errno if self.is_gone(errno) => {
-                    self.health.fail(&self.name(), "the device is gone");
-                    Outcome::Done(0, Status::NAMESPACE_NOT_READY.dnr())
+                    self.health.fail(self.gone());
+                    Outcome::Done(0, Status::NAMESPACE_NOT_READY)
                 }
                 errno @ (libc::EACCES | libc::EPERM | libc::EOPNOTSUPP) => {
                     let why = std::io::Error::from_raw_os_error(errno).to_string();
@@ -347,7 +365,10 @@ impl Queued for NvmeDisk {
                     Outcome::Done(0, Status::INVALID_OPCODE.dnr())
                 }
                 libc::EINVAL => Outcome::Done(0, Status::INVALID_FIELD.dnr()),
-                _ => Outcome::Done(0, Status::INTERNAL_ERROR),
+                errno => {
+                    self.note(job, unit, Answer::Errno(errno));
+                    Outcome::Done(0, Status::INTERNAL_ERROR)
+                }
             },
         }
     }

@@ -372,6 +372,8 @@ pub struct DeviceModel {
     pub bandwidth: Option<u64>,
     /// `channels`: commands that are carried out at the same time.
     pub channels: u32,
+    /// `errors`: of a hundred commands, those that fail; none: none.
+    pub errors: Option<u8>,
 }
 
 /// What classes get of the network (stage S6), all of which may change while the daemon runs.

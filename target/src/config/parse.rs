@@ -262,7 +262,7 @@ enum Kind {
 }
 
 /// The settings of the device that `null` pretends to be.
-const MODEL: [&str; 3] = ["service_time", "bandwidth", "channels"];
+const MODEL: [&str; 4] = ["service_time", "bandwidth", "channels", "errors"];
 
 /// The settings of `backend`.
 const KINDS: [(&str, Kind); 5] = [

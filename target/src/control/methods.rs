@@ -7,13 +7,13 @@ use super::Control;
 use super::protocol::{ErrorKind, Failure};
 use crate::config::fields::Fields;
 use crate::config::{DEFAULT_LINK, Listener, entry, values};
-use crate::engine::{Availability, SubsystemState};
+use crate::engine::{Availability, NamespaceState, SubsystemState};
 use crate::stats::{HistogramSnapshot, IoSnapshot, OpSnapshot, bucket_end_ns};
 
 type Answer = Result<Value, Failure>;
 
 /// All methods.
-pub(crate) const METHODS: [&str; 35] = [
+pub(crate) const METHODS: [&str; 36] = [
     "status",
     "connections",
     "statistics",
@@ -25,6 +25,7 @@ pub(crate) const METHODS: [&str; 35] = [
     "namespace.add",
     "namespace.remove",
     "namespace.resize",
+    "namespace.retry",
     "listener.list",
     "listener.add",
     "listener.remove",
@@ -68,6 +69,7 @@ impl Control {
             "namespace.add" => self.namespace_add(params),
             "namespace.remove" => self.namespace_remove(params),
             "namespace.resize" => self.namespace_resize(params),
+            "namespace.retry" => self.namespace_retry(params),
             "listener.list" => none(params).map(|()| self.listener_list()),
             "listener.add" => self.listener_add(params),
             "listener.remove" => self.listener_remove(params),
@@ -156,12 +158,47 @@ impl Control {
 
     fn namespace_list(&self, params: &Value) -> Answer {
         let only = one_subsystem(params)?;
+        Ok(self.namespace_rows(|nqn, _| only.as_ref().is_none_or(|only| only == nqn)))
+    }
+
+    fn namespace_retry(&self, params: &Value) -> Answer {
+        let (nqn, nsid) = read(params, |mut fields| {
+            let nqn = fields.get("subsystem", values::nqn).map(|at| at.value);
+            let nsid = fields.get("nsid", values::integer(1, u32::MAX.into()));
+            fields.finish();
+            Some((nqn, nsid.map(|at| at.value)))
+        })?;
+        if nsid.is_some() && nqn.is_none() {
+            return Err(Failure::invalid("`nsid` is of a subsystem: give `subsystem` too"));
+        }
+        let meant = |known: &str, row: &NamespaceState| {
+            nqn.as_ref().is_none_or(|nqn| nqn == known) && nsid.is_none_or(|n| n == row.nsid)
+        };
+        let subsystems = self.engine().subsystems();
+        let named =
+            subsystems.iter().flat_map(|s| s.namespaces.iter().map(|n| (s.nqn.as_str(), n)));
+        let tried: Vec<(String, u32)> = named
+            .clone()
+            .filter(|(known, row)| meant(known, row) && row.state == Availability::Unavailable)
+            .map(|(known, row)| (known.to_owned(), row.nsid))
+            .collect();
+        let any = named.into_iter().any(|(known, row)| meant(known, row));
+        if let (false, Some(nqn)) = (any, &nqn) {
+            let what = nsid.map_or_else(String::new, |nsid| format!(" {nsid}"));
+            return Err(Failure::not_found(format!("there is no namespace{what} in {nqn}")));
+        }
+        self.engine().retry_namespaces(nqn.as_deref(), nsid);
+        let was_tried = |nqn: &str, row: &NamespaceState| {
+            tried.iter().any(|(known, nsid)| known == nqn && *nsid == row.nsid)
+        };
+        Ok(self.namespace_rows(was_tried))
+    }
+
+    /// The rows of the namespaces that are meant.
+    fn namespace_rows(&self, meant: impl Fn(&str, &NamespaceState) -> bool) -> Value {
         let mut rows = Vec::new();
         for subsystem in self.engine().subsystems() {
-            if only.as_ref().is_some_and(|nqn| *nqn != subsystem.nqn) {
-                continue;
-            }
-            for namespace in &subsystem.namespaces {
+            for namespace in subsystem.namespaces.iter().filter(|row| meant(&subsystem.nqn, row)) {
                 let mut row = json!(namespace);
                 if let Some(row) = row.as_object_mut() {
                     row.insert("subsystem".into(), json!(subsystem.nqn));
@@ -169,7 +206,7 @@ impl Control {
                 rows.push(row);
             }
         }
-        Ok(Value::Array(rows))
+        Value::Array(rows)
     }
 
     fn listener_list(&self) -> Value {

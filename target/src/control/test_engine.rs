@@ -120,6 +120,13 @@ impl Engine for TestEngine {
         })
     }
 
+    fn retry_namespaces(&self, nqn: Option<&str>, nsid: Option<u32>) {
+        let meant = |known: &String, number: &u32| {
+            nqn.is_none_or(|nqn| nqn == known) && nsid.is_none_or(|nsid| nsid == *number)
+        };
+        self.wrong.lock().unwrap().retain(|(nqn, nsid, _, _)| !meant(nqn, nsid));
+    }
+
     fn hosts_hurt(&self, loss: &Loss<'_>) -> Vec<String> {
         let hurt = self.hurt.lock().unwrap();
         hurt.iter()

@@ -328,6 +328,35 @@ fn the_status_names_each_namespace_that_is_not_as_it_should_be() {
 }
 
 #[test]
+fn namespaces_that_are_not_available_are_tried_again_on_request() {
+    let rig = Rig::new();
+    rig.call("namespace.add", json!({"subsystem": NQN, "backend": "null", "size": "8 KiB"}))
+        .unwrap();
+    let lose = || {
+        let gone = |nsid| (NQN.to_owned(), nsid, Availability::Unavailable, "gone".to_owned());
+        *rig.engine.wrong.lock().unwrap() = vec![gone(1), gone(2)];
+    };
+    lose();
+    let rows = rig.call("namespace.retry", json!({"subsystem": NQN, "nsid": 2})).unwrap();
+    assert_eq!((rows.as_array().unwrap().len(), &rows[0]["nsid"]), (1, &json!(2)));
+    assert_eq!((&rows[0]["state"], &rows[0]["subsystem"]), (&json!("ready"), &json!(NQN)));
+    let left = rig.call("status", json!({})).unwrap();
+    assert_eq!(left["namespaces_unavailable"], 1, "the other was not tried");
+    lose();
+    let rows = rig.call("namespace.retry", json!({})).unwrap();
+    assert_eq!(rows.as_array().unwrap().len(), 2);
+    let rows = rig.call("namespace.retry", json!({"subsystem": NQN})).unwrap();
+    assert_eq!(rows, json!([]), "all are available");
+    for (params, kind) in [
+        (json!({"subsystem": NQN, "nsid": 9}), "not_found"),
+        (json!({"subsystem": "nqn.2026-01.io.x:none"}), "not_found"),
+        (json!({"nsid": 1}), "invalid"),
+    ] {
+        assert_eq!(rig.refused("namespace.retry", params).0, kind);
+    }
+}
+
+#[test]
 fn lines_that_are_no_requests_are_answered() {
     let rig = Rig::new();
     for line in ["", "x", "[]", "{\"method\":1}", "{\"method\":\"status\",\"extra\":1}", "\u{ff}"] {

@@ -110,7 +110,15 @@ impl<'a> Families<'a> {
             (labels, u64::from(namespace.state != Availability::Unavailable))
         });
         let help = "1 while the namespace is served, 0 while its device is not there";
-        self.gauges("namespace_up", help, None, serves)
+        self.gauges("namespace_up", help, None, serves)?;
+        let help = "Commands that the device answered with an error";
+        let kind = MetricType::Counter;
+        let name = "namespace_device_errors";
+        let mut family = self.encoder.encode_descriptor(name, help, None, kind)?;
+        for (labels, namespace) in all() {
+            counter(family.encode_family(&labels)?, &namespace.errors)?;
+        }
+        Ok(())
     }
 
     fn reactors(&mut self, reactors: &[ReactorState]) -> Result<(), Error> {

@@ -315,6 +315,7 @@ impl QosShared {
         };
         let Ok(_) = self.change(now, |control| {
             control.subsystems.entry(nqn.to_owned()).or_default().insert(nsid, known);
+            control.drop_reservations();
             control.retry_reservations(now);
             Ok::<_, Infallible>(())
         });

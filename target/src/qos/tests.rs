@@ -19,6 +19,7 @@ fn device() -> (BackendId, Arc<Device>) {
         service_time: std::time::Duration::from_millis(1),
         bandwidth: None,
         channels: 4,
+        errors: None,
     };
     let null = Backend::Null { size: 1 << 30, block_size: 4096, model: Some(model) };
     let rules = DeviceRules {
@@ -34,7 +35,9 @@ fn device() -> (BackendId, Arc<Device>) {
     let claims = Claims::default();
     let opening =
         Opening { claims: &claims, namespace: "", seen: None, signature: OnSignature::Refuse };
-    Devices::default().add(backend::open(&null, false, &opening).unwrap(), rules, 2)
+    let stats = (0..2).map(|_| IoStats::default()).collect();
+    let backend = backend::open(&null, false, &opening).unwrap();
+    Devices::default().add(backend, rules, Arc::new(stats))
 }
 
 fn shared(config: &QosConfig) -> QosShared {

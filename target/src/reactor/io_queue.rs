@@ -66,6 +66,15 @@ impl IoQueue {
         Self { shared, qid, table, version: 0, lanes: Lanes::default(), tally: Tally::default() }
     }
 
+    /// What a command is answered with whose namespace has no device any more.
+    pub(super) fn without_device(&mut self, shared: &Shared, nsid: u32) -> Status {
+        self.refresh(shared);
+        match self.table.get(nsid) {
+            Some(_) => self.shared.namespace_not_ready(),
+            None => Status::INVALID_NAMESPACE.dnr(),
+        }
+    }
+
     /// Takes a new table of namespaces if there is one, and counts as a sign of life.
     #[inline]
     pub(super) fn refresh(&mut self, shared: &Shared) {
@@ -467,6 +476,12 @@ impl Connection {
         let service_ns = job.give_back(io);
         let slot = job.origin.1;
         if !status.is_success() {
+            if status == Status::NAMESPACE_NOT_READY
+                && let Stage::Io(queue) = &self.stage
+            {
+                // Its device is gone: with the time after which the host is to come again.
+                status = queue.shared.namespace_not_ready();
+            }
             status = self.log_failure(io, &job.sqe, status);
         }
         self.slots.release(slot);

@@ -174,14 +174,19 @@ impl Connection {
         self.in_capsules -= u32::from(std::mem::take(&mut slot.in_capsules));
     }
 
-    /// A command's device is gone.
+    /// A command's device is gone: with its namespace, or alone.
     pub(super) fn device_gone(&mut self, io: &mut Io, slot: SlotId) {
         if self.is_closing() {
             return;
         }
         self.slots.slot(slot).ticket = Ticket::None;
         self.withdraw_slot(io, slot);
-        self.settle(slot, Status::INVALID_NAMESPACE.dnr());
+        let nsid = self.protocol.sqe_of(slot).nsid.get();
+        let status = match &mut self.stage {
+            Stage::Io(queue) => queue.without_device(&io.shared, nsid),
+            _ => Status::INVALID_NAMESPACE.dnr(),
+        };
+        self.settle(slot, status);
         self.mark_dirty(io);
     }
 

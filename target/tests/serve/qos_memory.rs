@@ -35,7 +35,7 @@ pub(crate) fn of_namespace(nsid: u32) -> Session {
 }
 
 pub(crate) fn slow_device(service_time: Duration) -> Backend {
-    let model = DeviceModel { service_time, bandwidth: None, channels: 1 };
+    let model = DeviceModel { service_time, bandwidth: None, channels: 1, errors: None };
     Backend::Null { size: 64 << 20, block_size: 4096, model: Some(model) }
 }
 

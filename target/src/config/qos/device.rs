@@ -62,18 +62,20 @@ fn times(fields: &mut Fields<'_>) -> (Option<Duration>, Option<Duration>) {
     (value(mean), value(worst))
 }
 
-/// `service_time`, `bandwidth` and `channels` of the backend "null"; `None` where none of them
+/// `service_time`, `bandwidth`, `channels` and `errors` of the backend "null"; `None` where none of them
 /// is there.
 pub(crate) fn device_model(fields: &mut Fields<'_>) -> Option<DeviceModel> {
     let time = fields.get("service_time", duration_up_to(Duration::from_secs(10)));
     let bandwidth = fields.get("bandwidth", values::bandwidth);
     let channels = fields.get("channels", integer(1, PARALLEL_MAX));
-    if time.is_none() && bandwidth.is_none() && channels.is_none() {
+    let errors = fields.get("errors", values::percent(1, 100)).map(|at| at.value);
+    if time.is_none() && bandwidth.is_none() && channels.is_none() && errors.is_none() {
         return None;
     }
     Some(DeviceModel {
         service_time: time.map_or(Duration::ZERO, |at| at.value),
         bandwidth: bandwidth.map(|at| at.value),
         channels: channels.map_or(1, |at| at.value),
+        errors,
     })
 }

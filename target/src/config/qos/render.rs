@@ -200,4 +200,5 @@ pub(crate) fn model(lines: &mut Lines, model: &DeviceModel) {
         lines.text("bandwidth", &format_size(bandwidth));
     }
     lines.raw("channels", model.channels);
+    percent(lines, "errors", model.errors);
 }

@@ -215,11 +215,13 @@ fn window() -> impl Strategy<Value = WindowRule> {
 
 pub(crate) fn models() -> impl Strategy<Value = Option<DeviceModel>> {
     let bandwidth = proptest::option::of(1u64..1 << 40);
-    proptest::option::of((0u64..10_000_000_000, bandwidth, 1u32..=4096).prop_map(
-        |(ns, bandwidth, channels)| DeviceModel {
+    let errors = proptest::option::of(1u8..=100);
+    proptest::option::of((0u64..10_000_000_000, bandwidth, 1u32..=4096, errors).prop_map(
+        |(ns, bandwidth, channels, errors)| DeviceModel {
             service_time: Duration::from_nanos(ns),
             bandwidth,
             channels,
+            errors,
         },
     ))
 }

@@ -1,0 +1,225 @@
+//! Whether a namespace serves, what is said of it, and when its device is to be tried again: pure,
+//! with the time as an argument.
+
+use std::time::Duration;
+
+use fabric::Nanos;
+
+use crate::engine::Availability;
+
+/// When a device that is not there is tried again, after the first try and after each sign of it:
+/// quickly first, for a device file comes before its size and its permissions do.
+const DELAYS: [Duration; 11] = [
+    Duration::from_millis(250),
+    Duration::from_millis(500),
+    Duration::from_secs(1),
+    Duration::from_secs(2),
+    Duration::from_secs(5),
+    Duration::from_secs(5),
+    Duration::from_secs(5),
+    Duration::from_secs(10),
+    Duration::from_secs(20),
+    Duration::from_secs(40),
+    Duration::from_secs(60),
+];
+/// Two tries are at least so far apart, however many signs there are.
+const APART: Duration = Duration::from_millis(200);
+/// One namespace's errors are logged once in this time.
+const LOG_EVERY: Duration = Duration::from_secs(10);
+/// So long after its last error a device counts as sound again.
+const FORGIVEN_AFTER: Duration = Duration::from_secs(300);
+
+/// What is known of one namespace's device.
+#[derive(Debug)]
+pub(crate) struct Watch {
+    closed: Option<Closed>,
+    errors: Errors,
+    /// What is wrong with the open file or device itself.
+    damage: Option<String>,
+}
+
+/// A device that is not open.
+#[derive(Debug)]
+struct Closed {
+    why: String,
+    since: Nanos,
+    tried: Nanos,
+    /// Tries since the last sign of the device.
+    tries: usize,
+    next: Nanos,
+}
+
+#[derive(Debug, Default)]
+struct Errors {
+    /// Since the start.
+    total: u64,
+    /// Of `total`, those that are forgiven.
+    forgiven: u64,
+    last: Option<(Nanos, String)>,
+    logged: Option<Nanos>,
+    unlogged: u64,
+}
+
+/// What is to be logged.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) enum Note {
+    /// A device answered with errors: how many since the last such note, and the last of them.
+    Errors(u64, String),
+    /// The file or device is no longer what it was when it was opened.
+    Damaged(String),
+    /// There was no error for long, or the damage has gone.
+    Sound,
+}
+
+fn after(at: Nanos, time: Duration) -> Nanos {
+    Nanos(at.0.saturating_add(u64::try_from(time.as_nanos()).unwrap_or(u64::MAX)))
+}
+
+impl Watch {
+    /// Of a device that is open.
+    pub(crate) fn open() -> Self {
+        Self { closed: None, errors: Errors::default(), damage: None }
+    }
+
+    /// Of a device that could not be opened.
+    pub(crate) fn closed(now: Nanos, why: String) -> Self {
+        let mut watch = Self::open();
+        watch.gone(now, why);
+        watch
+    }
+
+    pub(crate) fn is_open(&self) -> bool {
+        self.closed.is_none()
+    }
+
+    /// The device is gone, or was never there.
+    pub(crate) fn gone(&mut self, now: Nanos, why: String) {
+        self.damage = None;
+        let next = after(now, DELAYS.first().copied().unwrap_or_default());
+        self.closed = Some(Closed { why, since: now, tried: now, tries: 0, next });
+    }
+
+    /// The device was opened; how long it was not.
+    pub(crate) fn opened(&mut self, now: Nanos) -> Duration {
+        self.damage = None;
+        self.closed.take().map_or(Duration::ZERO, |closed| now.since(closed.since))
+    }
+
+    /// The device could not be opened once more. Whether that is for another reason than before.
+    pub(crate) fn refused(&mut self, now: Nanos, why: String) -> bool {
+        let Some(closed) = &mut self.closed else { return false };
+        closed.tried = now;
+        closed.tries += 1;
+        let delay = DELAYS.get(closed.tries).or(DELAYS.last()).copied().unwrap_or_default();
+        closed.next = after(now, delay);
+        let new = closed.why != why;
+        closed.why = why;
+        new
+    }
+
+    /// There is a sign that the device may be there.
+    pub(crate) fn nudge(&mut self, now: Nanos) {
+        if let Some(closed) = &mut self.closed {
+            closed.tries = 0;
+            closed.next = closed.next.min(after(closed.tried, APART).max(now));
+        }
+    }
+
+    /// The device cannot be tried yet, though it was to be.
+    pub(crate) fn postpone(&mut self, now: Nanos) {
+        if let Some(closed) = &mut self.closed {
+            closed.next = after(now, APART);
+        }
+    }
+
+    /// Whether the device is to be tried now.
+    pub(crate) fn is_due(&self, now: Nanos) -> bool {
+        self.closed.as_ref().is_some_and(|closed| closed.next <= now)
+    }
+
+    /// When there is something to do for this namespace: a try, or errors that are to be logged.
+    pub(crate) fn next(&self) -> Option<Nanos> {
+        let logging = self.errors.logged.filter(|_| self.errors.unlogged > 0);
+        let logging = logging.map(|logged| after(logged, LOG_EVERY));
+        let trying = self.closed.as_ref().map(|closed| closed.next);
+        [logging, trying].into_iter().flatten().min()
+    }
+
+    /// Takes the number of errors since the start, and what the last one was; answers what is to
+    /// be logged.
+    pub(crate) fn see_errors(
+        &mut self,
+        now: Nanos,
+        total: u64,
+        last: impl FnOnce() -> String,
+    ) -> Option<Note> {
+        let errors = &mut self.errors;
+        let new = total.saturating_sub(errors.total);
+        if new > 0 {
+            errors.total = total;
+            errors.unlogged += new;
+            errors.last = Some((now, last()));
+        }
+        let may_log = errors.logged.is_none_or(|logged| now.since(logged) >= LOG_EVERY);
+        if errors.unlogged > 0 && may_log {
+            errors.logged = Some(now);
+            let (_, last) = errors.last.clone()?;
+            return Some(Note::Errors(std::mem::take(&mut errors.unlogged), last));
+        }
+        if errors.last.as_ref().is_some_and(|(at, _)| now.since(*at) >= FORGIVEN_AFTER) {
+            errors.last = None;
+            errors.forgiven = errors.total;
+            return self.damage.is_none().then_some(Note::Sound);
+        }
+        None
+    }
+
+    /// Takes what a look at the open file or device found; answers what is to be logged.
+    pub(crate) fn see_damage(&mut self, damage: Option<String>) -> Option<Note> {
+        if self.damage == damage {
+            return None;
+        }
+        self.damage.clone_from(&damage);
+        match damage {
+            Some(words) => Some(Note::Damaged(words)),
+            None => self.errors.last.is_none().then_some(Note::Sound),
+        }
+    }
+
+    /// Errors since the start.
+    pub(crate) fn errors(&self) -> u64 {
+        self.errors.total
+    }
+
+    /// The state, and the reason for it.
+    pub(crate) fn state(&self, now: Nanos) -> (Availability, Option<String>) {
+        if let Some(closed) = &self.closed {
+            let reason = format!("{} (for {})", closed.why, time(now.since(closed.since)));
+            return (Availability::Unavailable, Some(reason));
+        }
+        let last = self.errors.last.as_ref().map(|(at, last)| {
+            let count = self.errors.total - self.errors.forgiven;
+            let noun = if count == 1 { "error" } else { "errors" };
+            format!("{count} {noun}, last: {last}, {} ago", time(now.since(*at)))
+        });
+        match (self.damage.clone(), last) {
+            (None, None) => (Availability::Ready, None),
+            (Some(damage), Some(last)) => (Availability::Errors, Some(format!("{damage}; {last}"))),
+            (damage, last) => (Availability::Errors, damage.or(last)),
+        }
+    }
+}
+
+/// A time as people say it.
+fn time(time: Duration) -> String {
+    match time.as_secs() {
+        seconds @ 0..120 => format!("{seconds} s"),
+        seconds @ 120..7200 => format!("{} min", seconds / 60),
+        seconds @ 7200..172_800 => format!("{} h", seconds / 3600),
+        seconds => format!("{} days", seconds / 86_400),
+    }
+}
+
+#[cfg(test)]
+#[path = "availability_tests.rs"]
+mod tests;

@@ -1,0 +1,201 @@
+//! The errors that devices answer commands with, for people: noted where they happen, told by the
+//! thread that keeps namespaces.
+
+use std::fmt;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use fabric::io::IoCommand;
+use fabric::nvme::Status;
+use nix::errno::Errno;
+use nix::sys::eventfd::{EfdFlags, EventFd};
+
+/// A command that a device answered with an error.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct DeviceError {
+    /// What the command was to do.
+    pub operation: Operation,
+    /// The first logical block of the part of it that failed; none where it has no blocks.
+    pub lba: Option<u64>,
+    /// What the device answered.
+    pub answer: Answer,
+}
+
+/// What a command was to do.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Operation {
+    /// Read, and what reads for its own ends.
+    Read,
+    /// Write.
+    Write,
+    /// Compare.
+    Compare,
+    /// Verify.
+    Verify,
+    /// Flush.
+    Flush,
+    /// Write Zeroes.
+    WriteZeroes,
+    /// Dataset Management.
+    Deallocate,
+}
+
+/// What a device answered.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Answer {
+    /// The operating system's error.
+    Errno(i32),
+    /// An NVMe status of the device itself.
+    Status(Status),
+    /// Nothing: the file ends before the block.
+    EndOfFile,
+}
+
+impl DeviceError {
+    /// An error of a command, at `lba` of what it was to do.
+    #[must_use]
+    pub fn new(command: &IoCommand, lba: u64, answer: Answer) -> Self {
+        let operation = match command {
+            IoCommand::Read { .. } => Operation::Read,
+            IoCommand::Write { .. } => Operation::Write,
+            IoCommand::Compare { .. } => Operation::Compare,
+            IoCommand::Verify { .. } => Operation::Verify,
+            IoCommand::Flush => Operation::Flush,
+            IoCommand::WriteZeroes { .. } => Operation::WriteZeroes,
+            IoCommand::DatasetManagement { .. } => Operation::Deallocate,
+        };
+        let lba = (operation != Operation::Flush).then_some(lba);
+        Self { operation, lba, answer }
+    }
+}
+
+impl fmt::Display for DeviceError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self.answer {
+            Answer::Errno(errno) => write!(f, "{:?} ({errno})", Errno::from_raw(errno))?,
+            Answer::Status(status) => write!(f, "{status}")?,
+            Answer::EndOfFile => f.write_str("end of the file")?,
+        }
+        let operation = match self.operation {
+            Operation::Read => "read",
+            Operation::Write => "write",
+            Operation::Compare => "compare",
+            Operation::Verify => "verify",
+            Operation::Flush => "flush",
+            Operation::WriteZeroes => "write zeroes",
+            Operation::Deallocate => "deallocate",
+        };
+        write!(f, " on {operation}")?;
+        if let Some(lba) = self.lba { write!(f, " at LBA {lba}") } else { Ok(()) }
+    }
+}
+
+/// Whether a status that a device gave tells of the device, and not of what the host asked for:
+/// internal errors, capacity, media and data integrity (but a Compare that found a difference),
+/// and what is specific to the vendor.
+#[must_use]
+pub(super) fn blames_device(status: Status) -> bool {
+    let of = |other: Status| status.bits() & 0x7ff == other.bits() & 0x7ff;
+    match status.bits() >> 8 & 0x7 {
+        0 => [
+            Status::DATA_TRANSFER_ERROR,
+            Status::INTERNAL_ERROR,
+            Status::CAPACITY_EXCEEDED,
+            Status::NAMESPACE_NOT_READY,
+        ]
+        .into_iter()
+        .any(of),
+        2 => !of(Status::COMPARE_FAILURE) && !of(Status::DEALLOCATED_OR_UNWRITTEN),
+        7 => true,
+        _ => false,
+    }
+}
+
+/// Wakes the thread that keeps namespaces. It rings once, however many errors there are, until it
+/// has been heard.
+#[derive(Debug)]
+pub struct Bell {
+    rung: AtomicBool,
+    bell: EventFd,
+}
+
+impl Bell {
+    /// A bell that is silent.
+    ///
+    /// # Errors
+    /// No file descriptor is to be had.
+    pub fn new() -> std::io::Result<Arc<Self>> {
+        let bell = EventFd::from_flags(EfdFlags::EFD_NONBLOCK | EfdFlags::EFD_CLOEXEC)?;
+        Ok(Arc::new(Self { rung: AtomicBool::new(false), bell }))
+    }
+
+    /// Rings.
+    pub fn ring(&self) {
+        if !self.rung.swap(true, Ordering::AcqRel) {
+            // The counter cannot be full.
+            let _ = self.bell.write(1);
+        }
+    }
+
+    /// Hears what has rung: it may ring again.
+    pub fn hear(&self) {
+        let _ = self.bell.read();
+        self.rung.store(false, Ordering::Release);
+    }
+
+    /// The descriptor that becomes readable when it rings.
+    #[must_use]
+    pub fn descriptor(&self) -> &EventFd {
+        &self.bell
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use fabric::io::LbaRange;
+
+    use super::*;
+
+    #[test]
+    fn an_error_is_told_with_its_name_number_and_place() {
+        let range = LbaRange { lba: 4711, blocks: 8 };
+        let read = IoCommand::Read { range, fua: false };
+        let told = |command, answer| DeviceError::new(command, 4713, answer).to_string();
+        assert_eq!(told(&read, Answer::Errno(libc::EIO)), "EIO (5) on read at LBA 4713");
+        assert_eq!(told(&IoCommand::Flush, Answer::Errno(libc::ENOSPC)), "ENOSPC (28) on flush");
+        assert_eq!(told(&read, Answer::EndOfFile), "end of the file on read at LBA 4713");
+        let media = Answer::Status(Status::UNRECOVERED_READ_ERROR);
+        assert_eq!(
+            told(&read, media),
+            "unrecovered read error (SCT 2h, SC 81h) on read at LBA 4713"
+        );
+    }
+
+    #[test]
+    fn what_the_host_did_wrong_is_no_error_of_the_device() {
+        for status in [Status::UNRECOVERED_READ_ERROR, Status::WRITE_FAULT, Status::INTERNAL_ERROR]
+        {
+            assert!(blames_device(status.dnr()), "{status}");
+        }
+        for status in [
+            Status::LBA_OUT_OF_RANGE,
+            Status::COMPARE_FAILURE,
+            Status::INVALID_FIELD,
+            Status::INVALID_OPCODE,
+            Status::ABORT_REQUESTED,
+        ] {
+            assert!(!blames_device(status.dnr()), "{status}");
+        }
+    }
+
+    #[test]
+    fn the_bell_rings_once_until_it_is_heard() {
+        let bell = Bell::new().unwrap();
+        bell.ring();
+        bell.ring();
+        assert_eq!(bell.descriptor().read().unwrap(), 1, "one system call for two errors");
+        bell.hear();
+        bell.ring();
+        assert_eq!(bell.descriptor().read().unwrap(), 1);
+    }
+}

@@ -1,0 +1,200 @@
+//! Namespaces whose devices are missing, fail, or are changed under them.
+
+use std::fs::{self, OpenOptions};
+use std::os::unix::fs::FileExt;
+use std::path::Path;
+use std::time::{Duration, Instant};
+
+use fabric::nvme::{Sqe, Status, opcode};
+use sluiced::config::{Backend, DeviceModel};
+use sluiced::engine::{Availability, Engine, EngineError, NamespaceState};
+use sluiced::runtime::Runtime;
+use zerocopy::little_endian::U32;
+
+use super::client::{NQN, Queue, io, pattern};
+use super::{end, memory, namespace, target};
+
+/// A file with the size that it has.
+fn existing(path: &Path) -> Backend {
+    Backend::File {
+        path: path.to_owned(),
+        size: None,
+        block_size: Some(4096),
+        direct: false,
+        create: false,
+    }
+}
+
+fn row(runtime: &Runtime, nsid: u32) -> NamespaceState {
+    let subsystems = runtime.subsystems();
+    subsystems[0].namespaces.iter().find(|row| row.nsid == nsid).unwrap().clone()
+}
+
+/// Waits for a state; the time is no part of what is shown.
+fn await_state(runtime: &Runtime, nsid: u32, state: Availability) -> NamespaceState {
+    let start = Instant::now();
+    loop {
+        let row = row(runtime, nsid);
+        if row.state == state {
+            return row;
+        }
+        assert!(start.elapsed() < Duration::from_secs(100), "{row:?} does not become {state:?}");
+        std::thread::sleep(Duration::from_millis(20));
+    }
+}
+
+fn on(nsid: u32, sqe: Sqe) -> Sqe {
+    Sqe { nsid: U32::new(nsid), ..sqe }
+}
+
+/// A status without DNR and the retry delay.
+fn is_not_ready(status: Status) -> bool {
+    status.bits() & 0x7ff == Status::NAMESPACE_NOT_READY.bits() && !status.is_dnr()
+}
+
+#[test]
+fn a_file_that_is_missing_at_start_is_served_when_it_appears() {
+    let folder = tempfile::tempdir_in(env!("CARGO_TARGET_TMPDIR")).unwrap();
+    let path = folder.path().join("late");
+    let (runtime, address) = target(vec![existing(&path), memory()], 1);
+    let absent = row(&runtime, 1);
+    assert_eq!((absent.state, absent.size), (Availability::Unavailable, 0));
+    assert_eq!(absent.path.as_deref(), path.to_str());
+    let reason = absent.reason.unwrap();
+    assert!(reason.contains("late: there is no such file"), "{reason}");
+    let (_admin, id) = Queue::controller(address);
+    let (mut queue, _) = Queue::connect(address, 1, id);
+    let read = on(1, io(opcode::io::READ, 0, 1));
+    let (status, _, _) = queue.call(read, None, 4096);
+    assert!(is_not_ready(status), "{status}: the host is to come again");
+    let other = on(2, io(opcode::io::READ, 0, 1));
+    assert!(queue.call(other, None, 4096).0.is_success(), "others are served");
+    assert!(matches!(
+        runtime.resize_namespace(NQN, 1, Some(1 << 20)),
+        Err(EngineError::Invalid(why)) if why.contains("there is no such file")
+    ));
+    let again = runtime
+        .add_namespace(NQN, &sluiced::config::Namespace { nsid: Some(1), ..namespace(memory()) });
+    assert!(matches!(again, Err(EngineError::Exists(_))), "its number is taken");
+
+    fs::write(&path, vec![9; 1 << 20]).unwrap();
+    let there = await_state(&runtime, 1, Availability::Ready);
+    assert_eq!((there.size, there.reason), (1 << 20, None));
+    let (status, _, data) = queue.call(read, None, 4096);
+    assert!(status.is_success() && data == [9; 4096], "{status}");
+    assert!(queue.call(other, None, 4096).0.is_success());
+    end(&runtime);
+}
+
+#[test]
+fn a_namespace_that_is_not_available_can_be_tried_on_request_and_removed() {
+    let folder = tempfile::tempdir_in(env!("CARGO_TARGET_TMPDIR")).unwrap();
+    let (one, two) = (folder.path().join("one"), folder.path().join("two"));
+    let (runtime, address) = target(vec![existing(&one), existing(&two)], 1);
+    let (_admin, id) = Queue::controller(address);
+    let (mut queue, _) = Queue::connect(address, 1, id);
+    fs::write(&one, vec![1; 1 << 20]).unwrap();
+    fs::write(&two, vec![2; 1 << 20]).unwrap();
+    runtime.retry_namespaces(Some(NQN), Some(2));
+    assert_eq!(row(&runtime, 2).state, Availability::Ready, "at once");
+    let (status, _, data) = queue.call(on(2, io(opcode::io::READ, 3, 1)), None, 4096);
+    assert!(status.is_success() && data == [2; 4096]);
+    end(&runtime);
+
+    let missing = folder.path().join("never");
+    let (runtime, address) = target(vec![existing(&missing)], 1);
+    let (_admin, id) = Queue::controller(address);
+    let (mut queue, _) = Queue::connect(address, 1, id);
+    runtime.retry_namespaces(None, None);
+    assert_eq!(row(&runtime, 1).state, Availability::Unavailable);
+    runtime.remove_namespace(NQN, 1).unwrap();
+    assert!(runtime.subsystems()[0].namespaces.is_empty());
+    let (status, _, _) = queue.call(io(opcode::io::READ, 0, 1), None, 4096);
+    assert_eq!(status, Status::INVALID_NAMESPACE.dnr());
+    fs::write(&missing, vec![1; 1 << 20]).unwrap();
+    runtime.retry_namespaces(None, None);
+    assert!(runtime.subsystems()[0].namespaces.is_empty(), "what was removed stays away");
+    assert_eq!(runtime.add_namespace(NQN, &namespace(memory())).unwrap(), 1, "its number is free");
+    assert!(queue.call(io(opcode::io::READ, 0, 1), None, 4096).0.is_success());
+    end(&runtime);
+}
+
+#[test]
+fn errors_of_a_device_are_counted_and_the_last_one_is_named() {
+    let model = DeviceModel {
+        service_time: Duration::ZERO,
+        bandwidth: None,
+        channels: 8,
+        errors: Some(10),
+    };
+    let flawed = Backend::Null { size: 64 << 20, block_size: 4096, model: Some(model) };
+    let (runtime, address) = target(vec![flawed, memory()], 2);
+    assert_eq!(row(&runtime, 1).state, Availability::Ready, "none yet");
+    let (_admin, id) = Queue::controller(address);
+    let (mut queue, _) = Queue::connect(address, 1, id);
+    let failed = (0..200)
+        .filter(|lba| {
+            let (status, _, _) = queue.call(io(opcode::io::READ, *lba, 1), None, 4096);
+            assert!(status.is_success() || status.bits() & 0x7ff == 0x281, "{status}");
+            !status.is_success()
+        })
+        .count();
+    assert_eq!(failed, 20, "10 % of 200");
+    let start = Instant::now();
+    while row(&runtime, 1).errors < 20 {
+        assert!(start.elapsed() < Duration::from_secs(100), "{:?}", row(&runtime, 1));
+        std::thread::sleep(Duration::from_millis(20));
+    }
+    let seen = row(&runtime, 1);
+    assert_eq!((seen.state, seen.errors), (Availability::Errors, 20));
+    let reason = seen.reason.unwrap();
+    let last = "20 errors, last: unrecovered read error (SCT 2h, SC 81h) on read at LBA 199, ";
+    assert!(reason.starts_with(last), "{reason}");
+    // What a host asks for wrongly is none.
+    let beyond = io(opcode::io::READ, (64 << 20) / 4096, 1);
+    assert_eq!(queue.call(on(2, beyond), None, 4096).0, Status::LBA_OUT_OF_RANGE.dnr());
+    let sound = row(&runtime, 2);
+    assert_eq!((sound.state, sound.errors, sound.reason), (Availability::Ready, 0, None));
+    end(&runtime);
+}
+
+#[test]
+fn a_file_that_is_cut_under_its_namespace_is_noticed_by_the_first_read_beyond_its_end() {
+    let folder = tempfile::tempdir_in(env!("CARGO_TARGET_TMPDIR")).unwrap();
+    let path = folder.path().join("disk");
+    fs::write(&path, pattern(0, 256, 3)).unwrap();
+    let (runtime, address) = target(vec![existing(&path)], 1);
+    let (_admin, id) = Queue::controller(address);
+    let (mut queue, _) = Queue::connect(address, 1, id);
+    let cut = OpenOptions::new().write(true).open(&path).unwrap();
+    cut.set_len(100 * 4096).unwrap();
+    let (status, _, _) = queue.call(io(opcode::io::READ, 200, 1), None, 4096);
+    assert_eq!(status.bits() & 0x7ff, Status::INTERNAL_ERROR.bits());
+    let (status, _, data) = queue.call(io(opcode::io::READ, 99, 1), None, 4096);
+    assert!(status.is_success() && data == pattern(99, 1, 3), "what is left is served");
+    let reason = await_state(&runtime, 1, Availability::Errors).reason.unwrap();
+    assert!(reason.contains("1 error, last: end of the file on read at LBA 200"), "{reason}");
+    let words = "the file was cut to 409600 bytes, the namespace has 1048576";
+    assert!(reason.contains(words), "{reason}");
+    end(&runtime);
+}
+
+#[test]
+fn a_file_that_is_deleted_is_noticed_without_any_command_and_can_be_saved() {
+    let folder = tempfile::tempdir_in(env!("CARGO_TARGET_TMPDIR")).unwrap();
+    let path = folder.path().join("disk");
+    fs::write(&path, pattern(0, 256, 4)).unwrap();
+    let (runtime, address) = target(vec![existing(&path)], 1);
+    fs::remove_file(&path).unwrap();
+    let reason = await_state(&runtime, 1, Availability::Errors).reason.unwrap();
+    assert!(reason.contains("the file was deleted"), "{reason}");
+    let from = reason.split("--sparse=always ").nth(1).unwrap().split(' ').next().unwrap();
+    let mut saved = vec![0; 4096];
+    fs::File::open(from).unwrap().read_exact_at(&mut saved, 77 * 4096).unwrap();
+    assert_eq!(saved, pattern(77, 1, 4));
+    let (_admin, id) = Queue::controller(address);
+    let (mut queue, _) = Queue::connect(address, 1, id);
+    let (status, _, data) = queue.call(io(opcode::io::READ, 5, 1), None, 4096);
+    assert!(status.is_success() && data == pattern(5, 1, 4), "it is served meanwhile");
+    end(&runtime);
+}
