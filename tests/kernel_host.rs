@@ -39,6 +39,11 @@ fn an_nvme_device_shows_through() -> Result<()> {
 }
 
 #[test]
+fn what_is_in_use_is_not_exported_and_what_changed_is_noticed() -> Result<()> {
+    scenario("backings", &[])
+}
+
+#[test]
 fn a_killed_target_loses_nothing() -> Result<()> {
     scenario("crash", &[])
 }

@@ -85,7 +85,11 @@ fn unescaped(text: &str) -> PathBuf {
 }
 
 fn is_swap(identity: Identity) -> bool {
-    let table = std::fs::read_to_string("/proc/swaps").unwrap_or_default();
+    is_listed(&std::fs::read_to_string("/proc/swaps").unwrap_or_default(), identity)
+}
+
+/// Whether a table like `/proc/swaps` lists a file or device.
+fn is_listed(table: &str, identity: Identity) -> bool {
     let mut files = table.lines().skip(1).filter_map(|line| line.split_whitespace().next());
     files.any(|path| Identity::at(&unescaped(path)) == Some(identity))
 }
@@ -138,5 +142,21 @@ mod tests {
         assert_eq!(unescaped("/srv/a\\040b\\134c"), Path::new("/srv/a b\\c"));
         assert_eq!(unescaped("/plain"), Path::new("/plain"));
         assert_eq!(unescaped("/odd\\"), Path::new("/odd\\"));
+    }
+
+    #[test]
+    fn swap_is_known_by_what_it_is_and_not_by_its_path() {
+        let folder = tempfile::tempdir().unwrap();
+        let (file, link) = (folder.path().join("a b"), folder.path().join("link"));
+        std::fs::write(&file, "").unwrap();
+        std::fs::write(folder.path().join("other"), "").unwrap();
+        std::fs::hard_link(&file, &link).unwrap();
+        let path = file.display().to_string().replace(' ', "\\040");
+        let table = format!("Filename\tType\tSize\n{path}\tfile\t4096\n");
+        let listed = |name: &str| {
+            let identity = Identity::at(&folder.path().join(name)).unwrap();
+            is_listed(&table, identity)
+        };
+        assert!(listed("a b") && listed("link") && !listed("other"));
     }
 }

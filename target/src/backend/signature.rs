@@ -1,13 +1,16 @@
 //! What a device holds already: a file system, swap, a part of a RAID or of a volume group, a
 //! partition table. Whoever exports such a device for the first time has perhaps the wrong one.
 //!
-//! `blkid` (util-linux) tells. It knows some eighty formats, where on a device each has its marks
-//! and which marks are left-overs, and is on every Debian machine.
+//! `wipefs` (util-linux) tells. It knows some eighty formats and where on a device each has its
+//! marks, says so when it cannot read, erases just these marks if that is asked for, and is on every
+//! Debian machine. (`blkid -p` ends alike for a device that it cannot read and one that is empty.)
 
 use std::fs::File;
-use std::io::ErrorKind;
+use std::io::{ErrorKind, Read, Seek, SeekFrom};
 use std::path::Path;
 use std::process::{Command, Stdio};
+
+use serde::Deserialize;
 
 use super::{BackendError, Opening};
 
@@ -31,12 +34,12 @@ pub(super) fn check(path: &Path, device: &File, opening: &Opening<'_>) -> Result
     if opening.seen.is_some() || opening.signature == OnSignature::Ignore {
         return Ok(());
     }
-    let why = match find(device, &["blkid", "/usr/sbin/blkid", "/sbin/blkid"]) {
+    let why = match readable(device).and_then(|()| find(device, &["wipefs", "/usr/sbin/wipefs"])) {
         Ok(None) => return Ok(()),
         Ok(Some(what)) => format!("it holds {what}"),
         Err(error) => format!(
-            "whether it holds a file system cannot be told: {error} (`blkid` is in the package \
-             util-linux)"
+            "whether it holds a file system cannot be told: {error} (`wipefs` is in the \
+             package util-linux)"
         ),
     };
     if opening.signature == OnSignature::Warn {
@@ -57,14 +60,46 @@ pub(super) fn check(path: &Path, device: &File, opening: &Opening<'_>) -> Result
     ))
 }
 
-/// What a device holds, in words; `commands` are places where `blkid` may be.
+/// Whether the first and the last block can be read: what cannot be read holds perhaps anything.
+fn readable(mut device: &File) -> Result<(), String> {
+    const BLOCK: u64 = 4096;
+    let mut block = [0; 4096];
+    let mut read = |place: SeekFrom| -> std::io::Result<()> {
+        let at = device.seek(place)?;
+        device.seek(SeekFrom::Start(at / BLOCK * BLOCK))?;
+        device.read_exact(&mut block)
+    };
+    let last = SeekFrom::End(-4096);
+    read(SeekFrom::Start(0))
+        .and_then(|()| read(last))
+        .map_err(|e| format!("it cannot be read: {e}"))
+}
+
+/// One signature, as `wipefs` lists it.
+#[derive(Debug, Deserialize)]
+struct Signature {
+    /// `ext4`, `swap`, `gpt`.
+    #[serde(rename = "type")]
+    format: Option<String>,
+    /// `filesystem`, `raid`, `crypto`, `partition-table`, `other`.
+    usage: Option<String>,
+    label: Option<String>,
+}
+
+/// All that `wipefs` lists.
+#[derive(Debug, Deserialize)]
+struct Listing {
+    signatures: Vec<Signature>,
+}
+
+/// What a device holds, in words; `commands` are places where `wipefs` may be.
 fn find(device: &File, commands: &[&str]) -> Result<Option<String>, String> {
     for command in commands {
         // The device as the child's standard input: the same device, whatever the path leads to
         // meanwhile.
         let input = device.try_clone().map_err(|error| error.to_string())?;
         let output = Command::new(command)
-            .args(["-p", "-o", "export", "/dev/stdin"])
+            .args(["--json", "--output", "TYPE,USAGE,LABEL", "/proc/self/fd/0"])
             .env("LC_ALL", "C")
             .stdin(Stdio::from(input))
             .output();
@@ -73,35 +108,41 @@ fn find(device: &File, commands: &[&str]) -> Result<Option<String>, String> {
             Err(error) if error.kind() == ErrorKind::NotFound => continue,
             Err(error) => return Err(format!("{command}: {error}")),
         };
-        let said = String::from_utf8_lossy(&output.stderr);
-        return match output.status.code() {
-            Some(0) => Ok(Some(words(&String::from_utf8_lossy(&output.stdout)))),
-            // Nothing found, or the device could not be read.
-            Some(2) if said.trim().is_empty() => Ok(None),
-            Some(8) => Ok(Some("the marks of several formats".into())),
-            _ => Err(format!("{command} failed ({}): {}", output.status, said.trim())),
-        };
+        if !output.status.success() {
+            let said = String::from_utf8_lossy(&output.stderr);
+            return Err(format!("{command} failed ({}): {}", output.status, said.trim()));
+        }
+        return words(&output.stdout).map_err(|error| format!("{command}: {error}"));
     }
-    Err("there is no blkid".into())
+    Err("there is no wipefs".into())
 }
 
-/// `blkid`'s lines of `KEY=value` as words.
-fn words(export: &str) -> String {
-    let value = |key: &str| {
-        let mut lines = export.lines().filter_map(|line| line.split_once('='));
-        lines.find(|(known, _)| *known == key).map(|(_, value)| value.replace('\\', ""))
-    };
-    let kind = value("TYPE").unwrap_or_default();
-    let label = value("LABEL").map_or(String::new(), |label| format!(" named \"{label}\""));
-    match (value("USAGE").as_deref(), value("PTTYPE")) {
-        (Some("filesystem"), _) => format!("a file system ({kind}){label}"),
-        (Some("raid"), _) => format!("a part of a RAID or of a volume group ({kind}){label}"),
-        (Some("crypto"), _) => format!("encrypted data ({kind}){label}"),
-        (Some(_), _) if kind == "swap" => format!("swap space{label}"),
-        (Some(_), _) => format!("data ({kind}){label}"),
-        (None, Some(table)) => format!("a partition table ({table})"),
-        (None, None) => "data of a known format".into(),
+/// `wipefs`' list in words; `None` where it is empty.
+fn words(json: &[u8]) -> Result<Option<String>, serde_json::Error> {
+    // Older versions say nothing at all where there is nothing.
+    if json.trim_ascii().is_empty() {
+        return Ok(None);
     }
+    let listing: Listing = serde_json::from_slice(json)?;
+    let mut all: Vec<String> = Vec::new();
+    for signature in &listing.signatures {
+        let format = signature.format.as_deref().unwrap_or("unknown");
+        let name = match signature.usage.as_deref() {
+            Some("filesystem") => format!("a file system ({format})"),
+            Some("raid") => format!("a part of a RAID or of a volume group ({format})"),
+            Some("crypto") => format!("encrypted data ({format})"),
+            Some("partition-table") => format!("a partition table ({format})"),
+            _ if format == "swap" => "swap space".to_owned(),
+            _ => format!("data ({format})"),
+        };
+        let label = signature.label.as_ref().filter(|label| !label.is_empty());
+        let label = label.map_or(String::new(), |label| format!(" named \"{label}\""));
+        let words = format!("{name}{label}");
+        if !all.contains(&words) {
+            all.push(words);
+        }
+    }
+    Ok((!all.is_empty()).then(|| all.join(", ")))
 }
 
 #[cfg(test)]
@@ -127,7 +168,7 @@ mod tests {
     }
 
     fn found(file: &File) -> Option<String> {
-        find(file, &["blkid", "/usr/sbin/blkid"]).unwrap()
+        find(file, &["wipefs", "/usr/sbin/wipefs"]).unwrap()
     }
 
     #[test]
@@ -144,14 +185,17 @@ mod tests {
     }
 
     #[test]
-    fn lines_become_words() {
-        let table = "DEVNAME=/dev/stdin\nPTUUID=1\nPTTYPE=gpt\n";
-        assert_eq!(words(table), "a partition table (gpt)");
-        assert_eq!(
-            words("TYPE=LVM2_member\nUSAGE=raid\n"),
-            "a part of a RAID or of a volume group (LVM2_member)"
-        );
-        assert_eq!(words("TYPE=crypto_LUKS\nUSAGE=crypto\n"), "encrypted data (crypto_LUKS)");
+    fn a_list_becomes_words() {
+        let list = r#"{"signatures": [{"type": "gpt", "usage": "partition-table", "label": null},
+            {"type": "gpt", "usage": "partition-table", "label": null},
+            {"type": "LVM2_member", "usage": "raid"},
+            {"type": "crypto_LUKS", "usage": "crypto", "label": "x"}]}"#;
+        let expected = "a partition table (gpt), a part of a RAID or of a volume group \
+                        (LVM2_member), encrypted data (crypto_LUKS) named \"x\"";
+        assert_eq!(words(list.as_bytes()).unwrap().unwrap(), expected);
+        assert_eq!(words(b"{\"signatures\": []}").unwrap(), None);
+        assert_eq!(words(b"\n").unwrap(), None);
+        assert!(words(b"DEVICE OFFSET").is_err());
     }
 
     #[test]
@@ -179,10 +223,13 @@ mod tests {
     }
 
     #[test]
-    fn without_blkid_nothing_is_known() {
+    fn what_cannot_be_looked_at_is_not_taken_for_empty() {
         let file = tempfile::tempfile().unwrap();
-        let error = find(&file, &["/nonexistent/blkid"]).unwrap_err();
-        assert_eq!(error, "there is no blkid");
+        assert!(readable(&file).unwrap_err().starts_with("it cannot be read"), "no block at all");
+        file.set_len(8192).unwrap();
+        readable(&file).unwrap();
+        let error = find(&file, &["/nonexistent/wipefs"]).unwrap_err();
+        assert_eq!(error, "there is no wipefs");
         let error = find(&file, &["false"]).unwrap_err();
         assert!(error.starts_with("false failed"), "{error}");
     }
