@@ -7,14 +7,17 @@ use std::process::ExitCode;
 use arbitration::settings::WindowRule;
 use clap::{ArgAction, Parser, ValueEnum};
 
-use crate::config::{Backend, Config, ConfigErrors, Namespace, format_size};
+use crate::config::{Backend, Config, ConfigErrors, Machine, Namespace, format_size};
+use crate::preflight;
 
-/// Exit status: the file is valid.
+/// Exit status: the file is valid, and this machine has what it asks for.
 const VALID: u8 = 0;
 /// Exit status: the file has errors.
 const INVALID: u8 = 1;
 /// Exit status: the file cannot be read.
 const UNREADABLE: u8 = 2;
+/// Exit status: the file is valid, but this machine lacks something that it asks for.
+const LACKING: u8 = 3;
 
 /// Serves NVMe drives, files and memory to hosts by NVMe over Fabrics.
 ///
@@ -25,9 +28,16 @@ pub struct Args {
     /// The configuration to run
     #[arg(short, long, value_name = "FILE")]
     pub config: Option<PathBuf>,
-    /// Say whether FILE is valid and what it means, and end
-    #[arg(long, value_name = "FILE", conflicts_with = "config")]
-    pub check: Option<PathBuf>,
+    /// Say whether FILE is valid and what it means, and whether this machine has what it asks for;
+    /// then end
+    #[arg(long, conflicts_with = "config", requires = "file")]
+    pub check: bool,
+    /// With --check: look at nothing but FILE, which may be for another machine
+    #[arg(long, requires = "check")]
+    pub offline: bool,
+    /// The configuration to check
+    #[arg(value_name = "FILE", requires = "check")]
+    pub file: Option<PathBuf>,
     /// What to log: error, warn, info, debug, trace, or a filter such as "sluiced=debug"
     #[arg(long, value_name = "LEVEL", env = "SLUICEGATE_LOG", default_value = "info")]
     pub log_level: String,
@@ -71,19 +81,29 @@ impl Args {
     }
 }
 
-/// Does `--check`: writes whether `file` is valid and what it means to `out`, or its errors to
-/// `errors`.
+/// Does `--check`: writes whether `file` is valid and what it means to `out`, its errors and what
+/// this machine lacks to `errors`. With `offline` it looks at nothing but the file.
 #[must_use]
-pub fn check(file: &Path, out: &mut impl Write, errors: &mut impl Write) -> ExitCode {
-    ExitCode::from(check_status(file, out, errors))
+pub fn check(
+    file: &Path,
+    offline: bool,
+    out: &mut impl Write,
+    errors: &mut impl Write,
+) -> ExitCode {
+    ExitCode::from(check_status(file, offline, out, errors))
 }
 
-fn check_status(file: &Path, out: &mut impl Write, errors: &mut impl Write) -> u8 {
+fn check_status(file: &Path, offline: bool, out: &mut impl Write, errors: &mut impl Write) -> u8 {
+    let machine = if offline { Machine::any() } else { Machine::present() };
     // Nobody is left to tell when the output is closed.
-    match Config::load(file) {
+    match Config::load_for(file, &machine) {
         Ok(config) => {
             let _ = write!(out, "{}: valid\n{}", file.display(), summary(&config));
-            VALID
+            let lacking = if offline { Vec::new() } else { preflight::lacking(&config) };
+            for lack in &lacking {
+                let _ = writeln!(errors, "{}: on this machine: {lack}", file.display());
+            }
+            if lacking.is_empty() { VALID } else { LACKING }
         }
         Err(found) => {
             let count = found.errors.len();
@@ -177,9 +197,9 @@ mod tests {
 
     use super::*;
 
-    fn checked(file: &Path) -> (u8, String, String) {
+    fn checked(file: &Path, offline: bool) -> (u8, String, String) {
         let (mut out, mut errors) = (Vec::new(), Vec::new());
-        let status = check_status(file, &mut out, &mut errors);
+        let status = check_status(file, offline, &mut out, &mut errors);
         (status, String::from_utf8(out).unwrap(), String::from_utf8(errors).unwrap())
     }
 
@@ -189,7 +209,15 @@ mod tests {
         let args = Args::parse_from(["sluiced", "-vv", "--log", "stderr"]);
         assert_eq!((args.log_filter(), args.log), ("trace", Some(LogTarget::Stderr)));
         assert!(args.config.is_none());
-        assert!(Args::try_parse_from(["sluiced", "--check", "a", "--config", "b"]).is_err());
+        for wrong in ["--check a --config b", "--check", "a", "--offline", "--offline a"] {
+            let line = ["sluiced"].into_iter().chain(wrong.split(' '));
+            assert!(Args::try_parse_from(line).is_err(), "{wrong}");
+        }
+        for right in ["--check a --offline", "--check --offline a", "--offline --check a"] {
+            let args = Args::parse_from(["sluiced"].into_iter().chain(right.split(' ')));
+            assert!(args.check && args.offline, "{right}");
+            assert_eq!(args.file.as_deref(), Some(Path::new("a")), "{right}");
+        }
     }
 
     #[test]
@@ -197,14 +225,36 @@ mod tests {
         let folder = tempfile::tempdir().unwrap();
         let file = folder.path().join("a.toml");
         std::fs::write(&file, crate::config::render(&Config::embedded().unwrap())).unwrap();
-        let (status, out, errors) = checked(&file);
+        let (status, out, errors) = checked(&file, true);
         assert_eq!((status, errors.as_str()), (0, ""));
         assert!(out.starts_with(&format!("{}: valid\n", file.display())), "{out}");
         assert!(out.contains("namespace 1: memory, 1 GiB"), "{out}");
         std::fs::write(&file, "[target]\ncoers = [0]\n").unwrap();
-        let (status, out, errors) = checked(&file);
+        let (status, out, errors) = checked(&file, true);
         assert_eq!((status, out.as_str()), (1, ""));
         assert!(errors.contains("a.toml:2:1: unknown key") && errors.ends_with(": 1 error\n"));
-        assert_eq!(checked(&folder.path().join("none")).0, 2);
+        assert_eq!(checked(&folder.path().join("none"), true).0, 2);
+    }
+
+    #[test]
+    fn check_looks_at_this_machine_unless_the_file_is_for_another() {
+        let folder = tempfile::tempdir().unwrap();
+        let file = folder.path().join("a.toml");
+        let control = folder.path().join("control.sock");
+        let text = format!("[target]\ncontrol = \"{}\"\n", control.display());
+        std::fs::write(&file, &text).unwrap();
+        assert_eq!(checked(&file, false).0, VALID);
+        let listener = "[[listener]]\naddress = \"192.0.2.1:4420\"\n";
+        std::fs::write(&file, format!("{text}cores = [9999]\n{listener}")).unwrap();
+        let (status, _, errors) = checked(&file, false);
+        assert_eq!(status, INVALID, "{errors}");
+        assert_eq!(checked(&file, true).0, VALID);
+        std::fs::write(&file, format!("{text}{listener}")).unwrap();
+        let (status, out, errors) = checked(&file, false);
+        assert_eq!(status, LACKING, "{errors}");
+        assert!(out.contains(": valid\n"), "{out}");
+        assert!(errors.contains("a.toml: on this machine: cannot listen on 192.0.2.1:4420"));
+        let (status, _, errors) = checked(&file, true);
+        assert_eq!((status, errors.as_str()), (VALID, ""));
     }
 }

@@ -16,6 +16,7 @@ pub mod log;
 pub mod mapping;
 pub mod metrics;
 mod network;
+pub mod preflight;
 mod qos;
 pub mod reactor;
 pub mod runtime;

@@ -17,8 +17,8 @@ use sluiced::{config, descriptors, exit, log};
 
 fn main() -> ExitCode {
     let args = Args::parse();
-    if let Some(file) = &args.check {
-        return cli::check(file, &mut std::io::stdout(), &mut std::io::stderr());
+    if let Some(file) = &args.file {
+        return cli::check(file, args.offline, &mut std::io::stdout(), &mut std::io::stderr());
     }
     if let Err(error) = log::init(args.log_filter(), args.log) {
         eprintln!("sluiced: {error}");

@@ -22,6 +22,19 @@ const BACKLOG: i32 = 1024;
 /// # Errors
 /// The address is in use, not of this machine, or not permitted.
 pub fn listen_on(address: SocketAddr, prepare: impl FnOnce(&OwnedFd)) -> io::Result<OwnedFd> {
+    let fd = bind_to(address)?;
+    // Without it no class is known from a host's ToS; all else works.
+    let _ = set_int(&fd, libc::IPPROTO_TCP, TCP_SAVE_SYN, 1);
+    prepare(&fd);
+    listen(&fd, Backlog::new(BACKLOG)?)?;
+    Ok(fd)
+}
+
+/// A socket that is bound to an address and does not listen: nobody can connect to it.
+///
+/// # Errors
+/// As [`listen_on`].
+pub(crate) fn bind_to(address: SocketAddr) -> io::Result<OwnedFd> {
     let family = if address.is_ipv4() { AddressFamily::Inet } else { AddressFamily::Inet6 };
     let fd = socket(family, SockType::Stream, SockFlag::SOCK_CLOEXEC, None)?;
     setsockopt(&fd, sockopt::ReuseAddr, &true)?;
@@ -29,10 +42,6 @@ pub fn listen_on(address: SocketAddr, prepare: impl FnOnce(&OwnedFd)) -> io::Res
         setsockopt(&fd, sockopt::Ipv6V6Only, &true)?;
     }
     bind(std::os::fd::AsRawFd::as_raw_fd(&fd), &SockaddrStorage::from(address))?;
-    // Without it no class is known from a host's ToS; all else works.
-    let _ = set_int(&fd, libc::IPPROTO_TCP, TCP_SAVE_SYN, 1);
-    prepare(&fd);
-    listen(&fd, Backlog::new(BACKLOG)?)?;
     Ok(fd)
 }
 

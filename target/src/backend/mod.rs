@@ -15,6 +15,7 @@ mod null;
 mod nvme;
 mod nvme_uapi;
 mod open;
+mod probe;
 mod seen;
 mod signature;
 mod source;
@@ -37,6 +38,7 @@ use crate::shared::lock;
 pub use claim::{Claims, OwnFile};
 pub use errors::{Answer, Bell, DeviceError};
 pub use open::{Opening, open};
+pub use probe::{Probed, probe};
 pub use signature::OnSignature;
 
 /// The largest piece of zeroes that is written or sent at once, in bytes.

@@ -27,9 +27,8 @@ pub(crate) fn cores(
     }
     let mut seen = BTreeSet::new();
     for core in &list.items {
-        if !machine.cores.contains(&core.value) {
-            let remedy =
-                format!("choose from the CPUs that are online: {}", ranges(&machine.cores));
+        if let Some(online) = machine.cores.as_ref().filter(|o| !o.contains(&core.value)) {
+            let remedy = format!("choose from the CPUs that are online: {}", ranges(online));
             problems.at(
                 core,
                 format!("`cores` names CPU {}, which is not there", core.value),

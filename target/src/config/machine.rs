@@ -7,8 +7,8 @@ use std::path::{Path, PathBuf};
 /// A machine, as far as a configuration depends on it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Machine {
-    /// CPU numbers that are online.
-    pub cores: BTreeSet<usize>,
+    /// CPU numbers that are online; `None`: not known, so that any may be named.
+    pub cores: Option<BTreeSet<usize>>,
     /// Where the control socket is by default.
     pub control: PathBuf,
 }
@@ -17,7 +17,13 @@ impl Machine {
     /// The machine and user that this process has.
     #[must_use]
     pub fn present() -> Self {
-        Self { cores: online(), control: default_control() }
+        Self { cores: Some(online()), control: default_control() }
+    }
+
+    /// Any machine: what a configuration is checked against where it is for another one.
+    #[must_use]
+    pub fn any() -> Self {
+        Self { cores: None, control: default_control() }
     }
 }
 
@@ -70,6 +76,6 @@ mod tests {
         assert_eq!(parse_cpu_list("0-2,5\n"), BTreeSet::from([0, 1, 2, 5]));
         assert_eq!(parse_cpu_list("7"), BTreeSet::from([7]));
         assert!(parse_cpu_list("").is_empty());
-        assert!(!Machine::present().cores.is_empty());
+        assert!(!online().is_empty());
     }
 }

@@ -90,8 +90,12 @@ impl Config {
     /// # Errors
     /// As [`Config::parse`].
     pub fn parse_bytes(bytes: &[u8], file: &Path) -> Result<Self, ConfigErrors> {
+        Self::parse_bytes_for(bytes, file, &Machine::present())
+    }
+
+    fn parse_bytes_for(bytes: &[u8], file: &Path, machine: &Machine) -> Result<Self, ConfigErrors> {
         match std::str::from_utf8(bytes) {
-            Ok(text) => Self::parse(text, file),
+            Ok(text) => Self::parse_for(text, file, machine),
             Err(error) => {
                 let good = bytes.get(..error.valid_up_to()).unwrap_or_default();
                 let good = String::from_utf8_lossy(good);
@@ -111,6 +115,14 @@ impl Config {
     /// # Errors
     /// As [`Config::parse`], and where the file cannot be read.
     pub fn load(path: &Path) -> Result<Self, ConfigErrors> {
+        Self::load_for(path, &Machine::present())
+    }
+
+    /// Reads and parses a configuration file for a machine.
+    ///
+    /// # Errors
+    /// As [`Config::load`].
+    pub fn load_for(path: &Path, machine: &Machine) -> Result<Self, ConfigErrors> {
         let unread = |message: String, remedy: &str| ConfigErrors {
             file: path.into(),
             errors: vec![ConfigError {
@@ -124,7 +136,7 @@ impl Config {
         };
         let limit = format!("the file is larger than {}", format_size(FILE_MAX));
         match machine::read_limited(path, FILE_MAX) {
-            Ok(Some(bytes)) => Self::parse_bytes(&bytes, path),
+            Ok(Some(bytes)) => Self::parse_bytes_for(&bytes, path, machine),
             Ok(None) => Err(unread(limit, "is this the right file?")),
             Err(error) => Err(unread(
                 format!("cannot read the configuration: {}", access::explain(&error, path)),

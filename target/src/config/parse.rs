@@ -95,7 +95,7 @@ impl ParsedSubsystem {
 
 /// `[target]` where the file has none.
 fn default_target(machine: &Machine) -> Target {
-    let first = machine.cores.first().copied().unwrap_or(0);
+    let first = machine.cores.as_ref().and_then(BTreeSet::first).copied().unwrap_or(0);
     Target { control: machine.control.clone(), cores: vec![first], ..Target::default() }
 }
 

@@ -10,7 +10,7 @@ use super::*;
 const GOOD: &str = include_str!("../../../systemd/sluicegate.toml");
 
 pub(crate) fn machine() -> Machine {
-    Machine { cores: (0..4).collect(), control: "/run/sluicegate/control.sock".into() }
+    Machine { cores: Some((0..4).collect()), control: "/run/sluicegate/control.sock".into() }
 }
 
 pub(crate) fn parse(text: &str) -> Result<Config, ConfigErrors> {

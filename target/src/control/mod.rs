@@ -8,6 +8,7 @@ mod force;
 mod http;
 mod methods;
 mod network;
+pub(crate) mod occupant;
 mod protocol;
 mod qos;
 mod server;

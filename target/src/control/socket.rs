@@ -1,27 +1,17 @@
 //! The control socket's file: made without a moment at which others could use it, taken over from
 //! a dead process, left to a living one.
 
-use std::io::{self, BufRead, BufReader, Read, Write};
-use std::os::unix::fs::{DirBuilderExt, FileTypeExt, MetadataExt, PermissionsExt};
-use std::os::unix::net::{UnixListener, UnixStream};
+use std::io;
+use std::os::unix::fs::{DirBuilderExt, MetadataExt, PermissionsExt};
+use std::os::unix::net::UnixListener;
 use std::path::{Path, PathBuf};
-use std::time::Duration;
-
-use serde_json::Value;
 
 use super::ControlError;
+use super::occupant::{self, Occupant};
 use crate::access;
 
 /// Who may use the socket: its owner and group.
 const MODE: u32 = 0o660;
-/// Longest path of a socket: sockaddr_un holds 108 bytes with the final NUL, and the socket is
-/// made under a name that is up to 16 bytes longer.
-const PATH_MAX: usize = 91;
-
-/// How long another program may take to say who it is.
-const PATIENCE: Duration = Duration::from_secs(2);
-/// The longest answer that is read of it, in bytes.
-const ANSWER_MAX: u64 = 1 << 20;
 
 /// A socket file that is removed with its owner.
 #[derive(Debug)]
@@ -46,15 +36,11 @@ pub(super) fn listen(path: &Path) -> Result<(UnixListener, SocketFile), ControlE
         detail: access::explain(&error, path),
         remedy: "check the folder and its permissions, or set `control` in the configuration",
     };
-    if path.as_os_str().len() > PATH_MAX {
-        return Err(ControlError::Socket {
-            path: path.into(),
-            detail: format!("the path is longer than {PATH_MAX} bytes"),
-            remedy: "set a shorter `control` in the configuration",
-        });
-    }
+    let occupant = occupant::of(path)?;
     folder(path).map_err(refused)?;
-    vacant(path)?;
+    if occupant == Occupant::Daemon {
+        return Err(ControlError::Running { path: path.into() });
+    }
     let mut name = path.as_os_str().to_owned();
     name.push(format!(".{}", std::process::id()));
     let fresh = PathBuf::from(name);
@@ -88,35 +74,4 @@ fn folder(path: &Path) -> io::Result<()> {
         return Err(io::Error::other(format!("{} belongs to another user", folder.display())));
     }
     Ok(())
-}
-
-/// Nothing living is at the path.
-fn vacant(path: &Path) -> Result<(), ControlError> {
-    match std::fs::symlink_metadata(path) {
-        Ok(meta) if !meta.file_type().is_socket() => Err(ControlError::Socket {
-            path: path.into(),
-            detail: "there is a file that is no socket".into(),
-            remedy: "move it away, or set another `control` in the configuration",
-        }),
-        Ok(_) => match UnixStream::connect(path) {
-            Ok(stream) if is_ours(&stream) => Err(ControlError::Running { path: path.into() }),
-            Ok(_) => Err(ControlError::Foreign { path: path.into() }),
-            Err(_) => Ok(()),
-        },
-        Err(_) => Ok(()),
-    }
-}
-
-/// Whether what listens at the other end answers as a daemon of ours.
-fn is_ours(mut stream: &UnixStream) -> bool {
-    let mut ask = || {
-        stream.set_read_timeout(Some(PATIENCE))?;
-        stream.set_write_timeout(Some(PATIENCE))?;
-        stream.write_all(b"{\"method\":\"status\"}\n")?;
-        let mut answer = Vec::new();
-        BufReader::new(stream.take(ANSWER_MAX)).read_until(b'\n', &mut answer)?;
-        Ok::<_, io::Error>(answer)
-    };
-    let answer = ask().ok().and_then(|line| serde_json::from_slice::<Value>(&line).ok());
-    answer.is_some_and(|answer| answer.get("result").or(answer.get("error")).is_some())
 }

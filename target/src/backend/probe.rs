@@ -1,0 +1,101 @@
+//! Whether a namespace could be opened, without making, growing or changing anything.
+
+use std::fs::{File, OpenOptions};
+use std::io::{ErrorKind, Seek, SeekFrom};
+use std::os::unix::fs::{FileTypeExt, MetadataExt};
+use std::path::Path;
+use std::sync::Arc;
+
+use nix::fcntl::{AT_FDCWD, AtFlags};
+use nix::unistd::{AccessFlags, faccessat};
+
+use super::claim::{Claim, Claimant};
+use super::nvme::NvmeDisk;
+use super::{Backend, BackendError, Opening, seen};
+use crate::config;
+
+/// A file or device that could be opened: held until it is dropped, so that a second namespace on
+/// it is seen.
+#[derive(Debug)]
+pub struct Probed {
+    _held: Option<Held>,
+}
+
+/// What holds a file or device.
+#[derive(Debug)]
+#[expect(dead_code, reason = "they hold by being there")]
+enum Held {
+    Claim(Arc<Claim>),
+    Disk(Arc<dyn Backend>),
+}
+
+/// Looks whether a namespace could be opened.
+///
+/// # Errors
+/// What stands in its way, and what would be right.
+pub fn probe(
+    backend: &config::Backend,
+    read_only: bool,
+    opening: &Opening<'_>,
+) -> Result<Probed, BackendError> {
+    let held = match backend {
+        config::Backend::Null { .. } | config::Backend::Memory { .. } => None,
+        config::Backend::Nvme { device, forward_class } => {
+            let disk = NvmeDisk::open(device, read_only, *forward_class, opening)?;
+            Some(Held::Disk(Arc::new(disk)))
+        }
+        config::Backend::File { path, size, create, .. } => {
+            let claimant = Claimant { path, namespace: opening.namespace, writes: !read_only };
+            file(claimant, opening, *size, *create)?.map(Held::Claim)
+        }
+    };
+    Ok(Probed { _held: held })
+}
+
+/// A file or block device; `None`: a file that is to be made.
+fn file(
+    claimant: Claimant<'_>,
+    opening: &Opening<'_>,
+    size: Option<u64>,
+    create: bool,
+) -> Result<Option<Arc<Claim>>, BackendError> {
+    let path = claimant.path;
+    let found = match std::fs::metadata(path) {
+        Ok(found) => found,
+        Err(error) if error.kind() == ErrorKind::NotFound => {
+            let folder = path.parent().filter(|folder| create && folder.is_dir());
+            let folder = folder.ok_or_else(|| seen::missing(path, opening.seen, size))?;
+            opening.claims.may_make(path)?;
+            may_write(folder).map_err(|error| BackendError::io(path, &error))?;
+            return Ok(None);
+        }
+        Err(error) => return Err(BackendError::io(path, &error)),
+    };
+    let fail = |error: std::io::Error| BackendError::io(path, &error);
+    if found.file_type().is_block_device() {
+        let claim = opening.claims.block(claimant, path, found.rdev())?;
+        claim.open(claimant.writes).map_err(fail)?;
+        return Ok(Some(claim));
+    }
+    if !found.is_file() {
+        let why = "neither a regular file nor a block device";
+        return Err(BackendError::new(path.display(), why));
+    }
+    let file = OpenOptions::new().read(true).write(claimant.writes).open(path).map_err(fail)?;
+    let claim = opening.claims.file(claimant, &file)?;
+    let bytes = length(file).map_err(fail)?;
+    if bytes == 0 && (size.is_none() || !claimant.writes) {
+        return Err(BackendError::new(path.display(), "it is empty; give a size"));
+    }
+    Ok(Some(claim))
+}
+
+fn length(mut file: File) -> std::io::Result<u64> {
+    file.seek(SeekFrom::End(0))
+}
+
+/// Whether a file can be made in a folder, by this process's effective user.
+fn may_write(folder: &Path) -> std::io::Result<()> {
+    let mode = AccessFlags::W_OK | AccessFlags::X_OK;
+    Ok(faccessat(AT_FDCWD, folder, mode, AtFlags::AT_EACCESS)?)
+}

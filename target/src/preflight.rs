@@ -1,0 +1,181 @@
+//! What a configuration asks of this machine and the machine lacks: the part of `--check` that no
+//! text shows. Nothing is made, changed or taken away by looking.
+
+use std::io;
+use std::net::SocketAddr;
+use std::path::{Path, PathBuf};
+
+use nix::fcntl::{AT_FDCWD, AtFlags};
+use nix::unistd::{AccessFlags, faccessat};
+use serde_json::Value;
+
+use crate::backend::{self, BackendError, Claims, OnSignature, Opening, OwnFile, Probed};
+use crate::config::{Backend, Config, Namespace, format_size};
+use crate::control::occupant::{self, Occupant};
+use crate::reactor::ring::{Ring, RingSize};
+use crate::{access, socket};
+
+/// What this machine lacks, one sentence each; none: nothing stands in the way of a start. What a
+/// daemon of ours has that answers on the control socket of the configuration is not in its way.
+#[must_use]
+pub fn lacking(config: &Config) -> Vec<String> {
+    let own = |path: &PathBuf| OwnFile { path: path.clone(), what: "the state file" };
+    let mut found = Found {
+        claims: Claims::new(config.target.state.iter().map(own).collect()),
+        running: Running::default(),
+        probed: Vec::new(),
+        lacks: Vec::new(),
+    };
+    found.control(&config.target.control);
+    found.ring(config);
+    found.memory(config);
+    if let Some(state) = &config.target.state {
+        found.state(state);
+    }
+    let listeners = config.listeners.iter().map(|listener| listener.address);
+    for address in listeners.chain(config.target.metrics) {
+        found.address(address);
+    }
+    for subsystem in &config.subsystems {
+        for namespace in &subsystem.namespaces {
+            let name = format!("{}/{}", subsystem.nqn, namespace.nsid.unwrap_or_default());
+            if let Err(why) = found.device(namespace, &name) {
+                found.lacks.push(format!("namespace {name}: {why}"));
+            }
+        }
+    }
+    found.lacks
+}
+
+/// What a daemon of ours has that runs already.
+#[derive(Debug, Default)]
+struct Running {
+    is: bool,
+    paths: Vec<PathBuf>,
+}
+
+#[derive(Debug)]
+struct Found {
+    claims: Claims,
+    running: Running,
+    /// Held until all is looked at, so that what two namespaces want is seen.
+    probed: Vec<Probed>,
+    lacks: Vec<String>,
+}
+
+impl Found {
+    /// The control socket can be made, or a daemon of ours has it.
+    fn control(&mut self, path: &Path) {
+        match occupant::of(path) {
+            Ok(Occupant::Nobody) => {
+                if let Err(error) = folder(path) {
+                    let why = access::explain(&error, path);
+                    self.lacks.push(format!("the control socket {}: {why}", path.display()));
+                }
+            }
+            Ok(Occupant::Daemon) => {
+                let rows = occupant::ask(path, "namespace.list").unwrap_or_default();
+                let paths = rows.as_array().into_iter().flatten();
+                let path = |row: &Value| Some(PathBuf::from(row.get("path")?.as_str()?));
+                self.running = Running { is: true, paths: paths.filter_map(path).collect() };
+            }
+            Err(error) => self.lacks.push(error.to_string()),
+        }
+    }
+
+    /// io_uring is to be had, with passthrough where a namespace needs it.
+    fn ring(&mut self, config: &Config) {
+        let smallest = RingSize { entries: 8, buffers: 1, buffer_bytes: 4096 };
+        let mut all = config.subsystems.iter().flat_map(|subsystem| &subsystem.namespaces);
+        let passthrough = all.any(|n| matches!(n.backend, Backend::Nvme { .. }));
+        match Ring::new(smallest) {
+            Ok((ring, _)) if passthrough && !ring.has_passthrough() => self.lacks.push(
+                "this kernel's io_uring has no passthrough (Linux 5.19): use backend = \"block\""
+                    .to_owned(),
+            ),
+            Ok(_) => {}
+            Err(error) => self.lacks.push(error.to_string()),
+        }
+    }
+
+    /// What may be taken of memory is there.
+    fn memory(&mut self, config: &Config) {
+        let all = config.subsystems.iter().flat_map(|subsystem| &subsystem.namespaces);
+        let sizes = all.map(|namespace| match namespace.backend {
+            Backend::Memory { size, .. } => size,
+            _ => 0,
+        });
+        let namespaces = sizes.fold(0, u64::saturating_add);
+        let buffers = config.target.io_memory.saturating_mul(config.target.cores.len() as u64);
+        let wanted = namespaces.saturating_add(buffers);
+        let text = std::fs::read_to_string("/proc/meminfo").unwrap_or_default();
+        if let Some(there) = memory_total(&text).filter(|there| wanted > *there) {
+            self.lacks.push(format!(
+                "memory namespaces and `io_memory` may take {} together, and this machine has {}",
+                format_size(wanted),
+                format_size(there)
+            ));
+        }
+    }
+
+    /// The state file can be written, or made.
+    fn state(&mut self, path: &Path) {
+        let looked = match std::fs::metadata(path) {
+            Ok(meta) if !meta.is_file() => Err(io::Error::other("it is no file")),
+            Ok(_) => may(path, AccessFlags::R_OK | AccessFlags::W_OK).and_then(|()| folder(path)),
+            Err(_) => folder(path),
+        };
+        if let Err(error) = looked {
+            let why = access::explain(&error, path);
+            self.lacks.push(format!("the state file {}: {why}", path.display()));
+        }
+    }
+
+    /// The address is this machine's, and free.
+    fn address(&mut self, address: SocketAddr) {
+        if let Err(error) = socket::bind_to(address) {
+            // Hosts are served there, or will be when the one that runs has ended.
+            let ours = self.running.is && error.raw_os_error() == Some(libc::EADDRINUSE);
+            if !ours {
+                self.lacks.push(socket::refusal(address, &error));
+            }
+        }
+    }
+
+    /// The file or device is there, and nobody else uses it.
+    fn device(&mut self, namespace: &Namespace, name: &str) -> Result<(), BackendError> {
+        let path = match &namespace.backend {
+            Backend::File { path, .. } | Backend::Nvme { device: path, .. } => path,
+            Backend::Null { .. } | Backend::Memory { .. } => return Ok(()),
+        };
+        if !self.running.paths.contains(path) {
+            // What was seen of it, the state knows and this does not look at.
+            let signature = OnSignature::Ignore;
+            let opening = Opening { claims: &self.claims, namespace: name, seen: None, signature };
+            let probed = backend::probe(&namespace.backend, namespace.read_only, &opening)?;
+            self.probed.push(probed);
+        }
+        Ok(())
+    }
+}
+
+/// The machine's memory in bytes, from `/proc/meminfo`.
+fn memory_total(text: &str) -> Option<u64> {
+    let line = text.lines().find_map(|line| line.strip_prefix("MemTotal:"))?;
+    line.trim().strip_suffix("kB")?.trim().parse::<u64>().ok()?.checked_mul(1024)
+}
+
+/// Whether this process may use a path, by its effective user.
+fn may(path: &Path, mode: AccessFlags) -> io::Result<()> {
+    Ok(faccessat(AT_FDCWD, path, mode, AtFlags::AT_EACCESS)?)
+}
+
+/// A file can be made, its folder too.
+fn folder(path: &Path) -> io::Result<()> {
+    let there = path.ancestors().skip(1).find(|folder| folder.exists());
+    may(there.unwrap_or(Path::new("/")), AccessFlags::W_OK | AccessFlags::X_OK)
+}
+
+#[cfg(test)]
+#[path = "preflight_tests.rs"]
+mod tests;

@@ -1,0 +1,159 @@
+//! What an operator relies on before a start.
+
+use std::net::TcpListener;
+use std::os::unix::fs::PermissionsExt;
+
+use super::*;
+use crate::config::tests::parse;
+use crate::control::{Control, Server};
+use crate::store::{Live, MemoryStore};
+
+/// A folder, and a configuration in it that this machine can run.
+struct Place(tempfile::TempDir);
+
+impl Place {
+    fn new() -> Self {
+        Self(tempfile::tempdir().unwrap())
+    }
+
+    fn path(&self, name: &str) -> PathBuf {
+        self.0.path().join(name)
+    }
+
+    fn config(&self, target: &str, rest: &str) -> Config {
+        let control = self.path("control.sock");
+        let text = format!("[target]\ncontrol = \"{}\"\n{target}\n{rest}", control.display());
+        parse(&text).unwrap_or_else(|errors| panic!("{errors}\n{text}"))
+    }
+
+    /// With a namespace of these lines.
+    fn namespace(&self, lines: &str) -> Config {
+        let subsystem = "[[subsystem]]\nnqn = \"nqn.2026-01.io.x:a\"\n[[subsystem.namespace]]\n";
+        self.config("", &format!("{subsystem}{lines}"))
+    }
+
+    fn file(&self, name: &str, more: &str) -> Config {
+        let path = self.path(name).display().to_string();
+        self.namespace(&format!("backend = \"file\"\npath = \"{path}\"\n{more}"))
+    }
+}
+
+fn one(config: &Config) -> String {
+    let lacks = lacking(config);
+    assert_eq!(lacks.len(), 1, "{lacks:?}");
+    lacks[0].clone()
+}
+
+fn none(config: &Config) {
+    assert_eq!(lacking(config), Vec::<String>::new());
+}
+
+#[test]
+fn a_machine_that_has_all_lacks_nothing_and_nothing_is_made() {
+    let place = Place::new();
+    let state = place.path("state/a.redb");
+    none(&place.config(&format!("state = \"{}\"", state.display()), ""));
+    none(&place.file("1.img", "size = \"1 MiB\"\ncreate = true"));
+    assert_eq!(std::fs::read_dir(place.0.path()).unwrap().count(), 0);
+}
+
+#[test]
+fn files_and_devices_are_looked_at() {
+    let place = Place::new();
+    let said = one(&place.file("1.img", ""));
+    assert!(said.starts_with("namespace nqn.2026-01.io.x:a/1: "), "{said}");
+    let said = one(&place.file("disks/1.img", "size = \"1 MiB\"\ncreate = true"));
+    assert!(said.contains(&format!("the folder {} is not", place.path("disks").display())));
+    std::fs::create_dir(place.path("folder")).unwrap();
+    assert!(one(&place.file("folder", "")).contains("neither a regular file nor a block device"));
+    std::fs::write(place.path("empty.img"), "").unwrap();
+    assert!(one(&place.file("empty.img", "")).contains("give a size"));
+    let said = one(&place.namespace("backend = \"nvme\"\ndevice = \"/dev/null0\""));
+    assert!(said.contains("/dev/null0"), "{said}");
+}
+
+#[test]
+fn a_file_that_somebody_has_locked_is_in_use() {
+    let place = Place::new();
+    let path = place.path("1.img");
+    std::fs::write(&path, [0; 8192]).unwrap();
+    none(&place.file("1.img", ""));
+    let other = Claims::new(Vec::new());
+    let backend = place.file("1.img", "").subsystems[0].namespaces[0].backend.clone();
+    let signature = OnSignature::Ignore;
+    let opening = Opening { claims: &other, namespace: "another's", seen: None, signature };
+    let held = backend::probe(&backend, false, &opening).unwrap();
+    assert!(one(&place.file("1.img", "")).contains("1.img"));
+    drop(held);
+    none(&place.file("1.img", ""));
+}
+
+#[test]
+fn a_file_has_one_namespace_however_it_is_called() {
+    let place = Place::new();
+    std::fs::write(place.path("1.img"), [0; 8192]).unwrap();
+    std::os::unix::fs::symlink(place.path("1.img"), place.path("2.img")).unwrap();
+    let other = place.path("2.img").display().to_string();
+    let second = format!("[[subsystem.namespace]]\nbackend = \"file\"\npath = \"{other}\"");
+    let said = one(&place.file("1.img", &format!("\n{second}")));
+    assert!(said.starts_with("namespace nqn.2026-01.io.x:a/2: "), "{said}");
+}
+
+#[test]
+fn addresses_are_those_of_this_machine_and_free() {
+    let place = Place::new();
+    let taken = TcpListener::bind("127.0.0.1:0").unwrap();
+    let address = taken.local_addr().unwrap();
+    let listener = |address: &str| format!("[[listener]]\naddress = \"{address}\"");
+    let said = one(&place.config("", &listener(&address.to_string())));
+    assert!(said.contains("Address already in use"), "{said}");
+    let said = one(&place.config(&format!("metrics = \"{address}\""), ""));
+    assert!(said.contains("Address already in use"), "{said}");
+    assert!(one(&place.config("", &listener("192.0.2.1:4420"))).contains("no address 192.0.2.1"));
+}
+
+#[test]
+fn what_our_own_daemon_has_is_not_in_the_way() {
+    let place = Place::new();
+    std::fs::write(place.path("1.img"), [0; 8192]).unwrap();
+    let taken = TcpListener::bind("127.0.0.1:0").unwrap();
+    let listener = format!("[[listener]]\naddress = \"{}\"", taken.local_addr().unwrap());
+    let config = place.config("", &listener);
+    let engine = crate::control::test_engine::TestEngine::new(config.clone());
+    let (live, _) =
+        Live::open(config.clone(), std::sync::Arc::new(MemoryStore::default())).unwrap();
+    let control = Control::new(std::sync::Arc::new(engine), live);
+    assert!(one(&config).contains("in use"));
+    let server = Server::spawn(control, &config.target.control, None).unwrap();
+    none(&config);
+    drop(server);
+}
+
+#[test]
+fn the_folders_of_the_state_and_of_the_control_socket_can_be_written() {
+    let place = Place::new();
+    std::fs::write(place.path("file"), "").unwrap();
+    let state = format!("state = \"{}\"", place.path("file/state.redb").display());
+    assert!(one(&place.config(&state, "")).contains("the state file"));
+    let state = format!("state = \"{}\"", place.0.path().display());
+    assert!(one(&place.config(&state, "")).contains("it is no file"));
+    let mut config = place.config("", "");
+    config.target.control = place.path("file/control.sock");
+    assert!(one(&config).contains("the control socket"));
+    if !nix::unistd::geteuid().is_root() {
+        let closed = place.path("closed");
+        std::fs::create_dir(&closed).unwrap();
+        std::fs::set_permissions(&closed, std::fs::Permissions::from_mode(0o500)).unwrap();
+        let state = format!("state = \"{}\"", closed.join("state.redb").display());
+        assert!(one(&place.config(&state, "")).contains("the state file"));
+    }
+}
+
+#[test]
+fn memory_that_may_be_taken_is_there() {
+    let place = Place::new();
+    let said = one(&place.namespace("backend = \"memory\"\nsize = \"4 TiB\""));
+    assert!(said.contains("this machine has"), "{said}");
+    assert_eq!(memory_total("MemFree: 1 kB\nMemTotal:       16384 kB\n"), Some(16 << 20));
+    assert_eq!(memory_total(""), None);
+}
