@@ -8,6 +8,7 @@ use serde::Serialize;
 use thiserror::Error;
 
 use crate::config::{Listener, Namespace, Network, QosConfig, Subsystem};
+use crate::ended::HostKey;
 use crate::stats::IoSnapshot;
 
 /// A change that the running target refuses, with the reason and what would be right.
@@ -219,6 +220,15 @@ pub struct ConnectionState {
     pub digests: (bool, bool),
     /// What it gets of the network; none where nothing is known yet, or stage S6 is off.
     pub network: Option<ConnectionNetwork>,
+}
+
+impl ConnectionState {
+    /// The host and the subsystem that it is of; `None` where it carries no I/O commands.
+    #[must_use]
+    pub fn host_key(&self) -> Option<HostKey> {
+        self.queue.filter(|queue| *queue > 0)?;
+        Some((self.host.clone()?, self.subsystem.clone()?))
+    }
 }
 
 /// What a connection gets of the network.

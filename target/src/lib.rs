@@ -9,6 +9,7 @@ pub mod config;
 pub mod control;
 pub mod descriptors;
 pub mod devices;
+pub mod ended;
 pub mod engine;
 pub mod exit;
 mod hosts;

@@ -715,18 +715,18 @@ impl Engine for Runtime {
     }
 
     fn statistics(&self) -> Statistics {
-        let mut hosts = lock(&self.shared.ended).clone();
         let mut queues = Vec::new();
-        for registered in lock(&self.shared.connections).values() {
+        let connections = lock(&self.shared.connections);
+        let mut hosts = lock(&self.shared.ended).snapshot();
+        for registered in connections.values() {
             let state = state(registered);
-            if let (Some(host), Some(subsystem), Some(1..)) =
-                (&state.host, &state.subsystem, state.queue)
-            {
+            if let Some(host) = state.host_key() {
                 let seen = registered.stats.snapshot();
-                hosts.entry((host.clone(), subsystem.clone())).or_default().merge(&seen);
+                hosts.entry(host).or_default().merge(&seen);
                 queues.push((state, seen));
             }
         }
+        drop(connections);
         self.add_network(queues.iter_mut().map(|(state, _)| state));
         queues.sort_by_key(|(state, _)| state.id);
         let events = &self.shared.events;

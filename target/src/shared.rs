@@ -1,6 +1,6 @@
 //! What all threads of the daemon share. No I/O command takes a lock in here.
 
-use std::collections::{BTreeMap, HashMap};
+use std::collections::{BTreeSet, HashMap};
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
@@ -10,6 +10,7 @@ use fabric::controller::{Action, ConnectionId, Service, SmartCounters};
 
 use crate::config::{self, Network, QosConfig};
 use crate::devices::Devices;
+use crate::ended::{Ended, HostKey};
 use crate::engine::{ConnectionState, ReactorState};
 use crate::hosts::{HostLog, Line};
 use crate::network::NetworkShared;
@@ -45,6 +46,9 @@ impl Clock {
         Nanos(self.clock.delta_as_nanos(self.start, self.clock.raw()))
     }
 }
+
+/// How often hosts are looked for that have been gone for long, in nanoseconds.
+const FORGET_EVERY_NS: u64 = 10_000_000_000;
 
 /// A connection that is registered, for whoever asks what there is.
 #[derive(Debug)]
@@ -125,10 +129,11 @@ pub struct Shared {
     pub passthrough: AtomicBool,
     /// The present connections.
     pub connections: Mutex<HashMap<ConnectionId, Registered>>,
-    /// What connections that have ended did, by host NQN and subsystem NQN.
-    pub ended: Mutex<BTreeMap<(String, String), IoSnapshot>>,
     /// What the log says of hosts.
     hosts: Mutex<HostLog>,
+    /// What connections that have ended did. Locked after `connections`, and with it where both
+    /// are read, so that nothing is counted twice or not at all.
+    pub ended: Mutex<Ended>,
     service: Mutex<Service>,
     /// Wakes the timer thread when a deadline may have moved.
     timer: Condvar,
@@ -183,9 +188,16 @@ impl Shared {
     /// Runs the service's timers until `over` says so: the body of the timer thread.
     pub fn run_timers(&self, over: impl Fn() -> bool) {
         const LONGEST: Duration = Duration::from_millis(200);
+        let mut next_forget = Nanos(0);
         let mut service = lock(&self.service);
         while !over() {
             let now = self.clock.now();
+            if now >= next_forget {
+                drop(service);
+                self.forget_hosts(now);
+                service = lock(&self.service);
+                next_forget = Nanos(now.0.saturating_add(FORGET_EVERY_NS));
+            }
             // What a reactor that stood still has not read yet may be a Keep Alive.
             let next = service.tick(now.min(self.oldest_turn() + LONGEST * 2));
             self.route(&mut service);
@@ -212,6 +224,14 @@ impl Shared {
     ) {
         let lines = note(&mut lock(&self.hosts), self.clock.now());
         lines.into_iter().for_each(|line| line.log());
+    }
+
+    /// Forgets hosts that have been gone for long.
+    fn forget_hosts(&self, now: Nanos) {
+        let connections = lock(&self.connections);
+        let connected: BTreeSet<HostKey> =
+            connections.values().filter_map(|registered| registered.state.host_key()).collect();
+        lock(&self.ended).forget(now, |host| connected.contains(host));
     }
 
     /// Lets the reactors see that settings have changed.
@@ -271,5 +291,48 @@ impl Shared {
             };
             self.post(connection, Message::Act(action));
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use fabric::controller::ServiceConfig;
+
+    use super::*;
+    use crate::ended;
+
+    /// An I/O queue of a host.
+    fn queue(id: u64, host: &str) -> Registered {
+        let state = ConnectionState {
+            id,
+            peer: "10.0.0.1:9".into(),
+            listener: "10.0.0.2:4420".into(),
+            reactor: 0,
+            host: Some(host.into()),
+            subsystem: Some("nqn.2026-01.io.x:a".into()),
+            controller: Some(1),
+            queue: Some(1),
+            in_flight: 0,
+            digests: (false, false),
+            network: None,
+        };
+        Registered { state, stats: Arc::default(), in_flight: Arc::default() }
+    }
+
+    #[test]
+    fn the_timers_forget_hosts_that_are_gone_and_no_other() {
+        let service = Service::new(ServiceConfig::default()).unwrap();
+        let (qos, network) = (QosConfig::default(), Network::default());
+        let shared = Shared::new(config::Target::default(), 1, service, &qos, &network).unwrap();
+        for host in ["here", "gone"] {
+            let key = queue(1, host).state.host_key().unwrap();
+            lock(&shared.ended).add(Nanos(0), key, &IoSnapshot::default());
+        }
+        lock(&shared.connections).insert(ConnectionId(1), queue(1, "here"));
+        let later = u64::try_from(ended::KEEP.as_nanos()).unwrap();
+        shared.forget_hosts(Nanos(later));
+        let left: Vec<String> =
+            lock(&shared.ended).snapshot().into_keys().map(|(host, _)| host).collect();
+        assert_eq!(left, ["here"]);
     }
 }

@@ -679,18 +679,19 @@ impl Reactor {
             shut_down
         });
         shared.network.went(connection.id);
-        let registered = lock(&shared.connections).remove(&connection.id);
-        let queue = registered.as_ref().and_then(|r| r.state.queue.zip(r.state.controller));
+        let mut connections = lock(&shared.connections);
+        let registered = connections.remove(&connection.id);
+        if let Some(Registered { state, stats, .. }) = &registered
+            && let Some(host) = state.host_key()
+        {
+            lock(&shared.ended).add(now, host, &stats.snapshot());
+        }
+        drop(connections);
+        let queue = registered.and_then(|r| r.state.queue.zip(r.state.controller));
         if let Some((0, controller)) = queue {
             let reason =
                 if shut_down { "it shut the controller down" } else { connection.end_reason() };
             shared.tell_of_hosts(|hosts, now| hosts.left(now, controller, reason.to_owned()));
-        }
-        if let Some(Registered { state, stats, .. }) = registered
-            && let (Some(host), Some(subsystem)) = (state.host, state.subsystem)
-            && state.queue.is_some_and(|queue| queue > 0)
-        {
-            lock(&shared.ended).entry((host, subsystem)).or_default().merge(&stats.snapshot());
         }
         if let Some(gauges) = shared.gauges.get(self.io.reactor) {
             gauges.connections.fetch_sub(1, Ordering::Relaxed);
