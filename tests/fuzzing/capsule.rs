@@ -140,6 +140,12 @@ impl Bench {
             sqe.nsid.set(u32::from(byte(data)));
             put(sqe.as_mut_bytes(), 40, bytes(data, 12));
         }
+        let key = (connection, sqe.cid.get());
+        // As a transport does when a command arrives: an event request gives way to it.
+        if self.service.withdraw_event_request(key.0, key.1) {
+            let deferred = self.deferred.get_mut(&key).expect("a request that was deferred");
+            *deferred = deferred.checked_sub(1).expect("a request that still waits");
+        }
         let length = self.service.data_length(connection, &sqe);
         let want = usize::try_from(length.host_to_controller).expect("a length");
         assert!(want <= 4096, "an admin command that brings {want} bytes");
@@ -155,7 +161,7 @@ impl Bench {
                 assert!(out.len() <= most, "{} bytes of {most}: {sqe:?}", out.len());
             }
             Reply::Deferred => {
-                *self.deferred.entry((connection, sqe.cid.get())).or_default() += 1;
+                *self.deferred.entry(key).or_default() += 1;
             }
         }
         self.out = out;
