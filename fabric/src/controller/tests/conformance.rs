@@ -44,9 +44,10 @@ fn mandatory_log_pages_are_there_and_the_list_of_pages_is_true() {
 fn mandatory_features_are_there_and_the_list_of_features_is_true() {
     let mut bench = Bench::new();
     let [(_, io), (_, discovery)] = queues(&mut bench);
-    for (admin, mandatory) in [
-        (io, &[0x01, 0x02, 0x04, 0x05, 0x07, 0x0a, 0x0b, 0x0f, 0x16][..]),
-        (discovery, &[0x0b, 0x0f][..]),
+    let of_io = [0x01, 0x02, 0x04, 0x05, 0x06, 0x07, 0x0a, 0x16, 0x81];
+    for (admin, mandatory, prohibited) in [
+        (io, &[0x01, 0x02, 0x04, 0x05, 0x07, 0x0a, 0x0b, 0x0f, 0x16][..], &[0x08, 0x09][..]),
+        (discovery, &[0x0b, 0x0f][..], &of_io[..]),
     ] {
         bench.ok(admin, &log(0x12, 1024, 0, true));
         let list = bench.out.clone();
@@ -58,6 +59,7 @@ fn mandatory_features_are_there_and_the_list_of_features_is_true() {
                 let there = succeeds(&mut bench, admin, &get);
                 assert_eq!(entry(&list, feature) & 1 == 1, there, "{feature:#x} {select}");
                 assert!(there || !mandatory.contains(&feature), "{feature:#x} is mandatory");
+                assert!(!there || !prohibited.contains(&feature), "{feature:#x} is prohibited");
             }
             let scopes = (entry(&list, feature) >> 20).count_ones();
             assert_eq!(scopes, entry(&list, feature) & 1, "{feature:#x} has one scope");
