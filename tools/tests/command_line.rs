@@ -144,6 +144,10 @@ fn top_prints_an_object_for_each_interval() {
         assert!(host["iops"].as_f64().unwrap() > 0.0, "{line}");
         assert_eq!(host["queueing_ns"]["p99"], 1024.0, "of the interval, not since the start");
     }
+    let (code, _, err) = run(&daemon, "--json qos show");
+    let (kind, message) = error(&err);
+    assert_eq!((code, kind.as_str()), (Some(1), "unknown_method"));
+    assert!(message.contains("older than this program"), "{message}");
     let (_, out, _) = run(&daemon, "--json top --once --interval 100ms --filter other");
     let seen: Value = serde_json::from_str(&out).unwrap();
     assert_eq!(seen["hosts"], json!([]), "{out}");

@@ -21,7 +21,7 @@ use std::process::ExitCode;
 use anyhow::Result;
 use serde_json::Value;
 
-use crate::failure::{self, INVALID};
+use crate::failure::{self, INVALID, UNKNOWN_METHOD};
 
 pub(crate) use args::{Command, Options};
 pub(crate) use names::Names;
@@ -36,8 +36,16 @@ pub(crate) fn run(command: &Command, options: &Options, names: &Names) -> Result
     let answer = client::Connection::open(&socket, options.timeout)
         .and_then(|mut daemon| daemon.call(request.method, &request.params));
     let result = answer.map_err(|mut failure| {
-        if failure.kind == INVALID {
-            failure.message = names.reword(&failure.message);
+        match failure.kind.as_str() {
+            INVALID => failure.message = names.reword(&failure.message),
+            UNKNOWN_METHOD => {
+                failure.message = format!(
+                    "the daemon is older than this program and cannot do this ({}); restart it \
+                     after an update",
+                    request.method
+                );
+            }
+            _ => {}
         }
         failure
     })?;

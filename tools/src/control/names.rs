@@ -11,8 +11,10 @@ pub(crate) struct Names(BTreeMap<String, String>);
 
 /// Parameters that are called otherwise on the command line.
 const OTHERWISE: [(&str, &str); 2] = [("allow_any_host", "--any-host"), ("direct", "--buffered")];
-/// What a person need not know who writes no file: a shell takes quotes away.
-const QUOTES: [&str; 2] = [" in quotes", ", without quotes"];
+/// What is said of kinds of values and of quotes, and what is left of it for a person who wrote a
+/// word on a command line, where a shell takes quotes away.
+const KINDS: [(&str, &str); 3] =
+    [(" in quotes", ""), (", without quotes", ""), (" is a string, not a", " is not a")];
 
 impl Names {
     /// The names that the command has which `matches` chose.
@@ -46,7 +48,11 @@ impl Names {
             let name = self.0.get(part).filter(|_| index % 2 == 1);
             text.push_str(name.map_or(part, String::as_str));
         }
-        QUOTES.iter().fold(text, |text, quotes| text.replace(quotes, ""))
+        // What a file would have on a line of its own.
+        for (key, name) in &self.0 {
+            text = text.replace(&format!("add {key} = "), &format!("give {name} "));
+        }
+        KINDS.iter().fold(text, |text, (said, left)| text.replace(said, left))
     }
 }
 
@@ -86,7 +92,12 @@ mod tests {
             (
                 "qos session set g --iops many",
                 "`iops` is a string, not a number; write a number from 1 to 9, without quotes",
-                "`--iops` is a string, not a number; write a number from 1 to 9",
+                "`--iops` is not a number; write a number from 1 to 9",
+            ),
+            (
+                "qos reserve g --operations 5",
+                "the reservation names no namespace; add namespace = \"NQN/NSID\": it is made",
+                "the reservation names no namespace; give --namespace \"NQN/NSID\": it is made",
             ),
             ("subsystem add q --host h", "an entry of `hosts` is", "an entry of `--host` is"),
             ("host remove q h", "size is `other`", "size is `other`"),

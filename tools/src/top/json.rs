@@ -35,7 +35,9 @@ fn matches(filter: &str, names: &[&str]) -> bool {
 
 /// `row` with what is measured of everything that has commands.
 fn with(row: Value, rates: &Rates) -> Value {
-    let time = |time: Time| json!({ "mean": time.mean, "p99": time.p99 });
+    // Where there were no commands there is no time.
+    let known = |ns: f64| Some(ns).filter(|ns| *ns > 0.0);
+    let time = |time: Time| json!({ "mean": known(time.mean), "p99": known(time.p99) });
     join(
         row,
         json!({
