@@ -33,3 +33,8 @@ fn an_unmounted_file_system_costs_no_disk() -> Result<()> {
 fn the_journal_has_lines_and_fields() -> Result<()> {
     service("service-journal", &[])
 }
+
+#[test]
+fn a_device_that_appears_is_served_by_itself() -> Result<()> {
+    service("service-device", &[])
+}
