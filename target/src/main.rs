@@ -1,19 +1,19 @@
 //! `sluiced`: the NVMe over Fabrics target daemon.
 
 use std::process::ExitCode;
-use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Weak};
 use std::time::Duration;
 
 use anyhow::Context;
 use clap::Parser;
-use nix::sys::signal::{SigSet, Signal};
 use sluiced::cli::{self, Args};
 use sluiced::control::{Control, Server};
 use sluiced::engine::Engine;
 use sluiced::runtime::Runtime;
+use sluiced::signals::{self, Signals};
 use sluiced::store::{self, Live, SeenNamespaces, Store};
-use sluiced::{config, descriptors, exit, log};
+use sluiced::systemd::tell;
+use sluiced::{descriptors, exit, log};
 
 fn main() -> ExitCode {
     let args = Args::parse();
@@ -37,12 +37,9 @@ fn main() -> ExitCode {
     }
 }
 
-/// Serves until the daemon is asked to end: true, by a signal.
+/// Serves until the daemon is asked to end: true, by a signal alone.
 fn run(args: &Args) -> anyhow::Result<bool> {
-    // Before any thread is started, so that all of them leave these signals to the one that
-    // waits for them.
-    let signals = SigSet::from_iter([Signal::SIGTERM, Signal::SIGINT]);
-    signals.thread_block().context("cannot block signals")?;
+    let signals = Signals::take().context("cannot take signals")?;
     let file = args.load()?;
     let target = file.target.clone();
     match descriptors::allow(target.max_connections) {
@@ -69,68 +66,68 @@ fn run(args: &Args) -> anyhow::Result<bool> {
         tracing::warn!("{warning}");
     }
     let runtime = Runtime::start(live.current(), seen)?;
-    let by_signal = Arc::new(AtomicBool::new(false));
-    let serving = serve(&runtime, live, &target);
-    if serving.is_err() {
-        runtime.shutdown(true);
-    } else {
-        let (engine, by_signal) = (Arc::clone(&runtime), Arc::clone(&by_signal));
-        std::thread::Builder::new()
-            .name("signals".to_owned())
-            .spawn(move || obey_signals(&signals, &*engine, &by_signal))
-            .context("cannot start the signal thread")?;
-        if let Some(interval) = sd_notify::watchdog_enabled() {
-            let runtime = Arc::clone(&runtime);
+    let engine = Arc::clone(&runtime) as Arc<dyn Engine>;
+    let control = Control::of_file(engine, live, args.config.clone());
+    let serving = Server::spawn(Arc::clone(&control), &target.control, target.metrics);
+    match &serving {
+        Err(_) => runtime.shutdown(true),
+        Ok(server) => {
+            if let Some(address) = server.metrics_address() {
+                tracing::info!(%address, "metrics at /metrics");
+            }
+            let asked =
+                Asked { runtime: Arc::downgrade(&runtime), control: Arc::downgrade(&control) };
             std::thread::Builder::new()
-                .name("watchdog".to_owned())
-                .spawn(move || feed_watchdog(&runtime, interval))
-                .context("cannot start the watchdog thread")?;
+                .name("signals".to_owned())
+                .spawn(move || signals.obey(&asked))
+                .context("cannot start the signal thread")?;
+            if let Some(interval) = sd_notify::watchdog_enabled() {
+                let runtime = Arc::downgrade(&runtime);
+                std::thread::Builder::new()
+                    .name("watchdog".to_owned())
+                    .spawn(move || feed_watchdog(&runtime, interval))
+                    .context("cannot start the watchdog thread")?;
+            }
+            tracing::info!(version = env!("CARGO_PKG_VERSION"), "serving");
+            tell(&[sd_notify::NotifyState::Ready]);
         }
-        tracing::info!(version = env!("CARGO_PKG_VERSION"), "serving");
-        tell_systemd(&[sd_notify::NotifyState::Ready]);
     }
     runtime.wait();
-    tell_systemd(&[sd_notify::NotifyState::Stopping]);
-    Server::stop(serving?);
-    Ok(by_signal.load(Ordering::Relaxed))
+    tell(&[sd_notify::NotifyState::Stopping]);
+    serving?.stop();
+    tracing::info!("ended");
+    Ok(!control.was_told_to_end())
 }
 
-/// Starts the control socket and the metrics endpoint.
-fn serve(runtime: &Arc<Runtime>, live: Live, target: &config::Target) -> anyhow::Result<Server> {
-    let control = Control::new(Arc::clone(runtime) as Arc<dyn Engine>, live);
-    let server = Server::spawn(control, &target.control, target.metrics)?;
-    if let Some(address) = server.metrics_address() {
-        tracing::info!(%address, "metrics at /metrics");
+/// What signals ask of the daemon. The thread that obeys them never ends, and keeps none of it: so
+/// that the state file is closed in order at the end.
+struct Asked {
+    runtime: Weak<Runtime>,
+    control: Weak<Control>,
+}
+
+impl signals::Target for Asked {
+    fn end(&self, now: bool) {
+        if let Some(runtime) = self.runtime.upgrade() {
+            runtime.shutdown(now);
+        }
     }
-    Ok(server)
-}
 
-/// The first SIGTERM or SIGINT drains, the next one ends at once; `asked` is set by the first.
-fn obey_signals(signals: &SigSet, engine: &dyn Engine, asked: &AtomicBool) {
-    while let Ok(signal) = signals.wait() {
-        let asked_before = asked.swap(true, Ordering::Relaxed);
-        tracing::info!(%signal, at_once = asked_before, "ending");
-        engine.shutdown(asked_before);
-        if asked_before {
-            // A device that does not answer does not keep it.
-            std::thread::sleep(Duration::from_secs(1));
-            std::process::exit(1);
+    fn reload(&self) {
+        if let Some(control) = self.control.upgrade() {
+            // It says in the log what became of it.
+            let _ = control.reload(false);
         }
     }
 }
 
 /// Tells the watchdog of systemd that the daemon lives, as long as all reactors turn.
-fn feed_watchdog(runtime: &Runtime, interval: Duration) {
+fn feed_watchdog(runtime: &Weak<Runtime>, interval: Duration) {
     loop {
         std::thread::sleep(interval / 2);
+        let Some(runtime) = runtime.upgrade() else { return };
         if runtime.is_alive(interval) {
-            tell_systemd(&[sd_notify::NotifyState::Watchdog]);
+            tell(&[sd_notify::NotifyState::Watchdog]);
         }
-    }
-}
-
-fn tell_systemd(state: &[sd_notify::NotifyState<'_>]) {
-    if let Err(error) = sd_notify::notify(state) {
-        tracing::debug!(%error, "systemd was not told");
     }
 }

@@ -41,7 +41,7 @@ pub(crate) use parse::{MEMORY_MAX, SIZE_MAX, resolve_namespaces};
 pub use qos::{ROOT as ROOT_SESSION, split_namespace};
 pub(crate) use qos::{render_general, render_policy, render_session};
 pub use render::render;
-pub(crate) use render::{render_listener, render_namespace, render_subsystem};
+pub(crate) use render::{render_listener, render_namespace, render_subsystem, restart_keys};
 pub use units::{format_duration, format_rate, format_size};
 
 use crate::access;

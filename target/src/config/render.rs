@@ -1,5 +1,6 @@
 //! From typed values back to text that parses to the same values.
 
+use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Write;
 use std::path::Path;
 
@@ -75,6 +76,36 @@ pub fn render(config: &Config) -> String {
         subsystem(&mut lines, one, "[[subsystem.namespace]]");
     }
     lines.0
+}
+
+/// What of a configuration is read at the start alone and differs between `from`, with which the
+/// target was started, and `to`: each key with its value now and after a restart.
+pub(crate) fn restart_keys(from: &Config, to: &Config) -> Vec<String> {
+    let text = |config: &Config| {
+        let mut lines = Lines::default();
+        target(&mut lines, &config.target);
+        lines.into_text()
+    };
+    let (before, after) = (text(from), text(to));
+    let pairs = |text: &str| -> BTreeMap<String, String> {
+        let lines = text.lines().filter_map(|line| line.split_once(" = "));
+        lines.map(|(key, value)| (format!("[target] {key}"), value.to_owned())).collect()
+    };
+    let (mut before, mut after) = (pairs(&before), pairs(&after));
+    for (config, values) in [(from, &mut before), (to, &mut after)] {
+        let base = config.network.base.as_deref().unwrap_or("auto");
+        values.insert("[network] base".into(), quote(base));
+        let general = &config.qos.general;
+        let offered = general.enabled && general.wrr;
+        values.insert("[qos] wrr (with enabled = true)".into(), offered.to_string());
+    }
+    let keys: BTreeSet<&String> = before.keys().chain(after.keys()).collect();
+    let none = String::from("not set");
+    let line = |key: &String| {
+        let (now, then) = (before.get(key).unwrap_or(&none), after.get(key).unwrap_or(&none));
+        (now != then).then(|| format!("{key}: {now} now, {then} after a restart"))
+    };
+    keys.into_iter().filter_map(line).collect()
 }
 
 fn target(lines: &mut Lines, target: &Target) {

@@ -13,8 +13,9 @@ use crate::stats::{HistogramSnapshot, IoSnapshot, OpSnapshot, bucket_end_ns};
 type Answer = Result<Value, Failure>;
 
 /// All methods.
-pub(crate) const METHODS: [&str; 36] = [
+pub(crate) const METHODS: [&str; 37] = [
     "status",
+    "reload",
     "connections",
     "statistics",
     "shutdown",
@@ -62,6 +63,7 @@ impl Control {
             "connections" => none(params).map(|()| json!(self.engine().connections())),
             "statistics" => with_buckets(params).map(|buckets| self.statistics(buckets)),
             "shutdown" => self.shutdown(params),
+            "reload" => self.reload_method(params),
             "subsystem.list" => none(params).map(|()| json!(self.engine().subsystems())),
             "subsystem.add" => self.subsystem_add(params),
             "subsystem.remove" => self.subsystem_remove(params),
@@ -152,6 +154,7 @@ impl Control {
             fields.finish();
             Some(now)
         })?;
+        self.told_to_end.store(true, std::sync::atomic::Ordering::Relaxed);
         self.engine().shutdown(now);
         Ok(json!({}))
     }

@@ -11,16 +11,21 @@ mod network;
 pub(crate) mod occupant;
 mod protocol;
 mod qos;
+mod reload;
 mod server;
 mod show;
 mod socket;
 
+use std::path::PathBuf;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Instant;
 
 pub use protocol::{ErrorKind, Failure, LINE_MAX};
+pub use reload::Reloaded;
 pub use server::{CLIENTS_MAX, ControlError, Server};
 
+use crate::config::Config;
 use crate::engine::Engine;
 use crate::metrics::Metrics;
 use crate::store::Live;
@@ -34,6 +39,12 @@ pub struct Control {
     metrics: Metrics,
     durable: bool,
     started: Instant,
+    /// The configuration file; none: what is part of the program runs.
+    file: Option<PathBuf>,
+    /// What the target was started with.
+    first: Config,
+    /// Whether somebody asked for the end.
+    told_to_end: AtomicBool,
 }
 
 /// An engine that can be part of what is printed for debugging.
@@ -50,11 +61,29 @@ impl Control {
     /// The control plane of an engine that runs `live`'s present configuration.
     #[must_use]
     pub fn new(engine: Arc<dyn Engine>, live: Live) -> Arc<Self> {
-        let durable = live.durable();
+        Self::of_file(engine, live, None)
+    }
+
+    /// As [`Control::new`], with the configuration file, which is read again on request.
+    #[must_use]
+    pub fn of_file(engine: Arc<dyn Engine>, live: Live, file: Option<PathBuf>) -> Arc<Self> {
         let engine = EngineHandle(engine);
-        let metrics = Metrics::new(engine.clone());
-        let live = Mutex::new(live);
-        Arc::new(Self { engine, live, metrics, durable, started: Instant::now() })
+        Arc::new(Self {
+            metrics: Metrics::new(engine.clone()),
+            engine,
+            durable: live.durable(),
+            started: Instant::now(),
+            file,
+            first: live.current().clone(),
+            live: Mutex::new(live),
+            told_to_end: AtomicBool::new(false),
+        })
+    }
+
+    /// Whether the method `shutdown` was called: that the daemon is to stay down.
+    #[must_use]
+    pub fn was_told_to_end(&self) -> bool {
+        self.told_to_end.load(Ordering::Relaxed)
     }
 
     /// Answers one line of the control protocol with one line, both without the newline.
@@ -84,6 +113,8 @@ impl Control {
 mod network_tests;
 #[cfg(test)]
 mod qos_tests;
+#[cfg(test)]
+mod reload_tests;
 #[cfg(test)]
 pub(crate) mod test_engine;
 #[cfg(test)]

@@ -2,11 +2,12 @@
 
 use std::net::SocketAddr;
 use std::sync::Mutex;
+use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 
 use arbitration::{Class, PerClass};
 
 use crate::config::{
-    Backend, Config, Link, Listener, Namespace, Network, QosConfig, Subsystem, format_nguid,
+    Backend, Config, Link, Listener, Namespace, Network, QosConfig, Subsystem, clash, format_nguid,
 };
 use crate::engine::{
     Availability, ConnectionNetwork, ConnectionState, DeviceState, DirectionState, Engine,
@@ -21,6 +22,10 @@ pub(crate) struct TestEngine {
     pub(crate) config: Mutex<Config>,
     /// What the next change is refused with.
     pub(crate) refuse: Mutex<Option<String>>,
+    /// How many changes succeed before one is refused.
+    pub(crate) refuse_after: Mutex<Option<usize>>,
+    /// Whether it refuses what cannot be together.
+    pub(crate) strict: AtomicBool,
     /// Whether it was told to end, and whether at once.
     pub(crate) ended: Mutex<Option<bool>>,
     /// Namespaces that are not ready: subsystem, NSID, state and reason.
@@ -41,10 +46,23 @@ impl TestEngine {
         act: impl FnOnce(&mut Config) -> Result<T, EngineError>,
     ) -> Result<T, EngineError> {
         std::thread::sleep(*self.slow.lock().unwrap());
-        match self.refuse.lock().unwrap().take() {
-            Some(reason) => Err(EngineError::System(reason)),
-            None => act(&mut self.config.lock().unwrap()),
+        if let Some(reason) = self.refuse.lock().unwrap().take() {
+            return Err(EngineError::System(reason));
         }
+        let mut left = self.refuse_after.lock().unwrap();
+        if *left == Some(0) {
+            *left = None;
+            return Err(EngineError::System("it was told to fail".into()));
+        }
+        *left = left.map(|left| left - 1);
+        let mut config = self.config.lock().unwrap();
+        let mut next = config.clone();
+        let value = act(&mut next)?;
+        if let Some(reason) = clash(&next).filter(|_| self.strict.load(Relaxed)) {
+            return Err(EngineError::Exists(reason));
+        }
+        *config = next;
+        Ok(value)
     }
 
     fn inside<T>(

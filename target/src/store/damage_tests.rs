@@ -152,6 +152,30 @@ fn nothing_that_was_not_written_is_believed_whatever_happens_to_the_file() {
     );
 }
 
+/// Of a file that was closed in order only what holds the objects can be lost.
+#[test]
+fn damage_beside_the_objects_loses_none_of_them() {
+    let folder = tempfile::tempdir().unwrap();
+    let ([file, _], written) = files(folder.path());
+    let path = folder.path().join("state.redb");
+    let (mut repaired, mut lost) = (0, 0);
+    for page in (1..file.len() / 4096).filter(|n| file[n * 4096] != 0) {
+        let mut bytes = file.clone();
+        bytes[page * 4096..page * 4096 + 4].fill(0xff);
+        std::fs::write(&path, &bytes).unwrap();
+        match examine(&path).unwrap() {
+            Found::Damaged { whole: true, content, .. } => {
+                assert!(known(content) == written, "page {page}");
+                repaired += 1;
+            }
+            Found::Damaged { .. } => lost += 1,
+            // A page that is of no use any more.
+            found => assert!(matches!(found, Found::Sound(_)), "page {page}: {found:?}"),
+        }
+    }
+    assert!(repaired > lost && lost > 0, "{repaired} {lost}");
+}
+
 /// Starts on a damaged file, changes something and starts again.
 fn use_it(path: &Path, bytes: &[u8], believed: bool, written: &[Object], round: usize) {
     let (store, problems) = DiskStore::open(path).unwrap();

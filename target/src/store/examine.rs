@@ -1,11 +1,14 @@
 //! A look at a state file before it is used: whether it is one, whether it is sound, and what of
 //! it can be read where it is not. Nothing is written to it.
 
+use std::cell::Cell;
 use std::fs::{File, OpenOptions};
 use std::io::{self, ErrorKind, Read};
+use std::os::unix::fs::FileExt;
 use std::path::Path;
+use std::rc::Rc;
 
-use redb::{Database, Error as RedbError};
+use redb::{Database, Error as RedbError, StorageBackend};
 
 use super::StoreError;
 use super::disk::{explain, unusable};
@@ -15,6 +18,12 @@ use super::tables::{self, Content, MARK};
 
 /// What a database begins with.
 const MAGIC: &[u8; 9] = b"redb\x1a\x0a\xa9\x0d\x0a";
+/// Place of a database's flags.
+const FLAGS: u64 = MAGIC.len() as u64;
+/// In the flags: which commit is the newer one.
+const NEWER: u8 = 1;
+/// In the flags: it is in use, or its process was killed.
+const UNCLEAN: u8 = 2;
 /// How much of a file is searched for signs that it was a state file, in bytes.
 const SEARCHED: u64 = 64 << 20;
 
@@ -51,29 +60,40 @@ pub(super) fn examine(path: &Path) -> Result<Found, StoreError> {
     if !metadata.is_file() {
         return Err(unusable(&name, &io::Error::other("it is not a regular file")));
     }
-    let damaged = |detail, content, whole| Found::Damaged { detail, content, whole };
     let mut content = Content::default();
     // An empty database would be made in an empty file.
     let looked = match metadata.len() {
         0 => Ok(Err(RedbError::Corrupted("it is empty".into()))),
-        _ => quietly(|| check(&file, writable, &mut content)),
+        _ => quietly(|| check(&file, writable, Trust::Flags, &mut content)),
     };
     let detail = match looked {
         Ok(Ok(true)) => return Ok(Found::Sound(content)),
-        Ok(Ok(false)) => {
-            let whole = content.wrong.is_empty() && !content.first_format;
-            return Ok(damaged("its structure had to be repaired".into(), content, whole));
-        }
+        Ok(Ok(false)) => "its structure had to be repaired".into(),
         Ok(Err(RedbError::DatabaseAlreadyOpen)) => {
             return Err(explain(&name, RedbError::DatabaseAlreadyOpen));
         }
         Ok(Err(error)) => detail(error),
         Err(panic) => panic,
     };
-    if is_ours(path).unwrap_or(true) {
-        return Ok(damaged(detail, content, false));
+    if !is_ours(path).unwrap_or(true) {
+        return Err(StoreError::Foreign { file: name });
     }
-    Err(StoreError::Foreign { file: name })
+    // The commit before the last has everything too.
+    let mut other = Content::default();
+    let whole = quietly(|| check(&file, writable, Trust::Checksums, &mut other));
+    let whole = matches!(whole, Ok(Ok(_))) && other.wrong.is_empty() && !other.first_format;
+    let content =
+        if whole || other.objects.len() > content.objects.len() { other } else { content };
+    Ok(Found::Damaged { detail, content, whole })
+}
+
+/// What of a file's beginning is believed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Trust {
+    /// Its flags: what the database goes by.
+    Flags,
+    /// Of its two commits the newer one whose checksums are right, as after a crash.
+    Checksums,
 }
 
 /// Opens a file, for writing too where that is possible: so that nobody else has it meanwhile.
@@ -90,15 +110,33 @@ fn is_closed_to_writing(error: &io::Error) -> bool {
 }
 
 /// Reads all of a database; answers whether it was sound. Repairs are made in memory.
-fn check(file: &File, writable: bool, content: &mut Content) -> Result<bool, RedbError> {
+fn check(
+    file: &File,
+    writable: bool,
+    trust: Trust,
+    content: &mut Content,
+) -> Result<bool, RedbError> {
+    let mut flags = [0];
+    let clean = file.read_exact_at(&mut flags, FLAGS).is_ok() && flags[0] & UNCLEAN == 0;
+    let fell_back = Rc::new(Cell::new(false));
+    let repaired = Rc::clone(&fell_back);
     let scratch = Scratch::new(file.try_clone()?, writable)?;
-    let mut database = Database::builder().create_with_backend(scratch)?;
+    if trust == Trust::Checksums {
+        scratch.write(FLAGS, &[flags[0] & NEWER | UNCLEAN])?;
+    }
+    let mut database = Database::builder()
+        .set_repair_callback(move |repair| {
+            // A third is done when the last commit turns out to be of no use.
+            repaired.set(repaired.get() || repair.progress() < 0.5);
+        })
+        .create_with_backend(scratch)?;
     // All pages against their checksums: opening alone believes a database that was closed.
     let checked = database.check_integrity();
     let read = quietly(|| tables::read(&database, content));
     // Closing a damaged database may panic as well.
     let _ = quietly(|| drop(database));
-    let sound = checked?;
+    // After a crash the last commit may be half there; after an orderly end it is not.
+    let sound = checked? && !(clean && fell_back.get());
     match read {
         Ok(read) => read.map(|()| sound),
         Err(panic) => Err(RedbError::Corrupted(panic)),

@@ -157,6 +157,8 @@ pub struct Live {
 pub(crate) struct Stored {
     before: Config,
     records: BTreeMap<Key, Record>,
+    /// The configuration file before, where that has changed.
+    file: Option<Config>,
 }
 
 impl Live {
@@ -205,7 +207,7 @@ impl Live {
             };
         }
         let before = std::mem::replace(&mut self.current, next);
-        let stored = Stored { before, records: self.records.clone() };
+        let stored = Stored { before, records: self.records.clone(), file: None };
         match self.write(records) {
             Ok(()) => Ok(stored),
             Err(error) => {
@@ -215,12 +217,40 @@ impl Live {
         }
     }
 
+    /// What another configuration file would mean, with the live changes that still count on it.
+    ///
+    /// # Errors
+    /// The store cannot be read.
+    pub(crate) fn under(&self, file: &Config) -> Result<Effective, StoreError> {
+        effective(file, self.store.as_ref())
+    }
+
+    /// Takes another configuration file, and what [`Live::under`] has made of it; forgets the live
+    /// changes that no longer count. Nothing has changed when this fails.
+    ///
+    /// # Errors
+    /// The store cannot be read or written.
+    pub(crate) fn take(&mut self, file: Config, next: Effective) -> Result<Stored, StoreError> {
+        let mut records = read_records(self.store.as_ref())?;
+        records.retain(|key, _| !next.stale.contains(key));
+        let before = self.records.clone();
+        self.write(records)?;
+        Ok(Stored {
+            before: std::mem::replace(&mut self.current, next.config),
+            records: before,
+            file: Some(std::mem::replace(&mut self.file, file)),
+        })
+    }
+
     /// Takes a stored change back.
     ///
     /// # Errors
     /// The store cannot be written: the change may come back with the next start.
     pub(crate) fn undo(&mut self, stored: Stored) -> Result<(), StoreError> {
         self.current = stored.before;
+        if let Some(file) = stored.file {
+            self.file = file;
+        }
         let result = self.write(stored.records.clone());
         self.records = stored.records;
         result

@@ -1,0 +1,138 @@
+//! The configuration file is read again: everything that it changes, or nothing.
+
+use serde::Serialize;
+use serde_json::{Value, json};
+
+use super::Control;
+use super::force::{force, refusal};
+use super::methods::read;
+use super::protocol::{ErrorKind, Failure};
+use crate::config::{Config, restart_keys, values};
+use crate::reload::{Change, harm, plan, run};
+use crate::store::{Effective, Live};
+use crate::systemd::Reloading;
+
+/// What reading the configuration again has changed, or would change; a line for each thing.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
+pub struct Reloaded {
+    /// What changes.
+    pub changes: Vec<String>,
+    /// What only a restart changes.
+    pub needs_restart: Vec<String>,
+    /// Live changes that no longer count, and why; of what is not done yet, what connected hosts
+    /// would lose.
+    pub warnings: Vec<String>,
+}
+
+impl Control {
+    pub(super) fn reload_method(&self, params: &Value) -> Result<Value, Failure> {
+        let (force, check) = read(params, |mut fields| {
+            let force = force(&mut fields);
+            let check = fields.value_or("check", false, values::boolean);
+            fields.finish();
+            Some((force, check))
+        })?;
+        let result = match check {
+            true => self.would_reload(),
+            false => self.reload(force),
+        };
+        result.map(|reloaded| json!(reloaded))
+    }
+
+    /// Reads the configuration file again and makes the target what it says, with the live changes
+    /// that still count; or leaves everything as it is. Says in the log what it did.
+    ///
+    /// # Errors
+    /// The file has errors, a change cannot be stored or made, or would hurt connected hosts and
+    /// is not forced. Everything is as it was, unless the message says otherwise.
+    pub fn reload(&self, force: bool) -> Result<Reloaded, Failure> {
+        let _told = Reloading::begin();
+        let result = self.reload_now(force);
+        match &result {
+            Ok(Reloaded { changes, needs_restart, warnings }) => {
+                warnings.iter().for_each(|line| tracing::warn!("{line}"));
+                changes.iter().for_each(|line| tracing::info!("reload: {line}"));
+                for line in needs_restart {
+                    tracing::warn!("reload: not changed before a restart: {line}");
+                }
+                let done = if changes.is_empty() { "nothing to change" } else { "done" };
+                tracing::info!("reload: {done}");
+            }
+            Err(failure) => {
+                tracing::error!("reload failed: {}", failure.message);
+            }
+        }
+        result
+    }
+
+    /// What [`Control::reload`] would do.
+    ///
+    /// # Errors
+    /// The file has errors, or what is stored cannot be read.
+    pub fn would_reload(&self) -> Result<Reloaded, Failure> {
+        let look = self.look(&self.live())?;
+        let mut told = look.told();
+        told.warnings.extend(self.refusals(&look));
+        Ok(told)
+    }
+
+    /// What connected hosts would lose, in words.
+    fn refusals(&self, look: &Look) -> Vec<String> {
+        let losses = harm(self.engine(), &look.changes, &look.next.config);
+        losses.iter().map(|(loss, hosts)| refusal(loss, hosts)).collect()
+    }
+
+    fn reload_now(&self, force: bool) -> Result<Reloaded, Failure> {
+        let mut live = self.live();
+        let look = self.look(&live)?;
+        let refusals = if force { Vec::new() } else { self.refusals(&look) };
+        if !refusals.is_empty() {
+            return Err(Failure::new(ErrorKind::Refused, refusals.join("\n")));
+        }
+        let told = look.told();
+        let stored = live.take(look.file, look.next)?;
+        if let Err(refused) = run(self.engine(), &look.changes) {
+            let mut failure = Failure::from(refused);
+            if let Err(error) = live.undo(stored) {
+                let more = format!("; besides, live changes may be forgotten: {error}");
+                failure.message.push_str(&more);
+            }
+            return Err(failure);
+        }
+        Ok(told)
+    }
+
+    /// Reads the file and compares.
+    fn look(&self, live: &Live) -> Result<Look, Failure> {
+        let path = self.file.as_ref().ok_or_else(|| {
+            Failure::invalid(
+                "there is no configuration file to read: sluiced was started without --config",
+            )
+        })?;
+        let file = Config::load(path).map_err(|errors| Failure::invalid(format!("{errors}")))?;
+        let mut next = live.under(&file)?;
+        let needs_restart = restart_keys(&self.first, &next.config);
+        // What is read at the start alone stays as it is.
+        next.config.target = live.current().target.clone();
+        let changes = plan(live.current(), &next.config);
+        Ok(Look { file, next, changes, needs_restart })
+    }
+}
+
+/// A configuration file that was read, and what it means for the target that runs.
+struct Look {
+    file: Config,
+    next: Effective,
+    changes: Vec<Change>,
+    needs_restart: Vec<String>,
+}
+
+impl Look {
+    fn told(&self) -> Reloaded {
+        Reloaded {
+            changes: self.changes.iter().map(Change::to_string).collect(),
+            needs_restart: self.needs_restart.clone(),
+            warnings: self.next.warnings.clone(),
+        }
+    }
+}

@@ -1,0 +1,204 @@
+//! What somebody who edits the file of a running target relies on.
+
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::sync::atomic::Ordering::Relaxed;
+
+use serde_json::{Value, json};
+
+use super::test_engine::TestEngine;
+use super::tests::{FullStore, NQN};
+use super::*;
+use crate::store::{Live, Store};
+
+const FILE: &str = "[[listener]]\naddress = \"127.0.0.1:4420\"\n\
+    [[subsystem]]\nnqn = \"nqn.2026-01.io.x:s0\"\nhosts = [\"nqn.2026-01.io.x:h0\"]\n\
+    [[subsystem.namespace]]\nnsid = 1\nbackend = \"memory\"\nsize = \"1 MiB\"\n";
+
+struct Rig {
+    _folder: tempfile::TempDir,
+    file: PathBuf,
+    engine: Arc<TestEngine>,
+    store: Arc<FullStore>,
+    control: Arc<Control>,
+}
+
+impl Rig {
+    fn new() -> Self {
+        let folder = tempfile::tempdir().unwrap();
+        let file = folder.path().join("a.toml");
+        std::fs::write(&file, FILE).unwrap();
+        let store: Arc<FullStore> = Arc::default();
+        let (live, _) = Live::open(Config::load(&file).unwrap(), store.clone()).unwrap();
+        let engine = Arc::new(TestEngine::new(live.current().clone()));
+        engine.strict.store(true, Relaxed);
+        let control = Control::of_file(engine.clone(), live, Some(file.clone()));
+        Self { _folder: folder, file, engine, store, control }
+    }
+
+    fn edit(&self, text: &str) {
+        std::fs::write(&self.file, text).unwrap();
+    }
+
+    fn call(&self, method: &str, params: Value) -> Result<Value, Value> {
+        let line = json!({ "id": 7, "method": method, "params": params }).to_string();
+        let answer: Value = serde_json::from_str(&self.control.handle(line.as_bytes())).unwrap();
+        match answer.get("error") {
+            Some(error) => Err(error.clone()),
+            None => Ok(answer["result"].clone()),
+        }
+    }
+
+    /// The engine runs what the control plane believes.
+    fn agrees_but_for_the_file(&self) -> Config {
+        let current = self.control.live().current().clone();
+        assert_eq!(*self.engine.config.lock().unwrap(), current);
+        current
+    }
+
+    /// The engine runs what the control plane believes, and what a start with the file would run.
+    fn agrees(&self) -> Config {
+        let current = self.control.live().current().clone();
+        assert_eq!(*self.engine.config.lock().unwrap(), current);
+        let file = Config::load(&self.file).unwrap();
+        let (again, warnings) = Live::open(file, self.store.clone()).unwrap();
+        assert_eq!((again.current(), warnings), (&current, Vec::new()));
+        current
+    }
+}
+
+#[test]
+fn live_changes_stay_until_their_entry_in_the_file_changes() {
+    let rig = Rig::new();
+    let host = |n: u8| format!("nqn.2026-01.io.x:h{n}");
+    rig.call("host.add", json!({"subsystem": NQN, "host": host(1)})).unwrap();
+    rig.call("namespace.resize", json!({"subsystem": NQN, "nsid": 1, "size": "2 MiB"})).unwrap();
+    // What the file does not touch stays as it was changed.
+    rig.edit(&FILE.replace("4420", "4421"));
+    let answer = rig.call("reload", json!({})).unwrap();
+    assert_eq!(
+        answer["changes"],
+        json!(["listener 127.0.0.1:4421 is added", "listener 127.0.0.1:4420 is removed"])
+    );
+    let subsystem = &rig.agrees().subsystems[0];
+    assert_eq!(subsystem.hosts, [host(0), host(1)]);
+    // Another size in the file wins over the live one, which is forgotten.
+    rig.edit(&FILE.replace("1 MiB", "4 MiB"));
+    let answer = rig.call("reload", json!({ "check": true })).unwrap();
+    assert_eq!(rig.store.objects().unwrap().len(), 2, "nothing was done");
+    assert_eq!(rig.call("reload", json!({})).unwrap(), answer);
+    assert!(answer["warnings"][0].as_str().unwrap().contains("has changed since"), "{answer}");
+    assert_eq!(rig.store.objects().unwrap().len(), 1);
+    rig.agrees();
+    // A live change from now on stands against the new file.
+    rig.call("namespace.resize", json!({"subsystem": NQN, "nsid": 1, "size": "4 MiB"})).unwrap();
+    assert_eq!(rig.store.objects().unwrap().len(), 1, "a change to what the file says");
+    rig.call("namespace.resize", json!({"subsystem": NQN, "nsid": 1, "size": "8 MiB"})).unwrap();
+    rig.agrees();
+    assert_eq!(rig.call("reload", json!({})).unwrap()["changes"], json!([]));
+}
+
+#[test]
+fn what_cannot_be_done_changes_nothing() {
+    let rig = Rig::new();
+    rig.call("namespace.resize", json!({"subsystem": NQN, "nsid": 1, "size": "2 MiB"})).unwrap();
+    let (before, stored) = (rig.agrees(), rig.store.objects().unwrap());
+    let unchanged = |words: &str, kind: &str| {
+        let error = rig.call("reload", json!({})).unwrap_err();
+        assert_eq!(error["kind"], kind, "{error}");
+        assert!(error["message"].as_str().unwrap().contains(words), "{error}");
+        assert_eq!(*rig.engine.config.lock().unwrap(), before);
+        assert_eq!(*rig.control.live().current(), before);
+        let values = |objects: &[crate::store::Object]| -> Vec<(String, String)> {
+            objects.iter().map(|o| (o.key.to_string(), o.value.clone())).collect()
+        };
+        assert_eq!(values(&rig.store.objects().unwrap()), values(&stored));
+    };
+    rig.edit(&format!("{FILE}colour = 1\nsise = 2\n"));
+    unchanged("unknown key `colour`", "invalid");
+    unchanged("unknown key `sise`", "invalid");
+    // Two changes; the second one fails, whichever it is.
+    rig.edit(&FILE.replace("4420", "4421").replace("1 MiB", "4 MiB"));
+    for after in 0..3 {
+        *rig.engine.refuse_after.lock().unwrap() = Some(after);
+        unchanged("everything is as it was", "system");
+    }
+    rig.store.full.store(true, Relaxed);
+    unchanged("no space left", "store");
+    rig.store.full.store(false, Relaxed);
+    std::fs::remove_file(&rig.file).unwrap();
+    unchanged("cannot read", "invalid");
+    rig.edit(FILE);
+    rig.agrees();
+}
+
+#[test]
+fn what_only_a_restart_changes_is_named_each_time() {
+    let rig = Rig::new();
+    let target = "[target]\nqueue_depth = 512\nmetrics = \"127.0.0.1:9090\"\n";
+    rig.edit(&format!("{target}[network]\nbase = \"reno\"\n[qos]\nwrr = false\n{FILE}"));
+    for round in 0..2 {
+        let answer = rig.call("reload", json!({})).unwrap();
+        let lines = answer["needs_restart"].as_array().unwrap();
+        for line in [
+            "[target] queue_depth: 256 now, 512 after a restart",
+            "[target] metrics: not set now, \"127.0.0.1:9090\" after a restart",
+            "[network] base: \"auto\" now, \"reno\" after a restart",
+            "[qos] wrr (with enabled = true): true now, false after a restart",
+        ] {
+            assert!(lines.contains(&json!(line)), "{round}: {answer}");
+        }
+        assert_eq!(lines.len(), 4, "{answer}");
+    }
+    assert_eq!(rig.control.live().current().target.queue_depth, 256, "what runs");
+    rig.edit(FILE);
+    assert_eq!(rig.call("reload", json!({})).unwrap()["needs_restart"], json!([]));
+}
+
+#[test]
+fn without_a_file_there_is_nothing_to_read() {
+    let live = Live::open(Config::default(), Arc::new(FullStore::default())).unwrap().0;
+    let control = Control::new(Arc::new(TestEngine::default()), live);
+    let failure = control.reload(false).unwrap_err();
+    assert_eq!(failure.kind, ErrorKind::Invalid);
+    assert!(failure.message.contains("without --config"), "{}", failure.message);
+}
+
+#[test]
+fn what_connected_hosts_would_lose_is_refused_with_their_names() {
+    let rig = Rig::new();
+    let host = |n: u8| format!("nqn.2026-01.io.x:h{n}");
+    let hurt = |loss: &str, n| rig.engine.hurt.lock().unwrap().push((loss.to_owned(), host(n)));
+    let refused = |words: &str| {
+        let would = rig.call("reload", json!({ "check": true })).unwrap();
+        assert!(would["warnings"].to_string().contains(words), "{would}");
+        let before = rig.agrees_but_for_the_file();
+        let error = rig.call("reload", json!({})).unwrap_err();
+        assert_eq!(error["kind"], "refused");
+        assert!(error["message"].as_str().unwrap().contains(words), "{error}");
+        assert!(error["message"].as_str().unwrap().contains("--force"), "{error}");
+        assert_eq!(rig.agrees_but_for_the_file(), before);
+    };
+    let smaller = FILE.replace("1 MiB", "8 KiB");
+    rig.edit(&smaller);
+    hurt(&format!("Size({NQN:?}, 1, Some(8192))"), 3);
+    refused(&host(3));
+    rig.edit(&FILE.replace("nsid = 1", "nsid = 2"));
+    hurt(&format!("Namespace({NQN:?}, 1)"), 4);
+    refused(&host(4));
+    // h0 is let in by another entry: only h1 loses its disks.
+    rig.edit(&FILE.replace("hosts", "allow_any_host = true\nhosts"));
+    rig.call("reload", json!({})).unwrap();
+    rig.edit(FILE);
+    hurt(&format!("Subsystem({NQN:?})"), 0);
+    rig.call("reload", json!({})).unwrap();
+    rig.edit(&FILE.replace("hosts = [\"nqn.2026-01.io.x:h0\"]", "allow_any_host = true"));
+    rig.call("reload", json!({})).unwrap();
+    hurt(&format!("Subsystem({NQN:?})"), 1);
+    rig.edit(FILE);
+    refused(&host(1));
+    let message = rig.call("reload", json!({})).unwrap_err()["message"].to_string();
+    assert!(!message.contains(&host(0)), "{message}");
+    rig.call("reload", json!({ "force": true })).unwrap();
+    rig.agrees();
+}

@@ -1,0 +1,254 @@
+//! One change of the running target.
+
+use std::fmt;
+use std::net::SocketAddr;
+
+use arbitration::Class;
+
+use crate::config::{
+    Backend, DEFAULT_LINK, Listener, Namespace, Network, QosConfig, Subsystem, format_size,
+};
+use crate::engine::{Engine, EngineError};
+
+/// One change of the running target, with what it takes to make it and to take it back. As text it
+/// says what it does.
+#[derive(Clone, Debug, PartialEq)]
+pub(crate) enum Change {
+    /// A subsystem comes, with its namespaces.
+    AddSubsystem(Subsystem, Why),
+    /// A subsystem goes, with its namespaces.
+    RemoveSubsystem(Subsystem, Why),
+    /// A namespace comes.
+    AddNamespace(String, Namespace, Why),
+    /// A namespace goes.
+    RemoveNamespace(String, Namespace, Why),
+    /// A namespace has another size in bytes; none: the one that its file has.
+    Resize { nqn: String, nsid: u32, from: Option<u64>, to: Option<u64> },
+    /// A namespace has another class.
+    NamespaceClass { nqn: String, nsid: u32, from: Option<Class>, to: Option<Class> },
+    /// A host may connect to a subsystem.
+    AddHost(String, String),
+    /// A host may no longer connect to a subsystem.
+    RemoveHost(String, String),
+    /// Whether any host may connect to a subsystem.
+    AnyHost(String, bool),
+    /// A listener comes.
+    AddListener(Listener, Why),
+    /// A listener goes.
+    RemoveListener(Listener, Why),
+    /// A listener has another class.
+    ListenerClass { address: SocketAddr, from: Option<Class>, to: Option<Class> },
+    /// A listener's connections share another link.
+    ListenerLink { address: SocketAddr, from: Option<String>, to: Option<String> },
+    /// `[qos]`, `[[session]]` and `[[policy]]`.
+    Qos { from: Box<QosConfig>, to: Box<QosConfig> },
+    /// `[network]` and `[[link]]`.
+    Network { from: Box<Network>, to: Box<Network> },
+}
+
+/// Why something comes or goes.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) enum Why {
+    /// It is new, or is not wanted any more.
+    Itself,
+    /// It goes and comes again, since these settings of it cannot change while it is there.
+    Settings(Vec<&'static str>),
+}
+
+impl Change {
+    /// Makes the change.
+    ///
+    /// # Errors
+    /// The target refuses; nothing has changed.
+    pub(crate) fn make(&self, engine: &dyn Engine) -> Result<(), EngineError> {
+        match self {
+            Self::AddSubsystem(subsystem, _) => engine.add_subsystem(subsystem),
+            Self::RemoveSubsystem(subsystem, _) => engine.remove_subsystem(&subsystem.nqn),
+            Self::AddNamespace(nqn, namespace, _) => engine.add_namespace(nqn, namespace).map(drop),
+            Self::RemoveNamespace(nqn, namespace, _) => {
+                engine.remove_namespace(nqn, namespace.nsid.unwrap_or_default())
+            }
+            Self::Resize { nqn, nsid, to, .. } => {
+                engine.resize_namespace(nqn, *nsid, *to).map(drop)
+            }
+            Self::NamespaceClass { nqn, nsid, to, .. } => {
+                engine.set_namespace_class(nqn, *nsid, *to)
+            }
+            Self::AddHost(nqn, host) => engine.add_host(nqn, host),
+            Self::RemoveHost(nqn, host) => engine.remove_host(nqn, host),
+            Self::AnyHost(nqn, allow) => engine.set_allow_any_host(nqn, *allow),
+            Self::AddListener(listener, _) => engine.add_listener(listener),
+            Self::RemoveListener(listener, _) => engine.remove_listener(listener.address),
+            Self::ListenerClass { address, to, .. } => engine.set_listener_class(*address, *to),
+            Self::ListenerLink { address, to, .. } => {
+                engine.set_listener_link(*address, to.as_deref())
+            }
+            Self::Qos { to, .. } => engine.set_qos(to),
+            Self::Network { to, .. } => engine.set_network(to),
+        }
+    }
+
+    /// The change that takes this one back.
+    pub(crate) fn inverse(&self) -> Self {
+        match self.clone() {
+            Self::AddSubsystem(subsystem, why) => Self::RemoveSubsystem(subsystem, why),
+            Self::RemoveSubsystem(mut subsystem, why) => {
+                subsystem.namespaces.iter_mut().for_each(known);
+                Self::AddSubsystem(subsystem, why)
+            }
+            Self::AddNamespace(nqn, namespace, why) => Self::RemoveNamespace(nqn, namespace, why),
+            Self::RemoveNamespace(nqn, mut namespace, why) => {
+                known(&mut namespace);
+                Self::AddNamespace(nqn, namespace, why)
+            }
+            Self::Resize { nqn, nsid, from, to } => Self::Resize { nqn, nsid, from: to, to: from },
+            Self::NamespaceClass { nqn, nsid, from, to } => {
+                Self::NamespaceClass { nqn, nsid, from: to, to: from }
+            }
+            Self::AddHost(nqn, host) => Self::RemoveHost(nqn, host),
+            Self::RemoveHost(nqn, host) => Self::AddHost(nqn, host),
+            Self::AnyHost(nqn, allow) => Self::AnyHost(nqn, !allow),
+            Self::AddListener(listener, why) => Self::RemoveListener(listener, why),
+            Self::RemoveListener(listener, why) => Self::AddListener(listener, why),
+            Self::ListenerClass { address, from, to } => {
+                Self::ListenerClass { address, from: to, to: from }
+            }
+            Self::ListenerLink { address, from, to } => {
+                Self::ListenerLink { address, from: to, to: from }
+            }
+            Self::Qos { from, to } => Self::Qos { from: to, to: from },
+            Self::Network { from, to } => Self::Network { from: to, to: from },
+        }
+    }
+
+    /// Whether it takes something away that can be away already: a namespace whose device did not
+    /// open at the start was never there.
+    pub(crate) fn is_removal(&self) -> bool {
+        matches!(
+            self,
+            Self::RemoveSubsystem(..)
+                | Self::RemoveNamespace(..)
+                | Self::RemoveHost(..)
+                | Self::RemoveListener(..)
+        )
+    }
+}
+
+/// Makes a namespace one whose file or device was served until now: what hosts have put there is no
+/// reason to refuse it, and a file that is missing is not made.
+pub(super) fn known(namespace: &mut Namespace) {
+    namespace.force = true;
+    if let Backend::File { create, .. } = &mut namespace.backend {
+        *create = false;
+    }
+}
+
+impl Why {
+    /// "is added", or "comes again, with other …".
+    fn words(&self, alone: &str, changed: &str) -> String {
+        match self {
+            Self::Itself => alone.to_owned(),
+            Self::Settings(keys) => format!("{changed} with another {}", keys.join(", ")),
+        }
+    }
+
+    fn comes(&self) -> String {
+        self.words("is added", "is added again,")
+    }
+
+    fn goes(&self) -> String {
+        self.words("is removed", "is removed, to be added again")
+    }
+}
+
+impl fmt::Display for Change {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::AddSubsystem(subsystem, why) => {
+                let count = match subsystem.namespaces.len() {
+                    1 => "1 namespace".to_owned(),
+                    count => format!("{count} namespaces"),
+                };
+                write!(f, "subsystem {} {}, with {count}", subsystem.nqn, why.comes())
+            }
+            Self::RemoveSubsystem(subsystem, why) => {
+                write!(f, "subsystem {} {}", subsystem.nqn, why.goes())
+            }
+            Self::AddNamespace(nqn, namespace, why) => {
+                let (nsid, backend) = (nsid(namespace), backend(namespace));
+                write!(f, "namespace {nsid} of {nqn} ({backend}) {}", why.comes())
+            }
+            Self::RemoveNamespace(nqn, namespace, why) => {
+                let (nsid, backend) = (nsid(namespace), backend(namespace));
+                write!(f, "namespace {nsid} of {nqn} ({backend}) {}", why.goes())
+            }
+            Self::Resize { nqn, nsid, from, to } => {
+                let (from, to) = (size(*from), size(*to));
+                write!(f, "namespace {nsid} of {nqn} goes from {from} to {to}")
+            }
+            Self::NamespaceClass { nqn, nsid, from, to } => {
+                let (from, to) = (class(*from), class(*to));
+                write!(f, "namespace {nsid} of {nqn} goes from {from} to {to}")
+            }
+            Self::AddHost(nqn, host) => write!(f, "host {host} may use {nqn}"),
+            Self::RemoveHost(nqn, host) => write!(f, "host {host} may no longer use {nqn}"),
+            Self::AnyHost(nqn, true) => write!(f, "any host may use {nqn}"),
+            Self::AnyHost(nqn, false) => write!(f, "only listed hosts may use {nqn}"),
+            Self::AddListener(listener, why) => {
+                write!(f, "listener {} {}", listener.address, why.comes())
+            }
+            Self::RemoveListener(listener, why) => {
+                write!(f, "listener {} {}", listener.address, why.goes())
+            }
+            Self::ListenerClass { address, from, to } => {
+                write!(f, "listener {address} goes from {} to {}", class(*from), class(*to))
+            }
+            Self::ListenerLink { address, from, to } => {
+                let link = |link: &Option<String>| link.clone().unwrap_or(DEFAULT_LINK.into());
+                write!(f, "listener {address} goes from link {} to link {}", link(from), link(to))
+            }
+            Self::Qos { from, to } => {
+                let parts = [
+                    ("[qos]", from.general != to.general),
+                    ("[[session]]", from.sessions != to.sessions),
+                    ("[[policy]]", from.policies != to.policies),
+                ];
+                write!(f, "quality of service changes: {}", changed(&parts))
+            }
+            Self::Network { from, to } => {
+                let bare = |network: &Network| Network { links: Vec::new(), ..network.clone() };
+                let parts =
+                    [("[network]", bare(from) != bare(to)), ("[[link]]", from.links != to.links)];
+                write!(f, "the network's settings change: {}", changed(&parts))
+            }
+        }
+    }
+}
+
+/// The names of what has changed.
+fn changed(parts: &[(&str, bool)]) -> String {
+    let names: Vec<&str> = parts.iter().filter(|(_, is)| *is).map(|(name, _)| *name).collect();
+    names.join(", ")
+}
+
+fn nsid(namespace: &Namespace) -> u32 {
+    namespace.nsid.unwrap_or_default()
+}
+
+fn backend(namespace: &Namespace) -> String {
+    match &namespace.backend {
+        Backend::Null { size, .. } => format!("null, {}", format_size(*size)),
+        Backend::Memory { size, .. } => format!("memory, {}", format_size(*size)),
+        Backend::File { path, .. } | Backend::Nvme { device: path, .. } => {
+            path.display().to_string()
+        }
+    }
+}
+
+fn size(size: Option<u64>) -> String {
+    size.map_or_else(|| "the size that its file has".into(), format_size)
+}
+
+fn class(class: Option<Class>) -> String {
+    class.map_or_else(|| "no class".into(), |class| format!("class {}", class.name()))
+}

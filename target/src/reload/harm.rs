@@ -1,0 +1,46 @@
+//! Which connected hosts a plan would take something from.
+
+use std::collections::BTreeSet;
+
+use super::change::Change;
+use crate::config::Config;
+use crate::engine::{Engine, Loss};
+
+/// What connected hosts would lose by the changes that lead to `to`, and which hosts.
+pub(crate) fn harm<'a>(
+    engine: &dyn Engine,
+    changes: &'a [Change],
+    to: &Config,
+) -> Vec<(Loss<'a>, Vec<String>)> {
+    let mut permissions = BTreeSet::new();
+    let mut all = Vec::new();
+    for change in changes {
+        let loss = match change {
+            Change::RemoveSubsystem(subsystem, _) => Loss::Subsystem(&subsystem.nqn),
+            Change::RemoveNamespace(nqn, namespace, _) => {
+                Loss::Namespace(nqn, namespace.nsid.unwrap_or_default())
+            }
+            Change::RemoveListener(listener, _) => Loss::Listener(listener.address),
+            Change::Resize { nqn, nsid, to, .. } => Loss::Size(nqn, *nsid, *to),
+            Change::RemoveHost(nqn, _) | Change::AnyHost(nqn, false) => {
+                permissions.insert(nqn.as_str());
+                continue;
+            }
+            _ => continue,
+        };
+        all.push((loss, engine.hosts_hurt(&loss)));
+    }
+    // Of several changes of who may use a subsystem only what they come to counts.
+    for nqn in permissions {
+        let Some(next) = to.subsystems.iter().find(|subsystem| subsystem.nqn == nqn) else {
+            continue;
+        };
+        if !next.allow_any_host {
+            let mut hosts = engine.hosts_hurt(&Loss::Subsystem(nqn));
+            hosts.retain(|host| !next.hosts.contains(host));
+            all.push((Loss::UnlistedHosts(nqn), hosts));
+        }
+    }
+    all.retain(|(_, hosts)| !hosts.is_empty());
+    all
+}

@@ -1,0 +1,201 @@
+//! The order of changes: what adds comes before what takes away, so that a change that fails
+//! leaves everything that was there; what waits for an address, a name or a file comes right after
+//! that has become free; and what is in memory goes last, for nothing brings it back.
+
+use std::collections::BTreeMap;
+use std::net::SocketAddr;
+use std::path::Path;
+
+use uuid::Uuid;
+
+use super::change::Change;
+use crate::config::{Backend, Namespace, Subsystem, addresses_collide};
+
+/// Changes by what they do.
+#[derive(Debug, Default)]
+pub(super) struct Steps {
+    /// Add something, or change what stays.
+    mild: Vec<Change>,
+    /// Subsystems, namespaces and listeners that come.
+    additions: Vec<Change>,
+    /// Whatever takes something away.
+    removals: Vec<Change>,
+    pub(super) qos: Option<Change>,
+    pub(super) network_before: Option<Change>,
+    pub(super) network_after: Option<Change>,
+}
+
+impl Steps {
+    pub(super) fn mild(&mut self, change: Change) {
+        self.mild.push(change);
+    }
+
+    pub(super) fn add(&mut self, change: Change) {
+        self.additions.push(change);
+    }
+
+    pub(super) fn remove(&mut self, change: Change) {
+        self.removals.push(change);
+    }
+}
+
+/// What only one object can have at a time.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+enum Place<'a> {
+    Subsystem(&'a str),
+    Namespace(&'a str, Option<u32>),
+    Uuid(Uuid),
+    Nguid([u8; 16]),
+    /// A file or device: where one writes, nobody else has it.
+    Path(&'a Path),
+}
+
+/// Puts changes in their order.
+pub(super) fn in_order(steps: Steps) -> Vec<Change> {
+    let Steps { mild, mut additions, mut removals, qos, network_before, network_after } = steps;
+    // Memory last; else listeners before what they lead to goes, and subsystems before listeners
+    // that name them.
+    removals.sort_by_key(|change| (keeps_memory(change), rank(change, true)));
+    additions.sort_by_key(|change| (keeps_memory(change), rank(change, false)));
+    let mut owners: BTreeMap<Place<'_>, Vec<usize>> = BTreeMap::new();
+    for (index, change) in removals.iter().enumerate() {
+        for place in places(change) {
+            owners.entry(place).or_default().push(index);
+        }
+    }
+    let waits_for = |change: &Change| -> Vec<usize> {
+        let mut all: Vec<usize> = places(change)
+            .iter()
+            .filter_map(|place| owners.get(place))
+            .flatten()
+            .copied()
+            .collect();
+        if let Some(address) = address(change) {
+            let collides = |other: &Change| {
+                self::address(other).is_some_and(|other| addresses_collide(address, other))
+            };
+            let listeners = removals.iter().enumerate().filter(|(_, other)| collides(other));
+            all.extend(listeners.map(|(index, _)| index));
+        }
+        all.sort_unstable();
+        all.dedup();
+        all
+    };
+    let needs: Vec<Vec<usize>> = additions.iter().map(waits_for).collect();
+    // Removals that are made last: of what is in memory, and whatever is exchanged together with it.
+    let mut late: Vec<bool> = removals.iter().map(keeps_memory).collect();
+    let is_late = |late: &[bool], all: &[usize]| all.iter().any(|at| late.get(*at) == Some(&true));
+    loop {
+        let before = late.clone();
+        for all in needs.iter().filter(|all| is_late(&before, all)) {
+            for at in all {
+                if let Some(late) = late.get_mut(*at) {
+                    *late = true;
+                }
+            }
+        }
+        if late == before {
+            break;
+        }
+    }
+    let mut done = vec![false; removals.len()];
+    // Those that wait for nothing; those that wait; those of them that are made last.
+    let (mut free, mut waiting, mut last) = (Vec::new(), Vec::new(), Vec::new());
+    for (change, needed) in additions.iter().zip(&needs) {
+        if needed.is_empty() {
+            free.push(change.clone());
+            continue;
+        }
+        let group = if is_late(&late, needed) { &mut last } else { &mut waiting };
+        for at in needed {
+            if let (Some(done), Some(removal)) = (done.get_mut(*at), removals.get(*at))
+                && !std::mem::replace(done, true)
+            {
+                group.push(removal.clone());
+            }
+        }
+        group.push(change.clone());
+    }
+    let rest = removals.iter().zip(&done).filter(|(_, done)| !**done).map(|(c, _)| c.clone());
+    // Settings may name namespaces that come last; they fail more easily than those.
+    let names_last = last.iter().any(is_new_place);
+    let (first, second) = if names_last { (None, qos) } else { (qos, None) };
+    let mut order: Vec<Change> = network_before.into_iter().collect();
+    order.extend(free);
+    order.extend(mild);
+    order.extend(waiting);
+    order.extend(first);
+    order.extend(last);
+    order.extend(second);
+    order.extend(rest);
+    order.extend(network_after);
+    order
+}
+
+/// Whether it is an addition of something that nothing had the place of.
+fn is_new_place(change: &Change) -> bool {
+    use super::change::Why::Itself;
+    matches!(change, Change::AddSubsystem(_, Itself) | Change::AddNamespace(_, _, Itself))
+}
+
+/// Additions: subsystems, then namespaces, then listeners; removals the other way round.
+fn rank(change: &Change, removal: bool) -> u8 {
+    let rank = match change {
+        Change::AddSubsystem(..) | Change::RemoveSubsystem(..) => 0,
+        Change::AddNamespace(..) | Change::RemoveNamespace(..) | Change::Resize { .. } => 1,
+        _ => 2,
+    };
+    if removal { 2 - rank } else { rank }
+}
+
+/// Whether it is about something that exists in memory alone.
+fn keeps_memory(change: &Change) -> bool {
+    let in_memory = |namespace: &Namespace| matches!(namespace.backend, Backend::Memory { .. });
+    match change {
+        Change::AddSubsystem(subsystem, _) | Change::RemoveSubsystem(subsystem, _) => {
+            subsystem.namespaces.iter().any(in_memory)
+        }
+        Change::AddNamespace(_, namespace, _) | Change::RemoveNamespace(_, namespace, _) => {
+            in_memory(namespace)
+        }
+        // What it cuts off is gone, wherever it was.
+        Change::Resize { .. } => true,
+        _ => false,
+    }
+}
+
+fn address(change: &Change) -> Option<SocketAddr> {
+    match change {
+        Change::AddListener(listener, _) | Change::RemoveListener(listener, _) => {
+            Some(listener.address)
+        }
+        _ => None,
+    }
+}
+
+/// What an object that comes or goes has for itself.
+fn places(change: &Change) -> Vec<Place<'_>> {
+    match change {
+        Change::AddSubsystem(subsystem, _) | Change::RemoveSubsystem(subsystem, _) => {
+            let Subsystem { nqn, namespaces, .. } = subsystem;
+            let inside = namespaces.iter().flat_map(|namespace| of_namespace(nqn, namespace));
+            std::iter::once(Place::Subsystem(nqn)).chain(inside).collect()
+        }
+        Change::AddNamespace(nqn, namespace, _) | Change::RemoveNamespace(nqn, namespace, _) => {
+            of_namespace(nqn, namespace)
+        }
+        _ => Vec::new(),
+    }
+}
+
+fn of_namespace<'a>(nqn: &'a str, namespace: &'a Namespace) -> Vec<Place<'a>> {
+    let path = match &namespace.backend {
+        Backend::File { path, .. } | Backend::Nvme { device: path, .. } => Some(path.as_path()),
+        Backend::Null { .. } | Backend::Memory { .. } => None,
+    };
+    let mut all = vec![Place::Namespace(nqn, namespace.nsid)];
+    all.extend(namespace.uuid.map(Place::Uuid));
+    all.extend(namespace.nguid.map(Place::Nguid));
+    all.extend(path.map(Place::Path));
+    all
+}

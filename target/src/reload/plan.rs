@@ -1,0 +1,214 @@
+//! What differs between two configurations.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use super::change::{Change, Why, known};
+use super::order::{Steps, in_order};
+use crate::config::{Backend, Config, Listener, Namespace, Network, Subsystem};
+
+/// What leads from `from`, which runs, to `to`, in the order in which it is done. In both, what was
+/// left out is given. `[target]` is not compared: it is read at the start alone.
+pub(crate) fn plan(from: &Config, to: &Config) -> Vec<Change> {
+    let mut steps = Steps::default();
+    listeners(&from.listeners, &to.listeners, &mut steps);
+    let before: BTreeMap<&str, &Subsystem> = by(&from.subsystems, |s| s.nqn.as_str());
+    let after: BTreeMap<&str, &Subsystem> = by(&to.subsystems, |s| s.nqn.as_str());
+    for (nqn, old) in &before {
+        match after.get(nqn) {
+            Some(new) => subsystem(old, new, &mut steps),
+            None => steps.remove(Change::RemoveSubsystem((*old).clone(), Why::Itself)),
+        }
+    }
+    for new in to.subsystems.iter().filter(|new| !before.contains_key(new.nqn.as_str())) {
+        steps.add(Change::AddSubsystem(new.clone(), Why::Itself));
+    }
+    if from.qos != to.qos {
+        let (from, to) = (Box::new(from.qos.clone()), Box::new(to.qos.clone()));
+        steps.qos = Some(Change::Qos { from, to });
+    }
+    network(&from.network, &to.network, &mut steps);
+    in_order(steps)
+}
+
+/// A list by what names its entries.
+fn by<'a, T, K: Ord>(list: &'a [T], key: impl Fn(&'a T) -> K) -> BTreeMap<K, &'a T> {
+    list.iter().map(|entry| (key(entry), entry)).collect()
+}
+
+/// Names in no order that means anything.
+fn set(names: &[String]) -> BTreeSet<&str> {
+    names.iter().map(String::as_str).collect()
+}
+
+/// The keys of what differs.
+fn differing(keys: &[(&'static str, bool)]) -> Vec<&'static str> {
+    keys.iter().filter(|(_, differs)| *differs).map(|(key, _)| *key).collect()
+}
+
+fn listeners(from: &[Listener], to: &[Listener], steps: &mut Steps) {
+    let before = by(from, |listener| listener.address);
+    let after = by(to, |listener| listener.address);
+    for (address, old) in &before {
+        let Some(new) = after.get(address) else {
+            steps.remove(Change::RemoveListener((*old).clone(), Why::Itself));
+            continue;
+        };
+        let names = |listener: &Listener| {
+            listener.subsystems.as_ref().map(|names| names.iter().cloned().collect::<BTreeSet<_>>())
+        };
+        let keys = differing(&[
+            ("transport", old.transport != new.transport),
+            ("advertise", old.advertise != new.advertise),
+            ("discovery_only", old.discovery_only != new.discovery_only),
+            ("subsystems", names(old) != names(new)),
+        ]);
+        if !keys.is_empty() {
+            steps.remove(Change::RemoveListener((*old).clone(), Why::Settings(keys.clone())));
+            steps.add(Change::AddListener((*new).clone(), Why::Settings(keys)));
+            continue;
+        }
+        let address = *address;
+        if old.class != new.class {
+            steps.mild(Change::ListenerClass { address, from: old.class, to: new.class });
+        }
+        if old.link != new.link {
+            let (from, to) = (old.link.clone(), new.link.clone());
+            steps.mild(Change::ListenerLink { address, from, to });
+        }
+    }
+    for new in to.iter().filter(|new| !before.contains_key(&new.address)) {
+        steps.add(Change::AddListener(new.clone(), Why::Itself));
+    }
+}
+
+fn subsystem(old: &Subsystem, new: &Subsystem, steps: &mut Steps) {
+    let keys =
+        differing(&[("serial", old.serial != new.serial), ("model", old.model != new.model)]);
+    if !keys.is_empty() {
+        steps.remove(Change::RemoveSubsystem(old.clone(), Why::Settings(keys.clone())));
+        let mut new = new.clone();
+        for namespace in &mut new.namespaces {
+            let same = |old: &&Namespace| old.nsid == namespace.nsid;
+            if let Some(old) = old.namespaces.iter().find(same) {
+                *namespace = again(old, namespace);
+            }
+        }
+        steps.add(Change::AddSubsystem(new, Why::Settings(keys)));
+        return;
+    }
+    let nqn = &new.nqn;
+    let (before, after) = (set(&old.hosts), set(&new.hosts));
+    for host in after.difference(&before) {
+        steps.mild(Change::AddHost(nqn.clone(), (*host).to_owned()));
+    }
+    for host in before.difference(&after) {
+        steps.remove(Change::RemoveHost(nqn.clone(), (*host).to_owned()));
+    }
+    match (old.allow_any_host, new.allow_any_host) {
+        (false, true) => steps.mild(Change::AnyHost(nqn.clone(), true)),
+        (true, false) => steps.remove(Change::AnyHost(nqn.clone(), false)),
+        _ => {}
+    }
+    let before = by(&old.namespaces, |namespace| namespace.nsid);
+    let after = by(&new.namespaces, |namespace| namespace.nsid);
+    for (nsid, old) in &before {
+        match after.get(nsid) {
+            Some(new) => namespace(nqn, old, new, steps),
+            None => {
+                steps.remove(Change::RemoveNamespace(nqn.clone(), (*old).clone(), Why::Itself));
+            }
+        }
+    }
+    for (_, new) in after.iter().filter(|(nsid, _)| !before.contains_key(nsid)) {
+        steps.add(Change::AddNamespace(nqn.clone(), (*new).clone(), Why::Itself));
+    }
+}
+
+fn namespace(nqn: &str, old: &Namespace, new: &Namespace, steps: &mut Steps) {
+    let names = |namespace: &Namespace| {
+        namespace.hosts.as_ref().map(|names| names.iter().cloned().collect::<BTreeSet<_>>())
+    };
+    let keys = differing(&[
+        ("backend", sized(&old.backend, None) != sized(&new.backend, None)),
+        ("uuid", old.uuid != new.uuid),
+        ("nguid", old.nguid != new.nguid),
+        ("read_only", old.read_only != new.read_only),
+        ("hosts", names(old) != names(new)),
+        ("setting of its device's queue", old.device != new.device),
+    ]);
+    let nqn = nqn.to_owned();
+    if !keys.is_empty() {
+        let why = Why::Settings(keys);
+        steps.remove(Change::RemoveNamespace(nqn.clone(), old.clone(), why.clone()));
+        steps.add(Change::AddNamespace(nqn, again(old, new), why));
+        return;
+    }
+    let nsid = new.nsid.unwrap_or_default();
+    let (from, to) = (size(&old.backend), size(&new.backend));
+    if from != to {
+        let resize = Change::Resize { nqn: nqn.clone(), nsid, from, to };
+        // What a file has may be less than what was said.
+        match (from, to) {
+            (Some(from), Some(to)) if to > from => steps.mild(resize),
+            _ => steps.remove(resize),
+        }
+    }
+    if old.class != new.class {
+        steps.mild(Change::NamespaceClass { nqn, nsid, from: old.class, to: new.class });
+    }
+}
+
+/// A namespace that comes again in the place of `old`.
+fn again(old: &Namespace, new: &Namespace) -> Namespace {
+    let path = |namespace: &Namespace| match &namespace.backend {
+        Backend::File { path, .. } | Backend::Nvme { device: path, .. } => Some(path.clone()),
+        Backend::Null { .. } | Backend::Memory { .. } => None,
+    };
+    let mut new = new.clone();
+    // With another UUID it is another disk, which is looked at as any other.
+    if path(old) == path(&new) && old.uuid == new.uuid {
+        known(&mut new);
+    }
+    new
+}
+
+/// A backend with another size, to compare the rest. Whether a file may be made counts only when it
+/// is opened.
+fn sized(backend: &Backend, new: Option<u64>) -> Backend {
+    let mut backend = backend.clone();
+    match &mut backend {
+        Backend::Null { size, .. } | Backend::Memory { size, .. } => *size = new.unwrap_or(0),
+        Backend::File { size, create, .. } => (*size, *create) = (new, false),
+        Backend::Nvme { .. } => {}
+    }
+    backend
+}
+
+fn size(backend: &Backend) -> Option<u64> {
+    match backend {
+        Backend::Null { size, .. } | Backend::Memory { size, .. } => Some(*size),
+        Backend::File { size, .. } => *size,
+        Backend::Nvme { .. } => None,
+    }
+}
+
+/// Links that go stay until no listener names them any more.
+fn network(from: &Network, to: &Network, steps: &mut Steps) {
+    let known = |link: &crate::config::Link| to.links.iter().any(|other| other.name == link.name);
+    let going = from.links.iter().filter(|link| !known(link)).cloned();
+    let mut both = to.clone();
+    both.links.extend(going);
+    let change = |from: &Network, to: &Network| {
+        (from != to).then(|| Change::Network { from: from.clone().into(), to: to.clone().into() })
+    };
+    // The order of links means nothing, and they are as many as before.
+    let same = both.links.len() == from.links.len()
+        && both.links.iter().all(|link| from.links.contains(link))
+        && Network { links: Vec::new(), ..both.clone() }
+            == Network { links: Vec::new(), ..from.clone() };
+    let middle = if same { from } else { &both };
+    steps.network_before = change(from, middle);
+    if both.links.len() != to.links.len() {
+        steps.network_after = change(middle, to);
+    }
+}

@@ -1,0 +1,63 @@
+//! Carries a plan out: all of it, or nothing.
+
+use super::change::Change;
+use crate::engine::{Engine, EngineError};
+
+/// Makes all changes in their order. Where one fails, those before it are taken back in reverse
+/// order.
+///
+/// # Errors
+/// What failed and why, and what could not be taken back.
+pub(crate) fn run(engine: &dyn Engine, changes: &[Change]) -> Result<(), EngineError> {
+    let mut undo = Vec::new();
+    for change in changes {
+        let back = take_back(engine, change);
+        match change.make(engine) {
+            Ok(()) => undo.push(back),
+            // What is to be gone is gone; it does not come back either.
+            Err(EngineError::NotFound(_)) if change.is_removal() => {}
+            Err(error) => {
+                let failed = format!("{change}: {error}");
+                return Err(with_text(error, failed + &revert(engine, undo)));
+            }
+        }
+    }
+    Ok(())
+}
+
+/// What takes a change back, as the target is before it. A file's size is what the file has: it is
+/// to have that again.
+fn take_back(engine: &dyn Engine, change: &Change) -> Change {
+    let mut back = change.inverse();
+    if let Change::Resize { nqn, nsid, to: to @ None, .. } = &mut back {
+        let subsystems = engine.subsystems();
+        let found = subsystems.iter().filter(|s| s.nqn == *nqn).flat_map(|s| &s.namespaces);
+        *to = found.into_iter().find(|n| n.nsid == *nsid).map(|namespace| namespace.size);
+    }
+    back
+}
+
+/// Takes changes back; answers what of it failed, as the end of a message.
+fn revert(engine: &dyn Engine, undo: Vec<Change>) -> String {
+    let mut failed = Vec::new();
+    for back in undo.into_iter().rev() {
+        if let Err(error) = back.make(engine) {
+            failed.push(format!("{back}: {error}"));
+        }
+    }
+    match failed.is_empty() {
+        true => "; everything is as it was".into(),
+        false => format!("; and it could not be taken back that {}", failed.join("; that ")),
+    }
+}
+
+/// An error of the same kind with other words.
+fn with_text(error: EngineError, text: String) -> EngineError {
+    match error {
+        EngineError::NotFound(_) => EngineError::NotFound(text),
+        EngineError::Exists(_) => EngineError::Exists(text),
+        EngineError::Invalid(_) => EngineError::Invalid(text),
+        EngineError::System(_) => EngineError::System(text),
+        EngineError::Refused(_) => EngineError::Refused(text),
+    }
+}

@@ -1,0 +1,363 @@
+//! What a person who edits the file of a running target relies on.
+
+use std::sync::atomic::Ordering::Relaxed;
+
+use arbitration::Class;
+use proptest::prelude::*;
+use uuid::Uuid;
+
+use super::change::Why;
+use super::*;
+use crate::config::{
+    Aim, Backend, Config, DeviceQos, Link, Listener, Namespace, Order, Policy, Session, Subsystem,
+    Transport, clash,
+};
+use crate::control::test_engine::TestEngine;
+
+fn class() -> impl Strategy<Value = Option<Class>> {
+    proptest::option::of(prop_oneof![Just(Class::High), Just(Class::Urgent)])
+}
+
+fn backend() -> impl Strategy<Value = Backend> {
+    let size = || proptest::option::of((1u64..4).prop_map(|n| n << 20));
+    prop_oneof![
+        (1u64..4).prop_map(|n| Backend::Memory { size: n << 20, block_size: 4096 }),
+        (1u64..4).prop_map(|n| Backend::Null { size: n << 20, block_size: 512, model: None }),
+        (0u8..3, size()).prop_map(|(n, size)| Backend::File {
+            path: format!("/srv/{n}").into(),
+            size,
+            block_size: None,
+            direct: true,
+            create: size.is_some(),
+        }),
+        (1u8..3).prop_map(|n| Backend::Nvme {
+            device: format!("/dev/ng0n{n}").into(),
+            forward_class: false,
+        }),
+    ]
+}
+
+fn namespace() -> impl Strategy<Value = Namespace> {
+    let hosts = proptest::option::of(Just(vec!["nqn.2026-01.io.x:h0".to_owned()]));
+    (1u32..4, backend(), 1u128..6, any::<bool>(), hosts, class(), any::<bool>()).prop_map(
+        |(nsid, backend, id, read_only, hosts, class, containers)| Namespace {
+            nsid: Some(nsid),
+            backend,
+            uuid: Some(Uuid::from_u128(id)),
+            nguid: Some(id.to_be_bytes()),
+            read_only,
+            force: containers,
+            hosts,
+            class,
+            device: DeviceQos {
+                order: if containers { Order::Containers } else { Order::Fair },
+                ..DeviceQos::default()
+            },
+        },
+    )
+}
+
+fn subsystem() -> impl Strategy<Value = Subsystem> {
+    let hosts = proptest::sample::subsequence(vec!["h0", "h1", "h2"], 0..3);
+    let namespaces = proptest::collection::vec(namespace(), 0..4);
+    let serial = prop_oneof![4 => Just("A"), 1 => Just("B")];
+    (0u8..3, serial, any::<bool>(), hosts, namespaces).prop_map(
+        |(n, serial, allow_any_host, hosts, namespaces)| Subsystem {
+            nqn: format!("nqn.2026-01.io.x:s{n}"),
+            serial: Some(serial.into()),
+            model: None,
+            allow_any_host,
+            hosts: hosts.iter().map(|host| format!("nqn.2026-01.io.x:{host}")).collect(),
+            namespaces,
+        },
+    )
+}
+
+fn listener() -> impl Strategy<Value = Listener> {
+    let subsystems = proptest::option::of(Just(vec!["nqn.2026-01.io.x:s0".to_owned()]));
+    let link = proptest::option::of(0u8..3);
+    (1u16..4, any::<bool>(), any::<bool>(), subsystems, class(), link).prop_map(
+        |(port, all, discovery_only, subsystems, class, link)| Listener {
+            transport: Transport::Tcp,
+            address: if all { ([0, 0, 0, 0], port) } else { ([127, 0, 0, 1], port) }.into(),
+            advertise: None,
+            discovery_only,
+            subsystems,
+            class,
+            link: link.map(|n| format!("l{n}")),
+        },
+    )
+}
+
+/// A configuration in which little is to be had, so that two of them meet everywhere.
+fn config() -> impl Strategy<Value = Config> {
+    let links = proptest::sample::subsequence(vec![0u8, 1, 2], 0..=3);
+    let qos = (proptest::option::of(1u64..4), any::<bool>(), 1u32..4, 1u32..3);
+    let listeners = proptest::collection::vec(listener(), 0..4);
+    let subsystems = proptest::collection::vec(subsystem(), 0..4);
+    (links, qos, listeners, subsystems).prop_map(|(links, qos, listeners, subsystems)| {
+        let mut config = Config::default();
+        let (iops, policy, share, other) = qos;
+        config.network.link.aims.low = Aim::Share(other);
+        config.network.links = links
+            .iter()
+            .map(|n| {
+                let mut link = Link { name: format!("l{n}"), ..Link::default() };
+                link.aims.high = Aim::Share(share);
+                link
+            })
+            .collect();
+        let gold = Session { name: "gold".into(), iops, ..Session::default() };
+        config.qos.sessions.extend(iops.map(|_| gold));
+        let session = iops.map(|_| "gold".to_owned());
+        let policy =
+            policy.then(|| Policy { session, class: Some(Class::High), ..Policy::default() });
+        config.qos.policies.extend(policy);
+        // Whatever cannot be with what is there already is left out.
+        let fits = |next: &Config| clash(next).is_none();
+        for subsystem in subsystems {
+            if config.subsystems.iter().any(|known| known.nqn == subsystem.nqn) {
+                continue;
+            }
+            let bare = Subsystem { namespaces: Vec::new(), ..subsystem.clone() };
+            config.subsystems.push(bare);
+            for namespace in subsystem.namespaces {
+                let mut next = config.clone();
+                let namespaces = &mut next.subsystems.last_mut().unwrap().namespaces;
+                if namespaces.iter().all(|known| known.nsid != namespace.nsid) {
+                    namespaces.push(namespace);
+                    config = if fits(&next) { next } else { config };
+                }
+            }
+        }
+        for mut listener in listeners {
+            let known = |nqn: &String| config.subsystems.iter().any(|s| s.nqn == *nqn);
+            listener.subsystems = listener.subsystems.filter(|names| names.iter().all(known));
+            let mut next = config.clone();
+            next.listeners.push(listener);
+            config = if fits(&next) { next } else { config };
+        }
+        config
+    })
+}
+
+/// The size that the engine for tests says a file has.
+const FILE_SIZE: u64 = 77 * 4096;
+
+/// The configuration in an order that does not depend on its history.
+fn sorted(config: &Config) -> Config {
+    let mut config = config.clone();
+    config.listeners.sort_by_key(|l| l.address);
+    config.network.links.sort_by(|a, b| a.name.cmp(&b.name));
+    config.subsystems.sort_by(|a, b| a.nqn.cmp(&b.nqn));
+    for subsystem in &mut config.subsystems {
+        subsystem.hosts.sort();
+        subsystem.namespaces.sort_by_key(|n| n.nsid);
+        // What counts only when it is opened.
+        for namespace in &mut subsystem.namespaces {
+            namespace.force = false;
+            if let Backend::File { create, .. } = &mut namespace.backend {
+                *create = false;
+            }
+        }
+    }
+    config
+}
+
+/// As [`sorted`], with the sizes that files have.
+fn measured(config: &Config) -> Config {
+    let mut config = sorted(config);
+    for namespace in config.subsystems.iter_mut().flat_map(|s| &mut s.namespaces) {
+        if let Backend::File { size: size @ None, .. } = &mut namespace.backend {
+            *size = Some(FILE_SIZE);
+        }
+    }
+    config
+}
+
+fn engine(config: &Config) -> TestEngine {
+    let engine = TestEngine::new(config.clone());
+    engine.strict.store(true, Relaxed);
+    engine
+}
+
+fn reversed(config: &Config) -> Config {
+    let mut config = config.clone();
+    config.listeners.reverse();
+    config.network.links.reverse();
+    config.subsystems.reverse();
+    for subsystem in &mut config.subsystems {
+        subsystem.hosts.reverse();
+        subsystem.namespaces.reverse();
+    }
+    config
+}
+
+/// Whether what is in memory is gone after it.
+fn loses_memory(change: &Change) -> bool {
+    let memory = |n: &Namespace| matches!(n.backend, Backend::Memory { .. });
+    match change {
+        Change::RemoveSubsystem(subsystem, _) => subsystem.namespaces.iter().any(memory),
+        Change::RemoveNamespace(_, namespace, _) => memory(namespace),
+        Change::Resize { from: Some(from), to: Some(to), .. } => to < from,
+        _ => false,
+    }
+}
+
+/// Whether an addition could not have been made on top of what there was.
+fn waits(changes: &[Change], addition: &Change) -> bool {
+    let ids = |change: &Change| -> Vec<String> {
+        let namespaces = match change {
+            Change::AddSubsystem(s, _) | Change::RemoveSubsystem(s, _) => s.namespaces.clone(),
+            Change::AddNamespace(_, n, _) | Change::RemoveNamespace(_, n, _) => vec![n.clone()],
+            _ => Vec::new(),
+        };
+        namespaces
+            .iter()
+            .flat_map(|n| {
+                let path = match &n.backend {
+                    Backend::File { path, .. } | Backend::Nvme { device: path, .. } => {
+                        path.display().to_string()
+                    }
+                    _ => String::new(),
+                };
+                [n.uuid.unwrap().to_string(), path]
+            })
+            .filter(|id| !id.is_empty())
+            .collect()
+    };
+    let wanted = ids(addition);
+    let removals = changes.iter().filter(|change| change.is_removal());
+    removals.flat_map(ids).any(|id| wanted.contains(&id))
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(1024))]
+
+    /// Each step is possible where it stands: at no time are two at one address, under one
+    /// identifier, or writing to one file, and no listener names a link that is not there.
+    #[test]
+    fn a_plan_makes_one_configuration_of_another(from in config(), to in config()) {
+        let engine = engine(&from);
+        let changes = plan(&from, &to);
+        let said: Vec<String> = changes.iter().map(Change::to_string).collect();
+        let done = run(&engine, &changes);
+        prop_assert!(done.is_ok(), "{:?} in {:#?}", done, said);
+        prop_assert_eq!(sorted(&engine.config.lock().unwrap()), sorted(&to));
+    }
+
+    #[test]
+    fn between_equal_configurations_there_is_nothing_to_do(config in config()) {
+        prop_assert_eq!(plan(&config, &config), []);
+        prop_assert_eq!(plan(&config, &reversed(&config)), []);
+    }
+
+    #[test]
+    fn where_any_step_fails_everything_is_as_it_was(
+        from in config(), to in config(), at in any::<prop::sample::Index>(),
+    ) {
+        let changes = plan(&from, &to);
+        prop_assume!(!changes.is_empty());
+        let at = at.index(changes.len());
+        let engine = engine(&from);
+        *engine.refuse_after.lock().unwrap() = Some(at);
+        let error = run(&engine, &changes).unwrap_err().to_string();
+        prop_assert!(error.contains(&changes[at].to_string()), "{}", error);
+        prop_assert!(error.ends_with("; everything is as it was"), "{}", error);
+        prop_assert_eq!(measured(&engine.config.lock().unwrap()), measured(&from));
+    }
+
+    /// What is in memory cannot be brought back: whatever can fail comes before it goes.
+    #[test]
+    fn what_is_in_memory_goes_after_everything_that_can_fail(from in config(), to in config()) {
+        let changes = plan(&from, &to);
+        let first = changes.iter().position(loses_memory).unwrap_or(changes.len());
+        for later in &changes[first..] {
+            // What takes the place of something in memory cannot come before that has gone.
+            let harmless = match later {
+                Change::AddListener(..) | Change::AddHost(..) | Change::AnyHost(_, true) => false,
+                Change::ListenerLink { .. } | Change::ListenerClass { .. } => false,
+                Change::NamespaceClass { .. } => false,
+                Change::AddSubsystem(_, why) | Change::AddNamespace(_, _, why) => {
+                    *why != Why::Itself || waits(&changes, later)
+                }
+                _ => true,
+            };
+            prop_assert!(harmless, "{} in {:#?}", later, changes);
+        }
+    }
+}
+
+fn parse(text: &str) -> Config {
+    crate::config::tests::parse(text).unwrap()
+}
+
+const FILE: &str = "[[listener]]\naddress = \"127.0.0.1:4420\"\n\
+    [[subsystem]]\nnqn = \"nqn.2026-01.io.x:a\"\n\
+    [[subsystem.namespace]]\nnsid = 1\nbackend = \"memory\"\nsize = \"1 MiB\"\n";
+
+#[test]
+fn changes_are_told_in_words() {
+    let said = |edited: &str| -> Vec<String> {
+        plan(&parse(FILE), &parse(edited)).iter().map(Change::to_string).collect()
+    };
+    let nqn = "nqn.2026-01.io.x:a";
+    assert_eq!(
+        said(&FILE.replace("1 MiB", "2 MiB")),
+        [format!("namespace 1 of {nqn} goes from 1 MiB to 2 MiB")]
+    );
+    assert_eq!(
+        said(&format!("{FILE}read_only = true\n")),
+        [
+            format!(
+                "namespace 1 of {nqn} (memory, 1 MiB) is removed, to be added again with another read_only"
+            ),
+            format!("namespace 1 of {nqn} (memory, 1 MiB) is added again, with another read_only"),
+        ]
+    );
+    assert_eq!(
+        said(&FILE.replace("127.0.0.1", "0.0.0.0")),
+        ["listener 127.0.0.1:4420 is removed", "listener 0.0.0.0:4420 is added"]
+    );
+    assert_eq!(
+        said(&FILE.replace("4420\"", "4420\"\nclass = \"high\"")),
+        ["listener 127.0.0.1:4420 goes from no class to class high"]
+    );
+    assert_eq!(said(&format!("[qos]\nburst = 8\n{FILE}")), ["quality of service changes: [qos]"]);
+}
+
+#[test]
+fn a_namespace_that_was_never_open_can_go() {
+    let engine = engine(&parse("[[subsystem]]\nnqn = \"nqn.2026-01.io.x:a\"\n"));
+    let changes = plan(
+        &parse(FILE),
+        &parse(
+            "[[listener]]\naddress = \"127.0.0.1:4421\"\n[[subsystem]]\nnqn = \"nqn.2026-01.io.x:a\"\n",
+        ),
+    );
+    run(&engine, &changes).unwrap();
+    assert_eq!(engine.config.lock().unwrap().listeners.len(), 1);
+}
+
+/// What hosts have put on a device is no reason to refuse it when it comes back, and a file that
+/// has vanished meanwhile is not made.
+#[test]
+fn a_file_that_was_served_comes_again_as_it_is() {
+    let file = FILE.replace(
+        "backend = \"memory\"\n",
+        "backend = \"file\"\npath = \"/srv/a\"\ncreate = true\n",
+    );
+    let (before, after) = (parse(&file), parse(&format!("{file}window = 8\n")));
+    let changes = plan(&before, &after);
+    let [removal, Change::AddNamespace(_, added, _)] = &changes[..] else { panic!("{changes:?}") };
+    let Change::AddNamespace(_, back, _) = removal.inverse() else { panic!("{removal:?}") };
+    for namespace in [added, &back] {
+        assert!(namespace.force);
+        assert!(matches!(namespace.backend, Backend::File { create: false, .. }));
+    }
+    let elsewhere = parse(&file.replace("/srv/a", "/srv/b"));
+    let changes = plan(&before, &elsewhere);
+    assert!(matches!(&changes[1], Change::AddNamespace(_, new, _) if !new.force), "{changes:?}");
+    // Neither means anything to what is open.
+    assert_eq!(plan(&before, &parse(&file.replace("create = true", "force = true"))), []);
+}

@@ -1,0 +1,188 @@
+//! What the daemon does when it is sent a signal.
+//!
+//! | signal | what it does |
+//! |---|---|
+//! | SIGTERM, SIGINT | drains and ends; the second one ends at once |
+//! | SIGQUIT | ends at once |
+//! | SIGHUP | reads the configuration file again; from a terminal that goes away: as SIGTERM |
+//! | SIGUSR1, SIGUSR2, SIGALRM, SIGVTALRM, SIGPROF, SIGIO, SIGPWR, SIGSTKFLT | nothing, with a line in the log |
+//! | SIGXFSZ | nothing: a write beyond a limit on file sizes is an error of that write |
+//! | SIGXCPU | nothing, with a warning: the limit on CPU time ends the process soon |
+//! | SIGPIPE | nothing: Rust programs ignore it, and a write to a closed pipe is an error |
+//!
+//! Signals that tell of a defect (SIGSEGV, SIGABRT and their like) and real-time signals do what
+//! they do to every process, and job control (SIGTSTP) does too.
+
+use std::time::Duration;
+
+use nix::sys::signal::{SigSet, Signal};
+use nix::sys::signalfd::SignalFd;
+
+/// Every signal that is taken; whatever is not here has its default.
+const TAKEN: [Signal; 14] = [
+    Signal::SIGTERM,
+    Signal::SIGINT,
+    Signal::SIGQUIT,
+    Signal::SIGHUP,
+    Signal::SIGUSR1,
+    Signal::SIGUSR2,
+    Signal::SIGALRM,
+    Signal::SIGVTALRM,
+    Signal::SIGPROF,
+    Signal::SIGIO,
+    Signal::SIGPWR,
+    Signal::SIGSTKFLT,
+    Signal::SIGXFSZ,
+    Signal::SIGXCPU,
+];
+
+/// Sent by the kernel, not by a process (`SI_KERNEL`).
+const FROM_KERNEL: i32 = 0x80;
+
+/// What a signal asks for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Asked {
+    /// To drain and end.
+    End,
+    /// To end at once.
+    EndNow,
+    /// To read the configuration file again.
+    Reload,
+    /// Nothing.
+    Nothing,
+    /// Nothing; the limit on CPU time is reached.
+    CpuTime,
+}
+
+/// What a signal asks for; `kernel`: the kernel sent it.
+#[must_use]
+pub fn meaning(signal: Signal, kernel: bool) -> Asked {
+    match signal {
+        Signal::SIGTERM | Signal::SIGINT => Asked::End,
+        Signal::SIGQUIT => Asked::EndNow,
+        // The terminal in which somebody tried the daemon is gone, and nobody could end it.
+        Signal::SIGHUP if kernel => Asked::End,
+        Signal::SIGHUP => Asked::Reload,
+        Signal::SIGXCPU => Asked::CpuTime,
+        _ => Asked::Nothing,
+    }
+}
+
+/// What signals act on.
+pub trait Target {
+    /// Drains and ends; with `now`, ends at once.
+    fn end(&self, now: bool);
+    /// Reads the configuration file again.
+    fn reload(&self);
+}
+
+/// The signals of this process, from when they were taken on.
+#[derive(Debug)]
+pub struct Signals {
+    queue: SignalFd,
+}
+
+impl Signals {
+    /// Takes the signals. To be called before any thread is started: all of them leave the
+    /// signals to the one that waits for them, and what comes meanwhile is not lost.
+    ///
+    /// # Errors
+    /// There is no descriptor left.
+    pub fn take() -> nix::Result<Self> {
+        let set = SigSet::from_iter(TAKEN);
+        set.thread_block()?;
+        Ok(Self { queue: SignalFd::new(&set)? })
+    }
+
+    /// Does what signals ask for, until the process ends.
+    pub fn obey(&self, target: &impl Target) {
+        let mut ending = false;
+        loop {
+            let info = match self.queue.read_signal() {
+                Ok(Some(info)) => info,
+                Ok(None) | Err(nix::errno::Errno::EINTR) => continue,
+                Err(error) => {
+                    tracing::error!(%error, "signals cannot be read any more");
+                    return;
+                }
+            };
+            let number = i32::try_from(info.ssi_signo).unwrap_or_default();
+            let Ok(signal) = Signal::try_from(number) else { continue };
+            let kernel = info.ssi_code == FROM_KERNEL;
+            let sender = match kernel {
+                true => "the kernel".to_owned(),
+                false => format!("process {} of user {}", info.ssi_pid, info.ssi_uid),
+            };
+            match meaning(signal, kernel) {
+                asked @ (Asked::End | Asked::EndNow) => {
+                    let now = ending || asked == Asked::EndNow;
+                    let how = if now { "at once" } else { "as soon as commands are done" };
+                    tracing::info!("{signal} from {sender}: ending {how}");
+                    target.end(now);
+                    if now {
+                        // A device that does not answer does not keep it.
+                        std::thread::sleep(Duration::from_secs(1));
+                        std::process::exit(1);
+                    }
+                    ending = true;
+                }
+                Asked::Reload if ending => {
+                    tracing::info!("{signal} from {sender}: nothing is read, the daemon is ending");
+                }
+                Asked::Reload => {
+                    tracing::info!("{signal} from {sender}: reading the configuration again");
+                    target.reload();
+                }
+                Asked::Nothing => tracing::info!("{signal} from {sender}: nothing to do"),
+                Asked::CpuTime => tracing::warn!(
+                    "the limit on CPU time is reached, and the kernel ends the daemon when the \
+                     hard limit is: raise it (LimitCPU=, ulimit -t)"
+                ),
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Signals whose default ends a process, and that are neither a defect nor SIGKILL.
+    #[test]
+    fn no_signal_that_somebody_may_send_has_its_default() {
+        let left = [
+            // A defect.
+            Signal::SIGABRT,
+            Signal::SIGBUS,
+            Signal::SIGFPE,
+            Signal::SIGILL,
+            Signal::SIGSEGV,
+            Signal::SIGSYS,
+            Signal::SIGTRAP,
+            // Cannot be taken.
+            Signal::SIGKILL,
+            Signal::SIGSTOP,
+            // Ignored by the standard library.
+            Signal::SIGPIPE,
+            // Stop and go on, or are ignored by default.
+            Signal::SIGTSTP,
+            Signal::SIGTTIN,
+            Signal::SIGTTOU,
+            Signal::SIGCONT,
+            Signal::SIGCHLD,
+            Signal::SIGURG,
+            Signal::SIGWINCH,
+        ];
+        for signal in Signal::iterator() {
+            assert!(TAKEN.contains(&signal) != left.contains(&signal), "{signal}");
+        }
+    }
+
+    #[test]
+    fn a_hangup_of_the_terminal_ends_and_one_that_was_sent_reloads() {
+        assert_eq!(meaning(Signal::SIGHUP, false), Asked::Reload);
+        assert_eq!(meaning(Signal::SIGHUP, true), Asked::End);
+        assert_eq!(meaning(Signal::SIGUSR1, false), Asked::Nothing);
+        assert_eq!(meaning(Signal::SIGTERM, false), Asked::End);
+    }
+}

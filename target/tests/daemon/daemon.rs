@@ -1,0 +1,167 @@
+//! A daemon in a process of its own.
+
+use std::io::{BufRead, BufReader, Write};
+use std::net::{SocketAddr, TcpListener};
+use std::os::unix::net::UnixStream;
+use std::path::PathBuf;
+use std::process::{Child, Command, Stdio};
+use std::sync::atomic::{AtomicU8, Ordering::Relaxed};
+use std::sync::{Arc, Mutex};
+use std::time::{Duration, Instant};
+
+use nix::sys::signal::{Signal, kill};
+use nix::unistd::Pid;
+use serde_json::{Value, json};
+
+use crate::client::NQN;
+
+/// Longest that anything here is waited for.
+const PATIENCE: Duration = Duration::from_secs(30);
+
+/// An address that stays free while a daemon ends and starts again: on a loopback address that no
+/// other test uses, of this process or another one.
+pub(crate) fn free_address() -> SocketAddr {
+    static NEXT: AtomicU8 = AtomicU8::new(1);
+    let [_, _, high, low] = std::process::id().to_be_bytes();
+    let ip = [127, 64 | high >> 2, low, NEXT.fetch_add(1, Relaxed)];
+    TcpListener::bind(SocketAddr::from((ip, 0))).unwrap().local_addr().unwrap()
+}
+
+/// A folder with a configuration, and an address that is free.
+pub(crate) struct Setup {
+    pub(crate) folder: tempfile::TempDir,
+    pub(crate) address: SocketAddr,
+}
+
+impl Setup {
+    pub(crate) fn new() -> Self {
+        let folder = tempfile::tempdir_in(env!("CARGO_TARGET_TMPDIR")).unwrap();
+        Self { folder, address: free_address() }
+    }
+
+    pub(crate) fn path(&self, name: &str) -> PathBuf {
+        self.folder.path().join(name)
+    }
+
+    /// A configuration with one memory namespace, and more lines at its end.
+    pub(crate) fn text(&self, more: &str) -> String {
+        let (control, state) = (self.path("control.sock"), self.path("state.redb"));
+        format!(
+            "[target]\ncores = [0]\npoll = \"never\"\nio_memory = \"2 MiB\"\n\
+             drain_time = \"5 s\"\ncontrol = \"{}\"\nstate = \"{}\"\n\
+             [[listener]]\naddress = \"{}\"\n\
+             [[subsystem]]\nnqn = \"{NQN}\"\nallow_any_host = true\n\
+             [[subsystem.namespace]]\nnsid = 1\nbackend = \"memory\"\nsize = \"64 MiB\"\n{more}",
+            control.display(),
+            state.display(),
+            self.address
+        )
+    }
+
+    pub(crate) fn write(&self, text: &str) {
+        std::fs::write(self.path("a.toml"), text).unwrap();
+    }
+
+    /// A command that starts the daemon.
+    pub(crate) fn command(&self) -> Command {
+        let mut command = Command::new(env!("CARGO_BIN_EXE_sluiced"));
+        command.args(["--log", "stderr", "--config"]).arg(self.path("a.toml"));
+        command
+    }
+
+    /// Starts it, and waits until it serves.
+    pub(crate) fn start(&self) -> Daemon {
+        let daemon = Daemon::spawn(self.command(), self.path("control.sock"));
+        daemon.logged("serving");
+        daemon
+    }
+}
+
+/// A running daemon; it is killed when the test ends before it does.
+pub(crate) struct Daemon {
+    child: Child,
+    control: PathBuf,
+    log: Arc<Mutex<String>>,
+}
+
+impl Daemon {
+    pub(crate) fn spawn(mut command: Command, control: PathBuf) -> Self {
+        let mut child = command.stderr(Stdio::piped()).spawn().unwrap();
+        let log = Arc::new(Mutex::new(String::new()));
+        let (lines, into) = (BufReader::new(child.stderr.take().unwrap()), Arc::clone(&log));
+        std::thread::spawn(move || {
+            for line in lines.lines().map_while(Result::ok) {
+                into.lock().unwrap().push_str(&(line + "\n"));
+            }
+        });
+        Self { child, control, log }
+    }
+
+    pub(crate) fn log(&self) -> String {
+        self.log.lock().unwrap().clone()
+    }
+
+    /// Waits for a line of the log that has these words; answers it.
+    pub(crate) fn logged(&self, words: &str) -> String {
+        let start = Instant::now();
+        loop {
+            let log = self.log();
+            if let Some(line) = log.lines().find(|line| line.contains(words)) {
+                return line.to_owned();
+            }
+            assert!(start.elapsed() < PATIENCE, "no \"{words}\" in:\n{log}");
+            std::thread::sleep(Duration::from_millis(5));
+        }
+    }
+
+    /// How many lines of the log have these words.
+    pub(crate) fn count(&self, words: &str) -> usize {
+        self.log().lines().filter(|line| line.contains(words)).count()
+    }
+
+    pub(crate) fn id(&self) -> i32 {
+        self.child.id().try_into().unwrap()
+    }
+
+    pub(crate) fn send(&self, signal: Signal) {
+        kill(Pid::from_raw(self.id()), signal).unwrap();
+    }
+
+    pub(crate) fn is_running(&mut self) -> bool {
+        self.child.try_wait().unwrap().is_none()
+    }
+
+    /// Waits until it has ended; answers its status, none where a signal ended it.
+    pub(crate) fn ended(&mut self) -> Option<i32> {
+        let start = Instant::now();
+        loop {
+            if let Some(status) = self.child.try_wait().unwrap() {
+                return status.code();
+            }
+            assert!(start.elapsed() < PATIENCE, "it does not end:\n{}", self.log());
+            std::thread::sleep(Duration::from_millis(5));
+        }
+    }
+
+    /// Asks it something over the control socket.
+    pub(crate) fn call(&self, method: &str, params: Value) -> Result<Value, Value> {
+        let mut stream = UnixStream::connect(&self.control).unwrap();
+        stream.set_read_timeout(Some(PATIENCE)).unwrap();
+        let request = json!({ "id": 1, "method": method, "params": params });
+        stream.write_all(format!("{request}\n").as_bytes()).unwrap();
+        let mut line = String::new();
+        BufReader::new(stream).read_line(&mut line).unwrap();
+        let answer: Value = serde_json::from_str(&line).unwrap();
+        match answer.get("error") {
+            Some(error) => Err(error.clone()),
+            None => Ok(answer["result"].clone()),
+        }
+    }
+}
+
+impl Drop for Daemon {
+    fn drop(&mut self) {
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}

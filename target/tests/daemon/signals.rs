@@ -1,0 +1,135 @@
+//! Signals, and how the daemon ends.
+
+use std::process::Command;
+
+use fabric::nvme::opcode;
+use nix::sys::signal::Signal;
+use serde_json::json;
+
+use crate::client::{Queue, io, pattern};
+use crate::daemon::{Daemon, Setup};
+
+#[test]
+fn signals_that_ask_for_nothing_harm_nobody() {
+    let setup = Setup::new();
+    setup.write(&setup.text(""));
+    let mut daemon = setup.start();
+    let (_admin, id) = Queue::controller(setup.address);
+    let (mut queue, _) = Queue::connect(setup.address, 1, id);
+    for signal in [
+        Signal::SIGUSR1,
+        Signal::SIGUSR2,
+        Signal::SIGALRM,
+        Signal::SIGVTALRM,
+        Signal::SIGPROF,
+        Signal::SIGIO,
+        Signal::SIGPWR,
+        Signal::SIGSTKFLT,
+        Signal::SIGXFSZ,
+        Signal::SIGXCPU,
+        Signal::SIGPIPE,
+    ] {
+        daemon.send(signal);
+        if !matches!(signal, Signal::SIGPIPE | Signal::SIGXCPU) {
+            let line = daemon.logged(signal.as_str());
+            let own = format!("process {}", std::process::id());
+            assert!(line.contains("INFO") && line.contains(&own), "{line}");
+        }
+        let write = io(opcode::io::WRITE, 3, 1);
+        assert!(queue.call(write, Some(pattern(3, 1, 1)), 0).0.is_success(), "{signal}");
+    }
+    assert!(daemon.is_running());
+    daemon.send(Signal::SIGTERM);
+    assert_eq!(daemon.ended(), Some(0));
+}
+
+/// A device that takes half a second for each command.
+const SLOW: &str = "[[subsystem.namespace]]\nnsid = 2\nbackend = \"null\"\nsize = \"1 MiB\"\n\
+    service_time = \"500 ms\"\n";
+
+#[test]
+fn sigterm_lets_commands_finish_and_is_no_failure() {
+    for signal in [Signal::SIGTERM, Signal::SIGINT] {
+        let setup = Setup::new();
+        setup.write(&setup.text(SLOW));
+        let mut daemon = setup.start();
+        let (_admin, id) = Queue::controller(setup.address);
+        let (mut queue, _) = Queue::connect(setup.address, 1, id);
+        let mut read = io(opcode::io::READ, 0, 1);
+        read.nsid = 2.into();
+        let slow = queue.submit(read, None, 4096);
+        // Answered after the slow one has arrived: both came on the same connection.
+        assert!(queue.call(io(opcode::io::READ, 0, 1), None, 4096).0.is_success());
+        daemon.send(signal);
+        assert!(queue.wait(slow).0.is_success(), "{signal}");
+        assert_eq!(daemon.ended(), Some(0), "{signal}");
+        let line = daemon.logged("as soon as commands are done");
+        assert!(line.contains(signal.as_str()), "{line}");
+    }
+}
+
+#[test]
+fn a_second_sigterm_and_sigquit_do_not_wait() {
+    let slow = SLOW.replace("500 ms", "10 s");
+    for signals in [&[Signal::SIGTERM, Signal::SIGTERM][..], &[Signal::SIGQUIT]] {
+        let setup = Setup::new();
+        setup.write(&setup.text(&slow));
+        let mut daemon = setup.start();
+        let (_admin, id) = Queue::controller(setup.address);
+        let (mut queue, _) = Queue::connect(setup.address, 1, id);
+        let mut read = io(opcode::io::READ, 0, 1);
+        read.nsid = 2.into();
+        queue.submit(read, None, 4096);
+        assert!(queue.call(io(opcode::io::READ, 0, 1), None, 4096).0.is_success());
+        for signal in signals {
+            daemon.send(*signal);
+            daemon.logged(&format!("{signal} from"));
+        }
+        daemon.ended();
+        assert!(daemon.log().contains("at once"), "{}", daemon.log());
+        assert!(!daemon.log().contains("drain_time"), "{}", daemon.log());
+    }
+}
+
+#[test]
+fn the_exit_status_tells_who_asked_for_the_end() {
+    let setup = Setup::new();
+    setup.write(&setup.text(""));
+    for now in [false, true] {
+        let mut daemon = setup.start();
+        daemon.call("shutdown", json!({ "now": now })).unwrap();
+        assert_eq!(daemon.ended(), Some(150));
+    }
+    // A signal that comes while it does what it was asked to does not make another end of it.
+    let mut daemon = setup.start();
+    daemon.call("shutdown", json!({})).unwrap();
+    let _ = nix::sys::signal::kill(nix::unistd::Pid::from_raw(daemon.id()), Signal::SIGTERM);
+    assert!(matches!(daemon.ended(), Some(150 | 1)), "{}", daemon.log());
+    setup.write("[target]\ncoers = [0]\n");
+    let mut daemon = Daemon::spawn(setup.command(), setup.path("control.sock"));
+    assert_eq!(daemon.ended(), Some(78));
+}
+
+/// A limit on file sizes (`ulimit -f`, `LimitFSIZE=`) sends SIGXFSZ, which ends a process that does
+/// nothing about it.
+#[test]
+fn a_limit_on_file_sizes_is_an_error_and_no_end() {
+    let setup = Setup::new();
+    setup.write(&setup.text(""));
+    let mut limited = Command::new("sh");
+    limited.args(["-c", "ulimit -f 0 && exec \"$0\" \"$@\""]);
+    let whole = setup.command();
+    limited.arg(whole.get_program()).args(whole.get_args());
+    let mut daemon = Daemon::spawn(limited, setup.path("control.sock"));
+    daemon.logged("serving");
+    let line = daemon.logged("state.redb");
+    assert!(line.contains("ERROR") && line.contains("no space left"), "{line}");
+    let error = daemon.call("subsystem.add", json!({ "nqn": "nqn.2026-01.io.x:new" })).unwrap_err();
+    assert_eq!(error["kind"], "store", "{error}");
+    let (_admin, id) = Queue::controller(setup.address);
+    let (mut queue, _) = Queue::connect(setup.address, 1, id);
+    assert!(queue.call(io(opcode::io::READ, 0, 1), None, 4096).0.is_success());
+    assert!(daemon.is_running());
+    daemon.send(Signal::SIGTERM);
+    assert_eq!(daemon.ended(), Some(0));
+}

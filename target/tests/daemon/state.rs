@@ -1,0 +1,67 @@
+//! The state file between one run and the next.
+
+use nix::sys::signal::Signal;
+use serde_json::json;
+
+use crate::client::NQN;
+use crate::daemon::Setup;
+
+#[test]
+fn a_damaged_state_file_is_set_aside_without_a_panics_text_and_the_configuration_is_served() {
+    let setup = Setup::new();
+    setup.write(&setup.text(""));
+    let mut daemon = setup.start();
+    let host = "nqn.2026-01.io.x:h";
+    daemon.call("host.add", json!({ "subsystem": NQN, "host": host })).unwrap();
+    daemon.send(Signal::SIGTERM);
+    assert_eq!(daemon.ended(), Some(0));
+    let state = setup.path("state.redb");
+    let good = std::fs::read(&state).unwrap();
+    assert_eq!(good[9] & 2, 0, "it was closed in order");
+    let mut aside = 0;
+    // Of each page that has something in it the first bytes, which say what it is.
+    let pages: Vec<usize> = (1..good.len() / 4096).filter(|n| good[n * 4096] != 0).collect();
+    for page in pages {
+        let mut bytes = good.clone();
+        bytes[page * 4096..page * 4096 + 4].fill(0xff);
+        std::fs::write(&state, &bytes).unwrap();
+        let daemon = setup.start();
+        let log = daemon.log();
+        assert!(!log.contains("panicked"), "{log}");
+        let hosts = daemon.call("host.list", json!({})).unwrap();
+        let kept: Vec<String> = std::fs::read_dir(setup.folder.path())
+            .unwrap()
+            .map(|entry| entry.unwrap().path().display().to_string())
+            .filter(|name| name.contains("damaged-"))
+            .collect();
+        if kept.len() > aside {
+            aside = kept.len();
+            let line = log.lines().find(|line| line.contains("is damaged")).unwrap();
+            assert!(
+                line.contains("ERROR") && line.contains(&state.display().to_string()),
+                "{line}"
+            );
+            assert!(kept.iter().any(|name| line.contains(name.as_str())), "{line}");
+        } else {
+            // The page was of no use any more.
+            assert_eq!(hosts[0]["hosts"], json!([host]));
+        }
+    }
+    assert!(aside > 2, "only {aside} were noticed");
+}
+
+#[test]
+fn what_was_acknowledged_is_there_after_a_kill() {
+    let setup = Setup::new();
+    setup.write(&setup.text(""));
+    for n in 0..3 {
+        let mut daemon = setup.start();
+        let hosts = daemon.call("host.list", json!({})).unwrap();
+        assert_eq!(hosts[0]["hosts"].as_array().unwrap().len(), n);
+        let host = format!("nqn.2026-01.io.x:h{n}");
+        daemon.call("host.add", json!({ "subsystem": NQN, "host": host })).unwrap();
+        daemon.send(Signal::SIGKILL);
+        assert_eq!(daemon.ended(), None);
+        assert_eq!(daemon.count("ERROR"), 0, "{}", daemon.log());
+    }
+}
