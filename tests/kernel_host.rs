@@ -19,6 +19,11 @@ fn namespaces_change_while_a_host_is_connected() -> Result<()> {
 }
 
 #[test]
+fn a_device_may_come_late_fail_go_and_come_back() -> Result<()> {
+    scenario("devices", &[])
+}
+
+#[test]
 fn data_is_kept_in_memory() -> Result<()> {
     scenario("io", &["memory"])
 }

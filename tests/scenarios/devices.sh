@@ -1,0 +1,74 @@
+#!/bin/bash
+# A device that is missing when the target starts, appears, has errors, goes away and comes back,
+# while a host uses another namespace all the time.
+. /run/scenarios/lib.sh
+boot
+LATE=/sys/kernel/config/nullb/late
+
+# state_of NSID
+state_of() {
+    sluice namespace list --json | tr -d ' \n' | tr '{' '\n' | grep -E "\"nsid\":$1[^0-9]" |
+        sed -E 's/.*"state":"([a-z]+)".*/\1/'
+}
+is_in_state() { [ "$(state_of "$1")" = "$2" ]; }
+reads() { dd if="$1" of=/dev/null bs=4096 count=1 skip="${2:-0}" iflag=direct; }
+
+listener $TARGET_IP:4420
+subsystem $T1 any
+namespace memory 128 4096
+namespace block /dev/late 4096
+target_start
+
+step "the device is missing"
+is_in_state 1 ready || fail "namespace 1: $(state_of 1)"
+is_in_state 2 unavailable || fail "namespace 2: $(state_of 2)"
+contains "reason" "$(sluice namespace list --json)" /dev/late
+same "namespace_up" "$(metric "sluicegate_namespace_up.*nsid=\"2\"")" 0
+connect $T1
+d=$(disk $T1 1)
+fio --eta=never --name=other --filename="$d" --rw=randrw --bs=4k --iodepth=8 --ioengine=libaio \
+    --direct=1 --runtime=600 --time_based --rate=1m --output=/tmp/other.out >/dev/null 2>&1 &
+fio=$!
+no_namespace $T1 2 || size_is "/dev/$(namespace_of $T1 2)" 0 || fail "the host has a disk that is not there"
+
+step "the device appears"
+expect "the device" ram_disk late 64 4096
+eventually 10 is_in_state 2 ready || fail "namespace 2: $(state_of 2)"
+same "namespace_up" "$(metric "sluicegate_namespace_up.*nsid=\"2\"")" 1
+eventually 10 namespace_of $T1 2 || fail "the host does not see namespace 2 by itself"
+d2=$(disk $T1 2)
+eventually 5 size_is "$d2" $((64 << 20)) || fail "size $(blockdev --getsize64 "$d2")"
+write_verify late "$d2" --rw=randwrite --bs=4k --size=8m --iodepth=8
+
+step "the device has errors"
+echo "+800-807" >$LATE/badblocks
+refuse "a read of a bad block" reads "$d2" 100
+eventually 10 is_in_state 2 errors || fail "namespace 2: $(state_of 2)"
+contains "reason" "$(sluice namespace list --json)" 'EIO \(5\) on read at LBA 100'
+errors=$(metric "sluicegate_namespace_device_errors_total.*nsid=\"2\"")
+[ "${errors:-0}" -ge 1 ] || fail "errors counted: ${errors:-none}"
+expect "a read of a good block" reads "$d2" 99
+echo "-800-807" >$LATE/badblocks
+
+step "the device goes away"
+echo 0 >$LATE/power
+eventually 10 is_in_state 2 unavailable || fail "namespace 2: $(state_of 2)"
+namespace_of $T1 2 >/dev/null || fail "the host has lost namespace 2"
+same "namespace_up" "$(metric "sluicegate_namespace_up.*nsid=\"2\"")" 0
+
+step "a command that comes meanwhile is carried out when the device is back"
+reads "$d2" 5 >/tmp/waiting 2>&1 &
+waiting=$!
+sleep 0.3
+echo 1 >$LATE/power
+# Its errors are remembered for five minutes.
+eventually 10 is_in_state 2 errors || fail "namespace 2: $(state_of 2)"
+wait $waiting || fail "the read: $(cat /tmp/waiting)"
+write_verify back "$d2" --rw=randwrite --bs=4k --size=8m --iodepth=8
+
+step "the other namespace was served all the time"
+kill -0 $fio || fail "fio gave up: $(tail -5 /tmp/other.out)"
+kill -INT $fio
+wait $fio || true # it says that it was interrupted
+contains "fio" "$(cat /tmp/other.out)" 'err= *0'
+pass
