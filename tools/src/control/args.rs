@@ -45,7 +45,7 @@ pub(crate) enum Command {
         #[command(subcommand)]
         action: SubsystemAction,
     },
-    /// Add, remove, resize or list namespaces
+    /// Add, remove, resize, list namespaces, or try again to open them
     Namespace {
         #[command(subcommand)]
         action: NamespaceAction,

@@ -150,6 +150,7 @@ fn reload(result: &Value, only_checked: bool) -> String {
     };
     let heading = if only_checked { "A reload would change:" } else { "Changed:" };
     let text = lines(heading, changes) + &lines("Needs a restart to take effect:", restart);
+    let text = text + &lines("Note:", list(result, "warnings"));
     match text.is_empty() {
         true => "The daemon runs what the configuration file says; nothing changes.\n".into(),
         false => text,
@@ -340,12 +341,14 @@ mod tests {
 
     #[test]
     fn a_reload_tells_what_changed_and_what_cannot() {
-        let answer = json!({"changes": ["subsystem q is added"], "needs_restart": ["`cores`"]});
+        let answer = json!({"changes": ["subsystem q is added"], "needs_restart": ["`cores`"],
+                            "warnings": ["h1 loses disk 2"]});
         let seen = |check| {
             let params = if check { json!({ "check": true }) } else { json!({}) };
             super::text(&Request { method: "reload", params }, &answer, None)
         };
-        let rest = "\n  subsystem q is added\nNeeds a restart to take effect:\n  `cores`\n";
+        let rest = "\n  subsystem q is added\nNeeds a restart to take effect:\n  `cores`\n\
+                    Note:\n  h1 loses disk 2\n";
         assert_eq!(seen(false), format!("Changed:{rest}"));
         assert_eq!(seen(true), format!("A reload would change:{rest}"));
         let same = text("reload", &json!({"changes": [], "needs_restart": []}));
