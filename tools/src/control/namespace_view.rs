@@ -32,7 +32,10 @@ pub(super) fn list(result: &Value, room: Room) -> String {
                 0 => "-".into(),
                 bytes => size(bytes),
             },
-            or_dash(row, "block_size"),
+            match number(row, "block_size") {
+                0 => "-".into(),
+                bytes => bytes.to_string(),
+            },
             if is(row, "read_only") { "ro" } else { "rw" }.into(),
             field(row, "uuid"),
             names(row, "hosts", "all"),
@@ -100,8 +103,8 @@ mod tests {
             row(2, &json!({"state": "errors", "reason": "EIO since 12:00", "errors": 7})),
             row(
                 3,
-                &json!({"state": "unavailable", "reason": "no such file", "size": null,
-                           "block_size": null, "backend": null})
+                &json!({"state": "unavailable", "reason": "no such file", "size": 0,
+                           "block_size": 0, "backend": null})
             ),
         ]);
         let seen = lines(&list(&answer, None));
