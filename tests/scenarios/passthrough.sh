@@ -70,7 +70,7 @@ if target_can process; then
     sleep 1
     nvme disconnect -n nqn.2026-01.io.sluicegate:device >/dev/null
     wait $fio && fail "fio did not notice that the device went"
-    expect "the target still answers" sluice status
+    expect "the target still answers" sluice connections
     same "state" "$(controller_state $T1)" live
 fi
 disconnect $T1
