@@ -1,11 +1,13 @@
 //! A device as all reactors share it: its window, and the state of its classes.
 
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering::Relaxed, Ordering::SeqCst};
+use std::sync::{Arc, Mutex, PoisonError};
 
 use crate::class::{Class, PerClass};
 use crate::container::Scheduler;
 use crate::order::{ClassClock, Turns};
 use crate::reservation::{Overrides, Profile, Profiler};
+use crate::session::Reservation;
 use crate::settings::WindowRule;
 use crate::sharing::Sharing;
 use crate::window::Window;
@@ -69,6 +71,9 @@ pub struct Device {
     sleepers: AtomicU64,
     /// By reactor and class.
     waiting: Vec<Counts>,
+    /// What is in force here. Taken where a reactor begins to use the device, and when it is told
+    /// that they have changed.
+    reservations: Mutex<Arc<[Reservation]>>,
 }
 
 impl Device {
@@ -86,7 +91,20 @@ impl Device {
             profiler: Profiler::new(&rules.profile),
             sleepers: AtomicU64::new(0),
             waiting,
+            reservations: Mutex::new(Arc::default()),
         }
+    }
+
+    /// The reservations in force.
+    #[must_use]
+    pub fn reservations(&self) -> Arc<[Reservation]> {
+        Arc::clone(&self.reservations.lock().unwrap_or_else(PoisonError::into_inner))
+    }
+
+    /// Puts these reservations in force, and no others. Reactors take them when
+    /// [`touch_device`](crate::arbiter::Arbiter::touch_device) tells them to.
+    pub fn reserve(&self, reservations: Vec<Reservation>) {
+        *self.reservations.lock().unwrap_or_else(PoisonError::into_inner) = reservations.into();
     }
 
     /// Its service times, as configured and measured; `None` where too little is known.

@@ -5,6 +5,7 @@
 //! session's own rate needs for what waits already. A Linux host gives a command up after five
 //! retries, so none is refused twice.
 
+use std::sync::Arc;
 use std::sync::atomic::Ordering::Relaxed;
 use std::sync::atomic::{AtomicU32, AtomicU64};
 
@@ -35,7 +36,10 @@ pub struct Backlog {
     sharing: Sharing,
     /// Bits 31:0: how many wait; bits 63:32: how many have left, and wraps.
     counts: AtomicU64,
+    /// 0: as `common` says.
     bound: AtomicU32,
+    /// The bound of all queues that have none of their own.
+    common: Arc<AtomicU32>,
     /// The mean waiting time in ns.
     waited: AtomicU64,
     /// The mean time between two that leave, in 1/256 ns; 0: not known.
@@ -57,10 +61,16 @@ impl Backlog {
     /// Nothing waits, in a queue that as many threads use as `sharing` says.
     #[must_use]
     pub fn shared(bound: u32, sharing: Sharing) -> Self {
+        Self::common(Arc::new(AtomicU32::new(bound.max(1))), sharing)
+    }
+
+    /// Nothing waits, in a queue whose bound is `common` with others.
+    pub(crate) fn common(common: Arc<AtomicU32>, sharing: Sharing) -> Self {
         Self {
             sharing,
             counts: AtomicU64::new(0),
-            bound: AtomicU32::new(bound.max(1)),
+            bound: AtomicU32::new(0),
+            common,
             waited: AtomicU64::new(0),
             gap: AtomicU64::new(0),
             since: AtomicU64::new(0),
@@ -74,10 +84,19 @@ impl Backlog {
         self.bound.store(bound.max(1), Relaxed);
     }
 
+    /// The bound is the common one from now on.
+    pub(crate) fn inherit(&self) {
+        self.bound.store(0, Relaxed);
+    }
+
     /// The bound.
+    #[inline]
     #[must_use]
     pub fn bound(&self) -> u32 {
-        self.bound.load(Relaxed)
+        match self.bound.load(Relaxed) {
+            0 => self.common.load(Relaxed),
+            own => own,
+        }
     }
 
     /// A command waits.
@@ -122,14 +141,14 @@ impl Backlog {
     #[inline]
     #[must_use]
     pub fn is_full(&self) -> bool {
-        self.waiting() >= self.bound.load(Relaxed)
+        self.waiting() >= self.bound()
     }
 
     /// Whether twice the bound is reached: what comes is to be refused, where the host understands.
     #[inline]
     #[must_use]
     pub fn is_over(&self) -> bool {
-        self.waiting() >= self.bound.load(Relaxed).saturating_mul(2)
+        self.waiting() >= self.bound().saturating_mul(2)
     }
 
     /// How long a command that comes now is going to wait, in ns: what waits already, at the rate at

@@ -11,7 +11,7 @@ use arbitration::container::Scheduler;
 use arbitration::credit::Caps;
 use arbitration::device::{ContainerRules, Device, DeviceRules};
 use arbitration::reservation::{Broker, Budget, Locality, Overrides, Reserved, Terms};
-use arbitration::session::{Plan, Reservation, RootSpec, SessionId, SessionSpec, Sessions};
+use arbitration::session::{Reservation, RootSpec, Session, SessionSpec, Sessions};
 use arbitration::settings::{OrderSettings, WindowRule};
 use arbitration::{Class, Nanos};
 
@@ -37,20 +37,23 @@ fn root() -> RootSpec {
     RootSpec { caps: Caps::NONE, bounded: true, queue: u32::MAX }
 }
 
-fn plan(names: &[&str]) -> Plan {
+fn sessions(names: &[&str]) -> Sessions {
     let specs: Vec<SessionSpec> = names
         .iter()
         .map(|name| SessionSpec { name: (*name).to_owned(), ..SessionSpec::default() })
         .collect();
-    let sessions = Sessions::new(&root()).apply(Nanos(0), &root(), &specs).unwrap();
-    Plan { order: OrderSettings::default(), sessions, reservations: Vec::new() }
+    let mut sessions = Sessions::new(&root());
+    sessions.apply(Nanos(0), &root(), &specs).unwrap();
+    sessions
 }
 
 impl Bench {
-    fn new(rules: DeviceRules, plan: Plan, sources: usize) -> Self {
+    fn new(rules: DeviceRules, reservations: Vec<Reservation>, sources: usize) -> Self {
         let device = Arc::new(Device::new(rules, 1));
-        let mut arbiter = Arbiter::new(0, Arc::new(plan), Arc::new(Boards::new(1)), 64);
-        arbiter.add_device(Nanos(0), DEVICE, Arc::clone(&device));
+        device.reserve(reservations);
+        let order = OrderSettings::default();
+        let mut arbiter = Arbiter::new(0, &order, Arc::new(Boards::new(1)), 64);
+        arbiter.add_device(DEVICE, Arc::clone(&device));
         Self {
             now: Nanos(1_000_000_000),
             arbiter,
@@ -64,7 +67,7 @@ impl Bench {
         }
     }
 
-    fn flow(&mut self, session: SessionId, host: u64) -> FlowId {
+    fn flow(&mut self, session: &Arc<Session>, host: u64) -> FlowId {
         self.arbiter.flow(DEVICE, session, host).unwrap()
     }
 
@@ -110,7 +113,7 @@ impl Bench {
 #[test]
 fn f3_reservations_are_kept_in_every_period_while_others_flood() {
     const PERIOD: u64 = 100_000_000;
-    let mut plan = plan(&["a", "b", "flood"]);
+    let sessions = sessions(&["a", "b", "flood"]);
     let rules = DeviceRules {
         window: WindowRule::Fixed(4),
         profile: Overrides {
@@ -124,7 +127,7 @@ fn f3_reservations_are_kept_in_every_period_while_others_flood() {
     // 4,000 commands in each period: a quarter and an eighth of them are reserved.
     let profile = Device::new(rules, 1).profile().unwrap();
     let mut already = Vec::new();
-    let mut reserved = Vec::new();
+    let (mut reserved, mut reservations) = (Vec::new(), Vec::new());
     for (name, operations) in [("a", 1000), ("b", 500)] {
         let terms = Terms {
             budget: Budget::Operations(operations),
@@ -137,14 +140,13 @@ fn f3_reservations_are_kept_in_every_period_while_others_flood() {
         already.push(admitted);
         let running = Arc::new(Reserved::new(Nanos(1_000_000_000), &admitted));
         reserved.push(Arc::clone(&running));
-        let session = plan.named(name).unwrap().id();
-        plan.reservations.push(Reservation { session, device: 0, reserved: running });
+        let session = Arc::clone(sessions.named(name).unwrap());
+        reservations.push(Reservation { session, reserved: running });
     }
-    let ids: Vec<SessionId> =
-        ["a", "b", "flood"].iter().map(|name| plan.named(name).unwrap().id()).collect();
-    let mut bench = Bench::new(rules, plan, 3);
+    let mut bench = Bench::new(rules, reservations, 3);
     // The reserved ones are of the class with the least weight.
-    let flows: Vec<FlowId> = ids.iter().zip(0..).map(|(id, host)| bench.flow(*id, host)).collect();
+    let flow = |(name, host)| bench.flow(sessions.named(name).unwrap(), host);
+    let flows: Vec<FlowId> = ["a", "b", "flood"].into_iter().zip(0..).map(flow).collect();
     let classes = [Class::Low, Class::Low, Class::High];
     for (source, depth) in [(0, 16), (1, 16), (2, 256)] {
         for _ in 0..depth {
@@ -185,8 +187,8 @@ fn f1_a_groups_reservation_covers_the_sessions_below_it() {
             ..SessionSpec::default()
         })
         .collect();
-    let sessions = Sessions::new(&root()).apply(Nanos(0), &root(), &specs).unwrap();
-    let mut plan = Plan { order: OrderSettings::default(), sessions, reservations: Vec::new() };
+    let mut sessions = Sessions::new(&root());
+    sessions.apply(Nanos(0), &root(), &specs).unwrap();
     let rules = DeviceRules { window: WindowRule::Fixed(4), ..DeviceRules::default() };
     let overrides =
         Overrides { mean: Some(Nanos(SERVICE_NS)), parallelism: Some(4), ..Overrides::default() };
@@ -200,11 +202,10 @@ fn f1_a_groups_reservation_covers_the_sessions_below_it() {
     };
     let admitted = Broker::admit(&profile, &[], 20, &terms).unwrap();
     let reserved = Arc::new(Reserved::new(Nanos(1_000_000_000), &admitted));
-    let session = plan.named("group").unwrap().id();
-    plan.reservations.push(Reservation { session, device: 0, reserved });
-    let ids = [plan.named("one").unwrap().id(), plan.named("flood").unwrap().id()];
-    let mut bench = Bench::new(rules, plan, 2);
-    let flows = [bench.flow(ids[0], 1), bench.flow(ids[1], 2)];
+    let session = Arc::clone(sessions.named("group").unwrap());
+    let mut bench = Bench::new(rules, vec![Reservation { session, reserved }], 2);
+    let [one, flood] = ["one", "flood"].map(|name| sessions.named(name).unwrap());
+    let flows = [bench.flow(one, 1), bench.flow(flood, 2)];
     let classes = [Class::Low, Class::High];
     for source in 0..2 {
         for _ in 0..64 {
@@ -225,9 +226,11 @@ fn f1_a_groups_reservation_covers_the_sessions_below_it() {
 fn e5_urgent_keeps_its_latency_under_a_flood() {
     // A drive that carries out 64 commands at a time; the window holds no more.
     let rules = DeviceRules { window: WindowRule::Fixed(64), ..DeviceRules::default() };
-    let mut bench = Bench::new(rules, plan(&[]), 4);
+    let mut bench = Bench::new(rules, Vec::new(), 4);
     bench.channels = vec![Nanos(0); 64];
-    let flows: Vec<FlowId> = (0..4).map(|host| bench.flow(SessionId::ROOT, host)).collect();
+    let sessions = sessions(&[]);
+    let root = sessions.named("root").unwrap();
+    let flows: Vec<FlowId> = (0..4).map(|host| bench.flow(root, host)).collect();
     let classes = [Class::Urgent, Class::High, Class::Medium, Class::Low];
     let mut random = 99u64;
     for source in 1..4 {
@@ -265,8 +268,8 @@ fn e5_urgent_keeps_its_latency_under_a_flood() {
 
 #[test]
 fn i3_containers_lose_nothing_and_end_at_outputs() {
-    let plan = plan(&["a", "b"]);
-    let ids = [plan.named("a").unwrap().id(), plan.named("b").unwrap().id()];
+    let sessions = sessions(&["a", "b"]);
+    let [a, b] = ["a", "b"].map(|name| sessions.named(name).unwrap());
     let rules = DeviceRules {
         window: WindowRule::Fixed(1),
         containers: Some(ContainerRules {
@@ -276,8 +279,8 @@ fn i3_containers_lose_nothing_and_end_at_outputs() {
         }),
         ..DeviceRules::default()
     };
-    let mut bench = Bench::new(rules, plan, 2);
-    let flows = [bench.flow(ids[0], 1), bench.flow(ids[1], 2)];
+    let mut bench = Bench::new(rules, Vec::new(), 2);
+    let flows = [bench.flow(a, 1), bench.flow(b, 2)];
     let mut random = 12_345u64;
     let mut next = || {
         random = random.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1);
@@ -302,15 +305,17 @@ fn i3_containers_lose_nothing_and_end_at_outputs() {
     for flow in flows {
         bench.arbiter.release(flow);
     }
-    assert!(bench.arbiter.remove_device(DEVICE));
+    assert!(bench.arbiter.retire_device(DEVICE, 0, &mut Vec::new()));
 }
 
 #[test]
 fn d2_no_host_has_more_than_a_quarter_of_the_memory_for_data() {
     let rules =
         DeviceRules { window: WindowRule::Fixed(1024), memory: true, ..DeviceRules::default() };
-    let mut bench = Bench::new(rules, plan(&[]), 2);
-    let flows = [bench.flow(SessionId::ROOT, 1), bench.flow(SessionId::ROOT, 2)];
+    let mut bench = Bench::new(rules, Vec::new(), 2);
+    let sessions = sessions(&[]);
+    let root = sessions.named("root").unwrap();
+    let flows = [bench.flow(root, 1), bench.flow(root, 2)];
     let ask = |bench: &mut Bench, source: usize| {
         bench.sent += 1;
         let request = Request::user((source, bench.sent), true, 128 << 10);

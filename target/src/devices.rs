@@ -1,15 +1,17 @@
-//! The open devices, as all reactors see them: a table that is replaced as a whole when a
-//! namespace comes or goes, so that reading it takes no lock.
+//! The open devices. A reactor takes a device from here when the first command for it comes, and is
+//! told when it is gone: what comes and goes unused costs it nothing.
 
-use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::cmp::Reverse;
+use std::collections::{BinaryHeap, VecDeque};
+use std::sync::{Arc, Mutex, Weak};
 
 use arbitration::device::{self as qos, DeviceRules};
 use arbitration::settings::WindowRule;
 use fabric::controller::BackendId;
 
 use crate::backend::{Backend, Style};
-use crate::stats::IoStats;
+use crate::shared::lock;
+use crate::stats::PerReactor;
 
 /// An open backend and its statistics.
 #[derive(Debug)]
@@ -26,17 +28,66 @@ pub struct Device {
 
 /// Statistics of a namespace's device, one part for each reactor. They are handed from one device
 /// of a namespace to the next.
-pub type Stats = Arc<Vec<IoStats>>;
+pub type Stats = Arc<PerReactor>;
 
-/// A snapshot of the devices; a device's place is its [`BackendId`].
-pub type DeviceTable = Arc<Vec<Option<Arc<Device>>>>;
+/// A device's place in tables: no other device has it before the last user of the device has let
+/// go of it.
+#[must_use]
+pub fn place(id: BackendId) -> u32 {
+    u32::try_from(id.0 & u64::from(u32::MAX)).unwrap_or(u32::MAX)
+}
+
+/// Tells the devices from each other that have had one place.
+fn serial(id: BackendId) -> u64 {
+    id.0 >> 32
+}
+
+fn id(place: u32, serial: u64) -> BackendId {
+    BackendId(serial << 32 | u64::from(place))
+}
 
 /// The present devices.
 #[derive(Debug, Default)]
 pub struct Devices {
-    /// Counts the changes; a reader whose snapshot is of an older version takes a new one.
-    version: AtomicU64,
-    table: Mutex<DeviceTable>,
+    table: Mutex<Table>,
+}
+
+#[derive(Debug, Default)]
+struct Table {
+    /// By place: the device and its serial number.
+    places: Vec<Option<(u64, Arc<Device>)>>,
+    free: BinaryHeap<Reverse<u32>>,
+    /// Devices that were removed and that somebody may still use.
+    leaving: VecDeque<(u32, Weak<Device>)>,
+    serial: u64,
+}
+
+impl Table {
+    /// Devices that are gone and are looked at for each that comes.
+    const LOOKS: usize = 4;
+
+    fn take_place(&mut self) -> usize {
+        for _ in 0..Self::LOOKS.min(self.leaving.len()) {
+            let Some((place, device)) = self.leaving.pop_front() else { break };
+            if device.strong_count() == 0 {
+                self.free.push(Reverse(place));
+            } else {
+                self.leaving.push_back((place, device));
+            }
+        }
+        match self.free.pop() {
+            Some(Reverse(place)) => place as usize,
+            None => {
+                self.places.push(None);
+                self.places.len() - 1
+            }
+        }
+    }
+
+    fn find(&self, id: BackendId) -> Option<&Arc<Device>> {
+        let (of, device) = self.places.get(place(id) as usize)?.as_ref()?;
+        (*of == serial(id)).then_some(device)
+    }
 }
 
 impl Devices {
@@ -47,54 +98,81 @@ impl Devices {
         rules: DeviceRules,
         stats: Stats,
     ) -> (BackendId, Arc<Device>) {
-        let reactors = stats.len();
+        let reactors = stats.reactors();
         let queued = !matches!(backend.style(), Style::Immediate(_));
         // What is carried out on the spot holds nothing.
         let window = if queued { rules.window } else { WindowRule::Off };
         let qos = Arc::new(qos::Device::new(DeviceRules { window, ..rules }, reactors));
         let device = Arc::new(Device { backend, qos, queued, stats });
-        let added = Arc::clone(&device);
-        let mut index = 0;
-        self.change(|table| {
-            index = table.len();
-            table.push(Some(device));
-        });
-        (BackendId(u32::try_from(index).unwrap_or(u32::MAX)), added)
+        let mut table = lock(&self.table);
+        let index = table.take_place();
+        // 2^32 - 1 is never reached: it would be part of BackendId::NONE.
+        table.serial = (table.serial + 1) % u64::from(u32::MAX);
+        let serial = table.serial;
+        if let Some(place) = table.places.get_mut(index) {
+            *place = Some((serial, Arc::clone(&device)));
+        }
+        (id(u32::try_from(index).unwrap_or(u32::MAX), serial), device)
     }
 
-    /// Removes a device from the table. Commands that are in it, and reactors that have not seen
-    /// the change yet, hold it a little longer.
+    /// Removes a device from the table. Commands that are in it, and reactors that have not been
+    /// told yet, hold it a little longer.
     pub fn remove(&self, id: BackendId) -> Option<Arc<Device>> {
-        let mut removed = None;
-        self.change(|table| {
-            removed = table.get_mut(id.0 as usize).and_then(Option::take);
-        });
-        removed
+        let mut table = lock(&self.table);
+        table.find(id)?;
+        let (_, device) = table.places.get_mut(place(id) as usize).and_then(Option::take)?;
+        table.leaving.push_back((place(id), Arc::downgrade(&device)));
+        Some(device)
     }
 
     /// A device.
     #[must_use]
     pub fn get(&self, id: BackendId) -> Option<Arc<Device>> {
-        self.snapshot().get(id.0 as usize)?.clone()
+        lock(&self.table).find(id).cloned()
     }
 
-    /// The version of the present table.
+    /// All devices.
     #[must_use]
-    pub fn version(&self) -> u64 {
-        self.version.load(Ordering::Acquire)
+    pub fn all(&self) -> Vec<Arc<Device>> {
+        lock(&self.table).places.iter().flatten().map(|(_, device)| Arc::clone(device)).collect()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::backend::{self, Claims, OnSignature, Opening};
+    use crate::config;
+
+    fn add(devices: &Devices) -> (BackendId, Arc<Device>) {
+        let null = config::Backend::Null { size: 1 << 20, block_size: 4096, model: None };
+        let claims = Claims::default();
+        let opening =
+            Opening { claims: &claims, namespace: "", seen: None, signature: OnSignature::Refuse };
+        let null = backend::open(&null, false, &opening).unwrap();
+        devices.add(null, DeviceRules::default(), Arc::new(PerReactor::new(1)))
     }
 
-    /// The present table.
-    #[must_use]
-    pub fn snapshot(&self) -> DeviceTable {
-        Arc::clone(&self.table.lock().unwrap_or_else(PoisonError::into_inner))
-    }
-
-    fn change(&self, change: impl FnOnce(&mut Vec<Option<Arc<Device>>>)) {
-        let mut table = self.table.lock().unwrap_or_else(PoisonError::into_inner);
-        let mut next = table.as_ref().clone();
-        change(&mut next);
-        *table = Arc::new(next);
-        self.version.fetch_add(1, Ordering::Release);
+    #[test]
+    fn a_place_is_given_again_once_nobody_has_the_device_and_its_name_never() {
+        let devices = Devices::default();
+        let (kept, _) = add(&devices);
+        let mut names = std::collections::HashSet::new();
+        let mut held = None;
+        for round in 0..1000 {
+            let (id, device) = add(&devices);
+            assert!(names.insert(id));
+            assert!(place(id) <= 4, "{id:?}");
+            let in_use = held.as_ref().map(|(id, _): &(BackendId, _)| place(*id));
+            assert_ne!(Some(place(id)), in_use, "somebody still uses the device there");
+            assert!(devices.remove(id).is_some() && devices.get(id).is_none());
+            assert!(devices.remove(id).is_none());
+            if round == 500 {
+                held = Some((id, device));
+            }
+        }
+        assert!(devices.get(kept).is_some());
+        assert_eq!(devices.all().len(), 1);
+        assert!(devices.get(BackendId::NONE).is_none());
     }
 }

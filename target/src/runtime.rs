@@ -100,6 +100,7 @@ impl Runtime {
             weighted_round_robin: config.qos.general.enabled && config.qos.general.wrr,
             arbitration: arbitration_feature(&config.qos.general.order),
             retry_delays: RETRY_DELAYS.hundreds_of_ms(),
+            max_namespaces: max_namespaces(settings.max_transfer),
             ..ServiceConfig::default()
         })?;
         let cores = settings.cores.clone();
@@ -251,7 +252,7 @@ impl Runtime {
         occasion: Occasion,
     ) -> Result<u32, EngineError> {
         let nsid = namespace.nsid.unwrap_or_else(|| self.lowest_free_nsid(nqn));
-        if self.namespace_ids(nqn).contains(&nsid) {
+        if self.shared.with_service(|service| service.namespace(nqn, nsid).is_some()) {
             let message = format!("namespace {nsid} of {nqn} is there already");
             return Err(EngineError::Exists(message));
         }
@@ -279,18 +280,8 @@ impl Runtime {
         }
     }
 
-    fn namespace_ids(&self, nqn: &str) -> Vec<u32> {
-        self.shared.with_service(|service| {
-            service
-                .subsystem(nqn)
-                .map(|s| s.namespaces.iter().map(|n| n.nsid).collect())
-                .unwrap_or_default()
-        })
-    }
-
     fn lowest_free_nsid(&self, nqn: &str) -> u32 {
-        let taken = self.namespace_ids(nqn);
-        (1..).find(|nsid| !taken.contains(nsid)).unwrap_or(0)
+        self.shared.with_service(|service| service.free_nsid(nqn)).unwrap_or(1)
     }
 }
 
@@ -343,6 +334,13 @@ fn arbitration_feature(order: &OrderSettings) -> u32 {
     let burst = if order.burst > 64 { 0b111 } else { order.burst.max(1).ilog2() };
     let Weights { high, medium, low } = order.weights;
     burst | weight(low) << 8 | weight(medium) << 16 | weight(high) << 24
+}
+
+/// Namespaces that a subsystem may have: a Linux host does without ANA, and so without several
+/// paths, where the log of all that there may be (16 bytes, 32 for the group, 4 for each) is more
+/// than one transfer.
+fn max_namespaces(max_transfer: u32) -> u32 {
+    (max_transfer.saturating_sub(48) / 4).clamp(1, config::NSID_MAX)
 }
 
 /// How a namespace's device is shared; `window` where it has no setting of its own.
@@ -508,10 +506,7 @@ impl Engine for Runtime {
         let missing = || EngineError::NotFound(format!("subsystem {nqn} has no namespace {nsid}"));
         let id = self
             .shared
-            .with_service(|service| {
-                let subsystem = service.subsystem(nqn)?;
-                subsystem.namespaces.iter().find(|n| n.nsid == nsid).map(|n| n.backend)
-            })
+            .with_service(|service| service.namespace(nqn, nsid).map(|n| n.backend))
             .ok_or_else(missing)?;
         let device = self.shared.devices.get(id).ok_or_else(missing)?;
         let shift = device.backend.description().block_shift;
@@ -692,19 +687,23 @@ impl Engine for Runtime {
     }
 
     fn subsystems(&self) -> Vec<SubsystemState> {
-        self.shared.with_service(|service| {
-            let subsystems = service.subsystems();
-            subsystems
-                .map(|subsystem| SubsystemState {
-                    nqn: subsystem.spec.nqn.clone(),
-                    serial: subsystem.spec.serial.clone(),
-                    model: subsystem.spec.model.clone(),
-                    allow_any_host: subsystem.spec.allow_any_host,
-                    hosts: subsystem.spec.hosts.clone(),
-                    namespaces: self.namespace_states(&subsystem.spec.nqn, &subsystem.namespaces),
-                })
-                .collect()
-        })
+        // Reactors want the service too: what there may be thousands of is looked at outside.
+        let all: Vec<(SubsystemSpec, Vec<Arc<FabricNamespace>>)> =
+            self.shared.with_service(|service| {
+                let namespaces = |all: Vec<&Arc<_>>| all.into_iter().map(Arc::clone).collect();
+                let subsystems = service.subsystems();
+                subsystems.map(|s| (s.spec.clone(), namespaces(s.namespaces))).collect()
+            });
+        let state =
+            |(spec, namespaces): (SubsystemSpec, Vec<Arc<FabricNamespace>>)| SubsystemState {
+                serial: spec.serial,
+                model: spec.model,
+                allow_any_host: spec.allow_any_host,
+                hosts: spec.hosts,
+                namespaces: self.namespace_states(&spec.nqn, &namespaces),
+                nqn: spec.nqn,
+            };
+        all.into_iter().map(state).collect()
     }
 
     fn connections(&self) -> Vec<ConnectionState> {
@@ -758,7 +757,7 @@ impl Runtime {
         self.namespaces.forget(nqn, nsid);
         self.shared.qos.remove_namespace(self.shared.stage_time(), nqn, nsid);
         self.shared.refresh();
-        self.retire(backend);
+        self.retire(&[backend]);
         self.backings.forget(|place| place == &(nqn.to_owned(), nsid));
         Ok(())
     }
@@ -775,21 +774,23 @@ impl Runtime {
         self.namespaces.forget_all_of(nqn);
         self.shared.qos.remove_subsystem(self.shared.stage_time(), nqn);
         self.shared.refresh();
-        for backend in backends {
-            self.retire(backend);
-        }
-        self.backings.forget(|(subsystem, _)| subsystem == nqn);
+        self.retire(&backends);
+        self.backings.forget(|(other, _)| other == nqn);
         Ok(())
     }
 
-    /// Closes a device once no reactor has it any more, here and not on a reactor: giving a lot
+    /// Closes devices once no reactor has them any more, here and not on a reactor: giving a lot
     /// of memory back takes its time.
-    fn retire(&self, backend: BackendId) {
+    fn retire(&self, backends: &[BackendId]) {
         const LONGEST: Duration = Duration::from_secs(5);
-        let Some(device) = self.shared.devices.remove(backend) else { return };
+        const NAP: Duration = Duration::from_millis(2);
+        let mut nap = Duration::from_micros(20);
         let start = Instant::now();
-        while Arc::strong_count(&device) > 1 && start.elapsed() < LONGEST {
-            std::thread::sleep(Duration::from_millis(2));
+        for device in self.shared.remove_devices(backends) {
+            while Arc::strong_count(&device) > 1 && start.elapsed() < LONGEST {
+                std::thread::sleep(nap);
+                nap = (nap * 2).min(NAP);
+            }
         }
     }
 }

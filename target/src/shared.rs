@@ -6,10 +6,10 @@ use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use fabric::Nanos;
-use fabric::controller::{Action, ConnectionId, Service, SmartCounters};
+use fabric::controller::{Action, BackendId, ConnectionId, Service, SmartCounters};
 
 use crate::config::{self, Network, QosConfig};
-use crate::devices::Devices;
+use crate::devices::{Device, Devices};
 use crate::ended::{Ended, HostKey};
 use crate::engine::{ConnectionState, ReactorState};
 use crate::hosts::{HostLog, Line};
@@ -198,12 +198,15 @@ impl Shared {
                 service = lock(&self.service);
                 next_forget = Nanos(now.0.saturating_add(FORGET_EVERY_NS));
             }
-            // What a reactor that stood still has not read yet may be a Keep Alive.
-            let next = service.tick(now.min(self.oldest_turn() + LONGEST * 2));
-            self.route(&mut service);
+            // Reactors want the service; what quality of service has to do may take longer.
+            drop(service);
             if self.qos.retry(self.stage_time()) {
                 self.refresh();
             }
+            service = lock(&self.service);
+            // What a reactor that stood still has not read yet may be a Keep Alive.
+            let next = service.tick(now.min(self.oldest_turn() + LONGEST * 2));
+            self.route(&mut service);
             let wait =
                 next.map_or(LONGEST, |at| at.since(now)).clamp(Duration::from_millis(1), LONGEST);
             service = match self.timer.wait_timeout(service, wait) {
@@ -236,9 +239,22 @@ impl Shared {
 
     /// Lets the reactors see that settings have changed.
     pub(crate) fn refresh(&self) {
-        for mailbox in &self.mailboxes {
-            mailbox.post(Message::Refresh);
+        if let Some(touched) = self.qos.take_touched() {
+            let touched = Arc::new(touched);
+            for mailbox in &self.mailboxes {
+                mailbox.post(Message::Refresh(Arc::clone(&touched)));
+            }
         }
+    }
+
+    /// Removes devices, and tells the reactors; answers them.
+    pub(crate) fn remove_devices(&self, ids: &[BackendId]) -> Vec<Arc<Device>> {
+        let removed: Vec<_> = ids.iter().filter_map(|id| self.devices.remove(*id)).collect();
+        let gone: Arc<[BackendId]> = ids.into();
+        for mailbox in self.mailboxes.iter().filter(|_| !removed.is_empty()) {
+            mailbox.post(Message::Gone(Arc::clone(&gone)));
+        }
+        removed
     }
 
     /// The time as the stages take it.
@@ -264,7 +280,7 @@ impl Shared {
     #[must_use]
     pub fn smart(&self) -> SmartCounters {
         let mut total = IoSnapshot::default();
-        for device in self.devices.snapshot().iter().flatten() {
+        for device in self.devices.all() {
             for stats in device.stats.iter() {
                 total.merge(&stats.snapshot());
             }

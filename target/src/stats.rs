@@ -1,5 +1,6 @@
 //! Counters and latency histograms: written by one reactor, read by anybody.
 
+use std::sync::OnceLock;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
 /// Sub-buckets for each power of two: a bucket is at most 12.5 % wide.
@@ -118,6 +119,37 @@ impl HistogramSnapshot {
             }
         }
         0
+    }
+}
+
+/// Statistics that each reactor writes its own of; they take memory when a reactor first writes
+/// them, since there may be many thousands and most rest.
+#[derive(Debug)]
+pub struct PerReactor(Vec<OnceLock<Box<IoStats>>>);
+
+impl PerReactor {
+    /// Of so many reactors.
+    #[must_use]
+    pub fn new(reactors: usize) -> Self {
+        Self((0..reactors).map(|_| OnceLock::new()).collect())
+    }
+
+    /// Of how many reactors.
+    #[must_use]
+    pub fn reactors(&self) -> usize {
+        self.0.len()
+    }
+
+    /// Those that a reactor writes.
+    #[inline]
+    #[must_use]
+    pub fn get(&self, reactor: usize) -> Option<&IoStats> {
+        Some(self.0.get(reactor)?.get_or_init(Box::default))
+    }
+
+    /// Those that a reactor has written.
+    pub fn iter(&self) -> impl Iterator<Item = &IoStats> {
+        self.0.iter().filter_map(|stats| stats.get().map(|stats| &**stats))
     }
 }
 

@@ -296,7 +296,7 @@ fn namespace(tag: u8) -> Namespace {
         geometry: Geometry { block_shift: 12, blocks: 1000 },
         features: NamespaceFeatures::all(),
         hosts: (tag & 8 != 0).then(|| vec![HOSTS.map(str::to_owned)[0].clone()]),
-        backend: BackendId(u32::from(tag)),
+        backend: BackendId(u64::from(tag)),
         readiness: match tag % 8 {
             5 => Readiness::NotReady { geometry_known: true },
             6 => Readiness::NotReady { geometry_known: false },

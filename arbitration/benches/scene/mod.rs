@@ -14,7 +14,7 @@ use std::sync::Arc;
 use arbitration::arbiter::{Arbiter, Boards, DeviceId, FlowId, Grant, Request};
 use arbitration::credit::Caps;
 use arbitration::device::{Device, DeviceRules};
-use arbitration::session::{Plan, RootSpec, SessionSpec, Sessions};
+use arbitration::session::{RootSpec, SessionSpec, Sessions};
 use arbitration::settings::{OrderSettings, WindowRule};
 use arbitration::{Class, Nanos, Sharing};
 
@@ -39,16 +39,15 @@ impl Scene {
         let specs: Vec<SessionSpec> = (0..sessions)
             .map(|number| SessionSpec { name: name(number), ..SessionSpec::default() })
             .collect();
-        let tree = Sessions::shared(&ROOT, Sharing::One).apply(Nanos(0), &ROOT, &specs).unwrap();
-        let order = OrderSettings::default();
-        let plan = Arc::new(Plan { order, sessions: tree, reservations: Vec::new() });
+        let mut tree = Sessions::shared(&ROOT, Sharing::One);
+        tree.apply(Nanos(0), &ROOT, &specs).unwrap();
         let rules = DeviceRules { window: WindowRule::Fixed(64), ..DeviceRules::default() };
         let boards = Arc::new(Boards::new(1));
-        let mut arbiter = Arbiter::new(0, Arc::clone(&plan), boards, queued + 64);
-        arbiter.add_device(Nanos(0), DEVICE, Arc::new(Device::new(rules, 1)));
+        let mut arbiter = Arbiter::new(0, &OrderSettings::default(), boards, queued + 64);
+        arbiter.add_device(DEVICE, Arc::new(Device::new(rules, 1)));
         let flows = (0..sessions)
             .map(|number| {
-                let session = plan.named(&name(number)).unwrap().id();
+                let session = tree.named(&name(number)).unwrap();
                 arbiter.flow(DEVICE, session, number as u64).unwrap()
             })
             .collect();

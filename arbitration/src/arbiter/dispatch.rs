@@ -3,6 +3,7 @@
 use std::cmp::Reverse;
 
 use super::queue::{Chosen, Next, Right};
+use super::slab::Key;
 use super::{
     Arbiter, DeviceId, Dispatched, Entry, EntryId, Flow, FlowId, Grant, Held, Located, Request,
 };
@@ -84,8 +85,8 @@ impl<T: Copy> Arbiter<T> {
     /// then the answer is its grant, else it is to be [enqueued](Self::enqueue).
     #[inline]
     pub fn pass(&mut self, now: Nanos, flow: FlowId, write: bool, bytes: u32) -> Option<Grant> {
-        let flow_id = flow.0;
-        let flow = self.flows.get(flow_id)?;
+        let flow_id = flow;
+        let flow = self.flows.find(flow.0)?;
         if !flow.plain {
             return None;
         }
@@ -127,7 +128,8 @@ impl<T: Copy> Arbiter<T> {
         class: Class,
         request: Request<T>,
     ) -> Option<EntryId> {
-        let entry = self.append(now, flow.0, class, &request, Some(request.item))?;
+        self.flows.find(flow.0)?;
+        let entry = self.append(now, flow.0.index, class, &request, Some(request.item))?;
         self.waiting += 1;
         Some(EntryId(entry))
     }
@@ -135,7 +137,7 @@ impl<T: Copy> Arbiter<T> {
     /// The flow's container ends here (seed row I1): an Output Mark, or a Flush that counts as
     /// one.
     pub fn output(&mut self, now: Nanos, flow: FlowId, class: Class) {
-        let Some(&Flow { device, node, .. }) = self.flows.get(flow.0) else { return };
+        let Some(&Flow { device, node, .. }) = self.flows.find(flow.0) else { return };
         let Self { devices, entries, .. } = self;
         let Some(Some(queue)) = devices.get_mut(device as usize) else { return };
         let (_, tail) = queue.trees[class].queue(node);
@@ -148,7 +150,7 @@ impl<T: Copy> Arbiter<T> {
             Some(true) => {
                 let nothing =
                     Request { item: (), write: false, bytes: 0, operations: 0, lba: 0, blocks: 0 };
-                if self.append(now, flow.0, class, &nothing, None).is_some() {
+                if self.append(now, flow.0.index, class, &nothing, None).is_some() {
                     self.waiting += 1;
                 }
             }
@@ -164,7 +166,7 @@ impl<T: Copy> Arbiter<T> {
         request: &Request<R>,
         item: Option<T>,
     ) -> Option<u32> {
-        let Self { devices, flows, entries, located, sessions, reactor, .. } = self;
+        let Self { devices, active, flows, entries, located, sessions, reactor, .. } = self;
         let flow = flows.get_mut(flow_id)?;
         let queue = devices.get_mut(flow.device as usize)?.as_mut()?;
         let leaf = flow.node;
@@ -195,6 +197,10 @@ impl<T: Copy> Arbiter<T> {
             tree.set_queue(leaf, head, entry);
         }
         queue.count(*reactor, class);
+        if !queue.listed {
+            queue.listed = true;
+            active.push(flow.device);
+        }
         if queue.chosen.is_some() {
             // Only where the table of entries had to grow does this one.
             if entry as usize >= located.len() {
@@ -244,27 +250,18 @@ impl<T: Copy> Arbiter<T> {
         self.entries.remove(entry.0);
         self.gone(&flow, found.flow, found.class);
         let memory = self.queue(flow.device).is_some_and(|queue| queue.device.rules.memory);
-        if let Some(local) = self.sessions.get_mut(flow.session as usize) {
-            local.here = local.here.saturating_sub(1);
-            if let Some(session) = local.session.as_ref().filter(|_| !memory) {
+        // Marks count neither for their session nor for its queue.
+        if found.item.is_some() {
+            let local = self.local(flow.session);
+            let session = local.and_then(|local| local.session.as_ref());
+            if let Some(session) = session.filter(|_| !memory) {
                 session.backlog.withdrawn();
             }
+            self.leave_session(flow.session);
         }
         self.waiting = self.waiting.saturating_sub(1);
         self.forget_flow(found.flow);
         found.item
-    }
-
-    /// Takes back all that waits at a device, which is gone; what the callers know it by.
-    pub fn withdraw_all(&mut self, device: DeviceId) -> Vec<T> {
-        let of_device = |flow: u32| self.flows.get(flow).is_some_and(|f| f.device == device.0);
-        let here: Vec<u32> = self
-            .entries
-            .iter()
-            .filter(|(_, entry)| of_device(entry.flow))
-            .map(|(id, _)| id)
-            .collect();
-        here.into_iter().filter_map(|id| self.cancel(EntryId(id))).collect()
     }
 
     /// What a command holds that is in the set that is ordered by place, or was.
@@ -364,6 +361,8 @@ impl<T: Copy> Arbiter<T> {
             session.backlog.left(now, waited_ns);
         }
         let (session, unused) = (flow.session, flow.references == 0);
+        queue.granted += 1;
+        // The command holds its session from here on as it did while it waited.
         if unused {
             self.forget_flow(flow_id);
         }
@@ -371,7 +370,8 @@ impl<T: Copy> Arbiter<T> {
         let grant = Grant {
             device,
             session,
-            flow: flow_id,
+            // Nobody asks for it.
+            flow: FlowId(Key { index: NONE, tag: 0 }),
             set: NONE,
             price,
             cost,
@@ -480,10 +480,10 @@ impl<T: Copy> Arbiter<T> {
             }
         }
         let set = local.set;
-        let chain = self.chain(set);
-        if chain.is_empty() {
+        if set == NONE {
             return Ok(NONE);
         }
+        let chain = self.chain(set);
         let cost = head.cost();
         for (taken, capped) in chain.iter().enumerate() {
             if !capped.credits.take(cost) {
@@ -499,7 +499,7 @@ impl<T: Copy> Arbiter<T> {
             }
         }
         // It stays, whatever plan comes, until they are given back.
-        if let Some(entry) = self.sets.get_mut(set) {
+        if let Some(Some(entry)) = self.sets.get_mut(set as usize) {
             entry.held += 1;
         }
         Ok(set)
@@ -514,16 +514,21 @@ impl<T: Copy> Arbiter<T> {
         }
         match *gate {
             Gate::Until(session, when) => {
+                self.block(device, session);
                 // A moment that has passed already would not be waited for.
-                self.timers.push(Reverse((when.max(now.after(1)), device, session)));
-                if let Some(queue) = self.queue_mut(device) {
-                    queue.block(session);
+                let when = when.max(now.after(1));
+                let timer = self.queue_mut(device).map(|queue| queue.set_timer(session, when));
+                let (started, in_vain) = timer.unwrap_or_default();
+                if started {
+                    self.timers.push(Reverse((when, device, session)));
+                }
+                if in_vain {
+                    self.idle_timers += 1;
+                    self.sift_timers();
                 }
             }
             Gate::Credits(session, cost) => {
-                if let Some(queue) = self.queue_mut(device) {
-                    queue.block(session);
-                }
+                self.block(device, session);
                 let reactor = self.reactor;
                 let shared = self.local(session).and_then(|local| local.session.clone());
                 let Some(shared) = shared else { return };
@@ -585,8 +590,16 @@ impl<T: Copy> Arbiter<T> {
             session.backlog.left(now, waited_ns);
         }
         let cost = head.cost();
+        if charge.is_some()
+            && !memory
+            && let Some(flow) = self.flows.get_mut(flow)
+        {
+            // The place that its reservation is found by stays until it is settled.
+            flow.holds += 1;
+        }
+        let of = FlowId(self.flows.key(flow));
         let grant =
-            Grant { device, session, flow, set, price, cost, write, bytes, at: now, charge };
+            Grant { device, session, flow: of, set, price, cost, write, bytes, at: now, charge };
         if self.flows.get(flow).is_some_and(|flow| flow.references == 0) {
             self.forget_flow(flow);
         }
@@ -637,10 +650,10 @@ impl<T: Copy> Arbiter<T> {
         deadline_ns: u64,
         (set, charge): (u32, Option<Charge>),
     ) {
-        let Self { devices, entries, located, plan, .. } = self;
+        let Self { devices, entries, located, order, .. } = self;
         let Some(entry) = entries.get_mut(id) else { return };
         let Some(place) = located.get_mut(id as usize) else { return };
-        let due = entry.entered.after(deadline(&plan.order, next.class, deadline_ns));
+        let due = entry.entered.after(deadline(order, next.class, deadline_ns));
         let (lba, blocks) = (place.lba, place.blocks);
         let request = SetRequest { id: 0, stream: next.leaf, lba, blocks, deadline: due };
         let queue = devices.get_mut(device as usize).and_then(Option::as_mut);
@@ -689,16 +702,16 @@ impl<T: Copy> Arbiter<T> {
         if set == NONE {
             return;
         }
-        let Self { boards, sets, chains, bells, .. } = self;
-        let chain = sets.get(set).and_then(|set| chains.get(set.chain as usize)?.as_deref());
-        for capped in chain.unwrap_or_default() {
+        let Self { boards, sets, bells, .. } = self;
+        let Some(Some(entry)) = sets.get_mut(set as usize) else { return };
+        for capped in &entry.chain {
             capped.credits.give(cost);
             *bells |= tell(boards, capped);
         }
-        if let Some(entry) = self.sets.get_mut(set) {
-            entry.held = entry.held.saturating_sub(1);
+        entry.held = entry.held.saturating_sub(1);
+        if !entry.current && entry.held == 0 {
+            self.drop_set(set);
         }
-        self.drop_set(set);
     }
 
     /// A command is over: what it held goes back. `served` is false where it never reached the
@@ -721,7 +734,7 @@ impl<T: Copy> Arbiter<T> {
             queue.granted = queue.granted.saturating_sub(1);
             let shared = &*queue.device;
             let memory = shared.rules.memory;
-            let mut share = 0;
+            let (mut share, charged) = (0, charge.is_some());
             if served && !memory {
                 let held = shared.window.held();
                 if queue.samples.takes(now) || charge.is_some() {
@@ -745,18 +758,19 @@ impl<T: Copy> Arbiter<T> {
             self.bells |= bells;
             if memory {
                 self.return_memory(device, flow, price);
+            } else if charged && let Some(of) = self.flows.find_mut(flow.0) {
+                of.holds = of.holds.saturating_sub(1);
+                self.forget_flow(flow.0.index);
             }
         }
         if set != NONE {
             self.give_credits(set, cost);
         }
-        if let Some(local) = self.sessions.get_mut(session as usize) {
-            local.here = local.here.saturating_sub(1);
-        }
+        self.leave_session(session);
     }
 
-    fn return_memory(&mut self, device: u32, flow_id: u32, price: u32) {
-        let Some(flow) = self.flows.get_mut(flow_id) else { return };
+    fn return_memory(&mut self, device: u32, flow_id: FlowId, price: u32) {
+        let Some(flow) = self.flows.find_mut(flow_id.0) else { return };
         flow.holds = flow.holds.saturating_sub(u64::from(price));
         let node = flow.node;
         if let Some(queue) = self.queue_mut(device) {
@@ -765,7 +779,7 @@ impl<T: Copy> Arbiter<T> {
                 queue.sync(class);
             }
         }
-        self.forget_flow(flow_id);
+        self.forget_flow(flow_id.0.index);
     }
 }
 

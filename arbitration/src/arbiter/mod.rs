@@ -6,12 +6,22 @@
 //! [completed](Arbiter::complete) with the [`Grant`] that it was dispatched with. Nothing is lost
 //! and nothing is dispatched twice, whatever changes meanwhile.
 //!
-//! What the sequence guarantees is proved by the property tests in `tests.rs`.
+//! An arbiter knows the sessions and devices that its flows are of, and no others: what comes and
+//! goes elsewhere costs it nothing. What changes is said by name
+//! ([`touch_session`](Arbiter::touch_session), [`touch_device`](Arbiter::touch_device)), and is
+//! [carried out](Arbiter::settle) in steps of bounded work, for a reactor has other things to do.
+//!
+//! What the sequence guarantees is proved by the property tests in `tests.rs` and `churn.rs`.
 
 mod board;
+mod changes;
+#[cfg(test)]
+mod churn;
 mod dispatch;
 mod flows;
+mod places;
 mod queue;
+mod sessions;
 mod slab;
 #[cfg(test)]
 mod tests;
@@ -19,26 +29,33 @@ mod tests;
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
+
+use rustc_hash::FxHashMap;
 
 use crate::class::Class;
 use crate::credit::Cost;
 use crate::device::{Device, REACTORS_MAX};
-use crate::order::{NONE, Pace};
+use crate::order::Pace;
 use crate::reservation::Charge;
-use crate::session::{Plan, Session, SessionId};
+use crate::session::{Session, SessionId};
+use crate::settings::OrderSettings;
 use crate::time::Nanos;
 
 pub use board::Boards;
+use changes::Changes;
 use queue::DeviceQueue;
-use slab::Slab;
+use sessions::{Kin, LocalSession};
+use slab::{Key, Slab};
 
-/// A device's place in an arbiter, the same in those of all reactors.
+/// A device's place in an arbiter.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct DeviceId(pub u32);
 
-/// A host's commands on one session's account at one device.
+/// A host's commands on one session's account at one device. It names nothing any more when they
+/// have gone, and never others.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub struct FlowId(pub(crate) u32);
+pub struct FlowId(Key);
 
 /// A command that waits.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -88,7 +105,7 @@ pub struct Dispatched<T> {
 pub struct Grant {
     device: u32,
     session: u32,
-    flow: u32,
+    flow: FlowId,
     set: u32,
     price: u32,
     cost: Cost,
@@ -112,26 +129,12 @@ impl Grant {
     }
 }
 
-/// What an arbiter knows of a session.
-#[derive(Debug, Default)]
-struct LocalSession {
-    session: Option<Arc<Session>>,
-    /// It and those above it whose rates are limited.
-    limits: Vec<Arc<Session>>,
-    /// The set of credits that its commands take now.
-    set: u32,
-    /// Neither limits nor bounded credits concern its commands.
-    free: bool,
-    /// Commands here, waiting or dispatched, and flows.
-    here: u32,
-}
-
 /// A session and those above it whose credits are bounded, while commands hold such credits.
-#[derive(Clone, Copy, Debug)]
+#[derive(Debug)]
 struct CreditSet {
-    /// Index into `Arbiter::chains`.
-    chain: u32,
+    chain: Vec<Arc<Session>>,
     held: u32,
+    /// Its session's commands take from it.
     current: bool,
 }
 
@@ -144,11 +147,23 @@ struct Flow {
     node: u32,
     references: u32,
     waiting: u32,
-    /// Of a memory device: what it holds, in price.
-    holds: u64,
     /// Neither limits nor bounded credits nor a reservation nor an order by place: with nothing
     /// waiting, its commands need only room in the window.
     plain: bool,
+    /// Of a memory device: what it holds, in price. Of another: the commands in it that were
+    /// charged to a reservation.
+    holds: u64,
+    /// Neighbours among those at the device.
+    at_device: Neighbours,
+    /// Neighbours among those of the session.
+    of_session: Neighbours,
+}
+
+/// Neighbours in a list.
+#[derive(Clone, Copy, Debug)]
+struct Neighbours {
+    prev: u32,
+    next: u32,
 }
 
 /// A command in the arbiter: what every command needs, in one cache line.
@@ -187,54 +202,80 @@ struct Held {
     charge: Option<Charge>,
 }
 
+/// Sessions, and flows, for which there are places from the start: so that no table is copied
+/// into a larger one in the middle of the work. Memory that is not used is not taken.
+const PLACES: usize = 1 << 14;
+
 /// The stages of one reactor. See the module's documentation.
 #[derive(Debug)]
 pub struct Arbiter<T: Copy> {
     reactor: u32,
-    plan: Arc<Plan>,
-    /// Of the plan's order.
+    order: OrderSettings,
+    /// Of the order.
     pace: Pace,
     boards: Arc<Boards>,
+    /// By place: the sessions that have flows or commands here, and those above them.
     sessions: Vec<LocalSession>,
-    sets: Slab<CreditSet>,
-    chains: Vec<Option<Vec<Arc<Session>>>>,
+    /// By place: what is not needed for each command.
+    kin: Vec<Kin>,
+    sets: Vec<Option<CreditSet>>,
+    free_sets: Vec<u32>,
     devices: Vec<Option<DeviceQueue>>,
+    /// Devices at which commands wait, or waited until lately.
+    active: Vec<u32>,
     flows: Slab<Flow>,
+    /// By device, session and host.
+    flow_places: FxHashMap<(u32, u32, u64), u32>,
     entries: Slab<Entry<T>>,
     /// By entry; nothing where no device is ordered by place.
     located: Vec<Located>,
     /// Sessions that wait for their rate: when, device, session.
     timers: BinaryHeap<Reverse<(Nanos, u32, u32)>>,
+    /// Timers of what has gone.
+    idle_timers: usize,
+    /// What is still to be looked at.
+    changes: Changes,
     /// Reactors that have something to do again, one bit each.
     bells: u64,
+    /// The same, as the devices' queues tell it.
+    rung: Arc<AtomicU64>,
     /// Commands that wait or are chosen.
     waiting: usize,
+    /// Sessions, flows and devices that a change made it look at.
+    #[cfg(test)]
+    visits: usize,
 }
 
 impl<T: Copy> Arbiter<T> {
     /// The arbiter of reactor number `reactor` (below 64); places for `entries` commands are
     /// made at once.
     #[must_use]
-    pub fn new(reactor: u32, plan: Arc<Plan>, boards: Arc<Boards>, entries: usize) -> Self {
+    pub fn new(reactor: u32, order: &OrderSettings, boards: Arc<Boards>, entries: usize) -> Self {
         debug_assert!((reactor as usize) < REACTORS_MAX);
-        let mut arbiter = Self {
+        Self {
             reactor,
-            plan: Arc::clone(&plan),
-            pace: Pace::new(&plan.order),
+            order: *order,
+            pace: Pace::new(order),
             boards,
-            sessions: Vec::new(),
-            sets: Slab::with_capacity(64),
-            chains: Vec::new(),
-            devices: Vec::new(),
-            flows: Slab::with_capacity(64),
+            sessions: Vec::with_capacity(PLACES),
+            kin: Vec::with_capacity(PLACES),
+            sets: Vec::new(),
+            free_sets: Vec::new(),
+            devices: Vec::with_capacity(PLACES),
+            active: Vec::with_capacity(64),
+            flows: Slab::with_capacity(2 * PLACES),
+            flow_places: FxHashMap::with_capacity_and_hasher(2 * PLACES, rustc_hash::FxBuildHasher),
             entries: Slab::with_capacity(entries),
             located: Vec::new(),
             timers: BinaryHeap::new(),
+            idle_timers: 0,
+            changes: Changes::default(),
             bells: 0,
+            rung: Arc::default(),
             waiting: 0,
-        };
-        arbiter.apply(Nanos::ZERO, plan);
-        arbiter
+            #[cfg(test)]
+            visits: 0,
+        }
     }
 
     /// Commands that have not been dispatched.
@@ -250,143 +291,22 @@ impl<T: Copy> Arbiter<T> {
         self.queue(device.0).map_or(0, |queue| queue.waiting.iter().sum())
     }
 
-    /// The plan in force.
-    #[must_use]
-    pub fn plan(&self) -> &Arc<Plan> {
-        &self.plan
+    /// Takes new settings of the order between the classes.
+    pub fn set_order(&mut self, order: &OrderSettings) {
+        (self.order, self.pace) = (*order, Pace::new(order));
     }
 
-    /// Takes a new plan. Commands that wait stay where they are; from now on they are dispatched
-    /// by the new settings.
-    pub fn apply(&mut self, now: Nanos, plan: Arc<Plan>) {
-        let places = plan.sessions.len().max(self.sessions.len());
-        self.sessions.resize_with(places, LocalSession::default);
-        self.pace = Pace::new(&plan.order);
-        self.plan = plan;
-        for place in 0..places {
-            self.apply_session(place);
-        }
-        for place in 0..places {
-            self.keep_ancestors(place);
-        }
-        self.timers.reserve(places);
-        for device in 0..self.devices.len() {
-            self.adopt(now, device, None);
-        }
-        self.judge_all();
-    }
-
-    /// Finds out which flows are plain.
-    fn judge_all(&mut self) {
-        let ids: Vec<u32> = self.flows.iter().map(|(id, _)| id).collect();
-        for id in ids {
-            self.judge(id);
-        }
-    }
-
-    /// Takes what the plan says of one session.
-    fn apply_session(&mut self, place: usize) {
-        let mut planned = self.plan.sessions.get(place).cloned().flatten();
-        let Some(local) = self.sessions.get(place) else { return };
-        if planned.is_none() && local.here > 0 {
-            // It goes when its last command and flow have; what it held them back by has gone.
-            planned.clone_from(&local.session);
-        }
-        let (mut limits, mut chain) = (Vec::new(), Vec::new());
-        let mut at = planned.as_ref();
-        while let Some(session) = at {
-            let present = self.plan.session(session.id()).is_some_and(|p| Arc::ptr_eq(p, session));
-            if present && session.is_limited() {
-                limits.push(Arc::clone(session));
-            }
-            if present && session.is_capped() {
-                chain.push(Arc::clone(session));
-            }
-            at = session.parent();
-        }
-        let old = local.session.is_some().then_some(local.set);
-        let free = limits.is_empty() && chain.is_empty();
-        let set = self.new_set(chain);
-        if let Some(old) = old {
-            self.retire_set(old);
-        }
-        if let Some(local) = self.sessions.get_mut(place) {
-            (local.session, local.limits, local.set) = (planned, limits, set);
-            local.free = free;
-        }
-    }
-
-    /// A session that stays though the plan has it no more needs those above it, which may have
-    /// neither commands nor flows of their own.
-    fn keep_ancestors(&mut self, place: usize) {
-        let session = self.sessions.get(place).and_then(|local| local.session.as_ref());
-        let mut above = session.and_then(|session| session.parent().cloned());
-        while let Some(session) = above {
-            let Some(local) = self.sessions.get_mut(session.id().0 as usize) else { return };
-            above = session.parent().cloned();
-            local.session.get_or_insert(session);
-        }
-    }
-
-    fn new_set(&mut self, chain: Vec<Arc<Session>>) -> u32 {
-        let free = self.chains.iter().position(Option::is_none);
-        let index = free.unwrap_or(self.chains.len());
-        match self.chains.get_mut(index) {
-            Some(place) => *place = Some(chain),
-            None => self.chains.push(Some(chain)),
-        }
-        let chain = u32::try_from(index).unwrap_or(NONE);
-        self.sets.insert(CreditSet { chain, held: 0, current: true })
-    }
-
-    /// A set that no new command takes from; it goes with the last that holds some of it.
-    fn retire_set(&mut self, set: u32) {
-        if let Some(entry) = self.sets.get_mut(set) {
-            entry.current = false;
-        }
-        self.drop_set(set);
-    }
-
-    fn drop_set(&mut self, set: u32) {
-        let over = self.sets.get(set).is_some_and(|entry| !entry.current && entry.held == 0);
-        if over
-            && let Some(entry) = self.sets.remove(set)
-            && let Some(chain) = self.chains.get_mut(entry.chain as usize)
+    /// Counts what a change makes the arbiter look at.
+    #[inline]
+    fn visit(&mut self) {
+        #[cfg(test)]
         {
-            *chain = None;
+            self.visits += 1;
         }
-    }
-
-    fn chain(&self, set: u32) -> &[Arc<Session>] {
-        self.sets
-            .get(set)
-            .and_then(|set| self.chains.get(set.chain as usize)?.as_deref())
-            .unwrap_or_default()
-    }
-
-    /// Sessions that come and go, and reservations, at one device.
-    fn adopt(&mut self, now: Nanos, device: usize, coming: Option<u32>) {
-        let number = u32::try_from(device).unwrap_or(NONE);
-        let parent = |local: &LocalSession| {
-            let parent = local.session.as_ref()?.parent()?;
-            // One that is not in the plan any more may have left its place to another.
-            let place = self.local(parent.id().0)?.session.as_ref()?;
-            Arc::ptr_eq(place, parent).then(|| parent.id().0)
-        };
-        let parents: Vec<u32> =
-            self.sessions.iter().map(|local| parent(local).unwrap_or(NONE)).collect();
-        let here = self.flows.iter().filter(|(_, flow)| flow.device == number);
-        let mut wanted: Vec<u32> = here.map(|(_, flow)| flow.session).chain(coming).collect();
-        wanted.sort_unstable();
-        wanted.dedup();
-        let Some(Some(queue)) = self.devices.get_mut(device) else { return };
-        queue.adopt_sessions(&parents, &wanted);
-        let reservations = self.plan.reservations.iter().filter(|r| r.device == number);
-        queue.adopt_reservations(now, reservations, &parents);
     }
 
     /// Adds a device.
-    pub fn add_device(&mut self, now: Nanos, id: DeviceId, device: Arc<Device>) {
+    pub fn add_device(&mut self, id: DeviceId, device: Arc<Device>) {
         let index = id.0 as usize;
         if index >= self.devices.len() {
             self.devices.resize_with(index + 1, || None);
@@ -394,29 +314,17 @@ impl<T: Copy> Arbiter<T> {
         if device.rules.containers.is_some() {
             self.located.resize(self.entries.capacity(), Located::default());
         }
+        let memory = device.rules.memory;
         if let Some(place) = self.devices.get_mut(index) {
-            *place = Some(DeviceQueue::new(self.reactor, device));
+            let mut queue = DeviceQueue::new(self.reactor, device, Arc::clone(&self.rung));
+            if memory {
+                // Every flow has one here.
+                for class in Class::ALL {
+                    queue.trees[class].reserve(2 * PLACES);
+                }
+            }
+            *place = Some(queue);
         }
-        self.adopt(now, index, None);
-        // Flows of a device that was here before are flows of this one.
-        let Some(Some(queue)) = self.devices.get_mut(index) else { return };
-        for flow in self.flows.iter_mut().filter(|flow| flow.device == id.0) {
-            flow.node = queue.add_flow(flow.session).unwrap_or(NONE);
-        }
-        self.judge_all();
-    }
-
-    /// Removes a device at which nothing waits and which has nothing; false where that is not so
-    /// yet.
-    pub fn remove_device(&mut self, id: DeviceId) -> bool {
-        let granted = self.queue(id.0).map_or(0, |queue| queue.granted);
-        if granted > 0 || self.waiting_at(id) > 0 {
-            return false;
-        }
-        if let Some(place) = self.devices.get_mut(id.0 as usize) {
-            *place = None;
-        }
-        true
     }
 
     /// A device.
@@ -440,13 +348,28 @@ impl<T: Copy> Arbiter<T> {
         self.sessions.get(session as usize)
     }
 
+    /// The device at a place among those at which commands wait, or waited until lately; `None`
+    /// after the last. Those at which nothing waits any more leave.
+    pub fn active(&mut self, place: usize) -> Option<DeviceId> {
+        loop {
+            let device = *self.active.get(place)?;
+            let queue = self.devices.get_mut(device as usize).and_then(Option::as_mut);
+            match queue {
+                Some(queue) if queue.waits() => return Some(DeviceId(device)),
+                Some(queue) => queue.listed = false,
+                None => {}
+            }
+            self.active.swap_remove(place);
+        }
+    }
+
     /// The reactors that have something to do again since the last call, one bit each: those that
     /// [slept](Self::sleep), or whose sessions have credits again.
     #[must_use]
     pub fn take_bells(&mut self) -> u64 {
         let mut bells = std::mem::take(&mut self.bells);
-        for queue in self.devices.iter_mut().flatten() {
-            bells |= std::mem::take(&mut queue.bells);
+        if self.rung.load(Relaxed) != 0 {
+            bells |= self.rung.swap(0, Relaxed);
         }
         bells & !(1 << self.reactor)
     }
@@ -454,8 +377,9 @@ impl<T: Copy> Arbiter<T> {
     /// To be called before this reactor sleeps: others wake it when there is room. Then dispatch
     /// once more before sleeping, for what happened in between.
     pub fn sleep(&mut self) {
-        for queue in self.devices.iter().flatten() {
-            if queue.waits() {
+        for device in &self.active {
+            let queue = self.devices.get(*device as usize).and_then(Option::as_ref);
+            if let Some(queue) = queue.filter(|queue| queue.waits()) {
                 queue.device.sleep(self.reactor);
             }
         }
@@ -475,7 +399,14 @@ impl<T: Copy> Arbiter<T> {
                 break;
             }
             self.timers.pop();
-            self.unblock(now, device, session);
+            let queue = self.queue_mut(device);
+            match queue.filter(|queue| queue.has_timer(session, when)) {
+                Some(queue) => {
+                    queue.end_timer(session);
+                    queue.unblock(now, session);
+                }
+                None => self.idle_timers = self.idle_timers.saturating_sub(1),
+            }
         }
         self.read_board(now);
     }
@@ -490,17 +421,9 @@ impl<T: Copy> Arbiter<T> {
         boards.take(self.reactor, |told| {
             let mut session = told;
             while session < places {
-                for device in 0..u32::try_from(self.devices.len()).unwrap_or(0) {
-                    self.unblock(now, device, session);
-                }
+                self.unblock_everywhere(now, session);
                 session += 4096;
             }
         });
-    }
-
-    fn unblock(&mut self, now: Nanos, device: u32, session: u32) {
-        if let Some(queue) = self.queue_mut(device) {
-            queue.unblock(now, session);
-        }
     }
 }

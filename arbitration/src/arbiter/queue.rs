@@ -4,52 +4,18 @@ use std::cmp::Reverse;
 use std::collections::BinaryHeap;
 use std::ops::{Index, IndexMut};
 use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
+
+use rustc_hash::FxHashMap;
 
 use crate::class::Class;
 use crate::container::{DiskSet, SetRequest};
 use crate::device::{ContainerRules, Device};
 use crate::order::{NONE, Pace, ROOT, Tree, bit};
-use crate::reservation::Reserved;
 use crate::session::Reservation;
 use crate::time::Nanos;
 
-/// A session's place in the trees.
-#[derive(Clone, Copy, Debug)]
-struct Place {
-    /// The node above its children's; none where it has no children.
-    group: u32,
-    /// The node above its own hosts'.
-    own: u32,
-    blocked: bool,
-    claim: Claim,
-    /// The session whose reservation covers this one.
-    covered: u32,
-}
-
-/// Where a session with a reservation stands.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Claim {
-    /// It has no reservation here.
-    None,
-    /// It has nothing waiting.
-    Idle,
-    /// It is in the heap of those that may be due.
-    Due,
-    /// Its budget is used up until its next period.
-    Resting,
-    /// What it has waiting is held up by a limit.
-    Parked,
-}
-
-const NOWHERE: Place =
-    Place { group: NONE, own: NONE, blocked: false, claim: Claim::None, covered: NONE };
-
-impl Place {
-    /// The node that all of the session is below.
-    fn top(&self) -> u32 {
-        if self.group == NONE { self.own } else { self.group }
-    }
-}
+use super::places::{Claim, Dropped, Place};
 
 /// Whose turn it is.
 #[derive(Clone, Copy, Debug)]
@@ -104,7 +70,7 @@ impl<T> IndexMut<Class> for ByClass<T> {
 /// The queue of one device.
 #[derive(Debug)]
 pub(super) struct DeviceQueue {
-    reactor: u32,
+    pub(super) reactor: u32,
     pub(super) device: Arc<Device>,
     pub(super) trees: ByClass<Tree>,
     pub(super) waiting: ByClass<u32>,
@@ -113,26 +79,33 @@ pub(super) struct DeviceQueue {
     /// Classes of which something may go on, one [`bit`] each: the device's clock counts them as
     /// waiting here.
     working: u8,
-    places: Vec<Place>,
-    nodes: u32,
-    free_nodes: Vec<u32>,
+    /// The sessions that have flows here, and those above them.
+    pub(super) places: FxHashMap<u32, Place>,
+    pub(super) nodes: u32,
+    pub(super) free_nodes: Vec<u32>,
+    /// The first of the flows that are here.
+    pub(super) flows: u32,
+    /// It is among the devices at which something may wait.
+    pub(super) listed: bool,
+    /// It is gone: nothing new comes.
+    pub(super) leaving: bool,
     current: Option<Class>,
     left: u16,
-    /// By session.
-    reservations: Vec<Option<Arc<Reserved>>>,
-    /// Whether there are any.
-    reserved: bool,
+    /// The reservations in force.
+    pub(super) terms: Arc<[Reservation]>,
     /// Sessions that may be due: by deadline.
-    due: BinaryHeap<Reverse<(Nanos, u32)>>,
+    pub(super) due: BinaryHeap<Reverse<(Nanos, u32)>>,
     /// Sessions whose budgets are used up: by the begin of their next period.
-    resting: BinaryHeap<Reverse<(Nanos, u32)>>,
+    pub(super) resting: BinaryHeap<Reverse<(Nanos, u32)>>,
     /// Sessions that are held up by a limit.
-    parked: Vec<u32>,
+    pub(super) parked: Vec<u32>,
+    /// What places that were given up had elsewhere.
+    pub(super) dropped: Vec<Dropped>,
     /// Commands that are ordered by place and deadline.
     pub(super) chosen: Option<Chosen>,
     pub(super) samples: Samples,
-    /// Reactors that have something to do again, one bit each.
-    pub(super) bells: u64,
+    /// Reactors that have something to do again, one bit each; common to all devices.
+    rung: Arc<AtomicU64>,
     /// Commands that have gone to the device and not come back.
     pub(super) granted: u32,
 }
@@ -205,161 +178,62 @@ impl Chosen {
     pub(super) fn pick(&mut self, now: Nanos) -> Option<u32> {
         let id = self.set.pick(now)?;
         self.free.push(id);
-        self.entries.get(id as usize).copied()
+        self.entries.get_mut(id as usize).map(|entry| std::mem::replace(entry, NONE))
+    }
+
+    /// Any entry in it.
+    pub(super) fn any(&self) -> Option<u32> {
+        self.entries.iter().copied().find(|entry| *entry != NONE)
     }
 
     pub(super) fn remove(&mut self, id: u32) {
         if self.set.remove(id) {
             self.free.push(id);
+            if let Some(entry) = self.entries.get_mut(id as usize) {
+                *entry = NONE;
+            }
         }
     }
 }
 
 impl DeviceQueue {
-    pub(super) fn new(reactor: u32, device: Arc<Device>) -> Self {
+    pub(super) fn new(reactor: u32, device: Arc<Device>, rung: Arc<AtomicU64>) -> Self {
         let chosen = device.rules.containers.as_ref().map(Chosen::new);
-        Self {
+        let mut queue = Self {
             reactor,
             device,
             trees: ByClass::default(),
             waiting: ByClass::default(),
             total: 0,
             working: 0,
-            places: Vec::new(),
+            places: FxHashMap::default(),
             // The root is there from the start.
             nodes: 1,
             free_nodes: Vec::new(),
+            flows: NONE,
+            listed: false,
+            leaving: false,
             current: None,
             left: 0,
-            reservations: Vec::new(),
-            reserved: false,
+            terms: Arc::default(),
             due: BinaryHeap::new(),
             resting: BinaryHeap::new(),
             parked: Vec::new(),
+            dropped: Vec::new(),
             chosen,
             samples: Samples::default(),
-            bells: 0,
+            rung,
             granted: 0,
-        }
+        };
+        queue.places.insert(0, Place::root());
+        queue.adopt_reservations(Nanos::ZERO);
+        queue
     }
 
     /// Whether anything waits.
     #[inline]
     pub(super) fn waits(&self) -> bool {
         self.total != 0
-    }
-
-    fn new_node(&mut self, parent: u32, leaf: bool) -> u32 {
-        let node = self.free_nodes.pop().unwrap_or_else(|| {
-            self.nodes += 1;
-            self.nodes - 1
-        });
-        for class in Class::ALL {
-            self.trees[class].place(node, parent, leaf);
-        }
-        node
-    }
-
-    pub(super) fn remove_node(&mut self, node: u32) {
-        for class in Class::ALL {
-            self.trees[class].deactivate(node);
-        }
-        self.free_nodes.push(node);
-    }
-
-    /// A host's node below a session's; `None` where the session has no place.
-    pub(super) fn add_flow(&mut self, session: u32) -> Option<u32> {
-        let own = self.places.get(session as usize)?.own;
-        if own == NONE {
-            return None;
-        }
-        Some(self.new_node(own, true))
-    }
-
-    /// Gives the sessions that are `wanted` here, and those above them, their places. `parents` is
-    /// by session: its parent, [`NONE`] for the root and where there is no session.
-    pub(super) fn adopt_sessions(&mut self, parents: &[u32], wanted: &[u32]) {
-        let line = |session: u32| {
-            let up = |at: &u32| parents.get(*at as usize).copied().filter(|p| *p != NONE);
-            std::iter::successors(Some(session), up)
-        };
-        let last = wanted.iter().flat_map(|session| line(*session)).max().unwrap_or(0);
-        let places = self.places.len().max(last as usize + 1);
-        self.places.resize(places, NOWHERE);
-        for class in Class::ALL {
-            self.trees[class].loosen();
-        }
-        let (mut own, mut group) = (vec![false; places], vec![false; places]);
-        for &session in wanted {
-            for (above, at) in line(session).enumerate() {
-                let of = if above == 0 { &mut own } else { &mut group };
-                if let Some(of) = of.get_mut(at as usize) {
-                    *of = true;
-                }
-            }
-        }
-        for (index, (own, group)) in own.into_iter().zip(group).enumerate() {
-            self.resize_place(index, own, group);
-        }
-        for index in 0..u32::try_from(places).unwrap_or(NONE) {
-            let place = *self.place(index);
-            let parent = parents.get(index as usize).copied().unwrap_or(NONE);
-            let above = if parent == NONE { ROOT } else { self.place(parent).top() };
-            for class in Class::ALL {
-                let tree = &mut self.trees[class];
-                if place.group != NONE && place.group != ROOT {
-                    tree.move_to(place.group, above);
-                }
-                if place.own != NONE {
-                    let over = if place.group == NONE { above } else { place.group };
-                    tree.move_to(place.own, over);
-                }
-            }
-        }
-        for class in Class::ALL {
-            self.trees[class].relink();
-            self.sync(class);
-        }
-    }
-
-    /// Gives a session the nodes that it needs, and takes those it does not.
-    fn resize_place(&mut self, index: usize, there: bool, group: bool) {
-        let mut place = self.places.get(index).copied().unwrap_or(NOWHERE);
-        place.blocked = false;
-        if index == 0 {
-            place.group = ROOT;
-        } else if group && place.group == NONE {
-            place.group = self.new_node(ROOT, false);
-        } else if !group && place.group != NONE {
-            self.free_nodes.push(place.group);
-            place.group = NONE;
-        }
-        if there && place.own == NONE {
-            place.own = self.new_node(ROOT, false);
-        } else if !there && place.own != NONE {
-            self.free_nodes.push(place.own);
-            place.own = NONE;
-        }
-        if let Some(slot) = self.places.get_mut(index) {
-            *slot = place;
-        }
-    }
-
-    fn place(&self, session: u32) -> &Place {
-        self.places.get(session as usize).unwrap_or(&NOWHERE)
-    }
-
-    /// The session whose reservation a session's commands are charged to: its own, or the nearest
-    /// above it.
-    #[inline]
-    pub(super) fn covering(&self, session: u32) -> Option<u32> {
-        Some(self.place(session).covered).filter(|covering| *covering != NONE)
-    }
-
-    /// Whether any session has a reservation here.
-    #[inline]
-    pub(super) fn has_reservations(&self) -> bool {
-        self.reserved
     }
 
     /// Whether commands are ordered by place before they go.
@@ -372,69 +246,6 @@ impl DeviceQueue {
     #[inline]
     fn works(&self, class: Class, node: u32) -> bool {
         node != NONE && self.trees[class].node_has_work(node)
-    }
-
-    fn set_claim(&mut self, session: u32, claim: Claim) {
-        if let Some(place) = self.places.get_mut(session as usize) {
-            place.claim = claim;
-        }
-    }
-
-    pub(super) fn adopt_reservations<'a>(
-        &mut self,
-        now: Nanos,
-        all: impl Iterator<Item = &'a Reservation>,
-        parents: &[u32],
-    ) {
-        self.reservations.clear();
-        self.due.clear();
-        self.resting.clear();
-        self.parked.clear();
-        for place in &mut self.places {
-            (place.claim, place.covered) = (Claim::None, NONE);
-        }
-        self.reserved = false;
-        for reservation in all {
-            if !self.reserved {
-                self.reserved = true;
-                self.reservations.resize(self.places.len(), None);
-                for heap in [&mut self.due, &mut self.resting] {
-                    heap.reserve(self.places.len());
-                }
-                self.parked.reserve(self.places.len());
-            }
-            let session = reservation.session.0;
-            if let Some(slot) = self.reservations.get_mut(session as usize) {
-                *slot = Some(Arc::clone(&reservation.reserved));
-                self.set_claim(session, Claim::Due);
-                self.due.push(Reverse((now, session)));
-            }
-        }
-        if self.reserved {
-            self.cover(parents);
-        }
-    }
-
-    /// The reservation that a session's commands are charged to.
-    #[inline]
-    pub(super) fn reservation_over(&self, session: u32) -> Option<&Arc<Reserved>> {
-        self.reservation(self.covering(session)?)
-    }
-
-    /// Finds out for each session whose reservation covers it.
-    fn cover(&mut self, parents: &[u32]) {
-        for index in 0..u32::try_from(self.places.len()).unwrap_or(NONE) {
-            let up = |at: &u32| parents.get(*at as usize).copied().filter(|p| *p != NONE);
-            let mut line = std::iter::successors(Some(index), up);
-            let covering = line.find(|at| self.reservation(*at).is_some()).unwrap_or(NONE);
-            if let Some(place) = self.places.get_mut(index as usize) {
-                place.covered = covering;
-            }
-        }
-    }
-
-    pub(super) fn reservation(&self, session: u32) -> Option<&Arc<Reserved>> {
-        self.reservations.get(session as usize)?.as_ref()
     }
 
     /// A command of a session with a reservation has come.
@@ -457,16 +268,23 @@ impl DeviceQueue {
                 break;
             }
             self.resting.pop();
+            if self.place(session).claim != Claim::Resting {
+                continue;
+            }
             self.set_claim(session, Claim::Due);
             self.due.push(Reverse((now, session)));
         }
         while let Some(&Reverse((key, session))) = self.due.peek() {
-            let place = *self.place(session);
-            let top = place.top();
+            if self.place(session).claim != Claim::Due {
+                // It is gone, or was moved.
+                self.due.pop();
+                continue;
+            }
+            let (top, blocked) = (self.place(session).top(), self.place(session).blocked);
             let class = Class::ALL.into_iter().find(|c| self.works(*c, top));
             let Some(class) = class else {
                 self.due.pop();
-                if place.blocked {
+                if blocked {
                     self.set_claim(session, Claim::Parked);
                     self.parked.push(session);
                 } else {
@@ -585,7 +403,10 @@ impl DeviceQueue {
                 self.device.clock.ends(class);
                 self.device.turns.ends(class, self.reactor);
                 // What waited for this class to catch up may go on, and nothing else may tell.
-                self.bells |= self.device.wake();
+                let woken = self.device.wake();
+                if woken != 0 {
+                    self.rung.fetch_or(woken, Relaxed);
+                }
             }
         }
     }
@@ -616,39 +437,6 @@ impl DeviceQueue {
         *waiting = waiting.saturating_sub(1);
         self.total = self.total.saturating_sub(1);
         self.device.publish(reactor, class, self.waiting[class]);
-    }
-
-    /// Lets nothing of a session go on.
-    pub(super) fn block(&mut self, session: u32) {
-        let top = self.place(session).top();
-        if let Some(place) = self.places.get_mut(session as usize) {
-            place.blocked = true;
-        }
-        if top == NONE {
-            return;
-        }
-        for class in Class::ALL {
-            self.trees[class].block(top);
-            self.sync(class);
-        }
-    }
-
-    /// Lets a session go on.
-    pub(super) fn unblock(&mut self, now: Nanos, session: u32) {
-        let Some(place) = self.places.get_mut(session as usize).filter(|p| p.blocked) else {
-            return;
-        };
-        place.blocked = false;
-        let top = place.top();
-        for class in Class::ALL {
-            self.trees[class].unblock(top);
-            self.sync(class);
-        }
-        // Reservations below it may be due again.
-        while let Some(session) = self.parked.pop() {
-            self.set_claim(session, Claim::Due);
-            self.due.push(Reverse((now, session)));
-        }
     }
 }
 

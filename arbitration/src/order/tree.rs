@@ -81,15 +81,6 @@ impl Tree {
         *self.at(node) = Node { parent, leaf, ..EMPTY };
     }
 
-    /// Takes all nodes out of all rings, and lets all of them back in; the queues of leaves stay.
-    pub(crate) fn loosen(&mut self) {
-        self.leaves = 0;
-        for node in &mut self.nodes {
-            let Node { parent, head, tail, leaf, .. } = *node;
-            *node = Node { parent, head, tail, leaf, ..EMPTY };
-        }
-    }
-
     /// Leaves that have work.
     #[inline]
     #[must_use]
@@ -97,18 +88,25 @@ impl Tree {
         self.leaves
     }
 
-    /// Moves a node below another, while all are loose.
+    /// Moves a node, with all that is below it, below another; its queue and its debt stay.
     pub(crate) fn move_to(&mut self, node: u32, parent: u32) {
-        self.at(node).parent = parent;
+        self.deactivate(node);
+        let this = self.at(node);
+        this.parent = parent;
+        if !this.blocked && (this.cursor != NONE || this.head != NONE) {
+            self.activate(node);
+        }
     }
 
-    /// Links all leaves that have work, after [`Self::loosen`].
-    pub(crate) fn relink(&mut self) {
-        for node in 0..u32::try_from(self.nodes.len()).unwrap_or(NONE) {
-            if self.get(node).head != NONE {
-                self.activate(node);
-            }
-        }
+    /// Hands a block on from one node to another.
+    pub(crate) fn move_block(&mut self, from: u32, to: u32) {
+        self.block(to);
+        self.unblock(from);
+    }
+
+    /// Makes room for so many nodes.
+    pub(crate) fn reserve(&mut self, nodes: usize) {
+        self.nodes.reserve(nodes);
     }
 
     /// Whether anything may be taken from the tree.

@@ -1,7 +1,7 @@
 //! Changes of the configuration, each all or nothing, and what hosts are told of them.
 
 use core::sync::atomic::Ordering;
-use std::collections::BTreeMap;
+use std::collections::{BTreeSet, HashMap};
 use std::sync::Arc;
 
 use super::config::check_nqn;
@@ -25,7 +25,15 @@ impl Service {
             return Err(ConfigError::SubsystemExists(spec.nqn));
         }
         let nqn = spec.nqn.clone();
-        self.subsystems.insert(nqn.clone(), Subsystem { spec, namespaces: BTreeMap::new() });
+        let subsystem = Subsystem {
+            spec,
+            namespaces: Arc::default(),
+            restricted: 0,
+            uuids: HashMap::new(),
+            nguids: HashMap::new(),
+            controllers: BTreeSet::new(),
+        };
+        self.subsystems.insert(nqn.clone(), subsystem);
         self.subsystem_listed(&nqn);
         Ok(())
     }
@@ -45,7 +53,7 @@ impl Service {
         }
         self.subsystem_listed(nqn);
         let removed = self.subsystems.remove(nqn);
-        Ok(removed.into_iter().flat_map(|s| s.namespaces.into_values()).collect())
+        Ok(removed.iter().flat_map(|s| s.namespaces.iter().cloned()).collect())
     }
 
     /// Adds a namespace; answers its NSID.
@@ -220,16 +228,18 @@ impl Service {
     /// Sets or clears a namespace and tells the controllers whose host saw or sees it.
     fn put_namespace(&mut self, nqn: &str, nsid: u32, namespace: Option<Arc<Namespace>>) {
         let Some(subsystem) = self.subsystems.get_mut(nqn) else { return };
-        match namespace {
-            Some(namespace) => subsystem.namespaces.insert(nsid, namespace),
-            None => subsystem.namespaces.remove(&nsid),
-        };
-        for controller in self.controllers.values_mut().filter(|c| c.subsystem() == nqn) {
-            let table = subsystem.table_for(controller.host());
-            if table.get(nsid).is_none() && controller.table.get(nsid).is_none() {
+        subsystem.set_namespace(nsid, namespace.as_ref());
+        for id in &subsystem.controllers {
+            let Some(controller) = self.controllers.get_mut(id) else { continue };
+            let seen = namespace.clone().filter(|n| n.visible_to(controller.host()));
+            if seen.is_none() && controller.table.get(nsid).is_none() {
                 continue;
             }
-            controller.table = Arc::new(table);
+            controller.table = if subsystem.restricted == 0 {
+                Arc::clone(&subsystem.namespaces)
+            } else {
+                Arc::new(controller.table.with(nsid, seen))
+            };
             controller.namespace_changed(nsid);
             controller.pump_events(&mut self.actions);
             self.tables_changed.insert(controller.id);
@@ -270,19 +280,36 @@ impl Controller {
 }
 
 impl Subsystem {
+    /// Sets or clears a namespace.
+    fn set_namespace(&mut self, nsid: u32, namespace: Option<&Arc<Namespace>>) {
+        if let Some(old) = self.namespaces.get(nsid) {
+            self.restricted -= usize::from(old.hosts.is_some());
+            self.uuids.remove(&old.uuid);
+            self.nguids.remove(&old.nguid);
+        }
+        if let Some(new) = namespace {
+            self.restricted += usize::from(new.hosts.is_some());
+            self.uuids.insert(new.uuid, nsid);
+            if new.nguid != [0; 16] {
+                self.nguids.insert(new.nguid, nsid);
+            }
+        }
+        self.namespaces = Arc::new(self.namespaces.with(nsid, namespace.cloned()));
+    }
+
     fn must_have(&self, nsid: u32) -> Result<Arc<Namespace>, ConfigError> {
         let missing = || ConfigError::NoNamespace { nqn: self.spec.nqn.clone(), nsid };
-        self.namespaces.get(&nsid).cloned().ok_or_else(missing)
+        self.namespaces.get(nsid).cloned().ok_or_else(missing)
     }
 
     /// `wanted`, or for 0 the lowest free NSID.
     fn choose_nsid(&self, wanted: u32, limit: u32) -> Result<u32, ConfigError> {
-        if self.namespaces.contains_key(&wanted) {
+        if self.namespaces.get(wanted).is_some() {
             return Err(ConfigError::NamespaceExists { nqn: self.spec.nqn.clone(), nsid: wanted });
         }
         let full = ConfigError::NamespaceLimit { nsid: wanted, limit };
         match wanted {
-            0 => (1..=limit).find(|n| !self.namespaces.contains_key(n)).ok_or(full),
+            0 => Some(self.namespaces.lowest_free()).filter(|n| *n <= limit).ok_or(full),
             n if n <= limit => Ok(n),
             _ => Err(full),
         }
@@ -292,14 +319,15 @@ impl Subsystem {
     /// the same identifier for one.
     fn check_identifiers(&self, namespace: &Namespace) -> Result<(), ConfigError> {
         namespace.check()?;
-        for (&nsid, other) in self.namespaces.iter().filter(|(n, _)| **n != namespace.nsid) {
-            if other.uuid == namespace.uuid {
-                return Err(ConfigError::DuplicateIdentifier { nsid, what: "UUID" });
-            }
-            if other.nguid == namespace.nguid && namespace.nguid != [0; 16] {
-                return Err(ConfigError::DuplicateIdentifier { nsid, what: "NGUID" });
-            }
+        let of = |known: &HashMap<[u8; 16], u32>, id: &[u8; 16]| known.get(id).copied();
+        let same = [
+            (of(&self.uuids, &namespace.uuid), "UUID"),
+            (of(&self.nguids, &namespace.nguid), "NGUID"),
+        ];
+        let mut others = same.into_iter().filter_map(|(nsid, what)| Some((nsid?, what)));
+        match others.find(|(nsid, _)| *nsid != namespace.nsid) {
+            Some((nsid, what)) => Err(ConfigError::DuplicateIdentifier { nsid, what }),
+            None => Ok(()),
         }
-        Ok(())
     }
 }

@@ -135,6 +135,9 @@ impl Service {
             ControllerKind::Discovery => QueueKind::Discovery,
         };
         let connected = connected(&controller, request, kind);
+        if let Some(subsystem) = self.subsystems.get_mut(request.subsystem) {
+            subsystem.controllers.insert(id);
+        }
         self.controllers.insert(id, controller);
         self.attach(request.connection, id, 0);
         Ok(connected)
@@ -166,7 +169,7 @@ impl Service {
             id,
             kind,
             shared: Arc::new(shared),
-            table: Arc::new(table.unwrap_or_default()),
+            table: table.unwrap_or_default(),
             host_id: request.data.hostid,
             listener: request.listener,
             local_address: None,

@@ -229,7 +229,7 @@ fn namespace_list(controller: &Controller, after: u32, out: &mut Vec<u8>) -> Res
     if after >= u32::MAX - 1 {
         return Err(Status::INVALID_NAMESPACE);
     }
-    let nsids = controller.table.iter().map(|n| n.nsid).filter(|&nsid| nsid > after);
+    let nsids = controller.table.after(after).map(|n| n.nsid);
     out.extend(nsids.take(IDENTIFY_SIZE / 4).flat_map(u32::to_le_bytes));
     Ok(())
 }

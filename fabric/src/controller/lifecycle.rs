@@ -104,6 +104,9 @@ impl Service {
     /// Ends a controller: nothing more is answered, all of its connections are closed.
     pub(super) fn end_controller(&mut self, id: ControllerId, reason: CloseReason) {
         let Some(controller) = self.controllers.remove(&id) else { return };
+        if let Some(subsystem) = self.subsystems.get_mut(controller.subsystem()) {
+            subsystem.controllers.remove(&id);
+        }
         controller.shared.ready.store(false, Ordering::Release);
         self.aborts.retain(|_, abort| abort.controller != id);
         self.tables_changed.remove(&id);

@@ -27,6 +27,7 @@ mod namespace;
 mod properties;
 mod refusal;
 mod service;
+mod table;
 mod types;
 
 pub use config::{
@@ -34,11 +35,10 @@ pub use config::{
 };
 pub use deferred::DeferredCommands;
 pub use logs::{FailedCommand, SmartCounters};
-pub use namespace::{
-    DeviceIdentity, Geometry, Namespace, NamespaceFeatures, NamespaceTable, Readiness,
-};
+pub use namespace::{DeviceIdentity, Geometry, Namespace, NamespaceFeatures, Readiness};
 pub use refusal::Refusal;
 pub use service::{ControllerSummary, Service, SubsystemSummary};
+pub use table::NamespaceTable;
 pub use types::{
     AbortTicket, Action, BackendId, CloseReason, Connected, ConnectionId, ControllerId,
     ControllerShared, DataLength, ListenerId, QueueKind, Rejected, Reply,

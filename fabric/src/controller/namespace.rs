@@ -1,7 +1,5 @@
 //! Namespaces and the table of those that a host sees.
 
-use std::sync::Arc;
-
 use bitflags::bitflags;
 
 use super::config::check_nqn;
@@ -146,71 +144,5 @@ impl Namespace {
     #[must_use]
     pub fn visible_to(&self, host: &str) -> bool {
         self.hosts.as_ref().is_none_or(|hosts| hosts.iter().any(|h| h == host))
-    }
-}
-
-/// The namespaces that one host sees, in ascending order of NSID; never changes.
-#[derive(Clone, Debug, Default)]
-pub struct NamespaceTable {
-    namespaces: Vec<Arc<Namespace>>,
-}
-
-impl NamespaceTable {
-    /// A table of `namespaces`, which must be in ascending order of NSID.
-    #[must_use]
-    pub(super) fn new(namespaces: Vec<Arc<Namespace>>) -> Self {
-        Self { namespaces }
-    }
-
-    /// The namespace, if the host sees it. One comparison where NSIDs have no gaps, else a
-    /// binary search.
-    #[must_use]
-    pub fn get(&self, nsid: u32) -> Option<&Arc<Namespace>> {
-        let guess = usize::try_from(nsid).ok()?.checked_sub(1)?;
-        if let Some(namespace) = self.namespaces.get(guess)
-            && namespace.nsid == nsid
-        {
-            return Some(namespace);
-        }
-        let at = self.namespaces.binary_search_by_key(&nsid, |n| n.nsid).ok()?;
-        self.namespaces.get(at)
-    }
-
-    /// All of them, in ascending order of NSID.
-    pub fn iter(&self) -> impl Iterator<Item = &Arc<Namespace>> {
-        self.namespaces.iter()
-    }
-
-    /// How many there are.
-    #[must_use]
-    pub fn len(&self) -> usize {
-        self.namespaces.len()
-    }
-
-    /// Whether there are none.
-    #[must_use]
-    pub fn is_empty(&self) -> bool {
-        self.namespaces.is_empty()
-    }
-
-    /// The optional commands that at least one namespace executes; all that the target knows
-    /// where there is no namespace yet, or one that is not ready. The union, because hosts read it once at connect and
-    /// namespaces come and go; a namespace that lacks a command answers Invalid Opcode, to which
-    /// hosts fall back.
-    pub(super) fn commands(&self) -> OptionalCommands {
-        let all = NamespaceFeatures::all();
-        let of = |n: &Namespace| if n.is_ready() { n.features } else { all };
-        let have = self.iter().fold(NamespaceFeatures::empty(), |have, n| have | of(n));
-        let have = if self.is_empty() { all } else { have };
-        let table = [
-            (NamespaceFeatures::COMPARE, OptionalCommands::COMPARE),
-            (NamespaceFeatures::DEALLOCATE, OptionalCommands::DATASET_MANAGEMENT),
-            (NamespaceFeatures::WRITE_ZEROES, OptionalCommands::WRITE_ZEROES),
-            (NamespaceFeatures::VERIFY, OptionalCommands::VERIFY),
-        ];
-        table
-            .into_iter()
-            .filter(|(feature, _)| have.contains(*feature))
-            .fold(OptionalCommands::empty(), |commands, (_, command)| commands | command)
     }
 }

@@ -14,7 +14,14 @@ use crate::fabrics::DISCOVERY_NQN;
 #[derive(Debug)]
 pub(super) struct Subsystem {
     pub(super) spec: SubsystemSpec,
-    pub(super) namespaces: BTreeMap<u32, Arc<Namespace>>,
+    /// All namespaces.
+    pub(super) namespaces: Arc<NamespaceTable>,
+    /// Those that not every host sees.
+    pub(super) restricted: usize,
+    /// Of which namespace each UUID, and each NGUID, is.
+    pub(super) uuids: HashMap<[u8; 16], u32>,
+    pub(super) nguids: HashMap<[u8; 16], u32>,
+    pub(super) controllers: BTreeSet<ControllerId>,
 }
 
 impl Subsystem {
@@ -24,9 +31,12 @@ impl Subsystem {
     }
 
     /// The namespaces that `host` sees.
-    pub(super) fn table_for(&self, host: &str) -> NamespaceTable {
-        let visible = self.namespaces.values().filter(|n| n.visible_to(host));
-        NamespaceTable::new(visible.cloned().collect())
+    pub(super) fn table_for(&self, host: &str) -> Arc<NamespaceTable> {
+        if self.restricted == 0 {
+            return Arc::clone(&self.namespaces);
+        }
+        let visible = self.namespaces.iter().filter(|n| n.visible_to(host));
+        Arc::new(NamespaceTable::new(visible.cloned()))
     }
 }
 
@@ -150,7 +160,7 @@ impl Service {
     pub fn subsystems(&self) -> impl Iterator<Item = SubsystemSummary<'_>> {
         self.subsystems.values().map(|s| SubsystemSummary {
             spec: &s.spec,
-            namespaces: s.namespaces.values().collect(),
+            namespaces: s.namespaces.iter().collect(),
             controllers: self.controllers_of(&s.spec.nqn),
         })
     }
@@ -161,9 +171,21 @@ impl Service {
         let s = self.subsystems.get(nqn)?;
         Some(SubsystemSummary {
             spec: &s.spec,
-            namespaces: s.namespaces.values().collect(),
+            namespaces: s.namespaces.iter().collect(),
             controllers: self.controllers_of(nqn),
         })
+    }
+
+    /// One namespace.
+    #[must_use]
+    pub fn namespace(&self, nqn: &str, nsid: u32) -> Option<&Arc<Namespace>> {
+        self.subsystems.get(nqn)?.namespaces.get(nsid)
+    }
+
+    /// The lowest NSID of a subsystem that is free; `None` where there is no such subsystem.
+    #[must_use]
+    pub fn free_nsid(&self, nqn: &str) -> Option<u32> {
+        Some(self.subsystems.get(nqn)?.namespaces.lowest_free())
     }
 
     /// All listeners, by number.
@@ -199,7 +221,8 @@ impl Service {
 
     /// The identifiers of a subsystem's controllers.
     pub(super) fn controllers_of(&self, nqn: &str) -> Vec<ControllerId> {
-        self.controllers.values().filter(|c| c.subsystem() == nqn).map(|c| c.id).collect()
+        let of = self.subsystems.get(nqn).map(|s| s.controllers.iter().copied().collect());
+        of.unwrap_or_default()
     }
 
     /// The serial, model and NQN that a controller shows.

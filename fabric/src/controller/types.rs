@@ -21,11 +21,11 @@ pub struct ListenerId(pub u32);
 
 /// A backend (what a namespace's blocks are kept on), numbered by the daemon.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub struct BackendId(pub u32);
+pub struct BackendId(pub u64);
 
 impl BackendId {
     /// No backend: what a namespace that is not ready has. The daemon never gives this number.
-    pub const NONE: Self = Self(u32::MAX);
+    pub const NONE: Self = Self(u64::MAX);
 }
 
 /// What a connected queue is for.

@@ -14,7 +14,7 @@ use super::qos::values::CLASSES;
 use super::{Machine, check, network, qos, values};
 
 /// Highest NSID: the host's Identify lists are kept below this many (NN in Identify Controller).
-pub const NSID_MAX: u32 = 1024;
+pub const NSID_MAX: u32 = 16_384;
 const SECOND: Duration = Duration::from_secs(1);
 /// Largest namespace in bytes, 1 EiB: more than any drive or file system holds, and far enough below
 /// 2^63, where file offsets end.

@@ -8,19 +8,22 @@ mod snapshot;
 mod tests;
 mod view;
 
+use std::collections::HashMap;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
 
 use arbitration::PerClass;
 use arbitration::arbiter::{Boards, DeviceId};
+use arbitration::session::Session;
 use fabric::controller::BackendId;
 
 use crate::config::QosConfig;
+use crate::devices::place;
 use crate::shared::lock;
 use crate::stats::IoStats;
 
 use control::Control;
-pub(crate) use snapshot::Snapshot;
+pub(crate) use snapshot::{NamespaceRule, Snapshot, Tenant};
 
 /// The number of the memory for data that hosts are asked for; devices come after it.
 pub(crate) const MEMORY: DeviceId = DeviceId(0);
@@ -28,7 +31,53 @@ pub(crate) const MEMORY: DeviceId = DeviceId(0);
 /// A device's number in the arbiters.
 #[inline]
 pub(crate) fn device_id(backend: BackendId) -> DeviceId {
-    DeviceId(backend.0.saturating_add(1))
+    DeviceId(place(backend).saturating_add(1))
+}
+
+/// What reactors are to look at again.
+#[derive(Clone, Debug, Default)]
+pub struct Touched {
+    /// Sessions whose limits or credits have changed.
+    pub(crate) sessions: Vec<Arc<Session>>,
+    /// Devices with other reservations.
+    pub(crate) devices: Vec<BackendId>,
+    /// The snapshot is another.
+    pub(crate) snapshot: bool,
+}
+
+impl Touched {
+    fn is_empty(&self) -> bool {
+        self.sessions.is_empty() && self.devices.is_empty() && !self.snapshot
+    }
+}
+
+/// The settings of the namespaces, for whoever begins to use one. Held for one look or one change
+/// at a time.
+#[derive(Debug, Default)]
+pub(crate) struct Namespaces(Mutex<HashMap<String, HashMap<u32, NamespaceRule>>>);
+
+impl Namespaces {
+    fn get(&self, nqn: &str, nsid: u32) -> Option<NamespaceRule> {
+        lock(&self.0).get(nqn)?.get(&nsid).cloned()
+    }
+
+    fn set(&self, nqn: &str, nsid: u32, rule: Option<NamespaceRule>) {
+        let mut all = lock(&self.0);
+        let before = match rule {
+            Some(rule) => match all.get_mut(nqn) {
+                Some(of_subsystem) => of_subsystem.insert(nsid, rule),
+                None => all.entry(nqn.to_owned()).or_default().insert(nsid, rule),
+            },
+            None => all.get_mut(nqn).and_then(|all| all.remove(&nsid)),
+        };
+        drop(all);
+        drop(before);
+    }
+
+    fn forget(&self, nqn: &str) {
+        let before = lock(&self.0).remove(nqn);
+        drop(before);
+    }
 }
 
 /// Quality of service, as all threads share it.
@@ -37,6 +86,7 @@ pub(crate) struct QosShared {
     version: AtomicU64,
     current: Mutex<Arc<Snapshot>>,
     control: Mutex<Control>,
+    namespaces: Arc<Namespaces>,
     /// One for each reactor, written by that reactor alone.
     pub(crate) classes: Vec<PerClass<IoStats>>,
     pub(crate) boards: Arc<Boards>,
@@ -46,12 +96,14 @@ impl QosShared {
     /// For `reactors` reactors with `memory` bytes of buffers in all. Sessions and reservations
     /// of `config` come into force with the subsystems and namespaces that they are of.
     pub(crate) fn new(config: &QosConfig, reactors: usize, memory: u64) -> Self {
-        let mut control = Control::new(config, reactors, memory);
-        let snapshot = control.snapshot(arbitration::Nanos::ZERO);
+        let namespaces: Arc<Namespaces> = Arc::default();
+        let mut control = Control::new(config, reactors, memory, Arc::clone(&namespaces));
+        let snapshot = control.first_snapshot();
         Self {
             version: AtomicU64::new(1),
             current: Mutex::new(Arc::new(snapshot)),
             control: Mutex::new(control),
+            namespaces,
             classes: (0..reactors).map(|_| PerClass::from_fn(|_| IoStats::default())).collect(),
             boards: Arc::new(Boards::new(reactors)),
         }
@@ -68,8 +120,14 @@ impl QosShared {
         Arc::clone(&lock(&self.current))
     }
 
-    /// Changes something, and shows it to the reactors (which are to be woken by the caller). A
-    /// change that is refused changes nothing.
+    /// What reactors are to look at again since the last call; `None` where there is nothing.
+    pub(crate) fn take_touched(&self) -> Option<Touched> {
+        let touched = std::mem::take(&mut lock(&self.control).touched);
+        Some(touched).filter(|touched| !touched.is_empty())
+    }
+
+    /// Changes something; the caller tells the reactors afterwards (`Shared::refresh`). A change
+    /// that is refused changes nothing.
     fn change<R, E>(
         &self,
         now: arbitration::Nanos,
@@ -77,8 +135,12 @@ impl QosShared {
     ) -> Result<R, E> {
         let mut control = lock(&self.control);
         let answer = change(&mut control)?;
-        *lock(&self.current) = Arc::new(control.snapshot(now));
-        self.version.fetch_add(1, Ordering::Release);
+        control.settle_reservations();
+        if let Some(snapshot) = control.snapshot(now) {
+            control.touched.snapshot = true;
+            *lock(&self.current) = Arc::new(snapshot);
+            self.version.fetch_add(1, Ordering::Release);
+        }
         Ok(answer)
     }
 }

@@ -6,7 +6,8 @@ use std::sync::Arc;
 
 use arbitration::Nanos;
 use arbitration::reservation::{Admitted, Broker, Reserved, Terms};
-use arbitration::session::{Plan, Reservation};
+use arbitration::session::Reservation;
+use fabric::controller::BackendId;
 
 use super::control::Control;
 use crate::config::{QosConfig, Session};
@@ -16,9 +17,16 @@ use crate::config::{QosConfig, Session};
 pub(super) struct Granted {
     /// NQN/NSID.
     pub(super) namespace: String,
-    device: u32,
+    device: BackendId,
     pub(super) admitted: Admitted,
     pub(super) reserved: Arc<Reserved>,
+}
+
+impl Granted {
+    /// The namespace and its device.
+    pub(super) fn place(&self) -> (String, BackendId) {
+        (self.namespace.clone(), self.device)
+    }
 }
 
 /// By session name.
@@ -27,21 +35,11 @@ pub(super) struct Reservations {
     pub(super) granted: BTreeMap<String, Granted>,
     /// Those of the configuration that are not in force, and why.
     pub(super) pending: BTreeMap<String, String>,
+    /// Namespaces and devices whose reservations have changed.
+    pub(super) unsettled: Vec<(String, BackendId)>,
 }
 
 impl Reservations {
-    /// As the reactors see them.
-    pub(super) fn in_force(&self, plan: &Plan) -> Vec<Reservation> {
-        let one = |(name, granted): (&String, &Granted)| {
-            Some(Reservation {
-                session: plan.named(name)?.id(),
-                device: granted.device,
-                reserved: Arc::clone(&granted.reserved),
-            })
-        };
-        self.granted.iter().filter_map(one).collect()
-    }
-
     pub(super) fn are_pending(&self) -> bool {
         !self.pending.is_empty()
     }
@@ -86,9 +84,48 @@ impl Control {
                 Err(why) => return Err(format!("session {name} cannot reserve this: {why}")),
             }
         }
-        self.reservations.granted = granted;
+        let old = std::mem::replace(&mut self.reservations.granted, granted);
         self.reservations.pending = pending;
+        // Which sessions there are is settled after this.
+        let now = self.reservations.granted.values().map(Granted::place);
+        let places: Vec<_> = old.values().map(Granted::place).chain(now).collect();
+        self.reservations.unsettled.extend(places);
         Ok(())
+    }
+
+    /// Puts in force on their devices what has been granted since the last call, and no more.
+    pub(super) fn settle_reservations(&mut self) {
+        let devices: BTreeMap<String, BackendId> =
+            std::mem::take(&mut self.reservations.unsettled).into_iter().collect();
+        for (namespace, id) in devices {
+            self.reserve(&namespace, id);
+        }
+    }
+
+    /// Puts in force what is granted on one device.
+    fn reserve(&mut self, namespace: &str, id: BackendId) {
+        let Some(known) = self.namespace(namespace).filter(|known| known.backend == id) else {
+            return;
+        };
+        let enabled = self.config.general.enabled;
+        let here = self.reservations.granted.iter().filter(|(_, g)| g.namespace == namespace);
+        let all: Vec<Reservation> = here
+            .filter(|_| enabled)
+            .filter_map(|(name, granted)| {
+                let session = Arc::clone(self.sessions.named(name)?);
+                Some(Reservation { session, reserved: Arc::clone(&granted.reserved) })
+            })
+            .collect();
+        let same = |a: &Reservation, b: &Reservation| {
+            Arc::ptr_eq(&a.session, &b.session) && Arc::ptr_eq(&a.reserved, &b.reserved)
+        };
+        let before = known.device.reservations();
+        let unchanged =
+            before.len() == all.len() && before.iter().zip(&all).all(|(a, b)| same(a, b));
+        if !unchanged {
+            known.device.reserve(all);
+            self.touched.devices.push(id);
+        }
     }
 
     fn try_admit(
@@ -126,18 +163,21 @@ impl Control {
             .map_err(|refusal| refusal.to_string())?;
         Ok(Granted {
             namespace: namespace.to_owned(),
-            device: self.device_of(namespace).unwrap_or(0),
+            device: known.backend,
             reserved: Arc::new(Reserved::new(now, &admitted)),
             admitted,
         })
     }
 
-    /// Admits what the configuration reserves and is not in force yet. Whether anything came into
-    /// force.
-    pub(super) fn retry_reservations(&mut self, now: Nanos) -> bool {
+    /// Admits what the configuration reserves and is not in force yet: all of it, or what is on
+    /// the device of one namespace. Whether anything came into force.
+    pub(super) fn retry_reservations(&mut self, now: Nanos, only: Option<&str>) -> bool {
         let mut changed = false;
         for session in &self.config.sessions {
             let Some((namespace, terms)) = wanted(session) else { continue };
+            if only.is_some_and(|only| only != namespace) {
+                continue;
+            }
             let name = &session.name;
             if self.reservations.granted.contains_key(name) {
                 continue;
@@ -146,6 +186,7 @@ impl Control {
             match self.try_admit(now, &self.config, granted, (namespace, terms)) {
                 Ok(one) => {
                     tracing::info!(session = name, namespace, "the reservation is in force");
+                    self.reservations.unsettled.push(one.place());
                     self.reservations.granted.insert(name.clone(), one);
                     self.reservations.pending.remove(name);
                     changed = true;
@@ -161,21 +202,18 @@ impl Control {
         changed
     }
 
-    /// Gives up what was reserved on devices that are gone; it is asked for again when they come
-    /// back.
-    pub(super) fn drop_reservations(&mut self) {
-        let gone: Vec<String> = self
-            .reservations
-            .granted
-            .iter()
-            .filter(|(_, granted)| self.device_of(&granted.namespace) != Some(granted.device))
-            .map(|(name, _)| name.clone())
-            .collect();
+    /// Gives up what was reserved on the device of a namespace that is gone; it is asked for again
+    /// when that comes back.
+    pub(super) fn drop_reservations(&mut self, namespace: &str) {
+        if self.reservations.granted.is_empty() {
+            return;
+        }
+        let here = self.reservations.granted.iter().filter(|(_, g)| g.namespace == namespace);
+        let gone: Vec<String> = here.map(|(name, _)| name.clone()).collect();
         for name in gone {
-            if let Some(granted) = self.reservations.granted.remove(&name) {
-                let why = format!("there is no namespace {}", granted.namespace);
-                self.reservations.pending.insert(name, why);
-            }
+            self.reservations.granted.remove(&name);
+            let why = format!("there is no namespace {namespace}");
+            self.reservations.pending.insert(name, why);
         }
     }
 }

@@ -1,99 +1,148 @@
-//! What the reactors know of quality of service: a value that is replaced as a whole when
-//! anything of it changes, so that reading it takes no lock and a change is seen all at once.
+//! What the reactors know of quality of service as a whole: a value that is replaced when anything
+//! of it changes, so that reading it takes no lock and a change is seen all at once. What there is
+//! one of for each namespace is not in it.
 
 use std::collections::HashMap;
+use std::hash::{DefaultHasher, Hash, Hasher};
 use std::sync::Arc;
 
 use arbitration::Class;
 use arbitration::classify::{PolicyClass, class_of_mark};
 use arbitration::limit::Limiter;
-use arbitration::session::{Plan, SessionId};
+use arbitration::session::Session;
 use fabric::controller::ListenerId;
 
 use crate::config::{Policy, Qos};
-use crate::stats::IoStats;
+use crate::stats::PerReactor;
 
-/// A session's statistics: one for each reactor, written by that reactor alone.
-pub(crate) type SessionStats = Arc<Vec<IoStats>>;
+/// A session, and its statistics.
+#[derive(Clone, Debug)]
+pub(crate) struct Tenant {
+    pub(crate) session: Arc<Session>,
+    pub(crate) stats: Arc<PerReactor>,
+}
 
-/// A policy with what it counts.
+/// A policy with what it counts and names.
 #[derive(Clone, Debug)]
 pub(crate) struct Rule {
     pub(crate) policy: Policy,
     pub(crate) urgent: Option<Arc<Limiter>>,
+    pub(crate) tenant: Option<Tenant>,
 }
 
-impl Rule {
-    /// How closely it names what it is for; `None` where it is for something else.
-    fn fits(&self, host: &str, subsystem: &str, nsid: Option<u32>) -> Option<u8> {
-        let Policy { host: of_host, subsystem: of_subsystem, nsid: of_nsid, .. } = &self.policy;
-        if of_host.as_ref().is_some_and(|of| of != host)
-            || of_subsystem.as_ref().is_some_and(|of| of != subsystem)
-            || of_nsid.is_some_and(|of| Some(of) != nsid)
-        {
-            return None;
+/// What a policy is for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+struct Scope<'a> {
+    host: Option<&'a str>,
+    subsystem: Option<&'a str>,
+    nsid: Option<u32>,
+}
+
+impl Scope<'_> {
+    fn hash(&self) -> u64 {
+        let mut hasher = DefaultHasher::new();
+        Hash::hash(self, &mut hasher);
+        hasher.finish()
+    }
+}
+
+/// The policies, found by what they are for: there may be thousands.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Rules(HashMap<u64, Vec<Rule>>);
+
+impl Rules {
+    pub(super) fn add(&mut self, rule: Rule) {
+        self.0.entry(scope(&rule.policy).hash()).or_default().push(rule);
+    }
+
+    fn find(&self, wanted: Scope<'_>) -> Option<&Rule> {
+        self.0.get(&wanted.hash())?.iter().find(|rule| scope(&rule.policy) == wanted)
+    }
+
+    /// Those that fit, the one that names what it is for most closely first: of two that name as
+    /// many, the one that names the host.
+    fn fitting(&self, host: &str, subsystem: &str, nsid: Option<u32>) -> Vec<&Rule> {
+        if self.0.is_empty() {
+            return Vec::new();
         }
-        let named = [of_host.is_some(), of_subsystem.is_some(), of_nsid.is_some()];
-        let count = named.into_iter().map(u8::from).sum::<u8>();
-        // Of two that name as many, the one that names the host wins.
-        Some(count * 2 + u8::from(of_host.is_some()))
+        let (host, subsystem) = (Some(host), Some(subsystem));
+        let mut scopes = vec![
+            Scope { host, subsystem, nsid },
+            Scope { host, subsystem, nsid: None },
+            Scope { host: None, subsystem, nsid },
+            Scope { host, subsystem: None, nsid: None },
+            Scope { host: None, subsystem, nsid: None },
+            Scope { host: None, subsystem: None, nsid: None },
+        ];
+        if nsid.is_none() {
+            scopes = scopes.split_off(1);
+            scopes.remove(1);
+        }
+        scopes.into_iter().filter_map(|scope| self.find(scope)).collect()
+    }
+}
+
+fn scope(policy: &Policy) -> Scope<'_> {
+    Scope {
+        host: policy.host.as_deref(),
+        subsystem: policy.subsystem.as_deref(),
+        nsid: policy.nsid,
     }
 }
 
 /// A namespace's own settings.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Debug)]
 pub(crate) struct NamespaceRule {
     pub(crate) class: Option<Class>,
-    pub(crate) session: SessionId,
+    pub(crate) tenant: Tenant,
     pub(crate) flush_is_output: bool,
 }
 
 /// What holds for one host's commands to one namespace.
-#[derive(Clone, Debug, Default)]
+#[derive(Clone, Debug)]
 pub(crate) struct Resolved {
     pub(crate) class: PolicyClass,
-    pub(crate) session: SessionId,
+    pub(crate) tenant: Tenant,
     pub(crate) flush_is_output: bool,
 }
 
-/// Everything a reactor needs to know.
+/// Everything that concerns all connections.
 #[derive(Clone, Debug)]
 pub(crate) struct Snapshot {
     pub(crate) general: Qos,
-    pub(crate) plan: Arc<Plan>,
-    pub(crate) rules: Vec<Rule>,
+    /// The version of what connections have resolved for themselves: where it changes, they do so
+    /// again.
+    pub(crate) lanes: u64,
+    pub(crate) rules: Arc<Rules>,
     pub(crate) listeners: HashMap<u32, Class>,
-    pub(crate) namespaces: HashMap<String, HashMap<u32, NamespaceRule>>,
-    /// By [`SessionId`].
-    pub(crate) stats: Vec<Option<SessionStats>>,
+    /// The root session: that of whatever has no other.
+    pub(crate) root: Tenant,
 }
 
 impl Snapshot {
-    /// What holds for a host's commands; without `nsid` for its connections.
-    pub(crate) fn resolve(&self, host: &str, subsystem: &str, nsid: Option<u32>) -> Resolved {
-        let mut fitting: Vec<(u8, &Rule)> = self
-            .rules
-            .iter()
-            .filter_map(|rule| Some((rule.fits(host, subsystem, nsid)?, rule)))
-            .collect();
-        fitting.sort_by_key(|(closeness, _)| std::cmp::Reverse(*closeness));
-        let rules = || fitting.iter().map(|(_, rule)| *rule);
-        let of_namespace =
-            nsid.and_then(|nsid| self.namespaces.get(subsystem)?.get(&nsid)).copied().unwrap_or(
-                NamespaceRule { class: None, session: SessionId::ROOT, flush_is_output: false },
-            );
-        let named = rules().find_map(|rule| rule.policy.session.as_deref());
-        let session = named
-            .and_then(|name| self.plan.named(name))
-            .map_or(of_namespace.session, |session| session.id());
+    /// What holds for a host's commands to a namespace that has `own` settings; for its
+    /// connections without `nsid`.
+    pub(crate) fn resolve(
+        &self,
+        host: &str,
+        subsystem: &str,
+        nsid: Option<u32>,
+        own: Option<NamespaceRule>,
+    ) -> Resolved {
+        let fitting = self.rules.fitting(host, subsystem, nsid);
+        let rules = || fitting.iter().copied();
+        let flush_is_output = own.as_ref().is_some_and(|own| own.flush_is_output);
+        let class = own.as_ref().and_then(|own| own.class);
+        let tenant = rules().filter(|rule| rule.policy.session.is_some()).map(|r| &r.tenant).next();
+        let tenant = tenant.cloned().flatten().or(own.map(|own| own.tenant));
         Resolved {
             class: PolicyClass {
-                class: rules().find_map(|rule| rule.policy.class).or(of_namespace.class),
+                class: rules().find_map(|rule| rule.policy.class).or(class),
                 max_class: rules().find_map(|rule| rule.policy.max_class),
                 urgent: rules().find_map(|rule| rule.urgent.clone()),
             },
-            session,
-            flush_is_output: of_namespace.flush_is_output,
+            tenant: tenant.unwrap_or_else(|| self.root.clone()),
+            flush_is_output,
         }
     }
 
@@ -105,11 +154,5 @@ impl Snapshot {
     /// The class that a host's DSCP (of its ToS or traffic class byte) stands for.
     pub(crate) fn marked_class(&self, tos: Option<u8>) -> Option<Class> {
         class_of_mark(&self.general.dscp, tos? >> 2)
-    }
-
-    /// A session's statistics in one reactor.
-    #[inline]
-    pub(crate) fn session_stats(&self, session: SessionId, reactor: usize) -> Option<&IoStats> {
-        self.stats.get(session.0 as usize)?.as_ref()?.get(reactor)
     }
 }

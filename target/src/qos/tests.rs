@@ -35,18 +35,28 @@ fn device() -> (BackendId, Arc<Device>) {
     let claims = Claims::default();
     let opening =
         Opening { claims: &claims, namespace: "", seen: None, signature: OnSignature::Refuse };
-    let stats = (0..2).map(|_| IoStats::default()).collect();
+    let stats = crate::stats::PerReactor::new(2);
     let backend = backend::open(&null, false, &opening).unwrap();
     Devices::default().add(backend, rules, Arc::new(stats))
 }
 
 fn shared(config: &QosConfig) -> QosShared {
+    shared_on(config).0
+}
+
+/// With a namespace, and its device.
+fn shared_on(config: &QosConfig) -> (QosShared, Arc<Device>) {
     let qos = QosShared::new(config, 2, 64 << 20);
     let (id, device) = device();
     qos.add_subsystem(Nanos(1), NQN);
     let settings = DeviceQos::default();
     qos.add_namespace(Nanos(1), (NQN, 1), id, &device, (Some(Class::Medium), &settings));
-    qos
+    (qos, device)
+}
+
+/// What a reactor makes of it for one host's commands.
+fn resolve(qos: &QosShared, host: &str, nqn: &str, nsid: u32) -> super::snapshot::Resolved {
+    qos.snapshot().resolve(host, nqn, Some(nsid), qos.namespace(nqn, nsid))
 }
 
 fn reserving(operations: u64) -> Session {
@@ -81,28 +91,27 @@ fn the_closest_policy_wins_setting_by_setting() {
         ],
         ..QosConfig::default()
     };
-    let snapshot = shared(&config).snapshot();
-    let of = |host: &str, nsid: u32| snapshot.resolve(host, NQN, Some(nsid)).class;
+    let qos = shared(&config);
+    let of = |host: &str, nsid: u32| resolve(&qos, host, NQN, nsid).class;
     // The host's before the subsystem's; what it does not say, those that say less.
     assert_eq!(of(HOST, 1).class, Some(Class::High));
     assert_eq!(of(HOST, 1).max_class, Some(Class::High));
     assert!(of(HOST, 1).urgent.is_some() && of(HOST, 2).urgent.is_none());
     assert_eq!(of("nqn.2026-01.io.x:other", 1).class, Some(Class::Urgent));
-    let elsewhere = snapshot.resolve("nqn.2026-01.io.x:other", "nqn.2026-01.io.x:t", Some(1));
+    let elsewhere = resolve(&qos, "nqn.2026-01.io.x:other", "nqn.2026-01.io.x:t", 1);
     assert_eq!(elsewhere.class.class, Some(Class::Low));
 }
 
 #[test]
 fn a_namespace_has_its_class_and_its_session() {
     let qos = shared(&QosConfig::default());
-    let resolved = qos.snapshot().resolve(HOST, NQN, Some(1));
+    let resolved = resolve(&qos, HOST, NQN, 1);
     assert_eq!(resolved.class.class, Some(Class::Medium));
-    let snapshot = qos.snapshot();
-    let session = snapshot.plan.session(resolved.session).unwrap();
+    let session = resolved.tenant.session;
     assert_eq!(session.name(), format!("{NQN}/1"));
     assert_eq!(session.parent().unwrap().name(), NQN);
     assert!(qos.set_namespace(Nanos(2), NQN, 1, None));
-    assert_eq!(qos.snapshot().resolve(HOST, NQN, Some(1)).class.class, None);
+    assert_eq!(resolve(&qos, HOST, NQN, 1).class.class, None);
     assert!(!qos.set_namespace(Nanos(2), NQN, 9, None), "there is no such namespace");
     let before = qos.version();
     qos.set_listener(Nanos(2), ListenerId(4), Some(Class::Urgent));
@@ -113,7 +122,7 @@ fn a_namespace_has_its_class_and_its_session() {
 
 #[test]
 fn f2_what_does_not_fit_changes_nothing_and_says_what_would() {
-    let qos = shared(&QosConfig::default());
+    let (qos, device) = shared_on(&QosConfig::default());
     let config =
         |operations| QosConfig { sessions: vec![reserving(operations)], ..QosConfig::default() };
     let version = qos.version();
@@ -121,29 +130,89 @@ fn f2_what_does_not_fit_changes_nothing_and_says_what_would() {
     assert!(refusal.contains("left") && refusal.contains("would fit"), "{refusal}");
     assert_eq!((qos.version(), qos.config()), (version, QosConfig::default()));
     qos.set(Nanos(2), &config(1000)).unwrap();
-    assert_eq!(qos.snapshot().plan.reservations.len(), 1);
+    assert_eq!(device.qos.reservations().len(), 1);
+    assert_eq!(qos.take_touched().unwrap().devices.len(), 1, "reactors are told");
     // Its own reservation does not stand in the way of a change.
     qos.set(Nanos(3), &config(2000)).unwrap();
     let devices = qos.state().devices;
     assert!(devices[0].reserved > 0.5 && devices[0].reserved < 0.65, "{}", devices[0].reserved);
+    let mut off = config(2000);
+    off.general.enabled = false;
+    qos.set(Nanos(4), &off).unwrap();
+    assert!(device.qos.reservations().is_empty(), "nothing is reserved while nothing waits");
+    qos.set(Nanos(4), &config(2000)).unwrap();
+    assert_eq!(device.qos.reservations().len(), 1);
     qos.set(Nanos(4), &QosConfig::default()).unwrap();
-    assert!(qos.snapshot().plan.reservations.is_empty());
+    assert!(device.qos.reservations().is_empty());
 }
 
 #[test]
 fn f2_a_reservation_waits_for_its_namespace_and_comes_back_with_it() {
     let config = QosConfig { sessions: vec![reserving(1000)], ..QosConfig::default() };
-    let qos = shared(&config);
-    assert_eq!(qos.snapshot().plan.reservations.len(), 1, "asked for before the namespace came");
+    let (qos, device) = shared_on(&config);
+    assert_eq!(device.qos.reservations().len(), 1, "asked for before the namespace came");
     qos.remove_namespace(Nanos(2), NQN, 1);
-    assert!(qos.snapshot().plan.reservations.is_empty());
+    assert!(qos.state().sessions.iter().all(|session| session.reserve.is_none()));
     // Other changes go on meanwhile.
     let mut other = config.clone();
     other.general.queue = 77;
     qos.set(Nanos(3), &other).unwrap();
-    let (id, device) = device();
+    let (id, device) = super::tests::device();
     qos.add_namespace(Nanos(4), (NQN, 1), id, &device, (None, &DeviceQos::default()));
-    assert_eq!(qos.snapshot().plan.reservations.len(), 1);
+    assert_eq!(device.qos.reservations().len(), 1);
+}
+
+#[test]
+fn d1_sessions_are_below_what_the_configuration_says_whenever_that_comes() {
+    let of = |name: &str, parent: Option<&str>| Session {
+        name: name.to_owned(),
+        parent: parent.map(str::to_owned),
+        operations: Some(50),
+        ..Session::default()
+    };
+    let name = format!("{NQN}/1");
+    let sessions = vec![of("gold", None), of(&name, Some("gold")), of("inner", Some(&name))];
+    let policy = Policy { session: Some("inner".to_owned()), ..Policy::default() };
+    let config = QosConfig { sessions, policies: vec![policy], ..QosConfig::default() };
+    let line = |qos: &QosShared| -> Vec<String> {
+        let session = resolve(qos, HOST, NQN, 1).tenant.session;
+        let line = std::iter::successors(Some(&session), |session| session.parent());
+        line.map(|session| session.name().to_owned()).collect()
+    };
+    let qos = shared(&config);
+    assert_eq!(line(&qos), ["inner", &name, "gold", "root"]);
+    let lanes = qos.snapshot().lanes;
+    qos.remove_namespace(Nanos(2), NQN, 1);
+    assert_eq!(line(&qos), ["inner", "root"], "what it was below is gone");
+    assert!(qos.snapshot().lanes > lanes, "connections are to find it again");
+    let (id, device) = super::tests::device();
+    qos.add_namespace(Nanos(3), (NQN, 1), id, &device, (None, &DeviceQos::default()));
+    assert_eq!(line(&qos), ["inner", &name, "gold", "root"]);
+    qos.set(Nanos(4), &QosConfig::default()).unwrap();
+    assert_eq!(line(&qos), [&name, NQN, "root"]);
+}
+
+#[test]
+fn a_namespace_that_comes_or_goes_disturbs_no_connection() {
+    let qos = shared(&QosConfig::default());
+    let _ = qos.take_touched();
+    let (version, before) = (qos.version(), resolve(&qos, HOST, NQN, 1).tenant.session);
+    let (id, device) = super::tests::device();
+    for nsid in 2..100 {
+        let settings = DeviceQos::default();
+        qos.add_namespace(Nanos(2), (NQN, nsid), id, &device, (Some(Class::High), &settings));
+    }
+    assert_eq!(resolve(&qos, HOST, NQN, 99).class.class, Some(Class::High));
+    for nsid in 2..100 {
+        qos.remove_namespace(Nanos(3), NQN, nsid);
+    }
+    qos.add_subsystem(Nanos(4), "nqn.2026-01.io.x:other");
+    qos.remove_subsystem(Nanos(5), "nqn.2026-01.io.x:other");
+    assert_eq!(qos.version(), version);
+    assert!(qos.take_touched().is_none(), "no reactor is woken");
+    let after = resolve(&qos, HOST, NQN, 1).tenant.session;
+    assert!(Arc::ptr_eq(&before, &after));
+    assert_eq!(resolve(&qos, HOST, NQN, 99).tenant.session.name(), "root");
 }
 
 #[test]
@@ -152,8 +221,14 @@ fn d1_changes_for_ever_do_not_run_out_of_places() {
     for round in 0..500u64 {
         let name = format!("s{round}");
         let session = Session { name, iops: Some(round + 1), ..Session::default() };
-        let config = QosConfig { sessions: vec![session], ..QosConfig::default() };
+        let policy = Policy { session: Some(session.name.clone()), ..Policy::default() };
+        let config =
+            QosConfig { sessions: vec![session], policies: vec![policy], ..QosConfig::default() };
         qos.set(Nanos(round), &config).unwrap();
-        assert!(qos.snapshot().plan.sessions.len() < 8);
+        let _ = qos.take_touched();
+        let session = resolve(&qos, HOST, NQN, 1).tenant.session;
+        assert_eq!(session.name(), format!("s{round}"));
+        assert!(session.id().0 < 8);
     }
+    assert!(qos.control.lock().unwrap().stats.len() < 8, "statistics of what has gone");
 }

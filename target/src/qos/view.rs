@@ -1,6 +1,9 @@
 //! What the stages do, for the control socket and the metrics.
 
+use std::collections::HashMap;
+
 use arbitration::credit::Caps;
+use arbitration::session::Session;
 use arbitration::{Class, PerClass};
 
 use super::QosShared;
@@ -20,7 +23,6 @@ fn sum<'a>(all: impl Iterator<Item = &'a IoStats>) -> IoSnapshot {
 impl QosShared {
     /// What the stages do now.
     pub(crate) fn state(&self) -> QosState {
-        let snapshot = self.snapshot();
         let control = lock(&self.control);
         let devices = control.device_states();
         let classes = PerClass::from_fn(|class: Class| Traffic {
@@ -29,19 +31,27 @@ impl QosShared {
             io: sum(self.classes.iter().map(|all| &all[class])),
         });
         let mut sessions: Vec<SessionState> = Vec::new();
-        let mut order: Vec<_> = snapshot.plan.sessions.iter().flatten().collect();
         // A parent has fewer above it than its children.
-        order
-            .sort_by_key(|session| std::iter::successors(session.parent(), |s| s.parent()).count());
-        for session in order {
-            sessions.push(control.session_state(session, &snapshot));
+        let depth = |session: &Session| {
+            std::iter::successors(session.parent(), |session| session.parent()).count()
+        };
+        let mut order: Vec<_> = control
+            .sessions
+            .iter()
+            .map(|session| (depth(session), session.id().0, session))
+            .collect();
+        order.sort_by_key(|(depth, place, _)| (*depth, *place));
+        let mut places = HashMap::new();
+        for (index, (_, _, session)) in order.into_iter().enumerate() {
+            places.insert(session.name().to_owned(), index);
+            sessions.push(control.session_state(session));
         }
         // What a session's own sessions do is done on its account too. Children come last.
         for index in (1..sessions.len()).rev() {
             let (above, below) = sessions.split_at_mut(index);
             let Some(child) = below.first() else { continue };
-            let parent = above.iter_mut().find(|s| Some(&s.name) == child.parent.as_ref());
-            if let Some(parent) = parent {
+            let parent = child.parent.as_ref().and_then(|name| places.get(name));
+            if let Some(parent) = parent.and_then(|at| above.get_mut(*at)) {
                 parent.traffic.waiting += child.traffic.waiting;
                 parent.traffic.refused += child.traffic.refused;
                 parent.traffic.io.merge(&child.traffic.io);
@@ -52,7 +62,7 @@ impl QosShared {
 }
 
 /// What a session can have: its own share, or the least of those above it.
-fn effective_caps(session: &arbitration::session::Session, root: Caps) -> Caps {
+fn effective_caps(session: &Session, root: Caps) -> Caps {
     let mut caps = session.credits.caps();
     caps.operations = caps.operations.min(root.operations);
     caps.payload = caps.payload.min(root.payload);
@@ -92,15 +102,11 @@ impl Control {
         devices
     }
 
-    fn session_state(
-        &self,
-        session: &arbitration::session::Session,
-        snapshot: &super::Snapshot,
-    ) -> SessionState {
+    fn session_state(&self, session: &Session) -> SessionState {
         let name = session.name();
         let used = session.credits.used();
         let caps = effective_caps(session, root(&self.config, self.memory).caps);
-        let stats = snapshot.stats.get(session.id().0 as usize).cloned().flatten();
+        let stats = self.stats.get(name).filter(|(serial, _)| *serial == session.serial());
         let automatic = self.subsystems.contains_key(name) || self.namespace(name).is_some();
         let reserve = self.reservations.granted.get(name).map(|granted| {
             let (periods, kept) = granted.reserved.kept();
@@ -125,7 +131,7 @@ impl Control {
             traffic: Traffic {
                 waiting: u64::from(session.backlog.waiting()),
                 refused: session.backlog.refused(),
-                io: stats.map_or_else(IoSnapshot::default, |all| sum(all.iter())),
+                io: stats.map_or_else(IoSnapshot::default, |(_, all)| sum(all.iter())),
             },
         }
     }

@@ -13,15 +13,15 @@ use fabric::controller::BackendId;
 use fabric::tcp::SlotId;
 
 use super::ReactorError;
+use super::accounts::Accounts;
 use super::credits::Credits;
 use super::jobs::{Job, Jobs};
 use super::key::{Key, Tag};
-use super::ordered::stage_time;
 use super::pool::{Buffer, Pool};
 use super::ring::{RecvBuffers, Ring, RingSize};
 use crate::backend;
-use crate::devices::{Device, DeviceTable};
-use crate::qos::{MEMORY, Snapshot, device_id};
+use crate::devices::{Device, place};
+use crate::qos::{MEMORY, Snapshot, Touched, device_id};
 use crate::shared::Shared;
 use crate::stats::IoStats;
 
@@ -29,6 +29,9 @@ use crate::stats::IoStats;
 const RING_ENTRIES: u32 = 1024;
 /// In-capsule data may take this part of `io_memory`, beside it.
 const CAPSULE_SHARE: usize = 8;
+
+/// Devices for which there is room from the start.
+const DEVICES: usize = 1 << 14;
 
 /// Everything of a reactor but its connections: what a connection works with.
 #[derive(Debug)]
@@ -48,11 +51,14 @@ pub(crate) struct Io {
     pub(super) shared: Arc<Shared>,
     /// Index of this reactor.
     pub(super) reactor: usize,
-    pub(super) devices: DeviceTable,
-    pub(super) devices_version: u64,
-    /// The settings of quality of service, and the version that connections know them by.
+    /// By place: the devices that commands have come for.
+    devices: Vec<Option<(BackendId, Arc<Device>)>>,
+    /// The settings of quality of service and their version, and the version of what connections
+    /// make of them for themselves.
     pub(super) qos: Arc<Snapshot>,
     pub(super) qos_version: u64,
+    pub(super) lanes_version: u64,
+    pub(super) accounts: Accounts,
     /// Stages S2 to S5.
     pub(super) arbiter: Arbiter<(Key, SlotId)>,
     /// Commands that may wait in it.
@@ -79,10 +85,10 @@ pub(crate) struct Io {
     pub(super) closing: Vec<Key>,
     /// No new commands are taken.
     pub(super) draining: bool,
-    /// Places in the table of devices.
-    pub(super) device_count: usize,
-    /// Devices that are gone, and still have commands waiting or under way.
-    pub(super) gone: Vec<DeviceId>,
+    /// Devices that the reactor was told are gone: from the first that was not looked at yet.
+    pub(super) gone: VecDeque<(Arc<[BackendId]>, usize)>,
+    /// Those that it has something of, which keep their places until it has nothing.
+    pub(super) leaving: VecDeque<(DeviceId, Arc<Device>)>,
     /// What [`super::connection::Connection::mark_answers`] depends on has changed.
     pub(super) remark: bool,
 }
@@ -117,13 +123,12 @@ impl Io {
         if let Some(mailbox) = shared.mailboxes.get(reactor) {
             ring.watch(mailbox.bell(), Tag::Mail.encode());
         }
-        let (devices_version, devices) = (shared.devices.version(), shared.devices.snapshot());
         let now = shared.clock.now();
         let (qos_version, qos) = (shared.qos.version(), shared.qos.snapshot());
         let waiting_max = waiting_max(&qos, shared.mailboxes.len());
         let credits = Credits::new(pool.usage().1);
         let arbiter = arbiter(&shared, reactor, &qos, credits.window());
-        let mut io = Self {
+        let io = Self {
             ring,
             pool,
             capsules,
@@ -132,10 +137,11 @@ impl Io {
             jobs: Jobs::default(),
             shared,
             reactor,
-            devices,
-            devices_version,
+            devices: Vec::with_capacity(DEVICES),
+            lanes_version: qos.lanes,
             qos,
             qos_version,
+            accounts: Accounts::default(),
             arbiter,
             waiting_max,
             now,
@@ -149,42 +155,38 @@ impl Io {
             paused: Vec::new(),
             closing: Vec::new(),
             draining: false,
-            device_count: 0,
-            gone: Vec::new(),
+            gone: VecDeque::new(),
+            leaving: VecDeque::new(),
             remark: false,
         };
-        io.adopt_devices();
         Ok((io, buffers))
     }
 
-    /// Takes the present devices, if they have changed.
-    pub(super) fn refresh_devices(&mut self) {
-        let version = self.shared.devices.version();
-        if version != self.devices_version {
-            self.devices_version = version;
-            self.devices = self.shared.devices.snapshot();
-            self.adopt_devices();
+    /// Takes a device into the table that the first command has come for; false where there is
+    /// none.
+    #[cold]
+    pub(super) fn fetch_device(&mut self, id: BackendId) -> bool {
+        let Some(device) = self.shared.devices.get(id) else { return false };
+        let index = place(id) as usize;
+        if index >= self.devices.len() {
+            self.devices.resize(index + 1, None);
         }
+        self.arbiter.add_device(device_id(id), Arc::clone(&device.qos));
+        if let Some(at) = self.devices.get_mut(index) {
+            *at = Some((id, device));
+        }
+        true
     }
 
-    /// Tells the arbiter of devices that have come and gone.
-    pub(super) fn adopt_devices(&mut self) {
-        let now = stage_time(self);
-        let devices = Arc::clone(&self.devices);
-        for (index, device) in devices.iter().enumerate() {
-            let id = device_id(BackendId(u32::try_from(index).unwrap_or(u32::MAX)));
-            match (device, self.arbiter.device(id).is_some()) {
-                (Some(device), false) => {
-                    self.arbiter.add_device(now, id, Arc::clone(&device.qos));
-                }
-                (None, true) if !self.gone.contains(&id) => self.gone.push(id),
-                _ => {}
-            }
-        }
-        self.device_count = devices.len();
+    /// Takes a device out of the table that is gone; `None` where it was not there.
+    pub(super) fn lose_device(&mut self, id: BackendId) -> Option<(DeviceId, Arc<Device>)> {
+        self.device(id)?;
+        let (_, device) = self.devices.get_mut(place(id) as usize)?.take()?;
+        Some((device_id(id), device))
     }
 
-    /// Takes the present settings of quality of service. Whether they have changed.
+    /// Takes the present settings of quality of service. Whether connections are to look at them
+    /// again.
     pub(super) fn refresh_qos(&mut self) -> bool {
         let version = self.shared.qos.version();
         if version == self.qos_version {
@@ -193,9 +195,21 @@ impl Io {
         self.qos_version = version;
         self.qos = self.shared.qos.snapshot();
         self.waiting_max = waiting_max(&self.qos, self.shared.mailboxes.len());
-        let now = stage_time(self);
-        self.arbiter.apply(now, Arc::clone(&self.qos.plan));
-        true
+        self.arbiter.set_order(&self.qos.general.order);
+        let before = std::mem::replace(&mut self.lanes_version, self.qos.lanes);
+        before != self.lanes_version
+    }
+
+    /// Takes what changes have touched; [`Arbiter::settle`] looks at it, in steps.
+    pub(super) fn touch(&mut self, touched: &Touched) {
+        for session in &touched.sessions {
+            self.arbiter.touch_session(session);
+        }
+        for id in &touched.devices {
+            if self.device(*id).is_some() {
+                self.arbiter.touch_device(device_id(*id));
+            }
+        }
     }
 
     /// Whether a connection whose commands wait with so many buffers for in-capsule data has as
@@ -216,7 +230,8 @@ impl Io {
     /// A device of the snapshot.
     #[inline]
     pub(super) fn device(&self, id: BackendId) -> Option<&Arc<Device>> {
-        self.devices.get(id.0 as usize)?.as_ref()
+        let (of, device) = self.devices.get(place(id) as usize)?.as_ref()?;
+        (*of == id).then_some(device)
     }
 
     /// An I/O buffer, unless others have waited longer for one.
@@ -236,11 +251,11 @@ fn arbiter(
     const PAGE: usize = 4096;
     let number = u32::try_from(reactor).unwrap_or(0);
     let boards = Arc::clone(&shared.qos.boards);
-    let mut arbiter = Arbiter::new(number, Arc::clone(&qos.plan), boards, 4096);
+    let mut arbiter = Arbiter::new(number, &qos.general.order, boards, 4096);
     let pages = u32::try_from(memory / PAGE).unwrap_or(u32::MAX).max(1);
     let rules =
         DeviceRules { window: WindowRule::Fixed(pages), memory: true, ..DeviceRules::default() };
     let device = arbitration::device::Device::new(rules, reactor + 1);
-    arbiter.add_device(arbitration::Nanos::ZERO, MEMORY, Arc::new(device));
+    arbiter.add_device(MEMORY, Arc::new(device));
     arbiter
 }

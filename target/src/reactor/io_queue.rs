@@ -5,7 +5,6 @@ use std::sync::atomic::Ordering;
 
 use arbitration::Class;
 use arbitration::arbiter::Grant;
-use arbitration::session::SessionId;
 use fabric::controller::{
     BackendId, ControllerShared, FailedCommand, Namespace, NamespaceFeatures, NamespaceTable,
 };
@@ -14,6 +13,7 @@ use fabric::nvme::{SglKind, Sqe, Status, opcode};
 use fabric::tcp::{CapsuleData, SlotId};
 
 use super::Io;
+use super::accounts::Account;
 use super::connection::{Connection, Stage};
 use super::jobs::{Ended, Job, Started};
 use super::lanes::{Lanes, OUTPUT_MARK};
@@ -47,7 +47,7 @@ pub(super) struct IoQueue {
 struct Tally {
     device: Option<BackendId>,
     class: Class,
-    session: SessionId,
+    account: Account,
     reads: u64,
     read_bytes: u64,
     read_errors: u64,
@@ -138,12 +138,8 @@ impl Connection {
         }
         let namespace = queue.table.get(sqe.nsid.get()).ok_or(Status::INVALID_NAMESPACE.dnr())?;
         let backend = namespace.backend;
-        if io.device(backend).is_none() {
-            // The namespace may have come in this very turn; one that is not ready has no device.
-            io.refresh_devices();
-            if io.device(backend).is_none() {
-                return Err(queue.shared.namespace_not_ready());
-            }
+        if io.device(backend).is_none() && !io.fetch_device(backend) {
+            return Err(queue.shared.namespace_not_ready());
         }
         if sqe.opcode == OUTPUT_MARK {
             return self.output_mark(io, slot, sqe, backend);
@@ -158,17 +154,17 @@ impl Connection {
         let charged = queue.charged(stage_time(io), lane, sqe);
         let device = io.device(backend).ok_or(Status::INTERNAL_ERROR)?;
         if let Style::Immediate(immediate) = device.backend.style()
-            && charged.plain
+            && charged.flow.is_none_or(|flow| io.arbiter.is_plain(flow))
             && !matches!(command, IoCommand::DatasetManagement { .. })
         {
             let tally = &queue.tally;
-            if (tally.device, tally.class, tally.session)
-                != (Some(backend), charged.class, charged.session)
+            if (tally.device, tally.class, tally.account)
+                != (Some(backend), charged.class, charged.account)
             {
                 queue.record(io, &self.stats);
                 let tally = &mut queue.tally;
                 tally.device = Some(backend);
-                (tally.class, tally.session) = (charged.class, charged.session);
+                (tally.class, tally.account) = (charged.class, charged.account);
             }
             match (transfer, data) {
                 (Transfer::ToController(length), CapsuleData::Whole(bytes)) => {
@@ -492,7 +488,7 @@ impl Connection {
             job.device.stats.get(io.reactor),
             Some(&*self.stats),
             io.class_stats(job.charged.class),
-            io.qos.session_stats(job.charged.session, io.reactor),
+            io.accounts.stats(job.charged.account, io.reactor),
         ]
         .into_iter()
         .flatten()
@@ -641,7 +637,7 @@ impl IoQueue {
             device_stats,
             Some(queue_stats),
             io.class_stats(tally.class),
-            io.qos.session_stats(tally.session, io.reactor),
+            io.accounts.stats(tally.account, io.reactor),
         ];
         for stats in all.into_iter().flatten() {
             for (kind, ops, bytes, errors) in [

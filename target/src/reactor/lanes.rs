@@ -7,11 +7,11 @@ use arbitration::Class;
 use arbitration::arbiter::FlowId;
 use arbitration::classify::{Classifier, ConnectionClass};
 use arbitration::overload::Backlog;
-use arbitration::session::SessionId;
 use fabric::controller::{BackendId, ListenerId};
 use fabric::nvme::{Sqe, opcode};
 
 use super::Io;
+use super::accounts::Account;
 use super::io_queue::IoQueue;
 use crate::qos::{MEMORY, Snapshot, device_id};
 
@@ -19,8 +19,9 @@ use crate::qos::{MEMORY, Snapshot, device_id};
 /// sent so far to a namespace ends a container (seed row I1). It completes at once.
 pub(super) const OUTPUT_MARK: u8 = 0xc0;
 
-/// Namespaces that a connection has lanes for at one time.
-const LANES_MAX: usize = 64;
+/// Places for lanes that a connection has at first, and at the most.
+const LANES_FIRST: usize = 8;
+const LANES_MAX: usize = 256;
 
 /// One namespace, as this connection's host uses it.
 #[derive(Clone, Debug)]
@@ -28,14 +29,20 @@ pub(super) struct Lane {
     nsid: u32,
     pub(super) backend: BackendId,
     pub(super) classifier: Classifier,
-    pub(super) session: SessionId,
+    pub(super) account: Account,
     /// The queue at the device.
     pub(super) flow: Option<FlowId>,
     /// The queue for memory for data that the host is asked for.
     pub(super) fetch: Option<FlowId>,
-    /// Nothing but the window keeps its commands.
-    pub(super) plain: bool,
     pub(super) flush_is_output: bool,
+}
+
+impl Lane {
+    fn release(self, io: &mut Io) {
+        for flow in [self.flow, self.fetch].into_iter().flatten() {
+            io.arbiter.release(flow);
+        }
+    }
 }
 
 /// The lanes of one connection.
@@ -43,20 +50,65 @@ pub(super) struct Lane {
 pub(super) struct Lanes {
     /// The version of the settings that they were made from.
     version: u64,
-    /// How often all lanes were given up: what was charged to one before is to be charged anew.
+    /// How often lanes were given up: what was charged to one before is to be charged again.
     pub(super) generation: u64,
-    lanes: Vec<Lane>,
+    /// A namespace's lane is at the place of its NSID's last bits.
+    lanes: Vec<Option<Lane>>,
 }
 
 impl Lanes {
     /// Gives all lanes up.
     pub(super) fn clear(&mut self, io: &mut Io) {
         self.generation += 1;
-        for lane in self.lanes.drain(..) {
-            for flow in [lane.flow, lane.fetch].into_iter().flatten() {
-                io.arbiter.release(flow);
+        for lane in self.lanes.drain(..).flatten() {
+            lane.release(io);
+        }
+    }
+
+    fn place(&self, nsid: u32) -> usize {
+        // As many as a power of two, or none.
+        nsid as usize & self.lanes.len().saturating_sub(1)
+    }
+
+    #[inline]
+    fn find(&self, nsid: u32, backend: BackendId) -> Option<usize> {
+        let place = self.place(nsid);
+        let lane = self.lanes.get(place)?.as_ref()?;
+        (lane.nsid == nsid && lane.backend == backend).then_some(place)
+    }
+
+    /// Puts a lane in its place: that of the same namespace is given up, and another's where there
+    /// are as many as may be.
+    fn put(&mut self, io: &mut Io, lane: Lane) -> usize {
+        let nsid = lane.nsid;
+        let other = |lane: &&Lane| lane.nsid != nsid;
+        while self.lanes.is_empty()
+            || self.lanes.len() < LANES_MAX
+                && self
+                    .lanes
+                    .get(self.place(nsid))
+                    .and_then(Option::as_ref)
+                    .is_some_and(|l| other(&l))
+        {
+            let lanes = std::mem::take(&mut self.lanes);
+            self.lanes.resize_with((lanes.len() * 2).max(LANES_FIRST), || None);
+            // Lanes are called by their places.
+            self.generation += 1;
+            for lane in lanes.into_iter().flatten() {
+                let place = self.place(lane.nsid);
+                if let Some(at) = self.lanes.get_mut(place) {
+                    *at = Some(lane);
+                }
             }
         }
+        let place = self.place(nsid);
+        if let Some(at) = self.lanes.get_mut(place)
+            && let Some(old) = at.replace(lane)
+        {
+            self.generation += 1;
+            old.release(io);
+        }
+        place
     }
 
     /// Whether any session that the host's commands are charged to has as many waiting as it may.
@@ -70,7 +122,7 @@ impl Lanes {
     }
 
     fn any_backlog(&self, io: &Io, is: impl Fn(&Backlog) -> bool) -> bool {
-        let flows = self.lanes.iter().filter_map(|lane| lane.flow);
+        let flows = self.lanes.iter().flatten().filter_map(|lane| lane.flow);
         let mut sessions = flows.filter_map(|flow| io.arbiter.session_of(flow));
         sessions.any(|session| is(&session.backlog))
     }
@@ -104,13 +156,12 @@ impl IoQueue {
         nsid: u32,
         backend: BackendId,
     ) -> usize {
-        if self.lanes.version != io.qos_version {
+        if self.lanes.version != io.lanes_version {
             self.lanes.clear(io);
-            self.lanes.version = io.qos_version;
+            self.lanes.version = io.lanes_version;
         }
-        let fits = |lane: &Lane| lane.nsid == nsid && lane.backend == backend;
-        match self.lanes.lanes.iter().position(fits) {
-            Some(index) => index,
+        match self.lanes.find(nsid, backend) {
+            Some(place) => place,
             None => self.make_lane(io, origin, nsid, backend),
         }
     }
@@ -118,37 +169,35 @@ impl IoQueue {
     /// A lane by its index.
     #[inline]
     pub(super) fn lane_at(&self, index: usize) -> Option<&Lane> {
-        self.lanes.lanes.get(index)
+        self.lanes.lanes.get(index)?.as_ref()
     }
 
     #[cold]
     fn make_lane(&mut self, io: &mut Io, origin: &Origin, nsid: u32, backend: BackendId) -> usize {
-        if self.lanes.lanes.len() >= LANES_MAX {
-            self.lanes.clear(io);
-        }
         let (host, subsystem) = (&self.shared.host_nqn, &self.shared.subsystem_nqn);
-        let resolved = io.qos.resolve(host, subsystem, Some(nsid));
+        let own = io.shared.qos.namespace(subsystem, nsid);
+        let resolved = io.qos.resolve(host, subsystem, Some(nsid), own);
         let mut hasher = DefaultHasher::new();
         host.hash(&mut hasher);
         let host = hasher.finish();
         let enabled = io.qos.general.enabled;
         let device = device_id(backend);
         let mut flow_at = |device| {
-            if enabled { io.arbiter.flow(device, resolved.session, host) } else { None }
+            let session = &resolved.tenant.session;
+            if enabled { io.arbiter.flow(device, session, host) } else { None }
         };
         let (flow, fetch) = (flow_at(device), flow_at(MEMORY));
-        let plain = flow.is_none_or(|flow| io.arbiter.is_plain(flow));
-        self.lanes.lanes.push(Lane {
+        let account = io.accounts.open(&resolved.tenant);
+        let lane = Lane {
             nsid,
             backend,
             classifier: Classifier::new(&origin.class(&io.qos), resolved.class),
-            session: resolved.session,
+            account,
             flow,
             fetch,
-            plain,
             flush_is_output: resolved.flush_is_output,
-        });
-        self.lanes.lanes.len() - 1
+        };
+        self.lanes.put(io, lane)
     }
 }
 

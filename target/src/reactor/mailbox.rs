@@ -3,10 +3,12 @@
 use std::io;
 use std::net::SocketAddr;
 use std::os::fd::{AsFd, AsRawFd, OwnedFd, RawFd};
-use std::sync::{Mutex, PoisonError};
+use std::sync::{Arc, Mutex, PoisonError};
 
-use fabric::controller::{Action, ListenerId};
+use fabric::controller::{Action, BackendId, ListenerId};
 use nix::sys::eventfd::{EfdFlags, EventFd};
+
+use crate::qos::Touched;
 
 /// What a reactor is told.
 #[derive(Debug)]
@@ -29,8 +31,10 @@ pub enum Message {
     },
     /// Accept no more, and close the listening socket.
     Unlisten(ListenerId),
-    /// Settings have changed: see what is new.
-    Refresh,
+    /// Settings have changed: see what is new, and look again at these.
+    Refresh(Arc<Touched>),
+    /// These devices are gone.
+    Gone(Arc<[BackendId]>),
     /// Do what the service wants done with a connection.
     Act(Action),
     /// End: take no new commands, settle those in flight, close; with `now` close at once.

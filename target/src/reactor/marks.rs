@@ -23,7 +23,7 @@ impl Connection {
     pub(super) fn network_class(&self, io: &Io) -> Option<Class> {
         let Stage::Io(queue) = &self.stage else { return None };
         let (host, subsystem) = (&queue.shared.host_nqn, &queue.shared.subsystem_nqn);
-        let policy = io.qos.resolve(host, subsystem, None);
+        let policy = io.qos.resolve(host, subsystem, None, None);
         Some(Classifier::new(&self.origin.class(&io.qos), policy.class).inherited())
     }
 

@@ -1,8 +1,10 @@
 //! Reactors: one thread for each configured core, each with its own ring, its own buffers and its
 //! own connections. No lock is taken and nothing is allocated on the way of an I/O command.
 
+mod accounts;
 mod admin_queue;
 mod asks;
+mod changes;
 mod connection;
 mod credits;
 mod io;
@@ -48,6 +50,7 @@ use ring_error::RingError;
 
 use crate::config::Poll;
 use crate::engine::ConnectionState;
+use crate::qos::MEMORY;
 use crate::shared::{Registered, Shared, lock};
 use crate::socket;
 
@@ -92,6 +95,10 @@ pub struct Reactor {
     next_retry: Nanos,
     /// When draining must be over.
     drain_until: Option<Nanos>,
+    /// Connections may have other classes than before; and the next that is to be looked at, while
+    /// some are.
+    remark: bool,
+    marking: Option<usize>,
 }
 
 /// A listening socket. It is kept until its accept has left the ring.
@@ -133,6 +140,8 @@ impl Reactor {
             next_chores: now,
             next_retry: now,
             drain_until: None,
+            remark: false,
+            marking: None,
         })
     }
 
@@ -167,7 +176,7 @@ impl Reactor {
     /// Prepares for sleep with commands waiting: others wake this reactor when there is room for
     /// them. False where there is some already.
     fn may_sleep(&mut self) -> bool {
-        if !self.io.sweeps.is_empty() {
+        if !self.io.sweeps.is_empty() || self.is_changing() {
             return false;
         }
         if self.io.arbiter.waiting() == 0 {
@@ -191,16 +200,7 @@ impl Reactor {
     /// One turn: takes what has completed, and sets going what follows. Whether there was work.
     fn turn(&mut self) -> bool {
         let mut worked = false;
-        self.io.refresh_devices();
-        if !self.io.gone.is_empty() {
-            self.leave_devices();
-        }
-        self.io.remark |= self.io.refresh_qos();
-        if std::mem::take(&mut self.io.remark) {
-            for connection in self.places.iter_mut().filter_map(|place| place.connection.as_mut()) {
-                connection.mark_answers(&self.io);
-            }
-        }
+        worked |= self.change();
         worked |= self.end_timed();
         for (key, slot) in std::mem::take(&mut self.io.sweeps) {
             worked = true;
@@ -308,22 +308,6 @@ impl Reactor {
         }
     }
 
-    /// Answers what waits for devices that are gone, and forgets the devices once nothing is in
-    /// them.
-    fn leave_devices(&mut self) {
-        for device in std::mem::take(&mut self.io.gone) {
-            for (key, slot) in self.io.arbiter.withdraw_all(device) {
-                if let Some(connection) = find(&mut self.places, key) {
-                    connection.device_gone(&mut self.io, slot);
-                }
-            }
-            if !self.io.arbiter.remove_device(device) {
-                self.io.gone.push(device);
-            }
-        }
-        self.flush();
-    }
-
     /// Ends what a timed backend has complete by now.
     fn end_timed(&mut self) -> bool {
         let mut any = false;
@@ -364,15 +348,11 @@ impl Reactor {
         if self.io.arbiter.waiting() > 0 {
             let now = stage_time(&self.io);
             self.io.arbiter.poll(now);
-            for device in 0..=self.io.device_count {
-                let device = DeviceId(u32::try_from(device).unwrap_or(u32::MAX));
-                while let Some(command) = self.io.arbiter.dispatch(now, device) {
-                    any = true;
-                    match find(&mut self.places, command.item.0) {
-                        Some(connection) => connection.granted(&mut self.io, command),
-                        None => self.io.arbiter.complete(now, command.grant, false),
-                    }
-                }
+            any |= self.serve_device(now, MEMORY);
+            let mut place = 0;
+            while let Some(device) = self.io.arbiter.active(place) {
+                any |= self.serve_device(now, device);
+                place += 1;
             }
         }
         let mut bells = self.io.arbiter.take_bells();
@@ -381,6 +361,19 @@ impl Reactor {
                 mailbox.ring();
             }
             bells &= bells - 1;
+        }
+        any
+    }
+
+    /// Sets going what may go on at one device.
+    fn serve_device(&mut self, now: arbitration::Nanos, device: DeviceId) -> bool {
+        let mut any = false;
+        while let Some(command) = self.io.arbiter.dispatch(now, device) {
+            any = true;
+            match find(&mut self.places, command.item.0) {
+                Some(connection) => connection.granted(&mut self.io, command),
+                None => self.io.arbiter.complete(now, command.grant, false),
+            }
         }
         any
     }
@@ -546,9 +539,7 @@ impl Reactor {
         for message in mailbox.take() {
             self.deliver(message);
         }
-        // A message may have brought a namespace whose device this reactor does not know yet.
-        self.io.refresh_devices();
-        self.io.remark |= self.io.refresh_qos();
+        self.remark |= self.io.refresh_qos();
     }
 
     fn deliver(&mut self, message: Message) {
@@ -559,7 +550,8 @@ impl Reactor {
                 self.listen(listener.0);
             }
             Message::Unlisten(listener) => self.unlisten(listener.0),
-            Message::Refresh => {}
+            Message::Refresh(touched) => self.io.touch(&touched),
+            Message::Gone(devices) => self.io.gone.push_back((devices, 0)),
             Message::Act(action) => self.act(action),
             Message::Stop { now } => self.stop(now),
         }

@@ -4,7 +4,6 @@
 use std::sync::Arc;
 
 use arbitration::arbiter::{Dispatched, EntryId, FlowId, Grant, Request};
-use arbitration::session::SessionId;
 use arbitration::{Class, Nanos};
 use fabric::controller::BackendId;
 use fabric::io::{IoCommand, Transfer};
@@ -12,6 +11,7 @@ use fabric::nvme::{Sqe, Status};
 use fabric::tcp::SlotId;
 
 use super::Io;
+use super::accounts::Account;
 use super::connection::{Connection, Stage};
 use super::io_queue::{IoQueue, transfer_bytes};
 use super::jobs::Job;
@@ -36,10 +36,9 @@ pub(super) enum Ticket {
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Charged {
     pub(super) class: Class,
-    pub(super) session: SessionId,
+    pub(super) account: Account,
     pub(super) flow: Option<FlowId>,
     pub(super) fetch: Option<FlowId>,
-    pub(super) plain: bool,
     backend: Option<BackendId>,
     /// Of the lanes that the flows are of.
     generation: u64,
@@ -124,7 +123,7 @@ impl Connection {
             self.start_or_wait(io, slot, sqe, buffer, None);
             return;
         };
-        if charged.plain && matches!(device.backend.style(), Style::Immediate(_)) {
+        if io.arbiter.is_plain(flow) && matches!(device.backend.style(), Style::Immediate(_)) {
             self.start_or_wait(io, slot, sqe, buffer, None);
             return;
         }
@@ -298,10 +297,9 @@ impl IoQueue {
         let Some(lane) = self.lane_at(lane) else { return Charged::default() };
         Charged {
             class: lane.classifier.class(now, super::lanes::named_class(sqe)),
-            session: lane.session,
+            account: lane.account,
             flow: lane.flow,
             fetch: lane.fetch,
-            plain: lane.plain,
             backend: Some(lane.backend),
             generation: self.lanes.generation,
         }

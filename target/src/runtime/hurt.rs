@@ -65,8 +65,7 @@ fn sees(service: &Service, controller: &ControllerSummary<'_>, nsid: u32) -> boo
 /// Whether a namespace would become smaller.
 fn shrinks(runtime: &Runtime, nqn: &str, nsid: u32, size: Option<u64>) -> bool {
     let known = runtime.shared.with_service(|service| {
-        let subsystem = service.subsystem(nqn)?;
-        let found = subsystem.namespaces.iter().find(|n| n.nsid == nsid)?;
+        let found = service.namespace(nqn, nsid)?;
         Some((found.geometry, found.backend))
     });
     let Some((geometry, backend)) = known else { return false };

@@ -18,7 +18,7 @@ use crate::config::{self, Namespace, derived_uuid};
 use crate::devices::{Device, Stats};
 use crate::engine::{EngineError, NamespaceState};
 use crate::shared::lock;
-use crate::stats::{IoSnapshot, IoStats};
+use crate::stats::{IoSnapshot, PerReactor};
 use crate::store::Seen;
 
 /// A namespace's subsystem and NSID.
@@ -96,9 +96,9 @@ impl Namespaces {
             .iter()
             .map(|(place, known)| (place.clone(), Arc::clone(&known.stats)))
             .collect();
-        let sum = |stats: &[IoStats]| {
+        let sum = |stats: &PerReactor| {
             let mut total = IoSnapshot::default();
-            for stats in stats {
+            for stats in stats.iter() {
                 total.merge(&stats.snapshot());
             }
             total
@@ -146,7 +146,7 @@ impl Runtime {
         });
         if let Err(error) = shown {
             self.shared.qos.remove_namespace(self.shared.stage_time(), nqn, nsid);
-            self.shared.devices.remove(id);
+            self.shared.remove_devices(&[id]);
             self.backings.discard(nqn, nsid);
             return Err(refused(error));
         }
@@ -197,7 +197,7 @@ impl Runtime {
     }
 
     fn fresh_stats(&self) -> Stats {
-        Arc::new(self.shared.mailboxes.iter().map(|_| IoStats::default()).collect())
+        Arc::new(PerReactor::new(self.shared.mailboxes.len()))
     }
 
     /// Why a namespace does not serve; `None` where it does, or is not there.
@@ -300,9 +300,7 @@ impl Runtime {
             "the namespace's device is gone: hosts are told to come again until it is back"
         );
         let replaced = self.shared.with_service(|service| {
-            let subsystem = service.subsystem(nqn)?;
-            let old = subsystem.namespaces.into_iter().find(|n| n.nsid == nsid)?;
-            let mut gone = FabricNamespace::clone(old);
+            let mut gone = FabricNamespace::clone(service.namespace(nqn, nsid)?);
             gone.readiness = Readiness::NotReady { geometry_known: true };
             Some(service.replace_namespace(now, nqn, gone))
         });
@@ -310,8 +308,8 @@ impl Runtime {
             tracing::error!(subsystem = nqn, nsid, %error, "hosts are not told that it is gone");
         }
         self.shared.qos.remove_namespace(self.shared.stage_time(), nqn, nsid);
-        self.shared.devices.remove(id);
         self.shared.refresh();
+        self.shared.remove_devices(&[id]);
     }
 
     /// Tries to open what a namespace is kept on.
@@ -386,11 +384,11 @@ impl Runtime {
     pub(super) fn namespace_states(
         &self,
         nqn: &str,
-        shown: &[&Arc<FabricNamespace>],
+        shown: &[Arc<FabricNamespace>],
     ) -> Vec<NamespaceState> {
         let now = self.shared.clock.now();
         let all = lock(&self.namespaces.all);
-        let row = |namespace: &&Arc<FabricNamespace>| {
+        let row = |namespace: &Arc<FabricNamespace>| {
             let known = all.get(&(nqn.to_owned(), namespace.nsid));
             self.row(now, namespace, known)
         };

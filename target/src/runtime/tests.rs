@@ -42,7 +42,7 @@ fn a_device_that_goes_and_comes_back_is_opened_again_with_its_counters_and_setti
     let (first, geometry, ready) = id();
     assert!(ready);
     let device = runtime.shared.devices.get(first).unwrap();
-    device.stats[0].read.record(7, 7 * 4096, 1000);
+    device.stats.get(0).unwrap().read.record(7, 7 * 4096, 1000);
     // A change made meanwhile holds for the next device too.
     runtime.set_namespace_class(NQN, 1, Some(arbitration::Class::High)).unwrap();
     runtime.resize_namespace(NQN, 1, Some(512 << 10)).unwrap();
@@ -66,8 +66,7 @@ fn a_device_that_goes_and_comes_back_is_opened_again_with_its_counters_and_setti
     assert!(ready && second != first);
     let (_, _, io) = &runtime.statistics().namespaces[0];
     assert_eq!((io.read.ops, io.read.bytes), (7, 7 * 4096), "counters go on");
-    let qos = runtime.shared.qos.snapshot();
-    let rule = qos.namespaces.get(NQN).and_then(|rules| rules.get(&1)).unwrap();
+    let rule = runtime.shared.qos.namespace(NQN, 1).unwrap();
     assert_eq!(rule.class, Some(arbitration::Class::High));
     runtime.shutdown(true);
     runtime.wait();

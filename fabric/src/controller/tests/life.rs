@@ -279,8 +279,8 @@ fn a_configuration_that_cannot_be_is_refused_and_changes_nothing() {
     assert!(matches!(twice, Err(ConfigError::NamespaceExists { nsid: 1, .. })));
     let same = s.add_namespace(now, SUBSYSTEM, namespace(1));
     assert_eq!(same, Err(ConfigError::DuplicateIdentifier { nsid: 1, what: "UUID" }));
-    let far = s.add_namespace(now, SUBSYSTEM, Namespace { nsid: 1025, ..namespace(2) });
-    assert_eq!(far, Err(ConfigError::NamespaceLimit { nsid: 1025, limit: 1024 }));
+    let far = s.add_namespace(now, SUBSYSTEM, Namespace { nsid: 16_385, ..namespace(2) });
+    assert_eq!(far, Err(ConfigError::NamespaceLimit { nsid: 16_385, limit: 16_384 }));
     let zero = s.add_namespace(now, SUBSYSTEM, namespace(0));
     assert_eq!(zero, Err(ConfigError::ZeroUuid));
     let odd = Geometry { block_shift: 10, blocks: 8 };

@@ -6,6 +6,7 @@ mod connect;
 mod discovery;
 mod history;
 mod life;
+mod many;
 mod ready;
 mod walk;
 
@@ -88,7 +89,7 @@ pub(super) fn namespace(tag: u8) -> Namespace {
         geometry: Geometry { block_shift: 12, blocks: 1000 },
         features: NamespaceFeatures::all() - NamespaceFeatures::READ_ONLY,
         hosts: None,
-        backend: BackendId(u32::from(tag)),
+        backend: BackendId(u64::from(tag)),
         readiness: Readiness::Ready,
         identify: None,
         device: None,

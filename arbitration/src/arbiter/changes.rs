@@ -1,0 +1,231 @@
+//! Changes while commands are under way: which sessions and devices are to be looked at again, and
+//! how that is done in steps of bounded work.
+
+use std::collections::VecDeque;
+use std::sync::Arc;
+
+use super::places::Dropped;
+use super::{Arbiter, DeviceId, EntryId};
+use crate::class::Class;
+use crate::order::NONE;
+use crate::session::Session;
+use crate::time::Nanos;
+
+/// What is still to be looked at.
+#[derive(Debug, Default)]
+pub(super) struct Changes {
+    waiting: VecDeque<Change>,
+    now: Walk,
+}
+
+/// Something to look at.
+#[derive(Debug)]
+enum Change {
+    /// A session and those below it.
+    Session(Arc<Session>),
+    /// A device's reservations.
+    Device(u32),
+}
+
+/// How far one change is carried out.
+#[derive(Debug, Default)]
+enum Walk {
+    #[default]
+    Nothing,
+    /// Through the sessions below `top`, each before those below it.
+    Sessions { top: u32, at: u32, begun: bool, flow: u32, held_up: Vec<u32> },
+    /// Through the flows at a device.
+    Device { flow: u32 },
+}
+
+impl<T: Copy> Arbiter<T> {
+    /// The limits or credits of a session, or of one above it, are others than before.
+    pub fn touch_session(&mut self, session: &Arc<Session>) {
+        self.changes.waiting.push_back(Change::Session(Arc::clone(session)));
+    }
+
+    /// Other reservations are in force at a device.
+    pub fn touch_device(&mut self, device: DeviceId) {
+        self.changes.waiting.push_back(Change::Device(device.0));
+    }
+
+    /// Carries changes out, so many steps: each looks at one session, flow or device. Whether
+    /// there is more to do. Until all is done, what was not looked at is as it was.
+    pub fn settle(&mut self, now: Nanos, steps: usize) -> bool {
+        for _ in 0..steps {
+            if !self.step(now) {
+                return false;
+            }
+        }
+        self.is_changing()
+    }
+
+    /// Whether changes are to be carried out.
+    #[must_use]
+    pub fn is_changing(&self) -> bool {
+        !self.changes.waiting.is_empty() || !matches!(self.changes.now, Walk::Nothing)
+    }
+
+    fn step(&mut self, now: Nanos) -> bool {
+        match std::mem::take(&mut self.changes.now) {
+            Walk::Nothing => match self.changes.waiting.pop_front() {
+                None => return false,
+                Some(Change::Session(session)) => self.begin_session(&session),
+                Some(Change::Device(device)) => self.begin_device(now, device),
+            },
+            Walk::Device { flow } => {
+                if flow != NONE {
+                    self.judge(flow);
+                    let next = self.flows.get(flow).map_or(NONE, |flow| flow.at_device.next);
+                    self.changes.now = Walk::Device { flow: next };
+                }
+            }
+            Walk::Sessions { top, at, begun: false, .. } => {
+                self.visit();
+                self.derive(at);
+                let kin = self.kin.get_mut(at as usize);
+                let (flow, held_up) = kin.map_or((NONE, Vec::new()), |kin| {
+                    (kin.flows, std::mem::take(&mut kin.blocked_at))
+                });
+                self.changes.now = Walk::Sessions { top, at, begun: true, flow, held_up };
+            }
+            Walk::Sessions { top, at, flow, mut held_up, .. } => {
+                if flow != NONE {
+                    self.judge(flow);
+                    let flow = self.flows.get(flow).map_or(NONE, |flow| flow.of_session.next);
+                    self.changes.now = Walk::Sessions { top, at, begun: true, flow, held_up };
+                } else if let Some(device) = held_up.pop() {
+                    if let Some(queue) = self.queue_mut(device) {
+                        queue.forget_note(at);
+                        queue.unblock(now, at);
+                    }
+                    self.changes.now = Walk::Sessions { top, at, begun: true, flow, held_up };
+                } else if let Some(at) = self.after(top, at, true) {
+                    self.changes.now = begin(top, at);
+                }
+            }
+        }
+        true
+    }
+
+    fn begin_session(&mut self, session: &Arc<Session>) {
+        let place = session.id().0;
+        let here = self.local(place).and_then(|local| local.session.as_ref());
+        if here.is_some_and(|here| Arc::ptr_eq(here, session)) {
+            self.changes.now = begin(place, place);
+        }
+    }
+
+    fn begin_device(&mut self, now: Nanos, device: u32) {
+        self.visit();
+        let Some(queue) = self.queue_mut(device) else { return };
+        queue.adopt_reservations(now);
+        self.changes.now = Walk::Device { flow: queue.flows };
+    }
+
+    /// The session after `at` on the way through those below `top`; `below`: those below `at`
+    /// come first.
+    fn after(&self, top: u32, mut at: u32, below: bool) -> Option<u32> {
+        let kin = |at: u32| self.kin.get(at as usize);
+        if below && let Some(child) = kin(at).map(|kin| kin.child).filter(|c| *c != NONE) {
+            return Some(child);
+        }
+        while at != top {
+            let here = kin(at)?;
+            if here.next != NONE {
+                return Some(here.next);
+            }
+            at = here.parent;
+        }
+        None
+    }
+
+    /// A session goes: the way through the sessions goes on behind it.
+    pub(super) fn step_over_session(&mut self, session: u32) {
+        if let Walk::Sessions { top, at, .. } = &self.changes.now
+            && *at == session
+        {
+            let top = *top;
+            self.changes.now =
+                self.after(top, session, false).map_or(Walk::Nothing, |at| begin(top, at));
+        }
+    }
+
+    /// A flow goes: the way through the flows goes on behind it.
+    pub(super) fn step_over_flow(&mut self, id: u32) {
+        let Some(gone) = self.flows.get(id) else { return };
+        match &mut self.changes.now {
+            Walk::Device { flow } if *flow == id => *flow = gone.at_device.next,
+            Walk::Sessions { flow, .. } if *flow == id => *flow = gone.of_session.next,
+            _ => {}
+        }
+    }
+
+    /// Takes a device away, so many steps: each takes back one command that waits there, into
+    /// `back`, or one flow. From now on nothing new comes there. Whether it is gone: what has
+    /// been dispatched is to be completed first.
+    pub fn retire_device(&mut self, id: DeviceId, steps: usize, back: &mut Vec<T>) -> bool {
+        for _ in 0..steps {
+            let Some(queue) = self.queue_mut(id.0) else { return true };
+            queue.leaving = true;
+            if let Some(entry) = queue.chosen.as_ref().and_then(super::queue::Chosen::any) {
+                back.extend(self.cancel(EntryId(entry)));
+                continue;
+            }
+            let id_of_flow = queue.flows;
+            let Some(flow) = self.flows.get(id_of_flow).copied() else { break };
+            let Some(queue) = self.queue(id.0) else { return true };
+            let heads = Class::ALL.map(|class| queue.trees[class].queue(flow.node).0);
+            match heads.into_iter().find(|head| *head != NONE) {
+                Some(entry) => {
+                    // Its last command may take the flow along.
+                    back.extend(self.cancel(EntryId(entry)));
+                }
+                None => self.remove_flow(id_of_flow),
+            }
+        }
+        let over = |queue: &super::DeviceQueue| queue.flows == NONE && queue.granted == 0;
+        let Some(place) = self.devices.get_mut(id.0 as usize) else { return true };
+        if place.as_ref().is_some_and(|queue| !over(queue)) {
+            return false;
+        }
+        *place = None;
+        true
+    }
+
+    /// Forgets what places that were given up had elsewhere.
+    pub(super) fn forget_dropped(&mut self, device: u32) {
+        while let Some(queue) = self.queue_mut(device)
+            && let Some(Dropped { session, noted, timed }) = queue.dropped.pop()
+        {
+            if noted && let Some(kin) = self.kin.get_mut(session as usize) {
+                let at = kin.blocked_at.iter().position(|other| *other == device);
+                if let Some(at) = at {
+                    kin.blocked_at.swap_remove(at);
+                }
+            }
+            if timed {
+                self.idle_timers += 1;
+            }
+        }
+        self.sift_timers();
+    }
+
+    /// Takes the timers out that run for nobody, once they are the most.
+    pub(super) fn sift_timers(&mut self) {
+        const FEW: usize = 64;
+        if self.idle_timers < FEW || self.idle_timers * 2 < self.timers.len() {
+            return;
+        }
+        let Self { timers, devices, .. } = self;
+        timers.retain(|std::cmp::Reverse((when, device, session))| {
+            let queue = devices.get(*device as usize).and_then(Option::as_ref);
+            queue.is_some_and(|queue| queue.has_timer(*session, *when))
+        });
+        self.idle_timers = 0;
+    }
+}
+
+fn begin(top: u32, at: u32) -> Walk {
+    Walk::Sessions { top, at, begun: false, flow: NONE, held_up: Vec::new() }
+}

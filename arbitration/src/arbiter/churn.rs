@@ -1,0 +1,517 @@
+//! Sessions, devices and flows that come and go: nothing of what is gone stays, nothing of it
+//! shows in what comes in its place, and a change costs what it changes.
+
+use std::collections::BTreeMap;
+
+use proptest::prelude::*;
+
+use super::*;
+use crate::credit::Caps;
+use crate::device::DeviceRules;
+use crate::limit::Rate;
+use crate::reservation::{Broker, Budget, Locality, Overrides, Reserved, Terms};
+use crate::session::{Reservation, RootSpec, SessionSpec, Sessions};
+use crate::settings::WindowRule;
+
+const ROOT: RootSpec =
+    RootSpec { caps: Caps { operations: 50, payload: u64::MAX }, bounded: false, queue: u32::MAX };
+
+/// How many of each there are, or are places for.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+struct Sizes {
+    sessions: usize,
+    flows: usize,
+    entries: usize,
+    sets: usize,
+    noted: usize,
+    timers: usize,
+}
+
+impl<T: Copy> Arbiter<T> {
+    /// What is there now.
+    fn present(&self) -> Sizes {
+        let here = self.sessions.iter().filter(|local| local.session.is_some());
+        Sizes {
+            sessions: here.count(),
+            flows: self.flows.sizes().0,
+            entries: self.entries.sizes().0,
+            sets: self.sets.iter().flatten().count(),
+            noted: self.kin.iter().map(|kin| kin.blocked_at.len()).sum(),
+            timers: self.timers.len(),
+        }
+    }
+
+    /// The places that were ever made.
+    fn places(&self) -> Sizes {
+        Sizes {
+            sessions: self.sessions.len(),
+            flows: self.flows.sizes().1,
+            entries: self.entries.sizes().1,
+            sets: self.sets.len(),
+            ..self.present()
+        }
+    }
+
+    /// What holds at any time, whatever has happened.
+    fn check(&self) {
+        assert_eq!(self.flow_places.len(), self.present().flows);
+        let holding = self.sets.iter().flatten().filter(|set| !set.current);
+        assert!(holding.clone().all(|set| set.held > 0), "a set that nobody has a use for");
+        for queue in self.devices.iter().flatten() {
+            // The root's place is there from the start; its node too.
+            let nodes = queue.nodes as usize - 1;
+            let used = nodes - queue.free_nodes.len();
+            assert!(used <= 3 * self.present().flows + 2 * queue.places.len());
+            assert!(queue.places.len() <= self.present().sessions.max(1));
+            let claims = queue.due.len() + queue.resting.len() + queue.parked.len();
+            assert!(claims <= queue.places.len());
+        }
+    }
+}
+
+/// A session, device or flow that a step chooses: one of those that are there.
+fn one<K: Copy, V>(of: &BTreeMap<K, V>, which: u32) -> Option<K> {
+    of.keys().nth(which as usize % of.len().max(1)).copied()
+}
+
+/// A target's life, on one reactor.
+struct Life {
+    now: Nanos,
+    sessions: Sessions,
+    specs: BTreeMap<u32, SessionSpec>,
+    names: u32,
+    arbiter: Arbiter<u64>,
+    devices: BTreeMap<u32, Arc<Device>>,
+    leaving: Vec<u32>,
+    flows: Vec<(u32, FlowId)>,
+    /// Those of devices that are on their way out.
+    going: Vec<(u32, FlowId)>,
+    /// Flows that were given up, or went with their devices.
+    stale: Vec<FlowId>,
+    grants: Vec<Grant>,
+    sent: u64,
+    back: u64,
+    served: u64,
+    most: Sizes,
+}
+
+impl Life {
+    fn new() -> Self {
+        let order = OrderSettings::default();
+        Self {
+            now: Nanos(1_000_000_000),
+            sessions: Sessions::new(&ROOT),
+            specs: BTreeMap::new(),
+            names: 0,
+            arbiter: Arbiter::new(0, &order, Arc::new(Boards::new(1)), 64),
+            devices: BTreeMap::new(),
+            leaving: Vec::new(),
+            flows: Vec::new(),
+            going: Vec::new(),
+            stale: Vec::new(),
+            grants: Vec::new(),
+            sent: 0,
+            back: 0,
+            served: 0,
+            most: Sizes::default(),
+        }
+    }
+
+    fn tell(&mut self) {
+        for session in self.sessions.take_touched() {
+            self.arbiter.touch_session(&session);
+        }
+    }
+
+    /// A session comes, below another; with a limit, a share, or nothing.
+    fn add_session(&mut self, kind: u32) {
+        let above = one(&self.specs, kind / 4).filter(|_| !kind.is_multiple_of(3));
+        self.names += 1;
+        let name = |number: u32| format!("s{number}");
+        let spec = SessionSpec {
+            name: name(self.names),
+            parent: above.map(name),
+            operations: (kind % 4 == 1).then_some(4),
+            iops: if kind % 4 == 2 { Rate::per_second(1000) } else { None },
+            ..SessionSpec::default()
+        };
+        if self.sessions.put(self.now, &spec).is_ok() {
+            self.specs.insert(self.names, spec);
+        }
+        self.tell();
+    }
+
+    fn remove_session(&mut self, which: u32) {
+        let Some(number) = one(&self.specs, which) else { return };
+        let spec = self.specs.remove(&number).unwrap();
+        self.sessions.remove(self.now, &spec.name);
+        let devices: Vec<u32> = self.devices.keys().copied().collect();
+        for device in devices {
+            self.reserve(device, |others| others.retain(|r| r.session.name() != spec.name));
+        }
+        for below in self.specs.values_mut().filter(|s| s.parent.as_ref() == Some(&spec.name)) {
+            (below.parent, below.operations, below.payload) = (None, None, None);
+        }
+        self.tell();
+    }
+
+    fn change_session(&mut self, which: u32) {
+        let Some(number) = one(&self.specs, which) else { return };
+        let spec = self.specs.get_mut(&number).unwrap();
+        let before = spec.clone();
+        match which % 3 {
+            0 => spec.operations = spec.operations.is_none().then_some(3),
+            1 => spec.iops = if spec.iops.is_none() { Rate::per_second(500) } else { None },
+            _ => spec.payload = spec.payload.is_none().then_some(2),
+        }
+        if self.sessions.put(self.now, spec).is_err() {
+            *spec = before;
+        }
+        self.tell();
+    }
+
+    /// Changes the reservations on a device.
+    fn reserve(&mut self, device: u32, change: impl FnOnce(&mut Vec<Reservation>)) {
+        let mut all = self.devices[&device].reservations().to_vec();
+        change(&mut all);
+        self.devices[&device].reserve(all);
+        self.arbiter.touch_device(DeviceId(device));
+    }
+
+    fn change_reservation(&mut self, which: u32) {
+        let Some(device) = one(&self.devices, which) else { return };
+        let Some(number) = one(&self.specs, which / 3) else { return };
+        let session = Arc::clone(self.sessions.named(&self.specs[&number].name).unwrap());
+        let terms = Terms {
+            budget: Budget::Operations(100),
+            period: Nanos(100_000_000),
+            request_bytes: 4096,
+            write_percent: 0,
+            locality: Locality::Random,
+        };
+        let profile = self.devices[&device].profile().unwrap();
+        let admitted = Broker::admit(&profile, &[], 20, &terms).unwrap();
+        let reserved = Arc::new(Reserved::new(self.now, &admitted));
+        self.reserve(device, |all| {
+            let before = all.len();
+            all.retain(|one| one.session.name() != session.name());
+            if all.len() == before {
+                all.push(Reservation { session, reserved });
+            }
+        });
+    }
+
+    /// A device comes, at the lowest place that is free.
+    fn add_device(&mut self, kind: u32) {
+        let free = |id: &u32| !self.devices.contains_key(id) && !self.leaving.contains(id);
+        let id = (0..).find(free).unwrap();
+        let window =
+            if kind.is_multiple_of(3) { WindowRule::Off } else { WindowRule::Fixed(1 + kind % 5) };
+        let containers = kind.is_multiple_of(5).then_some(crate::device::ContainerRules {
+            scheduler: crate::container::Scheduler::Containers,
+            capacity: 8,
+            deadline_ns: 20_000_000,
+        });
+        let profile = Overrides {
+            mean: Some(Nanos(10_000)),
+            worst: Some(Nanos(10_000)),
+            parallelism: Some(8),
+            seeks: false,
+        };
+        let rules = DeviceRules { window, containers, profile, ..DeviceRules::default() };
+        let device = Arc::new(Device::new(rules, 1));
+        self.arbiter.add_device(DeviceId(id), Arc::clone(&device));
+        self.devices.insert(id, device);
+    }
+
+    fn remove_device(&mut self, which: u32) {
+        if let Some(id) = one(&self.devices, which) {
+            self.reserve(id, Vec::clear);
+            self.devices.remove(&id);
+            self.leaving.push(id);
+            let (going, stay): (Vec<_>, _) =
+                self.flows.drain(..).partition(|(device, _)| *device == id);
+            self.flows = stay;
+            self.going.extend(going);
+        }
+    }
+
+    fn add_flow(&mut self, which: u32) {
+        let Some(device) = one(&self.devices, which) else { return };
+        let session = match one(&self.specs, which / 7) {
+            Some(number) if !which.is_multiple_of(6) => self.specs[&number].name.clone(),
+            _ => "root".to_owned(),
+        };
+        let session = Arc::clone(self.sessions.named(&session).unwrap());
+        let flow = self.arbiter.flow(DeviceId(device), &session, u64::from(which % 3)).unwrap();
+        let charged = self.arbiter.session_of(flow).unwrap();
+        assert_eq!(charged.serial(), session.serial(), "the flow of another that had its place");
+        self.flows.push((device, flow));
+    }
+
+    fn remove_flow(&mut self, which: u32) {
+        if self.flows.is_empty() {
+            return;
+        }
+        let (_, flow) = self.flows.swap_remove(which as usize % self.flows.len());
+        self.arbiter.release(flow);
+        // Others may use it still, or commands of it wait; else it is gone.
+        if self.arbiter.flows.find(flow.0).is_none() {
+            self.stale.push(flow);
+        }
+    }
+
+    fn send(&mut self, which: u32) {
+        let Some(&(_, flow)) = self.flows.get(which as usize % self.flows.len().max(1)) else {
+            return;
+        };
+        self.sent += 1;
+        match self.arbiter.pass(self.now, flow, false, 4096) {
+            Some(grant) => {
+                self.served += 1;
+                self.grants.push(grant);
+            }
+            None => {
+                let class = Class::ALL[which as usize % 4];
+                let request = Request::user(self.sent, which.is_multiple_of(2), 4096);
+                self.arbiter.enqueue(self.now, flow, class, request).unwrap();
+            }
+        }
+        if which.is_multiple_of(11) {
+            self.arbiter.output(self.now, flow, Class::Low);
+        }
+    }
+
+    fn complete(&mut self, which: u32) {
+        if !self.grants.is_empty() {
+            let grant = self.grants.swap_remove(which as usize % self.grants.len());
+            self.arbiter.complete(self.now, grant, !which.is_multiple_of(8));
+        }
+    }
+
+    /// One turn of the reactor.
+    fn turn(&mut self, steps: usize) {
+        self.arbiter.settle(self.now, steps);
+        let mut back = Vec::new();
+        let arbiter = &mut self.arbiter;
+        self.leaving.retain(|id| !arbiter.retire_device(DeviceId(*id), steps, &mut back));
+        let (going, gone): (Vec<_>, Vec<_>) =
+            self.going.drain(..).partition(|(device, _)| self.leaving.contains(device));
+        self.going = going;
+        self.stale.extend(gone.into_iter().map(|(_, flow)| flow));
+        self.back += back.len() as u64;
+        self.arbiter.poll(self.now);
+        let mut place = 0;
+        while let Some(device) = self.arbiter.active(place) {
+            while let Some(command) = self.arbiter.dispatch(self.now, device) {
+                self.served += 1;
+                self.grants.push(command.grant);
+            }
+            place += 1;
+        }
+        for flow in &self.stale {
+            assert!(self.arbiter.pass(self.now, *flow, false, 512).is_none());
+            assert!(self.arbiter.session_of(*flow).is_none());
+        }
+        self.arbiter.check();
+        let now = self.arbiter.present();
+        let Sizes { sessions, flows, entries, sets, .. } = &mut self.most;
+        // A retired session keeps its place until its last command is over.
+        *sessions = (*sessions).max(self.specs.len() + 1 + now.sessions + self.grants.len());
+        (*flows, *entries) = ((*flows).max(now.flows), (*entries).max(now.entries));
+        *sets = (*sets).max(now.sets);
+    }
+
+    fn step(&mut self, what: u8, which: u32, steps: usize) {
+        match what {
+            0 => self.add_session(which),
+            1 => self.remove_session(which),
+            2 => self.change_session(which),
+            3 => self.add_device(which),
+            4 => self.remove_device(which),
+            5 | 6 => self.add_flow(which),
+            7 => self.remove_flow(which),
+            8..=12 => self.send(which),
+            16 => self.change_reservation(which),
+            _ => self.complete(which),
+        }
+        self.now = self.now.after(u64::from(which) * 20);
+        self.turn(steps);
+    }
+
+    /// All leave, with what they have under way.
+    fn end(&mut self) {
+        while let Some(device) = one(&self.devices, 0) {
+            self.remove_device(device);
+        }
+        while !self.specs.is_empty() {
+            self.remove_session(0);
+        }
+        let mut turns = 0;
+        while !self.leaving.is_empty() || self.arbiter.is_changing() {
+            self.now = self.now.after(1_000_000);
+            self.turn(1);
+            self.complete(turns);
+            turns += 1;
+            assert!(turns < 10_000, "something never leaves: {:?}", self.arbiter.present());
+        }
+    }
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(192))]
+
+    /// Whatever comes and goes, with commands waiting, in devices, and holding credits: no table
+    /// has more places than were needed at one time, credits and windows come back to the last
+    /// one, and nothing is left.
+    #[test]
+    fn nothing_of_what_is_gone_stays(
+        steps in proptest::collection::vec((0u8..17, 0u32..10_000, 1usize..4), 1..400),
+    ) {
+        let mut life = Life::new();
+        let mut all = Vec::new();
+        let mut windows = Vec::new();
+        for (what, which, some) in steps {
+            life.step(what, which, some);
+            if what == 0 {
+                all.extend(life.sessions.iter().map(Arc::downgrade));
+            }
+            if what == 3 {
+                windows.extend(life.devices.values().cloned());
+            }
+            // Marks among them.
+            prop_assert_eq!(life.arbiter.waiting(), life.arbiter.present().entries);
+        }
+        life.end();
+        let (left, places) = (life.arbiter.present(), life.arbiter.places());
+        let timers = left.timers;
+        prop_assert_eq!(left, Sizes { timers, ..Sizes::default() });
+        prop_assert!(timers <= 64, "timers of what has gone: {}", timers);
+        prop_assert_eq!(life.sent, life.served + life.back, "each command once");
+        prop_assert!(places.flows <= life.most.flows + 1, "{:?} {:?}", places, life.most);
+        prop_assert!(places.entries <= life.most.entries + 2);
+        prop_assert!(places.sets <= life.most.sets + 2, "{:?} {:?}", places, life.most);
+        prop_assert!(places.sessions <= 2 * life.most.sessions + 8, "{:?} {:?}", places, life.most);
+        let root = life.sessions.named("root").unwrap();
+        prop_assert_eq!((root.credits.used().operations, root.backlog.waiting()), (0, 0));
+        let held = all.iter().filter_map(std::sync::Weak::upgrade).filter(|s| s.name() != "root");
+        prop_assert_eq!(held.count(), 0, "sessions that somebody holds");
+        for device in windows {
+            prop_assert_eq!(device.window.held(), 0);
+            prop_assert!(!device.clock.contended());
+        }
+    }
+}
+
+/// An arbiter in whose life so many sessions and devices have come and gone, with `flows` flows on
+/// sessions and devices of their own.
+fn used(gone: u32, flows: u32) -> Life {
+    let mut life = Life::new();
+    let add = |life: &mut Life, n: u32| {
+        life.arbiter.add_device(DeviceId(n), Arc::new(Device::new(DeviceRules::default(), 1)));
+        let spec = SessionSpec { name: format!("n{n}"), ..SessionSpec::default() };
+        life.sessions.put(life.now, &spec).unwrap();
+        let session = Arc::clone(life.sessions.named(&spec.name).unwrap());
+        life.arbiter.flow(DeviceId(n), &session, 1).unwrap()
+    };
+    for n in 0..gone {
+        let flow = add(&mut life, flows + n);
+        life.arbiter.release(flow);
+        life.sessions.remove(life.now, &format!("n{}", flows + n));
+        assert!(life.arbiter.retire_device(DeviceId(flows + n), 10, &mut Vec::new()));
+    }
+    for n in 0..flows {
+        let flow = add(&mut life, n);
+        life.flows.push((n, flow));
+    }
+    life.tell();
+    life.arbiter.settle(life.now, usize::MAX);
+    life.arbiter.visits = 0;
+    life
+}
+
+/// What each change makes the arbiter look at.
+fn work(life: &mut Life, change: impl FnOnce(&mut Life)) -> usize {
+    life.arbiter.visits = 0;
+    change(life);
+    life.tell();
+    life.arbiter.settle(life.now, usize::MAX);
+    life.arbiter.visits
+}
+
+#[test]
+fn a_change_costs_what_it_changes_whatever_there_is_and_was() {
+    let costs = |gone, flows| {
+        let mut life = used(gone, flows);
+        let life = &mut life;
+        let limited = SessionSpec {
+            name: "n0".to_owned(),
+            iops: Rate::per_second(10),
+            ..SessionSpec::default()
+        };
+        let id = DeviceId(flows + 1);
+        [
+            work(life, |life| life.sessions.put(life.now, &limited).unwrap()),
+            work(life, |life| {
+                let order = OrderSettings { burst: 9, ..OrderSettings::default() };
+                life.arbiter.set_order(&order);
+            }),
+            work(life, |life| {
+                let device = Arc::new(Device::new(DeviceRules::default(), 1));
+                life.arbiter.add_device(id, device);
+            }),
+            work(life, |life| {
+                let spec = SessionSpec { name: "new".to_owned(), ..SessionSpec::default() };
+                life.sessions.put(life.now, &spec).unwrap();
+                let session = Arc::clone(life.sessions.named("new").unwrap());
+                life.arbiter.flow(id, &session, 7).unwrap();
+            }),
+            work(life, |life| life.arbiter.touch_device(id)),
+            work(life, |life| {
+                life.sessions.remove(life.now, "new");
+                assert!(life.arbiter.retire_device(id, 10, &mut Vec::new()));
+            }),
+            work(life, |life| {
+                // Of a session that no flow is of, there is nothing here.
+                let spec = SessionSpec {
+                    name: "elsewhere".to_owned(),
+                    iops: Rate::per_second(1),
+                    ..SessionSpec::default()
+                };
+                life.sessions.put(life.now, &spec).unwrap();
+            }),
+        ]
+    };
+    let few = costs(0, 1);
+    assert!(few.iter().all(|cost| *cost <= 4), "{few:?}");
+    assert_eq!(few[6], 0);
+    for (gone, flows) in [(3, 2), (1000, 10), (10, 1000), (1000, 1000)] {
+        assert_eq!(costs(gone, flows), few, "{gone} gone, {flows} there");
+    }
+}
+
+#[test]
+fn a_change_of_everything_is_taken_in_steps_and_none_is_left_out() {
+    let mut life = used(0, 1000);
+    let root = RootSpec { bounded: true, ..ROOT };
+    life.sessions.set_root(life.now, &root);
+    life.tell();
+    let mut turns = 0;
+    loop {
+        let before = life.arbiter.visits;
+        let more = life.arbiter.settle(life.now, 16);
+        assert!(life.arbiter.visits - before <= 16);
+        turns += 1;
+        if !more {
+            break;
+        }
+        // Sessions come and go meanwhile.
+        if turns % 5 == 0 {
+            let (_, flow) = life.flows.swap_remove(turns * 7 % life.flows.len());
+            life.arbiter.release(flow);
+        }
+        assert!(turns < 1000, "it never ends");
+    }
+    assert!(life.flows.iter().all(|(_, flow)| !life.arbiter.is_plain(*flow)));
+    assert!(turns > 50);
+}

@@ -1,0 +1,172 @@
+use proptest::prelude::*;
+
+use super::*;
+use crate::limit::Rate;
+
+const ROOT: RootSpec =
+    RootSpec { caps: Caps { operations: 1000, payload: 10_000 }, bounded: true, queue: 5000 };
+
+fn spec(name: &str, parent: Option<&str>, share: Option<u8>) -> SessionSpec {
+    SessionSpec {
+        name: name.to_owned(),
+        parent: parent.map(str::to_owned),
+        operations: share,
+        ..SessionSpec::default()
+    }
+}
+
+fn named(sessions: &Sessions, name: &str) -> Arc<Session> {
+    Arc::clone(sessions.named(name).unwrap())
+}
+
+#[test]
+fn d1_shares_are_of_the_parents() {
+    let mut sessions = Sessions::new(&ROOT);
+    // A child before its parent.
+    let specs =
+        [spec("b", Some("a"), Some(50)), spec("a", None, Some(20)), spec("c", Some("b"), None)];
+    sessions.apply(Nanos(0), &ROOT, &specs).unwrap();
+    assert_eq!(named(&sessions, "a").credits.caps().operations, 200);
+    assert_eq!(named(&sessions, "b").credits.caps().operations, 100);
+    assert!(!named(&sessions, "c").is_capped(), "no bound but its parents'");
+    assert_eq!(named(&sessions, "a").credits.caps().payload, u64::MAX);
+    // What is below follows, whoever changes above.
+    sessions.put(Nanos(0), &spec("a", None, Some(40))).unwrap();
+    assert_eq!(named(&sessions, "b").credits.caps().operations, 200);
+    let half = RootSpec { caps: Caps { operations: 500, payload: 10_000 }, ..ROOT };
+    sessions.set_root(Nanos(0), &half);
+    assert_eq!(named(&sessions, "b").credits.caps().operations, 100);
+}
+
+#[test]
+fn d1_a_session_may_not_give_more_than_it_has() {
+    let mut sessions = Sessions::new(&ROOT);
+    let specs = [spec("a", None, Some(60)), spec("b", None, Some(50))];
+    let error = sessions.apply(Nanos(0), &ROOT, &specs).unwrap_err();
+    assert!(error.to_string().contains("110 %"), "{error}");
+    let error = sessions.apply(Nanos(0), &ROOT, &[spec("a", Some("x"), None)]).unwrap_err();
+    assert!(error.to_string().contains("x, which is not there"), "{error}");
+    let circle = [spec("a", Some("b"), None), spec("b", Some("a"), None)];
+    assert!(matches!(sessions.apply(Nanos(0), &ROOT, &circle), Err(SessionError::Parent { .. })));
+    let twice = [spec("a", None, None), spec("a", None, None)];
+    assert!(matches!(sessions.apply(Nanos(0), &ROOT, &twice), Err(SessionError::Twice(_))));
+}
+
+#[test]
+fn a_session_outlives_changes_that_do_not_move_it() {
+    let mut sessions = Sessions::new(&ROOT);
+    sessions.apply(Nanos(0), &ROOT, &[spec("a", None, Some(20))]).unwrap();
+    let a = named(&sessions, "a");
+    let next = [spec("z", None, None), spec("a", None, Some(40))];
+    sessions.apply(Nanos(0), &ROOT, &next).unwrap();
+    assert!(Arc::ptr_eq(&a, &named(&sessions, "a")));
+    assert_eq!(a.credits.caps().operations, 400);
+    let moved = [spec("z", None, None), spec("a", Some("z"), None)];
+    sessions.apply(Nanos(0), &ROOT, &moved).unwrap();
+    let new = named(&sessions, "a");
+    assert!(!Arc::ptr_eq(&a, &new), "what is in flight is the old place's");
+    assert_ne!(a.id(), new.id());
+    assert_ne!(a.serial(), new.serial());
+    assert!(!a.is_capped(), "what is left of it has no bound");
+}
+
+#[test]
+fn places_are_given_again_once_nobody_holds_them() {
+    let mut sessions = Sessions::new(&ROOT);
+    let mut held = None;
+    let mut serials = std::collections::HashSet::new();
+    for round in 0..100 {
+        let name = format!("s{round}");
+        sessions.apply(Nanos(0), &ROOT, &[spec(&name, None, None)]).unwrap();
+        let session = named(&sessions, &name);
+        let id = session.id();
+        assert!(id.0 <= 4, "{id:?}");
+        assert!(serials.insert(session.serial()), "told from all that had its place");
+        if round > 50 {
+            assert_ne!(Some(id), held.as_ref().map(|session: &Arc<Session>| session.id()));
+        }
+        if round == 50 {
+            held = Some(session);
+        }
+    }
+}
+
+#[test]
+fn only_what_changes_is_touched_and_by_no_more_than_its_own_settings() {
+    let mut sessions = Sessions::new(&ROOT);
+    for n in 0..1000 {
+        sessions.put(Nanos(0), &spec(&format!("s{n}"), None, None)).unwrap();
+    }
+    assert!(sessions.take_touched().is_empty(), "nothing limits them");
+    let limited = SessionSpec { iops: Rate::per_second(10), ..spec("s7", None, None) };
+    sessions.put(Nanos(0), &limited).unwrap();
+    let names = |all: Vec<Arc<Session>>| -> Vec<String> {
+        all.iter().map(|session| session.name().to_owned()).collect()
+    };
+    assert_eq!(names(sessions.take_touched()), ["s7"]);
+    sessions.put(Nanos(0), &limited).unwrap();
+    assert!(sessions.take_touched().is_empty(), "the same again");
+    sessions.put(Nanos(0), &SessionSpec { queue: Some(5), ..limited }).unwrap();
+    assert!(sessions.take_touched().is_empty(), "the queue's bound is looked up for each command");
+    assert_eq!(named(&sessions, "s7").backlog.bound(), 5);
+    sessions.set_root(Nanos(0), &RootSpec { queue: 77, ..ROOT });
+    assert_eq!(named(&sessions, "s8").backlog.bound(), 77, "the root's, for those without one");
+    assert_eq!(named(&sessions, "s7").backlog.bound(), 5);
+    sessions.remove(Nanos(0), "s7");
+    assert_eq!(names(sessions.take_touched()), ["s7"], "what is left of it is free");
+    assert!(sessions.named("s7").is_none());
+}
+
+proptest! {
+    /// One at a time or all at once, the tree is the same; its places are as many as were needed
+    /// at one time.
+    #[test]
+    fn a_history_of_single_changes_ends_where_the_whole_would(
+        steps in proptest::collection::vec((0usize..8, 0usize..9, 0u8..4, any::<bool>()), 1..80),
+    ) {
+        let mut sessions = Sessions::new(&ROOT);
+        let mut specs: std::collections::BTreeMap<String, SessionSpec> = Default::default();
+        let mut most = 0;
+        for (which, parent, share, goes) in steps {
+            let name = format!("s{which}");
+            if goes {
+                sessions.remove(Nanos(0), &name);
+                specs.remove(&name);
+                for spec in specs.values_mut().filter(|s| s.parent.as_ref() == Some(&name)) {
+                    (spec.parent, spec.operations, spec.payload) = (None, None, None);
+                }
+            } else {
+                let parent = Some(format!("s{parent}")).filter(|name| specs.contains_key(name));
+                let share = (share > 0).then_some(share * 20);
+                let one = spec(&name, parent.as_deref(), share);
+                let before = named_caps(&sessions);
+                match sessions.put(Nanos(0), &one) {
+                    Ok(()) => {
+                        specs.insert(name, one);
+                    }
+                    Err(_) => prop_assert_eq!(before, named_caps(&sessions)),
+                }
+            }
+            most = most.max(specs.len());
+            drop(sessions.take_touched());
+            let mut whole = Sessions::new(&ROOT);
+            let all: Vec<SessionSpec> = specs.values().cloned().collect();
+            whole.apply(Nanos(0), &ROOT, &all).unwrap();
+            prop_assert_eq!(named_caps(&sessions), named_caps(&whole));
+            // A place may be given again one change late; a change moves eight at the most.
+            let places = sessions.iter().map(|s| s.id().0).max().unwrap_or(0) as usize;
+            prop_assert!(places <= 2 * most + 8, "{} places for {}", places, most);
+        }
+    }
+}
+
+/// Each session's name, its parent's, and its credits.
+fn named_caps(sessions: &Sessions) -> Vec<(String, Option<String>, Caps)> {
+    let of = |s: &Arc<Session>| {
+        let parent = s.parent().map(|parent| parent.name().to_owned());
+        (s.name().to_owned(), parent, s.credits.caps())
+    };
+    let mut all: Vec<_> = sessions.iter().map(of).collect();
+    all.sort_by(|a, b| a.0.cmp(&b.0));
+    all
+}
