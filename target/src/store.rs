@@ -7,6 +7,7 @@ mod examine;
 mod live;
 mod memory;
 mod object;
+mod part;
 mod quiet;
 mod scratch;
 mod seen;

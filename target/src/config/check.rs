@@ -1,8 +1,10 @@
 //! What no single value shows: numbers that do not fit together, and the same name twice.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
 use std::fmt::Display;
 use std::path::Path;
+
+use uuid::Uuid;
 
 use super::fields::{At, Fields, List, Problems};
 use super::model::{Backend, Config, Namespace, Target};
@@ -280,32 +282,82 @@ fn nsids(parsed: &ParsedSubsystem, problems: &Problems) {
 /// What of a configuration cannot be together, where a live change may have brought it about;
 /// `None` where all of it can.
 pub(crate) fn clash(config: &Config) -> Option<String> {
+    let mut taken = Taken::default();
+    clash_of_listeners(config)
+        .or_else(|| all_namespaces(config).find_map(|(_, namespace)| taken.add(namespace)))
+        .or_else(|| super::network::wrong(&config.network, &config.listeners))
+        .or_else(|| super::qos::wrong(&config.qos, &config.subsystems))
+}
+
+/// Which listeners cannot be together.
+pub(crate) fn clash_of_listeners(config: &Config) -> Option<String> {
     let addresses: Vec<_> = config.listeners.iter().map(|l| l.address).collect();
-    for (index, address) in addresses.iter().enumerate() {
+    addresses.iter().enumerate().find_map(|(index, address)| {
         let mut earlier = addresses.iter().take(index);
-        if let Some(other) = earlier.find(|other| super::addresses_collide(*address, **other)) {
-            return Some(format!("listener {address} collides with listener {other}"));
-        }
+        let other = earlier.find(|other| super::addresses_collide(*address, **other))?;
+        Some(format!("listener {address} collides with listener {other}"))
+    })
+}
+
+/// What the namespaces of a subsystem, or one of them, cannot be together with.
+pub(crate) fn clash_of_namespaces(config: &Config, nqn: &str, nsid: Option<u32>) -> Option<String> {
+    let mut taken = Taken::default();
+    let meant =
+        |of: &str, namespace: &Namespace| of == nqn && (nsid.is_none() || namespace.nsid == nsid);
+    let theirs = config.subsystems.iter().filter(|s| s.nqn == nqn).flat_map(|s| &s.namespaces);
+    let mut theirs = theirs.filter(|namespace| meant(nqn, namespace));
+    if let Some(clash) = theirs.find_map(|namespace| taken.add(namespace)) {
+        return Some(clash);
     }
-    let (mut ids, mut paths) = (BTreeSet::new(), BTreeMap::new());
-    for namespace in config.subsystems.iter().flat_map(|s| &s.namespaces) {
-        let nguid = namespace.nguid.as_ref().map(identity::format_nguid);
-        for id in namespace
-            .uuid
-            .map(|id| format!("UUID {id}"))
-            .into_iter()
-            .chain(nguid.map(|id| format!("NGUID {id}")))
-        {
-            if !ids.insert(id.clone()) {
-                return Some(format!("{id} would be there twice"));
-            }
-        }
-        let Some(path) = backing(namespace) else { continue };
-        let earlier = paths.insert(path, !namespace.read_only);
-        if earlier.is_some_and(|writes| writes || !namespace.read_only) {
-            let path = path.display();
-            return Some(format!("two namespaces would have {path}, and one would write to it"));
-        }
+    if taken.is_empty() {
+        return None;
     }
-    super::network::wrong(config).or_else(|| super::qos::wrong(config))
+    let mut others = all_namespaces(config).filter(|(of, namespace)| !meant(of, namespace));
+    others.find_map(|(_, namespace)| taken.clash(namespace))
+}
+
+fn all_namespaces(config: &Config) -> impl Iterator<Item = (&str, &Namespace)> {
+    let all = config.subsystems.iter();
+    all.flat_map(|s| s.namespaces.iter().map(|namespace| (s.nqn.as_str(), namespace)))
+}
+
+/// What only one namespace may have.
+#[derive(Default)]
+struct Taken<'a> {
+    uuids: HashSet<Uuid>,
+    nguids: HashSet<[u8; 16]>,
+    /// And whether a namespace writes to it.
+    paths: HashMap<&'a Path, bool>,
+}
+
+impl<'a> Taken<'a> {
+    fn is_empty(&self) -> bool {
+        self.uuids.is_empty() && self.nguids.is_empty() && self.paths.is_empty()
+    }
+
+    /// What a namespace cannot have.
+    fn clash(&self, namespace: &Namespace) -> Option<String> {
+        if let Some(uuid) = namespace.uuid.filter(|uuid| self.uuids.contains(uuid)) {
+            return Some(format!("UUID {uuid} would be there twice"));
+        }
+        if let Some(nguid) = namespace.nguid.filter(|nguid| self.nguids.contains(nguid)) {
+            let nguid = identity::format_nguid(&nguid);
+            return Some(format!("NGUID {nguid} would be there twice"));
+        }
+        let path = backing(namespace)?;
+        let writes = *self.paths.get(path)? || !namespace.read_only;
+        let path = path.display();
+        writes.then(|| format!("two namespaces would have {path}, and one would write to it"))
+    }
+
+    /// Takes what a namespace has, or says what it cannot have.
+    fn add(&mut self, namespace: &'a Namespace) -> Option<String> {
+        let clash = self.clash(namespace);
+        self.uuids.extend(namespace.uuid);
+        self.nguids.extend(namespace.nguid);
+        if let Some(path) = backing(namespace) {
+            *self.paths.entry(path).or_default() |= !namespace.read_only;
+        }
+        clash
+    }
 }

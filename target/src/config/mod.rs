@@ -24,7 +24,7 @@ use std::path::Path;
 
 use toml::de::DeTable;
 
-pub(crate) use check::clash;
+pub(crate) use check::{clash, clash_of_listeners, clash_of_namespaces};
 pub(crate) use errors::did_you_mean;
 pub use errors::{ConfigError, ConfigErrors};
 pub use identity::{

@@ -12,7 +12,7 @@ use super::network::is_known as link_is_known;
 use super::protocol::Failure;
 use crate::config::fields::Fields;
 use crate::config::{
-    Backend, Config, Namespace, SIZE_MAX, Subsystem, clash, entry, resolve_namespaces, values,
+    Backend, Config, Namespace, SIZE_MAX, Subsystem, entry, resolve_namespaces, values,
 };
 use crate::engine::{Engine, EngineError, Loss};
 use crate::store::{Live, ObjectId};
@@ -20,7 +20,8 @@ use crate::store::{Live, ObjectId};
 type Answer = Result<Value, Failure>;
 
 impl Control {
-    /// Stores and makes one change: `edit` makes it in the configuration, `act` in the target.
+    /// Stores and makes one change: `edit` makes it in the configuration, of which it changes
+    /// `object` alone, `act` in the target.
     pub(super) fn change<T>(
         &self,
         live: &mut Live,
@@ -28,12 +29,13 @@ impl Control {
         edit: impl FnOnce(&mut Config) -> Result<(), Failure>,
         act: impl FnOnce(&dyn Engine) -> Result<T, EngineError>,
     ) -> Result<T, Failure> {
-        let mut next = live.current().clone();
-        edit(&mut next)?;
-        if let Some(reason) = clash(&next) {
-            return Err(Failure::exists(format!("{reason}; nothing was changed")));
-        }
-        let stored = live.store(object, next)?;
+        let stored = live.store(object, |config| {
+            edit(config)?;
+            match object.clash(config) {
+                Some(reason) => Err(Failure::exists(format!("{reason}; nothing was changed"))),
+                None => Ok(()),
+            }
+        })?;
         match act(self.engine()) {
             Ok(value) => Ok(value),
             Err(refused) => {
@@ -98,14 +100,15 @@ impl Control {
             Some((nqn?.value, namespace?))
         })?;
         let mut live = self.live();
-        let mut current = live.current().clone();
-        let taken: BTreeSet<u32> =
-            subsystem(&mut current, &nqn)?.namespaces.iter().filter_map(|n| n.nsid).collect();
-        if let Some(nsid) = namespace.nsid.filter(|nsid| taken.contains(nsid)) {
+        let known = &known_subsystem(live.current(), &nqn)?.namespaces;
+        if let Some(nsid) = namespace.nsid
+            && known.iter().any(|other| other.nsid == Some(nsid))
+        {
             let message = format!("namespace {nsid} of {nqn} is there already");
             return Err(Failure::exists(message));
         }
-        resolve_namespaces(&nqn, taken, vec![&mut namespace]);
+        namespace.nsid = namespace.nsid.or_else(|| lowest_free(known));
+        resolve_namespaces(&nqn, BTreeSet::new(), vec![&mut namespace]);
         make_files(&mut namespace);
         let nsid = namespace.nsid.unwrap_or_default();
         if nsid > crate::config::NSID_MAX {
@@ -285,28 +288,56 @@ fn subsystem_and_host(fields: &mut Fields<'_>) -> Option<(String, String)> {
 }
 
 /// The subsystem of an NQN.
+pub(super) fn known_subsystem<'a>(config: &'a Config, nqn: &str) -> Result<&'a Subsystem, Failure> {
+    let found = config.subsystems.iter().find(|known| known.nqn == nqn);
+    found.ok_or_else(|| {
+        let known: Vec<String> = config.subsystems.iter().map(|s| s.nqn.clone()).collect();
+        let message = format!("there is no subsystem {nqn}; there are: {}", list(&known));
+        Failure::not_found(message)
+    })
+}
+
+/// The subsystem of an NQN, to be changed.
 pub(super) fn subsystem<'a>(
     config: &'a mut Config,
     nqn: &str,
 ) -> Result<&'a mut Subsystem, Failure> {
     let Some(at) = config.subsystems.iter().position(|known| known.nqn == nqn) else {
-        let known: Vec<String> = config.subsystems.iter().map(|s| s.nqn.clone()).collect();
-        let message = format!("there is no subsystem {nqn}; there are: {}", list(&known));
-        return Err(Failure::not_found(message));
+        return Err(known_subsystem(config, nqn).err().unwrap_or_else(|| Failure::not_found(nqn)));
     };
     config.subsystems.get_mut(at).ok_or_else(|| Failure::not_found(nqn))
 }
 
 /// The namespace of an NSID.
-pub(super) fn namespace(subsystem: &mut Subsystem, nsid: u32) -> Result<&mut Namespace, Failure> {
-    let known: Vec<String> =
-        subsystem.namespaces.iter().filter_map(|n| Some(n.nsid?.to_string())).collect();
-    let nqn = &subsystem.nqn;
-    let found = subsystem.namespaces.iter_mut().find(|known| known.nsid == Some(nsid));
+pub(super) fn known_namespace(subsystem: &Subsystem, nsid: u32) -> Result<&Namespace, Failure> {
+    let found = subsystem.namespaces.iter().find(|known| known.nsid == Some(nsid));
     found.ok_or_else(|| {
-        let known = list(&known);
+        let all = subsystem.namespaces.iter();
+        let known: Vec<String> = all.filter_map(|n| Some(n.nsid?.to_string())).collect();
+        let (nqn, known) = (&subsystem.nqn, list(&known));
         Failure::not_found(format!("there is no namespace {nsid} in {nqn}; there are: {known}"))
     })
+}
+
+/// The namespace of an NSID, to be changed.
+pub(super) fn namespace(subsystem: &mut Subsystem, nsid: u32) -> Result<&mut Namespace, Failure> {
+    let Some(at) = subsystem.namespaces.iter().position(|known| known.nsid == Some(nsid)) else {
+        let missing = known_namespace(subsystem, nsid).err();
+        return Err(missing.unwrap_or_else(|| Failure::not_found(nsid.to_string())));
+    };
+    subsystem.namespaces.get_mut(at).ok_or_else(|| Failure::not_found(nsid.to_string()))
+}
+
+/// The lowest NSID that none of these has.
+fn lowest_free(namespaces: &[Namespace]) -> Option<u32> {
+    let mut taken = vec![false; namespaces.len() + 1];
+    for nsid in namespaces.iter().filter_map(|namespace| namespace.nsid) {
+        if let Some(place) = taken.get_mut((nsid as usize).saturating_sub(1)) {
+            *place = true;
+        }
+    }
+    let free = taken.iter().position(|taken| !taken)?;
+    u32::try_from(free + 1).ok()
 }
 
 /// Names for a message: not more than a person reads.

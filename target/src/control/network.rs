@@ -27,12 +27,11 @@ impl Control {
         object: &ObjectId,
         edit: impl FnOnce(&mut Network),
     ) -> Result<(), Failure> {
-        let mut next = live.current().clone();
-        edit(&mut next.network);
-        if let Some(reason) = network::wrong(&next) {
+        let mut network = live.current().network.clone();
+        edit(&mut network);
+        if let Some(reason) = network::wrong(&network, &live.current().listeners) {
             return Err(Failure::invalid(reason));
         }
-        let network = next.network;
         let set = |config: &mut Config| {
             config.network = network.clone();
             Ok(())

@@ -4,7 +4,7 @@
 use serde_json::{Value, json};
 
 use super::Control;
-use super::change::{list, namespace, subsystem};
+use super::change::{known_namespace, known_subsystem, list, namespace, subsystem};
 use super::methods::read;
 use super::protocol::Failure;
 use crate::config::fields::Fields;
@@ -24,12 +24,11 @@ impl Control {
         object: &ObjectId,
         edit: impl FnOnce(&mut QosConfig) -> Result<(), Failure>,
     ) -> Result<(), Failure> {
-        let mut next = live.current().clone();
-        edit(&mut next.qos)?;
-        if let Some(reason) = qos::wrong(&next) {
+        let mut qos = live.current().qos.clone();
+        edit(&mut qos)?;
+        if let Some(reason) = qos::wrong(&qos, &live.current().subsystems) {
             return Err(Failure::invalid(reason));
         }
-        let qos = next.qos;
         let set = |config: &mut Config| {
             config.qos = qos.clone();
             Ok(())
@@ -321,10 +320,9 @@ fn unused(config: &Config, name: &str) -> Result<(), Failure> {
 /// What a policy names is there.
 fn policy_is_for_something(config: &Config, policy: &Policy) -> Result<(), Failure> {
     if let Some(nqn) = &policy.subsystem {
-        let mut config = config.clone();
-        let subsystem = subsystem(&mut config, nqn)?;
+        let subsystem = known_subsystem(config, nqn)?;
         if let Some(nsid) = policy.nsid {
-            namespace(subsystem, nsid)?;
+            known_namespace(subsystem, nsid)?;
         }
     }
     match &policy.session {

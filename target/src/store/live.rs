@@ -3,15 +3,16 @@
 //! A live change is kept with the file's own entry for the same object as it was at the time. It
 //! wins for as long as that entry stays; when the entry in the file changes, the file wins.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use serde::{Deserialize, Serialize};
 use uuid::Uuid;
 
 use super::object::ObjectId;
-use super::{Change, Key, Object, Store, StoreError};
-use crate::config::{Config, clash};
+use super::part::Part;
+use super::{Change, Key, Kind, Object, Store, StoreError};
+use crate::config::{Config, Subsystem, clash, render_subsystem};
 
 /// A live change as it is stored.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -54,11 +55,24 @@ pub fn effective(file: &Config, store: &dyn Store) -> Result<Effective, StoreErr
         records.into_iter().partition(|(key, _)| key.kind.is_qos());
     let (network, others): (Vec<_>, Vec<_>) =
         others.into_iter().partition(|(key, _)| key.kind.is_network());
-    for (key, record) in others {
-        if let Err(reason) = result.take(file, &key, &record, store.machine()) {
-            result.drop(key, &reason);
-        }
+    // What belongs to a subsystem that is no longer the live one goes with it.
+    let machine = store.machine();
+    let gone: BTreeSet<String> = others
+        .iter()
+        .filter_map(|(key, record)| match ObjectId::parse(key, machine)? {
+            whole @ ObjectId::Subsystem(_) => stale(file, &whole, record).then(|| key.id.clone()),
+            _ => None,
+        })
+        .collect();
+    let goes = |key: &Key| {
+        let object = ObjectId::parse(key, machine);
+        object.as_ref().and_then(ObjectId::subsystem).is_some_and(|nqn| gone.contains(nqn))
+    };
+    let (parts, others): (Vec<_>, Vec<_>) = others.into_iter().partition(|(key, _)| goes(key));
+    for (key, _) in parts {
+        result.drop(key, CHANGED);
     }
+    result.take_together(file, others, machine);
     result.take_together(file, network, store.machine());
     result.take_together(file, qos, store.machine());
     Ok(result)
@@ -68,31 +82,49 @@ impl Effective {
     /// Takes live changes of which one may need another: all at once, or where that cannot be,
     /// as many as can be together.
     fn take_together(&mut self, file: &Config, mut records: Vec<(Key, Record)>, machine: Uuid) {
-        let mut next = self.config.clone();
-        let all = records
-            .iter()
-            .try_for_each(|(key, record)| apply(&mut next, file, key, record, machine));
-        if all.is_ok() && clash(&next).is_none() {
-            self.config = next;
-            return;
-        }
         loop {
             let before = records.len();
-            let mut reasons = Vec::new();
-            records.retain(|(key, record)| match self.take(file, key, record, machine) {
-                Ok(()) => false,
-                Err(reason) => {
-                    reasons.push(reason);
-                    true
-                }
-            });
-            if records.len() == before {
-                for ((key, _), reason) in records.into_iter().zip(reasons) {
+            let left = self.take_some(file, records, machine);
+            if left.len() == before {
+                for (key, _, reason) in left {
                     self.drop(key, &reason);
                 }
                 return;
             }
+            records = left.into_iter().map(|(key, record, _)| (key, record)).collect();
         }
+    }
+
+    /// Takes what can be taken one after the other; what cannot is found by halves, for there may
+    /// be many thousands, of which few cannot. Answers these, and why.
+    fn take_some(
+        &mut self,
+        file: &Config,
+        mut records: Vec<(Key, Record)>,
+        machine: Uuid,
+    ) -> Vec<(Key, Record, String)> {
+        let mut next = self.config.clone();
+        let taken = records
+            .iter()
+            .try_for_each(|(key, record)| apply(&mut next, file, key, record, machine))
+            .and_then(|()| match clash(&next) {
+                Some(reason) if clash(&self.config).is_none() => Err(reason),
+                _ => Ok(()),
+            });
+        let Err(reason) = taken else {
+            self.config = next;
+            return Vec::new();
+        };
+        if records.len() <= 1 {
+            return records
+                .into_iter()
+                .map(|(key, record)| (key, record, reason.clone()))
+                .collect();
+        }
+        let second = records.split_off(records.len() / 2);
+        let mut left = self.take_some(file, records, machine);
+        left.extend(self.take_some(file, second, machine));
+        left
     }
 
     /// Forgets a live change, and says why.
@@ -100,25 +132,15 @@ impl Effective {
         self.warnings.push(format!("the live change of {key} is dropped: {reason}"));
         self.stale.push(key);
     }
+}
 
-    /// Takes one live change, or says why not.
-    fn take(
-        &mut self,
-        file: &Config,
-        key: &Key,
-        record: &Record,
-        machine: Uuid,
-    ) -> Result<(), String> {
-        let mut next = self.config.clone();
-        apply(&mut next, file, key, record, machine)?;
-        match clash(&next) {
-            Some(reason) if clash(&self.config).is_none() => Err(reason),
-            _ => {
-                self.config = next;
-                Ok(())
-            }
-        }
-    }
+/// Why a live change no longer counts.
+const CHANGED: &str = "its entry in the configuration file has changed since";
+
+/// Whether the file's entry is another than it was at the time of a live change.
+fn stale(file: &Config, object: &ObjectId, record: &Record) -> bool {
+    let then = record.file.as_deref().map(|text| object.canonical(text)).transpose();
+    then.is_err() || then.is_ok_and(|then| then != object.text(file))
 }
 
 /// Makes one live change in a configuration, where the file's entry has stayed what it was.
@@ -133,9 +155,8 @@ fn apply(
         // Another machine's.
         return Ok(());
     };
-    let then = record.file.as_deref().map(|text| object.canonical(text)).transpose()?;
-    if then != object.text(file) {
-        return Err("its entry in the configuration file has changed since".into());
+    if stale(file, &object, record) {
+        return Err(CHANGED.into());
     }
     object.assign(config, record.value.as_deref())
 }
@@ -151,12 +172,15 @@ pub struct Live {
     doubtful: bool,
 }
 
+/// Which records a change writes, and which it removes.
+type Plan = Vec<(Key, Option<Record>)>;
+
 /// A change that is in the store, and how to take it back.
 #[must_use]
 #[derive(Debug)]
 pub(crate) struct Stored {
-    before: Config,
-    records: BTreeMap<Key, Record>,
+    before: Part,
+    records: Plan,
     /// The configuration file before, where that has changed.
     file: Option<Config>,
 }
@@ -169,8 +193,10 @@ impl Live {
     pub fn open(file: Config, store: Arc<dyn Store>) -> Result<(Self, Vec<String>), StoreError> {
         let Effective { config, mut warnings, stale } = effective(&file, store.as_ref())?;
         let mut records = read_records(store.as_ref())?;
-        records.retain(|key, _| !stale.contains(key));
         let mut doubtful = false;
+        for key in &stale {
+            records.remove(key);
+        }
         if !stale.is_empty() {
             let changes: Vec<Change> = stale.into_iter().map(Change::Delete).collect();
             // The next change that can be stored removes them too.
@@ -194,24 +220,26 @@ impl Live {
         self.store.durable()
     }
 
-    /// Stores that `object` is now as in `next`. Nothing has changed when this fails.
+    /// Makes a change in the configuration, and stores it. `edit` changes nothing but `object`.
+    /// Nothing has changed when this fails. It costs what it changes: there may be many thousands
+    /// of namespaces.
     ///
     /// # Errors
-    /// The store cannot be written.
-    pub(crate) fn store(&mut self, object: &ObjectId, next: Config) -> Result<Stored, StoreError> {
-        let mut records = self.records.clone();
-        for (key, record) in self.plan(object, &next) {
-            match record {
-                Some(record) => records.insert(key, record),
-                None => records.remove(&key),
-            };
-        }
-        let before = std::mem::replace(&mut self.current, next);
-        let stored = Stored { before, records: self.records.clone(), file: None };
-        match self.write(records) {
-            Ok(()) => Ok(stored),
+    /// What `edit` says, or the store cannot be written.
+    pub(crate) fn store<F: From<StoreError>>(
+        &mut self,
+        object: &ObjectId,
+        edit: impl FnOnce(&mut Config) -> Result<(), F>,
+    ) -> Result<Stored, F> {
+        let before = Part::of(&self.current, object);
+        let stored = match edit(&mut self.current) {
+            Ok(()) => self.write(self.plan(object)).map_err(F::from),
+            Err(error) => Err(error),
+        };
+        match stored {
+            Ok(records) => Ok(Stored { before, records, file: None }),
             Err(error) => {
-                self.current = stored.before;
+                before.put_back(&mut self.current);
                 Err(error)
             }
         }
@@ -231,13 +259,17 @@ impl Live {
     /// # Errors
     /// The store cannot be read or written.
     pub(crate) fn take(&mut self, file: Config, next: Effective) -> Result<Stored, StoreError> {
-        let mut records = read_records(self.store.as_ref())?;
-        records.retain(|key, _| !next.stale.contains(key));
-        let before = self.records.clone();
-        self.write(records)?;
+        let mut wanted = read_records(self.store.as_ref())?;
+        wanted.retain(|key, _| !next.stale.contains(key));
+        let gone = self.records.keys().filter(|key| !wanted.contains_key(*key));
+        let mut plan: Plan = gone.map(|key| (key.clone(), None)).collect();
+        plan.extend(wanted.into_iter().map(|(key, record)| (key, Some(record))));
+        // What is in the store counts, not what is known of it.
+        self.doubtful = true;
+        let records = self.write(plan)?;
         Ok(Stored {
-            before: std::mem::replace(&mut self.current, next.config),
-            records: before,
+            before: Part::Whole(Box::new(std::mem::replace(&mut self.current, next.config))),
+            records,
             file: Some(std::mem::replace(&mut self.file, file)),
         })
     }
@@ -247,53 +279,146 @@ impl Live {
     /// # Errors
     /// The store cannot be written: the change may come back with the next start.
     pub(crate) fn undo(&mut self, stored: Stored) -> Result<(), StoreError> {
-        self.current = stored.before;
+        stored.before.put_back(&mut self.current);
         if let Some(file) = stored.file {
             self.file = file;
         }
         let result = self.write(stored.records.clone());
-        self.records = stored.records;
-        result
+        if result.is_err() {
+            self.adopt(stored.records);
+        }
+        result.map(drop)
     }
 
-    /// Makes the store hold `records`.
-    fn write(&mut self, records: BTreeMap<Key, Record>) -> Result<(), StoreError> {
-        if self.doubtful {
-            self.records = read_records(self.store.as_ref())?;
-        }
-        let changes = difference(&self.records, &records);
-        self.doubtful = !changes.is_empty();
+    /// Makes the store hold the records of a plan; answers what it had in their places.
+    fn write(&mut self, plan: Plan) -> Result<Plan, StoreError> {
+        let changes = if self.doubtful {
+            // Whatever is there, it is to be what it should.
+            let mut wanted = self.records.clone();
+            for (key, record) in &plan {
+                put(&mut wanted, key.clone(), record.clone());
+            }
+            difference(&read_records(self.store.as_ref())?, &wanted)
+        } else {
+            let differs =
+                |(key, record): &&(Key, Option<Record>)| self.records.get(key) != record.as_ref();
+            plan.iter().filter(differs).filter_map(|(key, record)| change(key, record)).collect()
+        };
         if !changes.is_empty() {
+            self.doubtful = true;
             self.store.apply(&changes)?;
         }
         self.doubtful = false;
-        self.records = records;
-        Ok(())
+        Ok(self.adopt(plan))
+    }
+
+    /// Takes the records of a plan; answers what was in their places.
+    fn adopt(&mut self, plan: Plan) -> Plan {
+        let mut before = Vec::with_capacity(plan.len());
+        for (key, record) in plan {
+            let old = put(&mut self.records, key.clone(), record);
+            before.push((key, old));
+        }
+        before
     }
 
     /// Which records a change of `object` writes and removes.
-    fn plan(&self, object: &ObjectId, next: &Config) -> Vec<(Key, Option<Record>)> {
+    fn plan(&self, object: &ObjectId) -> Plan {
         let machine = self.store.machine();
-        let mut plan = Vec::new();
-        let mut object = object.clone();
         if let Some(nqn) = object.subsystem() {
             let whole = ObjectId::Subsystem(nqn.into());
-            let ours =
-                whole.text(&self.file).is_none() || self.records.contains_key(&whole.key(machine));
-            // A subsystem that is not the file's is one record with all that is in it.
-            if ours || object == whole {
-                let parts = self.records.keys().filter(|key| {
-                    let part = ObjectId::parse(key, machine);
-                    part.is_some_and(|part| part != whole && part.subsystem() == Some(nqn))
-                });
-                plan.extend(parts.map(|key| (key.clone(), None)));
-                object = whole;
+            let stored = self.records.get(&whole.key(machine));
+            let in_file = self.file.subsystems.iter().any(|subsystem| subsystem.nqn == nqn);
+            // A subsystem that is not the file's has one record without its namespaces, and one
+            // for each of these.
+            if !in_file || stored.is_some() || *object == whole {
+                return match object {
+                    ObjectId::Namespace(..) if !stored.is_none_or(holds_namespaces) => {
+                        vec![self.record(object)]
+                    }
+                    ObjectId::AnyHost(_) | ObjectId::Host(..)
+                        if !stored.is_none_or(holds_namespaces) =>
+                    {
+                        vec![self.whole_record(nqn)]
+                    }
+                    _ => self.plan_whole(nqn),
+                };
             }
         }
-        let (file, value) = (object.text(&self.file), object.text(next));
-        let record = (file != value).then_some(Record { file, value });
-        plan.push((object.key(machine), record));
-        plan
+        let (file, value) = (object.text(&self.file), object.text(&self.current));
+        vec![(object.key(machine), (file != value).then_some(Record { file, value }))]
+    }
+
+    /// All records of a subsystem.
+    fn plan_whole(&self, nqn: &str) -> Plan {
+        let (machine, whole) = (self.store.machine(), self.whole_record(nqn));
+        let mut plan: BTreeMap<Key, Option<Record>> = BTreeMap::new();
+        for kind in [Kind::AnyHost, Kind::Host, Kind::Namespace] {
+            let of = |id: String| Key { kind, id };
+            let parts = self.records.range(of(nqn.to_owned())..of(format!("{nqn}!")));
+            let ours = |key: &&Key| {
+                key.id
+                    .strip_prefix(nqn)
+                    .is_some_and(|rest| rest.is_empty() || rest.starts_with(' '))
+            };
+            plan.extend(parts.map(|(key, _)| key).filter(ours).map(|key| (key.clone(), None)));
+        }
+        // As the file has it, it needs no records at all.
+        if whole.1.is_some() {
+            let here = self.current.subsystems.iter().filter(|subsystem| subsystem.nqn == nqn);
+            for nsid in here.flat_map(|s| &s.namespaces).filter_map(|namespace| namespace.nsid) {
+                let object = ObjectId::Namespace(nqn.to_owned(), nsid);
+                let (key, record) = self.record(&object);
+                debug_assert_eq!(key, object.key(machine));
+                plan.insert(key, record);
+            }
+        }
+        plan.insert(whole.0, whole.1);
+        plan.into_iter().collect()
+    }
+
+    /// The record of a live subsystem, without its namespaces; none where it is as the file has it.
+    fn whole_record(&self, nqn: &str) -> (Key, Option<Record>) {
+        let whole = ObjectId::Subsystem(nqn.into());
+        let key = whole.key(self.store.machine());
+        let find = |config: &Config| config.subsystems.iter().find(|s| s.nqn == nqn).cloned();
+        let (of_file, now) = (find(&self.file), find(&self.current));
+        if of_file == now {
+            return (key, None);
+        }
+        let bare = |subsystem| Subsystem { namespaces: Vec::new(), ..subsystem };
+        let value = now.map(bare).map(|subsystem| render_subsystem(&subsystem));
+        (key, Some(Record { file: whole.text(&self.file), value }))
+    }
+
+    /// The record of a live subsystem's namespace; none where it is not there.
+    fn record(&self, object: &ObjectId) -> (Key, Option<Record>) {
+        let value = object.text(&self.current);
+        let record =
+            value.map(|value| Record { file: object.text(&self.file), value: Some(value) });
+        (object.key(self.store.machine()), record)
+    }
+}
+
+/// Whether a subsystem's record has its namespaces in it, as it had in earlier versions.
+fn holds_namespaces(record: &Record) -> bool {
+    let value = record.value.as_deref();
+    value.is_some_and(|text| text.contains("[[namespace]]"))
+}
+
+/// Puts a record into its place, or takes it away; answers what was there.
+fn put(records: &mut BTreeMap<Key, Record>, key: Key, record: Option<Record>) -> Option<Record> {
+    match record {
+        Some(record) => records.insert(key, record),
+        None => records.remove(&key),
+    }
+}
+
+/// The change that makes a store hold a record.
+fn change(key: &Key, record: &Option<Record>) -> Option<Change> {
+    match record {
+        Some(record) => Some(Change::Put(key.clone(), serde_json::to_string(record).ok()?)),
+        None => Some(Change::Delete(key.clone())),
     }
 }
 

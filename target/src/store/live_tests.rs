@@ -139,10 +139,19 @@ fn sorted(config: &Config) -> Config {
     config
 }
 
+/// Stores that `object` is now as in `next`.
+fn set(live: &mut Live, object: &ObjectId, next: Config) -> Stored {
+    let edit = |config: &mut Config| {
+        *config = next;
+        Ok::<_, StoreError>(())
+    };
+    live.store(object, edit).unwrap()
+}
+
 fn run(live: &mut Live, ops: &[Op]) {
     for op in ops {
         if let Some((object, next)) = model(live.current(), op) {
-            let _ = live.store(&object, next).unwrap();
+            let _ = set(live, &object, next);
         }
     }
 }
@@ -179,7 +188,7 @@ proptest! {
         let (current, stored) = (live.current().clone(), values(&store));
         for op in &one {
             if let Some((object, next)) = model(live.current(), op) {
-                let change = live.store(&object, next).unwrap();
+                let change = set(&mut live, &object, next);
                 live.undo(change).unwrap();
             }
         }
@@ -246,12 +255,12 @@ fn set_live(live: &mut Live, text: &str) {
     for session in qos.sessions {
         next.qos.sessions.retain(|known| known.name != session.name);
         next.qos.sessions.push(session.clone());
-        let _ = live.store(&ObjectId::Session(session.name), next.clone()).unwrap();
+        let _ = set(live, &ObjectId::Session(session.name), next.clone());
     }
     for policy in qos.policies {
         next.qos.policies.push(policy.clone());
         let object = ObjectId::Policy(crate::store::Scope::of(&policy));
-        let _ = live.store(&object, next.clone()).unwrap();
+        let _ = set(live, &object, next.clone());
     }
 }
 
@@ -306,7 +315,7 @@ fn listeners_and_the_links_that_they_name_come_back_together() {
     run(&mut live, &[Op::Link(1, Some(2)), Op::Listener(1, true, Some(1))]);
     let mut next = live.current().clone();
     next.network.links.retain(|link| link.name != "a");
-    let _ = live.store(&ObjectId::Link("a".into()), next).unwrap();
+    let _ = set(&mut live, &ObjectId::Link("a".into()), next);
     let (again, warnings) = Live::open(parse(&file).unwrap(), store.clone()).unwrap();
     assert!(warnings.is_empty(), "{warnings:?}");
     assert_eq!(again.current(), live.current());
@@ -318,4 +327,57 @@ fn listeners_and_the_links_that_they_name_come_back_together() {
         warnings.iter().any(|w| w.contains("names link a, which is not there")),
         "{warnings:?}"
     );
+}
+
+#[test]
+fn a_change_writes_what_it_changes_and_no_more_than_that() {
+    let store: Arc<dyn Store> = Arc::new(MemoryStore::default());
+    let (mut live, _) = Live::open(parse("").unwrap(), store.clone()).unwrap();
+    run(&mut live, &[Op::Subsystem(0, true)]);
+    let versions = |store: &Arc<dyn Store>| -> BTreeMap<Key, (u64, usize)> {
+        let all = store.objects().unwrap().into_iter();
+        all.map(|object| (object.key, (object.version, object.value.len()))).collect()
+    };
+    for nsid in 1..=200 {
+        let before = versions(&store);
+        run(&mut live, &[Op::Namespace(0, nsid, Some(8))]);
+        let after = versions(&store);
+        let written: Vec<_> = after.iter().filter(|(k, v)| before.get(k) != Some(v)).collect();
+        assert_eq!(written.len(), 1, "{written:?}");
+        assert!(written[0].1.1 < 1000, "as long with many as with few: {written:?}");
+    }
+    run(&mut live, &[Op::Host(0, 1, true), Op::Namespace(0, 7, None), Op::AnyHost(0, true)]);
+    assert_eq!(store.objects().unwrap().len(), 1 + 199);
+    let (again, warnings) = Live::open(parse("").unwrap(), store.clone()).unwrap();
+    assert!(warnings.is_empty(), "{warnings:?}");
+    assert_eq!(sorted(again.current()), sorted(live.current()));
+    // With the subsystem everything of it goes.
+    run(&mut live, &[Op::Subsystem(0, false)]);
+    assert!(store.objects().unwrap().is_empty());
+}
+
+#[test]
+fn a_subsystem_that_an_earlier_version_stored_as_one_record_is_read_and_changed() {
+    let store: Arc<dyn Store> = Arc::new(MemoryStore::default());
+    let (mut live, _) = Live::open(parse("").unwrap(), store.clone()).unwrap();
+    let namespaces = [1, 2, 3].map(|nsid| Op::Namespace(0, nsid, Some(8)));
+    run(&mut live, &[Op::Subsystem(0, true)]);
+    run(&mut live, &namespaces);
+    // As it was written then.
+    let machine = store.machine();
+    let whole = ObjectId::Subsystem(live.current().subsystems[0].nqn.clone());
+    let record = Record { file: None, value: whole.text(live.current()) };
+    let mut changes: Vec<Change> =
+        store.objects().unwrap().into_iter().map(|object| Change::Delete(object.key)).collect();
+    changes.push(change(&whole.key(machine), &Some(record)).unwrap());
+    store.apply(&changes).unwrap();
+    let (mut old, warnings) = Live::open(parse("").unwrap(), store.clone()).unwrap();
+    assert!(warnings.is_empty(), "{warnings:?}");
+    assert_eq!(old.current(), live.current());
+    for op in [Op::Namespace(0, 2, None), Op::Namespace(0, 9, Some(4)), Op::Host(0, 2, true)] {
+        run(&mut old, &[op]);
+        let (again, warnings) = Live::open(parse("").unwrap(), store.clone()).unwrap();
+        assert!(warnings.is_empty(), "{warnings:?}");
+        assert_eq!(sorted(again.current()), sorted(old.current()));
+    }
 }

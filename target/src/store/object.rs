@@ -5,9 +5,10 @@ use uuid::Uuid;
 use super::{Key, Kind};
 use crate::config::fields::Fields;
 use crate::config::{
-    Config, Link, Listener, Namespace, Network, Policy, Qos, Session, Subsystem, entry,
-    render_general, render_link, render_listener, render_namespace, render_network, render_policy,
-    render_session, render_subsystem,
+    Config, Link, Listener, Namespace, Network, Policy, Qos, Session, Subsystem,
+    clash_of_listeners, clash_of_namespaces, entry, network, qos, render_general, render_link,
+    render_listener, render_namespace, render_network, render_policy, render_session,
+    render_subsystem,
 };
 
 /// An object of a configuration that can change by itself.
@@ -148,6 +149,21 @@ impl ObjectId {
                 let mut all = config.network.links.iter();
                 all.find(|l| l.name == *name).map(render_link)
             }
+        }
+    }
+
+    /// What the object cannot be together with; `None` where it can be.
+    pub(crate) fn clash(&self, config: &Config) -> Option<String> {
+        let of_network = || network::wrong(&config.network, &config.listeners);
+        let of_qos = || qos::wrong(&config.qos, &config.subsystems);
+        match self {
+            Self::Listener(_) => clash_of_listeners(config).or_else(of_network),
+            // What its name means to a session may change with it.
+            Self::Subsystem(nqn) => clash_of_namespaces(config, nqn, None).or_else(of_qos),
+            Self::Namespace(nqn, nsid) => clash_of_namespaces(config, nqn, Some(*nsid)),
+            Self::AnyHost(_) | Self::Host(..) => None,
+            Self::Qos | Self::Session(_) | Self::Policy(_) => of_qos(),
+            Self::Network | Self::Link(_) => of_network(),
         }
     }
 

@@ -7,7 +7,7 @@ use arbitration::PerClass;
 
 use super::super::errors::did_you_mean;
 use super::super::fields::Problems;
-use super::super::model::{Aim, Config, DEFAULT_LINK, Network};
+use super::super::model::{Aim, DEFAULT_LINK, Listener, Network};
 use super::super::parse::ParsedListener;
 use super::super::units::format_rate;
 use super::ParsedLink;
@@ -83,8 +83,8 @@ pub(crate) fn unknown(network: &Network, name: Option<&str>) -> bool {
 
 /// What of a configuration's network cannot be together, where a live change may have brought it
 /// about; `None` where all of it can.
-pub(crate) fn wrong(config: &Config) -> Option<String> {
-    let Network { links, .. } = &config.network;
+pub(crate) fn wrong(network: &Network, listeners: &[Listener]) -> Option<String> {
+    let Network { links, .. } = network;
     let mut seen = BTreeSet::new();
     if let Some(twice) = links.iter().find(|link| !seen.insert(link.name.as_str())) {
         return Some(format!("link {} would be there twice", twice.name));
@@ -92,7 +92,7 @@ pub(crate) fn wrong(config: &Config) -> Option<String> {
     if links.len() > LINKS_MAX {
         return Some(format!("there would be more than {LINKS_MAX} links"));
     }
-    config.listeners.iter().find_map(|listener| {
+    listeners.iter().find_map(|listener| {
         let name = listener.link.as_deref().filter(|name| !seen.contains(name))?;
         Some(format!("listener {} names link {name}, which is not there", listener.address))
     })

@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use super::super::errors::did_you_mean;
 use super::super::fields::{At, Problems};
-use super::super::model::{Config, QosConfig, Session, Subsystem};
+use super::super::model::{QosConfig, Session, Subsystem};
 use super::{ParsedPolicy, ParsedSession, ROOT};
 
 /// Most `[[session]]` entries, and most `[[policy]]` entries.
@@ -27,8 +27,11 @@ pub(crate) enum Known {
 }
 
 /// What of a configuration's quality of service cannot be together; `None` where all of it can.
-pub(crate) fn wrong(config: &Config) -> Option<String> {
-    let QosConfig { sessions, policies, .. } = &config.qos;
+pub(crate) fn wrong(qos: &QosConfig, subsystems: &[Subsystem]) -> Option<String> {
+    let QosConfig { sessions, policies, .. } = qos;
+    if sessions.is_empty() && policies.is_empty() {
+        return None;
+    }
     let sessions: Vec<ParsedSession> = sessions.iter().cloned().map(ParsedSession::bare).collect();
     let bare = |policy: &super::Policy| ParsedPolicy {
         policy: policy.clone(),
@@ -39,7 +42,7 @@ pub(crate) fn wrong(config: &Config) -> Option<String> {
     };
     let policies: Vec<ParsedPolicy> = policies.iter().map(bare).collect();
     let problems = Problems::default();
-    across(&sessions, &policies, &config.subsystems, Known::Now, &problems);
+    across(&sessions, &policies, subsystems, Known::Now, &problems);
     let first = problems.into_vec().into_iter().next()?;
     Some(format!("{}; {}", first.message, first.remedy))
 }
@@ -84,17 +87,15 @@ fn too_many(sessions: &[ParsedSession], policies: &[ParsedPolicy], problems: &Pr
 /// The sessions, by name.
 struct Tree<'a> {
     entries: BTreeMap<&'a str, &'a Session>,
-    /// The NSIDs of each subsystem.
-    subsystems: BTreeMap<&'a str, BTreeSet<u32>>,
+    subsystems: BTreeMap<&'a str, &'a Subsystem>,
     known: Known,
 }
 
 impl<'a> Tree<'a> {
     fn new(sessions: &'a [ParsedSession], subsystems: &'a [Subsystem], known: Known) -> Self {
-        let nsids = |s: &Subsystem| s.namespaces.iter().filter_map(|n| n.nsid).collect();
         Self {
             entries: sessions.iter().map(|p| (p.session.name.as_str(), &p.session)).collect(),
-            subsystems: subsystems.iter().map(|s| (s.nqn.as_str(), nsids(s))).collect(),
+            subsystems: subsystems.iter().map(|s| (s.nqn.as_str(), s)).collect(),
             known,
         }
     }
@@ -110,8 +111,9 @@ impl<'a> Tree<'a> {
 
     /// Whether a subsystem, and in it a namespace, is there.
     fn is_here(&self, nqn: &str, nsid: Option<u32>) -> bool {
+        let has = |s: &Subsystem, nsid| s.namespaces.iter().any(|n| n.nsid == Some(nsid));
         let found = self.subsystems.get(nqn);
-        found.is_some_and(|nsids| nsid.is_none_or(|nsid| nsids.contains(&nsid)))
+        found.is_some_and(|subsystem| nsid.is_none_or(|nsid| has(subsystem, nsid)))
     }
 
     /// Whether a name is a session's: of the file, or one that comes with what is there.
@@ -232,8 +234,10 @@ impl<'a> Tree<'a> {
     /// "did you mean …", or what there is.
     fn choose(&self, name: &str) -> String {
         let mut names: Vec<String> = self.entries.keys().map(|name| (*name).to_owned()).collect();
-        for (nqn, nsids) in &self.subsystems {
+        for (nqn, subsystem) in &self.subsystems {
             names.push((*nqn).to_owned());
+            let mut nsids: Vec<u32> = subsystem.namespaces.iter().filter_map(|n| n.nsid).collect();
+            nsids.sort_unstable();
             names.extend(nsids.iter().map(|nsid| format!("{nqn}/{nsid}")));
         }
         names.retain(|known| known != name);

@@ -1,0 +1,106 @@
+//! The part of a configuration that one change is of, as it was before: what it takes to undo the
+//! change without a copy of everything else.
+
+use super::object::ObjectId;
+use crate::config::{Config, Listener, Namespace, Network, QosConfig, Subsystem};
+
+/// A part of a configuration.
+#[derive(Debug)]
+pub(super) enum Part {
+    Listeners(Vec<Listener>),
+    /// A subsystem, and where it was.
+    Subsystem {
+        nqn: String,
+        before: Option<(usize, Box<Subsystem>)>,
+    },
+    /// Who may connect to a subsystem.
+    Hosts {
+        nqn: String,
+        any: bool,
+        hosts: Vec<String>,
+    },
+    /// A namespace, and where it was.
+    Namespace {
+        nqn: String,
+        nsid: u32,
+        before: Option<(usize, Box<Namespace>)>,
+    },
+    Qos(Box<QosConfig>),
+    Network(Box<Network>),
+    /// All of it.
+    Whole(Box<Config>),
+    /// There is no such thing, and its change cannot succeed.
+    Nothing,
+}
+
+impl Part {
+    /// What a change of `object` changes, as it is now.
+    pub(super) fn of(config: &Config, object: &ObjectId) -> Self {
+        match object {
+            ObjectId::Listener(_) => Self::Listeners(config.listeners.clone()),
+            ObjectId::Subsystem(nqn) => {
+                let at = config.subsystems.iter().position(|s| s.nqn == *nqn);
+                let before = at.and_then(|at| Some((at, config.subsystems.get(at)?)));
+                let before = before.map(|(at, subsystem)| (at, Box::new(subsystem.clone())));
+                Self::Subsystem { nqn: nqn.clone(), before }
+            }
+            ObjectId::AnyHost(nqn) | ObjectId::Host(nqn, _) => {
+                match config.subsystems.iter().find(|s| s.nqn == *nqn) {
+                    Some(Subsystem { allow_any_host, hosts, .. }) => {
+                        Self::Hosts { nqn: nqn.clone(), any: *allow_any_host, hosts: hosts.clone() }
+                    }
+                    None => Self::Nothing,
+                }
+            }
+            ObjectId::Namespace(nqn, nsid) => {
+                let Some(subsystem) = config.subsystems.iter().find(|s| s.nqn == *nqn) else {
+                    return Self::Nothing;
+                };
+                let at = subsystem.namespaces.iter().position(|n| n.nsid == Some(*nsid));
+                let before = at.and_then(|at| Some((at, subsystem.namespaces.get(at)?)));
+                let before = before.map(|(at, namespace)| (at, Box::new(namespace.clone())));
+                Self::Namespace { nqn: nqn.clone(), nsid: *nsid, before }
+            }
+            ObjectId::Qos | ObjectId::Session(_) | ObjectId::Policy(_) => {
+                Self::Qos(Box::new(config.qos.clone()))
+            }
+            ObjectId::Network | ObjectId::Link(_) => {
+                Self::Network(Box::new(config.network.clone()))
+            }
+        }
+    }
+
+    /// Makes this part of a configuration what it was.
+    pub(super) fn put_back(self, config: &mut Config) {
+        match self {
+            Self::Listeners(listeners) => config.listeners = listeners,
+            Self::Subsystem { nqn, before } => {
+                config.subsystems.retain(|s| s.nqn != nqn);
+                if let Some((at, subsystem)) = before {
+                    config.subsystems.insert(at.min(config.subsystems.len()), *subsystem);
+                }
+            }
+            Self::Hosts { nqn, any, hosts } => {
+                if let Some(subsystem) = subsystem(config, &nqn) {
+                    (subsystem.allow_any_host, subsystem.hosts) = (any, hosts);
+                }
+            }
+            Self::Namespace { nqn, nsid, before } => {
+                if let Some(Subsystem { namespaces, .. }) = subsystem(config, &nqn) {
+                    namespaces.retain(|n| n.nsid != Some(nsid));
+                    if let Some((at, namespace)) = before {
+                        namespaces.insert(at.min(namespaces.len()), *namespace);
+                    }
+                }
+            }
+            Self::Qos(qos) => config.qos = *qos,
+            Self::Network(network) => config.network = *network,
+            Self::Whole(before) => *config = *before,
+            Self::Nothing => {}
+        }
+    }
+}
+
+fn subsystem<'a>(config: &'a mut Config, nqn: &str) -> Option<&'a mut Subsystem> {
+    config.subsystems.iter_mut().find(|subsystem| subsystem.nqn == nqn)
+}
