@@ -6,6 +6,7 @@
 #   make test       everything that must hold: format, lints, documentation, all tests
 #   make bench      beside the kernel's own target, in a user-mode kernel
 #   make bench-qos  what quality of service costs and gives, natively
+#   make bench-churn  ten thousand namespaces that come and go under I/O
 #   make bench-qtcp what classes get of a congested link, by the kernel's congestion control
 #   make fuzz       each fuzz target for FUZZ_SECONDS (60)
 #   make deny       licences, banned and duplicate crates, sources
@@ -22,7 +23,7 @@ export CARGO_TARGET_DIR := $(CURDIR)/build
 # What is installed: the release build, unless this names a folder with binaries that are built.
 BINARIES ?= build/release
 
-.PHONY: build help run test bench bench-qos bench-qtcp fuzz deny install uninstall clean
+.PHONY: build help run test bench bench-qos bench-churn bench-qtcp fuzz deny install uninstall clean
 
 build:
 	.ci/setup build
@@ -46,6 +47,9 @@ bench: build
 
 bench-qos: build
 	tests/bench/qos.sh build/release
+
+bench-churn: build
+	tests/bench/churn.sh build/release
 
 bench-qtcp:
 	.ci/setup bench-qtcp
