@@ -38,3 +38,8 @@ fn the_journal_has_lines_and_fields() -> Result<()> {
 fn a_device_that_appears_is_served_by_itself() -> Result<()> {
     service("service-device", &[])
 }
+
+#[test]
+fn the_service_reads_its_file_again_while_hosts_go_on() -> Result<()> {
+    service("service-reload", &[])
+}
