@@ -117,7 +117,7 @@ impl Signals {
                 asked @ (Asked::End | Asked::EndNow) => {
                     let now = ending || asked == Asked::EndNow;
                     let how = if now { "at once" } else { "as soon as commands are done" };
-                    tracing::info!("{signal} from {sender}: ending {how}");
+                    tracing::info!(%signal, at_once = now, "a signal from {sender}: ending {how}");
                     target.end(now);
                     if now {
                         // A device that does not answer does not keep it.
@@ -127,13 +127,13 @@ impl Signals {
                     ending = true;
                 }
                 Asked::Reload if ending => {
-                    tracing::info!("{signal} from {sender}: nothing is read, the daemon is ending");
+                    tracing::info!(%signal, "a signal from {sender}: nothing is read, the daemon is ending");
                 }
                 Asked::Reload => {
-                    tracing::info!("{signal} from {sender}: reading the configuration again");
+                    tracing::info!(%signal, "a signal from {sender}: reading the configuration again");
                     target.reload();
                 }
-                Asked::Nothing => tracing::info!("{signal} from {sender}: nothing to do"),
+                Asked::Nothing => tracing::info!(%signal, "a signal from {sender}: nothing to do"),
                 Asked::CpuTime => tracing::warn!(
                     "the limit on CPU time is reached, and the kernel ends the daemon when the \
                      hard limit is: raise it (LimitCPU=, ulimit -t)"

@@ -15,9 +15,9 @@ type Answer = Result<Value, Failure>;
 /// All methods.
 pub(crate) const METHODS: [&str; 37] = [
     "status",
-    "reload",
     "connections",
     "statistics",
+    "reload",
     "shutdown",
     "subsystem.list",
     "subsystem.add",

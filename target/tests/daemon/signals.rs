@@ -31,7 +31,7 @@ fn signals_that_ask_for_nothing_harm_nobody() {
     ] {
         daemon.send(signal);
         if !matches!(signal, Signal::SIGPIPE | Signal::SIGXCPU) {
-            let line = daemon.logged(signal.as_str());
+            let line = daemon.logged(&format!("signal={signal}"));
             let own = format!("process {}", std::process::id());
             assert!(line.contains("INFO") && line.contains(&own), "{line}");
         }
@@ -83,7 +83,7 @@ fn a_second_sigterm_and_sigquit_do_not_wait() {
         assert!(queue.call(io(opcode::io::READ, 0, 1), None, 4096).0.is_success());
         for signal in signals {
             daemon.send(*signal);
-            daemon.logged(&format!("{signal} from"));
+            daemon.logged(&format!("signal={signal}"));
         }
         daemon.ended();
         assert!(daemon.log().contains("at once"), "{}", daemon.log());
