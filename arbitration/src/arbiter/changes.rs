@@ -66,6 +66,15 @@ impl<T: Copy> Arbiter<T> {
         !self.changes.waiting.is_empty() || !matches!(self.changes.now, Walk::Nothing)
     }
 
+    /// The session that a change has come to.
+    #[cfg(test)]
+    pub(super) fn looking_at(&self) -> Option<u32> {
+        match self.changes.now {
+            Walk::Sessions { at, .. } => Some(at),
+            _ => None,
+        }
+    }
+
     fn step(&mut self, now: Nanos) -> bool {
         match std::mem::take(&mut self.changes.now) {
             Walk::Nothing => match self.changes.waiting.pop_front() {

@@ -57,6 +57,15 @@ impl<T: Copy> Arbiter<T> {
         assert_eq!(self.flow_places.len(), self.present().flows);
         let holding = self.sets.iter().flatten().filter(|set| !set.current);
         assert!(holding.clone().all(|set| set.held > 0), "a set that nobody has a use for");
+        for (session, kin) in (0..).zip(&self.kin) {
+            let noted = |device: &u32| self.queue(*device).is_some_and(|q| q.place(session).noted);
+            assert!(kin.blocked_at.iter().all(noted), "held up where it has nothing any more");
+            let devices: std::collections::HashSet<_> = kin.blocked_at.iter().collect();
+            assert_eq!(devices.len(), kin.blocked_at.len(), "noted twice");
+        }
+        if !self.is_changing() {
+            self.check_settled();
+        }
         for queue in self.devices.iter().flatten() {
             // The root's place is there from the start; its node too.
             let nodes = queue.nodes as usize - 1;
@@ -65,6 +74,25 @@ impl<T: Copy> Arbiter<T> {
             assert!(queue.places.len() <= self.present().sessions.max(1));
             let claims = queue.due.len() + queue.resting.len() + queue.parked.len();
             assert!(claims <= queue.places.len());
+        }
+    }
+
+    /// What holds once all changes are carried out: what is known of a session is what it says.
+    fn check_settled(&self) {
+        for local in self.sessions.iter().filter(|local| local.session.is_some()) {
+            let session = local.session.as_ref().unwrap();
+            let free = !session.line().any(|s| s.is_limited() || s.is_capped());
+            assert_eq!(local.free, free, "{}", session.name());
+            assert_eq!(local.limits.len(), session.line().filter(|s| s.is_limited()).count());
+            let capped = session.line().filter(|s| s.is_capped()).count();
+            assert_eq!(self.chain(local.set).len(), capped, "{}", session.name());
+        }
+        for &id in self.flow_places.values() {
+            let flow = self.flows.get(id).unwrap();
+            let queue = self.queue(flow.device).unwrap();
+            let reserved = queue.covering(flow.session).is_some();
+            let plain = self.local(flow.session).unwrap().free && !reserved;
+            assert_eq!(flow.plain, plain && !queue.is_ordered());
         }
     }
 }
@@ -118,6 +146,7 @@ impl Life {
     }
 
     fn tell(&mut self) {
+        drop(self.sessions.take_replaced());
         for session in self.sessions.take_touched() {
             self.arbiter.touch_session(&session);
         }
@@ -505,11 +534,14 @@ fn a_change_of_everything_is_taken_in_steps_and_none_is_left_out() {
         if !more {
             break;
         }
-        // Sessions come and go meanwhile.
-        if turns % 5 == 0 {
-            let (_, flow) = life.flows.swap_remove(turns * 7 % life.flows.len());
-            life.arbiter.release(flow);
-        }
+        // Sessions go meanwhile, also the very one that the change has come to.
+        let at = if turns % 2 == 0 { life.arbiter.looking_at() } else { None };
+        let of = |(_, flow): &(u32, FlowId)| {
+            life.arbiter.flows.find(flow.0).map(|flow| flow.session) == at
+        };
+        let index = life.flows.iter().position(of).unwrap_or(turns * 7 % life.flows.len());
+        let (_, flow) = life.flows.swap_remove(index);
+        life.arbiter.release(flow);
         assert!(turns < 1000, "it never ends");
     }
     assert!(life.flows.iter().all(|(_, flow)| !life.arbiter.is_plain(*flow)));

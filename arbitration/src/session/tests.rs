@@ -148,7 +148,7 @@ proptest! {
                 }
             }
             most = most.max(specs.len());
-            drop(sessions.take_touched());
+            drop((sessions.take_touched(), sessions.take_replaced()));
             let mut whole = Sessions::new(&ROOT);
             let all: Vec<SessionSpec> = specs.values().cloned().collect();
             whole.apply(Nanos(0), &ROOT, &all).unwrap();

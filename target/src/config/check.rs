@@ -1,9 +1,10 @@
 //! What no single value shows: numbers that do not fit together, and the same name twice.
 
-use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
+use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Display;
 use std::path::Path;
 
+use rustc_hash::{FxHashMap, FxHashSet};
 use uuid::Uuid;
 
 use super::fields::{At, Fields, List, Problems};
@@ -324,10 +325,10 @@ fn all_namespaces(config: &Config) -> impl Iterator<Item = (&str, &Namespace)> {
 /// What only one namespace may have.
 #[derive(Default)]
 struct Taken<'a> {
-    uuids: HashSet<Uuid>,
-    nguids: HashSet<[u8; 16]>,
+    uuids: FxHashSet<Uuid>,
+    nguids: FxHashSet<[u8; 16]>,
     /// And whether a namespace writes to it.
-    paths: HashMap<&'a Path, bool>,
+    paths: FxHashMap<&'a Path, bool>,
 }
 
 impl<'a> Taken<'a> {
