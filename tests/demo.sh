@@ -36,8 +36,11 @@ start() {
 # stop: the daemon, in order.
 stop() {
     "$binaries/sluice" shutdown >/dev/null
-    wait $daemon || true # the status says that it was asked to end
+    local status=0
+    wait $daemon || status=$?
     daemon=''
+    # What the daemon ends with when it was asked to (docs/operating.md).
+    [ $status = 150 ] || { echo "sluiced ended with status $status" >&2; exit 1; }
 }
 
 # change ARGUMENTS...: a live change; a note says that it ends with the daemon, which is meant.

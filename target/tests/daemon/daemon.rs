@@ -71,6 +71,13 @@ impl Setup {
 
     /// Starts it, and waits until it serves.
     pub(crate) fn start(&self) -> Daemon {
+        // The kernel closes the listener of a daemon that was killed with its ring, which may be
+        // after the process has been waited for.
+        let start = Instant::now();
+        while TcpListener::bind(self.address).is_err() {
+            assert!(start.elapsed() < PATIENCE, "{} is not given back", self.address);
+            std::thread::sleep(Duration::from_millis(5));
+        }
         let daemon = Daemon::spawn(self.command(), self.path("control.sock"));
         daemon.logged("serving");
         daemon
