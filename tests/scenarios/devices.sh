@@ -1,6 +1,6 @@
 #!/bin/bash
 # A device that is missing when the target starts, appears, has errors, goes away and comes back,
-# while a host uses another namespace all the time.
+# and a file whose file system is full, while a host uses another namespace all the time.
 . /run/scenarios/lib.sh
 boot
 LATE=/sys/kernel/config/nullb/late
@@ -17,6 +17,10 @@ listener $TARGET_IP:4420
 subsystem $T1 any
 namespace memory 128 4096
 namespace block /dev/late 4096
+mkdir /tmp/full
+mount -t tmpfs -o size=16m tmpfs /tmp/full
+truncate -s 64M /tmp/full/disk.img
+namespace file /tmp/full/disk.img 4096
 target_start
 
 step "the device is missing"
@@ -65,6 +69,15 @@ echo 1 >$LATE/power
 eventually 10 is_in_state 2 errors || fail "namespace 2: $(state_of 2)"
 wait $waiting || fail "the read: $(cat /tmp/waiting)"
 write_verify back "$d2" --rw=randwrite --bs=4k --size=8m --iodepth=8
+
+step "a file system is full"
+d3=$(disk $T1 3)
+write_verify kept "$d3" --rw=write --bs=64k --size=4m
+refuse "writes beyond what there is room for" dd if=/dev/zero of="$d3" bs=1M seek=4 oflag=direct
+eventually 10 is_in_state 3 errors || fail "namespace 3: $(state_of 3)"
+contains "reason" "$(sluice namespace list --json)" 'ENOSPC \(28\) on write'
+same "namespace_up" "$(metric "sluicegate_namespace_up.*nsid=\"3\"")" 1
+fio_run kept --filename="$d3" --rw=write --bs=64k --size=4m --verify=crc32c --verify_only=1
 
 step "the other namespace was served all the time"
 kill -0 $fio || fail "fio gave up: $(tail -5 /tmp/other.out)"
