@@ -40,5 +40,5 @@ soon() {
     [[ $STARTS != never && $STOPS != never ]] &&
         perl -e 'exit !($ARGV[0] <= 1 && $ARGV[1] <= 1)' "${STARTS% s}" "${STOPS% s}"
 }
-three_times soon
+three_times_on_even_link soon
 pass

@@ -218,6 +218,42 @@ link_marks() {
         ' "/tmp/$1.link"
 }
 
+# three_times_on_even_link FUNCTION...: as three_times. Where it does not succeed, a control decides
+# whether the target or the lab is to blame: on some machines the kernel alone gives one of three like
+# hosts, another one each time, up to twice what the others have, for its packets come to the link
+# just after it has become empty, time and again. Shares cannot be right to 5 per cent there.
+three_times_on_even_link() {
+    local attempt even=0
+    for attempt in 1 2 3; do
+        [ $attempt = 1 ] || echo "  once more"
+        if "$@"; then return 0; fi
+    done
+    echo "    the control: three like hosts, and the kernel alone"
+    network_qos --enabled off
+    for attempt in 1 2 3; do
+        if is_even; then even=$((even + 1)); fi
+    done
+    [ $even -lt 2 ] || fail "not once in 3 times: $*"
+    unjudged "three like hosts do not have like shares of this link with the kernel alone: $*"
+}
+
+# is_even: whether three hosts that read all the time have a third of the link each, within 5 per
+# cent. It is the target's controller that decides then, which is dctcp.
+is_even() {
+    local host jobs=() rows=() fio watch
+    for host in 1 2 3; do jobs+=("host$host ${DISKS[host]} 8 rw=randread bs=128k"); done
+    fio_hosts control 5 "${jobs[@]}" &
+    fio=$!
+    sleep 2 # fio's own start, and the second that it leaves out
+    watch_link control
+    watch=$!
+    sleep 3
+    kill $watch
+    wait $fio || fail "fio"
+    for host in 1 2 3; do rows+=("host$host 1 $host $(mbits control host$host 128)"); done
+    link_shares control read 5 "${rows[@]}"
+}
+
 # --- tables -------------------------------------------------------------------------------------
 
 # Mbit/s of payload that a job of fio had, with commands of so many KiB.

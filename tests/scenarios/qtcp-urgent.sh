@@ -27,13 +27,13 @@ load() {
 }
 
 step "plain dctcp"
-three_times load plain 1 1
+three_times_on_even_link load plain 1 1
 plain=$URGENT
 
 step "classes"
 network_qos --enabled on
 classes() { load classes 3 1 && nearly "Urgent, for what it has with plain dctcp" "$URGENT" "$plain" 95; }
-three_times classes
+three_times_on_even_link classes
 echo "    limits of Urgent, High, Low in bit/s: $LIMITS"
 same "the limit of Urgent" "${LIMITS%% *}" null
 same "DSCP of Urgent, High, Low" "$MARKS" "46 34 8"
