@@ -72,9 +72,12 @@ load() {
         --job name=reads,depth=32 --job name=one,depth=1
 }
 
+changes() { exec taskset -c 1 python3 "$DIR/changes.py" "$DIR/churn.sock" $NQN $((NAMESPACES / 100)) "$RATE" $((${TIME%s} + 1)); }
+
+(changes) > "$DIR/took.idle"
 for round in $(seq "$ROUNDS"); do
     load > "$DIR/without.$round"
-    taskset -c 1 python3 "$DIR/changes.py" "$DIR/churn.sock" $NQN $((NAMESPACES / 100)) "$RATE" $((${TIME%s} + 1)) > "$DIR/took.$round" &
+    (changes) > "$DIR/took.$round" &
     CHANGES=$!
     load > "$DIR/with.$round"
     wait $CHANGES
@@ -95,13 +98,14 @@ for what, key in (("p99", "p99_ns"), ("p99.9", "p999_ns"), ("longest", "max_ns")
     print("| a read at depth 1, {}, us | {:,.0f} | {:,.0f} |".format(what, *values))
 pairs = [b / a for a, b in zip(*iops.values())]
 print(f"\nthroughput with changes: {statistics.median(pairs):.3f} of without ({' '.join(f'{p:.3f}' for p in pairs)})\n")
-took = {}
-for n in rounds:
-    for line in open(f"{folder}/took.{n}"):
-        kind, us = line.split()
-        took.setdefault(kind, []).append(int(us))
-print("| change | number | p50, us | p99, us | longest, us |\n|---|---|---|---|---|")
-for kind, all in sorted(took.items()):
-    all.sort()
-    print(f"| `{kind}` | {len(all)} | {all[len(all) // 2]:,} | {all[len(all) * 99 // 100]:,} | {all[-1]:,} |")
+print("| change | | number | p50, us | p99, us | longest, us |\n|---|---|---|---|---|---|")
+for when, files in (("no I/O", ["idle"]), ("both cores busy", rounds)):
+    took = {}
+    for n in files:
+        for line in open(f"{folder}/took.{n}"):
+            kind, us = line.split()
+            took.setdefault(kind, []).append(int(us))
+    for kind, all in sorted(took.items()):
+        all.sort()
+        print(f"| `{kind}` | {when} | {len(all)} | {all[len(all) // 2]:,} | {all[len(all) * 99 // 100]:,} | {all[-1]:,} |")
 END
