@@ -13,6 +13,7 @@ use serde_json::Value;
 /// What may be in the root folder beside files and folders that begin with a dot.
 const TOP_LEVEL: &[&str] = &[
     "ARCHITECTURE.md",
+    "CHANGELOG.md",
     "CONTRIBUTING.md",
     "Cargo.lock",
     "Cargo.toml",
