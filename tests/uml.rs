@@ -219,8 +219,6 @@ pub enum Outcome {
     Pass,
     /// `RESULT fail`, with the reason given.
     Fail(String),
-    /// `RESULT unjudged`: what the lab does by itself is larger than what was to be seen.
-    Unjudged(String),
 }
 
 impl Report {
@@ -229,10 +227,9 @@ impl Report {
     pub fn outcome(&self) -> Option<Outcome> {
         let lines = self.text.lines();
         let result = lines.filter_map(|line| line.strip_prefix("RESULT ")).next_back()?;
-        match result.trim_end().split_once(' ') {
-            Some(("fail", reason)) => Some(Outcome::Fail(reason.into())),
-            Some(("unjudged", reason)) => Some(Outcome::Unjudged(reason.into())),
-            _ => (result.trim_end() == "pass").then_some(Outcome::Pass),
+        match result.strip_prefix("fail ") {
+            Some(reason) => Some(Outcome::Fail(reason.into())),
+            None => (result.trim_end() == "pass").then_some(Outcome::Pass),
         }
     }
 

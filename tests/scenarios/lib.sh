@@ -1,8 +1,7 @@
 # What the scenarios share. A scenario is the init process of a user-mode kernel whose root file
 # system is the machine's own: everything it writes to is covered with tmpfs first.
 #
-# Says on stdout: `STEP name` as each step begins, and last `RESULT pass`, `RESULT fail reason`, or
-# `RESULT unjudged reason` where the lab cannot show what was to be seen.
+# Says on stdout: `STEP name` as each step begins, and last `RESULT pass` or `RESULT fail reason`.
 # Environment: LAB_TARGET, sluiced or nvmet (the kernel's own target: a scenario that fails there
 # too is a wrong scenario). /run/scenarios holds the scripts, /run/bin the binaries.
 # shellcheck shell=bash
@@ -45,14 +44,6 @@ fail() {
 pass() {
     trap - ERR EXIT
     echo "RESULT pass"
-    power_off
-}
-
-# unjudged REASON: for where a control, without anything of the target's, is off by more than what
-# was to be seen with it.
-unjudged() {
-    trap - ERR EXIT
-    echo "RESULT unjudged $CURRENT_STEP: $*"
     power_off
 }
 

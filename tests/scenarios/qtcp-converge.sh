@@ -11,7 +11,7 @@ three_hosts high medium low
 # cent when High comes (STARTS: 15 per cent), and when it goes (STOPS).
 come_and_go() {
     local name=$1 weights=("${@:2}") rest watch
-    fio_hosts "$name" 10 "medium ${DISKS[2]} 8 rw=rand$WAY bs=128k" "low ${DISKS[3]} 8 rw=rand$WAY bs=128k" &
+    fio_hosts "$name" 13 "medium ${DISKS[2]} 8 rw=rand$WAY bs=128k" "low ${DISKS[3]} 8 rw=rand$WAY bs=128k" &
     rest=$!
     sleep 2.5
     watch_link "$name" 0.05
@@ -40,5 +40,5 @@ soon() {
     [[ $STARTS != never && $STOPS != never ]] &&
         perl -e 'exit !($ARGV[0] <= 1 && $ARGV[1] <= 1)' "${STARTS% s}" "${STOPS% s}"
 }
-three_times_on_even_link soon
+three_times soon
 pass

@@ -37,6 +37,6 @@ network_qos --enabled on
 classes() {
     load classes 3 2 1 && nearly "the total, for that without" "$TOTAL" "$plain" 95
 }
-three_times_on_even_link classes
+three_times classes
 lacks "the kernel's messages" "$(dmesg)" 'I/O error|[Rr]esetting controller|timeout|reconnect'
 pass
