@@ -9,7 +9,7 @@ use thiserror::Error;
 
 use crate::config::{Listener, Namespace, Network, QosConfig, Subsystem};
 use crate::ended::HostKey;
-use crate::stats::IoSnapshot;
+use crate::stats::{HistogramSnapshot, IoSnapshot};
 
 /// A change that the running target refuses, with the reason and what would be right.
 #[derive(Debug, Error)]
@@ -352,6 +352,9 @@ pub struct ReactorState {
     pub buffer_used: u64,
     /// I/O buffer bytes in all.
     pub buffer_total: u64,
+    /// CPU time of each part of a change that it took in a turn. The metrics have it.
+    #[serde(skip)]
+    pub changes: HistogramSnapshot,
 }
 
 /// What the stages do.

@@ -13,6 +13,7 @@ pub mod ended;
 pub mod engine;
 pub mod exit;
 mod hosts;
+mod lent;
 pub mod log;
 pub mod mapping;
 pub mod metrics;

@@ -13,11 +13,12 @@ use crate::devices::{Device, Devices};
 use crate::ended::{Ended, HostKey};
 use crate::engine::{ConnectionState, ReactorState};
 use crate::hosts::{HostLog, Line};
+use crate::lent::Lent;
 use crate::network::NetworkShared;
-use crate::qos::QosShared;
+use crate::qos::{QosShared, Touched};
 use crate::reactor::key::Key;
 use crate::reactor::mailbox::{Mailbox, Message};
-use crate::stats::{IoSnapshot, IoStats};
+use crate::stats::{Histogram, IoSnapshot, IoStats};
 
 /// The daemon's clock: nanoseconds since its start.
 ///
@@ -78,6 +79,8 @@ pub struct ReactorGauges {
     pub buffer_used: AtomicU64,
     /// I/O buffer bytes in all.
     pub buffer_total: AtomicU64,
+    /// CPU time of each part of a change that it took in a turn.
+    pub changes: Histogram,
 }
 
 impl ReactorGauges {
@@ -91,6 +94,7 @@ impl ReactorGauges {
             turns: self.turns.load(Ordering::Relaxed),
             buffer_used: self.buffer_used.load(Ordering::Relaxed),
             buffer_total: self.buffer_total.load(Ordering::Relaxed),
+            changes: self.changes.snapshot(),
         }
     }
 }
@@ -129,6 +133,8 @@ pub struct Shared {
     pub passthrough: AtomicBool,
     /// The present connections.
     pub connections: Mutex<HashMap<ConnectionId, Registered>>,
+    /// What reactors were told to look at again.
+    touched: Lent<Touched>,
     /// What the log says of hosts.
     hosts: Mutex<HostLog>,
     /// What connections that have ended did. Locked after `connections`, and with it where both
@@ -169,6 +175,7 @@ impl Shared {
             passthrough: AtomicBool::new(false),
             connections: Mutex::default(),
             ended: Mutex::default(),
+            touched: Lent::default(),
             hosts: Mutex::default(),
             service: Mutex::new(service),
             timer: Condvar::new(),
@@ -244,6 +251,7 @@ impl Shared {
             for mailbox in &self.mailboxes {
                 mailbox.post(Message::Refresh(Arc::clone(&touched)));
             }
+            self.touched.keep(touched);
         }
     }
 

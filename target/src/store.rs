@@ -21,6 +21,7 @@ use thiserror::Error;
 use uuid::Uuid;
 
 pub use disk::DiskStore;
+pub(crate) use live::Clash;
 pub use live::{Effective, Live, effective};
 pub use memory::MemoryStore;
 pub(crate) use object::{ObjectId, Scope};

@@ -84,7 +84,7 @@ for round in $(seq "$ROUNDS"); do
 done
 
 python3 - "$DIR" "$ROUNDS" "$NAMESPACES" "$RATE" <<'END'
-import json, statistics, sys
+import json, socket, statistics, sys
 folder, rounds = sys.argv[1], range(1, int(sys.argv[2]) + 1)
 def job(which, name):
     found = [json.load(open(f"{folder}/{which}.{n}"))["jobs"] for n in rounds]
@@ -108,4 +108,14 @@ for when, files in (("no I/O", ["idle"]), ("both cores busy", rounds)):
     for kind, all in sorted(took.items()):
         all.sort()
         print(f"| `{kind}` | {when} | {len(all)} | {all[len(all) // 2]:,} | {all[len(all) * 99 // 100]:,} | {all[-1]:,} |")
+control = socket.socket(socket.AF_UNIX)
+control.connect(f"{folder}/churn.sock")
+control.sendall(json.dumps({"id": 1, "method": "statistics", "params": {"buckets": True}}).encode() + b"\n")
+(reactor,) = json.loads(control.makefile().readline())["result"]["reactors"]
+buckets = reactor["changes_ns"]["buckets"]
+ends = sorted(zip(buckets[::2], buckets[1::2]))
+turns = sum(count for _, count in ends)
+print(f"\nCPU time of the reactor for changes in one turn: p50 {reactor['changes_ns']['p50'] / 1000:,.1f} us,"
+    f" p99 {reactor['changes_ns']['p99'] / 1000:,.1f} us, longest {ends[-1][0] / 1000:,.1f} us, of {turns:,} turns;"
+    f" {sum(count for end, count in ends if end > 100_000):,} took longer than 100 us")
 END

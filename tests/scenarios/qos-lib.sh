@@ -78,14 +78,14 @@ detach() {
 
 # --- load --------------------------------------------------------------------------------------
 
-# fio_hosts NAME SECONDS JOB...: one fio job for each host, all at once: a JOB is "NAME DISK DEPTH
+# fio_hosts NAME SECONDS JOB...: after RAMP (1) seconds that do not count, one fio job for each host, all at once: a JOB is "NAME DISK DEPTH
 # [OPTION=VALUE...]". An error that fio counts fails the scenario; fio_got has the results.
 fio_hosts() {
     local name=$1 seconds=$2 job
     shift 2
     {
         printf '%s\n' '[global]' ioengine=libaio direct=1 rw=randread bs=4k time_based=1 \
-            runtime="$seconds" ramp_time=1 norandommap=1 randrepeat=0 group_reporting=0
+            runtime="$seconds" ramp_time="${RAMP:-1}" norandommap=1 randrepeat=0 group_reporting=0
         for job in "$@"; do
             # shellcheck disable=SC2086
             set -- $job

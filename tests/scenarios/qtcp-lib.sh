@@ -154,9 +154,12 @@ watch_link() {
         }' >"/tmp/$1.link" &
 }
 
-# link_bytes read|write: bytes that host 1, 2, 3 got (or sent) until now, headers included.
+# link_bytes read|write: bytes that host 1, 2, 3 got (or sent) until now, headers included, and the
+# time in seconds.
 link_bytes() {
-    WAY=$1 inside r2 perl -ne '/^\s*host\d:\s*(.*)/ and print((split " ", $1)[$ENV{WAY} eq "write" ? 0 : 8], " ")' /proc/thread-self/net/dev
+    WAY=$1 inside r2 perl -MTime::HiRes=time -ne '
+        /^\s*host\d:\s*(.*)/ and print((split " ", $1)[$ENV{WAY} eq "write" ? 0 : 8], " ");
+        END { print time }' /proc/thread-self/net/dev
 }
 
 # link_windows NAME read|write SECONDS [FROM]: what the hosts got (or sent) in windows of so many

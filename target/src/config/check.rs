@@ -4,13 +4,11 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Display;
 use std::path::Path;
 
-use rustc_hash::{FxHashMap, FxHashSet};
-use uuid::Uuid;
-
 use super::fields::{At, Fields, List, Problems};
-use super::model::{Backend, Config, Namespace, Target};
+use super::model::{Config, Target};
 use super::parse::{NSID_MAX, ParsedListener, ParsedSubsystem};
 use super::qos::Known;
+use super::taken::{Taken, backing};
 use super::units::format_size;
 use super::{Machine, identity};
 
@@ -240,15 +238,6 @@ fn shared(subsystems: &[ParsedSubsystem], problems: &Problems) {
     }
 }
 
-/// The file or device that a namespace is kept on.
-fn backing(namespace: &Namespace) -> Option<&Path> {
-    match &namespace.backend {
-        Backend::File { path, .. } => Some(path),
-        Backend::Nvme { device, .. } => Some(device),
-        Backend::Null { .. } | Backend::Memory { .. } => None,
-    }
-}
-
 fn hosts(parsed: &ParsedSubsystem, problems: &Problems) {
     let mut allowed = Once::new(problems);
     for host in &parsed.hosts.items {
@@ -284,8 +273,9 @@ fn nsids(parsed: &ParsedSubsystem, problems: &Problems) {
 /// `None` where all of it can.
 pub(crate) fn clash(config: &Config) -> Option<String> {
     let mut taken = Taken::default();
+    let mut namespaces = config.subsystems.iter().flat_map(|subsystem| &subsystem.namespaces);
     clash_of_listeners(config)
-        .or_else(|| all_namespaces(config).find_map(|(_, namespace)| taken.add(namespace)))
+        .or_else(|| namespaces.find_map(|namespace| taken.add(namespace)))
         .or_else(|| super::network::wrong(&config.network, &config.listeners))
         .or_else(|| super::qos::wrong(&config.qos, &config.subsystems))
 }
@@ -298,67 +288,4 @@ pub(crate) fn clash_of_listeners(config: &Config) -> Option<String> {
         let other = earlier.find(|other| super::addresses_collide(*address, **other))?;
         Some(format!("listener {address} collides with listener {other}"))
     })
-}
-
-/// What the namespaces of a subsystem, or one of them, cannot be together with.
-pub(crate) fn clash_of_namespaces(config: &Config, nqn: &str, nsid: Option<u32>) -> Option<String> {
-    let mut taken = Taken::default();
-    let meant =
-        |of: &str, namespace: &Namespace| of == nqn && (nsid.is_none() || namespace.nsid == nsid);
-    let theirs = config.subsystems.iter().filter(|s| s.nqn == nqn).flat_map(|s| &s.namespaces);
-    let mut theirs = theirs.filter(|namespace| meant(nqn, namespace));
-    if let Some(clash) = theirs.find_map(|namespace| taken.add(namespace)) {
-        return Some(clash);
-    }
-    if taken.is_empty() {
-        return None;
-    }
-    let mut others = all_namespaces(config).filter(|(of, namespace)| !meant(of, namespace));
-    others.find_map(|(_, namespace)| taken.clash(namespace))
-}
-
-fn all_namespaces(config: &Config) -> impl Iterator<Item = (&str, &Namespace)> {
-    let all = config.subsystems.iter();
-    all.flat_map(|s| s.namespaces.iter().map(|namespace| (s.nqn.as_str(), namespace)))
-}
-
-/// What only one namespace may have.
-#[derive(Default)]
-struct Taken<'a> {
-    uuids: FxHashSet<Uuid>,
-    nguids: FxHashSet<[u8; 16]>,
-    /// And whether a namespace writes to it.
-    paths: FxHashMap<&'a Path, bool>,
-}
-
-impl<'a> Taken<'a> {
-    fn is_empty(&self) -> bool {
-        self.uuids.is_empty() && self.nguids.is_empty() && self.paths.is_empty()
-    }
-
-    /// What a namespace cannot have.
-    fn clash(&self, namespace: &Namespace) -> Option<String> {
-        if let Some(uuid) = namespace.uuid.filter(|uuid| self.uuids.contains(uuid)) {
-            return Some(format!("UUID {uuid} would be there twice"));
-        }
-        if let Some(nguid) = namespace.nguid.filter(|nguid| self.nguids.contains(nguid)) {
-            let nguid = identity::format_nguid(&nguid);
-            return Some(format!("NGUID {nguid} would be there twice"));
-        }
-        let path = backing(namespace)?;
-        let writes = *self.paths.get(path)? || !namespace.read_only;
-        let path = path.display();
-        writes.then(|| format!("two namespaces would have {path}, and one would write to it"))
-    }
-
-    /// Takes what a namespace has, or says what it cannot have.
-    fn add(&mut self, namespace: &'a Namespace) -> Option<String> {
-        let clash = self.clash(namespace);
-        self.uuids.extend(namespace.uuid);
-        self.nguids.extend(namespace.nguid);
-        if let Some(path) = backing(namespace) {
-            *self.paths.entry(path).or_default() |= !namespace.read_only;
-        }
-        clash
-    }
 }

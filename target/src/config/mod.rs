@@ -16,6 +16,7 @@ mod node;
 mod parse;
 pub(crate) mod qos;
 mod render;
+mod taken;
 mod units;
 pub(crate) mod values;
 
@@ -24,7 +25,7 @@ use std::path::Path;
 
 use toml::de::DeTable;
 
-pub(crate) use check::{clash, clash_of_listeners, clash_of_namespaces};
+pub(crate) use check::{clash, clash_of_listeners};
 pub(crate) use errors::did_you_mean;
 pub use errors::{ConfigError, ConfigErrors};
 pub use identity::{
@@ -42,6 +43,7 @@ pub use qos::{ROOT as ROOT_SESSION, split_namespace};
 pub(crate) use qos::{render_general, render_policy, render_session};
 pub use render::render;
 pub(crate) use render::{render_listener, render_namespace, render_subsystem, restart_keys};
+pub(crate) use taken::Taken;
 pub use units::{format_duration, format_rate, format_size};
 
 use crate::access;

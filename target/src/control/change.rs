@@ -29,13 +29,7 @@ impl Control {
         edit: impl FnOnce(&mut Config) -> Result<(), Failure>,
         act: impl FnOnce(&dyn Engine) -> Result<T, EngineError>,
     ) -> Result<T, Failure> {
-        let stored = live.store(object, |config| {
-            edit(config)?;
-            match object.clash(config) {
-                Some(reason) => Err(Failure::exists(format!("{reason}; nothing was changed"))),
-                None => Ok(()),
-            }
-        })?;
+        let stored = live.store(object, edit)?;
         match act(self.engine()) {
             Ok(value) => Ok(value),
             Err(refused) => {

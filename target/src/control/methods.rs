@@ -145,7 +145,12 @@ impl Control {
             .iter()
             .map(|(connection, io)| json!({ "connection": connection, "io": io_json(io) }))
             .collect();
-        json!({ "namespaces": namespaces, "hosts": hosts, "queues": queues })
+        let reactors: Vec<Value> = statistics
+            .reactors
+            .iter()
+            .map(|r| json!({ "core": r.core, "changes_ns": latency_json(&r.changes, buckets) }))
+            .collect();
+        json!({ "namespaces": namespaces, "hosts": hosts, "queues": queues, "reactors": reactors })
     }
 
     fn shutdown(&self, params: &Value) -> Answer {

@@ -5,7 +5,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 
 use crate::engine::EngineError;
-use crate::store::StoreError;
+use crate::store::{Clash, StoreError};
 
 /// Longest request in bytes.
 pub const LINE_MAX: usize = 256 << 10;
@@ -83,6 +83,12 @@ impl From<EngineError> for Failure {
             EngineError::Refused(_) => ErrorKind::Refused,
         };
         Self::new(kind, error.to_string())
+    }
+}
+
+impl From<Clash> for Failure {
+    fn from(clash: Clash) -> Self {
+        Self::exists(clash.to_string())
     }
 }
 

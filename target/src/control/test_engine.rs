@@ -14,7 +14,7 @@ use crate::engine::{
     EngineError, FlowState, LinkClassState, LinkState, Loss, NamespaceState, NetworkState,
     QosState, ReactorState, ReserveState, SessionState, Statistics, SubsystemState, Traffic,
 };
-use crate::stats::{IoSnapshot, IoStats};
+use crate::stats::{HistogramSnapshot, IoSnapshot, IoStats};
 
 /// Keeps a configuration, and answers as a target would that ran it.
 #[derive(Debug, Default)]
@@ -341,6 +341,7 @@ impl Engine for TestEngine {
                 turns: 12,
                 buffer_used: 4096,
                 buffer_total: 1 << 20,
+                changes: HistogramSnapshot::default(),
             }],
             accepted: 5,
             protocol_errors: 1,

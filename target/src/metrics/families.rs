@@ -135,6 +135,12 @@ impl<'a> Families<'a> {
         for reactor in reactors {
             counter(turns.encode_family(&label(reactor))?, &reactor.turns)?;
         }
+        let help = "CPU time that a reactor spent on a change of the configuration in one turn";
+        let (name, kind) = ("reactor_change", MetricType::Histogram);
+        let mut changes = self.encoder.encode_descriptor(name, help, unit, kind)?;
+        for reactor in reactors {
+            histogram(changes.encode_family(&label(reactor))?, &reactor.changes)?;
+        }
         let gauges: [(&str, &str, Option<&Unit>, Pick<ReactorState>); 3] = [
             ("reactor_connections", "Connections of a reactor", None, |r| r.connections),
             ("reactor_buffer_used", "I/O buffers in use", Some(&Unit::Bytes), |r| r.buffer_used),

@@ -19,6 +19,7 @@ use fabric::controller::BackendId;
 
 use crate::config::QosConfig;
 use crate::devices::place;
+use crate::lent::Lent;
 use crate::shared::lock;
 use crate::stats::IoStats;
 
@@ -85,6 +86,8 @@ impl Namespaces {
 pub(crate) struct QosShared {
     version: AtomicU64,
     current: Mutex<Arc<Snapshot>>,
+    /// Earlier ones.
+    before: Lent<Snapshot>,
     control: Mutex<Control>,
     namespaces: Arc<Namespaces>,
     /// One for each reactor, written by that reactor alone.
@@ -102,6 +105,7 @@ impl QosShared {
         Self {
             version: AtomicU64::new(1),
             current: Mutex::new(Arc::new(snapshot)),
+            before: Lent::default(),
             control: Mutex::new(control),
             namespaces,
             classes: (0..reactors).map(|_| PerClass::from_fn(|_| IoStats::default())).collect(),
@@ -138,7 +142,8 @@ impl QosShared {
         control.settle_reservations();
         if let Some(snapshot) = control.snapshot(now) {
             control.touched.snapshot = true;
-            *lock(&self.current) = Arc::new(snapshot);
+            let before = std::mem::replace(&mut *lock(&self.current), Arc::new(snapshot));
+            self.before.keep(before);
             self.version.fetch_add(1, Ordering::Release);
         }
         Ok(answer)

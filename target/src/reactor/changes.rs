@@ -3,12 +3,14 @@
 
 use super::ordered::stage_time;
 use super::{Reactor, find};
+use crate::threads;
 
-/// Sessions and flows that one turn looks at.
+/// Sessions that one turn hears of, and sessions and flows that it looks at.
+const TOUCHED: usize = 256;
 const STEPS: usize = 64;
-/// Devices that are gone that one turn looks at, and what it takes back of each.
+/// Devices that are gone that one turn looks at, and what it takes back of all of them.
 const DEVICES: usize = 16;
-const TAKEN_BACK: usize = 16;
+const TAKEN_BACK: usize = 32;
 /// Connections that one turn marks anew.
 const MARKED: usize = 32;
 
@@ -19,14 +21,29 @@ impl Reactor {
         self.io.arbiter.is_changing()
             || self.remark
             || self.marking.is_some()
+            || !self.io.touched.is_empty()
             || !self.io.gone.is_empty()
     }
 
     /// Takes this turn's part of what is changing. Whether there was some.
     pub(super) fn change(&mut self) -> bool {
+        let new = self.io.has_new_qos() || self.io.remark;
+        if !new && !self.is_changing() && self.io.leaving.is_empty() {
+            return false;
+        }
+        let start = threads::cpu_time();
+        let any = self.take_part();
+        if let Some(gauges) = self.io.shared.gauges.get(self.io.reactor) {
+            gauges.changes.record(threads::cpu_time().saturating_sub(start), 1);
+        }
+        any
+    }
+
+    fn take_part(&mut self) -> bool {
         self.remark |= self.io.refresh_qos() | std::mem::take(&mut self.io.remark);
         let mut any = self.is_changing();
         let now = stage_time(&self.io);
+        self.io.touch(TOUCHED);
         self.io.arbiter.settle(now, STEPS);
         self.hear_of_devices();
         if !self.io.leaving.is_empty() {
@@ -73,11 +90,12 @@ impl Reactor {
     /// Answers what waits for devices that are gone, and forgets the devices once nothing is in
     /// them. Whether anything was done.
     fn leave_devices(&mut self) -> bool {
-        let mut any = false;
+        let (mut any, mut steps) = (false, TAKEN_BACK);
         for _ in 0..DEVICES.min(self.io.leaving.len()) {
             let Some((id, device)) = self.io.leaving.pop_front() else { break };
             let mut back = Vec::new();
-            let gone = self.io.arbiter.retire_device(id, TAKEN_BACK, &mut back);
+            let gone = self.io.arbiter.retire_device(id, steps.max(1), &mut back);
+            steps = steps.saturating_sub(back.len());
             any |= gone || !back.is_empty();
             for (key, slot) in back {
                 if let Some(connection) = find(&mut self.places, key) {

@@ -85,6 +85,9 @@ pub(crate) struct Io {
     pub(super) closing: Vec<Key>,
     /// No new commands are taken.
     pub(super) draining: bool,
+    /// Sessions and devices that the reactor was told to look at again: from the first that was not
+    /// handed to the arbiter yet.
+    pub(super) touched: VecDeque<(Arc<Touched>, usize)>,
     /// Devices that the reactor was told are gone: from the first that was not looked at yet.
     pub(super) gone: VecDeque<(Arc<[BackendId]>, usize)>,
     /// Those that it has something of, which keep their places until it has nothing.
@@ -155,6 +158,7 @@ impl Io {
             paused: Vec::new(),
             closing: Vec::new(),
             draining: false,
+            touched: VecDeque::new(),
             gone: VecDeque::new(),
             leaving: VecDeque::new(),
             remark: false,
@@ -188,11 +192,10 @@ impl Io {
     /// Takes the present settings of quality of service. Whether connections are to look at them
     /// again.
     pub(super) fn refresh_qos(&mut self) -> bool {
-        let version = self.shared.qos.version();
-        if version == self.qos_version {
+        if !self.has_new_qos() {
             return false;
         }
-        self.qos_version = version;
+        self.qos_version = self.shared.qos.version();
         self.qos = self.shared.qos.snapshot();
         self.waiting_max = waiting_max(&self.qos, self.shared.mailboxes.len());
         self.arbiter.set_order(&self.qos.general.order);
@@ -200,16 +203,30 @@ impl Io {
         before != self.lanes_version
     }
 
-    /// Takes what changes have touched; [`Arbiter::settle`] looks at it, in steps.
-    pub(super) fn touch(&mut self, touched: &Touched) {
-        for session in &touched.sessions {
-            self.arbiter.touch_session(session);
-        }
-        for id in &touched.devices {
-            if self.device(*id).is_some() {
-                self.arbiter.touch_device(device_id(*id));
+    /// Hands the next of what changes have touched to the arbiter, at most so many: what
+    /// [`Arbiter::settle`] looks at, in steps.
+    pub(super) fn touch(&mut self, most: usize) {
+        for _ in 0..most {
+            let Some((touched, next)) = self.touched.front_mut() else { return };
+            let at = *next;
+            *next += 1;
+            let device = at.checked_sub(touched.sessions.len());
+            if let Some(session) = touched.sessions.get(at) {
+                self.arbiter.touch_session(session);
+            } else if let Some(&id) = device.and_then(|at| touched.devices.get(at)) {
+                if self.device(id).is_some() {
+                    self.arbiter.touch_device(device_id(id));
+                }
+            } else {
+                self.touched.pop_front();
             }
         }
+    }
+
+    /// Whether there are settings of quality of service that were not taken yet.
+    #[inline]
+    pub(super) fn has_new_qos(&self) -> bool {
+        self.shared.qos.version() != self.qos_version
     }
 
     /// Whether a connection whose commands wait with so many buffers for in-capsule data has as

@@ -550,7 +550,7 @@ impl Reactor {
                 self.listen(listener.0);
             }
             Message::Unlisten(listener) => self.unlisten(listener.0),
-            Message::Refresh(touched) => self.io.touch(&touched),
+            Message::Refresh(touched) => self.io.touched.push_back((touched, 0)),
             Message::Gone(devices) => self.io.gone.push_back((devices, 0)),
             Message::Act(action) => self.act(action),
             Message::Stop { now } => self.stop(now),

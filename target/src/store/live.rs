@@ -12,7 +12,7 @@ use uuid::Uuid;
 use super::object::ObjectId;
 use super::part::Part;
 use super::{Change, Key, Kind, Object, Store, StoreError};
-use crate::config::{Config, Subsystem, clash, render_subsystem};
+use crate::config::{Config, Subsystem, Taken, clash, render_subsystem};
 
 /// A live change as it is stored.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -166,11 +166,18 @@ fn apply(
 pub struct Live {
     file: Config,
     current: Config,
+    /// What the namespaces of the current configuration have.
+    taken: Taken,
     records: BTreeMap<Key, Record>,
     store: Arc<dyn Store>,
     /// After a write that failed it is not known what the store has.
     doubtful: bool,
 }
+
+/// Why a change cannot be: what it would clash with.
+#[derive(Debug, thiserror::Error)]
+#[error("{0}; nothing was changed")]
+pub(crate) struct Clash(String);
 
 /// Which records a change writes, and which it removes.
 type Plan = Vec<(Key, Option<Record>)>;
@@ -205,7 +212,8 @@ impl Live {
                 doubtful = true;
             }
         }
-        Ok((Self { file, current: config, records, store, doubtful }, warnings))
+        let taken = Taken::of(&config);
+        Ok((Self { file, current: config, taken, records, store, doubtful }, warnings))
     }
 
     /// The configuration that runs.
@@ -225,24 +233,54 @@ impl Live {
     /// of namespaces.
     ///
     /// # Errors
-    /// What `edit` says, or the store cannot be written.
-    pub(crate) fn store<F: From<StoreError>>(
+    /// What `edit` says, the change clashes with something else, or the store cannot be written.
+    pub(crate) fn store<F: From<StoreError> + From<Clash>>(
         &mut self,
         object: &ObjectId,
         edit: impl FnOnce(&mut Config) -> Result<(), F>,
     ) -> Result<Stored, F> {
         let before = Part::of(&self.current, object);
-        let stored = match edit(&mut self.current) {
-            Ok(()) => self.write(self.plan(object)).map_err(F::from),
-            Err(error) => Err(error),
+        if let Err(error) = edit(&mut self.current) {
+            before.put_back(&mut self.current);
+            return Err(error);
+        }
+        let clash = self.exchange(&before).or_else(|| object.clash(&self.current));
+        let stored = match clash {
+            Some(clash) => Err(F::from(Clash(clash))),
+            None => self.write(self.plan(object)).map_err(F::from),
         };
         match stored {
             Ok(records) => Ok(Stored { before, records, file: None }),
             Err(error) => {
-                before.put_back(&mut self.current);
+                self.put_back(before);
                 Err(error)
             }
         }
+    }
+
+    /// Takes what the namespaces of a part have now for what they had before; answers what they
+    /// cannot have beside the others.
+    fn exchange(&mut self, before: &Part) -> Option<String> {
+        let mut clash = None;
+        for namespace in before.namespaces() {
+            self.taken.remove(namespace);
+        }
+        for namespace in before.namespaces_in(&self.current) {
+            clash = self.taken.add(namespace).or(clash);
+        }
+        clash
+    }
+
+    /// Makes a part what it was.
+    fn put_back(&mut self, before: Part) {
+        for namespace in before.namespaces_in(&self.current) {
+            self.taken.remove(namespace);
+        }
+        for namespace in before.namespaces() {
+            // They were together before.
+            let _ = self.taken.add(namespace);
+        }
+        before.put_back(&mut self.current);
     }
 
     /// What another configuration file would mean, with the live changes that still count on it.
@@ -267,6 +305,7 @@ impl Live {
         // What is in the store counts, not what is known of it.
         self.doubtful = true;
         let records = self.write(plan)?;
+        self.taken = Taken::of(&next.config);
         Ok(Stored {
             before: Part::Whole(Box::new(std::mem::replace(&mut self.current, next.config))),
             records,
@@ -279,7 +318,7 @@ impl Live {
     /// # Errors
     /// The store cannot be written: the change may come back with the next start.
     pub(crate) fn undo(&mut self, stored: Stored) -> Result<(), StoreError> {
-        stored.before.put_back(&mut self.current);
+        self.put_back(stored.before);
         if let Some(file) = stored.file {
             self.file = file;
         }

@@ -143,15 +143,25 @@ fn sorted(config: &Config) -> Config {
 fn set(live: &mut Live, object: &ObjectId, next: Config) -> Stored {
     let edit = |config: &mut Config| {
         *config = next;
-        Ok::<_, StoreError>(())
+        Ok::<_, Refused>(())
     };
     live.store(object, edit).unwrap()
+}
+
+/// Why a change was not made.
+#[derive(Debug, thiserror::Error)]
+enum Refused {
+    #[error("{0}")]
+    Clash(#[from] Clash),
+    #[error("{0}")]
+    Store(#[from] StoreError),
 }
 
 fn run(live: &mut Live, ops: &[Op]) {
     for op in ops {
         if let Some((object, next)) = model(live.current(), op) {
             let _ = set(live, &object, next);
+            assert_eq!(live.taken, Taken::of(&live.current));
         }
     }
 }
@@ -190,6 +200,7 @@ proptest! {
             if let Some((object, next)) = model(live.current(), op) {
                 let change = set(&mut live, &object, next);
                 live.undo(change).unwrap();
+                prop_assert_eq!(&live.taken, &Taken::of(&live.current));
             }
         }
         prop_assert_eq!(live.current(), &current);
@@ -271,19 +282,22 @@ fn sessions_that_name_each_other_come_back_together() {
     let file = "[[session]]\nname = \"a\"\noperations = \"60 %\"\n\
                 [[session]]\nname = \"b\"\noperations = \"40 %\"\n\
                 [[session]]\nname = \"c\"\nparent = \"b\"\n";
-    let changed = "[[session]]\nname = \"a\"\noperations = \"80 %\"\nparent = \"d\"\n\
-                   [[session]]\nname = \"b\"\noperations = \"20 %\"\nparent = \"d\"\n\
-                   [[session]]\nname = \"c\"\n\
+    let changed = "[[session]]\nname = \"c\"\n\
                    [[session]]\nname = \"d\"\nparent = \"c\"\n\
+                   [[session]]\nname = \"b\"\noperations = \"20 %\"\nparent = \"d\"\n\
+                   [[session]]\nname = \"a\"\noperations = \"80 %\"\nparent = \"d\"\n\
                    [[policy]]\nhost = \"nqn.2026-01.io.x:h\"\nsession = \"d\"\n";
     let (mut live, _) = Live::open(parse(file).unwrap(), store.clone()).unwrap();
     set_live(&mut live, changed);
     let (again, warnings) = Live::open(parse(file).unwrap(), store).unwrap();
     assert!(warnings.is_empty(), "{warnings:?}");
-    let mut sessions = again.current().qos.sessions.clone();
-    sessions.sort_by(|a, b| a.name.cmp(&b.name));
-    let wanted = parse(changed).unwrap().qos;
-    assert_eq!((sessions, &again.current().qos.policies), (wanted.sessions, &wanted.policies));
+    let by_name = |mut sessions: Vec<crate::config::Session>| {
+        sessions.sort_by(|a, b| a.name.cmp(&b.name));
+        sessions
+    };
+    let (now, wanted) = (&again.current().qos, parse(changed).unwrap().qos);
+    assert_eq!(by_name(now.sessions.clone()), by_name(wanted.sessions));
+    assert_eq!(now.policies, wanted.policies);
 }
 
 #[test]
@@ -380,4 +394,36 @@ fn a_subsystem_that_an_earlier_version_stored_as_one_record_is_read_and_changed(
         assert!(warnings.is_empty(), "{warnings:?}");
         assert_eq!(sorted(again.current()), sorted(old.current()));
     }
+}
+
+#[test]
+fn a_namespace_that_clashes_is_refused_and_leaves_no_trace() {
+    let (first, second) = (namespace(&nqn(0), 1, 1), namespace(&nqn(1), 1, 1));
+    let subsystem = |s: u8, namespaces: Vec<Namespace>| Subsystem {
+        namespaces,
+        ..parse(&format!("[[subsystem]]\nnqn = \"{}\"\n", nqn(s))).unwrap().subsystems.remove(0)
+    };
+    let subsystems = vec![subsystem(0, vec![first.clone()]), subsystem(1, vec![second.clone()])];
+    let file = Config { subsystems, ..Config::default() };
+    let (mut live, _) = Live::open(file.clone(), Arc::new(MemoryStore::default())).unwrap();
+    let mut wrong = second;
+    wrong.uuid = first.uuid;
+    let put = |config: &mut Config| {
+        config.subsystems[1].namespaces = vec![wrong.clone()];
+        Ok::<_, Refused>(())
+    };
+    for object in [ObjectId::Namespace(nqn(1), 1), ObjectId::Subsystem(nqn(1))] {
+        let refused = live.store(&object, put).unwrap_err().to_string();
+        assert!(refused.contains("UUID") && refused.contains("nothing was changed"), "{refused}");
+        assert_eq!((live.current(), &live.taken), (&file, &Taken::of(&file)));
+    }
+    // Once the other is gone it can be.
+    let mut without = file.clone();
+    without.subsystems[0].namespaces.clear();
+    let gone = set(&mut live, &ObjectId::Namespace(nqn(0), 1), without);
+    let taken = live.store(&ObjectId::Namespace(nqn(1), 1), put).unwrap();
+    assert_eq!(live.taken, Taken::of(&live.current));
+    live.undo(taken).unwrap();
+    live.undo(gone).unwrap();
+    assert_eq!((live.current(), &live.taken), (&file, &Taken::of(&file)));
 }

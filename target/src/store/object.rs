@@ -6,9 +6,8 @@ use super::{Key, Kind};
 use crate::config::fields::Fields;
 use crate::config::{
     Config, Link, Listener, Namespace, Network, Policy, Qos, Session, Subsystem,
-    clash_of_listeners, clash_of_namespaces, entry, network, qos, render_general, render_link,
-    render_listener, render_namespace, render_network, render_policy, render_session,
-    render_subsystem,
+    clash_of_listeners, entry, network, qos, render_general, render_link, render_listener,
+    render_namespace, render_network, render_policy, render_session, render_subsystem,
 };
 
 /// An object of a configuration that can change by itself.
@@ -152,16 +151,16 @@ impl ObjectId {
         }
     }
 
-    /// What the object cannot be together with; `None` where it can be.
-    pub(crate) fn clash(&self, config: &Config) -> Option<String> {
+    /// What the object cannot be together with; `None` where it can be. What its namespaces cannot
+    /// be together with is another question ([`crate::config::Taken`]).
+    pub(super) fn clash(&self, config: &Config) -> Option<String> {
         let of_network = || network::wrong(&config.network, &config.listeners);
         let of_qos = || qos::wrong(&config.qos, &config.subsystems);
         match self {
             Self::Listener(_) => clash_of_listeners(config).or_else(of_network),
             // What its name means to a session may change with it.
-            Self::Subsystem(nqn) => clash_of_namespaces(config, nqn, None).or_else(of_qos),
-            Self::Namespace(nqn, nsid) => clash_of_namespaces(config, nqn, Some(*nsid)),
-            Self::AnyHost(_) | Self::Host(..) => None,
+            Self::Subsystem(_) => of_qos(),
+            Self::Namespace(..) | Self::AnyHost(_) | Self::Host(..) => None,
             Self::Qos | Self::Session(_) | Self::Policy(_) => of_qos(),
             Self::Network | Self::Link(_) => of_network(),
         }

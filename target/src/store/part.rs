@@ -70,6 +70,34 @@ impl Part {
         }
     }
 
+    /// Its namespaces, as they were.
+    pub(super) fn namespaces(&self) -> Vec<&Namespace> {
+        match self {
+            Self::Subsystem { before: Some((_, subsystem)), .. } => {
+                subsystem.namespaces.iter().collect()
+            }
+            Self::Namespace { before: Some((_, namespace)), .. } => vec![&**namespace],
+            Self::Whole(config) => config.subsystems.iter().flat_map(|s| &s.namespaces).collect(),
+            _ => Vec::new(),
+        }
+    }
+
+    /// Its namespaces, as a configuration has them now.
+    pub(super) fn namespaces_in<'a>(&self, config: &'a Config) -> Vec<&'a Namespace> {
+        let of = |nqn: &str| {
+            let found = config.subsystems.iter().find(|subsystem| subsystem.nqn == nqn);
+            found.map_or(&[][..], |subsystem| &subsystem.namespaces)
+        };
+        match self {
+            Self::Subsystem { nqn, .. } => of(nqn).iter().collect(),
+            Self::Namespace { nqn, nsid, .. } => {
+                of(nqn).iter().filter(|namespace| namespace.nsid == Some(*nsid)).collect()
+            }
+            Self::Whole(_) => config.subsystems.iter().flat_map(|s| &s.namespaces).collect(),
+            _ => Vec::new(),
+        }
+    }
+
     /// Makes this part of a configuration what it was.
     pub(super) fn put_back(self, config: &mut Config) {
         match self {

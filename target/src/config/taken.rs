@@ -1,0 +1,106 @@
+//! What only one namespace may have: identifiers, and a file or device that it writes to.
+
+use std::path::{Path, PathBuf};
+
+use rustc_hash::FxHashMap;
+use uuid::Uuid;
+
+use super::identity;
+use super::model::{Backend, Config, Namespace};
+
+/// What the namespaces of a configuration have. To add or remove one costs the same whatever their
+/// number is.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Taken {
+    /// How many have it, each.
+    uuids: FxHashMap<Uuid, u32>,
+    nguids: FxHashMap<[u8; 16], u32>,
+    paths: FxHashMap<PathBuf, Users>,
+}
+
+/// The namespaces of one path.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+struct Users {
+    all: u32,
+    writers: u32,
+}
+
+impl Taken {
+    /// What all namespaces of a configuration have.
+    pub(crate) fn of(config: &Config) -> Self {
+        let mut taken = Self::default();
+        for namespace in config.subsystems.iter().flat_map(|s| &s.namespaces) {
+            taken.add(namespace);
+        }
+        taken
+    }
+
+    /// What a namespace cannot have beside those that are there; `None` where it can be.
+    fn clash(&self, namespace: &Namespace) -> Option<String> {
+        if let Some(uuid) = namespace.uuid.filter(|uuid| self.uuids.contains_key(uuid)) {
+            return Some(format!("UUID {uuid} would be there twice"));
+        }
+        if let Some(nguid) = namespace.nguid.filter(|nguid| self.nguids.contains_key(nguid)) {
+            let nguid = identity::format_nguid(&nguid);
+            return Some(format!("NGUID {nguid} would be there twice"));
+        }
+        let path = backing(namespace)?;
+        let writes = self.paths.get(path)?.writers > 0 || !namespace.read_only;
+        let path = path.display();
+        writes.then(|| format!("two namespaces would have {path}, and one would write to it"))
+    }
+
+    /// Adds what a namespace has; answers what it cannot have beside the others.
+    pub(crate) fn add(&mut self, namespace: &Namespace) -> Option<String> {
+        let clash = self.clash(namespace);
+        if let Some(uuid) = namespace.uuid {
+            *self.uuids.entry(uuid).or_default() += 1;
+        }
+        if let Some(nguid) = namespace.nguid {
+            *self.nguids.entry(nguid).or_default() += 1;
+        }
+        if let Some(path) = backing(namespace) {
+            let users = self.paths.entry(path.to_owned()).or_default();
+            users.all += 1;
+            users.writers += u32::from(!namespace.read_only);
+        }
+        clash
+    }
+
+    /// Removes what a namespace has that was added.
+    pub(crate) fn remove(&mut self, namespace: &Namespace) {
+        if let Some(uuid) = namespace.uuid {
+            one_less(&mut self.uuids, &uuid);
+        }
+        if let Some(nguid) = namespace.nguid {
+            one_less(&mut self.nguids, &nguid);
+        }
+        if let Some(path) = backing(namespace)
+            && let Some(users) = self.paths.get_mut(path)
+        {
+            users.all = users.all.saturating_sub(1);
+            users.writers = users.writers.saturating_sub(u32::from(!namespace.read_only));
+            if users.all == 0 {
+                self.paths.remove(path);
+            }
+        }
+    }
+}
+
+fn one_less<K: std::hash::Hash + Eq>(counts: &mut FxHashMap<K, u32>, key: &K) {
+    if let Some(count) = counts.get_mut(key) {
+        *count = count.saturating_sub(1);
+        if *count == 0 {
+            counts.remove(key);
+        }
+    }
+}
+
+/// The file or device that a namespace is kept on; `None` for one in memory.
+pub(super) fn backing(namespace: &Namespace) -> Option<&Path> {
+    match &namespace.backend {
+        Backend::File { path, .. } => Some(path),
+        Backend::Nvme { device, .. } => Some(device),
+        Backend::Null { .. } | Backend::Memory { .. } => None,
+    }
+}
