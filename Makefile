@@ -50,6 +50,7 @@ bench-qos: build
 
 bench-churn: build
 	tests/bench/churn.sh build/release
+	tests/bench/removal.sh build/release
 
 bench-qtcp:
 	.ci/setup bench-qtcp

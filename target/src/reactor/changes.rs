@@ -6,13 +6,13 @@ use super::{Reactor, find};
 use crate::threads;
 
 /// Sessions that one turn hears of, and sessions and flows that it looks at.
-const TOUCHED: usize = 256;
-const STEPS: usize = 64;
+const TOUCHED: usize = 128;
+const STEPS: usize = 32;
 /// Devices that are gone that one turn looks at, and what it takes back of all of them.
-const DEVICES: usize = 16;
-const TAKEN_BACK: usize = 32;
+const DEVICES: usize = 8;
+const TAKEN_BACK: usize = 16;
 /// Connections that one turn marks anew.
-const MARKED: usize = 32;
+const MARKED: usize = 16;
 
 impl Reactor {
     /// Whether there is a change to carry on with. What waits for a device's last commands is
