@@ -21,6 +21,7 @@ mkdir /tmp/full
 mount -t tmpfs -o size=16m tmpfs /tmp/full
 truncate -s 64M /tmp/full/disk.img
 namespace file /tmp/full/disk.img 4096
+namespace block /dev/loop0 4096 # which is there, without a file yet
 target_start
 
 step "the device is missing"
@@ -51,6 +52,8 @@ eventually 10 is_in_state 2 errors || fail "namespace 2: $(state_of 2)"
 contains "reason" "$(sluice namespace list --json)" 'EIO \(5\) on read at LBA 100'
 errors=$(metric "sluicegate_namespace_device_errors_total.*nsid=\"2\"")
 [ "${errors:-0}" -ge 1 ] || fail "errors counted: ${errors:-none}"
+contains "the log" "$(cat /run/sluiced-$STARTS.log)" \
+    'ERROR .*answered commands with errors .*path=/dev/late count=[1-9].*EIO \(5\) on read at LBA 100'
 expect "a read of a good block" reads "$d2" 99
 echo "-800-807" >$LATE/badblocks
 
@@ -78,6 +81,13 @@ eventually 10 is_in_state 3 errors || fail "namespace 3: $(state_of 3)"
 contains "reason" "$(sluice namespace list --json)" 'ENOSPC \(28\) on write'
 same "namespace_up" "$(metric "sluicegate_namespace_up.*nsid=\"3\"")" 1
 fio_run kept --filename="$d3" --rw=write --bs=64k --size=4m --verify=crc32c --verify_only=1
+
+step "a device of which only a message tells that it is ready"
+# Nothing changes at its path, and by now it is tried twice a minute.
+is_in_state 4 unavailable || fail "namespace 4: $(state_of 4)"
+truncate -s 16M /tmp/loop.img
+expect "the loop device" losetup --direct-io=off /dev/loop0 /tmp/loop.img
+eventually 5 is_in_state 4 ready || fail "namespace 4: $(state_of 4)"
 
 step "the other namespace was served all the time"
 kill -0 $fio || fail "fio gave up: $(tail -5 /tmp/other.out)"

@@ -28,6 +28,13 @@ contains "journal" "$(journal)" "sluicegate.toml:[0-9]+:[0-9]+: .*frobnicate"
 namespace_of $DISK 2 >/dev/null || fail "the namespace that was added is gone"
 cp /tmp/right.toml $CONFIG
 
+step "a file without a disk that a host uses: systemctl reload fails, the journal names the host"
+head -n -4 /tmp/right.toml >$CONFIG
+refuse "reload" systemctl reload sluiced
+contains "journal" "$(journal)" "namespace 2 of $DISK is in use by 1 connected host: $HOST_NQN"
+namespace_of $DISK 2 >/dev/null || fail "the namespace is gone"
+cp /tmp/right.toml $CONFIG
+
 step "SIGHUP reads the file again, too"
 more 3 64
 kill -HUP "$pid"

@@ -1,5 +1,5 @@
-//! Changes while commands are under way: which sessions and devices are to be looked at again, and
-//! how that is done in steps of bounded work.
+//! Changes while commands are under way: which sessions and devices to look at again, in steps of
+//! bounded work.
 
 use std::collections::VecDeque;
 use std::sync::Arc;
@@ -11,14 +11,14 @@ use crate::order::NONE;
 use crate::session::Session;
 use crate::time::Nanos;
 
-/// What is still to be looked at.
+/// The changes that the arbiter has not carried out yet.
 #[derive(Debug, Default)]
 pub(super) struct Changes {
     waiting: VecDeque<Change>,
     now: Walk,
 }
 
-/// Something to look at.
+/// A change that somebody made outside.
 #[derive(Debug)]
 enum Change {
     /// A session and those below it.
@@ -27,7 +27,7 @@ enum Change {
     Device(u32),
 }
 
-/// How far one change is carried out.
+/// The change that the arbiter carries out now, and how far it has come.
 #[derive(Debug, Default)]
 enum Walk {
     #[default]
@@ -49,8 +49,8 @@ impl<T: Copy> Arbiter<T> {
         self.changes.waiting.push_back(Change::Device(device.0));
     }
 
-    /// Carries changes out, so many steps: each looks at one session, flow or device. Whether
-    /// there is more to do. Until all is done, what was not looked at is as it was.
+    /// Carries changes out in `steps` steps at most: each looks at one session, flow or device.
+    /// Answers whether there is more to do. What no step has come to yet stays as it was.
     pub fn settle(&mut self, now: Nanos, steps: usize) -> bool {
         for _ in 0..steps {
             if !self.step(now) {
@@ -60,7 +60,7 @@ impl<T: Copy> Arbiter<T> {
         self.is_changing()
     }
 
-    /// Whether changes are to be carried out.
+    /// Whether there are changes to carry out.
     #[must_use]
     pub fn is_changing(&self) -> bool {
         !self.changes.waiting.is_empty() || !matches!(self.changes.now, Walk::Nothing)
@@ -170,9 +170,9 @@ impl<T: Copy> Arbiter<T> {
         }
     }
 
-    /// Takes a device away, so many steps: each takes back one command that waits there, into
-    /// `back`, or one flow. From now on nothing new comes there. Whether it is gone: what has
-    /// been dispatched is to be completed first.
+    /// Takes a device away in `steps` steps at most: each takes back one command that waits there,
+    /// into `back`, or one flow. Nothing new comes there from now on. Answers whether the device is
+    /// gone, which it is once the commands that were dispatched have completed.
     pub fn retire_device(&mut self, id: DeviceId, steps: usize, back: &mut Vec<T>) -> bool {
         for _ in 0..steps {
             let Some(queue) = self.queue_mut(id.0) else { return true };

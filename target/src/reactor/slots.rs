@@ -77,6 +77,7 @@ impl Slots {
 
     /// Takes a command into the table.
     pub(super) fn occupy(&mut self, id: SlotId, slot: Slot) {
+        debug_assert!(matches!(self.slot(id).phase, Phase::Free), "slot {id:?} holds a command");
         self.active += 1;
         *self.slot(id) = slot;
     }

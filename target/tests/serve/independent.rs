@@ -56,6 +56,24 @@ fn a_host_that_reuses_its_event_requests_identifiers_shuts_down_in_order() {
 }
 
 #[test]
+fn event_requests_whose_identifiers_are_reused_take_no_room_in_the_queue() {
+    let (runtime, address) = target(vec![memory()], 1);
+    let (mut host, _) = Raw::connect(address, 0, 0xffff);
+    let nothing = SglDescriptor::default();
+    host.send(&property(opcode::fabrics::PROPERTY_SET, 0x46_0001, 9), nothing, &[]);
+    assert_eq!(status(&host.receive().unwrap().1), 0);
+    // The queue has 32 entries.
+    for round in 0..100 {
+        let request = Sqe { opcode: opcode::admin::ASYNC_EVENT_REQUEST, ..property(0, 0, 5) };
+        host.send(&Sqe { nsid: U32::new(0), ..request }, nothing, &[]);
+        host.send(&property(opcode::fabrics::PROPERTY_GET, 0, 5), nothing, &[]);
+        let (kind, response) = host.receive().unwrap();
+        assert_eq!((kind, status(&response), response[12]), (5, 0, 5), "round {round}");
+    }
+    end(&runtime);
+}
+
+#[test]
 fn an_admin_queue_as_long_as_the_configuration_says_holds_data_of_128_commands() {
     const ENTRIES: u16 = 256;
     let settings = Target {
