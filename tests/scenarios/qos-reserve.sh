@@ -43,13 +43,18 @@ at_most "what the host of Low gets beside one of High" "$(fio_got none gold | cu
 
 step "a reservation of $RESERVED commands a second"
 expect "reserve" sluice qos reserve gold --operations $RESERVED --namespace $T1/1
-measure reserved
-for window in "${WINDOWS[@]}"; do at_least "commands in one second" "$window" $((RESERVED * 97 / 100)); done
+runs=0
+every_second() {
+    runs=$((runs + 1))
+    measure reserved
+    nearly "the fewest in one second, for the reservation" "$(printf '%s\n' "${WINDOWS[@]}" | sort -n | head -1)" $RESERVED 97
+}
+three_times every_second
 read -r periods kept <<<"$(qos 'my $r = session("gold")->{reserve}; ($r->{periods}, $r->{kept})')"
 echo "    periods with demand $periods, kept $kept"
 at_least "periods" "$periods" 4
-# The first and the last have demand for a part only.
-at_least "periods kept" "$kept" $((periods - 2))
+# The first and the last of each run have demand for a part only.
+at_least "periods kept" "$kept" $((periods - 2 * runs))
 
 step "one that does not fit is refused"
 refuse "a second reservation" sluice qos reserve silver --operations $RESERVED --namespace $T1/1

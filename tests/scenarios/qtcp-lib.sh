@@ -179,15 +179,14 @@ link_windows() {
 }
 
 # link_settles NAME read|write HOST starts|stops TOLERANCE WEIGHT1 WEIGHT2 WEIGHT3: when HOST began (or
-# ceased) to transfer, how long it took until each host had, over two fifths of a second, its share of
-# what the link carries, within TOLERANCE per cent of that share, and kept it for a second. Prints
-# seconds, or `never`.
+# ceased) to transfer, how long it took until a second began in which each host had its share of what
+# the link carries, within TOLERANCE per cent of that share. Prints seconds, or `never`.
 link_settles() {
     WAY=$2 HOST=$3 EVENT=$4 TOLERANCE=$5 WEIGHTS="${*:6:3}" perl -ane '
         push @seen, [$F[0], @F[map { 2 * $_ + 1 + ($ENV{WAY} eq "write") } 0 .. 2]];
         END {
             my @weights = split " ", $ENV{WEIGHTS};
-            my ($all, $window) = (0, 8); # in samples of 0.05 s
+            my ($all, $window) = (0, 20); # in samples of 0.05 s
             $all += $_ for @weights;
             # The rates in windows, and the time at which each begins.
             my @rates = map {
@@ -198,15 +197,13 @@ link_settles() {
             my $carries = $totals[@totals / 2];
             my @busy = grep { $seen[$_ + 1][$ENV{HOST}] - $seen[$_][$ENV{HOST}] > 20_000 } 0 .. $#seen - 1;
             my $event = $ENV{EVENT} eq "starts" ? $busy[0] : $busy[-1] + 1;
-            my $since;
             for my $rate (@rates[$event .. $#rates]) {
                 my @off = grep {
                     my $want = $carries * $weights[$_ - 1] / $all;
                     abs($rate->[$_] - $want) > $want * $ENV{TOLERANCE} / 100
                 } grep { $weights[$_ - 1] } 1 .. 3;
-                $since = @off ? undef : $since // $rate->[0];
-                next unless defined $since && $rate->[0] - $since >= 1;
-                printf "%.2f s\n", $since - $seen[$event][0];
+                next if @off;
+                printf "%.2f s\n", $rate->[0] - $seen[$event][0];
                 exit;
             }
             print "never\n";
