@@ -1,5 +1,4 @@
-//! Rate limits of sessions: commands or bytes a second (seed rows D1, F1: limits as well as
-//! reservations).
+//! Rate limits of sessions: commands or bytes a second (seed row D1).
 //!
 //! The generic cell rate algorithm: one word holds the time at which all that was charged will have
 //! been paid for at the limit's rate. Who asks may go on while that time is at most [`TOLERANCE`]

@@ -1,7 +1,7 @@
 //! DCTCP (RFC 8257; seed row E1, Eq. 3 and 4), and the window that QTCP and D2TCP share with it.
 //!
-//! Serves what the figures compare with: the equal shares of Fig. 12 and 13 (E7), the slower curve
-//! of Fig. 10 (E4), the interfering flow of Fig. 14b (E8), the misses of Fig. 15b (E9).
+//! Serves what the figures compare with: the equal shares of Fig. 12 (E7), the slower curve of
+//! Fig. 10 (E4), the interfering flow of Fig. 14b (E8), the misses of Fig. 15b (E9).
 
 use super::smooth::{Smoothed, within};
 use super::{Controller, Decision, Limits, NO_BOUND, Report, Target};

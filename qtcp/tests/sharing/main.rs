@@ -302,7 +302,7 @@ fn rate_based(flow: impl Fn() -> Box<dyn Controller>, parts: &[f64; 4]) -> Vec<f
     link.shares(40_000)
 }
 
-/// Fig. 18b: 1:1.5:2:3.
+/// Fig. 19b/c, with flows of QRDMA alone: 1:1.5:2:3.
 #[test]
 fn e11_qrdma_keeps_ratios_where_dcqcn_is_equal() {
     let parts = [1.0, 1.5, 2.0, 3.0].map(|weight| weight / 7.5);
