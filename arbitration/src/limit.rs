@@ -1,4 +1,4 @@
-//! Rate limits of sessions: commands or bytes a second (seed row D1).
+//! Limits how many commands or bytes a second a session may have (seed row D1).
 //!
 //! The generic cell rate algorithm: one word holds the time at which all that was charged will have
 //! been paid for at the limit's rate. Who asks may go on while that time is at most [`TOLERANCE`]

@@ -35,11 +35,11 @@ network_qos class low --share 4
 three_times see 3 2 4
 
 step "a rate"
-network_qos class high --rate 15Mbit/s
+network_qos class high --rate 30Mbit/s
 rate() {
     now
     UNIT=Mbit/s shares 8 "host-2 2 ${N[1]}" "host-3 4 ${N[2]}" &&
-        nearly "High, for its rate of 15 Mbit/s" "${N[0]}" 15 92 && nearly "the rate, for High" 15 "${N[0]}" 92
+        nearly "High, for its rate of 30 Mbit/s" "${N[0]}" 30 95 && nearly "the rate, for High" 30 "${N[0]}" 95
 }
 three_times rate
 

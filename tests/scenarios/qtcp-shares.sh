@@ -28,8 +28,9 @@ load() {
 }
 
 step "without classes"
-# To see, and for the total: how even the kernel alone is, is not the target's.
-load plain 1 1 1 || true
+# Other controllers than dctcp are not even over so short a time.
+even() { load plain 1 1 1 || [ "$1" != dctcp ]; }
+three_times even "$2"
 plain=$TOTAL
 
 step "classes"

@@ -272,10 +272,9 @@ fn nsids(parsed: &ParsedSubsystem, problems: &Problems) {
 /// What of a configuration cannot be together, where a live change may have brought it about;
 /// `None` where all of it can.
 pub(crate) fn clash(config: &Config) -> Option<String> {
-    let mut taken = Taken::default();
-    let mut namespaces = config.subsystems.iter().flat_map(|subsystem| &subsystem.namespaces);
+    let namespaces = config.subsystems.iter().flat_map(|subsystem| &subsystem.namespaces);
     clash_of_listeners(config)
-        .or_else(|| namespaces.find_map(|namespace| taken.add(namespace)))
+        .or_else(|| Taken::default().exchange([], namespaces))
         .or_else(|| super::network::wrong(&config.network, &config.listeners))
         .or_else(|| super::qos::wrong(&config.qos, &config.subsystems))
 }

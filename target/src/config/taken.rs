@@ -29,9 +29,7 @@ impl Taken {
     /// What all namespaces of a configuration have.
     pub(crate) fn of(config: &Config) -> Self {
         let mut taken = Self::default();
-        for namespace in config.subsystems.iter().flat_map(|s| &s.namespaces) {
-            taken.add(namespace);
-        }
+        taken.exchange([], config.subsystems.iter().flat_map(|s| &s.namespaces));
         taken
     }
 
@@ -50,8 +48,22 @@ impl Taken {
         writes.then(|| format!("two namespaces would have {path}, and one would write to it"))
     }
 
+    /// Takes what the namespaces of `new` have for what those of `old` had; answers the first thing
+    /// that one of `new` cannot have beside the others.
+    pub(crate) fn exchange<'a>(
+        &mut self,
+        old: impl IntoIterator<Item = &'a Namespace>,
+        new: impl IntoIterator<Item = &'a Namespace>,
+    ) -> Option<String> {
+        old.into_iter().for_each(|namespace| self.remove(namespace));
+        new.into_iter().fold(None, |first, namespace| {
+            let clash = self.add(namespace);
+            first.or(clash)
+        })
+    }
+
     /// Adds what a namespace has; answers what it cannot have beside the others.
-    pub(crate) fn add(&mut self, namespace: &Namespace) -> Option<String> {
+    fn add(&mut self, namespace: &Namespace) -> Option<String> {
         let clash = self.clash(namespace);
         if let Some(uuid) = namespace.uuid {
             *self.uuids.entry(uuid).or_default() += 1;
@@ -68,7 +80,7 @@ impl Taken {
     }
 
     /// Removes what a namespace has that was added.
-    pub(crate) fn remove(&mut self, namespace: &Namespace) {
+    fn remove(&mut self, namespace: &Namespace) {
         if let Some(uuid) = namespace.uuid {
             one_less(&mut self.uuids, &uuid);
         }

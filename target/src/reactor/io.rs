@@ -203,8 +203,8 @@ impl Io {
         before != self.lanes_version
     }
 
-    /// Hands the next of what changes have touched to the arbiter, at most so many: what
-    /// [`Arbiter::settle`] looks at, in steps.
+    /// Tells the arbiter of the next sessions and devices that changes have touched, at most `most`
+    /// of them; [`Arbiter::settle`] looks at them, in steps.
     pub(super) fn touch(&mut self, most: usize) {
         for _ in 0..most {
             let Some((touched, next)) = self.touched.front_mut() else { return };

@@ -539,7 +539,6 @@ impl Reactor {
         for message in mailbox.take() {
             self.deliver(message);
         }
-        self.remark |= self.io.refresh_qos();
     }
 
     fn deliver(&mut self, message: Message) {

@@ -244,7 +244,8 @@ impl Live {
             before.put_back(&mut self.current);
             return Err(error);
         }
-        let clash = self.exchange(&before).or_else(|| object.clash(&self.current));
+        let clash = self.taken.exchange(before.namespaces(), before.namespaces_in(&self.current));
+        let clash = clash.or_else(|| object.clash(&self.current));
         let stored = match clash {
             Some(clash) => Err(F::from(Clash(clash))),
             None => self.write(self.plan(object)).map_err(F::from),
@@ -258,28 +259,10 @@ impl Live {
         }
     }
 
-    /// Takes what the namespaces of a part have now for what they had before; answers what they
-    /// cannot have beside the others.
-    fn exchange(&mut self, before: &Part) -> Option<String> {
-        let mut clash = None;
-        for namespace in before.namespaces() {
-            self.taken.remove(namespace);
-        }
-        for namespace in before.namespaces_in(&self.current) {
-            clash = self.taken.add(namespace).or(clash);
-        }
-        clash
-    }
-
     /// Makes a part what it was.
     fn put_back(&mut self, before: Part) {
-        for namespace in before.namespaces_in(&self.current) {
-            self.taken.remove(namespace);
-        }
-        for namespace in before.namespaces() {
-            // They were together before.
-            let _ = self.taken.add(namespace);
-        }
+        // They were together before: nothing clashes.
+        self.taken.exchange(before.namespaces_in(&self.current), before.namespaces());
         before.put_back(&mut self.current);
     }
 
