@@ -6,10 +6,10 @@
 
 use std::sync::Arc;
 
-use crate::class::Class;
+use units::{Class, Nanos};
+
 use crate::limit::Limiter;
 use crate::settings::Marks;
-use crate::time::Nanos;
 
 /// What a connection says of its class.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]

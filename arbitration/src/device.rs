@@ -3,7 +3,8 @@
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering::Relaxed, Ordering::SeqCst};
 use std::sync::{Arc, Mutex, PoisonError};
 
-use crate::class::{Class, PerClass};
+use units::{Class, PerClass};
+
 use crate::container::Scheduler;
 use crate::order::{ClassClock, Turns};
 use crate::reservation::{Overrides, Profile, Profiler};
@@ -44,15 +45,7 @@ pub struct ContainerRules {
 /// What waits at one reactor, by class. Reactors write these with every command, each its own.
 #[derive(Debug, Default)]
 #[repr(align(64))]
-struct Counts([AtomicU32; 4]);
-
-impl Counts {
-    #[inline]
-    fn of(&self, class: Class) -> &AtomicU32 {
-        let [low, ..] = &self.0;
-        self.0.get(class as usize).unwrap_or(low)
-    }
-}
+struct Counts(PerClass<AtomicU32>);
 
 /// A device.
 #[derive(Debug)]
@@ -117,14 +110,14 @@ impl Device {
     #[must_use]
     pub fn waiting(&self) -> PerClass<u64> {
         PerClass::from_fn(|class| {
-            self.waiting.iter().map(|counts| u64::from(counts.of(class).load(Relaxed))).sum()
+            self.waiting.iter().map(|counts| u64::from(counts.0[class].load(Relaxed))).sum()
         })
     }
 
     #[inline]
     pub(crate) fn publish(&self, reactor: u32, class: Class, waiting: u32) {
         if let Some(counts) = self.waiting.get(reactor as usize) {
-            counts.of(class).store(waiting, Relaxed);
+            counts.0[class].store(waiting, Relaxed);
         }
     }
 

@@ -7,7 +7,6 @@
 #![forbid(unsafe_code)]
 
 pub mod arbiter;
-mod class;
 pub mod classify;
 pub mod container;
 pub mod credit;
@@ -19,9 +18,7 @@ pub mod reservation;
 pub mod session;
 pub mod settings;
 mod sharing;
-mod time;
 pub mod window;
 
-pub use class::{Class, PerClass};
 pub use sharing::Sharing;
-pub use time::{Nanos, nanos};
+pub use units::{Class, Nanos, PerClass, nanos};

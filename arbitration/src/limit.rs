@@ -13,7 +13,7 @@
 use std::sync::atomic::AtomicU64;
 use std::sync::atomic::Ordering::Relaxed;
 
-use crate::time::Nanos;
+use units::Nanos;
 
 #[cfg(test)]
 mod tests;

@@ -9,8 +9,9 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering::Relaxed;
 use std::sync::atomic::{AtomicU32, AtomicU64};
 
+use units::{Nanos, follow};
+
 use crate::sharing::Sharing;
-use crate::time::Nanos;
 
 mod retry;
 #[cfg(test)]
@@ -199,7 +200,7 @@ impl Backlog {
     #[inline]
     fn note_wait(&self, waited: u64) {
         let mean = self.waited.load(Relaxed);
-        let mean = if mean == 0 { waited } else { mean - mean / WAITS + waited / WAITS };
+        let mean = if mean == 0 { waited } else { follow(mean, waited, WAITS) };
         self.waited.store(mean, Relaxed);
     }
 
@@ -224,7 +225,8 @@ impl Backlog {
             return;
         }
         let (old, new) = (self.gap.load(Relaxed), between(elapsed, count));
-        self.gap.store(if old == 0 { new } else { old / 4 + new / 4 * 3 }, Relaxed);
+        // The newest counts for three in four.
+        self.gap.store(if old == 0 { new } else { follow(new, old, 4) }, Relaxed);
     }
 }
 

@@ -11,13 +11,13 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering::SeqCst};
 
 use thiserror::Error;
+use units::Nanos;
 
 use crate::credit::{Caps, Credits};
 use crate::limit::{Limiter, Rate};
 use crate::overload::Backlog;
 use crate::reservation::Reserved;
 use crate::sharing::Sharing;
-use crate::time::Nanos;
 
 pub use tree::Sessions;
 

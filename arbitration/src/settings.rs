@@ -1,7 +1,6 @@
 //! What the stages are set to: the same values for the target, the benchmarks and the simulator.
 
-use crate::class::PerClass;
-use crate::time::Nanos;
+use units::{Nanos, PerClass};
 
 /// What a class's weight counts.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]

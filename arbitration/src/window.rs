@@ -9,9 +9,10 @@ use std::sync::PoisonError;
 use std::sync::atomic::Ordering::{Relaxed, SeqCst};
 use std::sync::atomic::{AtomicBool, AtomicU64};
 
+use units::Nanos;
+
 use crate::settings::WindowRule;
 use crate::sharing::Sharing;
-use crate::time::Nanos;
 
 mod adapt;
 mod prices;

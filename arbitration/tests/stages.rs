@@ -171,7 +171,7 @@ fn f3_reservations_are_kept_in_every_period_while_others_flood() {
         assert!(periods >= 19 && kept == periods, "{kept} of {periods}");
     }
     // The budgets are due bit by bit: the others are not stopped at the begin of every period.
-    let longest = bench.served[2].windows(2).map(|two| two[1].since(two[0])).max();
+    let longest = bench.served[2].windows(2).map(|two| two[1].ns_since(two[0])).max();
     assert!(longest < Some(5_000_000), "{longest:?} ns without a command of the flood");
     let total: usize = bench.served.iter().map(Vec::len).sum();
     assert!(total >= 79_500, "the device is kept busy: {total}");
@@ -255,7 +255,7 @@ fn e5_urgent_keeps_its_latency_under_a_flood() {
             if source > 0 {
                 bench.send(source, flows[source], classes[source], 0);
             } else {
-                latencies.push(bench.now.since(sent));
+                latencies.push(bench.now.ns_since(sent));
                 next = bench.now.after(37_000);
             }
         }

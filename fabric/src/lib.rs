@@ -17,6 +17,5 @@ pub mod fabrics;
 pub mod io;
 pub mod nvme;
 pub mod tcp;
-mod time;
 
-pub use time::Nanos;
+pub use units::Nanos;

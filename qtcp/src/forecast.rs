@@ -6,6 +6,8 @@
 
 use core::time::Duration;
 
+use units::{Average, weight_of};
+
 use crate::{Nanos, Rate};
 
 /// The time constant of the rate at which space becomes free.
@@ -14,11 +16,18 @@ const MEMORY: Duration = Duration::from_millis(50);
 const CAUTION: f64 = 0.5;
 
 /// Foretells how much space becomes free.
-#[derive(Clone, Copy, Debug, Default)]
+#[derive(Clone, Copy, Debug)]
 pub struct Forecast {
-    rate: Rate,
+    /// Bytes per second.
+    rate: Average,
     freed: u64,
     at: Option<Nanos>,
+}
+
+impl Default for Forecast {
+    fn default() -> Self {
+        Self { rate: Average::default().starting(0.0), freed: 0, at: None }
+    }
 }
 
 impl Forecast {
@@ -29,15 +38,14 @@ impl Forecast {
         let time = now.since(at);
         #[expect(clippy::cast_precision_loss, reason = "bytes of one interval")]
         let rate = Rate::over(freed.saturating_sub(before) as f64, time);
-        let part = time.as_secs_f64() / (time + MEMORY).as_secs_f64();
-        self.rate = self.rate.times(1.0 - part) + rate.times(part);
+        self.rate.add_by(rate.bytes(), weight_of(time, MEMORY));
     }
 
     /// Bytes that may be counted on to become free within `time`.
     #[must_use]
     pub fn within(&self, time: Duration) -> u64 {
         #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "not negative")]
-        let bytes = (self.rate.bytes() * time.as_secs_f64() * CAUTION) as u64;
+        let bytes = (self.rate.value() * time.as_secs_f64() * CAUTION) as u64;
         bytes
     }
 }
@@ -63,6 +71,6 @@ mod tests {
         assert!(forecast.within(second) < 10_000, "a device that stands still frees nothing");
         forecast.see(Nanos(2_000_000_000), 0);
         forecast.see(Nanos(2_000_000_000), u64::MAX);
-        assert!(forecast.within(Duration::MAX) < u64::MAX || forecast.rate.bytes().is_finite());
+        assert!(forecast.within(Duration::MAX) < u64::MAX || forecast.rate.value().is_finite());
     }
 }

@@ -3,7 +3,7 @@
 //! Everything here but [`linux`] is pure: observations and the time go in, windows and rates come
 //! out.
 //!
-//! - [`units`], [`observation`]: what is measured, and in what.
+//! - [`rate`], [`observation`]: what is measured, and in what.
 //! - [`control`]: the controllers of one flow, behind one trait.
 //! - [`dtm`]: the discrete-time model of QTCP on one bottleneck.
 //! - [`forecast`]: buffer space that will be free, for credits.
@@ -17,8 +17,9 @@ pub mod forecast;
 pub mod link;
 pub mod linux;
 pub mod observation;
-pub mod units;
+pub mod rate;
 
 pub use control::{Controller, Decision, Limits, Report, Target};
 pub use observation::Observation;
-pub use units::{Nanos, Rate};
+pub use rate::Rate;
+pub use units::Nanos;

@@ -71,10 +71,6 @@ pub(crate) enum Note {
     Sound,
 }
 
-fn after(at: Nanos, time: Duration) -> Nanos {
-    Nanos(at.0.saturating_add(u64::try_from(time.as_nanos()).unwrap_or(u64::MAX)))
-}
-
 impl Watch {
     /// Of a device that is open.
     pub(crate) fn open() -> Self {
@@ -95,7 +91,7 @@ impl Watch {
     /// The device is gone, or was never there.
     pub(crate) fn gone(&mut self, now: Nanos, why: String) {
         self.damage = None;
-        let next = after(now, DELAYS.first().copied().unwrap_or_default());
+        let next = now + DELAYS.first().copied().unwrap_or_default();
         self.closed = Some(Closed { why, since: now, tried: now, tries: 0, next });
     }
 
@@ -111,7 +107,7 @@ impl Watch {
         closed.tried = now;
         closed.tries += 1;
         let delay = DELAYS.get(closed.tries).or(DELAYS.last()).copied().unwrap_or_default();
-        closed.next = after(now, delay);
+        closed.next = now + delay;
         let new = closed.why != why;
         closed.why = why;
         new
@@ -121,14 +117,14 @@ impl Watch {
     pub(crate) fn nudge(&mut self, now: Nanos) {
         if let Some(closed) = &mut self.closed {
             closed.tries = 0;
-            closed.next = closed.next.min(after(closed.tried, APART).max(now));
+            closed.next = closed.next.min((closed.tried + APART).max(now));
         }
     }
 
     /// The device cannot be tried yet, though it was to be.
     pub(crate) fn postpone(&mut self, now: Nanos) {
         if let Some(closed) = &mut self.closed {
-            closed.next = after(now, APART);
+            closed.next = now + APART;
         }
     }
 
@@ -140,7 +136,7 @@ impl Watch {
     /// When there is something to do for this namespace: a try, or errors that are to be logged.
     pub(crate) fn next(&self) -> Option<Nanos> {
         let logging = self.errors.logged.filter(|_| self.errors.unlogged > 0);
-        let logging = logging.map(|logged| after(logged, LOG_EVERY));
+        let logging = logging.map(|logged| logged + LOG_EVERY);
         let trying = self.closed.as_ref().map(|closed| closed.next);
         [logging, trying].into_iter().flatten().min()
     }

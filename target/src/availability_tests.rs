@@ -3,7 +3,7 @@ use proptest::prelude::*;
 use super::*;
 
 fn at(seconds: f64) -> Nanos {
-    after(Nanos(0), Duration::from_secs_f64(seconds))
+    Nanos(0) + Duration::from_secs_f64(seconds)
 }
 
 /// When a device is tried that never comes, until `end`.
@@ -35,11 +35,11 @@ fn a_device_that_does_not_come_is_tried_more_and_more_seldom_but_always_again() 
 fn a_sign_of_the_device_has_it_tried_at_once_and_some_times_after() {
     let mut watch = Watch::closed(at(0.0), "no".into());
     tries(&mut watch, at(0.0), at(1000.0));
-    let now = after(watch.closed.as_ref().unwrap().tried, Duration::from_secs(1));
+    let now = watch.closed.as_ref().unwrap().tried + Duration::from_secs(1);
     assert!(!watch.is_due(now));
     watch.nudge(now);
     assert!(watch.is_due(now));
-    let end = after(now, Duration::from_secs(4));
+    let end = now + Duration::from_secs(4);
     let seen = tries(&mut watch, now, end);
     assert!(seen.len() >= 4, "its permissions may come later than its name: {seen:?}");
 }
@@ -103,7 +103,7 @@ proptest! {
         let mut watch = Watch::closed(Nanos(0), "no".into());
         let (mut now, mut tried) = (Nanos(0), Vec::new());
         for wait in signs {
-            now = after(now, Duration::from_millis(wait));
+            now = now + Duration::from_millis(wait);
             watch.nudge(now);
             if watch.is_due(now) {
                 tried.push(now);
@@ -129,7 +129,7 @@ proptest! {
             }
         };
         for (wait, errors) in new {
-            now = after(now, Duration::from_millis(wait));
+            now = now + Duration::from_millis(wait);
             total += errors;
             take(&mut watch, now, total);
         }

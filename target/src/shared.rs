@@ -267,7 +267,7 @@ impl Shared {
 
     /// The time as the stages take it.
     pub(crate) fn stage_time(&self) -> arbitration::Nanos {
-        arbitration::Nanos(self.clock.now().0)
+        self.clock.now()
     }
 
     /// When the reactor that has not turned for the longest time did.

@@ -4,12 +4,12 @@
 use std::collections::VecDeque;
 use std::sync::Arc;
 
+use units::{Class, Nanos};
+
 use super::places::Dropped;
 use super::{Arbiter, DeviceId, EntryId};
-use crate::class::Class;
 use crate::order::NONE;
 use crate::session::Session;
-use crate::time::Nanos;
 
 /// The changes that the arbiter has not carried out yet.
 #[derive(Debug, Default)]

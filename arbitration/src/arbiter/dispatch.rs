@@ -2,12 +2,13 @@
 
 use std::cmp::Reverse;
 
+use units::{Class, Nanos};
+
 use super::queue::{Chosen, Next, Right};
 use super::slab::Key;
 use super::{
     Arbiter, DeviceId, Dispatched, Entry, EntryId, Flow, FlowId, Grant, Held, Located, Request,
 };
-use crate::class::Class;
 use crate::container::SetRequest;
 use crate::credit::Cost;
 use crate::device::Device;
@@ -15,7 +16,6 @@ use crate::order::NONE;
 use crate::reservation::Charge;
 use crate::session::Session;
 use crate::settings::OrderSettings;
-use crate::time::Nanos;
 use crate::window::SLOT;
 
 /// What became of the command whose turn it was.
@@ -356,7 +356,7 @@ impl<T: Copy> Arbiter<T> {
         queue.uncount(*reactor, class);
         flow.waiting = flow.waiting.saturating_sub(1);
         *waiting = waiting.saturating_sub(1);
-        let waited_ns = now.since(entered);
+        let waited_ns = now.ns_since(entered);
         if let Some(session) = &local.session {
             session.backlog.left(now, waited_ns);
         }
@@ -581,7 +581,7 @@ impl<T: Copy> Arbiter<T> {
         // Marks alone have none, and they are taken out before.
         let item = entry.item?;
         self.waiting = self.waiting.saturating_sub(1);
-        let waited_ns = now.since(entry.entered);
+        let waited_ns = now.ns_since(entry.entered);
         let memory = self.queue_mut(device).is_some_and(|queue| {
             queue.granted += 1;
             queue.device.rules.memory
@@ -742,7 +742,7 @@ impl<T: Copy> Arbiter<T> {
                 } else {
                     shared.profiler.glance(now, write, bytes, at, held);
                 }
-                shared.window.give(now, price, write, bytes, now.since(at));
+                shared.window.give(now, price, write, bytes, now.ns_since(at));
             } else {
                 shared.window.put_back(price);
             }
@@ -753,7 +753,7 @@ impl<T: Copy> Arbiter<T> {
             if let Some(chosen) = &mut queue.chosen
                 && served
             {
-                chosen.set.completed(now.since(at));
+                chosen.set.completed(now.ns_since(at));
             }
             self.bells |= bells;
             if memory {

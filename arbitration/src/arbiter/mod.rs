@@ -32,15 +32,14 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
 use rustc_hash::FxHashMap;
+use units::{Class, Nanos};
 
-use crate::class::Class;
 use crate::credit::Cost;
 use crate::device::{Device, REACTORS_MAX};
 use crate::order::Pace;
 use crate::reservation::Charge;
 use crate::session::{Session, SessionId};
 use crate::settings::OrderSettings;
-use crate::time::Nanos;
 
 pub use board::Boards;
 use changes::Changes;
@@ -288,7 +287,7 @@ impl<T: Copy> Arbiter<T> {
     /// Commands that wait at a device.
     #[must_use]
     pub fn waiting_at(&self, device: DeviceId) -> u32 {
-        self.queue(device.0).map_or(0, |queue| queue.waiting.iter().sum())
+        self.queue(device.0).map_or(0, |queue| queue.waiting.values().sum())
     }
 
     /// Takes new settings of the order between the classes.

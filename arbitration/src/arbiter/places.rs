@@ -5,11 +5,11 @@
 use std::cmp::Reverse;
 use std::sync::Arc;
 
+use units::{Class, Nanos};
+
 use super::queue::DeviceQueue;
-use crate::class::Class;
 use crate::order::{NONE, ROOT};
 use crate::reservation::Reserved;
-use crate::time::Nanos;
 
 /// A session's place in the trees.
 #[derive(Debug)]

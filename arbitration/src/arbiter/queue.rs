@@ -2,18 +2,16 @@
 
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
-use std::ops::{Index, IndexMut};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
 use rustc_hash::FxHashMap;
+use units::{Class, Nanos, PerClass};
 
-use crate::class::Class;
 use crate::container::{DiskSet, SetRequest};
 use crate::device::{ContainerRules, Device};
 use crate::order::{NONE, Pace, ROOT, Tree, bit};
 use crate::session::Reservation;
-use crate::time::Nanos;
 
 use super::places::{Claim, Dropped, Place};
 
@@ -39,41 +37,13 @@ pub(super) enum Right {
     Weight,
 }
 
-/// One value for each class, found without a branch.
-#[derive(Debug, Default)]
-pub(super) struct ByClass<T>([T; 4]);
-
-impl<T> ByClass<T> {
-    pub(super) fn iter(&self) -> impl Iterator<Item = &T> {
-        self.0.iter()
-    }
-}
-
-#[expect(clippy::indexing_slicing, reason = "there are four classes, and four values")]
-impl<T> Index<Class> for ByClass<T> {
-    type Output = T;
-
-    #[inline]
-    fn index(&self, class: Class) -> &T {
-        &self.0[class as usize & 3]
-    }
-}
-
-#[expect(clippy::indexing_slicing, reason = "there are four classes, and four values")]
-impl<T> IndexMut<Class> for ByClass<T> {
-    #[inline]
-    fn index_mut(&mut self, class: Class) -> &mut T {
-        &mut self.0[class as usize & 3]
-    }
-}
-
 /// The queue of one device.
 #[derive(Debug)]
 pub(super) struct DeviceQueue {
     pub(super) reactor: u32,
     pub(super) device: Arc<Device>,
-    pub(super) trees: ByClass<Tree>,
-    pub(super) waiting: ByClass<u32>,
+    pub(super) trees: PerClass<Tree>,
+    pub(super) waiting: PerClass<u32>,
     /// Of all classes together.
     total: u32,
     /// Classes of which something may go on, one [`bit`] each: the device's clock counts them as
@@ -202,8 +172,8 @@ impl DeviceQueue {
         let mut queue = Self {
             reactor,
             device,
-            trees: ByClass::default(),
-            waiting: ByClass::default(),
+            trees: PerClass::default(),
+            waiting: PerClass::default(),
             total: 0,
             working: 0,
             places: FxHashMap::default(),

@@ -3,10 +3,11 @@
 
 use std::sync::Arc;
 
+use units::Nanos;
+
 use super::{Arbiter, CreditSet};
 use crate::order::NONE;
 use crate::session::Session;
-use crate::time::Nanos;
 
 /// What an arbiter needs to know of a session for each command.
 #[derive(Debug)]

@@ -1,8 +1,9 @@
 //! What waits for one device, and which of it comes next.
 
+use units::{Nanos, follow};
+
 use super::order::Order;
 use super::stream::Stream;
-use crate::time::Nanos;
 
 /// How a [`DiskSet`] chooses.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -122,7 +123,7 @@ impl DiskSet {
             return false;
         }
         let Some(place @ None) = self.waiting.get_mut(request.id as usize) else { return false };
-        let waiting = Waiting { request, latency: request.deadline.since(now) };
+        let waiting = Waiting { request, latency: request.deadline.ns_since(now) };
         *place = Some(waiting);
         self.len += 1;
         self.blocks.insert(request.id, waiting.by_block());
@@ -169,8 +170,8 @@ impl DiskSet {
             (self.service, self.spread) = (service, service / 2);
             return;
         }
-        self.spread = smooth(self.spread, service.abs_diff(self.service), 4);
-        self.service = smooth(self.service, service, 8);
+        self.spread = follow(self.spread, service.abs_diff(self.service), 4);
+        self.service = follow(self.service, service, 8);
     }
 
     /// The stream's user has seen an output: its container ends here, and another begins.
@@ -283,15 +284,5 @@ impl DiskSet {
     fn in_order(&self) -> Option<u32> {
         let next = self.blocks.at_or_after((self.head, 0)).or_else(|| self.blocks.first());
         next.map(|(_, id)| id)
-    }
-}
-
-/// `mean`, moved by one `share`th of the way to what was measured.
-fn smooth(mean: u64, measured: u64, share: u64) -> u64 {
-    // Neither over- nor underflows: what is added or taken is part of the greater of the two.
-    if measured > mean {
-        mean + (measured - mean) / share
-    } else {
-        mean - (mean - measured) / share
     }
 }

@@ -1,7 +1,8 @@
 //! One stream's containers: how large they are, and until when the present one may take.
 
+use units::Nanos;
+
 use super::predictor::Predictor;
-use crate::time::Nanos;
 
 /// No deadline is put off beyond this long after its container began, ns: well before a Linux host
 /// would give a command up (30 s).
@@ -66,7 +67,7 @@ impl Stream {
     pub(super) fn output(&mut self, now: Nanos) {
         if let Some(begun) = self.begun.filter(|_| self.served > 0) {
             self.size.add(self.served);
-            self.allowed.add(self.last_deadline.since(begun).min(LONGEST));
+            self.allowed.add(self.last_deadline.ns_since(begun).min(LONGEST));
             self.expect();
         }
         self.begun = (self.waiting > 0).then_some(now);

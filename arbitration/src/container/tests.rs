@@ -4,10 +4,10 @@ use std::collections::BTreeSet;
 
 use proptest::collection::vec;
 use proptest::prelude::*;
+use units::Nanos;
 
 use super::order::Order;
 use super::{DiskSet, Predictor, Scheduler, SetRequest};
-use crate::time::Nanos;
 
 const MS: u64 = 1_000_000;
 

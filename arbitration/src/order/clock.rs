@@ -8,7 +8,8 @@
 
 use std::sync::atomic::{AtomicI64, AtomicU64, Ordering::Relaxed, Ordering::SeqCst};
 
-use crate::class::Class;
+use units::{Class, PerClass};
+
 use crate::settings::{OrderSettings, Unit, Weights};
 use crate::sharing::Sharing;
 
@@ -27,20 +28,11 @@ const URGENT_SAVED: i64 = 64 * 256;
 #[derive(Debug, Default)]
 pub struct ClassClock {
     sharing: Sharing,
-    virtual_time: [AtomicU64; 4],
+    virtual_time: PerClass<AtomicU64>,
     /// Reactors that have commands of each class waiting: 16 bits each.
     waiting: AtomicU64,
     /// What Urgent may still take strictly first, in cost.
     urgent: AtomicI64,
-}
-
-pub(super) const fn index(class: Class) -> usize {
-    match class {
-        Class::Urgent => 0,
-        Class::High => 1,
-        Class::Medium => 2,
-        Class::Low => 3,
-    }
 }
 
 const fn weight(weights: &Weights, class: Class) -> u64 {
@@ -56,7 +48,7 @@ const fn weight(weights: &Weights, class: Class) -> u64 {
 /// One bit of a set of classes.
 #[inline]
 pub(crate) const fn bit(class: Class) -> u8 {
-    1 << index(class)
+    1 << class.number()
 }
 
 /// Digits below one of what [`Pace`] multiplies costs by.
@@ -66,10 +58,10 @@ const PACE_DIGITS: u32 = 16;
 #[derive(Clone, Copy, Debug)]
 pub struct Pace {
     /// What a unit of cost adds to each class's virtual time, in 1/2^16.
-    steps: [u64; 4],
+    steps: PerClass<u64>,
     /// What a unit of cost earns Urgent, in 1/2^16.
     earned: u64,
-    bursts: [u16; 4],
+    bursts: PerClass<u16>,
     /// What a turn in a ring of hosts or sessions is worth, in cost.
     pub(crate) quantum: i32,
     bytes: bool,
@@ -82,11 +74,10 @@ impl Pace {
         let share = u64::from(settings.urgent_share.clamp(1, 90));
         let of = |class| (256 << PACE_DIGITS) / weight(&settings.weights, class);
         let length = |class| burst(settings, class);
-        use Class::{High, Low, Medium, Urgent};
         Self {
-            steps: [of(Urgent), of(High), of(Medium), of(Low)],
+            steps: PerClass::from_fn(of),
             earned: (share << PACE_DIGITS) / (100 - share),
-            bursts: [length(Urgent), length(High), length(Medium), length(Low)],
+            bursts: PerClass::from_fn(length),
             quantum: i32::from(settings.burst.clamp(1, 64).cast_signed()) * ORDINARY,
             bytes: settings.unit == Unit::Bytes,
         }
@@ -106,12 +97,12 @@ impl Pace {
     #[inline]
     #[must_use]
     pub fn burst(&self, class: Class) -> u16 {
-        self.bursts.get(index(class)).copied().unwrap_or(1)
+        self.bursts[class]
     }
 
     #[inline]
     fn step(&self, class: Class, cost: u32) -> u64 {
-        (u64::from(cost) * self.steps.get(index(class)).copied().unwrap_or(0)) >> PACE_DIGITS
+        (u64::from(cost) * self.steps[class]) >> PACE_DIGITS
     }
 }
 
@@ -139,8 +130,7 @@ impl ClassClock {
     }
 
     fn time(&self, class: Class) -> &AtomicU64 {
-        // `index` is below 4 for every class.
-        self.virtual_time.get(index(class)).unwrap_or(&self.waiting)
+        &self.virtual_time[class]
     }
 
     /// Whether commands of any class wait at any reactor.
@@ -151,15 +141,15 @@ impl ClassClock {
     }
 
     const fn waits(waiting: u64, class: Class) -> bool {
-        waiting >> (16 * index(class)) & 0xffff != 0
+        waiting >> (16 * class.number()) & 0xffff != 0
     }
 
     /// The least virtual time of the classes that wait anywhere.
     #[inline]
     fn floor(&self, waiting: u64) -> Option<u64> {
         let mut least: Option<u64> = None;
-        for (place, time) in self.virtual_time.iter().enumerate() {
-            if waiting >> (16 * place) & 0xffff != 0 {
+        for (class, time) in self.virtual_time.iter() {
+            if Self::waits(waiting, class) {
                 let time = time.load(Relaxed);
                 least = Some(least.map_or(time, |l| if ahead(time, l) < 0 { time } else { l }));
             }
@@ -170,7 +160,7 @@ impl ClassClock {
     /// A reactor's first command of a class waits. A class that had nothing waiting anywhere
     /// begins with the others: what it did not use is gone.
     pub fn begins(&self, class: Class) {
-        let waiting = self.waiting.fetch_add(1 << (16 * index(class)), SeqCst);
+        let waiting = self.waiting.fetch_add(1 << (16 * class.number()), SeqCst);
         if Self::waits(waiting, class) {
             return;
         }
@@ -187,7 +177,7 @@ impl ClassClock {
 
     /// A reactor has no command of a class waiting any more, or none that may go.
     pub fn ends(&self, class: Class) {
-        self.waiting.fetch_sub(1 << (16 * index(class)), SeqCst);
+        self.waiting.fetch_sub(1 << (16 * class.number()), SeqCst);
     }
 
     /// Whether Urgent may go strictly first now: it has not used up its share, or nobody else

@@ -7,8 +7,9 @@
 
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed, Ordering::SeqCst};
 
-use super::clock::{ahead, index};
-use crate::class::Class;
+use units::{Class, PerClass};
+
+use super::clock::ahead;
 
 /// How far a reactor may be ahead, in cost of commands of ordinary size of a lone host.
 const LEAD: i64 = 16 * 256 * 256;
@@ -24,7 +25,7 @@ struct OfClass {
 /// The turns of the reactors at one device.
 #[derive(Debug)]
 pub struct Turns {
-    classes: [OfClass; 4],
+    classes: PerClass<OfClass>,
     /// There is one reactor: it always has its turn.
     alone: bool,
 }
@@ -33,16 +34,11 @@ impl Turns {
     /// For so many reactors.
     #[must_use]
     pub fn new(reactors: usize) -> Self {
-        let of_class = || OfClass {
+        let of_class = |_| OfClass {
             waiting: AtomicU64::new(0),
             times: (0..reactors).map(|_| AtomicU64::new(0)).collect(),
         };
-        let classes = [of_class(), of_class(), of_class(), of_class()];
-        Self { classes, alone: reactors <= 1 }
-    }
-
-    fn of(&self, class: Class) -> Option<&OfClass> {
-        self.classes.get(index(class))
+        Self { classes: PerClass::from_fn(of_class), alone: reactors <= 1 }
     }
 
     /// Whether there is but one reactor.
@@ -53,7 +49,7 @@ impl Turns {
 
     /// A reactor's first command of a class waits: it begins with the others.
     pub(crate) fn begins(&self, class: Class, reactor: u32) {
-        let Some(of) = self.of(class) else { return };
+        let of = &self.classes[class];
         let others = of.waiting.fetch_or(1 << (reactor & 63), SeqCst) & !(1 << (reactor & 63));
         if let (Some(least), Some(own)) = (of.least(others), of.times.get(reactor as usize)) {
             // Nobody else writes to it.
@@ -65,15 +61,13 @@ impl Turns {
 
     /// A reactor has none waiting any more.
     pub(crate) fn ends(&self, class: Class, reactor: u32) {
-        if let Some(of) = self.of(class) {
-            of.waiting.fetch_and(!(1 << (reactor & 63)), SeqCst);
-        }
+        self.classes[class].waiting.fetch_and(!(1 << (reactor & 63)), SeqCst);
     }
 
     /// Whether a reactor may go on with a class.
     #[inline]
     pub(crate) fn may(&self, class: Class, reactor: u32) -> bool {
-        let Some(of) = self.of(class) else { return true };
+        let of = &self.classes[class];
         let others = of.waiting.load(SeqCst) & !(1 << (reactor & 63));
         if others == 0 {
             return true;
@@ -85,7 +79,7 @@ impl Turns {
     /// A reactor, which has so many hosts waiting in the class, has taken `cost`.
     #[inline]
     pub(crate) fn charge(&self, class: Class, reactor: u32, cost: u32, hosts: u32) {
-        if let Some(time) = self.of(class).and_then(|of| of.times.get(reactor as usize)) {
+        if let Some(time) = self.classes[class].times.get(reactor as usize) {
             let step = u64::from(cost) * 256 / u64::from(hosts.max(1));
             time.store(time.load(Relaxed).wrapping_add(step), Relaxed);
         }

@@ -1,6 +1,6 @@
 //! What a refused command is told, and that it is not refused again.
 
-use crate::time::Nanos;
+use units::Nanos;
 
 /// The unit of Command Retry Delay Times: 100 ms.
 const UNIT: u64 = 100_000_000;

@@ -2,12 +2,14 @@
 
 use std::sync::atomic::{AtomicU64, Ordering};
 
+use units::follow;
+
 /// So many samples make a mean that is used.
 pub(super) const ENOUGH: u64 = 64;
 /// So many make one to rely on.
 pub(super) const PLENTY: u64 = 1024;
-/// A sample's weight in the long run: one in 2^8.
-const WEIGHT_SHIFT: u32 = 8;
+/// A sample's weight in the long run: one in so many.
+const LONG_RUN: u64 = 256;
 
 /// A mean in which the latest samples count most: its count in the upper 16 bits, up to `PLENTY`,
 /// and the mean in 1/16 in the lower 48.
@@ -27,11 +29,7 @@ impl Average {
             return;
         }
         let sample = sample.min(MEAN_MASK >> 4) << 4;
-        let new = if count >= 1 << WEIGHT_SHIFT {
-            mean - (mean >> WEIGHT_SHIFT) + (sample >> WEIGHT_SHIFT)
-        } else {
-            (mean * count + sample) / (count + 1)
-        };
+        let new = follow(mean, sample, (count + 1).min(LONG_RUN));
         let count = (count + 1).min(PLENTY);
         self.0.store(count << MEAN_BITS | new.min(MEAN_MASK), Ordering::Relaxed);
     }
@@ -63,10 +61,10 @@ impl Mix {
     /// Counts a command. Returns whether those around it are of several sizes or kinds.
     #[inline]
     pub(super) fn count(&self, write: bool, large: bool) -> bool {
-        let follow = |share: u64, is: bool| share - (share >> 6) + (u64::from(is) << 10);
+        let count = |share: u64, is: bool| follow(share, u64::from(is) << 16, 64);
         let mixed = |share: u64| (1 << 13..7 << 13).contains(&share);
         let word = self.0.load(Ordering::Relaxed);
-        let (writes, larges) = (follow(word >> 32, write), follow(word & 0xffff_ffff, large));
+        let (writes, larges) = (count(word >> 32, write), count(word & 0xffff_ffff, large));
         self.0.store(writes << 32 | larges, Ordering::Relaxed);
         mixed(writes) || mixed(larges)
     }

@@ -1,11 +1,12 @@
 //! The broker: from a tenant's terms to a share of the device, and whether it can be had (seed
 //! rows F1 and F2, and F4's part of admission).
 
+use units::Nanos;
+
 use super::profile::{Profile, padded};
 use super::refusal::{Refusal, Shortage};
 use super::terms::{Budget, Terms};
 use super::utilisation::Utilisation;
-use crate::time::Nanos;
 
 /// The shortest period.
 pub const SHORTEST_PERIOD: Nanos = Nanos(1_000_000);

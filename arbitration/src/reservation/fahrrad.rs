@@ -15,8 +15,9 @@
 
 use std::collections::{BTreeMap, VecDeque};
 
+use units::Nanos;
+
 use super::broker::Admitted;
-use crate::time::Nanos;
 
 /// A request to the device.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -68,7 +69,7 @@ impl Stream {
     fn roll(&mut self, now: Nanos) {
         let Some((budget, period)) = self.reserved else { return };
         if now >= self.end {
-            self.end = self.end.after((now.since(self.end) / period + 1) * period);
+            self.end = self.end.after((now.ns_since(self.end) / period + 1) * period);
             self.left = budget;
         }
         if self.queue.is_empty() {
@@ -80,7 +81,7 @@ impl Stream {
     /// has nothing waiting may still ask for.
     fn part(&self, from: Nanos, to: Nanos) -> u64 {
         let Some((budget, period)) = self.reserved else { return 0 };
-        let part = u128::from(budget) * u128::from(to.since(from)) / u128::from(period);
+        let part = u128::from(budget) * u128::from(to.ns_since(from)) / u128::from(period);
         u64::try_from(part).unwrap_or(u64::MAX)
     }
 
@@ -216,17 +217,17 @@ impl Fahrrad {
         let earliest = self.streams.iter().map(|stream| stream.end).min().unwrap_or(Nanos::MAX);
         let deadlines = self.streams.iter().map(|stream| stream.end);
         let counts = |end: &Nanos| *end < Nanos::MAX && !(in_budget && *end >= of.end);
-        needed <= earliest.since(now)
-            && deadlines
-                .filter(counts)
-                .all(|end| needed.saturating_add(self.reserved_until(now, end)) <= end.since(now))
+        needed <= earliest.ns_since(now)
+            && deadlines.filter(counts).all(|end| {
+                needed.saturating_add(self.reserved_until(now, end)) <= end.ns_since(now)
+            })
     }
 
     /// What reserved streams may still ask for up to `deadline`.
     fn reserved_until(&self, now: Nanos, deadline: Nanos) -> u64 {
         let due = self.streams.iter().filter(|stream| stream.end <= deadline);
         let asked = due.map(|stream| {
-            let now_left = stream.left.min(stream.end.since(now));
+            let now_left = stream.left.min(stream.end.ns_since(now));
             now_left.saturating_add(stream.part(stream.end, deadline))
         });
         asked.fold(0, u64::saturating_add)

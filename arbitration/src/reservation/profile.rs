@@ -1,8 +1,9 @@
 //! What a device takes for a command: the mean and the worst, as the broker counts them (seed row
 //! F1).
 
+use units::Nanos;
+
 use super::terms::{Locality, Terms};
-use crate::time::Nanos;
 
 /// The size that a [`ServiceTime`] is for, in KiB.
 const BASE_KIB: u64 = 4;

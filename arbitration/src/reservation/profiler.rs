@@ -3,9 +3,10 @@
 use std::fmt;
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 
+use units::Nanos;
+
 use super::average::{Average, ENOUGH, Mix, PLENTY};
 use super::profile::{Overrides, PerKib, Profile, ServiceTime};
-use crate::time::Nanos;
 
 /// Depths apart from each other: 1, 2, 4 and so on to 256 and more.
 const DEPTHS: usize = 9;
@@ -106,7 +107,7 @@ impl Profiler {
         dispatched: Nanos,
         in_device: u32,
     ) -> u64 {
-        let (time, depth) = (now.since(dispatched), in_device.max(1));
+        let (time, depth) = (now.ns_since(dispatched), in_device.max(1));
         let beat = now.0 >> BEAT_SHIFT;
         if beat > self.beat.load(Ordering::Relaxed) {
             self.go_on(beat);
@@ -132,7 +133,7 @@ impl Profiler {
         if bytes > SMALL {
             return;
         }
-        let (time, depth) = (now.since(dispatched), in_device.max(1));
+        let (time, depth) = (now.ns_since(dispatched), in_device.max(1));
         let beat = now.0 >> BEAT_SHIFT;
         let parallelism = self.parallelism.load(Ordering::Relaxed).max(1);
         let sharers = u64::from(depth.max(parallelism));

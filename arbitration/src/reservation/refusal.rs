@@ -3,9 +3,10 @@
 use std::fmt;
 use std::time::Duration;
 
+use units::Nanos;
+
 use super::terms::{Bytes, Terms};
 use super::utilisation::Utilisation;
-use crate::time::Nanos;
 
 /// A reservation that was refused. What it says is for the person who asked for it.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]

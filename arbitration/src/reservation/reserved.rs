@@ -2,11 +2,12 @@
 
 use std::sync::atomic::{AtomicU64, Ordering};
 
+use units::Nanos;
+
 use super::broker::Admitted;
 use super::profile::Profile;
 use super::tally::{MOST, Tally};
 use super::terms::Budget;
-use crate::time::Nanos;
 
 /// An admitted reservation at work, shared by all reactors.
 ///
@@ -144,7 +145,7 @@ impl Reserved {
             return true;
         }
         let (used, all) = self.progress(number);
-        let point = now.since(self.end(number - 1)).saturating_add(self.period / LEAD);
+        let point = now.ns_since(self.end(number - 1)).saturating_add(self.period / LEAD);
         u128::from(used) * u128::from(self.period) <= u128::from(all) * u128::from(point)
     }
 
@@ -274,7 +275,7 @@ impl Reserved {
 
     #[cold]
     fn roll(&self, now: Nanos, old: u64) -> u64 {
-        let new = (now.since(self.start) / self.period).saturating_add(1);
+        let new = (now.ns_since(self.start) / self.period).saturating_add(1);
         let swap = (Ordering::Relaxed, Ordering::Relaxed);
         match self.number.compare_exchange(old, new, swap.0, swap.1) {
             Ok(_) => {
@@ -293,14 +294,14 @@ impl Reserved {
             return;
         }
         let began = self.end(number - 1).max(since);
-        self.demand.waited.add(number, now.since(began).max(least));
+        self.demand.waited.add(number, now.ns_since(began).max(least));
     }
 
     /// Judges period `old` and those that passed before `new` without a call.
     fn judge(&self, old: u64, new: u64) {
         let since = Nanos(self.demand.since.load(Ordering::Relaxed));
         let waits = since != Nanos::ZERO;
-        let tail = if waits { self.end(old).since(since.max(self.end(old - 1))) } else { 0 };
+        let tail = if waits { self.end(old).ns_since(since.max(self.end(old - 1))) } else { 0 };
         let waited = self.demand.waited.used_in(old).saturating_add(tail).min(self.period);
         if waited == 0 {
             return;

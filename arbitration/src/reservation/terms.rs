@@ -3,7 +3,7 @@
 use std::fmt;
 use std::time::Duration;
 
-use crate::time::Nanos;
+use units::Nanos;
 
 /// How much is reserved for each period.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -5,10 +5,11 @@ use std::collections::{BTreeSet, BinaryHeap, HashMap, HashSet, VecDeque};
 use std::sync::atomic::{AtomicU32, Ordering::Relaxed};
 use std::sync::{Arc, Weak};
 
+use units::Nanos;
+
 use super::{RootSpec, Session, SessionError, SessionId, SessionSpec};
 use crate::credit::Caps;
 use crate::sharing::Sharing;
-use crate::time::Nanos;
 
 /// A session that is there.
 #[derive(Debug)]

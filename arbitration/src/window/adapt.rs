@@ -10,8 +10,9 @@
 //! idle. Where a lower depth gains less than half of what it should, the device does not wait for
 //! itself there, and the depth goes back up to where it was, for a while.
 
+use units::Nanos;
+
 use crate::settings::WindowRule;
-use crate::time::Nanos;
 
 use super::{SLOT, SLOTS};
 

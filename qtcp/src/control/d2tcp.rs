@@ -1,9 +1,10 @@
 //! D2TCP (Vamanan et al., SIGCOMM 2012): DCTCP that goes by deadlines. One of the controllers that
 //! Fig. 15b compares (seed row E9).
 
+use units::within;
+
 use super::dctcp::{Settings, Window, reduction};
 use super::quality::Quality;
-use super::smooth::within;
 use super::{Controller, Decision, Report, Target};
 use crate::{Nanos, Observation};
 

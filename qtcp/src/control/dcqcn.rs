@@ -4,8 +4,9 @@
 
 use core::time::Duration;
 
+use units::{Average, nanos, within};
+
 use super::dctcp::{Path, delivery_rate, reduction};
-use super::smooth::{Smoothed, within};
 use super::{Controller, Decision, Limits, Report, Target};
 use crate::{Nanos, Observation, Rate};
 
@@ -84,12 +85,11 @@ struct Timer {
 
 impl Timer {
     fn new(period: Duration) -> Self {
-        let nanos = u64::try_from(period.as_nanos()).unwrap_or(u64::MAX);
-        Self { period: nanos.max(1000), due: Nanos(u64::MAX) }
+        Self { period: nanos(period).max(1000), due: Nanos::MAX }
     }
 
     const fn restart(&mut self, now: Nanos) {
-        self.due = Nanos(now.0.saturating_add(self.period));
+        self.due = now.after(self.period);
     }
 
     /// How often it has gone off until `now`.
@@ -99,7 +99,7 @@ impl Timer {
             return 0;
         }
         let late = now.0 - self.due.0;
-        self.due = Nanos(now.0.saturating_add(self.period - late % self.period));
+        self.due = now.after(self.period - late % self.period);
         late / self.period + 1
     }
 }
@@ -235,11 +235,6 @@ impl Reaction {
     }
 }
 
-#[inline]
-fn nanos(time: Duration) -> u64 {
-    u64::try_from(time.as_nanos()).unwrap_or(u64::MAX)
-}
-
 /// DCQCN: without a target. A step may come at any time; it catches up on the timers.
 ///
 /// One step takes at most one notification, so steps further apart than the interval of
@@ -247,14 +242,14 @@ fn nanos(time: Duration) -> u64 {
 #[derive(Clone, Debug)]
 pub struct Dcqcn {
     reaction: Reaction,
-    rate: Smoothed,
+    rate: Average,
 }
 
 impl Dcqcn {
     /// A new flow at the rate of the link.
     #[must_use]
     pub fn new(settings: &Settings) -> Self {
-        Self { reaction: Reaction::new(settings), rate: Smoothed::keeping(settings.gamma) }
+        Self { reaction: Reaction::new(settings), rate: Average::keeping(settings.gamma) }
     }
 }
 

@@ -3,7 +3,8 @@
 //! Serves what the figures compare with: the equal shares of Fig. 12 (E7), the slower curve of
 //! Fig. 10 (E4), the interfering flow of Fig. 14b (E8), the misses of Fig. 15b (E9).
 
-use super::smooth::{Smoothed, within};
+use units::{Average, within};
+
 use super::{Controller, Decision, Limits, NO_BOUND, Report, Target};
 use crate::{Nanos, Observation, Rate};
 
@@ -140,7 +141,7 @@ pub(super) struct Window {
     limits: Limits,
     epsilon: f64,
     size: f64,
-    alpha: Smoothed,
+    alpha: Average,
     slow_start: bool,
     path: Path,
 }
@@ -153,7 +154,7 @@ impl Window {
             limits,
             epsilon: within(settings.epsilon, 0.0, 1.0),
             size: limits.initial,
-            alpha: Smoothed::taking(settings.g).starting(alpha),
+            alpha: Average::taking(settings.g).starting(alpha),
             slow_start: true,
             path: Path::default(),
         }
@@ -222,14 +223,14 @@ pub(super) fn delivery_rate(seen: &Observation) -> Option<f64> {
 #[derive(Clone, Debug)]
 pub struct Dctcp {
     window: Window,
-    rate: Smoothed,
+    rate: Average,
 }
 
 impl Dctcp {
     /// A new flow in slow start.
     #[must_use]
     pub fn new(settings: &Settings) -> Self {
-        Self { window: Window::new(settings), rate: Smoothed::keeping(settings.gamma) }
+        Self { window: Window::new(settings), rate: Average::keeping(settings.gamma) }
     }
 }
 

@@ -5,10 +5,11 @@
 //! is scaled by 1 - sigma while they fall short of their targets, and by 1 + sigma while they
 //! exceed them.
 
+use units::within;
+
 use super::dctcp::{Growth, Settings, Window, reduction};
 use super::qtcp;
 use super::quality::Quality;
-use super::smooth::within;
 use super::{Controller, Decision, Report, Target};
 use crate::{Nanos, Observation, Rate};
 

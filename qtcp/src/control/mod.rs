@@ -3,7 +3,7 @@
 //! - [`Dctcp`], [`Qtcp`], [`InterferenceQtcp`] and [`D2tcp`] have a window, and step once in a
 //!   round trip.
 //! - [`Dcqcn`] and [`Qrdma`] have a rate, and step at any time.
-//! - [`quality`] and [`smooth`] are what they are made of.
+//! - [`quality`] is what they are made of.
 
 pub mod d2tcp;
 pub mod dcqcn;
@@ -12,7 +12,6 @@ pub mod interference;
 pub mod qrdma;
 pub mod qtcp;
 pub mod quality;
-pub mod smooth;
 
 use core::fmt::Debug;
 use core::time::Duration;
@@ -23,8 +22,8 @@ pub use self::dctcp::Dctcp;
 pub use self::interference::{InterferenceQtcp, Lambda};
 pub use self::qrdma::Qrdma;
 pub use self::qtcp::Qtcp;
-use self::smooth::within;
 use crate::{Nanos, Observation, Rate};
+use units::within;
 
 /// The rate of a decision that was made before anything of the path was known: as good as none.
 pub const NO_BOUND: Rate = Rate::new(1e15);

@@ -1,7 +1,8 @@
 //! The quality factor of a flow.
 
+use units::Average;
+
 use super::dctcp::delivery_rate;
-use super::smooth::Smoothed;
 use super::{Report, Target};
 use crate::{Observation, Rate};
 
@@ -18,9 +19,9 @@ pub const MAX_QUALITY: f64 = 1000.0;
 pub struct Quality {
     target: Target,
     /// Bytes per second.
-    rate: Smoothed,
+    rate: Average,
     /// Seconds.
-    latency: Smoothed,
+    latency: Average,
 }
 
 impl Quality {
@@ -28,7 +29,7 @@ impl Quality {
     /// value that smoothing keeps.
     #[must_use]
     pub fn new(gamma: f64) -> Self {
-        let empty = Smoothed::keeping(gamma);
+        let empty = Average::keeping(gamma);
         Self { target: Target::None, rate: empty, latency: empty }
     }
 

@@ -245,7 +245,7 @@ impl Link {
             self.marked_at = Some(now);
         }
         let total = self.total();
-        let memory = self.rules.memory.max(2 * seen.rtt);
+        let memory = self.rules.memory.max(seen.rtt.saturating_mul(2));
         let marked = self.marked_at.is_some_and(|at| now.since(at) <= memory);
         let full = self.capacity.is_some_and(|capacity| total >= capacity.times(FULL));
         if marked || full {

@@ -13,6 +13,8 @@
 
 use core::time::Duration;
 
+use units::{Average, weight_of};
+
 use crate::{Observation, Rate};
 
 /// How limits are found.
@@ -73,14 +75,13 @@ pub(super) struct Wanted {
 }
 
 /// The limit of one flow.
-#[derive(Clone, Copy, Debug, Default)]
+#[derive(Clone, Copy, Debug)]
 pub(super) struct Overlay {
-    alpha: f64,
-    rate: Rate,
-    /// Something was observed.
-    known: bool,
-    /// What it is short of its target, as a part of that, smoothed; negative: it has more.
-    short: f64,
+    alpha: Average,
+    /// Bytes per second.
+    rate: Average,
+    /// What it is short of its target, as a part of that; negative: it has more.
+    short: Average,
     limit: Option<Rate>,
     /// The limit, as a part of the target, while the flow is held to it.
     boost: f64,
@@ -96,17 +97,25 @@ const SLOWEST: Duration = Duration::from_millis(10);
 /// A limit that is so many times what the flow does holds nobody back.
 const LOOSE: f64 = 4.0;
 
+impl Default for Overlay {
+    fn default() -> Self {
+        let from_zero = Average::default().starting(0.0);
+        let rate = Average::default();
+        Self { alpha: from_zero, rate, short: from_zero, limit: None, boost: 0.0 }
+    }
+}
+
 impl Overlay {
     /// The smoothed rate (Eq. 1).
     #[inline]
     pub(super) fn rate(&self) -> Rate {
-        self.rate
+        Rate::new(self.rate.value())
     }
 
     /// The smoothed fraction of marked packets (Eq. 3).
     #[inline]
     pub(super) fn alpha(&self) -> f64 {
-        self.alpha
+        self.alpha.value()
     }
 
     /// Smooths what was seen.
@@ -120,29 +129,20 @@ impl Overlay {
         }
         #[expect(clippy::cast_precision_loss, reason = "bytes of one interval")]
         let now = Rate::over(seen.bytes as f64, seen.interval);
-        if !self.known {
-            (self.known, self.rate) = (true, now);
-        }
-        let constant = rules.smoothing.as_secs_f64().max(8.0 * seen.rtt.as_secs_f64());
-        // The first two terms of 1 - e^-x, exact enough below 1.
-        let part = (time / (time + constant)).min(1.0);
-        self.rate = self.rate.times(1.0 - part) + now.times(part);
+        let memory = rules.smoothing.max(seen.rtt.saturating_mul(8));
+        self.rate.add_by(now.bytes(), weight_of(seen.interval, memory));
         if seen.delivered > 0 {
             let trips = (time / seen.rtt.as_secs_f64().max(1e-6)).max(0.05);
-            let g = (G * trips).min(1.0);
-            self.alpha = (1.0 - g) * self.alpha + g * seen.mark_fraction();
+            self.alpha.add_by(seen.mark_fraction(), G * trips);
         }
     }
 
     /// Whether the flow has been below its target for long; `quality` is its quality factor, 1 where
     /// it wants no more than it has.
     pub(super) fn in_deficit(&mut self, rules: &Rules, seen: &Observation, quality: f64) -> bool {
-        let time = seen.interval.as_secs_f64();
-        let part = time / (time + rules.patience.as_secs_f64());
         // What is missing, as a part of the target.
         let short = 1.0 - 1.0 / quality.max(0.5);
-        self.short += part * (short - self.short);
-        self.short > rules.sigma
+        self.short.add_by(short, weight_of(seen.interval, rules.patience)) > rules.sigma
     }
 
     /// The limit for what was just seen; none where the flow is not held back.
@@ -171,7 +171,7 @@ impl Overlay {
         // for a longer time: where round trips are short, many flows have less than that.
         let least = Rate::over(f64::from(seen.mss), seen.rtt.max(SLOWEST));
         let target = if target > least { target } else { least };
-        let marked = wanted.full || self.alpha > rules.epsilon;
+        let marked = wanted.full || self.alpha() > rules.epsilon;
         match wanted.role {
             Role::Held => Some(target),
             Role::Follower if wanted.congested && marked => self.hold(rules, seen, target),
@@ -179,7 +179,7 @@ impl Overlay {
                 // Somewhat above it: were it held to its part of what all get, all would get less
                 // and less while others are slow to take what it leaves.
                 let limit = target.times(1.0 + rules.sigma * ROOM);
-                (self.rate > limit || self.limit.is_some()).then_some(limit)
+                (self.rate() > limit || self.limit.is_some()).then_some(limit)
             }
             Role::Follower if wanted.congested => {
                 // Its own packets find no queue: it is on another way, or there is none any more.
@@ -195,12 +195,12 @@ impl Overlay {
     /// flow would have less.
     fn hold(&mut self, rules: &Rules, seen: &Observation, target: Rate) -> Option<Rate> {
         if self.limit.is_none() {
-            if self.rate <= target {
+            if self.rate() <= target {
                 return None;
             }
             self.boost = 1.0;
         }
-        let short = (1.0 - self.rate.bytes() / target.bytes()).clamp(-1.0, 1.0);
+        let short = (1.0 - self.rate.value() / target.bytes()).clamp(-1.0, 1.0);
         let change = short * seen.interval.as_secs_f64() / rules.patience.as_secs_f64();
         self.boost = (self.boost + change).clamp(LEAST_BOOST, MOST_BOOST);
         Some(target.times(self.boost))
@@ -211,6 +211,6 @@ impl Overlay {
         let limit = self.limit?;
         let grown = limit.times(1.0 + seen.interval.as_secs_f64() / rules.growth.as_secs_f64());
         let grown = if grown > target { grown } else { target };
-        (grown < self.rate.times(LOOSE) || self.rate == Rate::ZERO).then_some(grown)
+        (grown < self.rate().times(LOOSE) || self.rate() == Rate::ZERO).then_some(grown)
     }
 }

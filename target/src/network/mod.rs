@@ -142,11 +142,11 @@ impl NetworkShared {
         const LONGEST: Duration = Duration::from_millis(200);
         let mut poller = lock(&self.poller);
         while !over() {
-            let now = qtcp::Nanos(clock.now().0);
+            let now = clock.now();
             self.refresh(&mut poller, now);
             let next = if poller.is_idle() { None } else { poller.poll(now) };
             let wait = next.map_or(LONGEST, |at| {
-                at.since(qtcp::Nanos(clock.now().0)).clamp(Duration::from_micros(50), LONGEST)
+                at.since(clock.now()).clamp(Duration::from_micros(50), LONGEST)
             });
             poller = self.wake.wait_timeout(poller, wait).unwrap_or_else(PoisonError::into_inner).0;
         }

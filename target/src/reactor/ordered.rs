@@ -315,7 +315,7 @@ impl Job {
         match self.grant.take() {
             Some(grant) => {
                 let now = stage_time(io);
-                let service = now.since(grant.at());
+                let service = now.ns_since(grant.at());
                 io.arbiter.complete(now, grant, true);
                 service
             }

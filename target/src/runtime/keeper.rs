@@ -51,15 +51,12 @@ pub(super) fn join(runtime: &Runtime, thread: JoinHandle<()>) {
 fn keep(runtime: &Runtime, uevents: Option<&Uevents>) {
     let clock = &runtime.shared.clock;
     let bell = &runtime.namespaces.bell;
-    let later = |now: Nanos, time: Duration| {
-        Nanos(now.0.saturating_add(u64::try_from(time.as_nanos()).unwrap_or(u64::MAX)))
-    };
-    let (mut look_at, mut hear_at) = (later(clock.now(), LOOK_EVERY), Nanos(0));
+    let (mut look_at, mut hear_at) = (clock.now() + LOOK_EVERY, Nanos(0));
     while !runtime.stopping.load(Ordering::Relaxed) {
         let now = clock.now();
         if now >= hear_at {
             bell.hear();
-            hear_at = later(now, HEAR_EVERY);
+            hear_at = now + HEAR_EVERY;
         }
         let sign = uevents.is_some_and(Uevents::any);
         if sign {
@@ -67,7 +64,7 @@ fn keep(runtime: &Runtime, uevents: Option<&Uevents>) {
         }
         let look = sign || now >= look_at;
         if look {
-            look_at = later(now, LOOK_EVERY);
+            look_at = now + LOOK_EVERY;
         }
         let next = runtime.tend(look).unwrap_or(look_at).min(look_at);
         wait(runtime, uevents, next.since(clock.now()), hear_at);

@@ -175,7 +175,7 @@ impl Disk {
         self.arm = (end.cylinder, end.head);
         self.ahead = (!write).then_some(ReadAhead { next: lba + blocks, at: done });
         self.free_at = done;
-        done.since(now)
+        done.ns_since(now)
     }
 
     /// Mean and worst time of a small command somewhere on the disk, ns.
@@ -299,7 +299,7 @@ mod tests {
         for index in 0..1000 {
             now = now.after(disk.service(now, index * 2048, 2048, false));
         }
-        let rate = 1000 * 2048 * 512 * 1000 / (now.since(start) / MS);
+        let rate = 1000 * 2048 * 512 * 1000 / (now.ns_since(start) / MS);
         assert!((115_000_000..140_000_000).contains(&rate), "{rate} bytes per second at the edge");
     }
 

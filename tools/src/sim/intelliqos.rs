@@ -162,7 +162,7 @@ impl Run {
             *done += 1;
         }
         if let Some(since) = self.serving.take() {
-            self.set.completed(now.since(since));
+            self.set.completed(now.ns_since(since));
         }
         let next = now.after(THINK / 2 + self.random.below(THINK / 2));
         self.at(next, Event::Sent(id));

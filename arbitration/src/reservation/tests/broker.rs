@@ -1,10 +1,10 @@
 use proptest::prelude::*;
+use units::Nanos;
 
 use super::{MS, SECOND, admit, disk, terms};
 use crate::reservation::{
     Admitted, Broker, Budget, Locality, Profile, Refusal, ServiceTime, Terms, Utilisation,
 };
-use crate::time::Nanos;
 
 fn shortage(refused: Result<Admitted, Refusal>) -> Box<crate::reservation::Shortage> {
     match refused {

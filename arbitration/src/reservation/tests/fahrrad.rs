@@ -1,8 +1,8 @@
 use proptest::prelude::*;
+use units::Nanos;
 
 use super::{MS, SECOND, admit, disk, terms};
 use crate::reservation::{Admitted, Broker, Budget, Fahrrad, Request};
-use crate::time::Nanos;
 
 const MET: u64 = 8 * MS;
 const WCET: u64 = 20 * MS;
@@ -75,7 +75,7 @@ fn run(tenants: &mut [Tenant], length: u64, mut random: impl FnMut(u64) -> u64) 
         // Periods before the device starts are not judged.
         tenant.served = vec![u64::MAX / 2; usize::try_from(gone).unwrap()];
     });
-    while now.since(start) < length {
+    while now.ns_since(start) < length {
         for (number, tenant) in tenants.iter().enumerate() {
             let wanted = match tenant.conduct {
                 Conduct::Bursts if random(40) == 0 => 64,

@@ -1,12 +1,12 @@
 use std::collections::{BTreeMap, VecDeque};
 
 use proptest::prelude::*;
+use units::Nanos;
 
 use super::{MS, SECOND};
 use crate::reservation::{
     Admitted, Broker, Budget, Charge, Locality, Overrides, Profile, Profiler, Reserved, Terms,
 };
-use crate::time::Nanos;
 
 const CHANNELS: usize = 8;
 /// Of 4 KiB in a channel.

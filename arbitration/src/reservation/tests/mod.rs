@@ -4,8 +4,9 @@ mod flash;
 mod profiler;
 mod reserved;
 
+use units::Nanos;
+
 use super::{Admitted, Broker, Budget, Locality, Profile, Terms};
-use crate::time::Nanos;
 
 const SECOND: u64 = 1_000_000_000;
 const MS: u64 = 1_000_000;

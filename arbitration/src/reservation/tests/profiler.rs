@@ -1,6 +1,7 @@
+use units::Nanos;
+
 use crate::reservation::profiler::{BEAT_SHIFT, FADE};
 use crate::reservation::{Overrides, Profiler, Sureness};
-use crate::time::Nanos;
 
 const NONE: Overrides = Overrides { mean: None, worst: None, parallelism: None, seeks: false };
 

@@ -1,8 +1,8 @@
 use proptest::prelude::*;
+use units::Nanos;
 
 use super::{MS, SECOND, admit, disk, terms};
 use crate::reservation::{Budget, Charge, Profile, Reserved};
-use crate::time::Nanos;
 
 /// 10 us of the device for a command, 125 us at the worst.
 fn flash() -> Profile {
@@ -237,7 +237,7 @@ proptest! {
                 Step::Pass(ns) => now = now.after(ns),
                 Step::Charge { write, bytes } => {
                     let Some(deadline) = reserved.due(now) else { continue };
-                    prop_assert!(deadline > now && deadline.since(now) <= SECOND);
+                    prop_assert!(deadline > now && deadline.ns_since(now) <= SECOND);
                     in_period = if deadline == end { in_period + 1 } else { 1 };
                     end = deadline;
                     prop_assert!(in_period <= 20);

@@ -1,38 +1,16 @@
-//! Units: times and rates.
+//! Rates.
 
 use core::time::Duration;
-
-/// A time in nanoseconds since some start that all times of one process share.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub struct Nanos(pub u64);
-
-impl Nanos {
-    /// The time from `earlier` until this one; zero where that is later.
-    #[must_use]
-    #[inline]
-    pub const fn since(self, earlier: Self) -> Duration {
-        Duration::from_nanos(self.0.saturating_sub(earlier.0))
-    }
-}
-
-impl core::ops::Add<Duration> for Nanos {
-    type Output = Self;
-
-    #[inline]
-    fn add(self, time: Duration) -> Self {
-        Self(self.0.saturating_add(u64::try_from(time.as_nanos()).unwrap_or(u64::MAX)))
-    }
-}
 
 /// A rate in bytes of payload per second, finite and not negative.
 #[derive(Clone, Copy, Debug, Default, PartialEq, PartialOrd)]
 pub struct Rate(f64);
 
 impl Rate {
-    /// Nothing.
+    /// No bytes at all.
     pub const ZERO: Self = Self(0.0);
 
-    /// So many bytes per second; anything that is not a number, or negative, is none.
+    /// Makes a rate of bytes per second; NaN, infinite and negative input becomes zero.
     #[must_use]
     #[inline]
     pub const fn new(bytes_per_second: f64) -> Self {
@@ -43,35 +21,35 @@ impl Rate {
         }
     }
 
-    /// So many bits per second.
+    /// Makes a rate of bits per second, as [`Rate::new`] does.
     #[must_use]
     #[inline]
     pub const fn from_bits(bits_per_second: f64) -> Self {
         Self::new(bits_per_second / 8.0)
     }
 
-    /// `bytes` in `time`; none where there was no time.
+    /// Computes the rate of `bytes` in `time`; zero where there was no time.
     #[must_use]
     #[inline]
     pub fn over(bytes: f64, time: Duration) -> Self {
         Self::new(bytes / time.as_secs_f64())
     }
 
-    /// Bytes per second.
+    /// Returns the rate in bytes per second.
     #[must_use]
     #[inline]
     pub const fn bytes(self) -> f64 {
         self.0
     }
 
-    /// Bits per second.
+    /// Returns the rate in bits per second.
     #[must_use]
     #[inline]
     pub const fn bits(self) -> f64 {
         self.0 * 8.0
     }
 
-    /// This rate, scaled.
+    /// Multiplies the rate with a factor.
     #[must_use]
     #[inline]
     pub const fn times(self, factor: f64) -> Self {
@@ -91,7 +69,7 @@ impl core::ops::Add for Rate {
 impl core::ops::Sub for Rate {
     type Output = Self;
 
-    /// Never below none.
+    /// Stops at zero.
     #[inline]
     fn sub(self, other: Self) -> Self {
         Self::new(self.0 - other.0)

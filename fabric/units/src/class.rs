@@ -1,7 +1,8 @@
-//! QoS classes, and the 2-bit field in which a command names one.
+//! Classes of quality of service: their numbers, the 2-bit field in which a command names one, and
+//! one value for each.
 
-use std::fmt;
-use std::ops::{Index, IndexMut};
+use core::fmt;
+use core::ops::{Index, IndexMut};
 
 /// A QoS class, as NVMe names them (NVMe base specification 2.0, section 3.4.4.2).
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -18,14 +19,29 @@ pub enum Class {
 }
 
 impl Class {
-    /// All classes, the most urgent first.
-    pub const ALL: [Self; 4] = [Self::Urgent, Self::High, Self::Medium, Self::Low];
+    /// How many classes there are.
+    pub const COUNT: usize = 4;
+
+    /// All classes, the most urgent first: each at its [number](Self::number).
+    pub const ALL: [Self; Self::COUNT] = [Self::Urgent, Self::High, Self::Medium, Self::Low];
+
+    /// The number by which tables and sets of bits know the class: 0 for Urgent to 3 for Low.
+    #[must_use]
+    #[inline]
+    pub const fn number(self) -> usize {
+        match self {
+            Self::Urgent => 0,
+            Self::High => 1,
+            Self::Medium => 2,
+            Self::Low => 3,
+        }
+    }
 
     /// The class that a command's CDW13 names in bits 9:8: 00b none (inherit), 01b Medium, 10b
     /// High, 11b Urgent.
     ///
     /// The bits are spare only where CETYPE (`cdw12` bits 19:16) is zero; else they belong to the
-    /// command extension and name no class. Seed row E6.
+    /// command extension and name no class.
     #[must_use]
     pub fn of_command(cdw12: u32, cdw13: u32) -> Option<Self> {
         if cdw12 >> 16 & 0xf != 0 {
@@ -70,7 +86,9 @@ impl fmt::Display for Class {
 }
 
 /// One value for each class.
+// In the order of the numbers, so that an index finds its value without a branch.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[repr(C)]
 pub struct PerClass<T> {
     /// Of Urgent.
     pub urgent: T,
@@ -83,7 +101,7 @@ pub struct PerClass<T> {
 }
 
 impl<T> PerClass<T> {
-    /// Values made one by one.
+    /// Makes the values one by one, the most urgent class's first.
     pub fn from_fn(mut make: impl FnMut(Class) -> T) -> Self {
         Self {
             urgent: make(Class::Urgent),
@@ -95,7 +113,28 @@ impl<T> PerClass<T> {
 
     /// The values with their classes, the most urgent first.
     pub fn iter(&self) -> impl Iterator<Item = (Class, &T)> {
-        Class::ALL.into_iter().map(|class| (class, &self[class]))
+        Class::ALL.into_iter().zip(self.values())
+    }
+
+    /// The values alone, the most urgent class's first.
+    pub fn values(&self) -> impl Iterator<Item = &T> {
+        [&self.urgent, &self.high, &self.medium, &self.low].into_iter()
+    }
+
+    /// The values alone, to be changed, the most urgent class's first.
+    pub fn values_mut(&mut self) -> impl Iterator<Item = &mut T> {
+        [&mut self.urgent, &mut self.high, &mut self.medium, &mut self.low].into_iter()
+    }
+
+    /// Makes of each value another one.
+    #[must_use]
+    pub fn map<U>(self, mut make: impl FnMut(T) -> U) -> PerClass<U> {
+        PerClass {
+            urgent: make(self.urgent),
+            high: make(self.high),
+            medium: make(self.medium),
+            low: make(self.low),
+        }
     }
 }
 
@@ -137,5 +176,39 @@ mod tests {
         assert_eq!(Class::of_command(0, 0x300), Some(Class::Urgent));
         assert_eq!(Class::of_command(0, 0xffff_fcff), None, "other bits name no class");
         assert_eq!(Class::of_command(0x1_0000, 0x300), None, "bits of a command extension");
+    }
+
+    #[test]
+    fn a_connect_command_names_classes_the_other_way_round() {
+        assert_eq!([0, 1, 2, 3].map(Class::of_connect), Class::ALL);
+        assert_eq!(Class::of_connect(0b111), Class::Low, "two bits count");
+    }
+
+    #[test]
+    fn a_class_has_its_number_its_name_and_its_rank() {
+        for (number, class) in Class::ALL.into_iter().enumerate() {
+            assert_eq!(class.number(), number);
+            assert_eq!(class.to_string(), ["urgent", "high", "medium", "low"][number]);
+        }
+        assert!(Class::ALL.is_sorted_by(|a, b| a > b), "the more urgent class is the greater");
+        assert_eq!(Class::default(), Class::Low);
+    }
+
+    #[test]
+    fn each_class_has_its_own_value() {
+        let mut values = PerClass::from_fn(Class::number);
+        assert_eq!(values, PerClass { urgent: 0, high: 1, medium: 2, low: 3 });
+        for class in Class::ALL {
+            assert_eq!(values[class], class.number());
+            values[class] += 10;
+        }
+        assert!(values.values().eq(&[10, 11, 12, 13]));
+        assert!(values.iter().map(|(class, _)| class).eq(Class::ALL));
+        assert!(values.iter().all(|(class, value)| *value == class.number() + 10));
+        values.values_mut().for_each(|value| *value *= 2);
+        assert_eq!(
+            values.map(|value| value + 1),
+            PerClass { urgent: 21, high: 23, medium: 25, low: 27 }
+        );
     }
 }

@@ -1,0 +1,15 @@
+//! What several of the libraries must agree on.
+//!
+//! - [`Nanos`]: a point in time, as an argument, never a clock.
+//! - [`Class`], [`PerClass`]: the classes of quality of service, their numbers, and one value for
+//!   each of them.
+//! - [`Average`], [`follow`]: means in which the latest samples count most.
+#![forbid(unsafe_code)]
+
+mod average;
+mod class;
+mod time;
+
+pub use average::{Average, follow, weight_of, within};
+pub use class::{Class, PerClass};
+pub use time::{Nanos, nanos};
