@@ -7,14 +7,14 @@
 //!
 //! - [`nvme`]: wire types of the NVMe base and NVM command set specifications.
 //! - [`fabrics`]: wire types of NVMe over Fabrics: Connect, properties, discovery log page.
-//! - [`io`]: I/O commands, parsed and checked.
+//! - [`nvm`]: the NVM command set: block formats, I/O commands, parsed and checked.
 //! - [`tcp`]: NVMe/TCP: PDUs, digests, the connection in the target role and in the host role.
 //! - [`controller`]: subsystems, controllers, admin commands, discovery.
 #![forbid(unsafe_code)]
 
 pub mod controller;
 pub mod fabrics;
-pub mod io;
+pub mod nvm;
 pub mod nvme;
 pub mod tcp;
 

@@ -64,8 +64,8 @@ impl Backings {
         let description = backend.description();
         if let Some(path) = &description.path {
             let now = Seen {
-                size: backend.health().blocks() << description.block_shift,
-                block_size: 1 << description.block_shift,
+                size: description.format.bytes(backend.health().blocks()),
+                block_size: description.format.data_bytes(),
                 kind: description.kind.to_owned(),
                 path: path.clone(),
                 device: description.device.clone(),

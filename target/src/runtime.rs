@@ -388,10 +388,7 @@ fn describe(
         nsid,
         uuid: uuid.into_bytes(),
         nguid: namespace.nguid.unwrap_or_else(|| derived_nguid(uuid)),
-        geometry: Geometry {
-            block_shift: description.block_shift,
-            blocks: backend.health().blocks(),
-        },
+        geometry: Geometry { format: description.format, blocks: backend.health().blocks() },
         features: features(description, namespace.read_only),
         hosts: namespace.hosts.clone(),
         backend: id,
@@ -509,13 +506,13 @@ impl Engine for Runtime {
             .with_service(|service| service.namespace(nqn, nsid).map(|n| n.backend))
             .ok_or_else(missing)?;
         let device = self.shared.devices.get(id).ok_or_else(missing)?;
-        let shift = device.backend.description().block_shift;
+        let format = device.backend.description().format;
         if let Some(size) = size
-            && (size == 0 || size % (1 << shift) != 0)
+            && (size == 0 || !format.divides(size))
         {
             return Err(EngineError::Invalid(format!(
                 "{size} bytes is not a size: give a multiple of the block size, {} bytes",
-                1u32 << shift
+                format.data_bytes()
             )));
         }
         // A namespace shrinks before its device does, and grows after it.
@@ -523,15 +520,15 @@ impl Engine for Runtime {
         let resize = |blocks| {
             self.shared.with_service(|service| service.resize_namespace(now, nqn, nsid, blocks))
         };
-        let wanted = size.map(|size| size >> shift);
+        let wanted = size.map(|size| format.blocks(size));
         if let Some(blocks) = wanted.filter(|&blocks| blocks < device.backend.health().blocks()) {
             resize(blocks).map_err(refused)?;
         }
         let blocks = device.backend.resize(wanted).map_err(backend_refused)?;
         resize(blocks).map_err(refused)?;
-        self.backings.resized(nqn, nsid, blocks << shift);
+        self.backings.resized(nqn, nsid, format.bytes(blocks));
         self.namespaces.reconfigure(nqn, nsid, |known| set_size(&mut known.backend, size));
-        Ok(blocks << shift)
+        Ok(format.bytes(blocks))
     }
 
     fn retry_namespaces(&self, nqn: Option<&str>, nsid: Option<u32>) {

@@ -12,6 +12,7 @@ use fabric::controller::{
     NamespaceFeatures, Readiness, Reply, Service, ServiceConfig, SmartCounters, SubsystemSpec,
     TransportType,
 };
+use fabric::nvm::BlockFormat;
 use fabric::nvme::Sqe;
 use zerocopy::FromZeros as _;
 use zerocopy::IntoBytes as _;
@@ -293,7 +294,7 @@ fn namespace(tag: u8) -> Namespace {
         nsid: u32::from(tag >> 4),
         uuid: [tag.max(1); 16],
         nguid: [tag; 16],
-        geometry: Geometry { block_shift: 12, blocks: 1000 },
+        geometry: Geometry { format: BlockFormat::BYTES_4096, blocks: 1000 },
         features: NamespaceFeatures::all(),
         hosts: (tag & 8 != 0).then(|| vec![HOSTS.map(str::to_owned)[0].clone()]),
         backend: BackendId(u64::from(tag)),

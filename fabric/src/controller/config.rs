@@ -4,6 +4,7 @@ use core::time::Duration;
 
 use super::ListenerId;
 use crate::fabrics::NQN_MAX;
+use crate::nvm::BlockFormat;
 
 /// Limits and identity common to all controllers.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -136,9 +137,17 @@ pub enum ConfigError {
         /// UUID or NGUID.
         what: &'static str,
     },
-    /// The block size is none that hosts can use.
-    #[error("logical blocks of 2^{0} bytes: they must have 512 (2^9) or 4096 (2^12)")]
-    BlockSize(u8),
+    /// The block format is none that is served.
+    #[error(
+        "logical blocks of {} bytes with {} bytes of metadata: they must have 512 or 4096 bytes, \
+         and no metadata",
+        .0.data_bytes(),
+        .0.metadata_bytes()
+    )]
+    BlockFormat(BlockFormat),
+    /// The namespace is empty.
+    #[error("a namespace without blocks: it must have one at least")]
+    NoBlocks,
     /// The UUID is all zero.
     #[error("a namespace needs a UUID that is not all zero")]
     ZeroUuid,

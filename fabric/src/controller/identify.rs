@@ -8,13 +8,13 @@ use super::features::WARNING_TEMPERATURE;
 use super::instance::{Controller, ControllerKind};
 use super::logs::ERROR_ENTRIES;
 use super::{Namespace, NamespaceFeatures, Reply, Service, ServiceConfig};
+use crate::nvm::BlockFormat;
 use crate::nvme::Status;
 use crate::nvme::identify::{
     Attributes, CNTRLTYPE_DISCOVERY, CNTRLTYPE_IO, CSI_NVM, DCTYPE_DIRECT, IDENTIFY_SIZE,
     IdentifyCommand, IdentifyController, IdentifyControllerNvm, IdentifyNamespace,
-    IdentifyNamespaceIndependent, LbaFormat, LogAttributes, MultiPath, NMIC_SHARED,
-    NSATTR_WRITE_PROTECTED, OptionalCommands, SglSupport, ascii, cns, descriptor, nul_padded,
-    zeroed,
+    IdentifyNamespaceIndependent, LogAttributes, MultiPath, NMIC_SHARED, NSATTR_WRITE_PROTECTED,
+    OptionalCommands, SglSupport, ascii, cns, descriptor, nul_padded, zeroed,
 };
 use crate::nvme::property::VERSION_2_0;
 
@@ -254,9 +254,7 @@ fn identify_namespace(namespace: &Namespace, out: &mut Vec<u8>) {
         id.nguid = namespace.nguid;
         id.eui64 = [0; 8];
     }
-    if let Some(format) = id.lbaf.first_mut() {
-        format.shift = namespace.geometry.block_shift;
-    }
+    namespace.geometry.format.describe(&mut id);
     out.extend_from_slice(id.as_bytes());
 }
 
@@ -273,10 +271,8 @@ fn show_device(id: &mut IdentifyNamespace, device: &[u8; IDENTIFY_SIZE]) {
     id.nsattr = device.nsattr & NSATTR_WRITE_PROTECTED;
     id.nguid = device.nguid;
     id.eui64 = device.eui64;
-    let index = usize::from(device.flbas & 0xf | (device.flbas >> 5 & 0b11) << 4);
-    let format = device.lbaf.get(index).copied().unwrap_or_default();
-    id.lbaf = [LbaFormat::default(); 64];
-    if let Some(first) = id.lbaf.first_mut() {
+    let format = device.lbaf.get(usize::from(BlockFormat::index_in_use(device)));
+    if let (Some(first), Some(format)) = (id.lbaf.first_mut(), format) {
         first.performance = format.performance & 0b11;
     }
 }

@@ -4,6 +4,7 @@ use bitflags::bitflags;
 
 use super::config::check_nqn;
 use super::{BackendId, ConfigError};
+use crate::nvm::BlockFormat;
 use crate::nvme::identify::OptionalCommands;
 
 bitflags! {
@@ -31,20 +32,29 @@ bitflags! {
     }
 }
 
-/// Size of a namespace; all zero where it is not known.
+/// Size of a namespace; no blocks where it is not known.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Geometry {
-    /// A logical block has 2^`block_shift` bytes: 9 or 12.
-    pub block_shift: u8,
+    /// What a logical block is.
+    pub format: BlockFormat,
     /// Logical blocks.
     pub blocks: u64,
 }
 
 impl Geometry {
+    /// Checks that hosts can be shown this: blocks of a format that they and the backends know,
+    /// and at least one, for hosts take a namespace without blocks for one that is not there.
+    fn check(self) -> Result<(), ConfigError> {
+        if !matches!(self.format, BlockFormat::BYTES_512 | BlockFormat::BYTES_4096) {
+            return Err(ConfigError::BlockFormat(self.format));
+        }
+        if self.blocks == 0 { Err(ConfigError::NoBlocks) } else { Ok(()) }
+    }
+
     /// Size in bytes, `u64::MAX` at the most.
     #[must_use]
     pub fn bytes(self) -> u64 {
-        u64::try_from(u128::from(self.blocks) << self.block_shift.min(64)).unwrap_or(u64::MAX)
+        self.format.bytes(self.blocks)
     }
 }
 
@@ -108,8 +118,8 @@ pub struct Namespace {
 impl Namespace {
     /// Whether the namespace can be shown to hosts, apart from the others of its subsystem.
     pub(super) fn check(&self) -> Result<(), ConfigError> {
-        if self.has_geometry() && !matches!(self.geometry.block_shift, 9 | 12) {
-            return Err(ConfigError::BlockSize(self.geometry.block_shift));
+        if self.has_geometry() {
+            self.geometry.check()?;
         }
         if self.uuid == [0; 16] {
             return Err(ConfigError::ZeroUuid);

@@ -5,7 +5,7 @@ use std::fmt;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-use fabric::io::IoCommand;
+use fabric::nvm::IoCommand;
 use fabric::nvme::Status;
 use nix::errno::Errno;
 use nix::sys::eventfd::{EfdFlags, EventFd};
@@ -152,7 +152,7 @@ impl Bell {
 
 #[cfg(test)]
 mod tests {
-    use fabric::io::LbaRange;
+    use fabric::nvm::LbaRange;
 
     use super::*;
 

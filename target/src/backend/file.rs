@@ -7,7 +7,7 @@ use std::os::fd::AsRawFd;
 use std::path::Path;
 use std::sync::atomic::{AtomicBool, AtomicU8, Ordering::Relaxed};
 
-use fabric::io::{IoCommand, LbaRange};
+use fabric::nvm::{BlockFormat, IoCommand, LbaRange};
 use fabric::nvme::Status;
 use io_uring::types::{Fd, FsyncFlags};
 use io_uring::{opcode, squeue};
@@ -78,8 +78,8 @@ impl FileDisk {
                  bytes, hosts take 512 or 4096"
             )));
         }
-        let block_shift = if block_size == 512 { 9 } else { 12 };
-        let blocks = options.size.map_or(size, |s| s.min(size)) >> block_shift;
+        let format = BlockFormat::plain(u64::from(block_size)).map_err(|e| fail(&e))?;
+        let blocks = format.blocks(options.size.map_or(size, |s| s.min(size)));
         if blocks == 0 {
             return Err(fail(&format!("its {size} bytes hold no block; give a size")));
         }
@@ -90,7 +90,7 @@ impl FileDisk {
             kind: if is_device { "block" } else { "file" },
             path: Some(path.to_owned()),
             device: source.device.clone(),
-            block_shift,
+            format,
             abilities: Abilities {
                 volatile_cache: true,
                 deallocate: true,
@@ -111,8 +111,8 @@ impl FileDisk {
         })
     }
 
-    fn shift(&self) -> u8 {
-        self.description.block_shift
+    fn format(&self) -> BlockFormat {
+        self.description.format
     }
 
     fn name(&self) -> String {
@@ -127,8 +127,7 @@ impl FileDisk {
     /// Zeroes are written where nothing better is left, or where they must be on media (fallocate
     /// knows no FUA).
     fn plan_zeroes(&self, range: LbaRange, fua: bool, units: &mut Vec<Unit>) -> Memory {
-        let (offset, length) =
-            (range.offset(self.shift()), u64::from(range.blocks) << self.shift());
+        let (offset, length) = (range.offset(self.format()), range.bytes(self.format()));
         let way = self.zero_with.load(Relaxed);
         if way == WRITE || fua {
             split(units, offset, length, ZEROES as u64);
@@ -143,12 +142,12 @@ impl FileDisk {
     }
 
     fn plan_holes(&self, data: &[u8], units: &mut Vec<Unit>) -> Result<Memory, Status> {
-        let limits = self.health.limits(self.shift());
+        let limits = self.health.limits(self.format());
         for range in limits.dsm_ranges(data) {
             let range = range?;
             if !self.no_holes.load(Relaxed) {
-                let length = u64::from(range.blocks) << self.shift();
-                units.push(Unit { offset: range.offset(self.shift()), length, at: 0 });
+                let length = range.bytes(self.format());
+                units.push(Unit { offset: range.offset(self.format()), length, at: 0 });
             }
         }
         Ok(Memory::None)
@@ -177,7 +176,7 @@ impl FileDisk {
     }
 
     fn note(&self, job: &Job<'_>, unit: &Unit, answer: Answer) {
-        let lba = unit.offset >> self.shift();
+        let lba = self.format().blocks(unit.offset);
         self.health.note(DeviceError::new(job.command, lba, answer));
     }
 
@@ -237,25 +236,23 @@ impl Backend for FileDisk {
         let path = self.description.path.as_deref()?;
         if self.source.is_device {
             let size = self.present_size().ok()?;
-            return look::at_device(path, size, self.health.blocks() << self.shift());
+            return look::at_device(path, size, self.format().bytes(self.health.blocks()));
         }
-        look::at_file(path, &self.source.file, self.health.blocks() << self.shift())
+        look::at_file(path, &self.source.file, self.format().bytes(self.health.blocks()))
     }
 
     fn present_blocks(&self) -> Result<u64, BackendError> {
-        Ok(self.present_size()? >> self.shift())
+        Ok(self.format().blocks(self.present_size()?))
     }
 
     fn resize(&self, blocks: Option<u64>) -> Result<u64, BackendError> {
         let name = self.name();
         let size = self.present_size()?;
         let Some(blocks) = blocks else {
-            self.health.set_blocks(size >> self.shift());
-            return Ok(size >> self.shift());
+            self.health.set_blocks(self.format().blocks(size));
+            return Ok(self.format().blocks(size));
         };
-        let bytes = blocks
-            .checked_mul(1 << self.shift())
-            .ok_or_else(|| BackendError::new(&name, "the size does not fit 64 bits"))?;
+        let bytes = self.format().bytes(blocks);
         if bytes > size {
             if self.source.is_device {
                 let why = format!("the device has {size} bytes: give at most that");
@@ -270,19 +267,19 @@ impl Backend for FileDisk {
 
 impl Queued for FileDisk {
     fn plan(&self, job: &Job<'_>, units: &mut Vec<Unit>) -> Result<Memory, Status> {
-        let bytes = |range: &LbaRange| u64::from(range.blocks) << self.shift();
+        let bytes = |range: &LbaRange| range.bytes(self.format());
         match job.command {
             IoCommand::Read { range, .. } | IoCommand::Write { range, .. } => {
-                split(units, range.offset(self.shift()), bytes(range), UNIT_MAX);
+                split(units, range.offset(self.format()), bytes(range), UNIT_MAX);
                 Ok(Memory::Data)
             }
             IoCommand::Compare { range } => {
-                split(units, range.offset(self.shift()), bytes(range), UNIT_MAX);
-                Ok(Memory::Scratch(range.bytes(self.shift())))
+                split(units, range.offset(self.format()), bytes(range), UNIT_MAX);
+                Ok(Memory::Scratch(range.transfer_bytes(self.format())))
             }
             IoCommand::Verify { range } => {
                 let largest = UNIT_MAX.min(bytes(range));
-                split(units, range.offset(self.shift()), bytes(range), largest);
+                split(units, range.offset(self.format()), bytes(range), largest);
                 for unit in units {
                     unit.at = 0;
                 }

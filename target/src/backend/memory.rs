@@ -4,7 +4,7 @@
 use std::ops::Range;
 use std::sync::OnceLock;
 
-use fabric::io::{IoCommand, LbaRange};
+use fabric::nvm::{BlockFormat, IoCommand, LbaRange};
 use fabric::nvme::Status;
 
 use super::{Abilities, Backend, BackendError, Data, Description, Health, Immediate, Style};
@@ -30,11 +30,11 @@ impl std::fmt::Debug for Memory {
 }
 
 impl Memory {
-    /// A memory disk of `blocks` blocks of `1 << block_shift` bytes, all zero.
+    /// A memory disk of `blocks` blocks of that format, all zero.
     ///
     /// # Errors
     /// The system has no address space for it, or it is larger than 4 TiB.
-    pub(super) fn new(block_shift: u8, blocks: u64) -> Result<Self, BackendError> {
+    pub(super) fn new(format: BlockFormat, blocks: u64) -> Result<Self, BackendError> {
         let abilities = Abilities {
             volatile_cache: false,
             deallocate: true,
@@ -47,7 +47,7 @@ impl Memory {
             kind: "memory",
             path: None,
             device: None,
-            block_shift,
+            format,
             abilities,
             identify: None,
             controller: None,
@@ -80,7 +80,7 @@ impl Memory {
 
     #[inline]
     fn read(&self, range: LbaRange, into: &mut [u8]) {
-        let offset = range.offset(self.description.block_shift);
+        let offset = range.offset(self.description.format);
         self.pieces(offset, into.len() as u64, |mapping, within, part| {
             if let Some(part) = into.get_mut(part) {
                 mapping.read(within, part);
@@ -90,7 +90,7 @@ impl Memory {
 
     #[inline]
     fn write(&self, range: LbaRange, from: &[u8]) {
-        let offset = range.offset(self.description.block_shift);
+        let offset = range.offset(self.description.format);
         self.pieces(offset, from.len() as u64, |mapping, within, part| {
             if let Some(part) = from.get(part) {
                 mapping.write(within, part);
@@ -106,7 +106,7 @@ impl Memory {
 
     fn equals(&self, range: LbaRange, with: &[u8]) -> bool {
         let mut buffer = [0; 4096];
-        let offset = range.offset(self.description.block_shift);
+        let offset = range.offset(self.description.format);
         with.chunks(buffer.len()).enumerate().all(|(index, theirs)| {
             let at = offset + (index * buffer.len()) as u64;
             let Some(mine) = buffer.get_mut(..theirs.len()) else { return false };
@@ -120,13 +120,13 @@ impl Memory {
     }
 
     fn deallocate(&self, definitions: &[u8]) -> Status {
-        let shift = self.description.block_shift;
-        let limits = self.health.limits(shift);
+        let format = self.description.format;
+        let limits = self.health.limits(format);
         if let Some(Err(status)) = limits.dsm_ranges(definitions).find(Result::is_err) {
             return status;
         }
         for range in limits.dsm_ranges(definitions).flatten() {
-            self.zero(range.offset(shift), u64::from(range.blocks) << shift);
+            self.zero(range.offset(format), range.bytes(format));
         }
         Status::SUCCESS
     }
@@ -148,14 +148,14 @@ impl Backend for Memory {
     fn resize(&self, blocks: Option<u64>) -> Result<u64, BackendError> {
         let old = self.health.blocks();
         let Some(blocks) = blocks else { return Ok(old) };
-        let shift = self.description.block_shift;
-        let bytes = blocks.checked_mul(1 << shift).filter(|&b| b <= SEGMENTS_MAX * SEGMENT);
-        let Some(bytes) = bytes else {
+        let format = self.description.format;
+        let bytes = format.bytes(blocks);
+        if bytes > SEGMENTS_MAX * SEGMENT {
             return Err(BackendError::new(
                 "memory namespace",
                 format!("the largest size is {}", format_size(SEGMENTS_MAX * SEGMENT)),
             ));
-        };
+        }
         for slot in self.segments.iter().take(usize::try_from(bytes.div_ceil(SEGMENT)).unwrap_or(0))
         {
             if slot.get().is_none() {
@@ -167,7 +167,7 @@ impl Backend for Memory {
         }
         self.health.set_blocks(blocks);
         if blocks < old {
-            self.zero(bytes, (old - blocks) << shift);
+            self.zero(bytes, format.bytes(old - blocks));
         }
         Ok(blocks)
     }
@@ -185,11 +185,11 @@ impl Immediate for Memory {
                 }
             }
             (IoCommand::WriteZeroes { range, .. }, _) => {
-                let shift = self.description.block_shift;
-                self.zero(range.offset(shift), u64::from(range.blocks) << shift);
+                let format = self.description.format;
+                self.zero(range.offset(format), range.bytes(format));
             }
             (IoCommand::DatasetManagement { deallocate: true, ranges }, Data::Write(from)) => {
-                let length = usize::from(*ranges) * fabric::io::DSM_RANGE_BYTES as usize;
+                let length = usize::from(*ranges) * fabric::nvm::DSM_RANGE_BYTES as usize;
                 return self.deallocate(from.get(..length).unwrap_or(from));
             }
             (
@@ -240,7 +240,7 @@ mod tests {
         #![proptest_config(ProptestConfig::with_cases(64))]
         #[test]
         fn it_behaves_as_an_array_of_blocks(steps in proptest::collection::vec(step(), 1..40)) {
-            let disk = Memory::new(SHIFT, 200).unwrap();
+            let disk = Memory::new(BlockFormat::BYTES_512, 200).unwrap();
             let mut model = vec![0u8; 200 << SHIFT];
             for step in steps {
                 let blocks = disk.health().blocks();
@@ -296,7 +296,7 @@ mod tests {
 
     #[test]
     fn a_request_may_cross_two_mappings() {
-        let disk = Memory::new(12, (2 * SEGMENT) >> 12).unwrap();
+        let disk = Memory::new(BlockFormat::BYTES_4096, (2 * SEGMENT) >> 12).unwrap();
         let range = LbaRange { lba: (SEGMENT >> 12) - 1, blocks: 2 };
         let data: Vec<u8> = (0..8192u32).map(|i| (i % 251) as u8).collect();
         disk.run(&IoCommand::Write { range, fua: false }, Data::Write(&data));

@@ -15,6 +15,7 @@ mod null;
 mod nvme;
 mod nvme_uapi;
 mod open;
+mod passthrough;
 mod probe;
 mod seen;
 mod signature;
@@ -27,7 +28,7 @@ use std::sync::{Arc, Mutex, OnceLock};
 use std::{fmt, io};
 
 use fabric::Nanos;
-use fabric::io::{IoCommand, IoLimits};
+use fabric::nvm::{BlockFormat, IoCommand, IoLimits};
 use fabric::nvme::{Sqe, Status};
 use io_uring::squeue;
 use thiserror::Error;
@@ -145,8 +146,8 @@ pub struct Description {
     pub path: Option<PathBuf>,
     /// What a device says that it is: WWN, serial number; none where it says nothing.
     pub device: Option<String>,
-    /// log2 of the logical block size in bytes.
-    pub block_shift: u8,
+    /// What a logical block is.
+    pub format: BlockFormat,
     /// What it can do.
     pub abilities: Abilities,
     /// Identify Namespace data of the real device behind passthrough.
@@ -172,9 +173,9 @@ impl Health {
     }
 
     /// What the ranges of a Dataset Management command are checked against.
-    fn limits(&self, block_shift: u8) -> IoLimits {
+    fn limits(&self, format: BlockFormat) -> IoLimits {
         let blocks = self.blocks();
-        IoLimits { block_shift, blocks, read_only: false, max_transfer: u32::MAX }
+        IoLimits { format, blocks, read_only: false, max_transfer: u32::MAX }
     }
 
     /// Number of logical blocks.

@@ -4,7 +4,7 @@
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use fabric::Nanos;
-use fabric::io::{IoCommand, Transfer};
+use fabric::nvm::{BlockFormat, IoCommand, Transfer};
 use fabric::nvme::Status;
 
 use super::{
@@ -73,10 +73,10 @@ impl Model {
 }
 
 impl Null {
-    /// A null device of `blocks` blocks of `1 << block_shift` bytes, which takes as long as
+    /// A null device of `blocks` blocks of that format, which takes as long as
     /// `model` says.
     #[must_use]
-    pub(super) fn new(block_shift: u8, blocks: u64, model: Option<DeviceModel>) -> Self {
+    pub(super) fn new(format: BlockFormat, blocks: u64, model: Option<DeviceModel>) -> Self {
         let abilities = Abilities {
             deallocate: true,
             zeroes_after_deallocate: true,
@@ -88,7 +88,7 @@ impl Null {
             kind: "null",
             path: None,
             device: None,
-            block_shift,
+            format,
             abilities,
             identify: None,
             controller: None,
@@ -144,7 +144,7 @@ impl Backend for Null {
 
 impl Timed for Null {
     fn done_at(&self, now: Nanos, command: &IoCommand) -> Nanos {
-        let bytes = match command.transfer(self.description.block_shift) {
+        let bytes = match command.transfer(self.description.format) {
             Transfer::None => 0,
             Transfer::ToController(bytes) | Transfer::ToHost(bytes) => u64::from(bytes),
         };

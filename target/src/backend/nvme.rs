@@ -9,14 +9,16 @@ use std::os::unix::fs::MetadataExt;
 use std::path::Path;
 use std::sync::Arc;
 
-use fabric::io::{DSM_RANGE_BYTES, IoCommand, LbaRange};
+use fabric::nvm::{BlockFormat, DSM_RANGE_BYTES, IoCommand, LbaRange};
 use fabric::nvme::Status;
+use fabric::nvme::identify::IdentifyNamespace;
 use io_uring::types::Fd;
 use io_uring::{opcode, squeue};
 
 use super::claim::{Claim, Claimant};
 use super::errors::blames_device;
-use super::nvme_uapi::{self, URING_CMD_IO, UringCmd};
+use super::nvme_uapi::{self, URING_CMD_IO};
+use super::passthrough::Passthrough;
 use super::seen::{self, Present};
 use super::sysfs::{self, Names};
 use super::{
@@ -24,23 +26,15 @@ use super::{
     Memory, Opening, Outcome, Queued, Style, Unit, signature, split,
 };
 
-/// CDW13 bits 15:8: spare, and used for the QoS class; a strict drive may refuse them (seed row
-/// E6).
-const CDW13_SPARE: u32 = 0xff00;
-/// Bits 9:8: the class.
-const CDW13_CLASS: u32 = 0x0300;
-
 /// A namespace of a real device.
 #[derive(Debug)]
 pub(super) struct NvmeDisk {
     description: Description,
     health: Health,
     device: File,
-    nsid: u32,
+    passthrough: Passthrough,
     /// Largest transfer of one command in bytes.
     largest: u64,
-    /// Bits of CDW13 that the device does not see.
-    withheld: u32,
     /// Keeps others from the block device beside it.
     _claim: Arc<Claim>,
 }
@@ -75,13 +69,13 @@ impl NvmeDisk {
             .map_err(|e| fail(&format!("Identify Namespace failed: {e}")))?;
         let controller = nvme_uapi::identify(&device, 1, 0)
             .map_err(|e| fail(&format!("Identify Controller failed: {e}")))?;
-        let block_shift = block_shift(&identify).map_err(|why| fail(&why))?;
+        let format = format(&identify).map_err(|why| fail(&why))?;
         let largest = largest_transfer(path, byte(&controller[..], 77));
         let oncs = u16::from(byte(&controller[..], 520));
         let claimant = Claimant { path, namespace: opening.namespace, writes: !read_only };
         let (claim, names) = claim(claimant, &device, opening, (&identify, &controller))?;
         let blocks = blocks(Some(&identify));
-        let now = Present { path, size: blocks << block_shift, names: &names };
+        let now = Present { path, size: format.bytes(blocks), names: &names };
         seen::compare(opening.seen, &now, None)?;
         if let Some(beside) = claim.device().filter(|_| !read_only) {
             signature::check(path, beside, opening)?;
@@ -90,7 +84,7 @@ impl NvmeDisk {
             kind: "nvme",
             path: Some(path.to_owned()),
             device: seen::kept(&names),
-            block_shift,
+            format,
             abilities: Abilities {
                 volatile_cache: byte(&controller[..], 525) & 1 == 1,
                 deallocate: oncs >> 2 & 1 == 1,
@@ -103,13 +97,18 @@ impl NvmeDisk {
             identify: Some(identify),
             controller: Some(controller),
         };
-        let withheld = if forward_class { CDW13_SPARE & !CDW13_CLASS } else { CDW13_SPARE };
+        let passthrough = Passthrough::new(nsid, format, forward_class);
         let health = Health::new(blocks);
-        Ok(Self { description, health, device, nsid, largest, withheld, _claim: claim })
+        Ok(Self { description, health, device, passthrough, largest, _claim: claim })
     }
 
-    fn shift(&self) -> u8 {
-        self.description.block_shift
+    fn format(&self) -> BlockFormat {
+        self.description.format
+    }
+
+    /// Largest transfer of one command that is whole blocks, in bytes.
+    fn largest_whole(&self) -> u64 {
+        self.format().bytes(self.format().blocks(self.largest))
     }
 
     fn name(&self) -> String {
@@ -122,7 +121,7 @@ impl NvmeDisk {
 
     #[cold]
     fn note(&self, job: &Job<'_>, unit: &Unit, answer: Answer) {
-        self.health.note(DeviceError::new(job.command, unit.offset >> self.shift(), answer));
+        self.health.note(DeviceError::new(job.command, self.format().blocks(unit.offset), answer));
     }
 
     /// Whether an error says that the device has been removed. The kernel says EINVAL too for one
@@ -193,22 +192,20 @@ fn blocks(identify: Option<&[u8; 4096]>) -> u64 {
     identify.and_then(|data| data.first_chunk()).map_or(0, |bytes| u64::from_le_bytes(*bytes))
 }
 
-/// The block size of the format in use: FLBAS (byte 26) selects one of the LBA format
-/// descriptors at byte 128, 4 bytes each: MS 15:0, LBADS 23:16.
-fn block_shift(identify: &[u8; 4096]) -> Result<u8, String> {
-    let flbas = byte(identify, 26);
-    let format = usize::from(flbas & 0xf | (flbas >> 1 & 0x30));
-    let at = 128 + 4 * format;
-    let metadata = u16::from_le_bytes([byte(identify, at), byte(identify, at + 1)]);
+/// The format in use, where it is one that is served.
+fn format(identify: &[u8; 4096]) -> Result<BlockFormat, String> {
+    let identify: &IdentifyNamespace = zerocopy::transmute_ref!(identify);
+    let format = BlockFormat::in_use(identify).map_err(|why| why.to_string())?;
+    let (bytes, metadata) = (format.data_bytes(), format.metadata_bytes());
     if metadata != 0 {
         return Err(format!(
             "its format has {metadata} bytes of metadata for each block, which is not served; \
              format the namespace without metadata"
         ));
     }
-    match byte(identify, at + 2) {
-        shift @ (9 | 12) => Ok(shift),
-        other => Err(format!("its blocks have 2^{other} bytes; 512 or 4096 are served")),
+    match format {
+        BlockFormat::BYTES_512 | BlockFormat::BYTES_4096 => Ok(format),
+        _ => Err(format!("its blocks have {bytes} bytes; 512 or 4096 are served")),
     }
 }
 
@@ -249,7 +246,7 @@ impl Backend for NvmeDisk {
     }
 
     fn present_blocks(&self) -> Result<u64, BackendError> {
-        let identify = nvme_uapi::identify(&self.device, 0, self.nsid)
+        let identify = nvme_uapi::identify(&self.device, 0, self.passthrough.nsid)
             .map_err(|e| BackendError::new(self.name(), format!("Identify failed: {e}")))?;
         Ok(blocks(Some(&identify)))
     }
@@ -274,8 +271,8 @@ impl Queued for NvmeDisk {
             return Err(Status::INVALID_OPCODE.dnr());
         }
         let whole = |range: &LbaRange| Unit {
-            offset: range.offset(self.shift()),
-            length: u64::from(range.blocks) << self.shift(),
+            offset: range.offset(self.format()),
+            length: range.bytes(self.format()),
             at: 0,
         };
         match job.command {
@@ -283,13 +280,13 @@ impl Queued for NvmeDisk {
             | IoCommand::Write { range, .. }
             | IoCommand::Compare { range } => {
                 let all = whole(range);
-                split(units, all.offset, all.length, self.largest >> self.shift() << self.shift());
+                split(units, all.offset, all.length, self.largest_whole());
                 Ok(Memory::Data)
             }
             IoCommand::WriteZeroes { range, .. } | IoCommand::Verify { range } => {
                 // Without data, but a device may limit these too (WZSL, VSL; else MDTS).
                 let all = whole(range);
-                split(units, all.offset, all.length, self.largest >> self.shift() << self.shift());
+                split(units, all.offset, all.length, self.largest_whole());
                 Ok(Memory::None)
             }
             IoCommand::Flush => {
@@ -305,33 +302,7 @@ impl Queued for NvmeDisk {
     }
 
     fn entry(&self, job: &Job<'_>, unit: &Unit, memory: *mut u8) -> squeue::Entry128 {
-        let sqe = job.sqe;
-        let mut command = UringCmd {
-            opcode: sqe.opcode,
-            nsid: self.nsid,
-            cdw2: sqe.cdw2.get(),
-            cdw3: sqe.cdw3.get(),
-            cdw10: sqe.cdw10.get(),
-            cdw11: sqe.cdw11.get(),
-            cdw12: sqe.cdw12.get(),
-            cdw13: sqe.cdw13.get(),
-            cdw14: sqe.cdw14.get(),
-            cdw15: sqe.cdw15.get(),
-            ..UringCmd::default()
-        };
-        // With a command extension (CETYPE, CDW12 19:16) the bits are the extension's.
-        if command.cdw12 >> 16 & 0xf == 0 {
-            command.cdw13 &= !self.withheld;
-        }
-        if !matches!(job.command, IoCommand::Flush | IoCommand::DatasetManagement { .. }) {
-            let (slba, blocks) = (unit.offset >> self.shift(), unit.length >> self.shift());
-            let slba = slba.to_le_bytes();
-            let [a, b, c, d, e, f, g, h] = slba;
-            command.cdw10 = u32::from_le_bytes([a, b, c, d]);
-            command.cdw11 = u32::from_le_bytes([e, f, g, h]);
-            let nlb = u16::try_from(blocks.saturating_sub(1)).unwrap_or(u16::MAX);
-            command.cdw12 = (command.cdw12 & 0xffff_0000) | u32::from(nlb);
-        }
+        let mut command = self.passthrough.command(job.sqe, job.command, unit);
         if !memory.is_null() {
             command.addr = memory as u64;
             command.data_len = u32::try_from(unit.length).unwrap_or(0);

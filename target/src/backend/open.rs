@@ -2,6 +2,8 @@
 
 use std::sync::Arc;
 
+use fabric::nvm::BlockFormat;
+
 use super::file::{FileDisk, FileOptions};
 use super::memory::Memory;
 use super::null::Null;
@@ -36,12 +38,12 @@ pub fn open(
 ) -> Result<Arc<dyn Backend>, BackendError> {
     Ok(match backend {
         config::Backend::Null { size, block_size, model } => {
-            let shift = shift(*block_size)?;
-            Arc::new(Null::new(shift, size >> shift, *model))
+            let format = format(*block_size)?;
+            Arc::new(Null::new(format, format.blocks(*size), *model))
         }
         config::Backend::Memory { size, block_size } => {
-            let shift = shift(*block_size)?;
-            Arc::new(Memory::new(shift, size >> shift)?)
+            let format = format(*block_size)?;
+            Arc::new(Memory::new(format, format.blocks(*size))?)
         }
         config::Backend::File { path, size, block_size, direct, create } => {
             let (size, block_size, direct, create) = (*size, *block_size, *direct, *create);
@@ -54,10 +56,10 @@ pub fn open(
     })
 }
 
-fn shift(block_size: u32) -> Result<u8, BackendError> {
+fn format(block_size: u32) -> Result<BlockFormat, BackendError> {
     match block_size {
-        512 => Ok(9),
-        4096 => Ok(12),
+        512 => Ok(BlockFormat::BYTES_512),
+        4096 => Ok(BlockFormat::BYTES_4096),
         other => Err(BackendError::new(
             format!("block_size = {other}"),
             "hosts are served blocks of 512 or 4096 bytes",

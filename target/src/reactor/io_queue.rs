@@ -8,7 +8,7 @@ use arbitration::arbiter::Grant;
 use fabric::controller::{
     BackendId, ControllerShared, FailedCommand, Namespace, NamespaceFeatures, NamespaceTable,
 };
-use fabric::io::{IoCommand, IoLimits, Transfer};
+use fabric::nvm::{BlockFormat, IoCommand, IoLimits, Transfer};
 use fabric::nvme::{SglKind, Sqe, Status, opcode};
 use fabric::tcp::{CapsuleData, SlotId};
 
@@ -91,7 +91,7 @@ impl IoQueue {
 #[inline]
 fn limits(namespace: &Namespace, max_transfer: u32) -> IoLimits {
     IoLimits {
-        block_shift: namespace.geometry.block_shift,
+        format: namespace.geometry.format,
         blocks: namespace.geometry.blocks,
         read_only: namespace.features.contains(NamespaceFeatures::READ_ONLY),
         max_transfer,
@@ -145,11 +145,11 @@ impl Connection {
             return self.output_mark(io, slot, sqe, backend);
         }
         let command = IoCommand::parse(sqe, &limits(namespace, io.shared.settings.max_transfer))?;
-        let transfer = command.transfer(namespace.geometry.block_shift);
+        let transfer = command.transfer(namespace.geometry.format);
         if let Transfer::ToController(_) | Transfer::ToHost(_) = transfer {
             check_place(sqe, &transfer, data)?;
         }
-        let shift = namespace.geometry.block_shift;
+        let format = namespace.geometry.format;
         let lane = queue.lane(io, &self.origin, sqe.nsid.get(), backend);
         let charged = queue.charged(stage_time(io), lane, sqe);
         let device = io.device(backend).ok_or(Status::INTERNAL_ERROR)?;
@@ -171,18 +171,18 @@ impl Connection {
                     // A capsule may hold more than its command takes.
                     let bytes = bytes.get(..length as usize).unwrap_or(bytes);
                     let status = immediate.run(&command, Data::Write(bytes));
-                    queue.count(&command, shift, status);
+                    queue.count(&command, format, status);
                     return self.answer(slot, status);
                 }
                 (Transfer::None, _) => {
                     let status = immediate.run(&command, Data::None);
-                    queue.count(&command, shift, status);
+                    queue.count(&command, format, status);
                     return self.answer(slot, status);
                 }
                 (Transfer::ToHost(bytes), _)
                     if immediate.reads_zeroes() && bytes as usize <= ZEROES =>
                 {
-                    queue.count(&command, shift, Status::SUCCESS);
+                    queue.count(&command, format, Status::SUCCESS);
                     let zeroes = TxData::Zeroes(bytes as usize);
                     self.answer_with(charged.class, slot, zeroes);
                     return Ok(());
@@ -190,7 +190,7 @@ impl Connection {
                 (Transfer::ToHost(bytes), _) => {
                     if let Some(mut buffer) = io.take_in_turn(bytes as usize) {
                         let status = immediate.run(&command, Data::Read(&mut buffer));
-                        queue.count(&command, shift, status);
+                        queue.count(&command, format, status);
                         self.answer_read(charged.class, slot, buffer, status);
                         return Ok(());
                     }
@@ -312,7 +312,7 @@ impl Connection {
         if self.is_closing() {
             return true;
         }
-        let shift = |device: &Device| device.backend.description().block_shift;
+        let format = |device: &Device| device.backend.description().format;
         if matches!(self.slots.slot(slot).phase, Phase::Parked(..)) {
             return self.unpark(io, slot);
         }
@@ -322,7 +322,7 @@ impl Connection {
         else {
             return true;
         };
-        let transfer = command.transfer(shift(device));
+        let transfer = command.transfer(format(device));
         let bytes = transfer_bytes(&transfer);
         let buffer = match transfer {
             Transfer::None => None,
@@ -482,8 +482,8 @@ impl Connection {
         }
         self.slots.release(slot);
         let nanos = io.now.0.saturating_sub(job.arrived.0);
-        let shift = job.device.backend.description().block_shift;
-        let bytes = transfer_bytes(&job.command.transfer(shift)) as u64;
+        let format = job.device.backend.description().format;
+        let bytes = transfer_bytes(&job.command.transfer(format)) as u64;
         for stats in [
             job.device.stats.get(io.reactor),
             Some(&*self.stats),
@@ -606,17 +606,17 @@ impl Connection {
 impl IoQueue {
     /// Counts a command that was carried out on the spot.
     #[inline]
-    fn count(&mut self, command: &IoCommand, shift: u8, status: Status) {
+    fn count(&mut self, command: &IoCommand, format: BlockFormat, status: Status) {
         let tally = &mut self.tally;
         match command {
             IoCommand::Read { range, .. } => {
                 tally.reads += 1;
-                tally.read_bytes += u64::from(range.bytes(shift));
+                tally.read_bytes += range.bytes(format);
                 tally.read_errors += u64::from(!status.is_success());
             }
             IoCommand::Write { range, .. } => {
                 tally.writes += 1;
-                tally.write_bytes += u64::from(range.bytes(shift));
+                tally.write_bytes += range.bytes(format);
                 tally.write_errors += u64::from(!status.is_success());
             }
             _ => {

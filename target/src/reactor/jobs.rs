@@ -8,7 +8,7 @@ use std::sync::Arc;
 
 use arbitration::arbiter::Grant;
 use fabric::Nanos;
-use fabric::io::IoCommand;
+use fabric::nvm::IoCommand;
 use fabric::nvme::{Sqe, Status};
 use fabric::tcp::SlotId;
 use io_uring::squeue;

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use arbitration::arbiter::{Dispatched, EntryId, FlowId, Grant, Request};
 use arbitration::{Class, Nanos};
 use fabric::controller::BackendId;
-use fabric::io::{IoCommand, Transfer};
+use fabric::nvm::{BlockFormat, IoCommand, Transfer};
 use fabric::nvme::{Sqe, Status};
 use fabric::tcp::SlotId;
 
@@ -58,10 +58,12 @@ fn request(
     item: (Key, SlotId),
     command: &IoCommand,
     bytes: usize,
-    shift: u8,
+    format: BlockFormat,
 ) -> Request<(Key, SlotId)> {
     let bytes = match command {
-        IoCommand::WriteZeroes { range, .. } | IoCommand::Verify { range } => range.bytes(shift),
+        IoCommand::WriteZeroes { range, .. } | IoCommand::Verify { range } => {
+            range.transfer_bytes(format)
+        }
         _ => u32::try_from(bytes).unwrap_or(u32::MAX),
     };
     let (lba, blocks) = match command {
@@ -89,8 +91,8 @@ impl Connection {
         let (Some(fetch), Some(command)) = (entry.charged.fetch, entry.command) else {
             return false;
         };
-        let shift = entry.device.as_ref().map_or(12, |d| d.backend.description().block_shift);
-        let request = request((self.key, slot), &command, bytes, shift);
+        let format = entry.device.as_ref().map(|d| d.backend.description().format);
+        let request = request((self.key, slot), &command, bytes, format.unwrap_or_default());
         let class = entry.charged.class;
         let Some(waiting) = io.arbiter.enqueue(stage_time(io), fetch, class, request) else {
             return false;
@@ -127,9 +129,9 @@ impl Connection {
             self.start_or_wait(io, slot, sqe, buffer, None);
             return;
         }
-        let shift = device.backend.description().block_shift;
-        let bytes = transfer_bytes(&command.transfer(shift));
-        let request = request((self.key, slot), &command, bytes, shift);
+        let format = device.backend.description().format;
+        let bytes = transfer_bytes(&command.transfer(format));
+        let request = request((self.key, slot), &command, bytes, format);
         if let Some(grant) = io.arbiter.pass(now, flow, request.write, request.bytes) {
             self.start_or_wait(io, slot, sqe, buffer, Some((grant, 0)));
             return;
@@ -221,7 +223,7 @@ impl Connection {
     fn read_bytes(&mut self, slot: SlotId) -> usize {
         let entry = self.slots.slot(slot);
         let (Some(command), Some(device)) = (entry.command, &entry.device) else { return 0 };
-        match command.transfer(device.backend.description().block_shift) {
+        match command.transfer(device.backend.description().format) {
             Transfer::ToHost(bytes) => bytes as usize,
             _ => 0,
         }

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use arbitration::arbiter::Grant;
 use fabric::Nanos;
-use fabric::io::IoCommand;
+use fabric::nvm::IoCommand;
 use fabric::nvme::Status;
 use fabric::tcp::SlotId;
 

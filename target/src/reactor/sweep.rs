@@ -5,7 +5,7 @@
 use std::collections::VecDeque;
 
 use arbitration::arbiter::Request;
-use fabric::io::{DSM_RANGE_BYTES, IoCommand, IoLimits, LbaRange};
+use fabric::nvm::{DSM_RANGE_BYTES, IoCommand, IoLimits, LbaRange};
 use fabric::nvme::Status;
 use fabric::tcp::SlotId;
 
@@ -45,7 +45,7 @@ impl Sweep {
         let buffer = job.buffer.as_ref()?;
         let description = job.device.backend.description();
         let limits = IoLimits {
-            block_shift: description.block_shift,
+            format: description.format,
             blocks: job.device.backend.health().blocks(),
             read_only: false,
             max_transfer: u32::MAX,
@@ -55,7 +55,7 @@ impl Sweep {
         // What is wrong with one, the backend says.
         let left = limits.dsm_ranges(definitions).collect::<Result<VecDeque<_>, _>>().ok()?;
         let blocks: u64 = left.iter().map(|range| u64::from(range.blocks)).sum();
-        (blocks << description.block_shift > SMALL).then_some(left)
+        (description.format.bytes(blocks) > SMALL).then_some(left)
     }
 
     /// Gives back what the command as a whole was granted.
@@ -65,8 +65,8 @@ impl Sweep {
 
     /// Takes the next slice.
     fn next(&mut self) -> Option<LbaRange> {
-        let shift = self.job.device.backend.description().block_shift;
-        let most = u32::try_from(SLICE >> shift).unwrap_or(u32::MAX);
+        let format = self.job.device.backend.description().format;
+        let most = u32::try_from(format.blocks(SLICE)).unwrap_or(u32::MAX);
         let range = self.left.front_mut()?;
         let slice = LbaRange { lba: range.lba, blocks: range.blocks.min(most) };
         range.lba += u64::from(slice.blocks);

@@ -74,7 +74,7 @@ fn shrinks(runtime: &Runtime, nqn: &str, nsid: u32, size: Option<u64>) -> bool {
         None => {
             let device = runtime.shared.devices.get(backend);
             let blocks = device.and_then(|device| device.backend.present_blocks().ok());
-            blocks.map_or(u64::MAX, |blocks| blocks << geometry.block_shift)
+            blocks.map_or(u64::MAX, |blocks| geometry.format.bytes(blocks))
         }
     };
     wanted < geometry.bytes()

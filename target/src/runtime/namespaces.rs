@@ -9,6 +9,7 @@ use std::sync::{Arc, Mutex, Weak};
 use fabric::controller::{
     BackendId, Geometry, Namespace as FabricNamespace, NamespaceFeatures, Readiness,
 };
+use fabric::nvm::BlockFormat;
 
 use super::{Runtime, describe, refused};
 use crate::availability::{Note, Watch};
@@ -414,7 +415,7 @@ impl Runtime {
         };
         let (state, reason) = known.map(|known| known.watch.state(now)).unwrap_or_default();
         let block_size =
-            if namespace.has_geometry() { 1 << namespace.geometry.block_shift } else { 0 };
+            if namespace.has_geometry() { namespace.geometry.format.data_bytes() } else { 0 };
         NamespaceState {
             nsid: namespace.nsid,
             backend: kind.to_owned(),
@@ -454,9 +455,9 @@ fn absent(nqn: &str, nsid: u32, namespace: &Namespace, seen: Option<Seen>) -> Fa
     let mut features = NamespaceFeatures::empty();
     features.set(NamespaceFeatures::READ_ONLY, namespace.read_only);
     // With another UUID it is another disk.
-    let geometry = seen.filter(|seen| seen.uuid == uuid).map(|seen| Geometry {
-        block_shift: if seen.block_size == 512 { 9 } else { 12 },
-        blocks: seen.size / u64::from(seen.block_size.max(1)),
+    let geometry = seen.filter(|seen| seen.uuid == uuid).and_then(|seen| {
+        let format = BlockFormat::plain(u64::from(seen.block_size)).ok()?;
+        Some(Geometry { format, blocks: format.blocks(seen.size) })
     });
     FabricNamespace {
         nsid,

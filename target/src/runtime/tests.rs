@@ -52,7 +52,7 @@ fn a_device_that_goes_and_comes_back_is_opened_again_with_its_counters_and_setti
     assert!(row.reason.unwrap().contains("for "), "since when");
     assert_eq!(row.size, 512 << 10, "hosts keep the size that they know");
     let (none, kept, ready) = id();
-    assert!(!ready && kept.block_shift == geometry.block_shift);
+    assert!(!ready && kept.format == geometry.format);
     assert!(runtime.shared.devices.get(none).is_none());
     assert!(runtime.shared.devices.get(first).is_none(), "no command gets to it any more");
     std::fs::write(&path, vec![0; 1 << 20]).unwrap();

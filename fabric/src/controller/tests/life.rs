@@ -283,9 +283,10 @@ fn a_configuration_that_cannot_be_is_refused_and_changes_nothing() {
     assert_eq!(far, Err(ConfigError::NamespaceLimit { nsid: 16_385, limit: 16_384 }));
     let zero = s.add_namespace(now, SUBSYSTEM, namespace(0));
     assert_eq!(zero, Err(ConfigError::ZeroUuid));
-    let odd = Geometry { block_shift: 10, blocks: 8 };
+    let format = BlockFormat::plain(1024).unwrap();
+    let odd = Geometry { format, blocks: 8 };
     let odd = s.add_namespace(now, SUBSYSTEM, Namespace { geometry: odd, ..namespace(2) });
-    assert_eq!(odd, Err(ConfigError::BlockSize(10)));
+    assert_eq!(odd, Err(ConfigError::BlockFormat(format)));
     let twice = SubsystemSpec {
         hosts: vec![HOST.to_owned(), HOST.to_owned()],
         ..subsystem("nqn.twice", false)

@@ -18,6 +18,7 @@ use zerocopy::{FromZeros, IntoBytes};
 use super::*;
 use crate::Nanos;
 use crate::fabrics::{ConnectCommand, ConnectData, DISCOVERY_NQN};
+use crate::nvm::BlockFormat;
 use crate::nvme::identify::nul_padded;
 use crate::nvme::opcode::{FABRICS, admin as op, fabrics};
 use crate::nvme::{SglDescriptor, Sqe, Status};
@@ -86,7 +87,7 @@ pub(super) fn namespace(tag: u8) -> Namespace {
         nsid: 0,
         uuid: [tag; 16],
         nguid: [tag; 16],
-        geometry: Geometry { block_shift: 12, blocks: 1000 },
+        geometry: Geometry { format: BlockFormat::BYTES_4096, blocks: 1000 },
         features: NamespaceFeatures::all() - NamespaceFeatures::READ_ONLY,
         hosts: None,
         backend: BackendId(u64::from(tag)),

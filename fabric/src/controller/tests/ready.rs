@@ -72,13 +72,13 @@ fn a_size_that_is_not_known_is_not_told_as_zero() {
 }
 
 #[test]
-fn a_namespace_of_unknown_size_needs_no_block_size() {
+fn a_namespace_of_unknown_size_needs_no_blocks() {
     let mut bench = Bench::new();
     let nothing = Geometry::default();
     let unseen = Namespace { geometry: nothing, readiness: UNKNOWN, ..namespace(2) };
     let seen = Namespace { readiness: KNOWN, ..unseen.clone() };
     let refused = bench.service.add_namespace(bench.now, SUBSYSTEM, seen);
-    assert_eq!(refused, Err(ConfigError::BlockSize(0)));
+    assert_eq!(refused, Err(ConfigError::NoBlocks));
     assert_eq!(bench.service.add_namespace(bench.now, SUBSYSTEM, unseen), Ok(2));
 }
 

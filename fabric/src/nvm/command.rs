@@ -1,16 +1,7 @@
-//! I/O commands of the NVM command set, parsed once: what leaves this module names blocks that
-//! exist and a transfer of the right length.
+//! I/O commands (NVM command set 1.0, section 3).
 
+use super::{BlockFormat, DSM_RANGE_BYTES, IoLimits, LbaRange};
 use crate::nvme::{Sqe, Status, opcode};
-
-/// Consecutive logical blocks.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct LbaRange {
-    /// First logical block.
-    pub lba: u64,
-    /// Number of logical blocks; not 0.
-    pub blocks: u32,
-}
 
 /// An I/O command whose fields have been checked against its namespace.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -58,22 +49,6 @@ pub enum IoCommand {
         deallocate: bool,
     },
 }
-
-/// What a command is checked against.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct IoLimits {
-    /// log2 of the logical block size in bytes.
-    pub block_shift: u8,
-    /// Number of logical blocks.
-    pub blocks: u64,
-    /// Whether commands that change blocks are refused.
-    pub read_only: bool,
-    /// Largest data transfer in bytes.
-    pub max_transfer: u32,
-}
-
-/// Bytes of one Dataset Management range definition.
-pub const DSM_RANGE_BYTES: u32 = 16;
 
 /// Which way a command's data moves.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -126,11 +101,11 @@ impl IoCommand {
     /// The data that moves with the command.
     #[must_use]
     #[inline]
-    pub fn transfer(&self, block_shift: u8) -> Transfer {
+    pub fn transfer(&self, format: BlockFormat) -> Transfer {
         match self {
-            Self::Read { range, .. } => Transfer::ToHost(range.bytes(block_shift)),
+            Self::Read { range, .. } => Transfer::ToHost(range.transfer_bytes(format)),
             Self::Write { range, .. } | Self::Compare { range } => {
-                Transfer::ToController(range.bytes(block_shift))
+                Transfer::ToController(range.transfer_bytes(format))
             }
             Self::DatasetManagement { ranges, .. } => {
                 Transfer::ToController(u32::from(*ranges) * DSM_RANGE_BYTES)
@@ -152,7 +127,7 @@ impl IoCommand {
     /// than its ranges need (hosts send a whole page).
     #[inline]
     fn check_transfer(&self, sqe: &Sqe, limits: &IoLimits) -> Result<(), Status> {
-        let (bytes, exact) = match self.transfer(limits.block_shift) {
+        let (bytes, exact) = match self.transfer(limits.format) {
             Transfer::None => return Ok(()),
             Transfer::ToHost(bytes) => (bytes, true),
             Transfer::ToController(bytes) => {
@@ -170,56 +145,6 @@ impl IoCommand {
     }
 }
 
-impl LbaRange {
-    /// The range's size in bytes; saturates at 4 GiB.
-    #[must_use]
-    #[inline]
-    pub fn bytes(&self, block_shift: u8) -> u32 {
-        u32::try_from(u64::from(self.blocks) << block_shift).unwrap_or(u32::MAX)
-    }
-
-    /// The range's first byte.
-    #[must_use]
-    #[inline]
-    pub fn offset(&self, block_shift: u8) -> u64 {
-        self.lba << block_shift
-    }
-}
-
-impl IoLimits {
-    /// The range a command names: SLBA in CDW10 and CDW11, NLB (0's based) in CDW12 15:0.
-    #[inline]
-    fn range(&self, sqe: &Sqe) -> Result<LbaRange, Status> {
-        let blocks = (sqe.cdw12.get() & 0xffff) + 1;
-        self.check(sqe.slba(), blocks)
-    }
-
-    /// A range that lies inside the namespace.
-    ///
-    /// # Errors
-    /// LBA Out of Range, with Do Not Retry.
-    #[inline]
-    pub fn check(&self, lba: u64, blocks: u32) -> Result<LbaRange, Status> {
-        match lba.checked_add(u64::from(blocks)) {
-            Some(end) if end <= self.blocks => Ok(LbaRange { lba, blocks }),
-            _ => Err(Status::LBA_OUT_OF_RANGE.dnr()),
-        }
-    }
-
-    /// The ranges of a Dataset Management command's data: bytes 15:8 the first block, bytes 7:4
-    /// the number of blocks, bytes 3:0 attributes. Empty ranges are passed over.
-    pub fn dsm_ranges<'a>(
-        &'a self,
-        data: &'a [u8],
-    ) -> impl Iterator<Item = Result<LbaRange, Status>> + 'a {
-        data.chunks_exact(DSM_RANGE_BYTES as usize).filter_map(|definition| {
-            let blocks = u32::from_le_bytes(*definition.get(4..)?.first_chunk()?);
-            let lba = u64::from_le_bytes(*definition.get(8..)?.first_chunk()?);
-            (blocks != 0).then(|| self.check(lba, blocks))
-        })
-    }
-}
-
 /// FUA, CDW12 bit 30.
 #[inline]
 fn fua(sqe: &Sqe) -> bool {
@@ -233,10 +158,15 @@ mod tests {
     use zerocopy::little_endian::U32;
 
     use super::*;
+    use crate::nvm::Protection;
     use crate::nvme::SglDescriptor;
 
-    const LIMITS: IoLimits =
-        IoLimits { block_shift: 12, blocks: 1000, read_only: false, max_transfer: 1 << 20 };
+    const LIMITS: IoLimits = IoLimits {
+        format: BlockFormat::BYTES_4096,
+        blocks: 1000,
+        read_only: false,
+        max_transfer: 1 << 20,
+    };
 
     fn read(lba: u32, nlb: u32, length: u32) -> Sqe {
         Sqe {
@@ -276,6 +206,51 @@ mod tests {
         assert!(IoCommand::parse(&read(0, 0, 4096), &limits).is_ok());
     }
 
+    #[test]
+    fn metadata_travels_with_the_blocks() {
+        let format = BlockFormat::new(4096, 8, Protection::Type1).unwrap();
+        let limits = IoLimits { format, ..LIMITS };
+        let parsed = IoCommand::parse(&read(0, 1, 2 * 4104), &limits).unwrap();
+        assert_eq!(parsed.transfer(format), Transfer::ToHost(2 * 4104));
+        let without = IoCommand::parse(&read(0, 1, 2 * 4096), &limits);
+        assert_eq!(without, Err(Status::DATA_SGL_LENGTH_INVALID.dnr()));
+    }
+
+    #[test]
+    fn a_dataset_management_command_may_bring_a_whole_page() {
+        let dsm = |ranges: u32, length| Sqe {
+            opcode: opcode::io::DATASET_MANAGEMENT,
+            cdw11: U32::new(1 << 2),
+            ..read(ranges - 1, 0, length)
+        };
+        let expected = IoCommand::DatasetManagement { ranges: 2, deallocate: true };
+        for length in [32, 4096] {
+            assert_eq!(IoCommand::parse(&dsm(2, length), &LIMITS), Ok(expected));
+        }
+        assert_eq!(expected.transfer(LIMITS.format), Transfer::ToController(32));
+        let short = IoCommand::parse(&dsm(2, 31), &LIMITS);
+        assert_eq!(short, Err(Status::DATA_SGL_LENGTH_INVALID.dnr()));
+    }
+
+    #[test]
+    fn what_a_command_asks_for_is_read_from_its_own_bits() {
+        let with = |opcode, cdw12| Sqe { opcode, cdw12: U32::new(cdw12), ..read(1, 0, 4096) };
+        let at = |sqe: &Sqe| IoCommand::parse(sqe, &LIMITS);
+        let range = LbaRange { lba: 1, blocks: 1 };
+        let (fua, deac) = (1 << 30, 1 << 25);
+        assert_eq!(at(&with(opcode::io::READ, fua)), Ok(IoCommand::Read { range, fua: true }));
+        assert_eq!(
+            at(&with(opcode::io::READ, !fua & !0xffff)),
+            Ok(IoCommand::Read { range, fua: false })
+        );
+        assert_eq!(at(&with(opcode::io::WRITE, fua)), Ok(IoCommand::Write { range, fua: true }));
+        for (bits, deallocate, fua) in [(deac, true, false), (fua, false, true), (0, false, false)]
+        {
+            let zeroes = IoCommand::WriteZeroes { range, deallocate, fua };
+            assert_eq!(at(&with(opcode::io::WRITE_ZEROES, bits)), Ok(zeroes));
+        }
+    }
+
     proptest! {
         #[test]
         fn what_is_parsed_lies_inside_the_namespace(
@@ -295,13 +270,6 @@ mod tests {
             ) = IoCommand::parse(&sqe, &limits) {
                 prop_assert!(range.blocks > 0);
                 prop_assert!(range.lba + u64::from(range.blocks) <= blocks);
-            }
-        }
-
-        #[test]
-        fn dsm_ranges_lie_inside_the_namespace(data in proptest::collection::vec(any::<u8>(), 0..200)) {
-            for range in LIMITS.dsm_ranges(&data).flatten() {
-                prop_assert!(range.lba + u64::from(range.blocks) <= LIMITS.blocks);
             }
         }
     }

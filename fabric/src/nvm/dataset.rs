@@ -1,0 +1,61 @@
+//! Dataset Management's data: range definitions (NVM command set 1.0, section 3.2.3).
+
+use super::{IoLimits, LbaRange};
+use crate::nvme::Status;
+
+/// Bytes of one range definition.
+pub const DSM_RANGE_BYTES: u32 = 16;
+
+impl IoLimits {
+    /// Reads the range definitions of a Dataset Management command's data: bytes 15:8 the first
+    /// block, bytes 7:4 the number of blocks, bytes 3:0 attributes. Empty ranges are left out.
+    pub fn dsm_ranges<'a>(
+        &'a self,
+        data: &'a [u8],
+    ) -> impl Iterator<Item = Result<LbaRange, Status>> + 'a {
+        data.chunks_exact(DSM_RANGE_BYTES as usize).filter_map(|definition| {
+            let blocks = u32::from_le_bytes(*definition.get(4..)?.first_chunk()?);
+            let lba = u64::from_le_bytes(*definition.get(8..)?.first_chunk()?);
+            (blocks != 0).then(|| self.check(lba, blocks))
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+    use crate::nvm::BlockFormat;
+
+    const LIMITS: IoLimits = IoLimits {
+        format: BlockFormat::BYTES_4096,
+        blocks: 1000,
+        read_only: false,
+        max_transfer: 1 << 20,
+    };
+
+    fn definition(lba: u64, blocks: u32) -> [u8; 16] {
+        let mut bytes = [0xaa; 16];
+        bytes[4..8].copy_from_slice(&blocks.to_le_bytes());
+        bytes[8..].copy_from_slice(&lba.to_le_bytes());
+        bytes
+    }
+
+    #[test]
+    fn definitions_are_read_in_order_and_empty_ones_left_out() {
+        let data = [definition(990, 10), definition(5000, 0), definition(991, 10)].concat();
+        let ranges: Vec<_> = LIMITS.dsm_ranges(&data).collect();
+        let outside = Err(Status::LBA_OUT_OF_RANGE.dnr());
+        assert_eq!(ranges, [Ok(LbaRange { lba: 990, blocks: 10 }), outside]);
+    }
+
+    proptest! {
+        #[test]
+        fn dsm_ranges_lie_inside_the_namespace(data in proptest::collection::vec(any::<u8>(), 0..200)) {
+            for range in LIMITS.dsm_ranges(&data).flatten() {
+                prop_assert!(range.lba + u64::from(range.blocks) <= LIMITS.blocks);
+            }
+        }
+    }
+}
