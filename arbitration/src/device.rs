@@ -7,6 +7,7 @@ use units::{Class, PerClass};
 
 use crate::container::Scheduler;
 use crate::order::{ClassClock, Turns};
+use crate::reactors::Reactors;
 use crate::reservation::{Overrides, Profile, Profiler};
 use crate::session::Reservation;
 use crate::settings::WindowRule;
@@ -126,9 +127,12 @@ impl Device {
         self.sleepers.fetch_or(1 << (reactor & 63), SeqCst);
     }
 
-    /// The reactors that sleep, one bit each; they count as awake from now on.
+    /// Takes the reactors that sleep: they count as awake from now on.
     #[inline]
-    pub(crate) fn wake(&self) -> u64 {
-        if self.sleepers.load(SeqCst) == 0 { 0 } else { self.sleepers.swap(0, SeqCst) }
+    pub(crate) fn wake(&self) -> Reactors {
+        if self.sleepers.load(SeqCst) == 0 {
+            return Reactors::NONE;
+        }
+        Reactors::of_bits(self.sleepers.swap(0, SeqCst))
     }
 }

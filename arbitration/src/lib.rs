@@ -14,11 +14,13 @@ pub mod device;
 pub mod limit;
 pub mod order;
 pub mod overload;
+mod reactors;
 pub mod reservation;
 pub mod session;
 pub mod settings;
 mod sharing;
 pub mod window;
 
+pub use reactors::Reactors;
 pub use sharing::Sharing;
 pub use units::{Class, Nanos, PerClass, nanos};

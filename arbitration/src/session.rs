@@ -16,6 +16,7 @@ use units::Nanos;
 use crate::credit::{Caps, Credits};
 use crate::limit::{Limiter, Rate};
 use crate::overload::Backlog;
+use crate::reactors::Reactors;
 use crate::reservation::Reserved;
 use crate::sharing::Sharing;
 
@@ -192,9 +193,12 @@ impl Session {
         self.waiters.fetch_or(1 << (reactor & 63), SeqCst);
     }
 
-    /// The reactors that waited, one bit each; they wait no more.
-    pub(crate) fn take_waiters(&self) -> u64 {
-        if self.waiters.load(SeqCst) == 0 { 0 } else { self.waiters.swap(0, SeqCst) }
+    /// Takes the reactors that wait: they wait no more.
+    pub(crate) fn take_waiters(&self) -> Reactors {
+        if self.waiters.load(SeqCst) == 0 {
+            return Reactors::NONE;
+        }
+        Reactors::of_bits(self.waiters.swap(0, SeqCst))
     }
 
     /// Takes new settings; `parent` is what its shares are of.

@@ -6,7 +6,7 @@ use std::cmp::Reverse;
 use std::collections::BinaryHeap;
 use std::sync::Arc;
 
-use arbitration::arbiter::{Arbiter, Boards, DeviceId, FlowId, Grant, Request};
+use arbitration::arbiter::{Arbiter, DeviceId, FlowId, Grant, Pull, Request, Waiters};
 use arbitration::container::Scheduler;
 use arbitration::credit::Caps;
 use arbitration::device::{ContainerRules, Device, DeviceRules};
@@ -52,7 +52,7 @@ impl Bench {
         let device = Arc::new(Device::new(rules, 1));
         device.reserve(reservations);
         let order = OrderSettings::default();
-        let mut arbiter = Arbiter::new(0, &order, Arc::new(Boards::new(1)), 64);
+        let mut arbiter = Arbiter::new(0, &order, Arc::new(Waiters::new(1)), 64);
         arbiter.add_device(DEVICE, Arc::clone(&device));
         Self {
             now: Nanos(1_000_000_000),
@@ -78,8 +78,8 @@ impl Bench {
     }
 
     fn dispatch(&mut self) {
-        self.arbiter.poll(self.now);
-        while let Some(command) = self.arbiter.dispatch(self.now, DEVICE) {
+        while let Pull::Command(command) = self.arbiter.pull(self.now) {
+            assert_eq!(command.device, DEVICE);
             let (source, id) = command.item;
             let channel = self.channels.iter_mut().min().unwrap();
             *channel = (*channel).max(self.now).after(SERVICE_NS);
@@ -93,7 +93,10 @@ impl Bench {
     fn step(&mut self, end: Nanos) -> Vec<usize> {
         self.dispatch();
         let next = self.flying.peek().map_or(end, |Reverse((at, _))| *at);
-        let timer = self.arbiter.next_timer().unwrap_or(end);
+        let timer = match self.arbiter.pull(self.now) {
+            Pull::Later(at) => at,
+            _ => end,
+        };
         self.now = self.now.max(next.min(timer).min(end));
         let mut done = Vec::new();
         while let Some(&Reverse((at, id))) = self.flying.peek() {

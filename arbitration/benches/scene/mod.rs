@@ -3,6 +3,7 @@
 
 #![expect(
     clippy::unwrap_used,
+    clippy::panic,
     clippy::indexing_slicing,
     clippy::cast_possible_truncation,
     reason = "a benchmark of known size"
@@ -11,7 +12,7 @@
 use std::collections::VecDeque;
 use std::sync::Arc;
 
-use arbitration::arbiter::{Arbiter, Boards, DeviceId, FlowId, Grant, Request};
+use arbitration::arbiter::{Arbiter, DeviceId, FlowId, Grant, Pull, Request, Waiters};
 use arbitration::credit::Caps;
 use arbitration::device::{Device, DeviceRules};
 use arbitration::session::{RootSpec, SessionSpec, Sessions};
@@ -42,8 +43,8 @@ impl Scene {
         let mut tree = Sessions::shared(&ROOT, Sharing::One);
         tree.apply(Nanos(0), &ROOT, &specs).unwrap();
         let rules = DeviceRules { window: WindowRule::Fixed(64), ..DeviceRules::default() };
-        let boards = Arc::new(Boards::new(1));
-        let mut arbiter = Arbiter::new(0, &OrderSettings::default(), boards, queued + 64);
+        let waiters = Arc::new(Waiters::new(1));
+        let mut arbiter = Arbiter::new(0, &OrderSettings::default(), waiters, queued + 64);
         arbiter.add_device(DEVICE, Arc::new(Device::new(rules, 1)));
         let flows = (0..sessions)
             .map(|number| {
@@ -79,7 +80,9 @@ impl Scene {
 
     #[inline]
     fn dispatch(&mut self) {
-        let command = self.arbiter.dispatch(Nanos(self.now), DEVICE).unwrap();
+        let Pull::Command(command) = self.arbiter.pull(Nanos(self.now)) else {
+            panic!("the window has room, and commands wait")
+        };
         self.grants.push_back(command.grant);
     }
 

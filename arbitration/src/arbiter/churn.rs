@@ -131,7 +131,7 @@ impl Life {
             sessions: Sessions::new(&ROOT),
             specs: BTreeMap::new(),
             names: 0,
-            arbiter: Arbiter::new(0, &order, Arc::new(Boards::new(1)), 64),
+            arbiter: Arbiter::new(0, &order, Arc::new(Waiters::new(1)), 64),
             devices: BTreeMap::new(),
             leaving: Vec::new(),
             flows: Vec::new(),
@@ -329,14 +329,9 @@ impl Life {
         self.going = going;
         self.stale.extend(gone.into_iter().map(|(_, flow)| flow));
         self.back += back.len() as u64;
-        self.arbiter.poll(self.now);
-        let mut place = 0;
-        while let Some(device) = self.arbiter.active(place) {
-            while let Some(command) = self.arbiter.dispatch(self.now, device) {
-                self.served += 1;
-                self.grants.push(command.grant);
-            }
-            place += 1;
+        while let Pull::Command(command) = self.arbiter.pull(self.now) {
+            self.served += 1;
+            self.grants.push(command.grant);
         }
         for flow in &self.stale {
             assert!(self.arbiter.pass(self.now, *flow, false, 512).is_none());

@@ -7,12 +7,14 @@ use units::{Class, Nanos};
 use super::queue::{Chosen, Next, Right};
 use super::slab::Key;
 use super::{
-    Arbiter, DeviceId, Dispatched, Entry, EntryId, Flow, FlowId, Grant, Held, Located, Request,
+    Arbiter, DeviceId, DeviceQueue, Dispatched, Entry, EntryId, Flow, FlowId, Grant, Held, Located,
+    Request, Waiters,
 };
 use crate::container::SetRequest;
 use crate::credit::Cost;
 use crate::device::Device;
 use crate::order::NONE;
+use crate::reactors::Reactors;
 use crate::reservation::Charge;
 use crate::session::Session;
 use crate::settings::OrderSettings;
@@ -64,19 +66,58 @@ fn room(device: &Device, price: u32) -> bool {
 struct Head {
     id: u32,
     flow: u32,
-    session: u32,
-    bytes: u32,
-    operations: u32,
-    write: bool,
+    work: Work,
     mark: bool,
     /// Nothing is to be asked of its session.
     free: bool,
 }
 
-impl Head {
+/// What a command is charged for.
+#[derive(Clone, Copy, Debug)]
+struct Work {
+    session: u32,
+    write: bool,
+    bytes: u32,
+    operations: u32,
+}
+
+impl Work {
     #[inline]
     fn cost(&self) -> Cost {
         Cost::system(self.operations, u64::from(self.bytes))
+    }
+}
+
+/// What a command holds while it is in its device.
+#[derive(Clone, Copy, Debug)]
+struct Holds {
+    /// Room in the window.
+    price: u32,
+    /// Credits: the set that they were taken from.
+    set: u32,
+    /// What a reservation was charged.
+    charge: Option<Charge>,
+}
+
+impl DeviceQueue {
+    /// Makes the grant of a command that goes to the device.
+    #[inline]
+    fn grant(&mut self, now: Nanos, device: u32, flow: FlowId, work: &Work, holds: Holds) -> Grant {
+        self.granted += 1;
+        let Work { session, write, bytes, .. } = *work;
+        let Holds { price, set, charge } = holds;
+        Grant {
+            device,
+            session,
+            flow,
+            set,
+            price,
+            cost: work.cost(),
+            write,
+            bytes,
+            at: now,
+            charge,
+        }
     }
 }
 
@@ -91,7 +132,7 @@ impl<T: Copy> Arbiter<T> {
             return None;
         }
         let (device, session) = (flow.device, flow.session);
-        let queue = self.devices.get(device as usize)?.as_ref()?;
+        let queue = self.devices.get_mut(device as usize)?.as_mut()?;
         if queue.waits() || queue.device.clock.contended() {
             return None;
         }
@@ -102,21 +143,9 @@ impl<T: Copy> Arbiter<T> {
         if let Some(local) = self.sessions.get_mut(session as usize) {
             local.here += 1;
         }
-        if let Some(queue) = self.queue_mut(device) {
-            queue.granted += 1;
-        }
-        Some(Grant {
-            device,
-            session,
-            flow: flow_id,
-            set: NONE,
-            price,
-            cost: Cost::user(u64::from(bytes)),
-            write,
-            bytes,
-            at: now,
-            charge: None,
-        })
+        let work = Work { session, write, bytes, operations: 1 };
+        let holds = Holds { price, set: NONE, charge: None };
+        Some(queue.grant(now, device, flow_id, &work, holds))
     }
 
     /// A command waits for its turn. `None` where its flow is not there.
@@ -303,9 +332,9 @@ impl<T: Copy> Arbiter<T> {
         Some(())
     }
 
-    /// The next command that may go to a device now.
+    /// Takes the next command that may go to a device now.
     #[inline]
-    pub fn dispatch(&mut self, now: Nanos, device: DeviceId) -> Option<Dispatched<T>> {
+    pub(super) fn dispatch(&mut self, now: Nanos, device: DeviceId) -> Option<Dispatched<T>> {
         loop {
             let Self { devices, pace, .. } = self;
             let queue = devices.get_mut(device.0 as usize)?.as_mut()?;
@@ -361,33 +390,23 @@ impl<T: Copy> Arbiter<T> {
             session.backlog.left(now, waited_ns);
         }
         let (session, unused) = (flow.session, flow.references == 0);
-        queue.granted += 1;
+        // The grant's flow: nobody asks for it.
+        let of = FlowId(Key { index: NONE, tag: 0 });
+        let holds = Holds { price, set: NONE, charge: None };
+        let work = Work { session, write, bytes, operations };
+        let grant = queue.grant(now, device, of, &work, holds);
         // The command holds its session from here on as it did while it waited.
         if unused {
             self.forget_flow(flow_id);
         }
-        let cost = Cost::system(operations, u64::from(bytes));
-        let grant = Grant {
-            device,
-            session,
-            // Nobody asks for it.
-            flow: FlowId(Key { index: NONE, tag: 0 }),
-            set: NONE,
-            price,
-            cost,
-            write,
-            bytes,
-            at: now,
-            charge: None,
-        };
-        Some(Some(Dispatched { item, class, waited_ns, grant }))
+        Some(Some(Dispatched { item, device: DeviceId(device), class, waited_ns, grant }))
     }
 
     #[inline]
     fn try_next(&mut self, now: Nanos, device: u32, next: &Next) -> Tried<T> {
         let Some(head) = self.head_of(device, next) else { return Tried::Full };
         let Some(queue) = self.queue(device) else { return Tried::Full };
-        let price = price(&queue.device, head.write, head.bytes);
+        let price = price(&queue.device, head.work.write, head.work.bytes);
         let memory = queue.device.rules.memory;
         let mut set = NONE;
         if memory {
@@ -407,7 +426,7 @@ impl<T: Copy> Arbiter<T> {
         }
         let Some(queue) = self.queue(device) else { return Tried::Full };
         if !room(&queue.device, price) {
-            self.give_credits(set, head.cost());
+            self.give_credits(set, head.work.cost());
             return Tried::Full;
         }
         let charge = if memory {
@@ -421,7 +440,8 @@ impl<T: Copy> Arbiter<T> {
             self.charge(now, device, &head)
         };
         self.leave(now, device, next, &head);
-        self.granted(now, device, &head, set, price, charge).map_or(Tried::Again, Tried::Dispatched)
+        let holds = Holds { price, set, charge };
+        self.granted(now, device, &head, holds).map_or(Tried::Again, Tried::Dispatched)
     }
 
     /// The first command of the host whose turn it is.
@@ -430,13 +450,11 @@ impl<T: Copy> Arbiter<T> {
         let (id, _) = self.queue(device)?.trees[next.class].queue(next.leaf);
         let entry = self.entries.get(id)?;
         let session = self.flows.get(entry.flow)?.session;
+        let &Entry { write, bytes, operations, .. } = entry;
         Some(Head {
             id,
             flow: entry.flow,
-            session,
-            bytes: entry.bytes,
-            operations: entry.operations,
-            write: entry.write,
+            work: Work { session, write, bytes, operations },
             mark: entry.item.is_none(),
             free: self.local(session).is_none_or(|local| local.free),
         })
@@ -453,7 +471,7 @@ impl<T: Copy> Arbiter<T> {
     fn leave(&mut self, now: Nanos, device: u32, next: &Next, head: &Head) {
         let Self { devices, entries, flows, pace, reactor, .. } = self;
         let Some(Some(queue)) = devices.get_mut(device as usize) else { return };
-        queue.charge(pace, next, head.bytes);
+        queue.charge(pace, next, head.work.bytes);
         let second = entries.get(head.id).map_or(NONE, |entry| entry.next);
         let (_, tail) = queue.trees[next.class].queue(next.leaf);
         let tail = if second == NONE { NONE } else { tail };
@@ -464,7 +482,7 @@ impl<T: Copy> Arbiter<T> {
                 flow.waiting = flow.waiting.saturating_sub(1);
             }
             if queue.has_reservations() {
-                queue.note_gone(now, head.session);
+                queue.note_gone(now, head.work.session);
             }
         }
     }
@@ -472,7 +490,7 @@ impl<T: Copy> Arbiter<T> {
     /// Whether limits and credits let a session's command go on; takes the credits.
     #[inline]
     fn open(&mut self, now: Nanos, head: &Head) -> Result<u32, Gate> {
-        let Some(local) = self.local(head.session) else { return Ok(NONE) };
+        let Some(local) = self.local(head.work.session) else { return Ok(NONE) };
         for limited in &local.limits {
             let passes = limited.iops.check(now).and_then(|()| limited.bandwidth.check(now));
             if let Err(when) = passes {
@@ -484,17 +502,17 @@ impl<T: Copy> Arbiter<T> {
             return Ok(NONE);
         }
         let chain = self.chain(set);
-        let cost = head.cost();
+        let cost = head.work.cost();
         for (taken, capped) in chain.iter().enumerate() {
             if !capped.credits.take(cost) {
-                let mut bells = 0;
+                let mut wake = Reactors::NONE;
                 for earlier in chain.iter().take(taken) {
                     earlier.credits.give(cost);
                     // Others may have been turned away meanwhile.
-                    bells |= tell(&self.boards, earlier);
+                    wake |= tell(&self.waiters, earlier);
                 }
                 let session = capped.id().0;
-                self.bells |= bells;
+                self.wake |= wake;
                 return Err(Gate::Credits(session, cost));
             }
         }
@@ -533,9 +551,9 @@ impl<T: Copy> Arbiter<T> {
                 let shared = self.local(session).and_then(|local| local.session.clone());
                 let Some(shared) = shared else { return };
                 shared.wait(reactor);
-                // What was given back before the line above told nobody.
+                // A credit returned before `wait` told no one: look again, or it is missed.
                 if shared.credits.fits(cost) {
-                    self.boards.post(reactor, session);
+                    self.waiters.tell(reactor, session);
                 }
             }
         }
@@ -552,17 +570,17 @@ impl<T: Copy> Arbiter<T> {
 
     /// Charges limits and the reservation for a command that goes.
     fn charge(&mut self, now: Nanos, device: u32, head: &Head) -> Option<Charge> {
-        let local = self.local(head.session)?;
+        let local = self.local(head.work.session)?;
         for limited in &local.limits {
             limited.iops.charge(now, 1);
-            limited.bandwidth.charge(now, u64::from(head.bytes));
+            limited.bandwidth.charge(now, u64::from(head.work.bytes));
         }
         let queue = self.queue(device)?;
-        let reserved = queue.reservation(queue.covering(head.session)?)?;
+        let reserved = queue.reservation(queue.covering(head.work.session)?)?;
         if !reserved.has_budget(now) {
             return None;
         }
-        Some(reserved.charge(now, head.write, head.bytes))
+        Some(reserved.charge(now, head.work.write, head.work.bytes))
     }
 
     /// A command goes to its device, and its entry away.
@@ -572,38 +590,34 @@ impl<T: Copy> Arbiter<T> {
         now: Nanos,
         device: u32,
         head: &Head,
-        set: u32,
-        price: u32,
-        charge: Option<Charge>,
+        holds: Holds,
     ) -> Option<Dispatched<T>> {
-        let Head { id, flow, session, bytes, write, .. } = *head;
+        let Head { id, flow, work, .. } = *head;
         let entry = self.entries.remove(id)?;
         // Marks alone have none, and they are taken out before.
         let item = entry.item?;
         self.waiting = self.waiting.saturating_sub(1);
         let waited_ns = now.ns_since(entry.entered);
-        let memory = self.queue_mut(device).is_some_and(|queue| {
-            queue.granted += 1;
-            queue.device.rules.memory
-        });
-        if !memory && let Some(session) = self.local(session).and_then(|l| l.session.as_ref()) {
+        let of = FlowId(self.flows.key(flow));
+        let queue = self.queue_mut(device)?;
+        let memory = queue.device.rules.memory;
+        let grant = queue.grant(now, device, of, &work, holds);
+        if !memory && let Some(session) = self.local(work.session).and_then(|l| l.session.as_ref())
+        {
             session.backlog.left(now, waited_ns);
         }
-        let cost = head.cost();
-        if charge.is_some()
+        if holds.charge.is_some()
             && !memory
             && let Some(flow) = self.flows.get_mut(flow)
         {
             // The place that its reservation is found by stays until it is settled.
             flow.holds += 1;
         }
-        let of = FlowId(self.flows.key(flow));
-        let grant =
-            Grant { device, session, flow: of, set, price, cost, write, bytes, at: now, charge };
         if self.flows.get(flow).is_some_and(|flow| flow.references == 0) {
             self.forget_flow(flow);
         }
-        Some(Dispatched { item, class: entry.class, waited_ns, grant })
+        let class = entry.class;
+        Some(Dispatched { item, device: DeviceId(device), class, waited_ns, grant })
     }
 
     /// Fills the set that is ordered by place and deadline: with what S2 to S4 let go on.
@@ -685,28 +699,20 @@ impl<T: Copy> Arbiter<T> {
             queue.note_gone(now, flow.session);
         }
         let Entry { flow: id_of_flow, bytes, operations, write, .. } = entry;
-        let head = Head {
-            id,
-            flow: id_of_flow,
-            session: flow.session,
-            bytes,
-            operations,
-            write,
-            mark: false,
-            free: false,
-        };
-        self.granted(now, device, &head, set, price, charge)
+        let work = Work { session: flow.session, write, bytes, operations };
+        let head = Head { id, flow: id_of_flow, work, mark: false, free: false };
+        self.granted(now, device, &head, Holds { price, set, charge })
     }
 
     fn give_credits(&mut self, set: u32, cost: Cost) {
         if set == NONE {
             return;
         }
-        let Self { boards, sets, bells, .. } = self;
+        let Self { waiters, sets, wake, .. } = self;
         let Some(Some(entry)) = sets.get_mut(set as usize) else { return };
         for capped in &entry.chain {
             capped.credits.give(cost);
-            *bells |= tell(boards, capped);
+            *wake |= tell(waiters, capped);
         }
         entry.held = entry.held.saturating_sub(1);
         if !entry.current && entry.held == 0 {
@@ -746,7 +752,7 @@ impl<T: Copy> Arbiter<T> {
             } else {
                 shared.window.put_back(price);
             }
-            let bells = shared.wake();
+            let wake = shared.wake();
             if let (Some(charge), Some(reserved)) = (charge, queue.reservation_over(session)) {
                 if served { reserved.settle(now, charge, share) } else { reserved.cancel(charge) }
             }
@@ -755,7 +761,7 @@ impl<T: Copy> Arbiter<T> {
             {
                 chosen.set.completed(now.ns_since(at));
             }
-            self.bells |= bells;
+            self.wake |= wake;
             if memory {
                 self.return_memory(device, flow, price);
             } else if charged && let Some(of) = self.flows.find_mut(flow.0) {
@@ -783,15 +789,13 @@ impl<T: Copy> Arbiter<T> {
     }
 }
 
-/// Tells the reactors that waited for a session's credits; which, one bit each.
-fn tell(boards: &super::Boards, session: &Session) -> u64 {
-    let waiters = session.take_waiters();
-    let mut left = waiters;
-    while left != 0 {
-        boards.post(left.trailing_zeros(), session.id().0);
-        left &= left - 1;
+/// Tells the reactors that wait for a session's credits that it has some again; which they are.
+fn tell(waiters: &Waiters, session: &Session) -> Reactors {
+    let wake = session.take_waiters();
+    for reactor in wake {
+        waiters.tell(reactor, session.id().0);
     }
-    waiters
+    wake
 }
 
 /// A quarter of a window of so many commands of ordinary size, in price.

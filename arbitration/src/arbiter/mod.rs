@@ -2,7 +2,7 @@
 //! all reactors share.
 //!
 //! A command is [enqueued](Arbiter::enqueue) with its flow (a host on a session at a device) and
-//! its class, is [dispatched](Arbiter::dispatch) when S2 to S5 let it go, and is
+//! its class, is [pulled](Arbiter::pull) when S2 to S5 let it go, and is
 //! [completed](Arbiter::complete) with the [`Grant`] that it was dispatched with. Nothing is lost
 //! and nothing is dispatched twice, whatever changes meanwhile.
 //!
@@ -13,23 +13,24 @@
 //!
 //! What the sequence guarantees is proved by the property tests in `tests.rs` and `churn.rs`.
 
-mod board;
 mod changes;
 #[cfg(test)]
 mod churn;
 mod dispatch;
 mod flows;
 mod places;
+mod pull;
 mod queue;
 mod sessions;
 mod slab;
 #[cfg(test)]
 mod tests;
+mod waiters;
 
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
+use std::sync::atomic::AtomicU64;
 
 use rustc_hash::FxHashMap;
 use units::{Class, Nanos};
@@ -37,15 +38,17 @@ use units::{Class, Nanos};
 use crate::credit::Cost;
 use crate::device::{Device, REACTORS_MAX};
 use crate::order::Pace;
+use crate::reactors::Reactors;
 use crate::reservation::Charge;
 use crate::session::{Session, SessionId};
 use crate::settings::OrderSettings;
 
-pub use board::Boards;
 use changes::Changes;
+pub use pull::Pull;
 use queue::DeviceQueue;
 use sessions::{Kin, LocalSession};
 use slab::{Key, Slab};
+pub use waiters::Waiters;
 
 /// A device's place in an arbiter.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -90,6 +93,8 @@ impl<T> Request<T> {
 pub struct Dispatched<T> {
     /// What the caller knows it by.
     pub item: T,
+    /// The device that it goes to.
+    pub device: DeviceId,
     /// Its class.
     pub class: Class,
     /// How long it waited, in ns.
@@ -212,7 +217,7 @@ pub struct Arbiter<T: Copy> {
     order: OrderSettings,
     /// Of the order.
     pace: Pace,
-    boards: Arc<Boards>,
+    waiters: Arc<Waiters>,
     /// By place: the sessions that have flows or commands here, and those above them.
     sessions: Vec<LocalSession>,
     /// By place: what is not needed for each command.
@@ -222,6 +227,8 @@ pub struct Arbiter<T: Copy> {
     devices: Vec<Option<DeviceQueue>>,
     /// Devices at which commands wait, or waited until lately.
     active: Vec<u32>,
+    /// The one of them that is asked next for a command.
+    turn: usize,
     flows: Slab<Flow>,
     /// By device, session and host.
     flow_places: FxHashMap<(u32, u32, u64), u32>,
@@ -234,10 +241,10 @@ pub struct Arbiter<T: Copy> {
     idle_timers: usize,
     /// What is still to be looked at.
     changes: Changes,
-    /// Reactors that have something to do again, one bit each.
-    bells: u64,
-    /// The same, as the devices' queues tell it.
-    rung: Arc<AtomicU64>,
+    /// Reactors that have something to do again.
+    wake: Reactors,
+    /// Those whose devices' queues say so, one bit each.
+    woken: Arc<AtomicU64>,
     /// Commands that wait or are chosen.
     waiting: usize,
     /// Sessions, flows and devices that a change made it look at.
@@ -249,19 +256,20 @@ impl<T: Copy> Arbiter<T> {
     /// The arbiter of reactor number `reactor` (below 64); places for `entries` commands are
     /// made at once.
     #[must_use]
-    pub fn new(reactor: u32, order: &OrderSettings, boards: Arc<Boards>, entries: usize) -> Self {
+    pub fn new(reactor: u32, order: &OrderSettings, waiters: Arc<Waiters>, entries: usize) -> Self {
         debug_assert!((reactor as usize) < REACTORS_MAX);
         Self {
             reactor,
             order: *order,
             pace: Pace::new(order),
-            boards,
+            waiters,
             sessions: Vec::with_capacity(PLACES),
             kin: Vec::with_capacity(PLACES),
             sets: Vec::new(),
             free_sets: Vec::new(),
             devices: Vec::with_capacity(PLACES),
             active: Vec::with_capacity(64),
+            turn: 0,
             flows: Slab::with_capacity(2 * PLACES),
             flow_places: FxHashMap::with_capacity_and_hasher(2 * PLACES, rustc_hash::FxBuildHasher),
             entries: Slab::with_capacity(entries),
@@ -269,8 +277,8 @@ impl<T: Copy> Arbiter<T> {
             timers: BinaryHeap::new(),
             idle_timers: 0,
             changes: Changes::default(),
-            bells: 0,
-            rung: Arc::default(),
+            wake: Reactors::NONE,
+            woken: Arc::default(),
             waiting: 0,
             #[cfg(test)]
             visits: 0,
@@ -315,7 +323,7 @@ impl<T: Copy> Arbiter<T> {
         }
         let memory = device.rules.memory;
         if let Some(place) = self.devices.get_mut(index) {
-            let mut queue = DeviceQueue::new(self.reactor, device, Arc::clone(&self.rung));
+            let mut queue = DeviceQueue::new(self.reactor, device, Arc::clone(&self.woken));
             if memory {
                 // Every flow has one here.
                 for class in Class::ALL {
@@ -345,84 +353,5 @@ impl<T: Copy> Arbiter<T> {
     #[inline]
     fn local(&self, session: u32) -> Option<&LocalSession> {
         self.sessions.get(session as usize)
-    }
-
-    /// The device at a place among those at which commands wait, or waited until lately; `None`
-    /// after the last. Those at which nothing waits any more leave.
-    pub fn active(&mut self, place: usize) -> Option<DeviceId> {
-        loop {
-            let device = *self.active.get(place)?;
-            let queue = self.devices.get_mut(device as usize).and_then(Option::as_mut);
-            match queue {
-                Some(queue) if queue.waits() => return Some(DeviceId(device)),
-                Some(queue) => queue.listed = false,
-                None => {}
-            }
-            self.active.swap_remove(place);
-        }
-    }
-
-    /// The reactors that have something to do again since the last call, one bit each: those that
-    /// [slept](Self::sleep), or whose sessions have credits again.
-    #[must_use]
-    pub fn take_bells(&mut self) -> u64 {
-        let mut bells = std::mem::take(&mut self.bells);
-        if self.rung.load(Relaxed) != 0 {
-            bells |= self.rung.swap(0, Relaxed);
-        }
-        bells & !(1 << self.reactor)
-    }
-
-    /// To be called before this reactor sleeps: others wake it when there is room. Then dispatch
-    /// once more before sleeping, for what happened in between.
-    pub fn sleep(&mut self) {
-        for device in &self.active {
-            let queue = self.devices.get(*device as usize).and_then(Option::as_ref);
-            if let Some(queue) = queue.filter(|queue| queue.waits()) {
-                queue.device.sleep(self.reactor);
-            }
-        }
-    }
-
-    /// When something that waits for the time may go on.
-    #[must_use]
-    pub fn next_timer(&self) -> Option<Nanos> {
-        self.timers.peek().map(|Reverse((when, _, _))| *when)
-    }
-
-    /// Takes what the time, and other reactors, have let go on. To be called once in each turn.
-    #[inline]
-    pub fn poll(&mut self, now: Nanos) {
-        while let Some(&Reverse((when, device, session))) = self.timers.peek() {
-            if when > now {
-                break;
-            }
-            self.timers.pop();
-            let queue = self.queue_mut(device);
-            match queue.filter(|queue| queue.has_timer(session, when)) {
-                Some(queue) => {
-                    queue.end_timer(session);
-                    queue.unblock(now, session);
-                }
-                None => self.idle_timers = self.idle_timers.saturating_sub(1),
-            }
-        }
-        self.read_board(now);
-    }
-
-    #[inline]
-    fn read_board(&mut self, now: Nanos) {
-        if self.boards.is_empty(self.reactor) {
-            return;
-        }
-        let boards = Arc::clone(&self.boards);
-        let places = u32::try_from(self.sessions.len()).unwrap_or(0);
-        boards.take(self.reactor, |told| {
-            let mut session = told;
-            while session < places {
-                self.unblock_everywhere(now, session);
-                session += 4096;
-            }
-        });
     }
 }

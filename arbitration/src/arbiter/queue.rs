@@ -75,7 +75,7 @@ pub(super) struct DeviceQueue {
     pub(super) chosen: Option<Chosen>,
     pub(super) samples: Samples,
     /// Reactors that have something to do again, one bit each; common to all devices.
-    rung: Arc<AtomicU64>,
+    woken: Arc<AtomicU64>,
     /// Commands that have gone to the device and not come back.
     pub(super) granted: u32,
 }
@@ -167,7 +167,7 @@ impl Chosen {
 }
 
 impl DeviceQueue {
-    pub(super) fn new(reactor: u32, device: Arc<Device>, rung: Arc<AtomicU64>) -> Self {
+    pub(super) fn new(reactor: u32, device: Arc<Device>, woken: Arc<AtomicU64>) -> Self {
         let chosen = device.rules.containers.as_ref().map(Chosen::new);
         let mut queue = Self {
             reactor,
@@ -192,7 +192,7 @@ impl DeviceQueue {
             dropped: Vec::new(),
             chosen,
             samples: Samples::default(),
-            rung,
+            woken,
             granted: 0,
         };
         queue.places.insert(0, Place::root());
@@ -374,8 +374,8 @@ impl DeviceQueue {
                 self.device.turns.ends(class, self.reactor);
                 // What waited for this class to catch up may go on, and nothing else may tell.
                 let woken = self.device.wake();
-                if woken != 0 {
-                    self.rung.fetch_or(woken, Relaxed);
+                if !woken.is_empty() {
+                    self.woken.fetch_or(woken.bits(), Relaxed);
                 }
             }
         }

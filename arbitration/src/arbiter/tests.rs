@@ -69,13 +69,13 @@ impl World {
     ) -> Self {
         let mut sessions = Sessions::new(&ROOT);
         sessions.apply(Nanos(0), &ROOT, specs).unwrap();
-        let boards = Arc::new(Boards::new(reactors));
+        let waiters = Arc::new(Waiters::new(reactors));
         let rules = DeviceRules { window: rule, ..DeviceRules::default() };
         let device = Arc::new(Device::new(rules, reactors));
         let arbiters = (0..reactors)
             .map(|reactor| {
                 let reactor = u32::try_from(reactor).unwrap();
-                let mut arbiter = Arbiter::new(reactor, &order, Arc::clone(&boards), 1000);
+                let mut arbiter = Arbiter::new(reactor, &order, Arc::clone(&waiters), 1000);
                 arbiter.add_device(DEVICE, Arc::clone(&device));
                 arbiter
             })
@@ -570,11 +570,12 @@ fn a_reactor_held_back_for_a_class_elsewhere_is_woken_when_that_goes() {
     for grant in grants {
         world.arbiters[0].complete(Nanos(2), grant, true);
     }
-    world.arbiters[0].sleep();
-    assert!(world.arbiters[0].dispatch(Nanos(2), DEVICE).is_none());
+    assert!(matches!(world.arbiters[0].pull_before_sleep(Nanos(2)), Pull::Nothing));
     assert_eq!(world.arbiters[1].cancel(entry), Some(0));
-    assert_eq!(world.arbiters[1].take_bells(), 1);
-    assert!(world.arbiters[0].dispatch(Nanos(3), DEVICE).is_some());
+    let Pull::Wake(mut wake) = world.arbiters[1].pull(Nanos(2)) else { panic!("nobody wakes it") };
+    assert_eq!((wake.next(), wake.next()), (Some(0), None));
+    assert!(matches!(world.arbiters[1].pull(Nanos(2)), Pull::Nothing), "it is said once");
+    assert!(matches!(world.arbiters[0].pull(Nanos(3)), Pull::Command(_)));
 }
 
 #[test]
@@ -640,35 +641,33 @@ fn react(
             arbiter.enqueue(now, flow, class, Request::user(sent, false, bytes)).unwrap();
             sent += 1;
         }
-        let mut serve = |arbiter: &mut Arbiter<u64>,
-                         in_device: &mut std::collections::VecDeque<_>| {
-            arbiter.poll(now);
-            let mut any = false;
-            while let Some(command) = arbiter.dispatch(now, DEVICE) {
+        // Whether to pull again.
+        let mut serve = |pull, in_device: &mut std::collections::VecDeque<_>| match pull {
+            Pull::Command(command) => {
+                assert_eq!(command.device, DEVICE);
                 assert!(seen.insert(command.item), "dispatched twice");
                 in_device.push_back((turn + command.item % 3, command.grant));
-                any = true;
+                true
             }
-            let bells = arbiter.take_bells();
-            for (other, bell) in doorbells.iter().enumerate() {
-                if bells >> other & 1 != 0 {
-                    bell.store(true, SeqCst);
+            Pull::Wake(reactors) => {
+                for other in reactors {
+                    doorbells[other as usize].store(true, SeqCst);
                 }
+                true
             }
-            any
+            Pull::Later(_) | Pull::Nothing => false,
         };
-        serve(&mut arbiter, &mut in_device);
+        while serve(arbiter.pull(now), &mut in_device) {}
         while in_device.front().is_some_and(|(due, _)| *due <= turn) {
             let (_, grant) = in_device.pop_front().unwrap();
             arbiter.complete(now, grant, true);
         }
         if sent == commands && arbiter.waiting() == 0 && in_device.is_empty() {
-            serve(&mut arbiter, &mut in_device);
+            while serve(arbiter.pull(now), &mut in_device) {}
             return seen.len() as u64;
         }
         if in_device.is_empty() && arbiter.waiting() > 0 {
-            arbiter.sleep();
-            if serve(&mut arbiter, &mut in_device) {
+            if serve(arbiter.pull_before_sleep(now), &mut in_device) {
                 continue;
             }
             // Nobody but the other reactor can make room now, and it must say so.
@@ -833,7 +832,7 @@ fn credits_of_a_set_come_back_after_a_new_plan() {
     };
     let device = Arc::new(Device::new(rules, 1));
     let order = OrderSettings::default();
-    let mut arbiter: Arbiter<u64> = Arbiter::new(0, &order, Arc::new(Boards::new(1)), 100);
+    let mut arbiter: Arbiter<u64> = Arbiter::new(0, &order, Arc::new(Waiters::new(1)), 100);
     arbiter.add_device(DEVICE, device);
     let now = Nanos(1_000_000_000);
     for (host, name) in (0..).zip(["a", "b"]) {

@@ -13,7 +13,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
 
 use arbitration::PerClass;
-use arbitration::arbiter::{Boards, DeviceId};
+use arbitration::arbiter::{DeviceId, Waiters};
 use arbitration::session::Session;
 use fabric::controller::BackendId;
 
@@ -92,7 +92,7 @@ pub(crate) struct QosShared {
     namespaces: Arc<Namespaces>,
     /// One for each reactor, written by that reactor alone.
     pub(crate) classes: Vec<PerClass<IoStats>>,
-    pub(crate) boards: Arc<Boards>,
+    pub(crate) waiters: Arc<Waiters>,
 }
 
 impl QosShared {
@@ -109,7 +109,7 @@ impl QosShared {
             control: Mutex::new(control),
             namespaces,
             classes: (0..reactors).map(|_| PerClass::from_fn(|_| IoStats::default())).collect(),
-            boards: Arc::new(Boards::new(reactors)),
+            waiters: Arc::new(Waiters::new(reactors)),
         }
     }
 

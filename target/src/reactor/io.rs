@@ -267,8 +267,8 @@ fn arbiter(
 ) -> Arbiter<(Key, SlotId)> {
     const PAGE: usize = 4096;
     let number = u32::try_from(reactor).unwrap_or(0);
-    let boards = Arc::clone(&shared.qos.boards);
-    let mut arbiter = Arbiter::new(number, &qos.general.order, boards, 4096);
+    let waiters = Arc::clone(&shared.qos.waiters);
+    let mut arbiter = Arbiter::new(number, &qos.general.order, waiters, 4096);
     let pages = u32::try_from(memory / PAGE).unwrap_or(u32::MAX).max(1);
     let rules =
         DeviceRules { window: WindowRule::Fixed(pages), memory: true, ..DeviceRules::default() };

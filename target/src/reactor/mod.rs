@@ -33,7 +33,8 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::Duration;
 
-use arbitration::arbiter::DeviceId;
+use arbitration::Reactors;
+use arbitration::arbiter::{Dispatched, Pull};
 use fabric::Nanos;
 use fabric::controller::{Action, CloseReason, ListenerId};
 use fabric::tcp::SlotId;
@@ -50,7 +51,6 @@ use ring_error::RingError;
 
 use crate::config::Poll;
 use crate::engine::ConnectionState;
-use crate::qos::MEMORY;
 use crate::shared::{Registered, Shared, lock};
 use crate::socket;
 
@@ -159,8 +159,8 @@ impl Reactor {
                 Poll::Never => true,
                 Poll::Adaptive => self.io.now.since(last_work) >= poll_time,
             };
-            let idle = idle && self.may_sleep();
-            self.io.ring.turn(idle.then(|| self.wait()))?;
+            let sleep = if idle { self.sleep_time() } else { None };
+            self.io.ring.turn(sleep)?;
             self.io.now = self.io.shared.clock.now();
             if self.turn() {
                 last_work = self.io.now;
@@ -173,28 +173,29 @@ impl Reactor {
         Ok(())
     }
 
-    /// Prepares for sleep with commands waiting: others wake this reactor when there is room for
-    /// them. False where there is some already.
-    fn may_sleep(&mut self) -> bool {
+    /// How long this reactor may sleep; `None` where there is something to do. While it sleeps,
+    /// others wake it when there is room for a command that waits.
+    fn sleep_time(&mut self) -> Option<Duration> {
         if !self.io.sweeps.is_empty() || self.is_changing() {
-            return false;
+            return None;
         }
-        if self.io.arbiter.waiting() == 0 {
-            return true;
-        }
-        self.io.arbiter.sleep();
-        !self.serve_ordered() && self.io.sweeps.is_empty()
-    }
-
-    /// How long a reactor sleeps at most.
-    fn wait(&self) -> Duration {
+        let now = stage_time(&self.io);
+        let timer = loop {
+            match self.io.arbiter.pull_before_sleep(now) {
+                Pull::Command(command) => {
+                    self.serve_command(now, command);
+                    return None;
+                }
+                Pull::Wake(reactors) => self.wake(reactors),
+                Pull::Later(at) => break Some(at),
+                Pull::Nothing => break None,
+            }
+        };
         let longest = if self.io.jobs.any_busy() { BUSY_WAIT } else { CHORES };
-        let waits = self.io.arbiter.waiting() > 0;
-        let timer = self.io.arbiter.next_timer().filter(|_| waits).map(|at| Nanos(at.0));
         let ask = (!self.io.asking.is_empty()).then_some(self.io.next_ask);
         let next = [timer, self.io.jobs.next_due(), ask].into_iter().flatten().min();
         let now = self.io.shared.clock.now();
-        next.map_or(longest, |at| at.since(now).min(longest))
+        Some(next.map_or(longest, |at| at.since(now).min(longest)))
     }
 
     /// One turn: takes what has completed, and sets going what follows. Whether there was work.
@@ -344,38 +345,35 @@ impl Reactor {
     /// Sets going what the stages let go on, and wakes other reactors that may go on too. Whether
     /// anything went on.
     fn serve_ordered(&mut self) -> bool {
+        let now = stage_time(&self.io);
         let mut any = false;
-        if self.io.arbiter.waiting() > 0 {
-            let now = stage_time(&self.io);
-            self.io.arbiter.poll(now);
-            any |= self.serve_device(now, MEMORY);
-            let mut place = 0;
-            while let Some(device) = self.io.arbiter.active(place) {
-                any |= self.serve_device(now, device);
-                place += 1;
+        loop {
+            match self.io.arbiter.pull(now) {
+                Pull::Command(command) => {
+                    any = true;
+                    self.serve_command(now, command);
+                }
+                Pull::Wake(reactors) => self.wake(reactors),
+                Pull::Later(_) | Pull::Nothing => return any,
             }
         }
-        let mut bells = self.io.arbiter.take_bells();
-        while bells != 0 {
-            if let Some(mailbox) = self.io.shared.mailboxes.get(bells.trailing_zeros() as usize) {
-                mailbox.ring();
-            }
-            bells &= bells - 1;
-        }
-        any
     }
 
-    /// Sets going what may go on at one device.
-    fn serve_device(&mut self, now: arbitration::Nanos, device: DeviceId) -> bool {
-        let mut any = false;
-        while let Some(command) = self.io.arbiter.dispatch(now, device) {
-            any = true;
-            match find(&mut self.places, command.item.0) {
-                Some(connection) => connection.granted(&mut self.io, command),
-                None => self.io.arbiter.complete(now, command.grant, false),
+    /// Sets a command going whose turn it is.
+    fn serve_command(&mut self, now: arbitration::Nanos, command: Dispatched<(Key, SlotId)>) {
+        match find(&mut self.places, command.item.0) {
+            Some(connection) => connection.granted(&mut self.io, command),
+            None => self.io.arbiter.complete(now, command.grant, false),
+        }
+    }
+
+    /// Wakes other reactors.
+    fn wake(&self, reactors: Reactors) {
+        for reactor in reactors {
+            if let Some(mailbox) = self.io.shared.mailboxes.get(reactor as usize) {
+                mailbox.ring();
             }
         }
-        any
     }
 
     /// Serves, in the order they came, those that wait for buffers.

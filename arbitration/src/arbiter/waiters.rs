@@ -1,0 +1,67 @@
+//! Reactors that wait for a session's credits, and how they learn that it has some again.
+
+use std::sync::atomic::{AtomicU64, Ordering::SeqCst};
+
+/// Sessions of the same number modulo this are told of together.
+pub(super) const SESSIONS_TOLD_APART: u32 = 4096;
+
+/// What one reactor was told: a bit for each session, by its number modulo
+/// [`SESSIONS_TOLD_APART`].
+#[derive(Debug)]
+struct Told {
+    /// One bit for each word that is not 0.
+    summary: AtomicU64,
+    words: [AtomicU64; 64],
+}
+
+/// Tells the reactors that wait for credits which sessions have some again. All reactors share it.
+#[derive(Debug)]
+pub struct Waiters {
+    told: Vec<Told>,
+}
+
+impl Waiters {
+    /// Makes what this many reactors need.
+    #[must_use]
+    pub fn new(reactors: usize) -> Self {
+        let told = || Told { summary: AtomicU64::new(0), words: [const { AtomicU64::new(0) }; 64] };
+        Self { told: (0..reactors.max(1)).map(|_| told()).collect() }
+    }
+
+    /// Tells a reactor that a session has credits.
+    pub(super) fn tell(&self, reactor: u32, session: u32) {
+        let Some(told) = self.told.get(reactor as usize) else { return };
+        let word = session as usize / 64 % 64;
+        if let Some(bits) = told.words.get(word) {
+            bits.fetch_or(1 << (session % 64), SeqCst);
+            // After the word: who takes the summary finds the word set.
+            told.summary.fetch_or(1 << word, SeqCst);
+        }
+    }
+
+    /// Whether a reactor was told nothing.
+    #[inline]
+    pub(super) fn is_empty(&self, reactor: u32) -> bool {
+        self.told.get(reactor as usize).is_none_or(|told| told.summary.load(SeqCst) == 0)
+    }
+
+    /// Takes what a reactor was told: numbers of sessions modulo [`SESSIONS_TOLD_APART`].
+    pub(super) fn take(&self, reactor: u32, mut each: impl FnMut(u32)) {
+        let Some(told) = self.told.get(reactor as usize) else { return };
+        if told.summary.load(SeqCst) == 0 {
+            return;
+        }
+        // Before the words: what is told meanwhile sets the summary again.
+        let mut summary = told.summary.swap(0, SeqCst);
+        while summary != 0 {
+            let word = summary.trailing_zeros();
+            summary &= summary - 1;
+            let Some(bits) = told.words.get(word as usize) else { continue };
+            let mut bits = bits.swap(0, SeqCst);
+            while bits != 0 {
+                each(word * 64 + bits.trailing_zeros());
+                bits &= bits - 1;
+            }
+        }
+    }
+}
