@@ -8,6 +8,7 @@
 //! - [`dtm`]: the discrete-time model of QTCP on one bottleneck.
 //! - [`forecast`]: buffer space that will be free, for credits.
 //! - [`link`]: the flows of several classes on one link, on top of the kernel's own controllers.
+//! - [`pacing`]: what two threads tell each other of one connection.
 //! - [`linux`]: what a Linux socket tells and takes.
 #![deny(unsafe_code)]
 
@@ -17,6 +18,7 @@ pub mod forecast;
 pub mod link;
 pub mod linux;
 pub mod observation;
+pub mod pacing;
 pub mod rate;
 
 pub use control::{Controller, Decision, Limits, Report, Target};

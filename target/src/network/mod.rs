@@ -1,23 +1,24 @@
 //! Stage S6 in the daemon: what the configuration and live changes say of links and classes, and
 //! what connections get of the network.
 //!
-//! - [`flow`]: what a reactor and the poller tell each other of one connection.
+//! - [`socket`]: a connection as the poller receives it; what its reactor and the poller tell each
+//!   other of it is in [`qtcp::pacing`].
 //! - [`links`]: the links, and what classes are to have of them.
 //! - [`poller`]: a thread that looks at all connections; [`tracked`]: one of them, and its limits;
 //!   [`parts`]: the classes that it carries.
 //! - [`view`]: what there is to see.
 
-mod flow;
 mod links;
 mod parts;
 mod poller;
+mod socket;
 mod tracked;
 mod view;
 
 use std::collections::HashMap;
 use std::os::fd::AsFd;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Arc, Condvar, Mutex, PoisonError};
+use std::sync::{Condvar, Mutex, PoisonError};
 use std::time::Duration;
 
 use fabric::controller::{ConnectionId, ListenerId};
@@ -26,8 +27,8 @@ use qtcp::linux::{Offer, options};
 use crate::config::Network;
 use crate::shared::{Clock, lock};
 
-pub(crate) use flow::Flow;
 use poller::Poller;
+pub(crate) use socket::PacedSocket;
 
 /// Stage S6, as all threads share it.
 #[derive(Debug)]
@@ -47,7 +48,7 @@ pub(crate) struct NetworkShared {
 
 #[derive(Debug)]
 enum News {
-    Came(Arc<Flow>),
+    Came(PacedSocket),
     Went(ConnectionId),
 }
 
@@ -126,8 +127,8 @@ impl NetworkShared {
     }
 
     /// An I/O connection has come.
-    pub(crate) fn came(&self, flow: Arc<Flow>) {
-        lock(&self.news).push(News::Came(flow));
+    pub(crate) fn came(&self, socket: PacedSocket) {
+        lock(&self.news).push(News::Came(socket));
         self.wake.notify_one();
     }
 
@@ -160,7 +161,7 @@ impl NetworkShared {
         poller.configure(version, &lock(&self.config), &listeners);
         for item in news {
             match item {
-                News::Came(flow) => poller.add(now, flow, &listeners),
+                News::Came(socket) => poller.add(now, socket, &listeners),
                 News::Went(id) => poller.remove(id),
             }
         }

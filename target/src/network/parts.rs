@@ -3,9 +3,9 @@
 
 use arbitration::{Class, PerClass};
 use qtcp::link::{FlowId, Link, Standing};
+use qtcp::pacing::Traffic;
 use qtcp::{Nanos, Observation, Rate};
 
-use super::flow::Traffic;
 use super::links::{Direction, Links};
 use super::tracked::REST;
 
@@ -131,7 +131,6 @@ fn part(moved: u64, all: u64) -> f64 {
 
 #[cfg(test)]
 mod tests {
-    use std::sync::atomic::Ordering;
     use std::time::Duration;
 
     use super::*;
@@ -146,9 +145,9 @@ mod tests {
         let (mut halves, mut others) = (PerClass::default(), PerClass::default());
         let mut limits = (None, None);
         for look in 1..=200 {
-            mixed.high.moved.fetch_add(high, Ordering::Relaxed);
-            mixed.low.moved.fetch_add(low, Ordering::Relaxed);
-            other.medium.moved.fetch_add(high + low, Ordering::Relaxed);
+            mixed.high.publish(look * high, 0);
+            mixed.low.publish(look * low, 0);
+            other.medium.publish(look * (high + low), 0);
             let all = Observation {
                 interval: Duration::from_millis(5),
                 delivered: 40,

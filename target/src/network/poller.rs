@@ -3,7 +3,6 @@
 
 use std::cmp::Reverse;
 use std::collections::{BinaryHeap, HashMap};
-use std::sync::Arc;
 use std::time::Duration;
 
 use arbitration::Class;
@@ -11,8 +10,8 @@ use fabric::controller::{ConnectionId, ListenerId};
 use qtcp::Nanos;
 use qtcp::link::Standing;
 
-use super::flow::Flow;
 use super::links::{Direction, Links};
+use super::socket::PacedSocket;
 use super::tracked::{LONGEST, RESTING, Tracked};
 use crate::config::Network;
 use crate::engine::ConnectionNetwork;
@@ -62,7 +61,7 @@ impl Poller {
         }
         links.configure(config);
         for tracked in self.tracked.iter_mut().flatten() {
-            tracked.link = link_of(links, listeners, tracked.flow.listener);
+            tracked.link = link_of(links, listeners, tracked.of.listener);
         }
         if !self.enabled {
             self.due.clear();
@@ -74,11 +73,16 @@ impl Poller {
     }
 
     /// A connection has come.
-    pub(super) fn add(&mut self, now: Nanos, flow: Arc<Flow>, listeners: &HashMap<u32, String>) {
+    pub(super) fn add(
+        &mut self,
+        now: Nanos,
+        socket: PacedSocket,
+        listeners: &HashMap<u32, String>,
+    ) {
         self.generation = self.generation.wrapping_add(1);
-        let id = flow.id;
-        let link = link_of(&self.links, listeners, flow.listener);
-        let tracked = Tracked::new(now, flow, self.generation, link);
+        let id = socket.id;
+        let link = link_of(&self.links, listeners, socket.listener);
+        let tracked = Tracked::new(now, socket, self.generation, link);
         let index = self.free.pop().unwrap_or_else(|| {
             self.tracked.push(None);
             u32::try_from(self.tracked.len() - 1).unwrap_or(u32::MAX)
@@ -193,13 +197,11 @@ mod tests {
     use std::io::{Read, Write};
     use std::net::{TcpListener, TcpStream};
     use std::os::fd::OwnedFd;
-    use std::sync::atomic::Ordering;
+    use std::sync::Arc;
+
+    use qtcp::pacing::Pacing;
 
     use super::*;
-
-    fn flows(count: u64) -> Vec<Arc<Flow>> {
-        flows_of(&pair().0, count)
-    }
 
     fn pair() -> (TcpStream, TcpStream) {
         let listener = TcpListener::bind("127.0.0.1:0").unwrap();
@@ -207,12 +209,18 @@ mod tests {
         (here, listener.accept().unwrap().0)
     }
 
-    fn flows_of(socket: &TcpStream, count: u64) -> Vec<Arc<Flow>> {
-        let flow = |id| {
-            let socket = OwnedFd::from(socket.try_clone().unwrap());
-            Arc::new(Flow::new(ConnectionId(id), ListenerId(0), socket))
-        };
-        (0..count).map(flow).collect()
+    fn paced(socket: &TcpStream, id: u64, pacing: &Arc<Pacing>) -> PacedSocket {
+        PacedSocket {
+            id: ConnectionId(id),
+            listener: ListenerId(0),
+            socket: OwnedFd::from(socket.try_clone().unwrap()),
+            pacing: Arc::clone(pacing),
+        }
+    }
+
+    /// A connection that moves nothing.
+    fn quiet(socket: &TcpStream, id: u64) -> PacedSocket {
+        paced(socket, id, &Arc::default())
     }
 
     fn poller(enabled: bool) -> Poller {
@@ -236,8 +244,9 @@ mod tests {
     #[test]
     fn e1_connections_that_rest_are_looked_at_together() {
         let mut poller = poller(true);
-        for (index, flow) in flows(200).into_iter().enumerate() {
-            poller.add(Nanos(index as u64 * 97_000), flow, &HashMap::new());
+        let socket = pair().0;
+        for id in 0..200 {
+            poller.add(Nanos(id * 97_000), quiet(&socket, id), &HashMap::new());
         }
         rounds(&mut poller, Nanos(0), Nanos(2_000_000_000));
         let rounds = rounds(&mut poller, Nanos(2_000_000_000), Nanos(3_000_000_000));
@@ -247,15 +256,15 @@ mod tests {
     #[test]
     fn what_comes_and_goes_while_the_stage_is_off_leaves_nothing_behind() {
         let mut poller = poller(false);
-        let all = flows(4);
+        let socket = pair().0;
         for round in 0..1000 {
-            for flow in &all {
-                poller.add(Nanos(round), Arc::clone(flow), &HashMap::new());
+            for id in 0..4 {
+                poller.add(Nanos(round), quiet(&socket, id), &HashMap::new());
             }
-            all.iter().for_each(|flow| poller.remove(flow.id));
+            (0..4).for_each(|id| poller.remove(ConnectionId(id)));
         }
         assert_eq!((poller.due.len(), poller.tracked.len()), (0, 4));
-        poller.add(Nanos(0), Arc::clone(all.first().unwrap()), &HashMap::new());
+        poller.add(Nanos(0), quiet(&socket, 0), &HashMap::new());
         poller.configure(2, &Network::default(), &HashMap::new());
         assert!(poller.poll(Nanos(5)).is_some(), "on again, it is looked at");
     }
@@ -263,19 +272,19 @@ mod tests {
     #[test]
     fn e1_a_connection_that_has_rested_has_its_rate_at_once() {
         let (mut here, mut there) = pair();
-        let flow = flows_of(&here, 1).remove(0);
+        let (id, pacing) = (ConnectionId(0), Arc::default());
         let mut poller = poller(true);
-        poller.add(Nanos(0), Arc::clone(&flow), &HashMap::new());
+        poller.add(Nanos(0), paced(&here, id.0, &pacing), &HashMap::new());
         rounds(&mut poller, Nanos(0), Nanos(10_000_000_000));
         let mut now = Nanos(10_000_000_000);
-        for _ in 0..3 {
+        for look in 1..=3 {
             here.write_all(&[0; 100_000]).unwrap();
             there.read_exact(&mut [0; 100_000]).unwrap();
-            flow.out.high.moved.fetch_add(100_000, Ordering::Relaxed);
+            pacing.out.high.publish(look * 100_000, 0);
             now = now + Duration::from_millis(20);
             poller.poll(now).unwrap();
         }
-        let rate = poller.connection(flow.id).unwrap().out.rate;
+        let rate = poller.connection(id).unwrap().out.rate;
         assert!(rate > 8.0 * 4e6, "{rate} bit/s of 40 Mbit/s");
     }
 }

@@ -1,17 +1,16 @@
 //! One connection as the poller sees it: what a look at it tells, and what its socket is told.
 
 use std::os::fd::AsFd;
-use std::sync::Arc;
-use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 use arbitration::{Class, PerClass};
 use qtcp::linux::{Info, Sample, Sampler, options};
+use qtcp::pacing::{Pacing, Traffic};
 use qtcp::{Nanos, Rate};
 
-use super::flow::{Flow, Traffic};
 use super::links::{Direction, Links};
 use super::parts::{Half, Split};
+use super::socket::PacedSocket;
 use crate::engine::{ConnectionNetwork, FlowState};
 
 /// Between these stays the time from one look at a connection to the next.
@@ -29,7 +28,7 @@ const WORTH: f64 = 0.01;
 /// What the poller knows of one connection.
 #[derive(Debug)]
 pub(super) struct Tracked {
-    pub(super) flow: Arc<Flow>,
+    pub(super) of: PacedSocket,
     pub(super) generation: u32,
     pub(super) link: usize,
     sampler: Sampler,
@@ -49,11 +48,11 @@ pub(super) struct Tracked {
 
 impl Tracked {
     /// A connection that has just come.
-    pub(super) fn new(now: Nanos, flow: Arc<Flow>, generation: u32, link: usize) -> Self {
-        let base = options::congestion(flow.socket.as_fd()).unwrap_or_default();
+    pub(super) fn new(now: Nanos, of: PacedSocket, generation: u32, link: usize) -> Self {
+        let base = options::congestion(of.socket.as_fd()).unwrap_or_default();
         Self {
             link,
-            flow,
+            of,
             generation,
             sampler: Sampler::new(),
             retransmitted: 0,
@@ -70,8 +69,7 @@ impl Tracked {
 
     /// One look: what moved, what that makes of its limits, and how long until the next.
     pub(super) fn look(&mut self, now: Nanos, links: &mut Links) -> Duration {
-        let flow = Arc::clone(&self.flow);
-        if self.is_quiet(&flow) {
+        if self.is_quiet() {
             if now.since(self.moved_at) > REST {
                 self.leave(links);
                 self.let_go();
@@ -83,24 +81,24 @@ impl Tracked {
             self.moved_at = now;
         }
         // The connection may be gone; then its reactor will say so.
-        let Ok(info) = Info::read(flow.socket.as_fd()) else { return RESTING };
+        let Ok(info) = Info::read(self.of.socket.as_fd()) else { return RESTING };
         let mut sample = self.sampler.sample(now, &info);
         if sample.out.interval.is_zero() {
             return SHORTEST;
         }
-        flow.set_rtt(info.rtt);
+        self.of.pacing.set_rtt(info.rtt);
         self.judge(&info, &mut sample);
         if sample.out.marked > 0 || sample.into.marked > 0 {
             self.marked_at = Some(now);
         }
-        let sending = flow.sending.load(Ordering::Relaxed);
+        let sending = self.of.pacing.is_sending();
         let idle = sample.out.app_limited && !sending;
         let out = Split { all: &sample.out, idle, direction: Direction::Out };
-        let limit = out.observe(now, links, self.link, &flow.out, &mut self.out);
+        let limit = out.observe(now, links, self.link, &self.of.pacing.out, &mut self.out);
         self.pace(limit, &info);
         let into = Split { all: &sample.into, idle: true, direction: Direction::Into };
-        let grant = into.observe(now, links, self.link, &flow.into, &mut self.into);
-        flow.set_grant_rate(grant.map(whole));
+        let grant = into.observe(now, links, self.link, &self.of.pacing.into, &mut self.into);
+        self.of.pacing.set_grant_rate(grant.map(whole));
         self.limits.1 = grant;
         let watched = limit.is_some()
             || grant.is_some()
@@ -109,14 +107,15 @@ impl Tracked {
     }
 
     /// Whether nothing has moved since the last look, and nothing is to.
-    fn is_quiet(&self, flow: &Flow) -> bool {
+    fn is_quiet(&self) -> bool {
         let still = |traffic: &PerClass<Traffic>, halves: &PerClass<Half>| {
             traffic.iter().all(|(class, traffic)| {
                 let (moved, waiting) = traffic.read();
                 moved == halves[class].moved && waiting == 0
             })
         };
-        still(&flow.out, &self.out) && still(&flow.into, &self.into)
+        let Pacing { out, into, .. } = &*self.of.pacing;
+        still(out, &self.out) && still(into, &self.into)
     }
 
     /// Adds to the marks what else tells of congestion: packets that were sent again; and on a
@@ -152,13 +151,13 @@ impl Tracked {
         if same {
             return;
         }
-        let fd = self.flow.socket.as_fd();
+        let fd = self.of.socket.as_fd();
         if let Err(error) = options::set_pacing_rate(fd, limit) {
             tracing::debug!(%error, "a connection is not paced");
             return;
         }
         self.paced = limit;
-        self.flow.held.store(limit.is_some(), Ordering::Relaxed);
+        self.of.pacing.set_held(limit.is_some());
         let keep = limit.map(|limit| unsent(limit, info.rtt));
         let differs = match (keep, self.kept) {
             (Some(new), Some(old)) => new > old * 2 || new < old / 2,
@@ -191,9 +190,9 @@ impl Tracked {
     /// Lifts its limits.
     pub(super) fn let_go(&mut self) {
         self.limits = (None, None);
-        self.flow.set_grant_rate(None);
-        self.flow.held.store(false, Ordering::Relaxed);
-        let fd = self.flow.socket.as_fd();
+        self.of.pacing.set_grant_rate(None);
+        self.of.pacing.set_held(false);
+        let fd = self.of.socket.as_fd();
         if self.paced.take().is_some() {
             let _ = options::set_pacing_rate(fd, None);
         }
@@ -210,7 +209,7 @@ impl Tracked {
             link: links.name(self.link).to_owned(),
             class: class.unwrap_or_default().name().to_owned(),
             base: self.base.clone(),
-            rtt_us: u64::try_from(self.flow.rtt().as_micros()).unwrap_or(u64::MAX),
+            rtt_us: u64::try_from(self.of.pacing.rtt().as_micros()).unwrap_or(u64::MAX),
             out: state(&self.out, self.limits.0),
             into: state(&self.into, self.limits.1),
         }

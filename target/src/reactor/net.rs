@@ -5,18 +5,18 @@
 use std::collections::VecDeque;
 use std::os::fd::AsFd;
 use std::sync::Arc;
-use std::sync::atomic::Ordering;
 
 use arbitration::{Class, PerClass};
 use fabric::Nanos;
 use fabric::tcp::{Payload, SlotId};
+use qtcp::pacing::Pacing;
 
 use super::Io;
 use super::asks::Asks;
 use super::connection::{Connection, Stage};
 use super::payload::TxData;
 use super::turns::{Turns, weight};
-use crate::network::Flow;
+use crate::network::PacedSocket;
 
 /// While answers are limited, no more than this is handed to the kernel at once, in bytes: what is
 /// handed over has its place in the stream.
@@ -25,7 +25,7 @@ const BATCH: usize = 64 << 10;
 /// One connection's side of it.
 #[derive(Debug)]
 pub(super) struct Net {
-    pub(super) flow: Arc<Flow>,
+    pub(super) flow: Arc<Pacing>,
     /// Bytes of data handed to the kernel, or received; and bytes that hosts were asked for and
     /// still owe.
     out: PerClass<u64>,
@@ -70,7 +70,7 @@ impl Answers {
 }
 
 impl Net {
-    fn new(flow: Arc<Flow>, now: Nanos) -> Self {
+    fn new(flow: Arc<Pacing>, now: Nanos) -> Self {
         Self {
             flow,
             out: PerClass::default(),
@@ -117,9 +117,7 @@ impl Net {
 
     /// Tells the poller.
     fn publish(&mut self, sending: bool, active: u32) {
-        if self.flow.sending.load(Ordering::Relaxed) != sending {
-            self.flow.sending.store(sending, Ordering::Relaxed);
-        }
+        self.flow.set_sending(sending);
         if !std::mem::take(&mut self.changed) {
             return;
         }
@@ -129,11 +127,8 @@ impl Net {
         }
         for class in Class::ALL {
             let (out, into) = (&self.flow.out[class], &self.flow.into[class]);
-            out.moved.store(self.out[class], Ordering::Relaxed);
-            out.waiting.store(self.answers.bytes[class], Ordering::Relaxed);
-            into.moved.store(self.into[class], Ordering::Relaxed);
-            let waiting = self.owed[class] + self.asks.waiting_bytes(class);
-            into.waiting.store(waiting, Ordering::Relaxed);
+            out.publish(self.out[class], self.answers.bytes[class]);
+            into.publish(self.into[class], self.owed[class] + self.asks.waiting_bytes(class));
         }
     }
 }
@@ -151,9 +146,10 @@ impl Connection {
                 return;
             }
         };
-        let flow = Arc::new(Flow::new(self.id, self.origin.listener, socket));
-        io.shared.network.came(Arc::clone(&flow));
-        self.net = Some(Box::new(Net::new(flow, io.now)));
+        let (pacing, listener) = (Arc::<Pacing>::default(), self.origin.listener);
+        let of = PacedSocket { id: self.id, listener, socket, pacing: Arc::clone(&pacing) };
+        io.shared.network.came(of);
+        self.net = Some(Box::new(Net::new(pacing, io.now)));
     }
 
     /// Answers a command with data: at once, or when its turn has come.
@@ -161,7 +157,7 @@ impl Connection {
     pub(super) fn answer_with(&mut self, class: Class, slot: SlotId, data: TxData) {
         if let Some(net) = &mut self.net {
             net.changed = true;
-            if net.flow.held.load(Ordering::Relaxed) || net.answers.count > 0 {
+            if net.flow.is_held() || net.answers.count > 0 {
                 net.answers.push(class, slot, data);
                 return;
             }
@@ -177,7 +173,7 @@ impl Connection {
         let Some(net) = &mut self.net else { return };
         // Behind what ends a connection nothing is sent any more.
         if net.answers.count > 0 && !closing {
-            let held = net.flow.held.load(Ordering::Relaxed);
+            let held = net.flow.is_held();
             while !held || self.protocol.tx().pending_bytes() < BATCH {
                 let Some((class, slot, data)) = net.answers.pop(|class| weight(io, class)) else {
                     break;
@@ -205,8 +201,6 @@ impl Connection {
 
 #[cfg(test)]
 mod tests {
-    use fabric::controller::{ConnectionId, ListenerId};
-
     use super::*;
 
     #[test]
@@ -237,9 +231,7 @@ mod tests {
 
     #[test]
     fn f5_who_waits_to_be_asked_is_known_to_wait() {
-        let socket = std::net::UdpSocket::bind("127.0.0.1:0").unwrap().into();
-        let flow = Flow::new(ConnectionId(1), ListenerId(0), socket);
-        let mut net = Net::new(Arc::new(flow), Nanos(0));
+        let mut net = Net::new(Arc::default(), Nanos(0));
         let waiting = |net: &Net| net.flow.into.high.read().1;
         net.wait(|asks| asks.push_fresh(Class::High, SlotId(3), 5000));
         net.publish(false, 1);

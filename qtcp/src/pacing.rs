@@ -1,0 +1,164 @@
+//! What the thread that moves a connection's data and the thread that watches the network tell each
+//! other of that connection.
+//!
+//! All values are independent of each other, and each has one writer, so that none of them needs
+//! more order than that of itself: the watching thread looks again soon, and a rate that is a look
+//! old is a rate of a moment ago.
+
+use core::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering::Relaxed};
+use core::time::Duration;
+
+use units::PerClass;
+
+/// One connection, as both threads know it.
+#[derive(Debug)]
+pub struct Pacing {
+    /// Data that the target sends. Written by the thread that moves it.
+    pub out: PerClass<Traffic>,
+    /// Data that the host sends. Written by the thread that receives it.
+    pub into: PerClass<Traffic>,
+    sending: AtomicBool,
+    held: AtomicBool,
+    /// In microseconds; 0: not known yet.
+    rtt_us: AtomicU32,
+    /// In bytes per second; [`UNLIMITED`]: no limit.
+    grant_rate: AtomicU64,
+}
+
+/// No limit.
+const UNLIMITED: u64 = u64::MAX;
+
+/// The data of one class in one direction.
+#[derive(Debug, Default)]
+pub struct Traffic {
+    moved: AtomicU64,
+    waiting: AtomicU64,
+}
+
+impl Traffic {
+    /// Returns the bytes that have moved (handed to the kernel, or received) and those that wait:
+    /// answers that the target holds back; data that hosts were asked for, or are to be.
+    #[must_use]
+    #[inline]
+    pub fn read(&self) -> (u64, u64) {
+        (self.moved.load(Relaxed), self.waiting.load(Relaxed))
+    }
+
+    /// Says how many bytes have moved since the connection came, and how many wait.
+    #[inline]
+    pub fn publish(&self, moved: u64, waiting: u64) {
+        self.moved.store(moved, Relaxed);
+        self.waiting.store(waiting, Relaxed);
+    }
+}
+
+impl Default for Pacing {
+    /// A connection that has moved nothing, with no limit.
+    fn default() -> Self {
+        Self {
+            out: PerClass::default(),
+            into: PerClass::default(),
+            sending: AtomicBool::default(),
+            held: AtomicBool::default(),
+            rtt_us: AtomicU32::default(),
+            grant_rate: AtomicU64::new(UNLIMITED),
+        }
+    }
+}
+
+impl Pacing {
+    /// Whether the kernel has not taken all that was handed to it.
+    #[must_use]
+    #[inline]
+    pub fn is_sending(&self) -> bool {
+        self.sending.load(Relaxed)
+    }
+
+    /// Says whether the kernel has not taken all that was handed to it.
+    #[inline]
+    pub fn set_sending(&self, sending: bool) {
+        // Called with each turn; the other thread's copy of the line stays valid if nothing changed.
+        if self.is_sending() != sending {
+            self.sending.store(sending, Relaxed);
+        }
+    }
+
+    /// Whether answers are limited: they wait in the target, where classes are told apart.
+    #[must_use]
+    #[inline]
+    pub fn is_held(&self) -> bool {
+        self.held.load(Relaxed)
+    }
+
+    /// Says whether answers are limited.
+    pub fn set_held(&self, held: bool) {
+        self.held.store(held, Relaxed);
+    }
+
+    /// Returns the round-trip time in whole microseconds; zero while it is not known.
+    #[must_use]
+    #[inline]
+    pub fn rtt(&self) -> Duration {
+        Duration::from_micros(u64::from(self.rtt_us.load(Relaxed)))
+    }
+
+    /// Says what the round-trip time is; one of more than 71 minutes is that.
+    pub fn set_rtt(&self, rtt: Duration) {
+        self.rtt_us.store(u32::try_from(rtt.as_micros()).unwrap_or(u32::MAX), Relaxed);
+    }
+
+    /// Returns the bytes per second that the host may be asked for; `None`: there is no limit.
+    #[must_use]
+    #[inline]
+    pub fn grant_rate(&self) -> Option<u64> {
+        let rate = self.grant_rate.load(Relaxed);
+        (rate != UNLIMITED).then_some(rate)
+    }
+
+    /// Says what the host may be asked for, in bytes per second: at least one.
+    pub fn set_grant_rate(&self, rate: Option<u64>) {
+        let rate = rate.map_or(UNLIMITED, |rate| rate.clamp(1, UNLIMITED - 1));
+        self.grant_rate.store(rate, Relaxed);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn each_side_reads_what_the_other_said() {
+        let pacing = Pacing::default();
+        assert_eq!((pacing.is_sending(), pacing.is_held()), (false, false));
+        pacing.set_sending(true);
+        assert_eq!((pacing.is_sending(), pacing.is_held()), (true, false));
+        pacing.set_held(true);
+        pacing.set_sending(false);
+        assert_eq!((pacing.is_sending(), pacing.is_held()), (false, true));
+        pacing.out.high.publish(5, 7);
+        assert_eq!(pacing.out.high.read(), (5, 7));
+        assert_eq!(pacing.into.high.read(), (0, 0));
+    }
+
+    #[test]
+    fn a_rate_is_a_limit_and_no_rate_is_none() {
+        let pacing = Pacing::default();
+        assert_eq!(pacing.grant_rate(), None);
+        pacing.set_grant_rate(Some(0));
+        assert_eq!(pacing.grant_rate(), Some(1), "no rate stops a host for good");
+        pacing.set_grant_rate(Some(u64::MAX));
+        assert_eq!(pacing.grant_rate(), Some(u64::MAX - 1), "the greatest rate is one, too");
+        pacing.set_grant_rate(None);
+        assert_eq!(pacing.grant_rate(), None);
+    }
+
+    #[test]
+    fn a_round_trip_time_is_kept_in_microseconds() {
+        let pacing = Pacing::default();
+        assert_eq!(pacing.rtt(), Duration::ZERO);
+        pacing.set_rtt(Duration::from_nanos(1_234_567));
+        assert_eq!(pacing.rtt(), Duration::from_micros(1234));
+        pacing.set_rtt(Duration::MAX);
+        assert_eq!(pacing.rtt(), Duration::from_micros(u64::from(u32::MAX)));
+    }
+}

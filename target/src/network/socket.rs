@@ -1,0 +1,17 @@
+//! One connection as the poller receives it.
+
+use std::os::fd::OwnedFd;
+use std::sync::Arc;
+
+use fabric::controller::{ConnectionId, ListenerId};
+use qtcp::pacing::Pacing;
+
+/// The socket of an I/O connection, and what its reactor and the poller tell each other of it.
+#[derive(Debug)]
+pub(crate) struct PacedSocket {
+    pub(crate) id: ConnectionId,
+    pub(crate) listener: ListenerId,
+    /// A descriptor of the poller's own, so that it names this socket whatever the reactor does.
+    pub(crate) socket: OwnedFd,
+    pub(crate) pacing: Arc<Pacing>,
+}
