@@ -142,8 +142,9 @@ fn crates_import_in_one_direction() {
         ("arbitration", vec!["units"]),
         ("qtcp", vec!["units"]),
         ("pmem", vec!["fabric", "units"]),
-        ("sluiced", vec!["fabric", "arbitration", "qtcp", "pmem", "units"]),
-        ("sluice", vec!["fabric", "arbitration", "qtcp", "pmem", "units"]),
+        ("sluice-schema", vec![]),
+        ("sluiced", vec!["fabric", "arbitration", "qtcp", "pmem", "units", "sluice-schema"]),
+        ("sluice", vec!["fabric", "arbitration", "qtcp", "pmem", "units", "sluice-schema"]),
         ("e2e", vec!["fabric", "arbitration", "qtcp", "pmem", "units", "sluiced"]),
     ]);
     let metadata = metadata();

@@ -18,7 +18,7 @@ pub(crate) const UNKNOWN_METHOD: &str = "unknown_method";
 /// The command line is wrong.
 const USAGE: &str = "usage";
 /// Everything that has no kind of its own.
-const FAILED: &str = "failed";
+pub(crate) const FAILED: &str = "failed";
 
 /// The exit status of `sluice status` where the daemon answers and something is not right.
 pub(crate) const PROBLEMS: u8 = 8;

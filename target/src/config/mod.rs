@@ -12,7 +12,7 @@ mod identity;
 mod machine;
 mod model;
 pub(crate) mod network;
-mod node;
+pub(crate) mod node;
 mod parse;
 pub(crate) mod qos;
 mod render;
@@ -38,7 +38,7 @@ pub use model::{
 };
 pub(crate) use network::{render_link, render_network};
 pub use parse::NSID_MAX;
-pub(crate) use parse::{MEMORY_MAX, SIZE_MAX, resolve_namespaces};
+pub(crate) use parse::{MEMORY_MAX, resolve_namespaces};
 pub use qos::{ROOT as ROOT_SESSION, split_namespace};
 pub(crate) use qos::{render_general, render_policy, render_session};
 pub use render::render;

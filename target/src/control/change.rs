@@ -2,22 +2,24 @@
 //! cannot be stored is not made, and one that the target refuses is taken out of the store again.
 
 use std::collections::BTreeSet;
+use std::net::SocketAddr;
 
-use serde_json::{Value, json};
+use serde_json::Value;
+use sluice_schema::answer::{
+    AnyHost, Changed, HostName, ListenerName, NamespaceAdded, NamespaceName, NamespaceResized,
+    SubsystemAdded, SubsystemName,
+};
+use sluice_schema::{Setting, params};
 
 use super::Control;
-use super::force::force;
 use super::methods::read;
 use super::network::is_known as link_is_known;
 use super::protocol::Failure;
-use crate::config::fields::Fields;
-use crate::config::{
-    Backend, Config, Namespace, SIZE_MAX, Subsystem, entry, resolve_namespaces, values,
-};
+use crate::config::{Backend, Config, Namespace, Subsystem, entry, resolve_namespaces, values};
 use crate::engine::{Engine, EngineError, Loss};
 use crate::store::{Live, ObjectId};
 
-type Answer = Result<Value, Failure>;
+type Answer<T> = Result<Changed<T>, Failure>;
 
 impl Control {
     /// Stores and makes one change: `edit` makes it in the configuration, of which it changes
@@ -43,15 +45,12 @@ impl Control {
         }
     }
 
-    /// What an answer to a change holds, with whether it survives a restart.
-    pub(super) fn done(&self, mut result: Value) -> Value {
-        if let Some(object) = result.as_object_mut() {
-            object.insert("durable".into(), json!(self.durable));
-        }
-        result
+    /// Says of a change whether it survives a restart.
+    pub(super) fn done<T>(&self, result: T) -> Changed<T> {
+        Changed { durable: Some(self.durable), result }
     }
 
-    pub(super) fn subsystem_add(&self, params: &Value) -> Answer {
+    pub(super) fn subsystem_add(&self, params: &Value) -> Answer<SubsystemAdded> {
         let mut subsystem = read(params, entry::subsystem)?;
         subsystem.namespaces.iter_mut().for_each(make_files);
         let mut live = self.live();
@@ -65,18 +64,16 @@ impl Control {
         };
         let object = ObjectId::Subsystem(nqn.clone());
         self.change(&mut live, &object, add, |engine| engine.add_subsystem(&subsystem))?;
-        Ok(self.done(json!({ "nqn": nqn, "serial": subsystem.serial })))
+        Ok(self.done(SubsystemAdded { nqn, serial: subsystem.serial }))
     }
 
-    pub(super) fn subsystem_remove(&self, params: &Value) -> Answer {
-        let (nqn, force) = read(params, |mut fields| {
-            let nqn = fields.require("nqn", "the subsystem's NQN", values::nqn);
-            let force = force(&mut fields);
-            fields.finish();
-            Some((nqn?.value, force))
-        })?;
+    pub(super) fn subsystem_remove(
+        &self,
+        asked: &params::SubsystemRemove,
+    ) -> Answer<SubsystemName> {
+        let nqn = asked.nqn.clone();
         let mut live = self.live();
-        self.unless_hurt(force, &Loss::Subsystem(&nqn))?;
+        self.unless_hurt(asked.force, &Loss::Subsystem(&nqn))?;
         let remove = |config: &mut Config| {
             subsystem(config, &nqn)?;
             config.subsystems.retain(|known| known.nqn != nqn);
@@ -84,10 +81,10 @@ impl Control {
         };
         let object = ObjectId::Subsystem(nqn.clone());
         self.change(&mut live, &object, remove, |engine| engine.remove_subsystem(&nqn))?;
-        Ok(self.done(json!({ "nqn": nqn })))
+        Ok(self.done(SubsystemName { nqn }))
     }
 
-    pub(super) fn namespace_add(&self, params: &Value) -> Answer {
+    pub(super) fn namespace_add(&self, params: &Value) -> Answer<NamespaceAdded> {
         let (nqn, mut namespace) = read(params, |mut fields| {
             let nqn = fields.require("subsystem", "the subsystem's NQN", values::nqn);
             let namespace = entry::namespace(fields);
@@ -116,19 +113,16 @@ impl Control {
         let object = ObjectId::Namespace(nqn.clone(), nsid);
         self.change(&mut live, &object, add, |engine| engine.add_namespace(&nqn, &namespace))?;
         let uuid = namespace.uuid.map(|uuid| uuid.to_string());
-        Ok(self.done(json!({ "subsystem": nqn, "nsid": nsid, "uuid": uuid })))
+        Ok(self.done(NamespaceAdded { subsystem: nqn, nsid, uuid }))
     }
 
-    pub(super) fn namespace_remove(&self, params: &Value) -> Answer {
-        let (nqn, nsid, force) = read(params, |mut fields| {
-            let nqn = fields.require("subsystem", "the subsystem's NQN", values::nqn);
-            let nsid = fields.require("nsid", "1", values::integer(1, u32::MAX.into()));
-            let force = force(&mut fields);
-            fields.finish();
-            Some((nqn?.value, nsid?.value, force))
-        })?;
+    pub(super) fn namespace_remove(
+        &self,
+        asked: &params::NamespaceRemove,
+    ) -> Answer<NamespaceName> {
+        let (nqn, nsid) = (asked.subsystem.clone(), asked.nsid);
         let mut live = self.live();
-        self.unless_hurt(force, &Loss::Namespace(&nqn, nsid))?;
+        self.unless_hurt(asked.force, &Loss::Namespace(&nqn, nsid))?;
         let remove = |config: &mut Config| {
             let subsystem = subsystem(config, &nqn)?;
             namespace(subsystem, nsid)?;
@@ -137,30 +131,27 @@ impl Control {
         };
         let object = ObjectId::Namespace(nqn.clone(), nsid);
         self.change(&mut live, &object, remove, |engine| engine.remove_namespace(&nqn, nsid))?;
-        Ok(self.done(json!({ "subsystem": nqn, "nsid": nsid })))
+        Ok(self.done(NamespaceName { subsystem: nqn, nsid }))
     }
 
-    pub(super) fn namespace_resize(&self, params: &Value) -> Answer {
-        let (nqn, nsid, size, force) = read(params, |mut fields| {
-            let nqn = fields.require("subsystem", "the subsystem's NQN", values::nqn);
-            let nsid = fields.require("nsid", "1", values::integer(1, u32::MAX.into()));
-            let size = fields.get("size", values::size_within(4096, SIZE_MAX)).map(|at| at.value);
-            let force = force(&mut fields);
-            fields.finish();
-            Some((nqn?.value, nsid?.value, size, force))
-        })?;
+    pub(super) fn namespace_resize(
+        &self,
+        asked: &params::NamespaceResize,
+    ) -> Answer<NamespaceResized> {
+        let (nqn, nsid) = (asked.subsystem.clone(), asked.nsid);
+        let size = asked.size.as_ref().map(bytes).transpose()?;
         let mut live = self.live();
-        self.unless_hurt(force, &Loss::Size(&nqn, nsid, size))?;
+        self.unless_hurt(asked.force, &Loss::Size(&nqn, nsid, size))?;
         let resize = |config: &mut Config| {
             set_size(&mut namespace(subsystem(config, &nqn)?, nsid)?.backend, size)
         };
         let object = ObjectId::Namespace(nqn.clone(), nsid);
         let act = |engine: &dyn Engine| engine.resize_namespace(&nqn, nsid, size);
         let size = self.change(&mut live, &object, resize, act)?;
-        Ok(self.done(json!({ "subsystem": nqn, "nsid": nsid, "size": size })))
+        Ok(self.done(NamespaceResized { subsystem: nqn, nsid, size }))
     }
 
-    pub(super) fn listener_add(&self, params: &Value) -> Answer {
+    pub(super) fn listener_add(&self, params: &Value) -> Answer<ListenerName> {
         let listener = read(params, entry::listener)?;
         let mut live = self.live();
         let add = |config: &mut Config| {
@@ -177,18 +168,13 @@ impl Control {
         };
         let object = ObjectId::Listener(listener.address.to_string());
         self.change(&mut live, &object, add, |engine| engine.add_listener(&listener))?;
-        Ok(self.done(json!({ "address": listener.address })))
+        Ok(self.done(ListenerName { address: listener.address.to_string() }))
     }
 
-    pub(super) fn listener_remove(&self, params: &Value) -> Answer {
-        let (address, force) = read(params, |mut fields| {
-            let address = fields.require("address", "\"0.0.0.0:4420\"", values::address);
-            let force = force(&mut fields);
-            fields.finish();
-            Some((address?.value, force))
-        })?;
+    pub(super) fn listener_remove(&self, asked: &params::ListenerRemove) -> Answer<ListenerName> {
+        let address = address(&asked.address)?;
         let mut live = self.live();
-        self.unless_hurt(force, &Loss::Listener(address))?;
+        self.unless_hurt(asked.force, &Loss::Listener(address))?;
         let remove = |config: &mut Config| {
             let before = config.listeners.len();
             config.listeners.retain(|known| known.address != address);
@@ -204,15 +190,11 @@ impl Control {
         };
         let object = ObjectId::Listener(address.to_string());
         self.change(&mut live, &object, remove, |engine| engine.remove_listener(address))?;
-        Ok(self.done(json!({ "address": address })))
+        Ok(self.done(ListenerName { address: address.to_string() }))
     }
 
-    pub(super) fn host_add(&self, params: &Value) -> Answer {
-        let (nqn, host) = read(params, |mut fields| {
-            let both = subsystem_and_host(&mut fields);
-            fields.finish();
-            both
-        })?;
+    pub(super) fn host_add(&self, asked: params::HostAdd) -> Answer<HostName> {
+        let params::HostAdd { subsystem: nqn, host } = asked;
         let mut live = self.live();
         let add = |config: &mut Config| {
             let subsystem = subsystem(config, &nqn)?;
@@ -224,16 +206,11 @@ impl Control {
         };
         let object = ObjectId::Host(nqn.clone(), host.clone());
         self.change(&mut live, &object, add, |engine| engine.add_host(&nqn, &host))?;
-        Ok(self.done(json!({ "subsystem": nqn, "host": host })))
+        Ok(self.done(HostName { subsystem: nqn, host }))
     }
 
-    pub(super) fn host_remove(&self, params: &Value) -> Answer {
-        let ((nqn, host), force) = read(params, |mut fields| {
-            let both = subsystem_and_host(&mut fields);
-            let force = force(&mut fields);
-            fields.finish();
-            Some((both?, force))
-        })?;
+    pub(super) fn host_remove(&self, asked: params::HostRemove) -> Answer<HostName> {
+        let params::HostRemove { subsystem: nqn, host, force } = asked;
         let mut live = self.live();
         self.unless_hurt(force, &Loss::Host(&nqn, &host))?;
         let remove = |config: &mut Config| {
@@ -250,17 +227,11 @@ impl Control {
         };
         let object = ObjectId::Host(nqn.clone(), host.clone());
         self.change(&mut live, &object, remove, |engine| engine.remove_host(&nqn, &host))?;
-        Ok(self.done(json!({ "subsystem": nqn, "host": host })))
+        Ok(self.done(HostName { subsystem: nqn, host }))
     }
 
-    pub(super) fn host_any(&self, params: &Value) -> Answer {
-        let (nqn, allow, force) = read(params, |mut fields| {
-            let nqn = fields.require("subsystem", "the subsystem's NQN", values::nqn);
-            let allow = fields.require("allow", "true or false", values::boolean);
-            let force = force(&mut fields);
-            fields.finish();
-            Some((nqn?.value, allow?.value, force))
-        })?;
+    pub(super) fn host_any(&self, asked: params::HostAny) -> Answer<AnyHost> {
+        let params::HostAny { subsystem: nqn, allow, force } = asked;
         let mut live = self.live();
         if !allow {
             self.unless_hurt(force, &Loss::UnlistedHosts(&nqn))?;
@@ -271,14 +242,21 @@ impl Control {
         };
         let object = ObjectId::AnyHost(nqn.clone());
         self.change(&mut live, &object, set, |engine| engine.set_allow_any_host(&nqn, allow))?;
-        Ok(self.done(json!({ "subsystem": nqn, "allow_any_host": allow })))
+        Ok(self.done(AnyHost { subsystem: nqn, allow_any_host: allow }))
     }
 }
 
-fn subsystem_and_host(fields: &mut Fields<'_>) -> Option<(String, String)> {
-    let nqn = fields.require("subsystem", "the subsystem's NQN", values::nqn);
-    let host = fields.require("host", "the host's NQN", values::nqn);
-    Some((nqn?.value, host?.value))
+/// Reads an address that was checked.
+pub(super) fn address(text: &str) -> Result<SocketAddr, Failure> {
+    text.parse().map_err(|error| Failure::invalid(format!("`address` is \"{text}\": {error}")))
+}
+
+/// Returns the bytes of a size that was checked.
+fn bytes(size: &Setting) -> Result<u64, Failure> {
+    match size {
+        Setting::Number(bytes) => Ok(*bytes),
+        Setting::Text(text) => Err(Failure::invalid(format!("`size` is \"{text}\", not bytes"))),
+    }
 }
 
 /// The subsystem of an NQN.

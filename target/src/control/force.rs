@@ -3,8 +3,6 @@
 use super::Control;
 use super::change::list;
 use super::protocol::{ErrorKind, Failure};
-use crate::config::fields::Fields;
-use crate::config::values;
 use crate::engine::Loss;
 
 impl Control {
@@ -16,11 +14,6 @@ impl Control {
         }
         Err(Failure::new(ErrorKind::Refused, refusal(loss, &hosts)))
     }
-}
-
-/// The parameter `force`.
-pub(super) fn force(fields: &mut Fields<'_>) -> bool {
-    fields.value_or("force", false, values::boolean)
 }
 
 /// What a refused change would do, to whom, and how it is done all the same.

@@ -6,6 +6,8 @@
 mod change;
 mod force;
 mod http;
+mod look;
+mod measured;
 mod methods;
 mod network;
 pub(crate) mod occupant;
@@ -119,3 +121,5 @@ mod reload_tests;
 pub(crate) mod test_engine;
 #[cfg(test)]
 mod tests;
+#[cfg(test)]
+mod wire_tests;

@@ -5,19 +5,21 @@ use std::net::SocketAddr;
 
 use arbitration::PerClass;
 use serde_json::{Map, Value, json};
+use sluice_schema::answer::{self, Changed, LinkSettings, Name, NetworkSettings};
+use sluice_schema::params;
 
 use super::Control;
-use super::change::list;
+use super::change::{address, list};
 use super::methods::read;
 use super::protocol::Failure;
-use crate::config::network::values::{name, reference};
+use crate::config::network::values::name;
 use crate::config::{
-    Aim, Config, DEFAULT_LINK, Link, Network, entry, format_duration, format_rate, network, values,
+    Aim, Config, DEFAULT_LINK, Link, Network, entry, format_duration, format_rate, network,
 };
 use crate::engine::{Engine, LinkState};
 use crate::store::{Live, ObjectId};
 
-type Answer = Result<Value, Failure>;
+type Answer<T> = Result<Changed<T>, Failure>;
 
 impl Control {
     /// Stores and makes a change of the network's settings.
@@ -39,43 +41,35 @@ impl Control {
         self.change(live, object, set, |engine| engine.set_network(&network))
     }
 
-    /// `network.show`.
-    pub(super) fn network_show(&self) -> Value {
+    /// Answers `network.show`.
+    pub(super) fn network_show(&self) -> answer::Network {
         let state = self.engine().network();
         let config = self.live().current().clone();
-        let links: Vec<Value> = config
-            .network
-            .all_links()
-            .map(|link| {
-                let state = state.links.iter().find(|state| state.name == link.name);
-                link_state_json(link, state.cloned().unwrap_or_default(), &config)
-            })
-            .collect();
-        let mut answer = network_json(&config.network);
-        if let Some(answer) = answer.as_object_mut() {
-            answer.insert("base_used".into(), json!(state.base));
-            answer.insert("advice".into(), json!(state.advice));
-            answer.insert("links".into(), json!(links));
+        let links = config.network.all_links().map(|link| {
+            let state = state.links.iter().find(|state| state.name == link.name);
+            link_state(link, state.cloned().unwrap_or_default(), &config)
+        });
+        answer::Network {
+            settings: settings(&config.network),
+            base_used: state.base,
+            advice: state.advice,
+            links: links.collect(),
         }
-        answer
     }
 
-    pub(super) fn network_set(&self, params: &Value) -> Answer {
+    pub(super) fn network_set(&self, params: &Value) -> Answer<NetworkSettings> {
         let mut live = self.live();
         let before = live.current().network.clone();
         let next = read(params, |fields| Some(entry::network(fields, before)))?;
         self.change_network(&mut live, &ObjectId::Network, |network| *network = next)?;
-        Ok(self.done(network_json(&live.current().network)))
+        Ok(self.done(settings(&live.current().network)))
     }
 
-    pub(super) fn network_listener(&self, params: &Value) -> Answer {
-        let (address, link) = read(params, |mut fields| {
-            let address = fields.require("address", "\"0.0.0.0:4420\"", values::address);
-            let example = "\"east\", or null for the default one";
-            let link = fields.require("link", example, reference);
-            fields.finish();
-            Some((address?.value, link?.value))
-        })?;
+    pub(super) fn network_listener(
+        &self,
+        asked: &params::ListenerLink,
+    ) -> Answer<answer::ListenerLink> {
+        let (address, link) = (address(&asked.address)?, asked.link.clone());
         let mut live = self.live();
         is_known(live.current(), link.as_deref())?;
         let set = |config: &mut Config| {
@@ -92,11 +86,11 @@ impl Control {
         let object = ObjectId::Listener(address.to_string());
         let act = |engine: &dyn Engine| engine.set_listener_link(address, link.as_deref());
         self.change(&mut live, &object, set, act)?;
-        let link = link.as_deref().unwrap_or(DEFAULT_LINK);
-        Ok(self.done(json!({ "address": address, "link": link })))
+        let link = link.unwrap_or_else(|| DEFAULT_LINK.to_owned());
+        Ok(self.done(answer::ListenerLink { address: address.to_string(), link }))
     }
 
-    pub(super) fn link_add(&self, params: &Value) -> Answer {
+    pub(super) fn link_add(&self, params: &Value) -> Answer<LinkSettings> {
         let mut live = self.live();
         let network = &live.current().network;
         let base = network::new_link(network);
@@ -104,12 +98,12 @@ impl Control {
         if !network::unknown(network, Some(&link.name)) {
             return Err(Failure::exists(format!("link {} is there already", link.name)));
         }
-        let (object, answer) = (ObjectId::Link(link.name.clone()), link_json(&link));
+        let (object, answer) = (ObjectId::Link(link.name.clone()), link_settings(&link));
         self.change_network(&mut live, &object, |network| network.links.push(link))?;
         Ok(self.done(answer))
     }
 
-    pub(super) fn link_set(&self, params: &Value) -> Answer {
+    pub(super) fn link_set(&self, params: &Value) -> Answer<LinkSettings> {
         let mut live = self.live();
         // What is not given is as it was, so the name is needed before the rest can be read.
         let only = params.get("name").map_or_else(|| json!({}), |name| json!({ "name": name }));
@@ -118,7 +112,7 @@ impl Control {
         let before = links.iter().find(|link| link.name == wanted).cloned();
         let before = before.ok_or_else(|| no_link(live.current(), &wanted))?;
         let link = read(params, |fields| entry::link(fields, &before))?;
-        let answer = link_json(&link);
+        let answer = link_settings(&link);
         self.change_network(&mut live, &ObjectId::Link(wanted.clone()), |network| {
             if let Some(place) = network.links.iter_mut().find(|known| known.name == wanted) {
                 *place = link;
@@ -127,8 +121,8 @@ impl Control {
         Ok(self.done(answer))
     }
 
-    pub(super) fn link_remove(&self, params: &Value) -> Answer {
-        let wanted = read_name(params)?;
+    pub(super) fn link_remove(&self, asked: params::LinkRemove) -> Answer<Name> {
+        let wanted = asked.name;
         let mut live = self.live();
         is_known(live.current(), Some(&wanted))?;
         let users = users(live.current(), &wanted);
@@ -142,7 +136,7 @@ impl Control {
         self.change_network(&mut live, &ObjectId::Link(wanted.clone()), |network| {
             network.links.retain(|known| known.name != wanted);
         })?;
-        Ok(self.done(json!({ "name": wanted })))
+        Ok(self.done(Name { name: wanted }))
     }
 }
 
@@ -174,50 +168,47 @@ fn users(config: &Config, link: &str) -> Vec<SocketAddr> {
     config.listeners.iter().filter(|l| named(&l.link)).map(|l| l.address).collect()
 }
 
-/// What `[network]` says.
-fn network_json(network: &Network) -> Value {
-    json!({
-        "enabled": network.enabled,
-        "writes": network.writes,
-        "base": network.base.as_deref().unwrap_or("auto"),
-        "capacity": capacity(&network.link),
-        "classes": aims_json(&network.link.aims),
-    })
+/// Shows what `[network]` says.
+fn settings(network: &Network) -> NetworkSettings {
+    NetworkSettings::default()
+        .with("enabled", Some(network.enabled))
+        .with("writes", Some(network.writes))
+        .with("base", Some(network.base.as_deref().unwrap_or("auto")))
+        .with("capacity", Some(capacity(&network.link)))
+        .with("classes", Some(aims(&network.link.aims)))
 }
 
-/// What `[[link]]` says.
-fn link_json(link: &Link) -> Value {
-    json!({
-        "name": link.name,
-        "capacity": capacity(link),
-        "classes": aims_json(&link.aims),
-    })
+/// Shows what `[[link]]` says.
+fn link_settings(link: &Link) -> LinkSettings {
+    LinkSettings::default()
+        .with("name", Some(link.name.as_str()))
+        .with("capacity", Some(capacity(link)))
+        .with("classes", Some(aims(&link.aims)))
 }
 
-/// What is set for a link, and what it does.
-fn link_state_json(link: &Link, state: LinkState, config: &Config) -> Value {
-    let mut answer = link_json(link);
-    if let Some(answer) = answer.as_object_mut() {
-        answer.insert("listeners".into(), json!(users(config, &link.name)));
-        answer.insert("out".into(), json!(state.out));
-        answer.insert("in".into(), json!(state.into));
+/// Shows what is set for a link, and what it does.
+fn link_state(link: &Link, state: LinkState, config: &Config) -> answer::Link {
+    answer::Link {
+        name: link.name.clone(),
+        capacity: capacity(link),
+        classes: aims(&link.aims).into_iter().collect(),
+        listeners: users(config, &link.name).iter().map(SocketAddr::to_string).collect(),
+        out: state.out,
+        into: state.into,
     }
-    answer
 }
 
 fn capacity(link: &Link) -> String {
     link.capacity.map_or_else(|| "auto".into(), format_rate)
 }
 
-/// As the configuration has it, so that it can be given back.
-fn aims_json(aims: &PerClass<Aim>) -> Value {
+/// Shows the classes' aims as the configuration has them, so that they can be given back.
+fn aims(aims: &PerClass<Aim>) -> Map<String, Value> {
     let aim = |aim: &Aim| match *aim {
         Aim::Share(parts) => json!({ "share": parts }),
         Aim::Rate(bits) => json!({ "rate": format_rate(bits) }),
         Aim::Latency(time) => json!({ "latency": format_duration(time) }),
         Aim::Free => json!("free"),
     };
-    let aims: Map<String, Value> =
-        aims.iter().map(|(class, value)| (class.name().to_owned(), aim(value))).collect();
-    Value::Object(aims)
+    aims.iter().map(|(class, value)| (class.name().to_owned(), aim(value))).collect()
 }

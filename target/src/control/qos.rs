@@ -1,20 +1,23 @@
 //! Methods that change quality of service: each makes the new whole of `[qos]`, `[[session]]` and
 //! `[[policy]]`, and the target takes it at once or not at all.
 
+use arbitration::Class;
 use serde_json::{Value, json};
+use sluice_schema::answer::{self, Changed, Name, QosSettings, SessionSettings};
+use sluice_schema::params;
 
 use super::Control;
-use super::change::{known_namespace, known_subsystem, list, namespace, subsystem};
+use super::change::{address, known_namespace, known_subsystem, list, namespace, subsystem};
 use super::methods::read;
 use super::protocol::Failure;
-use crate::config::fields::Fields;
-use crate::config::qos::values::{CLASSES, session_name};
+use crate::config::qos::values::session_name;
 use crate::config::{
-    Config, Policy, QosConfig, ROOT_SESSION, Reserve, Session, entry, qos, split_namespace, values,
+    Config, Policy, QosConfig, ROOT_SESSION, Reserve, Session, entry, qos, split_namespace,
 };
+use crate::engine::Engine;
 use crate::store::{Live, ObjectId, Scope};
 
-type Answer = Result<Value, Failure>;
+type Answer<T> = Result<Changed<T>, Failure>;
 
 impl Control {
     /// Stores and makes a change of quality of service.
@@ -36,7 +39,7 @@ impl Control {
         self.change(live, object, set, |engine| engine.set_qos(&qos))
     }
 
-    pub(super) fn qos_set(&self, params: &Value) -> Answer {
+    pub(super) fn qos_set(&self, params: &Value) -> Answer<QosSettings> {
         let mut live = self.live();
         let before = live.current().qos.general.clone();
         let general = read(params, |fields| Some(entry::general(fields, before)))?;
@@ -44,16 +47,14 @@ impl Control {
             qos.general = general;
             Ok(())
         })?;
-        Ok(self.done(super::show::general_json(&live.current().qos.general)))
+        Ok(self.done(super::show::general(&live.current().qos.general)))
     }
 
-    pub(super) fn qos_listener(&self, params: &Value) -> Answer {
-        let (address, class) = read(params, |mut fields| {
-            let address = fields.require("address", "\"0.0.0.0:4420\"", values::address);
-            let class = class(&mut fields);
-            fields.finish();
-            Some((address?.value, class?))
-        })?;
+    pub(super) fn qos_listener(
+        &self,
+        asked: &params::ListenerClass,
+    ) -> Answer<answer::ListenerClass> {
+        let (address, class) = (address(&asked.address)?, class(asked.class.as_deref()));
         let mut live = self.live();
         let set = |config: &mut Config| {
             let known: Vec<String> =
@@ -67,33 +68,31 @@ impl Control {
             Ok(())
         };
         let object = ObjectId::Listener(address.to_string());
-        let act = |engine: &dyn crate::engine::Engine| engine.set_listener_class(address, class);
+        let act = |engine: &dyn Engine| engine.set_listener_class(address, class);
         self.change(&mut live, &object, set, act)?;
-        Ok(self.done(json!({ "address": address, "class": class.map(arbitration::Class::name) })))
+        let class = class.map(|class| class.name().to_owned());
+        Ok(self.done(answer::ListenerClass { address: address.to_string(), class }))
     }
 
-    pub(super) fn qos_namespace(&self, params: &Value) -> Answer {
-        let (nqn, nsid, class) = read(params, |mut fields| {
-            let nqn = fields.require("subsystem", "the subsystem's NQN", values::nqn);
-            let nsid = fields.require("nsid", "1", values::integer(1, u32::MAX.into()));
-            let class = class(&mut fields);
-            fields.finish();
-            Some((nqn?.value, nsid?.value, class?))
-        })?;
+    pub(super) fn qos_namespace(
+        &self,
+        asked: params::NamespaceClass,
+    ) -> Answer<answer::NamespaceClass> {
+        let params::NamespaceClass { subsystem: nqn, nsid, class: name } = asked;
+        let class = class(name.as_deref());
         let mut live = self.live();
         let set = |config: &mut Config| {
             namespace(subsystem(config, &nqn)?, nsid)?.class = class;
             Ok(())
         };
         let object = ObjectId::Namespace(nqn.clone(), nsid);
-        let act =
-            |engine: &dyn crate::engine::Engine| engine.set_namespace_class(&nqn, nsid, class);
+        let act = |engine: &dyn Engine| engine.set_namespace_class(&nqn, nsid, class);
         self.change(&mut live, &object, set, act)?;
-        let class = class.map(arbitration::Class::name);
-        Ok(self.done(json!({ "subsystem": nqn, "nsid": nsid, "class": class })))
+        let class = class.map(|class| class.name().to_owned());
+        Ok(self.done(answer::NamespaceClass { subsystem: nqn, nsid, class }))
     }
 
-    pub(super) fn qos_policy(&self, params: &Value) -> Answer {
+    pub(super) fn qos_policy(&self, params: &Value) -> Answer<answer::Policy> {
         let policy = read(params, entry::policy)?;
         let mut live = self.live();
         let removes = policy.says_nothing();
@@ -119,14 +118,11 @@ impl Control {
             }
             Ok(())
         })?;
-        let mut answer = super::show::policy_json(&policy);
-        if let Some(answer) = answer.as_object_mut() {
-            answer.insert("removed".into(), json!(removes));
-        }
-        Ok(self.done(answer))
+        let settings = super::show::policy(&policy);
+        Ok(self.done(answer::Policy { removed: removes, settings }))
     }
 
-    pub(super) fn session_add(&self, params: &Value) -> Answer {
+    pub(super) fn session_add(&self, params: &Value) -> Answer<SessionSettings> {
         let session = read(params, entry::session)?;
         let name = session.name.clone();
         let mut live = self.live();
@@ -141,7 +137,7 @@ impl Control {
         self.set_session(&mut live, session)
     }
 
-    pub(super) fn session_set(&self, params: &Value) -> Answer {
+    pub(super) fn session_set(&self, params: &Value) -> Answer<SessionSettings> {
         let mut live = self.live();
         let name = read_name(params, "name")?;
         let before = present(live.current(), &name)?;
@@ -150,12 +146,8 @@ impl Control {
         self.set_session(&mut live, session)
     }
 
-    pub(super) fn session_remove(&self, params: &Value) -> Answer {
-        let name = read(params, |mut fields| {
-            let name = fields.require("name", "\"gold\"", session_name);
-            fields.finish();
-            Some(name?.value)
-        })?;
+    pub(super) fn session_remove(&self, asked: params::SessionRemove) -> Answer<Name> {
+        let name = asked.name;
         let mut live = self.live();
         let config = live.current();
         if !config.qos.sessions.iter().any(|known| known.name == name) {
@@ -171,10 +163,10 @@ impl Control {
             qos.sessions.retain(|known| known.name != name);
             Ok(())
         })?;
-        Ok(self.done(json!({ "name": name })))
+        Ok(self.done(Name { name }))
     }
 
-    pub(super) fn session_reserve(&self, params: &Value) -> Answer {
+    pub(super) fn session_reserve(&self, params: &Value) -> Answer<SessionSettings> {
         let mut live = self.live();
         let (name, reserve) = read(params, |mut fields| {
             let name = fields.require("session", "\"gold\"", session_name);
@@ -186,14 +178,13 @@ impl Control {
         self.set_session(&mut live, session)
     }
 
-    pub(super) fn session_release(&self, params: &Value) -> Answer {
-        let name = read(params, |mut fields| {
-            let name = fields.require("session", "\"gold\"", session_name);
-            fields.finish();
-            Some(name?.value)
-        })?;
+    pub(super) fn session_release(
+        &self,
+        asked: &params::SessionRelease,
+    ) -> Answer<SessionSettings> {
+        let name = &asked.session;
         let mut live = self.live();
-        let session = present(live.current(), &name)?;
+        let session = present(live.current(), name)?;
         if session.reserve.is_none() {
             let message = format!("session {name} has no reservation");
             return Err(Failure::not_found(message));
@@ -202,9 +193,9 @@ impl Control {
     }
 
     /// Makes a session what it is to be.
-    fn set_session(&self, live: &mut Live, session: Session) -> Answer {
+    fn set_session(&self, live: &mut Live, session: Session) -> Answer<SessionSettings> {
         let name = session.name.clone();
-        let answer = super::show::session_config_json(&session);
+        let answer = super::show::session_settings(&session);
         // Nothing that is set for an automatic session is no entry.
         let bare = Session { name: name.clone(), ..Session::default() };
         let gone = session == bare && split_or_nqn(&name);
@@ -220,10 +211,9 @@ impl Control {
     }
 }
 
-/// The parameter `class`, which is needed but may be `null`.
-fn class(fields: &mut Fields<'_>) -> Option<Option<arbitration::Class>> {
-    let read = values::nullable(values::choice(&CLASSES));
-    Some(fields.require("class", "\"high\", or null for none", read)?.value)
+/// Returns the class of a name that was checked.
+fn class(name: Option<&str>) -> Option<Class> {
+    Class::ALL.into_iter().find(|class| Some(class.name()) == name)
 }
 
 /// A session's name alone, before its other parameters are looked at.

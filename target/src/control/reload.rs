@@ -1,42 +1,23 @@
 //! The configuration file is read again: everything that it changes, or nothing.
 
-use serde::Serialize;
-use serde_json::{Value, json};
+pub use sluice_schema::answer::Reloaded;
+use sluice_schema::params;
 
 use super::Control;
-use super::force::{force, refusal};
-use super::methods::read;
+use super::force::refusal;
 use super::protocol::{ErrorKind, Failure};
-use crate::config::{Config, restart_keys, values};
+use crate::config::{Config, restart_keys};
 use crate::reload::{Change, harm, plan, run};
 use crate::store::{Effective, Live};
 use crate::systemd::Reloading;
 
-/// What reading the configuration again has changed, or would change; a line for each thing.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
-pub struct Reloaded {
-    /// What changes.
-    pub changes: Vec<String>,
-    /// What only a restart changes.
-    pub needs_restart: Vec<String>,
-    /// Live changes that no longer count, and why; of what is not done yet, what connected hosts
-    /// would lose.
-    pub warnings: Vec<String>,
-}
-
 impl Control {
-    pub(super) fn reload_method(&self, params: &Value) -> Result<Value, Failure> {
-        let (force, check) = read(params, |mut fields| {
-            let force = force(&mut fields);
-            let check = fields.value_or("check", false, values::boolean);
-            fields.finish();
-            Some((force, check))
-        })?;
-        let result = match check {
+    /// Answers `reload`.
+    pub(super) fn reload_method(&self, asked: &params::Reload) -> Result<Reloaded, Failure> {
+        match asked.check {
             true => self.would_reload(),
-            false => self.reload(force),
-        };
-        result.map(|reloaded| json!(reloaded))
+            false => self.reload(asked.force),
+        }
     }
 
     /// Reads the configuration file again and makes the target what it says, with the live changes

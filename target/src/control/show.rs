@@ -2,61 +2,53 @@
 
 use arbitration::settings::WindowRule;
 use serde_json::{Map, Value, json};
+use sluice_schema::answer::{
+    self, ClassTraffic, Credits, MeanTimes, QosSettings, Reservation, SessionSettings,
+};
+use sluice_schema::params::Settings;
 
 use super::Control;
-use super::methods::io_json;
+use super::measured::operations;
 use crate::config::qos::values::{UNITS, word};
 use crate::config::{Config, Policy, Qos, Session, format_duration};
 use crate::engine::{DeviceState, ReserveState, SessionState, Traffic};
 
 impl Control {
-    /// `qos.show`.
-    pub(super) fn qos_show(&self, buckets: bool) -> Value {
+    /// Answers `qos.show`.
+    pub(super) fn qos_show(&self, buckets: bool) -> answer::Qos {
         let state = self.engine().qos();
         let config = self.live().current().clone();
-        let mut answer = general_json(&config.qos.general);
-        let classes: Vec<Value> = state
-            .classes
-            .iter()
-            .map(|(class, traffic)| {
-                with(json!({ "class": class.name() }), traffic_json(traffic, buckets))
-            })
-            .collect();
-        let sessions: Vec<Value> =
-            state.sessions.iter().map(|row| session_json(row, &config, buckets)).collect();
-        let devices: Vec<Value> =
-            state.devices.iter().map(|device| device_json(device, &config)).collect();
-        let policies: Vec<Value> = config.qos.policies.iter().map(policy_json).collect();
-        if let Some(answer) = answer.as_object_mut() {
-            answer.insert("classes".into(), json!(classes));
-            answer.insert("sessions".into(), json!(sessions));
-            answer.insert("devices".into(), json!(devices));
-            answer.insert("policies".into(), json!(policies));
+        let classes = state.classes.iter().map(|(class, passed)| ClassTraffic {
+            class: class.name().to_owned(),
+            traffic: traffic(passed, buckets),
+        });
+        answer::Qos {
+            settings: general(&config.qos.general),
+            classes: classes.collect(),
+            sessions: state.sessions.iter().map(|row| session(row, &config, buckets)).collect(),
+            devices: state.devices.iter().map(|row| device(row, &config)).collect(),
+            policies: config.qos.policies.iter().map(policy).collect(),
         }
-        answer
     }
 
-    /// `session.list`.
-    pub(super) fn session_list(&self) -> Value {
+    /// Answers `session.list`.
+    pub(super) fn session_list(&self) -> Vec<answer::Session> {
         let config = self.live().current().clone();
         let sessions = self.engine().qos().sessions;
-        sessions.iter().map(|session| session_json(session, &config, false)).collect()
+        sessions.iter().map(|row| session(row, &config, false)).collect()
     }
 }
 
-/// Both objects' fields in one.
-fn with(first: Value, second: Value) -> Value {
-    let mut all = Map::new();
-    for value in [first, second] {
-        if let Value::Object(fields) = value {
-            all.extend(fields);
-        }
+/// Makes settings of an object.
+fn settings(value: Value) -> Settings {
+    match value {
+        Value::Object(settings) => settings.into(),
+        _ => Settings::default(),
     }
-    Value::Object(all)
 }
 
-/// `[qos]`.
-pub(super) fn general_json(qos: &Qos) -> Value {
+/// Shows what `[qos]` says.
+pub(super) fn general(qos: &Qos) -> QosSettings {
     let order = &qos.order;
     let (window, target, max) = match qos.window {
         WindowRule::Off => (json!("off"), None, None),
@@ -67,7 +59,7 @@ pub(super) fn general_json(qos: &Qos) -> Value {
     };
     let marks: Map<String, Value> =
         qos.dscp.iter().map(|(class, mark)| (class.name().to_owned(), json!(mark))).collect();
-    json!({
+    settings(json!({
         "enabled": qos.enabled,
         "weights": {
             "high": order.weights.high,
@@ -86,47 +78,47 @@ pub(super) fn general_json(qos: &Qos) -> Value {
         "wrr": qos.wrr,
         "mark": qos.mark,
         "dscp": marks,
-    })
+    }))
 }
 
-fn traffic_json(traffic: &Traffic, buckets: bool) -> Value {
-    json!({
-        "waiting": traffic.waiting,
-        "refused": traffic.refused,
-        "io": io_json(&traffic.io, buckets),
-    })
+fn traffic(passed: &Traffic, buckets: bool) -> answer::Traffic {
+    answer::Traffic {
+        waiting: passed.waiting,
+        refused: passed.refused,
+        io: operations(&passed.io, buckets),
+    }
 }
 
-fn session_json(session: &SessionState, config: &Config, buckets: bool) -> Value {
-    let entry = config.qos.sessions.iter().find(|entry| entry.name == session.name);
-    let credits = |(used, credits): (u64, u64), share: Option<u8>| json!({ "used": used, "credits": credits, "share": share });
-    let own = json!({
-        "name": session.name,
-        "parent": session.parent,
-        "automatic": session.automatic,
-        "operations": credits(session.operations, entry.and_then(|entry| entry.operations)),
-        "payload": credits(session.payload, entry.and_then(|entry| entry.payload)),
-        "iops": session.iops,
-        "bandwidth": session.bandwidth,
-        "queue": session.queue,
-        "reserve": session.reserve.as_ref().map(reserve_json),
-    });
-    with(own, traffic_json(&session.traffic, buckets))
+fn session(row: &SessionState, config: &Config, buckets: bool) -> answer::Session {
+    let entry = config.qos.sessions.iter().find(|entry| entry.name == row.name);
+    let credits = |(used, credits): (u64, u64), share: Option<u8>| Credits { used, credits, share };
+    answer::Session {
+        name: row.name.clone(),
+        parent: row.parent.clone(),
+        automatic: row.automatic,
+        operations: credits(row.operations, entry.and_then(|entry| entry.operations)),
+        payload: credits(row.payload, entry.and_then(|entry| entry.payload)),
+        iops: row.iops,
+        bandwidth: row.bandwidth,
+        queue: row.queue,
+        reserve: row.reserve.as_ref().map(reservation),
+        traffic: traffic(&row.traffic, buckets),
+    }
 }
 
-fn reserve_json(reserve: &ReserveState) -> Value {
-    json!({
-        "namespace": reserve.namespace,
-        "terms": reserve.terms,
-        "utilisation": reserve.utilisation,
-        "periods": reserve.periods,
-        "kept": reserve.kept,
-    })
+fn reservation(reserve: &ReserveState) -> Reservation {
+    Reservation {
+        namespace: reserve.namespace.clone(),
+        terms: reserve.terms.clone(),
+        utilisation: reserve.utilisation,
+        periods: reserve.periods,
+        kept: reserve.kept,
+    }
 }
 
 /// What is set for a session.
-pub(super) fn session_config_json(session: &Session) -> Value {
-    json!({
+pub(super) fn session_settings(session: &Session) -> SessionSettings {
+    settings(json!({
         "name": session.name,
         "parent": session.parent,
         "operations": session.operations,
@@ -138,32 +130,31 @@ pub(super) fn session_config_json(session: &Session) -> Value {
             "namespace": reserve.namespace.as_ref().unwrap_or(&session.name),
             "terms": reserve.terms.to_string(),
         })),
-    })
+    }))
 }
 
-fn device_json(device: &DeviceState, config: &Config) -> Value {
-    let waiting: Map<String, Value> =
-        device.waiting.iter().map(|(class, n)| (class.name().to_owned(), json!(n))).collect();
-    let mut subsystems = config.subsystems.iter().filter(|s| s.nqn == device.subsystem);
+fn device(row: &DeviceState, config: &Config) -> answer::Device {
+    let waiting = row.waiting.iter().map(|(class, n)| (class.name().to_owned(), *n)).collect();
+    let mut subsystems = config.subsystems.iter().filter(|s| s.nqn == row.subsystem);
     let class = subsystems
-        .find_map(|s| s.namespaces.iter().find(|n| n.nsid == Some(device.nsid)))
+        .find_map(|s| s.namespaces.iter().find(|n| n.nsid == Some(row.nsid)))
         .and_then(|namespace| namespace.class);
-    json!({
-        "subsystem": device.subsystem,
-        "nsid": device.nsid,
-        "class": class.map(arbitration::Class::name),
-        "arbitrated": device.arbitrated,
-        "window": device.window,
-        "in_use": device.in_use,
-        "waiting": waiting,
-        "mean_ns": { "read": device.mean_ns.0, "write": device.mean_ns.1 },
-        "reserved": device.reserved,
-    })
+    answer::Device {
+        subsystem: row.subsystem.clone(),
+        nsid: row.nsid,
+        class: class.map(|class| class.name().to_owned()),
+        arbitrated: row.arbitrated,
+        window: row.window,
+        in_use: row.in_use,
+        waiting,
+        mean_ns: MeanTimes { read: row.mean_ns.0, write: row.mean_ns.1 },
+        reserved: row.reserved,
+    }
 }
 
-/// A policy.
-pub(super) fn policy_json(policy: &Policy) -> Value {
-    json!({
+/// Shows what a policy says.
+pub(super) fn policy(policy: &Policy) -> Settings {
+    settings(json!({
         "host": policy.host,
         "subsystem": policy.subsystem,
         "nsid": policy.nsid,
@@ -171,5 +162,5 @@ pub(super) fn policy_json(policy: &Policy) -> Value {
         "max_class": policy.max_class.map(arbitration::Class::name),
         "urgent_iops": policy.urgent_iops,
         "session": policy.session,
-    })
+    }))
 }

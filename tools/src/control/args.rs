@@ -4,7 +4,6 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use clap::{Args, Subcommand, ValueEnum};
-use serde_json::Value;
 
 use super::qos_args::{Class, QosAction};
 
@@ -307,11 +306,4 @@ pub(crate) enum OnOff {
     /// Off
     #[value(alias = "false")]
     Off,
-}
-
-/// A request to the daemon.
-#[derive(Clone, Debug, PartialEq)]
-pub(super) struct Request {
-    pub(super) method: &'static str,
-    pub(super) params: Value,
 }

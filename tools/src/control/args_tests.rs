@@ -1,9 +1,13 @@
 //! Lines, and the requests that they make.
 
+use std::collections::BTreeSet;
+
 use clap::Parser;
 use serde_json::json;
+use sluice_schema::Method;
 
-use super::args::{Command, Request};
+use super::args::Command;
+use super::requests::Request;
 
 #[derive(Debug, Parser)]
 struct Line {
@@ -62,7 +66,21 @@ fn the_guides_command_lines_are_right() {
 
 #[test]
 fn lines_make_requests() {
+    let mut asked = BTreeSet::new();
     for (line, method, params) in [
+        ("connections", "connections", json!({})),
+        ("subsystem list", "subsystem.list", json!({})),
+        ("namespace list", "namespace.list", json!({})),
+        ("listener list", "listener.list", json!({})),
+        ("host list q", "host.list", json!({"subsystem": "q"})),
+        ("host add q h", "host.add", json!({"subsystem": "q", "host": "h"})),
+        ("qos session list", "session.list", json!({})),
+        ("qos session remove g", "session.remove", json!({"name": "g"})),
+        (
+            "qos session add g --operations 50",
+            "session.add",
+            json!({"name": "g", "operations": 50}),
+        ),
         ("status", "status", json!({})),
         ("shutdown --now", "shutdown", json!({"now": true})),
         (
@@ -194,6 +212,10 @@ fn lines_make_requests() {
         ),
         ("qos link remove east", "link.remove", json!({"name": "east"})),
     ] {
+        let method = Method::from_name(method).unwrap();
         assert_eq!(parsed(line).request(), Request { method, params }, "{line}");
+        asked.insert(method);
     }
+    let missing: Vec<_> = Method::ALL.iter().filter(|method| !asked.contains(method)).collect();
+    assert!(missing.is_empty(), "no line asks for {missing:?}");
 }

@@ -9,6 +9,7 @@ use std::time::Duration;
 use nix::sys::socket::{self, AddressFamily, SockFlag, SockType, UnixAddr, sockopt};
 use nix::sys::time::TimeVal;
 use serde_json::{Value, json};
+use sluice_schema::Method;
 
 use crate::failure::{Failure, NO_DAEMON, PERMISSION};
 
@@ -69,8 +70,9 @@ impl Connection {
     /// # Errors
     /// The daemon is silent for too long, has gone, is none, or refuses. Where it is not the
     /// daemon's answer, the connection is of no more use.
-    pub(crate) fn call(&mut self, method: &str, params: &Value) -> Result<Value, Failure> {
-        let request = json!({ "id": 1, "method": method, "params": params }).to_string() + "\n";
+    pub(crate) fn call(&mut self, method: Method, params: &Value) -> Result<Value, Failure> {
+        let request = json!({ "id": 1, "method": method.name(), "params": params });
+        let request = request.to_string() + "\n";
         let trouble = |error: &io::Error| self.trouble(method, error);
         if let Err(error) = self.stream.get_ref().write_all(request.as_bytes()) {
             return Err(trouble(&error));
@@ -107,7 +109,7 @@ impl Connection {
     }
 
     /// The connection failed while it mattered.
-    fn trouble(&self, method: &str, error: &io::Error) -> Failure {
+    fn trouble(&self, method: Method, error: &io::Error) -> Failure {
         let what = match error.kind() {
             ErrorKind::WouldBlock | ErrorKind::TimedOut => format!(
                 "{} does not answer within {:?}{}; wait longer with --timeout",
@@ -117,7 +119,7 @@ impl Connection {
             ),
             _ => format!("the daemon ended the connection to {}", self.path.display()),
         };
-        let hint = match changes(method) {
+        let hint = match method.changes() {
             true => "; the change may take effect all the same: look before you ask again",
             false => "",
         };
@@ -158,12 +160,6 @@ impl Connection {
 /// Whether a line that was cut off began as the daemon's do.
 fn looks_like_ours(line: &[u8]) -> bool {
     line.trim_ascii_start().first().is_none_or(|first| *first == b'{')
-}
-
-/// Whether a method changes something.
-fn changes(method: &str) -> bool {
-    let shows = ["status", "connections", "statistics"].contains(&method);
-    !shows && !method.ends_with(".list") && !method.ends_with(".show")
 }
 
 /// Connects within `patience`. A daemon that accepts nothing any more would hold up a plain

@@ -13,7 +13,7 @@ const LONG: Duration = Duration::from_secs(60);
 /// Too short for anything that is not to happen.
 const SHORT: Duration = Duration::from_millis(200);
 
-fn ask(path: &Path, method: &str, patience: Duration) -> Result<Value, Failure> {
+fn ask(path: &Path, method: Method, patience: Duration) -> Result<Value, Failure> {
     Connection::open(path, patience)?.call(method, &json!({}))
 }
 
@@ -46,19 +46,21 @@ fn a_large_answer_comes_whole() {
         let rows: Vec<u64> = (0..100_000).collect();
         json!({ "id": request["id"], "result": [request["method"], rows] }).to_string() + "\n"
     });
-    assert_eq!(ask(&path, "m", LONG).unwrap(), json!(["m", rows]));
+    assert_eq!(ask(&path, Method::Status, LONG).unwrap(), json!(["status", rows]));
 }
 
 #[test]
 fn refusals_keep_their_kind() {
     let error = json!({"id": 1, "error": {"kind": "not_found", "message": "no such"}});
     let (_folder, path) = daemon(move |_| error.to_string() + "\n");
-    assert_eq!(ask(&path, "m", LONG), Err(Failure::new("not_found", "no such")));
+    assert_eq!(ask(&path, Method::Status, LONG), Err(Failure::new("not_found", "no such")));
 }
 
 #[test]
 fn an_end_amid_an_answer_is_told_and_what_it_may_mean() {
-    for (method, warned) in [("namespace.remove", true), ("qos.show", false), ("status", false)] {
+    for (method, warned) in
+        [(Method::NamespaceRemove, true), (Method::QosShow, false), (Method::Status, false)]
+    {
         let (_folder, path) = daemon(|_| "{\"id\":1".into());
         let failure = ask(&path, method, LONG).unwrap_err();
         assert_eq!(failure.kind, NO_DAEMON);
@@ -77,7 +79,7 @@ fn a_program_that_answers_something_else_is_called_no_daemon() {
         "[]\n",
     ] {
         let (_folder, path) = daemon(move |_| answer.into());
-        let failure = ask(&path, "status", LONG).unwrap_err();
+        let failure = ask(&path, Method::Status, LONG).unwrap_err();
         assert_eq!(failure.kind, NO_DAEMON, "{answer:?}");
         assert!(failure.message.contains("is no sluiced"), "{failure}");
         let pid = format!("process {}", std::process::id());
@@ -92,7 +94,7 @@ fn a_daemon_that_accepts_and_never_answers_is_given_up() {
         drop(stream);
     });
     let begun = Instant::now();
-    let failure = ask(&path, "namespace.remove", SHORT).unwrap_err();
+    let failure = ask(&path, Method::NamespaceRemove, SHORT).unwrap_err();
     assert!(begun.elapsed() >= SHORT && begun.elapsed() < LONG / 2);
     assert_eq!(failure.kind, NO_DAEMON);
     assert!(failure.message.contains("does not answer within 200ms"), "{failure}");
@@ -110,7 +112,7 @@ fn signs_of_life_keep_a_long_change_waiting() {
         stream.write_all(b"{\"id\":1,\"result\":7}\n").unwrap();
     });
     let begun = Instant::now();
-    assert_eq!(ask(&path, "subsystem.remove", patience).unwrap(), json!(7));
+    assert_eq!(ask(&path, Method::SubsystemRemove, patience).unwrap(), json!(7));
     assert!(begun.elapsed() > patience, "it took longer than the time-out");
 }
 
@@ -133,7 +135,7 @@ fn a_daemon_that_accepts_nothing_is_given_up() {
             break;
         }
     }
-    let failure = ask(&path, "status", SHORT).unwrap_err();
+    let failure = ask(&path, Method::Status, SHORT).unwrap_err();
     assert_eq!(failure.kind, NO_DAEMON);
     assert!(failure.message.contains("accepts no connection within 200ms"), "{failure}");
 }
@@ -144,7 +146,8 @@ fn a_daemon_that_takes_no_request_is_given_up() {
     let path = folder.path().join("control.sock");
     let _listener = UnixListener::bind(&path).unwrap();
     let large = json!({ "hosts": "h".repeat(4 << 20) });
-    let failure = Connection::open(&path, SHORT).unwrap().call("host.add", &large).unwrap_err();
+    let failure =
+        Connection::open(&path, SHORT).unwrap().call(Method::HostAdd, &large).unwrap_err();
     assert!(failure.message.contains("does not answer within"), "{failure}");
 }
 
@@ -156,7 +159,7 @@ fn a_daemon_that_is_not_there_is_named() {
         if dead {
             drop(UnixListener::bind(&path).unwrap());
         }
-        let failure = ask(&path, "status", LONG).unwrap_err();
+        let failure = ask(&path, Method::Status, LONG).unwrap_err();
         assert_eq!(failure.kind, NO_DAEMON);
         let text = failure.message;
         assert!(text.contains("not running") && text.contains("--socket"), "{text}");

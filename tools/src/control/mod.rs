@@ -20,6 +20,7 @@ use std::process::ExitCode;
 
 use anyhow::Result;
 use serde_json::Value;
+use sluice_schema::Method;
 
 use crate::failure::{self, INVALID, UNKNOWN_METHOD};
 
@@ -42,14 +43,14 @@ pub(crate) fn run(command: &Command, options: &Options, names: &Names) -> Result
                 failure.message = format!(
                     "the daemon is older than this program and cannot do this ({}); restart it \
                      after an update",
-                    request.method
+                    request.method.name()
                 );
             }
             _ => {}
         }
         failure
     })?;
-    let code = match request.method == "status" && view::has_problems(&result) {
+    let code = match request.method == Method::Status && view::has_problems(&result) {
         true => ExitCode::from(failure::PROBLEMS),
         false => ExitCode::SUCCESS,
     };
@@ -58,8 +59,8 @@ pub(crate) fn run(command: &Command, options: &Options, names: &Names) -> Result
         return Ok(code);
     }
     let room = if options.wide { None } else { table::terminal_width() };
-    print(&view::text(&request, &result, room));
-    if result.get("durable") == Some(&Value::Bool(false)) && request.method != "status" {
+    print(&view::text(&request, &result, room)?);
+    if result.get("durable") == Some(&Value::Bool(false)) && request.method.changes() {
         let note =
             "note: this ends with the daemon; set `state` in its configuration to keep changes";
         let _ = writeln!(std::io::stderr(), "{note}");

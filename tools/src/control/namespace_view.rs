@@ -1,13 +1,13 @@
 //! Namespaces and their states as people read them.
 
-use serde_json::Value;
+use sluice_schema::answer::{Availability, NamespaceRow};
 
 use super::table::Align::{Left, Right};
 use super::table::{Room, Table, size};
-use super::view::{field, is, list as below, names, number, or_dash, rows};
+use super::view::{names, or_dash};
 
-/// The namespaces, and below them what is wrong with those that are not ready.
-pub(super) fn list(result: &Value, room: Room) -> String {
+/// Writes the namespaces, and below them what is wrong with those that are not ready.
+pub(super) fn list(namespaces: &[NamespaceRow], room: Room) -> String {
     let mut table = Table::new(&[
         ("SUBSYSTEM", Left),
         ("NSID", Right),
@@ -22,62 +22,51 @@ pub(super) fn list(result: &Value, room: Room) -> String {
         ("STATE", Left),
     ])
     .least(&["UUID", "BLOCK", "HOSTS", "BACKEND", "MODE"]);
-    for row in rows(result) {
+    for NamespaceRow { subsystem, namespace: row } in namespaces {
         table.row(vec![
-            field(row, "subsystem"),
-            field(row, "nsid"),
-            or_dash(row, "backend"),
-            or_dash(row, "path"),
-            match number(row, "size") {
-                0 => "-".into(),
-                bytes => size(bytes),
-            },
-            match number(row, "block_size") {
-                0 => "-".into(),
-                bytes => bytes.to_string(),
-            },
-            if is(row, "read_only") { "ro" } else { "rw" }.into(),
-            field(row, "uuid"),
-            names(row, "hosts", "all"),
-            or_dash(row, "errors"),
-            state(row),
+            subsystem.clone(),
+            row.nsid.to_string(),
+            or_dash(Some(&row.backend)),
+            or_dash(row.path.as_ref()),
+            or_dash(Some(row.size).filter(|bytes| *bytes > 0).map(size)),
+            or_dash(Some(row.block_size).filter(|bytes| *bytes > 0)),
+            if row.read_only { "ro" } else { "rw" }.into(),
+            row.uuid.clone(),
+            names(row.hosts.as_deref(), "all"),
+            row.errors.to_string(),
+            row.state.name().into(),
         ]);
     }
     let mut text = table.text("There are no namespaces.", room);
-    let reasons: Vec<String> = rows(result).iter().filter_map(reason).collect();
+    let reasons: Vec<String> = namespaces.iter().filter_map(reason).collect();
     if !reasons.is_empty() {
         text += &format!("\n{}\n", reasons.join("\n"));
     }
     text
 }
 
-/// What came of another try at namespaces that were not available.
-pub(super) fn retried(result: &Value, room: Room) -> String {
-    let rows = if result.is_array() { rows(result) } else { below(result, "namespaces") };
-    match rows {
+/// Writes what came of another try at namespaces that were not available.
+pub(super) fn retried(tried: &[NamespaceRow], room: Room) -> String {
+    match tried {
         [] => "Every namespace is available.\n".into(),
-        rows => list(&Value::Array(rows.to_vec()), room),
+        tried => list(tried, room),
     }
 }
 
-/// The state's name. A daemon that names none knows no other.
-fn state(row: &Value) -> String {
-    Some(field(row, "state")).filter(|name| !name.is_empty()).unwrap_or_else(|| "ready".into())
-}
-
 /// "NQN/NSID is unavailable: why".
-fn reason(row: &Value) -> Option<String> {
-    let reason = Some(field(row, "reason")).filter(|text| !text.is_empty())?;
-    let (nqn, nsid) = (field(row, "subsystem"), field(row, "nsid"));
-    Some(match state(row).as_str() {
-        "errors" => format!("{nqn}/{nsid} has errors: {reason}"),
-        state => format!("{nqn}/{nsid} is {state}: {reason}"),
+fn reason(row: &NamespaceRow) -> Option<String> {
+    let NamespaceRow { subsystem, namespace } = row;
+    let reason = namespace.reason.as_ref().filter(|text| !text.is_empty())?;
+    let (nsid, state) = (namespace.nsid, namespace.state);
+    Some(match state {
+        Availability::Errors => format!("{subsystem}/{nsid} has errors: {reason}"),
+        _ => format!("{subsystem}/{nsid} is {}: {reason}", state.name()),
     })
 }
 
 #[cfg(test)]
 mod tests {
-    use serde_json::json;
+    use serde_json::{Value, json};
 
     use super::*;
 
@@ -92,25 +81,29 @@ mod tests {
         row
     }
 
+    fn rows(answer: Value) -> Vec<NamespaceRow> {
+        serde_json::from_value(answer).unwrap()
+    }
+
     fn lines(text: &str) -> Vec<String> {
         text.lines().map(|line| line.split_whitespace().collect::<Vec<_>>().join(" ")).collect()
     }
 
     #[test]
     fn states_are_a_column_and_reasons_stand_below() {
-        let answer = json!([
+        let answer = rows(json!([
             row(1, &json!({"state": "ready", "reason": null, "errors": 0})),
             row(2, &json!({"state": "errors", "reason": "EIO since 12:00", "errors": 7})),
             row(
                 3,
                 &json!({"state": "unavailable", "reason": "no such file", "size": 0,
-                           "block_size": 0, "backend": null})
+                           "block_size": 0, "backend": ""})
             ),
-        ]);
+        ]));
         let seen = lines(&list(&answer, None));
         assert_eq!(seen[1], "nqn.2026-01.io.x:a 1 file /d 1 GiB 4096 ro u all 0 ready");
         assert_eq!(seen[2], "nqn.2026-01.io.x:a 2 file /d 1 GiB 4096 ro u all 7 errors");
-        assert_eq!(seen[3], "nqn.2026-01.io.x:a 3 - /d - - ro u all - unavailable");
+        assert_eq!(seen[3], "nqn.2026-01.io.x:a 3 - /d - - ro u all 0 unavailable");
         assert_eq!(
             seen[4..],
             [
@@ -120,13 +113,12 @@ mod tests {
             ]
         );
         assert_eq!(lines(&retried(&answer, None)), seen);
-        assert_eq!(lines(&retried(&json!({ "namespaces": answer }), None)), seen);
     }
 
     #[test]
     fn a_daemon_without_states_has_ready_namespaces() {
-        let seen = lines(&list(&json!([row(1, &json!({}))]), None));
-        assert!(seen.len() == 2 && seen[1].ends_with("- ready"), "{seen:?}");
-        assert!(retried(&json!({}), None).contains("available"));
+        let seen = lines(&list(&rows(json!([row(1, &json!({}))])), None));
+        assert!(seen.len() == 2 && seen[1].ends_with("0 ready"), "{seen:?}");
+        assert!(retried(&[], None).contains("available"));
     }
 }

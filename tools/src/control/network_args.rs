@@ -2,9 +2,12 @@
 
 use clap::{Args, Subcommand};
 use serde_json::{Value, json};
+use sluice_schema::call;
+use sluice_schema::params::{self, Settings};
 
-use super::args::{OnOff, Request};
-use super::qos_args::{Class, Params};
+use super::args::OnOff;
+use super::qos_args::{Class, on};
+use super::requests::Request;
 
 /// `sluice qos network`.
 #[derive(Clone, Debug, Args)]
@@ -120,50 +123,55 @@ impl Aim {
     }
 }
 
+/// Asks for what the network does.
+fn show() -> Request {
+    Request::of::<call::NetworkShow>(&params::Nothing::default())
+}
+
 impl Network {
-    /// The request that it makes.
+    /// Makes the request.
     pub(super) fn request(&self) -> Request {
-        let none = Params::default();
-        match &self.action {
-            Some(NetworkAction::Show) => none.request("network.show"),
-            Some(NetworkAction::Class { class, aim }) => {
-                none.with("classes", Some(aim.of(*class))).request("network.set")
-            }
-            None => {
-                let settings = none
-                    .switch("enabled", self.enabled)
-                    .switch("writes", self.writes)
-                    .with("base", self.base.clone())
-                    .with("capacity", self.capacity.clone());
-                match settings.is_empty() {
-                    true => settings.request("network.show"),
-                    false => settings.request("network.set"),
-                }
-            }
+        let none = Settings::default();
+        let settings = match &self.action {
+            Some(NetworkAction::Show) => none,
+            Some(NetworkAction::Class { class, aim }) => none.with("classes", Some(aim.of(*class))),
+            None => none
+                .with("enabled", self.enabled.map(on))
+                .with("writes", self.writes.map(on))
+                .with("base", self.base.clone())
+                .with("capacity", self.capacity.clone()),
+        };
+        match settings.is_empty() {
+            true => show(),
+            false => Request::of::<call::NetworkSet>(&settings),
         }
     }
 }
 
 impl LinkAction {
-    /// The request that it makes.
+    /// Makes the request.
     pub(super) fn request(&self) -> Request {
-        let of = |name: &String| Params::default().with("name", Some(name.as_str()));
+        let of = |name: &String| Settings::default().with("name", Some(name.as_str()));
         match self {
-            Self::List => Params::default().request("network.show"),
+            Self::List => show(),
             Self::Add { name, capacity } => {
-                of(name).with("capacity", capacity.clone()).request("link.add")
+                Request::of::<call::LinkAdd>(&of(name).with("capacity", capacity.clone()))
             }
             Self::Set { name, capacity } => {
-                of(name).with("capacity", Some(capacity.as_str())).request("link.set")
+                Request::of::<call::LinkSet>(&of(name).with("capacity", Some(capacity.as_str())))
             }
             Self::Class { name, class, aim } => {
-                of(name).with("classes", Some(aim.of(*class))).request("link.set")
+                Request::of::<call::LinkSet>(&of(name).with("classes", Some(aim.of(*class))))
             }
-            Self::Listener { address, name } => Params::default()
-                .with("address", Some(address.as_str()))
-                .with("link", Some(name.as_str()))
-                .request("network.listener"),
-            Self::Remove { name } => of(name).request("link.remove"),
+            Self::Listener { address, name } => {
+                Request::of::<call::NetworkListener>(&params::ListenerLink {
+                    address: address.clone(),
+                    link: Some(name.clone()),
+                })
+            }
+            Self::Remove { name } => {
+                Request::of::<call::LinkRemove>(&params::LinkRemove { name: name.clone() })
+            }
         }
     }
 }

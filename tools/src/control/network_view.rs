@@ -1,86 +1,78 @@
 //! The network as people read it.
 
 use serde_json::Value;
+use sluice_schema::answer::{ConnectionNetwork, FlowState, Link, Network};
+use sluice_schema::params::Settings;
 
+use super::qos_view::rest;
 use super::table::Align::{Left, Right};
 use super::table::{Room, Table, rate};
-use super::view::{at, field, is, list, number, or_dash};
+use super::view::{or_dash, setting};
 
 /// The classes, the most urgent first.
 const CLASSES: [&str; 4] = ["urgent", "high", "medium", "low"];
-/// What a link does in each direction.
-const DIRECTIONS: [&str; 2] = ["out", "in"];
-
-/// The answer to a method of the network as text; `None` where it is another's.
-pub(super) fn text(method: &str, result: &Value, room: Room) -> Option<String> {
-    let of = |key: &str| field(result, key);
-    Some(match method {
-        "network.show" => show(result, room),
-        "network.set" => settings(result),
-        "network.listener" => {
-            format!("Connections through {} share link {}.\n", of("address"), of("link"))
-        }
-        "link.add" => format!("Added {}\n", link(result)),
-        "link.set" => format!("Changed {}\n", link(result)),
-        "link.remove" => format!("Removed link {}.\n", of("name")),
-        _ => return None,
-    })
-}
 
 /// "link east: capacity auto; urgent free, high 3 parts, …".
-fn link(result: &Value) -> String {
-    let (name, capacity) = (field(result, "name"), field(result, "capacity"));
-    format!("link {name}: capacity {capacity}; {}", aims(result))
+pub(super) fn link(link: &Settings) -> String {
+    let (name, capacity) = (setting(link, "name"), setting(link, "capacity"));
+    format!("link {name}: capacity {capacity}; {}", aims(link))
 }
 
-/// What each class is to have.
-fn aims(result: &Value) -> String {
-    let classes = at(result, &["classes"]);
-    CLASSES.map(|class| format!("{class} {}", aim(at(classes, &[class])))).join(", ")
+/// Writes what each class is to have.
+fn aims(settings: &Settings) -> String {
+    let of = |class| settings.get("classes").and_then(|classes| classes.get(class));
+    CLASSES.map(|class| format!("{class} {}", aim(of(class)))).join(", ")
 }
 
-/// What a class is to have: "3 parts", "2 Gbit/s", "within 2 ms", "free".
-fn aim(value: &Value) -> String {
-    match (value.get("share"), value.get("rate"), value.get("latency")) {
-        (Some(parts), ..) if *parts == 1 => "1 part".into(),
+/// Writes what a class is to have: "3 parts", "2 Gbit/s", "within 2 ms", "free".
+fn aim(aim: Option<&Value>) -> String {
+    let text = |key: &str| aim.and_then(|aim| aim.get(key)?.as_str());
+    let parts = aim.and_then(|aim| aim.get("share")?.as_u64());
+    match (parts, text("rate"), text("latency")) {
+        (Some(1), ..) => "1 part".into(),
         (Some(parts), ..) => format!("{parts} parts"),
-        (_, Some(_), _) => field(value, "rate"),
-        (.., Some(_)) => format!("within {}", field(value, "latency")),
-        _ => value.as_str().unwrap_or("-").into(),
+        (_, Some(rate), _) => rate.into(),
+        (.., Some(time)) => format!("within {time}"),
+        _ => aim.and_then(Value::as_str).unwrap_or("-").into(),
     }
 }
 
-/// `[network]` in a few lines.
-fn settings(result: &Value) -> String {
-    let on = match is(result, "enabled") {
+/// The keys of `[network]` that [`settings`] tells in its sentences.
+const TOLD: [&str; 5] = ["enabled", "writes", "base", "capacity", "classes"];
+
+/// Writes `[network]` in a few lines; `used` is the congestion control that connections have.
+pub(super) fn settings(network: &Settings, used: Option<&str>) -> String {
+    let is = |key: &str| network.get(key) == Some(&Value::Bool(true));
+    let state = match is("enabled") {
         true => "on",
         false => "off: the kernel paces connections alone",
     };
-    let writes = if is(result, "writes") { "paced too" } else { "not paced" };
-    let used = match field(result, "base_used") {
-        used if used.is_empty() || used == field(result, "base") => String::new(),
-        used => format!(" (now {used})"),
+    let writes = if is("writes") { "paced too" } else { "not paced" };
+    let base = setting(network, "base");
+    let used = match used {
+        Some(used) if !used.is_empty() && used != base => format!(" (now {used})"),
+        _ => String::new(),
     };
-    format!(
-        "Network classes are {on}.\n\
-         what hosts send is {writes}, congestion control {}{used}, capacity {}\n\
+    let told = format!(
+        "Network classes are {state}.\n\
+         what hosts send is {writes}, congestion control {base}{used}, capacity {}\n\
          {}\n",
-        field(result, "base"),
-        field(result, "capacity"),
-        aims(result),
-    )
+        setting(network, "capacity"),
+        aims(network),
+    );
+    told + &rest(network, &TOLD)
 }
 
-fn show(result: &Value, room: Room) -> String {
-    let mut text = settings(result);
-    for advice in list(result, "advice").iter().filter_map(Value::as_str) {
+/// Writes the answer to `network.show`.
+pub(super) fn show(network: &Network, room: Room) -> String {
+    let mut text = settings(&network.settings, Some(&network.base_used));
+    for advice in &network.advice {
         text += &format!("advice: {advice}\n");
     }
-    let links = list(result, "links");
-    [text, links_table(links, room), classes(links, room)].join("\n")
+    [text, links_table(&network.links, room), classes(&network.links, room)].join("\n")
 }
 
-fn links_table(links: &[Value], room: Room) -> String {
+fn links_table(links: &[Link], room: Room) -> String {
     let mut table = Table::new(&[
         ("LINK", Left),
         ("CAPACITY", Right),
@@ -89,23 +81,23 @@ fn links_table(links: &[Value], room: Room) -> String {
         ("LISTENERS", Left),
     ]);
     for row in links {
-        let carries = |direction| rate_or_dash(at(row, &[direction, "estimate"]));
-        let listeners: Vec<&str> =
-            list(row, "listeners").iter().filter_map(Value::as_str).collect();
-        let listeners = if listeners.is_empty() { "none".into() } else { listeners.join(", ") };
+        let listeners = match &row.listeners[..] {
+            [] => "none".into(),
+            listeners => listeners.join(", "),
+        };
         table.row(vec![
-            field(row, "name"),
-            field(row, "capacity"),
-            carries("out"),
-            carries("in"),
+            row.name.clone(),
+            row.capacity.clone(),
+            rate_or_dash(Some(row.out.estimate)),
+            rate_or_dash(Some(row.into.estimate)),
             listeners,
         ]);
     }
     table.text("There are no links.", room)
 }
 
-/// One line for each link, direction and class.
-fn classes(links: &[Value], room: Room) -> String {
+/// Writes one line for each link, direction and class.
+fn classes(links: &[Link], room: Room) -> String {
     let mut table = Table::new(&[
         ("LINK", Left),
         ("DIRECTION", Left),
@@ -122,13 +114,12 @@ fn classes(links: &[Value], room: Room) -> String {
     ])
     .least(&["PACKETS", "MARKED", "ALPHA", "Q", "FLOWS", "AIM"]);
     for link in links {
-        for direction in DIRECTIONS {
-            for row in list(at(link, &[direction]), "classes") {
-                let class = field(row, "class");
-                let mut cells = vec![field(link, "name"), direction.into(), class.clone()];
-                cells.push(aim(at(link, &["classes", &class])));
-                cells.push(field(row, "flows"));
-                cells.extend(flow(row));
+        for (direction, state) in [("out", &link.out), ("in", &link.into)] {
+            for row in &state.classes {
+                let mut cells = vec![link.name.clone(), direction.into(), row.class.clone()];
+                cells.push(aim(link.classes.get(&row.class)));
+                cells.push(row.flows.to_string());
+                cells.extend(flow(&row.total));
                 table.row(cells);
             }
         }
@@ -136,22 +127,22 @@ fn classes(links: &[Value], room: Room) -> String {
     table.text("Nothing is known of what goes through them.", room)
 }
 
-/// Target, rate, limit, alpha, Q, packets and marks.
-fn flow(row: &Value) -> Vec<String> {
-    let fraction = |key: &str, places: usize| {
-        let value = row.get(key).and_then(Value::as_f64);
-        value.map_or_else(|| "-".into(), |value| format!("{value:.places$}"))
-    };
-    let mut cells: Vec<String> =
-        ["target", "rate", "limit"].map(|key| rate_or_dash(at(row, &[key]))).into();
-    cells.extend([fraction("alpha", 3), fraction("quality", 2)]);
-    cells.extend(["delivered", "marked"].map(|key| number(row, key).to_string()));
-    cells
+/// Writes target, rate, limit, alpha, Q, packets and marks.
+fn flow(flow: &FlowState) -> [String; 7] {
+    [
+        rate_or_dash(flow.target),
+        rate_or_dash(Some(flow.rate)),
+        rate_or_dash(flow.limit),
+        format!("{:.3}", flow.alpha),
+        format!("{:.2}", flow.quality),
+        flow.delivered.to_string(),
+        flow.marked.to_string(),
+    ]
 }
 
-/// A rate; `-` where there is none.
-fn rate_or_dash(value: &Value) -> String {
-    value.as_f64().filter(|bits| *bits > 0.0).map_or_else(|| "-".into(), rate)
+/// Writes a rate in bits per second; `-` where there is none.
+fn rate_or_dash(bits: Option<f64>) -> String {
+    bits.filter(|bits| *bits > 0.0).map_or_else(|| "-".into(), rate)
 }
 
 /// The columns that a connection has of the network.
@@ -164,24 +155,38 @@ pub(super) const CONNECTION: [(&str, super::table::Align); 6] = [
     ("LIMIT IN", Right),
 ];
 
-/// What a connection has of the network; dashes where nothing is known.
-pub(super) fn connection(row: &Value) -> [String; 6] {
-    let network = at(row, &["network"]);
-    let rtt = match number(network, "rtt_us") {
+/// Writes what a connection has of the network; dashes where nothing is known.
+pub(super) fn connection(network: Option<&ConnectionNetwork>) -> [String; 6] {
+    let rtt = match network.map_or(0, |network| network.rtt_us) {
         0 => "-".into(),
         us if us < 10_000 => format!("{us} us"),
         us => format!("{} ms", us / 1000),
     };
-    let limit = |direction| rate_or_dash(at(network, &[direction, "limit"]));
-    let [link, class, base] = ["link", "class", "base"].map(|key| or_dash(network, key));
-    [link, class, base, rtt, limit("out"), limit("in")]
+    let limit = |of: fn(&ConnectionNetwork) -> FlowState| {
+        rate_or_dash(network.and_then(|network| of(network).limit))
+    };
+    [
+        or_dash(network.map(|network| &network.link)),
+        or_dash(network.map(|network| &network.class)),
+        or_dash(network.map(|network| &network.base)),
+        rtt,
+        limit(|network| network.out),
+        limit(|network| network.into),
+    ]
 }
 
 #[cfg(test)]
 mod tests {
     use serde_json::json;
+    use sluice_schema::Method;
 
+    use super::super::requests::Request;
+    use super::super::view;
     use super::*;
+
+    fn text(method: Method, answer: &Value) -> String {
+        view::text(&Request { method, params: json!({}) }, answer, None).unwrap()
+    }
 
     fn words(line: &str) -> String {
         line.split_whitespace().collect::<Vec<_>>().join(" ")
@@ -213,7 +218,7 @@ mod tests {
 
     #[test]
     fn links_and_classes_are_shown_with_units() {
-        let text = text("network.show", &answer(), None).unwrap();
+        let text = text(Method::NetworkShow, &answer());
         assert!(text.starts_with("Network classes are on.\n"), "{text}");
         assert!(text.contains("congestion control auto (now dctcp), capacity 10 Gbit/s"), "{text}");
         let aims = "urgent free, high 3 parts, medium within 2 ms, low 500 Mbit/s\n";
@@ -233,26 +238,26 @@ mod tests {
     fn changes_are_told_in_words() {
         let mut off = answer();
         off["enabled"] = json!(false);
-        let seen = text("network.set", &off, None).unwrap();
+        let seen = text(Method::NetworkSet, &off);
         assert!(seen.starts_with("Network classes are off: the kernel paces"), "{seen}");
         let link = json!({"name": "east", "capacity": "auto",
                           "classes": {"urgent": "free", "high": {"share": 1}}});
         assert_eq!(
-            text("link.add", &link, None).unwrap(),
+            text(Method::LinkAdd, &link),
             "Added link east: capacity auto; urgent free, high 1 part, medium -, low -\n"
         );
         let listener = json!({"address": "a:1", "link": "east"});
         let sentence = "Connections through a:1 share link east.\n";
-        assert_eq!(text("network.listener", &listener, None).unwrap(), sentence);
-        assert_eq!(text("qos.show", &json!({}), None), None);
+        assert_eq!(text(Method::NetworkListener, &listener), sentence);
     }
 
     #[test]
     fn a_connection_without_a_state_has_dashes() {
-        assert!(connection(&json!({"network": null})).iter().all(|cell| cell == "-"));
-        let network = json!({"network": {"link": "default", "class": "high", "base": "bbr",
-            "rtt_us": 25_000, "out": {"limit": 6.25e7}, "in": {"limit": null}}});
-        let seen = connection(&network);
+        assert!(connection(None).iter().all(|cell| cell == "-"));
+        let network = json!({"link": "default", "class": "high", "base": "bbr",
+            "rtt_us": 25_000, "out": {"limit": 6.25e7}, "in": {"limit": null}});
+        let network: ConnectionNetwork = serde_json::from_value(network).unwrap();
+        let seen = connection(Some(&network));
         assert_eq!(seen, ["default", "high", "bbr", "25 ms", "62.5 Mbit/s", "-"]);
     }
 }

@@ -2,9 +2,12 @@
 
 use clap::{Args, Subcommand, ValueEnum};
 use serde_json::{Map, Value, json};
+use sluice_schema::params::{self, Settings};
+use sluice_schema::{Call, call};
 
-use super::args::{OnOff, Request};
+use super::args::OnOff;
 use super::network_args::{LinkAction, Network};
+use super::requests::Request;
 
 /// A QoS class.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
@@ -47,14 +50,15 @@ pub(crate) enum ClassOrNone {
 }
 
 impl ClassOrNone {
-    fn json(self) -> Value {
-        json!(match self {
-            Self::Urgent => Some("urgent"),
-            Self::High => Some("high"),
-            Self::Medium => Some("medium"),
-            Self::Low => Some("low"),
-            Self::None => None,
-        })
+    fn name(self) -> Option<String> {
+        let class = match self {
+            Self::Urgent => Class::Urgent,
+            Self::High => Class::High,
+            Self::Medium => Class::Medium,
+            Self::Low => Class::Low,
+            Self::None => return None,
+        };
+        Some(class.name().to_owned())
     }
 }
 
@@ -297,58 +301,41 @@ pub(super) fn setting(text: &str) -> Value {
     }
 }
 
-/// Parameters, of which only those that were given are there.
-#[derive(Default)]
-pub(super) struct Params(Map<String, Value>);
+/// Says whether a switch is on.
+pub(super) fn on(switch: OnOff) -> bool {
+    switch == OnOff::On
+}
 
-impl Params {
-    pub(super) fn with(mut self, key: &str, value: Option<impl Into<Value>>) -> Self {
-        if let Some(value) = value {
-            self.0.insert(key.into(), value.into());
-        }
-        self
-    }
-
-    /// A text that may mean a number, or nothing.
-    fn setting(self, key: &str, text: Option<&String>) -> Self {
-        self.with(key, text.map(|text| setting(text)))
-    }
-
-    pub(super) fn switch(self, key: &str, value: Option<OnOff>) -> Self {
-        self.with(key, value.map(|value| value == OnOff::On))
-    }
-
-    /// Whether nothing was given.
-    pub(super) fn is_empty(&self) -> bool {
-        self.0.is_empty()
-    }
-
-    pub(super) fn request(self, method: &'static str) -> Request {
-        Request { method, params: Value::Object(self.0) }
-    }
+/// A text that may mean a number, or nothing; none where it was not given.
+fn or_number(text: Option<&String>) -> Option<Value> {
+    text.map(|text| setting(text))
 }
 
 impl QosAction {
-    /// The request that it makes.
+    /// Makes the request.
     pub(super) fn request(&self) -> Request {
-        let none = Params::default();
         match self {
-            Self::Show => none.request("qos.show"),
+            Self::Show => Request::of::<call::QosShow>(&params::Buckets::default()),
             Self::Set(general) => general.request(),
-            Self::Listener { address, class } => none
-                .with("address", Some(address.as_str()))
-                .with("class", Some(class.json()))
-                .request("qos.listener"),
-            Self::Namespace { subsystem, nsid, class } => none
-                .with("subsystem", Some(subsystem.as_str()))
-                .with("nsid", Some(*nsid))
-                .with("class", Some(class.json()))
-                .request("qos.namespace"),
+            Self::Listener { address, class } => {
+                Request::of::<call::QosListener>(&params::ListenerClass {
+                    address: address.clone(),
+                    class: class.name(),
+                })
+            }
+            Self::Namespace { subsystem, nsid, class } => {
+                Request::of::<call::QosNamespace>(&params::NamespaceClass {
+                    subsystem: subsystem.clone(),
+                    nsid: *nsid,
+                    class: class.name(),
+                })
+            }
             Self::Policy(policy) => policy.request(),
             Self::Session { action } => action.request(),
             Self::Reserve(reserve) => reserve.request(),
             Self::Release { session } => {
-                none.with("session", Some(session.as_str())).request("session.release")
+                let session = session.clone();
+                Request::of::<call::SessionRelease>(&params::SessionRelease { session })
             }
             Self::Network(network) => network.request(),
             Self::Link { action } => action.request(),
@@ -360,85 +347,88 @@ impl General {
     fn request(&self) -> Request {
         let marks: Map<String, Value> =
             self.dscp.iter().map(|(class, mark)| (class.clone(), json!(mark))).collect();
-        Params::default()
-            .switch("enabled", self.enabled)
-            .with("weights", self.weights.as_ref().map(|weights| json!(weights)))
-            .with("unit", self.unit.clone())
-            .setting("burst", self.burst.as_ref())
-            .with("urgent_share", self.urgent_share.clone())
-            .setting("window", self.window.as_ref())
-            .with("latency_target", self.latency_target.clone())
-            .with("window_max", self.window_max)
-            .with("operations", self.operations)
-            .setting("payload", self.payload.as_ref())
-            .with("queue", self.queue)
-            .switch("wrr", self.wrr)
-            .switch("mark", self.mark)
-            .with("dscp", Some(marks).filter(|marks| !marks.is_empty()))
-            .request("qos.set")
+        Request::of::<call::QosSet>(
+            &Settings::default()
+                .with("enabled", self.enabled.map(on))
+                .with("weights", self.weights.as_ref().map(|weights| json!(weights)))
+                .with("unit", self.unit.clone())
+                .with("burst", or_number(self.burst.as_ref()))
+                .with("urgent_share", self.urgent_share.clone())
+                .with("window", or_number(self.window.as_ref()))
+                .with("latency_target", self.latency_target.clone())
+                .with("window_max", self.window_max)
+                .with("operations", self.operations)
+                .with("payload", or_number(self.payload.as_ref()))
+                .with("queue", self.queue)
+                .with("wrr", self.wrr.map(on))
+                .with("mark", self.mark.map(on))
+                .with("dscp", Some(marks).filter(|marks| !marks.is_empty())),
+        )
     }
 }
 
 impl Policy {
     fn request(&self) -> Request {
         let says = &self.says;
-        Params::default()
-            .with("host", self.host.clone())
-            .with("subsystem", self.subsystem.clone())
-            .with("nsid", self.nsid)
-            .with("class", says.class.map(Class::name))
-            .with("max_class", says.max_class.map(Class::name))
-            .with("urgent_iops", says.urgent_iops)
-            .with("session", says.session.clone())
-            .request("qos.policy")
+        Request::of::<call::QosPolicy>(
+            &Settings::default()
+                .with("host", self.host.clone())
+                .with("subsystem", self.subsystem.clone())
+                .with("nsid", self.nsid)
+                .with("class", says.class.map(Class::name))
+                .with("max_class", says.max_class.map(Class::name))
+                .with("urgent_iops", says.urgent_iops)
+                .with("session", says.session.clone()),
+        )
     }
 }
 
 impl SessionAction {
     fn request(&self) -> Request {
-        let none = Params::default();
         match self {
-            Self::Add { name, limits } => limits.request(name, "session.add"),
-            Self::Set { name, limits } => limits.request(name, "session.set"),
+            Self::Add { name, limits } => limits.request::<call::SessionAdd>(name),
+            Self::Set { name, limits } => limits.request::<call::SessionSet>(name),
             Self::Remove { name } => {
-                none.with("name", Some(name.as_str())).request("session.remove")
+                Request::of::<call::SessionRemove>(&params::SessionRemove { name: name.clone() })
             }
-            Self::List => none.request("session.list"),
+            Self::List => Request::of::<call::SessionList>(&params::Nothing::default()),
         }
     }
 }
 
 impl Limits {
-    fn request(&self, name: &str, method: &'static str) -> Request {
+    fn request<M: Call<Params = Settings>>(&self, name: &str) -> Request {
         // A session may be called 1, but no share and no limit may be a name.
         let parent = self.parent.as_ref().map(|name| match name.as_str() {
             "none" => Value::Null,
             name => json!(name),
         });
-        Params::default()
-            .with("name", Some(name))
-            .with("parent", parent)
-            .setting("operations", self.operations.as_ref())
-            .setting("payload", self.payload.as_ref())
-            .setting("iops", self.iops.as_ref())
-            .setting("bandwidth", self.bandwidth.as_ref())
-            .setting("queue", self.queue.as_ref())
-            .request(method)
+        Request::of::<M>(
+            &Settings::default()
+                .with("name", Some(name))
+                .with("parent", parent)
+                .with("operations", or_number(self.operations.as_ref()))
+                .with("payload", or_number(self.payload.as_ref()))
+                .with("iops", or_number(self.iops.as_ref()))
+                .with("bandwidth", or_number(self.bandwidth.as_ref()))
+                .with("queue", or_number(self.queue.as_ref())),
+        )
     }
 }
 
 impl Reserve {
     fn request(&self) -> Request {
-        Params::default()
-            .with("session", Some(self.session.as_str()))
-            .with("operations", self.budget.operations)
-            .setting("bytes", self.budget.bytes.as_ref())
-            .with("time", self.budget.time.clone())
-            .with("period", self.period.clone())
-            .setting("request_size", self.request_size.as_ref())
-            .with("writes", self.writes.clone())
-            .with("locality", self.locality.clone())
-            .with("namespace", self.namespace.clone())
-            .request("session.reserve")
+        Request::of::<call::SessionReserve>(
+            &Settings::default()
+                .with("session", Some(self.session.as_str()))
+                .with("operations", self.budget.operations)
+                .with("bytes", or_number(self.budget.bytes.as_ref()))
+                .with("time", self.budget.time.clone())
+                .with("period", self.period.clone())
+                .with("request_size", or_number(self.request_size.as_ref()))
+                .with("writes", self.writes.clone())
+                .with("locality", self.locality.clone())
+                .with("namespace", self.namespace.clone()),
+        )
     }
 }

@@ -1,39 +1,44 @@
 //! The requests that subcommands make.
 
 use clap::ValueEnum as _;
-use serde_json::{Map, Value, json};
+use serde_json::{Value, json};
+use sluice_schema::params::{self, Settings};
+use sluice_schema::{Call, Method, Setting, call};
 
 use super::args::{
-    Command, HostAction, ListenerAction, NamespaceAction, NamespaceAdd, OnOff, Request,
-    SubsystemAction,
+    Command, HostAction, ListenerAction, NamespaceAction, NamespaceAdd, OnOff, SubsystemAction,
 };
 use super::qos_args::{Class, setting};
 
-/// Parameters without those that were not given.
-fn request(method: &'static str, params: Value) -> Request {
-    let absent = |value: &Value| match value {
-        Value::Null | Value::Bool(false) => true,
-        Value::Array(items) => items.is_empty(),
-        _ => false,
-    };
-    let given: Map<String, Value> = match params {
-        Value::Object(map) => map.into_iter().filter(|(_, value)| !absent(value)).collect(),
-        _ => Map::new(),
-    };
-    Request { method, params: Value::Object(given) }
+/// A request to the daemon.
+#[derive(Clone, Debug, PartialEq)]
+pub(super) struct Request {
+    pub(super) method: Method,
+    pub(super) params: Value,
+}
+
+impl Request {
+    /// Makes the request of a method.
+    pub(super) fn of<M: Call>(params: &M::Params) -> Self {
+        // Parameters are objects with names as keys, which JSON always has.
+        Self { method: M::METHOD, params: json!(params) }
+    }
 }
 
 impl Command {
-    /// The request that the subcommand makes.
+    /// Makes the request of the subcommand.
     pub(super) fn request(&self) -> Request {
+        let nothing = params::Nothing::default();
         match self {
-            Self::Status => request("status", json!({})),
-            Self::Connections => request("connections", json!({})),
-            Self::Statistics => request("statistics", json!({})),
+            Self::Status => Request::of::<call::Status>(&nothing),
+            Self::Connections => Request::of::<call::Connections>(&nothing),
+            Self::Statistics => Request::of::<call::Statistics>(&params::Buckets::default()),
             Self::Reload { check, force } => {
-                request("reload", json!({ "check": check, "force": force }))
+                Request::of::<call::Reload>(&params::Reload { force: *force, check: *check })
             }
-            Self::Shutdown { now } => request("shutdown", json!({ "now": now })),
+            Self::Shutdown { now } => {
+                Request::of::<call::Shutdown>(&params::Shutdown { now: *now })
+            }
             Self::Subsystem { action } => action.request(),
             Self::Namespace { action } => action.request(),
             Self::Listener { action } => action.request(),
@@ -43,23 +48,29 @@ impl Command {
     }
 }
 
+/// A list that was given; none where it is empty.
+fn given(list: &[String]) -> Option<Vec<String>> {
+    (!list.is_empty()).then(|| list.to_vec())
+}
+
 impl SubsystemAction {
     fn request(&self) -> Request {
         match self {
-            Self::Add { nqn, serial, model, any_host, hosts } => request(
-                "subsystem.add",
-                json!({
-                    "nqn": nqn,
-                    "serial": serial,
-                    "model": model,
-                    "allow_any_host": any_host,
-                    "hosts": hosts,
-                }),
+            Self::Add { nqn, serial, model, any_host, hosts } => Request::of::<call::SubsystemAdd>(
+                &Settings::default()
+                    .with("nqn", Some(nqn.as_str()))
+                    .with("serial", serial.clone())
+                    .with("model", model.clone())
+                    .with("allow_any_host", any_host.then_some(true))
+                    .with("hosts", given(hosts)),
             ),
             Self::Remove { nqn, force } => {
-                request("subsystem.remove", json!({ "nqn": nqn, "force": force }))
+                Request::of::<call::SubsystemRemove>(&params::SubsystemRemove {
+                    nqn: nqn.clone(),
+                    force: *force,
+                })
             }
-            Self::List => request("subsystem.list", json!({})),
+            Self::List => Request::of::<call::SubsystemList>(&params::Nothing::default()),
         }
     }
 }
@@ -68,20 +79,30 @@ impl NamespaceAction {
     fn request(&self) -> Request {
         match self {
             Self::Add(add) => add.request(),
-            Self::Remove { subsystem, nsid, force } => request(
-                "namespace.remove",
-                json!({ "subsystem": subsystem, "nsid": nsid, "force": force }),
-            ),
-            Self::Resize { subsystem, nsid, size, force } => request(
-                "namespace.resize",
-                json!({ "subsystem": subsystem, "nsid": nsid, "size": size, "force": force }),
-            ),
+            Self::Remove { subsystem, nsid, force } => {
+                Request::of::<call::NamespaceRemove>(&params::NamespaceRemove {
+                    subsystem: subsystem.clone(),
+                    nsid: *nsid,
+                    force: *force,
+                })
+            }
+            Self::Resize { subsystem, nsid, size, force } => {
+                Request::of::<call::NamespaceResize>(&params::NamespaceResize {
+                    subsystem: subsystem.clone(),
+                    nsid: *nsid,
+                    size: size.clone().map(Setting::Text),
+                    force: *force,
+                })
+            }
             Self::Retry { subsystem, nsid } => {
-                request("namespace.retry", json!({ "subsystem": subsystem, "nsid": nsid }))
+                Request::of::<call::NamespaceRetry>(&params::NamespaceRetry {
+                    subsystem: subsystem.clone(),
+                    nsid: *nsid,
+                })
             }
-            Self::List { subsystem } => {
-                request("namespace.list", json!({ "subsystem": subsystem }))
-            }
+            Self::List { subsystem } => Request::of::<call::NamespaceList>(&params::OfSubsystem {
+                subsystem: subsystem.clone(),
+            }),
         }
     }
 }
@@ -89,49 +110,50 @@ impl NamespaceAction {
 impl NamespaceAdd {
     fn request(&self) -> Request {
         let backend = self.backend.to_possible_value().map(|value| value.get_name().to_owned());
-        let mut params = json!({
-            "subsystem": self.subsystem,
-            "backend": backend,
-            "size": self.size,
-            "block_size": self.block_size,
-            "path": self.path,
-            "device": self.device,
-            "nsid": self.nsid,
-            "uuid": self.uuid,
-            "nguid": self.nguid,
-            "read_only": self.read_only,
-            "class": self.class.map(Class::name),
-            "window": self.window.as_deref().map(setting),
-            "latency_target": self.latency_target,
-            "hosts": self.hosts,
-            "force": self.force,
-        });
-        params = request("namespace.add", params).params;
-        if let (true, Some(params)) = (self.buffered, params.as_object_mut()) {
-            params.insert("direct".into(), json!(false));
-        }
-        Request { method: "namespace.add", params }
+        let path = |path: &Option<std::path::PathBuf>| path.as_ref().map(|path| json!(path));
+        Request::of::<call::NamespaceAdd>(
+            &Settings::default()
+                .with("subsystem", Some(self.subsystem.as_str()))
+                .with("backend", backend)
+                .with("size", self.size.clone())
+                .with("block_size", self.block_size.clone())
+                .with("path", path(&self.path))
+                .with("device", path(&self.device))
+                .with("nsid", self.nsid)
+                .with("uuid", self.uuid.clone())
+                .with("nguid", self.nguid.clone())
+                .with("read_only", self.read_only.then_some(true))
+                .with("class", self.class.map(Class::name))
+                .with("window", self.window.as_deref().map(setting))
+                .with("latency_target", self.latency_target.clone())
+                .with("hosts", given(&self.hosts))
+                .with("force", self.force.then_some(true))
+                .with("direct", self.buffered.then_some(false)),
+        )
     }
 }
 
 impl ListenerAction {
     fn request(&self) -> Request {
         match self {
-            Self::Add { address, advertise, discovery_only, class, link, subsystems } => request(
-                "listener.add",
-                json!({
-                    "address": address,
-                    "advertise": advertise,
-                    "discovery_only": discovery_only,
-                    "class": class.map(Class::name),
-                    "link": link,
-                    "subsystems": subsystems,
-                }),
-            ),
-            Self::Remove { address, force } => {
-                request("listener.remove", json!({ "address": address, "force": force }))
+            Self::Add { address, advertise, discovery_only, class, link, subsystems } => {
+                Request::of::<call::ListenerAdd>(
+                    &Settings::default()
+                        .with("address", Some(address.as_str()))
+                        .with("advertise", advertise.clone())
+                        .with("discovery_only", discovery_only.then_some(true))
+                        .with("class", class.map(Class::name))
+                        .with("link", link.clone())
+                        .with("subsystems", given(subsystems)),
+                )
             }
-            Self::List => request("listener.list", json!({})),
+            Self::Remove { address, force } => {
+                Request::of::<call::ListenerRemove>(&params::ListenerRemove {
+                    address: address.clone(),
+                    force: *force,
+                })
+            }
+            Self::List => Request::of::<call::ListenerList>(&params::Nothing::default()),
         }
     }
 }
@@ -139,23 +161,28 @@ impl ListenerAction {
 impl HostAction {
     fn request(&self) -> Request {
         match self {
-            Self::Add { subsystem, host } => {
-                request("host.add", json!({ "subsystem": subsystem, "host": host }))
+            Self::Add { subsystem, host } => Request::of::<call::HostAdd>(&params::HostAdd {
+                subsystem: subsystem.clone(),
+                host: host.clone(),
+            }),
+            Self::Remove { subsystem, host, force } => {
+                Request::of::<call::HostRemove>(&params::HostRemove {
+                    subsystem: subsystem.clone(),
+                    host: host.clone(),
+                    force: *force,
+                })
             }
-            Self::Remove { subsystem, host, force } => request(
-                "host.remove",
-                json!({ "subsystem": subsystem, "host": host, "force": force }),
-            ),
             Self::Any { subsystem, allow, force } => {
-                let asked = json!({ "subsystem": subsystem, "force": force });
-                let mut request = request("host.any", asked);
-                if let Some(params) = request.params.as_object_mut() {
-                    // "off" is said, where other switches that are off are left out.
-                    params.insert("allow".into(), json!(*allow == OnOff::On));
-                }
-                request
+                Request::of::<call::HostAny>(&params::HostAny {
+                    subsystem: subsystem.clone(),
+                    allow: *allow == OnOff::On,
+                    force: *force,
+                })
             }
-            Self::List { subsystem } => request("host.list", json!({ "subsystem": subsystem })),
+            Self::List { subsystem } => {
+                let subsystem = subsystem.clone();
+                Request::of::<call::HostList>(&params::OfSubsystem { subsystem })
+            }
         }
     }
 }

@@ -1,11 +1,10 @@
 //! What was done, and how long it took, as people read it.
 
-use serde_json::Value;
+use sluice_schema::answer::{Io, Operations, Statistics};
 
 use super::qos_view::time;
 use super::table::Align::{self, Left, Right};
 use super::table::{Room, Table, size};
-use super::view::{at, field, list, number};
 
 /// The columns that everything with operations has.
 const MEASURED: [(&str, Align); 11] = [
@@ -22,65 +21,64 @@ const MEASURED: [(&str, Align); 11] = [
     ("QUEUED P99", Right),
 ];
 
-/// The answer to `statistics`: one table each for namespaces, hosts and queues.
-pub(super) fn text(result: &Value, room: Room) -> String {
-    let namespaces = [("NAMESPACE", Left)];
-    let hosts = [("HOST", Left), ("SUBSYSTEM", Left)];
-    let queues = [("QUEUE OF CONNECTION", Left)];
+/// Writes the answer to `statistics`: one table each for namespaces, hosts and queues.
+pub(super) fn text(statistics: Statistics, room: Room) -> String {
+    let Statistics { namespaces, hosts, queues, .. } = statistics;
+    let namespaces = namespaces.iter().map(|row| {
+        let name = format!("{}/{}", row.subsystem, row.nsid);
+        (vec![name], &row.io)
+    });
+    let hosts = hosts.iter().map(|row| (vec![row.host.clone(), row.subsystem.clone()], &row.io));
+    let queues = queues.iter().map(|row| (vec![row.connection.id.to_string()], &row.io));
     let tables = [
-        table(list(result, "namespaces"), &namespaces, |row| {
-            vec![format!("{}/{}", field(row, "subsystem"), field(row, "nsid"))]
-        })
-        .text("There are no namespaces.", room),
-        table(list(result, "hosts"), &hosts, |row| {
-            vec![field(row, "host"), field(row, "subsystem")]
-        })
-        .text("No host has sent a command.", room),
-        table(list(result, "queues"), &queues, |row| vec![field(row, "connection")])
-            .text("There are no queues.", room),
+        table(&[("NAMESPACE", Left)], namespaces).text("There are no namespaces.", room),
+        table(&[("HOST", Left), ("SUBSYSTEM", Left)], hosts)
+            .text("No host has sent a command.", room),
+        table(&[("QUEUE OF CONNECTION", Left)], queues).text("There are no queues.", room),
     ];
     tables.join("\n")
 }
 
-/// One line for each row: what it is called, and what was done.
-fn table(
-    rows: &[Value],
+/// Makes one line for each row: what it is called, and what was done.
+fn table<'a>(
     names: &[(&'static str, Align)],
-    of: impl Fn(&Value) -> Vec<String>,
+    rows: impl Iterator<Item = (Vec<String>, &'a Io)>,
 ) -> Table {
     let heading: Vec<_> = names.iter().copied().chain(MEASURED).collect();
     let mut table = Table::new(&heading).least(&["OTHER", "QUEUED P99", "MEAN", "READ", "WRITTEN"]);
-    for row in rows {
-        table.row([of(row), measured(row)].concat());
+    for (name, io) in rows {
+        table.row([name, measured(io)].concat());
     }
     table
 }
 
-fn measured(row: &Value) -> Vec<String> {
-    let kind = |name: &str| at(row, &["io", name]);
-    let moved = |name: &str| {
-        let took = at(kind(name), &["latency_ns"]);
+fn measured(io: &Io) -> Vec<String> {
+    let moved = |kind: &Operations| {
         vec![
-            number(kind(name), "operations").to_string(),
-            size(number(kind(name), "bytes")),
-            time(number(took, "mean")),
-            time(number(took, "p99")),
+            kind.operations.to_string(),
+            size(kind.bytes),
+            time(kind.latency_ns.mean),
+            time(kind.latency_ns.p99),
         ]
     };
-    let errors = ["read", "write", "other"].map(|name| number(kind(name), "errors"));
+    let errors = [&io.read, &io.write, &io.other].map(|kind| kind.errors);
     let rest = vec![
-        number(kind("other"), "operations").to_string(),
+        io.other.operations.to_string(),
         errors.into_iter().fold(0, u64::saturating_add).to_string(),
-        time(number(at(row, &["io", "queueing"]), "p99")),
+        time(io.queueing.p99),
     ];
-    [moved("read"), moved("write"), rest].concat()
+    [moved(&io.read), moved(&io.write), rest].concat()
 }
 
 #[cfg(test)]
 mod tests {
-    use serde_json::json;
+    use serde_json::{Value, json};
 
     use super::*;
+
+    fn text(answer: &Value, room: Room) -> String {
+        super::text(serde_json::from_value(answer.clone()).unwrap(), room)
+    }
 
     #[test]
     fn everything_counted_has_a_line_with_units() {
@@ -93,7 +91,7 @@ mod tests {
         let answer = json!({
             "namespaces": [{"subsystem": "nqn.2026-01.io.x:a", "nsid": 1, "io": io}],
             "hosts": [{"host": "nqn.2026-01.io.x:h", "subsystem": "nqn.2026-01.io.x:a", "io": io}],
-            "queues": [{"connection": 7, "io": io}],
+            "queues": [{"connection": {"id": 7, "peer": "h:1"}, "io": io}],
         });
         let seen = text(&answer, None);
         let lines: Vec<String> = seen

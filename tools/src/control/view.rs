@@ -1,41 +1,150 @@
 //! Answers as people read them.
 
 use serde_json::Value;
+use sluice_schema::answer::{
+    AnyHost, Connection, Hosts, Listener, NamespaceResized, Reloaded, Status, Subsystem,
+};
+use sluice_schema::params::Settings;
+use sluice_schema::{Call, Method, call};
 
-use super::args::Request;
+use super::requests::Request;
 use super::table::Align::{Left, Right};
 use super::table::{Room, Table, duration, size};
 use super::{namespace_view, network_view, qos_view, statistics_view};
+use crate::failure::{FAILED, Failure};
 
-/// The answer to a method as text.
-pub(super) fn text(request: &Request, result: &Value, room: Room) -> String {
-    let method = request.method;
-    match method {
-        "status" => status(result, room),
-        "statistics" => statistics_view::text(result, room),
-        "connections" => connections(result, room),
-        "subsystem.list" => subsystems(result, room),
-        "namespace.list" => namespace_view::list(result, room),
-        "namespace.retry" => namespace_view::retried(result, room),
-        "listener.list" => listeners(result, room),
-        "host.list" => hosts(result, room),
-        "reload" => reload(result, is(&request.params, "check")),
-        "shutdown" => "The daemon is ending.\n".into(),
-        _ => network_view::text(method, result, room)
-            .or_else(|| qos_view::text(method, result, room))
-            .unwrap_or_else(|| change(method, result)),
-    }
+/// Writes the answer to a request as text.
+///
+/// # Errors
+/// The daemon answers what the method's type does not have.
+pub(super) fn text(request: &Request, result: &Value, room: Room) -> Result<String, Failure> {
+    Ok(match request.method {
+        Method::Status => status(&of::<call::Status>(result)?, room),
+        Method::Statistics => statistics_view::text(of::<call::Statistics>(result)?, room),
+        Method::Connections => connections(&of::<call::Connections>(result)?, room),
+        Method::Reload => {
+            let only_checked = request.params.get("check") == Some(&Value::Bool(true));
+            reload(&of::<call::Reload>(result)?, only_checked)
+        }
+        Method::Shutdown => "The daemon is ending.\n".into(),
+        Method::SubsystemList => subsystems(&of::<call::SubsystemList>(result)?, room),
+        Method::SubsystemAdd => {
+            let added = of::<call::SubsystemAdd>(result)?.result;
+            format!("Added subsystem {} (serial {}).\n", added.nqn, or_dash(added.serial))
+        }
+        Method::SubsystemRemove => {
+            format!("Removed subsystem {}.\n", of::<call::SubsystemRemove>(result)?.result.nqn)
+        }
+        Method::NamespaceList => namespace_view::list(&of::<call::NamespaceList>(result)?, room),
+        Method::NamespaceRetry => {
+            namespace_view::retried(&of::<call::NamespaceRetry>(result)?, room)
+        }
+        Method::NamespaceAdd => {
+            let added = of::<call::NamespaceAdd>(result)?.result;
+            let (nsid, nqn, uuid) = (added.nsid, added.subsystem, or_dash(added.uuid));
+            format!("Added namespace {nsid} to {nqn} (UUID {uuid}).\n")
+        }
+        Method::NamespaceRemove => {
+            let removed = of::<call::NamespaceRemove>(result)?.result;
+            format!("Removed namespace {} from {}.\n", removed.nsid, removed.subsystem)
+        }
+        Method::NamespaceResize => resized(&of::<call::NamespaceResize>(result)?.result),
+        Method::ListenerList => listeners(&of::<call::ListenerList>(result)?, room),
+        Method::ListenerAdd => {
+            format!("Listening on {}.\n", of::<call::ListenerAdd>(result)?.result.address)
+        }
+        Method::ListenerRemove => {
+            let address = of::<call::ListenerRemove>(result)?.result.address;
+            format!("No longer listening on {address}.\n")
+        }
+        Method::HostList => hosts(&of::<call::HostList>(result)?, room),
+        Method::HostAdd => {
+            let added = of::<call::HostAdd>(result)?.result;
+            format!("{} may connect to {}.\n", added.host, added.subsystem)
+        }
+        Method::HostRemove => {
+            let removed = of::<call::HostRemove>(result)?.result;
+            format!("{} is refused by {}.\n", removed.host, removed.subsystem)
+        }
+        Method::HostAny => any_host(&of::<call::HostAny>(result)?.result),
+        Method::QosShow => qos_view::show(&of::<call::QosShow>(result)?, room),
+        Method::QosSet => qos_view::settings(&of::<call::QosSet>(result)?.result),
+        Method::QosListener => {
+            let set = of::<call::QosListener>(result)?.result;
+            format!("Connections through {} have {}.\n", set.address, qos_view::class(set.class))
+        }
+        Method::QosNamespace => {
+            let set = of::<call::QosNamespace>(result)?.result;
+            let class = qos_view::class(set.class);
+            format!("Namespace {} of {} has {class}.\n", set.nsid, set.subsystem)
+        }
+        Method::QosPolicy => qos_view::policy(&of::<call::QosPolicy>(result)?.result),
+        Method::SessionList => qos_view::sessions(&of::<call::SessionList>(result)?, room),
+        Method::SessionAdd => {
+            let added = of::<call::SessionAdd>(result)?.result;
+            format!("Added session {}.\n", setting(&added, "name"))
+        }
+        Method::SessionSet => {
+            let changed = of::<call::SessionSet>(result)?.result;
+            format!("Changed session {}.\n", setting(&changed, "name"))
+        }
+        Method::SessionRemove => {
+            format!("Removed session {}.\n", of::<call::SessionRemove>(result)?.result.name)
+        }
+        Method::SessionReserve => qos_view::reserved(&of::<call::SessionReserve>(result)?.result),
+        Method::SessionRelease => {
+            let released = of::<call::SessionRelease>(result)?.result;
+            format!("Session {} has no reservation any more.\n", setting(&released, "name"))
+        }
+        Method::NetworkShow => network_view::show(&of::<call::NetworkShow>(result)?, room),
+        Method::NetworkSet => network_view::settings(&of::<call::NetworkSet>(result)?.result, None),
+        Method::NetworkListener => {
+            let set = of::<call::NetworkListener>(result)?.result;
+            format!("Connections through {} share link {}.\n", set.address, set.link)
+        }
+        Method::LinkAdd => {
+            format!("Added {}\n", network_view::link(&of::<call::LinkAdd>(result)?.result))
+        }
+        Method::LinkSet => {
+            format!("Changed {}\n", network_view::link(&of::<call::LinkSet>(result)?.result))
+        }
+        Method::LinkRemove => {
+            format!("Removed link {}.\n", of::<call::LinkRemove>(result)?.result.name)
+        }
+    })
 }
 
-/// Whether the answer to `status` tells of something that is not right.
+/// Takes the answer of a method.
+fn of<M: Call>(result: &Value) -> Result<M::Answer, Failure> {
+    serde_json::from_value(result.clone()).map_err(|error| {
+        let method = M::METHOD.name();
+        let message = format!(
+            "the daemon answers {method} as this program does not know it ({error}); use the \
+             daemon's own version of sluice, or --json"
+        );
+        Failure::new(FAILED, message)
+    })
+}
+
+/// Tells whether the answer to `status` speaks of something that is not right.
 pub(super) fn has_problems(status: &Value) -> bool {
-    let counted = ["namespaces_unavailable", "namespaces_with_errors"];
-    !list(status, "problems").is_empty() || counted.iter().any(|key| number(status, key) > 0)
+    of::<call::Status>(status).is_ok_and(|status| has_wrong(&status))
 }
 
-/// A field as text; nothing where it is missing.
-pub(super) fn field(value: &Value, key: &str) -> String {
-    match value.get(key) {
+fn has_wrong(status: &Status) -> bool {
+    let counted = status.namespaces_unavailable > 0 || status.namespaces_with_errors > 0;
+    counted || !status.problems.is_empty()
+}
+
+/// Writes a value as text; `-` for none and for an empty text.
+pub(super) fn or_dash(value: Option<impl ToString>) -> String {
+    let text = value.map(|value| value.to_string()).filter(|text| !text.is_empty());
+    text.unwrap_or_else(|| "-".into())
+}
+
+/// Writes a JSON value as text; nothing for `null`.
+pub(super) fn plain(value: Option<&Value>) -> String {
+    match value {
         None | Some(Value::Null) => String::new(),
         Some(Value::String(text)) => text.clone(),
         Some(Value::Bool(flag)) => if *flag { "yes" } else { "no" }.into(),
@@ -43,105 +152,76 @@ pub(super) fn field(value: &Value, key: &str) -> String {
     }
 }
 
-/// A field as text; `-` where it is missing.
-pub(super) fn or_dash(value: &Value, key: &str) -> String {
-    Some(field(value, key)).filter(|text| !text.is_empty()).unwrap_or_else(|| "-".into())
-}
-
-pub(super) fn number(value: &Value, key: &str) -> u64 {
-    value.get(key).and_then(Value::as_u64).unwrap_or(0)
-}
-
-pub(super) fn rows(value: &Value) -> &[Value] {
-    value.as_array().map(Vec::as_slice).unwrap_or_default()
-}
-
-/// The rows of a list below a key.
-pub(super) fn list<'a>(value: &'a Value, key: &str) -> &'a [Value] {
-    value.get(key).map(rows).unwrap_or_default()
-}
-
-/// What is below a key; nothing where it is missing.
-pub(super) fn at<'a>(value: &'a Value, path: &[&str]) -> &'a Value {
-    path.iter().try_fold(value, |value, key| value.get(key)).unwrap_or(&Value::Null)
-}
-
-/// Whether a switch is on.
-pub(super) fn is(value: &Value, key: &str) -> bool {
-    value.get(key) == Some(&Value::Bool(true))
+/// Writes the value of a key as text; nothing where it is not set.
+pub(super) fn setting(settings: &Settings, key: &str) -> String {
+    plain(settings.get(key))
 }
 
 /// "1 listener", "2 listeners".
-pub(super) fn count(number: u64, what: &str) -> String {
+pub(super) fn count(number: usize, what: &str) -> String {
     format!("{number} {what}{}", if number == 1 { "" } else { "s" })
 }
 
-/// A list of names in one cell; `all` where there is no list.
-pub(super) fn names(value: &Value, key: &str, all: &str) -> String {
-    match value.get(key).and_then(Value::as_array) {
+/// Writes a list of names for one cell; `all` where there is no list.
+pub(super) fn names(names: Option<&[String]>, all: &str) -> String {
+    match names {
         None => all.into(),
-        Some(list) if list.is_empty() => "none".into(),
-        Some(list) => list.iter().filter_map(Value::as_str).collect::<Vec<_>>().join(", "),
+        Some([]) => "none".into(),
+        Some(names) => names.join(", "),
     }
 }
 
-fn status(result: &Value, room: Room) -> String {
-    let kept = match result.get("durable").and_then(Value::as_bool) {
-        Some(true) => "survive a restart",
-        _ => "end with the daemon (no `state` in its configuration)",
+fn status(status: &Status, room: Room) -> String {
+    let kept = match status.durable {
+        true => "survive a restart",
+        false => "end with the daemon (no `state` in its configuration)",
     };
+    let protocol_errors = usize::try_from(status.protocol_errors).unwrap_or(usize::MAX);
+    let expired = usize::try_from(status.keep_alive_expired).unwrap_or(usize::MAX);
     let mut text = format!(
-        "sluiced {}, process {}, up {}\n",
-        field(result, "version"),
-        field(result, "pid"),
-        duration(number(result, "uptime_seconds"))
-    );
-    text += &format!(
-        "{}, {}, {}, {} ({} accepted)\n",
-        count(number(result, "listeners"), "listener"),
-        count(number(result, "subsystems"), "subsystem"),
-        count(number(result, "namespaces"), "namespace"),
-        count(number(result, "connections"), "connection"),
-        field(result, "accepted"),
-    );
-    text += &format!(
-        "{}, {}\nLive changes {kept}.\n",
-        count(number(result, "protocol_errors"), "protocol error"),
-        count(number(result, "keep_alive_expired"), "keep-alive timeout"),
+        "sluiced {}, process {}, up {}\n\
+         {}, {}, {}, {} ({} accepted)\n\
+         {}, {}\nLive changes {kept}.\n",
+        status.version,
+        status.pid,
+        duration(status.uptime_seconds),
+        count(status.listeners, "listener"),
+        count(status.subsystems, "subsystem"),
+        count(status.namespaces, "namespace"),
+        count(status.connections, "connection"),
+        status.accepted,
+        count(protocol_errors, "protocol error"),
+        count(expired, "keep-alive timeout"),
     );
     let mut table = Table::new(&[("CPU", Right), ("CONNECTIONS", Right), ("BUFFERS", Right)]);
-    let reactors = result.get("reactors").map(rows).unwrap_or_default();
-    for reactor in reactors {
-        let (used, total) = (number(reactor, "buffer_used"), number(reactor, "buffer_total"));
-        let buffers = format!("{} of {}", size(used), size(total));
-        table.row(vec![field(reactor, "core"), field(reactor, "connections"), buffers]);
+    for reactor in &status.reactors {
+        let buffers = format!("{} of {}", size(reactor.buffer_used), size(reactor.buffer_total));
+        table.row(vec![reactor.core.to_string(), reactor.connections.to_string(), buffers]);
     }
     text += "\n";
     text += &table.text("no reactors", room);
-    let problems = list(result, "problems");
-    if has_problems(result) {
+    if has_wrong(status) {
         text += "\nNot right:\n";
     }
-    for (key, what) in
-        [("namespaces_unavailable", "not available"), ("namespaces_with_errors", "with errors")]
-    {
+    for (namespaces, what) in [
+        (status.namespaces_unavailable, "not available"),
+        (status.namespaces_with_errors, "with errors"),
+    ] {
         // Only where the daemon has no line for it.
-        let namespaces = number(result, key);
-        if namespaces > 0 && problems.is_empty() {
+        if namespaces > 0 && status.problems.is_empty() {
             text += &format!("  {} {what}\n", count(namespaces, "namespace"));
         }
     }
-    for problem in problems.iter().filter_map(Value::as_str) {
+    for problem in &status.problems {
         text += &format!("  {problem}\n");
     }
     text
 }
 
-/// What a new look at the configuration file brought about, or would.
-fn reload(result: &Value, only_checked: bool) -> String {
-    let (changes, restart) = (list(result, "changes"), list(result, "needs_restart"));
-    let lines = |heading: &str, list: &[Value]| {
-        let lines = list.iter().filter_map(Value::as_str).map(|line| format!("  {line}\n"));
+/// Writes what a new look at the configuration file brought about, or would.
+fn reload(reloaded: &Reloaded, only_checked: bool) -> String {
+    let lines = |heading: &str, list: &[String]| {
+        let lines = list.iter().map(|line| format!("  {line}\n"));
         if list.is_empty() {
             String::new()
         } else {
@@ -149,19 +229,20 @@ fn reload(result: &Value, only_checked: bool) -> String {
         }
     };
     let heading = if only_checked { "A reload would change:" } else { "Changed:" };
-    let text = lines(heading, changes) + &lines("Needs a restart to take effect:", restart);
-    let text = text + &lines("Note:", list(result, "warnings"));
+    let text = lines(heading, &reloaded.changes)
+        + &lines("Needs a restart to take effect:", &reloaded.needs_restart)
+        + &lines("Note:", &reloaded.warnings);
     match text.is_empty() {
         true => "The daemon runs what the configuration file says; nothing changes.\n".into(),
         false => text,
     }
 }
 
-/// What a narrow terminal does without in the list of connections.
+/// The columns of connections that a narrow terminal does without, the first one first.
 const LEAST_OF_CONNECTION: [&str; 10] =
     ["DIGESTS", "REACTOR", "BASE", "LINK", "ID", "LIMIT IN", "LIMIT OUT", "CLASS", "RTT", "CTRL"];
 
-fn connections(result: &Value, room: Room) -> String {
+fn connections(connections: &[Connection], room: Room) -> String {
     let heading = [
         ("ID", Right),
         ("PEER", Left),
@@ -174,38 +255,36 @@ fn connections(result: &Value, room: Room) -> String {
         ("DIGESTS", Left),
     ];
     // What is known of the network stands behind, where anything is.
-    let network = rows(result).iter().any(|row| !at(row, &["network"]).is_null());
+    let network = connections.iter().any(|row| row.network.is_some());
     let more = network_view::CONNECTION.into_iter().filter(|_| network);
     let mut table = Table::new(&heading.into_iter().chain(more).collect::<Vec<_>>())
         .least(&LEAST_OF_CONNECTION);
-    for row in rows(result) {
-        let digest = |index: usize| {
-            row.get("digests").and_then(|pair| pair.get(index)) == Some(&Value::Bool(true))
-        };
-        let digests = match (digest(0), digest(1)) {
+    for row in connections {
+        let digests = match row.digests {
             (false, false) => "-",
             (true, false) => "header",
             (false, true) => "data",
             (true, true) => "header, data",
         };
         let mut cells = vec![
-            field(row, "id"),
-            field(row, "peer"),
-            or_dash(row, "host"),
-            or_dash(row, "subsystem"),
-            or_dash(row, "controller"),
-            or_dash(row, "queue"),
-            field(row, "in_flight"),
-            field(row, "reactor"),
+            row.id.to_string(),
+            row.peer.clone(),
+            or_dash(row.host.as_ref()),
+            or_dash(row.subsystem.as_ref()),
+            or_dash(row.controller),
+            or_dash(row.queue),
+            row.in_flight.to_string(),
+            row.reactor.to_string(),
             digests.into(),
         ];
-        cells.extend(network_view::connection(row).into_iter().filter(|_| network));
+        let known = network_view::connection(row.network.as_ref());
+        cells.extend(known.into_iter().filter(|_| network));
         table.row(cells);
     }
     table.text("No host is connected.", room)
 }
 
-fn subsystems(result: &Value, room: Room) -> String {
+fn subsystems(subsystems: &[Subsystem], room: Room) -> String {
     let mut table = Table::new(&[
         ("SUBSYSTEM", Left),
         ("SERIAL", Left),
@@ -215,31 +294,25 @@ fn subsystems(result: &Value, room: Room) -> String {
         ("HOSTS", Left),
     ])
     .least(&["MODEL", "SERIAL"]);
-    for row in rows(result) {
-        let inside = row.get("namespaces").map(rows).unwrap_or_default();
-        let capacity = inside.iter().map(|n| number(n, "size")).fold(0, u64::saturating_add);
+    for row in subsystems {
+        let sizes = row.namespaces.iter().map(|namespace| namespace.size);
+        let hosts = match row.allow_any_host {
+            true => "any".into(),
+            false => row.hosts.len().to_string(),
+        };
         table.row(vec![
-            field(row, "nqn"),
-            field(row, "serial"),
-            or_dash(row, "model"),
-            inside.len().to_string(),
-            size(capacity),
-            allowed(row),
+            row.nqn.clone(),
+            row.serial.clone(),
+            or_dash(Some(&row.model)),
+            row.namespaces.len().to_string(),
+            size(sizes.fold(0, u64::saturating_add)),
+            hosts,
         ]);
     }
     table.text("There are no subsystems.", room)
 }
 
-/// Which hosts may connect, in few words.
-fn allowed(row: &Value) -> String {
-    let count = row.get("hosts").map_or(0, |hosts| rows(hosts).len());
-    match (row.get("allow_any_host").and_then(Value::as_bool), count) {
-        (Some(true), _) => "any".into(),
-        (_, count) => count.to_string(),
-    }
-}
-
-fn listeners(result: &Value, room: Room) -> String {
+fn listeners(listeners: &[Listener], room: Room) -> String {
     let mut table = Table::new(&[
         ("ADDRESS", Left),
         ("TRANSPORT", Left),
@@ -249,62 +322,46 @@ fn listeners(result: &Value, room: Room) -> String {
         ("LINK", Left),
     ])
     .least(&["TRANSPORT", "LINK"]);
-    for row in rows(result) {
-        let discovery = row.get("discovery_only") == Some(&Value::Bool(true));
-        let serves =
-            if discovery { "discovery".into() } else { names(row, "subsystems", "all subsystems") };
-        let cells = ["address", "transport"].map(|key| field(row, key));
-        let mut cells = cells.to_vec();
-        cells.extend([or_dash(row, "advertise"), serves]);
-        cells.extend(["class", "link"].map(|key| or_dash(row, key)));
-        table.row(cells);
+    for row in listeners {
+        let serves = match row.discovery_only {
+            true => "discovery".into(),
+            false => names(row.subsystems.as_deref(), "all subsystems"),
+        };
+        table.row(vec![
+            row.address.clone(),
+            row.transport.clone(),
+            or_dash(row.advertise.as_ref()),
+            serves,
+            or_dash(row.class.as_ref()),
+            or_dash(Some(&row.link)),
+        ]);
     }
     table.text("There are no listeners: no host can connect.", room)
 }
 
-fn hosts(result: &Value, room: Room) -> String {
+fn hosts(subsystems: &[Hosts], room: Room) -> String {
     let mut table = Table::new(&[("SUBSYSTEM", Left), ("HOST", Left)]);
-    for row in rows(result) {
-        let nqn = field(row, "subsystem");
-        if row.get("allow_any_host") == Some(&Value::Bool(true)) {
-            table.row(vec![nqn.clone(), "any host".into()]);
+    for row in subsystems {
+        if row.allow_any_host {
+            table.row(vec![row.subsystem.clone(), "any host".into()]);
         }
-        for host in row.get("hosts").map(rows).unwrap_or_default() {
-            table.row(vec![nqn.clone(), host.as_str().unwrap_or_default().into()]);
+        for host in &row.hosts {
+            table.row(vec![row.subsystem.clone(), host.clone()]);
         }
     }
     table.text("No host may connect.", room)
 }
 
-/// What a change did, in a sentence.
-fn change(method: &str, result: &Value) -> String {
-    let of = |key: &str| field(result, key);
-    let sentence = match method {
-        "subsystem.add" => format!("Added subsystem {} (serial {}).", of("nqn"), of("serial")),
-        "subsystem.remove" => format!("Removed subsystem {}.", of("nqn")),
-        "namespace.add" => {
-            format!("Added namespace {} to {} (UUID {}).", of("nsid"), of("subsystem"), of("uuid"))
-        }
-        "namespace.remove" => {
-            format!("Removed namespace {} from {}.", of("nsid"), of("subsystem"))
-        }
-        "namespace.resize" => format!(
-            "Namespace {} of {} has {} now.",
-            of("nsid"),
-            of("subsystem"),
-            size(number(result, "size"))
-        ),
-        "listener.add" => format!("Listening on {}.", of("address")),
-        "listener.remove" => format!("No longer listening on {}.", of("address")),
-        "host.add" => format!("{} may connect to {}.", of("host"), of("subsystem")),
-        "host.remove" => format!("{} is refused by {}.", of("host"), of("subsystem")),
-        "host.any" if result.get("allow_any_host") == Some(&Value::Bool(true)) => {
-            format!("Any host may connect to {}.", of("subsystem"))
-        }
-        "host.any" => format!("Only listed hosts may connect to {}.", of("subsystem")),
-        _ => result.to_string(),
-    };
-    sentence + "\n"
+fn resized(namespace: &NamespaceResized) -> String {
+    let NamespaceResized { subsystem, nsid, size: bytes } = namespace;
+    format!("Namespace {nsid} of {subsystem} has {} now.\n", size(*bytes))
+}
+
+fn any_host(AnyHost { subsystem, allow_any_host }: &AnyHost) -> String {
+    match allow_any_host {
+        true => format!("Any host may connect to {subsystem}.\n"),
+        false => format!("Only listed hosts may connect to {subsystem}.\n"),
+    }
 }
 
 #[cfg(test)]
@@ -314,8 +371,8 @@ mod tests {
     use super::*;
 
     /// An answer as text, as wide as it becomes.
-    fn text(method: &'static str, answer: &Value) -> String {
-        super::text(&Request { method, params: json!({}) }, answer, None)
+    fn text(method: Method, answer: &Value) -> String {
+        super::text(&Request { method, params: json!({}) }, answer, None).unwrap()
     }
 
     fn healthy() -> Value {
@@ -329,13 +386,13 @@ mod tests {
     #[test]
     fn a_status_tells_what_is_not_right() {
         let mut answer = healthy();
-        assert!(!has_problems(&answer) && !text("status", &answer).contains("Not right"));
+        assert!(!has_problems(&answer) && !text(Method::Status, &answer).contains("Not right"));
         assert!(!has_problems(&json!({})), "a daemon that says nothing of it");
         answer["namespaces_with_errors"] = json!(1);
         assert!(has_problems(&answer));
-        assert!(text("status", &answer).ends_with("Not right:\n  1 namespace with errors\n"));
+        assert!(text(Method::Status, &answer).ends_with("Not right:\n  1 namespace with errors\n"));
         answer["problems"] = json!(["q/1: 3 errors of /dev/sdb since 12:00"]);
-        let seen = text("status", &answer);
+        let seen = text(Method::Status, &answer);
         assert!(seen.ends_with("Not right:\n  q/1: 3 errors of /dev/sdb since 12:00\n"), "{seen}");
     }
 
@@ -345,13 +402,13 @@ mod tests {
                             "warnings": ["h1 loses disk 2"]});
         let seen = |check| {
             let params = if check { json!({ "check": true }) } else { json!({}) };
-            super::text(&Request { method: "reload", params }, &answer, None)
+            super::text(&Request { method: Method::Reload, params }, &answer, None).unwrap()
         };
         let rest = "\n  subsystem q is added\nNeeds a restart to take effect:\n  `cores`\n\
                     Note:\n  h1 loses disk 2\n";
         assert_eq!(seen(false), format!("Changed:{rest}"));
         assert_eq!(seen(true), format!("A reload would change:{rest}"));
-        let same = text("reload", &json!({"changes": [], "needs_restart": []}));
+        let same = text(Method::Reload, &json!({"changes": [], "needs_restart": []}));
         assert!(same.contains("nothing changes"), "{same}");
     }
 
@@ -363,15 +420,15 @@ mod tests {
         let row = json!({"id": 72_057_594_037_927_937u64, "peer": "192.0.2.17:54321", "host": host,
                          "subsystem": "nqn.2026-01.com.example:disk2", "controller": 1, "queue": 1,
                          "in_flight": 0, "reactor": 0, "digests": [true, true], "network": network});
-        let request = Request { method: "connections", params: json!({}) };
+        let request = Request { method: Method::Connections, params: json!({}) };
         for width in [80, 120, 160] {
-            let seen = super::text(&request, &json!([row]), Some(width));
+            let seen = super::text(&request, &json!([row]), Some(width)).unwrap();
             for line in seen.lines().take(2) {
                 assert!(line.chars().count() <= width, "{width}: {line}");
             }
             assert!(seen.contains("c91e6bf6") && seen.contains("disk2"), "{seen}");
         }
-        let whole = text("connections", &json!([row]));
+        let whole = text(Method::Connections, &json!([row]));
         assert!(whole.contains(host) && whole.contains("header, data"), "{whole}");
     }
 
@@ -382,11 +439,11 @@ mod tests {
                    "queue": 1, "in_flight": 0, "reactor": 0, "digests": [false, false],
                    "network": network})
         };
-        let without = text("connections", &json!([row(json!(null))]));
+        let without = text(Method::Connections, &json!([row(json!(null))]));
         assert!(!without.contains("RTT"), "{without}");
         let known = json!({"link": "default", "class": "high", "base": "dctcp", "rtt_us": 450,
                            "out": {"limit": 4.75e9}, "in": {"limit": null}});
-        let with = text("connections", &json!([row(known), row(json!(null))]));
+        let with = text(Method::Connections, &json!([row(known), row(json!(null))]));
         let line: Vec<&str> = with.lines().nth(1).unwrap().split_whitespace().collect();
         assert_eq!(line.join(" "), "7 p h s 1 1 0 0 - default high dctcp 450 us 4.75 Gbit/s -");
         assert!(with.lines().nth(2).unwrap().ends_with('-'), "{with}");
@@ -398,7 +455,7 @@ mod tests {
             {"subsystem": "a", "allow_any_host": true, "hosts": []},
             {"subsystem": "b", "allow_any_host": false, "hosts": ["h1", "h2"]},
         ]);
-        let text = text("host.list", &answer);
+        let text = text(Method::HostList, &answer);
         assert_eq!(text.lines().count(), 4);
         assert!(text.contains("any host") && text.contains("h2"), "{text}");
     }
@@ -406,6 +463,6 @@ mod tests {
     #[test]
     fn changes_are_told_in_a_sentence() {
         let answer = json!({"subsystem": "q", "nsid": 3, "size": 4096, "durable": true});
-        assert_eq!(text("namespace.resize", &answer), "Namespace 3 of q has 4 KiB now.\n");
+        assert_eq!(text(Method::NamespaceResize, &answer), "Namespace 3 of q has 4 KiB now.\n");
     }
 }

@@ -5,6 +5,7 @@ use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
 use serde_json::{Value, json};
+use sluice_schema::Method;
 
 use crate::control::client::Connection;
 use crate::failure::{Failure, INVALID, NO_DAEMON, UNKNOWN_METHOD};
@@ -17,7 +18,7 @@ pub(super) struct Client {
     patience: Duration,
     connection: Option<Connection>,
     /// Methods for which this daemon does not know the parameter `buckets`.
-    plain: BTreeSet<&'static str>,
+    plain: BTreeSet<Method>,
 }
 
 impl Client {
@@ -29,7 +30,7 @@ impl Client {
     ///
     /// # Errors
     /// The daemon is not to be reached, is silent for too long, or refuses.
-    pub(super) fn call(&mut self, method: &str) -> Result<Option<Value>, Failure> {
+    pub(super) fn call(&mut self, method: Method) -> Result<Option<Value>, Failure> {
         match self.exchange(method, &json!({})) {
             Ok(result) => Ok(Some(result)),
             Err(failure) if failure.kind == UNKNOWN_METHOD => Ok(None),
@@ -41,11 +42,8 @@ impl Client {
     ///
     /// # Errors
     /// As [`Self::call`].
-    pub(super) fn call_for_buckets(
-        &mut self,
-        method: &'static str,
-    ) -> Result<Option<Value>, Failure> {
-        if !self.plain.contains(method) {
+    pub(super) fn call_for_buckets(&mut self, method: Method) -> Result<Option<Value>, Failure> {
+        if !self.plain.contains(&method) {
             match self.exchange(method, &json!({ "buckets": true })) {
                 Err(failure) if failure.kind == INVALID => {
                     self.plain.insert(method);
@@ -57,7 +55,7 @@ impl Client {
         self.call(method)
     }
 
-    fn exchange(&mut self, method: &str, params: &Value) -> Result<Value, Failure> {
+    fn exchange(&mut self, method: Method, params: &Value) -> Result<Value, Failure> {
         let begun = Instant::now();
         if let Some(connection) = &mut self.connection {
             match connection.call(method, params) {

@@ -4,6 +4,7 @@
 use std::time::Instant;
 
 use serde_json::Value;
+use sluice_schema::Method;
 
 use super::client::Client;
 use super::histogram::Histogram;
@@ -132,11 +133,11 @@ impl Sample {
     /// It cannot be reached, or refuses.
     pub(super) fn take(client: &mut Client) -> anyhow::Result<Self> {
         let answers = Answers {
-            status: client.call("status")?.unwrap_or_default(),
-            statistics: client.call_for_buckets("statistics")?.unwrap_or_default(),
-            qos: client.call_for_buckets("qos.show")?,
-            network: client.call("network.show")?,
-            connections: client.call("connections")?.unwrap_or_default(),
+            status: client.call(Method::Status)?.unwrap_or_default(),
+            statistics: client.call_for_buckets(Method::Statistics)?.unwrap_or_default(),
+            qos: client.call_for_buckets(Method::QosShow)?,
+            network: client.call(Method::NetworkShow)?,
+            connections: client.call(Method::Connections)?.unwrap_or_default(),
         };
         Ok(Self::of(Instant::now(), &answers))
     }

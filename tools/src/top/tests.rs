@@ -12,6 +12,7 @@ use ratatui::backend::TestBackend;
 use ratatui::crossterm::event::{KeyCode, KeyEvent};
 use ratatui::style::Color;
 use serde_json::{Value, json};
+use sluice_schema::Method;
 
 use super::client::Client;
 use super::draw::{Theme, draw, sparkline};
@@ -246,7 +247,7 @@ fn a_daemon_without_buckets_is_asked_without() {
     });
     let mut client = Client::new(&path, Duration::from_secs(60));
     for _ in 0..2 {
-        let answer = client.call_for_buckets("statistics").unwrap();
+        let answer = client.call_for_buckets(Method::Statistics).unwrap();
         assert_eq!(answer, Some(json!({"hosts": []})));
     }
     drop(client);

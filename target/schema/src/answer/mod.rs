@@ -1,0 +1,30 @@
+//! The answers of methods.
+//!
+//! A field that an older daemon does not send has its default value, so that the command line can
+//! show what there is.
+
+mod changes;
+mod measured;
+mod network;
+mod qos;
+mod target;
+
+pub use changes::{
+    AnyHost, Changed, HostName, ListenerClass, ListenerLink, ListenerName, Name, NamespaceAdded,
+    NamespaceClass, NamespaceName, NamespaceResized, Nothing, Policy, Reloaded, SubsystemAdded,
+    SubsystemName,
+};
+pub use measured::{
+    HostIo, Io, Latency, NamespaceIo, Operations, QueueIo, ReactorChanges, Statistics,
+};
+pub use network::{
+    ConnectionNetwork, DirectionState, FlowState, Link, LinkClassState, LinkSettings, Network,
+    NetworkSettings,
+};
+pub use qos::{
+    ByClass, ClassTraffic, Credits, Device, MeanTimes, Qos, QosSettings, Reservation, Session,
+    SessionSettings, Traffic,
+};
+pub use target::{
+    Availability, Connection, Hosts, Listener, Namespace, NamespaceRow, Reactor, Status, Subsystem,
+};

@@ -1,0 +1,110 @@
+//! What classes get of the network (stage S6).
+
+use std::collections::BTreeMap;
+
+use serde::{Deserialize, Serialize};
+use serde_json::Value;
+
+use crate::params::Settings;
+
+/// The keys of `[network]` with their values.
+pub type NetworkSettings = Settings;
+/// The keys of `[[link]]` with their values.
+pub type LinkSettings = Settings;
+
+/// The answer to `network.show`.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct Network {
+    /// The keys of `[network]`. As JSON they stand beside the other fields.
+    #[serde(flatten)]
+    pub settings: NetworkSettings,
+    /// The kernel's congestion control under new connections.
+    pub base_used: String,
+    /// What this kernel lacks for the stage to work well, and what to do about it.
+    pub advice: Vec<String>,
+    /// The links, the default one first.
+    pub links: Vec<Link>,
+}
+
+/// A link: what is set for it, and what it does.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct Link {
+    /// Its name.
+    pub name: String,
+    /// Its capacity as the configuration has it.
+    pub capacity: String,
+    /// What each class is to have, as the configuration has it.
+    pub classes: BTreeMap<String, Value>,
+    /// Addresses of the listeners whose connections share it.
+    pub listeners: Vec<String>,
+    /// What the target sends.
+    pub out: DirectionState,
+    /// What hosts send. As JSON its name is `in`.
+    #[serde(rename = "in")]
+    pub into: DirectionState,
+}
+
+/// One direction of a link.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct DirectionState {
+    /// What goes through when it is congested, in bits of payload per second; 0: not known yet.
+    pub estimate: f64,
+    /// Its classes, the most urgent first.
+    pub classes: Vec<LinkClassState>,
+}
+
+/// One class on a link.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct LinkClassState {
+    /// `urgent`, `high`, `medium` or `low`.
+    pub class: String,
+    /// Connections that have something to send.
+    pub flows: u32,
+    /// All of them together: alpha and Q are means; counters include connections that have ended.
+    /// As JSON its fields stand beside the class.
+    #[serde(flatten)]
+    pub total: FlowState,
+}
+
+/// What a connection gets of the network.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct ConnectionNetwork {
+    /// The name of its link.
+    pub link: String,
+    /// The name of its class.
+    pub class: String,
+    /// The kernel's congestion control under it.
+    pub base: String,
+    /// The round-trip time in microseconds, queues included.
+    pub rtt_us: u64,
+    /// What the target sends: answers and data that hosts read.
+    pub out: FlowState,
+    /// What the host sends: data that it writes. As JSON its name is `in`.
+    #[serde(rename = "in")]
+    pub into: FlowState,
+}
+
+/// One direction of a connection. Rates are in bits of payload per second.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct FlowState {
+    /// The smoothed rate.
+    pub rate: f64,
+    /// The rate that it is to have; none: whatever it gets.
+    pub target: Option<f64>,
+    /// The rate that it may have at most now; none: it is not held back.
+    pub limit: Option<f64>,
+    /// The smoothed fraction of marked packets, 0 to 1.
+    pub alpha: f64,
+    /// The quality factor Q.
+    pub quality: f64,
+    /// Packets delivered.
+    pub delivered: u64,
+    /// Packets that carried a congestion mark.
+    pub marked: u64,
+}

@@ -1,0 +1,144 @@
+//! What the stages of quality of service do.
+
+use std::collections::BTreeMap;
+
+use serde::{Deserialize, Serialize};
+
+use super::measured::Io;
+use crate::params::Settings;
+
+/// The keys of `[qos]` with their values.
+pub type QosSettings = Settings;
+/// The keys of `[[session]]` with their values.
+pub type SessionSettings = Settings;
+/// A value for each class by the class's name.
+pub type ByClass<T> = BTreeMap<String, T>;
+
+/// The answer to `qos.show`.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct Qos {
+    /// The keys of `[qos]`. As JSON they stand beside the other fields.
+    #[serde(flatten)]
+    pub settings: QosSettings,
+    /// The classes, the most urgent first.
+    pub classes: Vec<ClassTraffic>,
+    /// The sessions, a parent before its children.
+    pub sessions: Vec<Session>,
+    /// The devices of namespaces.
+    pub devices: Vec<Device>,
+    /// The policies, each with the keys of `[[policy]]`.
+    pub policies: Vec<Settings>,
+}
+
+/// What passed through a stage.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct Traffic {
+    /// Commands that wait now.
+    pub waiting: u64,
+    /// Commands that were told to come again later.
+    pub refused: u64,
+    /// What was carried out.
+    pub io: Io,
+}
+
+/// A class.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct ClassTraffic {
+    /// Its name.
+    pub class: String,
+    /// Its commands. As JSON the fields stand beside the name.
+    #[serde(flatten)]
+    pub traffic: Traffic,
+}
+
+/// A session as it is now.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct Session {
+    /// Its name.
+    pub name: String,
+    /// Its parent's name; none for the root.
+    pub parent: Option<String>,
+    /// Whether it comes with a subsystem or a namespace.
+    pub automatic: bool,
+    /// Operation credits in commands.
+    pub operations: Credits,
+    /// Payload credits in bytes.
+    pub payload: Credits,
+    /// The limit in commands per second.
+    pub iops: Option<u64>,
+    /// The limit in bytes per second.
+    pub bandwidth: Option<u64>,
+    /// Commands that may wait before hosts are held back.
+    pub queue: u32,
+    /// Its reservation.
+    pub reserve: Option<Reservation>,
+    /// What was done on its account. As JSON the fields stand beside the others.
+    #[serde(flatten)]
+    pub traffic: Traffic,
+}
+
+/// Credits of a session.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct Credits {
+    /// Credits in use.
+    pub used: u64,
+    /// All credits.
+    pub credits: u64,
+    /// The share of the parent's credits in per cent, where one is set.
+    pub share: Option<u8>,
+}
+
+/// A reservation as it is now.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct Reservation {
+    /// NQN/NSID of the namespace.
+    pub namespace: String,
+    /// Budget and period in words.
+    pub terms: String,
+    /// The share of the device that is set aside, 0 to 1.
+    pub utilisation: f64,
+    /// Periods that have ended with demand.
+    pub periods: u64,
+    /// Periods in which the tenant got its budget, or all it asked for.
+    pub kept: u64,
+}
+
+/// A namespace's device as the stages see it.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct Device {
+    /// The subsystem's NQN.
+    pub subsystem: String,
+    /// The namespace identifier.
+    pub nsid: u32,
+    /// The class of the namespace's commands.
+    pub class: Option<String>,
+    /// Whether commands wait here for their turn at all.
+    pub arbitrated: bool,
+    /// Commands of ordinary size that the device may hold now; none: any number.
+    pub window: Option<f64>,
+    /// Commands of ordinary size that it holds.
+    pub in_use: f64,
+    /// Commands that wait.
+    pub waiting: ByClass<u64>,
+    /// Mean service times.
+    pub mean_ns: MeanTimes,
+    /// The share of the device that is reserved, 0 to 1.
+    pub reserved: f64,
+}
+
+/// Mean service times of 4 KiB commands in nanoseconds, as measured; 0: not yet.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct MeanTimes {
+    /// Of a read.
+    pub read: u64,
+    /// Of a write.
+    pub write: u64,
+}

@@ -1,0 +1,213 @@
+//! The daemon, its listeners, subsystems, namespaces and connections as they are now.
+
+use serde::{Deserialize, Serialize};
+
+use super::network::ConnectionNetwork;
+
+/// The answer to `status`.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct Status {
+    /// The daemon's version.
+    pub version: String,
+    /// The daemon's process identifier.
+    pub pid: u32,
+    /// Seconds since the start.
+    pub uptime_seconds: u64,
+    /// Whether live changes survive a restart.
+    pub durable: bool,
+    /// The number of listeners.
+    pub listeners: usize,
+    /// The number of subsystems.
+    pub subsystems: usize,
+    /// The number of namespaces.
+    pub namespaces: usize,
+    /// The number of namespaces that are not available.
+    pub namespaces_unavailable: usize,
+    /// The number of namespaces whose devices answer with errors.
+    pub namespaces_with_errors: usize,
+    /// What is not as it should be, a line for each thing.
+    pub problems: Vec<String>,
+    /// The number of connections.
+    pub connections: usize,
+    /// Connections accepted since the start.
+    pub accepted: u64,
+    /// Connections ended because the peer broke the protocol.
+    pub protocol_errors: u64,
+    /// Controllers ended because their keep-alive timer expired.
+    pub keep_alive_expired: u64,
+    /// The reactors.
+    pub reactors: Vec<Reactor>,
+}
+
+/// A reactor as it is now.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct Reactor {
+    /// The number of the CPU that it is pinned to.
+    pub core: usize,
+    /// Connections that it serves.
+    pub connections: u64,
+    /// Time spent working since the start, in nanoseconds.
+    pub busy_ns: u64,
+    /// Turns of its loop since the start.
+    pub turns: u64,
+    /// Bytes of I/O buffers in use.
+    pub buffer_used: u64,
+    /// Bytes of I/O buffers in all.
+    pub buffer_total: u64,
+}
+
+/// A subsystem as it is now.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct Subsystem {
+    /// Its NQN.
+    pub nqn: String,
+    /// Its serial number.
+    pub serial: String,
+    /// Its model number.
+    pub model: String,
+    /// Whether any host may connect.
+    pub allow_any_host: bool,
+    /// NQNs of the hosts that may connect.
+    pub hosts: Vec<String>,
+    /// Its namespaces.
+    pub namespaces: Vec<Namespace>,
+}
+
+/// A namespace as it is now.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct Namespace {
+    /// The namespace identifier.
+    pub nsid: u32,
+    /// `null`, `memory`, `file`, `block` or `nvme`.
+    pub backend: String,
+    /// The path of the file or device, where there is one.
+    pub path: Option<String>,
+    /// The size in bytes.
+    pub size: u64,
+    /// The logical block size in bytes.
+    pub block_size: u32,
+    /// The UUID.
+    pub uuid: String,
+    /// The NGUID, 32 hexadecimal digits.
+    pub nguid: String,
+    /// Whether writes are refused.
+    pub read_only: bool,
+    /// NQNs of the hosts that see it; none: all that the subsystem allows.
+    pub hosts: Option<Vec<String>>,
+    /// Whether it serves.
+    pub state: Availability,
+    /// What is wrong and since when; `None` while nothing is.
+    pub reason: Option<String>,
+    /// Commands that its device answered with an error since the daemon's start.
+    pub errors: u64,
+}
+
+/// A namespace with its subsystem.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct NamespaceRow {
+    /// The subsystem's NQN.
+    pub subsystem: String,
+    /// The namespace. As JSON its fields stand beside `subsystem`.
+    #[serde(flatten)]
+    pub namespace: Namespace,
+}
+
+/// Whether a namespace serves its hosts.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Availability {
+    /// Its device works.
+    #[default]
+    Ready,
+    /// It serves, but its device has answered with errors.
+    Errors,
+    /// Its device is not open, or gone: hosts are told to come again later.
+    Unavailable,
+}
+
+impl Availability {
+    /// Returns `ready`, `errors` or `unavailable`.
+    #[must_use]
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Ready => "ready",
+            Self::Errors => "errors",
+            Self::Unavailable => "unavailable",
+        }
+    }
+}
+
+/// A listener as it is now.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct Listener {
+    /// `tcp`.
+    pub transport: String,
+    /// IP address and port.
+    pub address: String,
+    /// The address that discovery hands out, where it is another one.
+    pub advertise: Option<String>,
+    /// Whether only the discovery controller answers here.
+    pub discovery_only: bool,
+    /// NQNs of the subsystems that are served here; none: all.
+    pub subsystems: Option<Vec<String>>,
+    /// The class's name.
+    pub class: Option<String>,
+    /// The link's name.
+    pub link: String,
+}
+
+/// The hosts that may connect to a subsystem.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct Hosts {
+    /// The subsystem's NQN.
+    pub subsystem: String,
+    /// Whether any host may connect.
+    pub allow_any_host: bool,
+    /// NQNs of the hosts that may connect.
+    pub hosts: Vec<String>,
+}
+
+/// A connection (one queue pair of one controller) as it is now.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct Connection {
+    /// A number that no other connection of this run has.
+    pub id: u64,
+    /// The host's address.
+    pub peer: String,
+    /// The listener's address.
+    pub listener: String,
+    /// The index of the reactor that serves it.
+    pub reactor: usize,
+    /// The host's NQN; none before Connect.
+    pub host: Option<String>,
+    /// The subsystem's NQN; none before Connect.
+    pub subsystem: Option<String>,
+    /// The controller identifier.
+    pub controller: Option<u16>,
+    /// The queue identifier: 0 is the admin queue.
+    pub queue: Option<u16>,
+    /// Commands in the target now.
+    pub in_flight: u32,
+    /// Whether there are header digests, and data digests.
+    pub digests: (bool, bool),
+    /// What it gets of the network; none where nothing is known yet, or stage S6 is off.
+    pub network: Option<ConnectionNetwork>,
+}
+
+impl Connection {
+    /// Returns the host and the subsystem whose commands it carries; `None` where it carries no
+    /// I/O commands.
+    #[must_use]
+    pub fn host_key(&self) -> Option<(String, String)> {
+        self.queue.filter(|queue| *queue > 0)?;
+        Some((self.host.clone()?, self.subsystem.clone()?))
+    }
+}

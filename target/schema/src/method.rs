@@ -1,0 +1,196 @@
+//! The methods: one list, from which their names, their types and their documentation come.
+
+use serde::Serialize;
+use serde::de::DeserializeOwned;
+
+/// A method with the types of its parameters and of its answer.
+pub trait Call {
+    /// The method.
+    const METHOD: Method;
+    /// The parameters as the command line sends them.
+    type Params: Serialize;
+    /// The answer.
+    type Answer: Serialize + DeserializeOwned;
+}
+
+/// Makes [`Method`] and the types in [`crate::call`].
+macro_rules! methods {
+    ($($name:ident $text:literal $kind:ident ($params:ty) -> $answer:ty, $takes:literal, $gives:literal;)*) => {
+        /// A method of the control socket.
+        #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+        pub enum Method {
+            $(#[doc = concat!("`", $text, "`.")] $name,)*
+        }
+
+        impl Method {
+            /// All methods, in the order of the documentation.
+            pub const ALL: &'static [Self] = &[$(Self::$name),*];
+
+            /// Returns the method's name in a request.
+            #[must_use]
+            pub const fn name(self) -> &'static str {
+                match self { $(Self::$name => $text,)* }
+            }
+
+            /// Tells whether the method changes something, which may take long.
+            #[must_use]
+            pub const fn changes(self) -> bool {
+                match self { $(Self::$name => methods!(@$kind),)* }
+            }
+
+            /// Describes the parameters, in the words of docs/control.md.
+            #[must_use]
+            pub const fn takes(self) -> &'static str {
+                match self { $(Self::$name => $takes,)* }
+            }
+
+            /// Describes the answer, in the words of docs/control.md.
+            #[must_use]
+            pub const fn gives(self) -> &'static str {
+                match self { $(Self::$name => $gives,)* }
+            }
+        }
+
+        /// A type for each method, which says what it takes and what it answers.
+        pub mod calls {
+            use super::{Call, Method};
+            use crate::{answer, params};
+
+            $(
+                #[doc = concat!("The method `", $text, "`.")]
+                #[derive(Clone, Copy, Debug)]
+                pub struct $name;
+
+                impl Call for $name {
+                    const METHOD: Method = Method::$name;
+                    type Params = $params;
+                    type Answer = $answer;
+                }
+            )*
+        }
+    };
+    (@shows) => { false };
+    (@changes) => { true };
+}
+
+methods! {
+    Status "status" shows (params::Nothing) -> answer::Status,
+        "",
+        "Version, process, uptime, numbers of objects, reactors; `durable`: whether changes survive a restart; `namespaces_unavailable`, `namespaces_with_errors`: numbers of namespaces in these states; `problems`: what is not as it should be, a line for each thing.";
+    Connections "connections" shows (params::Nothing) -> Vec<answer::Connection>,
+        "",
+        "One object for each connection.";
+    Statistics "statistics" shows (params::Buckets) -> answer::Statistics,
+        "`buckets` (boolean, default false)",
+        "Operations, bytes, errors and latency (sum, mean and percentiles in nanoseconds) for each namespace, host and queue; for each reactor the CPU time that a change of the configuration took of it in one turn (`changes_ns`); with `buckets` the counts that percentiles are made of, see below.";
+    Reload "reload" changes (params::Reload) -> answer::Reloaded,
+        "`check` (boolean, default false: change nothing), `force` (boolean, default false)",
+        "`changes`, `needs_restart`, `warnings`: lists of lines for people: what changes, in its order; what only a restart changes, with the value now and then; live changes that no longer count, and with `check` what connected hosts would lose.";
+    Shutdown "shutdown" changes (params::Shutdown) -> answer::Nothing,
+        "`now` (boolean, default false)",
+        "Nothing; the daemon drains and ends, with `now` at once. Its exit status is 150, so that systemd leaves it ended.";
+    SubsystemList "subsystem.list" shows (params::Nothing) -> Vec<answer::Subsystem>,
+        "",
+        "The subsystems with their namespaces.";
+    SubsystemAdd "subsystem.add" changes (params::Settings) -> answer::Changed<answer::SubsystemAdded>,
+        "as `[[subsystem]]`; `namespace`: list of namespaces",
+        "`nqn`, `serial`";
+    SubsystemRemove "subsystem.remove" changes (params::SubsystemRemove) -> answer::Changed<answer::SubsystemName>,
+        "`nqn`, `force`",
+        "`nqn`";
+    NamespaceList "namespace.list" shows (params::OfSubsystem) -> Vec<answer::NamespaceRow>,
+        "`subsystem` (may be left out)",
+        "The namespaces, each with `subsystem`; `state`, `reason` and `errors` are explained below.";
+    NamespaceAdd "namespace.add" changes (params::Settings) -> answer::Changed<answer::NamespaceAdded>,
+        "`subsystem`, and as `[[subsystem.namespace]]`; a file that is missing and has a `size` is made. `force`: a device that holds a file system or the like is taken",
+        "`subsystem`, `nsid`, `uuid`";
+    NamespaceRemove "namespace.remove" changes (params::NamespaceRemove) -> answer::Changed<answer::NamespaceName>,
+        "`subsystem`, `nsid`, `force`",
+        "`subsystem`, `nsid`";
+    NamespaceResize "namespace.resize" changes (params::NamespaceResize) -> answer::Changed<answer::NamespaceResized>,
+        "`subsystem`, `nsid`, `size` (left out: what the file or device has now), `force`",
+        "`subsystem`, `nsid`, `size` in bytes";
+    NamespaceRetry "namespace.retry" changes (params::NamespaceRetry) -> Vec<answer::NamespaceRow>,
+        "`subsystem`, `nsid` (both may be left out: all)",
+        "The namespaces that were not available, as in `namespace.list`, after their devices have been tried once more.";
+    ListenerList "listener.list" shows (params::Nothing) -> Vec<answer::Listener>,
+        "",
+        "The listeners.";
+    ListenerAdd "listener.add" changes (params::Settings) -> answer::Changed<answer::ListenerName>,
+        "as `[[listener]]`",
+        "`address`";
+    ListenerRemove "listener.remove" changes (params::ListenerRemove) -> answer::Changed<answer::ListenerName>,
+        "`address`, `force`",
+        "`address`";
+    HostList "host.list" shows (params::OfSubsystem) -> Vec<answer::Hosts>,
+        "`subsystem` (may be left out)",
+        "`subsystem`, `allow_any_host`, `hosts`";
+    HostAdd "host.add" changes (params::HostAdd) -> answer::Changed<answer::HostName>,
+        "`subsystem`, `host`",
+        "`subsystem`, `host`";
+    HostRemove "host.remove" changes (params::HostRemove) -> answer::Changed<answer::HostName>,
+        "`subsystem`, `host`, `force`",
+        "`subsystem`, `host`";
+    HostAny "host.any" changes (params::HostAny) -> answer::Changed<answer::AnyHost>,
+        "`subsystem`, `allow` (boolean), `force`",
+        "`subsystem`, `allow_any_host`";
+    QosShow "qos.show" shows (params::Buckets) -> answer::Qos,
+        "`buckets`, as in `statistics`",
+        "What `[qos]` says, and `classes`, `sessions`, `devices`, `policies`: see below.";
+    QosSet "qos.set" changes (params::Settings) -> answer::Changed<answer::QosSettings>,
+        "keys of `[qos]`; what is not given stays",
+        "What `[qos]` says now";
+    QosListener "qos.listener" changes (params::ListenerClass) -> answer::Changed<answer::ListenerClass>,
+        "`address`, `class` (`null`: none)",
+        "`address`, `class`";
+    QosNamespace "qos.namespace" changes (params::NamespaceClass) -> answer::Changed<answer::NamespaceClass>,
+        "`subsystem`, `nsid`, `class` (`null`: none)",
+        "`subsystem`, `nsid`, `class`";
+    QosPolicy "qos.policy" changes (params::Settings) -> answer::Changed<answer::Policy>,
+        "as `[[policy]]`; without `class`, `max_class`, `urgent_iops` and `session` the policy is removed",
+        "The policy; `removed`";
+    SessionList "session.list" shows (params::Nothing) -> Vec<answer::Session>,
+        "",
+        "The sessions, as in `qos.show`.";
+    SessionAdd "session.add" changes (params::Settings) -> answer::Changed<answer::SessionSettings>,
+        "as `[[session]]`",
+        "What is set for the session";
+    SessionSet "session.set" changes (params::Settings) -> answer::Changed<answer::SessionSettings>,
+        "`name`, and keys of `[[session]]`; what is not given stays, `null` takes a setting back",
+        "What is set for the session";
+    SessionRemove "session.remove" changes (params::SessionRemove) -> answer::Changed<answer::Name>,
+        "`name`; what is set for an automatic session goes, the session stays",
+        "`name`";
+    SessionReserve "session.reserve" changes (params::Settings) -> answer::Changed<answer::SessionSettings>,
+        "`session`, and as `reserve`",
+        "What is set for the session";
+    SessionRelease "session.release" changes (params::SessionRelease) -> answer::Changed<answer::SessionSettings>,
+        "`session`",
+        "What is set for the session";
+    NetworkShow "network.show" shows (params::Nothing) -> answer::Network,
+        "",
+        "What `[network]` says, and `base_used`, `advice`, `links`: see below.";
+    NetworkSet "network.set" changes (params::Settings) -> answer::Changed<answer::NetworkSettings>,
+        "keys of `[network]`, in `classes` those that are to change; what is not given stays",
+        "What `[network]` says now";
+    NetworkListener "network.listener" changes (params::ListenerLink) -> answer::Changed<answer::ListenerLink>,
+        "`address`, `link` (`null`: the default one)",
+        "`address`, `link`";
+    LinkAdd "link.add" changes (params::Settings) -> answer::Changed<answer::LinkSettings>,
+        "as `[[link]]`; classes that are not given are as in `[network]` now",
+        "What is set for the link";
+    LinkSet "link.set" changes (params::Settings) -> answer::Changed<answer::LinkSettings>,
+        "`name`, and keys of `[[link]]`; what is not given stays",
+        "What is set for the link";
+    LinkRemove "link.remove" changes (params::LinkRemove) -> answer::Changed<answer::Name>,
+        "`name` of a link that no listener names",
+        "`name`";
+}
+
+impl Method {
+    /// Finds the method of a name.
+    #[must_use]
+    pub fn from_name(name: &str) -> Option<Self> {
+        Self::ALL.iter().copied().find(|method| method.name() == name)
+    }
+}

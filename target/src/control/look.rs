@@ -1,0 +1,151 @@
+//! Methods that tell of the daemon, its subsystems, namespaces, listeners and hosts.
+
+use std::sync::atomic::Ordering::Relaxed;
+
+use sluice_schema::answer::{self, NamespaceRow, Nothing};
+use sluice_schema::params;
+
+use super::Control;
+use super::protocol::Failure;
+use crate::config::{DEFAULT_LINK, Listener};
+use crate::engine::{Availability, NamespaceState, ReactorState, SubsystemState};
+
+impl Control {
+    /// Answers `status`.
+    pub(super) fn status(&self) -> answer::Status {
+        let engine = self.engine();
+        let statistics = engine.statistics();
+        let subsystems = engine.subsystems();
+        let in_state = |state| {
+            let namespaces = subsystems.iter().flat_map(|s| &s.namespaces);
+            namespaces.filter(|n| n.state == state).count()
+        };
+        answer::Status {
+            version: env!("CARGO_PKG_VERSION").to_owned(),
+            pid: std::process::id(),
+            uptime_seconds: self.started.elapsed().as_secs(),
+            durable: self.durable,
+            listeners: engine.listeners().len(),
+            subsystems: subsystems.len(),
+            namespaces: subsystems.iter().map(|s| s.namespaces.len()).sum(),
+            namespaces_unavailable: in_state(Availability::Unavailable),
+            namespaces_with_errors: in_state(Availability::Errors),
+            problems: problems(&subsystems),
+            connections: engine.connections().len(),
+            accepted: statistics.accepted,
+            protocol_errors: statistics.protocol_errors,
+            keep_alive_expired: statistics.keep_alive_expired,
+            reactors: statistics.reactors.iter().map(reactor).collect(),
+        }
+    }
+
+    /// Answers `shutdown`.
+    pub(super) fn shutdown(&self, asked: &params::Shutdown) -> Result<Nothing, Failure> {
+        self.told_to_end.store(true, Relaxed);
+        self.engine().shutdown(asked.now);
+        Ok(Nothing {})
+    }
+
+    /// Answers `namespace.list`.
+    pub(super) fn namespace_list(&self, asked: &params::OfSubsystem) -> Vec<NamespaceRow> {
+        let only = &asked.subsystem;
+        self.namespace_rows(|nqn, _| only.as_ref().is_none_or(|only| only == nqn))
+    }
+
+    /// Answers `namespace.retry`.
+    pub(super) fn namespace_retry(
+        &self,
+        asked: &params::NamespaceRetry,
+    ) -> Result<Vec<NamespaceRow>, Failure> {
+        let params::NamespaceRetry { subsystem: nqn, nsid } = asked;
+        if nsid.is_some() && nqn.is_none() {
+            return Err(Failure::invalid("`nsid` is of a subsystem: give `subsystem` too"));
+        }
+        let meant = |known: &str, row: &NamespaceState| {
+            nqn.as_ref().is_none_or(|nqn| nqn == known) && nsid.is_none_or(|n| n == row.nsid)
+        };
+        let subsystems = self.engine().subsystems();
+        let named =
+            subsystems.iter().flat_map(|s| s.namespaces.iter().map(|n| (s.nqn.as_str(), n)));
+        let tried: Vec<(String, u32)> = named
+            .clone()
+            .filter(|(known, row)| meant(known, row) && row.state == Availability::Unavailable)
+            .map(|(known, row)| (known.to_owned(), row.nsid))
+            .collect();
+        let any = named.into_iter().any(|(known, row)| meant(known, row));
+        if let (false, Some(nqn)) = (any, nqn) {
+            let what = nsid.map_or_else(String::new, |nsid| format!(" {nsid}"));
+            return Err(Failure::not_found(format!("there is no namespace{what} in {nqn}")));
+        }
+        self.engine().retry_namespaces(nqn.as_deref(), *nsid);
+        let was_tried = |nqn: &str, row: &NamespaceState| {
+            tried.iter().any(|(known, nsid)| known == nqn && *nsid == row.nsid)
+        };
+        Ok(self.namespace_rows(was_tried))
+    }
+
+    /// Returns the rows of the namespaces that are meant.
+    fn namespace_rows(&self, meant: impl Fn(&str, &NamespaceState) -> bool) -> Vec<NamespaceRow> {
+        let mut rows = Vec::new();
+        for SubsystemState { nqn, namespaces, .. } in self.engine().subsystems() {
+            let meant = namespaces.into_iter().filter(|row| meant(&nqn, row));
+            rows.extend(meant.map(|row| NamespaceRow { subsystem: nqn.clone(), namespace: row }));
+        }
+        rows
+    }
+
+    /// Answers `listener.list`.
+    pub(super) fn listener_list(&self) -> Vec<answer::Listener> {
+        self.engine().listeners().into_iter().map(listener).collect()
+    }
+
+    /// Answers `host.list`.
+    pub(super) fn host_list(&self, asked: &params::OfSubsystem) -> Vec<answer::Hosts> {
+        let subsystems = self.engine().subsystems().into_iter();
+        let meant = subsystems.filter(|s| asked.subsystem.as_ref().is_none_or(|nqn| *nqn == s.nqn));
+        let row = |s: SubsystemState| answer::Hosts {
+            subsystem: s.nqn,
+            allow_any_host: s.allow_any_host,
+            hosts: s.hosts,
+        };
+        meant.map(row).collect()
+    }
+}
+
+/// Says what is not as it should be, a line for each thing.
+fn problems(subsystems: &[SubsystemState]) -> Vec<String> {
+    let lines = subsystems.iter().flat_map(|subsystem| {
+        let wrong = subsystem.namespaces.iter().filter(|n| n.state != Availability::Ready);
+        wrong.map(|namespace| {
+            let reason = namespace.reason.as_deref().unwrap_or("no reason is known");
+            let (nsid, state) = (namespace.nsid, namespace.state.name());
+            format!("namespace {nsid} of {}: {state}: {reason}", subsystem.nqn)
+        })
+    });
+    lines.collect()
+}
+
+/// Shows a listener.
+fn listener(listener: Listener) -> answer::Listener {
+    answer::Listener {
+        transport: "tcp".to_owned(),
+        address: listener.address.to_string(),
+        advertise: listener.advertise.map(|address| address.to_string()),
+        discovery_only: listener.discovery_only,
+        subsystems: listener.subsystems,
+        class: listener.class.map(|class| class.name().to_owned()),
+        link: listener.link.unwrap_or_else(|| DEFAULT_LINK.to_owned()),
+    }
+}
+
+/// Shows a reactor.
+fn reactor(reactor: &ReactorState) -> answer::Reactor {
+    answer::Reactor {
+        core: reactor.core,
+        connections: reactor.connections,
+        busy_ns: reactor.busy_ns,
+        turns: reactor.turns,
+        buffer_used: reactor.buffer_used,
+        buffer_total: reactor.buffer_total,
+    }
+}

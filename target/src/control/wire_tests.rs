@@ -1,0 +1,196 @@
+//! The wire format: each method's request and answer, byte by byte as programs know them.
+
+use std::fmt::Write as _;
+use std::path::{Path, PathBuf};
+
+use serde_json::{Value, json};
+
+use super::tests::{NQN, Rig};
+
+/// Requests and answers, a line for each.
+const EXPECTED: &str = include_str!("wire.txt");
+/// A configuration file for `reload`: another host and another namespace than the target runs.
+const CHANGED: &str = r#"
+[target]
+queue_depth = 512
+[[listener]]
+address = "127.0.0.1:4420"
+[[subsystem]]
+nqn = "nqn.2026-01.io.x:s0"
+hosts = ["nqn.2026-01.io.x:h0", "nqn.2026-01.io.x:h9"]
+[[subsystem.namespace]]
+nsid = 1
+backend = "memory"
+size = "1 MiB"
+[[subsystem.namespace]]
+nsid = 7
+backend = "null"
+size = "8 KiB"
+"#;
+
+/// Each method once at least, and what is said of wrong parameters.
+fn requests() -> Vec<(&'static str, Value)> {
+    let host = "nqn.2026-01.io.x:h1";
+    vec![
+        ("status", Value::Null),
+        ("status", json!({"buckets": true})),
+        ("status", json!([])),
+        ("connections", json!({})),
+        ("statistics", json!({})),
+        ("statistics", json!({"buckets": true})),
+        ("statistics", json!({"buckets": "yes"})),
+        ("subsystem.list", json!({})),
+        ("subsystem.add", json!({"nqn": "nqn.2026-01.io.x:s1", "hosts": [host]})),
+        ("subsystem.add", json!({"nqn": "x", "host": 1, "hosts": "h"})),
+        ("subsystem.add", json!({})),
+        ("subsystem.remove", json!({"nqn": "nqn.2026-01.io.x:s1", "force": true})),
+        ("subsystem.remove", json!({"nqn": 5, "forced": true})),
+        ("namespace.list", json!({})),
+        ("namespace.list", json!({"subsystem": NQN})),
+        ("namespace.list", json!({"subsystem": 1})),
+        ("namespace.add", json!({"subsystem": NQN, "backend": "null", "size": "8 KiB"})),
+        ("namespace.add", json!({"subsystem": NQN, "backend": "memory", "size": 1.5})),
+        ("namespace.add", json!({"backend": "nul", "sise": 1})),
+        ("namespace.resize", json!({"subsystem": NQN, "nsid": 1, "size": "2 MiB"})),
+        ("namespace.resize", json!({"subsystem": NQN, "nsid": 1, "size": 4_194_304})),
+        ("namespace.resize", json!({"subsystem": NQN, "nsid": 0, "size": "4k", "force": 1})),
+        ("namespace.resize", json!({})),
+        ("namespace.retry", json!({})),
+        ("namespace.retry", json!({"subsystem": NQN, "nsid": 1})),
+        ("namespace.retry", json!({"nsid": 1})),
+        ("namespace.remove", json!({"subsystem": NQN, "nsid": 2})),
+        ("namespace.remove", json!({"subsystem": NQN, "nsid": "2", "size": 1})),
+        ("listener.list", json!({})),
+        ("listener.add", json!({"address": "127.0.0.1:4421", "class": "high"})),
+        ("listener.add", json!({"address": "127.0.0.1", "class": "top"})),
+        ("listener.remove", json!({"address": "127.0.0.1:4421"})),
+        ("listener.remove", json!({"addres": "127.0.0.1:4421"})),
+        ("host.list", json!({})),
+        ("host.list", json!({"subsystem": NQN})),
+        ("host.add", json!({"subsystem": NQN, "host": host})),
+        ("host.add", json!({"subsystem": NQN})),
+        ("host.remove", json!({"subsystem": NQN, "host": host})),
+        ("host.remove", json!({"subsystem": NQN, "host": "nqn.2026-01.io.x:h2"})),
+        ("host.any", json!({"subsystem": NQN, "allow": true})),
+        ("host.any", json!({"subsystem": NQN, "allow": "yes"})),
+        ("host.any", json!({"subsystem": NQN})),
+        ("qos.show", json!({})),
+        ("qos.show", json!({"buckets": true})),
+        (
+            "qos.set",
+            json!({"enabled": true, "weights": [5, 3, 1], "unit": "bytes", "burst": "unlimited",
+                   "urgent_share": "30 %", "window": "adaptive", "latency_target": "1 ms",
+                   "window_max": 64, "operations": 1000, "payload": "1 GiB", "queue": 2000,
+                   "wrr": false, "mark": false, "dscp": {"low": 0}}),
+        ),
+        ("qos.set", json!({"weights": [5, 3], "unit": 1, "burst": 3, "urgent_share": "99 %"})),
+        ("qos.set", json!({"window": "large", "operations": 0, "payload": "1", "wrr": "on"})),
+        ("qos.set", json!({"dscp": {"low": 64, "top": 1}, "enabeld": true})),
+        ("qos.listener", json!({"address": "127.0.0.1:4420", "class": "urgent"})),
+        ("qos.listener", json!({"address": "127.0.0.1:4420", "class": null})),
+        ("qos.listener", json!({"address": "127.0.0.1:4420"})),
+        ("qos.namespace", json!({"subsystem": NQN, "nsid": 1, "class": "low"})),
+        ("qos.namespace", json!({"subsystem": NQN, "nsid": 1, "class": "lowest"})),
+        ("session.list", json!({})),
+        (
+            "session.add",
+            json!({"name": "gold", "operations": "50 %", "bandwidth": "200 MiB", "iops": 9000}),
+        ),
+        ("session.add", json!({"name": "a b", "operations": 0, "iops": 0, "band": 1})),
+        ("session.set", json!({"name": "gold", "iops": null, "queue": 5, "parent": NQN})),
+        ("session.set", json!({"iops": null})),
+        ("session.set", json!({"name": "lead"})),
+        (
+            "session.reserve",
+            json!({"session": "gold", "operations": 5, "namespace": format!("{NQN}/1")}),
+        ),
+        ("session.reserve", json!({"session": "gold", "operations": 5, "bytes": 512})),
+        ("session.release", json!({"session": "gold"})),
+        ("session.release", json!({})),
+        ("qos.policy", json!({"subsystem": NQN, "nsid": 1, "max_class": "high"})),
+        ("qos.policy", json!({"host": "nqn.2026-01.io.x:h0", "session": "gold", "class": "low"})),
+        ("qos.policy", json!({"nsid": 1, "class": "low"})),
+        ("session.list", json!({})),
+        ("qos.show", json!({})),
+        ("qos.policy", json!({"host": "nqn.2026-01.io.x:h0"})),
+        ("session.remove", json!({"name": "gold"})),
+        ("session.remove", json!({"name": "root"})),
+        ("network.show", json!({})),
+        (
+            "network.set",
+            json!({"enabled": true, "writes": false, "base": "dctcp", "capacity": "10 Gbit/s",
+                   "classes": {"high": {"share": 5}, "low": {"rate": "1 Gbit/s"},
+                               "medium": {"latency": "2 ms"}}}),
+        ),
+        ("network.set", json!({"capacity": 10, "classes": {"high": 3}, "base": "a b"})),
+        ("link.add", json!({"name": "east"})),
+        ("link.add", json!({"name": "default", "kapacity": 1})),
+        ("link.set", json!({"name": "east", "capacity": "25 Gbit/s"})),
+        ("link.set", json!({"capacity": "25 Gbit/s"})),
+        ("link.set", json!({"name": "west"})),
+        ("network.listener", json!({"address": "127.0.0.1:4420", "link": "east"})),
+        ("network.listener", json!({"address": "127.0.0.1:4420", "link": null})),
+        ("network.listener", json!({"address": "127.0.0.1:4420", "link": 1})),
+        ("network.show", json!({})),
+        ("link.remove", json!({"name": "east"})),
+        ("link.remove", json!({"name": "east", "force": true})),
+        ("reload", json!({"check": true})),
+        ("reload", json!({"check": "no", "forced": 1})),
+        ("reload", json!({})),
+        ("shutdown", json!({"now": true})),
+        ("shutdown", json!({"now": 1})),
+        ("sesion.list", json!({})),
+        ("", json!({})),
+    ]
+}
+
+/// What differs between two runs of one program.
+fn masked(mut answer: Value) -> Value {
+    if let Some(status) = answer.get_mut("result").filter(|result| result.get("pid").is_some()) {
+        for key in ["pid", "uptime_seconds", "version"] {
+            status[key] = json!(key);
+        }
+    }
+    answer
+}
+
+fn transcript() -> String {
+    let folder = tempfile::tempdir().unwrap();
+    let file = folder.path().join("sluicegate.toml");
+    std::fs::write(&file, CHANGED).unwrap();
+    let rig = Rig::of_file(&file);
+    let mut text = String::new();
+    for (method, params) in requests() {
+        let request = json!({"id": 1, "method": method, "params": params}).to_string();
+        let answer = rig.control.handle(request.as_bytes());
+        let answer = masked(serde_json::from_str(&answer).unwrap());
+        write!(text, "> {request}\n< {answer}\n").unwrap();
+    }
+    text
+}
+
+/// Where `wire.txt` is.
+fn place() -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("src/control/wire.txt")
+}
+
+/// With `SLUICE_REWRITE=1` the file is written instead: look at what differs before it is kept.
+#[test]
+fn requests_and_answers_are_what_programs_know() {
+    let text = transcript();
+    if std::env::var_os("SLUICE_REWRITE").is_some() {
+        std::fs::write(place(), text).unwrap();
+        return;
+    }
+    for (line, (now, known)) in text.lines().zip(EXPECTED.lines()).enumerate() {
+        assert_eq!(now, known, "line {} of wire.txt", line + 1);
+    }
+    assert_eq!(text.lines().count(), EXPECTED.lines().count());
+}
+
+#[test]
+fn each_method_is_in_the_transcript() {
+    for method in sluice_schema::Method::ALL.iter().map(|method| method.name()) {
+        assert!(requests().iter().any(|(name, _)| *name == method), "{method}");
+    }
+}
