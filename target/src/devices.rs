@@ -8,10 +8,12 @@ use std::sync::{Arc, Mutex, Weak};
 use arbitration::device::{self as qos, DeviceRules};
 use arbitration::settings::WindowRule;
 use fabric::controller::BackendId;
+use fabric::nvm::BlockFormat;
 
 use crate::backend::{Backend, Style};
 use crate::shared::lock;
-use crate::stats::PerReactor;
+use sluice_core::device::place;
+use sluice_core::stats::{IoStats, PerReactor};
 
 /// An open backend and its statistics.
 #[derive(Debug)]
@@ -30,11 +32,34 @@ pub struct Device {
 /// of a namespace to the next.
 pub type Stats = Arc<PerReactor>;
 
-/// A device's place in tables: no other device has it before the last user of the device has let
-/// go of it.
-#[must_use]
-pub fn place(id: BackendId) -> u32 {
-    u32::try_from(id.0 & u64::from(u32::MAX)).unwrap_or(u32::MAX)
+impl sluice_core::device::Device for Device {
+    #[inline]
+    fn style(&self) -> sluice_core::device::Style<'_> {
+        use sluice_core::device::Style as Core;
+        match self.backend.style() {
+            Style::Immediate(immediate) => Core::Immediate(immediate),
+            Style::Queued(_) => Core::Queued,
+            Style::Timed(timed) => Core::Timed(timed),
+        }
+    }
+
+    #[inline]
+    fn format(&self) -> BlockFormat {
+        self.backend.description().format
+    }
+
+    fn blocks(&self) -> u64 {
+        self.backend.health().blocks()
+    }
+
+    fn qos(&self) -> &Arc<qos::Device> {
+        &self.qos
+    }
+
+    #[inline]
+    fn stats(&self, reactor: usize) -> Option<&IoStats> {
+        self.stats.get(reactor)
+    }
 }
 
 /// Tells the devices from each other that have had one place.

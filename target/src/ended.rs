@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use fabric::Nanos;
 
-use crate::stats::IoSnapshot;
+use sluice_core::stats::IoSnapshot;
 
 /// A host's NQN and a subsystem's.
 pub type HostKey = (String, String);

@@ -26,7 +26,6 @@ pub mod runtime;
 pub mod shared;
 pub mod signals;
 pub mod socket;
-pub mod stats;
 pub mod store;
 pub mod systemd;
 mod threads;

@@ -33,10 +33,10 @@ use crate::engine::{
 };
 use crate::reactor::Reactor;
 use crate::reactor::mailbox::Message;
-use crate::reactor::overload::RETRY_DELAYS;
 use crate::shared::{ReactorGauges, Registered, Shared, lock};
 use crate::store::SeenNamespaces;
 use crate::{socket, threads};
+use sluice_core::RETRY_DELAYS;
 
 use namespaces::{Namespaces, set_size};
 

@@ -16,9 +16,9 @@ use crate::hosts::{HostLog, Line};
 use crate::lent::Lent;
 use crate::network::NetworkShared;
 use crate::qos::{QosShared, Touched};
-use crate::reactor::key::Key;
 use crate::reactor::mailbox::{Mailbox, Message};
-use crate::stats::{Histogram, IoSnapshot, IoStats};
+use sluice_core::Key;
+use sluice_core::stats::{Histogram, IoSnapshot, IoStats};
 
 /// The daemon's clock: nanoseconds since its start.
 ///

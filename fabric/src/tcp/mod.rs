@@ -27,7 +27,7 @@ pub use host::{HostConnection, HostParams, HostReceived, SubmitError};
 pub use received::{CapsuleData, Received};
 pub use slots::SlotId;
 pub use target::{TargetConnection, TargetParams};
-pub use tx::Tx;
+pub use tx::{Batch, Tx};
 pub use violation::{Fes, Violation};
 
 /// The in-capsule data that every admin queue takes, and every queue before Connect, in bytes
@@ -43,7 +43,7 @@ pub const MAX_PDA: u8 = 31;
 /// What a data PDU carries: the shell's buffer type.
 ///
 /// The bytes must neither move nor change between the call that hands the payload over and the
-/// [`Tx::advance`] that finishes its batch.
+/// [`Batch::advance`] that finishes its batch.
 pub trait Payload {
     /// The bytes to send.
     fn bytes(&self) -> &[u8];

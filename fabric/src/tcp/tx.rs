@@ -17,17 +17,29 @@ struct Segment {
     end: usize,
 }
 
+/// Bytes that are on their way: PDU headers, and the payloads by reference. The bytes stay where
+/// they are when the batch moves.
 #[derive(Debug)]
-struct Batch<P> {
+pub struct Batch<P> {
     head: Vec<u8>,
     segments: Vec<Segment>,
     payloads: Vec<P>,
     payload_bytes: usize,
+    /// The first segment that is not wholly sent, and how much of it is.
+    segment: usize,
+    sent: usize,
 }
 
 impl<P> Default for Batch<P> {
     fn default() -> Self {
-        Self { head: Vec::new(), segments: Vec::new(), payloads: Vec::new(), payload_bytes: 0 }
+        Self {
+            head: Vec::new(),
+            segments: Vec::new(),
+            payloads: Vec::new(),
+            payload_bytes: 0,
+            segment: 0,
+            sent: 0,
+        }
     }
 }
 
@@ -51,10 +63,44 @@ impl<P: Payload> Batch<P> {
         self.segments.clear();
         self.payloads.clear();
         self.payload_bytes = 0;
+        (self.segment, self.sent) = (0, 0);
     }
 
     fn is_empty(&self) -> bool {
         self.head.is_empty()
+    }
+
+    /// The runs of bytes that are not yet sent, in order; adjacent headers are one run. The
+    /// addresses are stable until [`Self::advance`] finishes the batch.
+    pub fn slices(&self) -> impl Iterator<Item = &[u8]> {
+        let mut skip = self.sent;
+        (self.segment..=self.segments.len())
+            .flat_map(move |index| {
+                let (head, payload) = self.runs(index);
+                let from_head = std::mem::take(&mut skip);
+                let from_payload = from_head.saturating_sub(head.len());
+                [
+                    head.get(from_head..).unwrap_or_default(),
+                    payload.get(from_payload..).unwrap_or_default(),
+                ]
+            })
+            .filter(|run| !run.is_empty())
+    }
+
+    /// Notes that `n` more bytes were sent; true when all were. The payloads are dropped then.
+    pub fn advance(&mut self, n: usize) -> bool {
+        self.sent = self.sent.saturating_add(n);
+        while self.segment <= self.segments.len() {
+            let (head, payload) = self.runs(self.segment);
+            let length = head.len() + payload.len();
+            if self.sent < length {
+                return false;
+            }
+            self.sent -= length;
+            self.segment += 1;
+        }
+        self.clear();
+        true
     }
 }
 
@@ -63,14 +109,13 @@ impl<P: Payload> Batch<P> {
 pub struct Tx<P> {
     filling: Batch<P>,
     flying: Batch<P>,
-    /// The first segment of `flying` that is not wholly sent, and how much of it is.
-    segment: usize,
-    sent: usize,
+    /// The batch in flight is with the caller of [`Self::take`].
+    taken: bool,
 }
 
 impl<P> Default for Tx<P> {
     fn default() -> Self {
-        Self { filling: Batch::default(), flying: Batch::default(), segment: 0, sent: 0 }
+        Self { filling: Batch::default(), flying: Batch::default(), taken: false }
     }
 }
 
@@ -86,7 +131,7 @@ impl<P: Payload> Tx<P> {
     #[must_use]
     #[inline]
     pub fn in_flight(&self) -> bool {
-        !self.flying.is_empty()
+        self.taken || !self.flying.is_empty()
     }
 
     /// Makes what is queued the batch in flight, unless one is in flight already; whether one is
@@ -99,39 +144,30 @@ impl<P: Payload> Tx<P> {
         true
     }
 
-    /// The runs of bytes of the batch in flight that are not yet sent, in order; adjacent headers
-    /// are one run. The addresses are stable until [`Self::advance`] finishes the batch.
-    pub fn slices(&self) -> impl Iterator<Item = &[u8]> {
-        let mut skip = self.sent;
-        (self.segment..=self.flying.segments.len())
-            .flat_map(move |index| {
-                let (head, payload) = self.flying.runs(index);
-                let from_head = std::mem::take(&mut skip);
-                let from_payload = from_head.saturating_sub(head.len());
-                [
-                    head.get(from_head..).unwrap_or_default(),
-                    payload.get(from_payload..).unwrap_or_default(),
-                ]
-            })
-            .filter(|run| !run.is_empty())
+    /// Hands the batch in flight to whoever sends it, making one of what is queued first; `None`
+    /// where there is nothing to send, or the batch is handed out already.
+    pub fn take(&mut self) -> Option<Batch<P>> {
+        if self.taken || (self.flying.is_empty() && !self.begin()) {
+            return None;
+        }
+        self.taken = true;
+        Some(std::mem::take(&mut self.flying))
     }
 
-    /// Notes that `n` more bytes of the batch in flight were sent; true when it is done. The
-    /// payloads are dropped then.
+    /// Takes back the batch that [`Self::take`] handed out: sent, or as far as it was.
+    pub fn give_back(&mut self, batch: Batch<P>) {
+        self.flying = batch;
+        self.taken = false;
+    }
+
+    /// What [`Batch::slices`] says of the batch in flight.
+    pub fn slices(&self) -> impl Iterator<Item = &[u8]> {
+        self.flying.slices()
+    }
+
+    /// What [`Batch::advance`] does to the batch in flight.
     pub fn advance(&mut self, n: usize) -> bool {
-        self.sent = self.sent.saturating_add(n);
-        while self.segment <= self.flying.segments.len() {
-            let (head, payload) = self.flying.runs(self.segment);
-            let length = head.len() + payload.len();
-            if self.sent < length {
-                return false;
-            }
-            self.sent -= length;
-            self.segment += 1;
-        }
-        self.flying.clear();
-        (self.segment, self.sent) = (0, 0);
-        true
+        self.flying.advance(n)
     }
 
     /// Appends header bytes.

@@ -27,7 +27,6 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, OnceLock};
 use std::{fmt, io};
 
-use fabric::Nanos;
 use fabric::nvm::{BlockFormat, IoCommand, IoLimits};
 use fabric::nvme::{Sqe, Status};
 use io_uring::squeue;
@@ -41,24 +40,11 @@ pub use errors::{Answer, Bell, DeviceError};
 pub use open::{Opening, open};
 pub use probe::{Probed, probe};
 pub use signature::OnSignature;
-
-/// The largest piece of zeroes that is written or sent at once, in bytes.
-pub const ZEROES: usize = 128 << 10;
+pub use sluice_core::device::{Data, Immediate, Timed};
+pub use sluice_core::{ZEROES, zeroes};
 
 /// The largest scratch buffer of a command without data (Verify), in bytes.
 pub const SCRATCH_MAX: usize = 256 << 10;
-
-/// Page-aligned, for O_DIRECT.
-#[repr(align(4096))]
-struct Aligned([u8; ZEROES]);
-
-static ZERO_PAGES: Aligned = Aligned([0; ZEROES]);
-
-/// `length` zero bytes, at most [`ZEROES`].
-#[must_use]
-pub fn zeroes(length: usize) -> &'static [u8] {
-    ZERO_PAGES.0.get(..length).unwrap_or(&ZERO_PAGES.0)
-}
 
 /// A backend that cannot be opened or resized, with the reason and what would be right.
 #[derive(Clone, Debug, Error)]
@@ -286,34 +272,6 @@ pub enum Style<'a> {
     Queued(&'a dyn Queued),
     /// On the spot, but complete only after a while: the model of a device.
     Timed(&'a dyn Timed),
-}
-
-/// The data of a command that is carried out on the spot.
-#[derive(Debug)]
-pub enum Data<'a> {
-    /// None moves.
-    None,
-    /// To be filled.
-    Read(&'a mut [u8]),
-    /// The host's.
-    Write(&'a [u8]),
-}
-
-/// A backend that never waits.
-pub trait Immediate: fmt::Debug {
-    /// Carries out a command whose blocks exist; `data` has the command's length.
-    fn run(&self, command: &IoCommand, data: Data<'_>) -> Status;
-
-    /// Whether every read gives zeroes, so that no buffer need be filled.
-    fn reads_zeroes(&self) -> bool {
-        false
-    }
-}
-
-/// A backend that carries commands out on the spot and completes them as slowly as a device.
-pub trait Timed: Immediate {
-    /// When a command that is dispatched at `now` is complete.
-    fn done_at(&self, now: Nanos, command: &IoCommand) -> Nanos;
 }
 
 /// A command on its way through a [`Queued`] backend.

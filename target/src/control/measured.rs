@@ -5,7 +5,7 @@ use sluice_schema::answer::{
 };
 
 use super::Control;
-use crate::stats::{HistogramSnapshot, IoSnapshot, OpSnapshot, bucket_end_ns};
+use sluice_core::stats::{HistogramSnapshot, IoSnapshot, OpSnapshot, bucket_end_ns};
 
 impl Control {
     /// Answers `statistics`.

@@ -14,7 +14,7 @@ use crate::engine::{
     EngineError, FlowState, LinkClassState, LinkState, Loss, NamespaceState, NetworkState,
     QosState, ReactorState, ReserveState, SessionState, Statistics, SubsystemState, Traffic,
 };
-use crate::stats::{HistogramSnapshot, IoSnapshot, IoStats};
+use sluice_core::stats::{HistogramSnapshot, IoSnapshot, IoStats};
 
 /// Keeps a configuration, and answers as a target would that ran it.
 #[derive(Debug, Default)]

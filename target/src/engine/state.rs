@@ -8,7 +8,7 @@ pub use sluice_schema::answer::{
     LinkClassState, Namespace as NamespaceState, Subsystem as SubsystemState,
 };
 
-use crate::stats::{HistogramSnapshot, IoSnapshot};
+use sluice_core::stats::{HistogramSnapshot, IoSnapshot};
 
 /// What classes get of the network.
 #[derive(Clone, Debug, Default)]

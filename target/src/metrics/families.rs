@@ -8,13 +8,13 @@ use prometheus_client::metrics::MetricType;
 use prometheus_client::registry::Unit;
 
 use crate::engine::{Availability, ConnectionState, ReactorState, Statistics, SubsystemState};
-use crate::stats::{BUCKETS, HistogramSnapshot, IoSnapshot, OpSnapshot, bucket_end_ns};
+use sluice_core::stats::{BUCKETS, HistogramSnapshot, IoSnapshot, OpSnapshot, bucket_end_ns};
 
 /// A series' labels.
 pub(super) type Labels = Vec<(&'static str, String)>;
 
 /// Exponents of the histograms' bounds: 2^11 ns (2 us) to 2^33 ns (8.6 s), each a bound of
-/// [`crate::stats::Histogram`], so that no event is counted on the wrong side.
+/// [`sluice_core::stats::Histogram`], so that no event is counted on the wrong side.
 const BOUNDS: std::ops::RangeInclusive<u32> = 11..=33;
 
 /// A way to pick one number.

@@ -14,11 +14,13 @@ use arbitration::{Class, Nanos, Sharing};
 use fabric::controller::{BackendId, ListenerId};
 
 use super::reserve::Reservations;
-use super::snapshot::{NamespaceRule, Rule, Rules, Snapshot, Tenant};
+use sluice_core::Tenant;
+
+use super::snapshot::{NamespaceRule, Rule, Rules, Snapshot};
 use super::{Namespaces, QosShared, Touched};
 use crate::config::{DeviceQos, Policy, Qos, QosConfig, ROOT_SESSION, Session};
 use crate::shared::lock;
-use crate::stats::PerReactor;
+use sluice_core::stats::PerReactor;
 
 /// A namespace as quality of service knows it.
 #[derive(Clone, Debug)]

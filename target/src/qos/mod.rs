@@ -13,44 +13,16 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
 
 use arbitration::PerClass;
-use arbitration::arbiter::{DeviceId, Waiters};
-use arbitration::session::Session;
-use fabric::controller::BackendId;
+use arbitration::arbiter::Waiters;
 
 use crate::config::QosConfig;
-use crate::devices::place;
 use crate::lent::Lent;
 use crate::shared::lock;
-use crate::stats::IoStats;
+use sluice_core::stats::IoStats;
 
 use control::Control;
-pub(crate) use snapshot::{NamespaceRule, Snapshot, Tenant};
-
-/// The number of the memory for data that hosts are asked for; devices come after it.
-pub(crate) const MEMORY: DeviceId = DeviceId(0);
-
-/// A device's number in the arbiters.
-#[inline]
-pub(crate) fn device_id(backend: BackendId) -> DeviceId {
-    DeviceId(place(backend).saturating_add(1))
-}
-
-/// What reactors are to look at again.
-#[derive(Clone, Debug, Default)]
-pub struct Touched {
-    /// Sessions whose limits or credits have changed.
-    pub(crate) sessions: Vec<Arc<Session>>,
-    /// Devices with other reservations.
-    pub(crate) devices: Vec<BackendId>,
-    /// The snapshot is another.
-    pub(crate) snapshot: bool,
-}
-
-impl Touched {
-    fn is_empty(&self) -> bool {
-        self.sessions.is_empty() && self.devices.is_empty() && !self.snapshot
-    }
-}
+pub(crate) use sluice_core::Touched;
+pub(crate) use snapshot::{NamespaceRule, Snapshot};
 
 /// The settings of the namespaces, for whoever begins to use one. Held for one look or one change
 /// at a time.

@@ -7,20 +7,13 @@ use std::hash::{DefaultHasher, Hash, Hasher};
 use std::sync::Arc;
 
 use arbitration::Class;
-use arbitration::classify::{PolicyClass, class_of_mark};
+use arbitration::classify::{ConnectionClass, PolicyClass, class_of_mark};
 use arbitration::limit::Limiter;
-use arbitration::session::Session;
+use arbitration::settings::OrderSettings;
 use fabric::controller::ListenerId;
 
 use crate::config::{Policy, Qos};
-use crate::stats::PerReactor;
-
-/// A session, and its statistics.
-#[derive(Clone, Debug)]
-pub(crate) struct Tenant {
-    pub(crate) session: Arc<Session>,
-    pub(crate) stats: Arc<PerReactor>,
-}
+use sluice_core::{Origin, Policies, Tenancy, Tenant};
 
 /// A policy with what it counts and names.
 #[derive(Clone, Debug)]
@@ -98,14 +91,6 @@ pub(crate) struct NamespaceRule {
     pub(crate) flush_is_output: bool,
 }
 
-/// What holds for one host's commands to one namespace.
-#[derive(Clone, Debug)]
-pub(crate) struct Resolved {
-    pub(crate) class: PolicyClass,
-    pub(crate) tenant: Tenant,
-    pub(crate) flush_is_output: bool,
-}
-
 /// Everything that concerns all connections.
 #[derive(Clone, Debug)]
 pub(crate) struct Snapshot {
@@ -128,14 +113,14 @@ impl Snapshot {
         subsystem: &str,
         nsid: Option<u32>,
         own: Option<NamespaceRule>,
-    ) -> Resolved {
+    ) -> Tenancy {
         let fitting = self.rules.fitting(host, subsystem, nsid);
         let rules = || fitting.iter().copied();
         let flush_is_output = own.as_ref().is_some_and(|own| own.flush_is_output);
         let class = own.as_ref().and_then(|own| own.class);
         let tenant = rules().filter(|rule| rule.policy.session.is_some()).map(|r| &r.tenant).next();
         let tenant = tenant.cloned().flatten().or(own.map(|own| own.tenant));
-        Resolved {
+        Tenancy {
             class: PolicyClass {
                 class: rules().find_map(|rule| rule.policy.class).or(class),
                 max_class: rules().find_map(|rule| rule.policy.max_class),
@@ -154,5 +139,36 @@ impl Snapshot {
     /// The class that a host's DSCP (of its ToS or traffic class byte) stands for.
     pub(crate) fn marked_class(&self, tos: Option<u8>) -> Option<Class> {
         class_of_mark(&self.general.dscp, tos? >> 2)
+    }
+}
+
+impl Policies for Snapshot {
+    fn lanes(&self) -> u64 {
+        self.lanes
+    }
+
+    fn enabled(&self) -> bool {
+        self.general.enabled
+    }
+
+    fn order(&self) -> &OrderSettings {
+        &self.general.order
+    }
+
+    fn queue(&self) -> u32 {
+        self.general.queue
+    }
+
+    fn dscp(&self, class: Class) -> u8 {
+        if self.general.enabled && self.general.mark { self.general.dscp[class] } else { 0 }
+    }
+
+    fn connection_class(&self, origin: &Origin) -> ConnectionClass {
+        ConnectionClass {
+            priority: origin.priority,
+            weighted: origin.weighted,
+            mark: self.marked_class(origin.tos),
+            listener: self.listener_class(origin.listener),
+        }
     }
 }

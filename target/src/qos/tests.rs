@@ -35,7 +35,7 @@ fn device() -> (BackendId, Arc<Device>) {
     let claims = Claims::default();
     let opening =
         Opening { claims: &claims, namespace: "", seen: None, signature: OnSignature::Refuse };
-    let stats = crate::stats::PerReactor::new(2);
+    let stats = sluice_core::stats::PerReactor::new(2);
     let backend = backend::open(&null, false, &opening).unwrap();
     Devices::default().add(backend, rules, Arc::new(stats))
 }
@@ -55,7 +55,7 @@ fn shared_on(config: &QosConfig) -> (QosShared, Arc<Device>) {
 }
 
 /// What a reactor makes of it for one host's commands.
-fn resolve(qos: &QosShared, host: &str, nqn: &str, nsid: u32) -> super::snapshot::Resolved {
+fn resolve(qos: &QosShared, host: &str, nqn: &str, nsid: u32) -> sluice_core::Tenancy {
     qos.snapshot().resolve(host, nqn, Some(nsid), qos.namespace(nqn, nsid))
 }
 

@@ -10,7 +10,7 @@ use super::QosShared;
 use super::control::{Control, namespace_name, root};
 use crate::engine::{DeviceState, QosState, ReserveState, SessionState, Traffic};
 use crate::shared::lock;
-use crate::stats::{IoSnapshot, IoStats};
+use sluice_core::stats::{IoSnapshot, IoStats};
 
 fn sum<'a>(all: impl Iterator<Item = &'a IoStats>) -> IoSnapshot {
     let mut total = IoSnapshot::default();

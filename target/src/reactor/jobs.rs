@@ -2,59 +2,22 @@
 //! entry in the ring. A job owns its buffers until its last unit has come back, whatever becomes
 //! of the connection meanwhile.
 
-use std::cmp::Reverse;
-use std::collections::BinaryHeap;
 use std::sync::Arc;
 
-use arbitration::arbiter::Grant;
-use fabric::Nanos;
 use fabric::nvm::IoCommand;
-use fabric::nvme::{Sqe, Status};
-use fabric::tcp::SlotId;
+use fabric::nvme::Status;
 use io_uring::squeue;
+use sluice_core::{Key, Memory as _, Use};
 
-use super::key::{Key, Tag};
-use super::ordered::Charged;
 use super::pool::{Buffer, Pool};
 use super::ring::Ring;
+use super::tag::Tag;
+use super::uring::Uring;
 use crate::backend::{self, Memory, Outcome, Queued, Style, Unit};
-use crate::devices::Device;
 
-/// A command in a backend.
-#[derive(Debug)]
-pub(super) struct Job {
-    /// The connection and the slot it came from.
-    pub(super) origin: (Key, SlotId),
-    /// Its device.
-    pub(super) device: Arc<Device>,
-    /// The command, parsed.
-    pub(super) command: IoCommand,
-    /// The command, as it came.
-    pub(super) sqe: Sqe,
-    /// Its data, where it has any.
-    pub(super) buffer: Option<Buffer>,
-    /// When it arrived.
-    pub(super) arrived: Nanos,
-    /// How it is charged.
-    pub(super) charged: Charged,
-    /// What it holds of the arbiter.
-    pub(super) grant: Option<Grant>,
-    /// What its buffer takes of the memory for data.
-    pub(super) memory: Option<Grant>,
-    /// How long it waited for its turn, in ns.
-    pub(super) waited_ns: u64,
-}
-
-/// A job that has ended.
-#[derive(Debug)]
-pub(super) struct Ended {
-    /// The job.
-    pub(super) job: Job,
-    /// Result for the host.
-    pub(super) result: u64,
-    /// Status for the host.
-    pub(super) status: Status,
-}
+pub(super) type Job = sluice_core::Job<Uring>;
+pub(super) type Ended = sluice_core::Ended<Uring>;
+pub(super) type Started = sluice_core::Started<Uring>;
 
 /// Where a job stands.
 #[derive(Debug)]
@@ -77,17 +40,6 @@ struct Flying {
     unit: Unit,
 }
 
-/// What became of a job that was to start.
-#[derive(Debug)]
-pub(super) enum Started {
-    /// Its units are in the ring.
-    Running,
-    /// It is over already.
-    Ended(Ended),
-    /// There is no scratch buffer now: start it again when buffers come back.
-    NoMemory(Job),
-}
-
 /// The jobs of one reactor.
 #[derive(Debug, Default)]
 pub(super) struct Jobs {
@@ -96,9 +48,6 @@ pub(super) struct Jobs {
     /// Units that the device was too busy for, to be submitted again.
     busy: Vec<u32>,
     units: Vec<Unit>,
-    /// Jobs that have been carried out, and are to be complete at a time.
-    timed: BinaryHeap<Reverse<(Nanos, u32)>>,
-    ended: Table<Ended>,
 }
 
 impl Jobs {
@@ -117,7 +66,7 @@ impl Jobs {
             return Started::Ended(Ended { job, result: 0, status: Status::SUCCESS });
         }
         let scratch = match memory {
-            Memory::Scratch(bytes) => match pool.take(bytes as usize) {
+            Memory::Scratch(bytes) => match pool.take(bytes as usize, Use::Any) {
                 Some(buffer) => Some(buffer),
                 None => return Started::NoMemory(job),
             },
@@ -190,32 +139,11 @@ impl Jobs {
             return None;
         }
         let running = self.running.remove(flying.job)?;
-        let key = running.job.origin.0;
+        let key = running.job.connection();
         if running.replan && running.status.is_success() {
             return Some((key, self.start(running.job, ring, pool)));
         }
         Some((key, Started::Ended(running.end())))
-    }
-
-    /// Keeps a job that has been carried out until it is to be complete.
-    pub(super) fn delay(&mut self, ended: Ended, until: Nanos) {
-        let place = self.ended.insert(ended);
-        self.timed.push(Reverse((until, place)));
-    }
-
-    /// The next job that is to be complete by now.
-    pub(super) fn due(&mut self, now: Nanos) -> Option<Ended> {
-        let &Reverse((until, place)) = self.timed.peek()?;
-        if until > now {
-            return None;
-        }
-        self.timed.pop();
-        self.ended.remove(place)
-    }
-
-    /// When the next job is to be complete.
-    pub(super) fn next_due(&self) -> Option<Nanos> {
-        self.timed.peek().map(|Reverse((until, _))| *until)
     }
 
     /// Submits the units again that found their device busy.
@@ -236,7 +164,7 @@ impl Jobs {
     /// Number of jobs that have not ended.
     #[must_use]
     pub(super) fn len(&self) -> usize {
-        self.running.len() + self.ended.len()
+        self.running.len()
     }
 
     fn submit(&mut self, unit: u32, ring: &mut Ring) {

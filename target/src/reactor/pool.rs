@@ -10,12 +10,10 @@ use std::io;
 use std::ops::{Deref, DerefMut};
 use std::rc::Rc;
 
-use crate::mapping::Mapping;
+use sluice_core::buddies::{Block, Buddies, arena_bytes};
+use sluice_core::{Memory, Use};
 
-/// log2 of the smallest buffer: 4 KiB.
-const MIN_SHIFT: u32 = 12;
-/// End of a free list.
-const NONE: u32 = u32::MAX;
+use crate::mapping::Mapping;
 
 /// A reactor's I/O buffers.
 #[derive(Clone)]
@@ -26,30 +24,6 @@ struct Arena {
     free: RefCell<Buddies>,
 }
 
-/// The free lists: for each order a doubly linked list of free blocks through two arrays.
-struct Buddies {
-    /// First free block of each order, in units of the smallest buffer.
-    heads: Vec<u32>,
-    next: Vec<u32>,
-    previous: Vec<u32>,
-    /// The order of the free block that starts here; `u8::MAX` where none does.
-    order: Vec<u8>,
-    /// Bytes handed out.
-    used: usize,
-    /// Of these, for data from hosts; and what of that came back since the start.
-    data: usize,
-    data_freed: u64,
-}
-
-/// What a buffer is for.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Use {
-    /// Anything.
-    Any,
-    /// Data that a host is asked for.
-    Data,
-}
-
 impl Pool {
     /// Maps `bytes` (rounded down to a multiple of `largest`) for buffers of up to `largest`
     /// bytes, a power of two of at least 4 KiB.
@@ -57,162 +31,53 @@ impl Pool {
     /// # Errors
     /// The operating system has no memory for the arena, or it is smaller than one buffer.
     pub fn new(bytes: usize, largest: usize) -> io::Result<Self> {
-        let largest = largest.next_power_of_two().max(1 << MIN_SHIFT);
-        let bytes = bytes / largest * largest;
-        if bytes == 0 {
+        let all = arena_bytes(bytes, largest);
+        if all == 0 {
             return Err(io::Error::other("io_memory is smaller than max_transfer"));
         }
-        let memory = Mapping::anonymous(bytes)?;
+        let memory = Mapping::anonymous(all)?;
         let free = RefCell::new(Buddies::new(bytes, largest));
         Ok(Self(Rc::new(Arena { memory, free })))
     }
-
-    /// A buffer of at least `length` bytes (its length is `length`), or `None` when there is
-    /// none: wait until one is dropped. The contents are whatever they were.
-    #[must_use]
-    pub fn take(&self, length: usize) -> Option<Buffer> {
-        self.take_for(length, Use::Any)
-    }
-
-    /// Like [`Self::take`], counted by its use.
-    #[must_use]
-    pub fn take_for(&self, length: usize, what: Use) -> Option<Buffer> {
-        let order = order_of(length);
-        let mut free = self.0.free.borrow_mut();
-        let block = free.take(order)?;
-        if what == Use::Data {
-            free.data += size_of_order(order);
-        }
-        Some(Buffer { pool: self.clone(), block, order, length, what })
-    }
-
-    /// Bytes in use for something.
-    #[must_use]
-    pub fn used_for(&self, what: Use) -> usize {
-        let free = self.0.free.borrow();
-        match what {
-            Use::Any => free.used,
-            Use::Data => free.data,
-        }
-    }
-
-    /// Bytes of data from hosts whose buffers came back since the start.
-    #[must_use]
-    pub fn data_freed(&self) -> u64 {
-        self.0.free.borrow().data_freed
-    }
-
-    /// Whether [`Self::take`] of `length` bytes would give a buffer now.
-    #[must_use]
-    pub fn has(&self, length: usize) -> bool {
-        let free = self.0.free.borrow();
-        free.heads.iter().skip(order_of(length) as usize).any(|&head| head != NONE)
-    }
-
-    /// Bytes in use, and bytes in all.
-    #[must_use]
-    pub fn usage(&self) -> (usize, usize) {
-        (self.0.free.borrow().used, self.0.memory.len())
-    }
 }
 
-/// The bytes of a buffer of an order.
-fn size_of_order(order: u32) -> usize {
-    1 << (order + MIN_SHIFT)
-}
+impl Memory for Pool {
+    type Buffer = Buffer;
 
-/// The order (log2 in units of the smallest buffer) of a buffer of `length` bytes.
-fn order_of(length: usize) -> u32 {
-    length.next_power_of_two().trailing_zeros().saturating_sub(MIN_SHIFT)
-}
-
-#[expect(clippy::indexing_slicing, reason = "block numbers come from the lists themselves")]
-impl Buddies {
-    fn new(bytes: usize, largest: usize) -> Self {
-        let blocks = bytes >> MIN_SHIFT;
-        let top = order_of(largest);
-        let mut new = Self {
-            heads: vec![NONE; top as usize + 1],
-            next: vec![NONE; blocks],
-            previous: vec![NONE; blocks],
-            order: vec![u8::MAX; blocks],
-            used: 0,
-            data: 0,
-            data_freed: 0,
-        };
-        for block in (0..blocks).step_by(1 << top).rev() {
-            new.push(u32::try_from(block).unwrap_or(NONE), top);
-        }
-        new
+    #[inline]
+    fn take(&self, length: usize, what: Use) -> Option<Buffer> {
+        let block = self.0.free.borrow_mut().take(length, what)?;
+        Some(Buffer { pool: self.clone(), block, length })
     }
 
-    fn push(&mut self, block: u32, order: u32) {
-        let head = self.heads[order as usize];
-        self.next[block as usize] = head;
-        self.previous[block as usize] = NONE;
-        if head != NONE {
-            self.previous[head as usize] = block;
-        }
-        self.heads[order as usize] = block;
-        self.order[block as usize] = u8::try_from(order).unwrap_or(u8::MAX);
+    #[inline]
+    fn has(&self, length: usize) -> bool {
+        self.0.free.borrow().has(length)
     }
 
-    fn unlink(&mut self, block: u32, order: u32) {
-        let (previous, next) = (self.previous[block as usize], self.next[block as usize]);
-        if previous == NONE {
-            self.heads[order as usize] = next;
-        } else {
-            self.next[previous as usize] = next;
-        }
-        if next != NONE {
-            self.previous[next as usize] = previous;
-        }
-        self.order[block as usize] = u8::MAX;
+    fn usage(&self) -> (usize, usize) {
+        (self.0.free.borrow().used(), self.0.memory.len())
     }
 
-    fn take(&mut self, order: u32) -> Option<u32> {
-        let mut from = order;
-        while *self.heads.get(from as usize)? == NONE {
-            from += 1;
-        }
-        let block = self.heads[from as usize];
-        self.unlink(block, from);
-        while from > order {
-            from -= 1;
-            self.push(block + (1 << from), from);
-        }
-        self.used += size_of_order(order);
-        Some(block)
+    fn data_used(&self) -> usize {
+        self.0.free.borrow().data_used()
     }
 
-    fn give(&mut self, mut block: u32, mut order: u32) {
-        self.used -= size_of_order(order);
-        let top = u32::try_from(self.heads.len() - 1).unwrap_or(0);
-        while order < top {
-            let buddy = block ^ (1 << order);
-            if self.order[buddy as usize] != u8::try_from(order).unwrap_or(u8::MAX) {
-                break;
-            }
-            self.unlink(buddy, order);
-            block &= !(1 << order);
-            order += 1;
-        }
-        self.push(block, order);
+    fn data_freed(&self) -> u64 {
+        self.0.free.borrow().data_freed()
     }
 }
 
 /// A buffer from a [`Pool`]; dropping it gives it back.
 pub struct Buffer {
     pool: Pool,
-    block: u32,
-    order: u32,
+    block: Block,
     length: usize,
-    what: Use,
 }
 
 impl Buffer {
     fn offset(&self) -> usize {
-        (self.block as usize) << MIN_SHIFT
+        self.block.offset()
     }
 
     /// The address of byte `at` (at most the length), for the kernel.
@@ -241,13 +106,7 @@ impl DerefMut for Buffer {
 
 impl Drop for Buffer {
     fn drop(&mut self) {
-        let mut free = self.pool.0.free.borrow_mut();
-        if self.what == Use::Data {
-            let bytes = size_of_order(self.order);
-            free.data -= bytes;
-            free.data_freed += bytes as u64;
-        }
-        free.give(self.block, self.order);
+        self.pool.0.free.borrow_mut().give_back(&self.block);
     }
 }
 
@@ -281,7 +140,7 @@ mod tests {
             for (mark, (take, length, pick)) in steps.into_iter().enumerate() {
                 if take {
                     let could = pool.has(length);
-                    let got = pool.take(length);
+                    let got = pool.take(length, Use::Any);
                     prop_assert_eq!(got.is_some(), could);
                     if let Some(mut buffer) = got {
                         buffer.fill(u8::try_from(mark % 251).unwrap());
@@ -297,9 +156,9 @@ mod tests {
             }
             held.clear();
             prop_assert_eq!(pool.usage(), (0, 1 << 20));
-            let whole: Vec<_> = (0..4).map(|_| pool.take(1 << 18)).collect();
+            let whole: Vec<_> = (0..4).map(|_| pool.take(1 << 18, Use::Any)).collect();
             prop_assert!(whole.iter().all(Option::is_some), "free blocks were not joined again");
-            prop_assert!(pool.take(1).is_none());
+            prop_assert!(pool.take(1, Use::Any).is_none());
         }
     }
 }

@@ -2,51 +2,48 @@
 
 use std::os::fd::RawFd;
 
-use fabric::tcp::{Payload, Tx};
+use fabric::tcp::Batch;
+use sluice_core::TxData;
 
+use super::pool::Buffer;
 use super::ring::Ring;
 
 /// Runs in one send: the kernel's limit (UIO_MAXIOV).
 const RUNS_MAX: usize = 1024;
 
-/// The memory that a send in flight refers to. The boxes stay where they are when the connection
-/// moves.
+/// What is sent to one socket: the batch, and what the kernel is told of it. The bytes stay where
+/// they are when this moves.
 #[derive(Default)]
-pub(super) struct SendState {
+pub(super) struct Sending {
+    batch: Option<Batch<TxData<Buffer>>>,
     header: Option<Box<libc::msghdr>>,
     runs: Vec<libc::iovec>,
-    active: bool,
 }
 
 // SAFETY: the pointers in `header` and `runs` are only ever read by the kernel, during a send
-// that ends before they are changed; a connection stays on its reactor's thread.
-unsafe impl Send for SendState {}
+// that ends before they are changed; a socket stays on its reactor's thread.
+unsafe impl Send for Sending {}
 
-impl SendState {
-    /// Whether a send is in the ring.
-    pub(super) fn active(&self) -> bool {
-        self.active
-    }
-
-    /// The send has completed.
-    pub(super) fn ended(&mut self) {
-        self.active = false;
-    }
-
-    /// Submits the batch in flight (or makes one of what is queued), unless a send is in the ring.
+impl Sending {
+    /// Sends a batch. There must be none in flight.
     #[inline]
-    pub(super) fn start<P: Payload>(
+    pub(super) fn start(
         &mut self,
-        tx: &mut Tx<P>,
+        batch: Batch<TxData<Buffer>>,
         socket: RawFd,
         tag: u64,
         ring: &mut Ring,
     ) {
-        if self.active || (!tx.in_flight() && !tx.begin()) {
-            return;
-        }
+        debug_assert!(self.batch.is_none(), "one send at a time");
+        self.batch = Some(batch);
+        self.submit(socket, tag, ring);
+    }
+
+    /// Submits what is left of the batch.
+    fn submit(&mut self, socket: RawFd, tag: u64, ring: &mut Ring) {
+        let Some(batch) = &self.batch else { return };
         self.runs.clear();
-        self.runs.extend(tx.slices().take(RUNS_MAX).map(|run| libc::iovec {
+        self.runs.extend(batch.slices().take(RUNS_MAX).map(|run| libc::iovec {
             iov_base: run.as_ptr().cast_mut().cast(),
             iov_len: run.len(),
         }));
@@ -56,16 +53,44 @@ impl SendState {
         });
         header.msg_iov = self.runs.as_mut_ptr();
         header.msg_iovlen = self.runs.len();
-        // SAFETY: the header is boxed, the runs' vector and the batch they point to are not
-        // touched while `active` is set, and the connection that owns all three is not dropped
-        // before the send has completed.
+        // SAFETY: the header is boxed; the runs and the batch that they point to are neither
+        // changed nor dropped before the send has completed: `ended` is called then, and `drop`
+        // leaks them where it was not.
         unsafe { ring.send(socket, &raw const **header, tag) };
-        self.active = true;
+    }
+
+    /// A send has completed with `result`, bytes or a negated errno. The batch, if it is over: all
+    /// was sent, or nothing more can be.
+    pub(super) fn ended(
+        &mut self,
+        result: i32,
+        socket: RawFd,
+        tag: u64,
+        ring: &mut Ring,
+    ) -> Option<Batch<TxData<Buffer>>> {
+        let batch = self.batch.as_mut()?;
+        match usize::try_from(result) {
+            Ok(bytes) if !batch.advance(bytes) => {
+                self.submit(socket, tag, ring);
+                None
+            }
+            _ => self.batch.take(),
+        }
     }
 }
 
-impl std::fmt::Debug for SendState {
+impl Drop for Sending {
+    fn drop(&mut self) {
+        debug_assert!(self.batch.is_none(), "dropped during a send");
+        if let Some(batch) = self.batch.take() {
+            // The kernel may still read them.
+            std::mem::forget((batch, self.header.take(), std::mem::take(&mut self.runs)));
+        }
+    }
+}
+
+impl std::fmt::Debug for Sending {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        write!(f, "SendState {{ active: {}, runs: {} }}", self.active, self.runs.len())
+        write!(f, "Sending {{ active: {}, runs: {} }}", self.batch.is_some(), self.runs.len())
     }
 }

@@ -19,8 +19,8 @@ use crate::config::{self, Namespace, derived_uuid};
 use crate::devices::{Device, Stats};
 use crate::engine::{EngineError, NamespaceState};
 use crate::shared::lock;
-use crate::stats::{IoSnapshot, PerReactor};
 use crate::store::Seen;
+use sluice_core::stats::{IoSnapshot, PerReactor};
 
 /// A namespace's subsystem and NSID.
 pub(super) type Place = (String, u32);

@@ -1,6 +1,6 @@
 //! The statistics of the sessions that a reactor's commands are charged to, found by number.
 
-use crate::qos::Tenant;
+use crate::policies::Tenant;
 use crate::stats::{IoStats, PerReactor};
 use std::sync::Arc;
 
@@ -9,14 +9,14 @@ const PLACES: usize = 1 << 14;
 
 /// A session as a command names it: it names nothing any more when another has its place.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(super) struct Account {
+pub(crate) struct Account {
     place: u32,
     serial: u32,
 }
 
 /// By the sessions' places.
 #[derive(Debug)]
-pub(super) struct Accounts(Vec<Option<(u32, Arc<PerReactor>)>>);
+pub(crate) struct Accounts(Vec<Option<(u32, Arc<PerReactor>)>>);
 
 impl Default for Accounts {
     fn default() -> Self {
@@ -26,7 +26,7 @@ impl Default for Accounts {
 
 impl Accounts {
     /// The account of a session, from now on.
-    pub(super) fn open(&mut self, tenant: &Tenant) -> Account {
+    pub(crate) fn open(&mut self, tenant: &Tenant) -> Account {
         let (place, serial) = (tenant.session.id().0, tenant.session.serial());
         let index = place as usize;
         if index >= self.0.len() {
@@ -42,7 +42,7 @@ impl Accounts {
 
     /// A session's statistics in this reactor.
     #[inline]
-    pub(super) fn stats(&self, account: Account, reactor: usize) -> Option<&IoStats> {
+    pub(crate) fn stats(&self, account: Account, reactor: usize) -> Option<&IoStats> {
         let (serial, stats) = self.0.get(account.place as usize)?.as_ref()?;
         if *serial == account.serial { stats.get(reactor) } else { None }
     }

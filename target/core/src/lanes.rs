@@ -5,19 +5,21 @@ use std::hash::{DefaultHasher, Hash, Hasher};
 
 use arbitration::Class;
 use arbitration::arbiter::FlowId;
-use arbitration::classify::{Classifier, ConnectionClass};
+use arbitration::classify::Classifier;
 use arbitration::overload::Backlog;
 use fabric::controller::{BackendId, ListenerId};
 use fabric::nvme::{Sqe, opcode};
 
-use super::Io;
-use super::accounts::Account;
-use super::io_queue::IoQueue;
-use crate::qos::{MEMORY, Snapshot, device_id};
+use crate::accounts::Account;
+use crate::context::Context;
+use crate::device::{MEMORY, device_id};
+use crate::driver::Driver;
+use crate::io_queue::IoQueue;
+use crate::policies::Policies;
 
 /// Output Mark: a vendor-specific I/O command without data, by which a host says that what it has
 /// sent so far to a namespace ends a container (seed row I1). It completes at once.
-pub(super) const OUTPUT_MARK: u8 = 0xc0;
+pub(crate) const OUTPUT_MARK: u8 = 0xc0;
 
 /// Places for lanes that a connection has at first, and at the most.
 const LANES_FIRST: usize = 8;
@@ -25,20 +27,20 @@ const LANES_MAX: usize = 256;
 
 /// One namespace, as this connection's host uses it.
 #[derive(Clone, Debug)]
-pub(super) struct Lane {
+pub(crate) struct Lane {
     nsid: u32,
-    pub(super) backend: BackendId,
-    pub(super) classifier: Classifier,
-    pub(super) account: Account,
+    pub(crate) backend: BackendId,
+    pub(crate) classifier: Classifier,
+    pub(crate) account: Account,
     /// The queue at the device.
-    pub(super) flow: Option<FlowId>,
+    pub(crate) flow: Option<FlowId>,
     /// The queue for memory for data that the host is asked for.
-    pub(super) fetch: Option<FlowId>,
-    pub(super) flush_is_output: bool,
+    pub(crate) fetch: Option<FlowId>,
+    pub(crate) flush_is_output: bool,
 }
 
 impl Lane {
-    fn release(self, io: &mut Io) {
+    fn release<D: Driver>(self, io: &mut Context<D>) {
         for flow in [self.flow, self.fetch].into_iter().flatten() {
             io.arbiter.release(flow);
         }
@@ -47,18 +49,18 @@ impl Lane {
 
 /// The lanes of one connection.
 #[derive(Debug, Default)]
-pub(super) struct Lanes {
+pub(crate) struct Lanes {
     /// The version of the settings that they were made from.
     version: u64,
     /// How often lanes were given up: what was charged to one before is to be charged again.
-    pub(super) generation: u64,
+    pub(crate) generation: u64,
     /// A namespace's lane is at the place of its NSID's last bits.
     lanes: Vec<Option<Lane>>,
 }
 
 impl Lanes {
     /// Gives all lanes up.
-    pub(super) fn clear(&mut self, io: &mut Io) {
+    pub(crate) fn clear<D: Driver>(&mut self, io: &mut Context<D>) {
         self.generation += 1;
         for lane in self.lanes.drain(..).flatten() {
             lane.release(io);
@@ -79,7 +81,7 @@ impl Lanes {
 
     /// Puts a lane in its place: that of the same namespace is given up, and another's where there
     /// are as many as may be.
-    fn put(&mut self, io: &mut Io, lane: Lane) -> usize {
+    fn put<D: Driver>(&mut self, io: &mut Context<D>, lane: Lane) -> usize {
         let nsid = lane.nsid;
         let other = |lane: &&Lane| lane.nsid != nsid;
         while self.lanes.is_empty()
@@ -112,16 +114,16 @@ impl Lanes {
     }
 
     /// Whether any session that the host's commands are charged to has as many waiting as it may.
-    pub(super) fn is_full(&self, io: &Io) -> bool {
+    pub(crate) fn is_full<D: Driver>(&self, io: &Context<D>) -> bool {
         self.any_backlog(io, Backlog::is_full)
     }
 
     /// Whether any of those has twice as many waiting.
-    pub(super) fn is_over(&self, io: &Io) -> bool {
+    pub(crate) fn is_over<D: Driver>(&self, io: &Context<D>) -> bool {
         self.any_backlog(io, Backlog::is_over)
     }
 
-    fn any_backlog(&self, io: &Io, is: impl Fn(&Backlog) -> bool) -> bool {
+    fn any_backlog<D: Driver>(&self, io: &Context<D>, is: impl Fn(&Backlog) -> bool) -> bool {
         let flows = self.lanes.iter().flatten().filter_map(|lane| lane.flow);
         let mut sessions = flows.filter_map(|flow| io.arbiter.session_of(flow));
         sessions.any(|session| is(&session.backlog))
@@ -130,7 +132,7 @@ impl Lanes {
 
 /// The class that a command names itself. Only some commands have the bits (seed row E6).
 #[inline]
-pub(super) fn named_class(sqe: &Sqe) -> Option<Class> {
+pub(crate) fn named_class(sqe: &Sqe) -> Option<Class> {
     let cdw13 = sqe.cdw13.get();
     if cdw13 & 0x300 == 0 {
         return None;
@@ -149,9 +151,9 @@ pub(super) fn named_class(sqe: &Sqe) -> Option<Class> {
 impl IoQueue {
     /// The lane of a namespace: made where there is none, or where settings have changed.
     #[inline]
-    pub(super) fn lane(
+    pub(crate) fn lane<D: Driver>(
         &mut self,
-        io: &mut Io,
+        io: &mut Context<D>,
         origin: &Origin,
         nsid: u32,
         backend: BackendId,
@@ -168,19 +170,24 @@ impl IoQueue {
 
     /// A lane by its index.
     #[inline]
-    pub(super) fn lane_at(&self, index: usize) -> Option<&Lane> {
+    pub(crate) fn lane_at(&self, index: usize) -> Option<&Lane> {
         self.lanes.lanes.get(index)?.as_ref()
     }
 
     #[cold]
-    fn make_lane(&mut self, io: &mut Io, origin: &Origin, nsid: u32, backend: BackendId) -> usize {
+    fn make_lane<D: Driver>(
+        &mut self,
+        io: &mut Context<D>,
+        origin: &Origin,
+        nsid: u32,
+        backend: BackendId,
+    ) -> usize {
         let (host, subsystem) = (&self.shared.host_nqn, &self.shared.subsystem_nqn);
-        let own = io.shared.qos.namespace(subsystem, nsid);
-        let resolved = io.qos.resolve(host, subsystem, Some(nsid), own);
+        let resolved = io.driver.resolve(&io.qos, host, subsystem, Some(nsid));
         let mut hasher = DefaultHasher::new();
         host.hash(&mut hasher);
         let host = hasher.finish();
-        let enabled = io.qos.general.enabled;
+        let enabled = io.qos.enabled();
         let device = device_id(backend);
         let mut flow_at = |device| {
             let session = &resolved.tenant.session;
@@ -191,7 +198,7 @@ impl IoQueue {
         let lane = Lane {
             nsid,
             backend,
-            classifier: Classifier::new(&origin.class(&io.qos), resolved.class),
+            classifier: Classifier::new(&io.qos.connection_class(origin), resolved.class),
             account,
             flow,
             fetch,
@@ -203,24 +210,13 @@ impl IoQueue {
 
 /// Where a connection comes from: what its class is made of.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Origin {
-    pub(super) listener: ListenerId,
+pub struct Origin {
+    /// The listener that accepted it.
+    pub listener: ListenerId,
     /// CATTR 1:0 of its Connect command.
-    pub(super) priority: u8,
+    pub priority: u8,
     /// Its controller runs with weighted round robin: `priority` counts.
-    pub(super) weighted: bool,
+    pub weighted: bool,
     /// The ToS or traffic class byte that the host connected with.
-    pub(super) tos: Option<u8>,
-}
-
-impl Origin {
-    /// What the connection says of its class, by the present settings.
-    pub(super) fn class(&self, qos: &Snapshot) -> ConnectionClass {
-        ConnectionClass {
-            priority: self.priority,
-            weighted: self.weighted,
-            mark: qos.marked_class(self.tos),
-            listener: qos.listener_class(self.listener),
-        }
-    }
+    pub tos: Option<u8>,
 }

@@ -3,20 +3,20 @@
 //! for data no faster than they may send it (seed rows E7, F5).
 
 use std::collections::VecDeque;
-use std::os::fd::AsFd;
+use std::ops::Deref;
 use std::sync::Arc;
 
 use arbitration::{Class, PerClass};
 use fabric::Nanos;
-use fabric::tcp::{Payload, SlotId};
+use fabric::tcp::{Payload as _, SlotId};
 use qtcp::pacing::Pacing;
 
-use super::Io;
-use super::asks::Asks;
-use super::connection::{Connection, Stage};
-use super::payload::TxData;
-use super::turns::{Turns, weight};
-use crate::network::PacedSocket;
+use crate::asks::Asks;
+use crate::connection::{Connection, Stage};
+use crate::context::Context;
+use crate::driver::{Buffer, Driver};
+use crate::payload::TxData;
+use crate::turns::{Turns, weight};
 
 /// While answers are limited, no more than this is handed to the kernel at once, in bytes: what is
 /// handed over has its place in the stream.
@@ -24,30 +24,41 @@ const BATCH: usize = 64 << 10;
 
 /// One connection's side of it.
 #[derive(Debug)]
-pub(super) struct Net {
-    pub(super) flow: Arc<Pacing>,
+pub(crate) struct Net<B> {
+    pub(crate) flow: Arc<Pacing>,
     /// Bytes of data handed to the kernel, or received; and bytes that hosts were asked for and
     /// still owe.
     out: PerClass<u64>,
     into: PerClass<u64>,
     owed: PerClass<u64>,
-    answers: Answers,
-    pub(super) asks: Asks,
+    answers: Answers<B>,
+    pub(crate) asks: Asks,
     /// Something changed that the poller does not know yet.
     changed: bool,
 }
 
 /// Answers with data that wait.
-#[derive(Debug, Default)]
-struct Answers {
-    waiting: PerClass<VecDeque<(SlotId, TxData)>>,
+#[derive(Debug)]
+struct Answers<B> {
+    waiting: PerClass<VecDeque<(SlotId, TxData<B>)>>,
     bytes: PerClass<u64>,
     turns: Turns,
     count: usize,
 }
 
-impl Answers {
-    fn push(&mut self, class: Class, slot: SlotId, data: TxData) {
+impl<B> Default for Answers<B> {
+    fn default() -> Self {
+        Self {
+            waiting: PerClass::from_fn(|_| VecDeque::new()),
+            bytes: PerClass::default(),
+            turns: Turns::default(),
+            count: 0,
+        }
+    }
+}
+
+impl<B: Deref<Target = [u8]>> Answers<B> {
+    fn push(&mut self, class: Class, slot: SlotId, data: TxData<B>) {
         if self.waiting[class].is_empty() {
             self.turns.join(class);
         }
@@ -57,7 +68,7 @@ impl Answers {
     }
 
     /// The next answer.
-    fn pop(&mut self, weight: impl Fn(Class) -> u64) -> Option<(Class, SlotId, TxData)> {
+    fn pop(&mut self, weight: impl Fn(Class) -> u64) -> Option<(Class, SlotId, TxData<B>)> {
         let waiting = &self.waiting;
         let class = self.turns.next(|class| !waiting[class].is_empty())?;
         let (slot, data) = self.waiting[class].pop_front()?;
@@ -69,7 +80,7 @@ impl Answers {
     }
 }
 
-impl Net {
+impl<B: Deref<Target = [u8]>> Net<B> {
     fn new(flow: Arc<Pacing>, now: Nanos) -> Self {
         Self {
             flow,
@@ -83,31 +94,31 @@ impl Net {
     }
 
     /// Bytes of answers that wait.
-    pub(super) fn waiting_bytes(&self) -> usize {
+    pub(crate) fn waiting_bytes(&self) -> usize {
         let bytes: u64 = self.answers.bytes.iter().map(|(_, bytes)| bytes).sum();
         usize::try_from(bytes).unwrap_or(usize::MAX)
     }
 
     /// Something waits to be asked for, or does so no more.
-    pub(super) fn wait<R>(&mut self, change: impl FnOnce(&mut Asks) -> R) -> R {
+    pub(crate) fn wait<R>(&mut self, change: impl FnOnce(&mut Asks) -> R) -> R {
         self.changed = true;
         change(&mut self.asks)
     }
 
     /// Whether the host owes data that it was asked for.
-    pub(super) fn is_owed(&self) -> bool {
+    pub(crate) fn is_owed(&self) -> bool {
         self.owed.iter().any(|(_, bytes)| *bytes > 0)
     }
 
     /// The host was asked for data of a class.
-    pub(super) fn asked(&mut self, class: Class, bytes: u32) {
+    pub(crate) fn asked(&mut self, class: Class, bytes: u32) {
         self.owed[class] += u64::from(bytes);
         self.changed = true;
     }
 
     /// Data of a class has come; the host was asked for it, or a capsule brought it.
     #[inline]
-    pub(super) fn received(&mut self, class: Class, bytes: usize, asked: bool) {
+    pub(crate) fn received(&mut self, class: Class, bytes: usize, asked: bool) {
         self.into[class] += bytes as u64;
         if asked {
             self.owed[class] = self.owed[class].saturating_sub(bytes as u64);
@@ -133,28 +144,21 @@ impl Net {
     }
 }
 
-impl Connection {
+impl<D: Driver> Connection<D> {
     /// An I/O connection is known to the network's poller from now on.
-    pub(super) fn join_network(&mut self, io: &Io) {
+    pub(crate) fn join_network(&mut self, io: &mut Context<D>) {
         if !matches!(self.stage, Stage::Io(_)) || self.net.is_some() {
             return;
         }
-        let socket = match self.socket.as_fd().try_clone_to_owned() {
-            Ok(socket) => socket,
-            Err(error) => {
-                tracing::warn!(peer = %self.peer, %error, "the connection is not paced");
-                return;
-            }
-        };
-        let (pacing, listener) = (Arc::<Pacing>::default(), self.origin.listener);
-        let of = PacedSocket { id: self.id, listener, socket, pacing: Arc::clone(&pacing) };
-        io.shared.network.came(of);
-        self.net = Some(Box::new(Net::new(pacing, io.now)));
+        let flow = Arc::<Pacing>::default();
+        if io.driver.join_network(self.key, &flow) {
+            self.net = Some(Box::new(Net::new(flow, io.now)));
+        }
     }
 
     /// Answers a command with data: at once, or when its turn has come.
     #[inline]
-    pub(super) fn answer_with(&mut self, class: Class, slot: SlotId, data: TxData) {
+    pub(crate) fn answer_with(&mut self, class: Class, slot: SlotId, data: TxData<Buffer<D>>) {
         if let Some(net) = &mut self.net {
             net.changed = true;
             if net.flow.is_held() || net.answers.count > 0 {
@@ -168,7 +172,7 @@ impl Connection {
 
     /// Moves answers whose turn it is to what is sent next.
     #[inline]
-    pub(super) fn take_turns(&mut self, io: &Io) {
+    pub(crate) fn take_turns(&mut self, io: &Context<D>) {
         let closing = self.is_closing();
         let Some(net) = &mut self.net else { return };
         // Behind what ends a connection nothing is sent any more.
@@ -187,14 +191,15 @@ impl Connection {
 
     /// Tells the poller what has changed.
     #[inline]
-    pub(super) fn tell_network(&mut self) {
+    pub(crate) fn tell_network(&mut self) {
+        let sending = self.is_sending();
         if let Some(net) = &mut self.net {
-            net.publish(self.send.active(), self.slots.active());
+            net.publish(sending, self.slots.active());
         }
     }
 
     /// Whether answers wait for their turn.
-    pub(super) fn holds_answers(&self) -> bool {
+    pub(crate) fn holds_answers(&self) -> bool {
         self.net.as_ref().is_some_and(|net| net.answers.count > 0)
     }
 }
@@ -205,7 +210,7 @@ mod tests {
 
     #[test]
     fn e7_answers_leave_in_the_order_of_their_classes() {
-        let mut answers = Answers::default();
+        let mut answers = Answers::<Vec<u8>>::default();
         for slot in 0..60 {
             for class in [Class::Low, Class::Medium, Class::High] {
                 answers.push(class, SlotId(slot), TxData::Bytes(vec![0; 6000]));
@@ -231,8 +236,8 @@ mod tests {
 
     #[test]
     fn f5_who_waits_to_be_asked_is_known_to_wait() {
-        let mut net = Net::new(Arc::default(), Nanos(0));
-        let waiting = |net: &Net| net.flow.into.high.read().1;
+        let mut net = Net::<Vec<u8>>::new(Arc::default(), Nanos(0));
+        let waiting = |net: &Net<Vec<u8>>| net.flow.into.high.read().1;
         net.wait(|asks| asks.push_fresh(Class::High, SlotId(3), 5000));
         net.publish(false, 1);
         assert_eq!(waiting(&net), 5000);

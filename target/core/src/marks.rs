@@ -3,9 +3,10 @@
 use arbitration::Class;
 use arbitration::classify::Classifier;
 
-use super::Io;
-use super::connection::{Connection, Stage};
-use crate::socket;
+use crate::connection::{Connection, Stage};
+use crate::context::Context;
+use crate::driver::Driver;
+use crate::policies::Policies;
 
 /// The priority by which this machine's own queues order a class's packets (SO_PRIORITY): 6
 /// (interactive) to 0, what every process may set.
@@ -18,33 +19,31 @@ fn priority(class: Class) -> i32 {
     }
 }
 
-impl Connection {
+impl<D: Driver> Connection<D> {
     /// The class of what the connection sends.
-    pub(super) fn network_class(&self, io: &Io) -> Option<Class> {
+    pub(crate) fn network_class(&self, io: &Context<D>) -> Option<Class> {
         let Stage::Io(queue) = &self.stage else { return None };
         let (host, subsystem) = (&queue.shared.host_nqn, &queue.shared.subsystem_nqn);
-        let policy = io.qos.resolve(host, subsystem, None, None);
-        Some(Classifier::new(&self.origin.class(&io.qos), policy.class).inherited())
+        let policy = io.driver.resolve(&io.qos, host, subsystem, None);
+        Some(Classifier::new(&io.qos.connection_class(&self.origin), policy.class).inherited())
     }
 
     /// Marks the socket with its class, if that has changed.
-    pub(super) fn mark_answers(&mut self, io: &Io) {
+    pub(crate) fn mark_answers(&mut self, io: &mut Context<D>) {
         let Some(class) = self.network_class(io) else { return };
-        let general = &io.qos.general;
-        let dscp = if general.enabled && general.mark { general.dscp[class] } else { 0 };
+        let dscp = io.qos.dscp(class);
         // Low is what everybody has who says nothing: it stays unmarked unless it was asked for.
         let dscp = if class == Class::Low && !self.names_class(io) { 0 } else { dscp };
         if self.marked.unwrap_or(0) == dscp {
             return;
         }
         let priority = if dscp == 0 { 0 } else { priority(class) };
-        match socket::mark(&self.socket, self.peer.is_ipv6(), dscp, priority) {
-            Ok(()) => self.marked = Some(dscp),
-            Err(error) => tracing::warn!(peer = %self.peer, %error, "answers are not marked"),
+        if io.driver.mark(self.key, dscp, priority) {
+            self.marked = Some(dscp);
         }
     }
 
-    fn names_class(&self, io: &Io) -> bool {
-        self.origin.class(&io.qos).named().is_some()
+    fn names_class(&self, io: &Context<D>) -> bool {
+        io.qos.connection_class(&self.origin).named().is_some()
     }
 }

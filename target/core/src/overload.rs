@@ -6,9 +6,10 @@ use std::sync::atomic::Ordering;
 use arbitration::overload::{RefusedOnce, RetryDelays, command_key};
 use fabric::nvme::{Sqe, Status};
 
-use super::Io;
-use super::connection::{Connection, Stage};
-use super::ordered::{Charged, stage_time};
+use crate::connection::{Connection, Stage};
+use crate::context::Context;
+use crate::driver::Driver;
+use crate::ordered::{Charged, stage_time};
 
 /// How long a host is held back before its commands are refused, in ns.
 const PATIENCE_NS: u64 = 100_000_000;
@@ -18,7 +19,7 @@ const PATIENCE_NS: u64 = 100_000_000;
 const REFUSED_MAX: usize = 256;
 
 /// What Identify says of the delays.
-pub(crate) const RETRY_DELAYS: RetryDelays = RetryDelays::DEFAULT;
+pub const RETRY_DELAYS: RetryDelays = RetryDelays::DEFAULT;
 
 /// A command as it comes again.
 fn key(sqe: &Sqe) -> u64 {
@@ -27,23 +28,23 @@ fn key(sqe: &Sqe) -> u64 {
     command_key(sqe.opcode, sqe.nsid.get(), sqe.slba(), u16::from_le_bytes([low, high]))
 }
 
-impl Connection {
+impl<D: Driver> Connection<D> {
     /// Whether the host understands Command Retry Delay (Host Behavior Support, ACRE).
     fn comes_again(&self) -> bool {
         let Stage::Io(queue) = &self.stage else { return false };
         queue.shared.acre.load(Ordering::Relaxed)
     }
 
-    fn was_patient(&self, io: &Io) -> bool {
+    fn was_patient(&self, io: &Context<D>) -> bool {
         self.held_since.is_some_and(|since| io.now.0.saturating_sub(since.0) > PATIENCE_NS)
     }
 
     /// Whether nothing is to be read from this host, because as much of its session's work waits
     /// as may, or as much as the target has room for.
     #[cold]
-    pub(super) fn is_held_back(&mut self, io: &Io) -> bool {
+    pub(crate) fn is_held_back(&mut self, io: &Context<D>) -> bool {
         let Stage::Io(queue) = &self.stage else { return false };
-        let fetching = io.arbiter.waiting_at(crate::qos::MEMORY) as usize;
+        let fetching = io.arbiter.waiting_at(crate::device::MEMORY) as usize;
         if io.arbiter.waiting().saturating_sub(fetching) >= io.waiting_max {
             return true;
         }
@@ -63,7 +64,7 @@ impl Connection {
 
     /// Whether a command is to be told to come again later.
     #[cold]
-    pub(super) fn refuses(&mut self, io: &Io, sqe: &Sqe, charged: &Charged) -> bool {
+    pub(crate) fn refuses(&mut self, io: &Context<D>, sqe: &Sqe, charged: &Charged) -> bool {
         let session = charged.flow.and_then(|flow| io.arbiter.session_of(flow));
         if !session.is_some_and(|session| session.backlog.is_full()) {
             return false;
@@ -79,13 +80,13 @@ impl Connection {
 
     /// The status that tells a host to come again, when there is likely to be room.
     #[cold]
-    pub(super) fn retry_later(&self, io: &Io, charged: &Charged) -> Status {
+    pub(crate) fn retry_later(&self, io: &Context<D>, charged: &Charged) -> Status {
         let mut wait = 0;
         if let Some(session) = charged.flow.and_then(|flow| io.arbiter.session_of(flow)) {
             session.backlog.note_refused();
             wait = session.backlog.expected_wait(stage_time(io));
         }
-        if let Some(stats) = io.class_stats(charged.class) {
+        if let Some(stats) = io.driver.class_stats(charged.class) {
             stats.refuse();
         }
         Status::COMMAND_INTERRUPTED.with_retry_delay(RETRY_DELAYS.choose(wait))

@@ -13,10 +13,11 @@ use arbitration::{Class, PerClass};
 use fabric::Nanos;
 use fabric::tcp::SlotId;
 
-use super::Io;
-use super::connection::Connection;
-use super::slots::Phase;
-use super::turns::{Turns, weight};
+use crate::connection::Connection;
+use crate::context::Context;
+use crate::driver::Driver;
+use crate::slots::Phase;
+use crate::turns::{Turns, weight};
 
 /// The time for which one grant is at least, in ns: smaller grants spread a host's bursts, larger
 /// ones keep its commands together. Where a round trip takes longer, it is for that: a host with
@@ -32,7 +33,7 @@ const GRANT_MIN: u64 = 16 << 10;
 
 /// What one connection's host is still to be asked for.
 #[derive(Debug)]
-pub(super) struct Asks {
+pub(crate) struct Asks {
     /// Bytes that may be asked for now; a debt where more was.
     tokens: i64,
     /// When they were last counted.
@@ -47,7 +48,7 @@ pub(super) struct Asks {
     turns: Turns,
     count: usize,
     /// It is in the reactor's list of connections that have something to ask for.
-    pub(super) listed: bool,
+    pub(crate) listed: bool,
 }
 
 /// What is next.
@@ -57,7 +58,7 @@ enum Next {
 }
 
 impl Asks {
-    pub(super) fn new(now: Nanos) -> Self {
+    pub(crate) fn new(now: Nanos) -> Self {
         Self {
             tokens: 0,
             at: now,
@@ -72,16 +73,16 @@ impl Asks {
     }
 
     /// Bytes of a class that were not asked for.
-    pub(super) fn waiting_bytes(&self, class: Class) -> u64 {
+    pub(crate) fn waiting_bytes(&self, class: Class) -> u64 {
         self.fresh_bytes[class] + self.begun[class].len() as u64
     }
 
     /// Commands of which a part has come: their hosts owe nothing.
-    pub(super) fn begun(&self) -> usize {
+    pub(crate) fn begun(&self) -> usize {
         self.begun.iter().map(|(_, begun)| begun.len()).sum()
     }
 
-    pub(super) fn push_fresh(&mut self, class: Class, slot: SlotId, bytes: u32) {
+    pub(crate) fn push_fresh(&mut self, class: Class, slot: SlotId, bytes: u32) {
         self.join(class);
         self.fresh[class].push_back((slot, bytes));
         self.fresh_bytes[class] += u64::from(bytes);
@@ -143,7 +144,7 @@ impl Asks {
     }
 
     /// Forgets a command.
-    pub(super) fn forget(&mut self, slot: SlotId) {
+    pub(crate) fn forget(&mut self, slot: SlotId) {
         for class in Class::ALL {
             let before = self.fresh[class].len() + self.begun[class].len();
             let bytes = &mut self.fresh_bytes[class];
@@ -169,7 +170,7 @@ fn bytes_in(rate: u64, nanos: u64) -> u64 {
     u64::try_from(u128::from(rate) * u128::from(nanos) / u128::from(SECOND)).unwrap_or(u64::MAX)
 }
 
-impl Connection {
+impl<D: Driver> Connection<D> {
     /// The bytes of one grant, where the host may not be asked for all of a command's data at
     /// once.
     fn grant_size(&self) -> Option<u32> {
@@ -180,7 +181,7 @@ impl Connection {
 
     /// A command's data is to be asked for when its turn has come; false where it need not wait.
     #[inline]
-    pub(super) fn wait_to_ask(&mut self, io: &mut Io, slot: SlotId, bytes: usize) -> bool {
+    pub(crate) fn wait_to_ask(&mut self, io: &mut Context<D>, slot: SlotId, bytes: usize) -> bool {
         let Some(net) = &mut self.net else { return false };
         if net.flow.grant_rate().is_none() && net.asks.count == 0 {
             return false;
@@ -193,14 +194,14 @@ impl Connection {
     }
 
     /// All that a command's host was asked for has come, and there is more.
-    pub(super) fn grant_end(&mut self, io: &mut Io, slot: SlotId) {
+    pub(crate) fn grant_end(&mut self, io: &mut Context<D>, slot: SlotId) {
         let class = self.slots.slot(slot).charged.class;
         let Some(net) = &mut self.net else { return };
         net.wait(|asks| asks.push_begun(class, slot));
         self.list_asks(io);
     }
 
-    fn list_asks(&mut self, io: &mut Io) {
+    fn list_asks(&mut self, io: &mut Context<D>) {
         if let Some(net) = &mut self.net
             && !std::mem::replace(&mut net.asks.listed, true)
         {
@@ -210,7 +211,7 @@ impl Connection {
     }
 
     /// Asks for what may be asked for now; when there may be more, if there is more.
-    pub(super) fn ask(&mut self, io: &mut Io) -> Option<Nanos> {
+    pub(crate) fn ask(&mut self, io: &mut Context<D>) -> Option<Nanos> {
         loop {
             if self.net.as_ref()?.asks.count == 0 || self.is_closing() {
                 break;
@@ -247,7 +248,7 @@ impl Connection {
         None
     }
 
-    fn charge(&mut self, io: &Io, class: Class, bytes: u32) {
+    fn charge(&mut self, io: &Context<D>, class: Class, bytes: u32) {
         let Some(net) = &mut self.net else { return };
         net.asks.turns.spend(class, u64::from(bytes), weight(io, class));
         if net.flow.grant_rate().is_some() {
@@ -256,7 +257,7 @@ impl Connection {
     }
 
     /// A command that waited to be asked for its data goes on: to the memory for it.
-    fn fetch(&mut self, io: &mut Io, slot: SlotId, bytes: usize) {
+    fn fetch(&mut self, io: &mut Context<D>, slot: SlotId, bytes: usize) {
         if !matches!(self.slots.slot(slot).phase, Phase::Waiting) {
             return;
         }
@@ -269,7 +270,7 @@ impl Connection {
     }
 
     /// Asks for a command's data, for which there is a buffer: all of it, or a first grant.
-    pub(super) fn request(&mut self, io: &Io, slot: SlotId, bytes: u32) {
+    pub(crate) fn request(&mut self, io: &Context<D>, slot: SlotId, bytes: u32) {
         let class = self.slots.slot(slot).charged.class;
         // It owes nothing before it is asked.
         self.heard = io.now;

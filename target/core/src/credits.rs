@@ -13,10 +13,10 @@ use std::time::Duration;
 use fabric::tcp::SlotId;
 use qtcp::forecast::Forecast;
 
-use super::Io;
-use super::connection::Connection;
-use super::pool::{Buffer, Use};
-use super::slots::Phase;
+use crate::connection::Connection;
+use crate::context::Context;
+use crate::driver::{Buffer, Driver, Memory, Use};
+use crate::slots::Phase;
 
 /// The part of the I/O buffers that data from hosts may take, in quarters, and the part that may be
 /// promised beside it, in eighths.
@@ -25,8 +25,8 @@ const PROMISED_EIGHTHS: usize = 1;
 
 /// Space that was promised; what is left of it goes back when this is dropped.
 #[derive(Debug)]
-pub(super) struct Promise {
-    pub(super) bytes: usize,
+pub(crate) struct Promise {
+    pub(crate) bytes: usize,
     all: Rc<Cell<usize>>,
 }
 
@@ -38,7 +38,7 @@ impl Drop for Promise {
 
 /// What one reactor has promised.
 #[derive(Debug)]
-pub(super) struct Credits {
+pub(crate) struct Credits {
     forecast: Forecast,
     promised: Rc<Cell<usize>>,
     /// Bytes of buffers for data from hosts, and bytes that may be promised.
@@ -48,7 +48,7 @@ pub(super) struct Credits {
 
 impl Credits {
     /// For `memory` bytes of I/O buffers.
-    pub(super) fn new(memory: usize) -> Self {
+    pub(crate) fn new(memory: usize) -> Self {
         Self {
             forecast: Forecast::default(),
             promised: Rc::default(),
@@ -58,7 +58,7 @@ impl Credits {
     }
 
     /// Bytes that hosts may be asked for at one time: with buffers, and promised.
-    pub(super) fn window(&self) -> usize {
+    pub(crate) fn window(&self) -> usize {
         self.data + self.most
     }
 
@@ -74,33 +74,33 @@ impl Credits {
     }
 }
 
-impl Io {
+impl<D: Driver> Context<D> {
     /// Learns how fast buffers become free.
-    pub(super) fn foretell(&mut self) {
+    pub(crate) fn foretell(&mut self) {
         let freed = self.pool.data_freed();
         self.credits.forecast.see(qtcp::Nanos(self.now.0), freed);
     }
 
     /// A buffer for data from a host, if its part of the buffers has one beside those that were
     /// promised to others.
-    pub(super) fn data_buffer(&self, bytes: usize) -> Option<Buffer> {
+    pub(crate) fn data_buffer(&self, bytes: usize) -> Option<Buffer<D>> {
         self.buffer_beside(self.credits.promised.get(), bytes)
     }
 
-    fn buffer_beside(&self, promised: usize, bytes: usize) -> Option<Buffer> {
-        let used = self.pool.used_for(Use::Data) + promised;
+    fn buffer_beside(&self, promised: usize, bytes: usize) -> Option<Buffer<D>> {
+        let used = self.pool.data_used() + promised;
         // One command may always go on, however few buffers there are.
         if used > 0 && used + bytes > self.credits.data {
             return None;
         }
-        self.pool.take_for(bytes, Use::Data)
+        self.pool.take(bytes, Use::Data)
     }
 }
 
-impl Connection {
+impl<D: Driver> Connection<D> {
     /// Asks for a command's data although there is no buffer for it, if one is expected to be
     /// free when the data comes. Whether it did.
-    pub(super) fn ask_ahead(&mut self, io: &mut Io, slot: SlotId, bytes: usize) -> bool {
+    pub(crate) fn ask_ahead(&mut self, io: &mut Context<D>, slot: SlotId, bytes: usize) -> bool {
         /// What a host takes to answer an R2T, beside the network's time.
         const HOST: Duration = Duration::from_micros(500);
         let Some(net) = &self.net else { return false };
@@ -113,7 +113,7 @@ impl Connection {
     }
 
     /// The first data of a command has come whose buffer was promised.
-    pub(super) fn keep_promise(&mut self, io: &Io, slot: SlotId) {
+    pub(crate) fn keep_promise(&mut self, io: &Context<D>, slot: SlotId) {
         let entry = self.slots.slot(slot);
         let Phase::Promised(promise) = &entry.phase else { return };
         let bytes = promise.bytes;
@@ -128,7 +128,7 @@ impl Connection {
 
     /// All data of a command has come that was parked: on it goes if there is a buffer now.
     /// False where there is still none.
-    pub(super) fn unpark(&mut self, io: &mut Io, slot: SlotId) -> bool {
+    pub(crate) fn unpark(&mut self, io: &mut Context<D>, slot: SlotId) -> bool {
         let entry = self.slots.slot(slot);
         let Phase::Parked(data, _) = &entry.phase else { return true };
         let Some(mut buffer) = io.buffer_beside(0, data.len()) else { return false };

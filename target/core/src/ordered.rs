@@ -10,19 +10,20 @@ use fabric::nvm::{BlockFormat, IoCommand, Transfer};
 use fabric::nvme::{Sqe, Status};
 use fabric::tcp::SlotId;
 
-use super::Io;
-use super::accounts::Account;
-use super::connection::{Connection, Stage};
-use super::io_queue::{IoQueue, transfer_bytes};
-use super::jobs::Job;
-use super::key::Key;
-use super::pool::Buffer;
-use super::slots::Phase;
-use crate::backend::Style;
+use crate::accounts::Account;
+use crate::connection::{Connection, Stage};
+use crate::context::Context;
+use crate::device::{Device, Style};
+use crate::driver::Buffer;
+use crate::driver::Driver;
+use crate::io_queue::{IoQueue, transfer_bytes};
+use crate::job::Job;
+use crate::key::Key;
+use crate::slots::Phase;
 
 /// What a command has to do with the arbiter.
 #[derive(Debug, Default)]
-pub(super) enum Ticket {
+pub(crate) enum Ticket {
     /// Nothing.
     #[default]
     None,
@@ -34,11 +35,11 @@ pub(super) enum Ticket {
 
 /// How a command is charged.
 #[derive(Clone, Copy, Debug, Default)]
-pub(super) struct Charged {
-    pub(super) class: Class,
-    pub(super) account: Account,
-    pub(super) flow: Option<FlowId>,
-    pub(super) fetch: Option<FlowId>,
+pub(crate) struct Charged {
+    pub(crate) class: Class,
+    pub(crate) account: Account,
+    pub(crate) flow: Option<FlowId>,
+    pub(crate) fetch: Option<FlowId>,
     backend: Option<BackendId>,
     /// Of the lanes that the flows are of.
     generation: u64,
@@ -46,7 +47,7 @@ pub(super) struct Charged {
 
 /// The present time as the stages take it.
 #[inline]
-pub(super) fn stage_time(io: &Io) -> Nanos {
+pub(crate) fn stage_time<D: Driver>(io: &Context<D>) -> Nanos {
     Nanos(io.now.0)
 }
 
@@ -83,15 +84,20 @@ fn request(
     Request { operations, lba, blocks, ..Request::user(item, command.changes_blocks(), bytes) }
 }
 
-impl Connection {
+impl<D: Driver> Connection<D> {
     /// A command needs data from the host: waits for its turn to be asked for it. False where it
     /// need not wait.
-    pub(super) fn wait_to_fetch(&mut self, io: &mut Io, slot: SlotId, bytes: usize) -> bool {
+    pub(crate) fn wait_to_fetch(
+        &mut self,
+        io: &mut Context<D>,
+        slot: SlotId,
+        bytes: usize,
+    ) -> bool {
         let entry = self.slots.slot(slot);
         let (Some(fetch), Some(command)) = (entry.charged.fetch, entry.command) else {
             return false;
         };
-        let format = entry.device.as_ref().map(|d| d.backend.description().format);
+        let format = entry.device.as_ref().map(|d| d.format());
         let request = request((self.key, slot), &command, bytes, format.unwrap_or_default());
         let class = entry.charged.class;
         let Some(waiting) = io.arbiter.enqueue(stage_time(io), fetch, class, request) else {
@@ -103,7 +109,13 @@ impl Connection {
 
     /// A command has all of the host's data: goes to its device, or waits for its turn there.
     #[inline]
-    pub(super) fn submit(&mut self, io: &mut Io, slot: SlotId, sqe: &Sqe, buffer: Option<Buffer>) {
+    pub(crate) fn submit(
+        &mut self,
+        io: &mut Context<D>,
+        slot: SlotId,
+        sqe: &Sqe,
+        buffer: Option<Buffer<D>>,
+    ) {
         let now = stage_time(io);
         let entry = self.slots.slot(slot);
         if let Ticket::Fetching(grant) = std::mem::take(&mut entry.ticket) {
@@ -125,11 +137,11 @@ impl Connection {
             self.start_or_wait(io, slot, sqe, buffer, None);
             return;
         };
-        if io.arbiter.is_plain(flow) && matches!(device.backend.style(), Style::Immediate(_)) {
+        if io.arbiter.is_plain(flow) && matches!(device.style(), Style::Immediate(_)) {
             self.start_or_wait(io, slot, sqe, buffer, None);
             return;
         }
-        let format = device.backend.description().format;
+        let format = device.format();
         let bytes = transfer_bytes(&command.transfer(format));
         let request = request((self.key, slot), &command, bytes, format);
         if let Some(grant) = io.arbiter.pass(now, flow, request.write, request.bytes) {
@@ -152,7 +164,7 @@ impl Connection {
 
     /// How a command is charged: anew, if settings have changed since it came.
     #[inline]
-    pub(super) fn charged_now(&mut self, io: &mut Io, slot: SlotId, sqe: &Sqe) -> Charged {
+    pub(crate) fn charged_now(&mut self, io: &mut Context<D>, slot: SlotId, sqe: &Sqe) -> Charged {
         let charged = self.slots.slot(slot).charged;
         let Stage::Io(queue) = &mut self.stage else { return charged };
         if charged.generation == queue.lanes.generation {
@@ -166,7 +178,7 @@ impl Connection {
     }
 
     /// Gives back what one command has of the arbiter, but for what is in a device.
-    pub(super) fn withdraw_slot(&mut self, io: &mut Io, slot: SlotId) {
+    pub(crate) fn withdraw_slot(&mut self, io: &mut Context<D>, slot: SlotId) {
         let now = stage_time(io);
         let slot = self.slots.slot(slot);
         for grant in [slot.ticket.withdraw(io), slot.memory.take()].into_iter().flatten() {
@@ -176,7 +188,7 @@ impl Connection {
     }
 
     /// A command's device is gone: with its namespace, or alone.
-    pub(super) fn device_gone(&mut self, io: &mut Io, slot: SlotId) {
+    pub(crate) fn device_gone(&mut self, io: &mut Context<D>, slot: SlotId) {
         if self.is_closing() {
             return;
         }
@@ -184,7 +196,7 @@ impl Connection {
         self.withdraw_slot(io, slot);
         let nsid = self.protocol.sqe_of(slot).nsid.get();
         let status = match &mut self.stage {
-            Stage::Io(queue) => queue.without_device(&io.shared, nsid),
+            Stage::Io(queue) => queue.without_device(&mut io.driver, nsid),
             _ => Status::INVALID_NAMESPACE.dnr(),
         };
         self.settle(slot, status);
@@ -192,12 +204,12 @@ impl Connection {
     }
 
     /// Starts a command, or lets it wait for the buffer that it needs.
-    pub(super) fn start_or_wait(
+    pub(crate) fn start_or_wait(
         &mut self,
-        io: &mut Io,
+        io: &mut Context<D>,
         slot: SlotId,
         sqe: &Sqe,
-        buffer: Option<Buffer>,
+        buffer: Option<Buffer<D>>,
         grant: Option<(Grant, u64)>,
     ) {
         let bytes = self.read_bytes(slot);
@@ -223,14 +235,14 @@ impl Connection {
     fn read_bytes(&mut self, slot: SlotId) -> usize {
         let entry = self.slots.slot(slot);
         let (Some(command), Some(device)) = (entry.command, &entry.device) else { return 0 };
-        match command.transfer(device.backend.description().format) {
+        match command.transfer(device.format()) {
             Transfer::ToHost(bytes) => bytes as usize,
             _ => 0,
         }
     }
 
     /// It is a command's turn: to be asked for its data, or to go to its device.
-    pub(super) fn granted(&mut self, io: &mut Io, command: Dispatched<(Key, SlotId)>) {
+    pub(crate) fn granted(&mut self, io: &mut Context<D>, command: Dispatched<(Key, SlotId)>) {
         let Dispatched { item: (_, slot), grant, waited_ns, .. } = command;
         let entry = self.slots.slot(slot);
         entry.ticket = Ticket::None;
@@ -268,7 +280,7 @@ impl Connection {
 
     /// Gives back all that the connection's commands have of the arbiter, but for what is in a
     /// device.
-    pub(super) fn withdraw(&mut self, io: &mut Io) {
+    pub(crate) fn withdraw(&mut self, io: &mut Context<D>) {
         for slot in self.slots.ids() {
             self.withdraw_slot(io, slot);
         }
@@ -280,7 +292,7 @@ impl Connection {
 
 impl Ticket {
     /// Leaves the arbiter's queue; what was granted is to be given back.
-    fn withdraw(&mut self, io: &mut Io) -> Option<Grant> {
+    fn withdraw<D: Driver>(&mut self, io: &mut Context<D>) -> Option<Grant> {
         match std::mem::take(self) {
             Self::None => None,
             Self::Waiting(entry) => {
@@ -295,7 +307,7 @@ impl Ticket {
 impl IoQueue {
     /// How a command to a namespace is charged.
     #[inline]
-    pub(super) fn charged(&self, now: Nanos, lane: usize, sqe: &Sqe) -> Charged {
+    pub(crate) fn charged(&self, now: Nanos, lane: usize, sqe: &Sqe) -> Charged {
         let Some(lane) = self.lane_at(lane) else { return Charged::default() };
         Charged {
             class: lane.classifier.class(now, super::lanes::named_class(sqe)),
@@ -308,9 +320,9 @@ impl IoQueue {
     }
 }
 
-impl Job {
+impl<D: Driver> Job<D> {
     /// What a job has of the arbiter goes back; how long it was in its device, in ns.
-    pub(super) fn give_back(&mut self, io: &mut Io) -> u64 {
+    pub(crate) fn give_back(&mut self, io: &mut Context<D>) -> u64 {
         if let Some(memory) = self.memory.take() {
             io.arbiter.complete(stage_time(io), memory, false);
         }

@@ -1,9 +1,14 @@
 //! What changes beside the connections: settings, sessions, devices that are gone. A turn takes a
 //! bounded part of it, so that no change, however large, holds up those who send commands.
 
-use super::ordered::stage_time;
-use super::{Reactor, find};
-use crate::threads;
+use std::sync::Arc;
+
+use arbitration::session::Session;
+use fabric::controller::BackendId;
+
+use crate::core::{Core, find};
+use crate::driver::Driver;
+use crate::ordered::stage_time;
 
 /// Sessions that one turn hears of, and sessions and flows that it looks at.
 const TOUCHED: usize = 128;
@@ -11,37 +16,59 @@ const STEPS: usize = 32;
 /// Devices that are gone that one turn looks at, and what it takes back of all of them.
 const DEVICES: usize = 8;
 const TAKEN_BACK: usize = 16;
-/// Connections that one turn marks anew.
+/// Connections that one turn marks.
 const MARKED: usize = 16;
 
-impl Reactor {
+/// What reactors are to look at again.
+#[derive(Clone, Debug, Default)]
+pub struct Touched {
+    /// Sessions whose limits or credits have changed.
+    pub sessions: Vec<Arc<Session>>,
+    /// Devices with other reservations.
+    pub devices: Vec<BackendId>,
+    /// The settings as a whole are others.
+    pub snapshot: bool,
+}
+
+impl Touched {
+    /// Whether there is nothing to look at.
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        self.sessions.is_empty() && self.devices.is_empty() && !self.snapshot
+    }
+}
+
+impl<D: Driver> Core<D> {
+    /// Looks again at what a change has touched, part by part.
+    pub fn touch(&mut self, touched: Arc<Touched>) {
+        self.io.touched.push_back((touched, 0));
+    }
+
+    /// Gives up devices that are gone, part by part.
+    pub fn lose(&mut self, devices: Arc<[BackendId]>) {
+        self.io.gone.push_back((devices, 0));
+    }
+
     /// Whether there is a change to carry on with. What waits for a device's last commands is
     /// looked at when they complete.
-    pub(super) fn is_changing(&self) -> bool {
+    pub(crate) fn is_changing(&self) -> bool {
         self.io.arbiter.is_changing()
-            || self.remark
             || self.marking.is_some()
             || !self.io.touched.is_empty()
             || !self.io.gone.is_empty()
     }
 
-    /// Takes this turn's part of what is changing. Whether there was some.
-    pub(super) fn change(&mut self) -> bool {
-        let new = self.io.has_new_qos() || self.io.remark;
-        if !new && !self.is_changing() && self.io.leaving.is_empty() {
-            return false;
-        }
-        let start = threads::cpu_time();
-        let any = self.take_part();
-        if let Some(gauges) = self.io.shared.gauges.get(self.io.reactor) {
-            gauges.changes.record(threads::cpu_time().saturating_sub(start), 1);
-        }
-        any
+    /// Whether [`Self::change`] has something to do.
+    #[inline]
+    #[must_use]
+    pub fn has_changes(&self) -> bool {
+        self.io.has_new_qos() || self.is_changing() || !self.io.leaving.is_empty()
     }
 
-    fn take_part(&mut self) -> bool {
-        self.remark |= self.io.refresh_qos() | std::mem::take(&mut self.io.remark);
-        let mut any = self.is_changing();
+    /// Takes this turn's part of what is changing. Whether there was some.
+    pub fn change(&mut self) -> bool {
+        let remark = self.io.refresh_qos();
+        let mut any = remark || self.is_changing();
         let now = stage_time(&self.io);
         self.io.touch(TOUCHED);
         self.io.arbiter.settle(now, STEPS);
@@ -49,7 +76,7 @@ impl Reactor {
         if !self.io.leaving.is_empty() {
             any |= self.leave_devices();
         }
-        if std::mem::take(&mut self.remark) {
+        if remark {
             // Those that were marked already are looked at again.
             self.marking = Some(0);
         }
@@ -64,7 +91,7 @@ impl Reactor {
         let until = from.saturating_add(MARKED);
         let places = self.places.iter_mut().skip(from).take(MARKED);
         for connection in places.filter_map(|place| place.connection.as_mut()) {
-            connection.mark_answers(&self.io);
+            connection.mark_answers(&mut self.io);
         }
         self.marking = (until < self.places.len()).then_some(until);
     }

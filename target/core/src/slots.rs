@@ -8,15 +8,14 @@ use fabric::nvm::IoCommand;
 use fabric::nvme::Status;
 use fabric::tcp::SlotId;
 
-use super::credits::Promise;
-use super::ordered::{Charged, Ticket};
-use super::pool::Buffer;
-use super::sweep::Sweep;
-use crate::devices::Device;
+use crate::credits::Promise;
+use crate::driver::{Buffer, Driver};
+use crate::ordered::{Charged, Ticket};
+use crate::sweep::Sweep;
 
 /// How far a command has come.
 #[derive(Debug, Default)]
-pub(super) enum Phase {
+pub(crate) enum Phase<D: Driver> {
     /// No command here.
     #[default]
     Free,
@@ -27,15 +26,15 @@ pub(super) enum Phase {
     /// The host was asked for data for which there will be a buffer when it comes.
     Promised(Promise),
     /// The host's data arrives.
-    Filling(Buffer),
+    Filling(Buffer<D>),
     /// The host's data arrives, or is there, and there is no buffer for it after all.
     Parked(Vec<u8>, Promise),
     /// To be completed with this status once all of the host's data has arrived.
     Failing(Status),
     /// Has what it needs of the host, and waits for its turn at its device.
-    Ordered(Option<Buffer>),
+    Ordered(Option<Buffer<D>>),
     /// A large deallocation, carried out slice by slice.
-    Sweeping(Box<Sweep>),
+    Sweeping(Box<Sweep<D>>),
     /// In a backend.
     Busy,
     /// Deferred (asynchronous event request, abort).
@@ -43,30 +42,51 @@ pub(super) enum Phase {
 }
 
 /// One command.
-#[derive(Debug, Default)]
-pub(super) struct Slot {
-    pub(super) phase: Phase,
-    pub(super) command: Option<IoCommand>,
-    pub(super) device: Option<Arc<Device>>,
-    pub(super) arrived: Nanos,
-    pub(super) charged: Charged,
-    pub(super) ticket: Ticket,
+#[derive(Debug)]
+pub(crate) struct Slot<D: Driver> {
+    pub(crate) phase: Phase<D>,
+    pub(crate) command: Option<IoCommand>,
+    pub(crate) device: Option<Arc<D::Device>>,
+    pub(crate) arrived: Nanos,
+    pub(crate) charged: Charged,
+    pub(crate) ticket: Ticket,
     /// What its data's buffer takes of the memory for data.
-    pub(super) memory: Option<Grant>,
+    pub(crate) memory: Option<Grant>,
     /// It waits with a buffer for in-capsule data in hand.
-    pub(super) in_capsules: bool,
+    pub(crate) in_capsules: bool,
+}
+
+impl<D: Driver> Default for Slot<D> {
+    fn default() -> Self {
+        Self {
+            phase: Phase::Free,
+            command: None,
+            device: None,
+            arrived: Nanos::default(),
+            charged: Charged::default(),
+            ticket: Ticket::None,
+            memory: None,
+            in_capsules: false,
+        }
+    }
 }
 
 /// The commands of a connection; as many places as its queue has entries.
-#[derive(Debug, Default)]
-pub(super) struct Slots {
-    slots: Vec<Slot>,
+#[derive(Debug)]
+pub(crate) struct Slots<D: Driver> {
+    slots: Vec<Slot<D>>,
     active: u32,
 }
 
-impl Slots {
+impl<D: Driver> Default for Slots<D> {
+    fn default() -> Self {
+        Self { slots: Vec::new(), active: 0 }
+    }
+}
+
+impl<D: Driver> Slots<D> {
     /// The slot, made if it is new.
-    pub(super) fn slot(&mut self, id: SlotId) -> &mut Slot {
+    pub(crate) fn slot(&mut self, id: SlotId) -> &mut Slot<D> {
         let index = usize::from(id.0);
         if index >= self.slots.len() {
             self.slots.resize_with(index + 1, Slot::default);
@@ -76,14 +96,14 @@ impl Slots {
     }
 
     /// Takes a command into the table.
-    pub(super) fn occupy(&mut self, id: SlotId, slot: Slot) {
+    pub(crate) fn occupy(&mut self, id: SlotId, slot: Slot<D>) {
         debug_assert!(matches!(self.slot(id).phase, Phase::Free), "slot {id:?} holds a command");
         self.active += 1;
         *self.slot(id) = slot;
     }
 
     /// Takes a command out of the table.
-    pub(super) fn release(&mut self, id: SlotId) -> Slot {
+    pub(crate) fn release(&mut self, id: SlotId) -> Slot<D> {
         let slot = std::mem::take(self.slot(id));
         if !matches!(slot.phase, Phase::Free) {
             self.active = self.active.saturating_sub(1);
@@ -93,26 +113,26 @@ impl Slots {
 
     /// Commands whose data is still to come from the host. Of those that are parked it may all be
     /// there: what they hold is bounded apart.
-    pub(super) fn awaiting_data(&self) -> usize {
-        let waits = |slot: &Slot| {
+    pub(crate) fn awaiting_data(&self) -> usize {
+        let waits = |slot: &Slot<D>| {
             matches!(slot.phase, Phase::Promised(_) | Phase::Filling(_) | Phase::Collecting(_))
         };
         self.slots.iter().filter(|slot| waits(slot)).count()
     }
 
     /// The names of all places.
-    pub(super) fn ids(&self) -> impl Iterator<Item = SlotId> + use<> {
+    pub(crate) fn ids(&self) -> impl Iterator<Item = SlotId> + use<D> {
         (0..u16::try_from(self.slots.len()).unwrap_or(u16::MAX)).map(SlotId)
     }
 
     /// Number of commands in the table.
-    pub(super) fn active(&self) -> u32 {
+    pub(crate) fn active(&self) -> u32 {
         self.active
     }
 
     /// Puts a piece of the host's data where it belongs.
     #[inline]
-    pub(super) fn fill(&mut self, id: SlotId, offset: u32, bytes: &[u8]) {
+    pub(crate) fn fill(&mut self, id: SlotId, offset: u32, bytes: &[u8]) {
         let into: &mut [u8] = match &mut self.slot(id).phase {
             Phase::Filling(buffer) => buffer,
             Phase::Collecting(data) | Phase::Parked(data, _) => data,

@@ -9,12 +9,13 @@ use fabric::nvm::{DSM_RANGE_BYTES, IoCommand, IoLimits, LbaRange};
 use fabric::nvme::Status;
 use fabric::tcp::SlotId;
 
-use super::Io;
-use super::connection::Connection;
-use super::jobs::{Ended, Job};
-use super::ordered::{Ticket, stage_time};
-use super::slots::Phase;
-use crate::backend::{Data, Style};
+use crate::connection::Connection;
+use crate::context::Context;
+use crate::device::{Data, Device, Style};
+use crate::driver::Driver;
+use crate::job::{Ended, Job};
+use crate::ordered::{Ticket, stage_time};
+use crate::slots::Phase;
 
 /// Bytes of one slice: less than a millisecond.
 const SLICE: u64 = 16 << 20;
@@ -25,28 +26,27 @@ const OPERATIONS: u32 = 4;
 
 /// A sweep on its way.
 #[derive(Debug)]
-pub(super) struct Sweep {
-    job: Job,
+pub(crate) struct Sweep<D: Driver> {
+    job: Job<D>,
     /// What is left, the next first.
     left: VecDeque<LbaRange>,
 }
 
-impl Sweep {
+impl<D: Driver> Sweep<D> {
     /// A sweep of a job over `left`.
-    pub(super) fn new(job: Job, left: VecDeque<LbaRange>) -> Box<Self> {
+    pub(crate) fn new(job: Job<D>, left: VecDeque<LbaRange>) -> Box<Self> {
         Box::new(Self { job, left })
     }
 
     /// What a job deallocates, where that is so much that it is to be a sweep.
-    pub(super) fn ranges(job: &Job) -> Option<VecDeque<LbaRange>> {
+    pub(crate) fn ranges(job: &Job<D>) -> Option<VecDeque<LbaRange>> {
         let IoCommand::DatasetManagement { deallocate: true, ranges } = job.command else {
             return None;
         };
         let buffer = job.buffer.as_ref()?;
-        let description = job.device.backend.description();
         let limits = IoLimits {
-            format: description.format,
-            blocks: job.device.backend.health().blocks(),
+            format: job.device.format(),
+            blocks: job.device.blocks(),
             read_only: false,
             max_transfer: u32::MAX,
         };
@@ -55,17 +55,17 @@ impl Sweep {
         // What is wrong with one, the backend says.
         let left = limits.dsm_ranges(definitions).collect::<Result<VecDeque<_>, _>>().ok()?;
         let blocks: u64 = left.iter().map(|range| u64::from(range.blocks)).sum();
-        (description.format.bytes(blocks) > SMALL).then_some(left)
+        (job.device.format().bytes(blocks) > SMALL).then_some(left)
     }
 
     /// Gives back what the command as a whole was granted.
-    pub(super) fn give_back(&mut self, io: &mut Io) {
+    pub(crate) fn give_back(&mut self, io: &mut Context<D>) {
         self.job.give_back(io);
     }
 
     /// Takes the next slice.
     fn next(&mut self) -> Option<LbaRange> {
-        let format = self.job.device.backend.description().format;
+        let format = self.job.device.format();
         let most = u32::try_from(format.blocks(SLICE)).unwrap_or(u32::MAX);
         let range = self.left.front_mut()?;
         let slice = LbaRange { lba: range.lba, blocks: range.blocks.min(most) };
@@ -78,16 +78,16 @@ impl Sweep {
     }
 }
 
-impl Connection {
+impl<D: Driver> Connection<D> {
     /// Begins a sweep.
-    pub(super) fn begin_sweep(&mut self, io: &mut Io, sweep: Box<Sweep>) {
+    pub(crate) fn begin_sweep(&mut self, io: &mut Context<D>, sweep: Box<Sweep<D>>) {
         let (key, slot) = sweep.job.origin;
         self.slots.slot(slot).phase = Phase::Sweeping(sweep);
         io.sweeps.push((key, slot));
     }
 
     /// A sweep's next slice asks for its turn.
-    pub(super) fn go_on_sweeping(&mut self, io: &mut Io, slot: SlotId) {
+    pub(crate) fn go_on_sweeping(&mut self, io: &mut Context<D>, slot: SlotId) {
         if self.is_closing() {
             return;
         }
@@ -106,14 +106,12 @@ impl Connection {
     }
 
     /// Carries a slice out.
-    pub(super) fn sweep_slice(&mut self, io: &mut Io, slot: SlotId) {
+    pub(crate) fn sweep_slice(&mut self, io: &mut Context<D>, slot: SlotId) {
         let entry = self.slots.slot(slot);
         let Phase::Sweeping(sweep) = &mut entry.phase else { return };
         let mut status = Status::SUCCESS;
         let slice = sweep.next();
-        if let (Some(range), Style::Immediate(immediate)) =
-            (slice, sweep.job.device.backend.style())
-        {
+        if let (Some(range), Style::Immediate(immediate)) = (slice, sweep.job.device.style()) {
             let command = IoCommand::WriteZeroes { range, deallocate: true, fua: false };
             status = immediate.run(&command, Data::None);
         }

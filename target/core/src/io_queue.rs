@@ -5,70 +5,52 @@ use std::sync::atomic::Ordering;
 
 use arbitration::Class;
 use arbitration::arbiter::Grant;
+use fabric::Nanos;
 use fabric::controller::{
     BackendId, ControllerShared, FailedCommand, Namespace, NamespaceFeatures, NamespaceTable,
 };
-use fabric::nvm::{BlockFormat, IoCommand, IoLimits, Transfer};
+use fabric::nvm::{IoCommand, IoLimits, Transfer};
 use fabric::nvme::{SglKind, Sqe, Status, opcode};
 use fabric::tcp::{CapsuleData, SlotId};
 
-use super::Io;
-use super::accounts::Account;
-use super::connection::{Connection, Stage};
-use super::jobs::{Ended, Job, Started};
-use super::lanes::{Lanes, OUTPUT_MARK};
-use super::ordered::{Charged, Ticket, stage_time};
-use super::payload::TxData;
-use super::pool::Buffer;
-use super::slots::{Phase, Slot};
-use super::sweep::Sweep;
-use crate::backend::{Data, Immediate, Style, ZEROES};
-use crate::devices::Device;
-use crate::shared::Shared;
-use crate::stats::IoStats;
+use crate::connection::{Connection, Stage};
+use crate::context::Context;
+use crate::device::{Data, Device, Immediate, Style};
+use crate::driver::Driver;
+use crate::driver::{Buffer, Memory, Use};
+use crate::job::{Ended, Job, Started};
+use crate::lanes::{Lanes, OUTPUT_MARK};
+use crate::ordered::{Charged, Ticket, stage_time};
+use crate::payload::{TxData, ZEROES};
+use crate::slots::{Phase, Slot};
+use crate::sweep::Sweep;
+use crate::tally::{Counted, Tally};
 
 /// Failed commands of one queue that are put into the error log in one second.
 const LOGGED_MAX: u32 = 64;
 
 /// What an I/O queue knows of its controller.
 #[derive(Debug)]
-pub(super) struct IoQueue {
-    pub(super) shared: Arc<ControllerShared>,
+pub(crate) struct IoQueue {
+    pub(crate) shared: Arc<ControllerShared>,
     qid: u16,
     table: Arc<NamespaceTable>,
     version: u64,
-    pub(super) lanes: Lanes,
+    pub(crate) lanes: Lanes,
     tally: Tally,
-}
-
-/// Commands that were carried out on the spot since the reactor's turn began: recorded together
-/// at its end, so that the clock is read once for all of them.
-#[derive(Debug, Default)]
-struct Tally {
-    device: Option<BackendId>,
-    class: Class,
-    account: Account,
-    reads: u64,
-    read_bytes: u64,
-    read_errors: u64,
-    writes: u64,
-    write_bytes: u64,
-    write_errors: u64,
-    others: u64,
-    other_errors: u64,
 }
 
 impl IoQueue {
     /// An I/O queue of a controller.
-    pub(super) fn new(shared: Arc<ControllerShared>, qid: u16, table: Arc<NamespaceTable>) -> Self {
+    pub(crate) fn new(shared: Arc<ControllerShared>, qid: u16, table: Arc<NamespaceTable>) -> Self {
         // Versions begin with 1: the first refresh takes the present table, for this one may have
         // been replaced since Connect made it.
         Self { shared, qid, table, version: 0, lanes: Lanes::default(), tally: Tally::default() }
     }
 
     /// What a command is answered with whose namespace has no device any more.
-    pub(super) fn without_device(&mut self, shared: &Shared, nsid: u32) -> Status {
-        self.refresh(shared);
+    pub(crate) fn without_device<D: Driver>(&mut self, driver: &mut D, nsid: u32) -> Status {
+        self.refresh(driver);
         match self.table.get(nsid) {
             Some(_) => self.shared.namespace_not_ready(),
             None => Status::INVALID_NAMESPACE.dnr(),
@@ -77,12 +59,12 @@ impl IoQueue {
 
     /// Takes a new table of namespaces if there is one, and counts as a sign of life.
     #[inline]
-    pub(super) fn refresh(&mut self, shared: &Shared) {
+    pub(crate) fn refresh<D: Driver>(&mut self, driver: &mut D) {
         self.shared.note_traffic();
         let version = self.shared.table_version.load(Ordering::Acquire);
         if version != self.version {
             self.version = version;
-            self.table = shared.with_service(|service| service.namespaces(self.shared.id));
+            self.table = driver.service(|service| service.namespaces(self.shared.id));
         }
     }
 }
@@ -98,12 +80,12 @@ fn limits(namespace: &Namespace, max_transfer: u32) -> IoLimits {
     }
 }
 
-impl Connection {
+impl<D: Driver> Connection<D> {
     /// An I/O command has arrived.
     #[inline]
-    pub(super) fn io_command(
+    pub(crate) fn io_command(
         &mut self,
-        io: &mut Io,
+        io: &mut Context<D>,
         slot: SlotId,
         sqe: &Sqe,
         data: CapsuleData<'_>,
@@ -123,7 +105,7 @@ impl Connection {
     #[inline]
     fn io_accept(
         &mut self,
-        io: &mut Io,
+        io: &mut Context<D>,
         slot: SlotId,
         sqe: &Sqe,
         data: &CapsuleData<'_>,
@@ -144,7 +126,7 @@ impl Connection {
         if sqe.opcode == OUTPUT_MARK {
             return self.output_mark(io, slot, sqe, backend);
         }
-        let command = IoCommand::parse(sqe, &limits(namespace, io.shared.settings.max_transfer))?;
+        let command = IoCommand::parse(sqe, &limits(namespace, io.settings.max_transfer))?;
         let transfer = command.transfer(namespace.geometry.format);
         if let Transfer::ToController(_) | Transfer::ToHost(_) = transfer {
             check_place(sqe, &transfer, data)?;
@@ -152,45 +134,50 @@ impl Connection {
         let format = namespace.geometry.format;
         let lane = queue.lane(io, &self.origin, sqe.nsid.get(), backend);
         let charged = queue.charged(stage_time(io), lane, sqe);
-        let device = io.device(backend).ok_or(Status::INTERNAL_ERROR)?;
-        if let Style::Immediate(immediate) = device.backend.style()
+        let device = io.devices.get(backend).ok_or(Status::INTERNAL_ERROR)?;
+        if let Style::Immediate(immediate) = device.style()
             && charged.flow.is_none_or(|flow| io.arbiter.is_plain(flow))
             && !matches!(command, IoCommand::DatasetManagement { .. })
         {
-            let tally = &queue.tally;
-            if (tally.device, tally.class, tally.account)
-                != (Some(backend), charged.class, charged.account)
-            {
-                queue.record(io, &self.stats);
-                let tally = &mut queue.tally;
-                tally.device = Some(backend);
-                (tally.class, tally.account) = (charged.class, charged.account);
-            }
+            let (class, account) = (charged.class, charged.account);
+            let counted = Counted { device: backend, class, account };
+            let now = io.now;
+            let (key, tally, tallied) = (self.key, &mut queue.tally, &mut io.tallied);
+            let mut count = |status| {
+                if tally.count(counted, now, &command, format, status) {
+                    tallied.push(key);
+                }
+            };
             match (transfer, data) {
                 (Transfer::ToController(length), CapsuleData::Whole(bytes)) => {
                     // A capsule may hold more than its command takes.
                     let bytes = bytes.get(..length as usize).unwrap_or(bytes);
                     let status = immediate.run(&command, Data::Write(bytes));
-                    queue.count(&command, format, status);
+                    count(status);
                     return self.answer(slot, status);
                 }
                 (Transfer::None, _) => {
                     let status = immediate.run(&command, Data::None);
-                    queue.count(&command, format, status);
+                    count(status);
                     return self.answer(slot, status);
                 }
                 (Transfer::ToHost(bytes), _)
                     if immediate.reads_zeroes() && bytes as usize <= ZEROES =>
                 {
-                    queue.count(&command, format, Status::SUCCESS);
+                    count(Status::SUCCESS);
                     let zeroes = TxData::Zeroes(bytes as usize);
                     self.answer_with(charged.class, slot, zeroes);
                     return Ok(());
                 }
                 (Transfer::ToHost(bytes), _) => {
-                    if let Some(mut buffer) = io.take_in_turn(bytes as usize) {
+                    let buffer = if io.waiting.is_empty() {
+                        io.pool.take(bytes as usize, Use::Any)
+                    } else {
+                        None
+                    };
+                    if let Some(mut buffer) = buffer {
                         let status = immediate.run(&command, Data::Read(&mut buffer));
-                        queue.count(&command, format, status);
+                        count(status);
                         self.answer_read(charged.class, slot, buffer, status);
                         return Ok(());
                     }
@@ -218,7 +205,7 @@ impl Connection {
     #[cold]
     fn output_mark(
         &mut self,
-        io: &mut Io,
+        io: &mut Context<D>,
         slot: SlotId,
         sqe: &Sqe,
         backend: BackendId,
@@ -237,11 +224,11 @@ impl Connection {
     #[expect(clippy::too_many_arguments, reason = "one caller, which has just found all of them")]
     fn io_enqueue(
         &mut self,
-        io: &mut Io,
+        io: &mut Context<D>,
         slot: SlotId,
         sqe: &Sqe,
         command: IoCommand,
-        device: Arc<Device>,
+        device: Arc<D::Device>,
         transfer: Transfer,
         data: &CapsuleData<'_>,
         charged: Charged,
@@ -274,7 +261,9 @@ impl Connection {
                 return;
             }
             CapsuleData::None => io.take_in_turn(bytes),
-            CapsuleData::Whole(_) | CapsuleData::Partial { .. } => io.capsules.take(bytes),
+            CapsuleData::Whole(_) | CapsuleData::Partial { .. } => {
+                io.capsules.take(bytes, Use::Any)
+            }
         };
         let in_hand = bytes == 0 || buffer.is_some();
         match (data, buffer) {
@@ -308,11 +297,10 @@ impl Connection {
 
     /// A command that has waited for a buffer: goes on with it, if there is one now (unless its
     /// connection is on its way out). False where there is still none.
-    pub(super) fn retry_waiting(&mut self, io: &mut Io, slot: SlotId) -> bool {
+    pub(crate) fn retry_waiting(&mut self, io: &mut Context<D>, slot: SlotId) -> bool {
         if self.is_closing() {
             return true;
         }
-        let format = |device: &Device| device.backend.description().format;
         if matches!(self.slots.slot(slot).phase, Phase::Parked(..)) {
             return self.unpark(io, slot);
         }
@@ -322,11 +310,11 @@ impl Connection {
         else {
             return true;
         };
-        let transfer = command.transfer(format(device));
+        let transfer = command.transfer(device.format());
         let bytes = transfer_bytes(&transfer);
         let buffer = match transfer {
             Transfer::None => None,
-            Transfer::ToHost(_) => io.pool.take(bytes),
+            Transfer::ToHost(_) => io.pool.take(bytes, Use::Any),
             Transfer::ToController(_) => io.data_buffer(bytes),
         };
         if bytes > 0 && buffer.is_none() {
@@ -344,11 +332,11 @@ impl Connection {
     /// A command has the buffer it needs: asks for the host's data, or starts.
     fn proceed(
         &mut self,
-        io: &mut Io,
+        io: &mut Context<D>,
         slot: SlotId,
         sqe: &Sqe,
         transfer: Transfer,
-        buffer: Option<Buffer>,
+        buffer: Option<Buffer<D>>,
     ) {
         match (transfer, buffer) {
             (Transfer::ToController(bytes), Some(buffer)) => {
@@ -360,7 +348,7 @@ impl Connection {
     }
 
     /// All of the host's data for a command is here.
-    pub(super) fn io_data_end(&mut self, io: &mut Io, slot: SlotId, digest_ok: bool) {
+    pub(crate) fn io_data_end(&mut self, io: &mut Context<D>, slot: SlotId, digest_ok: bool) {
         let entry = self.slots.slot(slot);
         match std::mem::take(&mut entry.phase) {
             Phase::Filling(buffer) if digest_ok => {
@@ -390,12 +378,12 @@ impl Connection {
     }
 
     /// Hands a command with all it needs to its backend.
-    pub(super) fn start(
+    pub(crate) fn start(
         &mut self,
-        io: &mut Io,
+        io: &mut Context<D>,
         slot: SlotId,
         sqe: &Sqe,
-        buffer: Option<Buffer>,
+        buffer: Option<Buffer<D>>,
         grant: Option<(Grant, u64)>,
     ) {
         let entry = self.slots.slot(slot);
@@ -420,8 +408,8 @@ impl Connection {
             grant,
             waited_ns,
         };
-        let device = Arc::clone(&job.device);
-        match device.backend.style() {
+        let device: Arc<D::Device> = Arc::clone(&job.device);
+        match device.style() {
             Style::Immediate(immediate) => match Sweep::ranges(&job) {
                 Some(ranges) => {
                     let mut sweep = Sweep::new(job, ranges);
@@ -438,21 +426,21 @@ impl Connection {
                 let until = timed.done_at(io.now, &job.command);
                 let ended = run_now(timed, job);
                 self.in_backend += 1;
-                io.jobs.delay(ended, until);
+                io.timed.insert(until, ended);
             }
-            Style::Queued(_) => self.launch(io, job),
+            Style::Queued => self.launch(io, job),
         }
     }
 
     /// Starts a job in a queued backend.
-    pub(super) fn launch(&mut self, io: &mut Io, job: Job) {
+    pub(crate) fn launch(&mut self, io: &mut Context<D>, job: Job<D>) {
         self.in_backend += 1;
-        let started = io.jobs.start(job, &mut io.ring, &io.scratch);
+        let started = io.driver.launch(job);
         self.launched(io, started);
     }
 
     /// A job has started anew, or is over.
-    pub(super) fn launched(&mut self, io: &mut Io, started: Started) {
+    pub(crate) fn launched(&mut self, io: &mut Context<D>, started: Started<D>) {
         match started {
             Started::Running => {}
             Started::Ended(ended) => {
@@ -467,7 +455,7 @@ impl Connection {
     }
 
     /// A command has ended in its backend.
-    pub(super) fn io_ended(&mut self, io: &mut Io, ended: Ended) {
+    pub(crate) fn io_ended(&mut self, io: &mut Context<D>, ended: Ended<D>) {
         let Ended { mut job, result, mut status } = ended;
         let service_ns = job.give_back(io);
         let slot = job.origin.1;
@@ -482,13 +470,13 @@ impl Connection {
         }
         self.slots.release(slot);
         let nanos = io.now.0.saturating_sub(job.arrived.0);
-        let format = job.device.backend.description().format;
+        let format = job.device.format();
         let bytes = transfer_bytes(&job.command.transfer(format)) as u64;
         for stats in [
-            job.device.stats.get(io.reactor),
+            job.device.stats(io.settings.reactor),
             Some(&*self.stats),
-            io.class_stats(job.charged.class),
-            io.accounts.stats(job.charged.account, io.reactor),
+            io.driver.class_stats(job.charged.class),
+            io.accounts.stats(job.charged.account, io.settings.reactor),
         ]
         .into_iter()
         .flatten()
@@ -525,7 +513,7 @@ impl Connection {
     }
 
     #[inline]
-    fn answer_read(&mut self, class: Class, slot: SlotId, buffer: Buffer, status: Status) {
+    fn answer_read(&mut self, class: Class, slot: SlotId, buffer: Buffer<D>, status: Status) {
         if status.is_success() {
             self.answer_with(class, slot, TxData::Buffer(buffer));
         } else {
@@ -534,14 +522,14 @@ impl Connection {
     }
 
     /// Completes a command that is in the table.
-    pub(super) fn settle(&mut self, slot: SlotId, status: Status) {
+    pub(crate) fn settle(&mut self, slot: SlotId, status: Status) {
         self.slots.release(slot);
         self.protocol.complete(slot, 0, status);
     }
 
     /// Puts a failed command into its controller's error log; answers the status that says so.
     #[cold]
-    fn log_failure(&mut self, io: &Io, sqe: &Sqe, status: Status) -> Status {
+    fn log_failure(&mut self, io: &mut Context<D>, sqe: &Sqe, status: Status) -> Status {
         let Stage::Io(queue) = &self.stage else { return status };
         // The log has a lock, and a host may send bad commands as fast as it likes.
         if io.now.0.saturating_sub(self.logged.0.0) > 1_000_000_000 {
@@ -559,7 +547,7 @@ impl Connection {
             lba: sqe.slba(),
             status,
         };
-        io.shared.with_service(|service| service.log_error(self.id, failed));
+        io.driver.service(|service| service.log_error(self.id, failed));
         status.more()
     }
 
@@ -576,7 +564,7 @@ impl Connection {
     }
 
     /// Aborts a command if it still waits for a buffer or for its turn; whether it did.
-    pub(super) fn abort(&mut self, io: &mut Io, cid: u16) -> bool {
+    pub(crate) fn abort(&mut self, io: &mut Context<D>, cid: u16) -> bool {
         let Some(slot) = self.protocol.find_cid(cid) else { return false };
         let entry = self.slots.slot(slot);
         if !matches!(entry.phase, Phase::Waiting | Phase::Ordered(_)) {
@@ -594,70 +582,16 @@ impl Connection {
         true
     }
 
-    /// Records what was carried out on the spot since the turn began.
-    #[inline]
-    pub(super) fn tally(&mut self, io: &Io) {
+    /// Records what was carried out on the spot until now.
+    pub(crate) fn record_tally(&mut self, io: &Context<D>, now: Nanos) {
         if let Stage::Io(queue) = &mut self.stage {
-            queue.record(io, &self.stats);
-        }
-    }
-}
-
-impl IoQueue {
-    /// Counts a command that was carried out on the spot.
-    #[inline]
-    fn count(&mut self, command: &IoCommand, format: BlockFormat, status: Status) {
-        let tally = &mut self.tally;
-        match command {
-            IoCommand::Read { range, .. } => {
-                tally.reads += 1;
-                tally.read_bytes += range.bytes(format);
-                tally.read_errors += u64::from(!status.is_success());
-            }
-            IoCommand::Write { range, .. } => {
-                tally.writes += 1;
-                tally.write_bytes += range.bytes(format);
-                tally.write_errors += u64::from(!status.is_success());
-            }
-            _ => {
-                tally.others += 1;
-                tally.other_errors += u64::from(!status.is_success());
-            }
-        }
-    }
-
-    /// Moves the tally to the statistics of its device and of the queue.
-    #[inline]
-    fn record(&mut self, io: &Io, queue_stats: &IoStats) {
-        let Some(backend) = self.tally.device else { return };
-        let tally = std::mem::take(&mut self.tally);
-        let device_stats = io.device(backend).and_then(|device| device.stats.get(io.reactor));
-        let nanos = io.shared.clock.now().0.saturating_sub(io.now.0);
-        let all = [
-            device_stats,
-            Some(queue_stats),
-            io.class_stats(tally.class),
-            io.accounts.stats(tally.account, io.reactor),
-        ];
-        for stats in all.into_iter().flatten() {
-            for (kind, ops, bytes, errors) in [
-                (&stats.read, tally.reads, tally.read_bytes, tally.read_errors),
-                (&stats.write, tally.writes, tally.write_bytes, tally.write_errors),
-                (&stats.other, tally.others, 0, tally.other_errors),
-            ] {
-                if ops > 0 {
-                    kind.record(ops, bytes, nanos);
-                }
-                if errors > 0 {
-                    kind.errors(errors);
-                }
-            }
+            queue.tally.record(io, &self.stats, now);
         }
     }
 }
 
 /// Carries a job out on the spot.
-fn run_now<I: Immediate + ?Sized>(immediate: &I, mut job: Job) -> Ended {
+fn run_now<D: Driver, I: Immediate + ?Sized>(immediate: &I, mut job: Job<D>) -> Ended<D> {
     let status = match (&job.command, &mut job.buffer) {
         (IoCommand::Read { .. }, Some(buffer)) => immediate.run(&job.command, Data::Read(buffer)),
         (_, Some(buffer)) => immediate.run(&job.command, Data::Write(buffer)),
@@ -691,7 +625,7 @@ fn check_place(sqe: &Sqe, transfer: &Transfer, data: &CapsuleData<'_>) -> Result
 
 /// Bytes that move; 0 for none.
 #[inline]
-pub(super) fn transfer_bytes(transfer: &Transfer) -> usize {
+pub(crate) fn transfer_bytes(transfer: &Transfer) -> usize {
     match transfer {
         Transfer::None => 0,
         Transfer::ToController(bytes) | Transfer::ToHost(bytes) => *bytes as usize,

@@ -4,22 +4,16 @@
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
-use fabric::controller::{
-    Connected, ControllerShared, QueueKind, Refusal, Rejected, Reply, SmartCounters,
-};
-use fabric::fabrics::{ConnectData, nqn_field};
+use fabric::controller::{Connected, QueueKind, Rejected, Reply, SmartCounters};
 use fabric::nvme::{SglKind, Sqe, Status, opcode};
 use fabric::tcp::{CapsuleData, SlotId};
-use zerocopy::FromBytes;
 
-use super::Io;
-use super::connection::{Connection, Stage};
-use super::io_queue::IoQueue;
-use super::payload::TxData;
-use super::slots::{Phase, Slot};
-use crate::hosts::Host;
-use crate::shared::lock;
-use crate::socket;
+use crate::connection::{Connection, Stage};
+use crate::context::Context;
+use crate::driver::{Driver, Notice};
+use crate::io_queue::IoQueue;
+use crate::payload::TxData;
+use crate::slots::{Phase, Slot};
 
 /// The most data that an admin command may bring, in bytes.
 const DATA_MAX: u32 = 4096;
@@ -38,12 +32,12 @@ fn data_length(sqe: &Sqe) -> u32 {
     if kind & 0b11 == 0b01 { sqe.sgl.length.get() } else { 0 }
 }
 
-impl Connection {
+impl<D: Driver> Connection<D> {
     /// A command on a queue that is not an I/O queue has arrived.
     #[cold]
-    pub(super) fn admin_command(
+    pub(crate) fn admin_command(
         &mut self,
-        io: &mut Io,
+        io: &mut Context<D>,
         slot: SlotId,
         sqe: &Sqe,
         data: CapsuleData<'_>,
@@ -83,7 +77,7 @@ impl Connection {
     }
 
     /// Room for an admin command's data; none where the data of too many is on its way.
-    fn collect(&mut self, length: u32) -> Option<Phase> {
+    fn collect(&mut self, length: u32) -> Option<Phase<D>> {
         if self.collecting >= COLLECTING_MAX {
             return None;
         }
@@ -92,7 +86,7 @@ impl Connection {
     }
 
     /// All of an admin command's data is here.
-    pub(super) fn admin_data_end(&mut self, io: &mut Io, slot: SlotId, digest_ok: bool) {
+    pub(crate) fn admin_data_end(&mut self, io: &mut Context<D>, slot: SlotId, digest_ok: bool) {
         let phase = self.slots.release(slot).phase;
         if matches!(phase, Phase::Collecting(_)) {
             self.collecting = self.collecting.saturating_sub(1);
@@ -107,7 +101,7 @@ impl Connection {
         }
     }
 
-    fn admin_execute(&mut self, io: &mut Io, slot: SlotId, sqe: &Sqe, data: &[u8]) {
+    fn admin_execute(&mut self, io: &mut Context<D>, slot: SlotId, sqe: &Sqe, data: &[u8]) {
         if matches!(self.stage, Stage::New) {
             self.connect(io, slot, sqe, data);
             return;
@@ -115,10 +109,10 @@ impl Connection {
         let mut out = Vec::new();
         // SMART / Health Information is log page 02h; nothing else needs the counters.
         let health = sqe.opcode == opcode::admin::GET_LOG_PAGE && sqe.cdw10.get() & 0xff == 2;
-        let smart = if health { io.shared.smart() } else { SmartCounters::default() };
-        let reply = io
-            .shared
-            .with_service(|service| service.admin(io.now, self.id, sqe, data, &smart, &mut out));
+        let smart = if health { io.driver.smart() } else { SmartCounters::default() };
+        let now = io.now;
+        let reply =
+            io.driver.service(|service| service.admin(now, self.id, sqe, data, &smart, &mut out));
         match reply {
             Reply::Done { result, status } if status.is_success() && !out.is_empty() => {
                 out.truncate(sqe.sgl.length.get() as usize);
@@ -135,9 +129,9 @@ impl Connection {
 
     /// A Fabrics command on an I/O queue (Disconnect).
     #[cold]
-    pub(super) fn fabrics_on_io_queue(&mut self, io: &mut Io, slot: SlotId, sqe: &Sqe) {
-        let reply =
-            io.shared.with_service(|service| service.fabrics_on_io_queue(io.now, self.id, sqe));
+    pub(crate) fn fabrics_on_io_queue(&mut self, io: &mut Context<D>, slot: SlotId, sqe: &Sqe) {
+        let now = io.now;
+        let reply = io.driver.service(|service| service.fabrics_on_io_queue(now, self.id, sqe));
         match reply {
             Reply::Done { result, status } => self.protocol.complete(slot, result, status),
             Reply::Deferred => self.protocol.complete(slot, 0, Status::INTERNAL_ERROR),
@@ -145,42 +139,28 @@ impl Connection {
     }
 
     /// The first command of a connection, which must be Connect.
-    fn connect(&mut self, io: &mut Io, slot: SlotId, sqe: &Sqe, data: &[u8]) {
-        let answer = io.shared.with_service(|service| {
-            service.connect(io.now, self.id, self.origin.listener, sqe, data)
-        });
+    fn connect(&mut self, io: &mut Context<D>, slot: SlotId, sqe: &Sqe, data: &[u8]) {
+        let now = io.now;
+        let answer = io
+            .driver
+            .service(|service| service.connect(now, self.id, self.origin.listener, sqe, data));
         match answer {
             Ok(connected) => self.connected(io, slot, connected),
             Err(Rejected { status, result, reason }) => {
-                self.tell_of_refusal(io, data, reason);
+                io.driver.notice(self.key, Notice::Refused { data, reason });
                 self.protocol.complete(slot, result, status);
             }
         }
     }
 
-    fn connected(&mut self, io: &mut Io, slot: SlotId, connected: Connected) {
+    fn connected(&mut self, io: &mut Context<D>, slot: SlotId, connected: Connected) {
         let is_io = matches!(connected.kind, QueueKind::Io);
-        let in_capsule =
-            if is_io { io.shared.settings.in_capsule_data } else { ADMIN_CAPSULE_DATA };
+        let in_capsule = if is_io { io.settings.in_capsule_data } else { ADMIN_CAPSULE_DATA };
         self.protocol.set_queue(connected.entries, connected.sq_flow_control, in_capsule);
         let shared = connected.shared;
-        if let Some(registered) = lock(&io.shared.connections).get_mut(&self.id) {
-            let state = &mut registered.state;
-            state.host = Some(shared.host_nqn.clone());
-            state.subsystem = Some(shared.subsystem_nqn.clone());
-            state.controller = Some(connected.controller.0);
-            state.queue = Some(connected.qid);
-            state.digests = self.protocol.digests();
-        }
-        tracing::debug!(
-            peer = %self.peer, host = shared.host_nqn, subsystem = shared.subsystem_nqn,
-            controller = connected.controller.0, queue = connected.qid, "a queue is connected"
-        );
-        self.tell_of_queue(io, connected.kind, &shared);
-        if let Some(address) = socket::local_address(&self.socket).filter(|_| !is_io) {
-            let address = address.ip().to_string();
-            io.shared.with_service(|service| service.local_address(self.id, &address));
-        }
+        let digests = self.protocol.digests();
+        let (kind, qid) = (connected.kind, connected.qid);
+        io.driver.notice(self.key, Notice::Connected { kind, qid, shared: &shared, digests });
         self.origin.priority = connected.priority_class;
         self.origin.weighted = shared.wrr.load(Ordering::Relaxed);
         self.stage = if is_io {
@@ -194,37 +174,14 @@ impl Connection {
         self.protocol.complete(slot, connected.result, Status::SUCCESS);
     }
 
-    /// A line for the host's admin queue, when its I/O queues have come; discovery controllers
-    /// come and go by the minute and make none.
-    fn tell_of_queue(&self, io: &Io, kind: QueueKind, shared: &ControllerShared) {
-        let controller = shared.id.0;
-        io.shared.tell_of_hosts(|hosts, now| {
-            match kind {
-                QueueKind::Admin => {
-                    let (host, subsystem) = (shared.host_nqn.clone(), shared.subsystem_nqn.clone());
-                    let address = self.peer.to_string();
-                    hosts.connected(now, Host { host, subsystem, address, controller });
-                }
-                QueueKind::Io => hosts.queue_connected(now, controller),
-                QueueKind::Discovery => {}
-            }
-            None
-        });
-    }
-
-    fn tell_of_refusal(&self, io: &Io, data: &[u8], reason: Refusal) {
-        let name =
-            |field: Option<&[u8; 256]>| field.and_then(nqn_field).unwrap_or_default().to_owned();
-        let data = ConnectData::ref_from_bytes(data).ok();
-        let host = name(data.map(|data| &data.hostnqn));
-        let subsystem = name(data.map(|data| &data.subnqn));
-        let address = self.peer.to_string();
-        io.shared
-            .tell_of_hosts(|hosts, now| hosts.refused(now, (host, subsystem), address, reason));
-    }
-
     /// Completes a command that the service had deferred.
-    pub(super) fn complete_deferred(&mut self, io: &mut Io, cid: u16, result: u64, status: Status) {
+    pub(crate) fn complete_deferred(
+        &mut self,
+        io: &mut Context<D>,
+        cid: u16,
+        result: u64,
+        status: Status,
+    ) {
         let Some(slot) = self.deferred.completed(cid) else { return };
         self.slots.release(slot);
         self.protocol.complete(slot, result, status);
@@ -232,9 +189,8 @@ impl Connection {
     }
 
     /// A command has arrived: an event request with its identifier is forgotten.
-    fn replace_event_request(&mut self, io: &Io, cid: u16) {
-        let withdraw =
-            || io.shared.with_service(|service| service.withdraw_event_request(self.id, cid));
+    fn replace_event_request(&mut self, io: &mut Context<D>, cid: u16) {
+        let withdraw = || io.driver.service(|service| service.withdraw_event_request(self.id, cid));
         if let Some(slot) = self.deferred.arrived(cid, withdraw) {
             self.slots.release(slot);
             self.protocol.withdraw(slot);

@@ -2,11 +2,13 @@
 
 use arbitration::{Class, PerClass};
 
-use super::Io;
+use crate::context::Context;
+use crate::driver::Driver;
+use crate::policies::Policies;
 
 /// Urgent first; then the class that is furthest behind its weight.
 #[derive(Debug, Default)]
-pub(super) struct Turns {
+pub(crate) struct Turns {
     /// What each class has had, in bytes by weight.
     progress: PerClass<u64>,
     /// Where the class was that was last served.
@@ -15,12 +17,12 @@ pub(super) struct Turns {
 
 impl Turns {
     /// A class of which nothing waited has something now. Who was away has saved nothing.
-    pub(super) fn join(&mut self, class: Class) {
+    pub(crate) fn join(&mut self, class: Class) {
         self.progress[class] = self.progress[class].max(self.reached);
     }
 
     /// The next of those that wait.
-    pub(super) fn next(&mut self, waits: impl Fn(Class) -> bool) -> Option<Class> {
+    pub(crate) fn next(&mut self, waits: impl Fn(Class) -> bool) -> Option<Class> {
         if waits(Class::Urgent) {
             return Some(Class::Urgent);
         }
@@ -31,14 +33,14 @@ impl Turns {
     }
 
     /// A class has had so many bytes.
-    pub(super) fn spend(&mut self, class: Class, bytes: u64, weight: u64) {
+    pub(crate) fn spend(&mut self, class: Class, bytes: u64, weight: u64) {
         self.progress[class] = self.progress[class].saturating_add(bytes / weight.max(1));
     }
 }
 
 /// The weight of a class, as the stages have it.
-pub(super) fn weight(io: &Io, class: Class) -> u64 {
-    let weights = io.qos.general.order.weights;
+pub(crate) fn weight<D: Driver>(io: &Context<D>, class: Class) -> u64 {
+    let weights = io.qos.order().weights;
     match class {
         Class::Urgent => 1,
         Class::High => u64::from(weights.high),

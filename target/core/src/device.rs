@@ -1,0 +1,83 @@
+//! What keeps a namespace's blocks, as the core sees it.
+
+use std::fmt;
+use std::sync::Arc;
+
+use arbitration::arbiter::DeviceId;
+use arbitration::device as qos;
+use fabric::Nanos;
+use fabric::controller::BackendId;
+use fabric::nvm::{BlockFormat, IoCommand};
+use fabric::nvme::Status;
+
+use crate::stats::IoStats;
+
+/// A device that is open, shared by all reactors.
+pub trait Device: fmt::Debug {
+    /// How commands are carried out.
+    fn style(&self) -> Style<'_>;
+    /// The format of its blocks.
+    fn format(&self) -> BlockFormat;
+    /// Number of logical blocks at present.
+    fn blocks(&self) -> u64;
+    /// Its window and the state of its classes.
+    fn qos(&self) -> &Arc<qos::Device>;
+    /// Its statistics in one reactor, written by that reactor alone.
+    fn stats(&self, reactor: usize) -> Option<&IoStats>;
+}
+
+/// How a device carries out commands.
+#[derive(Debug)]
+pub enum Style<'a> {
+    /// On the spot.
+    Immediate(&'a dyn Immediate),
+    /// By [`Driver::launch`](crate::Driver::launch).
+    Queued,
+    /// On the spot, but complete only after a while: the model of a device.
+    Timed(&'a dyn Timed),
+}
+
+/// The data of a command that is carried out on the spot.
+#[derive(Debug)]
+pub enum Data<'a> {
+    /// None moves.
+    None,
+    /// To be filled.
+    Read(&'a mut [u8]),
+    /// The host's.
+    Write(&'a [u8]),
+}
+
+/// A device that never waits.
+pub trait Immediate: fmt::Debug {
+    /// Carries out a command whose blocks exist; `data` has the command's length.
+    fn run(&self, command: &IoCommand, data: Data<'_>) -> Status;
+
+    /// Whether every read gives zeroes, so that no buffer need be filled.
+    fn reads_zeroes(&self) -> bool {
+        false
+    }
+}
+
+/// A device that carries commands out on the spot and completes them as slowly as a real one.
+pub trait Timed: Immediate {
+    /// When a command that is dispatched at `now` is complete.
+    fn done_at(&self, now: Nanos, command: &IoCommand) -> Nanos;
+}
+
+/// A device's place in tables: no other device has it before the last user of the device has let
+/// go of it. Bits 31:0 of its identifier.
+#[must_use]
+pub fn place(id: BackendId) -> u32 {
+    u32::try_from(id.0 & u64::from(u32::MAX)).unwrap_or(u32::MAX)
+}
+
+/// The number of the memory for data that hosts are asked for; devices come after it.
+pub const MEMORY: DeviceId = DeviceId(0);
+
+/// A device's number in the arbiters.
+#[inline]
+#[must_use]
+pub fn device_id(backend: BackendId) -> DeviceId {
+    DeviceId(place(backend).saturating_add(1))
+}

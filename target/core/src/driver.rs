@@ -1,0 +1,163 @@
+//! What a [`Core`](crate::Core) needs of the machine that it runs on: sockets, buffers, devices,
+//! and what all reactors share.
+
+use std::fmt;
+use std::ops::DerefMut;
+use std::sync::Arc;
+
+use arbitration::{Class, Reactors};
+use fabric::controller::{
+    BackendId, ConnectionId, ControllerShared, QueueKind, Refusal, Service, SmartCounters,
+};
+use fabric::tcp::{Batch, Violation};
+use qtcp::pacing::Pacing;
+
+use crate::device::Device;
+use crate::job::{Job, Started};
+use crate::key::Key;
+use crate::payload::TxData;
+use crate::policies::{Policies, Tenancy};
+use crate::stats::IoStats;
+
+/// What a buffer is for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Use {
+    /// Anything.
+    Any,
+    /// Data that a host is asked for.
+    Data,
+}
+
+/// An arena of I/O buffers, of one reactor. A buffer gives itself back when it is dropped.
+pub trait Memory: fmt::Debug {
+    /// A buffer.
+    type Buffer: DerefMut<Target = [u8]> + fmt::Debug;
+
+    /// A buffer of `length` bytes, or `None` when there is none: wait until one is dropped. The
+    /// contents are whatever they were.
+    fn take(&self, length: usize, what: Use) -> Option<Self::Buffer>;
+    /// Whether [`Self::take`] of `length` bytes would give a buffer now.
+    fn has(&self, length: usize) -> bool;
+    /// Bytes in use, and bytes in all.
+    fn usage(&self) -> (usize, usize);
+    /// Bytes in use for data that hosts were asked for.
+    fn data_used(&self) -> usize;
+    /// Bytes of such data whose buffers came back since the start.
+    fn data_freed(&self) -> u64;
+}
+
+/// The machine below one reactor.
+///
+/// What a method starts ends with a call of the [`Core`](crate::Core) that its description names.
+/// None of them may call the core back.
+pub trait Driver: Sized + fmt::Debug {
+    /// The I/O buffers.
+    type Memory: Memory;
+    /// What keeps a namespace's blocks.
+    type Device: Device;
+    /// The settings of quality of service.
+    type Policies: Policies;
+
+    /// Receives from a connection from now on, until [`Self::stop_receiving`] or an error:
+    /// [`Core::received`](crate::Core::received) for each chunk, then
+    /// [`Core::receive_ended`](crate::Core::receive_ended).
+    fn receive(&mut self, key: Key);
+    /// Ends [`Self::receive`]; chunks may still come until it has ended.
+    fn stop_receiving(&mut self, key: Key);
+    /// Sends a batch: [`Core::sent`](crate::Core::sent). There is one at a time for a connection.
+    fn send(&mut self, key: Key, batch: Batch<TxData<Buffer<Self>>>);
+    /// Ends a connection's stream in both directions; receiving and sending end.
+    fn shut_down(&mut self, key: Key);
+    /// Marks what a connection sends: a DSCP, and the priority in this machine's own queues (0 to
+    /// 6). False where it could not.
+    fn mark(&mut self, key: Key, dscp: u8, priority: i32) -> bool;
+    /// Lets the network's stage look after a connection from now on. False where it cannot.
+    fn join_network(&mut self, key: Key, pacing: &Arc<Pacing>) -> bool;
+
+    /// Starts a command in a device that takes a while:
+    /// [`Core::job_ended`](crate::Core::job_ended), unless it is over already.
+    fn launch(&mut self, job: Job<Self>) -> Started<Self>;
+    /// A device, for as long as it is used.
+    fn device(&mut self, id: BackendId) -> Option<Arc<Self::Device>>;
+
+    /// The version of the present settings.
+    fn policies_version(&self) -> u64;
+    /// The present settings.
+    fn policies(&self) -> Arc<Self::Policies>;
+    /// What holds for a host's commands to a namespace; for its connections without `nsid`.
+    fn resolve(
+        &self,
+        policies: &Self::Policies,
+        host: &str,
+        subsystem: &str,
+        nsid: Option<u32>,
+    ) -> Tenancy;
+    /// A class's statistics in this reactor.
+    fn class_stats(&self, class: Class) -> Option<&IoStats>;
+
+    /// Does something with the subsystems and controllers, of which there is one set for all
+    /// reactors.
+    fn service<R>(&mut self, use_it: impl FnOnce(&mut Service) -> R) -> R;
+    /// The counters that the SMART log shows.
+    fn smart(&self) -> SmartCounters;
+    /// Whether any reactor still serves an I/O queue.
+    fn has_io_queues(&self) -> bool;
+    /// Wakes other reactors.
+    fn wake(&mut self, reactors: Reactors);
+    /// Something has happened that others tell of; nothing depends on it.
+    fn notice(&mut self, key: Key, notice: Notice<'_>);
+    /// A connection is over: nothing is called for it any more.
+    fn ended(&mut self, key: Key, end: End<'_>);
+}
+
+/// The buffers of a driver.
+pub type Buffer<D> = <<D as Driver>::Memory as Memory>::Buffer;
+
+/// What has happened to a connection.
+#[derive(Debug)]
+pub enum Notice<'a> {
+    /// It became a queue of a controller.
+    Connected {
+        /// Of which kind.
+        kind: QueueKind,
+        /// The queue's number.
+        qid: u16,
+        /// The controller.
+        shared: &'a Arc<ControllerShared>,
+        /// Whether headers and data have digests.
+        digests: (bool, bool),
+    },
+    /// Its Connect was refused.
+    Refused {
+        /// The data of the Connect command.
+        data: &'a [u8],
+        /// Why.
+        reason: Refusal,
+    },
+    /// Its host broke the protocol.
+    BrokeProtocol(&'a Violation),
+    /// Its host ended it with a termination request.
+    Terminated {
+        /// Fatal Error Status.
+        fes: u16,
+        /// Fatal Error Information.
+        fei: u32,
+    },
+    /// Its controller's keep-alive timer has expired.
+    KeepAliveExpired,
+    /// It sent no Connect in time.
+    NoConnect,
+    /// Its host owes data for too long.
+    OwesData,
+    /// Its end begins.
+    Ending(&'a str),
+}
+
+/// How a connection ended.
+#[derive(Debug)]
+pub struct End<'a> {
+    /// Its name in the whole daemon.
+    pub id: ConnectionId,
+    /// Why.
+    pub reason: &'a str,
+}

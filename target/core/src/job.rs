@@ -1,0 +1,68 @@
+//! A command on its way through a device.
+
+use std::sync::Arc;
+
+use arbitration::arbiter::Grant;
+use fabric::Nanos;
+use fabric::nvm::IoCommand;
+use fabric::nvme::{Sqe, Status};
+use fabric::tcp::SlotId;
+
+use crate::driver::{Buffer, Driver};
+use crate::key::Key;
+use crate::ordered::Charged;
+
+/// A command in a device.
+#[derive(Debug)]
+pub struct Job<D: Driver> {
+    /// The connection and the slot it came from.
+    pub(crate) origin: (Key, SlotId),
+    /// Its device.
+    pub device: Arc<D::Device>,
+    /// The command, parsed.
+    pub command: IoCommand,
+    /// The command, as it came.
+    pub sqe: Sqe,
+    /// Its data, where it has any.
+    pub buffer: Option<Buffer<D>>,
+    /// When it arrived.
+    pub(crate) arrived: Nanos,
+    /// How it is charged.
+    pub(crate) charged: Charged,
+    /// What it holds of the arbiter.
+    pub(crate) grant: Option<Grant>,
+    /// What its buffer takes of the memory for data.
+    pub(crate) memory: Option<Grant>,
+    /// How long it waited for its turn, in ns.
+    pub(crate) waited_ns: u64,
+}
+
+impl<D: Driver> Job<D> {
+    /// The connection that it came from.
+    #[must_use]
+    pub fn connection(&self) -> Key {
+        self.origin.0
+    }
+}
+
+/// A job that has ended.
+#[derive(Debug)]
+pub struct Ended<D: Driver> {
+    /// The job.
+    pub job: Job<D>,
+    /// Result for the host.
+    pub result: u64,
+    /// Status for the host.
+    pub status: Status,
+}
+
+/// What became of a job that was to start.
+#[derive(Debug)]
+pub enum Started<D: Driver> {
+    /// It is in its device.
+    Running,
+    /// It is over already.
+    Ended(Ended<D>),
+    /// There is no memory for it now: start it again when buffers come back.
+    NoMemory(Job<D>),
+}

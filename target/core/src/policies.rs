@@ -1,0 +1,49 @@
+//! The settings of quality of service, as the core sees them: a value that is replaced as a whole.
+
+use std::fmt;
+use std::sync::Arc;
+
+use arbitration::Class;
+use arbitration::classify::{ConnectionClass, PolicyClass};
+use arbitration::session::Session;
+use arbitration::settings::OrderSettings;
+
+use crate::lanes::Origin;
+use crate::stats::PerReactor;
+
+/// A session, and its statistics.
+#[derive(Clone, Debug)]
+pub struct Tenant {
+    /// The session.
+    pub session: Arc<Session>,
+    /// What was charged to it.
+    pub stats: Arc<PerReactor>,
+}
+
+/// What holds for one host's commands to one namespace.
+#[derive(Clone, Debug)]
+pub struct Tenancy {
+    /// The classes that its commands may have.
+    pub class: PolicyClass,
+    /// The session that they are charged to.
+    pub tenant: Tenant,
+    /// Whether a Flush ends a container, as an Output Mark does.
+    pub flush_is_output: bool,
+}
+
+/// Everything that concerns all connections.
+pub trait Policies: fmt::Debug {
+    /// The version of what connections have resolved for themselves: where it changes, they do so
+    /// again.
+    fn lanes(&self) -> u64;
+    /// Whether commands wait for their turns at all.
+    fn enabled(&self) -> bool;
+    /// The order of the classes.
+    fn order(&self) -> &OrderSettings;
+    /// Commands that may wait at one time, all reactors together.
+    fn queue(&self) -> u32;
+    /// The DSCP of what a class sends; 0 where nothing is marked.
+    fn dscp(&self, class: Class) -> u8;
+    /// What a connection's origin says of its class.
+    fn connection_class(&self, origin: &Origin) -> ConnectionClass;
+}

@@ -1,0 +1,120 @@
+//! Commands that were carried out on the spot, recorded together so that the clock is read once
+//! for all of them.
+
+use arbitration::Class;
+use fabric::Nanos;
+use fabric::controller::BackendId;
+use fabric::nvm::{BlockFormat, IoCommand};
+use fabric::nvme::Status;
+
+use crate::accounts::Account;
+use crate::context::Context;
+use crate::device::Device;
+use crate::driver::Driver;
+use crate::stats::IoStats;
+
+/// What commands are counted for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Counted {
+    pub(crate) device: BackendId,
+    pub(crate) class: Class,
+    pub(crate) account: Account,
+}
+
+/// Commands of one device, class and session.
+#[derive(Debug)]
+struct Run {
+    of: Counted,
+    /// When the turn began in which they came.
+    since: Nanos,
+    reads: u64,
+    read_bytes: u64,
+    read_errors: u64,
+    writes: u64,
+    write_bytes: u64,
+    write_errors: u64,
+    others: u64,
+    other_errors: u64,
+}
+
+/// Commands that were carried out on the spot and not recorded yet, of one connection.
+#[derive(Debug, Default)]
+pub(crate) struct Tally(Vec<Run>);
+
+impl Tally {
+    /// Counts a command; whether it is the first since the last [`Self::record`].
+    #[inline]
+    pub(crate) fn count(
+        &mut self,
+        of: Counted,
+        now: Nanos,
+        command: &IoCommand,
+        format: BlockFormat,
+        status: Status,
+    ) -> bool {
+        let first = self.0.is_empty();
+        if self.0.last().is_none_or(|run| run.of != of) {
+            self.0.push(Run {
+                of,
+                since: now,
+                reads: 0,
+                read_bytes: 0,
+                read_errors: 0,
+                writes: 0,
+                write_bytes: 0,
+                write_errors: 0,
+                others: 0,
+                other_errors: 0,
+            });
+        }
+        if let Some(run) = self.0.last_mut() {
+            let failed = u64::from(!status.is_success());
+            match command {
+                IoCommand::Read { range, .. } => {
+                    run.reads += 1;
+                    run.read_bytes += range.bytes(format);
+                    run.read_errors += failed;
+                }
+                IoCommand::Write { range, .. } => {
+                    run.writes += 1;
+                    run.write_bytes += range.bytes(format);
+                    run.write_errors += failed;
+                }
+                _ => {
+                    run.others += 1;
+                    run.other_errors += failed;
+                }
+            }
+        }
+        first
+    }
+
+    /// Records what was counted in the statistics of the connection (`own`), and of the device,
+    /// class and session of each command.
+    #[inline]
+    pub(crate) fn record<D: Driver>(&mut self, io: &Context<D>, own: &IoStats, now: Nanos) {
+        for run in self.0.drain(..) {
+            let reactor = io.settings.reactor;
+            let nanos = now.0.saturating_sub(run.since.0);
+            let all = [
+                io.device(run.of.device).and_then(|device| device.stats(reactor)),
+                Some(own),
+                io.driver.class_stats(run.of.class),
+                io.accounts.stats(run.of.account, reactor),
+            ];
+            for stats in all.into_iter().flatten() {
+                let kinds = [
+                    (&stats.read, run.reads, run.read_bytes, run.read_errors),
+                    (&stats.write, run.writes, run.write_bytes, run.write_errors),
+                    (&stats.other, run.others, 0, run.other_errors),
+                ];
+                for (kind, count, bytes, errors) in kinds {
+                    if count > 0 {
+                        kind.record(count, bytes, nanos);
+                        kind.errors(errors);
+                    }
+                }
+            }
+        }
+    }
+}

@@ -1,0 +1,324 @@
+//! What a reactor's core runs on in the daemon: sockets and devices on one ring.
+
+use std::net::SocketAddr;
+use std::os::fd::{AsFd, AsRawFd, OwnedFd};
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+
+use arbitration::{Class, Reactors};
+use fabric::controller::{
+    BackendId, ControllerShared, ListenerId, QueueKind, Refusal, Service, SmartCounters,
+};
+use fabric::fabrics::{ConnectData, nqn_field};
+use fabric::tcp::Batch;
+use nix::sys::socket::{Shutdown, shutdown};
+use qtcp::pacing::Pacing;
+use sluice_core::stats::IoStats;
+use sluice_core::{Driver, End, Key, Notice, Tenancy, TxData};
+use zerocopy::FromBytes;
+
+use super::jobs::{Job, Jobs, Started};
+use super::pool::{Buffer, Pool};
+use super::ring::Ring;
+use super::send::Sending;
+use super::tag::Tag;
+use crate::devices::Device;
+use crate::engine::ConnectionState;
+use crate::hosts::Host;
+use crate::network::PacedSocket;
+use crate::qos::Snapshot;
+use crate::shared::{Registered, Shared, lock};
+use crate::socket;
+
+/// The ring of one reactor, and what is on it.
+#[derive(Debug)]
+pub(super) struct Uring {
+    pub(super) ring: Ring,
+    pub(super) jobs: Jobs,
+    /// Buffers for what Compare and Verify read. They are apart because a Compare that waits for
+    /// one holds its data's buffer meanwhile, and only jobs that run hold these.
+    pub(super) scratch: Pool,
+    pub(super) shared: Arc<Shared>,
+    /// Index of this reactor.
+    pub(super) reactor: usize,
+    /// By the index of the connection's key.
+    sockets: Vec<Option<Socket>>,
+}
+
+/// The socket of one connection.
+#[derive(Debug)]
+struct Socket {
+    generation: u32,
+    fd: OwnedFd,
+    peer: SocketAddr,
+    listener: ListenerId,
+    sending: Sending,
+}
+
+impl Uring {
+    pub(super) fn new(ring: Ring, scratch: Pool, shared: Arc<Shared>, reactor: usize) -> Self {
+        Self { ring, jobs: Jobs::default(), scratch, shared, reactor, sockets: Vec::new() }
+    }
+
+    /// Takes the socket of a connection.
+    pub(super) fn add(&mut self, key: Key, fd: OwnedFd, peer: SocketAddr, listener: ListenerId) {
+        let index = key.index as usize;
+        if index >= self.sockets.len() {
+            self.sockets.resize_with(index + 1, || None);
+        }
+        let (generation, sending) = (key.generation, Sending::default());
+        if let Some(place) = self.sockets.get_mut(index) {
+            *place = Some(Socket { generation, fd, peer, listener, sending });
+        }
+    }
+
+    fn socket(&self, key: Key) -> Option<&Socket> {
+        let socket = self.sockets.get(key.index as usize)?.as_ref()?;
+        (socket.generation == key.generation).then_some(socket)
+    }
+
+    #[inline]
+    fn socket_mut(&mut self, key: Key) -> Option<&mut Socket> {
+        let socket = self.sockets.get_mut(key.index as usize)?.as_mut()?;
+        (socket.generation == key.generation).then_some(socket)
+    }
+
+    /// A send has completed; the batch, if it is over.
+    pub(super) fn send_ended(&mut self, key: Key, result: i32) -> Option<Batch<TxData<Buffer>>> {
+        self.ring.send_ended();
+        let Self { sockets, ring, .. } = self;
+        let socket = sockets.get_mut(key.index as usize)?.as_mut()?;
+        let tag = Tag::Send(key).encode();
+        socket.sending.ended(result, socket.fd.as_raw_fd(), tag, ring)
+    }
+
+    /// Registers a queue of a controller, with a line for the host's admin queue when its I/O
+    /// queues have come; discovery controllers come and go by the minute and make none.
+    fn connected(
+        &self,
+        key: Key,
+        kind: QueueKind,
+        qid: u16,
+        shared: &ControllerShared,
+        digests: (bool, bool),
+    ) {
+        let (id, controller) = (key.id(self.reactor), shared.id.0);
+        if let Some(registered) = lock(&self.shared.connections).get_mut(&id) {
+            let state = &mut registered.state;
+            state.host = Some(shared.host_nqn.clone());
+            state.subsystem = Some(shared.subsystem_nqn.clone());
+            state.controller = Some(controller);
+            state.queue = Some(qid);
+            state.digests = digests;
+        }
+        let Some(socket) = self.socket(key) else { return };
+        tracing::debug!(
+            peer = %socket.peer, host = shared.host_nqn, subsystem = shared.subsystem_nqn,
+            controller, queue = qid, "a queue is connected"
+        );
+        self.shared.tell_of_hosts(|hosts, now| {
+            match kind {
+                QueueKind::Admin => {
+                    let (host, subsystem) = (shared.host_nqn.clone(), shared.subsystem_nqn.clone());
+                    let address = socket.peer.to_string();
+                    hosts.connected(now, Host { host, subsystem, address, controller });
+                }
+                QueueKind::Io => hosts.queue_connected(now, controller),
+                QueueKind::Discovery => {}
+            }
+            None
+        });
+        let local = socket::local_address(&socket.fd).filter(|_| !matches!(kind, QueueKind::Io));
+        if let Some(address) = local {
+            let address = address.ip().to_string();
+            self.shared.with_service(|service| service.local_address(id, &address));
+        }
+    }
+
+    fn refused(&self, key: Key, data: &[u8], reason: Refusal) {
+        let name =
+            |field: Option<&[u8; 256]>| field.and_then(nqn_field).unwrap_or_default().to_owned();
+        let data = ConnectData::ref_from_bytes(data).ok();
+        let host = name(data.map(|data| &data.hostnqn));
+        let subsystem = name(data.map(|data| &data.subnqn));
+        let address = self.peer(key);
+        self.shared
+            .tell_of_hosts(|hosts, now| hosts.refused(now, (host, subsystem), address, reason));
+    }
+
+    fn peer(&self, key: Key) -> String {
+        self.socket(key).map_or_else(String::new, |socket| socket.peer.to_string())
+    }
+}
+
+impl Driver for Uring {
+    type Memory = Pool;
+    type Device = Device;
+    type Policies = Snapshot;
+
+    fn receive(&mut self, key: Key) {
+        if let Some(fd) = self.socket(key).map(|socket| socket.fd.as_raw_fd()) {
+            self.ring.receive(fd, Tag::Receive(key).encode());
+        }
+    }
+
+    fn stop_receiving(&mut self, key: Key) {
+        self.ring.cancel(Tag::Receive(key).encode(), Tag::Cancel.encode());
+    }
+
+    #[inline]
+    fn send(&mut self, key: Key, batch: Batch<TxData<Buffer>>) {
+        let Self { sockets, ring, .. } = self;
+        let socket = sockets.get_mut(key.index as usize).and_then(Option::as_mut);
+        let Some(socket) = socket else {
+            debug_assert!(false, "a connection has a socket until it has ended");
+            return;
+        };
+        socket.sending.start(batch, socket.fd.as_raw_fd(), Tag::Send(key).encode(), ring);
+    }
+
+    fn shut_down(&mut self, key: Key) {
+        if let Some(socket) = self.socket(key) {
+            // Fails only where the peer has gone already.
+            let _ = shutdown(socket.fd.as_raw_fd(), Shutdown::Both);
+        }
+    }
+
+    fn mark(&mut self, key: Key, dscp: u8, priority: i32) -> bool {
+        let Some(socket) = self.socket_mut(key) else { return false };
+        match socket::mark(&socket.fd, socket.peer.is_ipv6(), dscp, priority) {
+            Ok(()) => true,
+            Err(error) => {
+                tracing::warn!(peer = %socket.peer, %error, "answers are not marked");
+                false
+            }
+        }
+    }
+
+    fn join_network(&mut self, key: Key, pacing: &Arc<Pacing>) -> bool {
+        let Some(socket) = self.socket(key) else { return false };
+        match socket.fd.as_fd().try_clone_to_owned() {
+            Ok(own) => {
+                let (id, listener) = (key.id(self.reactor), socket.listener);
+                let pacing = Arc::clone(pacing);
+                self.shared.network.came(PacedSocket { id, listener, socket: own, pacing });
+                true
+            }
+            Err(error) => {
+                tracing::warn!(peer = %socket.peer, %error, "the connection is not paced");
+                false
+            }
+        }
+    }
+
+    fn launch(&mut self, job: Job) -> Started {
+        self.jobs.start(job, &mut self.ring, &self.scratch)
+    }
+
+    fn device(&mut self, id: BackendId) -> Option<Arc<Device>> {
+        self.shared.devices.get(id)
+    }
+
+    #[inline]
+    fn policies_version(&self) -> u64 {
+        self.shared.qos.version()
+    }
+
+    fn policies(&self) -> Arc<Snapshot> {
+        self.shared.qos.snapshot()
+    }
+
+    fn resolve(
+        &self,
+        policies: &Snapshot,
+        host: &str,
+        subsystem: &str,
+        nsid: Option<u32>,
+    ) -> Tenancy {
+        let own = nsid.and_then(|nsid| self.shared.qos.namespace(subsystem, nsid));
+        policies.resolve(host, subsystem, nsid, own)
+    }
+
+    #[inline]
+    fn class_stats(&self, class: Class) -> Option<&IoStats> {
+        Some(&self.shared.qos.classes.get(self.reactor)?[class])
+    }
+
+    fn service<R>(&mut self, use_it: impl FnOnce(&mut Service) -> R) -> R {
+        self.shared.with_service(use_it)
+    }
+
+    fn smart(&self) -> SmartCounters {
+        self.shared.smart()
+    }
+
+    fn has_io_queues(&self) -> bool {
+        let is_io = |state: &ConnectionState| state.queue.is_some_and(|queue| queue > 0);
+        lock(&self.shared.connections).values().any(|other| is_io(&other.state))
+    }
+
+    fn wake(&mut self, reactors: Reactors) {
+        for reactor in reactors {
+            if let Some(mailbox) = self.shared.mailboxes.get(reactor as usize) {
+                mailbox.ring();
+            }
+        }
+    }
+
+    fn notice(&mut self, key: Key, notice: Notice<'_>) {
+        let events = &self.shared.events;
+        match notice {
+            Notice::Connected { kind, qid, shared, digests } => {
+                self.connected(key, kind, qid, shared, digests);
+            }
+            Notice::Refused { data, reason } => self.refused(key, data, reason),
+            Notice::BrokeProtocol(violation) => {
+                events.protocol_errors.fetch_add(1, Ordering::Relaxed);
+                tracing::warn!(peer = self.peer(key), %violation, "the host broke the protocol");
+            }
+            Notice::Terminated { fes, fei } => {
+                tracing::warn!(peer = self.peer(key), fes, fei, "the host ended the connection");
+            }
+            Notice::KeepAliveExpired => {
+                events.keep_alive_expired.fetch_add(1, Ordering::Relaxed);
+            }
+            Notice::NoConnect => tracing::info!(peer = self.peer(key), "no Connect within 10 s"),
+            Notice::OwesData => {
+                tracing::warn!(peer = self.peer(key), "the host owes data for 30 s: closing");
+            }
+            Notice::Ending(reason) => {
+                tracing::debug!(peer = self.peer(key), reason, "a connection is ended");
+            }
+        }
+    }
+
+    /// Takes a connection out of everything that is shared.
+    fn ended(&mut self, key: Key, End { id, reason }: End<'_>) {
+        let (shared, now) = (&self.shared, self.shared.clock.now());
+        if let Some(place) = self.sockets.get_mut(key.index as usize) {
+            *place = None;
+        }
+        let shut_down = shared.with_service(|service| {
+            let shut_down = service.is_shut_down(id);
+            service.disconnected(now, id);
+            shut_down
+        });
+        shared.network.went(id);
+        let mut connections = lock(&shared.connections);
+        let registered = connections.remove(&id);
+        if let Some(Registered { state, stats, .. }) = &registered
+            && let Some(host) = state.host_key()
+        {
+            lock(&shared.ended).add(now, host, &stats.snapshot());
+        }
+        drop(connections);
+        let queue = registered.and_then(|r| r.state.queue.zip(r.state.controller));
+        if let Some((0, controller)) = queue {
+            let reason = if shut_down { "it shut the controller down" } else { reason };
+            shared.tell_of_hosts(|hosts, now| hosts.left(now, controller, reason.to_owned()));
+        }
+        if let Some(gauges) = shared.gauges.get(self.reactor) {
+            gauges.connections.fetch_sub(1, Ordering::Relaxed);
+        }
+    }
+}
