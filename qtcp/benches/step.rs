@@ -9,8 +9,9 @@ use std::time::Duration;
 
 use criterion::{BenchmarkId, Criterion, criterion_group, criterion_main};
 use qtcp::control::{D2tcp, Dcqcn, Dctcp, InterferenceQtcp, Qrdma, Qtcp};
-use qtcp::link::{Aim, Link, Rules};
+use qtcp::link::{ClassGoal, Link, Rules};
 use qtcp::{Controller, Nanos, Observation, Rate, Target};
+use units::{Class, PerClass};
 
 const LINE: Rate = Rate::from_bits(100e9);
 
@@ -58,9 +59,15 @@ fn link(criterion: &mut Criterion) {
     let history = history();
     let mut group = criterion.benchmark_group("link");
     for flows in [3, 1000] {
-        let aims = vec![Aim::Free, Aim::Share(3.0), Aim::Share(2.0), Aim::Share(1.0)];
-        let mut link = Link::new(aims, None, Rules::default());
-        let ids: Vec<_> = (0..flows).map(|flow| link.add(1 + flow % 3)).collect();
+        let goals = PerClass {
+            urgent: ClassGoal::Free,
+            high: ClassGoal::Share(3.0),
+            medium: ClassGoal::Share(2.0),
+            low: ClassGoal::Share(1.0),
+        };
+        let mut link = Link::new(goals, None, Rules::default());
+        let classes = [Class::High, Class::Medium, Class::Low].into_iter().cycle();
+        let ids: Vec<_> = classes.take(flows).map(|class| link.add(class)).collect();
         let mut all = ids.iter().cycle();
         let mut seen = history.iter().cycle();
         let mut now = 0;

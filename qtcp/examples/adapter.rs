@@ -14,9 +14,10 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result};
-use qtcp::link::{Aim, FlowId, Link, Rules};
+use qtcp::link::{ClassGoal, FlowId, Link, Rules};
 use qtcp::linux::{Info, Sampler, options};
 use qtcp::{Nanos, Rate};
+use units::{Class, PerClass};
 
 struct Flow {
     socket: TcpStream,
@@ -49,11 +50,11 @@ fn poll(flows: &mut [Flow], link: &mut Link, now: Nanos, marked: bool) -> Result
 fn connect(count: usize, link: &mut Link) -> Result<(Vec<Flow>, Vec<TcpStream>)> {
     let listener = TcpListener::bind("127.0.0.1:0")?;
     let (mut flows, mut hosts) = (Vec::new(), Vec::new());
-    for index in 0..count {
+    for class in Class::ALL.into_iter().cycle().take(count) {
         let host = TcpStream::connect(listener.local_addr()?).context("try ulimit -n 4096")?;
         let (socket, _) = listener.accept().context("try ulimit -n 4096")?;
         socket.set_nodelay(true)?;
-        flows.push(Flow { socket, sampler: Sampler::new(), id: link.add(index % 4), limit: None });
+        flows.push(Flow { socket, sampler: Sampler::new(), id: link.add(class), limit: None });
         hosts.push(host);
     }
     Ok((flows, hosts))
@@ -158,8 +159,13 @@ fn share(
 fn main() -> Result<()> {
     let count = std::env::args().nth(1).map_or(Ok(1000), |text| text.parse())?;
     for marked in [false, true] {
-        let aims = vec![Aim::Free, Aim::Share(3.0), Aim::Share(2.0), Aim::Share(1.0)];
-        let mut link = Link::new(aims, None, Rules::default());
+        let goals = PerClass {
+            urgent: ClassGoal::Free,
+            high: ClassGoal::Share(3.0),
+            medium: ClassGoal::Share(2.0),
+            low: ClassGoal::Share(1.0),
+        };
+        let mut link = Link::new(goals, None, Rules::default());
         let (mut flows, hosts) = connect(count, &mut link)?;
         let (stop, start) = (Arc::new(AtomicBool::new(false)), Instant::now());
         traffic(&flows, hosts, Arc::clone(&stop))?;

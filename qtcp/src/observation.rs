@@ -2,6 +2,8 @@
 
 use core::time::Duration;
 
+use crate::Rate;
+
 /// What one flow saw of the network since the previous observation.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Observation {
@@ -23,7 +25,17 @@ pub struct Observation {
 }
 
 impl Observation {
-    /// The fraction of marked packets, 0.0 to 1.0 (`f` in seed row E1, Eq. 3); 0 where nothing was
+    /// Computes the delivery rate of the interval (the throughput of Eq. 1); `None` where no time has
+    /// passed.
+    #[must_use]
+    #[inline]
+    pub fn rate(&self) -> Option<Rate> {
+        #[expect(clippy::cast_precision_loss, reason = "bytes of one interval")]
+        let bytes = self.bytes as f64;
+        (!self.interval.is_zero()).then(|| Rate::over(bytes, self.interval))
+    }
+
+    /// Computes the fraction of marked packets, 0.0 to 1.0 (`f` of Eq. 3); 0 where nothing was
     /// delivered.
     #[must_use]
     #[inline]

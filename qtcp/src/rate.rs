@@ -49,6 +49,20 @@ impl Rate {
         self.0 * 8.0
     }
 
+    /// Returns the lesser of two rates.
+    #[must_use]
+    #[inline]
+    pub const fn min(self, other: Self) -> Self {
+        if other.0 < self.0 { other } else { self }
+    }
+
+    /// Returns the greater of two rates.
+    #[must_use]
+    #[inline]
+    pub const fn max(self, other: Self) -> Self {
+        if other.0 > self.0 { other } else { self }
+    }
+
     /// Multiplies the rate with a factor.
     #[must_use]
     #[inline]

@@ -8,9 +8,10 @@ use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result};
 use clap::Args;
-use qtcp::link::{Aim, FlowId, Link, Rules};
+use qtcp::link::{ClassGoal, FlowId, Link, Rules};
 use qtcp::linux::{Info, Sampler, options};
 use qtcp::{Nanos, Observation, Rate};
+use units::{Class, PerClass};
 
 use crate::measure::Measure;
 
@@ -108,18 +109,20 @@ pub(crate) fn run(settings: &Settings) -> Result<()> {
     };
     // For the SYN of those that come from now on; who was earlier has it set below.
     adopt(listener.as_fd())?;
-    let aims = settings.weights.iter().map(|&weight| Aim::Share(weight)).collect();
+    let goals = PerClass::from_fn(|class| {
+        settings.weights.get(class.number()).map_or(ClassGoal::Free, |&one| ClassGoal::Share(one))
+    });
     let mut link = Link::new(
-        aims,
+        goals,
         settings.capacity.map(|mbit| Rate::from_bits(mbit * 1e6)),
         Rules::default(),
     );
     let mut flows = Vec::new();
-    for _ in &settings.weights {
+    for class in Class::ALL.into_iter().take(settings.weights.len()) {
         let (socket, _) = listener.accept().context("accepting")?;
         adopt(socket.as_fd())?;
         options::set_notsent_lowat(socket.as_fd(), Some(settings.lowat).filter(|&n| n > 0))?;
-        let id = link.add(flows.len());
+        let id = link.add(class);
         flows.push(Flow {
             socket,
             sampler: Sampler::new(),

@@ -6,7 +6,7 @@ use core::time::Duration;
 
 use units::{Average, nanos, within};
 
-use super::dctcp::{Path, delivery_rate, reduction};
+use super::dctcp::{Path, reduction};
 use super::{Controller, Decision, Limits, Report, Target};
 use crate::{Nanos, Observation, Rate};
 
@@ -264,8 +264,8 @@ impl Controller for Dcqcn {
 
     #[inline]
     fn step(&mut self, now: Nanos, seen: &Observation) -> Decision {
-        if let Some(rate) = delivery_rate(seen) {
-            self.rate.add(rate);
+        if let Some(rate) = seen.rate() {
+            self.rate.add(rate.bytes());
         }
         self.reaction.step(now, seen, 1.0);
         self.reaction.decision()

@@ -213,12 +213,6 @@ pub(super) fn reduction(alpha: f64) -> f64 {
     1.0 - alpha / 2.0
 }
 
-/// The rate at which bytes were delivered in an interval; `None` where there was no time.
-#[inline]
-pub(super) fn delivery_rate(seen: &Observation) -> Option<f64> {
-    (!seen.interval.is_zero()).then(|| seen.bytes as f64 / seen.interval.as_secs_f64())
-}
-
 /// DCTCP: without a target, as RFC 8257 has it. A step is a round trip.
 #[derive(Clone, Debug)]
 pub struct Dctcp {
@@ -245,8 +239,8 @@ impl Controller for Dctcp {
 
     #[inline]
     fn step(&mut self, _: Nanos, seen: &Observation) -> Decision {
-        if let Some(rate) = delivery_rate(seen) {
-            self.rate.add(rate);
+        if let Some(rate) = seen.rate() {
+            self.rate.add(rate.bytes());
         }
         self.window.step(seen, 1.0, reduction);
         self.window.decision()

@@ -1,8 +1,9 @@
 //! The quality factor of a flow.
 
+use core::time::Duration;
+
 use units::Average;
 
-use super::dctcp::delivery_rate;
 use super::{Report, Target};
 use crate::{Observation, Rate};
 
@@ -48,8 +49,8 @@ impl Quality {
     /// and one without a round-trip time nothing of the latency.
     #[inline]
     pub fn see(&mut self, seen: &Observation) {
-        if let Some(rate) = delivery_rate(seen) {
-            self.rate.add(rate);
+        if let Some(rate) = seen.rate() {
+            self.rate.add(rate.bytes());
         }
         if !seen.rtt.is_zero() {
             self.latency.add(seen.rtt.as_secs_f64());
@@ -75,10 +76,10 @@ impl Quality {
         match target {
             Target::None => 1.0,
             Target::Throughput(target) => {
-                self.rate.get().map_or(1.0, |rate| ratio(target.bytes(), rate))
+                self.rate.get().map_or(1.0, |rate| of_throughput(target, Rate::new(rate)))
             }
             Target::Latency(target) => {
-                self.latency.get().map_or(1.0, |latency| ratio(latency, target.as_secs_f64()))
+                self.latency.get().map_or(1.0, |latency| of_latency(latency, target))
             }
         }
     }
@@ -91,7 +92,20 @@ impl Quality {
     }
 }
 
-/// `over / under` up to [`MAX_QUALITY`]; nothing against nothing is as it should be.
+/// Computes the quality factor of a throughput (Eq. 1): the target divided by the smoothed rate.
+#[inline]
+pub(crate) fn of_throughput(target: Rate, rate: Rate) -> f64 {
+    ratio(target.bytes(), rate.bytes())
+}
+
+/// Computes the quality factor of a latency (Eq. 2): the smoothed round-trip time, in seconds, divided
+/// by the target.
+#[inline]
+pub(crate) fn of_latency(latency: f64, target: Duration) -> f64 {
+    ratio(latency, target.as_secs_f64())
+}
+
+/// Divides, up to [`MAX_QUALITY`]; nothing against nothing is as it should be: 1.
 #[inline]
 fn ratio(over: f64, under: f64) -> f64 {
     if under > 0.0 {
@@ -105,8 +119,6 @@ fn ratio(over: f64, under: f64) -> f64 {
 
 #[cfg(test)]
 mod tests {
-    use core::time::Duration;
-
     use super::*;
 
     fn seen(bytes: u64, rtt_us: u64) -> Observation {

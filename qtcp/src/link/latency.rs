@@ -7,6 +7,7 @@
 
 use core::time::Duration;
 
+use crate::control::quality::of_latency;
 use crate::{Nanos, Rate};
 
 /// The least part of the link that others keep.
@@ -42,7 +43,7 @@ impl Headroom {
     pub(super) fn see(&mut self, now: Nanos, latency: Duration, target: Duration) {
         let before = self.seen.replace(now).unwrap_or(now);
         let time = now.since(before).min(Duration::from_millis(20)).as_secs_f64();
-        let quality = latency.as_secs_f64() / target.as_secs_f64().max(1e-9);
+        let quality = of_latency(latency.as_secs_f64(), target);
         let change = if quality > 1.0 {
             -DOWN * (quality - 1.0).min(1.0)
         } else {

@@ -6,40 +6,45 @@
 //! does instead; what is here takes the quality factor, and says it as a limit on the rate
 //! ([`overlay`]).
 //!
-//! - [`aims`]: what each class is to have, and what that is for each flow (targets).
+//! - [`goals`]: what each class is to have, and what that is for each flow (targets).
 //! - [`overlay`]: one flow's limit.
 //! - [`latency`]: how much of the link is left empty for classes that have a latency to keep.
 //!
 //! Targets are parts of what all flows get together while the link is congested. That is its
 //! capacity less what flows of others take: when such a flow comes, all targets shrink together
-//! (the detection of interfering flows of seed row E8 for a sender that sees all its own flows).
+//! (the detection of interfering flows of docs/sources.md, E8, for a sender that sees all its own
+//! flows).
 
-pub mod aims;
+pub mod goals;
 pub mod latency;
 pub mod overlay;
 
 use core::time::Duration;
 
-pub use aims::{Aim, Aims};
+pub use goals::ClassGoal;
 pub use overlay::Rules;
 
+use slab::Slab;
+use units::{Class, PerClass};
+
+use crate::control::quality::{of_latency, of_throughput};
 use crate::{Nanos, Observation, Rate};
-use aims::{Demand, Shares};
+use goals::{Demand, Targets};
 use latency::Headroom;
 use overlay::{Overlay, Role, Wanted};
 
 /// A flow on a link.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub struct FlowId(u32);
+pub struct FlowId(usize);
 
-/// How a flow stands.
+/// What a flow has, and what it may have.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct Standing {
     /// The smoothed rate (Eq. 1).
     pub rate: Rate,
-    /// What it is to have; none: whatever it gets.
+    /// The rate that it is to have; `None`: whatever it gets.
     pub target: Option<Rate>,
-    /// What it may have at most; none: it is not held back.
+    /// The rate that it may have at most; `None`: it is not held back.
     pub limit: Option<Rate>,
     /// The smoothed fraction of marked packets (Eq. 3).
     pub alpha: f64,
@@ -49,9 +54,9 @@ pub struct Standing {
 
 #[derive(Debug)]
 struct Flow {
-    class: usize,
+    class: Class,
     overlay: Overlay,
-    /// What it has put into its class's demand.
+    /// Its part of its class's demand.
     counted: Demand,
     standing: Standing,
 }
@@ -60,34 +65,34 @@ struct Flow {
 #[derive(Debug)]
 pub struct Link {
     rules: Rules,
-    aims: Aims,
+    goals: PerClass<ClassGoal>,
     capacity: Option<Rate>,
-    flows: Vec<Option<Flow>>,
-    free: Vec<u32>,
-    demands: Vec<Demand>,
-    shares: Shares,
+    flows: Slab<Flow>,
+    demands: PerClass<Demand>,
+    targets: Targets,
     headroom: Headroom,
     /// When marks were last seen.
     marked_at: Option<Nanos>,
     /// When a flow that wants more was last seen that has long been below its target.
     deficit_at: Option<Nanos>,
-    /// The greatest throughput of late.
+    /// The greatest throughput of the last seconds.
     best: Best,
     /// The throughput of all flows when the link was last congested.
     estimate: Rate,
 }
 
-/// How a link is at an observation.
+/// The state of a link at an observation.
 #[derive(Clone, Copy, Debug)]
 struct State {
-    /// What all flows get together.
+    /// The throughput of all flows together.
     total: Rate,
     /// How long marks count.
     memory: Duration,
     /// Some flow has seen marks within that time.
     marked: bool,
-    /// The given capacity is nearly used up, or more than used up.
+    /// The given capacity is nearly used up.
     full: bool,
+    /// More than the given capacity is used.
     over: bool,
     /// Marked or full.
     congested: bool,
@@ -108,28 +113,23 @@ impl Best {
         if now.since(self.since) > Self::WINDOW {
             (self.since, self.before, self.now) = (now, self.now, Rate::ZERO);
         }
-        if rate > self.now {
-            self.now = rate;
-        }
-        if self.before > self.now { self.before } else { self.now }
+        self.now = self.now.max(rate);
+        self.now.max(self.before)
     }
 }
 
 impl Link {
-    /// A link with as many classes as `aims` has, of `capacity` (payload), or of a capacity that
-    /// is to be found out.
+    /// Makes a link without flows. `capacity` is what it carries of payload; without it, the link
+    /// finds out.
     #[must_use]
-    pub fn new(aims: Vec<Aim>, capacity: Option<Rate>, rules: Rules) -> Self {
-        let aims = Aims::new(aims);
-        let classes = aims.len();
+    pub fn new(goals: PerClass<ClassGoal>, capacity: Option<Rate>, rules: Rules) -> Self {
         Self {
             rules,
+            goals,
             capacity,
-            flows: Vec::new(),
-            free: Vec::new(),
-            demands: vec![Demand::default(); classes],
-            shares: Shares::new(classes),
-            aims,
+            flows: Slab::new(),
+            demands: PerClass::default(),
+            targets: Targets::default(),
             headroom: Headroom::default(),
             marked_at: None,
             deficit_at: None,
@@ -138,83 +138,52 @@ impl Link {
         }
     }
 
-    /// Changes what classes are to have, from the next observation on. The number of classes
-    /// stays; what is missing is [`Aim::Free`].
-    pub fn configure(&mut self, mut aims: Vec<Aim>, capacity: Option<Rate>) {
-        aims.resize(self.demands.len(), Aim::Free);
-        self.aims = Aims::new(aims);
-        self.capacity = capacity;
+    /// Changes what classes are to have, from the next observation on.
+    pub fn configure(&mut self, goals: PerClass<ClassGoal>, capacity: Option<Rate>) {
+        (self.goals, self.capacity) = (goals, capacity);
         self.headroom = Headroom::default();
     }
 
-    /// A flow of a class has come. A class that there is not is the last one.
-    pub fn add(&mut self, class: usize) -> FlowId {
-        let class = class.min(self.demands.len().saturating_sub(1));
+    /// Adds a flow of a class.
+    pub fn add(&mut self, class: Class) -> FlowId {
         let flow = Flow {
             class,
             overlay: Overlay::default(),
             counted: Demand::default(),
             standing: Standing { quality: 1.0, ..Standing::default() },
         };
-        let index = self.free.pop().unwrap_or_else(|| {
-            self.flows.push(None);
-            u32::try_from(self.flows.len() - 1).unwrap_or(u32::MAX)
-        });
-        if let Some(place) = self.flows.get_mut(index as usize) {
-            *place = Some(flow);
-        }
-        FlowId(index)
+        FlowId(self.flows.insert(flow))
     }
 
-    /// A flow has gone.
+    /// Removes a flow. Its identifier may name another one from then on.
     pub fn remove(&mut self, id: FlowId) {
-        let Some(place) = self.flows.get_mut(id.0 as usize) else { return };
-        let Some(flow) = place.take() else { return };
-        if let Some(demand) = self.demands.get_mut(flow.class) {
-            demand.take(&flow.counted);
+        if let Some(flow) = self.flows.try_remove(id.0) {
+            self.demands[flow.class].take(&flow.counted);
         }
-        self.free.push(id.0);
     }
 
-    /// A flow is of another class from now on.
-    pub fn set_class(&mut self, id: FlowId, class: usize) {
-        let class = class.min(self.demands.len().saturating_sub(1));
-        let Some(Some(flow)) = self.flows.get_mut(id.0 as usize) else { return };
-        if flow.class == class {
-            return;
-        }
-        if let Some(demand) = self.demands.get_mut(flow.class) {
-            demand.take(&flow.counted);
-        }
-        (flow.class, flow.counted) = (class, Demand::default());
-    }
-
-    /// What a flow saw in the interval that ends `now`; answers how it stands, above all what it
-    /// may have at most from now on.
+    /// Takes in what a flow saw in the interval that ends `now`. Answers what the flow has, and what
+    /// it may have at most from now on.
     pub fn observe(&mut self, id: FlowId, now: Nanos, seen: &Observation) -> Standing {
-        let Some((class, rate)) = self.count(id, seen) else { return self.standing(id) };
-        let aim = self.aims.of(class);
+        let Some((class, rate)) = self.count(id, seen) else { return Standing::default() };
+        let goal = self.goals[class];
         let state = self.state(now, seen);
-        let kept = self.kept_for_others(now, seen, aim);
+        let kept = self.kept_for_others(now, seen, goal);
         let lambda = self.lambda(&state, kept);
-        self.shares.share(lambda, &self.aims, &self.demands);
-        let target = match aim {
-            Aim::Free | Aim::Latency(_) => None,
-            Aim::Share(_) | Aim::Rate(_) => self.shares.of(class),
-        };
-        let quality = match aim {
-            Aim::Latency(target) => flow_latency(seen.rtt, target),
-            _ => target.map_or(1.0, |target| quality(target, rate)),
+        self.targets.divide(lambda, &self.goals, &self.demands);
+        let target = self.targets.of_flow(class);
+        let quality = match goal {
+            // The kernel has smoothed its round-trip time already.
+            ClassGoal::Latency(target) => of_latency(seen.rtt.as_secs_f64(), target),
+            _ => target.map_or(1.0, |target| of_throughput(target, rate)),
         };
         let role = self.role(class, &state, kept);
-        let Some(Some(flow)) = self.flows.get_mut(id.0 as usize) else {
-            return Standing::default();
-        };
+        let Some(flow) = self.flows.get_mut(id.0) else { return Standing::default() };
         let short = !seen.app_limited && target.is_some();
         if flow.overlay.in_deficit(&self.rules, seen, if short { quality } else { 1.0 }) {
             self.deficit_at = Some(now);
         }
-        // Whoever holds back while others take what it leaves goes down with its targets.
+        // A flow that holds back while others take what it leaves goes down with its targets.
         let deficit = self.deficit_at.is_some_and(|at| now.since(at) <= state.memory)
             && state.total >= self.best.see(now, state.total).times(1.0 - 2.0 * self.rules.sigma);
         let State { congested, full, .. } = state;
@@ -225,20 +194,20 @@ impl Link {
         flow.standing
     }
 
-    /// Counts what a flow got for its class: the class, and the flow's smoothed rate.
+    /// Counts a flow's throughput for its class. Answers the class, and the flow's smoothed rate.
     #[inline]
-    fn count(&mut self, id: FlowId, seen: &Observation) -> Option<(usize, Rate)> {
-        let flow = self.flows.get_mut(id.0 as usize)?.as_mut()?;
-        let demand = self.demands.get_mut(flow.class)?;
+    fn count(&mut self, id: FlowId, seen: &Observation) -> Option<(Class, Rate)> {
+        let flow = self.flows.get_mut(id.0)?;
+        let demand = &mut self.demands[flow.class];
         flow.overlay.see(&self.rules, seen);
-        let fair = self.shares.of(flow.class).unwrap_or(Rate::ZERO);
+        let fair = self.targets.of_flow(flow.class).unwrap_or(Rate::ZERO);
         demand.take(&flow.counted);
         flow.counted = Demand::of(flow.overlay.rate(), seen.app_limited, fair);
         demand.put(&flow.counted);
         Some((flow.class, flow.overlay.rate()))
     }
 
-    /// How the link is, now that one more observation is counted.
+    /// Finds out the link's state, now that one more observation is counted.
     #[inline]
     fn state(&mut self, now: Nanos, seen: &Observation) -> State {
         if seen.marked > 0 {
@@ -249,16 +218,16 @@ impl Link {
         let marked = self.marked_at.is_some_and(|at| now.since(at) <= memory);
         let full = self.capacity.is_some_and(|capacity| total >= capacity.times(FULL));
         if marked || full {
-            self.estimate = self.capacity.map_or(total, |capacity| min(total, capacity));
+            self.estimate = self.capacity.map_or(total, |capacity| total.min(capacity));
         }
         let over = self.capacity.is_some_and(|capacity| total > capacity);
         State { total, memory, marked, full, over, congested: marked || full }
     }
 
-    /// The part of the link that classes without a latency to keep may have.
+    /// Computes the part of the link that classes without a latency to keep may have.
     #[inline]
-    fn kept_for_others(&mut self, now: Nanos, seen: &Observation, aim: Aim) -> f64 {
-        if let Aim::Latency(target) = aim
+    fn kept_for_others(&mut self, now: Nanos, seen: &Observation, goal: ClassGoal) -> f64 {
+        if let ClassGoal::Latency(target) = goal
             && seen.delivered > 0
         {
             self.headroom.see(now, seen.rtt, target);
@@ -266,14 +235,14 @@ impl Link {
         self.headroom.part(now)
     }
 
-    /// What there is to divide. While part of the link is kept empty, what goes through is what
+    /// Computes the throughput that there is to divide. While part of the link is kept empty, what goes through is what
     /// was let through, and says nothing of the capacity.
     #[inline]
     fn lambda(&mut self, state: &State, kept: f64) -> Rate {
         match (self.capacity, kept < 1.0) {
             (Some(capacity), true) => capacity.times(kept),
             (None, true) => self.headroom.known(state.total, state.congested).times(kept),
-            (Some(capacity), false) => min(state.total, capacity),
+            (Some(capacity), false) => state.total.min(capacity),
             (None, false) => {
                 self.headroom.forget();
                 state.total
@@ -281,70 +250,39 @@ impl Link {
         }
     }
 
-    /// What a flow of a class is among the others. Where there is more than the link is said to
-    /// carry, or all of that and nothing marked, nobody but the limits keeps it from more.
+    /// Finds out what a flow of a class is among the others. Where the link is said to carry less than
+    /// it does, or just that and nothing is marked, only limits keep flows from more.
     #[inline]
-    fn role(&self, class: usize, state: &State, kept: f64) -> Role {
+    fn role(&self, class: Class, state: &State, kept: f64) -> Role {
         if kept < 1.0 || (state.full && !state.marked) || state.over {
             Role::Held
-        } else if self.shares.fills(class) {
+        } else if self.targets.fills(class) {
             Role::Filler
         } else {
             Role::Follower
         }
     }
 
-    /// How a flow stands.
-    #[must_use]
-    pub fn standing(&self, id: FlowId) -> Standing {
-        match self.flows.get(id.0 as usize) {
-            Some(Some(flow)) => flow.standing,
-            _ => Standing::default(),
-        }
-    }
-
-    /// The throughput of all flows when the link was last congested; zero where it never was.
+    /// Returns the throughput of all flows when the link was last congested; zero where it never was.
     #[must_use]
     pub fn estimate(&self) -> Rate {
         self.estimate
     }
 
-    /// Flows of a class that have something to send.
+    /// Returns what a class is to have; `None` where it gets whatever there is.
     #[must_use]
-    pub fn backlogged(&self, class: usize) -> u32 {
-        self.demands.get(class).map_or(0, |demand| demand.backlogged)
+    pub fn class_target(&self, class: Class) -> Option<Rate> {
+        self.targets.of_class(class)
     }
 
-    /// What a class is to have: none where it gets whatever there is.
-    #[must_use]
-    pub fn class_target(&self, class: usize) -> Option<Rate> {
-        self.shares.of_class(class)
-    }
-
-    /// What all flows get together.
+    /// Adds up the throughput of all flows.
     fn total(&self) -> Rate {
-        self.demands.iter().map(|demand| demand.rate).sum()
+        self.demands.values().map(|demand| demand.rate).sum()
     }
 }
 
 /// A link of given capacity is congested, marks or not, from this part of it on.
 const FULL: f64 = 0.97;
-
-fn min(a: Rate, b: Rate) -> Rate {
-    if a < b { a } else { b }
-}
-
-/// Eq. 1.
-fn quality(target: Rate, rate: Rate) -> f64 {
-    /// A flow that gets next to nothing is in deficit; how much does not matter.
-    const MOST: f64 = 100.0;
-    if rate.bytes() * MOST <= target.bytes() { MOST } else { target.bytes() / rate.bytes() }
-}
-
-/// Eq. 2, unsmoothed: the kernel's round-trip time is smoothed already.
-fn flow_latency(rtt: Duration, target: Duration) -> f64 {
-    rtt.as_secs_f64() / target.as_secs_f64().max(1e-9)
-}
 
 #[cfg(test)]
 mod tests;

@@ -15,6 +15,7 @@ use core::time::Duration;
 
 use units::{Average, weight_of};
 
+use crate::control::dctcp::G_RFC_8257;
 use crate::{Observation, Rate};
 
 /// How limits are found.
@@ -27,7 +28,7 @@ pub struct Rules {
     pub memory: Duration,
     /// A mark fraction up to this is none (epsilon in Eq. 12).
     pub epsilon: f64,
-    /// How far from its target a flow has to be for that to count (sigma in seed row E8).
+    /// How far from its target a flow has to be for that to count (sigma of docs/sources.md, E8).
     pub sigma: f64,
     /// A flow that was below its target by more than sigma for about so long will not get there by
     /// itself.
@@ -121,19 +122,13 @@ impl Overlay {
     /// Smooths what was seen.
     #[inline]
     pub(super) fn see(&mut self, rules: &Rules, seen: &Observation) {
-        /// g of Eq. 3, for each round trip (RFC 8257).
-        const G: f64 = 1.0 / 16.0;
-        let time = seen.interval.as_secs_f64();
-        if time <= 0.0 {
-            return;
-        }
-        #[expect(clippy::cast_precision_loss, reason = "bytes of one interval")]
-        let now = Rate::over(seen.bytes as f64, seen.interval);
+        let Some(rate) = seen.rate() else { return };
         let memory = rules.smoothing.max(seen.rtt.saturating_mul(8));
-        self.rate.add_by(now.bytes(), weight_of(seen.interval, memory));
+        self.rate.add_by(rate.bytes(), weight_of(seen.interval, memory));
         if seen.delivered > 0 {
-            let trips = (time / seen.rtt.as_secs_f64().max(1e-6)).max(0.05);
-            self.alpha.add_by(seen.mark_fraction(), G * trips);
+            // Eq. 3 has its g for each round trip.
+            let trips = seen.interval.as_secs_f64() / seen.rtt.as_secs_f64().max(1e-6);
+            self.alpha.add_by(seen.mark_fraction(), G_RFC_8257 * trips.max(0.05));
         }
     }
 
@@ -170,7 +165,7 @@ impl Overlay {
         // No limit is so low that it stops a flow: a packet for each round trip stays, or
         // for a longer time: where round trips are short, many flows have less than that.
         let least = Rate::over(f64::from(seen.mss), seen.rtt.max(SLOWEST));
-        let target = if target > least { target } else { least };
+        let target = target.max(least);
         let marked = wanted.full || self.alpha() > rules.epsilon;
         match wanted.role {
             Role::Held => Some(target),
@@ -184,7 +179,7 @@ impl Overlay {
             Role::Follower if wanted.congested => {
                 // Its own packets find no queue: it is on another way, or there is none any more.
                 let limit = self.limit?;
-                Some(if limit > target { limit } else { target })
+                Some(limit.max(target))
             }
             Role::Follower | Role::Filler => self.grow(rules, seen, target),
         }
@@ -210,7 +205,7 @@ impl Overlay {
     fn grow(&self, rules: &Rules, seen: &Observation, target: Rate) -> Option<Rate> {
         let limit = self.limit?;
         let grown = limit.times(1.0 + seen.interval.as_secs_f64() / rules.growth.as_secs_f64());
-        let grown = if grown > target { grown } else { target };
+        let grown = grown.max(target);
         (grown < self.rate().times(LOOSE) || self.rate() == Rate::ZERO).then_some(grown)
     }
 }

@@ -1,18 +1,18 @@
-//! Stage S6 in the daemon: what the configuration and live changes say of links and classes, and
-//! what connections get of the network.
+//! Stage S6 in the daemon: links and classes of the configuration and of live changes, and what
+//! connections get of the network.
 //!
 //! - [`socket`]: a connection as the poller receives it; what its reactor and the poller tell each
 //!   other of it is in [`qtcp::pacing`].
 //! - [`links`]: the links, and what classes are to have of them.
-//! - [`poller`]: a thread that looks at all connections; [`tracked`]: one of them, and its limits;
-//!   [`parts`]: the classes that it carries.
-//! - [`view`]: what there is to see.
+//! - [`poller`]: a thread that looks at all connections; [`connection`]: one of them, and its limits;
+//!   [`class_split`]: the classes that it carries.
+//! - [`view`]: what the control socket and the metrics show.
 
+mod class_split;
+mod connection;
 mod links;
-mod parts;
 mod poller;
 mod socket;
-mod tracked;
 mod view;
 
 use std::collections::HashMap;
@@ -38,7 +38,7 @@ pub(crate) struct NetworkShared {
     /// The links of listeners that name one.
     listeners: Mutex<HashMap<u32, String>>,
     /// Connections that have come and gone since the poller last looked.
-    news: Mutex<Vec<News>>,
+    events: Mutex<Vec<Event>>,
     poller: Mutex<Poller>,
     wake: Condvar,
     /// The kernel's congestion control for new connections, where it is not the kernel's default.
@@ -46,14 +46,15 @@ pub(crate) struct NetworkShared {
     offer: Offer,
 }
 
+/// A connection came or went.
 #[derive(Debug)]
-enum News {
+enum Event {
     Came(PacedSocket),
     Went(ConnectionId),
 }
 
 impl NetworkShared {
-    /// With the settings of a configuration.
+    /// Makes the stage with the settings of a configuration.
     pub(crate) fn new(config: &Network) -> Self {
         let offer = Offer::probe();
         let named = config.base.as_deref().or_else(|| offer.best_base());
@@ -62,7 +63,7 @@ impl NetworkShared {
             version: AtomicU64::new(1),
             config: Mutex::new(config.clone()),
             listeners: Mutex::default(),
-            news: Mutex::default(),
+            events: Mutex::default(),
             poller: Mutex::default(),
             wake: Condvar::new(),
             base,
@@ -81,7 +82,7 @@ impl NetworkShared {
         }
     }
 
-    /// The present settings.
+    /// Returns the present settings.
     pub(crate) fn config(&self) -> Network {
         lock(&self.config).clone()
     }
@@ -126,20 +127,20 @@ impl NetworkShared {
         }
     }
 
-    /// An I/O connection has come.
+    /// Tells the poller that an I/O connection has come.
     pub(crate) fn came(&self, socket: PacedSocket) {
-        lock(&self.news).push(News::Came(socket));
+        lock(&self.events).push(Event::Came(socket));
         self.wake.notify_one();
     }
 
-    /// An I/O connection has gone.
+    /// Tells the poller that an I/O connection has gone.
     pub(crate) fn went(&self, id: ConnectionId) {
-        lock(&self.news).push(News::Went(id));
+        lock(&self.events).push(Event::Went(id));
     }
 
     /// Looks at connections until `over` says so: the body of the poller's thread.
     pub(crate) fn run(&self, clock: &Clock, over: impl Fn() -> bool) {
-        /// An ending daemon is noticed in this time.
+        /// The time within which the end of the daemon is noticed.
         const LONGEST: Duration = Duration::from_millis(200);
         let mut poller = lock(&self.poller);
         while !over() {
@@ -153,16 +154,16 @@ impl NetworkShared {
         }
     }
 
-    /// Takes what has changed.
+    /// Gives the poller what has changed.
     fn refresh(&self, poller: &mut Poller, now: qtcp::Nanos) {
         let version = self.version.load(Ordering::Acquire);
-        let news = std::mem::take(&mut *lock(&self.news));
+        let events = std::mem::take(&mut *lock(&self.events));
         let listeners = lock(&self.listeners);
         poller.configure(version, &lock(&self.config), &listeners);
-        for item in news {
-            match item {
-                News::Came(socket) => poller.add(now, socket, &listeners),
-                News::Went(id) => poller.remove(id),
+        for event in events {
+            match event {
+                Event::Came(socket) => poller.add(now, socket, &listeners),
+                Event::Went(id) => poller.remove(id),
             }
         }
     }

@@ -1,5 +1,5 @@
-//! The poller: looks at every connection about once for each round trip, and says how fast it may
-//! send and be asked for data. One thread for all of them, beside the reactors.
+//! The poller looks at every connection about once in a round trip, and says how fast it may send and
+//! be asked for data. One thread does this for all connections, beside the reactors.
 
 use std::cmp::Reverse;
 use std::collections::{BinaryHeap, HashMap};
@@ -9,28 +9,32 @@ use arbitration::Class;
 use fabric::controller::{ConnectionId, ListenerId};
 use qtcp::Nanos;
 use qtcp::link::Standing;
+use slab::Slab;
+use units::nanos;
 
+use super::connection::{LONGEST, PacedConnection, RESTING};
 use super::links::{Direction, Links};
 use super::socket::PacedSocket;
-use super::tracked::{LONGEST, RESTING, Tracked};
 use crate::config::Network;
 use crate::engine::ConnectionNetwork;
 
-/// What one look costs, and the part of a core that all looks together may take while some are
-/// oftener than they must be.
+/// The time that one look costs.
 const LOOK_COST: Duration = Duration::from_nanos(1500);
+/// All looks together may take one in this many parts of a core; beyond that they become rarer, down
+/// to one in the longest interval for each connection.
 const CORE_PART: u32 = 20;
 
-/// All connections that are looked at.
+/// All connections that are paced, or would be if the stage were on.
 #[derive(Debug, Default)]
 pub(super) struct Poller {
     pub(super) links: Links,
     version: u64,
     enabled: bool,
-    tracked: Vec<Option<Tracked>>,
-    free: Vec<u32>,
-    places: HashMap<ConnectionId, u32>,
-    due: BinaryHeap<Reverse<(Nanos, u32, u32)>>,
+    connections: Slab<PacedConnection>,
+    /// The index of each connection in that table.
+    places: HashMap<ConnectionId, usize>,
+    /// When to look next, at which index, and the generation of the connection that is meant.
+    due: BinaryHeap<Reverse<(Nanos, usize, u32)>>,
     generation: u32,
     /// Connections that were looked at in the last round of the longest interval.
     busy: u32,
@@ -53,26 +57,25 @@ impl Poller {
         let begun = config.enabled && !self.enabled;
         self.enabled = config.enabled;
         let links = &mut self.links;
-        for tracked in self.tracked.iter_mut().flatten() {
-            tracked.leave(links);
+        for (_, connection) in &mut self.connections {
+            connection.leave(links);
             if !config.enabled {
-                tracked.let_go();
+                connection.lift_limits();
             }
         }
         links.configure(config);
-        for tracked in self.tracked.iter_mut().flatten() {
-            tracked.link = link_of(links, listeners, tracked.of.listener);
+        for (_, connection) in &mut self.connections {
+            connection.link = link_of(links, listeners, connection.of.listener);
         }
         if !self.enabled {
             self.due.clear();
         } else if begun {
-            let all = (0_u32..).zip(&self.tracked);
-            let all = all.filter_map(|(index, one)| Some((index, one.as_ref()?.generation)));
-            self.due.extend(all.map(|(index, generation)| Reverse((Nanos(0), index, generation))));
+            let all = self.connections.iter();
+            self.due.extend(all.map(|(index, one)| Reverse((Nanos::ZERO, index, one.generation))));
         }
     }
 
-    /// A connection has come.
+    /// Adds a connection that has come.
     pub(super) fn add(
         &mut self,
         now: Nanos,
@@ -82,28 +85,20 @@ impl Poller {
         self.generation = self.generation.wrapping_add(1);
         let id = socket.id;
         let link = link_of(&self.links, listeners, socket.listener);
-        let tracked = Tracked::new(now, socket, self.generation, link);
-        let index = self.free.pop().unwrap_or_else(|| {
-            self.tracked.push(None);
-            u32::try_from(self.tracked.len() - 1).unwrap_or(u32::MAX)
-        });
+        let connection = PacedConnection::new(now, socket, self.generation, link);
+        let index = self.connections.insert(connection);
         if self.enabled {
-            self.due.push(Reverse((now, index, tracked.generation)));
-        }
-        if let Some(place) = self.tracked.get_mut(index as usize) {
-            *place = Some(tracked);
+            self.due.push(Reverse((now, index, self.generation)));
         }
         self.places.insert(id, index);
     }
 
-    /// A connection has gone.
+    /// Removes a connection that has gone.
     pub(super) fn remove(&mut self, id: ConnectionId) {
-        let Some(index) = self.places.remove(&id) else { return };
-        let Some(mut tracked) = self.tracked.get_mut(index as usize).and_then(Option::take) else {
-            return;
-        };
-        tracked.leave(&mut self.links);
-        self.free.push(index);
+        let place = self.places.remove(&id);
+        if let Some(mut connection) = place.and_then(|index| self.connections.try_remove(index)) {
+            connection.leave(&mut self.links);
+        }
     }
 
     /// Whether there is anything to look at.
@@ -111,27 +106,27 @@ impl Poller {
         !self.enabled || self.places.is_empty()
     }
 
-    /// Looks at the connections whose time has come; when the next is due.
+    /// Looks at the connections whose time has come. Answers when the next one is due.
     pub(super) fn poll(&mut self, now: Nanos) -> Option<Nanos> {
         while let Some(&Reverse((at, index, generation))) = self.due.peek() {
             if at > now {
                 return Some(at);
             }
             self.due.pop();
-            let place = self.tracked.get_mut(index as usize).and_then(Option::as_mut);
-            let Some(tracked) = place.filter(|tracked| tracked.generation == generation) else {
+            let place = self.connections.get_mut(index);
+            let Some(connection) = place.filter(|one| one.generation == generation) else {
                 continue;
             };
-            let wait = tracked.look(now, &mut self.links);
+            let wait = connection.look(now, &mut self.links);
             let at = if wait >= RESTING {
-                together(now + wait)
+                shared_wakeup(now + wait)
             } else {
                 self.busy_next += 1;
                 now + wait.max(LOOK_COST * CORE_PART * self.busy).min(wait.max(LONGEST))
             };
             self.due.push(Reverse((at, index, generation)));
             if now.since(self.busy_since) > LONGEST {
-                // Looks in the time of one longest interval, as if all were that rare.
+                // Looks in the time of one longest interval; no more than one for each connection.
                 let known = u32::try_from(self.places.len()).unwrap_or(u32::MAX);
                 self.busy = self.busy_next.min(known);
                 (self.busy_since, self.busy_next) = (now, 0);
@@ -140,30 +135,29 @@ impl Poller {
         None
     }
 
-    /// What each connection gets: its identifier and everything else of its state.
+    /// Returns what a connection has and may have; `None` while the stage is off.
     pub(super) fn connection(&self, id: ConnectionId) -> Option<ConnectionNetwork> {
-        let index = *self.places.get(&id)?;
-        let tracked = self.tracked.get(index as usize)?.as_ref()?;
-        self.enabled.then(|| tracked.state(&self.links))
+        let connection = self.connections.get(*self.places.get(&id)?)?;
+        self.enabled.then(|| connection.state(&self.links))
     }
 
-    /// The smoothed rate, alpha and Q of a class on a link, over its connections that move
-    /// something.
+    /// Counts the connections that move something of a class on a link. Returns their number, their
+    /// rates added up, and the means of their alpha and Q.
     pub(super) fn class_standing(
         &self,
         link: usize,
         class: Class,
-        way: Direction,
+        direction: Direction,
     ) -> (u32, Standing) {
         let mut sum = Standing { quality: 0.0, ..Standing::default() };
         let (mut flows, mut limited) = (0_u32, true);
-        let here = self.tracked.iter().flatten().filter(|tracked| tracked.link == link);
-        for half in here.map(|tracked| &tracked.halves(way)[class]) {
-            if half.flow.is_none() {
+        let here = self.connections.iter().filter(|(_, connection)| connection.link == link);
+        for flow in here.map(|(_, connection)| &connection.flows(direction)[class]) {
+            if flow.id.is_none() {
                 continue;
             }
             flows += 1;
-            let standing = half.standing;
+            let standing = flow.standing;
             sum.rate = sum.rate + standing.rate;
             sum.alpha += standing.alpha;
             sum.quality += standing.quality;
@@ -182,12 +176,12 @@ impl Poller {
     }
 }
 
-/// The time at which all connections that rest are looked at: one wake-up for all of them.
-fn together(at: Nanos) -> Nanos {
-    let step = u64::try_from(RESTING.as_nanos()).unwrap_or(u64::MAX);
-    Nanos(at.0.checked_next_multiple_of(step).unwrap_or(at.0))
+/// Rounds the time of a look up, so that one wake-up serves all connections that rest.
+fn shared_wakeup(at: Nanos) -> Nanos {
+    Nanos(at.0.checked_next_multiple_of(nanos(RESTING)).unwrap_or(at.0))
 }
 
+/// Finds the link that a listener's connections share.
 fn link_of(links: &Links, listeners: &HashMap<u32, String>, listener: ListenerId) -> usize {
     links.find(listeners.get(&listener.0).map(String::as_str))
 }
@@ -263,7 +257,7 @@ mod tests {
             }
             (0..4).for_each(|id| poller.remove(ConnectionId(id)));
         }
-        assert_eq!((poller.due.len(), poller.tracked.len()), (0, 4));
+        assert_eq!((poller.due.len(), poller.connections.capacity()), (0, 4));
         poller.add(Nanos(0), quiet(&socket, 0), &HashMap::new());
         poller.configure(2, &Network::default(), &HashMap::new());
         assert!(poller.poll(Nanos(5)).is_some(), "on again, it is looked at");

@@ -1,10 +1,10 @@
-//! What there is to see of stage S6.
+//! The state of stage S6, as the control socket and the metrics show it.
 
 use arbitration::Class;
 use fabric::controller::ConnectionId;
 
 use super::NetworkShared;
-use super::links::{Both, Direction, Links, Way};
+use super::links::{ConfiguredLink, Direction, LinkDirection};
 use super::poller::Poller;
 use crate::engine::{
     ConnectionNetwork, DirectionState, FlowState, LinkClassState, LinkState, NetworkState,
@@ -12,13 +12,13 @@ use crate::engine::{
 use crate::shared::lock;
 
 impl NetworkShared {
-    /// The kernel's congestion control under new connections.
+    /// Returns the name of the kernel's congestion control under new connections.
     pub(super) fn base_name(&self) -> String {
         let default = self.offer.default.clone();
         self.base.clone().or(default).unwrap_or_else(|| "unknown".to_owned())
     }
 
-    /// What classes get now.
+    /// Returns what classes get now.
     pub(crate) fn state(&self) -> NetworkState {
         let poller = lock(&self.poller);
         let links = poller.links.iter().enumerate();
@@ -26,30 +26,35 @@ impl NetworkShared {
             enabled: lock(&self.config).enabled,
             base: self.base_name(),
             advice: self.offer.advice(),
-            links: links.map(|(index, both)| link(&poller, index, both)).collect(),
+            links: links.map(|(index, configured)| link(&poller, index, configured)).collect(),
         }
     }
 
-    /// What a connection gets now.
+    /// Returns what a connection gets now.
     pub(crate) fn connection(&self, id: ConnectionId) -> Option<ConnectionNetwork> {
         lock(&self.poller).connection(id)
     }
 }
 
-fn link(poller: &Poller, index: usize, both: &Both) -> LinkState {
+fn link(poller: &Poller, index: usize, link: &ConfiguredLink) -> LinkState {
     LinkState {
-        name: both.config.name.clone(),
-        capacity: both.config.capacity,
-        out: direction(poller, index, both, Direction::Out),
-        into: direction(poller, index, both, Direction::Into),
+        name: link.config.name.clone(),
+        capacity: link.config.capacity,
+        out: direction(poller, index, link, Direction::Out),
+        into: direction(poller, index, link, Direction::Into),
     }
 }
 
-fn direction(poller: &Poller, index: usize, both: &Both, which: Direction) -> DirectionState {
-    let Way { link, counted } = both.way(which);
+fn direction(
+    poller: &Poller,
+    index: usize,
+    link: &ConfiguredLink,
+    which: Direction,
+) -> DirectionState {
+    let LinkDirection { link, packets } = link.direction(which);
     let class = |class: Class| {
         let (flows, standing) = poller.class_standing(index, class, which);
-        let target = link.class_target(Links::class_number(class));
+        let target = link.class_target(class);
         LinkClassState {
             class: class.name().to_owned(),
             flows,
@@ -59,8 +64,8 @@ fn direction(poller: &Poller, index: usize, both: &Both, which: Direction) -> Di
                 limit: standing.limit.map(qtcp::Rate::bits),
                 alpha: standing.alpha,
                 quality: standing.quality,
-                delivered: counted[class].delivered,
-                marked: counted[class].marked,
+                delivered: packets[class].delivered,
+                marked: packets[class].marked,
             },
         }
     };

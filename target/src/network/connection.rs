@@ -1,4 +1,4 @@
-//! One connection as the poller sees it: what a look at it tells, and what its socket is told.
+//! A paced connection: what a look at it tells the poller, and what its socket is told.
 
 use std::os::fd::AsFd;
 use std::time::Duration;
@@ -8,46 +8,51 @@ use qtcp::linux::{Info, Sample, Sampler, options};
 use qtcp::pacing::{Pacing, Traffic};
 use qtcp::{Nanos, Rate};
 
+use super::class_split::{ClassFlow, ClassSplit};
 use super::links::{Direction, Links};
-use super::parts::{Half, Split};
 use super::socket::PacedSocket;
 use crate::engine::{ConnectionNetwork, FlowState};
 
-/// Between these stays the time from one look at a connection to the next.
+/// The bounds of the time from one look at a connection to the next.
 const SHORTEST: Duration = Duration::from_micros(200);
 pub(super) const LONGEST: Duration = Duration::from_millis(5);
-/// A connection on which nothing moves for so long is left alone, but for a look at what its
-/// reactor says of it.
+/// A connection on which nothing moves for this time rests: the poller looks only at what its reactor
+/// says of it.
 pub(super) const REST: Duration = Duration::from_secs(1);
-/// How often that is.
+/// The time from one look at a connection that rests to the next.
 pub(super) const RESTING: Duration = Duration::from_millis(20);
-/// A pacing rate that changes by less is not set anew: its socket has it nearly, and setting it
-/// costs a system call.
+/// A pacing rate is set only if it changes by more than this part of itself: setting it costs a system
+/// call.
 const WORTH: f64 = 0.01;
 
-/// What the poller knows of one connection.
+/// One connection, as the poller knows it.
 #[derive(Debug)]
-pub(super) struct Tracked {
+pub(super) struct PacedConnection {
     pub(super) of: PacedSocket,
+    /// Tells this connection from one that had its place in the poller's table before.
     pub(super) generation: u32,
+    /// The index of its link.
     pub(super) link: usize,
     sampler: Sampler,
+    /// Packets that had been sent again at the last look.
     retransmitted: u32,
+    /// The name of the kernel's congestion control.
     base: String,
     /// When something last moved, and when something was last marked.
     moved_at: Nanos,
     marked_at: Option<Nanos>,
-    out: PerClass<Half>,
-    into: PerClass<Half>,
-    /// What it may have, sending and receiving.
+    out: PerClass<ClassFlow>,
+    into: PerClass<ClassFlow>,
+    /// The rates that it may have, sending and receiving.
     limits: (Option<Rate>, Option<Rate>),
-    /// What the socket was told.
+    /// The pacing rate that the socket was told.
     paced: Option<Rate>,
-    kept: Option<u32>,
+    /// The bytes that the socket was told to hold unsent at most.
+    unsent: Option<u32>,
 }
 
-impl Tracked {
-    /// A connection that has just come.
+impl PacedConnection {
+    /// Makes a connection that has just come.
     pub(super) fn new(now: Nanos, of: PacedSocket, generation: u32, link: usize) -> Self {
         let base = options::congestion(of.socket.as_fd()).unwrap_or_default();
         Self {
@@ -63,17 +68,18 @@ impl Tracked {
             into: PerClass::default(),
             limits: (None, None),
             paced: None,
-            kept: None,
+            unsent: None,
         }
     }
 
-    /// One look: what moved, what that makes of its limits, and how long until the next.
+    /// Looks at the connection: reads what moved, finds its limits and sets them. Answers how long it
+    /// is until the next look.
     pub(super) fn look(&mut self, now: Nanos, links: &mut Links) -> Duration {
         if self.is_quiet() {
             if now.since(self.moved_at) > REST {
                 self.leave(links);
-                self.let_go();
-                // The first look after the rest begins anew: what came before has no rate.
+                self.lift_limits();
+                // The first look after the rest measures nothing: what came before has no rate.
                 self.sampler = Sampler::new();
                 return RESTING;
             }
@@ -87,16 +93,16 @@ impl Tracked {
             return SHORTEST;
         }
         self.of.pacing.set_rtt(info.rtt);
-        self.judge(&info, &mut sample);
+        self.infer_marks(&info, &mut sample);
         if sample.out.marked > 0 || sample.into.marked > 0 {
             self.marked_at = Some(now);
         }
         let sending = self.of.pacing.is_sending();
         let idle = sample.out.app_limited && !sending;
-        let out = Split { all: &sample.out, idle, direction: Direction::Out };
+        let out = ClassSplit { all: &sample.out, idle, direction: Direction::Out };
         let limit = out.observe(now, links, self.link, &self.of.pacing.out, &mut self.out);
         self.pace(limit, &info);
-        let into = Split { all: &sample.into, idle: true, direction: Direction::Into };
+        let into = ClassSplit { all: &sample.into, idle: true, direction: Direction::Into };
         let grant = into.observe(now, links, self.link, &self.of.pacing.into, &mut self.into);
         self.of.pacing.set_grant_rate(grant.map(whole));
         self.limits.1 = grant;
@@ -106,24 +112,24 @@ impl Tracked {
         if watched { info.rtt.clamp(SHORTEST, LONGEST) } else { LONGEST }
     }
 
-    /// Whether nothing has moved since the last look, and nothing is to.
+    /// Whether nothing has moved since the last look, and nothing waits.
     fn is_quiet(&self) -> bool {
-        let still = |traffic: &PerClass<Traffic>, halves: &PerClass<Half>| {
+        let still = |traffic: &PerClass<Traffic>, flows: &PerClass<ClassFlow>| {
             traffic.iter().all(|(class, traffic)| {
                 let (moved, waiting) = traffic.read();
-                moved == halves[class].moved && waiting == 0
+                moved == flows[class].moved && waiting == 0
             })
         };
         let Pacing { out, into, .. } = &*self.of.pacing;
         still(out, &self.out) && still(into, &self.into)
     }
 
-    /// Adds to the marks what else tells of congestion: packets that were sent again; and on a
-    /// connection without ECN, or where the kernel does not count the marks of what came, the
-    /// time that packets stand in queues. A host or a target that is slow makes round trips long
-    /// too: so that of what is sent counts only while the network is what it waits for, and for
-    /// what hosts send it has to be clearly longer.
-    fn judge(&mut self, info: &Info, sample: &mut Sample) {
+    /// Counts other signs of congestion as ECN marks. Packets that were sent again are one. On a
+    /// connection without ECN, and where the kernel does not count the marks of what came, the time
+    /// that packets stand in queues is another. Slow hosts and targets make round trips long as well:
+    /// therefore that time counts for sent data only while the network is what it waits for, and for
+    /// received data only if it is clearly longer.
+    fn infer_marks(&mut self, info: &Info, sample: &mut Sample) {
         const QUEUED_OUT: Duration = Duration::from_millis(1);
         const QUEUED_IN: Duration = Duration::from_millis(5);
         let again = info.total_retrans.saturating_sub(self.retransmitted);
@@ -140,7 +146,7 @@ impl Tracked {
         }
     }
 
-    /// Tells the socket what it may send at most, and how much of it to take in advance.
+    /// Tells the socket the rate at which it may send, and how much it may take in advance.
     fn pace(&mut self, limit: Option<Rate>, info: &Info) {
         self.limits.0 = limit;
         let same = match (limit, self.paced) {
@@ -158,37 +164,35 @@ impl Tracked {
         }
         self.paced = limit;
         self.of.pacing.set_held(limit.is_some());
-        let keep = limit.map(|limit| unsent(limit, info.rtt));
-        let differs = match (keep, self.kept) {
+        let unsent = limit.map(|limit| unsent_limit(limit, info.rtt));
+        let differs = match (unsent, self.unsent) {
             (Some(new), Some(old)) => new > old * 2 || new < old / 2,
             (new, old) => new != old,
         };
-        if differs && options::set_notsent_lowat(fd, keep).is_ok() {
-            self.kept = keep;
+        if differs && options::set_notsent_lowat(fd, unsent).is_ok() {
+            self.unsent = unsent;
         }
     }
 
-    /// What it is to the classes that it carries, in one direction.
-    pub(super) const fn halves(&self, direction: Direction) -> &PerClass<Half> {
+    /// Returns the flows of its classes in one direction.
+    pub(super) const fn flows(&self, direction: Direction) -> &PerClass<ClassFlow> {
         match direction {
             Direction::Out => &self.out,
             Direction::Into => &self.into,
         }
     }
 
-    /// Takes it out of its link.
+    /// Takes its flows off their link.
     pub(super) fn leave(&mut self, links: &mut Links) {
-        for class in Class::ALL {
-            for (half, direction) in
-                [(&mut self.out[class], Direction::Out), (&mut self.into[class], Direction::Into)]
-            {
-                half.leave(links.link(self.link, direction));
-            }
+        for (flows, direction) in
+            [(&mut self.out, Direction::Out), (&mut self.into, Direction::Into)]
+        {
+            flows.values_mut().for_each(|flow| flow.leave(links.link(self.link, direction)));
         }
     }
 
     /// Lifts its limits.
-    pub(super) fn let_go(&mut self) {
+    pub(super) fn lift_limits(&mut self) {
         self.limits = (None, None);
         self.of.pacing.set_grant_rate(None);
         self.of.pacing.set_held(false);
@@ -196,15 +200,16 @@ impl Tracked {
         if self.paced.take().is_some() {
             let _ = options::set_pacing_rate(fd, None);
         }
-        if self.kept.take().is_some() {
+        if self.unsent.take().is_some() {
             let _ = options::set_notsent_lowat(fd, None);
         }
     }
 
+    /// Makes the connection's part of what the control socket shows.
     pub(super) fn state(&self, links: &Links) -> ConnectionNetwork {
         let class = Class::ALL
             .into_iter()
-            .find(|&class| self.out[class].flow.is_some() || self.into[class].flow.is_some());
+            .find(|&class| self.out[class].id.is_some() || self.into[class].id.is_some());
         ConnectionNetwork {
             link: links.name(self.link).to_owned(),
             class: class.unwrap_or_default().name().to_owned(),
@@ -216,8 +221,9 @@ impl Tracked {
     }
 }
 
-/// What a socket may hold unsent at a limit, in bytes: what it sends until it is filled again.
-fn unsent(limit: Rate, rtt: Duration) -> u32 {
+/// Computes how many bytes a socket may hold unsent at a limit: what it sends until it is filled
+/// again.
+fn unsent_limit(limit: Rate, rtt: Duration) -> u32 {
     let time = rtt.clamp(Duration::from_millis(2), Duration::from_millis(10));
     let bytes = limit.bytes() * time.as_secs_f64();
     if bytes > 262_144.0 {
@@ -232,16 +238,16 @@ fn whole(rate: Rate) -> u64 {
     rate.bytes() as u64
 }
 
-/// A connection's classes together.
-fn state(halves: &PerClass<Half>, limit: Option<Rate>) -> FlowState {
+/// Adds up a connection's classes in one direction.
+fn state(flows: &PerClass<ClassFlow>, limit: Option<Rate>) -> FlowState {
     let mut sum = FlowState::default();
     let (mut active, mut target) = (0.0, Some(0.0));
-    for (_, half) in halves.iter() {
-        (sum.delivered, sum.marked) = (sum.delivered + half.delivered, sum.marked + half.marked);
-        if half.flow.is_none() {
+    for flow in flows.values() {
+        (sum.delivered, sum.marked) = (sum.delivered + flow.delivered, sum.marked + flow.marked);
+        if flow.id.is_none() {
             continue;
         }
-        let standing = half.standing;
+        let standing = flow.standing;
         active += 1.0;
         sum.rate += standing.rate.bits();
         sum.alpha += standing.alpha;

@@ -1,0 +1,304 @@
+//! What each class is to have of a link, and what that makes for each of its flows.
+//!
+//! Goals belong to classes, not to flows (docs/sources.md, E8: targets belong to classes): the flows
+//! of a class share its target, so that a new flow takes from its own class only. A class whose flows
+//! want less than their part leaves the rest to the others, in the ratio of their shares.
+
+use core::time::Duration;
+
+use units::{Class, PerClass};
+
+use crate::Rate;
+
+/// What a class is to have of a link when that is congested.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub enum ClassGoal {
+    /// A share, relative to those of the other classes, of what the other goals leave: positive.
+    Share(f64),
+    /// A throughput.
+    Rate(Rate),
+    /// Round trips no longer than this, queues included.
+    Latency(Duration),
+    /// Whatever its flows send.
+    #[default]
+    Free,
+}
+
+/// What flows want: one flow, or all flows of a class.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub(super) struct Demand {
+    /// The throughput that they have.
+    pub(super) rate: Rate,
+    /// How many of them would take more.
+    pub(super) backlogged: u32,
+    /// The throughput of the others, who have all they want.
+    content: Rate,
+}
+
+impl Demand {
+    /// Makes the demand of one flow; `fair` is its part of the class's target.
+    #[inline]
+    pub(super) fn of(rate: Rate, app_limited: bool, fair: Rate) -> Self {
+        // A flow that has its part is held to it, whether it pauses now and then or not.
+        if app_limited && (rate < fair.times(0.95) || rate == Rate::ZERO) {
+            Self { rate, backlogged: 0, content: rate }
+        } else {
+            Self { rate, backlogged: 1, content: Rate::ZERO }
+        }
+    }
+
+    #[inline]
+    pub(super) fn put(&mut self, flow: &Self) {
+        self.rate = self.rate + flow.rate;
+        self.content = self.content + flow.content;
+        self.backlogged += flow.backlogged;
+    }
+
+    #[inline]
+    pub(super) fn take(&mut self, flow: &Self) {
+        self.rate = self.rate - flow.rate;
+        self.content = self.content - flow.content;
+        self.backlogged = self.backlogged.saturating_sub(flow.backlogged);
+    }
+}
+
+/// The target of a class.
+#[derive(Clone, Copy, Debug, PartialEq)]
+struct ClassTarget {
+    whole: Rate,
+    /// The part of each of its flows that would take more.
+    flow: Rate,
+}
+
+/// The targets that follow from goals and demands.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Targets {
+    classes: PerClass<Option<ClassTarget>>,
+    /// The class with the greatest target for a flow, of those with flows that would take more.
+    filler: Option<Class>,
+}
+
+impl Targets {
+    /// Returns the target of each flow of a class.
+    #[inline]
+    pub(super) fn of_flow(&self, class: Class) -> Option<Rate> {
+        self.classes[class].map(|target| target.flow)
+    }
+
+    /// Returns the target of a class.
+    pub(super) fn of_class(&self, class: Class) -> Option<Rate> {
+        self.classes[class].map(|target| target.whole)
+    }
+
+    /// Whether a class is the one that takes what others leave.
+    #[inline]
+    pub(super) fn fills(&self, class: Class) -> bool {
+        self.filler == Some(class)
+    }
+
+    /// Divides `lambda` among the classes. Classes that are free or have a latency to keep take what
+    /// their flows send; then rates are served; what is left goes by shares to those who want it.
+    pub(super) fn divide(
+        &mut self,
+        lambda: Rate,
+        goals: &PerClass<ClassGoal>,
+        demands: &PerClass<Demand>,
+    ) {
+        let mut left = lambda;
+        let (mut all, mut backlogged) = (0.0, 0.0);
+        for (class, demand) in demands.iter() {
+            match goals[class] {
+                ClassGoal::Free | ClassGoal::Latency(_) => left = left - demand.rate,
+                ClassGoal::Rate(rate) if demand.backlogged > 0 => left = left - rate,
+                ClassGoal::Rate(rate) => left = left - rate.min(demand.content),
+                ClassGoal::Share(share) if demand.backlogged > 0 => {
+                    (all, backlogged) = (all + share, backlogged + share);
+                }
+                ClassGoal::Share(share) if demand.content > Rate::ZERO => all += share,
+                ClassGoal::Share(_) => {}
+            }
+        }
+        // What content classes have, up to their parts, is not for the others to share.
+        let mut taken = Rate::ZERO;
+        for (class, demand) in demands.iter() {
+            if let (ClassGoal::Share(share), 0) = (goals[class], demand.backlogged)
+                && all > 0.0
+            {
+                taken = taken + left.times(share / all).min(demand.content);
+            }
+        }
+        self.assign(left - taken, backlogged, goals, demands);
+    }
+
+    /// Sets the targets; `backlogged` is the sum of the shares of those who want more.
+    fn assign(
+        &mut self,
+        left: Rate,
+        backlogged: f64,
+        goals: &PerClass<ClassGoal>,
+        demands: &PerClass<Demand>,
+    ) {
+        self.filler = None;
+        let mut greatest = Rate::ZERO;
+        for (class, demand) in demands.iter() {
+            let whole = match goals[class] {
+                ClassGoal::Free | ClassGoal::Latency(_) => {
+                    self.classes[class] = None;
+                    continue;
+                }
+                ClassGoal::Rate(rate) => rate,
+                ClassGoal::Share(share) if demand.backlogged > 0 => left.times(share / backlogged),
+                // What it would have if it wanted it.
+                ClassGoal::Share(share) => {
+                    (left + demand.content).times(share / (backlogged + share))
+                }
+            };
+            let flow = flow_target(whole, demand);
+            self.classes[class] = Some(ClassTarget { whole, flow });
+            let by_share = matches!(goals[class], ClassGoal::Share(_));
+            if by_share && demand.backlogged > 0 && flow > greatest {
+                (self.filler, greatest) = (Some(class), flow);
+            }
+        }
+    }
+}
+
+/// Computes the part of each flow of a class that would take more: an even part of what content flows
+/// leave, and half of an even part of the whole at the least, for content flows may grow.
+fn flow_target(whole: Rate, demand: &Demand) -> Rate {
+    if demand.backlogged == 0 {
+        return whole;
+    }
+    let flows = 1.0 / f64::from(demand.backlogged);
+    let (even, rest) = (whole.times(flows), (whole - demand.content).times(flows));
+    rest.max(even.times(0.5))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn mbit(rate: f64) -> Rate {
+        Rate::from_bits(rate * 1e6)
+    }
+
+    fn wants(rate: f64, flows: u32) -> Demand {
+        Demand { rate: mbit(rate), backlogged: flows, content: Rate::ZERO }
+    }
+
+    fn content(rate: f64) -> Demand {
+        Demand { rate: mbit(rate), backlogged: 0, content: mbit(rate) }
+    }
+
+    /// The targets in Mbit/s of each class's flows, of the first classes that have a goal.
+    fn targets(lambda: f64, goals: &[ClassGoal], demands: &[Demand]) -> Vec<Option<f64>> {
+        let goals =
+            PerClass::from_fn(|class| goals.get(class.number()).copied().unwrap_or_default());
+        let demands =
+            PerClass::from_fn(|class| demands.get(class.number()).copied().unwrap_or_default());
+        let mut targets = Targets::default();
+        targets.divide(mbit(lambda), &goals, &demands);
+        let round = |rate: Rate| (rate.bits() / 1e4).round() / 100.0;
+        Class::ALL.map(|class| targets.of_flow(class).map(round)).to_vec()
+    }
+
+    const THREE: [ClassGoal; 3] =
+        [ClassGoal::Share(3.0), ClassGoal::Share(2.0), ClassGoal::Share(1.0)];
+
+    #[test]
+    fn e7_classes_have_their_shares_and_flows_their_part() {
+        let all = [wants(70.0, 1), wants(60.0, 2), wants(50.0, 1)];
+        assert_eq!(targets(180.0, &THREE, &all)[..3], [Some(90.0), Some(30.0), Some(30.0)]);
+    }
+
+    #[test]
+    fn e8_what_a_class_does_not_want_goes_to_the_others_by_their_shares() {
+        let idle = [content(0.0), wants(100.0, 1), wants(80.0, 1)];
+        assert_eq!(targets(180.0, &THREE, &idle)[..3], [Some(90.0), Some(120.0), Some(60.0)]);
+        let modest = [content(30.0), wants(100.0, 1), wants(50.0, 1)];
+        assert_eq!(targets(180.0, &THREE, &modest)[..3], [Some(90.0), Some(100.0), Some(50.0)]);
+    }
+
+    #[test]
+    fn free_classes_and_rates_come_first() {
+        let goals = [
+            ClassGoal::Free,
+            ClassGoal::Rate(mbit(40.0)),
+            ClassGoal::Share(2.0),
+            ClassGoal::Share(1.0),
+        ];
+        let all = [wants(20.0, 1), wants(50.0, 2), wants(50.0, 1), wants(60.0, 1)];
+        assert_eq!(targets(180.0, &goals, &all), [None, Some(20.0), Some(80.0), Some(40.0)]);
+    }
+
+    #[test]
+    fn a_rate_that_its_class_does_not_use_is_left_to_the_others() {
+        let goals = [ClassGoal::Rate(mbit(40.0)), ClassGoal::Share(1.0)];
+        let all = [content(10.0), wants(100.0, 1)];
+        assert_eq!(targets(180.0, &goals, &all)[..2], [Some(40.0), Some(170.0)]);
+        let more = [content(70.0), wants(100.0, 1)];
+        assert_eq!(targets(180.0, &goals, &more)[..2], [Some(40.0), Some(140.0)]);
+    }
+
+    #[test]
+    fn flows_that_want_more_share_what_content_flows_of_their_class_leave() {
+        let some = |content: f64| Demand { content: mbit(content), ..wants(60.0, 2) };
+        assert_eq!(targets(90.0, &[ClassGoal::Share(1.0)], &[some(30.0)])[0], Some(30.0));
+        // Half of an even part stays, for the content ones may grow.
+        assert_eq!(targets(90.0, &[ClassGoal::Share(1.0)], &[some(80.0)])[0], Some(22.5));
+    }
+
+    #[test]
+    fn the_greatest_target_of_a_flow_with_a_share_fills_the_link() {
+        let goals = PerClass {
+            urgent: ClassGoal::Rate(mbit(90.0)),
+            high: ClassGoal::Share(3.0),
+            medium: ClassGoal::Share(2.0),
+            low: ClassGoal::Share(1.0),
+        };
+        let mut demands = PerClass {
+            urgent: wants(9.0, 1),
+            high: wants(9.0, 4),
+            medium: wants(9.0, 1),
+            low: content(9.0),
+        };
+        let mut targets = Targets::default();
+        targets.divide(mbit(180.0), &goals, &demands);
+        let fillers = |targets: &Targets| Class::ALL.map(|class| targets.fills(class));
+        assert_eq!(
+            fillers(&targets),
+            [false, false, true, false],
+            "one flow of Medium, four of High"
+        );
+        demands.medium = content(1.0);
+        targets.divide(mbit(180.0), &goals, &demands);
+        assert_eq!(fillers(&targets), [false, true, false, false]);
+        demands.high = content(1.0);
+        targets.divide(mbit(180.0), &goals, &demands);
+        assert_eq!(fillers(&targets), [false; 4], "nobody who shares wants more");
+    }
+
+    #[test]
+    fn a_flow_that_pauses_below_its_part_is_content() {
+        let fair = mbit(10.0);
+        assert_eq!(Demand::of(mbit(9.4), true, fair), content(9.4));
+        assert_eq!(Demand::of(mbit(9.6), true, fair), wants(9.6, 1), "it has its part");
+        assert_eq!(Demand::of(mbit(1.0), false, fair), wants(1.0, 1), "it never pauses");
+        assert_eq!(Demand::of(Rate::ZERO, true, Rate::ZERO), content(0.0));
+        assert_eq!(Demand::of(mbit(1.0), true, Rate::ZERO), wants(1.0, 1), "no part is known yet");
+    }
+
+    #[test]
+    fn a_class_s_demand_is_the_sum_of_its_flows() {
+        let mut all = wants(5.0, 2);
+        all.put(&content(3.0));
+        assert_eq!(all, Demand { rate: mbit(8.0), backlogged: 2, content: mbit(3.0) });
+        all.put(&wants(1.0, 1));
+        assert_eq!(all.backlogged, 3);
+        all.take(&content(3.0));
+        all.take(&wants(5.0, 2));
+        assert_eq!(all, wants(1.0, 1));
+        all.take(&wants(9.0, 9));
+        assert_eq!(all, wants(0.0, 0), "never below nothing");
+    }
+}
