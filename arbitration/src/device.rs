@@ -26,9 +26,6 @@ pub struct DeviceRules {
     pub containers: Option<ContainerRules>,
     /// What is configured of its service times instead of being measured.
     pub profile: Overrides,
-    /// It is no device but the memory for data that hosts are asked for: sessions' limits and
-    /// credits are not taken here, and no host may have more than a quarter of it.
-    pub memory: bool,
 }
 
 /// How commands are ordered by place and deadline (seed rows I1 to I3).
@@ -74,8 +71,7 @@ impl Device {
     /// A device that `reactors` (at most 64) feed.
     #[must_use]
     pub fn new(rules: DeviceRules, reactors: usize) -> Self {
-        // The memory for data is each reactor's own.
-        let sharing = if rules.memory { Sharing::One } else { Sharing::of(reactors) };
+        let sharing = Sharing::of(reactors);
         let waiting = (0..reactors.clamp(1, REACTORS_MAX)).map(|_| Counts::default()).collect();
         Self {
             rules,

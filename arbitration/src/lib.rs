@@ -12,6 +12,7 @@ pub mod container;
 pub mod credit;
 pub mod device;
 pub mod limit;
+pub mod memory;
 pub mod order;
 pub mod overload;
 mod reactors;

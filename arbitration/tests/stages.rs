@@ -1,5 +1,5 @@
-//! The stages together, by the interface that the daemon uses: reservations under a flood,
-//! containers, and the memory for data that hosts are asked for.
+//! The stages together, by the interface that the daemon uses: reservations under a flood, and
+//! containers.
 #![expect(clippy::unwrap_used, clippy::indexing_slicing, reason = "tests")]
 
 use std::cmp::Reverse;
@@ -309,37 +309,4 @@ fn i3_containers_lose_nothing_and_end_at_outputs() {
         bench.arbiter.release(flow);
     }
     assert!(bench.arbiter.retire_device(DEVICE, 0, &mut Vec::new()));
-}
-
-#[test]
-fn d2_no_host_has_more_than_a_quarter_of_the_memory_for_data() {
-    let rules =
-        DeviceRules { window: WindowRule::Fixed(1024), memory: true, ..DeviceRules::default() };
-    let mut bench = Bench::new(rules, Vec::new(), 2);
-    let sessions = sessions(&[]);
-    let root = sessions.named("root").unwrap();
-    let flows = [bench.flow(root, 1), bench.flow(root, 2)];
-    let ask = |bench: &mut Bench, source: usize| {
-        bench.sent += 1;
-        let request = Request::user((source, bench.sent), true, 128 << 10);
-        bench.arbiter.enqueue(bench.now, flows[source], Class::Low, request).unwrap();
-    };
-    for _ in 0..100 {
-        ask(&mut bench, 0);
-    }
-    bench.dispatch();
-    // 1,024 pages of 4 KiB: a quarter is 8 commands of 128 KiB.
-    assert_eq!(bench.grants.len(), 8, "the rest waits, though there is room");
-    ask(&mut bench, 1);
-    bench.dispatch();
-    assert_eq!(bench.grants.len(), 9, "another host finds room at once");
-    // What comes back is given to whoever waits.
-    while !bench.grants.is_empty() {
-        let id = *bench.grants.keys().next().unwrap();
-        let (_, grant) = bench.grants.remove(&id).unwrap();
-        bench.arbiter.complete(bench.now, grant, true);
-        bench.dispatch();
-    }
-    assert_eq!(bench.order.len(), 101);
-    assert_eq!(bench.arbiter.waiting(), 0);
 }

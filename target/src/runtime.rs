@@ -370,7 +370,6 @@ fn device_rules(namespace: &Namespace, window: WindowRule) -> DeviceRules {
             parallelism: settings.parallelism.or(model.map(|m| m.channels)),
             seeks: settings.order == config::Order::Containers,
         },
-        memory: false,
     }
 }
 

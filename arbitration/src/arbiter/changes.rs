@@ -184,7 +184,7 @@ impl<T: Copy> Arbiter<T> {
             let id_of_flow = queue.flows;
             let Some(flow) = self.flows.get(id_of_flow).copied() else { break };
             let Some(queue) = self.queue(id.0) else { return true };
-            let heads = Class::ALL.map(|class| queue.trees[class].queue(flow.node).0);
+            let heads = Class::ALL.map(|class| queue.order.trees[class].queue(flow.node).0);
             match heads.into_iter().find(|head| *head != NONE) {
                 Some(entry) => {
                     // Its last command may take the flow along.

@@ -58,7 +58,8 @@ impl<T: Copy> Arbiter<T> {
         let holding = self.sets.iter().flatten().filter(|set| !set.current);
         assert!(holding.clone().all(|set| set.held > 0), "a set that nobody has a use for");
         for (session, kin) in (0..).zip(&self.kin) {
-            let noted = |device: &u32| self.queue(*device).is_some_and(|q| q.place(session).noted);
+            let noted =
+                |device: &u32| self.queue(*device).is_some_and(|q| q.standing(session).noted);
             assert!(kin.blocked_at.iter().all(noted), "held up where it has nothing any more");
             let devices: std::collections::HashSet<_> = kin.blocked_at.iter().collect();
             assert_eq!(devices.len(), kin.blocked_at.len(), "noted twice");
@@ -68,12 +69,11 @@ impl<T: Copy> Arbiter<T> {
         }
         for queue in self.devices.iter().flatten() {
             // The root's place is there from the start; its node too.
-            let nodes = queue.nodes as usize - 1;
-            let used = nodes - queue.free_nodes.len();
-            assert!(used <= 3 * self.present().flows + 2 * queue.places.len());
-            assert!(queue.places.len() <= self.present().sessions.max(1));
+            let (nodes, places) = queue.order.sizes();
+            assert!(nodes <= 3 * self.present().flows + 2 * places);
+            assert!(places <= self.present().sessions.max(1));
             let claims = queue.due.len() + queue.resting.len() + queue.parked.len();
-            assert!(claims <= queue.places.len());
+            assert!(claims <= places);
         }
     }
 
@@ -247,7 +247,7 @@ impl Life {
             parallelism: Some(8),
             seeks: false,
         };
-        let rules = DeviceRules { window, containers, profile, ..DeviceRules::default() };
+        let rules = DeviceRules { window, containers, profile };
         let device = Arc::new(Device::new(rules, 1));
         self.arbiter.add_device(DeviceId(id), Arc::clone(&device));
         self.devices.insert(id, device);

@@ -5,10 +5,9 @@ use std::cmp::Reverse;
 use units::{Class, Nanos};
 
 use super::queue::{Chosen, Next, Right};
-use super::slab::Key;
 use super::{
-    Arbiter, DeviceId, DeviceQueue, Dispatched, Entry, EntryId, Flow, FlowId, Grant, Held, Located,
-    Request, Waiters,
+    Arbiter, Charged, DeviceId, DeviceQueue, Dispatched, Entry, EntryId, Flow, FlowId, Grant, Held,
+    Located, Request, Waiters,
 };
 use crate::container::SetRequest;
 use crate::credit::Cost;
@@ -37,21 +36,11 @@ enum Gate {
     Credits(u32, Cost),
 }
 
-/// What a command takes of its device's window.
-#[inline]
-fn price(device: &Device, write: bool, bytes: u32) -> u32 {
-    if device.rules.memory {
-        bytes.div_ceil(4096).max(1).saturating_mul(256)
-    } else {
-        device.window.price(write, bytes)
-    }
-}
-
 /// Takes room for a command. A large one goes in where there is any room at all: it would wait
 /// for ever for all of it while other reactors fill what comes free with small ones (seed row D4).
 #[inline]
 fn room(device: &Device, price: u32) -> bool {
-    if price <= SLOT || device.rules.memory {
+    if price <= SLOT {
         return device.window.take(price);
     }
     let room = device.window.has_room();
@@ -96,28 +85,18 @@ struct Holds {
     /// Credits: the set that they were taken from.
     set: u32,
     /// What a reservation was charged.
-    charge: Option<Charge>,
+    charged: Option<Charged>,
 }
 
 impl DeviceQueue {
     /// Makes the grant of a command that goes to the device.
     #[inline]
-    fn grant(&mut self, now: Nanos, device: u32, flow: FlowId, work: &Work, holds: Holds) -> Grant {
+    fn grant(&mut self, now: Nanos, device: u32, work: &Work, holds: Holds) -> Grant {
         self.granted += 1;
         let Work { session, write, bytes, .. } = *work;
-        let Holds { price, set, charge } = holds;
-        Grant {
-            device,
-            session,
-            flow,
-            set,
-            price,
-            cost: work.cost(),
-            write,
-            bytes,
-            at: now,
-            charge,
-        }
+        let Holds { price, set, charged } = holds;
+        let cost = work.cost();
+        Grant { device, session, set, price, cost, write, bytes, at: now, charged }
     }
 }
 
@@ -126,7 +105,6 @@ impl<T: Copy> Arbiter<T> {
     /// then the answer is its grant, else it is to be [enqueued](Self::enqueue).
     #[inline]
     pub fn pass(&mut self, now: Nanos, flow: FlowId, write: bool, bytes: u32) -> Option<Grant> {
-        let flow_id = flow;
         let flow = self.flows.find(flow.0)?;
         if !flow.plain {
             return None;
@@ -136,7 +114,7 @@ impl<T: Copy> Arbiter<T> {
         if queue.waits() || queue.device.clock.contended() {
             return None;
         }
-        let price = price(&queue.device, write, bytes);
+        let price = queue.device.window.price(write, bytes);
         if !queue.device.window.take(price) {
             return None;
         }
@@ -144,8 +122,7 @@ impl<T: Copy> Arbiter<T> {
             local.here += 1;
         }
         let work = Work { session, write, bytes, operations: 1 };
-        let holds = Holds { price, set: NONE, charge: None };
-        Some(queue.grant(now, device, flow_id, &work, holds))
+        Some(queue.grant(now, device, &work, Holds { price, set: NONE, charged: None }))
     }
 
     /// A command waits for its turn. `None` where its flow is not there.
@@ -169,7 +146,7 @@ impl<T: Copy> Arbiter<T> {
         let Some(&Flow { device, node, .. }) = self.flows.find(flow.0) else { return };
         let Self { devices, entries, .. } = self;
         let Some(Some(queue)) = devices.get_mut(device as usize) else { return };
-        let (_, tail) = queue.trees[class].queue(node);
+        let (_, tail) = queue.order.trees[class].queue(node);
         let Some(chosen) = &mut queue.chosen else { return };
         match entries.get(tail).map(|last| last.item.is_some()) {
             // Nothing of it waits: what is in the set already is all that it ends.
@@ -199,7 +176,7 @@ impl<T: Copy> Arbiter<T> {
         let flow = flows.get_mut(flow_id)?;
         let queue = devices.get_mut(flow.device as usize)?.as_mut()?;
         let leaf = flow.node;
-        let tree = &mut queue.trees[class];
+        let tree = &mut queue.order.trees[class];
         let (head, tail) = tree.queue(leaf);
         let Request { write, bytes, operations, lba, blocks, .. } = *request;
         let entry = entries.insert(Entry {
@@ -246,8 +223,7 @@ impl<T: Copy> Arbiter<T> {
             && let Some(local) = sessions.get_mut(flow.session as usize)
         {
             local.here += 1;
-            // What waits for memory is not read any further anyway.
-            if let Some(session) = local.session.as_ref().filter(|_| !queue.device.rules.memory) {
+            if let Some(session) = &local.session {
                 session.backlog.entered();
             }
         }
@@ -278,12 +254,11 @@ impl<T: Copy> Arbiter<T> {
         }
         self.entries.remove(entry.0);
         self.gone(&flow, found.flow, found.class);
-        let memory = self.queue(flow.device).is_some_and(|queue| queue.device.rules.memory);
         // Marks count neither for their session nor for its queue.
         if found.item.is_some() {
             let local = self.local(flow.session);
             let session = local.and_then(|local| local.session.as_ref());
-            if let Some(session) = session.filter(|_| !memory) {
+            if let Some(session) = session {
                 session.backlog.withdrawn();
             }
             self.leave_session(flow.session);
@@ -316,7 +291,7 @@ impl<T: Copy> Arbiter<T> {
         let entry = *entries.get(id)?;
         let flow = flows.get(entry.flow)?;
         let queue = devices.get_mut(flow.device as usize)?.as_mut()?;
-        let (mut head, mut tail) = queue.trees[entry.class].queue(flow.node);
+        let (mut head, mut tail) = queue.order.trees[entry.class].queue(flow.node);
         let first = head == id;
         if first {
             head = entry.next;
@@ -349,8 +324,7 @@ impl<T: Copy> Arbiter<T> {
                 return None;
             }
             let next = queue.next(now, pace)?;
-            if !queue.device.rules.memory
-                && !queue.has_reservations()
+            if !queue.has_reservations()
                 && let Some(tried) = self.try_free(now, device.0, &next)
             {
                 return tried;
@@ -369,13 +343,13 @@ impl<T: Copy> Arbiter<T> {
     fn try_free(&mut self, now: Nanos, device: u32, next: &Next) -> Option<Option<Dispatched<T>>> {
         let Self { devices, flows, entries, sessions, pace, reactor, waiting, .. } = self;
         let queue = devices.get_mut(device as usize)?.as_mut()?;
-        let (id, tail) = queue.trees[next.class].queue(next.leaf);
+        let (id, tail) = queue.order.trees[next.class].queue(next.leaf);
         let entry = entries.get(id)?;
         let (item, flow_id) = (entry.item?, entry.flow);
         let Entry { next: second, bytes, operations, class, write, entered, .. } = *entry;
         let flow = flows.get_mut(flow_id)?;
         let local = sessions.get(flow.session as usize).filter(|local| local.free)?;
-        let price = price(&queue.device, write, bytes);
+        let price = queue.device.window.price(write, bytes);
         if !room(&queue.device, price) {
             return Some(None);
         }
@@ -390,11 +364,9 @@ impl<T: Copy> Arbiter<T> {
             session.backlog.left(now, waited_ns);
         }
         let (session, unused) = (flow.session, flow.references == 0);
-        // The grant's flow: nobody asks for it.
-        let of = FlowId(Key { index: NONE, tag: 0 });
-        let holds = Holds { price, set: NONE, charge: None };
+        let holds = Holds { price, set: NONE, charged: None };
         let work = Work { session, write, bytes, operations };
-        let grant = queue.grant(now, device, of, &work, holds);
+        let grant = queue.grant(now, device, &work, holds);
         // The command holds its session from here on as it did while it waited.
         if unused {
             self.forget_flow(flow_id);
@@ -406,16 +378,9 @@ impl<T: Copy> Arbiter<T> {
     fn try_next(&mut self, now: Nanos, device: u32, next: &Next) -> Tried<T> {
         let Some(head) = self.head_of(device, next) else { return Tried::Full };
         let Some(queue) = self.queue(device) else { return Tried::Full };
-        let price = price(&queue.device, head.work.write, head.work.bytes);
-        let memory = queue.device.rules.memory;
+        let price = queue.device.window.price(head.work.write, head.work.bytes);
         let mut set = NONE;
-        if memory {
-            let quarter = queue.device.window.depth().map_or(u64::MAX, quarter_of);
-            if self.has_its_part(head.flow, price, quarter) {
-                self.block_flow(device, next.leaf);
-                return Tried::Again;
-            }
-        } else if !head.free {
+        if !head.free {
             match self.open(now, &head) {
                 Ok(taken) => set = taken,
                 Err(gate) => {
@@ -429,25 +394,20 @@ impl<T: Copy> Arbiter<T> {
             self.give_credits(set, head.work.cost());
             return Tried::Full;
         }
-        let charge = if memory {
-            if let Some(flow) = self.flows.get_mut(head.flow) {
-                flow.holds += u64::from(price);
-            }
-            None
-        } else if head.free && !queue.has_reservations() {
+        let charge = if head.free && !queue.has_reservations() {
             None
         } else {
             self.charge(now, device, &head)
         };
         self.leave(now, device, next, &head);
-        let holds = Holds { price, set, charge };
-        self.granted(now, device, &head, holds).map_or(Tried::Again, Tried::Dispatched)
+        self.granted(now, device, &head, (price, set, charge))
+            .map_or(Tried::Again, Tried::Dispatched)
     }
 
     /// The first command of the host whose turn it is.
     #[inline]
     fn head_of(&self, device: u32, next: &Next) -> Option<Head> {
-        let (id, _) = self.queue(device)?.trees[next.class].queue(next.leaf);
+        let (id, _) = self.queue(device)?.order.trees[next.class].queue(next.leaf);
         let entry = self.entries.get(id)?;
         let session = self.flows.get(entry.flow)?.session;
         let &Entry { write, bytes, operations, .. } = entry;
@@ -460,12 +420,6 @@ impl<T: Copy> Arbiter<T> {
         })
     }
 
-    /// Whether a host has a quarter of a memory device already.
-    fn has_its_part(&self, flow: u32, price: u32, quarter: u64) -> bool {
-        let holds = self.flows.get(flow).map_or(0, |flow| flow.holds);
-        holds > 0 && holds + u64::from(price) > quarter
-    }
-
     /// The turn is taken: its command leaves its flow's queue.
     #[inline]
     fn leave(&mut self, now: Nanos, device: u32, next: &Next, head: &Head) {
@@ -473,7 +427,7 @@ impl<T: Copy> Arbiter<T> {
         let Some(Some(queue)) = devices.get_mut(device as usize) else { return };
         queue.charge(pace, next, head.work.bytes);
         let second = entries.get(head.id).map_or(NONE, |entry| entry.next);
-        let (_, tail) = queue.trees[next.class].queue(next.leaf);
+        let (_, tail) = queue.order.trees[next.class].queue(next.leaf);
         let tail = if second == NONE { NONE } else { tail };
         queue.set_leaf(next.class, next.leaf, second, tail);
         if !queue.is_ordered() || head.mark {
@@ -559,15 +513,6 @@ impl<T: Copy> Arbiter<T> {
         }
     }
 
-    fn block_flow(&mut self, device: u32, node: u32) {
-        if let Some(queue) = self.queue_mut(device) {
-            for class in Class::ALL {
-                queue.trees[class].block(node);
-                queue.sync(class);
-            }
-        }
-    }
-
     /// Charges limits and the reservation for a command that goes.
     fn charge(&mut self, now: Nanos, device: u32, head: &Head) -> Option<Charge> {
         let local = self.local(head.work.session)?;
@@ -590,7 +535,7 @@ impl<T: Copy> Arbiter<T> {
         now: Nanos,
         device: u32,
         head: &Head,
-        holds: Holds,
+        (price, set, charge): (u32, u32, Option<Charge>),
     ) -> Option<Dispatched<T>> {
         let Head { id, flow, work, .. } = *head;
         let entry = self.entries.remove(id)?;
@@ -599,19 +544,17 @@ impl<T: Copy> Arbiter<T> {
         self.waiting = self.waiting.saturating_sub(1);
         let waited_ns = now.ns_since(entry.entered);
         let of = FlowId(self.flows.key(flow));
-        let queue = self.queue_mut(device)?;
-        let memory = queue.device.rules.memory;
-        let grant = queue.grant(now, device, of, &work, holds);
-        if !memory && let Some(session) = self.local(work.session).and_then(|l| l.session.as_ref())
-        {
+        let charged = charge.map(|charge| Charged { charge, flow: of });
+        let grant =
+            self.queue_mut(device)?.grant(now, device, &work, Holds { price, set, charged });
+        if let Some(session) = self.local(work.session).and_then(|l| l.session.as_ref()) {
             session.backlog.left(now, waited_ns);
         }
-        if holds.charge.is_some()
-            && !memory
+        if charged.is_some()
             && let Some(flow) = self.flows.get_mut(flow)
         {
             // The place that its reservation is found by stays until it is settled.
-            flow.holds += 1;
+            flow.charged += 1;
         }
         if self.flows.get(flow).is_some_and(|flow| flow.references == 0) {
             self.forget_flow(flow);
@@ -689,7 +632,7 @@ impl<T: Copy> Arbiter<T> {
         let entry = *self.entries.get(id)?;
         let flow = *self.flows.get(entry.flow)?;
         let queue = self.queue_mut(device)?;
-        let price = price(&queue.device, entry.write, entry.bytes);
+        let price = queue.device.window.price(entry.write, entry.bytes);
         // There is room; by how much it is exceeded matters less than the order by place.
         queue.device.window.put_in(price);
         self.gone(&flow, entry.flow, entry.class);
@@ -701,7 +644,7 @@ impl<T: Copy> Arbiter<T> {
         let Entry { flow: id_of_flow, bytes, operations, write, .. } = entry;
         let work = Work { session: flow.session, write, bytes, operations };
         let head = Head { id, flow: id_of_flow, work, mark: false, free: false };
-        self.granted(now, device, &head, Holds { price, set, charge })
+        self.granted(now, device, &head, (price, set, charge))
     }
 
     fn give_credits(&mut self, set: u32, cost: Cost) {
@@ -724,12 +667,8 @@ impl<T: Copy> Arbiter<T> {
     /// device.
     #[inline]
     pub fn complete(&mut self, now: Nanos, grant: Grant, served: bool) {
-        let Grant { device, session, flow, set, price, cost, write, bytes, at, charge } = grant;
-        let memory = self.queue(device).is_none_or(|queue| queue.device.rules.memory);
-        if !served
-            && !memory
-            && let Some(local) = self.local(session)
-        {
+        let Grant { device, session, set, price, cost, write, bytes, at, charged } = grant;
+        if !served && let Some(local) = self.local(session) {
             // What was charged for it was for nothing.
             for limited in &local.limits {
                 limited.iops.give_back(1);
@@ -739,11 +678,10 @@ impl<T: Copy> Arbiter<T> {
         if let Some(queue) = self.queue_mut(device) {
             queue.granted = queue.granted.saturating_sub(1);
             let shared = &*queue.device;
-            let memory = shared.rules.memory;
-            let (mut share, charged) = (0, charge.is_some());
-            if served && !memory {
+            let mut share = 0;
+            if served {
                 let held = shared.window.held();
-                if queue.samples.takes(now) || charge.is_some() {
+                if queue.samples.takes(now) || charged.is_some() {
                     share = shared.profiler.record(now, write, bytes, at, held);
                 } else {
                     shared.profiler.glance(now, write, bytes, at, held);
@@ -753,7 +691,9 @@ impl<T: Copy> Arbiter<T> {
                 shared.window.put_back(price);
             }
             let wake = shared.wake();
-            if let (Some(charge), Some(reserved)) = (charge, queue.reservation_over(session)) {
+            if let (Some(Charged { charge, .. }), Some(reserved)) =
+                (charged, queue.reservation_over(session))
+            {
                 if served { reserved.settle(now, charge, share) } else { reserved.cancel(charge) }
             }
             if let Some(chosen) = &mut queue.chosen
@@ -762,10 +702,10 @@ impl<T: Copy> Arbiter<T> {
                 chosen.set.completed(now.ns_since(at));
             }
             self.wake |= wake;
-            if memory {
-                self.return_memory(device, flow, price);
-            } else if charged && let Some(of) = self.flows.find_mut(flow.0) {
-                of.holds = of.holds.saturating_sub(1);
+            if let Some(Charged { flow, .. }) = charged
+                && let Some(of) = self.flows.find_mut(flow.0)
+            {
+                of.charged = of.charged.saturating_sub(1);
                 self.forget_flow(flow.0.index);
             }
         }
@@ -773,19 +713,6 @@ impl<T: Copy> Arbiter<T> {
             self.give_credits(set, cost);
         }
         self.leave_session(session);
-    }
-
-    fn return_memory(&mut self, device: u32, flow_id: FlowId, price: u32) {
-        let Some(flow) = self.flows.find_mut(flow_id.0) else { return };
-        flow.holds = flow.holds.saturating_sub(u64::from(price));
-        let node = flow.node;
-        if let Some(queue) = self.queue_mut(device) {
-            for class in Class::ALL {
-                queue.trees[class].unblock(node);
-                queue.sync(class);
-            }
-        }
-        self.forget_flow(flow_id.0.index);
     }
 }
 
@@ -796,12 +723,6 @@ fn tell(waiters: &Waiters, session: &Session) -> Reactors {
         waiters.tell(reactor, session.id().0);
     }
     wake
-}
-
-/// A quarter of a window of so many commands of ordinary size, in price.
-#[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "saturates")]
-fn quarter_of(depth: f64) -> u64 {
-    (depth * 64.0) as u64
 }
 
 /// How long after its arrival a command of a class is due, in ns.

@@ -37,7 +37,7 @@ impl<T: Copy> Arbiter<T> {
             references: 1,
             waiting: 0,
             plain: false,
-            holds: 0,
+            charged: 0,
             at_device: Neighbours { prev: NONE, next: first },
             of_session: Neighbours { prev: NONE, next: first_of_session },
         });
@@ -69,7 +69,7 @@ impl<T: Copy> Arbiter<T> {
     /// Forgets a flow that nobody uses and nothing is left of.
     pub(super) fn forget_flow(&mut self, id: u32) {
         let Some(flow) = self.flows.get(id) else { return };
-        if flow.references == 0 && flow.waiting == 0 && flow.holds == 0 {
+        if flow.references == 0 && flow.waiting == 0 && flow.charged == 0 {
             self.remove_flow(id);
         }
     }
@@ -119,10 +119,7 @@ impl<T: Copy> Arbiter<T> {
         let free = self.local(flow.session).is_some_and(|local| local.free);
         let plain = self.queue(flow.device).is_some_and(|queue| {
             let rules = &queue.device.rules;
-            !rules.memory
-                && rules.containers.is_none()
-                && free
-                && queue.covering(flow.session).is_none()
+            rules.containers.is_none() && free && queue.covering(flow.session).is_none()
         });
         if let Some(flow) = self.flows.get_mut(id) {
             flow.plain = plain;

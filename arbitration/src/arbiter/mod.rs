@@ -109,14 +109,21 @@ pub struct Dispatched<T> {
 pub struct Grant {
     device: u32,
     session: u32,
-    flow: FlowId,
     set: u32,
     price: u32,
     cost: Cost,
     write: bool,
     bytes: u32,
     at: Nanos,
-    charge: Option<Charge>,
+    charged: Option<Charged>,
+}
+
+/// What a reservation was charged for a command.
+#[derive(Clone, Copy, Debug)]
+struct Charged {
+    charge: Charge,
+    /// The flow by which the reservation is found.
+    flow: FlowId,
 }
 
 impl Grant {
@@ -154,9 +161,8 @@ struct Flow {
     /// Neither limits nor bounded credits nor a reservation nor an order by place: with nothing
     /// waiting, its commands need only room in the window.
     plain: bool,
-    /// Of a memory device: what it holds, in price. Of another: the commands in it that were
-    /// charged to a reservation.
-    holds: u64,
+    /// Commands in the device that were charged to a reservation.
+    charged: u32,
     /// Neighbours among those at the device.
     at_device: Neighbours,
     /// Neighbours among those of the session.
@@ -292,12 +298,6 @@ impl<T: Copy> Arbiter<T> {
         self.waiting
     }
 
-    /// Commands that wait at a device.
-    #[must_use]
-    pub fn waiting_at(&self, device: DeviceId) -> u32 {
-        self.queue(device.0).map_or(0, |queue| queue.waiting.values().sum())
-    }
-
     /// Takes new settings of the order between the classes.
     pub fn set_order(&mut self, order: &OrderSettings) {
         (self.order, self.pace) = (*order, Pace::new(order));
@@ -321,16 +321,8 @@ impl<T: Copy> Arbiter<T> {
         if device.rules.containers.is_some() {
             self.located.resize(self.entries.capacity(), Located::default());
         }
-        let memory = device.rules.memory;
         if let Some(place) = self.devices.get_mut(index) {
-            let mut queue = DeviceQueue::new(self.reactor, device, Arc::clone(&self.woken));
-            if memory {
-                // Every flow has one here.
-                for class in Class::ALL {
-                    queue.trees[class].reserve(2 * PLACES);
-                }
-            }
-            *place = Some(queue);
+            *place = Some(DeviceQueue::new(self.reactor, device, Arc::clone(&self.woken)));
         }
     }
 

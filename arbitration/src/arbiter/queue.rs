@@ -5,15 +5,14 @@ use std::collections::BinaryHeap;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
-use rustc_hash::FxHashMap;
 use units::{Class, Nanos, PerClass};
 
 use crate::container::{DiskSet, SetRequest};
 use crate::device::{ContainerRules, Device};
-use crate::order::{NONE, Pace, ROOT, Tree, bit};
+use crate::order::{Burst, Hierarchy, NONE, Pace, ROOT, bit};
 use crate::session::Reservation;
 
-use super::places::{Claim, Dropped, Place};
+use super::places::{Claim, Dropped, Standing, UNKNOWN};
 
 /// Whose turn it is.
 #[derive(Clone, Copy, Debug)]
@@ -42,25 +41,21 @@ pub(super) enum Right {
 pub(super) struct DeviceQueue {
     pub(super) reactor: u32,
     pub(super) device: Arc<Device>,
-    pub(super) trees: PerClass<Tree>,
+    /// The sessions that have flows here, those above them, and their hosts.
+    pub(super) order: Hierarchy<Standing>,
     pub(super) waiting: PerClass<u32>,
     /// Of all classes together.
     total: u32,
     /// Classes of which something may go on, one [`bit`] each: the device's clock counts them as
     /// waiting here.
     working: u8,
-    /// The sessions that have flows here, and those above them.
-    pub(super) places: FxHashMap<u32, Place>,
-    pub(super) nodes: u32,
-    pub(super) free_nodes: Vec<u32>,
     /// The first of the flows that are here.
     pub(super) flows: u32,
     /// It is among the devices at which something may wait.
     pub(super) listed: bool,
     /// It is gone: nothing new comes.
     pub(super) leaving: bool,
-    current: Option<Class>,
-    left: u16,
+    burst: Burst,
     /// The reservations in force.
     pub(super) terms: Arc<[Reservation]>,
     /// Sessions that may be due: by deadline.
@@ -172,19 +167,14 @@ impl DeviceQueue {
         let mut queue = Self {
             reactor,
             device,
-            trees: PerClass::default(),
+            order: Hierarchy::new(UNKNOWN),
             waiting: PerClass::default(),
             total: 0,
             working: 0,
-            places: FxHashMap::default(),
-            // The root is there from the start.
-            nodes: 1,
-            free_nodes: Vec::new(),
             flows: NONE,
             listed: false,
             leaving: false,
-            current: None,
-            left: 0,
+            burst: Burst::default(),
             terms: Arc::default(),
             due: BinaryHeap::new(),
             resting: BinaryHeap::new(),
@@ -195,7 +185,6 @@ impl DeviceQueue {
             woken,
             granted: 0,
         };
-        queue.places.insert(0, Place::root());
         queue.adopt_reservations(Nanos::ZERO);
         queue
     }
@@ -212,19 +201,13 @@ impl DeviceQueue {
         self.chosen.is_some()
     }
 
-    /// Whether anything of a class may be taken from below a node; none has nothing.
-    #[inline]
-    fn works(&self, class: Class, node: u32) -> bool {
-        node != NONE && self.trees[class].node_has_work(node)
-    }
-
     /// A command of a session with a reservation has come.
     pub(super) fn note_demand(&mut self, now: Nanos, session: u32) {
         let Some(session) = self.covering(session) else { return };
         if let Some(reserved) = self.reservation(session) {
             reserved.note_demand(now);
         }
-        if self.place(session).claim == Claim::Idle {
+        if self.standing(session).claim == Claim::Idle {
             self.set_claim(session, Claim::Due);
             self.due.push(Reverse((now, session)));
         }
@@ -238,20 +221,20 @@ impl DeviceQueue {
                 break;
             }
             self.resting.pop();
-            if self.place(session).claim != Claim::Resting {
+            if self.standing(session).claim != Claim::Resting {
                 continue;
             }
             self.set_claim(session, Claim::Due);
             self.due.push(Reverse((now, session)));
         }
         while let Some(&Reverse((key, session))) = self.due.peek() {
-            if self.place(session).claim != Claim::Due {
+            if self.standing(session).claim != Claim::Due {
                 // It is gone, or was moved.
                 self.due.pop();
                 continue;
             }
-            let (top, blocked) = (self.place(session).top(), self.place(session).blocked);
-            let class = Class::ALL.into_iter().find(|c| self.works(*c, top));
+            let (top, blocked) = (self.place(session).top(), self.place(session).is_blocked());
+            let class = Class::ALL.into_iter().find(|c| self.order.has_work(*c, top));
             let Some(class) = class else {
                 self.due.pop();
                 if blocked {
@@ -284,7 +267,7 @@ impl DeviceQueue {
     pub(super) fn note_gone(&mut self, now: Nanos, session: u32) {
         let Some(session) = self.covering(session) else { return };
         let top = self.place(session).top();
-        let waits = Class::ALL.into_iter().any(|c| self.works(c, top));
+        let waits = Class::ALL.into_iter().any(|c| self.order.has_work(c, top));
         if let Some(reserved) = self.reservation(session) {
             if waits { reserved.note_demand(now) } else { reserved.note_idle(now) }
         }
@@ -325,18 +308,13 @@ impl DeviceQueue {
             let top = self.place(session).top();
             return self.turn_of(class, top, Right::Reserved, pace);
         }
-        let current = self.current.filter(|_| self.left > 0);
-        let class = self.device.clock.pick(has, current)?;
-        if current != Some(class) {
-            self.current = Some(class);
-            self.left = pace.burst(class);
-        }
+        let class = self.burst.pick(&self.device.clock, pace, has)?;
         self.turn_of(class, ROOT, Right::Weight, pace)
     }
 
     #[inline]
     fn turn_of(&mut self, class: Class, upto: u32, right: Right, pace: &Pace) -> Option<Next> {
-        let leaf = self.trees[class].select(upto, pace.quantum)?;
+        let leaf = self.order.trees[class].select(upto, pace.quantum)?;
         Some(Next { class, leaf, upto, right })
     }
 
@@ -344,8 +322,8 @@ impl DeviceQueue {
     #[inline]
     pub(super) fn charge(&mut self, pace: &Pace, next: &Next, bytes: u32) {
         let cost = pace.cost(bytes);
-        let hosts = self.trees[next.class].leaves();
-        self.trees[next.class].charge(next.leaf, next.upto, cost);
+        let hosts = self.order.trees[next.class].leaves();
+        self.order.trees[next.class].charge(next.leaf, next.upto, cost);
         if next.right != Right::Reserved && !self.device.turns.is_alone() {
             self.device.turns.charge(next.class, self.reactor, cost, hosts);
         }
@@ -353,9 +331,16 @@ impl DeviceQueue {
             Right::Urgent => self.device.clock.charge_urgent(cost),
             Right::Reserved => {}
             Right::Weight => {
-                self.left = self.left.saturating_sub(1);
+                self.burst.took();
                 self.device.clock.charge(pace, next.class, cost);
             }
+        }
+    }
+
+    /// Tells the device's clock which classes wait here.
+    pub(super) fn sync_all(&mut self) {
+        for class in Class::ALL {
+            self.sync(class);
         }
     }
 
@@ -363,7 +348,7 @@ impl DeviceQueue {
     #[inline]
     pub(super) fn sync(&mut self, class: Class) {
         let bit = bit(class);
-        let works = self.trees[class].has_work();
+        let works = self.order.trees[class].has_work();
         if works != (self.working & bit != 0) {
             self.working ^= bit;
             if works {
@@ -384,7 +369,7 @@ impl DeviceQueue {
     /// Sets the ends of a host's queue, out of which a command was taken.
     #[inline]
     pub(super) fn set_leaf(&mut self, class: Class, leaf: u32, head: u32, tail: u32) {
-        let tree = &mut self.trees[class];
+        let tree = &mut self.order.trees[class];
         tree.set_queue(leaf, head, tail);
         if head == NONE {
             tree.deactivate(leaf);

@@ -1,10 +1,14 @@
 //! Stage S4: the order in which a device sees commands.
 
+mod burst;
 mod clock;
+mod hierarchy;
 mod tree;
 mod turns;
 
+pub(crate) use burst::Burst;
 pub(crate) use clock::bit;
 pub use clock::{COST, ClassClock, Pace, burst};
+pub(crate) use hierarchy::{Hierarchy, Place};
 pub(crate) use tree::{NONE, ROOT, Tree};
 pub use turns::Turns;

@@ -104,11 +104,6 @@ impl Tree {
         self.unblock(from);
     }
 
-    /// Makes room for so many nodes.
-    pub(crate) fn reserve(&mut self, nodes: usize) {
-        self.nodes.reserve(nodes);
-    }
-
     /// Whether anything may be taken from the tree.
     #[inline]
     #[must_use]

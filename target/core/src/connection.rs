@@ -244,8 +244,7 @@ impl<D: Driver> Connection<D> {
             let in_capsule = io.settings.in_capsule_data as usize;
             unsent > UNSENT_MAX
                 || (!self.protocol.in_data()
-                    && (!io.capsules.has(in_capsule)
-                        || (io.arbiter.waiting() > 0 && self.is_held_back(io))))
+                    && (!io.capsules.has(in_capsule) || (io.waits() && self.is_held_back(io))))
         } else {
             unsent > ADMIN_UNSENT_MAX
         }

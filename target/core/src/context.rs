@@ -5,8 +5,7 @@ use std::collections::{BinaryHeap, VecDeque};
 use std::sync::Arc;
 
 use arbitration::arbiter::{Arbiter, DeviceId, Waiters};
-use arbitration::device::DeviceRules;
-use arbitration::settings::WindowRule;
+use arbitration::memory::MemoryGate;
 use fabric::Nanos;
 use fabric::controller::BackendId;
 use fabric::tcp::SlotId;
@@ -14,7 +13,7 @@ use fabric::tcp::SlotId;
 use crate::accounts::Accounts;
 use crate::changes::Touched;
 use crate::credits::Credits;
-use crate::device::{Device, MEMORY, device_id};
+use crate::device::{Device, device_id};
 use crate::device_table::DeviceTable;
 use crate::driver::{Buffer, Driver, Memory, Use};
 use crate::job::{Ended, Job};
@@ -56,6 +55,8 @@ pub(crate) struct Context<D: Driver> {
     pub(crate) accounts: Accounts,
     /// Stages S2 to S5.
     pub(crate) arbiter: Arbiter<(Key, SlotId)>,
+    /// Where commands wait for memory for the data that their hosts are to be asked for.
+    pub(crate) memory: MemoryGate<(Key, SlotId)>,
     /// Commands that may wait in it.
     pub(crate) waiting_max: usize,
     /// The time when this turn began.
@@ -149,10 +150,12 @@ impl<D: Driver> Context<D> {
     ) -> Self {
         let (qos_version, qos) = (driver.policies_version(), driver.policies());
         let credits = Credits::new(pool.usage().1);
+        let number = u32::try_from(settings.reactor).unwrap_or(0);
         Self {
             driver,
             settings,
-            arbiter: arbiter(&settings, &*qos, waiters, credits.window()),
+            arbiter: Arbiter::new(number, qos.order(), waiters, 4096),
+            memory: MemoryGate::new(qos.order(), credits.window()),
             pool,
             capsules,
             credits,
@@ -206,6 +209,7 @@ impl<D: Driver> Context<D> {
         self.qos = self.driver.policies();
         self.waiting_max = waiting_max(&*self.qos, self.settings.reactors);
         self.arbiter.set_order(self.qos.order());
+        self.memory.set_order(self.qos.order());
         let before = std::mem::replace(&mut self.lanes_version, self.qos.lanes());
         before != self.lanes_version
     }
@@ -251,27 +255,15 @@ impl<D: Driver> Context<D> {
         self.devices.get(id)
     }
 
+    /// Whether any command waits for its turn.
+    #[inline]
+    pub(crate) fn waits(&self) -> bool {
+        self.arbiter.waiting() > 0 || self.memory.waiting() > 0
+    }
+
     /// An I/O buffer, unless others have waited longer for one.
     #[inline]
     pub(crate) fn take_in_turn(&self, bytes: usize) -> Option<Buffer<D>> {
         if self.waiting.is_empty() { self.pool.take(bytes, Use::Any) } else { None }
     }
-}
-
-/// The stages of one reactor, with `memory` bytes for data that hosts are asked for.
-fn arbiter(
-    settings: &Settings,
-    qos: &impl Policies,
-    waiters: Arc<Waiters>,
-    memory: usize,
-) -> Arbiter<(Key, SlotId)> {
-    const PAGE: usize = 4096;
-    let number = u32::try_from(settings.reactor).unwrap_or(0);
-    let mut arbiter = Arbiter::new(number, qos.order(), waiters, 4096);
-    let pages = u32::try_from(memory / PAGE).unwrap_or(u32::MAX).max(1);
-    let rules =
-        DeviceRules { window: WindowRule::Fixed(pages), memory: true, ..DeviceRules::default() };
-    let device = arbitration::device::Device::new(rules, settings.reactor + 1);
-    arbiter.add_device(MEMORY, Arc::new(device));
-    arbiter
 }

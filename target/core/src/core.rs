@@ -121,7 +121,7 @@ impl<D: Driver> Core<D> {
     /// When it wants its next turn, if nothing happens before; `None` where there is something to
     /// do. While it rests, other reactors wake it when there is room for a command that waits.
     pub fn rest(&mut self) -> Option<Nanos> {
-        if !self.io.sweeps.is_empty() || self.is_changing() {
+        if !self.io.sweeps.is_empty() || self.is_changing() || self.serve_memory() {
             return None;
         }
         let now = stage_time(&self.io);
@@ -335,7 +335,7 @@ impl<D: Driver> Core<D> {
     /// anything went on.
     fn serve_ordered(&mut self) -> bool {
         let now = stage_time(&self.io);
-        let mut any = false;
+        let mut any = self.serve_memory();
         loop {
             match self.io.arbiter.pull(now) {
                 Pull::Command(command) => {
@@ -346,6 +346,19 @@ impl<D: Driver> Core<D> {
                 Pull::Later(_) | Pull::Nothing => return any,
             }
         }
+    }
+
+    /// Has hosts asked for data for which there is memory. Whether there was any.
+    fn serve_memory(&mut self) -> bool {
+        let mut any = false;
+        while let Some(((key, slot), grant)) = self.io.memory.pull() {
+            any = true;
+            match find(&mut self.places, key) {
+                Some(connection) => connection.memory_granted(&mut self.io, slot, grant),
+                None => self.io.memory.give_back(grant),
+            }
+        }
+        any
     }
 
     /// Sets a command going whose turn it is.
@@ -361,8 +374,11 @@ impl<D: Driver> Core<D> {
         while let Some(job) = self.io.stalled.pop_front() {
             let Some(connection) = find(&mut self.places, job.origin.0) else {
                 let mut job = job;
-                for grant in [job.grant.take(), job.memory.take()].into_iter().flatten() {
+                if let Some(grant) = job.grant.take() {
                     self.io.arbiter.complete(stage_time(&self.io), grant, false);
+                }
+                if let Some(memory) = job.memory.take() {
+                    self.io.memory.give_back(memory);
                 }
                 continue;
             };

@@ -72,12 +72,9 @@ pub fn place(id: BackendId) -> u32 {
     u32::try_from(id.0 & u64::from(u32::MAX)).unwrap_or(u32::MAX)
 }
 
-/// The number of the memory for data that hosts are asked for; devices come after it.
-pub const MEMORY: DeviceId = DeviceId(0);
-
 /// A device's number in the arbiters.
 #[inline]
 #[must_use]
 pub fn device_id(backend: BackendId) -> DeviceId {
-    DeviceId(place(backend).saturating_add(1))
+    DeviceId(place(backend))
 }

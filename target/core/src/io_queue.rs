@@ -192,7 +192,7 @@ impl<D: Driver> Connection<D> {
         {
             io.arbiter.output(stage_time(io), flow, charged.class);
         }
-        if io.arbiter.waiting() > 0 && self.refuses(io, sqe, &charged) {
+        if io.waits() && self.refuses(io, sqe, &charged) {
             let status = self.retry_later(io, &charged);
             self.refuse(slot, status, data);
             return Ok(());
@@ -365,7 +365,7 @@ impl<D: Driver> Connection<D> {
             Phase::Filling(_) | Phase::Parked(..) => {
                 entry.phase = Phase::Busy;
                 if let Ticket::Fetching(grant) = std::mem::take(&mut entry.ticket) {
-                    io.arbiter.complete(stage_time(io), grant, false);
+                    io.memory.give_back(grant);
                 }
                 self.settle(slot, Status::TRANSIENT_TRANSPORT_ERROR);
             }

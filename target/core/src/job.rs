@@ -3,6 +3,7 @@
 use std::sync::Arc;
 
 use arbitration::arbiter::Grant;
+use arbitration::memory::MemoryGrant;
 use fabric::Nanos;
 use fabric::nvm::IoCommand;
 use fabric::nvme::{Sqe, Status};
@@ -32,7 +33,7 @@ pub struct Job<D: Driver> {
     /// What it holds of the arbiter.
     pub(crate) grant: Option<Grant>,
     /// What its buffer takes of the memory for data.
-    pub(crate) memory: Option<Grant>,
+    pub(crate) memory: Option<MemoryGrant>,
     /// How long it waited for its turn, in ns.
     pub(crate) waited_ns: u64,
 }

@@ -6,13 +6,14 @@ use std::hash::{DefaultHasher, Hash, Hasher};
 use arbitration::Class;
 use arbitration::arbiter::FlowId;
 use arbitration::classify::Classifier;
+use arbitration::memory::MemoryFlow;
 use arbitration::overload::Backlog;
 use fabric::controller::{BackendId, ListenerId};
 use fabric::nvme::{Sqe, opcode};
 
 use crate::accounts::Account;
 use crate::context::Context;
-use crate::device::{MEMORY, device_id};
+use crate::device::device_id;
 use crate::driver::Driver;
 use crate::io_queue::IoQueue;
 use crate::policies::Policies;
@@ -35,14 +36,17 @@ pub(crate) struct Lane {
     /// The queue at the device.
     pub(crate) flow: Option<FlowId>,
     /// The queue for memory for data that the host is asked for.
-    pub(crate) fetch: Option<FlowId>,
+    pub(crate) fetch: Option<MemoryFlow>,
     pub(crate) flush_is_output: bool,
 }
 
 impl Lane {
     fn release<D: Driver>(self, io: &mut Context<D>) {
-        for flow in [self.flow, self.fetch].into_iter().flatten() {
+        if let Some(flow) = self.flow {
             io.arbiter.release(flow);
+        }
+        if let Some(flow) = self.fetch {
+            io.memory.release(flow);
         }
     }
 }
@@ -189,11 +193,9 @@ impl IoQueue {
         let host = hasher.finish();
         let enabled = io.qos.enabled();
         let device = device_id(backend);
-        let mut flow_at = |device| {
-            let session = &resolved.tenant.session;
-            if enabled { io.arbiter.flow(device, session, host) } else { None }
-        };
-        let (flow, fetch) = (flow_at(device), flow_at(MEMORY));
+        let session = &resolved.tenant.session;
+        let flow = if enabled { io.arbiter.flow(device, session, host) } else { None };
+        let fetch = enabled.then(|| io.memory.flow(session, host));
         let account = io.accounts.open(&resolved.tenant);
         let lane = Lane {
             nsid,

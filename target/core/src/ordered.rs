@@ -4,6 +4,7 @@
 use std::sync::Arc;
 
 use arbitration::arbiter::{Dispatched, EntryId, FlowId, Grant, Request};
+use arbitration::memory::{MemoryEntry, MemoryFlow, MemoryGrant};
 use arbitration::{Class, Nanos};
 use fabric::controller::BackendId;
 use fabric::nvm::{BlockFormat, IoCommand, Transfer};
@@ -27,10 +28,12 @@ pub(crate) enum Ticket {
     /// Nothing.
     #[default]
     None,
-    /// It waits there.
+    /// It waits for its turn at its device.
     Waiting(EntryId),
+    /// It waits for memory for the host's data.
+    WaitingForMemory(MemoryEntry),
     /// It may ask for the host's data; this much of the memory for it.
-    Fetching(Grant),
+    Fetching(MemoryGrant),
 }
 
 /// How a command is charged.
@@ -39,7 +42,7 @@ pub(crate) struct Charged {
     pub(crate) class: Class,
     pub(crate) account: Account,
     pub(crate) flow: Option<FlowId>,
-    pub(crate) fetch: Option<FlowId>,
+    pub(crate) fetch: Option<MemoryFlow>,
     backend: Option<BackendId>,
     /// Of the lanes that the flows are of.
     generation: u64,
@@ -94,16 +97,10 @@ impl<D: Driver> Connection<D> {
         bytes: usize,
     ) -> bool {
         let entry = self.slots.slot(slot);
-        let (Some(fetch), Some(command)) = (entry.charged.fetch, entry.command) else {
-            return false;
-        };
-        let format = entry.device.as_ref().map(|d| d.format());
-        let request = request((self.key, slot), &command, bytes, format.unwrap_or_default());
-        let class = entry.charged.class;
-        let Some(waiting) = io.arbiter.enqueue(stage_time(io), fetch, class, request) else {
-            return false;
-        };
-        entry.ticket = Ticket::Waiting(waiting);
+        let Some(fetch) = entry.charged.fetch else { return false };
+        let bytes = u32::try_from(bytes).unwrap_or(u32::MAX);
+        let waiting = io.memory.enqueue(fetch, entry.charged.class, bytes, (self.key, slot));
+        entry.ticket = Ticket::WaitingForMemory(waiting);
         true
     }
 
@@ -179,10 +176,9 @@ impl<D: Driver> Connection<D> {
 
     /// Gives back what one command has of the arbiter, but for what is in a device.
     pub(crate) fn withdraw_slot(&mut self, io: &mut Context<D>, slot: SlotId) {
-        let now = stage_time(io);
         let slot = self.slots.slot(slot);
         for grant in [slot.ticket.withdraw(io), slot.memory.take()].into_iter().flatten() {
-            io.arbiter.complete(now, grant, false);
+            io.memory.give_back(grant);
         }
         self.in_capsules -= u32::from(std::mem::take(&mut slot.in_capsules));
     }
@@ -241,7 +237,23 @@ impl<D: Driver> Connection<D> {
         }
     }
 
-    /// It is a command's turn: to be asked for its data, or to go to its device.
+    /// There is memory for a command's data: its host is asked for it as soon as there is a buffer.
+    pub(crate) fn memory_granted(&mut self, io: &mut Context<D>, slot: SlotId, grant: MemoryGrant) {
+        let closing = self.is_closing();
+        let entry = self.slots.slot(slot);
+        entry.ticket = Ticket::None;
+        if closing || !matches!(entry.phase, Phase::Waiting) {
+            io.memory.give_back(grant);
+            return;
+        }
+        entry.ticket = Ticket::Fetching(grant);
+        if !io.data_waiting.is_empty() || !self.retry_waiting(io, slot) {
+            io.data_waiting.push_back((self.key, slot));
+        }
+        self.mark_dirty(io);
+    }
+
+    /// It is a command's turn to go to its device.
     pub(crate) fn granted(&mut self, io: &mut Context<D>, command: Dispatched<(Key, SlotId)>) {
         let Dispatched { item: (_, slot), grant, waited_ns, .. } = command;
         let entry = self.slots.slot(slot);
@@ -257,13 +269,6 @@ impl<D: Driver> Connection<D> {
                 entry.phase = Phase::Busy;
                 self.in_capsules -= u32::from(std::mem::take(&mut entry.in_capsules));
                 self.start_or_wait(io, slot, &sqe, buffer, Some((grant, waited_ns)));
-            }
-            Phase::Waiting => {
-                entry.phase = Phase::Waiting;
-                entry.ticket = Ticket::Fetching(grant);
-                if !io.data_waiting.is_empty() || !self.retry_waiting(io, slot) {
-                    io.data_waiting.push_back((self.key, slot));
-                }
             }
             sweep @ Phase::Sweeping(_) => {
                 entry.phase = sweep;
@@ -292,11 +297,15 @@ impl<D: Driver> Connection<D> {
 
 impl Ticket {
     /// Leaves the arbiter's queue; what was granted is to be given back.
-    fn withdraw<D: Driver>(&mut self, io: &mut Context<D>) -> Option<Grant> {
+    fn withdraw<D: Driver>(&mut self, io: &mut Context<D>) -> Option<MemoryGrant> {
         match std::mem::take(self) {
             Self::None => None,
             Self::Waiting(entry) => {
                 io.arbiter.cancel(entry);
+                None
+            }
+            Self::WaitingForMemory(entry) => {
+                io.memory.cancel(entry);
                 None
             }
             Self::Fetching(grant) => Some(grant),
@@ -324,7 +333,7 @@ impl<D: Driver> Job<D> {
     /// What a job has of the arbiter goes back; how long it was in its device, in ns.
     pub(crate) fn give_back(&mut self, io: &mut Context<D>) -> u64 {
         if let Some(memory) = self.memory.take() {
-            io.arbiter.complete(stage_time(io), memory, false);
+            io.memory.give_back(memory);
         }
         match self.grant.take() {
             Some(grant) => {

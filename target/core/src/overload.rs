@@ -44,8 +44,7 @@ impl<D: Driver> Connection<D> {
     #[cold]
     pub(crate) fn is_held_back(&mut self, io: &Context<D>) -> bool {
         let Stage::Io(queue) = &self.stage else { return false };
-        let fetching = io.arbiter.waiting_at(crate::device::MEMORY) as usize;
-        if io.arbiter.waiting().saturating_sub(fetching) >= io.waiting_max {
+        if io.arbiter.waiting() >= io.waiting_max {
             return true;
         }
         if io.is_part_of_capsules(self.in_capsules) {

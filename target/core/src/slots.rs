@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use arbitration::arbiter::Grant;
+use arbitration::memory::MemoryGrant;
 use fabric::Nanos;
 use fabric::nvm::IoCommand;
 use fabric::nvme::Status;
@@ -51,7 +51,7 @@ pub(crate) struct Slot<D: Driver> {
     pub(crate) charged: Charged,
     pub(crate) ticket: Ticket,
     /// What its data's buffer takes of the memory for data.
-    pub(crate) memory: Option<Grant>,
+    pub(crate) memory: Option<MemoryGrant>,
     /// It waits with a buffer for in-capsule data in hand.
     pub(crate) in_capsules: bool,
 }

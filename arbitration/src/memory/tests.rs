@@ -1,0 +1,309 @@
+//! What the gate to the I/O memory guarantees.
+
+use std::collections::{BTreeMap, HashSet, VecDeque};
+
+use proptest::prelude::*;
+
+use super::*;
+use crate::Nanos;
+use crate::credit::Caps;
+use crate::session::{RootSpec, SessionSpec, Sessions};
+
+const ROOT_SPEC: RootSpec = RootSpec { caps: Caps::NONE, bounded: true, queue: u32::MAX };
+/// Sessions, each with the one above it.
+const SESSIONS: [(&str, Option<&str>); 4] =
+    [("a", None), ("b", None), ("b1", Some("b")), ("b2", Some("b"))];
+
+fn sessions() -> Sessions {
+    let spec = |(name, parent): (&str, Option<&str>)| SessionSpec {
+        name: name.to_owned(),
+        parent: parent.map(str::to_owned),
+        ..SessionSpec::default()
+    };
+    let mut sessions = Sessions::new(&ROOT_SPEC);
+    sessions.apply(Nanos(0), &ROOT_SPEC, &SESSIONS.map(spec)).unwrap();
+    sessions
+}
+
+fn gate<T>(pages: u32) -> MemoryGate<T> {
+    MemoryGate::new(&OrderSettings::default(), (pages * PAGE) as usize)
+}
+
+#[test]
+fn no_host_has_more_than_a_quarter() {
+    let sessions = sessions();
+    let mut gate = gate(1024);
+    let flows = [1, 2].map(|host| gate.flow(sessions.named("a").unwrap(), host));
+    for n in 0..100 {
+        gate.enqueue(flows[0], Class::Low, 128 << 10, n);
+    }
+    let pulled = |gate: &mut MemoryGate<u32>| -> VecDeque<_> {
+        std::iter::from_fn(|| gate.pull()).collect()
+    };
+    let mut held = pulled(&mut gate);
+    // Of 1,024 pages a quarter is 8 commands of 128 KiB.
+    assert_eq!((held.len(), gate.held_by(flows[0])), (8, 256), "the rest waits beside free memory");
+    gate.enqueue(flows[1], Class::Low, 128 << 10, 100);
+    held.extend(pulled(&mut gate));
+    assert_eq!(held.len(), 9, "another host finds memory at once");
+    let mut order = Vec::new();
+    while let Some((item, grant)) = held.pop_front() {
+        order.push(item);
+        gate.give_back(grant);
+        held.extend(pulled(&mut gate));
+    }
+    assert_eq!((order.len(), gate.waiting(), gate.held()), (101, 0, 0));
+    order.retain(|item| *item < 100);
+    assert!(order.is_sorted(), "a host's commands go in the order in which they came");
+}
+
+#[test]
+fn what_is_larger_than_a_quarter_or_than_all_goes_nevertheless() {
+    let sessions = sessions();
+    let mut gate = gate(16);
+    let flow = gate.flow(sessions.named("a").unwrap(), 1);
+    for (bytes, item) in [(8 * PAGE, 0), (1000 * PAGE, 1), (0, 2)] {
+        gate.enqueue(flow, Class::High, bytes, item);
+    }
+    for (pages, expected) in [(8, 0), (16, 1), (1, 2)] {
+        let (item, grant) = gate.pull().unwrap();
+        assert_eq!((item, grant.pages()), (expected, pages));
+        assert!(gate.pull().is_none(), "it has its quarter");
+        gate.give_back(grant);
+    }
+}
+
+/// Hosts on sessions that always have commands waiting, as much as the gate lets go: how many
+/// commands went for each.
+fn flood(hosts: &[(&str, Class)], commands: usize) -> Vec<f64> {
+    let sessions = sessions();
+    let mut gate = gate(64 * 32);
+    let flows: Vec<_> = (0..)
+        .zip(hosts)
+        .map(|(host, (name, _))| gate.flow(sessions.named(name).unwrap(), host))
+        .collect();
+    for (index, (flow, (_, class))) in flows.iter().zip(hosts).enumerate() {
+        for _ in 0..64 {
+            gate.enqueue(*flow, *class, 128 << 10, index);
+        }
+    }
+    let (mut held, mut went) = (VecDeque::new(), vec![0.0; hosts.len()]);
+    for _ in 0..commands {
+        while let Some((index, grant)) = gate.pull() {
+            went[index] += 1.0;
+            held.push_back(grant);
+            gate.enqueue(flows[index], hosts[index].1, 128 << 10, index);
+        }
+        gate.give_back(held.pop_front().unwrap());
+    }
+    assert!(gate.held() >= 63 * 32, "the memory is used");
+    went
+}
+
+#[test]
+fn classes_share_by_weight_and_sessions_and_hosts_in_turn() {
+    use Class::{High, Low, Medium, Urgent};
+    let close = |got: f64, want: f64| assert!((got / want - 1.0).abs() < 0.02, "{got}, not {want}");
+    // Three hosts each, so that none reaches its quarter.
+    let classes: Vec<_> = [High, Medium, Low].into_iter().flat_map(|c| [("a", c); 3]).collect();
+    let went = flood(&classes, 20_000);
+    let of = |went: &[f64], range: std::ops::Range<usize>| went[range].iter().sum::<f64>();
+    close(of(&went, 0..3) / of(&went, 6..9), 3.0);
+    close(of(&went, 3..6) / of(&went, 6..9), 2.0);
+    // Sessions a and b in turn, in b the sessions b1 and b2, in each of these its hosts.
+    let names = [("a", Low); 4].into_iter().chain([("b1", Low); 2]).chain([("b2", Low); 6]);
+    let went = flood(&names.collect::<Vec<_>>(), 20_000);
+    let total = of(&went, 0..12);
+    close(of(&went, 0..4) / total, 0.5);
+    close(of(&went, 4..6) / total, 0.25);
+    close(of(&went, 6..12) / total, 0.25);
+    went[6..12].iter().for_each(|went| close(went / total, 0.25 / 6.0));
+    // Urgent has its share of 20 % first, and High's weight of the rest.
+    let classes: Vec<_> = [Urgent, High].into_iter().flat_map(|c| [("a", c); 3]).collect();
+    let went = flood(&classes, 20_000);
+    close(of(&went, 0..3) / of(&went, 0..6), 0.6);
+}
+
+#[test]
+fn urgent_goes_before_all_that_waited_longer() {
+    let sessions = sessions();
+    let mut gate = gate(64);
+    let session = sessions.named("a").unwrap();
+    let flows = [1, 2, 3].map(|host| gate.flow(session, host));
+    for (flow, class) in flows.into_iter().zip([Class::Low, Class::High, Class::Urgent]) {
+        for _ in 0..3 {
+            gate.enqueue(flow, class, PAGE, class);
+        }
+    }
+    let first: Vec<_> =
+        std::iter::from_fn(|| gate.pull()).take(3).map(|(class, _)| class).collect();
+    assert_eq!(first, [Class::Urgent; 3]);
+}
+
+/// What waits: the item, its entry and its bytes.
+type Waiting = (u64, MemoryEntry, u32);
+
+/// A history of the gate, and what must hold of it.
+struct History {
+    gate: MemoryGate<u64>,
+    pages: u32,
+    sessions: Sessions,
+    flows: Vec<MemoryFlow>,
+    /// By flow and class, in order: the items that wait, with their entries.
+    waiting: BTreeMap<(usize, usize), VecDeque<Waiting>>,
+    held: Vec<(usize, MemoryGrant)>,
+    sent: u64,
+    gone: HashSet<u64>,
+}
+
+impl History {
+    fn new(pages: u32) -> Self {
+        let (mut gate, sessions) = (gate(pages), sessions());
+        let session = |n: usize| sessions.named(SESSIONS[n % 4].0).unwrap();
+        let flows = (0..8).map(|n| gate.flow(session(n), n as u64 / 4)).collect();
+        Self {
+            gate,
+            pages,
+            sessions,
+            flows,
+            waiting: BTreeMap::new(),
+            held: Vec::new(),
+            sent: 0,
+            gone: HashSet::new(),
+        }
+    }
+
+    fn enqueue(&mut self, which: usize, bytes: u32) {
+        let (flow, class) = (which % 8, which / 8 % 4);
+        let entry = self.gate.enqueue(self.flows[flow], Class::ALL[class], bytes, self.sent);
+        self.waiting.entry((flow, class)).or_default().push_back((self.sent, entry, bytes));
+        self.sent += 1;
+    }
+
+    fn cancel(&mut self, which: usize) {
+        let queues: Vec<_> = self.waiting.values_mut().filter(|queue| !queue.is_empty()).collect();
+        let count = queues.len();
+        if let Some(queue) = queues.into_iter().nth(which % count.max(1)) {
+            let (item, entry, _) = queue.remove(which / 7 % queue.len()).unwrap();
+            assert_eq!(self.gate.cancel(entry), Some(item));
+            assert!(self.gone.insert(item), "taken back twice");
+        }
+    }
+
+    fn pull(&mut self) -> bool {
+        let before = self.gate.held();
+        let Some((item, grant)) = self.gate.pull() else {
+            self.check_that_none_could_go();
+            return false;
+        };
+        let head = |queue: &VecDeque<Waiting>| queue.front().map(|head| head.0);
+        let found = self.waiting.iter_mut().find(|(_, queue)| head(queue) == Some(item));
+        let ((flow, _), queue) = found.expect("the first of its flow and class");
+        let (_, _, bytes) = queue.pop_front().unwrap();
+        assert!(self.gone.insert(item), "pulled twice");
+        assert_eq!(grant.pages(), bytes.div_ceil(PAGE).max(1).min(self.pages - before));
+        self.held.push((*flow, grant));
+        self.check();
+        true
+    }
+
+    fn give_back(&mut self, which: usize) {
+        if !self.held.is_empty() {
+            let (_, grant) = self.held.swap_remove(which % self.held.len());
+            self.gate.give_back(grant);
+            self.check();
+        }
+    }
+
+    fn check(&self) {
+        let sum: u32 = self.held.iter().map(|(_, grant)| grant.pages()).sum();
+        assert_eq!(self.gate.held(), sum, "pages that are held are those of the grants");
+        assert!(sum <= self.pages);
+        for flow in 0..8 {
+            let grants = || self.held.iter().filter(|(of, _)| *of == flow);
+            let pages: u32 = grants().map(|(_, grant)| grant.pages()).sum();
+            assert_eq!(pages, self.gate.held_by(self.flows[flow]));
+            assert!(grants().count() <= 1 || pages * 4 <= self.pages, "more than a quarter");
+        }
+    }
+
+    /// Whoever waits has its quarter, or waits behind a command for which memory is short.
+    fn check_that_none_could_go(&self) {
+        let waits = |flow: usize| {
+            let heads = self.waiting.iter().filter(move |((of, _), _)| *of == flow);
+            heads.filter_map(|(_, queue)| queue.front()).map(|head| pages_of(head.2))
+        };
+        let short = (0..8).flat_map(waits).any(|pages| pages > self.pages - self.gate.held());
+        for flow in 0..8 {
+            let held = self.gate.held_by(self.flows[flow]);
+            let blocked = held > 0 && waits(flow).any(|pages| (held + pages) * 4 > self.pages);
+            let none = waits(flow).next().is_none();
+            let cancelled = self.gate.flows[self.flows[flow].0 as usize].blocked;
+            assert!(
+                none || blocked || short || cancelled && held > 0,
+                "flow {flow} waits for nothing"
+            );
+        }
+        assert!(
+            self.gate.waiting() == 0 || self.gate.held() > 0,
+            "all wait, nobody holds anything"
+        );
+    }
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(256))]
+
+    /// Whatever comes, goes and is taken back: no page is lost or given twice, nobody has more
+    /// than a quarter, each command goes once and in its order, and what waits is woken.
+    #[test]
+    fn memory_is_neither_lost_nor_given_twice_and_who_waits_is_woken(
+        pages in 4u32..200,
+        steps in proptest::collection::vec((0u8..10, 0usize..10_000, 0u32..60), 1..300),
+    ) {
+        let mut history = History::new(pages);
+        for (what, which, size) in steps {
+            match what {
+                0..=3 => history.enqueue(which, size * 3000),
+                4 => history.cancel(which),
+                5 => {
+                    // Another connection of the same host begins and ends.
+                    let session = history.sessions.named(SESSIONS[which % 4].0).unwrap();
+                    let flow = history.gate.flow(session, which as u64 / 4 % 2);
+                    prop_assert_eq!(flow, history.flows[which % 8]);
+                    history.gate.release(flow);
+                }
+                6 => {
+                    let burst = if size % 2 == 0 { 1 } else { 8 };
+                    let order = OrderSettings { burst, ..OrderSettings::default() };
+                    history.gate.set_order(&order);
+                }
+                7 => history.give_back(which),
+                _ => while history.pull() {},
+            }
+        }
+        // A host goes; what it has under way stays until it is over.
+        for flow in history.flows.clone() {
+            history.gate.release(flow);
+        }
+        let mut turns = 0;
+        while history.gate.waiting() > 0 || !history.held.is_empty() {
+            if let Some((_, grant)) = history.gate.pull().map(|(item, grant)| {
+                assert!(history.gone.insert(item), "pulled twice");
+                (0, grant)
+            }) {
+                history.held.push((0, grant));
+            } else {
+                let (_, grant) = history.held.pop().expect("somebody holds what others wait for");
+                history.gate.give_back(grant);
+            }
+            turns += 1;
+            prop_assert!(turns < 10_000);
+        }
+        prop_assert_eq!(history.gone.len() as u64, history.sent, "each command once");
+        prop_assert_eq!(history.gate.held(), 0);
+        prop_assert!(history.gate.by_host.is_empty() && history.gate.flows.is_empty());
+        prop_assert_eq!(history.gate.order.sizes(), (0, 1));
+        prop_assert!(!history.gate.clock.contended());
+    }
+}
