@@ -248,10 +248,12 @@ fn e5_urgent_keeps_its_latency_under_a_flood() {
     let start = bench.now;
     let end = start.after(1_000_000_000);
     let (mut next, mut sent, mut latencies) = (start, Nanos(0), Vec::new());
+    let mut before = Vec::new();
     while bench.now < end {
         if bench.now >= next {
             sent = bench.now;
             bench.send(0, flows[0], Class::Urgent, 0);
+            before.push(bench.order.len());
             next = Nanos::MAX;
         }
         for source in bench.step(end) {
@@ -263,10 +265,66 @@ fn e5_urgent_keeps_its_latency_under_a_flood() {
             }
         }
     }
+    for place in before {
+        // None where the time was over.
+        let first = bench.order.get(place).map_or(0, |(source, _)| *source);
+        assert_eq!(first, 0, "nothing goes between an Urgent command's arrival and itself");
+    }
     latencies.sort_unstable();
     let p99 = latencies[latencies.len() * 99 / 100];
     assert!(latencies.len() > 5000, "{}", latencies.len());
     assert!(p99 * 10 <= SERVICE_NS * 11, "p99 {p99} ns under load, {SERVICE_NS} ns alone");
+}
+
+/// How long a High command with a deadline of 100 ms waits far from the disk's head, which has
+/// enough to do where it is; after ten containers of nine commands, each ended by an output or not.
+fn wait_of_a_container(outputs: bool) -> u64 {
+    const MS: u64 = 1_000_000;
+    let sessions = sessions(&[]);
+    let root = sessions.named("root").unwrap();
+    let containers =
+        ContainerRules { scheduler: Scheduler::Containers, capacity: 16, deadline_ns: 100 * MS };
+    let rules = DeviceRules {
+        window: WindowRule::Fixed(1),
+        containers: Some(containers),
+        ..DeviceRules::default()
+    };
+    let mut bench = Bench::new(rules, Vec::new(), 2);
+    let flows = [bench.flow(root, 1), bench.flow(root, 2)];
+    for round in 0..90 {
+        bench.send(0, flows[0], Class::High, 1 << 40);
+        bench.step(bench.now);
+        bench.step(bench.now.after(SERVICE_NS));
+        bench.now = bench.now.after(100 * MS);
+        if outputs && round % 9 == 8 {
+            bench.arbiter.output(bench.now, flows[0], Class::High);
+        }
+    }
+    let (sent, served, mut place) = (bench.now, bench.served[0].len(), 0);
+    let mut near = |bench: &mut Bench| {
+        place += 8;
+        bench.send(1, flows[1], Class::Low, place);
+    };
+    (0..4).for_each(|_| near(&mut bench));
+    bench.step(bench.now);
+    bench.send(0, flows[0], Class::High, 1 << 40);
+    while bench.served[0].len() == served && bench.now < sent.after(2000 * MS) {
+        for source in bench.step(sent.after(2000 * MS)) {
+            if source == 1 {
+                near(&mut bench);
+            }
+        }
+    }
+    bench.now.ns_since(sent) / MS
+}
+
+#[test]
+fn i2_outputs_put_the_first_of_a_container_off_and_deadlines_count_without_them() {
+    let without = wait_of_a_container(false);
+    assert!((90..=101).contains(&without), "{without} ms, of a deadline of 100 ms");
+    let with = wait_of_a_container(true);
+    // Two thirds of a container have six deadlines' time.
+    assert!((500..=601).contains(&with), "{with} ms, of six deadlines of 100 ms");
 }
 
 #[test]

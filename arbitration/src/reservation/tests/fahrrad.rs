@@ -139,6 +139,15 @@ fn f3_the_set_is_never_larger_than_the_time_to_the_earliest_deadline() {
     device.pick(Nanos(0));
     // 200 ms, of which 60 are the other stream's, in requests of 20 ms: one is in the device.
     assert_eq!(device.in_set() + 1, 7);
+    // A stream alone, with budget for more: 100 ms are left until its own deadline.
+    let mut device = Fahrrad::new();
+    let alone =
+        device.add_reserved(Nanos(0), &admit(&disk(), &terms(Budget::Operations(60), SECOND)));
+    for position in 0..60 {
+        device.arrive(Nanos(0), alone, Request { id: position, position });
+    }
+    device.pick(Nanos(900 * MS));
+    assert_eq!(device.in_set() + 1, 5);
 }
 
 #[test]
