@@ -8,14 +8,18 @@
 //! - [`nvme`]: wire types of the NVMe base and NVM command set specifications.
 //! - [`fabrics`]: wire types of NVMe over Fabrics: Connect, properties, discovery log page.
 //! - [`nvm`]: the NVM command set: block formats, I/O commands, parsed and checked.
+//! - [`queue`]: a queue of commands, whatever carries it: the trait of all transports.
 //! - [`tcp`]: NVMe/TCP: PDUs, digests, the connection in the target role and in the host role.
+//! - [`loopback`]: a transport within the process.
 //! - [`controller`]: subsystems, controllers, admin commands, discovery.
 #![forbid(unsafe_code)]
 
 pub mod controller;
 pub mod fabrics;
+pub mod loopback;
 pub mod nvm;
 pub mod nvme;
+pub mod queue;
 pub mod tcp;
 
 pub use units::Nanos;

@@ -7,11 +7,11 @@
 use std::collections::BTreeMap;
 
 use fabric::nvme::{SglDescriptor, Sqe, Status};
-use fabric::tcp::pdu::{Header, PduType};
-use fabric::tcp::{
-    CapsuleData, HostConnection, HostParams, HostReceived, Payload, Received, SlotId,
-    TargetConnection, TargetParams, Tx,
+use fabric::queue::{
+    CapsuleData, HostReceived, HostTransport, Payload, Received, SlotId, Transport,
 };
+use fabric::tcp::pdu::{Header, PduType};
+use fabric::tcp::{HostConnection, HostParams, TargetConnection, TargetParams, Tx};
 use zerocopy::FromBytes as _;
 
 use super::input::{Chunks, byte};
@@ -182,7 +182,7 @@ impl Target {
                 self.connection.complete(slot, result, status);
             }
             Received::GrantEnd { slot } => {
-                assert!(self.connection.grant_data(slot, STEP) > 0, "the next grant is due");
+                assert!(self.connection.grant(slot, STEP) > 0, "the next grant is due");
             }
             Received::Terminated { .. } => self.open = false,
         }
@@ -218,10 +218,10 @@ impl Target {
             }
             self.coming.insert(slot, Coming { length, received: 0 });
             if sqe.cdw15.get() & 1 == 0 {
-                self.connection.request_data(slot, length);
+                self.connection.fetch(slot, length);
             } else {
-                self.connection.request_data_metered(slot, length);
-                self.connection.grant_data(slot, STEP);
+                self.connection.fetch_metered(slot, length);
+                self.connection.grant(slot, STEP);
             }
         } else if transport && sqe.opcode & 3 == 2 {
             let length = usize::try_from(length.min(READ)).expect("small");

@@ -3,14 +3,15 @@
 use zerocopy::IntoBytes;
 use zerocopy::little_endian::{U16, U32};
 
+use super::Violation;
 use super::digest::crc32c;
 use super::pdu::{
     CapsuleCmd, CapsuleResp, DIGEST, DataPdu, Digests, Flags, Header, Initialize, PduType, R2t,
     TermReq,
 };
 use super::tx::{Kept, Tx};
-use super::{Payload, Violation};
 use crate::nvme::{Cqe, Sqe};
+use crate::queue::Payload;
 
 /// How PDUs to this peer look.
 #[derive(Clone, Copy, Debug)]

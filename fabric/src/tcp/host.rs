@@ -7,8 +7,9 @@ use super::pdu::{
 };
 use super::rules::{Rules, Shape};
 use super::tx::Tx;
-use super::{ADMIN_IN_CAPSULE_DATA, MAX_PDA, MIN_MAX_H2C_DATA, Payload, Violation, length_of};
+use super::{ADMIN_IN_CAPSULE_DATA, MAX_PDA, MIN_MAX_H2C_DATA, Violation};
 use crate::nvme::{Cqe, SglDescriptor, Sqe, Status};
+use crate::queue::{HostReceived, HostTransport, Payload, SubmitError, Termination, length_of};
 
 /// What this side demands and asks for.
 #[derive(Clone, Copy, Debug, Default)]
@@ -22,63 +23,6 @@ pub struct HostParams {
     pub data_digest: bool,
     /// MAXR2T: R2T PDUs that may be outstanding for one command, 0's based.
     pub maxr2t: u32,
-}
-
-/// What a chunk of the stream meant.
-#[derive(Debug)]
-pub enum HostReceived<'a> {
-    /// ICResp came: commands may be submitted.
-    Ready {
-        /// MAXH2CDATA: the most bytes in one H2CData PDU.
-        max_h2c_data: u32,
-        /// Whether header digests are in use.
-        header_digest: bool,
-        /// Whether data digests are in use.
-        data_digest: bool,
-    },
-    /// A piece of the data that a command reads.
-    ReadData {
-        /// The command.
-        cid: u16,
-        /// Offset of `bytes` within the command's data.
-        offset: u32,
-        /// The piece.
-        bytes: &'a [u8],
-    },
-    /// The data digest of a PDU was wrong: what was read by this command is not to be trusted.
-    /// Its [`Self::Response`] follows and does not say success.
-    DigestError {
-        /// The command.
-        cid: u16,
-    },
-    /// The command is complete and its identifier free.
-    Response {
-        /// The command.
-        cid: u16,
-        /// The completion; made up where the SUCCESS flag stood for it. A success whose data had
-        /// a wrong digest is turned into [`Status::TRANSIENT_TRANSPORT_ERROR`].
-        cqe: Cqe,
-        /// Bytes of data that were read.
-        received: u32,
-    },
-    /// C2HTermReq: the target ends the connection. Whatever follows is ignored.
-    Terminated {
-        /// Fatal Error Status, see [`super::Fes`].
-        fes: u16,
-        /// Fatal Error Information.
-        fei: u32,
-    },
-}
-
-/// Why a command was not submitted.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
-pub enum SubmitError {
-    /// Commands may be submitted between [`HostReceived::Ready`] and the end of the connection.
-    #[error("the connection is not initialized, or has ended")]
-    NotReady,
-    /// The command identifier belongs to a command that is not complete.
-    #[error("command identifier {0} is in use: wait for its response or take another")]
-    CidInUse(u16),
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -162,59 +106,6 @@ impl<P: Payload + Clone> HostConnection<P> {
         }
     }
 
-    /// Sets how much data a write may have, in bytes, to travel in its capsule: (IOCCSZ - 4) * 16
-    /// on an I/O queue. At first [`ADMIN_IN_CAPSULE_DATA`], which is right for the admin queue
-    /// and for Connect.
-    pub fn set_in_capsule_data(&mut self, bytes: u32) {
-        self.in_capsule_data = bytes;
-    }
-
-    /// Queues a command under the identifier in `sqe`, which also indexes a table: keep it small.
-    /// The SGL descriptor and PSDT are filled in here: `data` goes in the capsule if it fits,
-    /// else by R2T; `read_length` is how many bytes the command reads.
-    ///
-    /// # Errors
-    ///
-    /// The connection is not ready, or the identifier is in use; nothing is queued.
-    #[inline]
-    pub fn submit(
-        &mut self,
-        mut sqe: Sqe,
-        data: Option<P>,
-        read_length: u32,
-    ) -> Result<(), SubmitError> {
-        if self.state != State::Ready {
-            return Err(SubmitError::NotReady);
-        }
-        let cid = sqe.cid.get();
-        let (limit, length) = (self.in_capsule_data, data.as_ref().map_or(0, length_of));
-        let in_capsule = length > 0 && length <= limit;
-        let entry = self.free_entry(cid).ok_or(SubmitError::CidInUse(cid))?;
-        let command = entry.insert(Command {
-            data: None,
-            asked: 0,
-            expected: read_length,
-            received: 0,
-            last: false,
-            digest_ok: true,
-        });
-        sqe.flags = sqe.flags & 0b11 | 0b01 << 6;
-        sqe.sgl = if in_capsule {
-            SglDescriptor::in_capsule(length)
-        } else {
-            SglDescriptor::transport(length.max(read_length))
-        };
-        match data {
-            Some(data) if in_capsule => self.encoder.command_with_data(&mut self.tx, sqe, data),
-            data => {
-                command.data = data;
-                self.encoder.command(&mut self.tx, sqe);
-            }
-        }
-        self.in_flight += 1;
-        Ok(())
-    }
-
     /// The table entry of an identifier that is not in use.
     #[inline]
     fn free_entry(&mut self, cid: u16) -> Option<&mut Option<Command<P>>> {
@@ -223,46 +114,6 @@ impl<P: Payload + Clone> HostConnection<P> {
             self.commands.resize_with(index + 1, || None);
         }
         self.commands.get_mut(index).filter(|entry| entry.is_none())
-    }
-
-    /// Consumes from `input` what makes the next event. None: more bytes are needed, `input` is
-    /// used up.
-    ///
-    /// # Errors
-    ///
-    /// The peer broke the protocol: the H2CTermReq is queued (unless [`Violation::answered`] is
-    /// false); send what is queued, then close. Input is ignored from then on.
-    #[inline]
-    pub fn next<'a>(
-        &mut self,
-        input: &mut &'a [u8],
-    ) -> Result<Option<HostReceived<'a>>, Violation> {
-        if let Some(cid) = self.pending.take() {
-            return Ok(self.success(cid));
-        }
-        loop {
-            if self.state == State::Closed {
-                *input = &[];
-                return Ok(None);
-            }
-            if !self.framing.in_data() {
-                let chunk = *input;
-                match self.head(input) {
-                    Ok(Some(Head::Event(event))) => return Ok(Some(event)),
-                    Ok(Some(Head::Handled)) => continue,
-                    Ok(None) => return Ok(None),
-                    Err(violation) => return Err(self.terminate(violation, chunk)),
-                }
-            }
-            let event = match self.framing.data(input) {
-                None => return Ok(None),
-                Some(DataPiece::Bytes(bytes)) => Some(self.piece(bytes)),
-                Some(DataPiece::End { digest_ok }) => self.pdu_end(digest_ok),
-            };
-            if event.is_some() {
-                return Ok(event);
-            }
-        }
     }
 
     #[cold]
@@ -307,7 +158,8 @@ impl<P: Payload + Clone> HostConnection<P> {
         let pdu: TermReq = pdu::read(head)?;
         self.state = State::Closed;
         let (fes, fei) = (pdu.fes.get(), pdu.fei.get());
-        Ok(Some(Head::Event(HostReceived::Terminated { fes, fei })))
+        let reason = Termination { code: fes, information: fei };
+        Ok(Some(Head::Event(HostReceived::Terminated(reason))))
     }
 
     fn initialize<'a>(&mut self, response: &Initialize) -> Result<HostReceived<'a>, Violation> {
@@ -430,12 +282,6 @@ impl<P: Payload + Clone> HostConnection<P> {
         Ok(())
     }
 
-    /// Number of commands that are not complete.
-    #[must_use]
-    pub fn in_flight(&self) -> usize {
-        self.in_flight
-    }
-
     /// Whether header digests and data digests are in use.
     #[must_use]
     pub fn digests(&self) -> (bool, bool) {
@@ -446,6 +292,90 @@ impl<P: Payload + Clone> HostConnection<P> {
     #[inline]
     pub fn tx(&mut self) -> &mut Tx<P> {
         &mut self.tx
+    }
+}
+
+impl<P: Payload + Clone> HostTransport for HostConnection<P> {
+    type Payload = P;
+    type Unit = u8;
+    type Violation = Violation;
+
+    fn set_in_capsule_data(&mut self, bytes: u32) {
+        self.in_capsule_data = bytes;
+    }
+
+    #[inline]
+    fn submit(
+        &mut self,
+        mut sqe: Sqe,
+        data: Option<P>,
+        read_length: u32,
+    ) -> Result<(), SubmitError> {
+        if self.state != State::Ready {
+            return Err(SubmitError::NotReady);
+        }
+        let cid = sqe.cid.get();
+        let (limit, length) = (self.in_capsule_data, data.as_ref().map_or(0, length_of));
+        let in_capsule = length > 0 && length <= limit;
+        let entry = self.free_entry(cid).ok_or(SubmitError::CidInUse(cid))?;
+        let command = entry.insert(Command {
+            data: None,
+            asked: 0,
+            expected: read_length,
+            received: 0,
+            last: false,
+            digest_ok: true,
+        });
+        sqe.flags = sqe.flags & 0b11 | 0b01 << 6;
+        sqe.sgl = if in_capsule {
+            SglDescriptor::in_capsule(length)
+        } else {
+            SglDescriptor::transport(length.max(read_length))
+        };
+        match data {
+            Some(data) if in_capsule => self.encoder.command_with_data(&mut self.tx, sqe, data),
+            data => {
+                command.data = data;
+                self.encoder.command(&mut self.tx, sqe);
+            }
+        }
+        self.in_flight += 1;
+        Ok(())
+    }
+
+    /// On an error the H2CTermReq is queued, unless [`Violation::answered`] is false.
+    #[inline]
+    fn next<'a>(&mut self, input: &mut &'a [u8]) -> Result<Option<HostReceived<'a>>, Violation> {
+        if let Some(cid) = self.pending.take() {
+            return Ok(self.success(cid));
+        }
+        loop {
+            if self.state == State::Closed {
+                *input = &[];
+                return Ok(None);
+            }
+            if !self.framing.in_data() {
+                let chunk = *input;
+                match self.head(input) {
+                    Ok(Some(Head::Event(event))) => return Ok(Some(event)),
+                    Ok(Some(Head::Handled)) => continue,
+                    Ok(None) => return Ok(None),
+                    Err(violation) => return Err(self.terminate(violation, chunk)),
+                }
+            }
+            let event = match self.framing.data(input) {
+                None => return Ok(None),
+                Some(DataPiece::Bytes(bytes)) => Some(self.piece(bytes)),
+                Some(DataPiece::End { digest_ok }) => self.pdu_end(digest_ok),
+            };
+            if event.is_some() {
+                return Ok(event);
+            }
+        }
+    }
+
+    fn in_flight(&self) -> usize {
+        self.in_flight
     }
 }
 

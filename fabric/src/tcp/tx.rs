@@ -3,7 +3,7 @@
 //! Double buffered: while one batch is in flight (its addresses are the kernel's), new PDUs gather
 //! in the other.
 
-use super::{Payload, length_of};
+use crate::queue::{Payload, length_of};
 
 /// A stretch of the batch: header bytes, then a piece of a payload.
 #[derive(Clone, Copy, Debug)]

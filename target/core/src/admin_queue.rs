@@ -6,7 +6,7 @@ use std::sync::atomic::Ordering;
 
 use fabric::controller::{Connected, QueueKind, Rejected, Reply, SmartCounters};
 use fabric::nvme::{SglKind, Sqe, Status, opcode};
-use fabric::tcp::{CapsuleData, SlotId};
+use fabric::queue::{CapsuleData, SlotId, Transport as _};
 
 use crate::connection::{Connection, Stage};
 use crate::context::Context;
@@ -67,7 +67,7 @@ impl<D: Driver> Connection<D> {
                     return;
                 };
                 self.slots.occupy(slot, Slot { phase, ..Slot::default() });
-                self.protocol.request_data(slot, length);
+                self.protocol.fetch(slot, length);
             }
             (_, CapsuleData::None) if length > 0 => {
                 self.protocol.complete(slot, 0, Status::SGL_TYPE_INVALID.dnr());

@@ -11,7 +11,7 @@ use std::time::Duration;
 
 use arbitration::{Class, PerClass};
 use fabric::Nanos;
-use fabric::tcp::SlotId;
+use fabric::queue::{SlotId, Transport as _};
 
 use crate::connection::Connection;
 use crate::context::Context;
@@ -231,7 +231,7 @@ impl<D: Driver> Connection<D> {
                 Next::Begun(slot) => {
                     // It owed nothing while it was not asked.
                     self.heard = io.now;
-                    let asked = self.protocol.grant_data(slot, most);
+                    let asked = self.protocol.grant(slot, most);
                     self.net.as_mut()?.asked(class, asked);
                     asked
                 }
@@ -276,11 +276,11 @@ impl<D: Driver> Connection<D> {
         self.heard = io.now;
         let asked = match self.grant_size() {
             Some(most) if most < bytes => {
-                self.protocol.request_data_metered(slot, bytes);
-                self.protocol.grant_data(slot, most)
+                self.protocol.fetch_metered(slot, bytes);
+                self.protocol.grant(slot, most)
             }
             _ => {
-                self.protocol.request_data(slot, bytes);
+                self.protocol.fetch(slot, bytes);
                 bytes
             }
         };

@@ -11,7 +11,8 @@ use arbitration::overload::RefusedOnce;
 use fabric::Nanos;
 use fabric::controller::{ConnectionId, DeferredCommands};
 use fabric::nvme::SglKind;
-use fabric::tcp::{Batch, Received, SlotId, TargetConnection, TargetParams};
+use fabric::queue::{Received, SlotId, Termination, Transport as _};
+use fabric::tcp::{Batch, TargetConnection, TargetParams};
 
 use crate::context::Context;
 use crate::context::Settings;
@@ -36,12 +37,15 @@ pub(crate) enum Stage {
     Io(IoQueue),
 }
 
+/// The queue of a connection.
+pub(crate) type Protocol<D> = TargetConnection<TxData<Buffer<D>>>;
+
 /// One TCP connection.
 #[derive(Debug)]
 pub(crate) struct Connection<D: Driver> {
     pub(crate) key: Key,
     pub(crate) id: ConnectionId,
-    pub(crate) protocol: TargetConnection<TxData<Buffer<D>>>,
+    pub(crate) protocol: Protocol<D>,
     pub(crate) stage: Stage,
     pub(crate) slots: Slots<D>,
     /// Commands of an admin queue whose data is arriving.
@@ -219,7 +223,7 @@ impl<D: Driver> Connection<D> {
             Received::DataEnd { slot, digest_ok } => self.data_end(io, slot, digest_ok),
             Received::GrantEnd { slot } => self.grant_end(io, slot),
             Received::Initialized => {}
-            Received::Terminated { fes, fei } => {
+            Received::Terminated(Termination { code: fes, information: fei }) => {
                 io.driver.notice(self.key, Notice::Terminated { fes, fei });
                 self.close(io, false, "it ended the connection with a termination request");
             }
@@ -239,7 +243,7 @@ impl<D: Driver> Connection<D> {
     #[inline]
     fn must_wait(&mut self, io: &Context<D>) -> bool {
         let held = self.net.as_ref().map_or(0, |net| net.waiting_bytes());
-        let unsent = self.protocol.tx().pending_bytes() + held;
+        let unsent = self.protocol.unsent() + held;
         if matches!(self.stage, Stage::Io(_)) {
             let in_capsule = io.settings.in_capsule_data as usize;
             unsent > UNSENT_MAX
@@ -372,6 +376,6 @@ impl<D: Driver> Connection<D> {
     /// Whether no I/O command of it is in the target.
     pub(crate) fn is_idle(&mut self) -> bool {
         let quiet = !matches!(self.stage, Stage::Io(_)) || self.slots.active() == 0;
-        quiet && !self.sending && !self.holds_answers() && self.protocol.tx().pending_bytes() == 0
+        quiet && !self.sending && !self.holds_answers() && self.protocol.unsent() == 0
     }
 }

@@ -8,7 +8,7 @@ use arbitration::arbiter::{Arbiter, DeviceId, Waiters};
 use arbitration::memory::MemoryGate;
 use fabric::Nanos;
 use fabric::controller::BackendId;
-use fabric::tcp::SlotId;
+use fabric::queue::SlotId;
 
 use crate::accounts::Accounts;
 use crate::changes::Touched;

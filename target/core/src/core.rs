@@ -9,7 +9,8 @@ use std::time::Duration;
 use arbitration::arbiter::{Dispatched, Pull, Waiters};
 use fabric::Nanos;
 use fabric::controller::{Action, CloseReason, ListenerId};
-use fabric::tcp::{Batch, SlotId};
+use fabric::queue::SlotId;
+use fabric::tcp::Batch;
 
 use crate::connection::{Connection, Stage};
 use crate::context::{Context, Settings};

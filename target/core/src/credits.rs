@@ -10,7 +10,7 @@ use std::cell::Cell;
 use std::rc::Rc;
 use std::time::Duration;
 
-use fabric::tcp::SlotId;
+use fabric::queue::{SlotId, Transport as _};
 use qtcp::forecast::Forecast;
 
 use crate::connection::Connection;

@@ -10,10 +10,10 @@ use fabric::controller::{
     BackendId, ControllerShared, FailedCommand, Namespace, NamespaceFeatures, NamespaceTable,
 };
 use fabric::nvm::{IoCommand, IoLimits, Transfer};
-use fabric::nvme::{SglKind, Sqe, Status, opcode};
-use fabric::tcp::{CapsuleData, SlotId};
+use fabric::nvme::{Sqe, Status, opcode};
+use fabric::queue::{CapsuleData, SlotId, Transport as _};
 
-use crate::connection::{Connection, Stage};
+use crate::connection::{Connection, Protocol, Stage};
 use crate::context::Context;
 use crate::device::{Data, Device, Immediate, Style};
 use crate::driver::Driver;
@@ -129,7 +129,7 @@ impl<D: Driver> Connection<D> {
         let command = IoCommand::parse(sqe, &limits(namespace, io.settings.max_transfer))?;
         let transfer = command.transfer(namespace.geometry.format);
         if let Transfer::ToController(_) | Transfer::ToHost(_) = transfer {
-            check_place(sqe, &transfer, data)?;
+            Protocol::<D>::check_place(sqe, &transfer, data)?;
         }
         let format = namespace.geometry.format;
         let lane = queue.lane(io, &self.origin, sqe.nsid.get(), backend);
@@ -598,29 +598,6 @@ fn run_now<D: Driver, I: Immediate + ?Sized>(immediate: &I, mut job: Job<D>) -> 
         (_, None) => immediate.run(&job.command, Data::None),
     };
     Ended { job, result: 0, status }
-}
-
-/// Whether the data is where the SGL descriptor says.
-#[inline]
-fn check_place(sqe: &Sqe, transfer: &Transfer, data: &CapsuleData<'_>) -> Result<(), Status> {
-    let present = match data {
-        CapsuleData::None => 0,
-        CapsuleData::Whole(bytes) => bytes.len(),
-        CapsuleData::Partial { length } => *length as usize,
-    };
-    match (sqe.sgl.decode(), transfer) {
-        (SglKind::Transport, _) if present == 0 => Ok(()),
-        (SglKind::InCapsule { offset: 0 }, Transfer::ToController(_))
-            if present >= sqe.sgl.length.get() as usize =>
-        {
-            Ok(())
-        }
-        (SglKind::InCapsule { offset: 1.. }, _) => Err(Status::SGL_OFFSET_INVALID.dnr()),
-        (SglKind::InCapsule { .. } | SglKind::Transport, _) => {
-            Err(Status::DATA_SGL_LENGTH_INVALID.dnr())
-        }
-        (SglKind::Other(_), _) => Err(Status::SGL_TYPE_INVALID.dnr()),
-    }
 }
 
 /// Bytes that move; 0 for none.

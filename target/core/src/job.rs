@@ -7,7 +7,7 @@ use arbitration::memory::MemoryGrant;
 use fabric::Nanos;
 use fabric::nvm::IoCommand;
 use fabric::nvme::{Sqe, Status};
-use fabric::tcp::SlotId;
+use fabric::queue::SlotId;
 
 use crate::driver::{Buffer, Driver};
 use crate::key::Key;

@@ -8,7 +8,7 @@ use std::sync::Arc;
 
 use arbitration::{Class, PerClass};
 use fabric::Nanos;
-use fabric::tcp::{Payload as _, SlotId};
+use fabric::queue::{Payload as _, SlotId, Transport as _};
 use qtcp::pacing::Pacing;
 
 use crate::asks::Asks;
@@ -178,7 +178,7 @@ impl<D: Driver> Connection<D> {
         // Behind what ends a connection nothing is sent any more.
         if net.answers.count > 0 && !closing {
             let held = net.flow.is_held();
-            while !held || self.protocol.tx().pending_bytes() < BATCH {
+            while !held || self.protocol.unsent() < BATCH {
                 let Some((class, slot, data)) = net.answers.pop(|class| weight(io, class)) else {
                     break;
                 };

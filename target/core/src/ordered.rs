@@ -9,7 +9,7 @@ use arbitration::{Class, Nanos};
 use fabric::controller::BackendId;
 use fabric::nvm::{BlockFormat, IoCommand, Transfer};
 use fabric::nvme::{Sqe, Status};
-use fabric::tcp::SlotId;
+use fabric::queue::{SlotId, Transport as _};
 
 use crate::accounts::Account;
 use crate::connection::{Connection, Stage};

@@ -2,7 +2,7 @@
 
 use std::ops::Deref;
 
-use fabric::tcp::Payload;
+use fabric::queue::Payload;
 
 /// The largest piece of zeroes that is written or sent at once, in bytes.
 pub const ZEROES: usize = 128 << 10;

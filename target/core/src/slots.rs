@@ -6,7 +6,7 @@ use arbitration::memory::MemoryGrant;
 use fabric::Nanos;
 use fabric::nvm::IoCommand;
 use fabric::nvme::Status;
-use fabric::tcp::SlotId;
+use fabric::queue::SlotId;
 
 use crate::credits::Promise;
 use crate::driver::{Buffer, Driver};

@@ -7,7 +7,7 @@ use std::collections::VecDeque;
 use arbitration::arbiter::Request;
 use fabric::nvm::{DSM_RANGE_BYTES, IoCommand, IoLimits, LbaRange};
 use fabric::nvme::Status;
-use fabric::tcp::SlotId;
+use fabric::queue::SlotId;
 
 use crate::connection::Connection;
 use crate::context::Context;

@@ -6,7 +6,8 @@ use std::net::{SocketAddr, TcpStream};
 use std::time::Duration;
 
 use fabric::nvme::{Cqe, Sqe, Status, opcode};
-use fabric::tcp::{HostConnection, HostParams, HostReceived};
+use fabric::queue::{HostReceived, HostTransport};
+use fabric::tcp::{HostConnection, HostParams};
 use zerocopy::little_endian::{U16, U32};
 
 pub(crate) const NQN: &str = "nqn.2026-01.io.sluicegate:test";

@@ -5,6 +5,7 @@ use std::time::{Duration, Instant};
 use anyhow::{Context as _, bail, ensure};
 use arbitration::Class;
 use fabric::nvme::{Cqe, Status};
+use fabric::queue::HostTransport as _;
 use fabric::tcp::HostParams;
 
 use super::commands;

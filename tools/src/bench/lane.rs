@@ -5,7 +5,7 @@ use std::time::Instant;
 
 use anyhow::{Context as _, bail, ensure};
 use fabric::nvme::Cqe;
-use fabric::tcp::HostReceived;
+use fabric::queue::{HostReceived, HostTransport};
 use zerocopy::little_endian::U16;
 
 use super::commands;

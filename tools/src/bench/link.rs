@@ -8,7 +8,8 @@ use std::time::Duration;
 
 use anyhow::{Context as _, bail};
 use fabric::nvme::{Cqe, Sqe};
-use fabric::tcp::{Fes, HostConnection, HostParams, HostReceived};
+use fabric::queue::{HostReceived, HostTransport, Termination};
+use fabric::tcp::{Fes, HostConnection, HostParams};
 use nix::errno::Errno;
 use nix::sys::socket::{
     AddressFamily, SockFlag, SockType, SockaddrStorage, connect, setsockopt, socket, sockopt,
@@ -108,8 +109,8 @@ impl Link {
         let mut input = bytes;
         loop {
             match self.connection.next(&mut input) {
-                Ok(Some(HostReceived::Terminated { fes, fei })) => {
-                    return Err(terminated(&self.address, fes, fei));
+                Ok(Some(HostReceived::Terminated(reason))) => {
+                    return Err(terminated(&self.address, reason));
                 }
                 Ok(Some(event)) => handle(event),
                 Ok(None) => return Ok(()),
@@ -205,7 +206,8 @@ fn open(address: SocketAddr, tos: Option<u8>) -> anyhow::Result<TcpStream> {
     }
 }
 
-fn terminated(address: &str, fes: u16, fei: u32) -> anyhow::Error {
+fn terminated(address: &str, reason: Termination) -> anyhow::Error {
+    let Termination { code: fes, information: fei } = reason;
     let known = [
         (Fes::InvalidHeaderField, "a PDU header field is invalid (at that offset)"),
         (Fes::SequenceError, "a PDU came out of sequence"),

@@ -4,10 +4,8 @@ use proptest::prelude::*;
 use zerocopy::little_endian::U16;
 
 use crate::nvme::{Sqe, Status};
-use crate::tcp::{
-    CapsuleData, HostConnection, HostParams, HostReceived, Received, SlotId, TargetConnection,
-    TargetParams,
-};
+use crate::queue::{CapsuleData, HostReceived, HostTransport, Received, SlotId, Transport};
+use crate::tcp::{HostConnection, HostParams, TargetConnection, TargetParams};
 
 const DIGESTS: HostParams =
     HostParams { hpda: 0, header_digest: true, data_digest: true, maxr2t: 1 };
@@ -84,7 +82,7 @@ fn damaged_h2c_data_is_reported_at_the_end_of_all_data() {
     host.submit(sqe(1), Some(vec![7; 200_000]), 0).unwrap();
     let bytes = wire(&mut host);
     let Ok(Some(Received::Command { slot, .. })) = target.next(&mut &bytes[..]) else { panic!() };
-    target.request_data(slot, 200_000);
+    target.fetch(slot, 200_000);
     let request = answer(&mut target);
     assert!(matches!(host.next(&mut &request[..]), Ok(None)));
     let mut data = wire(&mut host);
@@ -135,7 +133,7 @@ fn calls_for_a_slot_without_a_command_do_nothing() {
     for slot in [SlotId(0), SlotId(u16::MAX)] {
         target.complete(slot, 0, Status::SUCCESS);
         target.complete_with_data(slot, vec![0; 10], 0);
-        target.request_data(slot, 10);
+        target.fetch(slot, 10);
     }
     assert_eq!((target.tx().pending_bytes(), target.in_flight()), (0, 0));
 }

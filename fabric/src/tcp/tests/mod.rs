@@ -1,7 +1,6 @@
 //! Tests of both roles, and of the two joined.
 
 mod hostile;
-mod joined;
 mod speed;
 mod target;
 mod violations;

@@ -5,9 +5,8 @@ use std::time::Instant;
 use zerocopy::little_endian::U16;
 
 use crate::nvme::Sqe;
-use crate::tcp::{
-    HostConnection, HostParams, HostReceived, Received, TargetConnection, TargetParams,
-};
+use crate::queue::{HostReceived, HostTransport, Received, Transport};
+use crate::tcp::{HostConnection, HostParams, TargetConnection, TargetParams};
 
 static BLOCK: [u8; 4096] = [0; 4096];
 const DEPTH: u16 = 128;

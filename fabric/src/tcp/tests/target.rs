@@ -4,10 +4,11 @@ use zerocopy::IntoBytes;
 use zerocopy::little_endian::{U16, U32};
 
 use crate::nvme::{Sqe, Status};
+use crate::queue::{CapsuleData, HostReceived, HostTransport, Received, SlotId, Transport};
 use crate::tcp::pdu::{
     CapsuleCmd, CapsuleResp, DataPdu, Digests, Flags, Header, Initialize, PduType, R2t, read,
 };
-use crate::tcp::{CapsuleData, Received, SlotId, TargetConnection, TargetParams};
+use crate::tcp::{HostConnection, HostParams, TargetConnection, TargetParams};
 
 pub(super) fn sent(connection: &mut TargetConnection<Vec<u8>>) -> Vec<u8> {
     let tx = connection.tx();
@@ -47,6 +48,35 @@ pub(super) fn take_command(connection: &mut TargetConnection<Vec<u8>>, cid: u16)
 }
 
 #[test]
+fn digests_are_used_where_both_ends_want_them() {
+    for wanted in 0u8..16 {
+        let [header, data, ask_header, ask_data] = [1, 2, 4, 8].map(|bit| wanted & bit != 0);
+        let params =
+            TargetParams { header_digest: header, data_digest: data, ..TargetParams::default() };
+        let mut target = TargetConnection::<Vec<u8>>::new(params);
+        let digests = Digests::of(ask_header, ask_data);
+        let request = Initialize::new(PduType::IcReq, 0, digests, 0);
+        let mut input = request.as_bytes();
+        assert!(matches!(target.next(&mut input), Ok(Some(Received::Initialized))));
+        let in_use = (header && ask_header, data && ask_data);
+        assert_eq!(target.digests(), in_use);
+        let response = sent(&mut target);
+        let params = HostParams {
+            header_digest: ask_header,
+            data_digest: ask_data,
+            ..HostParams::default()
+        };
+        let mut host = HostConnection::<Vec<u8>>::new(params);
+        match host.next(&mut &response[..]) {
+            Ok(Some(HostReceived::Ready { header_digest, data_digest, .. })) => {
+                assert_eq!((header_digest, data_digest), in_use);
+            }
+            other => panic!("{other:?}"),
+        }
+    }
+}
+
+#[test]
 fn read_data_ends_with_success_flag_only_without_flow_control_and_result() {
     for (flow_control, result, flag) in [(false, 0, true), (true, 0, false), (false, 7, false)] {
         let mut connection = ready(TargetParams::default(), flow_control);
@@ -73,7 +103,7 @@ fn r2t_data_is_asked_for_in_parts_and_its_end_reported_once() {
     let params = TargetParams { max_r2t_data: 4096, ..TargetParams::default() };
     let mut connection = ready(params, true);
     let slot = take_command(&mut connection, 3);
-    connection.request_data(slot, 6000);
+    connection.fetch(slot, 6000);
     for (offset, length) in [(0, 4096), (4096, 1904)] {
         let r2t: R2t = read(&sent(&mut connection)).unwrap();
         assert_eq!((r2t.r2to.get(), r2t.r2tl.get()), (offset, length));

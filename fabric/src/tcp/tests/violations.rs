@@ -4,13 +4,13 @@ use zerocopy::IntoBytes;
 use zerocopy::little_endian::{U16, U32};
 
 use crate::nvme::{Cqe, Sqe, Status};
+use crate::queue::{HostReceived, HostTransport, Payload, SlotId, Termination, Transport};
 use crate::tcp::pdu::{
     CapsuleCmd, CapsuleResp, DataPdu, Digests, Flags, Header, Initialize, PduType, R2t, TermReq,
     read,
 };
 use crate::tcp::{
-    Fes, HostConnection, HostParams, HostReceived, Payload, SlotId, TargetConnection, TargetParams,
-    Tx, Violation, crc32c,
+    Fes, HostConnection, HostParams, TargetConnection, TargetParams, Tx, Violation, crc32c,
 };
 
 const FIELD: Fes = Fes::InvalidHeaderField;
@@ -77,7 +77,7 @@ fn open_tag() -> u16 {
     let mut connection = target(Before::Plain);
     let mut input = &command(|_| ())[..];
     connection.next(&mut input).unwrap();
-    connection.request_data(SlotId(0), 8192);
+    connection.fetch(SlotId(0), 8192);
     read::<R2t>(&sent(connection.tx())).unwrap().ttag.get()
 }
 
@@ -100,7 +100,7 @@ fn target(before: Before) -> TargetConnection<Vec<u8>> {
     sent(connection.tx());
     if before == Before::Busy {
         assert!(connection.next(&mut &command(|_| ())[..]).unwrap().is_some());
-        connection.request_data(SlotId(0), 8192);
+        connection.fetch(SlotId(0), 8192);
         sent(connection.tx());
     }
     connection
@@ -391,7 +391,10 @@ fn a_term_req_ends_the_connection_and_a_malformed_one_gets_no_answer() {
     let mut connection = host(Before::Plain);
     let bytes = term(PduType::C2hTermReq, 32);
     let event = connection.next(&mut &bytes[..]).unwrap();
-    assert!(matches!(event, Some(HostReceived::Terminated { fes: 1, fei: 8 })));
+    assert!(matches!(
+        event,
+        Some(HostReceived::Terminated(Termination { code: 1, information: 8 }))
+    ));
     for length in [23, 153] {
         let mut connection = target(Before::Plain);
         let violation = connection.next(&mut &term(PduType::H2cTermReq, length)[..]).unwrap_err();

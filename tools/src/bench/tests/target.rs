@@ -9,7 +9,8 @@ use std::thread;
 use std::time::Duration;
 
 use fabric::nvme::{Sqe, Status, opcode};
-use fabric::tcp::{CapsuleData, Payload, Received, SlotId, TargetConnection, TargetParams};
+use fabric::queue::{CapsuleData, Payload, Received, SlotId, Transport};
+use fabric::tcp::{TargetConnection, TargetParams};
 
 use crate::bench::worker::pin;
 
@@ -204,7 +205,7 @@ impl Queue {
             CapsuleData::Whole(bytes) => self.finish(slot, sqe, bytes),
             CapsuleData::None if !self.admin && sqe.opcode == opcode::io::WRITE => {
                 self.expect(slot, length);
-                self.connection.request_data(slot, length);
+                self.connection.fetch(slot, length);
             }
             CapsuleData::None if read => self.read(slot, sqe),
             CapsuleData::None => self.finish(slot, sqe, &[]),

@@ -5,10 +5,10 @@ use crate::nvme::Sqe;
 #[cfg(doc)]
 use crate::nvme::Status;
 
-/// What a chunk of the stream meant.
+/// What a target learns from a host.
 #[derive(Debug)]
 pub enum Received<'a> {
-    /// ICReq was accepted and ICResp is queued.
+    /// The connection is set up (TCP: ICReq was accepted and ICResp is queued).
     Initialized,
     /// A command. Its slot is taken until it is completed.
     Command {
@@ -19,38 +19,40 @@ pub enum Received<'a> {
         /// The in-capsule data.
         data: CapsuleData<'a>,
     },
-    /// A piece of a command's data: in-capsule data that did not fit the chunk, or H2CData.
+    /// A piece of a command's data: in-capsule data that did not come in one, or fetched data.
     Data {
         /// The command's slot.
         slot: SlotId,
-        /// Offset of `bytes` within the command's data. The pieces of one PDU are contiguous;
-        /// several R2T PDUs may be answered in any order.
+        /// Offset of `bytes` within the command's data. Pieces need not come in order.
         offset: u32,
         /// The piece.
         bytes: &'a [u8],
     },
-    /// All of a command's data has arrived: what the capsule held, or what
-    /// [`super::TargetConnection::request_data`] asked for.
+    /// All of a command's data has arrived: what the capsule held, or what was fetched.
     DataEnd {
         /// The command's slot.
         slot: SlotId,
-        /// False if the data digest of any PDU was wrong. The command is then to be completed
+        /// False if a data digest was wrong. The command is then to be completed
         /// with [`Status::TRANSIENT_TRANSPORT_ERROR`]; the connection goes on.
         digest_ok: bool,
     },
-    /// All that [`super::TargetConnection::grant_data`] asked for has come, and not yet all of the
-    /// command's data: the next grant is due.
+    /// All that [`super::Transport::grant`] let come is here, and not yet all of the command's
+    /// data: the next grant is due.
     GrantEnd {
         /// The command's slot.
         slot: SlotId,
     },
-    /// H2CTermReq: the host ends the connection. Whatever follows is ignored.
-    Terminated {
-        /// Fatal Error Status, see [`super::Fes`].
-        fes: u16,
-        /// Fatal Error Information.
-        fei: u32,
-    },
+    /// The host ends the connection. Whatever follows is ignored.
+    Terminated(Termination),
+}
+
+/// Why the peer ends the connection.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Termination {
+    /// What it says went wrong; on TCP the Fatal Error Status, see [`crate::tcp::Fes`].
+    pub code: u16,
+    /// More of it; on TCP the Fatal Error Information.
+    pub information: u32,
 }
 
 /// The in-capsule data of a command.

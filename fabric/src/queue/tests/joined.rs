@@ -1,0 +1,149 @@
+//! Both ends of a queue, joined by wires that hold what is under way.
+
+use core::fmt::Debug;
+
+use proptest::prelude::*;
+
+use crate::loopback::{LoopbackHost, LoopbackParams, LoopbackTarget, ToHost, ToTarget};
+use crate::queue::{HostTransport, Payload, Transport};
+use crate::tcp::{HostConnection, HostParams, TargetConnection, TargetParams, Tx};
+
+/// A transport as the suite drives it.
+pub(super) trait Joined {
+    /// What a pair of ends is made with.
+    type Settings: Clone + Debug;
+    type Target: Transport<Payload = Vec<u8>>;
+    type Host: HostTransport<Payload = Vec<u8>>;
+
+    fn settings() -> BoxedStrategy<Self::Settings>;
+    /// The largest settings, with which data moves in one piece.
+    fn plain() -> Self::Settings;
+    fn target(settings: &Self::Settings) -> Self::Target;
+    fn host(settings: &Self::Settings) -> Self::Host;
+    /// Takes units that the target sends, of bytes `limit` at the most.
+    fn from_target(target: &mut Self::Target, limit: usize) -> Vec<HostUnit<Self>>;
+    /// Takes units that the host sends, of bytes `limit` at the most.
+    fn from_host(host: &mut Self::Host, limit: usize) -> Vec<TargetUnit<Self>>;
+}
+
+pub(super) type TargetUnit<J> = <<J as Joined>::Target as Transport>::Unit;
+pub(super) type HostUnit<J> = <<J as Joined>::Host as HostTransport>::Unit;
+
+/// xorshift64: the cuts and the order of what happens.
+pub(super) struct Random(pub(super) u64);
+
+impl Random {
+    pub(super) fn below(&mut self, bound: usize) -> usize {
+        self.0 ^= self.0 << 13;
+        self.0 ^= self.0 >> 7;
+        self.0 ^= self.0 << 17;
+        (self.0 >> 11) as usize % bound
+    }
+}
+
+/// NVMe/TCP, whose units are bytes.
+#[derive(Debug)]
+pub(super) struct Tcp;
+
+fn sent<P: Payload>(tx: &mut Tx<P>, limit: usize) -> Vec<u8> {
+    tx.begin();
+    let bytes: Vec<u8> = tx.slices().flatten().take(limit).copied().collect();
+    if !bytes.is_empty() {
+        tx.advance(bytes.len());
+    }
+    bytes
+}
+
+impl Joined for Tcp {
+    type Settings = (TargetParams, HostParams);
+    type Target = TargetConnection<Vec<u8>>;
+    type Host = HostConnection<Vec<u8>>;
+
+    fn settings() -> BoxedStrategy<Self::Settings> {
+        let sizes = (4096u32..30_000, 512u32..50_000, 512u32..50_000);
+        let maxr2t = prop_oneof![0u32..7, Just(u32::MAX)];
+        let settings = ((0u8..=31, 0u8..=31), any::<[bool; 4]>(), sizes, maxr2t);
+        settings
+            .prop_map(|((cpda, hpda), digests, sizes, maxr2t)| {
+                let [header_digest, data_digest, ask_header, ask_data] = digests;
+                let (max_h2c_data, max_r2t_data, max_c2h_data) = sizes;
+                let target = TargetParams {
+                    cpda,
+                    header_digest,
+                    data_digest,
+                    max_h2c_data,
+                    max_r2t_data,
+                    max_c2h_data,
+                    ..TargetParams::default()
+                };
+                let (header_digest, data_digest) = (ask_header, ask_data);
+                (target, HostParams { hpda, header_digest, data_digest, maxr2t })
+            })
+            .boxed()
+    }
+
+    fn plain() -> Self::Settings {
+        (TargetParams::default(), HostParams::default())
+    }
+
+    fn target((params, _): &Self::Settings) -> Self::Target {
+        TargetConnection::new(*params)
+    }
+
+    fn host((_, params): &Self::Settings) -> Self::Host {
+        HostConnection::new(*params)
+    }
+
+    fn from_target(target: &mut Self::Target, limit: usize) -> Vec<u8> {
+        sent(target.tx(), limit)
+    }
+
+    fn from_host(host: &mut Self::Host, limit: usize) -> Vec<u8> {
+        sent(host.tx(), limit)
+    }
+}
+
+/// The transport within the process, whose units are messages.
+#[derive(Debug)]
+pub(super) struct Loopback;
+
+impl Joined for Loopback {
+    type Settings = LoopbackParams;
+    type Target = LoopbackTarget<Vec<u8>, Vec<u8>>;
+    type Host = LoopbackHost<Vec<u8>, Vec<u8>>;
+
+    fn settings() -> BoxedStrategy<Self::Settings> {
+        (512u32..50_000, 1u32..30_000, 0u8..6)
+            .prop_map(|(max_grant, max_data, grants)| LoopbackParams {
+                max_grant,
+                max_data: max_data.max(300),
+                grants,
+                ..LoopbackParams::default()
+            })
+            .boxed()
+    }
+
+    fn plain() -> Self::Settings {
+        LoopbackParams::default()
+    }
+
+    fn target(params: &Self::Settings) -> Self::Target {
+        LoopbackTarget::new(*params)
+    }
+
+    fn host(_: &Self::Settings) -> Self::Host {
+        LoopbackHost::new()
+    }
+
+    fn from_target(target: &mut Self::Target, _: usize) -> Vec<ToHost<Vec<u8>>> {
+        let mut messages = Vec::new();
+        target.transmit(&mut messages);
+        messages
+    }
+
+    fn from_host(host: &mut Self::Host, _: usize) -> Vec<ToTarget<Vec<u8>>> {
+        let mut messages = Vec::new();
+        host.transmit(&mut messages);
+        messages
+    }
+}

@@ -1,0 +1,5 @@
+//! What every transport has to keep: the suite is generic, and each transport is put through it.
+
+mod history;
+mod joined;
+mod violations;

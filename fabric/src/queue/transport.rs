@@ -1,0 +1,104 @@
+//! The target's end of a queue.
+
+use super::{CapsuleData, Payload, Received, SlotId};
+use crate::nvm::Transfer;
+use crate::nvme::{Sqe, Status};
+
+/// Data of a command that is about to arrive, for shells that receive it where it belongs.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Arriving {
+    /// The command's slot.
+    pub slot: SlotId,
+    /// Offset of the next byte within the command's data.
+    pub offset: u32,
+    /// Bytes that follow without a gap.
+    pub length: u32,
+}
+
+/// The target's end of a queue.
+///
+/// A command occupies its slot from [`Received::Command`] until it is completed or withdrawn. In
+/// between its data is fetched, if the capsule did not bring it: [`Self::fetch`] asks for all of
+/// it at once, [`Self::fetch_metered`] leaves it to [`Self::grant`] when the host may send what.
+/// Calls for a slot that holds no command do nothing.
+pub trait Transport {
+    /// What data is returned by.
+    type Payload: Payload;
+    /// What arrives: a byte of a stream, or a message.
+    type Unit;
+    /// What a host can do wrong.
+    type Violation: core::error::Error;
+
+    /// Consumes from `input` what makes the next event. None: all of `input` was used up.
+    ///
+    /// # Errors
+    /// The host broke the protocol, and was told so where the protocol has a way: send what is
+    /// queued, then close. Input is ignored from then on.
+    fn next<'a>(
+        &mut self,
+        input: &mut &'a [Self::Unit],
+    ) -> Result<Option<Received<'a>>, Self::Violation>;
+
+    /// Sizes the queue once Connect succeeded, before its completion: number of entries (SQSIZE +
+    /// 1), whether submission queue flow control is in use (CATTR bit 2 clear), and the most
+    /// in-capsule data in bytes. Until then one command may be outstanding, the Connect.
+    fn set_queue(&mut self, entries: u16, sq_flow_control: bool, in_capsule_data: u32);
+
+    /// Checks that a command's data descriptor has a form that this transport knows, and that the
+    /// data is where it says; `data` is what came in the capsule.
+    ///
+    /// # Errors
+    /// SGL Descriptor Type Invalid, SGL Offset Invalid, or Data SGL Length Invalid: the status to
+    /// complete the command with.
+    fn check_place(sqe: &Sqe, transfer: &Transfer, data: &CapsuleData<'_>) -> Result<(), Status>;
+
+    /// Fetches `length` bytes of the command's data. [`Received::Data`] and then
+    /// [`Received::DataEnd`] follow. At most once for a command, and not for one that had data in
+    /// its capsule; a length of 0 fetches nothing.
+    fn fetch(&mut self, slot: SlotId, length: u32);
+
+    /// Like [`Self::fetch`], but nothing may come yet: [`Self::grant`] says when. After all that
+    /// was granted has come, and before there is all of the data, comes [`Received::GrantEnd`].
+    fn fetch_metered(&mut self, slot: SlotId, length: u32);
+
+    /// Lets at most `most` further bytes (and a DWORD at least) of a metered fetch come; the bytes
+    /// granted: 0 where all was granted before, or the host still owes what was.
+    fn grant(&mut self, slot: SlotId, most: u32) -> u32;
+
+    /// Completes a command with `result` in DW0 and DW1; the slot is free again.
+    ///
+    /// While data that was fetched is still on its way, the completion waits for it, the data is
+    /// dropped without events, and the slot stays taken until then.
+    fn complete(&mut self, slot: SlotId, result: u64, status: Status);
+
+    /// Completes a command successfully, and returns `data` from offset 0. The slot is free again.
+    fn complete_with_data(&mut self, slot: SlotId, data: Self::Payload, result: u64);
+
+    /// Returns a part of a command's data that starts at `offset`; parts go in order. With `last`
+    /// the command is completed successfully as by [`Self::complete_with_data`]. A command that
+    /// fails on the way is completed with [`Self::complete`].
+    fn send_data(&mut self, slot: SlotId, data: Self::Payload, offset: u32, last: bool);
+
+    /// Forgets a command without an answer, unless its data is on its way: the slot is free again.
+    fn withdraw(&mut self, slot: SlotId);
+
+    /// The command in a slot; all zeroes if the slot holds none.
+    fn sqe_of(&self, slot: SlotId) -> &Sqe;
+
+    /// The slot of the outstanding command with that identifier: a search, for Abort.
+    fn find_cid(&self, cid: u16) -> Option<SlotId>;
+
+    /// Number of commands that are not completed.
+    fn in_flight(&self) -> usize;
+
+    /// Whether a piece of data has begun to arrive and its end has not come.
+    fn in_data(&self) -> bool;
+
+    /// What the next input is, where it is data of a command. A shell may receive it straight into
+    /// the command's buffer and hand that to [`Self::next`]: the [`Received::Data`] then borrows
+    /// from where the bytes belong.
+    fn arriving(&self) -> Option<Arriving>;
+
+    /// Bytes that wait to be sent, without those that the shell is sending now.
+    fn unsent(&self) -> usize;
+}
