@@ -161,14 +161,35 @@ proptest! {
     #[test]
     fn e1_a_window_shrinks_with_the_target(
         history in prop::collection::vec(likely(), 1..200),
-        rate in 1e6..1e9,
+        rate in 1_000_000..1_000_000_000_u32,
     ) {
         let mut flows = [Qtcp::default(), Qtcp::default(), Qtcp::default()];
-        flows[0].aim(Target::Throughput(Rate::new(rate)));
-        flows[1].aim(Target::Throughput(Rate::new(2.0 * rate)));
+        flows[0].aim(Target::Throughput(Rate::new(f64::from(rate))));
+        flows[1].aim(Target::Throughput(Rate::new(2.0 * f64::from(rate))));
         for seen in &history {
             let [low, high, free] = flows.each_mut().map(|flow| flow.step(Nanos(0), seen).window);
             prop_assert!(low <= high && high <= free, "{low}, {high}, {free}");
+        }
+        // Four times the lower target without marks, until what came before is forgotten; then a mark.
+        let trip = |marked| Observation {
+            interval: Duration::from_secs(1),
+            delivered: 1000,
+            marked,
+            bytes: 4 * u64::from(rate),
+            rtt: Duration::from_micros(100),
+            mss: 1448,
+            app_limited: false,
+        };
+        for _ in 0..40 {
+            flows.iter_mut().for_each(|flow| _ = flow.step(Nanos(0), &trip(0)));
+        }
+        let before = flows.each_ref().map(|flow| flow.decision().window);
+        let after = flows.each_mut().map(|flow| flow.step(Nanos(0), &trip(500)).window);
+        let left = [0, 1, 2].map(|flow| after[flow] / before[flow]);
+        // Eq. 5: what a mark leaves of a window that is Q times what it leaves without a target.
+        for (part, quality) in left.iter().zip([0.25, 0.5, 1.0]) {
+            let expected = left[2] * quality;
+            prop_assert!((part / expected - 1.0).abs() < 1e-3, "{before:?} then {after:?}");
         }
     }
 }

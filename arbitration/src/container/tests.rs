@@ -92,10 +92,12 @@ fn i2_the_first_two_thirds_of_a_container_wait_until_two_thirds_of_its_time() {
     set.insert(at(3000), request(40, 1, 600, at(3160)));
     assert_eq!(set.pick(at(3000)), Some(40), "the container's deadlines are not imminent");
     for id in 41..44 {
-        set.insert(at(3005), request(id, 1, u64::from(id), at(3500)));
+        set.insert(at(3005), request(id, 1, 600 + u64::from(id) * 8, at(3500)));
     }
-    // 20 requests of 5 ms must be done at about 3210 ms: the others have to wait.
-    let order: Vec<u32> = (0..20).filter_map(|n| set.pick(at(3100 + n * 5))).collect();
+    // 20 requests of 5 ms must be done at about 3210 ms, or there would be no safety zone: the
+    // others, which lie before them, have to wait from 3105 ms on.
+    assert_eq!(set.pick(at(3090)), Some(41), "there is time for another");
+    let order: Vec<u32> = (0..20).filter_map(|n| set.pick(at(3105 + n * 5))).collect();
     assert_eq!(order, (0..20).collect::<Vec<_>>());
 }
 
