@@ -1,4 +1,5 @@
-//! Stage S1: the class of a command (seed row E6).
+//! Stage S1: the class of a command (docs/sources.md, E6: every command and packet names its
+//! class).
 //!
 //! In this order: the command's own bits; its connection (the priority class of Connect while
 //! CC.AMS is weighted round robin, else the DSCP that the host connected with, else the

@@ -28,7 +28,7 @@ pub struct DeviceRules {
     pub profile: Overrides,
 }
 
-/// How commands are ordered by place and deadline (seed rows I1 to I3).
+/// How commands are ordered by place and deadline (docs/sources.md, I1 to I3).
 #[derive(Clone, Copy, Debug)]
 pub struct ContainerRules {
     /// The scheduler.
@@ -56,7 +56,7 @@ pub struct Device {
     pub clock: ClassClock,
     /// The turns of the reactors in each class.
     pub turns: Turns,
-    /// Measures its service times (seed row F1).
+    /// Measures its service times (docs/sources.md, F1: reservations in the tenant's terms).
     pub profiler: Profiler,
     /// Reactors that sleep while they have commands waiting here, one bit each.
     sleepers: AtomicU64,

@@ -1,4 +1,5 @@
-//! Limits how many commands or bytes a second a session may have (seed row D1).
+//! Limits how many commands or bytes a second a session may have (docs/sources.md, D1: sessions
+//! form a tree).
 //!
 //! The generic cell rate algorithm: one word holds the time at which all that was charged will have
 //! been paid for at the limit's rate. Who asks may go on while that time is at most [`TOLERANCE`]

@@ -1,5 +1,5 @@
-//! The gate to a reactor's I/O memory: large writes wait here until there is memory for their
-//! data, and only then is the host asked for it (seed row D2).
+//! The gate to a reactor's I/O memory: large writes wait here until there is memory for their data,
+//! and only then is the host asked for it (docs/sources.md, D2: credits bound what runs).
 //!
 //! Classes share the memory by weight, sessions of a class in turn, and hosts of a session in
 //! turn, as at a device. No host holds more than a quarter of it, unless a single command needs

@@ -1,4 +1,5 @@
-//! What a session does when more comes than it can carry out (seed row D5).
+//! What a session does when more comes than it can carry out (docs/sources.md, D5: a full session
+//! says when to come again).
 //!
 //! First it holds its hosts back: nothing more is read from their connections. A host that goes on
 //! over other connections is refused at last, with a hint when to try again: as long as the

@@ -1,4 +1,4 @@
-//! Stage S2: the tree of QoS sessions (seed rows D1 to D3, D5).
+//! Stage S2: the tree of QoS sessions (docs/sources.md, D1 to D3, D5).
 //!
 //! A session has a share of its parent's operation and payload credits, limits on its rates, and
 //! a bound on its queue. [`Sessions`] is the control side: it changes one session at a time, and

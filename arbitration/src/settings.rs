@@ -24,7 +24,8 @@ pub struct Weights {
 }
 
 impl Default for Weights {
-    /// 3:2:1, as in all runs of the source (seed row E5).
+    /// 3:2:1, as in all runs of the source (docs/sources.md, E5: classes share the device by
+    /// weight).
     fn default() -> Self {
         Self { high: 3, medium: 2, low: 1 }
     }

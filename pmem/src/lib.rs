@@ -1,7 +1,8 @@
 //! Persistent-memory service: the global token pool that clients draw on with fetch-and-add.
 #![forbid(unsafe_code)]
 
-/// The global pool's 64-bit word as a fetch-and-add returned it (seed row H1).
+/// The global pool's 64-bit word as a fetch-and-add returned it (docs/sources.md, H1: clients hold
+/// tokens).
 ///
 /// The word is signed: clients subtract without looking, so it may pass below zero.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

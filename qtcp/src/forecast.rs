@@ -1,4 +1,5 @@
-//! How much buffer space will be free soon (seed row F5).
+//! How much buffer space will be free soon (docs/sources.md, F5: the server asks for data when it
+//! has room).
 //!
 //! A credit that is given for space which is free only when the data comes saves the round trip
 //! that the space would stand empty. What will be free is foretold from what has become free of

@@ -36,8 +36,9 @@ enum Gate {
     Credits(u32, Cost),
 }
 
-/// Takes room for a command. A large one goes in where there is any room at all: it would wait
-/// for ever for all of it while other reactors fill what comes free with small ones (seed row D4).
+/// Takes room for a command. A large one goes in where there is any room at all: it would wait for
+/// ever for all of it while other reactors fill what comes free with small ones (docs/sources.md,
+/// D4: no host drowns the others).
 #[inline]
 fn room(device: &Device, price: u32) -> bool {
     if price <= SLOT {
@@ -140,8 +141,8 @@ impl<T: Copy> Arbiter<T> {
         Some(EntryId(entry))
     }
 
-    /// The flow's container ends here (seed row I1): an Output Mark, or a Flush that counts as
-    /// one.
+    /// The flow's container ends here (docs/sources.md, I1: outputs end containers): an Output
+    /// Mark, or a Flush that counts as one.
     pub fn output(&mut self, now: Nanos, flow: FlowId, class: Class) {
         let Some(&Flow { device, node, .. }) = self.flows.find(flow.0) else { return };
         let Self { devices, entries, .. } = self;

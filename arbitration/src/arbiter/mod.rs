@@ -72,7 +72,8 @@ pub struct Request<T> {
     pub write: bool,
     /// Bytes that it moves.
     pub bytes: u32,
-    /// Operation credits that it takes: 1 for a user's command (seed row D2).
+    /// Operation credits that it takes: 1 for a user's command (docs/sources.md, D2: credits bound
+    /// what runs).
     pub operations: u32,
     /// Its first block, and how many, for devices that order by place.
     pub lba: u64,
@@ -190,7 +191,8 @@ struct Entry<T> {
     /// In the set that is ordered by place.
     chosen: bool,
     entered: Nanos,
-    /// None: an output mark (seed row I1), which takes its turn and goes nowhere.
+    /// None: an output mark (docs/sources.md, I1: outputs end containers), which takes its turn and
+    /// goes nowhere.
     item: Option<T>,
 }
 

@@ -213,8 +213,9 @@ impl DeviceQueue {
         }
     }
 
-    /// The session whose reservation is due, the one with the earliest deadline first (seed row
-    /// F3), and the class of the first command it has here.
+    /// The session whose reservation is due, the one with the earliest deadline first
+    /// (docs/sources.md, F3: reservations are kept), and the class of the first command it has
+    /// here.
     fn next_due(&mut self, now: Nanos) -> Option<(u32, Class)> {
         while let Some(&Reverse((when, session))) = self.resting.peek() {
             if when > now {

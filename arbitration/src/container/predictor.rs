@@ -1,8 +1,8 @@
 //! The mean that follows what it measures: seven parts of what was, one part of what is.
 
-/// Predicts the next of a row of numbers from those before it (seed row I2, formula in section
-/// III.B): the estimator that Linux's anticipatory scheduler used for think time. All in units of
-/// 1/256.
+/// Predicts the next of a row of numbers from those before it (docs/sources.md, I2: containers are
+/// predicted; formula in section III.B): the estimator that Linux's anticipatory scheduler used for
+/// think time. All in units of 1/256.
 ///
 /// The formula as printed converges to seven times the size, `(7 * total + 128) / samples`. This
 /// is the Linux code that it was borrowed from: `(total + 128) / samples`.

@@ -54,8 +54,8 @@ impl Waiting {
     }
 }
 
-/// The requests that wait for one device (seed row I3). Everything takes logarithmic time, and
-/// nothing allocates once it is made.
+/// The requests that wait for one device (docs/sources.md, I3: deadlines extend to the container's
+/// end). Everything takes logarithmic time, and nothing allocates once it is made.
 #[derive(Debug)]
 pub struct DiskSet {
     scheduler: Scheduler,

@@ -11,7 +11,8 @@ const LONGEST: u64 = 5_000_000_000;
 /// A stream that came late catches up with at most this many requests.
 const ARREARS: u64 = 8;
 
-/// The stream's present container, as it is expected to be (seed row I2).
+/// The stream's present container, as it is expected to be (docs/sources.md, I2: containers are
+/// predicted).
 #[derive(Clone, Copy, Debug)]
 struct Expected {
     /// Requests whose deadlines are put off to that of the last of them: two thirds of the
@@ -21,7 +22,7 @@ struct Expected {
     together: u64,
 }
 
-/// What is known of a stream (seed rows I1, I2).
+/// What is known of a stream (docs/sources.md, I1, I2).
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Stream {
     /// Requests in a container.

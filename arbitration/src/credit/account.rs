@@ -65,15 +65,15 @@ impl Account {
     }
 
     /// Takes what a task of unknown size may need, and more than it will use if need be; none where
-    /// that much is not free. Seed row D2.
+    /// that much is not free. See docs/sources.md, D2: credits bound what runs.
     #[must_use]
     pub fn reserve(&self, most: Cost) -> Option<Advance> {
         self.take(most).then(|| Advance { account: self.clone(), held: most })
     }
 }
 
-/// Credits that a task holds before it knows what it needs (seed row D2). What it still holds when
-/// this goes away is given back.
+/// Credits that a task holds before it knows what it needs (docs/sources.md, D2: credits bound what
+/// runs). What it still holds when this goes away is given back.
 #[derive(Debug)]
 #[must_use = "the credits are given back at once"]
 pub struct Advance {

@@ -3,8 +3,9 @@
 //! Each class has a virtual time that grows by cost / weight with every command dispatched while
 //! there is contention. A reactor takes the class of the least virtual time that it has commands
 //! of, and holds back a class that is further ahead than [`SLACK`] of the slowest that waits
-//! anywhere. So the ratio of the classes is that of their weights, whichever reactor serves
-//! which, and off by no more than the slack at any time. Seed row E5.
+//! anywhere. So the ratio of the classes is that of their weights, whichever reactor serves which,
+//! and off by no more than the slack at any time. See docs/sources.md, E5: classes share the device
+//! by weight.
 
 use std::sync::atomic::{AtomicI64, AtomicU64, Ordering::Relaxed, Ordering::SeqCst};
 

@@ -1,5 +1,5 @@
-//! Inside a class: the tree of sessions polled in turn, and in each session its hosts, by
-//! deficit. Seed rows D1 and D4.
+//! Inside a class: the tree of sessions polled in turn, and in each session its hosts, by deficit.
+//! See docs/sources.md, D1 and D4.
 //!
 //! Every node that has work is in the ring of its parent. A turn gives a node a quantum; it may
 //! go into debt by one command, which later turns pay back (surplus round robin): so a giant

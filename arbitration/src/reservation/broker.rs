@@ -1,5 +1,5 @@
-//! The broker: from a tenant's terms to a share of the device, and whether it can be had (seed
-//! rows F1 and F2, and F4's part of admission).
+//! The broker: from a tenant's terms to a share of the device, and whether it can be had
+//! (docs/sources.md, F1 and F2, and F4's part of admission).
 
 use units::Nanos;
 
@@ -28,7 +28,7 @@ pub struct Translation {
     /// u'' = b/p, rounded up.
     pub utilisation: Utilisation,
     /// The least buffer space, in bytes: what the tenant's commands must hold at once for the
-    /// budget to be used (seed row F4).
+    /// budget to be used (docs/sources.md, F4: buffers count in admission).
     pub buffer_bytes: u64,
 }
 
@@ -46,10 +46,10 @@ pub struct Admitted {
 impl Broker {
     /// What `terms` take of a device.
     ///
-    /// For a disk that is Eq. (1) of seed row F1: u'' = (2*WCET + max(WCET, (n-1)*MET + WCET)) / p.
-    /// Without seeks the two extra worst times fall away and MET is padded by one eighth. Where the
-    /// budget takes c commands in the device at once, (n-c)*MET + c*WCET stands for
-    /// (n-1)*MET + WCET.
+    /// For a disk that is Eq. (1) (docs/sources.md, F1): u'' = (2*WCET + max(WCET, (n-1)*MET +
+    /// WCET)) / p. Without seeks the two extra worst times fall away and MET is padded by one
+    /// eighth. Where the budget takes c commands in the device at once, (n-c)*MET + c*WCET stands
+    /// for (n-1)*MET + WCET.
     ///
     /// # Errors
     /// Terms that make no sense, whatever the device.
@@ -103,7 +103,7 @@ impl Broker {
     }
 
     /// Whether `admitted` finds the buffer space it needs in the `left` bytes that other
-    /// reservations leave (seed row F4).
+    /// reservations leave (docs/sources.md, F4: buffers count in admission).
     ///
     /// # Errors
     /// How much is needed and how much there is.

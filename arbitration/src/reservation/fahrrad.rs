@@ -1,4 +1,5 @@
-//! Fahrrad's disk scheduling set, for a device that serves one command at a time (seed row F3).
+//! Fahrrad's disk scheduling set, for a device that serves one command at a time (docs/sources.md,
+//! F3: reservations are kept).
 //!
 //! Each stream's requests wait in a queue of their own. A request is moved into the set while it
 //! fits, at its worst time, into its stream's budget and before the earliest deadline of all

@@ -1,5 +1,5 @@
-//! What a device takes for a command: the mean and the worst, as the broker counts them (seed row
-//! F1).
+//! What a device takes for a command: the mean and the worst, as the broker counts them
+//! (docs/sources.md, F1: reservations in the tenant's terms).
 
 use units::Nanos;
 
@@ -40,8 +40,9 @@ pub struct Profile {
     /// How many commands the device serves at once, at least 1. A command's share, times this, is
     /// its time in the device.
     pub parallelism: u32,
-    /// The device has a head that moves: Eq. (1) of seed row F1 applies as printed, with two more
-    /// worst times in each period, and commands one after the other cost their transfer alone.
+    /// The device has a head that moves: Eq. (1) applies as printed (docs/sources.md, F1:
+    /// reservations in the tenant's terms), with two more worst times in each period, and commands
+    /// one after the other cost their transfer alone.
     pub seeks: bool,
 }
 

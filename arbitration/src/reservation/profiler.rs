@@ -1,4 +1,5 @@
-//! Measures a device while it works: the profile that the broker needs (seed row F1).
+//! Measures a device while it works: the profile that the broker needs (docs/sources.md, F1:
+//! reservations in the tenant's terms).
 
 use std::fmt;
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};

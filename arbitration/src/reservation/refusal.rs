@@ -1,4 +1,5 @@
-//! Why a reservation is refused, and what would fit (seed row F2).
+//! Why a reservation is refused, and what would fit (docs/sources.md, F2: what does not fit is
+//! refused).
 
 use std::fmt;
 use std::time::Duration;
@@ -41,7 +42,8 @@ pub enum Refusal {
         /// The shortest that would do.
         shortest: Nanos,
     },
-    /// No room for the commands between network and device (seed row F4).
+    /// No room for the commands between network and device (docs/sources.md, F4: buffers count in
+    /// admission).
     #[error(
         "{} of buffers are needed so that the commands can be in the device at once, {} are left",
         Bytes(*.needed), Bytes(*.left)

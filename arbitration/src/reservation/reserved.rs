@@ -1,4 +1,5 @@
-//! A reservation at work: budgets, charges and what was kept (seed row F3).
+//! A reservation at work: budgets, charges and what was kept (docs/sources.md, F3: reservations are
+//! kept).
 
 use std::sync::atomic::{AtomicU64, Ordering};
 

@@ -1,4 +1,5 @@
-//! What a tenant reserves, in its own terms (seed row F1).
+//! What a tenant reserves, in its own terms (docs/sources.md, F1: reservations in the tenant's
+//! terms).
 
 use std::fmt;
 use std::time::Duration;
@@ -75,9 +76,10 @@ pub struct Terms {
 }
 
 impl Terms {
-    /// The same rate with a period `k` times as long (seed row F4): what a stream of writes may
-    /// reserve when the server has `k` times the buffers for it, and absorbs that many periods'
-    /// commands. The fixed cost of a period is then paid once instead of `k` times.
+    /// The same rate with a period `k` times as long (docs/sources.md, F4: buffers count in
+    /// admission): what a stream of writes may reserve when the server has `k` times the buffers
+    /// for it, and absorbs that many periods' commands. The fixed cost of a period is then paid
+    /// once instead of `k` times.
     #[must_use]
     pub const fn lengthened(mut self, k: u32) -> Self {
         let k = k as u64;

@@ -462,7 +462,7 @@ fn in_order(
     Ok(order)
 }
 
-/// What is assigned must be there (seed row D1).
+/// What is assigned must be there (docs/sources.md, D1: sessions form a tree).
 fn check_shares(specs: &[SessionSpec]) -> Result<(), SessionError> {
     let mut sums = std::collections::BTreeMap::<&str, (u32, u32)>::new();
     for spec in specs {

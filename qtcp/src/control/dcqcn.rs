@@ -1,6 +1,6 @@
 //! DCQCN (Zhu et al., SIGCOMM 2015): rates instead of windows, timers instead of round trips.
 //!
-//! What QRDMA (seed rows E2, E11) is built on and compared with in Fig. 18 and 19.
+//! What QRDMA (docs/sources.md, E2, E11) is built on and compared with in Fig. 18 and 19.
 
 use core::time::Duration;
 
@@ -35,8 +35,7 @@ pub struct Settings {
     pub additive: Rate,
     /// What hyper increase adds in its first round, and twice in its second (`R_HAI`).
     pub hyper: Rate,
-    /// The part of the old value in the smoothed throughput (gamma of seed row E1, Eq. 1), 0.0 to
-    /// below 1.0.
+    /// The part of the old value in the smoothed throughput (gamma of Eq. 1), 0.0 to below 1.0.
     pub gamma: f64,
 }
 

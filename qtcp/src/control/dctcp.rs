@@ -1,4 +1,5 @@
-//! DCTCP (RFC 8257; seed row E1, Eq. 3 and 4), and the window that QTCP and D2TCP share with it.
+//! DCTCP (RFC 8257; docs/sources.md, E1: windows follow a quality factor, Eq. 3 and 4), and the
+//! window that QTCP and D2TCP share with it.
 //!
 //! Serves what the figures compare with: the equal shares of Fig. 12 (E7), the slower curve of
 //! Fig. 10 (E4), the interfering flow of Fig. 14b (E8), the misses of Fig. 15b (E9).
@@ -11,7 +12,8 @@ use crate::{Nanos, Observation, Rate};
 /// The part of a new mark fraction in alpha that RFC 8257 (section 4.2) recommends.
 pub const G_RFC_8257: f64 = 1.0 / 16.0;
 
-/// The part of a new mark fraction in alpha that seed row E1 has as its default (Eq. 3).
+/// The part of a new mark fraction in alpha that the source of QTCP has as its default
+/// (docs/sources.md, E1; Eq. 3).
 pub const G_E1: f64 = 0.5;
 
 /// How fast a window grows in a round trip without marks, once slow start is over.
@@ -20,15 +22,15 @@ pub enum Growth {
     /// By a packet (Eq. 5).
     #[default]
     Packet,
-    /// By the square of the quality factor in packets, an eighth to eight of them: not in seed row
-    /// E1, for flows whose round-trip times differ. By a packet each, the flow with a round trip
-    /// half as long grows four times as fast in throughput, and Q, which counts only beside marks,
-    /// does not make up for that. Flows that are far from their targets, and have a long way to go
-    /// a packet at a time, also reach them in about half as many round trips.
+    /// By the square of the quality factor in packets, an eighth to eight of them: not in the
+    /// source of QTCP, for flows whose round-trip times differ. By a packet each, the flow with a
+    /// round trip half as long grows four times as fast in throughput, and Q, which counts only
+    /// beside marks, does not make up for that. Flows that are far from their targets, and have a
+    /// long way to go a packet at a time, also reach them in about half as many round trips.
     Quality,
     /// By [`TARGET_PART`] of the window that the target needs, times the square of the quality
-    /// factor, one to eight times: not in seed row E1. Aimed at a latency it is [`Self::Quality`],
-    /// and without a target [`Self::Packet`].
+    /// factor, one to eight times: not in the source of QTCP. Aimed at a latency it is
+    /// [`Self::Quality`], and without a target [`Self::Packet`].
     ///
     /// In the steady state each congestion takes from a window what it grew by since the one
     /// before. By a packet each, a small window grows by more of itself than a large one, and Q

@@ -1,4 +1,4 @@
-//! QRDMA (seed row E2, Eq. 6): DCQCN with a quality factor.
+//! QRDMA (docs/sources.md, E2; Eq. 6): DCQCN with a quality factor.
 //!
 //! Serves the ratios 1:1.5:2:3 of Fig. 19b/c (E11), without flows of DCTCP beside it. Nothing makes
 //! Fig. 18 yet (E2, E11).

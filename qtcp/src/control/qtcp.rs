@@ -1,4 +1,4 @@
-//! QTCP (seed row E1, Eq. 1, 2, 5 and Fig. 3): DCTCP with a quality factor.
+//! QTCP (docs/sources.md, E1; Eq. 1, 2, 5 and Fig. 3): DCTCP with a quality factor.
 //!
 //! Serves Fig. 8 (E3), Fig. 9 (E1), Fig. 10 (E4), the offered load of Fig. 12 (E7), Fig. 14a (E8)
 //! and Fig. 15b (E9). Nothing makes Fig. 13 yet.
@@ -10,11 +10,11 @@ use crate::{Nanos, Observation};
 
 /// The defaults of QTCP: those of DCTCP, but that alpha starts from 0.
 ///
-/// So the first marks, at the end of slow start, shrink the windows by Q far more than by alpha, and
-/// the ratios hold from there on. From 1 all windows would be halved first, and would find their
-/// ratios at a packet a round trip. With g = [`G_E1`](super::dctcp::G_E1), the default of seed row
-/// E1, alpha follows single marks, cuts those who lack bandwidth as well, and keeps ratios and
-/// utilisation lower than RFC 8257's g does.
+/// So the first marks, at the end of slow start, shrink the windows by Q far more than by alpha,
+/// and the ratios hold from there on. From 1 all windows would be halved first, and would find
+/// their ratios at a packet a round trip. With g = [`G_E1`](super::dctcp::G_E1), the default of
+/// docs/sources.md, E1, alpha follows single marks, cuts those who lack bandwidth as well, and
+/// keeps ratios and utilisation lower than RFC 8257's g does.
 ///
 /// Windows grow as Eq. 5 has it, so that with Q = 1 a flow is one of DCTCP exactly, and takes no
 /// more than its part beside flows of DCTCP. Its small windows then rest above their targets and its

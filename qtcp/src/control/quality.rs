@@ -10,8 +10,8 @@ use crate::{Observation, Rate};
 /// The largest quality factor: a flow that gets nothing would have an infinite one.
 pub const MAX_QUALITY: f64 = 1000.0;
 
-/// The quality factor Q of seed row E1: above 1 the flow has less than it is to have, below 1 it
-/// has room to give.
+/// The quality factor Q (docs/sources.md, E1: windows follow a quality factor): above 1 the flow
+/// has less than it is to have, below 1 it has room to give.
 ///
 /// - [`Target::Throughput`] (Eq. 1): the target divided by the smoothed throughput.
 /// - [`Target::Latency`] (Eq. 2): the smoothed round-trip time divided by the target.

@@ -1,5 +1,5 @@
-//! Credits for data that hosts are to send (seed row F5): an R2T is one, for as long as a host may
-//! owe data.
+//! Credits for data that hosts are to send (docs/sources.md, F5: the server asks for data when it
+//! has room): an R2T is one, for as long as a host may owe data.
 //!
 //! A credit has its buffer from the beginning while there are buffers. When there are none it may
 //! be given for one that is expected to be free by the time the data comes, so that the buffer

@@ -201,7 +201,7 @@ impl<D: Driver> Connection<D> {
         Ok(())
     }
 
-    /// An Output Mark (seed row I1).
+    /// An Output Mark (docs/sources.md, I1: outputs end containers).
     #[cold]
     fn output_mark(
         &mut self,

@@ -19,7 +19,8 @@ use crate::io_queue::IoQueue;
 use crate::policies::Policies;
 
 /// Output Mark: a vendor-specific I/O command without data, by which a host says that what it has
-/// sent so far to a namespace ends a container (seed row I1). It completes at once.
+/// sent so far to a namespace ends a container (docs/sources.md, I1: outputs end containers). It
+/// completes at once.
 pub(crate) const OUTPUT_MARK: u8 = 0xc0;
 
 /// Places for lanes that a connection has at first, and at the most.
@@ -134,7 +135,8 @@ impl Lanes {
     }
 }
 
-/// The class that a command names itself. Only some commands have the bits (seed row E6).
+/// The class that a command names itself. Only some commands have the bits (docs/sources.md, E6:
+/// every command and packet names its class).
 #[inline]
 pub(crate) fn named_class(sqe: &Sqe) -> Option<Class> {
     let cdw13 = sqe.cdw13.get();

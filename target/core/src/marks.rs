@@ -1,4 +1,5 @@
-//! What answers carry for the network: the DSCP of their connection's class (seed row E6).
+//! What answers carry for the network: the DSCP of their connection's class (docs/sources.md, E6:
+//! every command and packet names its class).
 
 use arbitration::Class;
 use arbitration::classify::Classifier;

@@ -1,6 +1,6 @@
 //! What a connection's reactor does for stage S6: counts what moves for each class, keeps answers
-//! back while they are limited so that they leave in the order of their classes, and asks hosts
-//! for data no faster than they may send it (seed rows E7, F5).
+//! back while they are limited so that they leave in the order of their classes, and asks hosts for
+//! data no faster than they may send it (docs/sources.md, E7, F5).
 
 use std::collections::VecDeque;
 use std::ops::Deref;

@@ -78,8 +78,8 @@ fn request(
         | IoCommand::Verify { range } => (range.lba, range.blocks),
         IoCommand::Flush | IoCommand::DatasetManagement { .. } => (0, 0),
     };
-    // Deallocation is work of the device's own: a sweep over many ranges takes more credits than
-    // a user's command (seed rows D2, D3).
+    // Deallocation is work of the device's own: a sweep over many ranges takes more credits than a
+    // user's command (docs/sources.md, D2, D3).
     let operations = match command {
         IoCommand::DatasetManagement { ranges, .. } => u32::from(*ranges).div_ceil(16),
         _ => 1,

@@ -1,5 +1,6 @@
-//! More work than there is room for (seed row D5): hosts are held back first, by not reading from
-//! them; where that goes on, and a host understands it, its commands are told when to come again.
+//! More work than there is room for (docs/sources.md, D5: a full session says when to come again):
+//! hosts are held back first, by not reading from them; where that goes on, and a host understands
+//! it, its commands are told when to come again.
 
 use std::sync::atomic::Ordering;
 

@@ -1,6 +1,6 @@
-//! Deallocation sweeps: large Dataset Management commands on namespaces in memory. A gigabyte
-//! takes tens of milliseconds to give back; in slices, each a system task that is charged to its
-//! session (seed rows D2, D3), nobody waits for more than one of them.
+//! Deallocation sweeps: large Dataset Management commands on namespaces in memory. A gigabyte takes
+//! tens of milliseconds to give back; in slices, each a system task that is charged to its session
+//! (docs/sources.md, D2, D3), nobody waits for more than one of them.
 
 use std::collections::VecDeque;
 

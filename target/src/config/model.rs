@@ -241,9 +241,10 @@ impl Default for Qos {
     }
 }
 
-/// `[[session]]`: a QoS session (seed row D1). Each subsystem has one by itself, named by its
-/// NQN, below the root; and each namespace one below its subsystem's, named NQN/NSID. An entry
-/// with such a name sets what these have; any other name is a session that groups others.
+/// `[[session]]`: a QoS session (docs/sources.md, D1: sessions form a tree). Each subsystem has one
+/// by itself, named by its NQN, below the root; and each namespace one below its subsystem's, named
+/// NQN/NSID. An entry with such a name sets what these have; any other name is a session that
+/// groups others.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Session {
     /// `name`.
@@ -264,7 +265,8 @@ pub struct Session {
     pub reserve: Option<Reserve>,
 }
 
-/// `reserve`: a reservation of a session on one namespace's device (seed row F1).
+/// `reserve`: a reservation of a session on one namespace's device (docs/sources.md, F1:
+/// reservations in the tenant's terms).
 #[derive(Clone, Debug, PartialEq)]
 pub struct Reserve {
     /// `budget`, `period`, `request_size`, `writes`, `locality`.

@@ -1,5 +1,5 @@
-//! Reservations: asked for in the configuration, admitted by the broker (seed rows F1, F2), in
-//! force in the plan.
+//! Reservations: asked for in the configuration, admitted by the broker (docs/sources.md, F1, F2),
+//! in force in the plan.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;

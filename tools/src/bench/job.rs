@@ -132,7 +132,8 @@ fn priority(text: &str) -> Result<Class, String> {
     class(text)?.0.ok_or_else(|| "a queue has a class: urgent, high, medium or low".to_owned())
 }
 
-/// CDW13 bits 9:8 of a command that names `class`; Low has no code of its own (seed row E6).
+/// CDW13 bits 9:8 of a command that names `class`; Low has no code of its own (docs/sources.md, E6:
+/// every command and packet names its class).
 fn class_bits(class: Option<Class>) -> u32 {
     let code = match class {
         Some(Class::Urgent) => 0b11,

@@ -42,8 +42,9 @@ pub(crate) struct DiskGeometry {
 }
 
 impl DiskGeometry {
-    /// Seagate ST3500514NS, the disk of seed rows I1 to I3: 7200 rpm, 500 GB, 240,000 tracks per
-    /// inch, 140 MB/s at the edge (all as its maker says), a mean seek of 8.5 ms.
+    /// Seagate ST3500514NS, the disk of intelliQoS (docs/sources.md, I1 to I3): 7200 rpm, 500 GB,
+    /// 240,000 tracks per inch, 140 MB/s at the edge (all as its maker says), a mean seek of 8.5
+    /// ms.
     pub(crate) const SATA_7200: Self = Self {
         rpm: 7200,
         cylinders: 264_000,

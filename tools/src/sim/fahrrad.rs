@@ -1,4 +1,4 @@
-//! Fig. 3 of seed row F3: reservations on a disk, and the same streams without.
+//! Fig. 3 of Fahrrad (docs/sources.md, F3): reservations on a disk, and the same streams without.
 
 mod deadline;
 mod workload;

@@ -1,4 +1,4 @@
-//! Fig. 10 of seed row E4: flows that start later, and how soon each class has its part.
+//! Fig. 10 (docs/sources.md, E4): flows that start later, and how soon each class has its part.
 
 use std::fmt::Write as _;
 use std::ops::Range;

@@ -1,4 +1,4 @@
-//! Fig. 15b of seed row E9: transfers that miss their deadlines, under three laws.
+//! Fig. 15b (docs/sources.md, E9): transfers that miss their deadlines, under three laws.
 //!
 //! What the source leaves open, and how it is read here:
 //!

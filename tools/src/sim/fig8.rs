@@ -1,4 +1,4 @@
-//! Fig. 8 of seed row E3: the discrete-time model beside the packet simulation.
+//! Fig. 8 (docs/sources.md, E3): the discrete-time model beside the packet simulation.
 
 use std::fmt::Write as _;
 use std::time::Duration;

@@ -1,4 +1,4 @@
-//! Fig. 9 of seed row E1: how soon the quality factors of three classes settle, for three
+//! Fig. 9 (docs/sources.md, E1): how soon the quality factors of three classes settle, for three
 //! round-trip times.
 //!
 //! All classes' Q can be 1 or less only where targets add up to no more than what is carried, so

@@ -1,5 +1,6 @@
-//! Figure 2 of intelliQoS (seed row I3): what two users see of a disk that they share, with the
-//! vanilla deadline scheduler, with batches of 8 and 16, and with containers.
+//! Figure 2 of intelliQoS (docs/sources.md, I3: deadlines extend to the container's end): what two
+//! users see of a disk that they share, with the vanilla deadline scheduler, with batches of 8 and
+//! 16, and with containers.
 //!
 //! The set-up is the source's: two readers of random 4 KiB blocks in files of 128 MB that lie 32
 //! GB apart, 100 requests in flight each, 20 ms allowed for each request or 50 of them in a second,
