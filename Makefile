@@ -8,6 +8,7 @@
 #   make bench-qos  what quality of service costs and gives, natively
 #   make bench-churn  ten thousand namespaces that come and go under I/O
 #   make bench-qtcp what classes get of a congested link, by the kernel's congestion control
+#   make interleavings  what reactors say to each other by atomics, in every order of steps
 #   make fuzz       each fuzz target for FUZZ_SECONDS (60)
 #   make deny       licences, banned and duplicate crates, sources
 #   make install    binaries, systemd files and documents, below DESTDIR and PREFIX (/usr)
@@ -23,7 +24,7 @@ export CARGO_TARGET_DIR := $(CURDIR)/build
 # What is installed: the release build, unless this names a folder with binaries that are built.
 BINARIES ?= build/release
 
-.PHONY: build help run test bench bench-qos bench-churn bench-qtcp fuzz deny install uninstall clean
+.PHONY: build help run test bench bench-qos bench-churn bench-qtcp interleavings fuzz deny install uninstall clean
 
 build:
 	.ci/setup build
@@ -57,6 +58,10 @@ bench-qtcp:
 	cargo build --release -p qtcp --features bpf --examples
 	ulimit -n 4096 && build/release/examples/adapter
 	tests/bench/qtcp-bases.sh build/release
+
+interleavings:
+	.ci/setup test
+	cargo test -p arbitration --lib --features interleavings interleavings
 
 fuzz:
 	.ci/setup fuzz

@@ -4,8 +4,8 @@
 //! and of every session above it, from its dispatch to its completion. System tasks hold credits of
 //! the session they belong to as well, and may cost more operations than one (D3).
 
-use std::sync::atomic::Ordering::{Relaxed, SeqCst};
-use std::sync::atomic::{AtomicU32, AtomicU64};
+use crate::sync::Ordering::{Relaxed, SeqCst};
+use crate::sync::{AtomicU32, AtomicU64};
 
 mod account;
 #[cfg(test)]

@@ -1,6 +1,6 @@
 //! A device as all reactors share it: its window, and the state of its classes.
 
-use std::sync::atomic::{AtomicU32, AtomicU64, Ordering::Relaxed, Ordering::SeqCst};
+use crate::sync::{AtomicU32, AtomicU64, Ordering::Relaxed, Ordering::SeqCst};
 use std::sync::{Arc, Mutex, PoisonError};
 
 use units::{Class, PerClass};

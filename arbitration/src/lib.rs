@@ -11,6 +11,8 @@ pub mod classify;
 pub mod container;
 pub mod credit;
 pub mod device;
+#[cfg(all(test, feature = "interleavings"))]
+mod interleavings;
 pub mod limit;
 pub mod memory;
 pub mod order;
@@ -20,6 +22,7 @@ pub mod reservation;
 pub mod session;
 pub mod settings;
 mod sharing;
+mod sync;
 pub mod window;
 
 pub use reactors::Reactors;

@@ -11,8 +11,8 @@
 //! command of each thread; a user who always has work and asks at least every 2 ms gets at least the
 //! rate times (the span less 2 ms), less one command. That is 2 % over a second and 5 % over 100 ms.
 
-use std::sync::atomic::AtomicU64;
-use std::sync::atomic::Ordering::Relaxed;
+use crate::sync::AtomicU64;
+use crate::sync::Ordering::Relaxed;
 
 use units::Nanos;
 

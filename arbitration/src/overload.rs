@@ -6,9 +6,9 @@
 //! session's own rate needs for what waits already. A Linux host gives a command up after five
 //! retries, so none is refused twice.
 
+use crate::sync::Ordering::Relaxed;
+use crate::sync::{AtomicU32, AtomicU64};
 use std::sync::Arc;
-use std::sync::atomic::Ordering::Relaxed;
-use std::sync::atomic::{AtomicU32, AtomicU64};
 
 use units::{Nanos, follow};
 

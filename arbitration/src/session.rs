@@ -7,8 +7,8 @@
 
 mod tree;
 
+use crate::sync::{AtomicU32, AtomicU64, Ordering::SeqCst};
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU32, AtomicU64, Ordering::SeqCst};
 
 use thiserror::Error;
 use units::Nanos;

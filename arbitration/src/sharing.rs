@@ -1,6 +1,6 @@
 //! Counters that one reactor changes, or several.
 
-use std::sync::atomic::{AtomicU64, Ordering::Relaxed, Ordering::SeqCst};
+use crate::sync::{AtomicU64, Ordering::Relaxed, Ordering::SeqCst};
 
 /// Who changes a counter. Everybody may read it.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]

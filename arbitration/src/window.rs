@@ -4,10 +4,10 @@
 //! of them are let in than keep it busy. What a command takes of the window is its price in
 //! [`SLOT`]s: reads and writes are priced apart, by what they cost the device.
 
+use crate::sync::Ordering::{Relaxed, SeqCst};
+use crate::sync::{AtomicBool, AtomicU64};
 use std::sync::Mutex;
 use std::sync::PoisonError;
-use std::sync::atomic::Ordering::{Relaxed, SeqCst};
-use std::sync::atomic::{AtomicBool, AtomicU64};
 
 use units::Nanos;
 
@@ -37,7 +37,8 @@ const OFF: u64 = u64::MAX;
 pub struct Window {
     sharing: Sharing,
     /// What is held, in 1/[`SLOT`]. Sequentially consistent: who finds no room and says that it
-    /// sleeps, and who makes room and looks for sleepers, must not miss each other.
+    /// sleeps, and who makes room and looks for sleepers, never miss each other: see
+    /// `who_sleeps_for_want_of_room_in_the_window_is_woken`.
     used: AtomicU64,
     /// What may be held, in 1/[`SLOT`]; [`OFF`]: anything.
     limit: AtomicU64,

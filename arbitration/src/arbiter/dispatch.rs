@@ -7,7 +7,7 @@ use units::{Class, Nanos};
 use super::queue::{Chosen, Next, Right};
 use super::{
     Arbiter, Charged, DeviceId, DeviceQueue, Dispatched, Entry, EntryId, Flow, FlowId, Grant, Held,
-    Located, Request, Waiters,
+    Located, Request,
 };
 use crate::container::SetRequest;
 use crate::credit::Cost;
@@ -15,7 +15,6 @@ use crate::device::Device;
 use crate::order::NONE;
 use crate::reactors::Reactors;
 use crate::reservation::Charge;
-use crate::session::Session;
 use crate::settings::OrderSettings;
 use crate::window::SLOT;
 
@@ -462,9 +461,8 @@ impl<T: Copy> Arbiter<T> {
             if !capped.credits.take(cost) {
                 let mut wake = Reactors::NONE;
                 for earlier in chain.iter().take(taken) {
-                    earlier.credits.give(cost);
                     // Others may have been turned away meanwhile.
-                    wake |= tell(&self.waiters, earlier);
+                    wake |= self.waiters.give(earlier, cost);
                 }
                 let session = capped.id().0;
                 self.wake |= wake;
@@ -503,12 +501,8 @@ impl<T: Copy> Arbiter<T> {
             Gate::Credits(session, cost) => {
                 self.block(device, session);
                 let reactor = self.reactor;
-                let shared = self.local(session).and_then(|local| local.session.clone());
-                let Some(shared) = shared else { return };
-                shared.wait(reactor);
-                // A credit returned before `wait` told no one: look again, or it is missed.
-                if shared.credits.fits(cost) {
-                    self.waiters.tell(reactor, session);
+                if let Some(shared) = self.local(session).and_then(|local| local.session.as_ref()) {
+                    self.waiters.wait(reactor, shared, cost);
                 }
             }
         }
@@ -655,8 +649,7 @@ impl<T: Copy> Arbiter<T> {
         let Self { waiters, sets, wake, .. } = self;
         let Some(Some(entry)) = sets.get_mut(set as usize) else { return };
         for capped in &entry.chain {
-            capped.credits.give(cost);
-            *wake |= tell(waiters, capped);
+            *wake |= waiters.give(capped, cost);
         }
         entry.held = entry.held.saturating_sub(1);
         if !entry.current && entry.held == 0 {
@@ -715,15 +708,6 @@ impl<T: Copy> Arbiter<T> {
         }
         self.leave_session(session);
     }
-}
-
-/// Tells the reactors that wait for a session's credits that it has some again; which they are.
-fn tell(waiters: &Waiters, session: &Session) -> Reactors {
-    let wake = session.take_waiters();
-    for reactor in wake {
-        waiters.tell(reactor, session.id().0);
-    }
-    wake
 }
 
 /// How long after its arrival a command of a class is due, in ns.

@@ -27,10 +27,10 @@ mod slab;
 mod tests;
 mod waiters;
 
+use crate::sync::AtomicU64;
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
 use std::sync::Arc;
-use std::sync::atomic::AtomicU64;
 
 use rustc_hash::FxHashMap;
 use units::{Class, Nanos};

@@ -1,8 +1,8 @@
 //! What a reactor asks of its arbiter: what may go on now, or when to ask again.
 
+use crate::sync::Ordering::Relaxed;
 use std::cmp::Reverse;
 use std::sync::Arc;
-use std::sync::atomic::Ordering::Relaxed;
 
 use super::waiters::SESSIONS_TOLD_APART;
 use super::{Arbiter, DeviceId, Dispatched};

@@ -1,9 +1,9 @@
 //! What waits at one device, in one reactor.
 
+use crate::sync::{AtomicU64, Ordering::Relaxed};
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
 use units::{Class, Nanos, PerClass};
 

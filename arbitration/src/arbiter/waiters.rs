@@ -1,6 +1,9 @@
 //! Reactors that wait for a session's credits, and how they learn that it has some again.
 
-use std::sync::atomic::{AtomicU64, Ordering::SeqCst};
+use crate::credit::Cost;
+use crate::reactors::Reactors;
+use crate::session::Session;
+use crate::sync::{AtomicU64, Ordering::SeqCst};
 
 /// Sessions of the same number modulo this are told of together.
 pub(super) const SESSIONS_TOLD_APART: u32 = 4096;
@@ -28,8 +31,30 @@ impl Waiters {
         Self { told: (0..reactors.max(1)).map(|_| told()).collect() }
     }
 
+    /// Notes that a reactor waits for a session's credits, of which it has found too few for
+    /// `cost`.
+    pub(crate) fn wait(&self, reactor: u32, session: &Session, cost: Cost) {
+        session.wait(reactor);
+        // A credit returned before `wait` told no one: look again, or it is missed.
+        if session.credits.fits(cost) {
+            self.tell(reactor, session.id().0);
+        }
+    }
+
+    /// Gives credits back to a session, and tells the reactors that wait for them: which they are.
+    #[inline]
+    pub(crate) fn give(&self, session: &Session, cost: Cost) -> Reactors {
+        session.credits.give(cost);
+        // After the credits: who waits from now on finds them.
+        let wake = session.take_waiters();
+        for reactor in wake {
+            self.tell(reactor, session.id().0);
+        }
+        wake
+    }
+
     /// Tells a reactor that a session has credits.
-    pub(super) fn tell(&self, reactor: u32, session: u32) {
+    pub(crate) fn tell(&self, reactor: u32, session: u32) {
         let Some(told) = self.told.get(reactor as usize) else { return };
         let word = session as usize / 64 % 64;
         if let Some(bits) = told.words.get(word) {
@@ -41,12 +66,12 @@ impl Waiters {
 
     /// Whether a reactor was told nothing.
     #[inline]
-    pub(super) fn is_empty(&self, reactor: u32) -> bool {
+    pub(crate) fn is_empty(&self, reactor: u32) -> bool {
         self.told.get(reactor as usize).is_none_or(|told| told.summary.load(SeqCst) == 0)
     }
 
     /// Takes what a reactor was told: numbers of sessions modulo [`SESSIONS_TOLD_APART`].
-    pub(super) fn take(&self, reactor: u32, mut each: impl FnMut(u32)) {
+    pub(crate) fn take(&self, reactor: u32, mut each: impl FnMut(u32)) {
         let Some(told) = self.told.get(reactor as usize) else { return };
         if told.summary.load(SeqCst) == 0 {
             return;

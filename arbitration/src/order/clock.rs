@@ -7,7 +7,7 @@
 //! and off by no more than the slack at any time. See docs/sources.md, E5: classes share the device
 //! by weight.
 
-use std::sync::atomic::{AtomicI64, AtomicU64, Ordering::Relaxed, Ordering::SeqCst};
+use crate::sync::{AtomicI64, AtomicU64, Ordering::Relaxed, Ordering::SeqCst};
 
 use units::{Class, PerClass};
 

@@ -5,7 +5,7 @@
 //! every command; one that is further ahead than [`LEAD`] of another that waits leaves what comes
 //! free to that one. Hosts count alike, whichever reactors they are on.
 
-use std::sync::atomic::{AtomicU64, Ordering::Relaxed, Ordering::SeqCst};
+use crate::sync::{AtomicU64, Ordering::Relaxed, Ordering::SeqCst};
 
 use units::{Class, PerClass};
 

@@ -1,6 +1,6 @@
 //! Means that many threads add to without waiting for each other.
 
-use std::sync::atomic::{AtomicU64, Ordering};
+use crate::sync::{AtomicU64, Ordering};
 
 use units::follow;
 

@@ -26,5 +26,7 @@ pub use profile::{Overrides, PerKib, Profile, ServiceTime};
 pub use profiler::{Profiler, Sureness};
 pub use refusal::{Refusal, Shortage};
 pub use reserved::{Charge, Reserved};
+#[cfg(all(test, feature = "interleavings"))]
+pub(crate) use tally::Tally;
 pub use terms::{Budget, Locality, Terms};
 pub use utilisation::Utilisation;

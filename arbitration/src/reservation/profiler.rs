@@ -1,8 +1,8 @@
 //! Measures a device while it works: the profile that the broker needs (docs/sources.md, F1:
 //! reservations in the tenant's terms).
 
+use crate::sync::{AtomicU32, AtomicU64, Ordering};
 use std::fmt;
-use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 
 use units::Nanos;
 

@@ -1,7 +1,7 @@
 //! A reservation at work: budgets, charges and what was kept (docs/sources.md, F3: reservations are
 //! kept).
 
-use std::sync::atomic::{AtomicU64, Ordering};
+use crate::sync::{AtomicU64, Ordering};
 
 use units::Nanos;
 

@@ -1,6 +1,6 @@
 //! What was used of a budget in the present period, in one word.
 
-use std::sync::atomic::{AtomicU64, Ordering};
+use crate::sync::{AtomicU64, Ordering};
 
 /// Bits of the amount; the bits above hold the low bits of the period's number.
 const AMOUNT_BITS: u32 = 44;
@@ -17,13 +17,13 @@ const NUMBER_MASK: u64 = u64::MAX >> AMOUNT_BITS;
 /// number of a period comes back after 2^20 periods; a word that was not touched for that long (17
 /// minutes with the shortest period) reads as used in the present one, until it ends.
 #[derive(Debug, Default)]
-pub(super) struct Tally(AtomicU64);
+pub(crate) struct Tally(AtomicU64);
 
 impl Tally {
     /// Adds an amount in period `number`. In a period that has passed, it counts in the present
     /// one.
     #[inline]
-    pub(super) fn add(&self, number: u64, amount: u64) {
+    pub(crate) fn add(&self, number: u64, amount: u64) {
         self.change(|word| {
             let (present, used) = at(word, number);
             Some(pack(present, used.saturating_add(amount)))
@@ -33,7 +33,7 @@ impl Tally {
     /// Takes back an amount that was added in period `number`. Once that has passed there is
     /// nothing to take it from.
     #[inline]
-    pub(super) fn take_back(&self, number: u64, amount: u64) {
+    pub(crate) fn take_back(&self, number: u64, amount: u64) {
         self.change(|word| {
             let same = word >> AMOUNT_BITS == number & NUMBER_MASK;
             same.then(|| pack(number, (word & MOST).saturating_sub(amount)))
@@ -43,7 +43,7 @@ impl Tally {
     /// What was used in period `number` so far; in one that has passed, what was used in the
     /// present one.
     #[inline]
-    pub(super) fn used(&self, number: u64) -> u64 {
+    pub(crate) fn used(&self, number: u64) -> u64 {
         at(self.0.load(Ordering::Relaxed), number).1
     }
 

@@ -1,8 +1,8 @@
 //! The control side of the sessions: a tree that is changed one session at a time.
 
+use crate::sync::{AtomicU32, Ordering::Relaxed};
 use std::cmp::Reverse;
 use std::collections::{BTreeSet, BinaryHeap, HashMap, HashSet, VecDeque};
-use std::sync::atomic::{AtomicU32, Ordering::Relaxed};
 use std::sync::{Arc, Weak};
 
 use units::Nanos;

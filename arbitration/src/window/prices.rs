@@ -1,7 +1,7 @@
 //! What commands cost a device, learnt from how long it takes for them.
 
-use std::sync::atomic::Ordering::Relaxed;
-use std::sync::atomic::{AtomicU32, AtomicU64};
+use crate::sync::Ordering::Relaxed;
+use crate::sync::{AtomicU32, AtomicU64};
 
 use super::SLOT;
 

@@ -1,0 +1,296 @@
+//! Models of what reactors say to each other by atomics, run in one order of their steps after the
+//! other: exhaustively where a model is small, else in many thousand orders at random and by
+//! priorities (PCT). `make interleavings` runs them.
+//!
+//! Shuttle takes every atomic for sequentially consistent. The steps on which these protocols rely
+//! are: where one says something and then looks for what the other has said, both are `SeqCst`.
+
+use std::sync::Arc;
+
+use shuttle::scheduler::{DfsScheduler, PctScheduler, RandomScheduler, Scheduler};
+use shuttle::{Config, Runner, thread};
+
+use crate::arbiter::{Arbiter, DeviceId, Dispatched, FlowId, Grant, Pull, Request, Waiters};
+use crate::credit::{Caps, Cost};
+use crate::device::{Device, DeviceRules};
+use crate::order::{ClassClock, Pace};
+use crate::reservation::Tally;
+use crate::session::{RootSpec, Session, SessionSpec, Sessions};
+use crate::settings::{OrderSettings, WindowRule};
+use crate::window::{SLOT, Window};
+use crate::{Class, Nanos, Reactors, Sharing};
+
+const DEVICE: DeviceId = DeviceId(0);
+const NOW: Nanos = Nanos(1_000_000_000);
+const COST: Cost = Cost { operations: 1, payload: 4 };
+
+fn run(scheduler: impl Scheduler + 'static, model: impl Fn() + Send + Sync + 'static) {
+    let mut config = Config::default();
+    config.silence_warnings = true;
+    Runner::new(scheduler, config).run(model);
+}
+
+/// Runs a small model in every order of its steps.
+fn every(model: impl Fn() + Send + Sync + 'static) {
+    run(DfsScheduler::new(None, false), model);
+}
+
+/// Runs a large model in many orders of its steps.
+fn many(model: impl Fn() + Send + Sync + Clone + 'static) {
+    run(PctScheduler::new(3, 2000), model.clone());
+    run(RandomScheduler::new(2000), model);
+}
+
+/// Session `a`, which may have one operation at a time below a root that has `operations`.
+fn sessions(operations: u32) -> Sessions {
+    let root =
+        RootSpec { caps: Caps { operations, payload: u64::MAX }, bounded: true, queue: u32::MAX };
+    let share = u8::try_from(100 / operations).unwrap();
+    let name = "a".to_owned();
+    let a = SessionSpec { name, operations: Some(share), ..SessionSpec::default() };
+    let mut sessions = Sessions::new(&root);
+    sessions.apply(NOW, &root, &[a]).unwrap();
+    sessions
+}
+
+fn session(sessions: &Sessions) -> Arc<Session> {
+    Arc::clone(sessions.named("a").unwrap())
+}
+
+#[test]
+fn a_credit_given_back_is_taken_or_told_of() {
+    every(|| {
+        let sessions = sessions(10);
+        let (a, waiters) = (session(&sessions), Arc::new(Waiters::new(1)));
+        assert!(a.credits.take(COST));
+        let other = {
+            let (a, waiters) = (Arc::clone(&a), Arc::clone(&waiters));
+            thread::spawn(move || {
+                let taken = a.credits.take(COST);
+                if !taken {
+                    waiters.wait(0, &a, COST);
+                }
+                taken
+            })
+        };
+        let told = waiters.give(&a, COST);
+        let taken = other.join().unwrap();
+        assert!(taken || !waiters.is_empty(0), "it waits for a credit that is there");
+        assert!(told.is_empty() || !waiters.is_empty(0), "it is woken and told of nothing");
+    });
+}
+
+#[test]
+fn what_a_reactor_is_told_is_never_lost() {
+    for others in [[1, 2], [1, 65]] {
+        every(move || {
+            let waiters = Arc::new(Waiters::new(1));
+            let told = others.map(|session| {
+                let waiters = Arc::clone(&waiters);
+                thread::spawn(move || waiters.tell(0, session))
+            });
+            let mut heard = Vec::new();
+            waiters.take(0, |session| heard.push(session));
+            told.into_iter().for_each(|one| one.join().unwrap());
+            waiters.take(0, |session| heard.push(session));
+            heard.sort_unstable();
+            heard.dedup();
+            assert_eq!(heard, others);
+            assert!(waiters.is_empty(0));
+        });
+    }
+}
+
+#[test]
+fn a_window_never_holds_more_than_it_may_and_nothing_is_lost() {
+    every(|| {
+        let window = Arc::new(Window::shared(WindowRule::Fixed(2), Sharing::Several));
+        assert!(window.take(SLOT));
+        let other = {
+            let window = Arc::clone(&window);
+            thread::spawn(move || window.take(SLOT))
+        };
+        let own = window.take(SLOT);
+        let other = other.join().unwrap();
+        assert!(own != other, "one of the two finds room");
+        assert_eq!(window.held(), 2);
+        window.put_back(2 * SLOT);
+        assert_eq!(window.held(), 0);
+    });
+}
+
+#[test]
+fn a_budget_counts_all_that_is_used_in_a_period() {
+    every(|| {
+        let tally = Arc::new(Tally::default());
+        tally.add(1, 100);
+        let other = {
+            let tally = Arc::clone(&tally);
+            thread::spawn(move || tally.add(2, 7))
+        };
+        // Late: it was charged in the period before.
+        tally.take_back(1, 40);
+        tally.add(2, 3);
+        other.join().unwrap();
+        assert_eq!(tally.used(2), 10);
+    });
+}
+
+#[test]
+fn a_class_that_begins_at_two_reactors_begins_with_the_others() {
+    every(|| {
+        let clock = Arc::new(ClassClock::new(Sharing::Several));
+        let pace = Pace::new(&OrderSettings::default());
+        clock.begins(Class::High);
+        clock.charge(&pace, Class::High, 1 << 20);
+        let other = {
+            let clock = Arc::clone(&clock);
+            thread::spawn(move || {
+                clock.begins(Class::Low);
+                clock.ends(Class::Low);
+            })
+        };
+        clock.begins(Class::Low);
+        other.join().unwrap();
+        // What Low did not use while it had nothing is gone: it cannot hold High back.
+        let has = crate::order::bit(Class::High);
+        assert_eq!(clock.pick(has, None), Some(Class::High));
+        clock.ends(Class::Low);
+        clock.ends(Class::High);
+        assert!(!clock.contended());
+    });
+}
+
+/// A reactor with a command of session `a` that waits.
+struct Reactor {
+    arbiter: Arbiter<()>,
+    flow: FlowId,
+    got: Option<Grant>,
+    /// Whom it woke.
+    woke: Reactors,
+}
+
+impl Reactor {
+    fn new(number: u32, device: &Arc<Device>, waiters: &Arc<Waiters>, a: &Arc<Session>) -> Self {
+        let order = OrderSettings::default();
+        let mut arbiter = Arbiter::new(number, &order, Arc::clone(waiters), 4);
+        arbiter.add_device(DEVICE, Arc::clone(device));
+        let flow = arbiter.flow(DEVICE, a, u64::from(number)).unwrap();
+        Self { arbiter, flow, got: None, woke: Reactors::NONE }
+    }
+
+    fn send(&mut self, class: Class) {
+        self.arbiter.enqueue(NOW, self.flow, class, Request::user((), false, 4096)).unwrap();
+    }
+
+    fn pull(&mut self, pull: fn(&mut Arbiter<()>, Nanos) -> Pull<()>) {
+        loop {
+            match pull(&mut self.arbiter, NOW) {
+                Pull::Command(Dispatched { grant, .. }) => self.got = Some(grant),
+                Pull::Wake(reactors) => self.woke |= reactors,
+                Pull::Later(_) | Pull::Nothing => return,
+            }
+        }
+    }
+
+    fn complete(&mut self) {
+        let grant = self.got.take().expect("a command in the device");
+        self.arbiter.complete(NOW, grant, true);
+        self.pull(Arbiter::pull);
+    }
+}
+
+/// Reactors of which the first has a command in the device, and the others have some that wait
+/// for it.
+fn reactors(count: u32, window: WindowRule, operations: u32) -> (Vec<Reactor>, Sessions) {
+    let sessions = sessions(operations);
+    let waiters = Arc::new(Waiters::new(count as usize));
+    let rules = DeviceRules { window, ..DeviceRules::default() };
+    let device = Arc::new(Device::new(rules, count as usize));
+    let a = session(&sessions);
+    let mut all: Vec<_> = (0..count).map(|n| Reactor::new(n, &device, &waiters, &a)).collect();
+    all[0].send(Class::High);
+    all[0].pull(Arbiter::pull);
+    assert!(all[0].got.is_some());
+    all.iter_mut().skip(1).for_each(|reactor| reactor.send(Class::High));
+    (all, sessions)
+}
+
+/// All but the first go to sleep while the first completes its command. Then whoever is woken goes
+/// on, and so on: each has its command in the end.
+fn all_are_woken(count: u32, window: WindowRule, operations: u32) {
+    let (mut all, sessions) = reactors(count, window, operations);
+    let sleepers: Vec<_> = all
+        .split_off(1)
+        .into_iter()
+        .map(|mut reactor| {
+            thread::spawn(move || {
+                reactor.pull(Arbiter::pull_before_sleep);
+                reactor
+            })
+        })
+        .collect();
+    all[0].complete();
+    all.extend(sleepers.into_iter().map(|sleeper| sleeper.join().unwrap()));
+    let mut served = 1;
+    while let Some(busy) = all
+        .iter()
+        .position(|reactor| reactor.got.is_some())
+        .or_else(|| all.iter().position(|reactor| !reactor.woke.is_empty()))
+    {
+        if all[busy].got.is_some() {
+            all[busy].complete();
+            served += 1;
+        }
+        for woken in std::mem::replace(&mut all[busy].woke, Reactors::NONE) {
+            all[woken as usize].pull(Arbiter::pull_before_sleep);
+        }
+    }
+    assert_eq!(served, count, "a reactor sleeps beside room for its command");
+    for session in sessions.iter() {
+        assert_eq!(session.credits.used().operations, 0, "credits of {}", session.name());
+    }
+}
+
+#[test]
+fn who_sleeps_for_want_of_room_in_the_window_is_woken() {
+    many(|| all_are_woken(2, WindowRule::Fixed(1), 10));
+}
+
+#[test]
+fn who_sleeps_for_want_of_credits_is_woken() {
+    many(|| all_are_woken(2, WindowRule::Off, 10));
+}
+
+#[test]
+fn who_is_turned_away_by_one_that_gives_up_is_woken() {
+    // Both the session and the root have one operation: who takes the session's and not the
+    // root's gives it back, and tells whoever it was in the way of.
+    many(|| all_are_woken(3, WindowRule::Off, 1));
+}
+
+#[test]
+fn who_is_held_back_for_a_class_elsewhere_is_woken_when_that_ends() {
+    many(|| {
+        let sessions = sessions(1);
+        let root = sessions.root();
+        let waiters = Arc::new(Waiters::new(2));
+        let rules = DeviceRules { window: WindowRule::Off, ..DeviceRules::default() };
+        let device = Arc::new(Device::new(rules, 2));
+        let mut ahead = Reactor::new(0, &device, &waiters, root);
+        let mut behind = Reactor::new(1, &device, &waiters, root);
+        let low = Request::user((), false, 4096);
+        let entry = behind.arbiter.enqueue(NOW, behind.flow, Class::Low, low).unwrap();
+        ahead.send(Class::High);
+        let pace = Pace::new(&OrderSettings::default());
+        device.clock.charge(&pace, Class::High, 1 << 20);
+        let ahead = thread::spawn(move || {
+            ahead.pull(Arbiter::pull_before_sleep);
+            ahead
+        });
+        behind.arbiter.cancel(entry);
+        behind.pull(Arbiter::pull);
+        let ahead = ahead.join().unwrap();
+        assert!(ahead.got.is_some() || behind.woke.contains(0), "High sleeps, nobody is before it");
+    });
+}
