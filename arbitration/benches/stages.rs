@@ -6,10 +6,9 @@
 //! ```
 
 use std::hint::black_box;
-use std::sync::Arc;
 
 use arbitration::Nanos;
-use arbitration::credit::{Account, Caps, Cost, Credits};
+use arbitration::credit::{Caps, Cost, Credits};
 use arbitration::limit::{Limiter, Rate};
 use arbitration::overload::{Backlog, RefusedOnce, command_key};
 use arbitration::settings::WindowRule;
@@ -41,12 +40,12 @@ fn credits(criterion: &mut Criterion) {
     let mut group = criterion.benchmark_group("credit");
     for depth in [1, 2, 4] {
         let caps = Caps { operations: 1000, payload: 1 << 20 };
-        let account = Account::new((0..depth).map(|_| Arc::new(Credits::new(caps))));
+        let chain: Vec<_> = (0..depth).map(|_| Credits::new(caps)).collect();
         group.bench_function(BenchmarkId::new("take and give, sessions", depth), |bench| {
             bench.iter(|| {
                 let cost = Cost::user(black_box(4096));
-                let taken = account.take(cost);
-                account.give(cost);
+                let taken = chain.iter().all(|session| session.take(cost));
+                chain.iter().for_each(|session| session.give(cost));
                 taken
             });
         });

@@ -7,11 +7,8 @@
 use crate::sync::Ordering::{Relaxed, SeqCst};
 use crate::sync::{AtomicU32, AtomicU64};
 
-mod account;
 #[cfg(test)]
 mod tests;
-
-pub use account::{Account, Advance, give_all, take_all};
 
 /// Where the operations are in the word of what is in use: bits 63:40, over the KiB in bits 39:0.
 const OPERATIONS_BIT: u32 = 40;
@@ -42,15 +39,6 @@ impl Cost {
     #[must_use]
     pub fn system(operations: u32, bytes: u64) -> Self {
         Self { operations, payload: u32::try_from(bytes.div_ceil(1024)).unwrap_or(u32::MAX) }
-    }
-
-    /// What this is more than `other`, each credit by itself.
-    #[must_use]
-    pub const fn beyond(self, other: Self) -> Self {
-        Self {
-            operations: self.operations.saturating_sub(other.operations),
-            payload: self.payload.saturating_sub(other.payload),
-        }
     }
 }
 
@@ -120,8 +108,9 @@ impl Used {
 /// The credits of one session, shared by all reactors.
 #[derive(Debug)]
 pub struct Credits {
-    /// [`Used`], packed. Sequentially consistent: who finds too little and says that it waits, and
-    /// who gives back and looks for those that wait, must not miss each other.
+    /// [`Used`], packed. Changes that give back are sequentially consistent: a reactor that finds
+    /// too little, says that it waits and looks again, and one that gives back and then looks for
+    /// those that wait, never miss each other (`a_credit_given_back_is_taken_or_told_of`).
     used: AtomicU64,
     operations: AtomicU32,
     payload: AtomicU64,

@@ -15,15 +15,17 @@ use crate::settings::{OrderSettings, Unit, Weights};
 use crate::sharing::Sharing;
 
 /// What a command of ordinary size costs (and 4 KiB, where bytes count).
-pub const COST: u64 = 256;
-const ORDINARY: i32 = 256;
+pub(super) const COST: u32 = 256;
+
+/// What a unit of cost adds to a virtual time at weight 1, or with one host.
+pub(super) const STEP: u32 = 256;
 
 /// How far, in commands of ordinary size at weight 1, a class may be ahead of another that waits
 /// at another reactor.
-const SLACK: u64 = 16 * COST * 256;
+const SLACK: i64 = 16 * COST as i64 * STEP as i64;
 
 /// What Urgent may save up, in cost: it is strictly first for that much after a pause.
-const URGENT_SAVED: i64 = 64 * 256;
+const URGENT_SAVED: i64 = 64 * COST as i64;
 
 /// The state of a device's classes, shared by all reactors.
 #[derive(Debug, Default)]
@@ -73,13 +75,13 @@ impl Pace {
     #[must_use]
     pub fn new(settings: &OrderSettings) -> Self {
         let share = u64::from(settings.urgent_share.clamp(1, 90));
-        let of = |class| (256 << PACE_DIGITS) / weight(&settings.weights, class);
+        let of = |class| (u64::from(STEP) << PACE_DIGITS) / weight(&settings.weights, class);
         let length = |class| burst(settings, class);
         Self {
             steps: PerClass::from_fn(of),
             earned: (share << PACE_DIGITS) / (100 - share),
             bursts: PerClass::from_fn(length),
-            quantum: i32::from(settings.burst.clamp(1, 64).cast_signed()) * ORDINARY,
+            quantum: i32::from(settings.burst.clamp(1, 64).cast_signed()) * COST.cast_signed(),
             bytes: settings.unit == Unit::Bytes,
         }
     }
@@ -90,7 +92,7 @@ impl Pace {
     pub const fn cost(&self, bytes: u32) -> u32 {
         match (self.bytes, bytes) {
             (true, 4096..) => bytes / 16,
-            _ => ORDINARY.cast_unsigned(),
+            _ => COST,
         }
     }
 
@@ -196,7 +198,7 @@ impl ClassClock {
     #[must_use]
     pub(crate) fn pick(&self, has: u8, current: Option<Class>) -> Option<Class> {
         let floor = self.floor(self.waiting.load(SeqCst));
-        let may = |time| floor.is_none_or(|floor| ahead(time, floor) <= SLACK.cast_signed());
+        let may = |time| floor.is_none_or(|floor| ahead(time, floor) <= SLACK);
         if let Some(class) = current
             && has & bit(class) != 0
             && may(self.time(class).load(Relaxed))
@@ -245,8 +247,7 @@ impl ClassClock {
 }
 
 /// How many commands of one class a reactor takes before it looks at the classes again.
-#[must_use]
-pub fn burst(settings: &OrderSettings, class: Class) -> u16 {
+fn burst(settings: &OrderSettings, class: Class) -> u16 {
     let weight = weight(&settings.weights, class);
     settings.burst.max(1).min(u16::try_from(weight).unwrap_or(u16::MAX))
 }

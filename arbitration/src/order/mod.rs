@@ -8,7 +8,7 @@ mod turns;
 
 pub(crate) use burst::Burst;
 pub(crate) use clock::bit;
-pub use clock::{COST, ClassClock, Pace, burst};
+pub use clock::{ClassClock, Pace};
 pub(crate) use hierarchy::{Hierarchy, Place};
 pub(crate) use tree::{NONE, ROOT, Tree};
 pub use turns::Turns;

@@ -9,10 +9,10 @@ use crate::sync::{AtomicU64, Ordering::Relaxed, Ordering::SeqCst};
 
 use units::{Class, PerClass};
 
-use super::clock::ahead;
+use super::clock::{COST, STEP, ahead};
 
 /// How far a reactor may be ahead, in cost of commands of ordinary size of a lone host.
-const LEAD: i64 = 16 * 256 * 256;
+const LEAD: i64 = 16 * COST as i64 * STEP as i64;
 
 /// One class.
 #[derive(Debug)]
@@ -80,7 +80,7 @@ impl Turns {
     #[inline]
     pub(crate) fn charge(&self, class: Class, reactor: u32, cost: u32, hosts: u32) {
         if let Some(time) = self.classes[class].times.get(reactor as usize) {
-            let step = u64::from(cost) * 256 / u64::from(hosts.max(1));
+            let step = u64::from(cost) * u64::from(STEP) / u64::from(hosts.max(1));
             time.store(time.load(Relaxed).wrapping_add(step), Relaxed);
         }
     }
