@@ -4,6 +4,7 @@
 mod state;
 
 use std::net::SocketAddr;
+use std::sync::Arc;
 
 use arbitration::Class;
 use thiserror::Error;
@@ -127,4 +128,14 @@ pub enum Loss<'a> {
     Host(&'a str, &'a str),
     /// The permission of all hosts that a subsystem's list does not name.
     UnlistedHosts(&'a str),
+}
+
+/// An engine that can be part of what is printed for debugging.
+#[derive(Clone)]
+pub(crate) struct EngineHandle(pub(crate) Arc<dyn Engine>);
+
+impl std::fmt::Debug for EngineHandle {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str("Engine")
+    }
 }

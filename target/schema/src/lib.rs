@@ -1,16 +1,21 @@
-//! The language of the control socket, which the daemon and the command line share.
+//! The language of the control socket and of the configuration, which the daemon and the command
+//! line share.
 //!
 //! [`Method`] lists the methods. For each there is a type in [`call`] with its parameters and its
 //! answer, so that the daemon cannot answer and the command line cannot ask what the other one
-//! does not know. [`wire`] has the lines that carry them.
+//! does not know. [`wire`] has the lines that carry them. [`keys`] has the keys of the configuration,
+//! which requests set too.
 
+pub mod amounts;
 pub mod answer;
+pub mod keys;
 
 mod method;
 pub mod params;
 mod values;
 pub mod wire;
 
+pub use keys::ConfigKey;
 pub use method::{Call, Method, calls as call};
-pub use params::{Key, Params, Setting};
+pub use params::{Parameter, Params, Setting};
 pub use values::Values;

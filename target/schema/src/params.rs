@@ -11,7 +11,7 @@ use crate::values::Values;
 
 /// A parameter of a method.
 #[derive(Clone, Copy, Debug)]
-pub struct Key {
+pub struct Parameter {
     /// Its name.
     pub name: &'static str,
     /// The values that it takes.
@@ -23,7 +23,7 @@ pub struct Key {
 /// The parameters of a method.
 pub trait Params: Serialize + DeserializeOwned {
     /// The parameters in the order in which they are checked.
-    const KEYS: &'static [Key];
+    const KEYS: &'static [Parameter];
 }
 
 /// A value as a person writes it: a number, or text with a unit.
@@ -115,13 +115,13 @@ macro_rules! params {
         }
 
         impl Params for $name {
-            const KEYS: &'static [Key] = &[
-                $(Key {
+            const KEYS: &'static [Parameter] = &[
+                $(Parameter {
                     name: stringify!($needed),
                     values: $needed_values,
                     example: Some($example),
                 },)*
-                $(Key { name: stringify!($other), values: $other_values, example: None },)*
+                $(Parameter { name: stringify!($other), values: $other_values, example: None },)*
             ];
         }
     )*};

@@ -6,18 +6,20 @@
 use std::fs;
 use std::path::{Path, PathBuf};
 
-use sluice_schema::Method;
+use sluice_schema::{Method, keys};
 
 fn document(name: &str) -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs").join(name)
 }
 
-/// Compares the lines of a table, which begins with `heading`, with what the schema says; or
-/// writes them.
-fn compare(name: &str, heading: &str, rows: &[String]) {
+/// Compares the first table with this heading behind `title` with what the schema says; or writes
+/// it.
+fn compare(name: &str, title: &str, heading: &str, rows: &[String]) {
     let path = document(name);
     let text = fs::read_to_string(&path).expect("the document can be read");
-    let start = text.find(heading).unwrap_or_else(|| panic!("{name} has no table {heading:?}"));
+    let section = text.find(title).unwrap_or_else(|| panic!("{name} has no {title:?}"));
+    let start = text[section..].find(heading).map(|start| section + start);
+    let start = start.unwrap_or_else(|| panic!("{name}: {title} has no table {heading:?}"));
     let length = text[start..].find("\n\n").unwrap_or(text.len() - start);
     let table = format!("{heading}\n{}", rows.join("\n"));
     let there = &text[start..start + length];
@@ -42,5 +44,30 @@ fn the_table_of_methods_is_the_schemas() {
         format!("| `{}` |{takes}| {} |", method.name(), method.gives())
     };
     let rows: Vec<String> = Method::ALL.iter().map(row).collect();
-    compare("control.md", "| method | parameters | result |\n|---|---|---|", &rows);
+    compare(
+        "control.md",
+        "## The protocol",
+        "| method | parameters | result |\n|---|---|---|",
+        &rows,
+    );
+}
+
+#[test]
+fn the_tables_of_keys_are_the_schemas() {
+    for (title, table) in [
+        ("## `[target]`", keys::TARGET),
+        ("## `[qos]`", keys::QOS),
+        ("## `[[session]]`", keys::SESSION),
+        ("## `reserve`", keys::RESERVE),
+        ("## `[[policy]]`", keys::POLICY),
+        ("## `[network]`", keys::NETWORK),
+        ("## `[[link]]`", keys::LINK),
+        ("## `[[listener]]`", keys::LISTENER),
+        ("## `[[subsystem]]`", keys::SUBSYSTEM),
+        ("## `[[subsystem.namespace]]`", keys::NAMESPACE),
+    ] {
+        let rows: Vec<String> = table.iter().map(keys::ConfigKey::row).collect();
+        let heading = "| key | values | default | meaning |\n|---|---|---|---|";
+        compare("configuration.md", title, heading, &rows);
+    }
 }

@@ -4,102 +4,14 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Display;
 use std::path::Path;
 
-use super::fields::{At, Fields, List, Problems};
-use super::model::{Config, Target};
-use super::parse::{NSID_MAX, ParsedListener, ParsedSubsystem};
+use sluice_schema::keys::NSID_MAX;
+
+use super::fields::{At, Fields, Problems};
+use super::identity;
+use super::parsed::{ParsedListener, ParsedSubsystem};
 use super::qos::Known;
 use super::taken::{Taken, backing};
-use super::units::format_size;
-use super::{Machine, identity};
-
-/// I/O buffers hold at least this many of the largest transfers.
-const TRANSFERS_MIN: u64 = 2;
-
-/// Cores are there, once each, and at least one.
-pub(crate) fn cores(
-    list: Option<&List<usize>>,
-    place: &At<()>,
-    machine: &Machine,
-    problems: &Problems,
-) {
-    let Some(list) = list else { return };
-    if list.items.is_empty() && list.whole {
-        problems.at(place, "`cores` is empty", "name at least one CPU: cores = [0]");
-    }
-    let mut seen = BTreeSet::new();
-    for core in &list.items {
-        if let Some(online) = machine.cores.as_ref().filter(|o| !o.contains(&core.value)) {
-            let remedy = format!("choose from the CPUs that are online: {}", ranges(online));
-            problems.at(
-                core,
-                format!("`cores` names CPU {}, which is not there", core.value),
-                remedy,
-            );
-        } else if !seen.insert(core.value) {
-            let message = format!("`cores` names CPU {} twice", core.value);
-            problems.at(core, message, "name it once: one reactor runs on each CPU");
-        }
-    }
-}
-
-/// "0-3, 6".
-fn ranges(cores: &BTreeSet<usize>) -> String {
-    let mut runs: Vec<(usize, usize)> = Vec::new();
-    for core in cores {
-        match runs.last_mut() {
-            Some((_, last)) if *last + 1 == *core => *last = *core,
-            _ => runs.push((*core, *core)),
-        }
-    }
-    let one = |(first, last): &(usize, usize)| {
-        if first == last { first.to_string() } else { format!("{first}-{last}") }
-    };
-    runs.iter().map(one).collect::<Vec<_>>().join(", ")
-}
-
-/// Buffer sizes fit together. The places are those of `io_memory`, `max_transfer` and
-/// `in_capsule_data`; `unread`: one of the first two could not be read, so that nothing is known of
-/// how they fit.
-pub(crate) fn memory(
-    target: &Target,
-    [io_memory, max_transfer, in_capsule]: [Option<At<u64>>; 3],
-    unread: bool,
-    place: &At<()>,
-    problems: &Problems,
-) {
-    let moved = |at: Option<At<u64>>| {
-        at.map_or_else(|| place.clone(), |at| At { value: (), span: at.span, path: at.path })
-    };
-    let (io_at, max_at) = (moved(io_memory), moved(max_transfer));
-    if !target.max_transfer.is_power_of_two() {
-        let message =
-            format!("`max_transfer` is {} bytes, not a power of two", target.max_transfer);
-        let power = target.max_transfer.next_power_of_two();
-        problems.at(&max_at, message, format!("write \"{}\"", format_size(power.into())));
-    }
-    if !target.in_capsule_data.is_multiple_of(16) {
-        let bytes = target.in_capsule_data;
-        let message = format!("`in_capsule_data` is {bytes} bytes, not a multiple of 16");
-        let remedy = format!("write {}: capsules are counted in units of 16", bytes / 16 * 16);
-        problems.at(&moved(in_capsule), message, remedy);
-    }
-    let least = u64::from(target.max_transfer) * TRANSFERS_MIN;
-    if target.io_memory < least && !unread {
-        let message = format!(
-            "`io_memory` is {}, too small for transfers of {}",
-            format_size(target.io_memory),
-            format_size(target.max_transfer.into())
-        );
-        let remedy = format!(
-            "write at least \"{}\" ({TRANSFERS_MIN} x max_transfer), or a smaller max_transfer",
-            format_size(least)
-        );
-        problems.at(&io_at, message, remedy);
-    } else if !target.io_memory.is_multiple_of(4096) {
-        let message = format!("`io_memory` is {} bytes, not whole pages", target.io_memory);
-        problems.at(&io_at, message, "write a multiple of 4096, such as \"64 MiB\"");
-    }
-}
+use super::whole::Config;
 
 /// The size, where it is whole blocks.
 pub(crate) fn whole_blocks(size: At<u64>, block_size: u32, fields: &Fields<'_>) -> Option<u64> {

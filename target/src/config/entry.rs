@@ -5,8 +5,10 @@ use serde_json::Value as Json;
 use toml::de::DeTable;
 
 use super::fields::{Fields, Problems};
-use super::model::{Link, Listener, Namespace, Network, Policy, Qos, Reserve, Session, Subsystem};
+use super::model::{Listener, Namespace, Subsystem};
+use super::network::{Link, Network};
 use super::node::Node;
+use super::qos::{Policy, Qos, Reserve, Session};
 use super::{network, parse, qos};
 
 /// Reads settings from JSON.

@@ -9,16 +9,20 @@ pub(crate) mod entry;
 mod errors;
 pub(crate) mod fields;
 mod identity;
+mod lines;
 mod machine;
 mod model;
 pub(crate) mod network;
 pub(crate) mod node;
 mod parse;
+mod parsed;
 pub(crate) mod qos;
 mod render;
+pub(crate) mod table;
 mod taken;
-mod units;
+mod target;
 pub(crate) mod values;
+mod whole;
 
 use std::net::SocketAddr;
 use std::path::Path;
@@ -33,18 +37,18 @@ pub use identity::{
 };
 pub use machine::Machine;
 pub use model::{
-    Aim, Backend, Config, DEFAULT_LINK, DeviceModel, DeviceQos, Link, Listener, Namespace, Network,
-    Order, Policy, Poll, Qos, QosConfig, Reserve, Session, Subsystem, Target, Transport,
+    Backend, DeviceModel, DeviceQos, Listener, Namespace, Order, Subsystem, Transport,
 };
-pub(crate) use network::{render_link, render_network};
-pub use parse::NSID_MAX;
+pub use network::{Aim, DEFAULT_LINK, Link, Network};
 pub(crate) use parse::{MEMORY_MAX, resolve_namespaces};
-pub use qos::{ROOT as ROOT_SESSION, split_namespace};
-pub(crate) use qos::{render_general, render_policy, render_session};
+pub use qos::{Policy, Qos, QosConfig, ROOT as ROOT_SESSION, Reserve, Session, split_namespace};
 pub use render::render;
 pub(crate) use render::{render_listener, render_namespace, render_subsystem, restart_keys};
+pub use sluice_schema::amounts::{format_duration, format_rate, format_size};
+pub use sluice_schema::keys::NSID_MAX;
 pub(crate) use taken::Taken;
-pub use units::{format_duration, format_rate, format_size};
+pub use target::{Poll, Target};
+pub use whole::Config;
 
 use crate::access;
 use errors::Problem;

@@ -1,21 +1,19 @@
 //! From the tree of a configuration to its typed values.
 
 use std::collections::BTreeSet;
-use std::time::Duration;
+
+use sluice_schema::keys::NSID_MAX;
 
 use super::fields::{At, Fields, List, Problems};
 use super::identity::{derived_nguid, derived_serial, derived_uuid};
-use super::model::{
-    Backend, Config, DeviceModel, Listener, Namespace, Poll, Subsystem, Target, Transport,
-};
+use super::model::{Backend, DeviceModel, Listener, Namespace, Subsystem, Transport};
 use super::node::Node;
+use super::parsed::{ParsedListener, ParsedNamespace, ParsedSubsystem};
 use super::qos::Known;
 use super::qos::values::CLASSES;
-use super::{Machine, check, network, qos, values};
+use super::whole::Config;
+use super::{Machine, check, network, qos, target, values};
 
-/// Highest NSID: the host's Identify lists are kept below this many (NN in Identify Controller).
-pub const NSID_MAX: u32 = 16_384;
-const SECOND: Duration = Duration::from_secs(1);
 /// Largest namespace in bytes, 1 EiB: more than any drive or file system holds, and far enough below
 /// 2^63, where file offsets end.
 pub(crate) const SIZE_MAX: u64 = 1 << 60;
@@ -25,43 +23,14 @@ pub(crate) const MEMORY_MAX: u64 = 4 << 40;
 /// What a namespace is called in messages about a file.
 const NAMESPACE: &str = "[[subsystem.namespace]]";
 
-/// A listener and the places of its values.
-#[derive(Debug)]
-pub(crate) struct ParsedListener {
-    pub(crate) listener: Listener,
-    pub(crate) address: At<()>,
-    pub(crate) subsystems: List<String>,
-    pub(crate) link: Option<At<()>>,
-}
-
-/// A namespace and the places of its values.
-#[derive(Debug)]
-pub(crate) struct ParsedNamespace {
-    pub(crate) namespace: Namespace,
-    pub(crate) place: At<()>,
-    pub(crate) nsid: Option<At<()>>,
-    pub(crate) hosts: List<String>,
-}
-
-/// A subsystem and the places of its values.
-#[derive(Debug)]
-pub(crate) struct ParsedSubsystem {
-    pub(crate) subsystem: Subsystem,
-    pub(crate) nqn: At<()>,
-    pub(crate) hosts: List<String>,
-    pub(crate) namespaces: Vec<ParsedNamespace>,
-    /// Whether all its namespaces could be read.
-    pub(crate) whole: bool,
-}
-
 /// Reads a whole configuration; where `problems` stays empty, the value is right.
 pub(crate) fn config(root: &Node, machine: &Machine, problems: &Problems) -> Config {
     let Some(mut fields) = Fields::of(root, "the file", String::new(), problems) else {
         return Config::default();
     };
     let target = match fields.table("target", "[target]") {
-        Some(table) => target(table, machine, problems),
-        None => default_target(machine),
+        Some(table) => target::parse(table, machine, problems),
+        None => target::standard(machine),
     };
     let qos = qos::parse(&mut fields);
     let network = network::parse(&mut fields);
@@ -84,72 +53,6 @@ pub(crate) fn config(root: &Node, machine: &Machine, problems: &Problems) -> Con
         listeners: listeners.into_iter().map(|l| l.listener).collect(),
         subsystems,
     }
-}
-
-impl ParsedSubsystem {
-    pub(crate) fn into_subsystem(self) -> Subsystem {
-        let namespaces = self.namespaces.into_iter().map(|n| n.namespace).collect();
-        Subsystem { namespaces, ..self.subsystem }
-    }
-}
-
-/// `[target]` where the file has none.
-fn default_target(machine: &Machine) -> Target {
-    let first = machine.cores.as_ref().and_then(BTreeSet::first).copied().unwrap_or(0);
-    Target { control: machine.control.clone(), cores: vec![first], ..Target::default() }
-}
-
-/// `[target]`.
-fn target(mut fields: Fields<'_>, machine: &Machine, problems: &Problems) -> Target {
-    let standard = default_target(machine);
-    let cores = fields.list("cores", values::integer(0, 65_535));
-    let place = fields.place();
-    let io_memory = fields.get("io_memory", values::size_within(1 << 20, 1 << 40));
-    let max_transfer = fields.get("max_transfer", values::size_within(4096, 16 << 20));
-    let in_capsule = fields.get("in_capsule_data", values::size_within(0, 64 << 10));
-    let unread = fields.unread("io_memory", io_memory.as_ref())
-        || fields.unread("max_transfer", max_transfer.as_ref());
-    let target = Target {
-        cores: cores.as_ref().map_or(standard.cores, List::values),
-        poll: fields.value_or("poll", standard.poll, values::choice(&POLL)),
-        poll_time: fields.value_or("poll_time", standard.poll_time, values::duration_up_to(SECOND)),
-        io_memory: io_memory.as_ref().map_or(standard.io_memory, |at| at.value),
-        max_transfer: narrow(max_transfer.as_ref(), standard.max_transfer),
-        in_capsule_data: narrow(in_capsule.as_ref(), standard.in_capsule_data),
-        queue_depth: fields.value_or("queue_depth", standard.queue_depth, values::integer(2, 1024)),
-        admin_queue_depth: fields.value_or(
-            "admin_queue_depth",
-            standard.admin_queue_depth,
-            values::integer(32, 4096),
-        ),
-        max_queues: fields.value_or("max_queues", standard.max_queues, values::integer(1, 1024)),
-        max_connections: fields.value_or(
-            "max_connections",
-            standard.max_connections,
-            values::integer(1, 65_536),
-        ),
-        state: fields.get("state", values::path).map(|at| at.value),
-        control: fields.value_or("control", standard.control, values::path),
-        metrics: fields.get("metrics", values::address).map(|at| at.value),
-        drain_time: fields.value_or(
-            "drain_time",
-            standard.drain_time,
-            values::duration_up_to(600 * SECOND),
-        ),
-    };
-    fields.finish();
-    check::cores(cores.as_ref(), &place, machine, problems);
-    check::memory(&target, [io_memory, max_transfer, in_capsule], unread, &place, problems);
-    target
-}
-
-/// The settings of `poll`.
-pub(crate) const POLL: [(&str, Poll); 3] =
-    [("adaptive", Poll::Adaptive), ("always", Poll::Always), ("never", Poll::Never)];
-
-/// A size whose limit is below 2^32.
-fn narrow(size: Option<&At<u64>>, default: u32) -> u32 {
-    size.and_then(|at| u32::try_from(at.value).ok()).unwrap_or(default)
 }
 
 /// `[[listener]]`.

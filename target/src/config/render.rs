@@ -1,70 +1,21 @@
 //! From typed values back to text that parses to the same values.
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::fmt::Write;
-use std::path::Path;
+
+use sluice_schema::amounts::format_size;
 
 use super::identity::format_nguid;
-use super::model::{Backend, Config, Listener, Namespace, Subsystem, Target};
-use super::parse::POLL;
-use super::units::{format_duration, format_size};
-use super::{network, qos};
-
-/// Lines of `key = value`.
-#[derive(Debug, Default)]
-pub(crate) struct Lines(String);
-
-impl Lines {
-    pub(super) fn raw(&mut self, key: &str, value: impl std::fmt::Display) {
-        // Writing to a String cannot fail.
-        let _ = writeln!(self.0, "{key} = {value}");
-    }
-
-    pub(super) fn text(&mut self, key: &str, value: &str) {
-        self.raw(key, quote(value));
-    }
-
-    pub(super) fn path(&mut self, key: &str, value: &Path) {
-        self.text(key, &value.to_string_lossy());
-    }
-
-    pub(super) fn list(&mut self, key: &str, values: &[String]) {
-        let quoted: Vec<String> = values.iter().map(|value| quote(value)).collect();
-        self.raw(key, format_args!("[{}]", quoted.join(", ")));
-    }
-
-    pub(super) fn title(&mut self, title: &str) {
-        let gap = if self.0.is_empty() { "" } else { "\n" };
-        let _ = writeln!(self.0, "{gap}{title}");
-    }
-
-    pub(super) fn into_text(self) -> String {
-        self.0
-    }
-}
-
-/// A TOML basic string.
-pub(super) fn quote(text: &str) -> String {
-    let mut quoted = String::from("\"");
-    for c in text.chars() {
-        match c {
-            '"' | '\\' => quoted.extend(['\\', c]),
-            c if c.is_control() => {
-                let _ = write!(quoted, "\\U{:08X}", u32::from(c));
-            }
-            c => quoted.push(c),
-        }
-    }
-    quoted.push('"');
-    quoted
-}
+use super::lines::{Lines, quote};
+use super::model::{Backend, Listener, Namespace, Subsystem};
+use super::whole::Config;
+use super::{network, qos, table};
 
 /// The whole configuration as TOML.
 #[must_use]
 pub fn render(config: &Config) -> String {
     let mut lines = Lines::default();
     lines.title("[target]");
-    target(&mut lines, &config.target);
+    table::lines(&mut lines, &config.target);
     qos::render_whole(&mut lines, &config.qos);
     network::render_whole(&mut lines, &config.network);
     for one in &config.listeners {
@@ -75,18 +26,13 @@ pub fn render(config: &Config) -> String {
         lines.title("[[subsystem]]");
         subsystem(&mut lines, one, "[[subsystem.namespace]]");
     }
-    lines.0
+    lines.into_text()
 }
 
 /// What of a configuration is read at the start alone and differs between `from`, with which the
 /// target was started, and `to`: each key with its value now and after a restart.
 pub(crate) fn restart_keys(from: &Config, to: &Config) -> Vec<String> {
-    let text = |config: &Config| {
-        let mut lines = Lines::default();
-        target(&mut lines, &config.target);
-        lines.into_text()
-    };
-    let (before, after) = (text(from), text(to));
+    let (before, after) = (table::text(&from.target), table::text(&to.target));
     let pairs = |text: &str| -> BTreeMap<String, String> {
         let lines = text.lines().filter_map(|line| line.split_once(" = "));
         lines.map(|(key, value)| (format!("[target] {key}"), value.to_owned())).collect()
@@ -106,29 +52,6 @@ pub(crate) fn restart_keys(from: &Config, to: &Config) -> Vec<String> {
         (now != then).then(|| format!("{key}: {now} now, {then} after a restart"))
     };
     keys.into_iter().filter_map(line).collect()
-}
-
-fn target(lines: &mut Lines, target: &Target) {
-    lines.raw("cores", format_args!("{:?}", target.cores));
-    if let Some((word, _)) = POLL.iter().find(|(_, poll)| *poll == target.poll) {
-        lines.text("poll", word);
-    }
-    lines.text("poll_time", &format_duration(target.poll_time));
-    lines.text("io_memory", &format_size(target.io_memory));
-    lines.text("max_transfer", &format_size(target.max_transfer.into()));
-    lines.text("in_capsule_data", &format_size(target.in_capsule_data.into()));
-    lines.raw("queue_depth", target.queue_depth);
-    lines.raw("admin_queue_depth", target.admin_queue_depth);
-    lines.raw("max_queues", target.max_queues);
-    lines.raw("max_connections", target.max_connections);
-    if let Some(state) = &target.state {
-        lines.path("state", state);
-    }
-    lines.path("control", &target.control);
-    if let Some(metrics) = target.metrics {
-        lines.text("metrics", &metrics.to_string());
-    }
-    lines.text("drain_time", &format_duration(target.drain_time));
 }
 
 fn listener(lines: &mut Lines, listener: &Listener) {
@@ -224,7 +147,7 @@ fn backend(lines: &mut Lines, backend: &Backend) {
 pub(crate) fn render_listener(value: &Listener) -> String {
     let mut lines = Lines::default();
     listener(&mut lines, value);
-    lines.0
+    lines.into_text()
 }
 
 /// A subsystem's settings without the title; its namespaces are `[[namespace]]`.
@@ -232,7 +155,7 @@ pub(crate) fn render_listener(value: &Listener) -> String {
 pub(crate) fn render_subsystem(value: &Subsystem) -> String {
     let mut lines = Lines::default();
     subsystem(&mut lines, value, "[[namespace]]");
-    lines.0
+    lines.into_text()
 }
 
 /// A namespace's settings alone, without the title.
@@ -240,5 +163,5 @@ pub(crate) fn render_subsystem(value: &Subsystem) -> String {
 pub(crate) fn render_namespace(value: &Namespace) -> String {
     let mut lines = Lines::default();
     namespace(&mut lines, value);
-    lines.0
+    lines.into_text()
 }

@@ -6,7 +6,8 @@ use rustc_hash::FxHashMap;
 use uuid::Uuid;
 
 use super::identity;
-use super::model::{Backend, Config, Namespace};
+use super::model::{Backend, Namespace};
+use super::whole::Config;
 
 /// What the namespaces of a configuration have. To add or remove one costs the same whatever their
 /// number is.

@@ -5,14 +5,14 @@ use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::time::Duration;
 
+use sluice_schema::amounts::{format_duration, format_size, parse_duration, parse_size};
 use uuid::Uuid;
 
 use super::fields::{Wrong, quoted};
 use super::identity::{DISCOVERY_NQN, check_nqn};
 use super::node::{Node, Value};
-use super::units::{format_duration, format_size, parse_duration, parse_size};
 
-pub(super) type Read<T> = Result<T, Wrong>;
+pub(crate) type Read<T> = Result<T, Wrong>;
 
 /// The value is of a kind that the setting does not take.
 pub(super) fn kind<T>(node: &Node, wanted: &str, example: &str) -> Read<T> {

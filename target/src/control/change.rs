@@ -2,7 +2,6 @@
 //! cannot be stored is not made, and one that the target refuses is taken out of the store again.
 
 use std::collections::BTreeSet;
-use std::net::SocketAddr;
 
 use serde_json::Value;
 use sluice_schema::answer::{
@@ -13,9 +12,9 @@ use sluice_schema::{Setting, params};
 
 use super::Control;
 use super::methods::read;
-use super::network::is_known as link_is_known;
+use super::named::{address, known_subsystem, link_is_known, list, listener, namespace, subsystem};
 use super::protocol::Failure;
-use crate::config::{Backend, Config, Namespace, Subsystem, entry, resolve_namespaces, values};
+use crate::config::{Backend, Config, Namespace, entry, resolve_namespaces, values};
 use crate::engine::{Engine, EngineError, Loss};
 use crate::store::{Live, ObjectId};
 
@@ -176,17 +175,9 @@ impl Control {
         let mut live = self.live();
         self.unless_hurt(asked.force, &Loss::Listener(address))?;
         let remove = |config: &mut Config| {
-            let before = config.listeners.len();
+            listener(config, address)?;
             config.listeners.retain(|known| known.address != address);
-            if config.listeners.len() < before {
-                return Ok(());
-            }
-            let known: Vec<String> =
-                config.listeners.iter().map(|l| l.address.to_string()).collect();
-            Err(Failure::not_found(format!(
-                "there is no listener {address}; there are: {}",
-                list(&known)
-            )))
+            Ok(())
         };
         let object = ObjectId::Listener(address.to_string());
         self.change(&mut live, &object, remove, |engine| engine.remove_listener(address))?;
@@ -246,58 +237,12 @@ impl Control {
     }
 }
 
-/// Reads an address that was checked.
-pub(super) fn address(text: &str) -> Result<SocketAddr, Failure> {
-    text.parse().map_err(|error| Failure::invalid(format!("`address` is \"{text}\": {error}")))
-}
-
 /// Returns the bytes of a size that was checked.
 fn bytes(size: &Setting) -> Result<u64, Failure> {
     match size {
         Setting::Number(bytes) => Ok(*bytes),
         Setting::Text(text) => Err(Failure::invalid(format!("`size` is \"{text}\", not bytes"))),
     }
-}
-
-/// The subsystem of an NQN.
-pub(super) fn known_subsystem<'a>(config: &'a Config, nqn: &str) -> Result<&'a Subsystem, Failure> {
-    let found = config.subsystems.iter().find(|known| known.nqn == nqn);
-    found.ok_or_else(|| {
-        let known: Vec<String> = config.subsystems.iter().map(|s| s.nqn.clone()).collect();
-        let message = format!("there is no subsystem {nqn}; there are: {}", list(&known));
-        Failure::not_found(message)
-    })
-}
-
-/// The subsystem of an NQN, to be changed.
-pub(super) fn subsystem<'a>(
-    config: &'a mut Config,
-    nqn: &str,
-) -> Result<&'a mut Subsystem, Failure> {
-    let Some(at) = config.subsystems.iter().position(|known| known.nqn == nqn) else {
-        return Err(known_subsystem(config, nqn).err().unwrap_or_else(|| Failure::not_found(nqn)));
-    };
-    config.subsystems.get_mut(at).ok_or_else(|| Failure::not_found(nqn))
-}
-
-/// The namespace of an NSID.
-pub(super) fn known_namespace(subsystem: &Subsystem, nsid: u32) -> Result<&Namespace, Failure> {
-    let found = subsystem.namespaces.iter().find(|known| known.nsid == Some(nsid));
-    found.ok_or_else(|| {
-        let all = subsystem.namespaces.iter();
-        let known: Vec<String> = all.filter_map(|n| Some(n.nsid?.to_string())).collect();
-        let (nqn, known) = (&subsystem.nqn, list(&known));
-        Failure::not_found(format!("there is no namespace {nsid} in {nqn}; there are: {known}"))
-    })
-}
-
-/// The namespace of an NSID, to be changed.
-pub(super) fn namespace(subsystem: &mut Subsystem, nsid: u32) -> Result<&mut Namespace, Failure> {
-    let Some(at) = subsystem.namespaces.iter().position(|known| known.nsid == Some(nsid)) else {
-        let missing = known_namespace(subsystem, nsid).err();
-        return Err(missing.unwrap_or_else(|| Failure::not_found(nsid.to_string())));
-    };
-    subsystem.namespaces.get_mut(at).ok_or_else(|| Failure::not_found(nsid.to_string()))
 }
 
 /// The lowest NSID that none of these has.
@@ -310,18 +255,6 @@ fn lowest_free(namespaces: &[Namespace]) -> Option<u32> {
     }
     let free = taken.iter().position(|taken| !taken)?;
     u32::try_from(free + 1).ok()
-}
-
-/// Names for a message: not more than a person reads.
-pub(super) fn list(names: &[String]) -> String {
-    match names {
-        [] => "none".into(),
-        names if names.len() > 8 => {
-            let first: Vec<&str> = names.iter().take(8).map(String::as_str).collect();
-            format!("{} and {} more", first.join(", "), names.len() - 8)
-        }
-        names => names.join(", "),
-    }
 }
 
 /// Lets a namespace that is added with a size have its file made: whoever asks for it is there, and

@@ -1,7 +1,7 @@
 //! Changes that would hurt hosts: refused with the hosts' names unless they are forced.
 
 use super::Control;
-use super::change::list;
+use super::named::list;
 use super::protocol::{ErrorKind, Failure};
 use crate::engine::Loss;
 

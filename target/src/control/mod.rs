@@ -4,11 +4,13 @@
 //! [`Control`] is the meaning of a request; [`Server`] is the thread with the sockets.
 
 mod change;
+mod error;
 mod force;
 mod http;
 mod look;
 mod measured;
 mod methods;
+mod named;
 mod network;
 pub(crate) mod occupant;
 mod protocol;
@@ -23,12 +25,13 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Instant;
 
+pub use error::ControlError;
 pub use protocol::{ErrorKind, Failure, LINE_MAX};
 pub use reload::Reloaded;
-pub use server::{CLIENTS_MAX, ControlError, Server};
+pub use server::{CLIENTS_MAX, Server};
 
 use crate::config::Config;
-use crate::engine::Engine;
+use crate::engine::{Engine, EngineHandle};
 use crate::metrics::Metrics;
 use crate::store::Live;
 
@@ -47,16 +50,6 @@ pub struct Control {
     first: Config,
     /// Whether somebody asked for the end.
     told_to_end: AtomicBool,
-}
-
-/// An engine that can be part of what is printed for debugging.
-#[derive(Clone)]
-pub(crate) struct EngineHandle(pub(crate) Arc<dyn Engine>);
-
-impl std::fmt::Debug for EngineHandle {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.write_str("Engine")
-    }
 }
 
 impl Control {

@@ -3,19 +3,16 @@
 
 use std::net::SocketAddr;
 
-use arbitration::PerClass;
-use serde_json::{Map, Value, json};
+use serde_json::{Value, json};
 use sluice_schema::answer::{self, Changed, LinkSettings, Name, NetworkSettings};
 use sluice_schema::params;
 
 use super::Control;
-use super::change::{address, list};
 use super::methods::read;
+use super::named::{address, link_is_known, list, listener, no_link};
 use super::protocol::Failure;
 use crate::config::network::values::name;
-use crate::config::{
-    Aim, Config, DEFAULT_LINK, Link, Network, entry, format_duration, format_rate, network,
-};
+use crate::config::{Config, DEFAULT_LINK, Link, Network, entry, network, table};
 use crate::engine::{Engine, LinkState};
 use crate::store::{Live, ObjectId};
 
@@ -50,7 +47,7 @@ impl Control {
             link_state(link, state.cloned().unwrap_or_default(), &config)
         });
         answer::Network {
-            settings: settings(&config.network),
+            settings: table::show(&config.network),
             base_used: state.base,
             advice: state.advice,
             links: links.collect(),
@@ -62,7 +59,7 @@ impl Control {
         let before = live.current().network.clone();
         let next = read(params, |fields| Some(entry::network(fields, before)))?;
         self.change_network(&mut live, &ObjectId::Network, |network| *network = next)?;
-        Ok(self.done(settings(&live.current().network)))
+        Ok(self.done(table::show(&live.current().network)))
     }
 
     pub(super) fn network_listener(
@@ -71,16 +68,9 @@ impl Control {
     ) -> Answer<answer::ListenerLink> {
         let (address, link) = (address(&asked.address)?, asked.link.clone());
         let mut live = self.live();
-        is_known(live.current(), link.as_deref())?;
+        link_is_known(live.current(), link.as_deref())?;
         let set = |config: &mut Config| {
-            let known: Vec<String> =
-                config.listeners.iter().map(|l| l.address.to_string()).collect();
-            let found = config.listeners.iter_mut().find(|l| l.address == address);
-            let missing = || {
-                let known = list(&known);
-                Failure::not_found(format!("there is no listener {address}; there are: {known}"))
-            };
-            found.ok_or_else(missing)?.link.clone_from(&link);
+            listener(config, address)?.link.clone_from(&link);
             Ok(())
         };
         let object = ObjectId::Listener(address.to_string());
@@ -98,7 +88,7 @@ impl Control {
         if !network::unknown(network, Some(&link.name)) {
             return Err(Failure::exists(format!("link {} is there already", link.name)));
         }
-        let (object, answer) = (ObjectId::Link(link.name.clone()), link_settings(&link));
+        let (object, answer) = (ObjectId::Link(link.name.clone()), table::show(&link));
         self.change_network(&mut live, &object, |network| network.links.push(link))?;
         Ok(self.done(answer))
     }
@@ -112,7 +102,7 @@ impl Control {
         let before = links.iter().find(|link| link.name == wanted).cloned();
         let before = before.ok_or_else(|| no_link(live.current(), &wanted))?;
         let link = read(params, |fields| entry::link(fields, &before))?;
-        let answer = link_settings(&link);
+        let answer = table::show(&link);
         self.change_network(&mut live, &ObjectId::Link(wanted.clone()), |network| {
             if let Some(place) = network.links.iter_mut().find(|known| known.name == wanted) {
                 *place = link;
@@ -124,7 +114,7 @@ impl Control {
     pub(super) fn link_remove(&self, asked: params::LinkRemove) -> Answer<Name> {
         let wanted = asked.name;
         let mut live = self.live();
-        is_known(live.current(), Some(&wanted))?;
+        link_is_known(live.current(), Some(&wanted))?;
         let users = users(live.current(), &wanted);
         if !users.is_empty() {
             let users: Vec<String> = users.iter().map(SocketAddr::to_string).collect();
@@ -149,66 +139,18 @@ fn read_name(params: &Value) -> Result<String, Failure> {
     })
 }
 
-/// A link is there; `None`: the default one.
-pub(super) fn is_known(config: &Config, link: Option<&str>) -> Result<(), Failure> {
-    match link.filter(|name| network::unknown(&config.network, Some(name))) {
-        Some(name) => Err(no_link(config, name)),
-        None => Ok(()),
-    }
-}
-
-fn no_link(config: &Config, name: &str) -> Failure {
-    let known = list(&network::known(&config.network));
-    Failure::not_found(format!("there is no link {name}; there are: {known}"))
-}
-
 /// The listeners whose connections share a link.
 fn users(config: &Config, link: &str) -> Vec<SocketAddr> {
     let named = |name: &Option<String>| name.as_deref().unwrap_or(DEFAULT_LINK) == link;
     config.listeners.iter().filter(|l| named(&l.link)).map(|l| l.address).collect()
 }
 
-/// Shows what `[network]` says.
-fn settings(network: &Network) -> NetworkSettings {
-    NetworkSettings::default()
-        .with("enabled", Some(network.enabled))
-        .with("writes", Some(network.writes))
-        .with("base", Some(network.base.as_deref().unwrap_or("auto")))
-        .with("capacity", Some(capacity(&network.link)))
-        .with("classes", Some(aims(&network.link.aims)))
-}
-
-/// Shows what `[[link]]` says.
-fn link_settings(link: &Link) -> LinkSettings {
-    LinkSettings::default()
-        .with("name", Some(link.name.as_str()))
-        .with("capacity", Some(capacity(link)))
-        .with("classes", Some(aims(&link.aims)))
-}
-
 /// Shows what is set for a link, and what it does.
 fn link_state(link: &Link, state: LinkState, config: &Config) -> answer::Link {
     answer::Link {
-        name: link.name.clone(),
-        capacity: capacity(link),
-        classes: aims(&link.aims).into_iter().collect(),
+        settings: table::show(link),
         listeners: users(config, &link.name).iter().map(SocketAddr::to_string).collect(),
         out: state.out,
         into: state.into,
     }
-}
-
-fn capacity(link: &Link) -> String {
-    link.capacity.map_or_else(|| "auto".into(), format_rate)
-}
-
-/// Shows the classes' aims as the configuration has them, so that they can be given back.
-fn aims(aims: &PerClass<Aim>) -> Map<String, Value> {
-    let aim = |aim: &Aim| match *aim {
-        Aim::Share(parts) => json!({ "share": parts }),
-        Aim::Rate(bits) => json!({ "rate": format_rate(bits) }),
-        Aim::Latency(time) => json!({ "latency": format_duration(time) }),
-        Aim::Free => json!("free"),
-    };
-    aims.iter().map(|(class, value)| (class.name().to_owned(), aim(value))).collect()
 }

@@ -7,12 +7,14 @@ use sluice_schema::answer::{self, Changed, Name, QosSettings, SessionSettings};
 use sluice_schema::params;
 
 use super::Control;
-use super::change::{address, known_namespace, known_subsystem, list, namespace, subsystem};
 use super::methods::read;
+use super::named::{
+    address, known_namespace, known_subsystem, list, listener, namespace, subsystem,
+};
 use super::protocol::Failure;
 use crate::config::qos::values::session_name;
 use crate::config::{
-    Config, Policy, QosConfig, ROOT_SESSION, Reserve, Session, entry, qos, split_namespace,
+    Config, Policy, QosConfig, ROOT_SESSION, Reserve, Session, entry, qos, split_namespace, table,
 };
 use crate::engine::Engine;
 use crate::store::{Live, ObjectId, Scope};
@@ -47,7 +49,7 @@ impl Control {
             qos.general = general;
             Ok(())
         })?;
-        Ok(self.done(super::show::general(&live.current().qos.general)))
+        Ok(self.done(table::show(&live.current().qos.general)))
     }
 
     pub(super) fn qos_listener(
@@ -57,14 +59,7 @@ impl Control {
         let (address, class) = (address(&asked.address)?, class(asked.class.as_deref()));
         let mut live = self.live();
         let set = |config: &mut Config| {
-            let known: Vec<String> =
-                config.listeners.iter().map(|l| l.address.to_string()).collect();
-            let found = config.listeners.iter_mut().find(|l| l.address == address);
-            let missing = || {
-                let known = list(&known);
-                Failure::not_found(format!("there is no listener {address}; there are: {known}"))
-            };
-            found.ok_or_else(missing)?.class = class;
+            listener(config, address)?.class = class;
             Ok(())
         };
         let object = ObjectId::Listener(address.to_string());
@@ -118,7 +113,7 @@ impl Control {
             }
             Ok(())
         })?;
-        let settings = super::show::policy(&policy);
+        let settings = table::show(&policy);
         Ok(self.done(answer::Policy { removed: removes, settings }))
     }
 
@@ -195,7 +190,7 @@ impl Control {
     /// Makes a session what it is to be.
     fn set_session(&self, live: &mut Live, session: Session) -> Answer<SessionSettings> {
         let name = session.name.clone();
-        let answer = super::show::session_settings(&session);
+        let answer = table::show(&session);
         // Nothing that is set for an automatic session is no entry.
         let bare = Session { name: name.clone(), ..Session::default() };
         let gone = session == bare && split_or_nqn(&name);

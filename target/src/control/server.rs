@@ -4,7 +4,7 @@ use std::cell::Cell;
 use std::future::Future;
 use std::io;
 use std::net::{Shutdown, SocketAddr};
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::rc::Rc;
 use std::sync::Arc;
 use std::sync::mpsc;
@@ -12,11 +12,11 @@ use std::thread::JoinHandle;
 use std::time::Duration;
 
 use serde_json::Value;
-use thiserror::Error;
 use tokio::net::UnixListener;
 use tokio::sync::oneshot;
 use tokio_uring::net::{TcpListener, TcpStream, UnixStream};
 
+use super::error::ControlError;
 use super::protocol::{ErrorKind, Failure, LINE_MAX, changes, failure};
 use super::socket::{self, SocketFile};
 use super::{Control, http};
@@ -37,52 +37,6 @@ const SIGN: Duration = Duration::from_secs(1);
 const SIGNS_MAX: u32 = 300;
 /// How much is read at once.
 const CHUNK: usize = 16 << 10;
-
-/// The control plane does not start.
-#[derive(Debug, Error)]
-pub enum ControlError {
-    /// The control socket cannot be made.
-    #[error("cannot listen on the control socket {}: {detail}; {remedy}", path.display())]
-    Socket {
-        /// Its path.
-        path: PathBuf,
-        /// What is wrong.
-        detail: String,
-        /// What would be right.
-        remedy: &'static str,
-    },
-    /// Another daemon answers on the control socket.
-    #[error(
-        "another sluiced is running: it answers on {}; stop it (`sluice shutdown`), or set \
-         another `control` in the configuration",
-        path.display()
-    )]
-    Running {
-        /// The socket's path.
-        path: PathBuf,
-    },
-    /// A program that is no daemon of ours listens on the control socket.
-    #[error(
-        "another program listens on {}, and does not answer as a sluiced does; `ss -lxp` says \
-         which it is: end it, or set another `control` in the configuration",
-        path.display()
-    )]
-    Foreign {
-        /// The socket's path.
-        path: PathBuf,
-    },
-    /// The metrics endpoint cannot be opened.
-    #[error("cannot serve metrics: {detail}; or leave `metrics` out")]
-    Metrics {
-        /// Its address.
-        address: SocketAddr,
-        /// What the operating system says, and what to do.
-        detail: String,
-    },
-    /// There is no thread or ring for it.
-    #[error("cannot start the control thread: {0}")]
-    Thread(String),
-}
 
 /// The running control plane. Ends with [`Server::stop`], or when it is dropped.
 #[derive(Debug)]

@@ -1,16 +1,10 @@
 //! What quality of service does, as answers show it.
 
-use arbitration::settings::WindowRule;
-use serde_json::{Map, Value, json};
-use sluice_schema::answer::{
-    self, ClassTraffic, Credits, MeanTimes, QosSettings, Reservation, SessionSettings,
-};
-use sluice_schema::params::Settings;
+use sluice_schema::answer::{self, ClassTraffic, Credits, MeanTimes, Reservation};
 
 use super::Control;
 use super::measured::operations;
-use crate::config::qos::values::{UNITS, word};
-use crate::config::{Config, Policy, Qos, Session, format_duration};
+use crate::config::{Config, table};
 use crate::engine::{DeviceState, ReserveState, SessionState, Traffic};
 
 impl Control {
@@ -23,11 +17,11 @@ impl Control {
             traffic: traffic(passed, buckets),
         });
         answer::Qos {
-            settings: general(&config.qos.general),
+            settings: table::show(&config.qos.general),
             classes: classes.collect(),
             sessions: state.sessions.iter().map(|row| session(row, &config, buckets)).collect(),
             devices: state.devices.iter().map(|row| device(row, &config)).collect(),
-            policies: config.qos.policies.iter().map(policy).collect(),
+            policies: config.qos.policies.iter().map(table::show).collect(),
         }
     }
 
@@ -37,48 +31,6 @@ impl Control {
         let sessions = self.engine().qos().sessions;
         sessions.iter().map(|row| session(row, &config, false)).collect()
     }
-}
-
-/// Makes settings of an object.
-fn settings(value: Value) -> Settings {
-    match value {
-        Value::Object(settings) => settings.into(),
-        _ => Settings::default(),
-    }
-}
-
-/// Shows what `[qos]` says.
-pub(super) fn general(qos: &Qos) -> QosSettings {
-    let order = &qos.order;
-    let (window, target, max) = match qos.window {
-        WindowRule::Off => (json!("off"), None, None),
-        WindowRule::Fixed(n) => (json!(n), None, None),
-        WindowRule::Adaptive { target, max } => {
-            (json!("adaptive"), Some(std::time::Duration::from_nanos(target.0)), Some(max))
-        }
-    };
-    let marks: Map<String, Value> =
-        qos.dscp.iter().map(|(class, mark)| (class.name().to_owned(), json!(mark))).collect();
-    settings(json!({
-        "enabled": qos.enabled,
-        "weights": {
-            "high": order.weights.high,
-            "medium": order.weights.medium,
-            "low": order.weights.low,
-        },
-        "unit": word(&UNITS, &order.unit),
-        "burst": if order.burst == u16::MAX { json!("unlimited") } else { json!(order.burst) },
-        "urgent_share": order.urgent_share,
-        "window": window,
-        "latency_target": target.map(format_duration),
-        "window_max": max,
-        "operations": qos.operations,
-        "payload": qos.payload,
-        "queue": qos.queue,
-        "wrr": qos.wrr,
-        "mark": qos.mark,
-        "dscp": marks,
-    }))
 }
 
 fn traffic(passed: &Traffic, buckets: bool) -> answer::Traffic {
@@ -116,23 +68,6 @@ fn reservation(reserve: &ReserveState) -> Reservation {
     }
 }
 
-/// What is set for a session.
-pub(super) fn session_settings(session: &Session) -> SessionSettings {
-    settings(json!({
-        "name": session.name,
-        "parent": session.parent,
-        "operations": session.operations,
-        "payload": session.payload,
-        "iops": session.iops,
-        "bandwidth": session.bandwidth,
-        "queue": session.queue,
-        "reserve": session.reserve.as_ref().map(|reserve| json!({
-            "namespace": reserve.namespace.as_ref().unwrap_or(&session.name),
-            "terms": reserve.terms.to_string(),
-        })),
-    }))
-}
-
 fn device(row: &DeviceState, config: &Config) -> answer::Device {
     let waiting = row.waiting.iter().map(|(class, n)| (class.name().to_owned(), *n)).collect();
     let mut subsystems = config.subsystems.iter().filter(|s| s.nqn == row.subsystem);
@@ -150,17 +85,4 @@ fn device(row: &DeviceState, config: &Config) -> answer::Device {
         mean_ns: MeanTimes { read: row.mean_ns.0, write: row.mean_ns.1 },
         reserved: row.reserved,
     }
-}
-
-/// Shows what a policy says.
-pub(super) fn policy(policy: &Policy) -> Settings {
-    settings(json!({
-        "host": policy.host,
-        "subsystem": policy.subsystem,
-        "nsid": policy.nsid,
-        "class": policy.class.map(arbitration::Class::name),
-        "max_class": policy.max_class.map(arbitration::Class::name),
-        "urgent_iops": policy.urgent_iops,
-        "session": policy.session,
-    }))
 }

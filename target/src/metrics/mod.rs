@@ -8,7 +8,7 @@ use prometheus_client::collector::Collector;
 use prometheus_client::encoding::{DescriptorEncoder, text};
 use prometheus_client::registry::Registry;
 
-use crate::control::EngineHandle;
+use crate::engine::EngineHandle;
 
 /// Makes OpenMetrics text out of an engine's state.
 #[derive(Debug)]

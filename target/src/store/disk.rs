@@ -14,10 +14,10 @@ use uuid::Uuid;
 
 use super::aside::{Keep, set_aside};
 use super::examine::{Found, examine};
+use super::explain::{damaged, explain, unusable};
 use super::quiet::quietly;
 use super::tables::{self, Content, Raw};
 use super::{Change, Key, Kind, Object, Store, StoreError};
-use crate::access;
 
 /// How the database is opened: a file, or in tests something that fails on demand.
 type Opener = Box<dyn Fn() -> Result<Database, RedbError> + Send>;
@@ -299,35 +299,6 @@ fn known(content: Content) -> Vec<Object> {
     let mut objects: Vec<Object> = content.objects.into_iter().filter_map(object).collect();
     objects.sort_by(|a, b| a.key.cmp(&b.key));
     objects
-}
-
-fn damaged(file: &str, detail: impl std::fmt::Display) -> StoreError {
-    StoreError::Damaged { file: file.into(), detail: detail.to_string() }
-}
-
-/// Says what the operating system's error means for whoever runs the target.
-pub(super) fn unusable(file: &str, error: &io::Error) -> StoreError {
-    let detail = || access::explain(error, Path::new(file));
-    let file: String = file.into();
-    match error.kind() {
-        io::ErrorKind::StorageFull | io::ErrorKind::QuotaExceeded | io::ErrorKind::FileTooLarge => {
-            StoreError::Full { file }
-        }
-        io::ErrorKind::ReadOnlyFilesystem => StoreError::ReadOnly { detail: detail(), file },
-        io::ErrorKind::InvalidData | io::ErrorKind::UnexpectedEof => {
-            StoreError::Damaged { file, detail: error.to_string() }
-        }
-        _ => StoreError::Unusable { detail: detail(), file },
-    }
-}
-
-/// Says what a database error means for whoever runs the target.
-pub(super) fn explain(file: &str, error: RedbError) -> StoreError {
-    match error {
-        RedbError::Io(error) => unusable(file, &error),
-        RedbError::DatabaseAlreadyOpen => StoreError::InUse { file: file.into() },
-        other => damaged(file, other),
-    }
 }
 
 #[cfg(test)]

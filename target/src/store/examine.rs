@@ -11,7 +11,7 @@ use std::rc::Rc;
 use redb::{Database, Error as RedbError, StorageBackend};
 
 use super::StoreError;
-use super::disk::{explain, unusable};
+use super::explain::{explain, unusable};
 use super::quiet::quietly;
 use super::scratch::Scratch;
 use super::tables::{self, Content, MARK};

@@ -6,8 +6,8 @@ use super::{Key, Kind};
 use crate::config::fields::Fields;
 use crate::config::{
     Config, Link, Listener, Namespace, Network, Policy, Qos, Session, Subsystem,
-    clash_of_listeners, entry, network, qos, render_general, render_link, render_listener,
-    render_namespace, render_network, render_policy, render_session, render_subsystem,
+    clash_of_listeners, entry, network, qos, render_listener, render_namespace, render_subsystem,
+    table,
 };
 
 /// An object of a configuration that can change by itself.
@@ -134,19 +134,19 @@ impl ObjectId {
                 let mut all = subsystem(nqn)?.namespaces.iter();
                 all.find(|n| n.nsid == Some(*nsid)).map(render_namespace)
             }
-            Self::Qos => Some(render_general(&config.qos.general)),
+            Self::Qos => Some(table::text(&config.qos.general)),
             Self::Session(name) => {
                 let mut all = config.qos.sessions.iter();
-                all.find(|s| s.name == *name).map(render_session)
+                all.find(|s| s.name == *name).map(table::text)
             }
             Self::Policy(scope) => {
                 let mut all = config.qos.policies.iter();
-                all.find(|p| Scope::of(p) == *scope).map(render_policy)
+                all.find(|p| Scope::of(p) == *scope).map(table::text)
             }
-            Self::Network => Some(render_network(&config.network)),
+            Self::Network => Some(table::text(&config.network)),
             Self::Link(name) => {
                 let mut all = config.network.links.iter();
-                all.find(|l| l.name == *name).map(render_link)
+                all.find(|l| l.name == *name).map(table::text)
             }
         }
     }
@@ -172,11 +172,11 @@ impl ObjectId {
             Self::Listener(_) => render_listener(&read_listener(text)?),
             Self::Subsystem(_) => render_subsystem(&read_subsystem(text)?),
             Self::Namespace(..) => render_namespace(&read_namespace(text)?),
-            Self::Qos => render_general(&read_general(text)?),
-            Self::Session(_) => render_session(&read_session(text)?),
-            Self::Policy(_) => render_policy(&read_policy(text)?),
-            Self::Network => render_network(&read_network(text)?),
-            Self::Link(_) => render_link(&read_link(text)?),
+            Self::Qos => table::text(&read_general(text)?),
+            Self::Session(_) => table::text(&read_session(text)?),
+            Self::Policy(_) => table::text(&read_policy(text)?),
+            Self::Network => table::text(&read_network(text)?),
+            Self::Link(_) => table::text(&read_link(text)?),
             Self::AnyHost(_) | Self::Host(..) => text.into(),
         })
     }

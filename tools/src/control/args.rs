@@ -5,7 +5,8 @@ use std::time::Duration;
 
 use clap::{Args, Subcommand, ValueEnum};
 
-use super::qos_args::{Class, QosAction};
+use super::qos_args::QosAction;
+use super::words::{Class, OnOff};
 
 /// How to reach the daemon and how to print its answers.
 #[derive(Clone, Debug, Args)]
@@ -295,15 +296,4 @@ pub(crate) enum HostAction {
         /// Only to this subsystem
         subsystem: Option<String>,
     },
-}
-
-/// A switch.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
-pub(crate) enum OnOff {
-    /// On
-    #[value(alias = "true")]
-    On,
-    /// Off
-    #[value(alias = "false")]
-    Off,
 }

@@ -7,7 +7,7 @@ use serde_json::json;
 use sluice_schema::Method;
 
 use super::args::Command;
-use super::requests::Request;
+use super::request::Request;
 
 #[derive(Debug, Parser)]
 struct Line {

@@ -3,6 +3,7 @@
 mod args;
 #[cfg(test)]
 mod args_tests;
+mod cells;
 pub(crate) mod client;
 mod names;
 mod namespace_view;
@@ -10,10 +11,13 @@ mod network_args;
 mod network_view;
 mod qos_args;
 mod qos_view;
+mod request;
 mod requests;
+mod settings;
 mod statistics_view;
 pub(crate) mod table;
 mod view;
+mod words;
 
 use std::io::{IsTerminal as _, Write as _};
 use std::process::ExitCode;

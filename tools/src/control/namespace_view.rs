@@ -2,9 +2,9 @@
 
 use sluice_schema::answer::{Availability, NamespaceRow};
 
+use super::cells::{names, or_dash};
 use super::table::Align::{Left, Right};
 use super::table::{Room, Table, size};
-use super::view::{names, or_dash};
 
 /// Writes the namespaces, and below them what is wrong with those that are not ready.
 pub(super) fn list(namespaces: &[NamespaceRow], room: Room) -> String {

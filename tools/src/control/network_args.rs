@@ -5,26 +5,16 @@ use serde_json::{Value, json};
 use sluice_schema::call;
 use sluice_schema::params::{self, Settings};
 
-use super::args::OnOff;
-use super::qos_args::{Class, on};
-use super::requests::Request;
+use super::request::Request;
+use super::settings::{self, Options};
+use super::words::Class;
 
 /// `sluice qos network`.
 #[derive(Clone, Debug, Args)]
 #[command(args_conflicts_with_subcommands = true)]
 pub(crate) struct Network {
-    /// Whether classes share the network at all
-    #[arg(long, value_enum)]
-    enabled: Option<OnOff>,
-    /// Whether what hosts send is paced too
-    #[arg(long, value_enum)]
-    writes: Option<OnOff>,
-    /// The kernel's congestion control under connections, or auto; counts from the next start
-    #[arg(long, value_name = "NAME")]
-    base: Option<String>,
-    /// What the default link carries, such as "10 Gbit/s", or auto
-    #[arg(long, value_name = "RATE")]
-    capacity: Option<String>,
+    #[command(flatten)]
+    options: Options<settings::Network>,
     #[command(subcommand)]
     action: Option<NetworkAction>,
 }
@@ -135,11 +125,7 @@ impl Network {
         let settings = match &self.action {
             Some(NetworkAction::Show) => none,
             Some(NetworkAction::Class { class, aim }) => none.with("classes", Some(aim.of(*class))),
-            None => none
-                .with("enabled", self.enabled.map(on))
-                .with("writes", self.writes.map(on))
-                .with("base", self.base.clone())
-                .with("capacity", self.capacity.clone()),
+            None => self.options.settings.clone(),
         };
         match settings.is_empty() {
             true => show(),

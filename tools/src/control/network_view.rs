@@ -4,10 +4,9 @@ use serde_json::Value;
 use sluice_schema::answer::{ConnectionNetwork, FlowState, Link, Network};
 use sluice_schema::params::Settings;
 
-use super::qos_view::rest;
+use super::cells::{or_dash, rest, setting};
 use super::table::Align::{Left, Right};
 use super::table::{Room, Table, rate};
-use super::view::{or_dash, setting};
 
 /// The classes, the most urgent first.
 const CLASSES: [&str; 4] = ["urgent", "high", "medium", "low"];
@@ -86,8 +85,8 @@ fn links_table(links: &[Link], room: Room) -> String {
             listeners => listeners.join(", "),
         };
         table.row(vec![
-            row.name.clone(),
-            row.capacity.clone(),
+            setting(&row.settings, "name"),
+            setting(&row.settings, "capacity"),
             rate_or_dash(Some(row.out.estimate)),
             rate_or_dash(Some(row.into.estimate)),
             listeners,
@@ -116,8 +115,9 @@ fn classes(links: &[Link], room: Room) -> String {
     for link in links {
         for (direction, state) in [("out", &link.out), ("in", &link.into)] {
             for row in &state.classes {
-                let mut cells = vec![link.name.clone(), direction.into(), row.class.clone()];
-                cells.push(aim(link.classes.get(&row.class)));
+                let mut cells =
+                    vec![setting(&link.settings, "name"), direction.into(), row.class.clone()];
+                cells.push(aim(link.settings.get("classes").and_then(|c| c.get(&row.class))));
                 cells.push(row.flows.to_string());
                 cells.extend(flow(&row.total));
                 table.row(cells);
@@ -180,7 +180,7 @@ mod tests {
     use serde_json::json;
     use sluice_schema::Method;
 
-    use super::super::requests::Request;
+    use super::super::request::Request;
     use super::super::view;
     use super::*;
 

@@ -1,66 +1,14 @@
 //! `sluice qos …`: arguments, and the requests that they make.
 
-use clap::{Args, Subcommand, ValueEnum};
-use serde_json::{Map, Value, json};
+use clap::{Args, Subcommand};
+use serde_json::Value;
 use sluice_schema::params::{self, Settings};
 use sluice_schema::{Call, call};
 
-use super::args::OnOff;
 use super::network_args::{LinkAction, Network};
-use super::requests::Request;
-
-/// A QoS class.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
-pub(crate) enum Class {
-    /// Before all others, within its share
-    Urgent,
-    /// The greatest weight
-    High,
-    /// Between high and low
-    Medium,
-    /// The least weight
-    Low,
-}
-
-impl Class {
-    /// The daemon's word.
-    pub(super) const fn name(self) -> &'static str {
-        match self {
-            Self::Urgent => "urgent",
-            Self::High => "high",
-            Self::Medium => "medium",
-            Self::Low => "low",
-        }
-    }
-}
-
-/// A class, or none.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
-pub(crate) enum ClassOrNone {
-    /// Before all others, within its share
-    Urgent,
-    /// The greatest weight
-    High,
-    /// Between high and low
-    Medium,
-    /// The least weight
-    Low,
-    /// Say nothing
-    None,
-}
-
-impl ClassOrNone {
-    fn name(self) -> Option<String> {
-        let class = match self {
-            Self::Urgent => Class::Urgent,
-            Self::High => Class::High,
-            Self::Medium => Class::Medium,
-            Self::Low => Class::Low,
-            Self::None => return None,
-        };
-        Some(class.name().to_owned())
-    }
-}
+use super::request::Request;
+use super::settings::{self, Options, Qos, Session};
+use super::words::{Class, ClassOrNone};
 
 /// `sluice qos …`.
 #[derive(Clone, Debug, Subcommand)]
@@ -68,7 +16,7 @@ pub(crate) enum QosAction {
     /// Show the settings, and what classes, sessions and devices do
     Show,
     /// Change settings; those that are not given stay
-    Set(Box<General>),
+    Set(Options<Qos>),
     /// Set the class of a listener's connections
     Listener {
         /// IP address and port
@@ -108,62 +56,6 @@ pub(crate) enum QosAction {
         #[command(subcommand)]
         action: LinkAction,
     },
-}
-
-/// `sluice qos set`.
-#[derive(Clone, Debug, Args)]
-#[group(required = true, multiple = true)]
-pub(crate) struct General {
-    /// Whether commands wait their turn at all
-    #[arg(long, value_enum)]
-    enabled: Option<OnOff>,
-    /// Weights of high, medium and low
-    #[arg(long, value_name = "H,M,L", value_delimiter = ',')]
-    weights: Option<Vec<u16>>,
-    /// What weights count: commands or bytes
-    #[arg(long)]
-    unit: Option<String>,
-    /// Commands taken from one queue at a time: 1, 2, 4 .. 64, or unlimited
-    #[arg(long)]
-    burst: Option<String>,
-    /// What Urgent may take strictly first, such as "20 %"
-    #[arg(long, value_name = "SHARE")]
-    urgent_share: Option<String>,
-    /// What a device may hold at once: a number of commands, off, or adaptive
-    #[arg(long)]
-    window: Option<String>,
-    /// The latency that an adaptive window keeps, such as "2 ms"
-    #[arg(long, value_name = "TIME")]
-    latency_target: Option<String>,
-    /// The most of an adaptive window
-    #[arg(long, value_name = "COMMANDS")]
-    window_max: Option<u32>,
-    /// Commands in devices at one time, all together
-    #[arg(long, value_name = "COMMANDS")]
-    operations: Option<u32>,
-    /// Bytes in devices at one time, such as "64 MiB"
-    #[arg(long, value_name = "SIZE")]
-    payload: Option<String>,
-    /// Commands that may wait in the target at one time
-    #[arg(long, value_name = "COMMANDS")]
-    queue: Option<u32>,
-    /// Whether controllers offer weighted round robin with urgent
-    #[arg(long, value_enum)]
-    wrr: Option<OnOff>,
-    /// Whether answers carry the DSCP of their connection's class
-    #[arg(long, value_enum)]
-    mark: Option<OnOff>,
-    /// DSCP of classes, such as urgent=46,high=34
-    #[arg(long, value_name = "CLASS=DSCP", value_delimiter = ',', value_parser = mark)]
-    dscp: Vec<(String, u8)>,
-}
-
-/// "urgent=46".
-fn mark(text: &str) -> Result<(String, u8), String> {
-    let (class, number) = text.split_once('=').ok_or("write CLASS=DSCP, such as urgent=46")?;
-    let class = Class::from_str(class, false)?;
-    let number = number.parse().map_err(|_| "a DSCP is a number from 0 to 63")?;
-    Ok((class.name().into(), number))
 }
 
 /// `sluice qos policy`.
@@ -211,14 +103,14 @@ pub(crate) enum SessionAction {
         /// Its name
         name: String,
         #[command(flatten)]
-        limits: Limits,
+        limits: Options<Session>,
     },
     /// Change a session's settings; those that are not given stay
     Set {
         /// Its name; the NQN of a subsystem; NQN/NSID of a namespace
         name: String,
         #[command(flatten)]
-        limits: Limits,
+        limits: Options<Session>,
     },
     /// Remove a session; one that comes with a subsystem or a namespace has its defaults again
     Remove {
@@ -227,29 +119,6 @@ pub(crate) enum SessionAction {
     },
     /// List the sessions
     List,
-}
-
-/// A session's settings; "none" takes one back.
-#[derive(Clone, Debug, Args)]
-pub(crate) struct Limits {
-    /// Name of the session above it
-    #[arg(long, value_name = "NAME")]
-    parent: Option<String>,
-    /// Commands in devices at one time, as a share of the parent's, such as "50 %"
-    #[arg(long, value_name = "SHARE")]
-    operations: Option<String>,
-    /// Bytes in devices at one time, as a share of the parent's
-    #[arg(long, value_name = "SHARE")]
-    payload: Option<String>,
-    /// Commands for each second, at most
-    #[arg(long)]
-    iops: Option<String>,
-    /// Bytes for each second, at most, such as "200 MiB"
-    #[arg(long, value_name = "SIZE")]
-    bandwidth: Option<String>,
-    /// Commands that may wait before hosts are held back
-    #[arg(long, value_name = "COMMANDS")]
-    queue: Option<String>,
 }
 
 /// `sluice qos reserve`.
@@ -292,23 +161,9 @@ pub(crate) struct Budget {
     time: Option<String>,
 }
 
-/// A value as the daemon takes it: a number, `null` for "none", or text.
-pub(super) fn setting(text: &str) -> Value {
-    match (text, text.parse::<u64>()) {
-        ("none", _) => Value::Null,
-        (_, Ok(number)) => json!(number),
-        (text, Err(_)) => json!(text),
-    }
-}
-
-/// Says whether a switch is on.
-pub(super) fn on(switch: OnOff) -> bool {
-    switch == OnOff::On
-}
-
-/// A text that may mean a number, or nothing; none where it was not given.
+/// Returns a number as a number and all else as text; none where nothing was given.
 fn or_number(text: Option<&String>) -> Option<Value> {
-    text.map(|text| setting(text))
+    text.map(|text| settings::or_number(text))
 }
 
 impl QosAction {
@@ -316,7 +171,7 @@ impl QosAction {
     pub(super) fn request(&self) -> Request {
         match self {
             Self::Show => Request::of::<call::QosShow>(&params::Buckets::default()),
-            Self::Set(general) => general.request(),
+            Self::Set(general) => Request::of::<call::QosSet>(&general.settings),
             Self::Listener { address, class } => {
                 Request::of::<call::QosListener>(&params::ListenerClass {
                     address: address.clone(),
@@ -343,30 +198,6 @@ impl QosAction {
     }
 }
 
-impl General {
-    fn request(&self) -> Request {
-        let marks: Map<String, Value> =
-            self.dscp.iter().map(|(class, mark)| (class.clone(), json!(mark))).collect();
-        Request::of::<call::QosSet>(
-            &Settings::default()
-                .with("enabled", self.enabled.map(on))
-                .with("weights", self.weights.as_ref().map(|weights| json!(weights)))
-                .with("unit", self.unit.clone())
-                .with("burst", or_number(self.burst.as_ref()))
-                .with("urgent_share", self.urgent_share.clone())
-                .with("window", or_number(self.window.as_ref()))
-                .with("latency_target", self.latency_target.clone())
-                .with("window_max", self.window_max)
-                .with("operations", self.operations)
-                .with("payload", or_number(self.payload.as_ref()))
-                .with("queue", self.queue)
-                .with("wrr", self.wrr.map(on))
-                .with("mark", self.mark.map(on))
-                .with("dscp", Some(marks).filter(|marks| !marks.is_empty())),
-        )
-    }
-}
-
 impl Policy {
     fn request(&self) -> Request {
         let says = &self.says;
@@ -386,8 +217,8 @@ impl Policy {
 impl SessionAction {
     fn request(&self) -> Request {
         match self {
-            Self::Add { name, limits } => limits.request::<call::SessionAdd>(name),
-            Self::Set { name, limits } => limits.request::<call::SessionSet>(name),
+            Self::Add { name, limits } => of_session::<call::SessionAdd>(name, limits),
+            Self::Set { name, limits } => of_session::<call::SessionSet>(name, limits),
             Self::Remove { name } => {
                 Request::of::<call::SessionRemove>(&params::SessionRemove { name: name.clone() })
             }
@@ -396,24 +227,9 @@ impl SessionAction {
     }
 }
 
-impl Limits {
-    fn request<M: Call<Params = Settings>>(&self, name: &str) -> Request {
-        // A session may be called 1, but no share and no limit may be a name.
-        let parent = self.parent.as_ref().map(|name| match name.as_str() {
-            "none" => Value::Null,
-            name => json!(name),
-        });
-        Request::of::<M>(
-            &Settings::default()
-                .with("name", Some(name))
-                .with("parent", parent)
-                .with("operations", or_number(self.operations.as_ref()))
-                .with("payload", or_number(self.payload.as_ref()))
-                .with("iops", or_number(self.iops.as_ref()))
-                .with("bandwidth", or_number(self.bandwidth.as_ref()))
-                .with("queue", or_number(self.queue.as_ref())),
-        )
-    }
+/// Makes a request that sets what is given for a session.
+fn of_session<M: Call<Params = Settings>>(name: &str, limits: &Options<Session>) -> Request {
+    Request::of::<M>(&limits.settings.clone().with("name", Some(name)))
 }
 
 impl Reserve {

@@ -6,9 +6,9 @@ use serde_json::Value;
 use sluice_schema::answer::{ClassTraffic, Device, Policy, Qos, Session, Traffic};
 use sluice_schema::params::Settings;
 
+use super::cells::{or_dash, plain, rest, setting, time};
 use super::table::Align::{Left, Right};
 use super::table::{Room, Table, size};
-use super::view::{or_dash, plain, setting};
 
 /// Writes the answer to `qos.show`.
 pub(super) fn show(qos: &Qos, room: Room) -> String {
@@ -75,12 +75,6 @@ pub(super) fn settings(qos: &Settings) -> String {
     told + &rest(qos, &TOLD)
 }
 
-/// Writes the keys that no sentence tells, a line for each.
-pub(super) fn rest(settings: &Settings, told: &[&str]) -> String {
-    let left = settings.iter().filter(|(key, _)| !told.contains(key));
-    left.map(|(key, value)| format!("{key} {}\n", or_dash(Some(plain(Some(value)))))).collect()
-}
-
 /// Sums operations and bytes of all kinds.
 fn sums(traffic: &Traffic) -> (u64, u64) {
     let kinds = [&traffic.io.read, &traffic.io.write, &traffic.io.other];
@@ -124,20 +118,6 @@ fn traffic(traffic: &Traffic) -> Vec<String> {
         time(traffic.io.queueing.p99),
         time(traffic.io.service.p99),
     ]
-}
-
-/// A time with its unit and three digits: "51.2 us".
-pub(super) fn time(ns: u64) -> String {
-    const UNITS: [(&str, u64); 3] = [("s", 1_000_000_000), ("ms", 1_000_000), ("us", 1000)];
-    match UNITS.iter().find(|(_, unit)| ns >= *unit) {
-        None if ns == 0 => "-".into(),
-        None => format!("{ns} ns"),
-        Some((name, unit)) => {
-            let value = ns as f64 / *unit as f64;
-            let places = if value >= 100.0 { 0 } else { 1 };
-            format!("{value:.places$} {name}")
-        }
-    }
 }
 
 fn classes(list: &[ClassTraffic], room: Room) -> String {
@@ -298,7 +278,7 @@ mod tests {
     use serde_json::json;
     use sluice_schema::Method;
 
-    use super::super::requests::Request;
+    use super::super::request::Request;
     use super::super::view;
     use super::*;
 

@@ -1,29 +1,16 @@
 //! The requests that subcommands make.
 
 use clap::ValueEnum as _;
-use serde_json::{Value, json};
+use serde_json::json;
 use sluice_schema::params::{self, Settings};
-use sluice_schema::{Call, Method, Setting, call};
+use sluice_schema::{Setting, call};
 
 use super::args::{
-    Command, HostAction, ListenerAction, NamespaceAction, NamespaceAdd, OnOff, SubsystemAction,
+    Command, HostAction, ListenerAction, NamespaceAction, NamespaceAdd, SubsystemAction,
 };
-use super::qos_args::{Class, setting};
-
-/// A request to the daemon.
-#[derive(Clone, Debug, PartialEq)]
-pub(super) struct Request {
-    pub(super) method: Method,
-    pub(super) params: Value,
-}
-
-impl Request {
-    /// Makes the request of a method.
-    pub(super) fn of<M: Call>(params: &M::Params) -> Self {
-        // Parameters are objects with names as keys, which JSON always has.
-        Self { method: M::METHOD, params: json!(params) }
-    }
-}
+use super::request::Request;
+use super::settings::or_number;
+use super::words::{Class, OnOff};
 
 impl Command {
     /// Makes the request of the subcommand.
@@ -124,7 +111,7 @@ impl NamespaceAdd {
                 .with("nguid", self.nguid.clone())
                 .with("read_only", self.read_only.then_some(true))
                 .with("class", self.class.map(Class::name))
-                .with("window", self.window.as_deref().map(setting))
+                .with("window", self.window.as_deref().map(or_number))
                 .with("latency_target", self.latency_target.clone())
                 .with("hosts", given(&self.hosts))
                 .with("force", self.force.then_some(true))

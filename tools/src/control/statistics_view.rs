@@ -2,7 +2,7 @@
 
 use sluice_schema::answer::{Io, Operations, Statistics};
 
-use super::qos_view::time;
+use super::cells::time;
 use super::table::Align::{self, Left, Right};
 use super::table::{Room, Table, size};
 

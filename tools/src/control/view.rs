@@ -4,10 +4,10 @@ use serde_json::Value;
 use sluice_schema::answer::{
     AnyHost, Connection, Hosts, Listener, NamespaceResized, Reloaded, Status, Subsystem,
 };
-use sluice_schema::params::Settings;
 use sluice_schema::{Call, Method, call};
 
-use super::requests::Request;
+use super::cells::{count, names, or_dash, setting};
+use super::request::Request;
 use super::table::Align::{Left, Right};
 use super::table::{Room, Table, duration, size};
 use super::{namespace_view, network_view, qos_view, statistics_view};
@@ -134,41 +134,6 @@ pub(super) fn has_problems(status: &Value) -> bool {
 fn has_wrong(status: &Status) -> bool {
     let counted = status.namespaces_unavailable > 0 || status.namespaces_with_errors > 0;
     counted || !status.problems.is_empty()
-}
-
-/// Writes a value as text; `-` for none and for an empty text.
-pub(super) fn or_dash(value: Option<impl ToString>) -> String {
-    let text = value.map(|value| value.to_string()).filter(|text| !text.is_empty());
-    text.unwrap_or_else(|| "-".into())
-}
-
-/// Writes a JSON value as text; nothing for `null`.
-pub(super) fn plain(value: Option<&Value>) -> String {
-    match value {
-        None | Some(Value::Null) => String::new(),
-        Some(Value::String(text)) => text.clone(),
-        Some(Value::Bool(flag)) => if *flag { "yes" } else { "no" }.into(),
-        Some(other) => other.to_string(),
-    }
-}
-
-/// Writes the value of a key as text; nothing where it is not set.
-pub(super) fn setting(settings: &Settings, key: &str) -> String {
-    plain(settings.get(key))
-}
-
-/// "1 listener", "2 listeners".
-pub(super) fn count(number: usize, what: &str) -> String {
-    format!("{number} {what}{}", if number == 1 { "" } else { "s" })
-}
-
-/// Writes a list of names for one cell; `all` where there is no list.
-pub(super) fn names(names: Option<&[String]>, all: &str) -> String {
-    match names {
-        None => all.into(),
-        Some([]) => "none".into(),
-        Some(names) => names.join(", "),
-    }
 }
 
 fn status(status: &Status, room: Room) -> String {

@@ -1,9 +1,6 @@
 //! What classes get of the network (stage S6).
 
-use std::collections::BTreeMap;
-
 use serde::{Deserialize, Serialize};
-use serde_json::Value;
 
 use crate::params::Settings;
 
@@ -31,12 +28,9 @@ pub struct Network {
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct Link {
-    /// Its name.
-    pub name: String,
-    /// Its capacity as the configuration has it.
-    pub capacity: String,
-    /// What each class is to have, as the configuration has it.
-    pub classes: BTreeMap<String, Value>,
+    /// The keys of `[[link]]`. As JSON they stand beside the other fields.
+    #[serde(flatten)]
+    pub settings: LinkSettings,
     /// Addresses of the listeners whose connections share it.
     pub listeners: Vec<String>,
     /// What the target sends.

@@ -3,36 +3,16 @@
 
 use std::collections::BTreeSet;
 
-use arbitration::PerClass;
-
 use super::super::errors::did_you_mean;
 use super::super::fields::Problems;
-use super::super::model::{Aim, DEFAULT_LINK, Listener, Network};
-use super::super::parse::ParsedListener;
-use super::super::units::format_rate;
-use super::ParsedLink;
+use super::super::model::Listener;
+use super::super::parsed::ParsedListener;
+use super::aim::DEFAULT_LINK;
+use super::parsed::ParsedLink;
+use super::settings::Network;
 
 /// Most `[[link]]` entries.
 pub(crate) const LINKS_MAX: usize = 256;
-
-/// What is wrong with rates that do not fit into a link, and what would be right.
-pub(super) fn too_much(capacity: Option<u64>, aims: &PerClass<Aim>) -> Option<(String, String)> {
-    let capacity = capacity?;
-    let rate = |aim: &Aim| if let Aim::Rate(bits) = aim { *bits } else { 0 };
-    let rates = aims.iter().map(|(_, aim)| rate(aim)).fold(0, u64::saturating_add);
-    let (sum, whole) = (format_rate(rates), format_rate(capacity));
-    if rates > capacity {
-        let message = format!("the rates of the classes are {sum} together, more than {whole}");
-        let least = format_rate(rates - capacity);
-        return Some((message, format!("lower them by {least}, or write a greater capacity")));
-    }
-    let shares = aims.iter().any(|(_, aim)| matches!(aim, Aim::Share(_)));
-    if rates == capacity && shares {
-        let message = format!("the rates of the classes are {sum}, which leaves nothing to shares");
-        return Some((message, "lower the rates, or write a greater capacity".into()));
-    }
-    None
-}
 
 /// Checks that need all links and listeners.
 pub(super) fn across(links: &[ParsedLink], listeners: &[ParsedListener], problems: &Problems) {

@@ -6,27 +6,33 @@
 //! shares may stand side by side; the class with the latency should be the more urgent one, but
 //! that is advice and no error, since each class is controlled by itself.
 
+mod aim;
 mod check;
-mod render;
+mod parsed;
+mod settings;
 #[cfg(test)]
 pub(crate) mod tests;
 pub(crate) mod values;
 
-use arbitration::PerClass;
+use super::fields::{Fields, Problems};
+use super::lines::Lines;
+use super::parsed::ParsedListener;
+use super::table;
 
-use super::fields::{At, Fields, Problems};
-use super::model::{Aim, Link, Network};
-use super::parse::ParsedListener;
-use super::values as plain;
+use parsed::ParsedLink;
 
+pub use aim::{Aim, DEFAULT_LINK};
 pub(crate) use check::{known, unknown, wrong};
-pub(crate) use render::{render_link, render_network, whole as render_whole};
+pub use settings::{Link, Network};
 
-/// A link and the places of its values.
-#[derive(Debug)]
-pub(crate) struct ParsedLink {
-    pub(crate) link: Link,
-    pub(crate) name: At<()>,
+/// Writes `[network]` and `[[link]]` with their titles.
+pub(crate) fn render_whole(lines: &mut Lines, network: &Network) {
+    lines.title("[network]");
+    table::lines(lines, network);
+    for link in &network.links {
+        lines.title("[[link]]");
+        table::lines(lines, link);
+    }
 }
 
 /// What is read before the listeners are known.
@@ -64,57 +70,21 @@ impl Parsed {
     }
 }
 
-/// `[network]`; what is left out is as in `base`.
-pub(crate) fn general(mut fields: Fields<'_>, base: Network) -> Network {
-    let network = Network {
-        enabled: fields.value_or("enabled", base.enabled, plain::boolean),
-        writes: fields.value_or("writes", base.writes, plain::boolean),
-        base: fields.value_or("base", base.base, values::base),
-        link: shared(&mut fields, base.link),
-        links: base.links,
-    };
+/// Reads `[network]`; what is left out is as in `base`.
+pub(crate) fn general(mut fields: Fields<'_>, mut base: Network) -> Network {
+    table::read(&mut fields, &mut base);
     fields.finish();
-    network
+    base
 }
 
-/// `[[link]]`; what is left out is as in `base`.
+/// Reads `[[link]]`; what is left out is as in `base`.
 pub(crate) fn link(mut fields: Fields<'_>, base: &Link) -> Option<ParsedLink> {
     let name = fields.require("name", "\"east\"", values::name);
-    let link = shared(&mut fields, base.clone());
+    let mut link = base.clone();
+    table::read(&mut fields, &mut link);
     fields.finish();
     let name = name?;
     let place = name.place();
-    Some(ParsedLink { link: Link { name: name.value, ..link }, name: place })
-}
-
-/// The settings that every link has.
-fn shared(fields: &mut Fields<'_>, base: Link) -> Link {
-    let capacity = fields.get("capacity", values::capacity);
-    let unread = capacity.is_none() && fields.has("capacity");
-    let mut place = capacity.as_ref().map_or_else(|| fields.place(), At::place);
-    let aims = match fields.table("classes", "`classes`") {
-        Some(table) => {
-            place = table.place();
-            aims(table, base.aims)
-        }
-        None => base.aims,
-    };
-    let capacity = capacity.map_or(base.capacity, |at| at.value);
-    // A capacity that cannot be read is a problem already.
-    if let Some((message, remedy)) = check::too_much(capacity.filter(|_| !unread), &aims) {
-        fields.problems().at(&place, message, remedy);
-    }
-    Link { capacity, aims, ..base }
-}
-
-/// `classes`; what is left out is as in `base`.
-fn aims(mut fields: Fields<'_>, base: PerClass<Aim>) -> PerClass<Aim> {
-    let aims = PerClass {
-        urgent: fields.value_or("urgent", base.urgent, values::aim),
-        high: fields.value_or("high", base.high, values::aim),
-        medium: fields.value_or("medium", base.medium, values::aim),
-        low: fields.value_or("low", base.low, values::aim),
-    };
-    fields.finish();
-    aims
+    link.name = name.value;
+    Some(ParsedLink { link, name: place })
 }

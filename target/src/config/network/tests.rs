@@ -5,8 +5,8 @@ use std::time::Duration;
 use arbitration::PerClass;
 use proptest::prelude::*;
 
-use super::super::model::{Aim, DEFAULT_LINK, Link, Network};
 use super::super::tests::parse;
+use super::{Aim, DEFAULT_LINK, Link, Network};
 
 const LISTENER: &str = "[[listener]]\naddress = \"127.0.0.1:4420\"\n";
 

@@ -2,12 +2,13 @@
 
 use std::time::Duration;
 
+use sluice_schema::amounts::{format_rate, parse_rate};
+
 use super::super::errors::did_you_mean;
 use super::super::fields::{Wrong, quoted};
-use super::super::model::{Aim, DEFAULT_LINK};
 use super::super::node::{Entry, Node, Value};
-use super::super::units::{format_rate, parse_rate};
 use super::super::values::{Read, duration_within, integer, kind, string};
+use super::aim::{Aim, DEFAULT_LINK};
 
 /// Least and greatest rate that can be said, in bits per second.
 const RATES: std::ops::RangeInclusive<u64> = 1_000_000..=10_000_000_000_000;

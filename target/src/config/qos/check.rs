@@ -5,8 +5,11 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use super::super::errors::did_you_mean;
 use super::super::fields::{At, Problems};
-use super::super::model::{QosConfig, Session, Subsystem};
-use super::{ParsedPolicy, ParsedSession, ROOT};
+use super::super::model::Subsystem;
+use super::names::{ROOT, automatic, split_namespace};
+use super::policy::ParsedPolicy;
+use super::session::{ParsedSession, Session};
+use super::settings::QosConfig;
 
 /// Most `[[session]]` entries, and most `[[policy]]` entries.
 pub(crate) const CUSTOM_MAX: usize = 4096;
@@ -105,7 +108,7 @@ impl<'a> Tree<'a> {
     fn automatic<'n>(&self, name: &'n str) -> Option<(&'n str, Option<u32>)> {
         match self.subsystems.contains_key(name) {
             true => Some((name, None)),
-            false => super::automatic(name).ok(),
+            false => automatic(name).ok(),
         }
     }
 
@@ -193,7 +196,7 @@ impl<'a> Tree<'a> {
                 problems.at(place, message, remedy);
             }
             (Some(namespace), _) => {
-                let found = super::split_namespace(namespace);
+                let found = split_namespace(namespace);
                 let here = found.is_some_and(|(nqn, nsid)| self.is_here(nqn, Some(nsid)));
                 if !here && self.known == Known::File {
                     let message =

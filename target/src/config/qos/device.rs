@@ -3,18 +3,19 @@
 
 use std::time::Duration;
 
+use arbitration::settings::WindowRule;
+use sluice_schema::amounts::format_duration;
+use sluice_schema::keys::PARALLEL_MAX;
+
 use super::super::fields::{At, Fields};
 use super::super::model::{DeviceModel, DeviceQos, Order};
-use super::super::units::format_duration;
 use super::super::values::{boolean, choice, duration_up_to, integer};
 use super::values;
-
-/// Most commands that a device carries out at the same time.
-const PARALLEL_MAX: i128 = 4096;
+use super::window::{adaptive, window as read_window};
 
 /// `window`, `order` and what belongs to them, from a namespace's table.
 pub(crate) fn device(fields: &mut Fields<'_>) -> DeviceQos {
-    let (window, target) = super::window(fields, None);
+    let (window, target) = read_window(fields, None);
     let order = fields.value_or("order", Order::Fair, choice(&values::ORDERS));
     let flush = fields.get("flush_is_output", boolean);
     let containers = order == Order::Containers;
@@ -22,7 +23,7 @@ pub(crate) fn device(fields: &mut Fields<'_>) -> DeviceQos {
         let message = "`flush_is_output` belongs to order = \"containers\"";
         fields.problems().at(flush, message, "add order = \"containers\", or remove it");
     }
-    let adaptive = super::adaptive(window);
+    let adaptive = adaptive(window);
     let told = adaptive || containers || (window.is_none() && fields.has("window"));
     if let Some(target) = target.as_ref().filter(|_| !told) {
         let message =
@@ -34,15 +35,13 @@ pub(crate) fn device(fields: &mut Fields<'_>) -> DeviceQos {
         window,
         order,
         latency_target: match window {
-            Some(super::WindowRule::Adaptive { target, .. }) => {
-                Some(Duration::from_nanos(target.0))
-            }
+            Some(WindowRule::Adaptive { target, .. }) => Some(Duration::from_nanos(target.0)),
             _ => target.map(|at| at.value),
         },
         flush_is_output: flush.is_some_and(|at| at.value),
         mean_time: mean,
         worst_time: worst,
-        parallelism: fields.get("parallelism", integer(1, PARALLEL_MAX)).map(|at| at.value),
+        parallelism: fields.get("parallelism", integer(1, PARALLEL_MAX.into())).map(|at| at.value),
     }
 }
 
@@ -67,7 +66,7 @@ fn times(fields: &mut Fields<'_>) -> (Option<Duration>, Option<Duration>) {
 pub(crate) fn device_model(fields: &mut Fields<'_>) -> Option<DeviceModel> {
     let time = fields.get("service_time", duration_up_to(Duration::from_secs(10)));
     let bandwidth = fields.get("bandwidth", values::bandwidth);
-    let channels = fields.get("channels", integer(1, PARALLEL_MAX));
+    let channels = fields.get("channels", integer(1, PARALLEL_MAX.into()));
     let errors = fields.get("errors", values::percent(1, 100)).map(|at| at.value);
     if time.is_none() && bandwidth.is_none() && channels.is_none() && errors.is_none() {
         return None;

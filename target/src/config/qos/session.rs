@@ -5,11 +5,17 @@ use std::time::Duration;
 use arbitration::reservation::{Budget, Locality, Terms};
 use arbitration::{Nanos, nanos};
 
+use serde_json::{Value as Json, json};
+use sluice_schema::ConfigKey;
+use sluice_schema::amounts::{format_duration, format_size};
+use sluice_schema::keys::{RATE_MAX, SESSION};
+
 use super::super::fields::{At, Fields};
-use super::super::model::{Reserve, Session};
-use super::super::units::format_duration;
-use super::super::values::{choice, duration_within, integer, nullable, size_within};
-use super::{ROOT, values};
+use super::super::lines::quote;
+use super::super::table::{self, Seen, Written, read_already, table};
+use super::super::values::{choice, duration_within, integer, size_within};
+use super::names::{ROOT, split_namespace};
+use super::values::{self, LOCALITIES, word};
 
 /// Shortest and longest period of a reservation.
 const PERIOD_MIN: Duration = Duration::from_millis(1);
@@ -18,6 +24,51 @@ const PERIOD_MAX: Duration = Duration::from_secs(60);
 const PERIOD: Duration = Duration::from_secs(1);
 /// The size of a command where none is said.
 const REQUEST_BYTES: u64 = 4096;
+
+/// `[[session]]`: a QoS session (docs/sources.md, D1: sessions form a tree). Each subsystem has one
+/// by itself, named by its NQN, below the root; and each namespace one below its subsystem's, named
+/// NQN/NSID. An entry with such a name sets what these have; any other name is a session that
+/// groups others.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Session {
+    /// `name`.
+    pub name: String,
+    /// `parent`: name of another session; none: the root (of a namespace: its subsystem's).
+    pub parent: Option<String>,
+    /// `operations`: operation credits, in per cent of the parent's; none: as many as those.
+    pub operations: Option<u8>,
+    /// `payload`: payload credits, in per cent of the parent's.
+    pub payload: Option<u8>,
+    /// `iops`: commands per second, at most.
+    pub iops: Option<u64>,
+    /// `bandwidth`: bytes per second, at most.
+    pub bandwidth: Option<u64>,
+    /// `queue`: commands that may wait before hosts are held back; none: as many as the root's.
+    pub queue: Option<u32>,
+    /// `reserve`.
+    pub reserve: Option<Reserve>,
+}
+
+table! { Session, SESSION, nulls = true;
+    "name" => with(read_already, |session, _| Written::same(session.name.as_str())),
+    "parent" => read(parent, |node| values::session_reference(node).map(Some), write_name),
+    "operations" => field(operations),
+    "payload" => field(payload),
+    "iops" => field(iops),
+    "bandwidth" => read(bandwidth, |node| values::bandwidth(node).map(Some), write_rate),
+    "queue" => field(queue),
+    "reserve" => with(read_reserve, write_reserve),
+}
+
+/// `reserve`: a reservation of a session on one namespace's device (docs/sources.md, F1:
+/// reservations in the tenant's terms).
+#[derive(Clone, Debug, PartialEq)]
+pub struct Reserve {
+    /// `budget`, `period`, `request_size`, `writes`, `locality`.
+    pub terms: Terms,
+    /// `namespace`: NQN/NSID; none: the session is a namespace's own.
+    pub namespace: Option<String>,
+}
 
 /// A session and the places of its values.
 #[derive(Debug)]
@@ -39,68 +90,79 @@ impl ParsedSession {
     }
 }
 
-/// `[[session]]`; what is left out is as in `base`. `null` takes a setting back.
+/// Reads `[[session]]`; what is left out is as in `base`. `null` takes a setting back.
 pub(crate) fn session(mut fields: Fields<'_>, base: Option<Session>) -> Option<ParsedSession> {
     let name = fields.require("name", "\"gold\"", values::session_name);
-    let base = base.unwrap_or_default();
-    let parent = fields.get("parent", nullable(values::session_reference));
-    let share = values::percent(1, 100);
-    let operations = fields.get("operations", nullable(&share));
-    let payload = fields.get("payload", nullable(&share));
-    let iops = fields.get("iops", nullable(values::iops));
-    let bandwidth = fields.get("bandwidth", nullable(values::bandwidth));
-    let queue = fields.get("queue", nullable(integer(1, values::COMMANDS_MAX)));
-    let reserve_at = fields.get("reserve", nullable(|_| Ok(())));
-    let reserve = match &reserve_at {
-        Some(At { value: Some(()), .. }) => fields.table("reserve", "`reserve`").map(reserve),
-        _ => None,
-    };
+    let mut session = base.unwrap_or_default();
+    let seen = table::read(&mut fields, &mut session);
     fields.finish();
     let name = name?;
-    let place = |at: &Option<At<Option<_>>>| at.as_ref().map(At::place);
-    let parsed = ParsedSession {
-        operations: place(&operations),
-        payload: place(&payload),
-        parent: parent.as_ref().map(At::place),
-        reserve: reserve_at.as_ref().map(At::place),
-        name: name.place(),
-        session: Session {
-            parent: normal_parent(&name.value, said(parent, base.parent)),
-            operations: said(operations, base.operations),
-            payload: said(payload, base.payload),
-            iops: said(iops, base.iops),
-            bandwidth: said(bandwidth, base.bandwidth),
-            queue: said(queue, base.queue),
-            reserve: match (reserve_at.map(|at| at.value), reserve) {
-                (None, _) => base.reserve,
-                (Some(_), reserve) => reserve.flatten(),
-            },
-            name: name.value,
-        },
-    };
-    Some(parsed)
+    let place = name.place();
+    session.parent = normal_parent(&name.value, session.parent);
+    session.name = name.value;
+    Some(ParsedSession {
+        name: place,
+        parent: seen.place("parent"),
+        operations: seen.place("operations"),
+        payload: seen.place("payload"),
+        reserve: seen.place("reserve"),
+        session,
+    })
 }
 
-/// What is said now, or else what was.
-fn said<T>(now: Option<At<Option<T>>>, before: Option<T>) -> Option<T> {
-    now.map_or(before, |at| at.value)
+/// Reads `reserve`, a table or `null`.
+fn read_reserve(
+    session: &mut Session,
+    fields: &mut Fields<'_>,
+    key: &'static ConfigKey,
+    seen: &mut Seen,
+) {
+    let given: Option<Option<bool>> = table::take(fields, key, true, seen, |_| Ok(Some(true)));
+    match given {
+        None => {}
+        Some(None) => session.reserve = None,
+        Some(Some(_)) => {
+            session.reserve = fields.table(key.name, "`reserve`").and_then(reserve);
+        }
+    }
 }
 
-/// The root is above every session that says nothing, but for those of namespaces.
+fn write_reserve(session: &Session, _: &ConfigKey) -> Written {
+    let Some(reserve) = &session.reserve else { return Written::same(Json::Null) };
+    let json = json!({
+        "namespace": reserve.namespace.as_ref().unwrap_or(&session.name),
+        "terms": reserve.terms.to_string(),
+    });
+    Written { toml: Some(inline(reserve)), json }
+}
+
+fn write_rate(bytes: &Option<u64>) -> Written {
+    match bytes {
+        Some(bytes) => Written::text(&format_size(*bytes), *bytes),
+        None => Written::same(Json::Null),
+    }
+}
+
+fn write_name(name: &Option<String>) -> Written {
+    Written::same(name.clone())
+}
+
+/// Returns the parent as it is kept: the root is above every session that names none, those of
+/// namespaces excepted.
 fn normal_parent(name: &str, parent: Option<String>) -> Option<String> {
-    parent.filter(|parent| parent != ROOT || super::split_namespace(name).is_some())
+    parent.filter(|parent| parent != ROOT || split_namespace(name).is_some())
 }
 
-/// `reserve`.
+/// Reads `reserve`.
 pub(crate) fn reserve(mut fields: Fields<'_>) -> Option<Reserve> {
     let place = fields.place();
-    let operations = fields.get("operations", integer::<u64>(1, values::RATE_MAX.into()));
-    let bytes = fields.get("bytes", size_within(512, values::RATE_MAX));
+    let operations = fields.get("operations", integer::<u64>(1, RATE_MAX.into()));
+    let bytes = fields.get("bytes", size_within(512, RATE_MAX));
     let time = fields.get("time", duration_within(Duration::from_micros(1), PERIOD_MAX));
     let period = fields.get("period", duration_within(PERIOD_MIN, PERIOD_MAX)).map(|at| at.value);
     let request = fields.value_or("request_size", REQUEST_BYTES, size_within(512, 16 << 20));
     let writes = fields.value_or("writes", 0, values::percent(0, 100));
-    let locality = fields.value_or("locality", Locality::Random, choice(&values::LOCALITIES));
+    let locality = fields.value_or("locality", Locality::Random, choice(&LOCALITIES));
     let namespace = fields.get("namespace", values::namespace_name).map(|at| at.value);
     let given = ["operations", "bytes", "time"].iter().filter(|key| fields.has(key)).count();
     let problems = fields.problems();
@@ -141,4 +203,30 @@ pub(crate) fn reserve(mut fields: Fields<'_>) -> Option<Reserve> {
         },
         namespace,
     })
+}
+
+/// Writes a reservation as one value.
+fn inline(reserve: &Reserve) -> String {
+    let terms = &reserve.terms;
+    let budget = match terms.budget {
+        Budget::Operations(n) => format!("operations = {n}"),
+        Budget::Bytes(n) => format!("bytes = {}", quote(&format_size(n))),
+        Budget::DeviceTime(n) => format!("time = {}", quote(&time(n))),
+    };
+    let mut text = format!(
+        "{{ {budget}, period = {}, request_size = {}, writes = \"{} %\", locality = {}",
+        quote(&time(terms.period)),
+        quote(&format_size(terms.request_bytes.into())),
+        terms.write_percent,
+        quote(word::<Locality>(&LOCALITIES, &terms.locality)),
+    );
+    if let Some(namespace) = &reserve.namespace {
+        text.push_str(&format!(", namespace = {}", quote(namespace)));
+    }
+    text.push_str(" }");
+    text
+}
+
+fn time(time: Nanos) -> String {
+    format_duration(Duration::from_nanos(time.0))
 }

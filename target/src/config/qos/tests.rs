@@ -7,10 +7,9 @@ use arbitration::settings::{OrderSettings, Unit, Weights, WindowRule};
 use arbitration::{Class, Nanos, PerClass};
 use proptest::prelude::*;
 
-use super::super::model::{
-    DeviceModel, DeviceQos, Order, Policy, Qos, QosConfig, Reserve, Session, Subsystem,
-};
+use super::super::model::{DeviceModel, DeviceQos, Order, Subsystem};
 use super::super::tests::parse;
+use super::{Policy, Qos, QosConfig, Reserve, Session};
 
 const A: &str = "nqn.2026-01.io.x:a";
 const DISK: &str = r#"

@@ -5,19 +5,15 @@ use std::time::Duration;
 use arbitration::Class;
 use arbitration::reservation::Locality;
 use arbitration::settings::{Unit, Weights};
+use sluice_schema::amounts::parse_size;
+use sluice_schema::keys::{RATE_MAX, WINDOW_MAX};
 
 use super::super::fields::{Wrong, quoted};
 use super::super::model::Order;
 use super::super::node::{Node, Value};
-use super::super::units::parse_size;
 use super::super::values::{Read, duration_within, integer, kind, size, string};
+use super::names::{ROOT, automatic, split_namespace};
 
-/// Most operations, or bytes, per second that a limit can say.
-pub(super) const RATE_MAX: u64 = 1 << 40;
-/// Most operation credits, and most commands that wait.
-pub(super) const COMMANDS_MAX: i128 = (1 << 24) - 1;
-/// Largest window in commands.
-pub(super) const WINDOW_MAX: i128 = 65_536;
 /// Greatest weight (NVMe: a byte that counts from 0).
 const WEIGHT_MAX: i128 = 256;
 /// Longest name of a session that is not named by an NQN.
@@ -58,7 +54,7 @@ pub(super) enum WindowWord {
 /// A number of commands, "off" or "adaptive".
 pub(super) fn window(node: &Node) -> Read<WindowWord> {
     match &node.value {
-        Value::Integer(_) => integer(1, WINDOW_MAX)(node).map(WindowWord::Fixed),
+        Value::Integer(_) => integer(1, WINDOW_MAX.into())(node).map(WindowWord::Fixed),
         Value::String(text) if text == "off" => Ok(WindowWord::Off),
         Value::String(text) if text == "adaptive" => Ok(WindowWord::Adaptive),
         other => {
@@ -106,7 +102,7 @@ pub(super) fn weights(node: &Node) -> Read<Weights> {
 }
 
 /// A share: "20 %", or the number alone.
-pub(super) fn percent(min: u8, max: u8) -> impl Fn(&Node) -> Read<u8> {
+pub(crate) fn percent(min: u8, max: u8) -> impl Fn(&Node) -> Read<u8> {
     move |node| {
         let remedy = format!("write a share from \"{min} %\" to \"{max} %\"");
         let (number, shown) = match &node.value {
@@ -141,11 +137,6 @@ pub(super) fn bandwidth(node: &Node) -> Read<u64> {
     }
 }
 
-/// Commands per second.
-pub(super) fn iops(node: &Node) -> Read<u64> {
-    integer(1, RATE_MAX.into())(node)
-}
-
 /// How long something takes in a device.
 pub(super) fn device_time(node: &Node) -> Read<Duration> {
     duration_within(Duration::from_nanos(1), Duration::from_secs(10))(node)
@@ -159,7 +150,7 @@ pub(super) fn latency_target(node: &Node) -> Read<Duration> {
 /// The name of a session: of its own, or an automatic one's.
 pub(crate) fn session_name(node: &Node) -> Read<String> {
     let text = string(node, "a name", "a name in quotes: \"gold\"")?;
-    if text == super::ROOT {
+    if text == ROOT {
         let message = "is the name of the session that is above all others";
         return Err(Wrong::new(message, "set it with [qos], or choose another name"));
     }
@@ -171,7 +162,7 @@ pub(crate) fn session_reference(node: &Node) -> Read<String> {
     let text = string(node, "a name", "a name in quotes: \"gold\"")?;
     let own = |c: char| c.is_ascii_alphanumeric() || matches!(c, '-' | '_' | '.' | ':' | '@' | '+');
     let right = match text.starts_with("nqn.") {
-        true => super::automatic(text).is_ok(),
+        true => automatic(text).is_ok(),
         false => (1..=NAME_MAX).contains(&text.len()) && text.chars().all(own),
     };
     if right {
@@ -188,7 +179,7 @@ pub(crate) fn session_reference(node: &Node) -> Read<String> {
 pub(super) fn namespace_name(node: &Node) -> Read<String> {
     let example = "a subsystem's NQN and an NSID: \"nqn.2026-01.com.example:disk1/1\"";
     let text = string(node, "a namespace", example)?;
-    match super::split_namespace(text) {
+    match split_namespace(text) {
         Some(_) => Ok(text.into()),
         None => kind_of_text(text, example),
     }

@@ -40,7 +40,7 @@ const RATES: [(&str, u64); 5] = [
 ];
 
 /// Parses a size in bytes. A number alone is bytes. The error is a remedy.
-pub(crate) fn parse_size(text: &str) -> Result<u64, String> {
+pub fn parse_size(text: &str) -> Result<u64, String> {
     let (number, unit) = split(text);
     if unit.is_empty() && number.bytes().all(|b| b.is_ascii_digit() || b == b'_') {
         return scaled(number, 1);
@@ -56,7 +56,7 @@ pub(crate) fn parse_size(text: &str) -> Result<u64, String> {
 }
 
 /// Parses a duration. A unit is needed. The error is a remedy.
-pub(crate) fn parse_duration(text: &str) -> Result<Duration, String> {
+pub fn parse_duration(text: &str) -> Result<Duration, String> {
     let (number, unit) = split(text);
     let ns = TIMES.iter().find(|(name, _)| *name == unit).map(|(_, ns)| *ns);
     let ns = ns.ok_or("write a number and ns, us, ms, s, min or h: \"10 s\"")?;
@@ -65,7 +65,7 @@ pub(crate) fn parse_duration(text: &str) -> Result<Duration, String> {
 
 /// Parses a rate in bits per second. A unit is needed: data on networks is counted in bits, and a
 /// number alone would be taken for bytes. The error is a remedy.
-pub(crate) fn parse_rate(text: &str) -> Result<u64, String> {
+pub fn parse_rate(text: &str) -> Result<u64, String> {
     let (number, unit) = split(text);
     match RATES.iter().find(|(name, _)| *name == unit) {
         Some((_, bits)) => scaled(number, *bits),

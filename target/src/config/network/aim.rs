@@ -1,0 +1,19 @@
+//! What a class is to have of a link, and the default link's name.
+
+use std::time::Duration;
+
+/// The name of the link that listeners share which name none.
+pub const DEFAULT_LINK: &str = "default";
+
+/// What a class is to have of a link when that is congested.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Aim {
+    /// `{ share = 3 }`: so many parts of what the other aims leave.
+    Share(u32),
+    /// `{ rate = "2 Gbit/s" }`: bits per second.
+    Rate(u64),
+    /// `{ latency = "2 ms" }`: round trips no longer than this, queues included.
+    Latency(Duration),
+    /// `"free"`: whatever it asks for; never held back.
+    Free,
+}

@@ -1,0 +1,166 @@
+//! The settings of `[network]` and `[[link]]`, and how each is read and written.
+
+use arbitration::PerClass;
+use serde_json::{Map, Value as Json, json};
+use sluice_schema::amounts::{format_duration, format_rate};
+use sluice_schema::keys::{LINK, NETWORK};
+
+use super::super::fields::{At, Fields};
+use super::super::table::{Written, read_already, table};
+use super::aim::{Aim, DEFAULT_LINK};
+use super::values;
+
+/// What classes get of the network (stage S6), all of which may change while the daemon runs.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Network {
+    /// `enabled`: off, the kernel's congestion control is on its own.
+    pub enabled: bool,
+    /// `writes`: R2T is paced by class, so that hosts' data is too.
+    pub writes: bool,
+    /// `base`: the kernel's congestion control for connections; none: the best that this kernel
+    /// has. Read at the start.
+    pub base: Option<String>,
+    /// The default link, which `[network]` itself describes.
+    pub link: Link,
+    /// `[[link]]`: others.
+    pub links: Vec<Link>,
+}
+
+/// A link: what the connections of some listeners have to share.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Link {
+    /// `name`; the default link's is [`DEFAULT_LINK`].
+    pub name: String,
+    /// `capacity`: bits per second; none (`auto`): as much as was seen to go through.
+    pub capacity: Option<u64>,
+    /// `urgent`, `high`, `medium`, `low`: what each class is to have.
+    pub aims: PerClass<Aim>,
+}
+
+impl Default for Link {
+    fn default() -> Self {
+        let (high, medium, low) = (Aim::Share(3), Aim::Share(2), Aim::Share(1));
+        Self {
+            name: DEFAULT_LINK.to_owned(),
+            capacity: None,
+            aims: PerClass { urgent: Aim::Free, high, medium, low },
+        }
+    }
+}
+
+impl Default for Network {
+    fn default() -> Self {
+        Self { enabled: true, writes: true, base: None, link: Link::default(), links: Vec::new() }
+    }
+}
+
+impl Network {
+    /// All links, the default one first.
+    pub fn all_links(&self) -> impl Iterator<Item = &Link> {
+        core::iter::once(&self.link).chain(&self.links)
+    }
+}
+
+table! { Network, NETWORK;
+    "enabled" => field(enabled),
+    "writes" => field(writes),
+    "base" => read(base, values::base, write_base),
+    "capacity" => with(
+        |network, fields, _, _| shared(&mut network.link, fields),
+        |network, _| write_capacity(&network.link)
+    ),
+    "classes" => with(read_already, |network, _| write_aims(&network.link.aims)),
+}
+
+table! { Link, LINK;
+    "name" => with(read_already, |link, _| Written::same(link.name.as_str())),
+    "capacity" => with(
+        |link, fields, _, _| shared(link, fields),
+        |link, _| write_capacity(link)
+    ),
+    "classes" => with(read_already, |link, _| write_aims(&link.aims)),
+}
+
+fn write_base(base: &Option<String>) -> Written {
+    Written::same(base.as_deref().unwrap_or("auto"))
+}
+
+fn write_capacity(link: &Link) -> Written {
+    Written::same(link.capacity.map_or_else(|| "auto".into(), format_rate))
+}
+
+/// Writes all classes, so that they mean the same wherever they are read.
+fn write_aims(aims: &PerClass<Aim>) -> Written {
+    let lines: Vec<String> =
+        aims.iter().map(|(class, aim)| format!("{class} = {}", toml(*aim))).collect();
+    let json: Map<String, Json> =
+        aims.iter().map(|(class, aim)| (class.name().to_owned(), json(*aim))).collect();
+    Written { toml: Some(format!("{{ {} }}", lines.join(", "))), json: Json::Object(json) }
+}
+
+fn toml(aim: Aim) -> String {
+    match aim {
+        Aim::Share(parts) => format!("{{ share = {parts} }}"),
+        Aim::Rate(bits) => format!("{{ rate = \"{}\" }}", format_rate(bits)),
+        Aim::Latency(target) => format!("{{ latency = \"{}\" }}", format_duration(target)),
+        Aim::Free => "\"free\"".into(),
+    }
+}
+
+fn json(aim: Aim) -> Json {
+    match aim {
+        Aim::Share(parts) => json!({ "share": parts }),
+        Aim::Rate(bits) => json!({ "rate": format_rate(bits) }),
+        Aim::Latency(time) => json!({ "latency": format_duration(time) }),
+        Aim::Free => json!("free"),
+    }
+}
+
+/// Reads `capacity` and `classes`, which every link has.
+fn shared(link: &mut Link, fields: &mut Fields<'_>) {
+    let capacity = fields.get("capacity", values::capacity);
+    let unread = fields.unread("capacity", capacity.as_ref());
+    let mut place = capacity.as_ref().map_or_else(|| fields.place(), At::place);
+    if let Some(table) = fields.table("classes", "`classes`") {
+        place = table.place();
+        link.aims = aims(table, link.aims);
+    }
+    if let Some(capacity) = capacity {
+        link.capacity = capacity.value;
+    }
+    // A capacity that cannot be read is a problem already.
+    if let Some((message, remedy)) = too_much(link.capacity.filter(|_| !unread), &link.aims) {
+        fields.problems().at(&place, message, remedy);
+    }
+}
+
+/// Reads `classes`; what is left out is as in `base`.
+fn aims(mut fields: Fields<'_>, base: PerClass<Aim>) -> PerClass<Aim> {
+    let aims = PerClass {
+        urgent: fields.value_or("urgent", base.urgent, values::aim),
+        high: fields.value_or("high", base.high, values::aim),
+        medium: fields.value_or("medium", base.medium, values::aim),
+        low: fields.value_or("low", base.low, values::aim),
+    };
+    fields.finish();
+    aims
+}
+
+/// What is wrong with rates that do not fit into a link, and what would be right.
+fn too_much(capacity: Option<u64>, aims: &PerClass<Aim>) -> Option<(String, String)> {
+    let capacity = capacity?;
+    let rate = |aim: &Aim| if let Aim::Rate(bits) = aim { *bits } else { 0 };
+    let rates = aims.iter().map(|(_, aim)| rate(aim)).fold(0, u64::saturating_add);
+    let (sum, whole) = (format_rate(rates), format_rate(capacity));
+    if rates > capacity {
+        let message = format!("the rates of the classes are {sum} together, more than {whole}");
+        let least = format_rate(rates - capacity);
+        return Some((message, format!("lower them by {least}, or write a greater capacity")));
+    }
+    let shares = aims.iter().any(|(_, aim)| matches!(aim, Aim::Share(_)));
+    if rates == capacity && shares {
+        let message = format!("the rates of the classes are {sum}, which leaves nothing to shares");
+        return Some((message, "lower the rates, or write a greater capacity".into()));
+    }
+    None
+}

@@ -1,0 +1,160 @@
+//! `[qos]`: its settings, and how each is read and written.
+
+use std::time::Duration;
+
+use arbitration::PerClass;
+use arbitration::settings::{Marks, OrderSettings, Weights, WindowRule, default_marks};
+use serde_json::{Map, Value as Json, json};
+use sluice_schema::ConfigKey;
+use sluice_schema::amounts::format_duration;
+use sluice_schema::keys::{QOS, Takes};
+
+use super::super::fields::Fields;
+use super::super::node::Node;
+use super::super::table::{self, Field, Seen, Written, read_already, table};
+use super::super::values::Read;
+use super::values;
+use super::window::{adaptive, window};
+
+/// `[qos]`.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Qos {
+    /// `enabled`: off, the target carries out commands as they come.
+    pub enabled: bool,
+    /// `weights`, `unit`, `burst`, `urgent_share`: the order inside a device.
+    pub order: OrderSettings,
+    /// `window`: the window of devices that have no setting of their own.
+    pub window: WindowRule,
+    /// `operations`: the operation credits of the root session: commands in devices at one time,
+    /// all devices together.
+    pub operations: u32,
+    /// `payload`: the payload credits of the root session: bytes in devices at one time.
+    pub payload: u64,
+    /// `queue`: commands that may wait in the target at one time, all sessions together.
+    pub queue: u32,
+    /// `wrr`: controllers offer weighted round robin with urgent (CAP.AMS).
+    pub wrr: bool,
+    /// `mark`: answers carry the DSCP of their connection's class.
+    pub mark: bool,
+    /// `dscp`: the DSCP of each class.
+    pub dscp: Marks,
+}
+
+table! { Qos, QOS;
+    "enabled" => field(enabled),
+    "weights" => field(order.weights),
+    "unit" => field(order.unit),
+    "burst" => read(order.burst, values::burst, write_burst),
+    "urgent_share" => field(order.urgent_share),
+    "window" => with(read_window, |qos, _| write_window(qos.window)),
+    "latency_target" => with(read_already, |qos, _| write_target(qos.window)),
+    "window_max" => with(read_already, |qos, _| write_max(qos.window)),
+    "operations" => field(operations),
+    "payload" => field(payload),
+    "queue" => field(queue),
+    "wrr" => field(wrr),
+    "mark" => field(mark),
+    "dscp" => with(read_dscp, |qos, _| write_dscp(&qos.dscp)),
+}
+
+impl Default for Qos {
+    fn default() -> Self {
+        Self {
+            enabled: true,
+            order: OrderSettings::default(),
+            window: WindowRule::default(),
+            operations: 65_536,
+            payload: 1 << 40,
+            queue: 65_536,
+            wrr: true,
+            mark: true,
+            dscp: default_marks(),
+        }
+    }
+}
+
+/// Reads `[qos]`; what is left out is as in `base`.
+pub(crate) fn general(mut fields: Fields<'_>, mut base: Qos) -> Qos {
+    table::read(&mut fields, &mut base);
+    fields.finish();
+    base
+}
+
+impl Field for Weights {
+    fn read(_: &Takes, node: &Node) -> Read<Self> {
+        values::weights(node)
+    }
+
+    fn write(&self, _: &Takes) -> Written {
+        let Self { high, medium, low } = self;
+        Written {
+            toml: Some(format!("[{high}, {medium}, {low}]")),
+            json: json!({ "high": high, "medium": medium, "low": low }),
+        }
+    }
+}
+
+fn write_burst(burst: &u16) -> Written {
+    match *burst {
+        u16::MAX => Written::same("unlimited"),
+        burst => Written::same(burst),
+    }
+}
+
+/// Reads `window` with what belongs to it.
+fn read_window(qos: &mut Qos, fields: &mut Fields<'_>, _: &'static ConfigKey, _: &mut Seen) {
+    let (rule, target) = window(fields, Some(qos.window));
+    if let Some(target) = target.filter(|_| rule.is_some() && !adaptive(rule)) {
+        let message = "`latency_target` belongs to window = \"adaptive\"";
+        let remedy = "add window = \"adaptive\", or remove it";
+        fields.problems().at(&target, message, remedy);
+    }
+    qos.window = rule.unwrap_or(qos.window);
+}
+
+/// Writes the rule, without what belongs to it.
+fn write_window(rule: WindowRule) -> Written {
+    match rule {
+        WindowRule::Off => Written::same("off"),
+        WindowRule::Fixed(commands) => Written::same(commands),
+        WindowRule::Adaptive { .. } => Written::same("adaptive"),
+    }
+}
+
+fn write_target(rule: WindowRule) -> Written {
+    match rule {
+        WindowRule::Adaptive { target, .. } => {
+            Written::same(format_duration(Duration::from_nanos(target.0)))
+        }
+        _ => Written::same(Json::Null),
+    }
+}
+
+/// Writes the most that an adaptive window may be.
+fn write_max(rule: WindowRule) -> Written {
+    match rule {
+        WindowRule::Adaptive { max, .. } => Written::same(max),
+        _ => Written::same(Json::Null),
+    }
+}
+
+/// Reads `dscp`; what is left out stays.
+fn read_dscp(qos: &mut Qos, fields: &mut Fields<'_>, key: &'static ConfigKey, _: &mut Seen) {
+    let Some(mut table) = fields.table(key.name, "`dscp`") else { return };
+    let base = qos.dscp;
+    qos.dscp = PerClass {
+        urgent: table.value_or("urgent", base.urgent, values::dscp),
+        high: table.value_or("high", base.high, values::dscp),
+        medium: table.value_or("medium", base.medium, values::dscp),
+        low: table.value_or("low", base.low, values::dscp),
+    };
+    table.finish();
+}
+
+fn write_dscp(marks: &Marks) -> Written {
+    let lines: Vec<String> =
+        marks.iter().map(|(class, dscp)| format!("{class} = {dscp}")).collect();
+    let json: Map<String, Json> =
+        marks.iter().map(|(class, dscp)| (class.name().to_owned(), json!(dscp))).collect();
+    Written { toml: Some(format!("{{ {} }}", lines.join(", "))), json: Json::Object(json) }
+}

@@ -1,0 +1,30 @@
+//! Names of sessions: those that come with subsystems and namespaces, and the root's.
+
+use sluice_schema::keys::NSID_MAX;
+
+use super::super::identity::check_nqn;
+
+/// The name of the session above all others.
+pub const ROOT: &str = "root";
+
+/// The NQN of an automatic session's subsystem, and the NSID of its namespace.
+///
+/// # Errors
+/// The name is no automatic session's.
+pub(super) fn automatic(name: &str) -> Result<(&str, Option<u32>), ()> {
+    match split_namespace(name) {
+        Some((nqn, nsid)) => Ok((nqn, Some(nsid))),
+        None => check_nqn(name).map(|()| (name, None)).map_err(|_| ()),
+    }
+}
+
+/// NQN and NSID of "NQN/NSID".
+#[must_use]
+pub fn split_namespace(name: &str) -> Option<(&str, u32)> {
+    let (nqn, nsid) = name.rsplit_once('/')?;
+    check_nqn(nqn).ok()?;
+    let number: u32 = nsid.parse().ok()?;
+    // One way to write each.
+    let right = (1..=NSID_MAX).contains(&number) && number.to_string() == nsid;
+    right.then_some((nqn, number))
+}

@@ -1,0 +1,97 @@
+//! `[[policy]]`: its settings, and how each is read and written.
+
+use arbitration::Class;
+use sluice_schema::keys::POLICY;
+
+use super::super::fields::{At, Fields};
+use super::super::table::{self, Written, table};
+use super::super::values as plain;
+use super::values;
+
+/// `[[policy]]`: what holds for the commands of a host, in a subsystem, in a namespace; the entry
+/// that names more of them wins, setting by setting.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Policy {
+    /// `host`: NQN; none: any.
+    pub host: Option<String>,
+    /// `subsystem`: NQN; none: any.
+    pub subsystem: Option<String>,
+    /// `nsid`; none: any; only together with `subsystem`.
+    pub nsid: Option<u32>,
+    /// `class`: of commands and connections that name none.
+    pub class: Option<Class>,
+    /// `max_class`: commands that name a higher one have this one.
+    pub max_class: Option<Class>,
+    /// `urgent_iops`: Urgent commands per second, at most; what is above is High.
+    pub urgent_iops: Option<u64>,
+    /// `session`: the session that commands are charged to; none: the namespace's own.
+    pub session: Option<String>,
+}
+
+impl Policy {
+    /// What it is for, in words.
+    #[must_use]
+    pub fn scope(&self) -> String {
+        let host = self.host.as_deref().unwrap_or("any host");
+        match (&self.subsystem, self.nsid) {
+            (Some(nqn), Some(nsid)) => format!("{host} on {nqn}/{nsid}"),
+            (Some(nqn), None) => format!("{host} on {nqn}"),
+            (None, _) => format!("{host} on any subsystem"),
+        }
+    }
+
+    /// Whether it is for the same host, subsystem and namespace as another.
+    #[must_use]
+    pub fn same_scope(&self, other: &Self) -> bool {
+        (&self.host, &self.subsystem, self.nsid) == (&other.host, &other.subsystem, other.nsid)
+    }
+
+    /// Whether it sets nothing.
+    #[must_use]
+    pub const fn says_nothing(&self) -> bool {
+        self.class.is_none()
+            && self.max_class.is_none()
+            && self.urgent_iops.is_none()
+            && self.session.is_none()
+    }
+}
+
+table! { Policy, POLICY;
+    "host" => field(host),
+    "subsystem" => read(subsystem, |node| plain::subsystem_nqn(node).map(Some), text),
+    "nsid" => field(nsid),
+    "class" => field(class),
+    "max_class" => field(max_class),
+    "urgent_iops" => field(urgent_iops),
+    "session" => read(session, |node| values::session_name(node).map(Some), text),
+}
+
+fn text(name: &Option<String>) -> Written {
+    Written::same(name.clone())
+}
+
+/// A policy and the places of its values.
+#[derive(Debug)]
+pub(crate) struct ParsedPolicy {
+    pub(crate) policy: Policy,
+    pub(crate) place: At<()>,
+    pub(crate) subsystem: Option<At<()>>,
+    pub(crate) nsid: Option<At<()>>,
+    pub(crate) session: Option<At<()>>,
+}
+
+/// Reads `[[policy]]`.
+pub(crate) fn policy(mut fields: Fields<'_>) -> Option<ParsedPolicy> {
+    let place = fields.place();
+    let mut policy = Policy::default();
+    let seen = table::read(&mut fields, &mut policy);
+    fields.finish();
+    // What cannot be read is a problem already; what is left of the policy says something else.
+    (!seen.any_unread()).then(|| ParsedPolicy {
+        place,
+        subsystem: seen.place("subsystem"),
+        nsid: seen.place("nsid"),
+        session: seen.place("session"),
+        policy,
+    })
+}

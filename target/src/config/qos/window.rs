@@ -1,0 +1,55 @@
+//! `window` with what belongs to it, of `[qos]` and of a namespace.
+
+use std::time::Duration;
+
+use arbitration::settings::WindowRule;
+use sluice_schema::keys::WINDOW_MAX;
+
+use super::super::fields::{At, Fields};
+use super::super::values::integer;
+use super::values::{self, WindowWord};
+
+/// `window = "adaptive"`: the latency that a device keeps where nothing is said.
+const LATENCY_TARGET: arbitration::Nanos = arbitration::Nanos(2_000_000);
+/// `window = "adaptive"`: the largest window where nothing is said.
+const ADAPTIVE_MAX: u32 = 1024;
+
+/// Tells whether a rule is the adaptive one.
+pub(super) fn adaptive(rule: Option<WindowRule>) -> bool {
+    matches!(rule, Some(WindowRule::Adaptive { .. }))
+}
+
+/// Reads `window`, `latency_target` and `window_max`: the rule, and the target where one is said.
+/// The rule is `None` where no key says one, or where the key that does is wrong.
+pub(super) fn window(
+    fields: &mut Fields<'_>,
+    base: Option<WindowRule>,
+) -> (Option<WindowRule>, Option<At<Duration>>) {
+    let word = fields.get("window", values::window);
+    let said = fields.get("latency_target", values::latency_target);
+    let most = fields.get("window_max", integer::<u32>(1, WINDOW_MAX.into()));
+    if word.is_none() && fields.has("window") {
+        return (None, said);
+    }
+    let (target, max) = match base {
+        Some(WindowRule::Adaptive { target, max }) => (target, max),
+        _ => (LATENCY_TARGET, ADAPTIVE_MAX),
+    };
+    let rule = match word.map(|at| at.value) {
+        Some(WindowWord::Off) => Some(WindowRule::Off),
+        Some(WindowWord::Fixed(n)) => Some(WindowRule::Fixed(n)),
+        Some(WindowWord::Adaptive) => Some(WindowRule::Adaptive { target, max }),
+        None => base,
+    };
+    if !adaptive(rule) {
+        if let Some(most) = most {
+            let message = "`window_max` belongs to window = \"adaptive\"";
+            fields.problems().at(&most, message, "add window = \"adaptive\", or remove it");
+        }
+        return (rule, said);
+    }
+    let target =
+        said.as_ref().map_or(target, |at| arbitration::Nanos(arbitration::nanos(at.value)));
+    let max = most.map_or(max, |at| at.value);
+    (Some(WindowRule::Adaptive { target, max }), said)
+}

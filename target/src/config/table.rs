@@ -1,0 +1,384 @@
+//! Tables of the configuration: each key is bound to its field in one place, from which it is read,
+//! written to text, and shown in answers.
+
+use std::net::SocketAddr;
+use std::path::PathBuf;
+use std::time::Duration;
+
+use serde_json::{Map, Value as Json, json};
+use sluice_schema::amounts::{format_duration, format_size};
+use sluice_schema::keys::{ConfigKey, Takes};
+use sluice_schema::params::Settings;
+
+use super::fields::{At, Fields, Wrong};
+use super::lines::{Lines, quote};
+use super::node::{Node, Value};
+use super::qos::values::{CLASSES, UNITS, percent};
+use super::values::{self, Read};
+
+/// A table of the configuration, as the value that its keys make.
+pub(crate) trait Table: Sized + 'static {
+    /// The keys.
+    const KEYS: &'static [ConfigKey];
+    /// What each of the keys is bound to, in the same order.
+    const BOUND: &'static [Bound<Self>];
+    /// Whether `null` takes a setting back.
+    const NULLS: bool = false;
+}
+
+/// What a key is bound to.
+pub(crate) struct Bound<T> {
+    /// The key's name.
+    pub(crate) name: &'static str,
+    /// Takes the key's value out of a table.
+    pub(crate) read: fn(&mut T, &mut Fields<'_>, &'static ConfigKey, &mut Seen),
+    /// Writes the key's value.
+    pub(crate) write: fn(&T, &ConfigKey) -> Written,
+}
+
+/// A value as a file and as an answer has it.
+#[derive(Clone, Debug, PartialEq)]
+pub(crate) struct Written {
+    /// The value in TOML; none: the key is left out.
+    pub(crate) toml: Option<String>,
+    /// The value in JSON.
+    pub(crate) json: Json,
+}
+
+impl Written {
+    /// Writes a value that looks the same in both.
+    pub(crate) fn same(value: impl Into<Json>) -> Self {
+        let json = value.into();
+        let toml = match &json {
+            Json::Null => None,
+            Json::String(text) => Some(quote(text)),
+            other => Some(other.to_string()),
+        };
+        Self { toml, json }
+    }
+
+    /// Writes a value as text in a file, and as something else in answers.
+    pub(crate) fn text(text: &str, json: impl Into<Json>) -> Self {
+        Self { toml: Some(quote(text)), json: json.into() }
+    }
+}
+
+/// What was found of the keys of a table.
+#[derive(Debug, Default)]
+pub(crate) struct Seen {
+    places: Vec<(&'static str, At<()>)>,
+    unread: Vec<&'static str>,
+}
+
+impl Seen {
+    /// Returns the place of a key that was read.
+    pub(crate) fn place(&self, key: &str) -> Option<At<()>> {
+        self.places.iter().find(|(name, _)| *name == key).map(|(_, place)| place.clone())
+    }
+
+    /// Tells whether a key is there that could not be read.
+    pub(crate) fn unread(&self, key: &str) -> bool {
+        self.unread.contains(&key)
+    }
+
+    /// Tells whether any key could not be read.
+    pub(crate) fn any_unread(&self) -> bool {
+        !self.unread.is_empty()
+    }
+}
+
+/// Takes all keys of a table; what is left out stays as it is.
+pub(crate) fn read<T: Table>(fields: &mut Fields<'_>, object: &mut T) -> Seen {
+    let mut seen = Seen::default();
+    for (key, bound) in T::KEYS.iter().zip(T::BOUND) {
+        (bound.read)(object, fields, key, &mut seen);
+    }
+    seen
+}
+
+/// Takes one key by a reader.
+pub(crate) fn take<F: Field>(
+    fields: &mut Fields<'_>,
+    key: &'static ConfigKey,
+    nulls: bool,
+    seen: &mut Seen,
+    read: impl FnOnce(&Node) -> Read<F>,
+) -> Option<F> {
+    let value = fields.get(key.name, |node| match F::none().filter(|_| nulls) {
+        Some(none) if matches!(node.value, Value::Null) => Ok(none),
+        _ => read(node),
+    });
+    match value {
+        Some(at) => {
+            seen.places.push((key.name, at.place()));
+            Some(at.value)
+        }
+        None if fields.has(key.name) => {
+            seen.unread.push(key.name);
+            None
+        }
+        None => None,
+    }
+}
+
+/// Writes all keys of a table, a line for each.
+pub(crate) fn lines<T: Table>(lines: &mut Lines, object: &T) {
+    for (key, bound) in T::KEYS.iter().zip(T::BOUND) {
+        if let Some(value) = (bound.write)(object, key).toml {
+            lines.raw(key.name, value);
+        }
+    }
+}
+
+/// Writes all keys of a table as text without a title.
+pub(crate) fn text<T: Table>(object: &T) -> String {
+    let mut text = Lines::default();
+    lines(&mut text, object);
+    text.into_text()
+}
+
+/// Shows all keys of a table in an answer.
+pub(crate) fn show<T: Table>(object: &T) -> Settings {
+    let pairs = T::KEYS.iter().zip(T::BOUND);
+    let settings: Map<String, Json> =
+        pairs.map(|(key, bound)| (key.name.to_owned(), (bound.write)(object, key).json)).collect();
+    settings.into()
+}
+
+/// Tells whether a list of keys and what they are bound to have the same names.
+pub(crate) const fn agree<T>(mut keys: &[ConfigKey], mut bound: &[Bound<T>]) -> bool {
+    while let (Some((key, more_keys)), Some((one, more))) =
+        (keys.split_first(), bound.split_first())
+    {
+        let (mut a, mut b) = (key.name.as_bytes(), one.name.as_bytes());
+        while let (Some((x, rest_a)), Some((y, rest_b))) = (a.split_first(), b.split_first()) {
+            if *x != *y {
+                return false;
+            }
+            (a, b) = (rest_a, rest_b);
+        }
+        if !a.is_empty() || !b.is_empty() {
+            return false;
+        }
+        (keys, bound) = (more_keys, more);
+    }
+    keys.is_empty() && bound.is_empty()
+}
+
+/// Binds keys: to a field (`field`), to a field with a reader and a writer of its own (`read`), or
+/// to functions (`with`). A key that is not bound does not compile.
+macro_rules! table {
+    ($type:ty, $keys:expr $(, nulls = $nulls:literal)?; $($name:literal => $kind:ident($($how:tt)*),)*) => {
+        impl $crate::config::table::Table for $type {
+            const KEYS: &'static [sluice_schema::ConfigKey] = $keys;
+            const BOUND: &'static [$crate::config::table::Bound<Self>] = &[
+                $($crate::config::table::table!(@$kind $type, $name, $($how)*),)*
+            ];
+            $(const NULLS: bool = $nulls;)?
+        }
+
+        const _: () = assert!(
+            $crate::config::table::agree(
+                <$type as $crate::config::table::Table>::KEYS,
+                <$type as $crate::config::table::Table>::BOUND,
+            ),
+            "keys and what they are bound to differ"
+        );
+    };
+    (@field $type:ty, $name:literal, $($field:ident).+) => {
+        $crate::config::table::Bound {
+            name: $name,
+            read: |object, fields, key, seen| {
+                let nulls = <$type as $crate::config::table::Table>::NULLS;
+                let read = |node: &$crate::config::node::Node| {
+                    $crate::config::table::Field::read(&key.takes, node)
+                };
+                let value = $crate::config::table::take(fields, key, nulls, seen, read);
+                if let Some(value) = value {
+                    object.$($field).+ = value;
+                }
+            },
+            write: |object, key| {
+                $crate::config::table::Field::write(&object.$($field).+, &key.takes)
+            },
+        }
+    };
+    (@read $type:ty, $name:literal, $($field:ident).+, $read:expr, $write:expr) => {
+        $crate::config::table::Bound {
+            name: $name,
+            read: |object, fields, key, seen| {
+                let nulls = <$type as $crate::config::table::Table>::NULLS;
+                let value = $crate::config::table::take(fields, key, nulls, seen, $read);
+                if let Some(value) = value {
+                    object.$($field).+ = value;
+                }
+            },
+            write: |object, _| $write(&object.$($field).+),
+        }
+    };
+    (@with $type:ty, $name:literal, $read:expr, $write:expr) => {
+        $crate::config::table::Bound { name: $name, read: $read, write: $write }
+    };
+}
+pub(crate) use table;
+
+/// Reads a key together with another one: nothing is left to do.
+pub(crate) fn read_already<T>(_: &mut T, _: &mut Fields<'_>, _: &'static ConfigKey, _: &mut Seen) {}
+
+/// A value that a key of the configuration can have.
+pub(crate) trait Field: Sized {
+    /// Reads the value.
+    fn read(takes: &Takes, node: &Node) -> Read<Self>;
+
+    /// Writes the value.
+    fn write(&self, takes: &Takes) -> Written;
+
+    /// Returns what `null` means; `None`: it means nothing.
+    fn none() -> Option<Self> {
+        None
+    }
+}
+
+/// Reports a key whose type cannot have the values that the key takes.
+fn mismatch<T>(takes: &Takes) -> Read<T> {
+    debug_assert!(false, "the field's type does not take {takes:?}");
+    Err(Wrong::new("cannot be read", "leave it out, and report this"))
+}
+
+impl Field for bool {
+    fn read(_: &Takes, node: &Node) -> Read<Self> {
+        values::boolean(node)
+    }
+
+    fn write(&self, _: &Takes) -> Written {
+        Written::same(*self)
+    }
+}
+
+impl Field for u8 {
+    fn read(takes: &Takes, node: &Node) -> Read<Self> {
+        match *takes {
+            Takes::Share { min, max } => percent(min, max)(node),
+            ref other => mismatch(other),
+        }
+    }
+
+    fn write(&self, _: &Takes) -> Written {
+        Written::text(&format!("{self} %"), *self)
+    }
+}
+
+/// Makes whole numbers fields, which may be sizes.
+macro_rules! numbers {
+    ($($type:ty)*) => {$(
+        impl Field for $type {
+            fn read(takes: &Takes, node: &Node) -> Read<Self> {
+                match *takes {
+                    Takes::Number { min, max } => values::integer(min.into(), max.into())(node),
+                    Takes::Size { min, max } => {
+                        let bytes = values::size_within(min, max)(node)?;
+                        Self::try_from(bytes).or_else(|_| mismatch(takes))
+                    }
+                    ref other => mismatch(other),
+                }
+            }
+
+            fn write(&self, takes: &Takes) -> Written {
+                match takes {
+                    Takes::Size { .. } => Written::text(&format_size((*self).into()), *self),
+                    _ => Written::same(*self),
+                }
+            }
+        }
+    )*};
+}
+numbers!(u16 u32 u64);
+
+impl Field for Duration {
+    fn read(takes: &Takes, node: &Node) -> Read<Self> {
+        match *takes {
+            Takes::Time { min, max } => values::duration_within(min, max)(node),
+            ref other => mismatch(other),
+        }
+    }
+
+    fn write(&self, _: &Takes) -> Written {
+        Written::same(format_duration(*self))
+    }
+}
+
+impl Field for PathBuf {
+    fn read(_: &Takes, node: &Node) -> Read<Self> {
+        values::path(node)
+    }
+
+    fn write(&self, _: &Takes) -> Written {
+        Written::same(self.to_string_lossy())
+    }
+}
+
+impl Field for SocketAddr {
+    fn read(_: &Takes, node: &Node) -> Read<Self> {
+        values::address(node)
+    }
+
+    fn write(&self, _: &Takes) -> Written {
+        Written::same(self.to_string())
+    }
+}
+
+impl Field for String {
+    fn read(takes: &Takes, node: &Node) -> Read<Self> {
+        match takes {
+            Takes::Nqn => values::nqn(node),
+            other => mismatch(other),
+        }
+    }
+
+    fn write(&self, _: &Takes) -> Written {
+        Written::same(self.as_str())
+    }
+}
+
+impl<F: Field> Field for Option<F> {
+    fn read(takes: &Takes, node: &Node) -> Read<Self> {
+        F::read(takes, node).map(Some)
+    }
+
+    fn write(&self, takes: &Takes) -> Written {
+        match self {
+            Some(value) => value.write(takes),
+            None => Written { toml: None, json: json!(null) },
+        }
+    }
+
+    fn none() -> Option<Self> {
+        Some(None)
+    }
+}
+
+/// Makes types fields whose values are words.
+macro_rules! words {
+    ($($type:ty: $words:expr);* $(;)?) => {$(
+        impl $crate::config::table::Field for $type {
+            fn read(
+                _: &sluice_schema::keys::Takes,
+                node: &$crate::config::node::Node,
+            ) -> $crate::config::values::Read<Self> {
+                $crate::config::values::choice(&$words)(node)
+            }
+
+            fn write(
+                &self,
+                _: &sluice_schema::keys::Takes,
+            ) -> $crate::config::table::Written {
+                $crate::config::table::Written::same($crate::config::qos::values::word(&$words, self))
+            }
+        }
+    )*};
+}
+words! {
+    arbitration::Class: CLASSES;
+    arbitration::settings::Unit: UNITS;
+}
+pub(crate) use words;

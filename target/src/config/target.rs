@@ -1,0 +1,211 @@
+//! `[target]`: what concerns the daemon as a whole.
+
+use std::collections::BTreeSet;
+use std::net::SocketAddr;
+use std::path::PathBuf;
+use std::time::Duration;
+
+use sluice_schema::ConfigKey;
+use sluice_schema::amounts::format_size;
+use sluice_schema::keys::TARGET;
+
+use super::fields::{At, Fields, List, Problems};
+use super::machine::Machine;
+use super::table::{self, Written, read_already, table, words};
+use super::values;
+
+/// I/O buffers hold at least this many of the largest transfers.
+const TRANSFERS_MIN: u64 = 2;
+
+/// `[target]`.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Target {
+    /// `cores`: CPU numbers, one reactor thread pinned to each.
+    pub cores: Vec<usize>,
+    /// `poll`: what a reactor does without work.
+    pub poll: Poll,
+    /// `poll_time`: with `poll = "adaptive"`, how long a reactor without work keeps polling.
+    pub poll_time: Duration,
+    /// `io_memory`: bytes of I/O buffers for each reactor.
+    pub io_memory: u64,
+    /// `max_transfer`: the largest data transfer of one command in bytes; a power of two.
+    pub max_transfer: u32,
+    /// `in_capsule_data`: the largest in-capsule data of an I/O command in bytes.
+    pub in_capsule_data: u32,
+    /// `queue_depth`: entries of the largest I/O queue.
+    pub queue_depth: u16,
+    /// `admin_queue_depth`: entries of the largest admin queue.
+    pub admin_queue_depth: u16,
+    /// `max_queues`: I/O queues for each controller.
+    pub max_queues: u16,
+    /// `max_connections`: TCP connections at one time, all listeners together.
+    pub max_connections: u32,
+    /// `state`: file in which live changes are kept; none: they do not survive a restart.
+    pub state: Option<PathBuf>,
+    /// `control`: path of the control socket.
+    pub control: PathBuf,
+    /// `metrics`: address of the OpenMetrics endpoint; none: not served.
+    pub metrics: Option<SocketAddr>,
+    /// `drain_time`: how long SIGTERM waits for commands in flight.
+    pub drain_time: Duration,
+}
+
+table! { Target, TARGET;
+    "cores" => with(read_already, write_cores),
+    "poll" => field(poll),
+    "poll_time" => field(poll_time),
+    "io_memory" => field(io_memory),
+    "max_transfer" => field(max_transfer),
+    "in_capsule_data" => field(in_capsule_data),
+    "queue_depth" => field(queue_depth),
+    "admin_queue_depth" => field(admin_queue_depth),
+    "max_queues" => field(max_queues),
+    "max_connections" => field(max_connections),
+    "state" => field(state),
+    "control" => field(control),
+    "metrics" => field(metrics),
+    "drain_time" => field(drain_time),
+}
+
+impl Default for Target {
+    fn default() -> Self {
+        Self {
+            cores: vec![0],
+            poll: Poll::Adaptive,
+            poll_time: Duration::from_micros(50),
+            io_memory: 64 << 20,
+            max_transfer: 1 << 20,
+            in_capsule_data: 8192,
+            queue_depth: 256,
+            admin_queue_depth: 128,
+            max_queues: 64,
+            max_connections: 4096,
+            state: None,
+            control: PathBuf::from("/run/sluicegate/control.sock"),
+            metrics: None,
+            drain_time: Duration::from_secs(10),
+        }
+    }
+}
+
+/// What a reactor does when it has no work.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Poll {
+    /// Polls for a while, then sleeps until something happens.
+    #[default]
+    Adaptive,
+    /// Never sleeps.
+    Always,
+    /// Sleeps at once.
+    Never,
+}
+
+/// The words of `poll`.
+pub(crate) const POLL: [(&str, Poll); 3] =
+    [("adaptive", Poll::Adaptive), ("always", Poll::Always), ("never", Poll::Never)];
+
+words! { Poll: POLL }
+
+fn write_cores(target: &Target, _: &ConfigKey) -> Written {
+    Written::same(target.cores.clone())
+}
+
+/// Returns `[target]` where the file has none.
+pub(crate) fn standard(machine: &Machine) -> Target {
+    let first = machine.cores.as_ref().and_then(BTreeSet::first).copied().unwrap_or(0);
+    Target { control: machine.control.clone(), cores: vec![first], ..Target::default() }
+}
+
+/// Reads `[target]`.
+pub(crate) fn parse(mut fields: Fields<'_>, machine: &Machine, problems: &Problems) -> Target {
+    let mut target = standard(machine);
+    let place = fields.place();
+    let cores = fields.list("cores", values::integer(0, 65_535));
+    if let Some(cores) = &cores {
+        target.cores = cores.values();
+    }
+    let seen = table::read(&mut fields, &mut target);
+    fields.finish();
+    check_cores(cores.as_ref(), &place, machine, problems);
+    let places = ["io_memory", "max_transfer", "in_capsule_data"].map(|key| seen.place(key));
+    let unread = seen.unread("io_memory") || seen.unread("max_transfer");
+    let places = places.map(|at| at.unwrap_or_else(|| place.clone()));
+    check_memory(&target, &places, unread, problems);
+    target
+}
+
+/// Checks that cores are there, once each, and at least one.
+fn check_cores(list: Option<&List<usize>>, place: &At<()>, machine: &Machine, problems: &Problems) {
+    let Some(list) = list else { return };
+    if list.items.is_empty() && list.whole {
+        problems.at(place, "`cores` is empty", "name at least one CPU: cores = [0]");
+    }
+    let mut seen = BTreeSet::new();
+    for core in &list.items {
+        if let Some(online) = machine.cores.as_ref().filter(|o| !o.contains(&core.value)) {
+            let remedy = format!("choose from the CPUs that are online: {}", ranges(online));
+            problems.at(
+                core,
+                format!("`cores` names CPU {}, which is not there", core.value),
+                remedy,
+            );
+        } else if !seen.insert(core.value) {
+            let message = format!("`cores` names CPU {} twice", core.value);
+            problems.at(core, message, "name it once: one reactor runs on each CPU");
+        }
+    }
+}
+
+/// "0-3, 6".
+fn ranges(cores: &BTreeSet<usize>) -> String {
+    let mut runs: Vec<(usize, usize)> = Vec::new();
+    for core in cores {
+        match runs.last_mut() {
+            Some((_, last)) if *last + 1 == *core => *last = *core,
+            _ => runs.push((*core, *core)),
+        }
+    }
+    let one = |(first, last): &(usize, usize)| {
+        if first == last { first.to_string() } else { format!("{first}-{last}") }
+    };
+    runs.iter().map(one).collect::<Vec<_>>().join(", ")
+}
+
+/// Checks that buffer sizes fit together. The places are those of `io_memory`, `max_transfer` and
+/// `in_capsule_data`; `unread`: one of the first two could not be read, so that nothing is known of
+/// how they fit.
+fn check_memory(
+    target: &Target,
+    [io_at, max_at, in_capsule_at]: &[At<()>; 3],
+    unread: bool,
+    problems: &Problems,
+) {
+    if !target.max_transfer.is_power_of_two() {
+        let message =
+            format!("`max_transfer` is {} bytes, not a power of two", target.max_transfer);
+        let power = target.max_transfer.next_power_of_two();
+        problems.at(max_at, message, format!("write \"{}\"", format_size(power.into())));
+    }
+    if !target.in_capsule_data.is_multiple_of(16) {
+        let bytes = target.in_capsule_data;
+        let message = format!("`in_capsule_data` is {bytes} bytes, not a multiple of 16");
+        let remedy = format!("write {}: capsules are counted in units of 16", bytes / 16 * 16);
+        problems.at(in_capsule_at, message, remedy);
+    }
+    let least = u64::from(target.max_transfer) * TRANSFERS_MIN;
+    if target.io_memory < least && !unread {
+        let message = format!(
+            "`io_memory` is {}, too small for transfers of {}",
+            format_size(target.io_memory),
+            format_size(target.max_transfer.into())
+        );
+        let remedy = format!(
+            "write at least \"{}\" ({TRANSFERS_MIN} x max_transfer), or a smaller max_transfer",
+            format_size(least)
+        );
+        problems.at(io_at, message, remedy);
+    } else if !target.io_memory.is_multiple_of(4096) {
+        let message = format!("`io_memory` is {} bytes, not whole pages", target.io_memory);
+        problems.at(io_at, message, "write a multiple of 4096, such as \"64 MiB\"");
+    }
+}

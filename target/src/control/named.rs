@@ -1,0 +1,88 @@
+//! Finds what requests name, and says what there is where it is not.
+
+use std::net::SocketAddr;
+
+use super::protocol::Failure;
+use crate::config::{Config, Listener, Namespace, Subsystem, network};
+
+/// Reads an address that was checked.
+pub(super) fn address(text: &str) -> Result<SocketAddr, Failure> {
+    text.parse().map_err(|error| Failure::invalid(format!("`address` is \"{text}\": {error}")))
+}
+
+/// Finds the subsystem of an NQN.
+pub(super) fn known_subsystem<'a>(config: &'a Config, nqn: &str) -> Result<&'a Subsystem, Failure> {
+    let found = config.subsystems.iter().find(|known| known.nqn == nqn);
+    found.ok_or_else(|| {
+        let known: Vec<String> = config.subsystems.iter().map(|s| s.nqn.clone()).collect();
+        let message = format!("there is no subsystem {nqn}; there are: {}", list(&known));
+        Failure::not_found(message)
+    })
+}
+
+/// Finds the subsystem of an NQN, to be changed.
+pub(super) fn subsystem<'a>(
+    config: &'a mut Config,
+    nqn: &str,
+) -> Result<&'a mut Subsystem, Failure> {
+    let Some(at) = config.subsystems.iter().position(|known| known.nqn == nqn) else {
+        return Err(known_subsystem(config, nqn).err().unwrap_or_else(|| Failure::not_found(nqn)));
+    };
+    config.subsystems.get_mut(at).ok_or_else(|| Failure::not_found(nqn))
+}
+
+/// Finds the namespace of an NSID.
+pub(super) fn known_namespace(subsystem: &Subsystem, nsid: u32) -> Result<&Namespace, Failure> {
+    let found = subsystem.namespaces.iter().find(|known| known.nsid == Some(nsid));
+    found.ok_or_else(|| {
+        let all = subsystem.namespaces.iter();
+        let known: Vec<String> = all.filter_map(|n| Some(n.nsid?.to_string())).collect();
+        let (nqn, known) = (&subsystem.nqn, list(&known));
+        Failure::not_found(format!("there is no namespace {nsid} in {nqn}; there are: {known}"))
+    })
+}
+
+/// Finds the namespace of an NSID, to be changed.
+pub(super) fn namespace(subsystem: &mut Subsystem, nsid: u32) -> Result<&mut Namespace, Failure> {
+    let Some(at) = subsystem.namespaces.iter().position(|known| known.nsid == Some(nsid)) else {
+        let missing = known_namespace(subsystem, nsid).err();
+        return Err(missing.unwrap_or_else(|| Failure::not_found(nsid.to_string())));
+    };
+    subsystem.namespaces.get_mut(at).ok_or_else(|| Failure::not_found(nsid.to_string()))
+}
+
+/// Finds the listener of an address, to be changed.
+pub(super) fn listener(config: &mut Config, address: SocketAddr) -> Result<&mut Listener, Failure> {
+    let known: Vec<String> = config.listeners.iter().map(|l| l.address.to_string()).collect();
+    let found = config.listeners.iter_mut().find(|l| l.address == address);
+    found.ok_or_else(|| {
+        let known = list(&known);
+        Failure::not_found(format!("there is no listener {address}; there are: {known}"))
+    })
+}
+
+/// Checks that a link is there; `None`: the default one.
+pub(super) fn link_is_known(config: &Config, link: Option<&str>) -> Result<(), Failure> {
+    match link.filter(|name| network::unknown(&config.network, Some(name))) {
+        Some(name) => Err(no_link(config, name)),
+        None => Ok(()),
+    }
+}
+
+/// Says that a link is not there.
+pub(super) fn no_link(config: &Config, name: &str) -> Failure {
+    let known = list(&network::known(&config.network));
+    Failure::not_found(format!("there is no link {name}; there are: {known}"))
+}
+
+/// Writes names for a message, not more than a person reads.
+pub(super) fn list(names: &[String]) -> String {
+    match names {
+        [] => "none".into(),
+        names if names.len() > 8 => {
+            let first: Vec<&str> = names.iter().take(8).map(String::as_str).collect();
+            format!("{} and {} more", first.join(", "), names.len() - 8)
+        }
+        names => names.join(", "),
+    }
+}

@@ -1,0 +1,39 @@
+//! What errors of the state file mean for whoever runs the target.
+
+use std::io;
+use std::path::Path;
+
+use redb::Error as RedbError;
+
+use super::model::StoreError;
+use crate::access;
+
+/// Says that a state file is damaged.
+pub(super) fn damaged(file: &str, detail: impl std::fmt::Display) -> StoreError {
+    StoreError::Damaged { file: file.into(), detail: detail.to_string() }
+}
+
+/// Says what the operating system's error means for whoever runs the target.
+pub(super) fn unusable(file: &str, error: &io::Error) -> StoreError {
+    let detail = || access::explain(error, Path::new(file));
+    let file: String = file.into();
+    match error.kind() {
+        io::ErrorKind::StorageFull | io::ErrorKind::QuotaExceeded | io::ErrorKind::FileTooLarge => {
+            StoreError::Full { file }
+        }
+        io::ErrorKind::ReadOnlyFilesystem => StoreError::ReadOnly { detail: detail(), file },
+        io::ErrorKind::InvalidData | io::ErrorKind::UnexpectedEof => {
+            StoreError::Damaged { file, detail: error.to_string() }
+        }
+        _ => StoreError::Unusable { detail: detail(), file },
+    }
+}
+
+/// Says what a database error means for whoever runs the target.
+pub(super) fn explain(file: &str, error: RedbError) -> StoreError {
+    match error {
+        RedbError::Io(error) => unusable(file, &error),
+        RedbError::DatabaseAlreadyOpen => StoreError::InUse { file: file.into() },
+        other => damaged(file, other),
+    }
+}

@@ -1,0 +1,19 @@
+//! A request to the daemon.
+
+use serde_json::{Value, json};
+use sluice_schema::{Call, Method};
+
+/// A request to the daemon.
+#[derive(Clone, Debug, PartialEq)]
+pub(super) struct Request {
+    pub(super) method: Method,
+    pub(super) params: Value,
+}
+
+impl Request {
+    /// Makes the request of a method.
+    pub(super) fn of<M: Call>(params: &M::Params) -> Self {
+        // Parameters are objects with names as keys, which JSON always has.
+        Self { method: M::METHOD, params: json!(params) }
+    }
+}
