@@ -1,0 +1,310 @@
+//! Finds circles of imports between the files of a crate.
+//!
+//! What counts as an import: paths in `use` that begin with `crate`, `self`, `super` or a module
+//! beside or below, and paths in code that begin with `crate::` or `super::`. A name that another
+//! file only hands on (`pub use`) counts for the file that defines it. Handing on is no import of
+//! its own, unless the file that does it uses the name too.
+//!
+//! What is not seen: paths in code that begin with the name of a module (`check::across`), what
+//! macros make, names that are handed on by `*`, methods (a call needs no import), and test code:
+//! files named `tests` or `…_tests`, and what stands behind the first `#[cfg(test)]` with a body.
+
+#![expect(
+    clippy::indexing_slicing,
+    clippy::expect_used,
+    reason = "helpers of tests fail as tests do"
+)]
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::fs;
+use std::path::{Path, PathBuf};
+
+/// A module: the segments of its path below the crate.
+type Module = Vec<String>;
+
+/// A path of an import, and whether it only hands the name on.
+#[derive(Debug)]
+struct Import {
+    path: Vec<String>,
+    /// The name that the importing file has for it.
+    name: String,
+    hands_on: bool,
+}
+
+/// The source files of a crate.
+#[derive(Debug)]
+pub(crate) struct Source {
+    files: BTreeMap<Module, (PathBuf, String)>,
+}
+
+impl Source {
+    /// Reads the files below a crate's `src`, whose root is `lib.rs`, or else `main.rs`.
+    pub(crate) fn read(folder: &Path) -> Self {
+        let mut files = BTreeMap::new();
+        let mut folders = vec![(folder.to_path_buf(), Vec::new())];
+        let root = if folder.join("lib.rs").exists() { "lib" } else { "main" };
+        while let Some((at, module)) = folders.pop() {
+            for entry in fs::read_dir(&at).expect("a folder of source can be read") {
+                let path = entry.expect("an entry").path();
+                let name = path.file_stem().expect("a name").to_string_lossy().into_owned();
+                let below = |name: &str| [&module[..], &[name.to_owned()]].concat();
+                if path.is_dir() {
+                    folders.push((path, below(&name)));
+                } else if path.extension().is_some_and(|extension| extension == "rs") {
+                    if name == "tests" || name.ends_with("_tests") {
+                        continue;
+                    }
+                    let of = match name.as_str() {
+                        "mod" => module.clone(),
+                        name if module.is_empty() && name == root => Vec::new(),
+                        name => below(name),
+                    };
+                    let text = fs::read_to_string(&path).expect("source is text");
+                    let short = path.strip_prefix(folder).expect("below").to_path_buf();
+                    files.insert(of, (short, code(&text)));
+                }
+            }
+        }
+        // Folders named `tests` hold test code whatever their files are called.
+        files.retain(|module, _| !module.iter().any(|name| name == "tests"));
+        Self { files }
+    }
+
+    /// Returns the circles: groups of files of which each imports, by some way, each other one.
+    pub(crate) fn circles(&self) -> Vec<Vec<String>> {
+        let edges: BTreeMap<&Module, BTreeSet<&Module>> =
+            self.files.keys().map(|module| (module, self.imported(module))).collect();
+        let reached = |from: &Module| {
+            let mut seen: BTreeSet<&Module> = BTreeSet::new();
+            let mut ahead: Vec<&Module> = edges[from].iter().copied().collect();
+            while let Some(next) = ahead.pop() {
+                if seen.insert(next) {
+                    ahead.extend(&edges[next]);
+                }
+            }
+            seen
+        };
+        let reached: BTreeMap<&Module, BTreeSet<&Module>> =
+            edges.keys().map(|module| (*module, reached(module))).collect();
+        let mut circles = BTreeSet::new();
+        for (module, there) in &reached {
+            let back = there.iter().filter(|other| reached[*other].contains(module));
+            let circle: BTreeSet<String> = back.map(|module| self.name(module)).collect();
+            if circle.len() > 1 {
+                circles.insert(circle.into_iter().collect::<Vec<_>>());
+            }
+        }
+        circles.into_iter().collect()
+    }
+
+    /// Returns the modules in other files that a file imports something of.
+    fn imported(&self, module: &Module) -> BTreeSet<&Module> {
+        let (_, text) = &self.files[module];
+        let used = |import: &Import| !import.hands_on || uses(text, &import.name);
+        let imports = imports(text).into_iter().filter(used);
+        let found = imports.filter_map(|import| self.resolve(module, &import.path, 0));
+        found.filter(|other| *other != module).collect()
+    }
+
+    /// Returns the module that defines what a path in `module` names.
+    fn resolve(&self, module: &Module, path: &[String], depth: usize) -> Option<&Module> {
+        let mut at = module.clone();
+        let mut rest = path;
+        match path.first()?.as_str() {
+            "crate" => (at, rest) = (Vec::new(), &path[1..]),
+            "self" => rest = &path[1..],
+            "super" => {}
+            name => {
+                let below = [&at[..], &[name.to_owned()]].concat();
+                self.files.get(&below)?;
+            }
+        }
+        while rest.first().is_some_and(|name| name == "super") {
+            at.pop()?;
+            rest = &rest[1..];
+        }
+        while let Some(name) = rest.first() {
+            let below = [&at[..], std::slice::from_ref(name)].concat();
+            if !self.files.contains_key(&below) {
+                break;
+            }
+            (at, rest) = (below, &rest[1..]);
+        }
+        let (known, (_, text)) = self.files.get_key_value(&at)?;
+        let handed_on = rest.first().filter(|_| depth < 8).and_then(|name| {
+            let mut imports = imports(text).into_iter();
+            let import = imports.find(|import| import.hands_on && import.name == *name)?;
+            self.resolve(&at, &import.path, depth + 1)
+        });
+        handed_on.or(Some(known))
+    }
+
+    fn name(&self, module: &Module) -> String {
+        self.files[module].0.to_string_lossy().into_owned()
+    }
+}
+
+/// Returns the text without comments, texts in quotes, and test code at its end.
+fn code(text: &str) -> String {
+    let mut code = String::new();
+    for line in text.lines() {
+        let line = line.split("//").next().unwrap_or_default();
+        let unquoted: Vec<&str> = line.split('"').step_by(2).collect();
+        code.push_str(&unquoted.join("\"\""));
+        code.push('\n');
+    }
+    let body = code.match_indices("#[cfg(test)]").find(|(start, _)| {
+        let rest = &code[*start..];
+        rest.find('{').is_some_and(|open| rest.find(';').is_none_or(|end| open < end))
+    });
+    match body {
+        Some((start, _)) => code[..start].to_owned(),
+        None => code,
+    }
+}
+
+/// Tells whether a name stands anywhere but in a `use`.
+fn uses(text: &str, name: &str) -> bool {
+    let mut inside = false;
+    text.lines().any(|line| {
+        let start = line.trim_start();
+        inside |=
+            start.starts_with("use ") || (start.starts_with("pub") && start.contains(" use "));
+        let counts = !inside;
+        inside &= !line.contains(';');
+        let word = |c: char| c.is_alphanumeric() || c == '_';
+        counts && line.split(|c| !word(c)).any(|found| found == name)
+    })
+}
+
+/// Returns the imports of a file.
+fn imports(text: &str) -> Vec<Import> {
+    let mut found = Vec::new();
+    for (start, _) in text.match_indices("use ") {
+        let before = text[..start].lines().next_back().unwrap_or_default();
+        let before = if text[..start].ends_with('\n') { "" } else { before.trim() };
+        let public = before.starts_with("pub");
+        if !(before.is_empty() || public && !before.contains(' ')) {
+            continue;
+        }
+        let tree = text[start + 4..].split(';').next().unwrap_or_default();
+        let tree: String = tree.split_whitespace().collect::<Vec<_>>().join(" ");
+        leaves(&tree, &[], public, &mut found);
+    }
+    for (start, _) in text.match_indices("::") {
+        let word = |c: char| c.is_alphanumeric() || c == '_';
+        let head = text[..start].rsplit(|c| !word(c)).next().unwrap_or_default();
+        let begins = !text[..start - head.len()].ends_with("::");
+        if begins && matches!(head, "crate" | "super") {
+            let path = &text[start - head.len()..];
+            let end = path.find(|c: char| !word(c) && c != ':').unwrap_or(path.len());
+            let path = path[..end].split("::").filter(|name| !name.is_empty());
+            let path: Vec<String> = path.map(str::to_owned).collect();
+            // What stands before braces is part of a `use`, which was taken apart above.
+            if path.iter().any(|name| name != "crate" && name != "super") {
+                found.push(Import { path, name: String::new(), hands_on: false });
+            }
+        }
+    }
+    found
+}
+
+/// Collects the paths of a tree such as `a::{b, c::d as e}`.
+fn leaves(tree: &str, before: &[String], hands_on: bool, found: &mut Vec<Import>) {
+    let tree = tree.trim();
+    if let Some((head, rest)) = tree.split_once('{') {
+        let head = head.split("::").map(str::trim).filter(|name| !name.is_empty());
+        let before: Vec<String> = before.iter().cloned().chain(head.map(str::to_owned)).collect();
+        let (mut depth, mut start) = (0, 0);
+        let inside = rest.rsplit_once('}').map_or(rest, |(inside, _)| inside);
+        for (at, c) in inside.char_indices() {
+            match c {
+                '{' => depth += 1,
+                '}' => depth -= 1,
+                ',' if depth == 0 => {
+                    leaves(&inside[start..at], &before, hands_on, found);
+                    start = at + 1;
+                }
+                _ => {}
+            }
+        }
+        leaves(&inside[start..], &before, hands_on, found);
+        return;
+    }
+    let (path, renamed) = tree.split_once(" as ").unwrap_or((tree, ""));
+    let path = path.split("::").map(str::trim).filter(|name| !name.is_empty() && *name != "*");
+    let mut path: Vec<String> = before.iter().cloned().chain(path.map(str::to_owned)).collect();
+    if tree.is_empty() {
+        return;
+    }
+    if path.len() > 1 && path.last().is_some_and(|name| name == "self") {
+        path.pop();
+    }
+    let last = path.last().cloned().unwrap_or_default();
+    let name = if renamed.is_empty() { last } else { renamed.trim().to_owned() };
+    found.push(Import { path, name, hands_on });
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// A crate of files with these texts.
+    fn source(files: &[(&str, &str)]) -> Source {
+        let folder = tempfile::tempdir().expect("a folder");
+        for (name, text) in files {
+            let path = folder.path().join(name);
+            fs::create_dir_all(path.parent().expect("a folder")).expect("a folder");
+            // A statement on each line, as rustfmt writes them.
+            fs::write(path, text.replace("; ", ";\n")).expect("a file");
+        }
+        Source::read(folder.path())
+    }
+
+    #[test]
+    fn a_circle_is_found_whichever_way_it_is_written() {
+        for (a, b) in [
+            ("use crate::b::B;", "use super::a::A;"),
+            ("use crate::{b::{self, B}, c};", "fn f() { crate::a::g() }"),
+            ("pub(crate) use crate::b::B;\nfn f(_: B) {}", "use crate::a;"),
+        ] {
+            let source = source(&[
+                ("lib.rs", "mod a; mod b; mod c;"),
+                ("a.rs", a),
+                ("b.rs", b),
+                ("c.rs", ""),
+            ]);
+            assert_eq!(source.circles(), [["a.rs", "b.rs"]], "{a} {b}");
+        }
+    }
+
+    #[test]
+    fn what_is_handed_on_counts_for_the_file_that_defines_it() {
+        let source = source(&[
+            ("lib.rs", "mod m; mod user;"),
+            ("m/mod.rs", "mod low; mod high; pub use low::Low; pub use high::high;"),
+            ("m/low.rs", "pub struct Low;"),
+            ("m/high.rs", "use super::Low; use crate::user::U;"),
+            ("user.rs", "use crate::m::Low; pub struct U;"),
+        ]);
+        assert_eq!(source.circles(), Vec::<Vec<String>>::new());
+    }
+
+    #[test]
+    fn a_file_that_uses_its_child_and_is_used_by_it_is_a_circle() {
+        let source = source(&[
+            ("lib.rs", "mod m;"),
+            ("m/mod.rs", "mod low; use low::Low; pub struct M(Low);"),
+            ("m/low.rs", "use super::M; pub struct Low;"),
+        ]);
+        assert_eq!(source.circles(), [["m/low.rs", "m/mod.rs"]]);
+    }
+
+    #[test]
+    fn comments_texts_and_tests_import_nothing() {
+        let a = "use crate::b::B;";
+        let b = "// use crate::a::A;\nconst T: &str = \"crate::a\";\n#[cfg(test)]\nmod tests {\n use crate::a::A;\n}\n";
+        let source = source(&[("lib.rs", "mod a; mod b;"), ("a.rs", a), ("b.rs", b)]);
+        assert_eq!(source.circles(), Vec::<Vec<String>>::new());
+    }
+}
