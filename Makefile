@@ -9,6 +9,7 @@
 #   make bench-churn  ten thousand namespaces that come and go under I/O
 #   make bench-qtcp what classes get of a congested link, by the kernel's congestion control
 #   make interleavings  what reactors say to each other by atomics, in every order of steps
+#   make simulate   whole targets on simulated time, from fresh seeds, for HOURS (1)
 #   make fuzz       each fuzz target for FUZZ_SECONDS (60)
 #   make deny       licences, banned and duplicate crates, sources
 #   make install    binaries, systemd files and documents, below DESTDIR and PREFIX (/usr)
@@ -18,13 +19,14 @@
 SHELL := /bin/bash
 PREFIX ?= /usr
 FUZZ_SECONDS ?= 60
+HOURS ?= 1
 # The daemon's source is in target/: cargo must never build there, whatever its configuration.
 export CARGO_TARGET_DIR := $(CURDIR)/build
 
 # What is installed: the release build, unless this names a folder with binaries that are built.
 BINARIES ?= build/release
 
-.PHONY: build help run test bench bench-qos bench-churn bench-qtcp interleavings fuzz deny install uninstall clean
+.PHONY: build help run test bench bench-qos bench-churn bench-qtcp interleavings simulate fuzz deny install uninstall clean
 
 build:
 	.ci/setup build
@@ -62,6 +64,11 @@ bench-qtcp:
 interleavings:
 	.ci/setup test
 	cargo test -p arbitration --lib --features interleavings interleavings
+
+simulate:
+	.ci/setup build
+	SIMULATE_SECONDS=$$(($(HOURS) * 3600)) \
+		cargo test --release -p sluice-world --test histories fresh -- --nocapture
 
 fuzz:
 	.ci/setup fuzz

@@ -317,6 +317,11 @@ impl<D: Driver> Connection<D> {
         }
     }
 
+    /// Bytes that were received and not looked at.
+    pub(crate) fn held_bytes(&self) -> usize {
+        self.held.len()
+    }
+
     /// Whether a batch is with the driver.
     pub(crate) fn is_sending(&self) -> bool {
         self.sending

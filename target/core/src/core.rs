@@ -1,7 +1,7 @@
 //! One reactor's connections and commands: what has happened goes in, what follows is done.
 
 use std::borrow::Cow;
-use std::collections::VecDeque;
+use std::collections::{BTreeMap, VecDeque};
 use std::sync::Arc;
 use std::sync::atomic::AtomicU32;
 use std::time::Duration;
@@ -65,6 +65,23 @@ pub struct Core<D: Driver> {
     pub(crate) marking: Option<usize>,
 }
 
+/// What a reactor holds at one time.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Inventory {
+    /// Connections.
+    pub connections: usize,
+    /// Commands that were not carried out on the spot, but for those that wait for an event.
+    pub commands: usize,
+    /// Of these, commands that wait in the arbiter.
+    pub ordered: usize,
+    /// Bytes of I/O buffers that are in use.
+    pub buffer_bytes: usize,
+    /// Bytes that hosts were asked for ahead of buffers.
+    pub promised_bytes: usize,
+    /// Bytes that were received and not looked at, for want of buffers.
+    pub unread_bytes: usize,
+}
+
 /// A place in the table of connections.
 #[derive(Debug)]
 pub(crate) struct Place<D: Driver> {
@@ -117,6 +134,32 @@ impl<D: Driver> Core<D> {
     pub fn buffers(&self) -> (usize, usize) {
         let ((used, total), (more_used, more)) = (self.io.pool.usage(), self.io.capsules.usage());
         (used + more_used, total + more)
+    }
+
+    /// What it holds at present.
+    #[must_use]
+    pub fn inventory(&self) -> Inventory {
+        let connections = || self.places.iter().filter_map(|place| place.connection.as_ref());
+        Inventory {
+            connections: connections().count(),
+            commands: connections().map(|connection| connection.slots.at_work()).sum(),
+            ordered: self.io.arbiter.waiting(),
+            buffer_bytes: self.buffers().0,
+            promised_bytes: self.io.credits.promised(),
+            unread_bytes: connections().map(|connection| connection.held_bytes()).sum(),
+        }
+    }
+
+    /// How many commands are in each state.
+    #[must_use]
+    pub fn states(&self) -> BTreeMap<&'static str, usize> {
+        let mut states = BTreeMap::new();
+        for connection in self.places.iter().filter_map(|place| place.connection.as_ref()) {
+            for phase in connection.slots.phases() {
+                *states.entry(phase.name()).or_default() += 1;
+            }
+        }
+        states
     }
 
     /// When it wants its next turn, if nothing happens before; `None` where there is something to

@@ -57,6 +57,11 @@ impl Credits {
         }
     }
 
+    /// Bytes that are promised.
+    pub(crate) fn promised(&self) -> usize {
+        self.promised.get()
+    }
+
     /// Bytes that hosts may be asked for at one time: with buffers, and promised.
     pub(crate) fn window(&self) -> usize {
         self.data + self.most

@@ -358,8 +358,9 @@ impl<D: Driver> Connection<D> {
             }
             Phase::Parked(data, promise) if digest_ok => {
                 entry.phase = Phase::Parked(data, promise);
-                if !io.data_waiting.is_empty() || !self.unpark(io, slot) {
-                    io.data_waiting.push_back((self.key, slot));
+                if !self.unpark(io, slot) {
+                    // Before those that hold nothing: they may be waiting for what it was promised.
+                    io.data_waiting.push_front((self.key, slot));
                 }
             }
             Phase::Filling(_) | Phase::Parked(..) => {

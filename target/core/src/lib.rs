@@ -37,7 +37,7 @@ mod turns;
 
 pub use changes::Touched;
 pub use context::Settings;
-pub use core::{Accepted, Core};
+pub use core::{Accepted, Core, Inventory};
 pub use driver::{Buffer, Driver, End, Memory, Notice, Use};
 pub use job::{Ended, Job, Started};
 pub use key::Key;

@@ -41,6 +41,25 @@ pub(crate) enum Phase<D: Driver> {
     Deferred,
 }
 
+impl<D: Driver> Phase<D> {
+    /// Its name.
+    pub(crate) fn name(&self) -> &'static str {
+        match self {
+            Self::Free => "free",
+            Self::Collecting(_) => "collecting",
+            Self::Waiting => "waiting",
+            Self::Promised(_) => "promised",
+            Self::Filling(_) => "filling",
+            Self::Parked(..) => "parked",
+            Self::Failing(_) => "failing",
+            Self::Ordered(_) => "ordered",
+            Self::Sweeping(_) => "sweeping",
+            Self::Busy => "busy",
+            Self::Deferred => "deferred",
+        }
+    }
+}
+
 /// One command.
 #[derive(Debug)]
 pub(crate) struct Slot<D: Driver> {
@@ -123,6 +142,18 @@ impl<D: Driver> Slots<D> {
     /// The names of all places.
     pub(crate) fn ids(&self) -> impl Iterator<Item = SlotId> + use<D> {
         (0..u16::try_from(self.slots.len()).unwrap_or(u16::MAX)).map(SlotId)
+    }
+
+    /// The phases of all places.
+    pub(crate) fn phases(&self) -> impl Iterator<Item = &Phase<D>> {
+        self.slots.iter().map(|slot| &slot.phase)
+    }
+
+    /// Number of commands in the table that do not wait for something to happen (asynchronous event
+    /// requests, aborts).
+    pub(crate) fn at_work(&self) -> usize {
+        let at_work = |phase: &&Phase<D>| !matches!(phase, Phase::Free | Phase::Deferred);
+        self.phases().filter(at_work).count()
     }
 
     /// Number of commands in the table.

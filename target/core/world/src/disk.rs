@@ -1,0 +1,181 @@
+//! Devices that keep their blocks in memory, and take as long as they are told to.
+
+use std::cell::{Cell, RefCell};
+use std::sync::Arc;
+
+use arbitration::device::{self as qos, DeviceRules};
+use fabric::Nanos;
+use fabric::nvm::{BlockFormat, IoCommand, IoLimits, LbaRange};
+use fabric::nvme::Status;
+use sluice_core::device::{Data, Device, Immediate, Style, Timed};
+use sluice_core::stats::{IoStats, PerReactor};
+
+/// Bytes of a block.
+pub(crate) const BLOCK: usize = 512;
+
+/// How a device carries commands out.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Kind {
+    /// On the spot.
+    Immediate,
+    /// On the spot, complete after its service time.
+    Timed,
+    /// Between its launch and its end.
+    Queued,
+}
+
+/// A device.
+#[derive(Debug)]
+pub(crate) struct Disk {
+    kind: Kind,
+    blocks: Cell<u64>,
+    data: RefCell<Vec<u8>>,
+    qos: Arc<qos::Device>,
+    stats: PerReactor,
+    /// When each of its channels is free.
+    channels: RefCell<Vec<Nanos>>,
+    service_ns: u64,
+    /// It is gone: every command fails.
+    failed: Cell<bool>,
+}
+
+impl Disk {
+    pub(crate) fn new(
+        kind: Kind,
+        blocks: u64,
+        (channels, service_ns): (usize, u64),
+        rules: DeviceRules,
+        reactors: usize,
+    ) -> Self {
+        let bytes = usize::try_from(blocks).unwrap_or(0) * BLOCK;
+        Self {
+            kind,
+            blocks: Cell::new(blocks),
+            data: RefCell::new(vec![0; bytes]),
+            qos: Arc::new(qos::Device::new(rules, reactors)),
+            stats: PerReactor::new(reactors),
+            channels: RefCell::new(vec![Nanos(0); channels.max(1)]),
+            service_ns,
+            failed: Cell::new(false),
+        }
+    }
+
+    /// The device is gone from now on.
+    pub(crate) fn fail(&self) {
+        self.failed.set(true);
+    }
+
+    pub(crate) fn resize(&self, blocks: u64) {
+        self.blocks.set(blocks);
+        let bytes = usize::try_from(blocks).unwrap_or(0) * BLOCK;
+        let mut data = self.data.borrow_mut();
+        if data.len() < bytes {
+            data.resize(bytes, 0);
+        }
+    }
+
+    /// When a command that comes now is complete, in its turn.
+    pub(crate) fn occupy(&self, now: Nanos, service_ns: u64) -> Nanos {
+        let mut channels = self.channels.borrow_mut();
+        let free = channels.iter_mut().min();
+        free.map_or(now, |free| {
+            *free = Nanos((*free).max(now).0 + service_ns);
+            *free
+        })
+    }
+
+    pub(crate) fn service_ns(&self) -> u64 {
+        self.service_ns
+    }
+
+    /// Carries a command out.
+    pub(crate) fn execute(&self, command: &IoCommand, data: Data<'_>) -> Status {
+        if self.failed.get() {
+            return Status::NAMESPACE_NOT_READY;
+        }
+        let mut all = self.data.borrow_mut();
+        let span = |range: &LbaRange| {
+            let start = usize::try_from(range.lba).unwrap_or(usize::MAX).saturating_mul(BLOCK);
+            start..start.saturating_add(range.blocks as usize * BLOCK)
+        };
+        match (command, data) {
+            (IoCommand::Read { range, .. }, Data::Read(into)) => match all.get(span(range)) {
+                Some(from) if from.len() == into.len() => into.copy_from_slice(from),
+                _ => return Status::LBA_OUT_OF_RANGE.dnr(),
+            },
+            (IoCommand::Write { range, .. }, Data::Write(from)) => match all.get_mut(span(range)) {
+                Some(into) if from.len() == into.len() => into.copy_from_slice(from),
+                _ => return Status::LBA_OUT_OF_RANGE.dnr(),
+            },
+            (IoCommand::Compare { range }, Data::Write(with)) => match all.get(span(range)) {
+                Some(held) if held == with => {}
+                Some(_) => return Status::COMPARE_FAILURE,
+                None => return Status::LBA_OUT_OF_RANGE.dnr(),
+            },
+            (IoCommand::WriteZeroes { range, .. }, _) => match all.get_mut(span(range)) {
+                Some(into) => into.fill(0),
+                None => return Status::LBA_OUT_OF_RANGE.dnr(),
+            },
+            (IoCommand::DatasetManagement { ranges, deallocate: true }, Data::Write(from)) => {
+                let format = BlockFormat::BYTES_512;
+                let limits = IoLimits {
+                    format,
+                    blocks: self.blocks.get(),
+                    read_only: false,
+                    max_transfer: u32::MAX,
+                };
+                let definitions = from.get(..usize::from(*ranges) * 16).unwrap_or(from);
+                for range in limits.dsm_ranges(definitions) {
+                    match range {
+                        Ok(range) => {
+                            if let Some(into) = all.get_mut(span(&range)) {
+                                into.fill(0);
+                            }
+                        }
+                        Err(status) => return status,
+                    }
+                }
+            }
+            _ => {}
+        }
+        Status::SUCCESS
+    }
+}
+
+impl Device for Disk {
+    fn style(&self) -> Style<'_> {
+        match self.kind {
+            Kind::Immediate => Style::Immediate(self),
+            Kind::Timed => Style::Timed(self),
+            Kind::Queued => Style::Queued,
+        }
+    }
+
+    fn format(&self) -> BlockFormat {
+        BlockFormat::BYTES_512
+    }
+
+    fn blocks(&self) -> u64 {
+        self.blocks.get()
+    }
+
+    fn qos(&self) -> &Arc<qos::Device> {
+        &self.qos
+    }
+
+    fn stats(&self, reactor: usize) -> Option<&IoStats> {
+        self.stats.get(reactor)
+    }
+}
+
+impl Immediate for Disk {
+    fn run(&self, command: &IoCommand, data: Data<'_>) -> Status {
+        self.execute(command, data)
+    }
+}
+
+impl Timed for Disk {
+    fn done_at(&self, now: Nanos, _: &IoCommand) -> Nanos {
+        self.occupy(now, self.service_ns)
+    }
+}

@@ -1,0 +1,301 @@
+//! A reactor's machine in the simulation: what it is asked to do is kept for the world to do.
+
+use std::cell::{Cell, RefCell};
+use std::collections::{HashMap, VecDeque};
+use std::ops::{Deref, DerefMut};
+use std::rc::Rc;
+use std::sync::Arc;
+
+use arbitration::classify::{ConnectionClass, PolicyClass};
+use arbitration::settings::OrderSettings;
+use arbitration::{Class, PerClass, Reactors};
+use fabric::Nanos;
+use fabric::controller::{Action, BackendId, Service, SmartCounters};
+use fabric::tcp::Batch;
+use qtcp::pacing::Pacing;
+use sluice_core::buddies::{Block, Buddies, arena_bytes};
+use sluice_core::stats::IoStats;
+use sluice_core::{
+    Driver, End, Job, Key, Memory, Notice, Origin, Policies, Started, Tenancy, Tenant, TxData, Use,
+};
+
+use crate::disk::Disk;
+
+/// What a reactor wants done.
+#[derive(Debug)]
+pub(crate) enum Op {
+    Receive(Key),
+    StopReceiving(Key),
+    Send(Key, Batch<TxData<Buffer>>),
+    ShutDown(Key),
+    Launch(Box<Job<Sim>>),
+    Wake(Reactors),
+    Paced(Arc<Pacing>),
+    Ended(Key),
+}
+
+/// An arena of one reactor's buffers; their bytes are their own.
+#[derive(Clone, Debug)]
+pub(crate) struct Arena {
+    bytes: usize,
+    free: Rc<RefCell<Buddies>>,
+    /// Bytes of buffers that were given back, to be used again.
+    spare: Rc<RefCell<Vec<Vec<u8>>>>,
+}
+
+impl Arena {
+    pub(crate) fn new(bytes: usize, largest: usize) -> Self {
+        let free = Rc::new(RefCell::new(Buddies::new(bytes, largest)));
+        Self { bytes: arena_bytes(bytes, largest), free, spare: Rc::default() }
+    }
+}
+
+/// A buffer. What it held before is still in it, as it is on a real machine.
+#[derive(Debug)]
+pub(crate) struct Buffer {
+    arena: Arena,
+    block: Block,
+    bytes: Vec<u8>,
+}
+
+impl Deref for Buffer {
+    type Target = [u8];
+
+    fn deref(&self) -> &[u8] {
+        &self.bytes
+    }
+}
+
+impl DerefMut for Buffer {
+    fn deref_mut(&mut self) -> &mut [u8] {
+        &mut self.bytes
+    }
+}
+
+impl Drop for Buffer {
+    fn drop(&mut self) {
+        self.arena.free.borrow_mut().give_back(&self.block);
+        self.arena.spare.borrow_mut().push(std::mem::take(&mut self.bytes));
+    }
+}
+
+impl Memory for Arena {
+    type Buffer = Buffer;
+
+    fn take(&self, length: usize, what: Use) -> Option<Buffer> {
+        let block = self.free.borrow_mut().take(length, what)?;
+        let mut bytes = self.spare.borrow_mut().pop().unwrap_or_default();
+        bytes.resize(length, 0xee);
+        Some(Buffer { arena: self.clone(), block, bytes })
+    }
+
+    fn has(&self, length: usize) -> bool {
+        self.free.borrow().has(length)
+    }
+
+    fn usage(&self) -> (usize, usize) {
+        (self.free.borrow().used(), self.bytes)
+    }
+
+    fn data_used(&self) -> usize {
+        self.free.borrow().data_used()
+    }
+
+    fn data_freed(&self) -> u64 {
+        self.free.borrow().data_freed()
+    }
+}
+
+/// The settings of quality of service.
+#[derive(Clone, Debug)]
+pub(crate) struct Rules {
+    pub(crate) version: u64,
+    pub(crate) enabled: bool,
+    pub(crate) order: OrderSettings,
+    pub(crate) queue: u32,
+    /// By host.
+    pub(crate) tenants: HashMap<String, Tenant>,
+    /// The class of a host's commands that name none.
+    pub(crate) classes: HashMap<String, Class>,
+    pub(crate) root: Tenant,
+}
+
+impl Policies for Rules {
+    fn lanes(&self) -> u64 {
+        self.version
+    }
+
+    fn enabled(&self) -> bool {
+        self.enabled
+    }
+
+    fn order(&self) -> &OrderSettings {
+        &self.order
+    }
+
+    fn queue(&self) -> u32 {
+        self.queue
+    }
+
+    fn dscp(&self, _: Class) -> u8 {
+        0
+    }
+
+    fn connection_class(&self, origin: &Origin) -> ConnectionClass {
+        ConnectionClass {
+            priority: origin.priority,
+            weighted: origin.weighted,
+            mark: None,
+            listener: None,
+        }
+    }
+}
+
+/// What all reactors of a world share.
+#[derive(Debug)]
+pub(crate) struct Shared {
+    pub(crate) service: RefCell<Service>,
+    pub(crate) actions: RefCell<VecDeque<Action>>,
+    pub(crate) rules: RefCell<Arc<Rules>>,
+    pub(crate) disks: RefCell<HashMap<BackendId, Arc<Disk>>>,
+    /// I/O queues that are connected.
+    pub(crate) io_queues: Cell<usize>,
+}
+
+impl Shared {
+    /// Does something with the service, and keeps what it wants done.
+    pub(crate) fn with_service<R>(&self, use_it: impl FnOnce(&mut Service) -> R) -> R {
+        let mut service = self.service.borrow_mut();
+        let answer = use_it(&mut service);
+        while let Some(action) = service.poll_action() {
+            self.actions.borrow_mut().push_back(action);
+        }
+        answer
+    }
+}
+
+/// One reactor's machine.
+#[derive(Debug)]
+pub(crate) struct Sim {
+    pub(crate) shared: Rc<Shared>,
+    pub(crate) ops: Vec<Op>,
+    /// Every so many launches there is no scratch memory.
+    pub(crate) short_of_scratch: u32,
+    pub(crate) launches: u32,
+    pub(crate) classes: PerClass<IoStats>,
+    pub(crate) now: Nanos,
+    queues: HashMap<Key, u16>,
+}
+
+impl Sim {
+    pub(crate) fn new(shared: Rc<Shared>, short_of_scratch: u32) -> Self {
+        Self {
+            shared,
+            ops: Vec::new(),
+            short_of_scratch,
+            launches: 0,
+            classes: PerClass::from_fn(|_| IoStats::default()),
+            now: Nanos(0),
+            queues: HashMap::new(),
+        }
+    }
+}
+
+impl Driver for Sim {
+    type Memory = Arena;
+    type Device = Disk;
+    type Policies = Rules;
+
+    fn receive(&mut self, key: Key) {
+        self.ops.push(Op::Receive(key));
+    }
+
+    fn stop_receiving(&mut self, key: Key) {
+        self.ops.push(Op::StopReceiving(key));
+    }
+
+    fn send(&mut self, key: Key, batch: Batch<TxData<Buffer>>) {
+        self.ops.push(Op::Send(key, batch));
+    }
+
+    fn shut_down(&mut self, key: Key) {
+        self.ops.push(Op::ShutDown(key));
+    }
+
+    fn mark(&mut self, _: Key, _: u8, _: i32) -> bool {
+        true
+    }
+
+    fn join_network(&mut self, _: Key, pacing: &Arc<Pacing>) -> bool {
+        self.ops.push(Op::Paced(Arc::clone(pacing)));
+        true
+    }
+
+    fn launch(&mut self, job: Job<Self>) -> Started<Self> {
+        self.launches += 1;
+        if self.short_of_scratch > 0 && self.launches.is_multiple_of(self.short_of_scratch) {
+            return Started::NoMemory(job);
+        }
+        self.ops.push(Op::Launch(Box::new(job)));
+        Started::Running
+    }
+
+    fn device(&mut self, id: BackendId) -> Option<Arc<Disk>> {
+        self.shared.disks.borrow().get(&id).cloned()
+    }
+
+    fn policies_version(&self) -> u64 {
+        self.shared.rules.borrow().version
+    }
+
+    fn policies(&self) -> Arc<Rules> {
+        Arc::clone(&self.shared.rules.borrow())
+    }
+
+    fn resolve(&self, rules: &Rules, host: &str, _: &str, _: Option<u32>) -> Tenancy {
+        let class = rules.classes.get(host).copied();
+        Tenancy {
+            class: PolicyClass { class, max_class: None, urgent: None },
+            tenant: rules.tenants.get(host).unwrap_or(&rules.root).clone(),
+            flush_is_output: false,
+        }
+    }
+
+    fn class_stats(&self, class: Class) -> Option<&IoStats> {
+        Some(&self.classes[class])
+    }
+
+    fn service<R>(&mut self, use_it: impl FnOnce(&mut Service) -> R) -> R {
+        self.shared.with_service(use_it)
+    }
+
+    fn smart(&self) -> SmartCounters {
+        SmartCounters::default()
+    }
+
+    fn has_io_queues(&self) -> bool {
+        self.shared.io_queues.get() > 0
+    }
+
+    fn wake(&mut self, reactors: Reactors) {
+        self.ops.push(Op::Wake(reactors));
+    }
+
+    fn notice(&mut self, key: Key, notice: Notice<'_>) {
+        if let Notice::Connected { qid, .. } = notice {
+            self.queues.insert(key, qid);
+            if qid > 0 {
+                self.shared.io_queues.set(self.shared.io_queues.get() + 1);
+            }
+        }
+    }
+
+    fn ended(&mut self, key: Key, end: End<'_>) {
+        let now = self.now;
+        self.shared.with_service(|service| service.disconnected(now, end.id));
+        if self.queues.remove(&key).is_some_and(|qid| qid > 0) {
+            self.shared.io_queues.set(self.shared.io_queues.get().saturating_sub(1));
+        }
+        self.ops.push(Op::Ended(key));
+    }
+}

@@ -1,0 +1,20 @@
+//! Whole targets on simulated time.
+//!
+//! A [`World`] holds any number of production reactors ([`sluice_core::Core`]) with one service,
+//! hosts that speak NVMe/TCP to them, a network that delays, chunks and cuts, and devices that
+//! take their time and fail. Everything that happens follows from one seed: the same seed is the
+//! same history. After every step the world checks what must hold whatever the hosts, the network
+//! and the devices do, and answers what does not as a [`Broken`] promise.
+#![forbid(unsafe_code)]
+
+mod connection;
+mod disk;
+mod driver;
+mod host;
+mod oracle;
+mod scenario;
+mod world;
+
+pub use oracle::Broken;
+pub use scenario::Scenario;
+pub use world::{Outcome, World};

@@ -1,0 +1,158 @@
+//! What reads may answer: what was last acknowledged, or something that was written meanwhile.
+
+use std::collections::HashMap;
+
+use fabric::Nanos;
+
+/// A promise of the target's that it did not keep: what, and when.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Broken {
+    /// Simulated time.
+    pub at: Nanos,
+    /// Which promise, and what happened instead.
+    pub what: String,
+}
+
+impl std::fmt::Display for Broken {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "at {} ns: {}", self.at.0, self.what)
+    }
+}
+
+/// One write of a block, or of zeroes to it. Times are counts of steps.
+#[derive(Clone, Copy, Debug)]
+struct Written {
+    content: u64,
+    write: u64,
+    begun: u64,
+    /// When it was acknowledged; `None`: not, or with an error: it may reach the device at any
+    /// time.
+    done: Option<u64>,
+}
+
+/// A block's contents that a read may see.
+#[derive(Clone, Debug)]
+struct Block(Vec<Written>);
+
+impl Block {
+    fn new() -> Self {
+        Self(vec![Written { content: 0, write: 0, begun: 0, done: Some(0) }])
+    }
+
+    /// Whether a read that began at `since` may see this write: unless another one began after it
+    /// was done, and was done before the read began.
+    fn may_see(&self, written: &Written, since: u64) -> bool {
+        let Some(done) = written.done else { return true };
+        !self.0.iter().any(|later| later.begun > done && later.done.is_some_and(|d| d < since))
+    }
+}
+
+/// The contents of all blocks of all namespaces that a host may see.
+#[derive(Debug, Default)]
+pub(crate) struct Oracle {
+    blocks: HashMap<(u32, u64), Block>,
+    step: u64,
+    writes: u64,
+}
+
+impl Oracle {
+    /// The present step, and the next one is another.
+    pub(crate) fn step(&mut self) -> u64 {
+        self.step += 1;
+        self.step
+    }
+
+    /// A write of `content` to blocks of a namespace begins; its name.
+    pub(crate) fn begin(&mut self, nsid: u32, lba: u64, blocks: u32, content: u64) -> u64 {
+        self.writes += 1;
+        let (write, begun) = (self.writes, self.step());
+        for lba in lba..lba + u64::from(blocks) {
+            let block = self.blocks.entry((nsid, lba)).or_insert_with(Block::new);
+            block.0.push(Written { content, write, begun, done: None });
+        }
+        write
+    }
+
+    /// A write was acknowledged; `oldest` is the step at which the oldest command began that is
+    /// not answered yet.
+    pub(crate) fn acknowledge(
+        &mut self,
+        nsid: u32,
+        lba: u64,
+        blocks: u32,
+        write: u64,
+        oldest: u64,
+    ) {
+        let done = self.step();
+        for lba in lba..lba + u64::from(blocks) {
+            let Some(block) = self.blocks.get_mut(&(nsid, lba)) else { continue };
+            if let Some(written) = block.0.iter_mut().find(|written| written.write == write) {
+                written.done = Some(done);
+            }
+            if block.0.len() > 16 {
+                let before = block.clone();
+                block.0.retain(|written| before.may_see(written, oldest));
+            }
+        }
+    }
+
+    /// Checks what a read that began at `since` found in a block.
+    pub(crate) fn check(
+        &self,
+        nsid: u32,
+        lba: u64,
+        since: u64,
+        bytes: &[u8],
+    ) -> Result<(), String> {
+        let mut words = bytes.chunks_exact(8).map(|word| {
+            let mut bytes = [0; 8];
+            bytes.copy_from_slice(word);
+            u64::from_le_bytes(bytes)
+        });
+        let content = words.next().unwrap_or(0);
+        if words.any(|word| word != content) {
+            return Err(format!("block {lba} of namespace {nsid} is of two writes at once"));
+        }
+        let seen = match self.blocks.get(&(nsid, lba)) {
+            Some(block) => block
+                .0
+                .iter()
+                .any(|written| written.content == content && block.may_see(written, since)),
+            None => content == 0,
+        };
+        if seen {
+            return Ok(());
+        }
+        Err(format!("block {lba} of namespace {nsid} holds {content:#x}, which no read may see"))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn holds(content: u64) -> Vec<u8> {
+        content.to_le_bytes().repeat(64)
+    }
+
+    #[test]
+    fn a_read_may_see_what_was_written_meanwhile_and_nothing_older() {
+        let mut oracle = Oracle::default();
+        let first = oracle.begin(1, 0, 1, 7);
+        oracle.acknowledge(1, 0, 1, first, 0);
+        let early = oracle.step();
+        let second = oracle.begin(1, 0, 1, 8);
+        assert!(oracle.check(1, 0, early, &holds(7)).is_ok());
+        assert!(oracle.check(1, 0, early, &holds(8)).is_ok());
+        assert!(oracle.check(1, 0, early, &holds(0)).is_err(), "before the first write");
+        oracle.acknowledge(1, 0, 1, second, 0);
+        let late = oracle.step();
+        assert!(oracle.check(1, 0, early, &holds(7)).is_ok(), "it began before");
+        assert!(oracle.check(1, 0, late, &holds(7)).is_err());
+        assert!(oracle.check(1, 0, late, &holds(8)).is_ok());
+        let mut torn = holds(8);
+        torn[8] = 9;
+        assert!(oracle.check(1, 0, late, &torn).is_err());
+        assert!(oracle.check(1, 5, late, &holds(0)).is_ok());
+    }
+}

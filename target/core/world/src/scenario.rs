@@ -1,0 +1,144 @@
+//! What a world is made of, chosen by its seed.
+
+use fastrand::Rng;
+
+use crate::disk::Kind;
+use crate::world::World;
+
+/// The size and the dangers of a world.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Scenario {
+    /// What everything at random follows from.
+    pub seed: u64,
+    /// Commands that hosts submit before they settle.
+    pub commands: u64,
+    /// Whether things go wrong: cuts, resets, silent hosts, slow readers, failing devices.
+    pub faults: bool,
+    pub(crate) reactors: usize,
+    pub(crate) hosts: usize,
+    pub(crate) queues: u16,
+    pub(crate) depth: usize,
+    pub(crate) blocks: u64,
+    pub(crate) largest: u32,
+    pub(crate) io_memory: usize,
+    pub(crate) max_transfer: u32,
+    pub(crate) in_capsule: u32,
+    pub(crate) digests: bool,
+    pub(crate) stages: bool,
+    pub(crate) waiting: u32,
+    pub(crate) disks: Vec<(Kind, usize, u64, Option<u32>)>,
+    pub(crate) scratch: u32,
+    pub(crate) whole_chunks: bool,
+    pub(crate) think_ns: u64,
+}
+
+impl Scenario {
+    /// A world at random.
+    #[must_use]
+    pub fn random(seed: u64) -> Self {
+        let mut rng = Rng::with_seed(seed);
+        let max_transfer = 4096 << rng.u32(0..4);
+        let disks = (0..rng.usize(1..4))
+            .map(|_| {
+                let kind = match rng.u8(0..4) {
+                    0 => Kind::Immediate,
+                    1 => Kind::Timed,
+                    _ => Kind::Queued,
+                };
+                let window = rng.bool().then(|| rng.u32(1..16));
+                (kind, rng.usize(1..9), rng.u64(1_000..300_000), window)
+            })
+            .collect();
+        Self {
+            seed,
+            commands: 2_000,
+            faults: rng.u8(0..4) > 0,
+            reactors: rng.usize(1..4),
+            hosts: rng.usize(1..6),
+            queues: rng.u16(1..4),
+            depth: rng.usize(1..40),
+            blocks: rng.u64(8..200),
+            largest: rng.u32(1..=max_transfer / 512),
+            io_memory: (max_transfer as usize) << rng.u32(0..6),
+            max_transfer,
+            in_capsule: rng.u32(0..3) * 4096,
+            digests: rng.bool(),
+            stages: rng.u8(0..4) > 0,
+            waiting: 1 << rng.u32(2..10),
+            disks,
+            scratch: if rng.bool() { rng.u32(2..20) } else { 0 },
+            whole_chunks: rng.bool(),
+            think_ns: rng.u64(0..100_000),
+        }
+    }
+
+    /// The same world in which nothing goes wrong.
+    #[must_use]
+    pub fn without_faults(self) -> Self {
+        Self { faults: false, ..self }
+    }
+
+    /// Smaller worlds that may break as this one does, the smallest first.
+    fn smaller(&self) -> Vec<Self> {
+        let mut all = Vec::new();
+        for parts in [16, 4, 2] {
+            all.push(Self { commands: self.commands / parts, ..self.clone() });
+        }
+        all.push(Self { commands: self.commands - self.commands / 8, ..self.clone() });
+        all.push(Self { faults: false, ..self.clone() });
+        all.push(Self { stages: false, ..self.clone() });
+        all.push(Self { digests: false, ..self.clone() });
+        all.push(Self { whole_chunks: true, ..self.clone() });
+        all.push(Self { scratch: 0, ..self.clone() });
+        all.push(Self { reactors: 1, ..self.clone() });
+        all.push(Self { hosts: 1, ..self.clone() });
+        all.push(Self { queues: 1, ..self.clone() });
+        all.push(Self { depth: self.depth.div_ceil(2), ..self.clone() });
+        all.push(Self { largest: self.largest.div_ceil(2), ..self.clone() });
+        let disks: Vec<_> = self.disks.iter().take(1).cloned().collect();
+        all.push(Self { disks, ..self.clone() });
+        all.retain(|smaller| smaller != self && smaller.commands > 0);
+        all
+    }
+
+    /// The smallest world that was found to break its promises, where this one does.
+    #[must_use]
+    pub fn shrunk(self) -> Self {
+        let mut smallest = self;
+        'again: loop {
+            for smaller in smallest.smaller() {
+                if World::new(smaller.clone()).run().is_err() {
+                    smallest = smaller;
+                    continue 'again;
+                }
+            }
+            return smallest;
+        }
+    }
+
+    /// A world that does a lot of work: for its speed.
+    #[must_use]
+    pub fn busy(commands: u64) -> Self {
+        Self {
+            seed: 1,
+            commands,
+            faults: false,
+            reactors: 2,
+            hosts: 4,
+            queues: 2,
+            depth: 32,
+            blocks: 4096,
+            largest: 1,
+            io_memory: 8 << 20,
+            max_transfer: 64 << 10,
+            in_capsule: 8192,
+            digests: false,
+            stages: true,
+            waiting: 65_536,
+            disks: vec![(Kind::Queued, 8, 10_000, Some(16))],
+            scratch: 0,
+            whole_chunks: true,
+            think_ns: 0,
+        }
+    }
+}

@@ -1,0 +1,241 @@
+//! What happens at random: changes of the configuration, and what goes wrong.
+
+use std::sync::Arc;
+
+use arbitration::Class;
+use arbitration::device::DeviceRules;
+use arbitration::limit::Rate;
+use arbitration::session::SessionSpec;
+use arbitration::settings::WindowRule;
+use fabric::controller::{BackendId, Geometry, Namespace, NamespaceFeatures, Readiness};
+use fabric::nvm::BlockFormat;
+use fabric::nvme::{Sqe, opcode};
+use sluice_core::Touched;
+use zerocopy::little_endian::U32;
+
+use super::{Event, Input, Known, World, tenant};
+use crate::disk::Disk;
+use crate::driver::Rules;
+use crate::host::{NQN, Purpose, enable};
+
+impl World {
+    /// Something happens at random.
+    pub(super) fn chance(&mut self) {
+        if self.settling {
+            return;
+        }
+        let wait = self.rng.u64(100_000..20_000_000);
+        self.after(wait, Event::Chance);
+        let change = self.rng.u8(0..14);
+        match change {
+            0 => self.change_sessions(),
+            1 => self.change_rules(),
+            2 => {
+                for pacing in &self.paced {
+                    let rate = self.rng.u64(1_000_000..1_000_000_000);
+                    pacing.set_grant_rate(self.rng.bool().then_some(rate));
+                    pacing.set_held(self.rng.bool());
+                }
+            }
+            3 => {
+                let disk = self.rng.usize(0..self.scenario.disks.len());
+                self.add_namespace(disk);
+            }
+            4 => self.resize_namespace(),
+            5 => self.abort(),
+            _ if !self.scenario.faults => {}
+            6 if self.namespaces.len() > 1 => self.remove_namespace(),
+            7 => {
+                if let Some(index) = self.some_connection() {
+                    self.cut(index);
+                }
+            }
+            8 => {
+                let host = self.rng.usize(0..self.hosts.len());
+                self.leave(host);
+            }
+            9 => {
+                if let Some(index) = self.some_connection()
+                    && let Some(connection) = self.connections.get_mut(index)
+                {
+                    connection.silent = true;
+                    self.trace(|| format!("connection {index} falls silent"));
+                }
+            }
+            10 => {
+                let host = self.rng.usize(0..self.hosts.len());
+                if let Some(host) = self.hosts.get_mut(host) {
+                    host.mute = true;
+                }
+            }
+            11 => {
+                let host = self.rng.usize(0..self.hosts.len());
+                self.submit(host, 0, enable(false), None, 0, Purpose::Admin);
+            }
+            _ => {}
+        }
+    }
+
+    pub(super) fn some_connection(&mut self) -> Option<usize> {
+        let live: Vec<usize> = (0..self.connections.len())
+            .rev()
+            .take(20)
+            .filter(|index| self.connections.get(*index).is_some_and(|one| !one.cut))
+            .collect();
+        if live.is_empty() { None } else { live.get(self.rng.usize(0..live.len())).copied() }
+    }
+
+    pub(super) fn abort(&mut self) {
+        let host = self.rng.usize(0..self.hosts.len());
+        let qid = self.rng.u16(1..=self.scenario.queues);
+        let queue = self.hosts.get(host).and_then(|h| h.queues.get(usize::from(qid)));
+        let Some(Some(queue)) = queue else { return };
+        let cids: Vec<usize> = (0..queue.outstanding.len())
+            .filter(|cid| queue.outstanding.get(*cid).is_some_and(Option::is_some))
+            .collect();
+        if cids.is_empty() {
+            return;
+        }
+        let cid = cids.get(self.rng.usize(0..cids.len())).copied().unwrap_or(0);
+        let cid = u32::try_from(cid).unwrap_or(0);
+        let sqe = Sqe {
+            opcode: opcode::admin::ABORT,
+            cdw10: U32::new(cid << 16 | u32::from(qid)),
+            ..Sqe::default()
+        };
+        self.submit(host, 0, sqe, None, 0, Purpose::Admin);
+    }
+
+    pub(super) fn add_namespace(&mut self, disk: usize) {
+        if self.namespaces.len() >= 6 {
+            return;
+        }
+        let Some((kind, channels, service, window)) = self.scenario.disks.get(disk).copied() else {
+            return;
+        };
+        let window = window.map_or(WindowRule::Off, WindowRule::Fixed);
+        let window = if kind == crate::disk::Kind::Immediate { WindowRule::Off } else { window };
+        let rules = DeviceRules { window, ..DeviceRules::default() };
+        let blocks = self.scenario.blocks;
+        let made = Disk::new(kind, blocks, (channels, service), rules, self.reactors.len());
+        let backend = BackendId(self.next_backend);
+        let nsid = self.next_nsid;
+        (self.next_backend, self.next_nsid) = (self.next_backend + 1, self.next_nsid + 1);
+        #[expect(clippy::arc_with_non_send_sync, reason = "what the core takes; one thread has it")]
+        let made = Arc::new(made);
+        self.shared.disks.borrow_mut().insert(backend, made);
+        let namespace = Namespace {
+            nsid,
+            uuid: [u8::try_from(nsid % 255 + 1).unwrap_or(1); 16],
+            nguid: [0; 16],
+            geometry: Geometry { format: BlockFormat::BYTES_512, blocks },
+            features: NamespaceFeatures::all() - NamespaceFeatures::READ_ONLY,
+            hosts: None,
+            backend,
+            readiness: Readiness::Ready,
+            identify: None,
+            device: None,
+        };
+        let now = self.now;
+        let added = self.shared.with_service(|service| service.add_namespace(now, NQN, namespace));
+        if added.is_ok() {
+            self.trace(|| format!("namespace {nsid} comes: {kind:?}, {blocks} blocks"));
+            self.namespaces.push(Known { nsid, backend, blocks });
+        }
+    }
+
+    pub(super) fn remove_namespace(&mut self) {
+        let known = self.namespaces.remove(self.rng.usize(0..self.namespaces.len()));
+        let now = self.now;
+        let fails = self.rng.bool();
+        let _ = self.shared.with_service(|service| service.remove_namespace(now, NQN, known.nsid));
+        let disk = self.shared.disks.borrow_mut().remove(&known.backend);
+        if let Some(disk) = disk.filter(|_| fails) {
+            disk.fail();
+        }
+        let how = if fails { "fails" } else { "goes" };
+        self.trace(|| format!("namespace {} {how}", known.nsid));
+        let gone: Arc<[BackendId]> = Arc::new([known.backend]);
+        for reactor in 0..self.reactors.len() {
+            self.put(reactor, Input::Lose(Arc::clone(&gone)));
+        }
+    }
+
+    pub(super) fn resize_namespace(&mut self) {
+        if self.namespaces.is_empty() {
+            return;
+        }
+        let at = self.rng.usize(0..self.namespaces.len());
+        let grown = self.rng.u64(0..64);
+        let Some(known) = self.namespaces.get_mut(at) else { return };
+        known.blocks += grown;
+        let (now, known) = (self.now, *known);
+        if let Some(disk) = self.shared.disks.borrow().get(&known.backend) {
+            disk.resize(known.blocks);
+        }
+        let _ = self
+            .shared
+            .with_service(|service| service.resize_namespace(now, NQN, known.nsid, known.blocks));
+    }
+
+    /// Sessions with other shares, limits and bounds.
+    pub(super) fn change_sessions(&mut self) {
+        let now = self.now;
+        let host = self.rng.usize(0..self.hosts.len());
+        let name = format!("session{host}");
+        let spec = SessionSpec {
+            name: name.clone(),
+            parent: None,
+            operations: self.rng.bool().then(|| self.rng.u8(1..=100 / 6)),
+            payload: None,
+            iops: if self.rng.bool() { Rate::per_second(self.rng.u64(100..100_000)) } else { None },
+            bandwidth: None,
+            queue: self.rng.bool().then(|| self.rng.u32(1..100)),
+        };
+        if self.rng.u8(0..4) == 0 {
+            self.sessions.remove(now, &name);
+        } else if self.sessions.put(now, &spec).is_err() {
+            return;
+        }
+        let mut rules = (**self.shared.rules.borrow()).clone();
+        rules.version += 1;
+        let nqn = self.hosts.get(host).map(|host| host.nqn.clone()).unwrap_or_default();
+        if self.sessions.named(&name).is_some() {
+            rules.tenants.insert(nqn, tenant(&self.sessions, Some(&name), self.reactors.len()));
+        } else {
+            rules.tenants.remove(&nqn);
+        }
+        self.trace(|| format!("sessions change: {spec:?}"));
+        self.publish(rules);
+    }
+
+    /// Another order, or other classes.
+    pub(super) fn change_rules(&mut self) {
+        let mut rules = (**self.shared.rules.borrow()).clone();
+        rules.version += 1;
+        match self.rng.u8(0..3) {
+            0 => rules.enabled = !rules.enabled,
+            1 => {
+                rules.order.weights.high = self.rng.u16(1..10);
+                rules.order.burst = self.rng.u16(1..10);
+            }
+            _ => {
+                let host = self.rng.usize(0..self.hosts.len());
+                let nqn = self.hosts.get(host).map(|host| host.nqn.clone()).unwrap_or_default();
+                let class = Class::ALL.get(self.rng.usize(0..4)).copied().unwrap_or_default();
+                rules.classes.insert(nqn, class);
+            }
+        }
+        self.publish(rules);
+    }
+
+    pub(super) fn publish(&mut self, rules: Rules) {
+        *self.shared.rules.borrow_mut() = Arc::new(rules);
+        let sessions = self.sessions.take_touched();
+        drop(self.sessions.take_replaced());
+        let touched = Arc::new(Touched { sessions, devices: Vec::new(), snapshot: true });
+        for reactor in 0..self.reactors.len() {
+            self.put(reactor, Input::Touch(Arc::clone(&touched)));
+        }
+    }
+}

@@ -1,0 +1,323 @@
+//! What hosts do: they connect, ask, and check what they are answered.
+
+use fabric::Nanos;
+use fabric::controller::BackendId;
+use fabric::nvme::{Sqe, Status, opcode};
+use fabric::queue::{HostReceived, HostTransport};
+use zerocopy::little_endian::U32;
+
+use super::{ADMIN_ENTRIES, ENTRIES, Event, Input, Known, World};
+use crate::connection::Connection;
+use crate::disk::BLOCK;
+use crate::host::{KEEP_ALIVE_MS, Outstanding, Phase, Purpose, Queue, connect, enable, io};
+
+impl World {
+    pub(super) fn connect(&mut self, host: usize, qid: u16) {
+        let index = self.connections.len();
+        let reactor = self.rng.usize(0..self.reactors.len());
+        let slow = self.scenario.faults && self.rng.u8(0..10) == 0;
+        let times = (self.rng.u64(1_000..100_000), self.rng.u64(1_000..100_000));
+        let times = if slow { (times.0, times.1 * 100) } else { times };
+        self.connections.push(Connection::new(host, qid, reactor, times));
+        self.outcome.connections += 1;
+        self.trace(|| format!("host {host} connects queue {qid} as connection {index}"));
+        let (digests, in_capsule) = (self.scenario.digests, self.scenario.in_capsule);
+        let in_capsule = if qid == 0 { 8192 } else { in_capsule };
+        if let Some(host) = self.hosts.get_mut(host) {
+            let place = usize::from(qid);
+            if host.queues.len() <= place {
+                host.queues.resize_with(place + 1, || None);
+            }
+            if let Some(queue) = host.queues.get_mut(place) {
+                *queue = Some(Queue::new(index, digests, in_capsule));
+            }
+        }
+        self.put(reactor, Input::Accept(index));
+        self.pump_up(index);
+    }
+
+    /// A host has received bytes on one of its queues.
+    pub(super) fn hear(&mut self, host: usize, qid: u16, index: usize, bytes: &[u8]) {
+        let mut input = bytes;
+        loop {
+            let queue = self.hosts.get_mut(host).and_then(|h| h.queues.get_mut(usize::from(qid)));
+            let Some(Some(queue)) = queue else { return };
+            if queue.connection != index {
+                return;
+            }
+            match queue.protocol.next(&mut input) {
+                Ok(None) => return,
+                Ok(Some(HostReceived::Ready { .. })) => self.ready(host, qid),
+                Ok(Some(HostReceived::ReadData { cid, offset, bytes })) => {
+                    let place = queue.outstanding.get_mut(usize::from(cid));
+                    if let Some(Some(Outstanding { purpose: Purpose::Read { data, .. }, .. })) =
+                        place
+                    {
+                        let into = data.get_mut(offset as usize..).unwrap_or_default();
+                        if let Some(into) = into.get_mut(..bytes.len()) {
+                            into.copy_from_slice(bytes);
+                        }
+                    }
+                }
+                Ok(Some(HostReceived::DigestError { cid })) => {
+                    self.breaks(format!("command {cid} of queue {qid} has a wrong digest"));
+                }
+                Ok(Some(HostReceived::Response { cid, cqe, .. })) => {
+                    let place = queue.outstanding.get_mut(usize::from(cid));
+                    let Some(outstanding) = place.and_then(Option::take) else {
+                        self.breaks(format!("command {cid} of queue {qid} was answered twice"));
+                        return;
+                    };
+                    queue.in_flight -= 1;
+                    self.answered(host, qid, outstanding, cqe.status(), cqe.result.get());
+                }
+                Ok(Some(HostReceived::Terminated(why))) => {
+                    self.breaks(format!("the target says that a host broke the protocol: {why:?}"));
+                }
+                Err(violation) => {
+                    self.breaks(format!("the target broke the protocol: {violation}"));
+                    return;
+                }
+            }
+        }
+    }
+
+    pub(super) fn submit(
+        &mut self,
+        host: usize,
+        qid: u16,
+        sqe: Sqe,
+        data: Option<Vec<u8>>,
+        read: u32,
+        purpose: Purpose,
+    ) {
+        let since = self.oracle.step();
+        self.trace(|| format!("host {host} queue {qid} asks for {purpose}"));
+        let outstanding = Outstanding { purpose, since };
+        let queue = self.hosts.get_mut(host).and_then(|h| h.queues.get_mut(usize::from(qid)));
+        if let Some(Some(queue)) = queue {
+            queue.submit(sqe, data, read, outstanding);
+            let index = queue.connection;
+            self.pump_up(index);
+        }
+    }
+
+    pub(super) fn ready(&mut self, host: usize, qid: u16) {
+        let Some(data) = self.hosts.get(host).map(|host| host.connect_data(qid)) else { return };
+        let entries = if qid == 0 { ADMIN_ENTRIES } else { ENTRIES };
+        self.submit(host, qid, connect(qid, entries), Some(data), 0, Purpose::Connect);
+    }
+
+    /// A command was answered.
+    pub(super) fn answered(
+        &mut self,
+        host: usize,
+        qid: u16,
+        outstanding: Outstanding,
+        status: Status,
+        result: u64,
+    ) {
+        self.note(u64::from(status.bits()) << 16 | u64::from(qid));
+        self.trace(|| format!("host {host} queue {qid}: {status} for {}", outstanding.purpose));
+        let failed = !status.is_success();
+        match outstanding.purpose {
+            Purpose::Connect if failed => self.leave(host),
+            Purpose::Connect if qid == 0 => {
+                if let Some(host) = self.hosts.get_mut(host) {
+                    host.controller = u16::try_from(result & 0xffff).unwrap_or(0);
+                    host.next_keep_alive = Nanos(self.now.0 + 2_000_000_000);
+                }
+                self.submit(host, 0, enable(true), None, 0, Purpose::Enable);
+            }
+            Purpose::Connect => {
+                let queue =
+                    self.hosts.get_mut(host).and_then(|h| h.queues.get_mut(usize::from(qid)));
+                if let Some(Some(queue)) = queue {
+                    queue.live = true;
+                }
+                self.after(0, Event::Host(host));
+            }
+            Purpose::Enable if failed => self.leave(host),
+            Purpose::Enable => {
+                let event = Sqe { opcode: opcode::admin::ASYNC_EVENT_REQUEST, ..Sqe::default() };
+                self.submit(host, 0, event, None, 0, Purpose::Event);
+                for qid in 1..=self.scenario.queues {
+                    self.connect(host, qid);
+                }
+                if let Some(host) = self.hosts.get_mut(host) {
+                    host.phase = Phase::Up;
+                }
+            }
+            Purpose::KeepAlive | Purpose::Admin => {}
+            Purpose::Event => {
+                if !failed {
+                    let event =
+                        Sqe { opcode: opcode::admin::ASYNC_EVENT_REQUEST, ..Sqe::default() };
+                    self.submit(host, 0, event, None, 0, Purpose::Event);
+                }
+            }
+            Purpose::Read { nsid, lba, data } => {
+                self.io_answered(host, failed);
+                if !failed {
+                    for (offset, block) in (0..).zip(data.chunks(BLOCK)) {
+                        let seen = self.oracle.check(nsid, lba + offset, outstanding.since, block);
+                        if let Err(what) = seen {
+                            self.breaks(what);
+                        }
+                    }
+                }
+            }
+            Purpose::Write { nsid, lba, blocks, write } => {
+                self.io_answered(host, failed);
+                if !failed {
+                    let oldest = self.oldest();
+                    self.oracle.acknowledge(nsid, lba, blocks, write, oldest);
+                }
+            }
+            Purpose::Other => self.io_answered(host, failed),
+        }
+    }
+
+    pub(super) fn io_answered(&mut self, host: usize, failed: bool) {
+        self.outcome.answered += 1;
+        self.outcome.succeeded += u64::from(!failed);
+        let think = self.scenario.think_ns;
+        let think = if think > 0 { self.rng.u64(0..think) } else { 0 };
+        self.after(think, Event::Host(host));
+    }
+
+    /// The step at which the oldest command began that is not answered.
+    pub(super) fn oldest(&self) -> u64 {
+        let queues = self.hosts.iter().flat_map(|host| host.queues.iter().flatten());
+        let steps = queues.flat_map(|queue| queue.outstanding.iter().flatten()).map(|o| o.since);
+        steps.min().unwrap_or(u64::MAX)
+    }
+
+    /// A host has lost a connection: all of its connections go.
+    pub(super) fn lose(&mut self, host: usize, qid: u16, index: usize) {
+        let queue = self.hosts.get(host).and_then(|h| h.queues.get(usize::from(qid)));
+        if queue.is_some_and(|queue| queue.as_ref().is_some_and(|q| q.connection == index)) {
+            self.leave(host);
+        }
+    }
+
+    /// A host gives its controller up, and connects again after a while.
+    pub(super) fn leave(&mut self, index: usize) {
+        let wait = self.rng.u64(1_000_000..2_000_000_000);
+        self.trace(|| format!("host {index} leaves"));
+        let Some(host) = self.hosts.get_mut(index) else { return };
+        let queues = std::mem::take(&mut host.queues);
+        host.phase = Phase::Away(Nanos(self.now.0 + wait));
+        host.mute = false;
+        for queue in queues.into_iter().flatten() {
+            self.cut(queue.connection);
+        }
+        self.after(wait, Event::Host(index));
+    }
+
+    /// A host does what it has to do.
+    pub(super) fn host(&mut self, index: usize) {
+        let Some(host) = self.hosts.get_mut(index) else { return };
+        match host.phase {
+            Phase::Away(until) if self.now >= until => {
+                host.phase = Phase::Connecting;
+                self.connect(index, 0);
+            }
+            Phase::Away(_) | Phase::Connecting => {}
+            Phase::Up => {
+                if self.now >= host.next_keep_alive && !host.mute {
+                    host.next_keep_alive = Nanos(self.now.0 + u64::from(KEEP_ALIVE_MS) * 400_000);
+                    let sqe = Sqe { opcode: opcode::admin::KEEP_ALIVE, ..Sqe::default() };
+                    self.submit(index, 0, sqe, None, 0, Purpose::KeepAlive);
+                }
+                for qid in 1..=self.scenario.queues {
+                    self.fill(index, qid);
+                }
+            }
+        }
+        let next = self.hosts.get(index).map(|host| host.next_keep_alive);
+        if let Some(next) = next.filter(|next| *next > self.now) {
+            // One at a time is enough: hosts are looked at with each answer too.
+            if self.rng.u8(0..8) == 0 || self.settling {
+                self.at(next, Event::Host(index));
+            }
+        }
+    }
+
+    /// Submits as many commands as a queue's depth allows.
+    pub(super) fn fill(&mut self, host: usize, qid: u16) {
+        while !self.settling && self.outcome.submitted < self.scenario.commands {
+            let queue = self.hosts.get(host).and_then(|h| h.queues.get(usize::from(qid)));
+            let Some(Some(queue)) = queue else { return };
+            if !queue.live || queue.in_flight >= self.scenario.depth.min(usize::from(ENTRIES) - 1) {
+                return;
+            }
+            self.command(host, qid);
+        }
+    }
+
+    /// Submits a command at random.
+    pub(super) fn command(&mut self, host: usize, qid: u16) {
+        let known = match self.namespaces.len() {
+            0 => Known { nsid: 1, backend: BackendId(0), blocks: 8 },
+            n => self.namespaces.get(self.rng.usize(0..n)).copied().unwrap_or(Known {
+                nsid: 1,
+                backend: BackendId(0),
+                blocks: 8,
+            }),
+        };
+        let most = u64::from(self.scenario.largest).min(known.blocks).max(1);
+        let blocks = u32::try_from(self.rng.u64(1..=most)).unwrap_or(1);
+        let lba = self.rng.u64(0..=known.blocks - u64::from(blocks).min(known.blocks));
+        let class = self.rng.u32(0..4);
+        self.outcome.submitted += 1;
+        let nsid = known.nsid;
+        let bytes = blocks * u32::try_from(BLOCK).unwrap_or(512);
+        let command = |opcode| io(opcode, nsid, lba, blocks, class);
+        match self.rng.u8(0..100) {
+            0..45 => {
+                let data = vec![0xdd; bytes as usize];
+                let purpose = Purpose::Read { nsid, lba, data };
+                self.submit(host, qid, command(opcode::io::READ), None, bytes, purpose);
+            }
+            45..85 => {
+                let content = self.rng.u64(1..u64::MAX);
+                let write = self.oracle.begin(nsid, lba, blocks, content);
+                let data = content.to_le_bytes().repeat(bytes as usize / 8);
+                let purpose = Purpose::Write { nsid, lba, blocks, write };
+                self.submit(host, qid, command(opcode::io::WRITE), Some(data), 0, purpose);
+            }
+            85..90 => {
+                let write = self.oracle.begin(nsid, lba, blocks, 0);
+                let purpose = Purpose::Write { nsid, lba, blocks, write };
+                self.submit(host, qid, command(opcode::io::WRITE_ZEROES), None, 0, purpose);
+            }
+            90..94 => {
+                let write = self.oracle.begin(nsid, lba, blocks, 0);
+                let mut definition = vec![0; 4];
+                definition.extend(blocks.to_le_bytes());
+                definition.extend(lba.to_le_bytes());
+                let sqe = Sqe {
+                    cdw10: U32::new(0),
+                    cdw11: U32::new(1 << 2),
+                    cdw12: U32::new(0),
+                    ..command(opcode::io::DATASET_MANAGEMENT)
+                };
+                let purpose = Purpose::Write { nsid, lba, blocks, write };
+                self.submit(host, qid, sqe, Some(definition), 0, purpose);
+            }
+            94..96 => {
+                let data = vec![1; bytes as usize];
+                let sqe = command(opcode::io::COMPARE);
+                self.submit(host, qid, sqe, Some(data), 0, Purpose::Other);
+            }
+            96..98 => {
+                self.submit(host, qid, command(opcode::io::VERIFY), None, 0, Purpose::Other);
+            }
+            _ => {
+                let sqe = Sqe { opcode: opcode::io::FLUSH, nsid: U32::new(nsid), ..Sqe::default() };
+                self.submit(host, qid, sqe, None, 0, Purpose::Other);
+            }
+        }
+    }
+}

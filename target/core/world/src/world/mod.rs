@@ -1,0 +1,410 @@
+//! The world: what happens when, and what must hold.
+
+mod chance;
+mod hosts;
+mod network;
+mod reactors;
+
+use std::cell::{Cell, RefCell};
+use std::cmp::Reverse;
+use std::collections::{BinaryHeap, HashMap, VecDeque};
+use std::rc::Rc;
+use std::sync::Arc;
+
+use arbitration::arbiter::Waiters;
+use arbitration::credit::Caps;
+use arbitration::session::{RootSpec, Sessions};
+use arbitration::settings::OrderSettings;
+use fabric::Nanos;
+use fabric::controller::{
+    Action, AddressFamily, BackendId, ListenerId, ListenerSpec, Service, ServiceConfig,
+    SubsystemSpec, TransportType,
+};
+use fabric::tcp::Batch;
+use fastrand::Rng;
+use qtcp::pacing::Pacing;
+use sluice_core::stats::PerReactor;
+use sluice_core::{Core, Ended, Job, Key, Settings, Tenant, Touched, TxData};
+
+use crate::connection::Connection;
+use crate::driver::{Arena, Buffer, Rules, Shared, Sim};
+use crate::host::{Host, NQN};
+use crate::oracle::{Broken, Oracle};
+use crate::scenario::Scenario;
+
+const LISTENER: ListenerId = ListenerId(1);
+/// A reactor's turn takes at least this long, in ns.
+const TURN_NS: u64 = 2_000;
+/// How long hosts may take to settle after the last command, in ns of simulated time.
+const SETTLE_NS: u64 = 120_000_000_000;
+/// Entries of an I/O queue, and of an admin queue.
+const ENTRIES: u16 = 64;
+const ADMIN_ENTRIES: u16 = 32;
+
+/// What a world has done.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Outcome {
+    /// Commands that hosts submitted to I/O queues.
+    pub submitted: u64,
+    /// Of these, commands that were answered; the others' connections ended.
+    pub answered: u64,
+    /// Answers that said success.
+    pub succeeded: u64,
+    /// Connections that hosts made.
+    pub connections: u64,
+    /// Simulated time at the end.
+    pub ended_at: Nanos,
+    /// A number that follows from everything that happened: two runs of one seed have the same.
+    pub fingerprint: u64,
+}
+
+/// What happens at a time.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+enum Event {
+    Turn(usize),
+    Up(usize),
+    Down(usize),
+    Job(usize, usize),
+    Host(usize),
+    Service,
+    Chance,
+}
+
+/// What a reactor finds when its turn comes.
+#[derive(Debug)]
+enum Input {
+    Accept(usize),
+    Received(Key, Vec<u8>),
+    ReceiveEnded(Key, bool),
+    Sent(Key, Batch<TxData<Buffer>>, bool),
+    JobEnded(Box<Ended<Sim>>),
+    Act(Action),
+    Touch(Arc<Touched>),
+    Lose(Arc<[BackendId]>),
+}
+
+#[derive(Debug)]
+struct Reactor {
+    core: Core<Sim>,
+    inbox: VecDeque<Input>,
+    /// When its next turn is; turns that were planned for another time do not happen.
+    next: Option<Nanos>,
+    jobs: Vec<Option<Box<Job<Sim>>>>,
+    connections: HashMap<Key, usize>,
+}
+
+/// A namespace that hosts may use.
+#[derive(Clone, Copy, Debug)]
+struct Known {
+    nsid: u32,
+    backend: BackendId,
+    blocks: u64,
+}
+
+/// A whole target, its hosts, its network and its devices.
+#[derive(Debug)]
+pub struct World {
+    scenario: Scenario,
+    rng: Rng,
+    now: Nanos,
+    sequence: u64,
+    events: BinaryHeap<Reverse<(Nanos, u64, Event)>>,
+    shared: Rc<Shared>,
+    sessions: Sessions,
+    reactors: Vec<Reactor>,
+    connections: Vec<Connection>,
+    hosts: Vec<Host>,
+    namespaces: Vec<Known>,
+    paced: Vec<Arc<Pacing>>,
+    oracle: Oracle,
+    next_backend: u64,
+    next_nsid: u32,
+    /// Hosts submit no more, and nothing goes wrong any more.
+    settling: bool,
+    /// When the service wants its next tick.
+    service_at: Nanos,
+    outcome: Outcome,
+    broken: Option<Broken>,
+    /// What has happened, in words, where that is asked for.
+    trace: Option<Vec<String>>,
+}
+
+impl World {
+    /// A world that has not begun.
+    ///
+    /// # Panics
+    /// The scenario's limits are none that a service takes.
+    #[must_use]
+    pub fn new(scenario: Scenario) -> Self {
+        let now = Nanos(1_000_000_000);
+        let config = ServiceConfig {
+            max_transfer: scenario.max_transfer,
+            in_capsule_data: scenario.in_capsule,
+            queue_entries: ENTRIES,
+            admin_queue_entries: ADMIN_ENTRIES,
+            max_namespaces: 1024,
+            ..ServiceConfig::default()
+        };
+        #[expect(clippy::expect_used, reason = "a scenario is made by this crate")]
+        let mut service = Service::new(config).expect("a scenario's limits are right");
+        let spec = SubsystemSpec {
+            nqn: NQN.to_owned(),
+            serial: "WORLD".to_owned(),
+            model: "World".to_owned(),
+            allow_any_host: true,
+            hosts: Vec::new(),
+        };
+        let listener = ListenerSpec {
+            id: LISTENER,
+            transport: TransportType::Tcp,
+            traddr: "127.0.0.1".to_owned(),
+            family: AddressFamily::Ipv4,
+            trsvcid: "4420".to_owned(),
+            discovery_only: false,
+            subsystems: None,
+        };
+        let added = service.add_subsystem(now, spec).and(service.add_listener(now, listener));
+        debug_assert!(added.is_ok(), "{added:?}");
+        let root = root(scenario.waiting);
+        let sharing = arbitration::Sharing::of(scenario.reactors);
+        let sessions = Sessions::shared(&root, sharing);
+        let tenant = tenant(&sessions, None, scenario.reactors);
+        let rules = Rules {
+            version: 1,
+            enabled: scenario.stages,
+            order: OrderSettings::default(),
+            queue: scenario.waiting,
+            tenants: HashMap::new(),
+            classes: HashMap::new(),
+            root: tenant,
+        };
+        let shared = Rc::new(Shared {
+            service: RefCell::new(service),
+            actions: RefCell::default(),
+            rules: RefCell::new(Arc::new(rules)),
+            disks: RefCell::default(),
+            io_queues: Cell::new(0),
+        });
+        let waiters = Arc::new(Waiters::new(scenario.reactors));
+        let reactors = (0..scenario.reactors)
+            .map(|reactor| {
+                let settings = Settings {
+                    reactor,
+                    reactors: scenario.reactors,
+                    max_transfer: scenario.max_transfer,
+                    in_capsule_data: scenario.in_capsule,
+                };
+                let (bytes, largest) = (scenario.io_memory, scenario.max_transfer as usize);
+                let in_capsule = scenario.in_capsule as usize;
+                let pools = (
+                    Arena::new(bytes, largest),
+                    Arena::new((bytes / 8).max(in_capsule.max(4096) * 16), in_capsule.max(4096)),
+                );
+                let sim = Sim::new(Rc::clone(&shared), scenario.scratch);
+                Reactor {
+                    core: Core::new(sim, settings, Arc::clone(&waiters), pools, now),
+                    inbox: VecDeque::new(),
+                    next: None,
+                    jobs: Vec::new(),
+                    connections: HashMap::new(),
+                }
+            })
+            .collect();
+        let hosts = (0..scenario.hosts).map(|n| Host::new(u8::try_from(n).unwrap_or(0))).collect();
+        let mut world = Self {
+            rng: Rng::with_seed(scenario.seed ^ 0x5eed),
+            now,
+            sequence: 0,
+            events: BinaryHeap::new(),
+            shared,
+            sessions,
+            reactors,
+            connections: Vec::new(),
+            hosts,
+            namespaces: Vec::new(),
+            paced: Vec::new(),
+            oracle: Oracle::default(),
+            next_backend: 1,
+            next_nsid: 1,
+            settling: false,
+            service_at: now,
+            outcome: Outcome::default(),
+            broken: None,
+            trace: None,
+            scenario,
+        };
+        for index in 0..world.scenario.disks.len() {
+            world.add_namespace(index);
+        }
+        for host in 0..world.hosts.len() {
+            world.after(0, Event::Host(host));
+        }
+        for reactor in 0..world.reactors.len() {
+            world.plan_turn(reactor, now);
+        }
+        world.after(0, Event::Service);
+        world.after(1_000_000, Event::Chance);
+        world
+    }
+
+    /// Runs it to its end: all commands submitted, all settled, nothing held.
+    ///
+    /// # Errors
+    /// The first promise that was broken.
+    pub fn run(mut self) -> Result<Outcome, Broken> {
+        self.run_on()
+    }
+
+    /// Runs it to its end, and tells what has happened.
+    pub fn tell(mut self) -> (Result<Outcome, Broken>, Vec<String>) {
+        self.trace = Some(Vec::new());
+        let outcome = self.run_on();
+        (outcome, self.trace.take().unwrap_or_default())
+    }
+
+    fn run_on(&mut self) -> Result<Outcome, Broken> {
+        let mut settle_until = None;
+        while let Some(Reverse((at, _, event))) = self.events.pop() {
+            self.now = self.now.max(at);
+            self.happen(event);
+            if let Some(broken) = self.broken.take() {
+                return Err(broken);
+            }
+            if !self.settling && self.outcome.submitted >= self.scenario.commands {
+                self.settling = true;
+                self.mend();
+                settle_until = Some(Nanos(self.now.0 + SETTLE_NS));
+            }
+            if self.settling && self.is_settled() {
+                break;
+            }
+            if settle_until.is_some_and(|until| self.now > until) {
+                return Err(self.unsettled());
+            }
+        }
+        self.check_end()?;
+        self.outcome.ended_at = self.now;
+        Ok(self.outcome)
+    }
+
+    fn after(&mut self, ns: u64, event: Event) {
+        self.at(Nanos(self.now.0 + ns), event);
+    }
+
+    fn at(&mut self, at: Nanos, event: Event) {
+        self.sequence += 1;
+        self.events.push(Reverse((at, self.sequence, event)));
+    }
+
+    fn plan_turn(&mut self, reactor: usize, at: Nanos) {
+        let Some(one) = self.reactors.get_mut(reactor) else { return };
+        if one.next.is_none_or(|next| at < next) {
+            one.next = Some(at);
+            self.at(at, Event::Turn(reactor));
+        }
+    }
+
+    fn put(&mut self, reactor: usize, input: Input) {
+        if let Some(one) = self.reactors.get_mut(reactor) {
+            one.inbox.push_back(input);
+        }
+        self.plan_turn(reactor, Nanos(self.now.0 + TURN_NS));
+    }
+
+    fn happen(&mut self, event: Event) {
+        match event {
+            Event::Turn(reactor) => self.turn(reactor),
+            Event::Up(connection) => self.deliver_up(connection),
+            Event::Down(connection) => self.deliver_down(connection),
+            Event::Job(reactor, job) => self.end_job(reactor, job),
+            Event::Host(host) => self.host(host),
+            Event::Service => self.tick(),
+            Event::Chance => self.chance(),
+        }
+        self.route();
+    }
+
+    fn breaks(&mut self, what: impl Into<String>) {
+        let at = self.now;
+        self.broken.get_or_insert_with(|| Broken { at, what: what.into() });
+    }
+
+    fn trace(&mut self, line: impl FnOnce() -> String) {
+        if let Some(trace) = &mut self.trace {
+            trace.push(format!("{:>14} {}", self.now.0, line()));
+        }
+    }
+
+    fn note(&mut self, what: u64) {
+        let mixed = self.outcome.fingerprint.rotate_left(7) ^ what;
+        self.outcome.fingerprint = mixed.wrapping_mul(0x9e37_79b9_7f4a_7c15);
+    }
+
+    /// Nothing goes wrong any more, and nothing is limited: what waits now must be served.
+    fn mend(&mut self) {
+        for pacing in &self.paced {
+            pacing.set_grant_rate(None);
+            pacing.set_held(false);
+        }
+        for index in 0..self.connections.len() {
+            if let Some(connection) = self.connections.get_mut(index) {
+                connection.down_ns = connection.down_ns.min(100_000);
+                connection.silent = false;
+            }
+            self.schedule(index);
+        }
+    }
+
+    fn is_settled(&self) -> bool {
+        self.hosts.iter().all(|host| host.waits_for() == 0)
+            && self.reactors.iter().all(|reactor| {
+                let held = reactor.core.inventory();
+                reactor.inbox.is_empty()
+                    && (held.commands, held.ordered) == (0, 0)
+                    && (held.buffer_bytes, held.promised_bytes) == (0, 0)
+            })
+            && self.connections.iter().all(|one| one.sending.is_none() && one.down.is_empty())
+    }
+
+    fn unsettled(&self) -> Broken {
+        let waits: Vec<usize> = self.hosts.iter().map(Host::waits_for).collect();
+        let held: Vec<_> =
+            self.reactors.iter().map(|one| (one.core.inventory(), one.core.states())).collect();
+        let what = format!(
+            "{waits:?} commands of the hosts are not answered, although nothing stands in their \
+             way; reactors hold {held:?}"
+        );
+        Broken { at: self.now, what }
+    }
+
+    /// At the end, nobody holds anything.
+    fn check_end(&mut self) -> Result<(), Broken> {
+        let broken = |at, what| Err(Broken { at, what });
+        for session in self.sessions.iter() {
+            let used = session.credits.used();
+            if used != arbitration::credit::Used::default() {
+                let name = session.name();
+                return broken(self.now, format!("session {name:?} still has credits: {used:?}"));
+            }
+        }
+        for (backend, disk) in self.shared.disks.borrow().iter() {
+            let held = sluice_core::device::Device::qos(&**disk).window.held();
+            if held > 0 {
+                return broken(
+                    self.now,
+                    format!("{held} places of {backend:?}'s window are taken"),
+                );
+            }
+        }
+        Ok(())
+    }
+}
+
+fn root(queue: u32) -> RootSpec {
+    RootSpec { caps: Caps { operations: 1000, payload: 1 << 20 }, bounded: true, queue }
+}
+
+fn tenant(sessions: &Sessions, name: Option<&str>, reactors: usize) -> Tenant {
+    let session = name.and_then(|name| sessions.named(name)).unwrap_or(sessions.root());
+    Tenant { session: Arc::clone(session), stats: Arc::new(PerReactor::new(reactors)) }
+}

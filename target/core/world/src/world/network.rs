@@ -1,0 +1,111 @@
+//! Bytes on their way between hosts and reactors.
+
+use super::{Event, Input, World};
+
+impl World {
+    /// Plans the next delivery in each direction that has something.
+    pub(super) fn schedule(&mut self, index: usize) {
+        let Some(connection) = self.connections.get_mut(index) else { return };
+        let up = connection.can_deliver_up() && !connection.up_scheduled;
+        let down = connection.can_deliver_down() && !connection.down_scheduled;
+        connection.up_scheduled |= up;
+        connection.down_scheduled |= down;
+        let (up_ns, down_ns) = (connection.up_ns, connection.down_ns);
+        if up {
+            self.after(up_ns, Event::Up(index));
+        }
+        if down {
+            self.after(down_ns, Event::Down(index));
+        }
+    }
+
+    pub(super) fn chunk(&mut self, length: usize) -> usize {
+        if self.scenario.whole_chunks || length <= 1 {
+            return length;
+        }
+        if self.rng.u8(0..4) == 0 { self.rng.usize(1..=length) } else { length }
+    }
+
+    pub(super) fn deliver_up(&mut self, index: usize) {
+        let length = self.connections.get(index).map_or(0, |connection| connection.up.len());
+        let length = self.chunk(length);
+        let Some(connection) = self.connections.get_mut(index) else { return };
+        connection.up_scheduled = false;
+        let (Some(key), true) = (connection.key, connection.can_deliver_up()) else { return };
+        let reactor = connection.reactor;
+        if !connection.up.is_empty() && !connection.silent {
+            let bytes: Vec<u8> = connection.up.drain(..length).collect();
+            self.put(reactor, Input::Received(key, bytes));
+        } else {
+            let lost = connection.cut;
+            (connection.armed, connection.stopping) = (false, false);
+            self.put(reactor, Input::ReceiveEnded(key, lost));
+        }
+        self.pump_up(index);
+    }
+
+    /// Moves what a host has to send onto its connection.
+    pub(super) fn pump_up(&mut self, index: usize) {
+        let Some(connection) = self.connections.get_mut(index) else { return };
+        let queue = self
+            .hosts
+            .get_mut(connection.host)
+            .and_then(|host| host.queues.get_mut(usize::from(connection.qid))?.as_mut());
+        if let Some(queue) = queue.filter(|queue| queue.connection == index && !connection.cut) {
+            let tx = queue.protocol.tx();
+            while tx.in_flight() || tx.begin() {
+                let mut room = connection.up_room();
+                let mut taken = 0;
+                for run in tx.slices() {
+                    let part = run.get(..room).unwrap_or(run);
+                    connection.up.extend(part);
+                    taken += part.len();
+                    room -= part.len();
+                }
+                if taken == 0 || !tx.advance(taken) {
+                    break;
+                }
+            }
+        }
+        self.schedule(index);
+    }
+
+    pub(super) fn deliver_down(&mut self, index: usize) {
+        let length = self.connections.get(index).map_or(0, |connection| connection.down.len());
+        let length = self.chunk(length);
+        let Some(connection) = self.connections.get_mut(index) else { return };
+        connection.down_scheduled = false;
+        let bytes: Vec<u8> = connection.down.drain(..length).collect();
+        let over = connection.take_batch();
+        let (reactor, key, cut) = (connection.reactor, connection.key, connection.cut);
+        let ends = cut && connection.down.is_empty() && bytes.is_empty();
+        let (host, qid) = (connection.host, connection.qid);
+        if ends {
+            connection.host_knows = true;
+        }
+        if let (Some(batch), Some(key)) = (over, key) {
+            self.put(reactor, Input::Sent(key, batch, cut));
+        }
+        if !bytes.is_empty() {
+            self.hear(host, qid, index, &bytes);
+        }
+        if ends {
+            self.lose(host, qid, index);
+        }
+        self.pump_up(index);
+    }
+
+    pub(super) fn cut(&mut self, index: usize) {
+        self.trace(|| format!("connection {index} is cut"));
+        if let Some(connection) = self.connections.get_mut(index) {
+            connection.cut = true;
+            // What was on its way may arrive in part.
+            let keep = self.rng.usize(0..=connection.up.len());
+            connection.up.truncate(keep);
+            let keep = self.rng.usize(0..=connection.down.len());
+            connection.down.truncate(keep);
+            connection.silent = false;
+        }
+        self.schedule(index);
+    }
+}

@@ -1,0 +1,188 @@
+//! Turns of the reactors: what they find, and what they want done.
+
+use std::sync::Arc;
+
+use fabric::Nanos;
+use fabric::controller::Action;
+use fabric::nvm::IoCommand;
+use fabric::nvme::Status;
+use sluice_core::device::Data;
+use sluice_core::{Accepted, Ended, Job, Key, Started};
+
+use super::{Event, Input, LISTENER, TURN_NS, World};
+use crate::connection::Connection;
+use crate::driver::{Op, Sim};
+
+impl World {
+    pub(super) fn turn(&mut self, index: usize) {
+        let now = self.now;
+        let Some(reactor) = self.reactors.get_mut(index) else { return };
+        if reactor.next != Some(now) {
+            return;
+        }
+        reactor.next = None;
+        reactor.core.set_time(now);
+        reactor.core.driver().now = now;
+        if reactor.core.has_changes() {
+            reactor.core.change();
+        }
+        reactor.core.begin();
+        while let Some(input) = reactor.inbox.pop_front() {
+            match input {
+                Input::Accept(connection) => {
+                    let key = reactor.core.accept(Accepted {
+                        listener: LISTENER,
+                        tos: None,
+                        stats: Arc::default(),
+                        in_flight: Arc::default(),
+                    });
+                    reactor.connections.insert(key, connection);
+                    if let Some(connection) = self.connections.get_mut(connection) {
+                        connection.key = Some(key);
+                    }
+                    reactor.core.start(key);
+                }
+                Input::Received(key, bytes) => reactor.core.received(key, &bytes),
+                Input::ReceiveEnded(key, lost) => {
+                    reactor.core.receive_ended(key, lost.then(|| "it was cut".into()));
+                }
+                Input::Sent(key, batch, lost) => {
+                    reactor.core.sent(key, batch, lost.then(|| "it was cut".into()));
+                }
+                Input::JobEnded(ended) => {
+                    let key = ended.job.connection();
+                    reactor.core.job_ended(key, Started::Ended(*ended));
+                }
+                Input::Act(action) => reactor.core.act(action),
+                Input::Touch(touched) => reactor.core.touch(touched),
+                Input::Lose(devices) => reactor.core.lose(devices),
+            }
+        }
+        reactor.core.settle();
+        if reactor.core.has_tallies() {
+            reactor.core.record(now);
+        }
+        reactor.core.end();
+        let rest = reactor.core.rest();
+        let held = reactor.core.inventory();
+        let ops = std::mem::take(&mut reactor.core.driver().ops);
+        for op in ops {
+            self.do_op(index, op);
+        }
+        match rest {
+            None => self.plan_turn(index, Nanos(now.0 + TURN_NS)),
+            Some(at) => self.plan_turn(index, at.max(Nanos(now.0 + TURN_NS))),
+        }
+        if held.ordered > held.commands {
+            self.breaks(format!("reactor {index} orders more commands than it has: {held:?}"));
+        }
+    }
+
+    pub(super) fn do_op(&mut self, reactor: usize, op: Op) {
+        match op {
+            Op::Receive(key) => self.with(reactor, key, |connection| connection.armed = true),
+            Op::StopReceiving(key) => {
+                self.with(reactor, key, |connection| connection.stopping = true);
+            }
+            Op::Send(key, batch) => {
+                let mut twice = false;
+                self.with(reactor, key, |connection| {
+                    twice = connection.sending.replace(batch).is_some();
+                });
+                if twice {
+                    self.breaks("two batches of one connection were sent at once");
+                }
+            }
+            Op::ShutDown(key) => self.with(reactor, key, |connection| connection.cut = true),
+            Op::Launch(job) => self.launch(reactor, job),
+            Op::Wake(reactors) => {
+                for reactor in reactors {
+                    self.plan_turn(reactor as usize, Nanos(self.now.0 + TURN_NS));
+                }
+            }
+            Op::Paced(pacing) => self.paced.push(pacing),
+            Op::Ended(key) => {
+                let ended = self.reactors.get_mut(reactor).and_then(|r| r.connections.remove(&key));
+                if let Some(connection) = ended.and_then(|index| self.connections.get_mut(index)) {
+                    connection.key = None;
+                    connection.cut = true;
+                }
+                if let Some(index) = ended {
+                    self.schedule(index);
+                }
+            }
+        }
+    }
+
+    pub(super) fn with(&mut self, reactor: usize, key: Key, change: impl FnOnce(&mut Connection)) {
+        let index = self.reactors.get(reactor).and_then(|r| r.connections.get(&key)).copied();
+        if let Some(index) = index {
+            if let Some(connection) = self.connections.get_mut(index) {
+                change(connection);
+            }
+            self.schedule(index);
+        }
+    }
+
+    pub(super) fn launch(&mut self, index: usize, job: Box<Job<Sim>>) {
+        let service = job.device.service_ns();
+        let service = self.rng.u64(service / 2..=service * 2);
+        let until = job.device.occupy(self.now, service);
+        let Some(reactor) = self.reactors.get_mut(index) else { return };
+        let free = reactor.jobs.iter().position(Option::is_none).unwrap_or_else(|| {
+            reactor.jobs.push(None);
+            reactor.jobs.len() - 1
+        });
+        if let Some(place) = reactor.jobs.get_mut(free) {
+            *place = Some(job);
+        }
+        self.at(until, Event::Job(index, free));
+    }
+
+    pub(super) fn end_job(&mut self, index: usize, place: usize) {
+        let job = self.reactors.get_mut(index).and_then(|r| r.jobs.get_mut(place)?.take());
+        let Some(mut job) = job else { return };
+        let fails = self.scenario.faults && !self.settling && self.rng.u16(0..2000) == 0;
+        let status = if fails {
+            Status::INTERNAL_ERROR
+        } else {
+            let Job { device, command, buffer, .. } = &mut *job;
+            let data = match (&*command, buffer) {
+                (IoCommand::Read { .. }, Some(buffer)) => Data::Read(buffer),
+                (_, Some(buffer)) => Data::Write(buffer),
+                (_, None) => Data::None,
+            };
+            device.execute(command, data)
+        };
+        self.put(index, Input::JobEnded(Box::new(Ended { job: *job, result: 0, status })));
+    }
+
+    /// Does what the service wants done.
+    pub(super) fn route(&mut self) {
+        loop {
+            let action = self.shared.actions.borrow_mut().pop_front();
+            let Some(action) = action else { return };
+            let connection = match action {
+                Action::Complete { connection, .. }
+                | Action::Close { connection, .. }
+                | Action::Abort { connection, .. } => connection,
+                Action::TableChanged { .. } => continue,
+            };
+            self.put(Key::of(connection).0, Input::Act(action));
+            // Time-outs may have moved.
+            self.service_at = self.now;
+            self.after(0, Event::Service);
+        }
+    }
+
+    pub(super) fn tick(&mut self) {
+        if self.now < self.service_at {
+            return;
+        }
+        let now = self.now;
+        let next = self.shared.with_service(|service| service.tick(now));
+        let longest = Nanos(now.0 + 200_000_000);
+        self.service_at = next.map_or(longest, |at| at.min(longest)).max(Nanos(now.0 + 1_000_000));
+        self.at(self.service_at, Event::Service);
+    }
+}

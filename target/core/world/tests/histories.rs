@@ -1,0 +1,78 @@
+//! Histories at random: whatever hosts, networks and devices do, the target keeps its promises.
+#![expect(clippy::panic, reason = "helpers of tests fail as tests do")]
+
+use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
+
+use sluice_world::{Scenario, World};
+
+/// Seeds that once broke a promise.
+const KEPT: &[u64] = &[11, 121, 124, 333, 407];
+
+/// How long fresh seeds are tried, unless SIMULATE_SECONDS says otherwise.
+const FRESH: Duration = Duration::from_secs(60);
+
+/// Runs one seed. If it breaks a promise, finds the smallest world that does, and tells its
+/// history.
+fn run(seed: u64) -> u64 {
+    let scenario = Scenario::random(seed);
+    let broken = match World::new(scenario.clone()).run() {
+        Ok(outcome) => return outcome.submitted,
+        Err(broken) => broken,
+    };
+    let smallest = scenario.shrunk();
+    let (outcome, history) = World::new(smallest.clone()).tell();
+    for line in history.iter().rev().take(200).rev() {
+        println!("{line}");
+    }
+    panic!(
+        "seed {seed}: {broken}\nthe smallest world that breaks, whose end is above: {smallest:?}: \
+         {outcome:?}\nto see it again: SEED={seed} cargo test -p sluice-world given"
+    );
+}
+
+fn number(variable: &str) -> Option<u64> {
+    let text = std::env::var(variable).ok()?;
+    Some(text.parse().unwrap_or_else(|_| panic!("{variable}={text} is not a number")))
+}
+
+#[test]
+fn a_world_in_which_nothing_goes_wrong_answers_everything() {
+    for seed in 0..20 {
+        let outcome = World::new(Scenario::random(seed).without_faults()).run();
+        let outcome = outcome.unwrap_or_else(|broken| panic!("seed {seed}: {broken}"));
+        assert_eq!(outcome.submitted, outcome.answered, "seed {seed}: {outcome:?}");
+    }
+}
+
+#[test]
+fn a_seed_that_is_given_keeps_its_promises() {
+    run(number("SEED").unwrap_or(1));
+}
+
+#[test]
+fn seeds_that_broke_a_promise_keep_it() {
+    KEPT.iter().for_each(|&seed| {
+        run(seed);
+    });
+}
+
+#[test]
+fn fresh_seeds_keep_their_promises() {
+    let time = number("SIMULATE_SECONDS").map_or(FRESH, Duration::from_secs);
+    let since = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
+    let first = since.as_secs() << 16;
+    let (start, mut worlds, mut commands) = (Instant::now(), 0, 0);
+    while start.elapsed() < time {
+        commands += run(first + worlds);
+        worlds += 1;
+    }
+    println!("{worlds} worlds from seed {first}, {commands} commands");
+}
+
+#[test]
+fn a_seed_is_one_history() {
+    for seed in 0..4 {
+        let one = World::new(Scenario::random(seed)).run();
+        assert_eq!(one, World::new(Scenario::random(seed)).run(), "seed {seed}");
+    }
+}
