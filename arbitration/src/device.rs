@@ -6,7 +6,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use units::{Class, PerClass};
 
 use crate::container::Scheduler;
-use crate::order::{ClassClock, Turns};
+use crate::order::{ClassClock, Fairness};
 use crate::reactors::Reactors;
 use crate::reservation::{Overrides, Profile, Profiler};
 use crate::session::Reservation;
@@ -55,7 +55,7 @@ pub struct Device {
     /// The order of the classes.
     pub clock: ClassClock,
     /// The turns of the reactors in each class.
-    pub turns: Turns,
+    pub fairness: Fairness,
     /// Measures its service times (docs/sources.md, F1: reservations in the tenant's terms).
     pub profiler: Profiler,
     /// Reactors that sleep while they have commands waiting here, one bit each.
@@ -77,7 +77,7 @@ impl Device {
             rules,
             window: Window::shared(rules.window, sharing),
             clock: ClassClock::new(sharing),
-            turns: Turns::new(reactors.clamp(1, REACTORS_MAX)),
+            fairness: Fairness::new(reactors.clamp(1, REACTORS_MAX)),
             profiler: Profiler::new(&rules.profile),
             sleepers: AtomicU64::new(0),
             waiting,

@@ -33,7 +33,7 @@ enum Walk {
     #[default]
     Nothing,
     /// Through the sessions below `top`, each before those below it.
-    Sessions { top: u32, at: u32, begun: bool, flow: u32, held_up: Vec<u32> },
+    Sessions { top: u32, at: u32, begun: bool, flow: u32, blocked_at: Vec<u32> },
     /// Through the flows at a device.
     Device { flow: u32 },
 }
@@ -84,7 +84,7 @@ impl<T: Copy> Arbiter<T> {
             },
             Walk::Device { flow } => {
                 if flow != NONE {
-                    self.judge(flow);
+                    self.classify_flow(flow);
                     let next = self.flows.get(flow).map_or(NONE, |flow| flow.at_device.next);
                     self.changes.now = Walk::Device { flow: next };
                 }
@@ -93,22 +93,22 @@ impl<T: Copy> Arbiter<T> {
                 self.visit();
                 self.derive(at);
                 let kin = self.kin.get_mut(at as usize);
-                let (flow, held_up) = kin.map_or((NONE, Vec::new()), |kin| {
+                let (flow, blocked_at) = kin.map_or((NONE, Vec::new()), |kin| {
                     (kin.flows, std::mem::take(&mut kin.blocked_at))
                 });
-                self.changes.now = Walk::Sessions { top, at, begun: true, flow, held_up };
+                self.changes.now = Walk::Sessions { top, at, begun: true, flow, blocked_at };
             }
-            Walk::Sessions { top, at, flow, mut held_up, .. } => {
+            Walk::Sessions { top, at, flow, mut blocked_at, .. } => {
                 if flow != NONE {
-                    self.judge(flow);
+                    self.classify_flow(flow);
                     let flow = self.flows.get(flow).map_or(NONE, |flow| flow.of_session.next);
-                    self.changes.now = Walk::Sessions { top, at, begun: true, flow, held_up };
-                } else if let Some(device) = held_up.pop() {
+                    self.changes.now = Walk::Sessions { top, at, begun: true, flow, blocked_at };
+                } else if let Some(device) = blocked_at.pop() {
                     if let Some(queue) = self.queue_mut(device) {
                         queue.forget_note(at);
                         queue.unblock(now, at);
                     }
-                    self.changes.now = Walk::Sessions { top, at, begun: true, flow, held_up };
+                    self.changes.now = Walk::Sessions { top, at, begun: true, flow, blocked_at };
                 } else if let Some(at) = self.after(top, at, true) {
                     self.changes.now = begin(top, at);
                 }
@@ -177,7 +177,7 @@ impl<T: Copy> Arbiter<T> {
         for _ in 0..steps {
             let Some(queue) = self.queue_mut(id.0) else { return true };
             queue.leaving = true;
-            if let Some(entry) = queue.chosen.as_ref().and_then(super::queue::Chosen::any) {
+            if let Some(entry) = queue.chosen.as_ref().and_then(super::chosen::Chosen::any) {
                 back.extend(self.cancel(EntryId(entry)));
                 continue;
             }
@@ -236,5 +236,5 @@ impl<T: Copy> Arbiter<T> {
 }
 
 fn begin(top: u32, at: u32) -> Walk {
-    Walk::Sessions { top, at, begun: false, flow: NONE, held_up: Vec::new() }
+    Walk::Sessions { top, at, begun: false, flow: NONE, blocked_at: Vec::new() }
 }

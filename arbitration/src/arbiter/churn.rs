@@ -60,7 +60,7 @@ impl<T: Copy> Arbiter<T> {
         for (session, kin) in (0..).zip(&self.kin) {
             let noted =
                 |device: &u32| self.queue(*device).is_some_and(|q| q.standing(session).noted);
-            assert!(kin.blocked_at.iter().all(noted), "held up where it has nothing any more");
+            assert!(kin.blocked_at.iter().all(noted), "blocked where it has nothing any more");
             let devices: std::collections::HashSet<_> = kin.blocked_at.iter().collect();
             assert_eq!(devices.len(), kin.blocked_at.len(), "noted twice");
         }
@@ -72,8 +72,8 @@ impl<T: Copy> Arbiter<T> {
             let (nodes, places) = queue.order.sizes();
             assert!(nodes <= 3 * self.present().flows + 2 * places);
             assert!(places <= self.present().sessions.max(1));
-            let claims = queue.due.len() + queue.resting.len() + queue.parked.len();
-            assert!(claims <= places);
+            let listed = queue.due.len() + queue.throttled.len() + queue.blocked.len();
+            assert!(listed <= places);
         }
     }
 

@@ -54,7 +54,7 @@ impl<T: Copy> Arbiter<T> {
             kin.flows = id;
         }
         self.flow_places.insert((device.0, place, host), id);
-        self.judge(id);
+        self.classify_flow(id);
         Some(FlowId(self.flows.key(id)))
     }
 
@@ -112,8 +112,8 @@ impl<T: Copy> Arbiter<T> {
         self.leave_session(session);
     }
 
-    /// Finds out whether a flow is plain.
-    pub(super) fn judge(&mut self, id: u32) {
+    /// Classifies a flow as plain or not.
+    pub(super) fn classify_flow(&mut self, id: u32) {
         self.visit();
         let Some(&flow) = self.flows.get(id) else { return };
         let free = self.local(flow.session).is_some_and(|local| local.free);

@@ -11,16 +11,23 @@
 //! ([`touch_session`](Arbiter::touch_session), [`touch_device`](Arbiter::touch_device)), and is
 //! [carried out](Arbiter::settle) in steps of bounded work, for a reactor has other things to do.
 //!
-//! What the sequence guarantees is proved by the property tests in `tests.rs` and `churn.rs`.
+//! What the sequence guarantees is proved by the property tests in `tests/` and `churn.rs`, and what
+//! reactors say to each other by the models in `interleavings.rs`.
 
 mod changes;
+mod chosen;
 #[cfg(test)]
 mod churn;
+mod complete;
 mod dispatch;
+mod enqueue;
 mod flows;
+mod grant;
 mod places;
 mod pull;
 mod queue;
+mod reserved;
+mod samples;
 mod sessions;
 mod slab;
 #[cfg(test)]

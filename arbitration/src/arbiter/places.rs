@@ -17,16 +17,16 @@ pub(super) struct Standing {
     pub(super) noted: bool,
     /// When its timer runs out; [`Nanos::MAX`] where there is none.
     timer: Nanos,
-    pub(super) claim: Claim,
+    pub(super) state: ReservationState,
     /// The session whose reservation covers this one.
-    covered: u32,
+    pub(super) covered: u32,
     /// Its own.
-    reserved: Option<Arc<Reserved>>,
+    pub(super) reserved: Option<Arc<Reserved>>,
 }
 
-/// Where a session with a reservation stands.
+/// Whether a session's reservation gives its commands precedence now.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Claim {
+pub(super) enum ReservationState {
     /// It has no reservation here.
     None,
     /// It has nothing waiting.
@@ -34,9 +34,9 @@ pub(super) enum Claim {
     /// It is in the heap of those that may be due.
     Due,
     /// Its budget is used up until its next period.
-    Resting,
-    /// What it has waiting is held up by a limit.
-    Parked,
+    Throttled,
+    /// What it has waiting is blocked by a limit.
+    Blocked,
 }
 
 /// What a place that was given up had elsewhere.
@@ -50,8 +50,13 @@ pub(super) struct Dropped {
 }
 
 /// What is kept of a session that nothing is known of.
-pub(super) const UNKNOWN: Standing =
-    Standing { noted: false, timer: Nanos::MAX, claim: Claim::None, covered: NONE, reserved: None };
+pub(super) const UNKNOWN: Standing = Standing {
+    noted: false,
+    timer: Nanos::MAX,
+    state: ReservationState::None,
+    covered: NONE,
+    reserved: None,
+};
 
 static NOWHERE: Place<Standing> = Place::new(NONE, UNKNOWN);
 
@@ -66,12 +71,6 @@ impl DeviceQueue {
         &self.place(session).of_owner
     }
 
-    pub(super) fn set_claim(&mut self, session: u32, claim: Claim) {
-        if let Some(standing) = self.order.of_owner(session) {
-            standing.claim = claim;
-        }
-    }
-
     /// Makes a host's node below a session's. `line` is the session, and those above it up to the
     /// root.
     pub(super) fn add_flow(&mut self, line: &[u32]) -> Option<u32> {
@@ -79,13 +78,13 @@ impl DeviceQueue {
         let node = order.add_flow(line, &mut |session, above| {
             let own = terms.iter().find(|term| term.session.id().0 == session);
             let reserved = own.map(|term| Arc::clone(&term.reserved));
-            let (covered, claim) = if reserved.is_some() {
+            let (covered, state) = if reserved.is_some() {
                 due.push(Reverse((Nanos::ZERO, session)));
-                (session, Claim::Due)
+                (session, ReservationState::Due)
             } else {
-                (above.map_or(NONE, |above| above.covered), Claim::None)
+                (above.map_or(NONE, |above| above.covered), ReservationState::None)
             };
-            Standing { covered, claim, reserved, ..UNKNOWN }
+            Standing { covered, state, reserved, ..UNKNOWN }
         })?;
         self.sync_all();
         Some(node)
@@ -93,13 +92,15 @@ impl DeviceQueue {
 
     /// Takes a host's node away that has nothing waiting, and the places that nobody needs now.
     pub(super) fn remove_flow(&mut self, session: u32, node: u32) {
-        let Self { order, due, resting, parked, dropped, .. } = self;
+        let Self { order, due, throttled, blocked, dropped, .. } = self;
         order.remove_flow(session, node, &mut |session, standing| {
-            match standing.claim {
-                Claim::None | Claim::Idle => {}
-                Claim::Due => due.retain(|Reverse((_, other))| *other != session),
-                Claim::Resting => resting.retain(|Reverse((_, other))| *other != session),
-                Claim::Parked => parked.retain(|other| *other != session),
+            match standing.state {
+                ReservationState::None | ReservationState::Idle => {}
+                ReservationState::Due => due.retain(|Reverse((_, other))| *other != session),
+                ReservationState::Throttled => {
+                    throttled.retain(|Reverse((_, other))| *other != session)
+                }
+                ReservationState::Blocked => blocked.retain(|other| *other != session),
             }
             let (noted, timed) = (standing.noted, standing.timer != Nanos::MAX);
             if noted || timed {
@@ -127,13 +128,13 @@ impl DeviceQueue {
         }
         self.sync_all();
         // Reservations below it may be due again.
-        while let Some(session) = self.parked.pop() {
-            self.set_claim(session, Claim::Due);
+        while let Some(session) = self.blocked.pop() {
+            self.set_state(session, ReservationState::Due);
             self.due.push(Reverse((now, session)));
         }
     }
 
-    /// The session has forgotten that it was held up here.
+    /// Notes that the session has forgotten that it was blocked here.
     pub(super) fn forget_note(&mut self, session: u32) {
         if let Some(standing) = self.order.of_owner(session) {
             standing.noted = false;
@@ -159,63 +160,6 @@ impl DeviceQueue {
     pub(super) fn end_timer(&mut self, session: u32) {
         if let Some(standing) = self.order.of_owner(session) {
             standing.timer = Nanos::MAX;
-        }
-    }
-
-    /// The session whose reservation a session's commands are charged to: its own, or the nearest
-    /// above it.
-    #[inline]
-    pub(super) fn covering(&self, session: u32) -> Option<u32> {
-        if self.terms.is_empty() {
-            return None;
-        }
-        Some(self.standing(session).covered).filter(|covering| *covering != NONE)
-    }
-
-    /// Whether any session has a reservation here.
-    #[inline]
-    pub(super) fn has_reservations(&self) -> bool {
-        !self.terms.is_empty()
-    }
-
-    pub(super) fn reservation(&self, session: u32) -> Option<&Arc<Reserved>> {
-        self.standing(session).reserved.as_ref()
-    }
-
-    /// The reservation that a session's commands are charged to.
-    #[inline]
-    pub(super) fn reservation_over(&self, session: u32) -> Option<&Arc<Reserved>> {
-        self.reservation(self.covering(session)?)
-    }
-
-    /// Takes the reservations that are in force at the device.
-    pub(super) fn adopt_reservations(&mut self, now: Nanos) {
-        self.terms = self.device.reservations();
-        self.due.clear();
-        self.resting.clear();
-        self.parked.clear();
-        for standing in self.order.all_of_owner() {
-            (standing.claim, standing.covered, standing.reserved) = (Claim::None, NONE, None);
-        }
-        for term in self.terms.iter() {
-            let session = term.session.id().0;
-            if let Some(standing) = self.order.of_owner(session) {
-                standing.claim = Claim::Due;
-                standing.reserved = Some(Arc::clone(&term.reserved));
-                self.due.push(Reverse((now, session)));
-            }
-        }
-        if self.terms.is_empty() {
-            return;
-        }
-        let sessions: Vec<u32> = self.order.sessions().collect();
-        for session in sessions {
-            let up = |at: &u32| Some(self.place(*at).parent).filter(|parent| *parent != NONE);
-            let mut line = std::iter::successors(Some(session), up);
-            let covering = line.find(|at| self.reservation(*at).is_some()).unwrap_or(NONE);
-            if let Some(standing) = self.order.of_owner(session) {
-                standing.covered = covering;
-            }
         }
     }
 }

@@ -7,12 +7,13 @@ use std::sync::Arc;
 
 use units::{Class, Nanos, PerClass};
 
-use crate::container::{DiskSet, SetRequest};
-use crate::device::{ContainerRules, Device};
+use crate::device::Device;
 use crate::order::{Burst, Hierarchy, NONE, Pace, ROOT, bit};
 use crate::session::Reservation;
 
-use super::places::{Claim, Dropped, Standing, UNKNOWN};
+use super::chosen::Chosen;
+use super::places::{Dropped, Standing, UNKNOWN};
+use super::samples::Samples;
 
 /// Whose turn it is.
 #[derive(Clone, Copy, Debug)]
@@ -25,7 +26,7 @@ pub(super) struct Next {
     pub(super) right: Right,
 }
 
-/// By what right.
+/// Why this command goes first.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Right {
     /// Urgent within its share.
@@ -60,10 +61,10 @@ pub(super) struct DeviceQueue {
     pub(super) terms: Arc<[Reservation]>,
     /// Sessions that may be due: by deadline.
     pub(super) due: BinaryHeap<Reverse<(Nanos, u32)>>,
-    /// Sessions whose budgets are used up: by the begin of their next period.
-    pub(super) resting: BinaryHeap<Reverse<(Nanos, u32)>>,
-    /// Sessions that are held up by a limit.
-    pub(super) parked: Vec<u32>,
+    /// Sessions whose budgets are used up: by the beginning of their next period.
+    pub(super) throttled: BinaryHeap<Reverse<(Nanos, u32)>>,
+    /// Sessions that may be due and are blocked by a limit.
+    pub(super) blocked: Vec<u32>,
     /// What places that were given up had elsewhere.
     pub(super) dropped: Vec<Dropped>,
     /// Commands that are ordered by place and deadline.
@@ -73,92 +74,6 @@ pub(super) struct DeviceQueue {
     woken: Arc<AtomicU64>,
     /// Commands that have gone to the device and not come back.
     pub(super) granted: u32,
-}
-
-/// Which completions the device's profile is made of: all while there are few, of more one in
-/// four. Their worst time is of all of them.
-#[derive(Debug, Default)]
-pub(super) struct Samples {
-    /// The present span of time, and the completions in it.
-    span: u64,
-    seen: u32,
-}
-
-impl Samples {
-    /// A span is 2^24 ns, about 17 ms; with fewer completions than this in it all are taken.
-    const FEW: u32 = 64;
-    const SPAN_DIGITS: u32 = 24;
-    /// 2^32 over the golden ratio: its multiples go in step with no pattern of commands.
-    const STEP: u32 = 0x9e37_79b1;
-
-    #[inline]
-    pub(super) fn takes(&mut self, now: Nanos) -> bool {
-        let span = now.0 >> Self::SPAN_DIGITS;
-        if span != self.span {
-            (self.span, self.seen) = (span, 0);
-        }
-        self.seen = self.seen.wrapping_add(1);
-        self.seen <= Self::FEW || self.seen.wrapping_mul(Self::STEP) >> 30 == 0
-    }
-}
-
-/// Hosts whose containers are told apart at one device; the commands of others keep their
-/// deadlines.
-const STREAMS: usize = 1024;
-
-/// The commands that a device's order by place chooses from.
-#[derive(Debug)]
-pub(super) struct Chosen {
-    pub(super) set: DiskSet,
-    /// The entry of each request in the set.
-    entries: Vec<u32>,
-    free: Vec<u32>,
-}
-
-impl Chosen {
-    fn new(rules: &ContainerRules) -> Self {
-        let capacity = u32::try_from(rules.capacity).unwrap_or(u32::MAX);
-        Self {
-            set: DiskSet::new(rules.scheduler, rules.capacity, STREAMS),
-            entries: vec![NONE; rules.capacity],
-            free: (0..capacity).rev().collect(),
-        }
-    }
-
-    pub(super) fn is_full(&self) -> bool {
-        self.free.is_empty()
-    }
-
-    /// Takes an entry in; its name in the set.
-    pub(super) fn insert(&mut self, now: Nanos, entry: u32, request: SetRequest) -> Option<u32> {
-        let id = self.free.pop()?;
-        if let Some(place) = self.entries.get_mut(id as usize) {
-            *place = entry;
-        }
-        self.set.insert(now, SetRequest { id, ..request });
-        Some(id)
-    }
-
-    /// The entry that is next.
-    pub(super) fn pick(&mut self, now: Nanos) -> Option<u32> {
-        let id = self.set.pick(now)?;
-        self.free.push(id);
-        self.entries.get_mut(id as usize).map(|entry| std::mem::replace(entry, NONE))
-    }
-
-    /// Any entry in it.
-    pub(super) fn any(&self) -> Option<u32> {
-        self.entries.iter().copied().find(|entry| *entry != NONE)
-    }
-
-    pub(super) fn remove(&mut self, id: u32) {
-        if self.set.remove(id) {
-            self.free.push(id);
-            if let Some(entry) = self.entries.get_mut(id as usize) {
-                *entry = NONE;
-            }
-        }
-    }
 }
 
 impl DeviceQueue {
@@ -177,8 +92,8 @@ impl DeviceQueue {
             burst: Burst::default(),
             terms: Arc::default(),
             due: BinaryHeap::new(),
-            resting: BinaryHeap::new(),
-            parked: Vec::new(),
+            throttled: BinaryHeap::new(),
+            blocked: Vec::new(),
             dropped: Vec::new(),
             chosen,
             samples: Samples::default(),
@@ -201,100 +116,14 @@ impl DeviceQueue {
         self.chosen.is_some()
     }
 
-    /// A command of a session with a reservation has come.
-    pub(super) fn note_demand(&mut self, now: Nanos, session: u32) {
-        let Some(session) = self.covering(session) else { return };
-        if let Some(reserved) = self.reservation(session) {
-            reserved.note_demand(now);
-        }
-        if self.standing(session).claim == Claim::Idle {
-            self.set_claim(session, Claim::Due);
-            self.due.push(Reverse((now, session)));
-        }
-    }
-
-    /// The session whose reservation is due, the one with the earliest deadline first
-    /// (docs/sources.md, F3: reservations are kept), and the class of the first command it has
-    /// here.
-    fn next_due(&mut self, now: Nanos) -> Option<(u32, Class)> {
-        while let Some(&Reverse((when, session))) = self.resting.peek() {
-            if when > now {
-                break;
-            }
-            self.resting.pop();
-            if self.standing(session).claim != Claim::Resting {
-                continue;
-            }
-            self.set_claim(session, Claim::Due);
-            self.due.push(Reverse((now, session)));
-        }
-        while let Some(&Reverse((key, session))) = self.due.peek() {
-            if self.standing(session).claim != Claim::Due {
-                // It is gone, or was moved.
-                self.due.pop();
-                continue;
-            }
-            let (top, blocked) = (self.place(session).top(), self.place(session).is_blocked());
-            let class = Class::ALL.into_iter().find(|c| self.order.has_work(*c, top));
-            let Some(class) = class else {
-                self.due.pop();
-                if blocked {
-                    self.set_claim(session, Claim::Parked);
-                    self.parked.push(session);
-                } else {
-                    self.set_claim(session, Claim::Idle);
-                }
-                continue;
-            };
-            let reserved = self.reservation(session)?;
-            match reserved.due(now) {
-                Some(deadline) if deadline == key => return Some((session, class)),
-                Some(deadline) => {
-                    self.due.pop();
-                    self.due.push(Reverse((deadline, session)));
-                }
-                None => {
-                    let next = reserved.again(now);
-                    self.due.pop();
-                    self.set_claim(session, Claim::Resting);
-                    self.resting.push(Reverse((next, session)));
-                }
-            }
-        }
-        None
-    }
-
-    /// A command of a session with a reservation has gone, or was withdrawn.
-    pub(super) fn note_gone(&mut self, now: Nanos, session: u32) {
-        let Some(session) = self.covering(session) else { return };
-        let top = self.place(session).top();
-        let waits = Class::ALL.into_iter().any(|c| self.order.has_work(c, top));
-        if let Some(reserved) = self.reservation(session) {
-            if waits { reserved.note_demand(now) } else { reserved.note_idle(now) }
-        }
-    }
-
-    /// The session that [`Self::next`] found due is held up by a limit above it.
-    pub(super) fn park(&mut self) {
-        if let Some(Reverse((_, session))) = self.due.pop() {
-            self.set_claim(session, Claim::Parked);
-            self.parked.push(session);
-        }
-    }
-
-    /// Whether reservations may be due.
-    fn has_claims(&self) -> bool {
-        !self.due.is_empty() || !self.resting.is_empty()
-    }
-
     /// Whose turn it is; `None` where nothing may go on here.
     #[inline]
     pub(super) fn next(&mut self, now: Nanos, pace: &Pace) -> Option<Next> {
         // What other reactors are to have first does not count.
         let mut has = self.working;
-        if !self.device.turns.is_alone() {
+        if !self.device.fairness.is_alone() {
             for class in Class::ALL {
-                if has & bit(class) != 0 && !self.device.turns.may(class, self.reactor) {
+                if has & bit(class) != 0 && !self.device.fairness.may(class, self.reactor) {
                     has &= !bit(class);
                 }
             }
@@ -303,7 +132,7 @@ impl DeviceQueue {
         if urgent && self.device.clock.urgent_is_first() {
             return self.turn_of(Class::Urgent, ROOT, Right::Urgent, pace);
         }
-        if self.has_claims()
+        if self.has_due()
             && let Some((session, class)) = self.next_due(now)
         {
             let top = self.place(session).top();
@@ -325,8 +154,8 @@ impl DeviceQueue {
         let cost = pace.cost(bytes);
         let hosts = self.order.trees[next.class].leaves();
         self.order.trees[next.class].charge(next.leaf, next.upto, cost);
-        if next.right != Right::Reserved && !self.device.turns.is_alone() {
-            self.device.turns.charge(next.class, self.reactor, cost, hosts);
+        if next.right != Right::Reserved && !self.device.fairness.is_alone() {
+            self.device.fairness.charge(next.class, self.reactor, cost, hosts);
         }
         match next.right {
             Right::Urgent => self.device.clock.charge_urgent(cost),
@@ -354,10 +183,10 @@ impl DeviceQueue {
             self.working ^= bit;
             if works {
                 self.device.clock.begins(class);
-                self.device.turns.begins(class, self.reactor);
+                self.device.fairness.begins(class, self.reactor);
             } else {
                 self.device.clock.ends(class);
-                self.device.turns.ends(class, self.reactor);
+                self.device.fairness.ends(class, self.reactor);
                 // What waited for this class to catch up may go on, and nothing else may tell.
                 let woken = self.device.wake();
                 if !woken.is_empty() {
@@ -401,7 +230,7 @@ impl Drop for DeviceQueue {
         for class in Class::ALL {
             if self.working & bit(class) != 0 {
                 self.device.clock.ends(class);
-                self.device.turns.ends(class, self.reactor);
+                self.device.fairness.ends(class, self.reactor);
             }
         }
     }

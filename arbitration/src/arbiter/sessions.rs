@@ -35,7 +35,7 @@ pub(super) struct Kin {
     pub(super) next: u32,
     /// The first of its flows.
     pub(super) flows: u32,
-    /// Devices at which it was held up, until it is let go on everywhere.
+    /// Devices at which it was blocked, until it is released everywhere.
     pub(super) blocked_at: Vec<u32>,
 }
 
@@ -189,7 +189,7 @@ impl<T: Copy> Arbiter<T> {
         set.map(|set| set.chain.as_slice()).unwrap_or_default()
     }
 
-    /// Holds a session up at a device.
+    /// Blocks a session at a device.
     pub(super) fn block(&mut self, device: u32, session: u32) {
         let note = self.queue_mut(device).is_some_and(|queue| queue.block(session));
         if note && let Some(kin) = self.kin.get_mut(session as usize) {
@@ -197,7 +197,7 @@ impl<T: Copy> Arbiter<T> {
         }
     }
 
-    /// Lets a session go on, at whichever device it is held up.
+    /// Releases a session at all devices at which it is blocked.
     pub(super) fn unblock_everywhere(&mut self, now: Nanos, session: u32) {
         let Some(kin) = self.kin.get_mut(session as usize) else { return };
         for device in std::mem::take(&mut kin.blocked_at) {

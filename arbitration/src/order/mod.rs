@@ -2,13 +2,13 @@
 
 mod burst;
 mod clock;
+mod fairness;
 mod hierarchy;
 mod tree;
-mod turns;
 
 pub(crate) use burst::Burst;
 pub(crate) use clock::bit;
 pub use clock::{ClassClock, Pace};
+pub use fairness::Fairness;
 pub(crate) use hierarchy::{Hierarchy, Place};
 pub(crate) use tree::{NONE, ROOT, Tree};
-pub use turns::Turns;

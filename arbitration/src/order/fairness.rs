@@ -1,4 +1,4 @@
-//! Turns of the reactors that feed one device with commands of the same class.
+//! Fairness of the reactors that feed one device with commands of the same class.
 //!
 //! A reactor refills the window with its own commands as they complete, before others learn that
 //! there was room. So each has a virtual time in each class, which grows by cost / hosts with
@@ -24,13 +24,13 @@ struct OfClass {
 
 /// The turns of the reactors at one device.
 #[derive(Debug)]
-pub struct Turns {
+pub struct Fairness {
     classes: PerClass<OfClass>,
     /// There is one reactor: it always has its turn.
     alone: bool,
 }
 
-impl Turns {
+impl Fairness {
     /// For so many reactors.
     #[must_use]
     pub fn new(reactors: usize) -> Self {

@@ -1,0 +1,113 @@
+//! What holds while sessions, devices and settings change.
+
+use super::*;
+
+#[test]
+fn a_plan_takes_effect_while_commands_wait() {
+    let specs = [spec("a", None), spec("b", None)];
+    let from = |session, class| Source { session, ..source(0, class, 64) };
+    let list = vec![from("a", Class::High), from("b", Class::Low)];
+    let mut world = World::new(1, fixed(4), OrderSettings::default(), &specs, list);
+    world.run(1_000_000_000);
+    assert_close("3:1", world.done[0] as f64 / world.done[1] as f64, 3.0, 0.02);
+    // Other weights; and the sessions are gone altogether.
+    let order = OrderSettings {
+        weights: Weights { high: 1, medium: 1, low: 4 },
+        ..OrderSettings::default()
+    };
+    world.apply(&ROOT, &[]);
+    world.arbiters[0].set_order(&order);
+    let before = world.done.clone();
+    world.run(1_000_000_000);
+    let ratio = (world.done[0] - before[0]) as f64 / (world.done[1] - before[1]) as f64;
+    assert_close("1:4", ratio, 0.25, 0.02);
+}
+
+#[test]
+fn what_is_withdrawn_is_gone_and_leaves_no_trace() {
+    let specs = [SessionSpec { operations: Some(1), ..spec("a", None) }];
+    let mut world = World::new(1, fixed(1), OrderSettings::default(), &specs, Vec::new());
+    let session = world.sessions.named("a").unwrap();
+    let arbiter = &mut world.arbiters[0];
+    let flow = arbiter.flow(DEVICE, session, 1).unwrap();
+    let entries: Vec<EntryId> = (0..10)
+        .map(|n| {
+            arbiter.enqueue(Nanos(1), flow, Class::Medium, Request::user(n, false, 4096)).unwrap()
+        })
+        .collect();
+    for (n, entry) in entries.iter().enumerate() {
+        if n % 2 == 1 {
+            assert_eq!(arbiter.cancel(*entry), Some(n as u64));
+            assert_eq!(arbiter.cancel(*entry), None);
+        }
+    }
+    let mut order = Vec::new();
+    while let Some(command) = arbiter.dispatch(Nanos(2), DEVICE) {
+        order.push(command.item);
+        arbiter.complete(Nanos(3), command.grant, true);
+        arbiter.poll(Nanos(3));
+    }
+    assert_eq!(order, [0, 2, 4, 6, 8], "first come, first served");
+    assert_eq!(session.backlog.waiting(), 0);
+    assert_eq!(session.credits.used().operations, 0);
+    assert!(!world.device.clock.contended());
+    arbiter.release(flow);
+    assert!(arbiter.retire_device(DEVICE, 0, &mut Vec::new()));
+}
+
+#[test]
+fn sessions_that_go_with_their_parents_take_their_commands_to_the_end() {
+    let specs = [
+        SessionSpec { operations: Some(10), ..spec("a", None) },
+        spec("b", Some("a")),
+        spec("c", Some("b")),
+    ];
+    let list = vec![Source { session: "c", ..source(0, Class::High, 64) }];
+    let mut world = World::new(1, fixed(2), OrderSettings::default(), &specs, list);
+    world.run(1_000_000);
+    for specs in [&specs[..0], &specs[..1], &specs[..0]] {
+        world.apply(&ROOT, specs);
+        let before = world.done[0];
+        world.run(10_000_000);
+        assert!(world.done[0] > before, "they stand still");
+    }
+}
+
+#[test]
+fn a_flow_ends_with_its_device_and_is_none_of_the_next_in_its_place() {
+    let specs = [spec("a", None), spec("b", None)];
+    let from = |session, host| Source { session, host, ..source(0, Class::High, 1) };
+    let list = vec![from("a", 1), from("b", 2), from("b", 3)];
+    let mut world = World::new(1, fixed(4), OrderSettings::default(), &specs, list);
+    let flows = world.flows.clone();
+    let request = |n| Request::user(n, false, 512);
+    let arbiter = &mut world.arbiters[0];
+    let first = arbiter.pass(Nanos(1), flows[2], false, 512).unwrap();
+    for n in 0..5 {
+        arbiter.enqueue(Nanos(1), flows[0], Class::Low, request(n)).unwrap();
+    }
+    // In steps: two flows, five commands that wait, and their flow; then what is in the device.
+    let mut back = Vec::new();
+    assert!(!arbiter.retire_device(DEVICE, 5, &mut back));
+    assert_eq!(back, [0, 1, 2]);
+    let b = world.sessions.named("b").unwrap();
+    assert!(arbiter.flow(DEVICE, b, 9).is_none(), "nothing new comes");
+    assert!(!arbiter.retire_device(DEVICE, 100, &mut back));
+    assert_eq!(back, [0, 1, 2, 3, 4]);
+    assert!(arbiter.device(DEVICE).is_some(), "a command is in it");
+    arbiter.complete(Nanos(2), first, true);
+    assert!(arbiter.retire_device(DEVICE, 0, &mut back));
+    assert!(arbiter.device(DEVICE).is_none());
+    arbiter.add_device(DEVICE, Arc::new(Device::new(DeviceRules::default(), 1)));
+    let fresh = arbiter.flow(DEVICE, b, 2).unwrap();
+    for flow in flows {
+        assert!(arbiter.enqueue(Nanos(3), flow, Class::Low, request(7)).is_none());
+        assert!(arbiter.pass(Nanos(3), flow, false, 512).is_none());
+        assert!(arbiter.session_of(flow).is_none() && !arbiter.is_plain(flow));
+        arbiter.release(flow);
+    }
+    let grant = arbiter.pass(Nanos(4), fresh, false, 512).expect("others' flows are untouched");
+    arbiter.complete(Nanos(5), grant, true);
+    arbiter.release(fresh);
+    assert!(arbiter.retire_device(DEVICE, 0, &mut back));
+}

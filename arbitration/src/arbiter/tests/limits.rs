@@ -1,0 +1,135 @@
+//! What limits on rates and credits guarantee.
+
+use super::*;
+
+#[test]
+fn d2_credits_bound_what_is_in_flight_and_come_back() {
+    let specs = [
+        SessionSpec { operations: Some(30), ..spec("a", None) },
+        SessionSpec { payload: Some(50), ..spec("b", None) },
+    ];
+    let root = RootSpec { caps: Caps { operations: 10, payload: 100 }, bounded: true, queue: 100 };
+    let from = |reactor, session, bytes| Source {
+        session,
+        bytes,
+        host: reactor as u64,
+        ..source(reactor, Class::Low, 32)
+    };
+    let list = vec![from(0, "a", 4096), from(1, "a", 4096), from(0, "b", 16_384)];
+    let mut world = World::new(2, WindowRule::Off, OrderSettings::default(), &specs, list);
+    world.apply(&root, &specs);
+    world.channels = vec![Nanos(0); 100];
+    for _ in 0..2000 {
+        world.run(100_000);
+        let held = |session: &str| {
+            let of = |grant: &&(usize, Grant)| {
+                grant.1.session() == world.sessions.named(session).unwrap().id()
+            };
+            world.grants.values().filter(of).count()
+        };
+        assert!(held("a") <= 3, "30 % of 10 operations");
+        assert!(held("b") <= 3, "50 % of 100 KiB in commands of 16 KiB");
+        assert!(held("a") + held("b") <= 10);
+    }
+    // The device would take more: credits are what is used up, all the time.
+    let a = world.done[0] + world.done[1];
+    assert!(a as f64 >= 0.95 * 3.0 * 2000.0, "three at a time, 100 us each: {a}");
+}
+
+#[test]
+fn d1_limits_hold_for_a_session_and_all_below_it() {
+    for rate in [1u64, 10, 1000, 20_000] {
+        let specs = [
+            SessionSpec { iops: Rate::per_second(rate), ..spec("pool", None) },
+            spec("one", Some("pool")),
+            spec("two", Some("pool")),
+        ];
+        let from = |session, reactor| Source {
+            session,
+            host: reactor as u64,
+            ..source(reactor, Class::High, 64)
+        };
+        let free = source(0, Class::Low, 64);
+        let list = vec![from("one", 0), from("two", 1), free];
+        let mut world = World::new(2, fixed(8), OrderSettings::default(), &specs, list);
+        let mut last = 0;
+        for second in 0..5 {
+            world.run(1_000_000_000);
+            let done = world.done[0] + world.done[1];
+            let slack = (rate as f64 * 0.02).max(2.0);
+            let got = (done - last) as f64;
+            assert!((got - rate as f64).abs() <= slack, "second {second}: {got} of {rate}");
+            last = done;
+        }
+        let total = world.done.iter().sum::<u64>() as f64;
+        assert!(total >= 5.0 * 39_000.0, "others have the rest: {total}");
+    }
+}
+
+#[test]
+fn d1_a_limit_is_reached_beside_a_flood_of_the_same_class() {
+    for rate in [500u64, 3000] {
+        let specs = [SessionSpec { iops: Rate::per_second(rate), ..spec("a", None) }];
+        let capped = Source { session: "a", host: 2, ..source(0, Class::High, 32) };
+        let flood = source(0, Class::High, 512);
+        let list = vec![capped, flood, source(0, Class::Low, 64)];
+        let mut world = World::new(1, fixed(4), OrderSettings::default(), &specs, list);
+        // 4,000 commands per second, of which 3,000 are High's and 1,500 a session's.
+        world.service_ns = 1_000_000;
+        world.run(5_000_000_000);
+        let got = world.done[0] as f64 / 5.0;
+        assert_close("the limit or the fair share", got, (rate as f64).min(1500.0), 0.02);
+    }
+}
+
+/// Commands in the set that is ordered by place hold credits; they give them back to those they
+/// have them of, whatever plan has come meanwhile.
+#[test]
+fn credits_of_a_set_come_back_after_a_new_plan() {
+    let mut sessions = Sessions::new(&ROOT);
+    let capped = |name: &str| SessionSpec { operations: Some(40), ..spec(name, None) };
+    let root = RootSpec {
+        caps: Caps { operations: 1000, payload: u64::MAX },
+        bounded: true,
+        queue: u32::MAX,
+    };
+    sessions.apply(Nanos(0), &root, &[capped("a"), capped("b")]).unwrap();
+    let rules = DeviceRules {
+        window: WindowRule::Fixed(1),
+        containers: Some(crate::device::ContainerRules {
+            scheduler: crate::container::Scheduler::Containers,
+            capacity: 64,
+            deadline_ns: 20_000_000,
+        }),
+        ..DeviceRules::default()
+    };
+    let device = Arc::new(Device::new(rules, 1));
+    let order = OrderSettings::default();
+    let mut arbiter: Arbiter<u64> = Arbiter::new(0, &order, Arc::new(Waiters::new(1)), 100);
+    arbiter.add_device(DEVICE, device);
+    let now = Nanos(1_000_000_000);
+    for (host, name) in (0..).zip(["a", "b"]) {
+        let flow = arbiter.flow(DEVICE, sessions.named(name).unwrap(), host).unwrap();
+        for item in 0..10 {
+            arbiter.enqueue(now, flow, Class::Low, Request::user(item, false, 4096)).unwrap();
+        }
+    }
+    let first = arbiter.dispatch(now, DEVICE).unwrap();
+    let less = |name: &str| SessionSpec { operations: Some(30), ..spec(name, None) };
+    sessions.apply(now, &root, &[less("a"), spec("b", None)]).unwrap();
+    for session in sessions.take_touched() {
+        arbiter.touch_session(&session);
+    }
+    arbiter.settle(now, usize::MAX);
+    arbiter.complete(now, first.grant, true);
+    let mut count = 1;
+    while let Some(next) = arbiter.dispatch(now, DEVICE) {
+        arbiter.complete(now, next.grant, true);
+        count += 1;
+    }
+    assert_eq!(count, 20);
+    for name in ["a", "b", "root"] {
+        let session = sessions.named(name).unwrap();
+        assert_eq!(session.credits.used().operations, 0, "credits of {name} in use");
+    }
+}

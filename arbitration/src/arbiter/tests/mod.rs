@@ -1,0 +1,273 @@
+//! What the composed stages guarantee, on a model device that one or several reactors feed.
+
+mod changes;
+mod limits;
+mod order;
+mod properties;
+mod threads;
+
+use std::cmp::Reverse;
+use std::collections::{BinaryHeap, HashMap, HashSet};
+
+use proptest::prelude::*;
+
+use super::*;
+use crate::credit::Caps;
+use crate::device::DeviceRules;
+use crate::limit::Rate;
+use crate::session::{RootSpec, SessionSpec, Sessions};
+use crate::settings::{OrderSettings, Unit, Weights, WindowRule};
+
+const ROOT: RootSpec = RootSpec { caps: Caps::NONE, bounded: true, queue: u32::MAX };
+const DEVICE: DeviceId = DeviceId(0);
+
+/// Who sends commands: always `depth` of them outstanding.
+#[derive(Clone, Debug)]
+struct Source {
+    reactor: usize,
+    session: &'static str,
+    host: u64,
+    class: Class,
+    depth: usize,
+    bytes: u32,
+    write: bool,
+    /// Commands per second instead of `depth` outstanding ones.
+    rate: Option<u64>,
+}
+
+fn source(reactor: usize, class: Class, depth: usize) -> Source {
+    let host = reactor as u64 * 10 + class as u64;
+    Source { reactor, session: "root", host, class, depth, bytes: 4096, write: false, rate: None }
+}
+
+/// Arbiters over one device that carries out `channels` commands at a time.
+struct World {
+    now: Nanos,
+    arbiters: Vec<Arbiter<u64>>,
+    device: Arc<Device>,
+    sessions: Sessions,
+    sources: Vec<Source>,
+    flows: Vec<FlowId>,
+    /// Each command's source and when it came.
+    commands: Vec<(usize, Nanos)>,
+    in_device: BinaryHeap<Reverse<(Nanos, u64)>>,
+    grants: HashMap<u64, (usize, Grant)>,
+    channels: Vec<Nanos>,
+    service_ns: u64,
+    ns_per_kib: u64,
+    dispatched: HashSet<u64>,
+    done: Vec<u64>,
+    bytes_done: Vec<u64>,
+    longest_wait: Vec<u64>,
+    waits: Vec<Vec<u64>>,
+    next_due: Vec<Nanos>,
+    /// The reactor that always looks first, if any.
+    eager: Option<usize>,
+}
+
+impl World {
+    fn new(
+        reactors: usize,
+        rule: WindowRule,
+        order: OrderSettings,
+        specs: &[SessionSpec],
+        sources: Vec<Source>,
+    ) -> Self {
+        let mut sessions = Sessions::new(&ROOT);
+        sessions.apply(Nanos(0), &ROOT, specs).unwrap();
+        let waiters = Arc::new(Waiters::new(reactors));
+        let rules = DeviceRules { window: rule, ..DeviceRules::default() };
+        let device = Arc::new(Device::new(rules, reactors));
+        let arbiters = (0..reactors)
+            .map(|reactor| {
+                let reactor = u32::try_from(reactor).unwrap();
+                let mut arbiter = Arbiter::new(reactor, &order, Arc::clone(&waiters), 1000);
+                arbiter.add_device(DEVICE, Arc::clone(&device));
+                arbiter
+            })
+            .collect();
+        let count = sources.len();
+        let mut world = Self {
+            now: Nanos(1_000_000_000),
+            arbiters,
+            device,
+            sessions,
+            sources,
+            flows: Vec::new(),
+            commands: Vec::new(),
+            in_device: BinaryHeap::new(),
+            grants: HashMap::new(),
+            channels: vec![Nanos(0); 4],
+            service_ns: 100_000,
+            ns_per_kib: 0,
+            dispatched: HashSet::new(),
+            done: vec![0; count],
+            bytes_done: vec![0; count],
+            longest_wait: vec![0; count],
+            waits: vec![Vec::new(); count],
+            next_due: vec![Nanos(1_000_000_000); count],
+            eager: None,
+        };
+        for index in 0..count {
+            let source = world.sources[index].clone();
+            let session = world.sessions.named(source.session).unwrap();
+            let flow = world.arbiters[source.reactor].flow(DEVICE, session, source.host);
+            world.flows.push(flow.unwrap());
+        }
+        world
+    }
+
+    /// Makes the sessions what `specs` say; the arbiters take it in steps.
+    fn apply(&mut self, root: &RootSpec, specs: &[SessionSpec]) {
+        self.sessions.apply(self.now, root, specs).unwrap();
+        for session in self.sessions.take_touched() {
+            for arbiter in &mut self.arbiters {
+                arbiter.touch_session(&session);
+            }
+        }
+    }
+
+    fn send(&mut self, index: usize) {
+        let source = self.sources[index].clone();
+        let id = self.commands.len() as u64;
+        self.commands.push((index, self.now));
+        let arbiter = &mut self.arbiters[source.reactor];
+        if let Some(grant) = arbiter.pass(self.now, self.flows[index], source.write, source.bytes) {
+            self.start(id, source.reactor, grant, 0);
+            return;
+        }
+        let request = Request::user(id, source.write, source.bytes);
+        arbiter.enqueue(self.now, self.flows[index], source.class, request).unwrap();
+    }
+
+    fn start(&mut self, id: u64, reactor: usize, grant: Grant, waited: u64) {
+        assert!(self.dispatched.insert(id), "dispatched twice");
+        let (index, _) = self.commands[usize::try_from(id).unwrap()];
+        self.longest_wait[index] = self.longest_wait[index].max(waited);
+        self.waits[index].push(waited);
+        let time = self.service_ns + u64::from(self.sources[index].bytes / 1024) * self.ns_per_kib;
+        let channel = self.channels.iter_mut().min().unwrap();
+        *channel = (*channel).max(self.now).after(time);
+        self.in_device.push(Reverse((*channel, id)));
+        self.grants.insert(id, (reactor, grant));
+    }
+
+    fn dispatch_all(&mut self) {
+        // In turn, as reactors that run side by side would.
+        let mut idle = 0;
+        let mut reactor = 0;
+        for arbiter in &mut self.arbiters {
+            arbiter.settle(self.now, 3);
+            arbiter.poll(self.now);
+        }
+        while idle < self.arbiters.len() {
+            match self.arbiters[reactor].dispatch(self.now, DEVICE) {
+                Some(Dispatched { item, grant, waited_ns, .. }) => {
+                    self.start(item, reactor, grant, waited_ns);
+                    idle = 0;
+                    reactor = self.eager.unwrap_or(reactor);
+                }
+                None => {
+                    idle += 1;
+                    reactor = (reactor + 1) % self.arbiters.len();
+                }
+            }
+        }
+        self.check();
+    }
+
+    fn check(&self) {
+        if let WindowRule::Fixed(depth) = self.device.rules.window {
+            // A large command may go in where there is room for an ordinary one.
+            let largest = self.sources.iter().map(|source| source.bytes >> 17).max().unwrap_or(0);
+            let depth = depth + largest.saturating_sub(1);
+            assert!(self.device.window.in_use() <= f64::from(depth) + 1e-9);
+        }
+        let waiting: usize = self.arbiters.iter().map(Arbiter::waiting).sum();
+        assert_eq!(
+            waiting + self.grants.len() + usize::try_from(self.done.iter().sum::<u64>()).unwrap(),
+            self.commands.len(),
+            "nothing is lost"
+        );
+    }
+
+    fn run(&mut self, time_ns: u64) {
+        let end = self.now.after(time_ns);
+        for index in 0..self.sources.len() {
+            let open = self.commands.iter().filter(|(source, _)| *source == index).count();
+            if self.sources[index].rate.is_none() && open == 0 {
+                for _ in 0..self.sources[index].depth {
+                    self.send(index);
+                }
+            }
+        }
+        self.dispatch_all();
+        loop {
+            let device = self.in_device.peek().map(|Reverse((when, _))| *when);
+            let due = (0..self.sources.len())
+                .filter(|index| self.sources[*index].rate.is_some())
+                .map(|index| self.next_due[index])
+                .min();
+            let timer = self.arbiters.iter().filter_map(Arbiter::next_timer).min();
+            let Some(next) = [device, due, timer].into_iter().flatten().min() else { break };
+            if next > end {
+                break;
+            }
+            self.now = self.now.max(next);
+            while let Some(&Reverse((when, id))) = self.in_device.peek() {
+                if when > self.now {
+                    break;
+                }
+                self.in_device.pop();
+                let (reactor, grant) = self.grants.remove(&id).unwrap();
+                self.arbiters[reactor].complete(self.now, grant, true);
+                let (index, _) = self.commands[usize::try_from(id).unwrap()];
+                self.done[index] += 1;
+                self.bytes_done[index] += u64::from(self.sources[index].bytes);
+                if self.sources[index].rate.is_none() {
+                    self.send(index);
+                }
+            }
+            for index in 0..self.sources.len() {
+                if let Some(rate) = self.sources[index].rate
+                    && self.next_due[index] <= self.now
+                {
+                    self.next_due[index] = self.next_due[index].after(1_000_000_000 / rate);
+                    self.send(index);
+                }
+            }
+            self.dispatch_all();
+        }
+        self.now = end;
+    }
+
+    fn done_by(&self, class: Class) -> f64 {
+        let of = |(index, source): (usize, &Source)| {
+            if source.class == class { self.done[index] } else { 0 }
+        };
+        self.sources.iter().enumerate().map(of).sum::<u64>() as f64
+    }
+
+    fn bytes_by(&self, class: Class) -> f64 {
+        let of = |(index, source): (usize, &Source)| {
+            if source.class == class { self.bytes_done[index] } else { 0 }
+        };
+        self.sources.iter().enumerate().map(of).sum::<u64>() as f64
+    }
+}
+
+fn assert_close(what: &str, got: f64, want: f64, tolerance: f64) {
+    assert!((got / want - 1.0).abs() <= tolerance, "{what}: {got}, not {want}");
+}
+
+fn fixed(depth: u32) -> WindowRule {
+    WindowRule::Fixed(depth)
+}
+
+fn spec(name: &str, parent: Option<&str>) -> SessionSpec {
+    SessionSpec {
+        name: name.to_owned(),
+        parent: parent.map(str::to_owned),
+        ..SessionSpec::default()
+    }
+}

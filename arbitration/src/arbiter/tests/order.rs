@@ -1,0 +1,139 @@
+//! In what order commands go: classes, sessions, hosts.
+
+use super::*;
+
+#[test]
+fn e5_backlogged_classes_share_by_weight_with_one_reactor_and_with_several() {
+    use Class::{High, Low, Medium};
+    // (reactor, class, depth): together; each on its own reactor; spread unevenly.
+    type Given = Vec<(usize, Class, usize)>;
+    let worlds: [(usize, Given); 4] = [
+        (1, vec![(0, High, 64), (0, Medium, 64), (0, Low, 64)]),
+        (2, vec![(0, High, 64), (1, Medium, 64), (0, Low, 64)]),
+        (2, vec![(0, High, 64), (1, High, 16), (1, Medium, 64), (1, Low, 128)]),
+        (3, vec![(2, High, 32), (0, Medium, 64), (1, Low, 128), (2, Low, 8)]),
+    ];
+    for (reactors, sources) in worlds {
+        for (weights, window) in [((3, 2, 1), 8), ((16, 4, 1), 4), ((1, 1, 1), 16)] {
+            let order = OrderSettings {
+                weights: Weights { high: weights.0, medium: weights.1, low: weights.2 },
+                ..OrderSettings::default()
+            };
+            let list = sources.iter().map(|(r, c, d)| source(*r, *c, *d)).collect();
+            let mut world = World::new(reactors, fixed(window), order, &[], list);
+            world.run(2_000_000_000);
+            let total = world.done.iter().sum::<u64>() as f64;
+            assert!(total >= 79_000.0, "the device is kept busy: {total}");
+            let sum = f64::from(weights.0 + weights.1 + weights.2);
+            for (class, weight) in [(High, weights.0), (Medium, weights.1), (Low, weights.2)] {
+                let name = format!("{class} of {weights:?} with {reactors} reactors");
+                assert_close(&name, world.done_by(class) / total, f64::from(weight) / sum, 0.02);
+            }
+        }
+    }
+}
+
+#[test]
+fn d4_hosts_of_one_class_share_whichever_reactor_serves_them() {
+    // Three hosts at one reactor, one at another; the first refills the window whenever it can.
+    let host = |reactor, host, depth| Source { host, ..source(reactor, Class::Low, depth) };
+    let list = vec![host(0, 1, 128), host(0, 2, 128), host(0, 3, 128), host(1, 4, 128)];
+    let mut world = World::new(2, fixed(8), OrderSettings::default(), &[], list);
+    world.eager = Some(0);
+    world.run(2_000_000_000);
+    let total = world.done.iter().sum::<u64>() as f64;
+    assert!(total >= 79_000.0, "the device is kept busy: {total}");
+    for done in &world.done {
+        assert_close("a host's share", *done as f64 / total, 0.25, 0.02);
+    }
+}
+
+#[test]
+fn e5_bytes_share_by_weight_whatever_the_sizes() {
+    let order = OrderSettings { unit: Unit::Bytes, ..OrderSettings::default() };
+    let mut sources =
+        vec![source(0, Class::High, 64), source(0, Class::Medium, 64), source(0, Class::Low, 64)];
+    (sources[0].bytes, sources[1].bytes, sources[2].bytes) = (4096, 131_072, 32_768);
+    let mut world = World::new(1, fixed(8), order, &[], sources);
+    world.ns_per_kib = 5000;
+    world.run(20_000_000_000);
+    let low = world.bytes_by(Class::Low);
+    assert_close("High : Low", world.bytes_by(Class::High) / low, 3.0, 0.02);
+    assert_close("Medium : Low", world.bytes_by(Class::Medium) / low, 2.0, 0.02);
+}
+
+#[test]
+fn work_is_conserved_when_a_class_is_idle() {
+    let list = vec![source(0, Class::Low, 64)];
+    let mut alone = World::new(2, fixed(8), OrderSettings::default(), &[], list);
+    alone.run(1_000_000_000);
+    // A High class that asks for next to nothing, at another reactor.
+    let mut high = source(1, Class::High, 1);
+    high.rate = Some(100);
+    let list = vec![source(0, Class::Low, 64), high];
+    let mut world = World::new(2, fixed(8), OrderSettings::default(), &[], list);
+    world.run(1_000_000_000);
+    let share = world.done[0] as f64 / alone.done[0] as f64;
+    assert!(share >= 0.95, "Low gets {share} of the device");
+}
+
+#[test]
+fn e5_urgent_within_its_share_waits_for_nobody_and_starves_nobody() {
+    // Urgent asks for 10 % of 40,000 commands per second; the rest is flooded.
+    let mut urgent = source(0, Class::Urgent, 1);
+    urgent.rate = Some(4000);
+    let list = vec![urgent, source(0, Class::High, 128), source(0, Class::Low, 128)];
+    let mut world = World::new(1, fixed(4), OrderSettings::default(), &[], list);
+    world.run(1_000_000_000);
+    // It waits for a place in the window, and for its own commands that came just before.
+    assert!(world.longest_wait[0] <= 2 * world.service_ns, "{} ns", world.longest_wait[0]);
+    // Urgent floods too: it has its share, and High's weight beyond.
+    let list = vec![
+        source(0, Class::Urgent, 256),
+        source(0, Class::High, 128),
+        source(0, Class::Medium, 128),
+        source(0, Class::Low, 128),
+    ];
+    let mut world = World::new(1, fixed(4), OrderSettings::default(), &[], list);
+    world.run(2_000_000_000);
+    let total = world.done.iter().sum::<u64>() as f64;
+    // (1 - 0.2) / (3 + 3 + 2 + 1).
+    assert_close("Low under an Urgent flood", world.done_by(Class::Low) / total, 0.8 / 9.0, 0.02);
+    // 128 of its own before it, each once in 11.25 commands.
+    let bound = 129.0 * 11.25 * 25_000.0 * 1.1;
+    assert!((world.longest_wait[3] as f64) < bound, "{} ns", world.longest_wait[3]);
+}
+
+#[test]
+fn d1_sessions_are_polled_in_turn_and_d4_hosts_share_by_deficit() {
+    let specs = [spec("a", None), spec("b", None), spec("b1", Some("b")), spec("b2", Some("b"))];
+    let from = |session, host, depth| Source { session, host, ..source(0, Class::Low, depth) };
+    let list = vec![
+        from("a", 1, 100),
+        from("a", 2, 3),
+        from("b1", 3, 20),
+        from("b2", 4, 20),
+        from("b2", 5, 200),
+    ];
+    let mut world = World::new(1, fixed(2), OrderSettings::default(), &specs, list);
+    world.run(1_000_000_000);
+    let total = world.done.iter().sum::<u64>() as f64;
+    for (index, share) in [(0, 0.25), (1, 0.25), (2, 0.25), (3, 0.125), (4, 0.125)] {
+        // Three outstanding are too few to be backlogged for bursts of four.
+        let tolerance = if index < 2 { 0.35 } else { 0.02 };
+        assert_close("share", world.done[index] as f64 / total, share, tolerance);
+    }
+}
+
+#[test]
+fn d4_a_giant_neither_blocks_the_small_nor_is_starved() {
+    let order = OrderSettings { unit: Unit::Bytes, ..OrderSettings::default() };
+    let mut giant = source(0, Class::Low, 8);
+    (giant.bytes, giant.host) = (1 << 20, 7);
+    let list = vec![giant, source(0, Class::Low, 64)];
+    let mut world = World::new(1, fixed(16), order, &[], list);
+    world.ns_per_kib = 1000;
+    world.run(5_000_000_000);
+    let (big, small) = (world.bytes_done[0] as f64, world.bytes_done[1] as f64);
+    assert!(big / small > 0.9 && big / small < 1.1, "{big} {small}");
+}
