@@ -58,7 +58,6 @@ struct Flow {
     overlay: Overlay,
     /// Its part of its class's demand.
     counted: Demand,
-    standing: Standing,
 }
 
 /// One direction of a link.
@@ -146,13 +145,8 @@ impl Link {
 
     /// Adds a flow of a class.
     pub fn add(&mut self, class: Class) -> FlowId {
-        let flow = Flow {
-            class,
-            overlay: Overlay::default(),
-            counted: Demand::default(),
-            standing: Standing { quality: 1.0, ..Standing::default() },
-        };
-        FlowId(self.flows.insert(flow))
+        let (overlay, counted) = (Overlay::default(), Demand::default());
+        FlowId(self.flows.insert(Flow { class, overlay, counted }))
     }
 
     /// Removes a flow. Its identifier may name another one from then on.
@@ -190,8 +184,7 @@ impl Link {
         let wanted = Wanted { target, role, congested, full, deficit };
         let limit = flow.overlay.limit(&self.rules, seen, &wanted);
         let alpha = flow.overlay.alpha();
-        flow.standing = Standing { rate, target, limit, alpha, quality };
-        flow.standing
+        Standing { rate, target, limit, alpha, quality }
     }
 
     /// Counts a flow's throughput for its class. Answers the class, and the flow's smoothed rate.
@@ -284,5 +277,7 @@ impl Link {
 /// A link of given capacity is congested, marks or not, from this part of it on.
 const FULL: f64 = 0.97;
 
+#[cfg(test)]
+mod decision_tests;
 #[cfg(test)]
 mod tests;

@@ -1,0 +1,203 @@
+//! Single decisions of a link: observations of a few flows in, what each has and may have out.
+
+use core::time::Duration;
+
+use units::{Class, PerClass};
+
+use super::{ClassGoal, FlowId, Link, Rules, Standing};
+use crate::{Nanos, Observation, Rate};
+
+const MS: u64 = 1_000_000;
+
+fn mbit(rate: f64) -> Rate {
+    Rate::from_bits(rate * 1e6)
+}
+
+/// What a flow saw in one second at a rate in Mbit/s: so long that averages forget what was before.
+fn seen(rate: u32, marked: bool) -> Observation {
+    Observation {
+        interval: Duration::from_secs(1),
+        delivered: 1000,
+        marked: if marked { 1000 } else { 0 },
+        bytes: u64::from(rate) * 125_000,
+        rtt: Duration::from_millis(1),
+        mss: 1448,
+        app_limited: false,
+    }
+}
+
+fn near(rate: Rate, expected: f64) -> bool {
+    (rate.bits() / 1e6 / expected - 1.0).abs() < 0.02
+}
+
+/// A flow of High with a share of 3, and one of Low with a share of 1.
+struct Two {
+    link: Link,
+    high: FlowId,
+    low: FlowId,
+}
+
+impl Two {
+    fn new(capacity: Option<f64>) -> Self {
+        let goals = PerClass {
+            high: ClassGoal::Share(3.0),
+            low: ClassGoal::Share(1.0),
+            ..PerClass::default()
+        };
+        // Smoothing is not what is looked at here.
+        let rules = Rules {
+            smoothing: Duration::ZERO,
+            patience: Duration::from_millis(1),
+            ..Rules::default()
+        };
+        let mut link = Link::new(goals, capacity.map(mbit), rules);
+        let (high, low) = (link.add(Class::High), link.add(Class::Low));
+        Self { link, high, low }
+    }
+
+    /// Both flows are looked at, twice: the first time they come to know of each other.
+    fn observe(&mut self, now: u64, high: Observation, low: Observation) -> (Standing, Standing) {
+        let now = Nanos(now);
+        self.link.observe(self.low, now, &low);
+        self.link.observe(self.high, now, &high);
+        let low = self.link.observe(self.low, now, &low);
+        (self.link.observe(self.high, now, &high), low)
+    }
+}
+
+#[test]
+fn e7_a_flow_above_its_target_is_held_to_it_while_there_are_marks() {
+    let mut two = Two::new(None);
+    let (high, low) = two.observe(0, seen(50, true), seen(50, true));
+    assert!(near(high.target.unwrap(), 75.0) && near(low.target.unwrap(), 25.0));
+    assert!(near(high.rate, 50.0) && near(low.rate, 50.0));
+    assert!((high.quality - 1.5).abs() < 0.02 && (low.quality - 0.5).abs() < 0.02);
+    assert!((low.alpha - 1.0).abs() < 1e-9, "{low:?}");
+    assert_eq!(high.limit, None);
+    let limit = low.limit.unwrap();
+    assert!(limit >= mbit(22.0) && limit < mbit(28.0), "{limit:?}");
+    assert!(near(two.link.estimate(), 100.0));
+    assert!(near(two.link.class_target(Class::High).unwrap(), 75.0));
+    assert_eq!(two.link.class_target(Class::Medium), None);
+}
+
+#[test]
+fn nobody_is_limited_without_marks() {
+    let mut two = Two::new(None);
+    let (high, low) = two.observe(0, seen(10, false), seen(90, false));
+    assert_eq!((high.limit, low.limit), (None, None));
+    assert_eq!(two.link.estimate(), Rate::ZERO, "it was never congested");
+}
+
+#[test]
+fn e7_the_class_that_fills_the_link_gives_way_to_those_below_their_targets() {
+    let mut two = Two::new(None);
+    let (high, _) = two.observe(0, seen(90, true), seen(10, true));
+    // Half of sigma above its target.
+    assert!(near(high.limit.unwrap(), 75.0 * 1.025), "{high:?}");
+}
+
+#[test]
+fn e7_the_class_that_fills_the_link_gives_no_way_to_those_who_want_no_more() {
+    let mut two = Two::new(None);
+    let content = Observation { app_limited: true, ..seen(10, true) };
+    let (high, _) = two.observe(0, seen(90, true), content);
+    assert_eq!(high.limit, None);
+}
+
+#[test]
+fn e7_a_deficit_is_forgotten_when_marks_are() {
+    for (later, limited) in [(50, true), (51, false)] {
+        let mut two = Two::new(None);
+        // Low is below its target; High has less than half of the rest and is not limited yet.
+        two.link.observe(two.high, Nanos(0), &seen(60, true));
+        two.link.observe(two.low, Nanos(0), &seen(5, true));
+        let high = two.link.observe(two.high, Nanos(later * MS), &seen(90, true));
+        assert_eq!(high.limit.is_some(), limited, "{later} ms: {high:?}");
+    }
+}
+
+#[test]
+fn e8_where_others_take_what_is_left_nobody_gives_way() {
+    // A tenth less than the best: still ours to share. More than that: somebody else has it.
+    for (rate, limited) in [(175, true), (165, false)] {
+        let mut two = Two::new(None);
+        let idle = Observation { app_limited: true, ..seen(10, true) };
+        let (high, _) = two.observe(0, seen(190, true), idle);
+        assert_eq!(high.limit, None, "nobody wants what High has");
+        let (high, _) = two.observe(MS, seen(rate, true), seen(10, true));
+        assert_eq!(high.limit.is_some(), limited, "{rate}: {high:?}");
+    }
+}
+
+#[test]
+fn e8_the_best_is_that_of_the_last_five_to_ten_seconds() {
+    let mut two = Two::new(None);
+    let idle = Observation { app_limited: true, ..seen(10, true) };
+    two.observe(6000 * MS, seen(190, true), idle);
+    for (second, limited) in [(7, false), (12, false), (13, false), (19, true)] {
+        let (high, _) = two.observe(second * 1000 * MS, seen(90, true), seen(10, true));
+        assert_eq!(high.limit.is_some(), limited, "second {second}: {high:?}");
+    }
+}
+
+#[test]
+fn a_given_capacity_is_shared_without_marks() {
+    let mut two = Two::new(Some(100.0));
+    let (high, low) = two.observe(0, seen(50, false), seen(46, false));
+    assert_eq!((high.limit, low.limit), (None, None), "there is room");
+    let (high, low) = two.observe(MS, seen(49, false), seen(49, false));
+    assert!(near(high.limit.unwrap(), 73.5) && near(low.limit.unwrap(), 24.5), "{high:?} {low:?}");
+    let (_, low) = two.observe(2 * MS, seen(60, false), seen(60, false));
+    assert!(near(low.limit.unwrap(), 25.0), "of the capacity, not of what goes through: {low:?}");
+    assert!(near(two.link.estimate(), 100.0));
+}
+
+#[test]
+fn goals_that_change_count_at_once() {
+    let mut two = Two::new(None);
+    two.observe(0, seen(50, true), seen(50, true));
+    let goals = PerClass {
+        high: ClassGoal::Rate(mbit(30.0)),
+        low: ClassGoal::Latency(Duration::from_micros(500)),
+        ..PerClass::default()
+    };
+    two.link.configure(goals, None);
+    let (high, low) = two.observe(MS, seen(50, true), seen(50, true));
+    assert!(near(high.target.unwrap(), 30.0), "{high:?}");
+    assert_eq!(low.target, None);
+    assert!((low.quality - 2.0).abs() < 1e-9, "a round trip of 1 ms: {low:?}");
+}
+
+#[test]
+fn e9_while_a_latency_is_missed_the_others_have_less_and_less() {
+    let goals = PerClass {
+        urgent: ClassGoal::Latency(Duration::from_micros(500)),
+        low: ClassGoal::Share(1.0),
+        ..PerClass::default()
+    };
+    let rules = Rules { smoothing: Duration::ZERO, ..Rules::default() };
+    let mut link = Link::new(goals, Some(mbit(100.0)), rules);
+    let (urgent, low) = (link.add(Class::Urgent), link.add(Class::Low));
+    let mut targets = Vec::new();
+    for ms in (0..400).step_by(10) {
+        link.observe(urgent, Nanos(ms * MS), &seen(0, true));
+        targets.extend(link.observe(low, Nanos(ms * MS), &seen(90, true)).target);
+    }
+    assert!(targets[1..].is_sorted_by(|a, b| a >= b), "{targets:?}");
+    // 2 in a second, down to a half.
+    assert!(near(targets[10], 80.0) && near(targets[39], 50.0), "{targets:?}");
+    let silent = link.observe(low, Nanos(1400 * MS), &seen(90, true)).target.unwrap();
+    assert!(near(silent, 90.0), "nothing is kept for a class that is silent: {silent:?}");
+}
+
+#[test]
+fn a_flow_that_is_gone_has_nothing() {
+    let mut two = Two::new(None);
+    two.observe(0, seen(50, true), seen(50, true));
+    two.link.remove(two.low);
+    let high = two.link.observe(two.high, Nanos(MS), &seen(50, true));
+    assert!(near(high.target.unwrap(), 50.0), "all of what goes through: {high:?}");
+    assert_eq!(two.link.observe(two.low, Nanos(MS), &seen(50, true)), Standing::default());
+    two.link.remove(two.low);
+}
