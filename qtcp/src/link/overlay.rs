@@ -209,3 +209,7 @@ impl Overlay {
         (grown < self.rate().times(LOOSE) || self.rate() == Rate::ZERO).then_some(grown)
     }
 }
+
+#[cfg(test)]
+#[path = "overlay_tests.rs"]
+mod tests;
