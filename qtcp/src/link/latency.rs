@@ -79,3 +79,83 @@ impl Headroom {
         (self.greatest, self.anew) = (Rate::ZERO, false);
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const MS: u64 = 1_000_000;
+    const TARGET: Duration = Duration::from_micros(1000);
+
+    /// The part that others keep after looks every 10 ms at this latency.
+    fn after(headroom: &mut Headroom, from: u64, looks: u64, latency_us: u64) -> f64 {
+        let mut part = 0.0;
+        for look in 0..looks {
+            let now = Nanos((from + look * 10) * MS);
+            headroom.see(now, Duration::from_micros(latency_us), TARGET);
+            part = headroom.part(now);
+        }
+        part
+    }
+
+    fn near(a: f64, b: f64) -> bool {
+        (a - b).abs() < 1e-9
+    }
+
+    #[test]
+    fn e9_more_is_kept_the_longer_a_latency_is_missed() {
+        // 2 in a second at twice the target: a fiftieth in a look; half of that at one and a half.
+        assert!(near(after(&mut Headroom::default(), 0, 1, 2000), 1.0), "no time has passed yet");
+        assert!(near(after(&mut Headroom::default(), 0, 6, 2000), 0.9));
+        assert!(near(after(&mut Headroom::default(), 0, 6, 1500), 0.95));
+        assert!(near(after(&mut Headroom::default(), 0, 6, 9000), 0.9), "no faster than that");
+        assert!(near(after(&mut Headroom::default(), 0, 100, 2000), LEAST));
+    }
+
+    #[test]
+    fn e9_it_is_given_back_once_the_latency_is_well_kept() {
+        let mut headroom = Headroom::default();
+        after(&mut headroom, 0, 6, 2000);
+        assert!(near(after(&mut headroom, 60, 10, 1000), 0.9), "what was asked for");
+        assert!(near(after(&mut headroom, 160, 10, 950), 0.9), "within a tenth of it");
+        // A quarter in a second, half of it at half of nine tenths.
+        assert!(near(after(&mut headroom, 260, 8, 450), 0.91));
+        assert!(near(after(&mut headroom, 340, 200, 0), 1.0), "never more than all");
+    }
+
+    #[test]
+    fn a_long_pause_counts_as_20_ms() {
+        let mut headroom = Headroom::default();
+        headroom.see(Nanos(0), 2 * TARGET, TARGET);
+        headroom.see(Nanos(900 * MS), 2 * TARGET, TARGET);
+        assert!(near(headroom.part(Nanos(900 * MS)), 0.96));
+    }
+
+    #[test]
+    fn nothing_is_kept_for_a_class_that_is_silent() {
+        let mut headroom = Headroom::default();
+        after(&mut headroom, 0, 6, 2000);
+        assert!(near(headroom.part(Nanos(1050 * MS)), 0.9), "a second is not long yet");
+        assert!(near(headroom.part(Nanos(1051 * MS)), 1.0));
+    }
+
+    #[test]
+    fn the_capacity_is_the_greatest_throughput_until_that_turns_out_to_be_too_much() {
+        let rate = |mbit: f64| Rate::from_bits(mbit * 1e6);
+        let mut headroom = Headroom::default();
+        assert_eq!(headroom.known(rate(90.0), true), rate(90.0));
+        assert_eq!(headroom.known(rate(100.0), true), rate(100.0));
+        assert_eq!(headroom.known(rate(50.0), true), rate(100.0), "others have what is missing");
+        after(&mut headroom, 0, 30, 2000);
+        assert_eq!(headroom.known(rate(60.0), false), rate(100.0), "half of it makes no queue");
+        assert_eq!(headroom.known(rate(60.0), true), rate(60.0), "half of it still makes a queue");
+        assert_eq!(headroom.known(rate(40.0), true), rate(60.0), "once");
+        // It has helped: more than three quarters are left to others.
+        after(&mut headroom, 300, 200, 0);
+        assert_eq!(headroom.known(rate(40.0), true), rate(60.0));
+        after(&mut headroom, 2300, 30, 2000);
+        assert_eq!(headroom.known(rate(40.0), true), rate(40.0), "it may be measured once more");
+        headroom.forget();
+        assert_eq!(headroom.known(rate(30.0), false), rate(30.0));
+    }
+}
