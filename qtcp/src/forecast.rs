@@ -2,8 +2,8 @@
 //! has room).
 //!
 //! A credit that is given for space which is free only when the data comes saves the round trip
-//! that the space would stand empty. What will be free is foretold from what has become free of
-//! late.
+//! that the space would stand empty. The forecast is made from what has become free in the
+//! last tens of milliseconds.
 
 use core::time::Duration;
 
@@ -13,10 +13,10 @@ use crate::{Nanos, Rate};
 
 /// The time constant of the rate at which space becomes free.
 const MEMORY: Duration = Duration::from_millis(50);
-/// The part of what is foretold that is counted on.
+/// The part of the forecast that is counted on.
 const CAUTION: f64 = 0.5;
 
-/// Foretells how much space becomes free.
+/// Forecasts how much space becomes free.
 #[derive(Clone, Copy, Debug)]
 pub struct Forecast {
     /// Bytes per second.
@@ -32,7 +32,7 @@ impl Default for Forecast {
 }
 
 impl Forecast {
-    /// By `now`, `freed` bytes have become free since the beginning of all time.
+    /// Takes in that `freed` bytes in all have become free by `now`.
     pub fn see(&mut self, now: Nanos, freed: u64) {
         let before = core::mem::replace(&mut self.freed, freed);
         let Some(at) = self.at.replace(now) else { return };
@@ -42,7 +42,7 @@ impl Forecast {
         self.rate.add_by(rate.bytes(), weight_of(time, MEMORY));
     }
 
-    /// Bytes that may be counted on to become free within `time`.
+    /// Computes the bytes that may be counted on to become free within `time`.
     #[must_use]
     pub fn within(&self, time: Duration) -> u64 {
         #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "not negative")]
@@ -56,7 +56,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn f5_what_becomes_free_is_foretold_with_caution() {
+    fn f5_the_forecast_of_free_space_is_cautious() {
         let mut forecast = Forecast::default();
         let second = Duration::from_secs(1);
         assert_eq!(forecast.within(second), 0, "nothing is known yet");

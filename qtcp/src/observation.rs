@@ -25,8 +25,8 @@ pub struct Observation {
 }
 
 impl Observation {
-    /// Computes the delivery rate of the interval (the throughput of Eq. 1); `None` where no time has
-    /// passed.
+    /// Computes the delivery rate of the interval (the throughput of Eq. 1); `None` where no time
+    /// has passed.
     #[must_use]
     #[inline]
     pub fn rate(&self) -> Option<Rate> {

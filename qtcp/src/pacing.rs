@@ -77,7 +77,8 @@ impl Pacing {
     /// Says whether the kernel has not taken all that was handed to it.
     #[inline]
     pub fn set_sending(&self, sending: bool) {
-        // Called with each turn; the other thread's copy of the line stays valid if nothing changed.
+        // Called with each turn; the other thread's copy of the line stays valid if nothing
+        // changed.
         if self.is_sending() != sending {
             self.sending.store(sending, Relaxed);
         }

@@ -58,8 +58,8 @@ impl Average {
         self.add_by(sample, self.weight)
     }
 
-    /// Takes a sample with a weight of its own, 0.0 to 1.0, and returns the new value. A sample that
-    /// is not finite is ignored, and so is one whose weight is not a number.
+    /// Takes a sample with a weight of its own, 0.0 to 1.0, and returns the new value. A sample
+    /// that is not finite is ignored, and so is one whose weight is not a number.
     #[inline]
     pub fn add_by(&mut self, sample: f64, weight: f64) -> f64 {
         if sample.is_finite() {
@@ -97,7 +97,8 @@ pub fn weight_of(interval: Duration, memory: Duration) -> f64 {
 }
 
 /// Moves a mean one `share`th of the way towards a sample: an exponential average of whole numbers.
-/// It stays where it is once it is nearer than `share`. A share of 0 counts as 1: the sample itself.
+/// It stays where it is once it is nearer than `share`. A share of 0 counts as 1: the sample
+/// itself.
 #[must_use]
 #[inline]
 pub const fn follow(mean: u64, sample: u64, share: u64) -> u64 {

@@ -16,9 +16,9 @@ pub const URGENCY: (f64, f64) = (0.5, 2.0);
 /// the target delay: who is late (d > 1) gives way less than DCTCP, who is early gives way more.
 ///
 /// The urgency d is the quality factor, bounded to [`URGENCY`]: with [`Target::Latency`] (Eq. 2) it
-/// is the smoothed round-trip time by the target; with [`Target::Throughput`] (Eq. 1), aimed at what
-/// is left of a transfer by the time that is left, it is the time needed by the time left, as its
-/// paper has it. Without a target it is 1: DCTCP. A step is a round trip.
+/// is the smoothed round-trip time by the target; with [`Target::Throughput`] (Eq. 1), aimed at
+/// what is left of a transfer by the time that is left, it is the time needed by the time left, as
+/// its paper has it. Without a target it is 1: DCTCP. A step is a round trip.
 #[derive(Clone, Debug)]
 pub struct D2tcp {
     window: Window,

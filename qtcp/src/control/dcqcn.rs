@@ -13,7 +13,7 @@ use crate::{Nanos, Observation, Rate};
 /// What a rate-based controller goes by. Times below 1 us count as 1 us, no bytes as one.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Settings {
-    /// Between what the window stays, in packets.
+    /// The bounds of the window, in packets.
     pub limits: Limits,
     /// The rate of the link: where a flow starts, and what it never exceeds.
     pub line: Rate,
@@ -21,7 +21,7 @@ pub struct Settings {
     pub min: Rate,
     /// The part of a congestion notification in alpha, above 0.0 to 1.0.
     pub g: f64,
-    /// So long without a notification, and alpha decays (K of its Eq. 2).
+    /// The time without a notification after which alpha decays (K of its Eq. 2).
     pub alpha_timer: Duration,
     /// At most one notification, and one cut, in this time (N of its section 3.1).
     pub cnp_interval: Duration,
@@ -29,7 +29,7 @@ pub struct Settings {
     pub recovery_rounds: u32,
     /// The rate is raised once in this time (T).
     pub increase_timer: Duration,
-    /// The rate is raised once in so many bytes sent (B).
+    /// The rate is raised once each time this many bytes were sent (B).
     pub increase_bytes: u64,
     /// What additive increase adds in a round (`R_AI`).
     pub additive: Rate,
@@ -165,7 +165,8 @@ impl Reaction {
         }
     }
 
-    /// RT = RC, RC = RC(1 - alpha/2)Q, then alpha = (1 - g)alpha + g; recovery begins anew.
+    /// RT = RC, RC = RC(1 - alpha/2)Q, then alpha = (1 - g)alpha + g; recovery starts from its
+    /// first round.
     fn cut(&mut self, now: Nanos, quality: f64) {
         self.target = self.present;
         self.present *= reduction(self.alpha) * quality.min(1.0);

@@ -69,7 +69,7 @@ impl Growth {
 /// What a controller with a window goes by.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Settings {
-    /// Between what the window stays, in packets.
+    /// The bounds of the window, in packets.
     pub limits: Limits,
     /// The part of a new mark fraction in alpha (g of Eq. 3), above 0.0 to 1.0.
     pub g: f64,

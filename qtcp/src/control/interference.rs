@@ -26,9 +26,9 @@ pub const FLOOR: f64 = 0.01;
 /// interfering flow those whose targets are large are then pressed down to what they get, while one
 /// whose target is below its fair share notices nothing.
 ///
-/// A sender with many flows may have one lambda for all of them, so that they keep their ratio: told
-/// in each round trip with marks of the quality of all together, lambda by the sum of their smoothed
-/// throughputs, with every flow of [`Qtcp`](super::Qtcp) aimed at its part of it.
+/// A sender with many flows may have one lambda for all of them, so that they keep their ratio:
+/// told in each round trip with marks of the quality of all together, lambda by the sum of their
+/// smoothed throughputs, with every flow of [`Qtcp`](super::Qtcp) aimed at its part of it.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Lambda {
     capacity: Rate,
@@ -95,8 +95,9 @@ impl Lambda {
 /// QTCP that finds out how much of the bottleneck is left to it.
 ///
 /// Aimed at a throughput, its ratio is this by the capacity, and its target the same part of
-/// lambda. Lambda falls only in round trips with marks in which all the window was used, for else
-/// nobody keeps the flow from its target. Aimed otherwise it is QTCP. A step is a round trip.
+/// lambda. Lambda falls only in round trips with marks in which all the window was used: otherwise
+/// no other flow keeps this one from its target. With another kind of target it is QTCP. A step is
+/// a round trip.
 #[derive(Clone, Debug)]
 pub struct InterferenceQtcp {
     window: Window,

@@ -31,16 +31,16 @@ pub const NO_BOUND: Rate = Rate::new(1e15);
 /// What a flow is to have: its part of what its class is to have.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub enum Target {
-    /// Whatever it gets: its quality factor is 1.
+    /// Whatever the flow gets: its quality factor is 1.
     #[default]
     None,
-    /// So much throughput (Eq. 1).
+    /// A throughput (Eq. 1).
     Throughput(Rate),
-    /// Packets that take no longer than this, queues included (Eq. 2).
+    /// Round trips no longer than this, queues included (Eq. 2).
     Latency(Duration),
 }
 
-/// What a controller says: a flow has no more than `window` packets under way, and sends no
+/// What a controller decides: the flow has no more than `window` packets under way, and sends no
 /// faster than `rate`.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Decision {
@@ -50,7 +50,7 @@ pub struct Decision {
     pub rate: Rate,
 }
 
-/// Between what a window stays.
+/// The bounds of a window.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Limits {
     /// The least window in packets, at least 1.
@@ -68,7 +68,7 @@ impl Default for Limits {
 }
 
 impl Limits {
-    /// A window within them.
+    /// Brings a window within these limits.
     #[must_use]
     #[inline]
     pub fn clamp(&self, window: f64) -> f64 {
@@ -76,8 +76,7 @@ impl Limits {
         if window > self.min { window.min(self.max.max(self.min)) } else { self.min }
     }
 
-    /// These limits with what makes no sense repaired: at least one packet, at most 10^12, in
-    /// order.
+    /// Repairs limits that make no sense: at least one packet, at most 10^12, in order.
     fn sound(self) -> Self {
         let min = within(self.min, 1.0, 1e12);
         let max = within(self.max, min, 1e12);
@@ -85,7 +84,7 @@ impl Limits {
     }
 }
 
-/// What a controller goes by, for whoever watches.
+/// What a controller has measured, for those who watch it.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Report {
     /// The smoothed fraction of marked packets, 0.0 to 1.0 (Eq. 3).

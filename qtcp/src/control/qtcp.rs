@@ -17,8 +17,8 @@ use crate::{Nanos, Observation};
 /// keeps ratios and utilisation lower than RFC 8257's g does.
 ///
 /// Windows grow as Eq. 5 has it, so that with Q = 1 a flow is one of DCTCP exactly, and takes no
-/// more than its part beside flows of DCTCP. Its small windows then rest above their targets and its
-/// large ones below, by up to a tenth where windows are of a few packets;
+/// more than its part beside flows of DCTCP. Its small windows then rest above their targets and
+/// its large ones below, by up to a tenth where windows are of a few packets;
 /// [`Growth::Target`] does not have that, and settles in half as many round trips.
 #[must_use]
 pub fn settings() -> Settings {

@@ -26,8 +26,8 @@ pub struct Quality {
 }
 
 impl Quality {
-    /// Nothing seen and no target; `gamma` (Eq. 1, 2), 0.0 to below 1.0, is the part of the old
-    /// value that smoothing keeps.
+    /// Makes a quality without observations and without a target; `gamma` (Eq. 1, 2), 0.0 to below
+    /// 1.0, is the part of the old value that smoothing keeps.
     #[must_use]
     pub fn new(gamma: f64) -> Self {
         let empty = Average::keeping(gamma);
@@ -39,14 +39,14 @@ impl Quality {
         self.target = target;
     }
 
-    /// What it is measured against.
+    /// Returns the target that the quality is measured against.
     #[must_use]
     pub const fn target(&self) -> Target {
         self.target
     }
 
-    /// Takes in what an interval showed. An interval without time says nothing of the throughput,
-    /// and one without a round-trip time nothing of the latency.
+    /// Takes in what was seen in an interval. An interval without time says nothing of the
+    /// throughput, and one without a round-trip time nothing of the latency.
     #[inline]
     pub fn see(&mut self, seen: &Observation) {
         if let Some(rate) = seen.rate() {
@@ -57,19 +57,20 @@ impl Quality {
         }
     }
 
-    /// What a controller that goes by it reports, with its smoothed fraction of marked packets.
+    /// Makes the report of a controller that goes by this quality; `alpha` is its smoothed fraction
+    /// of marked packets.
     pub(super) fn report(&self, alpha: f64) -> Report {
         Report { alpha, quality: self.value(), rate: self.rate() }
     }
 
-    /// Q, 0.0 to [`MAX_QUALITY`]; 1 while there is no target or nothing was measured.
+    /// Computes Q, 0.0 to [`MAX_QUALITY`]; 1 while there is no target or nothing was measured.
     #[must_use]
     #[inline]
     pub fn value(&self) -> f64 {
         self.against(self.target)
     }
 
-    /// Q against another target.
+    /// Computes Q against another target.
     #[must_use]
     #[inline]
     pub fn against(&self, target: Target) -> f64 {
@@ -84,7 +85,7 @@ impl Quality {
         }
     }
 
-    /// The smoothed throughput.
+    /// Returns the smoothed throughput.
     #[must_use]
     #[inline]
     pub const fn rate(&self) -> Rate {
@@ -98,8 +99,8 @@ pub(crate) fn of_throughput(target: Rate, rate: Rate) -> f64 {
     ratio(target.bytes(), rate.bytes())
 }
 
-/// Computes the quality factor of a latency (Eq. 2): the smoothed round-trip time, in seconds, divided
-/// by the target.
+/// Computes the quality factor of a latency (Eq. 2): the smoothed round-trip time, in seconds,
+/// divided by the target.
 #[inline]
 pub(crate) fn of_latency(latency: f64, target: Duration) -> f64 {
     ratio(latency, target.as_secs_f64())

@@ -1,6 +1,6 @@
 //! Where a class stands, and its part of a slot.
 
-use super::{Aim, Class, Process, Setup};
+use super::{Class, Goal, Process, Setup};
 
 /// Where a class stands after a slot. Times are in seconds, rates in packets per second.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -76,13 +76,13 @@ impl ClassState {
 
     /// `Q_i(n)` (Eq. 10).
     fn quality_factor(&self, class: &Class, slot: &Slot<'_>) -> f64 {
-        match class.aim {
-            Aim::None => 1.0,
-            Aim::Share(share) if self.sent > 0.0 => {
+        match class.goal {
+            Goal::None => 1.0,
+            Goal::Share(share) if self.sent > 0.0 => {
                 slot.setup.capacity * share / slot.shares * self.rtt / self.sent
             }
-            Aim::Share(_) => 1.0,
-            Aim::Latency(target) => self.latency / target.as_secs_f64(),
+            Goal::Share(_) => 1.0,
+            Goal::Latency(target) => self.latency / target.as_secs_f64(),
         }
     }
 

@@ -47,7 +47,7 @@ mod tests;
 
 pub use arrivals::{Arrivals, Process};
 pub use class::ClassState;
-pub use setup::{Aim, Class, Setup, SetupError};
+pub use setup::{Class, Goal, Setup, SetupError};
 
 use class::Slot;
 

@@ -5,9 +5,9 @@ use core::time::Duration;
 use super::Arrivals;
 use crate::Limits;
 
-/// What a class is to have.
+/// What a class of the model is to have.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
-pub enum Aim {
+pub enum Goal {
     /// Whatever it gets: Q = 1, which is DCTCP.
     #[default]
     None,
@@ -21,7 +21,7 @@ pub enum Aim {
 #[derive(Clone, Debug, PartialEq)]
 pub struct Class {
     /// What all its flows together are to have; with latency, what each packet is to have.
-    pub aim: Aim,
+    pub goal: Goal,
     /// How many flows share it, at least 1. Each has a window of its own.
     pub flows: u32,
     /// The way there or back without queues (`d_i`).
@@ -41,9 +41,9 @@ pub struct Setup {
     pub gain: f64,
     /// The mark fraction up to which a link is not congested (epsilon of Eq. 12), 0 to 1.
     pub epsilon: f64,
-    /// Between what the window of a flow stays.
+    /// The bounds of a flow's window.
     pub limits: Limits,
-    /// Where chance begins.
+    /// The random seed.
     pub seed: u64,
     /// The classes.
     pub classes: Vec<Class>,
@@ -87,7 +87,7 @@ pub enum SetupError {
 impl Setup {
     /// The sum of all shares (`sum r_i`).
     pub(super) fn shares(&self) -> f64 {
-        let share = |class: &Class| if let Aim::Share(share) = class.aim { share } else { 0.0 };
+        let share = |class: &Class| if let Goal::Share(share) = class.goal { share } else { 0.0 };
         self.classes.iter().map(share).sum()
     }
 
@@ -120,12 +120,12 @@ impl Class {
         let seconds = 1e-9..=10.0;
         let range = "1 nanosecond to 10 seconds (a value of 1 is a second)";
         require(&of("delay"), self.delay.as_secs_f64(), seconds.clone(), range)?;
-        match self.aim {
-            Aim::None => Ok(()),
-            Aim::Share(share) => {
+        match self.goal {
+            Goal::None => Ok(()),
+            Goal::Share(share) => {
                 require(&of("share"), share, 1e-6..=1e6, "a positive number, 1e-6 to 1e6")
             }
-            Aim::Latency(target) => {
+            Goal::Latency(target) => {
                 require(&of("latency target"), target.as_secs_f64(), seconds, range)
             }
         }?;

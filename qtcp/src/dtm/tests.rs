@@ -7,8 +7,8 @@ use crate::Limits;
 
 const MICRO: u64 = 1000;
 
-fn class(aim: Aim, arrivals: Arrivals) -> Class {
-    Class { aim, flows: 10, delay: Duration::from_nanos(49 * MICRO), arrivals }
+fn class(goal: Goal, arrivals: Arrivals) -> Class {
+    Class { goal, flows: 10, delay: Duration::from_nanos(49 * MICRO), arrivals }
 }
 
 /// Packets per second.
@@ -32,17 +32,17 @@ fn carried(model: &mut Model, warm: u32, slots: u32) -> Vec<f64> {
     sums.iter().map(|sum| sum / time).collect()
 }
 
-fn offered_90_60_30(aims: [Aim; 3]) -> Setup {
-    let classes = aims.into_iter().zip([90.0, 60.0, 30.0]);
+fn offered_90_60_30(goals: [Goal; 3]) -> Setup {
+    let classes = goals.into_iter().zip([90.0, 60.0, 30.0]);
     let classes = classes
-        .map(|(aim, rate)| class(aim, Arrivals::Poisson { rate: gigabits(rate), burst: 1.0 }));
+        .map(|(goal, rate)| class(goal, Arrivals::Poisson { rate: gigabits(rate), burst: 1.0 }));
     Setup { classes: classes.collect(), ..Setup::default() }
 }
 
 #[test]
 fn e3_shares_are_kept_under_congestion() {
-    let aims = [Aim::Share(3.0), Aim::Share(2.0), Aim::Share(1.0)];
-    let mut model = Model::new(offered_90_60_30(aims)).unwrap();
+    let goals = [Goal::Share(3.0), Goal::Share(2.0), Goal::Share(1.0)];
+    let mut model = Model::new(offered_90_60_30(goals)).unwrap();
     let rates = carried(&mut model, 500, 5000);
     let total: f64 = rates.iter().sum();
     assert!(total > 0.95 * gigabits(100.0), "the link is used: {total}");
@@ -54,7 +54,7 @@ fn e3_shares_are_kept_under_congestion() {
 
 #[test]
 fn e3_without_targets_it_is_dctcp() {
-    let mut model = Model::new(offered_90_60_30([Aim::None; 3])).unwrap();
+    let mut model = Model::new(offered_90_60_30([Goal::None; 3])).unwrap();
     for _ in 0..3000 {
         model.step();
         assert!(model.classes().iter().all(|class| class.quality == 1.0));
@@ -69,7 +69,7 @@ fn e3_without_targets_it_is_dctcp() {
 #[test]
 fn e3_a_quality_of_one_is_the_law_of_dctcp() {
     let setup = Setup {
-        classes: vec![class(Aim::None, Arrivals::Saturated); 2],
+        classes: vec![class(Goal::None, Arrivals::Saturated); 2],
         epsilon: 0.0,
         ..Setup::default()
     };
@@ -90,8 +90,8 @@ fn e3_a_quality_of_one_is_the_law_of_dctcp() {
 fn e3_the_queue_is_what_the_windows_hold_beyond_the_round_trip() {
     let setup = Setup {
         classes: vec![
-            class(Aim::Share(2.0), Arrivals::Saturated),
-            class(Aim::Share(1.0), Arrivals::Saturated),
+            class(Goal::Share(2.0), Arrivals::Saturated),
+            class(Goal::Share(1.0), Arrivals::Saturated),
         ],
         ..Setup::default()
     };
@@ -107,7 +107,7 @@ fn e3_the_queue_is_what_the_windows_hold_beyond_the_round_trip() {
 #[test]
 fn e3_a_class_with_slack_gives_way_to_one_that_is_late() {
     // A queue of 400 packets is 48 us: one target is out of reach, the other is easy.
-    let latency = |micros| class(Aim::Latency(Duration::from_micros(micros)), Arrivals::Saturated);
+    let latency = |micros| class(Goal::Latency(Duration::from_micros(micros)), Arrivals::Saturated);
     let setup = Setup { classes: vec![latency(40), latency(200)], ..Setup::default() };
     let mut model = Model::new(setup).unwrap();
     let rates = carried(&mut model, 500, 2000);
@@ -140,13 +140,13 @@ fn arrivals_keep_their_rate() {
 fn what_cannot_be_modelled_is_refused_with_what_can() {
     assert_eq!(Model::new(Setup::default()).unwrap_err(), SetupError::NoClasses);
     let with = |class: Class| Model::new(Setup { classes: vec![class], ..Setup::default() });
-    let good = class(Aim::None, Arrivals::Saturated);
+    let good = class(Goal::None, Arrivals::Saturated);
     assert!(with(good.clone()).is_ok());
     for bad in [
         Class { flows: 0, ..good.clone() },
         Class { delay: Duration::ZERO, ..good.clone() },
-        Class { aim: Aim::Share(f64::NAN), ..good.clone() },
-        Class { aim: Aim::Latency(Duration::ZERO), ..good.clone() },
+        Class { goal: Goal::Share(f64::NAN), ..good.clone() },
+        Class { goal: Goal::Latency(Duration::ZERO), ..good.clone() },
         Class { arrivals: Arrivals::Constant { rate: -1.0 }, ..good.clone() },
         Class { arrivals: Arrivals::Poisson { rate: 1.0, burst: 0.0 }, ..good.clone() },
     ] {
@@ -157,11 +157,11 @@ fn what_cannot_be_modelled_is_refused_with_what_can() {
     assert!(Model::new(bad).is_err());
 }
 
-fn aims() -> impl Strategy<Value = Aim> {
+fn goals() -> impl Strategy<Value = Goal> {
     prop_oneof![
-        Just(Aim::None),
-        (0.01..100.0f64).prop_map(Aim::Share),
-        (1u64..10_000).prop_map(|micros| Aim::Latency(Duration::from_micros(micros))),
+        Just(Goal::None),
+        (0.01..100.0f64).prop_map(Goal::Share),
+        (1u64..10_000).prop_map(|micros| Goal::Latency(Duration::from_micros(micros))),
     ]
 }
 
@@ -177,8 +177,8 @@ fn processes() -> impl Strategy<Value = Arrivals> {
 
 fn setups() -> impl Strategy<Value = Setup> {
     let class =
-        (aims(), 1u32..50, 1u64..500, processes()).prop_map(|(aim, flows, micros, arrivals)| {
-            Class { aim, flows, delay: Duration::from_micros(micros), arrivals }
+        (goals(), 1u32..50, 1u64..500, processes()).prop_map(|(goal, flows, micros, arrivals)| {
+            Class { goal, flows, delay: Duration::from_micros(micros), arrivals }
         });
     let classes = prop::collection::vec(class, 1..6);
     (classes, 1e3..1e7f64, 1.0..1000.0f64, 0.01..1.0f64, 0.0..0.2f64, any::<u64>()).prop_map(

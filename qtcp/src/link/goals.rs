@@ -1,8 +1,9 @@
 //! What each class is to have of a link, and what that makes for each of its flows.
 //!
-//! Goals belong to classes, not to flows (docs/sources.md, E8: targets belong to classes): the flows
-//! of a class share its target, so that a new flow takes from its own class only. A class whose flows
-//! want less than their part leaves the rest to the others, in the ratio of their shares.
+//! Goals belong to classes, not to flows (docs/sources.md, E8: targets belong to classes): the
+//! flows of a class share its target, so that a new flow takes from its own class only. A class
+//! whose flows want less than their part leaves the rest to the others, in the ratio of their
+//! shares.
 
 use core::time::Duration;
 
@@ -96,8 +97,9 @@ impl Targets {
         self.filler == Some(class)
     }
 
-    /// Divides `lambda` among the classes. Classes that are free or have a latency to keep take what
-    /// their flows send; then rates are served; what is left goes by shares to those who want it.
+    /// Divides `lambda` among the classes. Classes that are free or have a latency to keep take
+    /// what their flows send; then rates are served; what is left goes by shares to those who want
+    /// it.
     pub(super) fn divide(
         &mut self,
         lambda: Rate,
@@ -163,8 +165,8 @@ impl Targets {
     }
 }
 
-/// Computes the part of each flow of a class that would take more: an even part of what content flows
-/// leave, and half of an even part of the whole at the least, for content flows may grow.
+/// Computes the part of each flow of a class that would take more: an even part of what content
+/// flows leave, and half of an even part of the whole at the least, for content flows may grow.
 fn flow_target(whole: Rate, demand: &Demand) -> Rate {
     if demand.backlogged == 0 {
         return whole;

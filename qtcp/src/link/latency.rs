@@ -1,9 +1,9 @@
 //! The part of a link that is kept empty while a class has a latency to keep (Eq. 2).
 //!
-//! Whoever sends little and waits for each answer has no throughput to give up: what its packets
-//! wait for is the queue that others have made. So while its quality factor is above 1, the
-//! throughput that the others share is made smaller, until the queue is gone; and then larger
-//! again, bit by bit.
+//! A flow that sends little and waits for each answer has no throughput to give up: what its
+//! packets wait for is the queue that other flows have made. So while its quality factor is above
+//! 1, the throughput that the others share becomes smaller, until the queue is gone; then it
+//! becomes larger again, bit by bit.
 
 use core::time::Duration;
 
@@ -21,25 +21,25 @@ const HELPED: f64 = 0.75;
 /// A class that has not been seen for this long needs nothing kept for it.
 const SILENCE: Duration = Duration::from_secs(1);
 
-/// How much is kept empty.
+/// How much of the link is kept empty.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Headroom {
     part: f64,
     seen: Option<Nanos>,
     /// The greatest throughput since something was first kept empty.
     greatest: Rate,
-    /// It was taken anew, and that has not helped yet.
-    anew: bool,
+    /// The greatest throughput was replaced by a lower one, and that has not helped yet.
+    replaced: bool,
 }
 
 impl Default for Headroom {
     fn default() -> Self {
-        Self { part: 1.0, seen: None, greatest: Rate::ZERO, anew: false }
+        Self { part: 1.0, seen: None, greatest: Rate::ZERO, replaced: false }
     }
 }
 
 impl Headroom {
-    /// A round trip of a class with a latency to keep.
+    /// Takes in a round trip of a class with a latency to keep.
     pub(super) fn see(&mut self, now: Nanos, latency: Duration, target: Duration) {
         let before = self.seen.replace(now).unwrap_or(now);
         let time = now.since(before).min(Duration::from_millis(20)).as_secs_f64();
@@ -53,7 +53,7 @@ impl Headroom {
         self.part = (self.part + change * time).clamp(LEAST, 1.0);
     }
 
-    /// The part of the link that the others have.
+    /// Returns the part of the link that the others have.
     pub(super) fn part(&mut self, now: Nanos) -> f64 {
         if self.seen.is_some_and(|seen| now.since(seen) > SILENCE) {
             self.part = 1.0;
@@ -61,22 +61,22 @@ impl Headroom {
         self.part
     }
 
-    /// The capacity, as far as it is known: the greatest throughput since something was first kept
-    /// empty. Where that turns out to be too much (half of it still makes a queue), it is taken
-    /// anew: once, for if that does not help, the queue is of others, who would take whatever else
-    /// is left.
+    /// Returns the capacity, as far as it is known: the greatest throughput since something was
+    /// first kept empty. Where that turns out to be too much (half of it still makes a queue), the
+    /// present throughput replaces it, once: if that does not help, the queue is of others, who
+    /// would take whatever else is left.
     pub(super) fn known(&mut self, total: Rate, congested: bool) -> Rate {
-        let too_much = congested && self.part <= LEAST && !self.anew;
-        self.anew = (self.anew || too_much) && self.part < HELPED;
+        let too_much = congested && self.part <= LEAST && !self.replaced;
+        self.replaced = (self.replaced || too_much) && self.part < HELPED;
         if total > self.greatest || too_much {
             self.greatest = total;
         }
         self.greatest
     }
 
-    /// Nothing is kept empty: what goes through is what there is.
+    /// Forgets the capacity, when nothing is kept empty: what goes through is then what there is.
     pub(super) fn forget(&mut self) {
-        (self.greatest, self.anew) = (Rate::ZERO, false);
+        (self.greatest, self.replaced) = (Rate::ZERO, false);
     }
 }
 

@@ -156,8 +156,8 @@ impl Link {
         }
     }
 
-    /// Takes in what a flow saw in the interval that ends `now`. Answers what the flow has, and what
-    /// it may have at most from now on.
+    /// Takes in what a flow saw in the interval that ends `now`. Answers what the flow has, and
+    /// what it may have at most from now on.
     pub fn observe(&mut self, id: FlowId, now: Nanos, seen: &Observation) -> Standing {
         let Some((class, rate)) = self.count(id, seen) else { return Standing::default() };
         let goal = self.goals[class];
@@ -228,8 +228,8 @@ impl Link {
         self.headroom.part(now)
     }
 
-    /// Computes the throughput that there is to divide. While part of the link is kept empty, what goes through is what
-    /// was let through, and says nothing of the capacity.
+    /// Computes the throughput that there is to divide. While part of the link is kept empty, what
+    /// goes through is what was let through, and says nothing of the capacity.
     #[inline]
     fn lambda(&mut self, state: &State, kept: f64) -> Rate {
         match (self.capacity, kept < 1.0) {
@@ -243,8 +243,8 @@ impl Link {
         }
     }
 
-    /// Finds out what a flow of a class is among the others. Where the link is said to carry less than
-    /// it does, or just that and nothing is marked, only limits keep flows from more.
+    /// Finds out what a flow of a class is among the others. Where the link is said to carry less
+    /// than it does, or just that and nothing is marked, only limits keep flows from more.
     #[inline]
     fn role(&self, class: Class, state: &State, kept: f64) -> Role {
         if kept < 1.0 || (state.full && !state.marked) || state.over {
@@ -256,7 +256,8 @@ impl Link {
         }
     }
 
-    /// Returns the throughput of all flows when the link was last congested; zero where it never was.
+    /// Returns the throughput of all flows when the link was last congested; zero where it never
+    /// was.
     #[must_use]
     pub fn estimate(&self) -> Rate {
         self.estimate

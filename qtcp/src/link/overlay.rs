@@ -24,14 +24,14 @@ pub struct Rules {
     /// The least time constant of smoothing (gamma in Eq. 1; g in Eq. 3 is 1/16 for each round
     /// trip).
     pub smoothing: Duration,
-    /// Marks count as congestion for so long, or two round trips.
+    /// Marks count as congestion for this time, or two round trips.
     pub memory: Duration,
     /// A mark fraction up to this is none (epsilon in Eq. 12).
     pub epsilon: f64,
     /// How far from its target a flow has to be for that to count (sigma of docs/sources.md, E8).
     pub sigma: f64,
-    /// A flow that was below its target by more than sigma for about so long will not get there by
-    /// itself.
+    /// A flow that was below its target by more than sigma for about this time will not get there
+    /// by itself.
     pub patience: Duration,
     /// Without marks, the time in which a limit becomes e times what it was.
     pub growth: Duration,
@@ -81,7 +81,7 @@ pub(super) struct Overlay {
     alpha: Average,
     /// Bytes per second.
     rate: Average,
-    /// What it is short of its target, as a part of that; negative: it has more.
+    /// What the flow is short of its target, as a part of that; negative: it has more.
     short: Average,
     limit: Option<Rate>,
     /// The limit, as a part of the target, while the flow is held to it.
@@ -90,12 +90,12 @@ pub(super) struct Overlay {
 
 /// How much more than its target the flow that fills the link has at least, in parts of sigma.
 const ROOM: f64 = 0.5;
-/// Between what a limit stays, as a part of the target.
+/// The bounds of a limit, as a part of the target.
 const LEAST_BOOST: f64 = 0.9;
 const MOST_BOOST: f64 = 2.0;
 /// A flow may send a packet in this time, or in a round trip, whatever its target.
 const SLOWEST: Duration = Duration::from_millis(10);
-/// A limit that is so many times what the flow does holds nobody back.
+/// A limit that is this many times the flow's rate does not hold it back.
 const LOOSE: f64 = 4.0;
 
 impl Default for Overlay {
@@ -107,19 +107,19 @@ impl Default for Overlay {
 }
 
 impl Overlay {
-    /// The smoothed rate (Eq. 1).
+    /// Returns the smoothed rate (Eq. 1).
     #[inline]
     pub(super) fn rate(&self) -> Rate {
         Rate::new(self.rate.value())
     }
 
-    /// The smoothed fraction of marked packets (Eq. 3).
+    /// Returns the smoothed fraction of marked packets (Eq. 3).
     #[inline]
     pub(super) fn alpha(&self) -> f64 {
         self.alpha.value()
     }
 
-    /// Smooths what was seen.
+    /// Takes in what was seen.
     #[inline]
     pub(super) fn see(&mut self, rules: &Rules, seen: &Observation) {
         let Some(rate) = seen.rate() else { return };
@@ -132,15 +132,15 @@ impl Overlay {
         }
     }
 
-    /// Whether the flow has been below its target for long; `quality` is its quality factor, 1 where
-    /// it wants no more than it has.
+    /// Whether the flow has been below its target for long; `quality` is its quality factor, 1
+    /// where it wants no more than it has.
     pub(super) fn in_deficit(&mut self, rules: &Rules, seen: &Observation, quality: f64) -> bool {
         // What is missing, as a part of the target.
         let short = 1.0 - 1.0 / quality.max(0.5);
         self.short.add_by(short, weight_of(seen.interval, rules.patience)) > rules.sigma
     }
 
-    /// The limit for what was just seen; none where the flow is not held back.
+    /// Computes the limit after what was just seen; `None` where the flow is not held back.
     #[inline]
     pub(super) fn limit(
         &mut self,
@@ -185,9 +185,9 @@ impl Overlay {
         }
     }
 
-    /// The limit at which the flow has its target on average: below a limit that is just the
-    /// target the kernel's controller still answers marks, and pacing timers are late, so that the
-    /// flow would have less.
+    /// Computes the limit at which the flow has its target on average: below a limit that is just
+    /// the target the kernel's controller still answers marks, and pacing timers are late, so that
+    /// the flow would have less.
     fn hold(&mut self, rules: &Rules, seen: &Observation, target: Rate) -> Option<Rate> {
         if self.limit.is_none() {
             if self.rate() <= target {
@@ -201,7 +201,7 @@ impl Overlay {
         Some(target.times(self.boost))
     }
 
-    /// Without marks a limit grows, and is lifted once it holds nobody back.
+    /// Without marks a limit grows, and is lifted once it does not hold the flow back.
     fn grow(&self, rules: &Rules, seen: &Observation, target: Rate) -> Option<Rate> {
         let limit = self.limit?;
         let grown = limit.times(1.0 + seen.interval.as_secs_f64() / rules.growth.as_secs_f64());

@@ -6,7 +6,7 @@ fn rate(bytes: f64) -> Rate {
     Rate::new(bytes)
 }
 
-/// 5 ms at so many bytes per second, without marks, with a round trip of 1 ms.
+/// What a flow saw in 5 ms at a rate, without marks, with a round trip of 1 ms.
 fn seen(bytes_per_second: u64) -> Observation {
     Observation {
         interval: Duration::from_millis(5),

@@ -192,7 +192,7 @@ impl Water {
         }
     }
 
-    /// Bits per second of each flow in the last run of so many seconds.
+    /// Bits per second of each flow in the last run, which took this many seconds.
     fn rates(&self, seconds: f64) -> Vec<f64> {
         self.flows.iter().map(|flow| flow.total * 8.0 / seconds).collect()
     }

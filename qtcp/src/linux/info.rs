@@ -231,7 +231,7 @@ pub(super) mod tests {
         (one, listener.accept().unwrap().0)
     }
 
-    /// Sends so much one way, and waits until it has come.
+    /// Sends data one way, and waits until it has come.
     pub(in super::super) fn send(from: &mut TcpStream, to: &mut TcpStream, bytes: usize) {
         let mut left = bytes;
         let chunk = vec![7; 16384];

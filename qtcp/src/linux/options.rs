@@ -115,7 +115,7 @@ mod tests {
         assert_eq!(congestion(accepted.as_fd()).unwrap(), "reno");
     }
 
-    /// How long it takes to send so many bytes to somebody who reads them all.
+    /// Measures how long it takes to send `bytes` to a peer that reads them all.
     fn time_of(
         here: &mut std::net::TcpStream,
         mut there: std::net::TcpStream,

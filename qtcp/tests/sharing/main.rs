@@ -44,7 +44,7 @@ fn swing(flow: &Flow) -> f64 {
     last.iter().map(|window| (window / mean - 1.0).abs()).fold(0.0, f64::max)
 }
 
-/// Weights, round-trip times up to so many per cent apart, and first windows of 2 to 6 flows.
+/// Weights, round-trip times up to `spread` per cent apart, and first windows of 2 to 6 flows.
 fn flows(spread: u64) -> impl Strategy<Value = (u64, Vec<(u32, u64, f64)>)> {
     let flow = (1..5_u32, 0..=spread, 1.0..1000.0);
     (50..100_u64, prop::collection::vec(flow, 2..=6))

@@ -48,9 +48,9 @@ pub(super) struct ClassSplit<'a> {
 
 impl ClassSplit<'_> {
     /// Lets each class that the connection carries observe its part. Answers the rate that they may
-    /// have together, if any of them is limited. A class that is not limited, or wants less than its
-    /// limit, adds what it has and [some room](Self::room): otherwise the others would use what it
-    /// leaves.
+    /// have together, if any of them is limited. A class that is not limited, or wants less than
+    /// its limit, adds what it has and [some room](Self::room): otherwise the others would use what
+    /// it leaves.
     pub(super) fn observe(
         &self,
         now: Nanos,
@@ -96,8 +96,8 @@ impl ClassSplit<'_> {
         limited.then_some(together)
     }
 
-    /// Computes the rate that a class may reach until the next look, from its present one: a quarter
-    /// more, and ten packets in a round trip.
+    /// Computes the rate that a class may reach until the next look, from its present one: a
+    /// quarter more, and ten packets in a round trip.
     fn room(&self, rate: Rate) -> Rate {
         const PACKETS: f64 = 10.0;
         rate.times(1.25) + Rate::over(PACKETS * f64::from(self.all.mss), self.all.rtt)
@@ -143,7 +143,8 @@ mod tests {
     use crate::config::Network;
 
     /// Runs a connection of which High and Low move `high` and `low` bytes in each of 200 looks,
-    /// beside one of Medium that moves as much. Returns the limits of both, and the first one's flows.
+    /// beside one of Medium that moves as much. Returns the limits of both, and the first one's
+    /// flows.
     fn together(high: u64, low: u64) -> (Option<Rate>, Option<Rate>, PerClass<ClassFlow>) {
         let mut links = Links::default();
         links.configure(&Network::default());

@@ -16,13 +16,13 @@ use crate::engine::{ConnectionNetwork, FlowState};
 /// The bounds of the time from one look at a connection to the next.
 const SHORTEST: Duration = Duration::from_micros(200);
 pub(super) const LONGEST: Duration = Duration::from_millis(5);
-/// A connection on which nothing moves for this time rests: the poller looks only at what its reactor
-/// says of it.
+/// A connection on which nothing moves for this time rests: the poller looks only at what its
+/// reactor says of it.
 pub(super) const REST: Duration = Duration::from_secs(1);
 /// The time from one look at a connection that rests to the next.
 pub(super) const RESTING: Duration = Duration::from_millis(20);
-/// A pacing rate is set only if it changes by more than this part of itself: setting it costs a system
-/// call.
+/// A pacing rate is set only if it changes by more than this part of itself: setting it costs a
+/// system call.
 const WORTH: f64 = 0.01;
 
 /// One connection, as the poller knows it.
@@ -72,8 +72,8 @@ impl PacedConnection {
         }
     }
 
-    /// Looks at the connection: reads what moved, finds its limits and sets them. Answers how long it
-    /// is until the next look.
+    /// Looks at the connection: reads what moved, finds its limits and sets them. Answers how long
+    /// it is until the next look.
     pub(super) fn look(&mut self, now: Nanos, links: &mut Links) -> Duration {
         if self.is_quiet() {
             if now.since(self.moved_at) > REST {
@@ -126,9 +126,9 @@ impl PacedConnection {
 
     /// Counts other signs of congestion as ECN marks. Packets that were sent again are one. On a
     /// connection without ECN, and where the kernel does not count the marks of what came, the time
-    /// that packets stand in queues is another. Slow hosts and targets make round trips long as well:
-    /// therefore that time counts for sent data only while the network is what it waits for, and for
-    /// received data only if it is clearly longer.
+    /// that packets stand in queues is another. Slow hosts and targets make round trips long as
+    /// well: therefore that time counts for sent data only while the network is what it waits for,
+    /// and for received data only if it is clearly longer.
     fn infer_marks(&mut self, info: &Info, sample: &mut Sample) {
         const QUEUED_OUT: Duration = Duration::from_millis(1);
         const QUEUED_IN: Duration = Duration::from_millis(5);

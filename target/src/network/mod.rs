@@ -4,7 +4,8 @@
 //! - [`socket`]: a connection as the poller receives it; what its reactor and the poller tell each
 //!   other of it is in [`qtcp::pacing`].
 //! - [`links`]: the links, and what classes are to have of them.
-//! - [`poller`]: a thread that looks at all connections; [`connection`]: one of them, and its limits;
+//! - [`poller`]: a thread that looks at all connections; [`connection`]: one of them, and its
+//!   limits;
 //!   [`class_split`]: the classes that it carries.
 //! - [`view`]: what the control socket and the metrics show.
 

@@ -1,5 +1,5 @@
-//! The poller looks at every connection about once in a round trip, and says how fast it may send and
-//! be asked for data. One thread does this for all connections, beside the reactors.
+//! The poller looks at every connection about once in a round trip, and says how fast it may send
+//! and be asked for data. One thread does this for all connections, beside the reactors.
 
 use std::cmp::Reverse;
 use std::collections::{BinaryHeap, HashMap};
@@ -20,8 +20,8 @@ use crate::engine::ConnectionNetwork;
 
 /// The time that one look costs.
 const LOOK_COST: Duration = Duration::from_nanos(1500);
-/// All looks together may take one in this many parts of a core; beyond that they become rarer, down
-/// to one in the longest interval for each connection.
+/// All looks together may take one in this many parts of a core; beyond that they become rarer,
+/// down to one in the longest interval for each connection.
 const CORE_PART: u32 = 20;
 
 /// All connections that are paced, or would be if the stage were on.

@@ -124,7 +124,7 @@ impl std::iter::Sum for Transfers {
 fn aimed(bottleneck: &Bottleneck, late: Time) -> Deadline {
     let most = Rate::from_bits(bottleneck.goodput());
     let flows = f64::from(FLOWS) * DEADLINES.len() as f64;
-    Deadline { late, aim: late / AIM, least: most.times(LEAST / flows), most }
+    Deadline { late, intended: late / AIM, least: most.times(LEAST / flows), most }
 }
 
 /// The transfers of each class in a run.

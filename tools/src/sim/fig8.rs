@@ -63,7 +63,7 @@ fn model(bottleneck: &Bottleneck, seed: u64) -> anyhow::Result<Rates> {
 fn setup(bottleneck: &Bottleneck, seed: u64) -> dtm::Setup {
     let settings = &bottleneck.settings;
     let class = |(share, (bits, size)): (f64, (f64, super::net::traffic::Size))| dtm::Class {
-        aim: dtm::Aim::Share(share),
+        goal: dtm::Goal::Share(share),
         flows: FLOWS,
         delay: Duration::from_secs_f64(seconds(bottleneck.rtt) / 2.0),
         arrivals: dtm::Arrivals::Poisson {

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use anyhow::{Context as _, bail};
 use qtcp::Limits;
-use qtcp::dtm::{Aim, Arrivals, Class, Setup};
+use qtcp::dtm::{Arrivals, Class, Goal, Setup};
 use serde::Deserialize;
 
 use crate::bench::units;
@@ -197,13 +197,13 @@ impl Scenario {
 }
 
 fn class(entry: &Entry, link: &Link, packet_bits: f64) -> anyhow::Result<Class> {
-    let aim = match (entry.share, entry.latency) {
+    let goal = match (entry.share, entry.latency) {
         (Some(_), Some(_)) => {
             bail!("class {} has a share and a latency: give it one of them", entry.name)
         }
-        (Some(share), None) => Aim::Share(share),
-        (None, Some(latency)) => Aim::Latency(latency.0),
-        (None, None) => Aim::None,
+        (Some(share), None) => Goal::Share(share),
+        (None, Some(latency)) => Goal::Latency(latency.0),
+        (None, None) => Goal::None,
     };
     let arrivals = match entry.arrivals {
         Source::Saturated => Arrivals::Saturated,
@@ -214,7 +214,7 @@ fn class(entry: &Entry, link: &Link, packet_bits: f64) -> anyhow::Result<Class> 
         }
     };
     let delay = entry.delay.unwrap_or(link.delay).0;
-    Ok(Class { aim, flows: entry.flows, delay, arrivals })
+    Ok(Class { goal, flows: entry.flows, delay, arrivals })
 }
 
 #[cfg(test)]
@@ -254,10 +254,10 @@ mod tests {
         let text =
             format!("{LINK}[[class]]\nname = 'a'\n[[class]]\nname = 'b'\ndelay = '1us'\nflows = 3");
         let setup = Scenario::parse(&text).unwrap().setup;
-        let micros = |class: &Class| (class.delay.as_micros(), class.flows, class.aim);
+        let micros = |class: &Class| (class.delay.as_micros(), class.flows, class.goal);
         assert_eq!(
             setup.classes.iter().map(micros).collect::<Vec<_>>(),
-            [(20, 1, Aim::None), (1, 3, Aim::None)]
+            [(20, 1, Goal::None), (1, 3, Goal::None)]
         );
         assert_eq!(setup.capacity, 10e9 / 12_000.0);
     }

@@ -23,7 +23,7 @@ pub(crate) const PAYLOAD: u32 = 1448;
 /// 100 Gb/s.
 pub(crate) const LINK: u64 = 100_000_000_000;
 
-/// Who decides the windows.
+/// The law that decides the windows.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Law {
     /// Equal parts.
@@ -153,7 +153,7 @@ const fn blocks(least: u64, most: u64) -> Size {
 pub(crate) const OFFERED: [(f64, Size); 3] =
     [(90e9, blocks(17, 98)), (60e9, blocks(13, 75)), (30e9, blocks(5, 30))];
 
-/// A source that offers so many bits per second on the wire to these flows.
+/// Makes a source that offers `bits` per second on the wire to these flows.
 pub(crate) fn offer(bits: f64, size: Size, flows: Range<u32>) -> SourceSetup {
     let rate = bits / 8.0 * f64::from(PAYLOAD) / f64::from(WIRE);
     SourceSetup { size, rate, flows: flows.collect() }

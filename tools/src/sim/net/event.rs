@@ -15,14 +15,15 @@ pub(crate) const MILLI: Time = 1000 * MICRO;
 /// Picoseconds in a second.
 pub(crate) const SECOND: Time = 1000 * MILLI;
 
-/// So many seconds; none where they are negative, the longest time where they are too many.
+/// Converts seconds to a time: zero where they are negative, the longest time where they are too
+/// many.
 pub(crate) fn from_seconds(seconds: f64) -> Time {
     #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "`as` saturates")]
     let time = (seconds * SECOND as f64).round() as Time;
     time
 }
 
-/// A time in seconds.
+/// Converts a time to seconds.
 pub(crate) fn seconds(time: Time) -> f64 {
     time as f64 / SECOND as f64
 }

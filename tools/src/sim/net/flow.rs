@@ -26,7 +26,7 @@ impl Route {
         route
     }
 
-    /// The link after so many.
+    /// Returns the link after `hop` others.
     #[inline]
     pub(crate) fn link(&self, hop: u8) -> Option<u32> {
         if hop < self.hops { self.links.get(usize::from(hop)).copied() } else { None }
@@ -36,13 +36,13 @@ impl Route {
 /// How many requests are looked at for the throughput that they need.
 const AHEAD: usize = 8;
 
-/// By when requests are to be done, and what is aimed at for it.
+/// When requests have to be done, and the throughput that is aimed at for it.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Deadline {
     /// The time that a request may take. What has taken longer is not aimed for any more.
     pub(crate) late: Time,
-    /// The time that it is aimed to take.
-    pub(crate) aim: Time,
+    /// The time that a request is intended to take.
+    pub(crate) intended: Time,
     /// The least throughput that is aimed at.
     pub(crate) least: Rate,
     /// The most.
@@ -141,7 +141,7 @@ impl Flow {
         self.requests.clear();
     }
 
-    /// A request for so many bytes.
+    /// Takes a request of `bytes` bytes.
     pub(crate) fn give(&mut self, now: Time, bytes: u64) {
         self.given += bytes.div_ceil(u64::from(self.setup.payload)).max(1);
         self.requests.push_back(Request { given: now, last: self.given });
@@ -214,7 +214,7 @@ impl Flow {
     /// The throughput with which the requests at hand keep their deadlines; none where all are late.
     fn needed(&self, now: Time, deadline: &Deadline) -> Target {
         let of = |request: &Request| {
-            let left = (request.given + deadline.aim).saturating_sub(now).max(MICRO);
+            let left = (request.given + deadline.intended).saturating_sub(now).max(MICRO);
             let packets = request.last.saturating_sub(self.acked);
             packets as f64 * f64::from(self.setup.payload) / seconds(left)
         };

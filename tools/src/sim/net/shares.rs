@@ -5,7 +5,7 @@ use qtcp::{Rate, Target};
 /// The classes of a bottleneck, which share its capacity.
 #[derive(Clone, Debug)]
 pub(crate) struct Shares {
-    /// What there is to share.
+    /// The throughput to share.
     capacity: Rate,
     /// What each class is to have, relative to the others: all its flows together.
     shares: Vec<f64>,

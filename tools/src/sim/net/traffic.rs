@@ -8,7 +8,7 @@ use crate::sim::random::Random;
 pub(crate) enum Size {
     /// Exponentially distributed, with a mean in bytes.
     Exponential(f64),
-    /// So many blocks of so many bytes, each number equally likely.
+    /// A number of blocks of `bytes` bytes, each number from `least` to `most` equally likely.
     Blocks { least: u64, most: u64, bytes: u64 },
 }
 
