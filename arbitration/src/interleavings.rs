@@ -10,7 +10,9 @@ use std::sync::Arc;
 use shuttle::scheduler::{DfsScheduler, PctScheduler, RandomScheduler, Scheduler};
 use shuttle::{Config, Runner, thread};
 
-use crate::arbiter::{Arbiter, DeviceId, Dispatched, FlowId, Grant, Pull, Request, Waiters};
+use crate::arbiter::{
+    Arbiter, DeviceId, Dispatched, EntryId, FlowId, Grant, Pull, Request, Waiters,
+};
 use crate::credit::{Caps, Cost};
 use crate::device::{Device, DeviceRules};
 use crate::order::{ClassClock, Pace};
@@ -179,8 +181,8 @@ impl Reactor {
         Self { arbiter, flow, got: None, woke: Reactors::NONE }
     }
 
-    fn send(&mut self, class: Class) {
-        self.arbiter.enqueue(NOW, self.flow, class, Request::user((), false, 4096)).unwrap();
+    fn send(&mut self, class: Class) -> EntryId {
+        self.arbiter.enqueue(NOW, self.flow, class, Request::user((), false, 4096)).unwrap()
     }
 
     fn pull(&mut self, pull: fn(&mut Arbiter<()>, Nanos) -> Pull<()>) {
@@ -212,7 +214,9 @@ fn reactors(count: u32, window: WindowRule, operations: u32) -> (Vec<Reactor>, S
     all[0].send(Class::High);
     all[0].pull(Arbiter::pull);
     assert!(all[0].got.is_some());
-    all.iter_mut().skip(1).for_each(|reactor| reactor.send(Class::High));
+    for reactor in all.iter_mut().skip(1) {
+        reactor.send(Class::High);
+    }
     (all, sessions)
 }
 
@@ -260,13 +264,49 @@ fn who_sleeps_for_want_of_room_in_the_window_is_woken() {
 #[test]
 fn who_sleeps_for_want_of_credits_is_woken() {
     many(|| all_are_woken(2, WindowRule::Off, 10));
+    many(|| all_are_woken(3, WindowRule::Off, 1));
 }
 
 #[test]
 fn who_is_turned_away_by_one_that_gives_up_is_woken() {
-    // Both the session and the root have one operation: who takes the session's and not the
-    // root's gives it back, and tells whoever it was in the way of.
-    many(|| all_are_woken(3, WindowRule::Off, 1));
+    many(|| {
+        // A command of the root's has the root's only credit. Two reactors want that and session
+        // a's only one: one takes a's, finds none of the root's, gives a's back and withdraws its
+        // command. The other, which may have found none of a's just then, goes in the end.
+        let sessions = sessions(1);
+        let waiters = Arc::new(Waiters::new(3));
+        let rules = DeviceRules { window: WindowRule::Off, ..DeviceRules::default() };
+        let device = Arc::new(Device::new(rules, 3));
+        let mut holds = Reactor::new(0, &device, &waiters, sessions.root());
+        holds.send(Class::High);
+        holds.pull(Arbiter::pull);
+        let a = session(&sessions);
+        let mut gives_up = Reactor::new(1, &device, &waiters, &a);
+        let entry = gives_up.send(Class::High);
+        let mut other = Reactor::new(2, &device, &waiters, &a);
+        other.send(Class::High);
+        let gives_up = thread::spawn(move || {
+            gives_up.pull(Arbiter::pull_before_sleep);
+            if gives_up.got.is_none() {
+                gives_up.arbiter.cancel(entry);
+                gives_up.pull(Arbiter::pull_before_sleep);
+            }
+            gives_up
+        });
+        let other = thread::spawn(move || {
+            other.pull(Arbiter::pull_before_sleep);
+            other
+        });
+        holds.complete();
+        let (mut gives_up, mut other) = (gives_up.join().unwrap(), other.join().unwrap());
+        if gives_up.got.is_some() {
+            gives_up.complete();
+        }
+        if holds.woke.contains(2) || gives_up.woke.contains(2) {
+            other.pull(Arbiter::pull_before_sleep);
+        }
+        assert!(other.got.is_some(), "it sleeps beside credits that nobody has");
+    });
 }
 
 #[test]
