@@ -11,7 +11,7 @@ pub const DISCOVERY_NQN: &str = "nqn.2014-08.org.nvmexpress.discovery";
 const UUID_NQN: &str = "nqn.2014-08.org.nvmexpress:uuid:";
 /// Characters of a UUID in such an NQN: 32 hexadecimal digits and 4 hyphens.
 const UUID_LENGTH: usize = 36;
-/// Under which identifiers are derived: fixed for ever, or disks would change their names.
+/// The namespace of derived UUIDs. It never changes, or disks would change their names.
 const NAMESPACE: Uuid = Uuid::from_u128(0x6f3d_2c1e_8a57_5f0b_9d34_51c6_7e20_a9b8);
 
 /// Says what is wrong with an NQN (NVM Express Base Specification 2.1, 4.7).

@@ -90,7 +90,7 @@ pub struct DeviceQos {
     pub latency_target: Option<Duration>,
     /// `flush_is_output`: a Flush ends a container.
     pub flush_is_output: bool,
-    /// `service_time`: mean and worst time of a 4 KiB command, where it is not to be measured.
+    /// `service_time`: mean and worst time of a 4 KiB command, where no measurement is wanted.
     pub mean_time: Option<Duration>,
     /// `worst_time`.
     pub worst_time: Option<Duration>,

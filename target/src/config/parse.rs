@@ -235,7 +235,7 @@ fn file(fields: &mut Fields<'_>) -> Option<Backend> {
     let create = match create.filter(|create| create.value) {
         Some(place) if size.is_none() => {
             let message = "`create` is set, and `size` is not";
-            fields.problems().at(&place, message, "say how large the file is to be: `size`");
+            fields.problems().at(&place, message, "say how large the file becomes: `size`");
             return None;
         }
         create => create.is_some(),

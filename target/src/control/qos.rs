@@ -187,7 +187,7 @@ impl Control {
         self.set_session(&mut live, Session { reserve: None, ..session })
     }
 
-    /// Makes a session what it is to be.
+    /// Stores a session and makes it in the target.
     fn set_session(&self, live: &mut Live, session: Session) -> Answer<SessionSettings> {
         let name = session.name.clone();
         let answer = table::show(&session);

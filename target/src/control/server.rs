@@ -50,7 +50,7 @@ impl Server {
     /// Starts the thread, and answers when it serves.
     ///
     /// # Errors
-    /// The socket or the metrics endpoint cannot be opened, or io_uring is not to be had.
+    /// The socket or the metrics endpoint cannot be opened, or there is no io_uring.
     pub fn spawn(
         control: Arc<Control>,
         path: &Path,
@@ -222,7 +222,7 @@ async fn turn_away(stream: UnixStream) {
     let _ = stream.shutdown(Shutdown::Both);
 }
 
-/// Waits for a read or write, but not for ever.
+/// Waits for a read or write, [`PATIENCE`] at most.
 async fn patiently<T, B>(action: impl Future<Output = (io::Result<T>, B)>) -> io::Result<(T, B)> {
     let (result, buffer) = tokio::time::timeout(PATIENCE, action).await?;
     Ok((result?, buffer))

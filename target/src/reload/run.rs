@@ -14,7 +14,7 @@ pub(crate) fn run(engine: &dyn Engine, changes: &[Change]) -> Result<(), EngineE
         let back = take_back(engine, change);
         match change.make(engine) {
             Ok(()) => undo.push(back),
-            // What is to be gone is gone; it does not come back either.
+            // What the plan removes is gone already, and does not come back.
             Err(EngineError::NotFound(_)) if change.is_removal() => {}
             Err(error) => {
                 let failed = format!("{change}: {error}");

@@ -54,7 +54,7 @@ impl Connection {
     /// Connects. From then on nothing waits longer than `patience` for a daemon that is silent.
     ///
     /// # Errors
-    /// The daemon is not to be reached.
+    /// The daemon cannot be reached.
     pub(crate) fn open(path: &Path, patience: Duration) -> Result<Self, Failure> {
         let stream = match connect(path, patience) {
             Ok(stream) => stream,
@@ -177,7 +177,7 @@ fn connect(path: &Path, patience: Duration) -> io::Result<UnixStream> {
     Ok(fd.into())
 }
 
-/// Says why the daemon is not to be reached, and what to do.
+/// Says why the daemon cannot be reached, and what to do.
 fn unreachable(path: &Path, error: &io::Error, patience: Duration) -> Failure {
     let shown = path.display();
     match error.kind() {

@@ -34,7 +34,7 @@ pub(crate) use names::Names;
 /// Does a subcommand.
 ///
 /// # Errors
-/// The daemon is not to be reached, or refuses; the message says what to do.
+/// The daemon cannot be reached, or refuses; the message says what to do.
 pub(crate) fn run(command: &Command, options: &Options, names: &Names) -> Result<ExitCode> {
     let request = command.request();
     let socket = client::socket(options.socket.as_deref());

@@ -38,7 +38,7 @@ pub(crate) enum NetworkAction {
 #[derive(Clone, Debug, Args)]
 #[group(required = true, multiple = false)]
 pub(crate) struct Aim {
-    /// So many parts of what the other classes leave
+    /// This number of parts of what the other classes leave
     #[arg(long, value_name = "PARTS")]
     share: Option<u32>,
     /// A rate, such as "2 Gbit/s"

@@ -4,10 +4,38 @@ use super::{ConfigKey, Shape, Takes, key};
 
 /// The keys of `[network]`.
 pub const NETWORK: &[ConfigKey] = &[
-    key("enabled", Takes::Boolean, "`true`", "Off, connections are paced by the kernel alone.").option("", "Whether classes share the network at all"),
-    key("writes", Takes::Boolean, "`true`", "What hosts send is paced too: data is asked for (R2T) at the rate that its class has.").option("", "Whether what hosts send is paced too"),
-    key("base", Takes::Other("`\"auto\"`, or a congestion control of the kernel"), "`\"auto\"`", "The kernel's congestion control under connections; `\"auto\"` is the best that this kernel has. Read at the start; a live change to one that connections cannot have is refused.").option("NAME", "The kernel's congestion control under connections, or auto; counts from the next start").shape(Shape::Text),
-    key("capacity", Takes::Other("rate, 1 Mbit/s to 10 Tbit/s, or `\"auto\"`"), "`\"auto\"`", "What the narrowest part of the way carries, in each direction. `\"auto\"`: as much as was seen to go through.").option("RATE", "What the default link carries, such as \"10 Gbit/s\", or auto").shape(Shape::Text),
+    key("enabled", Takes::Boolean, "`true`", "Off, connections are paced by the kernel alone.")
+        .option("", "Whether classes share the network at all"),
+    key(
+        "writes",
+        Takes::Boolean,
+        "`true`",
+        "What hosts send is paced too: data is asked for (R2T) at the rate that its class has.",
+    )
+    .option("", "Whether what hosts send is paced too"),
+    key(
+        "base",
+        Takes::Other("`\"auto\"`, or a congestion control of the kernel"),
+        "`\"auto\"`",
+        "The kernel's congestion control under connections; `\"auto\"` is the best that this \
+         kernel has. Read at the start; a live change to one that connections cannot have is \
+         refused.",
+    )
+    .option(
+        "NAME",
+        "The kernel's congestion control under connections,
+        or auto; counts from the next start",
+    )
+    .shape(Shape::Text),
+    key(
+        "capacity",
+        Takes::Other("rate, 1 Mbit/s to 10 Tbit/s, or `\"auto\"`"),
+        "`\"auto\"`",
+        "What the narrowest part of the way carries, in each direction. `\"auto\"`: as much as \
+         was seen to go through.",
+    )
+    .option("RATE", "What the default link carries, such as \"10 Gbit/s\", or auto")
+    .shape(Shape::Text),
     key("classes", Takes::Other("table"), "as below", "What each class is to have."),
 ];
 

@@ -6,31 +6,164 @@ use super::{CLASSES, COMMANDS_MAX, ConfigKey, NSID_MAX, RATE_MAX, Shape, Takes, 
 
 /// The keys of `[qos]`.
 pub const QOS: &[ConfigKey] = &[
-    key("enabled", Takes::Boolean, "`true`", "`false`: commands go to their devices as they come.").option("", "Whether commands wait their turn at all"),
-    key("weights", Takes::Other("three numbers, 1 to 256"), "`[3, 2, 1]`", "The shares of High, Medium and Low where all of them have work.").option("H,M,L", "Weights of high, medium and low").shape(Shape::Numbers),
-    key("unit", Takes::Words(&["commands", "bytes"]), "`\"commands\"`", "What the weights count.").option("", "What weights count: commands or bytes"),
-    key("burst", Takes::Other("1, 2, 4, 8, 16, 32, 64, `\"unlimited\"`"), "4", "At most this many commands are taken from one queue at a time.").option("", "Commands taken from one queue at a time: 1, 2, 4 .. 64, or unlimited"),
-    key("urgent_share", Takes::Share { min: 1, max: 90 }, "`\"20 %\"`", "What Urgent may take of a device strictly before the others; what it wants beyond has the weight of High.").option("SHARE", "What Urgent may take strictly first, such as \"20 %\""),
-    key("window", Takes::Other("1 to 65536, `\"off\"`, `\"adaptive\"`"), "128", "How much each device may hold at once, in commands of ordinary size. `\"off\"`: whatever comes, so that the device decides the order. `\"adaptive\"`: as much as it completes within `latency_target`.").option("", "What a device may hold at once: a number of commands, off, or adaptive"),
-    key("latency_target", Takes::Time { min: Duration::from_micros(1), max: Duration::from_secs(10) }, "`\"2 ms\"`", "With `window = \"adaptive\"`.").option("TIME", "The latency that an adaptive window keeps, such as \"2 ms\""),
-    key("window_max", Takes::Number { min: 1, max: WINDOW_MAX }, "1024", "With `window = \"adaptive\"`: the most.").option("COMMANDS", "The most of an adaptive window"),
-    key("operations", Takes::Number { min: 1, max: COMMANDS_MAX }, "65536", "Operation credits of the root session: commands in devices at one time, all devices together.").option("COMMANDS", "Commands in devices at one time, all together"),
-    key("payload", Takes::Size { min: 4096, max: 1 << 40 }, "`\"1 TiB\"`", "Payload credits of the root session: bytes in devices at one time; never more than `io_memory` of all reactors.").option("SIZE", "Bytes in devices at one time, such as \"64 MiB\""),
-    key("queue", Takes::Number { min: 1, max: COMMANDS_MAX }, "65536", "Commands that may wait in the target at one time. Beyond it hosts are held back, and then told to come again later.").option("COMMANDS", "Commands that may wait in the target at one time"),
-    key("wrr", Takes::Boolean, "`true`", "Controllers offer NVMe's weighted round robin with urgent (CAP.AMS), which lets a host name a class for each queue.").option("", "Whether controllers offer weighted round robin with urgent"),
-    key("mark", Takes::Boolean, "`true`", "Answers carry the DSCP of their connection's class.").option("", "Whether answers carry the DSCP of their connection's class"),
-    key("dscp", Takes::Other("table of `urgent`, `high`, `medium`, `low`, 0 to 63 each"), "46, 34, 18, 8", "The DSCP of each class, for `mark` and for connections that come with one (`nvme connect --tos`). 0: none.").option("CLASS=DSCP", "DSCP of classes, such as urgent=46,high=34").shape(Shape::ByClass),
+    key("enabled", Takes::Boolean, "`true`", "`false`: commands go to their devices as they come.")
+        .option("", "Whether commands wait their turn at all"),
+    key(
+        "weights",
+        Takes::Other("three numbers, 1 to 256"),
+        "`[3, 2, 1]`",
+        "The shares of High, Medium and Low where all of them have work.",
+    )
+    .option("H,M,L", "Weights of high, medium and low")
+    .shape(Shape::Numbers),
+    key("unit", Takes::Words(&["commands", "bytes"]), "`\"commands\"`", "What the weights count.")
+        .option("", "What weights count: commands or bytes"),
+    key(
+        "burst",
+        Takes::Other("1, 2, 4, 8, 16, 32, 64, `\"unlimited\"`"),
+        "4",
+        "At most this many commands are taken from one queue at a time.",
+    )
+    .option("", "Commands taken from one queue at a time: 1, 2, 4 .. 64, or unlimited"),
+    key(
+        "urgent_share",
+        Takes::Share { min: 1, max: 90 },
+        "`\"20 %\"`",
+        "What Urgent may take of a device strictly before the others; what it wants beyond has \
+         the weight of High.",
+    )
+    .option("SHARE", "What Urgent may take strictly first, such as \"20 %\""),
+    key(
+        "window",
+        Takes::Other("1 to 65536, `\"off\"`, `\"adaptive\"`"),
+        "128",
+        "How much each device may hold at once, in commands of ordinary size. `\"off\"`: whatever \
+         comes, so that the device decides the order. `\"adaptive\"`: as much as it completes \
+         within `latency_target`.",
+    )
+    .option("", "What a device may hold at once: a number of commands, off, or adaptive"),
+    key(
+        "latency_target",
+        Takes::Time { min: Duration::from_micros(1), max: Duration::from_secs(10) },
+        "`\"2 ms\"`",
+        "With `window = \"adaptive\"`.",
+    )
+    .option("TIME", "The latency that an adaptive window keeps, such as \"2 ms\""),
+    key(
+        "window_max",
+        Takes::Number { min: 1, max: WINDOW_MAX },
+        "1024",
+        "With `window = \"adaptive\"`: the most.",
+    )
+    .option("COMMANDS", "The most of an adaptive window"),
+    key(
+        "operations",
+        Takes::Number { min: 1, max: COMMANDS_MAX },
+        "65536",
+        "Operation credits of the root session: commands in devices at one time, all devices \
+         together.",
+    )
+    .option("COMMANDS", "Commands in devices at one time, all together"),
+    key(
+        "payload",
+        Takes::Size { min: 4096, max: 1 << 40 },
+        "`\"1 TiB\"`",
+        "Payload credits of the root session: bytes in devices at one time; never more than \
+         `io_memory` of all reactors.",
+    )
+    .option("SIZE", "Bytes in devices at one time, such as \"64 MiB\""),
+    key(
+        "queue",
+        Takes::Number { min: 1, max: COMMANDS_MAX },
+        "65536",
+        "Commands that may wait in the target at one time. Beyond it hosts are held back, and \
+         then told to come again later.",
+    )
+    .option("COMMANDS", "Commands that may wait in the target at one time"),
+    key(
+        "wrr",
+        Takes::Boolean,
+        "`true`",
+        "Controllers offer NVMe's weighted round robin with urgent (CAP.AMS), which lets a host \
+         name a class for each queue.",
+    )
+    .option("", "Whether controllers offer weighted round robin with urgent"),
+    key("mark", Takes::Boolean, "`true`", "Answers carry the DSCP of their connection's class.")
+        .option("", "Whether answers carry the DSCP of their connection's class"),
+    key(
+        "dscp",
+        Takes::Other("table of `urgent`, `high`, `medium`, `low`, 0 to 63 each"),
+        "46, 34, 18, 8",
+        "The DSCP of each class, for `mark` and for connections that come with one (`nvme connect \
+         --tos`). 0: none.",
+    )
+    .option("CLASS=DSCP", "DSCP of classes, such as urgent=46,high=34")
+    .shape(Shape::ByClass),
 ];
 
 /// The keys of `[[session]]`.
 pub const SESSION: &[ConfigKey] = &[
-    key("name", Takes::Other("1 to 64 letters, digits and `-_.:@+`; an NQN; `NQN/NSID`"), "needed", "`root` is the session above all; `[qos]` sets it."),
-    key("parent", Takes::Other("name of another session"), "the root; the subsystem's for a namespace's", "At most 16 levels.").option("NAME", "Name of the session above it").shape(Shape::Name),
-    key("operations", Takes::Share { min: 1, max: 100 }, "as many as the parent's", "Operation credits, as a share of the parent's. The shares of one parent's children are at most 100 % together.").option("SHARE", "Commands in devices at one time, as a share of the parent's, such as \"50 %\"").shape(Shape::OrNone),
-    key("payload", Takes::Share { min: 1, max: 100 }, "as many as the parent's", "Payload credits, likewise.").option("SHARE", "Bytes in devices at one time, as a share of the parent's").shape(Shape::OrNone),
-    key("iops", Takes::Number { min: 1, max: RATE_MAX }, "no limit", "Commands for each second, at most.").option("", "Commands for each second, at most").shape(Shape::OrNone),
-    key("bandwidth", Takes::Other("size for each second: `\"200 MiB\"`"), "no limit", "Bytes for each second, at most.").option("SIZE", "Bytes for each second, at most, such as \"200 MiB\"").shape(Shape::OrNone),
-    key("queue", Takes::Number { min: 1, max: COMMANDS_MAX }, "as in `[qos]`", "Commands on its own account (not those of sessions below it) that may wait before hosts are held back.").option("COMMANDS", "Commands that may wait before hosts are held back").shape(Shape::OrNone),
+    key(
+        "name",
+        Takes::Other("1 to 64 letters, digits and `-_.:@+`; an NQN; `NQN/NSID`"),
+        "needed",
+        "`root` is the session above all; `[qos]` sets it.",
+    ),
+    key(
+        "parent",
+        Takes::Other("name of another session"),
+        "the root; the subsystem's for a namespace's",
+        "At most 16 levels.",
+    )
+    .option("NAME", "Name of the session above it")
+    .shape(Shape::Name),
+    key(
+        "operations",
+        Takes::Share { min: 1, max: 100 },
+        "as many as the parent's",
+        "Operation credits, as a share of the parent's. The shares of one parent's children are \
+         at most 100 % together.",
+    )
+    .option(
+        "SHARE",
+        "Commands in devices at one time,
+        as a share of the parent's,
+        such as \"50 %\"",
+    )
+    .shape(Shape::OrNone),
+    key(
+        "payload",
+        Takes::Share { min: 1, max: 100 },
+        "as many as the parent's",
+        "Payload credits, likewise.",
+    )
+    .option("SHARE", "Bytes in devices at one time, as a share of the parent's")
+    .shape(Shape::OrNone),
+    key(
+        "iops",
+        Takes::Number { min: 1, max: RATE_MAX },
+        "no limit",
+        "Commands for each second, at most.",
+    )
+    .option("", "Commands for each second, at most")
+    .shape(Shape::OrNone),
+    key(
+        "bandwidth",
+        Takes::Other("size for each second: `\"200 MiB\"`"),
+        "no limit",
+        "Bytes for each second, at most.",
+    )
+    .option("SIZE", "Bytes for each second, at most, such as \"200 MiB\"")
+    .shape(Shape::OrNone),
+    key(
+        "queue",
+        Takes::Number { min: 1, max: COMMANDS_MAX },
+        "as in `[qos]`",
+        "Commands on its own account (not those of sessions below it) that may wait before hosts \
+         are held back.",
+    )
+    .option("COMMANDS", "Commands that may wait before hosts are held back")
+    .shape(Shape::OrNone),
     key("reserve", Takes::Other("table"), "none", "A reservation, see below."),
 ];
 

@@ -10,14 +10,16 @@ pub const LISTENER: &[ConfigKey] = &[
         "address",
         Takes::Address,
         "needed",
-        "`\"0.0.0.0:4420\"`, `\"[::]:4420\"`, `\"192.0.2.1:4420\"`. 4420 is NVMe's port, 8009 that of discovery.",
+        "`\"0.0.0.0:4420\"`, `\"[::]:4420\"`, `\"192.0.2.1:4420\"`. 4420 is NVMe's port, 8009 \
+         that of discovery.",
     ),
     key("transport", Takes::Words(&["tcp"]), "`\"tcp\"`", ""),
     key(
         "advertise",
         Takes::Address,
         "`address`",
-        "What discovery hands out: behind address translation, or to name one address of a listener on all.",
+        "What discovery hands out: behind address translation, or to name one address of a \
+         listener on all.",
     ),
     key("discovery_only", Takes::Boolean, "`false`", "Only the discovery controller answers here."),
     key(
@@ -46,7 +48,8 @@ pub const SUBSYSTEM: &[ConfigKey] = &[
         "nqn",
         Takes::Other("NQN, at most 223 bytes"),
         "needed",
-        "`nqn.yyyy-mm.reversed.domain:name`, or `nqn.2014-08.org.nvmexpress:uuid:` and a whole UUID.",
+        "`nqn.yyyy-mm.reversed.domain:name`, or `nqn.2014-08.org.nvmexpress:uuid:` and a whole \
+         UUID.",
     ),
     key("serial", Takes::Other("1 to 20 printable ASCII characters"), "derived from `nqn`", ""),
     key("model", Takes::Other("1 to 40 printable ASCII characters"), "the product's name", ""),
@@ -55,7 +58,8 @@ pub const SUBSYSTEM: &[ConfigKey] = &[
         "hosts",
         Takes::Nqns,
         "none",
-        "The hosts that may connect: what `/etc/nvme/hostnqn` holds on each. A host that is not listed is refused unless `allow_any_host` is set.",
+        "The hosts that may connect: what `/etc/nvme/hostnqn` holds on each. A host that is not \
+         listed is refused unless `allow_any_host` is set.",
     ),
 ];
 
@@ -71,19 +75,23 @@ pub const NAMESPACE: &[ConfigKey] = &[
         "backend",
         Takes::Words(&["null", "memory", "file", "block", "nvme"]),
         "needed",
-        "`null` reads zeroes and forgets writes; `memory` is allocated as it is written and lost at the end; `file` and `block` mean the same, a path; `nvme` passes commands to a drive as they are.",
+        "`null` reads zeroes and forgets writes; `memory` is allocated as it is written and lost \
+         at the end; `file` and `block` mean the same, a path; `nvme` passes commands to a drive \
+         as they are.",
     ),
     key(
         "size",
         Takes::Other("whole blocks, 4 KiB to 1 EiB, for memory to 4 TiB"),
         "needed for null and memory; else what the file or device has",
-        "A smaller file grows to it; of a larger file or device hosts get this much. Not for `nvme`.",
+        "A smaller file grows to it; of a larger file or device hosts get this much. Not for \
+         `nvme`.",
     ),
     key(
         "create",
         Takes::Boolean,
         "`false`",
-        "For file, with `size`: the file is made where it is not there, but never in place of one that was served before: see below.",
+        "For file, with `size`: the file is made where it is not there, but never in place of one \
+         that was served before: see below.",
     ),
     key(
         "block_size",
@@ -121,7 +129,8 @@ pub const NAMESPACE: &[ConfigKey] = &[
         "force",
         Takes::Boolean,
         "`false`",
-        "For block and nvme: a device that holds a file system or the like is taken the first time, too. See below.",
+        "For block and nvme: a device that holds a file system or the like is taken the first \
+         time, too. See below.",
     ),
     key(
         "hosts",
@@ -151,7 +160,8 @@ pub const NAMESPACE: &[ConfigKey] = &[
         "latency_target",
         Takes::Time { min: Duration::from_micros(1), max: Duration::from_secs(10) },
         "`\"2 ms\"` for the window",
-        "With `window = \"adaptive\"`: the latency that the device is to keep. With `order = \"containers\"`: the deadline of a single command.",
+        "With `window = \"adaptive\"`: the latency that the device is to keep. With `order = \
+         \"containers\"`: the deadline of a single command.",
     ),
     key(
         "order",
@@ -169,7 +179,8 @@ pub const NAMESPACE: &[ConfigKey] = &[
         "mean_time",
         Takes::Time { min: Duration::from_nanos(1), max: Duration::from_secs(10) },
         "measured",
-        "Mean time that a 4 KiB command takes of the device: what reservations are checked against.",
+        "Mean time that a 4 KiB command takes of the device: what reservations are checked \
+         against.",
     ),
     key("worst_time", Takes::Other("time, at least `mean_time`"), "measured", "The longest."),
     key(
@@ -188,7 +199,8 @@ pub const NAMESPACE: &[ConfigKey] = &[
         "service_time",
         Takes::Time { min: Duration::ZERO, max: Duration::from_secs(10) },
         "none",
-        "For null: it pretends to be a device that takes this long for each command, give or take an eighth. For trying out quality of service.",
+        "For null: it pretends to be a device that takes this long for each command, give or take \
+         an eighth. For trying out quality of service.",
     ),
     key(
         "bandwidth",
@@ -206,6 +218,7 @@ pub const NAMESPACE: &[ConfigKey] = &[
         "errors",
         Takes::Other("1 % to 100 %"),
         "none",
-        "For null: so many of the commands fail, as on a medium with flaws. For trying out what hosts and monitoring make of it.",
+        "For null: the share of commands that fail, as on a medium with flaws. For trying out what \
+         hosts and monitoring make of it.",
     ),
 ];

@@ -6,18 +6,82 @@ use super::{ConfigKey, Takes, key};
 
 /// The keys of `[target]`.
 pub const TARGET: &[ConfigKey] = &[
-    key("cores", Takes::Other("list of CPU numbers that are online, each once"), "the first CPU", "One reactor thread is pinned to each. Connections are spread over them."),
-    key("poll", Takes::Words(&["adaptive", "always", "never"]), "`\"adaptive\"`", "What a reactor does without work: polls for `poll_time` and then sleeps; never sleeps (lowest latency, a CPU at 100 %); sleeps at once."),
-    key("poll_time", Takes::Time { min: Duration::ZERO, max: Duration::from_secs(1) }, "`\"50 us\"`", "See `poll`."),
-    key("io_memory", Takes::Size { min: 1 << 20, max: 1 << 40 }, "`\"64 MiB\"`", "I/O buffers of each reactor. Hosts wait when they are used up; the daemon never takes more.").with(", whole pages, at least 2 x `max_transfer`"),
-    key("max_transfer", Takes::Size { min: 4096, max: 16 << 20 }, "`\"1 MiB\"`", "The largest transfer of one command that hosts are told (MDTS).").with(", a power of two"),
-    key("in_capsule_data", Takes::Size { min: 0, max: 64 << 10 }, "`\"8 KiB\"`", "Writes up to this size travel with their command instead of being asked for.").with(", multiple of 16"),
-    key("queue_depth", Takes::Number { min: 2, max: 1024 }, "256", "Entries of the largest I/O queue."),
-    key("admin_queue_depth", Takes::Number { min: 32, max: 4096 }, "128", "Entries of the largest admin queue. A host that asks for more is refused. 128 commands of one admin queue may bring data at one time (512 KiB), whatever its size."),
+    key(
+        "cores",
+        Takes::Other("list of CPU numbers that are online, each once"),
+        "the first CPU",
+        "One reactor thread is pinned to each. Connections are spread over them.",
+    ),
+    key(
+        "poll",
+        Takes::Words(&["adaptive", "always", "never"]),
+        "`\"adaptive\"`",
+        "What a reactor does without work: polls for `poll_time` and then sleeps; never sleeps \
+         (lowest latency, a CPU at 100 %); sleeps at once.",
+    ),
+    key(
+        "poll_time",
+        Takes::Time { min: Duration::ZERO, max: Duration::from_secs(1) },
+        "`\"50 us\"`",
+        "See `poll`.",
+    ),
+    key(
+        "io_memory",
+        Takes::Size { min: 1 << 20, max: 1 << 40 },
+        "`\"64 MiB\"`",
+        "I/O buffers of each reactor. Hosts wait when they are used up; the daemon never takes \
+         more.",
+    )
+    .with(", whole pages, at least 2 x `max_transfer`"),
+    key(
+        "max_transfer",
+        Takes::Size { min: 4096, max: 16 << 20 },
+        "`\"1 MiB\"`",
+        "The largest transfer of one command that hosts are told (MDTS).",
+    )
+    .with(", a power of two"),
+    key(
+        "in_capsule_data",
+        Takes::Size { min: 0, max: 64 << 10 },
+        "`\"8 KiB\"`",
+        "Writes up to this size travel with their command instead of being asked for.",
+    )
+    .with(", multiple of 16"),
+    key(
+        "queue_depth",
+        Takes::Number { min: 2, max: 1024 },
+        "256",
+        "Entries of the largest I/O queue.",
+    ),
+    key(
+        "admin_queue_depth",
+        Takes::Number { min: 32, max: 4096 },
+        "128",
+        "Entries of the largest admin queue. A host that asks for more is refused. 128 commands \
+         of one admin queue may bring data at one time (512 KiB), whatever its size.",
+    ),
     key("max_queues", Takes::Number { min: 1, max: 1024 }, "64", "I/O queues of each controller."),
-    key("max_connections", Takes::Number { min: 1, max: 65536 }, "4096", "Connections at one time, all listeners together. Each takes two file descriptors: sluiced raises its soft limit as far as the hard limit lets it, and says so where that is not enough."),
-    key("state", Takes::Path, "none", "File in which live changes are kept; its folder is made where it is not there. Without it live changes end with the daemon."),
+    key(
+        "max_connections",
+        Takes::Number { min: 1, max: 65536 },
+        "4096",
+        "Connections at one time, all listeners together. Each takes two file descriptors: \
+         sluiced raises its soft limit as far as the hard limit lets it, and says so where that \
+         is not enough.",
+    ),
+    key(
+        "state",
+        Takes::Path,
+        "none",
+        "File in which live changes are kept; its folder is made where it is not there. Without \
+         it live changes end with the daemon.",
+    ),
     key("control", Takes::Path, "see below", "The control socket."),
     key("metrics", Takes::Address, "none", "Where [metrics](metrics.md) are served."),
-    key("drain_time", Takes::Time { min: Duration::ZERO, max: Duration::from_secs(600) }, "`\"10 s\"`", "How long SIGTERM waits for commands in flight."),
+    key(
+        "drain_time",
+        Takes::Time { min: Duration::ZERO, max: Duration::from_secs(600) },
+        "`\"10 s\"`",
+        "How long SIGTERM waits for commands in flight.",
+    ),
 ];

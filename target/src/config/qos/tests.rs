@@ -253,7 +253,7 @@ fn general() -> impl Strategy<Value = Qos> {
     let flags = (any::<bool>(), any::<bool>(), any::<bool>());
     (order, limits, marks, flags, window()).prop_map(|(order, limits, marks, flags, window)| {
         let (high, medium, low, burst, urgent_share, bytes) = order;
-        Qos {
+        let some = Qos {
             enabled: flags.0,
             order: OrderSettings {
                 weights: Weights { high, medium, low },
@@ -266,9 +266,11 @@ fn general() -> impl Strategy<Value = Qos> {
             payload: limits.1,
             queue: limits.2,
             wrr: flags.1,
-            mark: flags.2,
             dscp: PerClass { urgent: marks.0, high: marks.1, medium: marks.2, low: marks.3 },
-        }
+            // Keys that are added later have their defaults here.
+            ..Qos::default()
+        };
+        Qos { mark: flags.2, ..some }
     })
 }
 
