@@ -10,12 +10,14 @@
 //! - [`nvm`]: the NVM command set: block formats, I/O commands, parsed and checked.
 //! - [`queue`]: a queue of commands, whatever carries it: the trait of all transports.
 //! - [`tcp`]: NVMe/TCP: PDUs, digests, the connection in the target role and in the host role.
+//! - [`host`]: the host's side of a controller.
 //! - [`loopback`]: a transport within the process.
 //! - [`controller`]: subsystems, controllers, admin commands, discovery.
 #![forbid(unsafe_code)]
 
 pub mod controller;
 pub mod fabrics;
+pub mod host;
 pub mod loopback;
 pub mod nvm;
 pub mod nvme;

@@ -1,31 +1,30 @@
-//! The controller as the host sees it: connecting, enabling, identifying, keeping alive.
+//! The controller of a run: `fabric::host` over one blocking connection.
 
 use std::time::{Duration, Instant};
 
 use anyhow::{Context as _, bail, ensure};
 use arbitration::Class;
+use fabric::Nanos;
+use fabric::host::{
+    self, Action, AdminCommand, HostError, IoConnector, NamespaceFacts, Settings, commands,
+};
+use fabric::nvme::identify::{IDENTIFY_SIZE, cns};
 use fabric::nvme::{Cqe, Status};
 use fabric::queue::HostTransport as _;
 use fabric::tcp::HostParams;
 
-use super::commands;
 use super::job::Access;
-use super::link::{Link, Reply};
+use super::link::Link;
 
-/// Keep alive timeout that is asked for, and how often a Keep Alive is sent.
-const KATO_MS: u32 = 15_000;
-pub(crate) const KEEP_ALIVE_EVERY: Duration = Duration::from_secs(5);
+/// Keep alive timeout that is asked for.
+const KEEP_ALIVE: Duration = Duration::from_secs(15);
 
 /// Everything an I/O queue needs to know to connect; goes to the threads.
 #[derive(Clone, Debug)]
 pub(crate) struct Association {
     access: Access,
     params: HostParams,
-    cntlid: u16,
-    /// In-capsule data on I/O queues, bytes.
-    in_capsule_data: u32,
-    /// CAP.MQES, 0's based.
-    mqes: u16,
+    connector: IoConnector,
 }
 
 /// The namespace under load.
@@ -44,14 +43,10 @@ pub(crate) struct Namespace {
 #[derive(Debug)]
 pub(crate) struct Controller {
     admin: Link,
+    host: host::Association,
     pub(crate) association: Association,
-    /// Model number, for the report.
-    pub(crate) model: String,
-    /// The most bytes in one command (MDTS); 0 without limit.
-    max_transfer: u64,
-    /// CC without SHN, as it was enabled.
-    configuration: u32,
-    last_keep_alive: Instant,
+    /// Where its time begins.
+    begin: Instant,
 }
 
 impl Controller {
@@ -63,54 +58,89 @@ impl Controller {
         queues: u16,
         wrr: bool,
     ) -> anyhow::Result<Self> {
-        let mut admin = Link::connect(&access.address, params, access.tos)?;
-        let mut association =
-            Association { access, params, cntlid: u16::MAX, in_capsule_data: 0, mqes: 0 };
-        let connected = association.fabrics_connect(&mut admin, (0, 31), KATO_MS, None)?;
-        // CNTLID is in DW0 15:0 of the Connect completion.
-        association.cntlid = u16::try_from(connected.result.get() & 0xffff).unwrap_or(0);
-        let configuration = commands::CC_ENABLE | if wrr { commands::CC_WRR } else { 0 };
-        let cap = enable(&mut admin, configuration).context("enabling the controller")?;
-        association.mqes = u16::try_from(cap & 0xffff).unwrap_or(0);
-        let reply = admin.execute(commands::identify(commands::CNS_CONTROLLER, 0), None, 4096)?;
-        check(&reply.cqe).context("Identify Controller")?;
-        association.in_capsule_data =
-            u32_at(&reply.data, 1792).saturating_mul(16).saturating_sub(64);
-        // MDTS (byte 77): 2^n pages of 4096 bytes.
-        let mdts = u32::from(reply.data.get(77).copied().unwrap_or(0));
-        let max_transfer = if mdts == 0 { 0 } else { 4096u64.checked_shl(mdts).unwrap_or(0) };
-        let model = reply.data.get(24..64).unwrap_or_default();
-        let model = String::from_utf8_lossy(model).trim().to_owned();
-        set_queues(&mut admin, queues)?;
-        let last_keep_alive = Instant::now();
-        Ok(Self { admin, association, model, max_transfer, configuration, last_keep_alive })
+        let admin = Link::connect(&access.address, params, access.tos)?;
+        let host = host::Association::new(Settings {
+            subsystem: access.nqn.clone(),
+            host: access.hostnqn.clone(),
+            host_id: host_id(&access.hostnqn),
+            keep_alive: KEEP_ALIVE,
+            queues,
+            weighted_round_robin: wrr,
+            event_requests: 0,
+            events: 0,
+        });
+        let connector = host.io_connector();
+        let association = Association { access, params, connector };
+        let mut new = Self { admin, host, association, begin: Instant::now() };
+        new.host.connect(new.now());
+        match new.next_action()? {
+            Action::Ready => {}
+            other => bail!("the controller is not ready: {other:?}"),
+        }
+        new.association.connector = new.host.io_connector();
+        Ok(new)
+    }
+
+    fn now(&self) -> Nanos {
+        Nanos::default() + self.begin.elapsed()
+    }
+
+    /// Sends what the association wants sent; what else it has to say.
+    fn exchange(&mut self) -> anyhow::Result<Option<Action>> {
+        while let Some(action) = self.host.poll_action() {
+            match action {
+                Action::Submit(AdminCommand { sqe, data, read_length }) => {
+                    let reply = self.admin.execute(sqe, data, read_length)?;
+                    self.host.answered(self.now(), &reply.cqe, reply.data);
+                }
+                Action::Ended(Some(error)) => return Err(self.association.explain(error)),
+                other => return Ok(Some(other)),
+            }
+        }
+        Ok(None)
+    }
+
+    /// Goes on until the association has something to say.
+    fn next_action(&mut self) -> anyhow::Result<Action> {
+        loop {
+            if let Some(action) = self.exchange()? {
+                return Ok(action);
+            }
+            let due = self.host.next_timeout().context("the association waits for nothing")?;
+            std::thread::sleep(due.since(self.now()));
+            self.host.tick(self.now());
+        }
+    }
+
+    /// Model number, for the report.
+    pub(crate) fn model(&self) -> &str {
+        &self.host.facts().model
     }
 
     /// What the controller says of a namespace.
     pub(crate) fn namespace(&mut self, nsid: u32) -> anyhow::Result<Namespace> {
-        let command = commands::identify(commands::CNS_NAMESPACE, nsid);
-        let reply = self.admin.execute(command, None, 4096)?;
-        check(&reply.cqe)
-            .with_context(|| format!("Identify Namespace {nsid}; try another --nsid"))?;
-        let (blocks, block_size) = geometry(nsid, &reply.data)?;
-        Ok(Namespace { nsid, blocks, block_size, max_transfer: self.max_transfer })
+        let command = commands::identify(cns::NAMESPACE, nsid);
+        self.host.submit(command, None, u32::try_from(IDENTIFY_SIZE)?)?;
+        let Action::Answered { cqe, data, .. } = self.next_action()? else {
+            bail!("the controller went away");
+        };
+        check(&cqe).with_context(|| format!("Identify Namespace {nsid}; try another --nsid"))?;
+        let NamespaceFacts { blocks, format, .. } =
+            NamespaceFacts::parse(nsid, &data).map_err(|error| self.association.explain(error))?;
+        let max_transfer = self.host.facts().max_transfer;
+        Ok(Namespace { nsid, blocks, block_size: format.data_bytes(), max_transfer })
     }
 
     /// Sends a Keep Alive if one is due.
     pub(crate) fn keep_alive(&mut self) -> anyhow::Result<()> {
-        if self.last_keep_alive.elapsed() < KEEP_ALIVE_EVERY {
-            return Ok(());
-        }
-        self.last_keep_alive = Instant::now();
-        let reply = self.admin.execute(commands::keep_alive(), None, 0)?;
-        check(&reply.cqe).context("Keep Alive")
+        self.host.tick(self.now());
+        self.exchange().map(|_| ())
     }
 
     /// Shuts the controller down, after the I/O queues are gone.
     pub(crate) fn shutdown(mut self) -> anyhow::Result<()> {
-        let value = self.configuration | commands::CC_SHUTDOWN;
-        let reply = self.admin.execute(commands::property_set(commands::CC, value), None, 0)?;
-        check(&reply.cqe).context("shutting the controller down")
+        self.host.shut_down(self.now())?;
+        self.next_action().context("shutting the controller down").map(|_| ())
     }
 }
 
@@ -122,40 +152,44 @@ impl Association {
         depth: u16,
         class: Option<Class>,
     ) -> anyhow::Result<Link> {
-        ensure!(
-            depth <= self.mqes,
-            "the controller's queues hold {} commands (CAP.MQES): use --depth {0} and more \
-             --connections",
-            self.mqes
-        );
+        let connect = self.connector.connect(qid, depth, class);
+        let (command, data) = connect.map_err(|error| self.explain(error))?;
         let mut link = Link::connect(&self.access.address, self.params, self.access.tos)?;
-        self.fabrics_connect(&mut link, (qid, depth), 0, class)?;
-        link.connection.set_in_capsule_data(self.in_capsule_data);
+        let status = link.execute(command, Some(data), 0)?.cqe.status();
+        if !status.is_success() {
+            return Err(self.explain(HostError::Refused { qid, status }));
+        }
+        link.connection.set_in_capsule_data(self.connector.facts.in_capsule_data);
         link.set_nonblocking()?;
         Ok(link)
     }
 
-    fn fabrics_connect(
-        &self,
-        link: &mut Link,
-        (qid, sqsize): (u16, u16),
-        kato_ms: u32,
-        class: Option<Class>,
-    ) -> anyhow::Result<Cqe> {
-        let Access { address, nqn, hostnqn, .. } = &self.access;
-        let data = commands::connect_data(host_id(hostnqn), self.cntlid, nqn, hostnqn);
-        let command = commands::connect(qid, sqsize, kato_ms, class);
-        let Reply { cqe, .. } = link.execute(command, Some(data), 0)?;
-        if cqe.status().is_success() {
-            return Ok(cqe);
+    /// What went wrong, and what to try.
+    fn explain(&self, error: HostError) -> anyhow::Error {
+        let Access { address, nqn, .. } = &self.access;
+        match error {
+            HostError::Refused { qid, status } => {
+                let queue = match qid {
+                    0 => "the admin queue".to_owned(),
+                    qid => format!("I/O queue {qid}"),
+                };
+                let remedy = remedy(status, qid);
+                anyhow::anyhow!(
+                    "{address} refused Connect for {queue} of {nqn}: {status}. {remedy}"
+                )
+            }
+            HostError::NoWeightedRoundRobin => {
+                anyhow::anyhow!("{error}: let the target offer it, or leave out --prioclass")
+            }
+            HostError::TooFewQueues { .. } => {
+                anyhow::anyhow!("{error}: use fewer --connections")
+            }
+            HostError::QueueTooLong { most, .. } => {
+                anyhow::anyhow!("{error}: use --depth {most} and more --connections")
+            }
+            HostError::Inactive { .. } => anyhow::anyhow!("{error}: try another --nsid"),
+            _ => anyhow::Error::new(error).context(format!("{address}, {nqn}")),
         }
-        let queue =
-            if qid == 0 { "the admin queue".to_owned() } else { format!("I/O queue {qid}") };
-        bail!(
-            "{address} refused Connect for {queue} of {nqn}: {}. {}",
-            cqe.status(),
-            remedy(cqe.status(), qid)
-        )
     }
 }
 
@@ -191,60 +225,4 @@ fn remedy(status: Status, qid: u16) -> &'static str {
 pub(crate) fn check(cqe: &Cqe) -> anyhow::Result<()> {
     ensure!(cqe.status().is_success(), "the target answered: {}", cqe.status());
     Ok(())
-}
-
-/// Sets CC, with EN, and waits for CSTS.RDY as long as CAP.TO (bits 31:24, in 500 ms) allows; CAP.
-fn enable(admin: &mut Link, configuration: u32) -> anyhow::Result<u64> {
-    let reply = admin.execute(commands::property_get(commands::CAP, true), None, 0)?;
-    check(&reply.cqe).context("Property Get of CAP")?;
-    let cap = reply.cqe.result.get();
-    ensure!(
-        configuration & commands::CC_WRR == 0 || cap & commands::CAP_WRR != 0,
-        "the controller has no weighted round robin (CAP.AMS), so that its queues have no classes: \
-         let the target offer it, or leave out --prioclass"
-    );
-    let reply = admin.execute(commands::property_set(commands::CC, configuration), None, 0)?;
-    check(&reply.cqe).context("Property Set of CC")?;
-    let deadline =
-        Instant::now() + Duration::from_millis(500) * u8::max(1, cap.to_le_bytes()[3]).into();
-    loop {
-        let reply = admin.execute(commands::property_get(commands::CSTS, false), None, 0)?;
-        check(&reply.cqe).context("Property Get of CSTS")?;
-        let csts = reply.cqe.result.get();
-        ensure!(csts & 0b10 == 0, "the controller reports a fatal status (CSTS.CFS)");
-        if csts & 1 != 0 {
-            return Ok(cap);
-        }
-        ensure!(Instant::now() < deadline, "the controller did not become ready in time (CAP.TO)");
-        std::thread::sleep(Duration::from_millis(2));
-    }
-}
-
-/// Number and size of a namespace's blocks, from its Identify data.
-fn geometry(nsid: u32, data: &[u8]) -> anyhow::Result<(u64, u32)> {
-    let blocks = u64::from(u32_at(data, 0)) | u64::from(u32_at(data, 4)) << 32;
-    ensure!(blocks > 0, "namespace {nsid} is not active: try another --nsid");
-    // FLBAS (byte 26) 3:0 selects the format; its byte 2 is LBADS, a power of two.
-    let byte = |offset: usize| data.get(offset).copied().unwrap_or(0);
-    let format = 128 + 4 * usize::from(byte(26) & 0xf);
-    let shift = u32::from(byte(format + 2));
-    ensure!((9..=16).contains(&shift), "namespace {nsid} has blocks of 2^{shift} bytes");
-    Ok((blocks, 1 << shift))
-}
-
-fn set_queues(admin: &mut Link, queues: u16) -> anyhow::Result<()> {
-    let reply = admin.execute(commands::set_number_of_queues(queues), None, 0)?;
-    check(&reply.cqe).context("Set Features, Number of Queues")?;
-    // DW0 15:0: submission queues allocated, 0's based.
-    let granted = (reply.cqe.result.get() & 0xffff) + 1;
-    ensure!(
-        granted >= u64::from(queues),
-        "the target allows {granted} I/O queues, {queues} are wanted: use fewer --connections"
-    );
-    Ok(())
-}
-
-fn u32_at(bytes: &[u8], offset: usize) -> u32 {
-    let field = bytes.get(offset..offset + 4).and_then(|field| field.try_into().ok());
-    field.map_or(0, u32::from_le_bytes)
 }

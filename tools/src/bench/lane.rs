@@ -4,11 +4,11 @@ use std::rc::Rc;
 use std::time::Instant;
 
 use anyhow::{Context as _, bail, ensure};
+use fabric::host::commands;
 use fabric::nvme::Cqe;
 use fabric::queue::{HostReceived, HostTransport};
 use zerocopy::little_endian::U16;
 
-use super::commands;
 use super::controller::Namespace;
 use super::job::Job;
 use super::link::{Data, Link};

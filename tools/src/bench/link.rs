@@ -15,7 +15,6 @@ use nix::sys::socket::{
     AddressFamily, SockFlag, SockType, SockaddrStorage, connect, setsockopt, socket, sockopt,
 };
 use nix::sys::time::{TimeVal, TimeValLike as _};
-use zerocopy::little_endian::U16;
 
 /// What a write sends.
 pub(crate) type Data = Rc<Vec<u8>>;
@@ -152,11 +151,10 @@ impl Link {
     /// Sends one command and waits for its completion, on a connection that carries no other.
     pub(crate) fn execute(
         &mut self,
-        mut sqe: Sqe,
+        sqe: Sqe,
         data: Option<Vec<u8>>,
         read_length: u32,
     ) -> anyhow::Result<Reply> {
-        sqe.cid = U16::ZERO;
         self.connection.submit(sqe, data.map(Rc::new), read_length)?;
         let mut reply = None;
         let mut read = vec![0; read_length as usize];

@@ -1,15 +1,14 @@
 //! `sluice bench`: an NVMe/TCP initiator that drives load, checks data and reports latencies.
 //!
 //! - [`args`], [`job`], [`units`]: the command line.
-//! - [`link`]: one TCP connection in the host role; [`commands`], [`controller`]: what is said on
-//!   the admin queue; [`tenants`]: the controllers of all jobs.
+//! - [`link`]: one TCP connection in the host role; [`controller`]: the admin queue;
+//!   [`tenants`]: the controllers of all jobs.
 //! - [`lane`], [`source`], [`pace`], [`verify`]: one I/O queue under load; [`worker`]: the threads.
 //! - [`mod@run`]: a whole run; [`stats`], [`report`]: what came of it; [`fairness`]: who got how
 //!   much of it; [`windows`]: and when.
 //! - [`floor`]: the same bytes without NVMe; [`versus`]: two targets in turn.
 
 mod args;
-mod commands;
 mod controller;
 mod fairness;
 mod floor;

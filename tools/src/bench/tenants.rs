@@ -62,7 +62,7 @@ impl Tenants {
     /// The model number of a job's controller.
     pub(crate) fn model(&self, job: usize) -> &str {
         let controller = self.jobs.get(job).and_then(|(index, _)| self.controllers.get(*index));
-        controller.map_or("", |(_, controller)| &controller.model)
+        controller.map_or("", |(_, controller)| controller.model())
     }
 
     /// Sends the Keep Alives that are due.

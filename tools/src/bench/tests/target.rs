@@ -251,7 +251,10 @@ impl Queue {
             (opcode::FABRICS, _) => {
                 // CAP with MQES 1023, AMS and TO 1, else CSTS.
                 let cap = 1023 | u64::from(self.behaviour.wrr) << 17 | 1 << 24;
-                let value = if sqe.cdw11.get() == 0 { cap } else { self.cc & 1 };
+                // SHST (CSTS 3:2) is 10b once CC.SHN is set.
+                let shut_down = u64::from(self.cc >> 14 & 0b11 != 0) << 3;
+                let csts = self.cc & 1 | shut_down;
+                let value = if sqe.cdw11.get() == 0 { cap } else { csts };
                 self.connection.complete(slot, value, Status::SUCCESS);
             }
             (opcode::admin::IDENTIFY, nsid) if self.admin => self.identify(slot, sqe, nsid),

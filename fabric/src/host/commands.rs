@@ -1,29 +1,23 @@
-//! The commands that the initiator sends (NVMe base 2.0 and NVM command set 1.0).
+//! The commands that a host sends (NVMe base 2.0 and NVM command set 1.0).
 
-use arbitration::Class;
-use fabric::nvme::{Sqe, opcode};
+use units::Class;
 use zerocopy::little_endian::U32;
+
+use crate::fabrics::NQN_MAX;
+use crate::nvme::feature::fid;
+use crate::nvme::{Sqe, opcode};
 
 /// Length of the Connect data, bytes.
 const CONNECT_DATA: usize = 1024;
 
-/// Identify: CNS values.
-pub(crate) const CNS_NAMESPACE: u8 = 0;
-pub(crate) const CNS_CONTROLLER: u8 = 1;
-
-/// Property offsets.
-pub(crate) const CAP: u32 = 0x00;
-pub(crate) const CC: u32 = 0x14;
-pub(crate) const CSTS: u32 = 0x1c;
-
 /// CC: EN (bit 0), IOSQES 19:16 = 6 (64 bytes), IOCQES 23:20 = 4 (16 bytes).
-pub(crate) const CC_ENABLE: u32 = 1 | 6 << 16 | 4 << 20;
+pub const CC_ENABLE: u32 = 1 | CC_ENTRY_SIZES;
+/// CC: the entry sizes alone.
+pub const CC_ENTRY_SIZES: u32 = 6 << 16 | 4 << 20;
 /// CC.AMS, bits 13:11: 001b, weighted round robin with urgent priority class.
-pub(crate) const CC_WRR: u32 = 1 << 11;
-/// CAP.AMS, bits 18:17: bit 17, the controller can do that.
-pub(crate) const CAP_WRR: u64 = 1 << 17;
+pub const CC_WEIGHTED_ROUND_ROBIN: u32 = 1 << 11;
 /// CC.SHN, bits 15:14: 01b, normal shutdown.
-pub(crate) const CC_SHUTDOWN: u32 = 1 << 14;
+pub const CC_SHUTDOWN: u32 = 1 << 14;
 
 fn fabrics(fctype: u8) -> Sqe {
     // FCTYPE is byte 4, where other commands have the low byte of the namespace identifier.
@@ -43,7 +37,8 @@ fn cattr(class: Option<Class>) -> u32 {
 
 /// Connect for queue `qid` with `sqsize` + 1 entries and a priority class, without submission
 /// queue flow control.
-pub(crate) fn connect(qid: u16, sqsize: u16, kato_ms: u32, class: Option<Class>) -> Sqe {
+#[must_use]
+pub fn connect(qid: u16, sqsize: u16, kato_ms: u32, class: Option<Class>) -> Sqe {
     /// CATTR (byte 46) bit 2.
     const DISABLE_SQ_FLOW_CONTROL: u32 = 1 << 2 << 16;
     Sqe {
@@ -55,20 +50,22 @@ pub(crate) fn connect(qid: u16, sqsize: u16, kato_ms: u32, class: Option<Class>)
 }
 
 /// The Connect data: HOSTID 15:0, CNTLID 17:16, SUBNQN 511:256, HOSTNQN 767:512.
-pub(crate) fn connect_data(host_id: [u8; 16], cntlid: u16, nqn: &str, hostnqn: &str) -> Vec<u8> {
+#[must_use]
+pub fn connect_data(host_id: [u8; 16], cntlid: u16, nqn: &str, hostnqn: &str) -> Vec<u8> {
     let mut data = Vec::with_capacity(CONNECT_DATA);
     data.extend(host_id);
     data.extend(cntlid.to_le_bytes());
     data.resize(256, 0);
-    data.extend(nqn.bytes().take(223));
+    data.extend(nqn.bytes().take(NQN_MAX));
     data.resize(512, 0);
-    data.extend(hostnqn.bytes().take(223));
+    data.extend(hostnqn.bytes().take(NQN_MAX));
     data.resize(CONNECT_DATA, 0);
     data
 }
 
 /// Property Get; `eight` for a property of 8 bytes.
-pub(crate) fn property_get(offset: u32, eight: bool) -> Sqe {
+#[must_use]
+pub fn property_get(offset: u32, eight: bool) -> Sqe {
     Sqe {
         cdw10: U32::new(u32::from(eight)),
         cdw11: U32::new(offset),
@@ -77,7 +74,8 @@ pub(crate) fn property_get(offset: u32, eight: bool) -> Sqe {
 }
 
 /// Property Set of a property of 4 bytes.
-pub(crate) fn property_set(offset: u32, value: u32) -> Sqe {
+#[must_use]
+pub fn property_set(offset: u32, value: u32) -> Sqe {
     Sqe {
         cdw11: U32::new(offset),
         cdw12: U32::new(value),
@@ -86,7 +84,8 @@ pub(crate) fn property_set(offset: u32, value: u32) -> Sqe {
 }
 
 /// Identify.
-pub(crate) fn identify(cns: u8, nsid: u32) -> Sqe {
+#[must_use]
+pub fn identify(cns: u8, nsid: u32) -> Sqe {
     Sqe {
         opcode: opcode::admin::IDENTIFY,
         nsid: U32::new(nsid),
@@ -96,24 +95,44 @@ pub(crate) fn identify(cns: u8, nsid: u32) -> Sqe {
 }
 
 /// Set Features, Number of Queues (07h): `queues` I/O queues.
-pub(crate) fn set_number_of_queues(queues: u16) -> Sqe {
+#[must_use]
+pub fn set_number_of_queues(queues: u16) -> Sqe {
     let zero_based = u32::from(queues.saturating_sub(1));
     Sqe {
         opcode: opcode::admin::SET_FEATURES,
-        cdw10: U32::new(0x07),
+        cdw10: U32::new(u32::from(fid::QUEUES)),
         cdw11: U32::new(zero_based << 16 | zero_based),
         ..Sqe::default()
     }
 }
 
+/// Set Features with a value in CDW11.
+#[must_use]
+pub fn set_feature(fid: u8, value: u32) -> Sqe {
+    Sqe {
+        opcode: opcode::admin::SET_FEATURES,
+        cdw10: U32::new(u32::from(fid)),
+        cdw11: U32::new(value),
+        ..Sqe::default()
+    }
+}
+
+/// Asynchronous Event Request: completed when something has happened.
+#[must_use]
+pub fn event_request() -> Sqe {
+    Sqe { opcode: opcode::admin::ASYNC_EVENT_REQUEST, ..Sqe::default() }
+}
+
 /// Keep Alive.
-pub(crate) fn keep_alive() -> Sqe {
+#[must_use]
+pub fn keep_alive() -> Sqe {
     Sqe { opcode: opcode::admin::KEEP_ALIVE, ..Sqe::default() }
 }
 
 /// Read or Write of `blocks` logical blocks from `slba`.
+#[must_use]
 #[inline]
-pub(crate) fn transfer(write: bool, nsid: u32, slba: u64, blocks: u32, cdw13: u32) -> Sqe {
+pub fn transfer(write: bool, nsid: u32, slba: u64, blocks: u32, cdw13: u32) -> Sqe {
     let [b0, b1, b2, b3, b4, b5, b6, b7] = slba.to_le_bytes();
     Sqe {
         opcode: if write { opcode::io::WRITE } else { opcode::io::READ },

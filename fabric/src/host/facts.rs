@@ -1,0 +1,190 @@
+//! What a host learns of a controller and its namespaces, and what can go wrong.
+
+use units::Class;
+use zerocopy::FromBytes;
+
+use super::commands;
+use crate::nvm::{BlockFormat, BlockFormatError};
+use crate::nvme::identify::{IdentifyController, IdentifyNamespace};
+use crate::nvme::{Sqe, Status};
+
+/// Why an association ended, or a request was not possible.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum HostError {
+    /// Connect was refused.
+    #[error("Connect was refused for queue {qid}: {status}")]
+    Refused {
+        /// The queue; 0 is the admin queue.
+        qid: u16,
+        /// The answer.
+        status: Status,
+    },
+    /// A command that the association needs was answered with an error.
+    #[error("{what}: the target answered: {status}")]
+    Command {
+        /// The command.
+        what: &'static str,
+        /// The answer.
+        status: Status,
+    },
+    /// The controller has no priority classes.
+    #[error(
+        "the controller has no weighted round robin (CAP.AMS), so that its queues have no classes"
+    )]
+    NoWeightedRoundRobin,
+    /// The controller grants too few I/O queues.
+    #[error("the target allows {granted} I/O queues, {wanted} are wanted")]
+    TooFewQueues {
+        /// I/O queues that it allows.
+        granted: u32,
+        /// I/O queues that were asked for.
+        wanted: u16,
+    },
+    /// The controller's queues are shorter.
+    #[error("the controller's queues hold {most} commands (CAP.MQES), not {wanted}")]
+    QueueTooLong {
+        /// Commands that a queue holds.
+        most: u16,
+        /// Commands that were asked for.
+        wanted: u16,
+    },
+    /// CSTS.CFS is set.
+    #[error("the controller reports a fatal status (CSTS.CFS)")]
+    Fatal,
+    /// CSTS did not change within CAP.TO.
+    #[error("the controller did not {what} in time (CAP.TO)")]
+    TooSlow {
+        /// What it was to do.
+        what: &'static str,
+    },
+    /// A command had no answer.
+    #[error("the target did not answer {what} in time")]
+    Silent {
+        /// The command.
+        what: &'static str,
+    },
+    /// A data structure is too short.
+    #[error("{what}: the target sent {length} bytes, fewer than 4096")]
+    Short {
+        /// The structure.
+        what: &'static str,
+        /// Its length.
+        length: usize,
+    },
+    /// The namespace has no blocks.
+    #[error("namespace {nsid} is not active")]
+    Inactive {
+        /// Its identifier.
+        nsid: u32,
+    },
+    /// The namespace's format cannot be.
+    #[error("namespace {nsid}: {why}")]
+    Format {
+        /// Its identifier.
+        nsid: u32,
+        /// What is wrong with it.
+        why: BlockFormatError,
+    },
+    /// All identifiers of the admin queue are in use.
+    #[error("the admin queue is full: wait for an answer")]
+    QueueFull,
+    /// The controller is not ready for commands, or not any more.
+    #[error("the controller is not ready")]
+    NotReady,
+}
+
+/// What a controller says of itself.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Facts {
+    /// CNTLID.
+    pub cntlid: u16,
+    /// CAP.MQES: commands that may be outstanding on an I/O queue, which is one less than entries.
+    pub max_outstanding: u16,
+    /// Whether CAP.AMS has weighted round robin with urgent.
+    pub weighted_round_robin: bool,
+    /// In-capsule data on I/O queues, bytes.
+    pub in_capsule_data: u32,
+    /// The most bytes in one command (MDTS); 0 without limit.
+    pub max_transfer: u64,
+    /// I/O queues that it allows.
+    pub queues: u32,
+    /// Model number.
+    pub model: String,
+    /// Serial number.
+    pub serial: String,
+}
+
+impl Facts {
+    /// Takes over what Identify Controller says.
+    pub(super) fn identified(&mut self, data: &[u8]) -> Result<(), HostError> {
+        let (id, _) = IdentifyController::read_from_prefix(data)
+            .map_err(|_| HostError::Short { what: "Identify Controller", length: data.len() })?;
+        self.in_capsule_data = id.ioccsz.get().saturating_mul(16).saturating_sub(64);
+        // MDTS: 2^n pages of 4096 bytes.
+        self.max_transfer = match u32::from(id.mdts) {
+            0 => 0,
+            mdts => 4096u64.checked_shl(mdts).unwrap_or(0),
+        };
+        let text = |field: &[u8]| String::from_utf8_lossy(field).trim().to_owned();
+        (self.model, self.serial) = (text(&id.mn), text(&id.sn));
+        Ok(())
+    }
+}
+
+/// What a controller says of a namespace.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct NamespaceFacts {
+    /// Namespace identifier.
+    pub nsid: u32,
+    /// Logical blocks.
+    pub blocks: u64,
+    /// What a logical block is.
+    pub format: BlockFormat,
+}
+
+impl NamespaceFacts {
+    /// Reads Identify Namespace data (CNS 00h).
+    ///
+    /// # Errors
+    /// The data is too short, the namespace is not active, or its format is none that the NVM
+    /// command set has.
+    pub fn parse(nsid: u32, data: &[u8]) -> Result<Self, HostError> {
+        let id = IdentifyNamespace::ref_from_bytes(data)
+            .map_err(|_| HostError::Short { what: "Identify Namespace", length: data.len() })?;
+        let blocks = id.nsze.get();
+        if blocks == 0 {
+            return Err(HostError::Inactive { nsid });
+        }
+        let format = BlockFormat::in_use(id).map_err(|why| HostError::Format { nsid, why })?;
+        Ok(Self { nsid, blocks, format })
+    }
+}
+
+/// What a connection needs in order to become an I/O queue of a controller. It may go to other
+/// threads.
+#[derive(Clone, Debug)]
+pub struct IoConnector {
+    pub(super) connect_data: Vec<u8>,
+    /// The controller's facts.
+    pub facts: Facts,
+}
+
+impl IoConnector {
+    /// Connect for I/O queue `qid` of a priority class, so that `depth` commands may be
+    /// outstanding: the command, with identifier 0, and its data.
+    ///
+    /// # Errors
+    /// The controller's queues are shorter.
+    pub fn connect(
+        &self,
+        qid: u16,
+        depth: u16,
+        class: Option<Class>,
+    ) -> Result<(Sqe, Vec<u8>), HostError> {
+        let most = self.facts.max_outstanding;
+        if depth > most {
+            return Err(HostError::QueueTooLong { most, wanted: depth });
+        }
+        Ok((commands::connect(qid, depth, 0, class), self.connect_data.clone()))
+    }
+}

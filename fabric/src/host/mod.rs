@@ -1,0 +1,17 @@
+//! The host's side of a controller: connecting, enabling, identifying, keeping alive, resetting,
+//! shutting down.
+//!
+//! [`Association`] is the state machine: answers and the present time go in, commands for the
+//! admin queue and news come out ([`Action`]). It knows no transport. Each I/O queue is a
+//! connection of its own, which [`IoConnector`] has the Connect command for. [`commands`] makes
+//! the commands.
+
+mod association;
+pub mod commands;
+mod facts;
+
+pub use association::{Action, AdminCommand, Association, AsyncEvent, KEEP_ALIVES, Settings};
+pub use facts::{Facts, HostError, IoConnector, NamespaceFacts};
+
+#[cfg(test)]
+mod tests;

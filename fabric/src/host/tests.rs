@@ -1,0 +1,400 @@
+//! The host's side against the target's service, in one process.
+
+use core::time::Duration;
+
+use units::Nanos;
+use zerocopy::FromZeros;
+use zerocopy::little_endian::U16;
+
+use super::*;
+use crate::controller::{
+    self, AddressFamily, BackendId, ConnectionId, Geometry, ListenerId, ListenerSpec, Namespace,
+    NamespaceFeatures, Readiness, Reply, Service, ServiceConfig, SmartCounters, SubsystemSpec,
+    TransportType,
+};
+use crate::nvm::{BlockFormat, BlockFormatError};
+use crate::nvme::identify::{IdentifyNamespace, LbaFormat, OptionalEvents, cns};
+use crate::nvme::{Cqe, Sqe, Status, opcode};
+
+const SUBSYSTEM: &str = "nqn.2024-01.test:one";
+const HOST: &str = "nqn.2014-08.org.nvmexpress:uuid:host";
+const LISTENER: ListenerId = ListenerId(1);
+const ADMIN: ConnectionId = ConnectionId(1);
+const IO: ConnectionId = ConnectionId(2);
+
+fn settings() -> Settings {
+    Settings {
+        subsystem: SUBSYSTEM.to_owned(),
+        host: HOST.to_owned(),
+        host_id: [7; 16],
+        keep_alive: Duration::from_secs(15),
+        queues: 3,
+        weighted_round_robin: true,
+        event_requests: 2,
+        events: OptionalEvents::NAMESPACE_ATTRIBUTE.bits(),
+    }
+}
+
+fn config() -> ServiceConfig {
+    ServiceConfig { weighted_round_robin: true, ..ServiceConfig::default() }
+}
+
+fn namespace(tag: u8) -> Namespace {
+    Namespace {
+        nsid: 0,
+        uuid: [tag; 16],
+        nguid: [tag; 16],
+        geometry: Geometry { format: BlockFormat::BYTES_4096, blocks: 1000 },
+        features: NamespaceFeatures::default(),
+        hosts: None,
+        backend: BackendId(u64::from(tag)),
+        readiness: Readiness::Ready,
+        identify: None,
+        device: None,
+    }
+}
+
+/// A host and a target, and what the host's association had to say.
+struct Bench {
+    service: Service,
+    host: Association,
+    now: Nanos,
+    told: Vec<Action>,
+    /// Keep Alives that the target has answered.
+    keep_alives: usize,
+    /// The target answers nothing.
+    silent: bool,
+}
+
+impl Bench {
+    fn new(settings: Settings, config: ServiceConfig) -> Self {
+        let now = Nanos(1_000_000_000);
+        let mut service = Service::new(config).unwrap();
+        let subsystem = SubsystemSpec {
+            nqn: SUBSYSTEM.to_owned(),
+            serial: "SG0001".to_owned(),
+            model: "Test".to_owned(),
+            allow_any_host: false,
+            hosts: vec![HOST.to_owned()],
+        };
+        service.add_subsystem(now, subsystem).unwrap();
+        service.add_namespace(now, SUBSYSTEM, namespace(1)).unwrap();
+        let listener = ListenerSpec {
+            id: LISTENER,
+            transport: TransportType::Tcp,
+            traddr: "127.0.0.1".to_owned(),
+            family: AddressFamily::Ipv4,
+            trsvcid: "4420".to_owned(),
+            discovery_only: false,
+            subsystems: None,
+        };
+        service.add_listener(now, listener).unwrap();
+        let host = Association::new(settings);
+        Self { service, host, now, told: Vec::new(), keep_alives: 0, silent: false }
+    }
+
+    fn connected() -> Self {
+        let mut bench = Self::new(settings(), config());
+        bench.host.connect(bench.now);
+        bench.run();
+        assert!(matches!(bench.told[..], [Action::Ready]), "{:?}", bench.told);
+        bench.told.clear();
+        bench
+    }
+
+    fn answer(&mut self, cid: u16, result: u64, status: Status, data: Vec<u8>) {
+        self.host.answered(self.now, &Cqe::new(cid, 0, result, status), data);
+    }
+
+    /// Carries commands and answers to and fro until nobody has anything to say.
+    fn settle(&mut self) {
+        loop {
+            let action = self.host.poll_action();
+            match &action {
+                Some(Action::Submit(command)) => {
+                    assert_eq!(
+                        command.data.is_some(),
+                        command.sqe.opcode == opcode::FABRICS
+                            && command.sqe.nsid.get() == u32::from(opcode::fabrics::CONNECT)
+                    );
+                    self.carry(command.clone());
+                }
+                Some(other) => self.told.push(other.clone()),
+                None => {}
+            }
+            match self.service.poll_action() {
+                Some(controller::Action::Complete { connection, cid, result, status }) => {
+                    assert_eq!(connection, ADMIN);
+                    self.answer(cid, result, status, vec![]);
+                }
+                Some(controller::Action::Close { connection, .. }) => {
+                    self.service.disconnected(self.now, connection);
+                }
+                Some(_) => {}
+                None if action.is_none() => return,
+                None => {}
+            }
+        }
+    }
+
+    fn carry(&mut self, AdminCommand { sqe, data, read_length }: AdminCommand) {
+        if self.silent {
+            return;
+        }
+        let cid = sqe.cid.get();
+        if let Some(data) = data {
+            match self.service.connect(self.now, ADMIN, LISTENER, &sqe, &data) {
+                Ok(connected) => self.answer(cid, connected.result, Status::SUCCESS, vec![]),
+                Err(rejected) => self.answer(cid, rejected.result, rejected.status, vec![]),
+            }
+            return;
+        }
+        let (smart, mut out) = (SmartCounters::default(), Vec::new());
+        // What the transport fills in.
+        let sgl = crate::nvme::SglDescriptor::transport(read_length);
+        let sqe = Sqe { flags: 0x40, sgl, ..sqe };
+        match self.service.admin(self.now, ADMIN, &sqe, &[], &smart, &mut out) {
+            Reply::Done { result, status } => {
+                self.keep_alives += usize::from(sqe.opcode == opcode::admin::KEEP_ALIVE);
+                assert!(out.len() <= read_length as usize);
+                self.answer(cid, result, status, out);
+            }
+            Reply::Deferred => assert_eq!(sqe.opcode, opcode::admin::ASYNC_EVENT_REQUEST),
+        }
+    }
+
+    /// Settles, and lets time pass while CSTS is being waited for.
+    fn run(&mut self) {
+        for _ in 0..1000 {
+            self.settle();
+            let near = self.now + Duration::from_millis(10);
+            match self.host.next_timeout().filter(|at| *at < near) {
+                Some(at) => self.pass(at.since(self.now)),
+                None => return,
+            }
+        }
+        panic!("it never settles");
+    }
+
+    fn pass(&mut self, time: Duration) {
+        self.now = self.now + time;
+        self.service.tick(self.now);
+        self.host.tick(self.now);
+        self.settle();
+    }
+
+    fn ended(&self) -> Option<&HostError> {
+        match &self.told[..] {
+            [.., Action::Ended(error)] => error.as_ref(),
+            other => panic!("{other:?}"),
+        }
+    }
+
+    fn connect_io(&mut self, connector: &IoConnector) -> Result<(), Status> {
+        let (sqe, data) = connector.connect(1, 31, None).unwrap();
+        let connected = self.service.connect(self.now, IO, LISTENER, &sqe, &data);
+        connected.map(|queue| assert_eq!((queue.qid, queue.entries), (1, 32))).map_err(|e| e.status)
+    }
+}
+
+#[test]
+fn a_host_learns_what_the_controller_is() {
+    let mut bench = Bench::connected();
+    let config = config();
+    let facts = bench.host.facts().clone();
+    assert_eq!((facts.model.as_str(), facts.serial.as_str()), ("Test", "SG0001"));
+    assert_eq!(facts.max_outstanding, config.queue_entries - 1);
+    assert_eq!(facts.in_capsule_data, config.in_capsule_data);
+    assert_eq!(facts.max_transfer, u64::from(config.max_transfer));
+    assert!(facts.weighted_round_robin && facts.queues >= 3);
+    let cid = bench.host.submit(commands::identify(cns::NAMESPACE, 1), None, 4096).unwrap();
+    bench.settle();
+    let [Action::Answered { cid: answered, data, .. }] = &bench.told[..] else { panic!() };
+    assert_eq!(*answered, cid);
+    let expected = NamespaceFacts { nsid: 1, blocks: 1000, format: BlockFormat::BYTES_4096 };
+    assert_eq!(NamespaceFacts::parse(1, data), Ok(expected));
+}
+
+#[test]
+fn io_queues_connect_to_the_controller_and_a_reset_ends_them() {
+    let mut bench = Bench::connected();
+    let connector = bench.host.io_connector();
+    bench.connect_io(&connector).unwrap();
+    let most = connector.facts.max_outstanding;
+    assert!(connector.connect(1, most, None).is_ok());
+    let long = HostError::QueueTooLong { most, wanted: most + 1 };
+    assert_eq!(connector.connect(1, most + 1, None).err(), Some(long));
+    bench.host.reset(bench.now).unwrap();
+    assert_eq!(bench.host.reset(bench.now), Err(HostError::NotReady), "one is under way");
+    assert_eq!(bench.host.submit(commands::keep_alive(), None, 0), Err(HostError::NotReady));
+    bench.run();
+    assert!(matches!(bench.told[..], [Action::Ready]), "ready again: {:?}", bench.told);
+    assert!(bench.service.queue_of(IO).is_none(), "its I/O queue is gone");
+    bench.connect_io(&connector).unwrap();
+}
+
+#[test]
+fn a_shut_down_controller_ends_the_association_without_an_error() {
+    let mut bench = Bench::connected();
+    bench.host.shut_down(bench.now).unwrap();
+    bench.run();
+    assert_eq!(bench.ended(), None);
+    assert!(bench.service.is_shut_down(ADMIN));
+    assert_eq!(bench.host.next_timeout(), None);
+    bench.pass(Duration::from_secs(60));
+    assert_eq!(bench.told.len(), 1, "nothing more is said");
+}
+
+#[test]
+fn keep_alives_keep_the_controller_and_an_unanswered_one_ends_it() {
+    let mut bench = Bench::connected();
+    for _ in 0..600 {
+        bench.pass(Duration::from_millis(100));
+    }
+    assert_eq!((bench.keep_alives, bench.told.len()), (12, 0), "every 5 s");
+    assert!(bench.service.queue_of(ADMIN).is_some());
+    bench.silent = true;
+    bench.pass(Duration::from_secs(5));
+    bench.pass(Duration::from_millis(14_999));
+    assert!(bench.told.is_empty());
+    bench.pass(Duration::from_millis(1));
+    assert_eq!(bench.ended(), Some(&HostError::Silent { what: "Keep Alive" }));
+}
+
+#[test]
+fn events_are_told_and_asked_for_again() {
+    let mut bench = Bench::connected();
+    for tag in 2..4 {
+        bench.service.add_namespace(bench.now, SUBSYSTEM, namespace(tag)).unwrap();
+        bench.settle();
+        let [Action::Event(event)] = bench.told[..] else { panic!("{:?}", bench.told) };
+        // Notice, namespace attribute changed, in the list of changed namespaces.
+        assert_eq!(event, AsyncEvent { kind: 2, information: 0, log: 4 });
+        bench.told.clear();
+        let log = Sqe {
+            opcode: opcode::admin::GET_LOG_PAGE,
+            cdw10: (1023 << 16 | 4).into(),
+            nsid: u32::MAX.into(),
+            ..Sqe::default()
+        };
+        bench.host.submit(log, None, 4096).unwrap();
+        bench.settle();
+        let [Action::Answered { data, .. }] = &bench.told[..] else { panic!() };
+        assert_eq!(data[..4], u32::from(tag).to_le_bytes());
+        bench.told.clear();
+    }
+}
+
+#[test]
+fn what_the_target_refuses_ends_the_association_with_the_reason() {
+    let stranger = Settings { host: "nqn.2014-08.org:stranger".to_owned(), ..settings() };
+    let mut bench = Bench::new(settings(), ServiceConfig::default());
+    bench.host.connect(bench.now);
+    bench.run();
+    assert_eq!(bench.ended(), Some(&HostError::NoWeightedRoundRobin));
+    let mut bench = Bench::new(stranger, config());
+    bench.host.connect(bench.now);
+    bench.run();
+    let Some(HostError::Refused { qid: 0, status }) = bench.ended() else { panic!() };
+    assert_eq!(status.bits() & 0x7ff, Status::CONNECT_INVALID_HOST.bits());
+    let greedy = Settings { queues: u16::MAX, ..settings() };
+    let mut bench = Bench::new(greedy, config());
+    bench.host.connect(bench.now);
+    bench.run();
+    assert!(matches!(
+        bench.ended(),
+        Some(HostError::TooFewQueues { .. } | HostError::Command { .. })
+    ));
+}
+
+#[test]
+fn a_silent_target_is_given_up_after_ten_seconds() {
+    let mut bench = Bench::new(settings(), ServiceConfig::default());
+    bench.silent = true;
+    bench.host.connect(bench.now);
+    bench.settle();
+    bench.pass(Duration::from_millis(9_999));
+    assert!(bench.told.is_empty());
+    bench.pass(Duration::from_millis(1));
+    assert_eq!(bench.ended(), Some(&HostError::Silent { what: "Connect" }));
+}
+
+/// Answers a step that the host is at: CAP with TO 2 (1 s), else `csts`.
+fn step(host: &mut Association, now: Nanos, csts: u64) {
+    while let Some(action) = host.poll_action() {
+        if let Action::Submit(AdminCommand { sqe, .. }) = action {
+            let get = sqe.nsid.get() == u32::from(opcode::fabrics::PROPERTY_GET);
+            let result = match (get, sqe.cdw11.get()) {
+                (true, 0) => 63 | 1 << 17 | 2 << 24,
+                (true, _) => csts,
+                (false, _) => 1,
+            };
+            let mut cqe = Cqe::new(0, 0, result, Status::SUCCESS);
+            cqe.cid = U16::new(sqe.cid.get());
+            host.answered(now, &cqe, vec![]);
+        } else if let Action::Ended(error) = action {
+            panic!("{error:?}");
+        }
+    }
+}
+
+#[test]
+fn a_controller_that_is_not_ready_in_time_or_fatal_is_given_up() {
+    let mut host = Association::new(settings());
+    let mut now = Nanos(0);
+    host.connect(now);
+    step(&mut host, now, 0);
+    while now < Nanos(1_000_000_000) {
+        let at = host.next_timeout().unwrap();
+        assert_eq!(at.since(now), Duration::from_millis(2), "CSTS is looked at again");
+        now = at;
+        host.tick(now);
+        if now < Nanos(1_000_000_000) {
+            step(&mut host, now, 0);
+        }
+    }
+    let Some(Action::Submit(command)) = host.poll_action() else { panic!() };
+    host.answered(now, &Cqe::new(command.sqe.cid.get(), 0, 0, Status::SUCCESS), vec![]);
+    let slow = HostError::TooSlow { what: "become ready" };
+    let ended = host.poll_action();
+    assert!(matches!(&ended, Some(Action::Ended(Some(e))) if *e == slow), "{ended:?}");
+
+    let mut host = Association::new(settings());
+    host.connect(now);
+    for _ in 0..3 {
+        let Some(Action::Submit(command)) = host.poll_action() else { panic!() };
+        let cap = 63 | 1 << 17;
+        host.answered(now, &Cqe::new(command.sqe.cid.get(), 0, cap, Status::SUCCESS), vec![]);
+    }
+    let Some(Action::Submit(command)) = host.poll_action() else { panic!() };
+    host.answered(now, &Cqe::new(command.sqe.cid.get(), 0, 0b11, Status::SUCCESS), vec![]);
+    assert!(matches!(host.poll_action(), Some(Action::Ended(Some(HostError::Fatal)))));
+}
+
+#[test]
+fn the_admin_queue_is_never_overfilled() {
+    let mut bench = Bench::connected();
+    bench.silent = true;
+    let cids: Vec<u16> =
+        (0..26).map(|_| bench.host.submit(commands::keep_alive(), None, 0).unwrap()).collect();
+    assert!(cids.iter().all(|cid| *cid > 5 && *cid < 32), "{cids:?}");
+    let full = bench.host.submit(commands::keep_alive(), None, 0);
+    assert_eq!(full, Err(HostError::QueueFull));
+    bench.answer(cids[3], 0, Status::SUCCESS, vec![]);
+    assert_eq!(bench.host.submit(commands::keep_alive(), None, 0), Ok(cids[3]));
+}
+
+#[test]
+fn namespaces_that_cannot_be_are_refused() {
+    let mut id = IdentifyNamespace::new_zeroed();
+    let parse =
+        |id: &IdentifyNamespace| NamespaceFacts::parse(5, zerocopy::IntoBytes::as_bytes(id));
+    assert_eq!(parse(&id), Err(HostError::Inactive { nsid: 5 }));
+    id.nsze = 8.into();
+    let why = BlockFormatError::Shift(0);
+    assert_eq!(parse(&id), Err(HostError::Format { nsid: 5, why }));
+    id.lbaf[0] = LbaFormat { shift: 9, ..LbaFormat::default() };
+    assert_eq!(parse(&id).map(|n| (n.blocks, n.format)), Ok((8, BlockFormat::BYTES_512)));
+    let short = HostError::Short { what: "Identify Namespace", length: 100 };
+    assert_eq!(NamespaceFacts::parse(5, &[1; 100]), Err(short));
+}
