@@ -8,12 +8,12 @@ use fabric::controller::{Connected, QueueKind, Rejected, Reply, SmartCounters};
 use fabric::nvme::{SglKind, Sqe, Status, opcode};
 use fabric::queue::{CapsuleData, SlotId, Transport as _};
 
+use crate::commands::State;
 use crate::connection::{Connection, Stage};
 use crate::context::Context;
 use crate::driver::{Driver, Notice};
 use crate::io_queue::IoQueue;
 use crate::payload::TxData;
-use crate::slots::{Phase, Slot};
 
 /// The most data that an admin command may bring, in bytes.
 const DATA_MAX: u32 = 4096;
@@ -47,14 +47,14 @@ impl<D: Driver> Connection<D> {
         let too_much = length > DATA_MAX;
         match (sqe.sgl.decode(), data) {
             (_, CapsuleData::Partial { length: arriving }) => {
-                let phase = if too_much || arriving < length {
-                    Phase::Failing(Status::DATA_SGL_LENGTH_INVALID.dnr())
-                } else if let Some(phase) = self.collect(length) {
-                    phase
+                let state = if too_much || arriving < length {
+                    State::Failing(Status::DATA_SGL_LENGTH_INVALID.dnr())
+                } else if let Some(state) = self.collect(length) {
+                    state
                 } else {
-                    Phase::Failing(Status::COMMAND_INTERRUPTED)
+                    State::Failing(Status::COMMAND_INTERRUPTED)
                 };
-                self.slots.occupy(slot, Slot { phase, ..Slot::default() });
+                self.commands.occupy(slot, state);
             }
             _ if too_much => self.protocol.complete(slot, 0, Status::INVALID_FIELD.dnr()),
             (_, CapsuleData::Whole(bytes)) => match bytes.get(..length as usize) {
@@ -62,11 +62,11 @@ impl<D: Driver> Connection<D> {
                 None => self.protocol.complete(slot, 0, Status::DATA_SGL_LENGTH_INVALID.dnr()),
             },
             (SglKind::Transport, CapsuleData::None) if length > 0 => {
-                let Some(phase) = self.collect(length) else {
+                let Some(state) = self.collect(length) else {
                     self.protocol.complete(slot, 0, Status::COMMAND_INTERRUPTED);
                     return;
                 };
-                self.slots.occupy(slot, Slot { phase, ..Slot::default() });
+                self.commands.occupy(slot, state);
                 self.protocol.fetch(slot, length);
             }
             (_, CapsuleData::None) if length > 0 => {
@@ -77,26 +77,26 @@ impl<D: Driver> Connection<D> {
     }
 
     /// Room for an admin command's data; none where the data of too many is on its way.
-    fn collect(&mut self, length: u32) -> Option<Phase<D>> {
+    fn collect(&mut self, length: u32) -> Option<State<D>> {
         if self.collecting >= COLLECTING_MAX {
             return None;
         }
         self.collecting += 1;
-        Some(Phase::Collecting(vec![0; length as usize]))
+        Some(State::Collecting(vec![0; length as usize]))
     }
 
     /// All of an admin command's data is here.
     pub(crate) fn admin_data_end(&mut self, io: &mut Context<D>, slot: SlotId, digest_ok: bool) {
-        let phase = self.slots.release(slot).phase;
-        if matches!(phase, Phase::Collecting(_)) {
+        let (state, _) = self.commands.release(slot);
+        if matches!(state, State::Collecting(_)) {
             self.collecting = self.collecting.saturating_sub(1);
         }
-        match phase {
-            Phase::Collecting(data) if digest_ok => {
+        match state {
+            State::Collecting(data) if digest_ok => {
                 let sqe = *self.protocol.sqe_of(slot);
                 self.admin_execute(io, slot, &sqe, &data);
             }
-            Phase::Failing(status) => self.protocol.complete(slot, 0, status),
+            State::Failing(status) => self.protocol.complete(slot, 0, status),
             _ => self.protocol.complete(slot, 0, Status::TRANSIENT_TRANSPORT_ERROR),
         }
     }
@@ -122,7 +122,7 @@ impl<D: Driver> Connection<D> {
             Reply::Deferred => {
                 let event_request = sqe.opcode == opcode::admin::ASYNC_EVENT_REQUEST;
                 self.deferred.deferred(sqe.cid.get(), event_request, slot);
-                self.slots.occupy(slot, Slot { phase: Phase::Deferred, ..Slot::default() });
+                self.commands.occupy(slot, State::Deferred);
             }
         }
     }
@@ -183,7 +183,7 @@ impl<D: Driver> Connection<D> {
         status: Status,
     ) {
         let Some(slot) = self.deferred.completed(cid) else { return };
-        self.slots.release(slot);
+        self.commands.release(slot);
         self.protocol.complete(slot, result, status);
         self.mark_dirty(io);
     }
@@ -192,7 +192,7 @@ impl<D: Driver> Connection<D> {
     fn replace_event_request(&mut self, io: &mut Context<D>, cid: u16) {
         let withdraw = || io.driver.service(|service| service.withdraw_event_request(self.id, cid));
         if let Some(slot) = self.deferred.arrived(cid, withdraw) {
-            self.slots.release(slot);
+            self.commands.release(slot);
             self.protocol.withdraw(slot);
         }
     }

@@ -13,10 +13,10 @@ use arbitration::{Class, PerClass};
 use fabric::Nanos;
 use fabric::queue::{SlotId, Transport as _};
 
+use crate::commands::State;
 use crate::connection::Connection;
 use crate::context::Context;
 use crate::driver::Driver;
-use crate::slots::Phase;
 use crate::turns::{Turns, weight};
 
 /// The time for which one grant is at least, in ns: smaller grants spread a host's bursts, larger
@@ -186,16 +186,17 @@ impl<D: Driver> Connection<D> {
         if net.flow.grant_rate().is_none() && net.asks.count == 0 {
             return false;
         }
-        let class = self.slots.slot(slot).charged.class;
+        let class = self.commands.charged(slot).class;
         let bytes = u32::try_from(bytes).unwrap_or(u32::MAX);
         net.wait(|asks| asks.push_fresh(class, slot, bytes));
+        self.commands.change(slot, State::R2tTurn);
         self.list_asks(io);
         true
     }
 
     /// All that a command's host was asked for has come, and there is more.
     pub(crate) fn grant_end(&mut self, io: &mut Context<D>, slot: SlotId) {
-        let class = self.slots.slot(slot).charged.class;
+        let class = self.commands.charged(slot).class;
         let Some(net) = &mut self.net else { return };
         net.wait(|asks| asks.push_begun(class, slot));
         self.list_asks(io);
@@ -258,20 +259,18 @@ impl<D: Driver> Connection<D> {
 
     /// A command that waited to be asked for its data goes on: to the memory for it.
     fn fetch(&mut self, io: &mut Context<D>, slot: SlotId, bytes: usize) {
-        if !matches!(self.slots.slot(slot).phase, Phase::Waiting) {
+        if !matches!(self.commands.state(slot), State::R2tTurn) {
             return;
         }
         // Settings may have changed while it waited, and its place among the stages with them.
         let sqe = *self.protocol.sqe_of(slot);
         self.charged_now(io, slot, &sqe);
-        if !self.wait_to_fetch(io, slot, bytes) {
-            io.data_waiting.push_back((self.key, slot));
-        }
+        self.wait_for_memory(io, slot, bytes);
     }
 
     /// Asks for a command's data, for which there is a buffer: all of it, or a first grant.
     pub(crate) fn request(&mut self, io: &Context<D>, slot: SlotId, bytes: u32) {
-        let class = self.slots.slot(slot).charged.class;
+        let class = self.commands.charged(slot).class;
         // It owes nothing before it is asked.
         self.heard = io.now;
         let asked = match self.grant_size() {

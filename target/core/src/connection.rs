@@ -14,6 +14,7 @@ use fabric::nvme::SglKind;
 use fabric::queue::{Received, SlotId, Termination, Transport as _};
 use fabric::tcp::{Batch, TargetConnection, TargetParams};
 
+use crate::commands::{Commands, State};
 use crate::context::Context;
 use crate::context::Settings;
 use crate::core::Accepted;
@@ -23,7 +24,6 @@ use crate::key::Key;
 use crate::lanes::Origin;
 use crate::net::Net;
 use crate::payload::TxData;
-use crate::slots::{Phase, Slots};
 use crate::stats::IoStats;
 
 /// What a connection is, as far as the host has told.
@@ -47,7 +47,7 @@ pub(crate) struct Connection<D: Driver> {
     pub(crate) id: ConnectionId,
     pub(crate) protocol: Protocol<D>,
     pub(crate) stage: Stage,
-    pub(crate) slots: Slots<D>,
+    pub(crate) commands: Commands<D>,
     /// Commands of an admin queue whose data is arriving.
     pub(crate) collecting: u32,
     /// Admin commands that the service answers later.
@@ -130,7 +130,7 @@ impl<D: Driver> Connection<D> {
             id: key.id(io.settings.reactor),
             protocol: TargetConnection::new(params(&io.settings)),
             stage: Stage::New,
-            slots: Slots::default(),
+            commands: Commands::default(),
             collecting: 0,
             deferred: DeferredCommands::default(),
             stats,
@@ -213,12 +213,12 @@ impl<D: Driver> Connection<D> {
                 if let Some(net) = &mut self.net {
                     let place = self.protocol.sqe_of(slot).sgl.decode();
                     let asked = matches!(place, SglKind::Transport);
-                    net.received(self.slots.slot(slot).charged.class, bytes.len(), asked);
+                    net.received(self.commands.charged(slot).class, bytes.len(), asked);
                 }
-                if matches!(self.slots.slot(slot).phase, Phase::Promised(_)) {
+                if matches!(self.commands.state(slot), State::Promised(..)) {
                     self.keep_promise(io, slot);
                 }
-                self.slots.fill(slot, offset, bytes);
+                self.commands.fill(slot, offset, bytes);
             }
             Received::DataEnd { slot, digest_ok } => self.data_end(io, slot, digest_ok),
             Received::GrantEnd { slot } => self.grant_end(io, slot),
@@ -370,7 +370,7 @@ impl<D: Driver> Connection<D> {
         let not_asked = self.net.as_ref().map_or(0, |net| net.asks.begun());
         now.0.saturating_sub(self.heard.0) > nanos
             && !self.paused
-            && (self.protocol.in_data() || self.slots.awaiting_data() > not_asked)
+            && (self.protocol.in_data() || self.commands.awaiting_data() > not_asked)
     }
 
     /// Whether the connection is on its way out.
@@ -380,7 +380,7 @@ impl<D: Driver> Connection<D> {
 
     /// Whether no I/O command of it is in the target.
     pub(crate) fn is_idle(&mut self) -> bool {
-        let quiet = !matches!(self.stage, Stage::Io(_)) || self.slots.active() == 0;
+        let quiet = !matches!(self.stage, Stage::Io(_)) || self.commands.active() == 0;
         quiet && !self.sending && !self.holds_answers() && self.protocol.unsent() == 0
     }
 }

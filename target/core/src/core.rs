@@ -142,7 +142,7 @@ impl<D: Driver> Core<D> {
         let connections = || self.places.iter().filter_map(|place| place.connection.as_ref());
         Inventory {
             connections: connections().count(),
-            commands: connections().map(|connection| connection.slots.at_work()).sum(),
+            commands: connections().map(|connection| connection.commands.at_work()).sum(),
             ordered: self.io.arbiter.waiting(),
             buffer_bytes: self.buffers().0,
             promised_bytes: self.io.credits.promised(),
@@ -155,8 +155,8 @@ impl<D: Driver> Core<D> {
     pub fn states(&self) -> BTreeMap<&'static str, usize> {
         let mut states = BTreeMap::new();
         for connection in self.places.iter().filter_map(|place| place.connection.as_ref()) {
-            for phase in connection.slots.phases() {
-                *states.entry(phase.name()).or_default() += 1;
+            for kind in connection.commands.kinds() {
+                *states.entry(kind.name()).or_default() += 1;
             }
         }
         states

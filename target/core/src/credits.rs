@@ -13,10 +13,10 @@ use std::time::Duration;
 use fabric::queue::{SlotId, Transport as _};
 use qtcp::forecast::Forecast;
 
+use crate::commands::{Source, State};
 use crate::connection::Connection;
 use crate::context::Context;
 use crate::driver::{Buffer, Driver, Memory, Use};
-use crate::slots::Phase;
 
 /// The part of the I/O buffers that data from hosts may take, in quarters, and the part that may be
 /// promised beside it, in eighths.
@@ -111,7 +111,13 @@ impl<D: Driver> Connection<D> {
         let Some(net) = &self.net else { return false };
         let time = net.flow.rtt() + HOST;
         let Some(promise) = io.credits.promise(bytes, time) else { return false };
-        self.slots.slot(slot).phase = Phase::Promised(promise);
+        match self.commands.take(slot) {
+            State::DataBuffer(grant) => self.commands.change(slot, State::Promised(promise, grant)),
+            other => {
+                self.commands.put_back(slot, other);
+                return true;
+            }
+        }
         self.request(io, slot, u32::try_from(bytes).unwrap_or(u32::MAX));
         self.mark_dirty(io);
         true
@@ -119,28 +125,28 @@ impl<D: Driver> Connection<D> {
 
     /// The first data of a command has come whose buffer was promised.
     pub(crate) fn keep_promise(&mut self, io: &Context<D>, slot: SlotId) {
-        let entry = self.slots.slot(slot);
-        let Phase::Promised(promise) = &entry.phase else { return };
-        let bytes = promise.bytes;
-        entry.phase = match io.buffer_beside(0, bytes) {
-            Some(buffer) => Phase::Filling(buffer),
-            None => match std::mem::take(&mut entry.phase) {
-                Phase::Promised(promise) => Phase::Parked(vec![0; bytes], promise),
-                other => other,
-            },
-        };
+        match self.commands.take(slot) {
+            State::Promised(promise, grant) => {
+                let bytes = promise.bytes;
+                let state = match io.buffer_beside(0, bytes) {
+                    Some(buffer) => State::Filling(buffer, Source::Fetched(grant)),
+                    None => State::Parked(vec![0; bytes], promise, grant),
+                };
+                self.commands.change(slot, state);
+            }
+            other => self.commands.put_back(slot, other),
+        }
     }
 
     /// All data of a command has come that was parked: on it goes if there is a buffer now.
     /// False where there is still none.
     pub(crate) fn unpark(&mut self, io: &mut Context<D>, slot: SlotId) -> bool {
-        let entry = self.slots.slot(slot);
-        let Phase::Parked(data, _) = &entry.phase else { return true };
+        let State::Parked(data, ..) = self.commands.state(slot) else { return true };
         let Some(mut buffer) = io.buffer_beside(0, data.len()) else { return false };
         buffer.copy_from_slice(data);
-        entry.phase = Phase::Busy;
+        let State::Parked(_, _, grant) = self.commands.take(slot) else { return true };
         let sqe = *self.protocol.sqe_of(slot);
-        self.submit(io, slot, &sqe, Some(buffer));
+        self.submit(io, slot, &sqe, Some(buffer), Source::Fetched(grant));
         self.mark_dirty(io);
         true
     }

@@ -13,6 +13,7 @@ use fabric::nvm::{IoCommand, IoLimits, Transfer};
 use fabric::nvme::{Sqe, Status, opcode};
 use fabric::queue::{CapsuleData, SlotId, Transport as _};
 
+use crate::commands::{Command, Source, State};
 use crate::connection::{Connection, Protocol, Stage};
 use crate::context::Context;
 use crate::device::{Data, Device, Immediate, Style};
@@ -20,9 +21,8 @@ use crate::driver::Driver;
 use crate::driver::{Buffer, Memory, Use};
 use crate::job::{Ended, Job, Started};
 use crate::lanes::{Lanes, OUTPUT_MARK};
-use crate::ordered::{Charged, Ticket, stage_time};
+use crate::ordered::stage_time;
 use crate::payload::{TxData, ZEROES};
-use crate::slots::{Phase, Slot};
 use crate::sweep::Sweep;
 use crate::tally::{Counted, Tally};
 
@@ -92,7 +92,6 @@ impl<D: Driver> Connection<D> {
     ) {
         if io.draining {
             // Left unanswered: the host sends it again when it has connected anew.
-            self.slots.slot(slot).phase = Phase::Free;
             return;
         }
         if let Err(status) = self.io_accept(io, slot, sqe, &data) {
@@ -197,7 +196,8 @@ impl<D: Driver> Connection<D> {
             self.refuse(slot, status, data);
             return Ok(());
         }
-        self.io_enqueue(io, slot, sqe, command, device, transfer, data, charged);
+        let command = Command { command, device, arrived: io.now, charged };
+        self.io_enqueue(io, slot, sqe, command, data);
         Ok(())
     }
 
@@ -220,181 +220,123 @@ impl<D: Driver> Connection<D> {
         Ok(())
     }
 
-    /// Sets a command going that cannot be answered on the spot.
-    #[expect(clippy::too_many_arguments, reason = "one caller, which has just found all of them")]
+    /// Sets a command going that cannot be answered on the spot: takes it into the table, with the
+    /// data that it brought.
     fn io_enqueue(
         &mut self,
         io: &mut Context<D>,
         slot: SlotId,
         sqe: &Sqe,
-        command: IoCommand,
-        device: Arc<D::Device>,
-        transfer: Transfer,
+        command: Command<D>,
         data: &CapsuleData<'_>,
-        charged: Charged,
     ) {
-        let mut entry = Slot {
-            phase: Phase::Waiting,
-            command: Some(command),
-            device: Some(device),
-            arrived: io.now,
-            charged,
-            ticket: Ticket::None,
-            memory: None,
-            in_capsules: false,
+        let transfer = command.command.transfer(command.device.format());
+        let Transfer::ToController(bytes @ 1..) = transfer else {
+            // A buffer for what it reads is taken when it is the command's turn.
+            self.commands.arrive(slot, command);
+            self.submit(io, slot, sqe, None, Source::None);
+            return;
         };
-        let bytes = transfer_bytes(&transfer);
-        if matches!((transfer, data), (Transfer::ToHost(_) | Transfer::None, _)) {
-            // A buffer is taken when it is the command's turn.
-            entry.phase = Phase::Busy;
-            self.slots.occupy(slot, entry);
-            self.submit(io, slot, sqe, None);
+        let bytes = bytes as usize;
+        if matches!(data, CapsuleData::None) {
+            self.commands.arrive(slot, command);
+            if !self.wait_to_ask(io, slot, bytes) {
+                self.wait_for_memory(io, slot, bytes);
+            }
             return;
         }
-        let buffer = match data {
-            _ if bytes == 0 => None,
-            CapsuleData::None if charged.fetch.is_some() || self.net.is_some() => {
-                self.slots.occupy(slot, entry);
-                if !self.wait_to_ask(io, slot, bytes) && !self.wait_to_fetch(io, slot, bytes) {
-                    io.data_waiting.push_back((self.key, slot));
-                }
-                return;
-            }
-            CapsuleData::None => io.take_in_turn(bytes),
-            CapsuleData::Whole(_) | CapsuleData::Partial { .. } => {
-                io.capsules.take(bytes, Use::Any)
-            }
+        let Some(mut buffer) = io.capsules.take(bytes, Use::Any) else {
+            // Commands are only taken while there is a buffer for in-capsule data.
+            self.refuse(slot, Status::COMMAND_INTERRUPTED, data);
+            return;
         };
-        let in_hand = bytes == 0 || buffer.is_some();
-        match (data, buffer) {
-            (CapsuleData::Whole(from), Some(mut buffer)) => {
-                let length = buffer.len().min(from.len());
-                if let (Some(to), Some(from)) = (buffer.get_mut(..length), from.get(..length)) {
-                    to.copy_from_slice(from);
-                }
-                entry.phase = Phase::Busy;
-                self.slots.occupy(slot, entry);
-                self.submit(io, slot, sqe, Some(buffer));
+        self.commands.arrive(slot, command);
+        if let CapsuleData::Whole(from) = data {
+            let length = buffer.len().min(from.len());
+            if let (Some(to), Some(from)) = (buffer.get_mut(..length), from.get(..length)) {
+                to.copy_from_slice(from);
             }
-            (CapsuleData::Partial { .. }, Some(buffer)) => {
-                entry.phase = Phase::Filling(buffer);
-                self.slots.occupy(slot, entry);
-            }
-            (CapsuleData::Whole(_), None) | (CapsuleData::Partial { .. }, None) if bytes > 0 => {
-                // Commands are only taken while there is a buffer for in-capsule data.
-                self.refuse(slot, Status::COMMAND_INTERRUPTED, data);
-            }
-            (_, buffer) if in_hand => {
-                self.slots.occupy(slot, entry);
-                self.proceed(io, slot, sqe, transfer, buffer);
-            }
-            _ => {
-                self.slots.occupy(slot, entry);
-                io.data_waiting.push_back((self.key, slot));
-            }
+            self.submit(io, slot, sqe, Some(buffer), Source::Capsule);
+        } else {
+            self.commands.change(slot, State::Filling(buffer, Source::Capsule));
         }
     }
 
-    /// A command that has waited for a buffer: goes on with it, if there is one now (unless its
-    /// connection is on its way out). False where there is still none.
+    /// A command that has waited for a buffer: goes on with it, if there is one now (unless it does
+    /// not wait any more). False where there is still none.
     pub(crate) fn retry_waiting(&mut self, io: &mut Context<D>, slot: SlotId) -> bool {
-        if self.is_closing() {
-            return true;
+        let bytes = self.commands.command(slot).map_or(0, |command| {
+            transfer_bytes(&command.command.transfer(command.device.format()))
+        });
+        match self.commands.state(slot) {
+            State::Parked(..) => return self.unpark(io, slot),
+            State::DataBuffer(_) => {
+                let Some(buffer) = io.data_buffer(bytes) else {
+                    return self.ask_ahead(io, slot, bytes);
+                };
+                let State::DataBuffer(grant) = self.commands.take(slot) else { return true };
+                self.commands.change(slot, State::Filling(buffer, Source::Fetched(grant)));
+                self.request(io, slot, u32::try_from(bytes).unwrap_or(u32::MAX));
+            }
+            State::ReadBuffer => {
+                let Some(buffer) = io.pool.take(bytes, Use::Any) else { return false };
+                let sqe = *self.protocol.sqe_of(slot);
+                self.commands.take(slot);
+                self.submit(io, slot, &sqe, Some(buffer), Source::None);
+            }
+            _ => return true,
         }
-        if matches!(self.slots.slot(slot).phase, Phase::Parked(..)) {
-            return self.unpark(io, slot);
-        }
-        let entry = self.slots.slot(slot);
-        let (Phase::Waiting, Some(command), Some(device)) =
-            (&entry.phase, entry.command, &entry.device)
-        else {
-            return true;
-        };
-        let transfer = command.transfer(device.format());
-        let bytes = transfer_bytes(&transfer);
-        let buffer = match transfer {
-            Transfer::None => None,
-            Transfer::ToHost(_) => io.pool.take(bytes, Use::Any),
-            Transfer::ToController(_) => io.data_buffer(bytes),
-        };
-        if bytes > 0 && buffer.is_none() {
-            return matches!(transfer, Transfer::ToController(_))
-                && self.ask_ahead(io, slot, bytes);
-        }
-        let sqe = *self.protocol.sqe_of(slot);
-        let entry = self.slots.slot(slot);
-        entry.phase = Phase::Busy;
-        self.proceed(io, slot, &sqe, transfer, buffer);
         self.mark_dirty(io);
         true
     }
 
-    /// A command has the buffer it needs: asks for the host's data, or starts.
-    fn proceed(
-        &mut self,
-        io: &mut Context<D>,
-        slot: SlotId,
-        sqe: &Sqe,
-        transfer: Transfer,
-        buffer: Option<Buffer<D>>,
-    ) {
-        match (transfer, buffer) {
-            (Transfer::ToController(bytes), Some(buffer)) => {
-                self.slots.slot(slot).phase = Phase::Filling(buffer);
-                self.request(io, slot, bytes);
-            }
-            (_, buffer) => self.submit(io, slot, sqe, buffer),
-        }
-    }
-
     /// All of the host's data for a command is here.
     pub(crate) fn io_data_end(&mut self, io: &mut Context<D>, slot: SlotId, digest_ok: bool) {
-        let entry = self.slots.slot(slot);
-        match std::mem::take(&mut entry.phase) {
-            Phase::Filling(buffer) if digest_ok => {
-                entry.phase = Phase::Busy;
+        let grant = match self.commands.take(slot) {
+            State::Filling(buffer, source) if digest_ok => {
                 let sqe = *self.protocol.sqe_of(slot);
-                self.submit(io, slot, &sqe, Some(buffer));
+                self.submit(io, slot, &sqe, Some(buffer), source);
+                return;
             }
-            Phase::Parked(data, promise) if digest_ok => {
-                entry.phase = Phase::Parked(data, promise);
+            parked @ State::Parked(..) if digest_ok => {
+                self.commands.put_back(slot, parked);
                 if !self.unpark(io, slot) {
                     // Before those that hold nothing: they may be waiting for what it was promised.
                     io.data_waiting.push_front((self.key, slot));
                 }
+                return;
             }
-            Phase::Filling(_) | Phase::Parked(..) => {
-                entry.phase = Phase::Busy;
-                if let Ticket::Fetching(grant) = std::mem::take(&mut entry.ticket) {
-                    io.memory.give_back(grant);
-                }
-                self.settle(slot, Status::TRANSIENT_TRANSPORT_ERROR);
-            }
-            Phase::Failing(status) => {
-                entry.phase = Phase::Busy;
+            State::Filling(_, source) => source.grant(),
+            State::Parked(_, _, grant) => grant,
+            State::Failing(status) => {
                 self.settle(slot, status);
+                return;
             }
-            other => entry.phase = other,
+            other => {
+                self.commands.put_back(slot, other);
+                return;
+            }
+        };
+        if let Some(grant) = grant {
+            io.memory.give_back(grant);
         }
+        self.settle(slot, Status::TRANSIENT_TRANSPORT_ERROR);
     }
 
-    /// Hands a command with all it needs to its backend.
+    /// Hands a command with all it needs to its device.
     pub(crate) fn start(
         &mut self,
         io: &mut Context<D>,
         slot: SlotId,
         sqe: &Sqe,
         buffer: Option<Buffer<D>>,
+        source: Source,
         grant: Option<(Grant, u64)>,
     ) {
-        let entry = self.slots.slot(slot);
-        entry.phase = Phase::Busy;
         let (grant, waited_ns) = grant.map_or((None, 0), |(grant, waited)| (Some(grant), waited));
-        let (Some(command), Some(device)) = (entry.command, entry.device.take()) else {
-            if let Some(grant) = grant {
-                io.arbiter.complete(stage_time(io), grant, false);
-            }
-            self.settle(slot, Status::INTERNAL_ERROR);
+        let Some(Command { command, device, arrived, charged }) = self.commands.take_command(slot)
+        else {
+            debug_assert!(false, "only I/O commands are started");
             return;
         };
         let job = Job {
@@ -403,9 +345,9 @@ impl<D: Driver> Connection<D> {
             command,
             sqe: *sqe,
             buffer,
-            arrived: entry.arrived,
-            charged: entry.charged,
-            memory: entry.memory.take(),
+            arrived,
+            charged,
+            memory: source.grant(),
             grant,
             waited_ns,
         };
@@ -426,10 +368,14 @@ impl<D: Driver> Connection<D> {
             Style::Timed(timed) => {
                 let until = timed.done_at(io.now, &job.command);
                 let ended = run_now(timed, job);
+                self.commands.change(slot, State::InDevice);
                 self.in_backend += 1;
                 io.timed.insert(until, ended);
             }
-            Style::Queued => self.launch(io, job),
+            Style::Queued => {
+                self.commands.change(slot, State::InDevice);
+                self.launch(io, job);
+            }
         }
     }
 
@@ -469,7 +415,7 @@ impl<D: Driver> Connection<D> {
             }
             status = self.log_failure(io, &job.sqe, status);
         }
-        self.slots.release(slot);
+        self.commands.release(slot);
         let nanos = io.now.0.saturating_sub(job.arrived.0);
         let format = job.device.format();
         let bytes = transfer_bytes(&job.command.transfer(format)) as u64;
@@ -524,7 +470,7 @@ impl<D: Driver> Connection<D> {
 
     /// Completes a command that is in the table.
     pub(crate) fn settle(&mut self, slot: SlotId, status: Status) {
-        self.slots.release(slot);
+        self.commands.release(slot);
         self.protocol.complete(slot, 0, status);
     }
 
@@ -557,24 +503,23 @@ impl<D: Driver> Connection<D> {
     #[cold]
     fn refuse(&mut self, slot: SlotId, status: Status, data: &CapsuleData<'_>) {
         if matches!(data, CapsuleData::Partial { .. }) {
-            let entry = Slot { phase: Phase::Failing(status), ..Slot::default() };
-            self.slots.occupy(slot, entry);
+            self.commands.occupy(slot, State::Failing(status));
         } else {
             self.protocol.complete(slot, 0, status);
         }
     }
 
-    /// Aborts a command if it still waits for a buffer or for its turn; whether it did.
+    /// Aborts a command unless it is in its device; whether it did. Data that the host owes for it
+    /// is let pass.
     pub(crate) fn abort(&mut self, io: &mut Context<D>, cid: u16) -> bool {
         let Some(slot) = self.protocol.find_cid(cid) else { return false };
-        let entry = self.slots.slot(slot);
-        if !matches!(entry.phase, Phase::Waiting | Phase::Ordered(_)) {
+        if !self.withdraw_command(io, slot) {
             return false;
         }
-        self.withdraw_slot(io, slot);
         for waiting in [&mut io.waiting, &mut io.data_waiting] {
             waiting.retain(|waiter| *waiter != (self.key, slot));
         }
+        io.sweeps.retain(|waiter| *waiter != (self.key, slot));
         if let Some(net) = &mut self.net {
             net.wait(|asks| asks.forget(slot));
         }

@@ -12,6 +12,7 @@ mod admin_queue;
 mod asks;
 pub mod buddies;
 mod changes;
+mod commands;
 mod connection;
 mod context;
 mod core;
@@ -29,7 +30,7 @@ mod ordered;
 mod overload;
 mod payload;
 mod policies;
-mod slots;
+
 pub mod stats;
 mod sweep;
 mod tally;

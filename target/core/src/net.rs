@@ -194,7 +194,7 @@ impl<D: Driver> Connection<D> {
     pub(crate) fn tell_network(&mut self) {
         let sending = self.is_sending();
         if let Some(net) = &mut self.net {
-            net.publish(sending, self.slots.active());
+            net.publish(sending, self.commands.active());
         }
     }
 

@@ -3,8 +3,8 @@
 
 use std::sync::Arc;
 
-use arbitration::arbiter::{Dispatched, EntryId, FlowId, Grant, Request};
-use arbitration::memory::{MemoryEntry, MemoryFlow, MemoryGrant};
+use arbitration::arbiter::{Dispatched, FlowId, Grant, Request};
+use arbitration::memory::{MemoryFlow, MemoryGrant};
 use arbitration::{Class, Nanos};
 use fabric::controller::BackendId;
 use fabric::nvm::{BlockFormat, IoCommand, Transfer};
@@ -12,6 +12,7 @@ use fabric::nvme::{Sqe, Status};
 use fabric::queue::{SlotId, Transport as _};
 
 use crate::accounts::Account;
+use crate::commands::{Command, Source, State};
 use crate::connection::{Connection, Stage};
 use crate::context::Context;
 use crate::device::{Device, Style};
@@ -20,21 +21,6 @@ use crate::driver::Driver;
 use crate::io_queue::{IoQueue, transfer_bytes};
 use crate::job::Job;
 use crate::key::Key;
-use crate::slots::Phase;
-
-/// What a command has to do with the arbiter.
-#[derive(Debug, Default)]
-pub(crate) enum Ticket {
-    /// Nothing.
-    #[default]
-    None,
-    /// It waits for its turn at its device.
-    Waiting(EntryId),
-    /// It waits for memory for the host's data.
-    WaitingForMemory(MemoryEntry),
-    /// It may ask for the host's data; this much of the memory for it.
-    Fetching(MemoryGrant),
-}
 
 /// How a command is charged.
 #[derive(Clone, Copy, Debug, Default)]
@@ -46,6 +32,14 @@ pub(crate) struct Charged {
     backend: Option<BackendId>,
     /// Of the lanes that the flows are of.
     generation: u64,
+}
+
+impl Charged {
+    /// Whether the device that a command is charged to is still the one that it is for.
+    pub(crate) fn serves<D: Driver>(&self, io: &Context<D>, device: &Arc<D::Device>) -> bool {
+        let present = self.backend.and_then(|backend| io.device(backend));
+        present.is_some_and(|present| Arc::ptr_eq(present, device))
+    }
 }
 
 /// The present time as the stages take it.
@@ -88,23 +82,22 @@ fn request(
 }
 
 impl<D: Driver> Connection<D> {
-    /// A command needs data from the host: waits for its turn to be asked for it. False where it
-    /// need not wait.
-    pub(crate) fn wait_to_fetch(
-        &mut self,
-        io: &mut Context<D>,
-        slot: SlotId,
-        bytes: usize,
-    ) -> bool {
-        let entry = self.slots.slot(slot);
-        let Some(fetch) = entry.charged.fetch else { return false };
+    /// A command that came needs data from the host: waits for its turn to have memory for it, or
+    /// for a buffer where no turns are taken.
+    pub(crate) fn wait_for_memory(&mut self, io: &mut Context<D>, slot: SlotId, bytes: usize) {
+        let charged = self.commands.charged(slot);
+        let Some(fetch) = charged.fetch else {
+            self.commands.change(slot, State::DataBuffer(None));
+            io.data_waiting.push_back((self.key, slot));
+            return;
+        };
         let bytes = u32::try_from(bytes).unwrap_or(u32::MAX);
-        let waiting = io.memory.enqueue(fetch, entry.charged.class, bytes, (self.key, slot));
-        entry.ticket = Ticket::WaitingForMemory(waiting);
-        true
+        let waiting = io.memory.enqueue(fetch, charged.class, bytes, (self.key, slot));
+        self.commands.change(slot, State::MemoryTurn(waiting));
     }
 
-    /// A command has all of the host's data: goes to its device, or waits for its turn there.
+    /// A command whose state was taken has all that it needs of the host: it goes to its device, or
+    /// waits for its turn there.
     #[inline]
     pub(crate) fn submit(
         &mut self,
@@ -112,57 +105,48 @@ impl<D: Driver> Connection<D> {
         slot: SlotId,
         sqe: &Sqe,
         buffer: Option<Buffer<D>>,
+        source: Source,
     ) {
-        let now = stage_time(io);
-        let entry = self.slots.slot(slot);
-        if let Ticket::Fetching(grant) = std::mem::take(&mut entry.ticket) {
-            entry.memory = Some(grant);
-        }
-        let (Some(command), Some(device)) = (entry.command, entry.device.clone()) else {
-            self.start(io, slot, sqe, buffer, None);
+        let Some(Command { command, device, charged, .. }) = self.commands.command(slot) else {
+            debug_assert!(false, "only I/O commands are submitted");
             return;
         };
-        let present = entry.charged.backend.and_then(|backend| io.device(backend));
-        if !present.is_some_and(|present| Arc::ptr_eq(present, &device)) {
-            // The namespace was removed while the host's data came.
-            self.withdraw_slot(io, slot);
-            self.settle(slot, Status::INVALID_NAMESPACE.dnr());
+        if !charged.serves(io, device) {
+            // The namespace was removed, or its device has failed, while the host's data came.
+            if let Some(grant) = source.grant() {
+                io.memory.give_back(grant);
+            }
+            self.settle_without_device(io, slot);
             return;
         }
-        let charged = self.charged_now(io, slot, sqe);
-        let Some(flow) = charged.flow else {
-            self.start_or_wait(io, slot, sqe, buffer, None);
-            return;
-        };
-        if io.arbiter.is_plain(flow) && matches!(device.style(), Style::Immediate(_)) {
-            self.start_or_wait(io, slot, sqe, buffer, None);
-            return;
-        }
+        let immediate = matches!(device.style(), Style::Immediate(_));
         let format = device.format();
         let bytes = transfer_bytes(&command.transfer(format));
-        let request = request((self.key, slot), &command, bytes, format);
+        let request = request((self.key, slot), command, bytes, format);
+        let charged = self.charged_now(io, slot, sqe);
+        let flow = charged.flow.filter(|flow| !immediate || !io.arbiter.is_plain(*flow));
+        let Some(flow) = flow else {
+            self.start_or_wait(io, slot, sqe, buffer, source, None);
+            return;
+        };
+        let now = stage_time(io);
         if let Some(grant) = io.arbiter.pass(now, flow, request.write, request.bytes) {
-            self.start_or_wait(io, slot, sqe, buffer, Some((grant, 0)));
+            self.start_or_wait(io, slot, sqe, buffer, source, Some((grant, 0)));
             return;
         }
         match io.arbiter.enqueue(now, flow, charged.class, request) {
             Some(waiting) => {
-                let entry = self.slots.slot(slot);
-                entry.ticket = Ticket::Waiting(waiting);
-                if buffer.is_some() && entry.memory.is_none() {
-                    entry.in_capsules = true;
-                    self.in_capsules += 1;
-                }
-                entry.phase = Phase::Ordered(buffer);
+                self.in_capsules += u32::from(matches!(source, Source::Capsule));
+                self.commands.change(slot, State::DeviceTurn(waiting, buffer, source));
             }
-            None => self.start_or_wait(io, slot, sqe, buffer, None),
+            None => self.start_or_wait(io, slot, sqe, buffer, source, None),
         }
     }
 
-    /// How a command is charged: anew, if settings have changed since it came.
+    /// How a command is charged: by what holds now, if settings have changed since it came.
     #[inline]
     pub(crate) fn charged_now(&mut self, io: &mut Context<D>, slot: SlotId, sqe: &Sqe) -> Charged {
-        let charged = self.slots.slot(slot).charged;
+        let charged = self.commands.charged(slot);
         let Stage::Io(queue) = &mut self.stage else { return charged };
         if charged.generation == queue.lanes.generation {
             return charged;
@@ -170,26 +154,61 @@ impl<D: Driver> Connection<D> {
         let Some(backend) = charged.backend else { return charged };
         let lane = queue.lane(io, &self.origin, sqe.nsid.get(), backend);
         let charged = queue.charged(stage_time(io), lane, sqe);
-        self.slots.slot(slot).charged = charged;
+        self.commands.charge(slot, charged);
         charged
     }
 
-    /// Gives back what one command has of the arbiter, but for what is in a device.
-    pub(crate) fn withdraw_slot(&mut self, io: &mut Context<D>, slot: SlotId) {
-        let slot = self.slots.slot(slot);
-        for grant in [slot.ticket.withdraw(io), slot.memory.take()].into_iter().flatten() {
+    /// Takes a command out of whatever it waits for, and gives back all that it holds. False, and
+    /// nothing is changed, where it is in its device.
+    pub(crate) fn withdraw_command(&mut self, io: &mut Context<D>, slot: SlotId) -> bool {
+        let grant = match self.commands.take(slot) {
+            State::MemoryTurn(entry) => {
+                io.memory.cancel(entry);
+                None
+            }
+            State::DeviceTurn(entry, _, source) => {
+                io.arbiter.cancel(entry);
+                self.in_capsules -= u32::from(matches!(source, Source::Capsule));
+                source.grant()
+            }
+            State::SliceTurn(_, entry) => {
+                io.arbiter.cancel(entry);
+                None
+            }
+            State::DataBuffer(grant) | State::Promised(_, grant) | State::Parked(_, _, grant) => {
+                grant
+            }
+            State::Filling(_, source) => source.grant(),
+            State::R2tTurn | State::ReadBuffer | State::Slicing(_) => None,
+            other => {
+                self.commands.put_back(slot, other);
+                return false;
+            }
+        };
+        if let Some(grant) = grant {
             io.memory.give_back(grant);
         }
-        self.in_capsules -= u32::from(std::mem::take(&mut slot.in_capsules));
+        true
     }
 
-    /// A command's device is gone: with its namespace, or alone.
+    /// The device is gone of a command that waits for its turn there: with its namespace, or
+    /// alone. The arbiter has given the turn up already.
     pub(crate) fn device_gone(&mut self, io: &mut Context<D>, slot: SlotId) {
-        if self.is_closing() {
-            return;
+        match self.commands.take(slot) {
+            State::DeviceTurn(_, _, source) => {
+                self.in_capsules -= u32::from(matches!(source, Source::Capsule));
+                if let Some(grant) = source.grant() {
+                    io.memory.give_back(grant);
+                }
+                self.settle_without_device(io, slot);
+            }
+            State::SliceTurn(..) => self.settle_without_device(io, slot),
+            other => self.commands.put_back(slot, other),
         }
-        self.slots.slot(slot).ticket = Ticket::None;
-        self.withdraw_slot(io, slot);
+    }
+
+    /// Answers a command whose device is gone.
+    pub(crate) fn settle_without_device(&mut self, io: &mut Context<D>, slot: SlotId) {
         let nsid = self.protocol.sqe_of(slot).nsid.get();
         let status = match &mut self.stage {
             Stage::Io(queue) => queue.without_device(&mut io.driver, nsid),
@@ -206,32 +225,30 @@ impl<D: Driver> Connection<D> {
         slot: SlotId,
         sqe: &Sqe,
         buffer: Option<Buffer<D>>,
+        source: Source,
         grant: Option<(Grant, u64)>,
     ) {
-        let bytes = self.read_bytes(slot);
-        if bytes == 0 || buffer.is_some() {
-            self.start(io, slot, sqe, buffer, grant);
+        let bytes = if buffer.is_none() { self.read_bytes(slot) } else { 0 };
+        if bytes == 0 {
+            self.start(io, slot, sqe, buffer, source, grant);
             return;
         }
         match io.take_in_turn(bytes) {
-            Some(buffer) => self.start(io, slot, sqe, Some(buffer), grant),
+            Some(buffer) => self.start(io, slot, sqe, Some(buffer), source, grant),
             None => {
-                let entry = self.slots.slot(slot);
-                entry.phase = Phase::Waiting;
-                entry.ticket = Ticket::None;
                 if let Some((grant, _)) = grant {
                     io.arbiter.complete(stage_time(io), grant, false);
                 }
+                self.commands.change(slot, State::ReadBuffer);
                 io.waiting.push_back((self.key, slot));
             }
         }
     }
 
     /// Bytes that a command reads for its host.
-    fn read_bytes(&mut self, slot: SlotId) -> usize {
-        let entry = self.slots.slot(slot);
-        let (Some(command), Some(device)) = (entry.command, &entry.device) else { return 0 };
-        match command.transfer(device.format()) {
+    fn read_bytes(&self, slot: SlotId) -> usize {
+        let Some(command) = self.commands.command(slot) else { return 0 };
+        match command.command.transfer(command.device.format()) {
             Transfer::ToHost(bytes) => bytes as usize,
             _ => 0,
         }
@@ -239,14 +256,11 @@ impl<D: Driver> Connection<D> {
 
     /// There is memory for a command's data: its host is asked for it as soon as there is a buffer.
     pub(crate) fn memory_granted(&mut self, io: &mut Context<D>, slot: SlotId, grant: MemoryGrant) {
-        let closing = self.is_closing();
-        let entry = self.slots.slot(slot);
-        entry.ticket = Ticket::None;
-        if closing || !matches!(entry.phase, Phase::Waiting) {
+        if !matches!(self.commands.state(slot), State::MemoryTurn(_)) {
             io.memory.give_back(grant);
             return;
         }
-        entry.ticket = Ticket::Fetching(grant);
+        self.commands.change(slot, State::DataBuffer(Some(grant)));
         if !io.data_waiting.is_empty() || !self.retry_waiting(io, slot) {
             io.data_waiting.push_back((self.key, slot));
         }
@@ -256,59 +270,33 @@ impl<D: Driver> Connection<D> {
     /// It is a command's turn to go to its device.
     pub(crate) fn granted(&mut self, io: &mut Context<D>, command: Dispatched<(Key, SlotId)>) {
         let Dispatched { item: (_, slot), grant, waited_ns, .. } = command;
-        let entry = self.slots.slot(slot);
-        entry.ticket = Ticket::None;
-        if self.is_closing() {
-            io.arbiter.complete(stage_time(io), grant, false);
-            return;
-        }
-        let sqe = *self.protocol.sqe_of(slot);
-        let entry = self.slots.slot(slot);
-        match std::mem::take(&mut entry.phase) {
-            Phase::Ordered(buffer) => {
-                entry.phase = Phase::Busy;
-                self.in_capsules -= u32::from(std::mem::take(&mut entry.in_capsules));
-                self.start_or_wait(io, slot, &sqe, buffer, Some((grant, waited_ns)));
+        match self.commands.take(slot) {
+            State::DeviceTurn(_, buffer, source) => {
+                self.in_capsules -= u32::from(matches!(source, Source::Capsule));
+                let sqe = *self.protocol.sqe_of(slot);
+                self.start_or_wait(io, slot, &sqe, buffer, source, Some((grant, waited_ns)));
             }
-            sweep @ Phase::Sweeping(_) => {
-                entry.phase = sweep;
-                self.sweep_slice(io, slot);
+            State::SliceTurn(sweep, _) => {
+                self.sweep_slice(io, slot, sweep);
                 io.arbiter.complete(stage_time(io), grant, true);
             }
             other => {
-                entry.phase = other;
+                self.commands.put_back(slot, other);
                 io.arbiter.complete(stage_time(io), grant, false);
             }
         }
         self.mark_dirty(io);
     }
 
-    /// Gives back all that the connection's commands have of the arbiter, but for what is in a
-    /// device.
+    /// Gives back all that the connection's commands hold, but for what is in a device.
     pub(crate) fn withdraw(&mut self, io: &mut Context<D>) {
-        for slot in self.slots.ids() {
-            self.withdraw_slot(io, slot);
+        for slot in self.commands.ids() {
+            if self.withdraw_command(io, slot) {
+                self.commands.change(slot, State::Withdrawn);
+            }
         }
         if let Stage::Io(queue) = &mut self.stage {
             queue.lanes.clear(io);
-        }
-    }
-}
-
-impl Ticket {
-    /// Leaves the arbiter's queue; what was granted is to be given back.
-    fn withdraw<D: Driver>(&mut self, io: &mut Context<D>) -> Option<MemoryGrant> {
-        match std::mem::take(self) {
-            Self::None => None,
-            Self::Waiting(entry) => {
-                io.arbiter.cancel(entry);
-                None
-            }
-            Self::WaitingForMemory(entry) => {
-                io.memory.cancel(entry);
-                None
-            }
-            Self::Fetching(grant) => Some(grant),
         }
     }
 }

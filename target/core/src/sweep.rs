@@ -9,13 +9,13 @@ use fabric::nvm::{DSM_RANGE_BYTES, IoCommand, IoLimits, LbaRange};
 use fabric::nvme::Status;
 use fabric::queue::SlotId;
 
+use crate::commands::State;
 use crate::connection::Connection;
 use crate::context::Context;
 use crate::device::{Data, Device, Style};
 use crate::driver::Driver;
 use crate::job::{Ended, Job};
-use crate::ordered::{Ticket, stage_time};
-use crate::slots::Phase;
+use crate::ordered::stage_time;
 
 /// Bytes of one slice: less than a millisecond.
 const SLICE: u64 = 16 << 20;
@@ -82,33 +82,42 @@ impl<D: Driver> Connection<D> {
     /// Begins a sweep.
     pub(crate) fn begin_sweep(&mut self, io: &mut Context<D>, sweep: Box<Sweep<D>>) {
         let (key, slot) = sweep.job.origin;
-        self.slots.slot(slot).phase = Phase::Sweeping(sweep);
+        self.commands.change(slot, State::Slicing(sweep));
         io.sweeps.push((key, slot));
     }
 
     /// A sweep's next slice asks for its turn.
     pub(crate) fn go_on_sweeping(&mut self, io: &mut Context<D>, slot: SlotId) {
-        if self.is_closing() {
+        let sweep = match self.commands.take(slot) {
+            State::Slicing(sweep) => sweep,
+            other => {
+                self.commands.put_back(slot, other);
+                return;
+            }
+        };
+        let charged = sweep.job.charged;
+        if !charged.serves(io, &sweep.job.device) {
+            self.settle_without_device(io, slot);
             return;
         }
-        let entry = self.slots.slot(slot);
-        let Phase::Sweeping(sweep) = &entry.phase else { return };
-        let charged = sweep.job.charged;
         let request =
             Request { operations: OPERATIONS, ..Request::user((self.key, slot), true, 0) };
         let waiting = charged
             .flow
             .and_then(|flow| io.arbiter.enqueue(stage_time(io), flow, charged.class, request));
         match waiting {
-            Some(waiting) => entry.ticket = Ticket::Waiting(waiting),
-            None => self.sweep_slice(io, slot),
+            Some(waiting) => self.commands.change(slot, State::SliceTurn(sweep, waiting)),
+            None => self.sweep_slice(io, slot, sweep),
         }
     }
 
-    /// Carries a slice out.
-    pub(crate) fn sweep_slice(&mut self, io: &mut Context<D>, slot: SlotId) {
-        let entry = self.slots.slot(slot);
-        let Phase::Sweeping(sweep) = &mut entry.phase else { return };
+    /// Carries out a slice of a sweep whose state was taken.
+    pub(crate) fn sweep_slice(
+        &mut self,
+        io: &mut Context<D>,
+        slot: SlotId,
+        mut sweep: Box<Sweep<D>>,
+    ) {
         let mut status = Status::SUCCESS;
         let slice = sweep.next();
         if let (Some(range), Style::Immediate(immediate)) = (slice, sweep.job.device.style()) {
@@ -116,10 +125,9 @@ impl<D: Driver> Connection<D> {
             status = immediate.run(&command, Data::None);
         }
         if status.is_success() && !sweep.left.is_empty() {
+            self.commands.change(slot, State::Slicing(sweep));
             io.sweeps.push((self.key, slot));
-            return;
-        }
-        if let Phase::Sweeping(sweep) = std::mem::replace(&mut entry.phase, Phase::Busy) {
+        } else {
             self.io_ended(io, Ended { job: sweep.job, result: 0, status });
         }
     }

@@ -3,7 +3,6 @@
 use fastrand::Rng;
 
 use crate::disk::Kind;
-use crate::world::World;
 
 /// The size and the dangers of a world.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -79,7 +78,7 @@ impl Scenario {
     }
 
     /// Smaller worlds that may break as this one does, the smallest first.
-    fn smaller(&self) -> Vec<Self> {
+    pub(crate) fn smaller(&self) -> Vec<Self> {
         let mut all = Vec::new();
         for parts in [16, 4, 2] {
             all.push(Self { commands: self.commands / parts, ..self.clone() });
@@ -99,21 +98,6 @@ impl Scenario {
         all.push(Self { disks, ..self.clone() });
         all.retain(|smaller| smaller != self && smaller.commands > 0);
         all
-    }
-
-    /// The smallest world that was found to break its promises, where this one does.
-    #[must_use]
-    pub fn shrunk(self) -> Self {
-        let mut smallest = self;
-        'again: loop {
-            for smaller in smallest.smaller() {
-                if World::new(smaller.clone()).run().is_err() {
-                    smallest = smaller;
-                    continue 'again;
-                }
-            }
-            return smallest;
-        }
     }
 
     /// A world that does a lot of work: for its speed.

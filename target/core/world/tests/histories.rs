@@ -19,7 +19,7 @@ fn run(seed: u64) -> u64 {
         Ok(outcome) => return outcome.submitted,
         Err(broken) => broken,
     };
-    let smallest = scenario.shrunk();
+    let smallest = World::shrink(scenario);
     let (outcome, history) = World::new(smallest.clone()).tell();
     for line in history.iter().rev().take(200).rev() {
         println!("{line}");

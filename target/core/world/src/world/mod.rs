@@ -247,6 +247,21 @@ impl World {
         world
     }
 
+    /// The smallest scenario that was found to break its promises, where this one does.
+    #[must_use]
+    pub fn shrink(scenario: Scenario) -> Scenario {
+        let mut smallest = scenario;
+        'again: loop {
+            for smaller in smallest.smaller() {
+                if Self::new(smaller.clone()).run().is_err() {
+                    smallest = smaller;
+                    continue 'again;
+                }
+            }
+            return smallest;
+        }
+    }
+
     /// Runs it to its end: all commands submitted, all settled, nothing held.
     ///
     /// # Errors

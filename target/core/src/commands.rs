@@ -1,0 +1,416 @@
+//! The commands of a connection: how far each has come, and what it holds meanwhile.
+//!
+//! A command's state is changed in one place, [`Commands::change`], which knows what may follow
+//! what ([`Kind::next`]; ARCHITECTURE.md has it as a drawing). What a command holds is part of its
+//! state, so that whoever takes it out of a state has to say what becomes of it.
+
+use std::sync::Arc;
+
+use arbitration::arbiter::EntryId;
+use arbitration::memory::{MemoryEntry, MemoryGrant};
+use fabric::Nanos;
+use fabric::nvm::IoCommand;
+use fabric::nvme::Status;
+use fabric::queue::SlotId;
+
+use crate::credits::Promise;
+use crate::driver::{Buffer, Driver};
+use crate::ordered::Charged;
+use crate::sweep::Sweep;
+
+/// How far a command has come.
+#[derive(Debug)]
+pub(crate) enum State<D: Driver> {
+    /// There is no command here.
+    Free,
+    /// Whoever took the state decides what follows.
+    Taken,
+    /// An admin command's data arrives.
+    Collecting(Vec<u8>),
+    /// The service answers it later (asynchronous event request, abort).
+    Deferred,
+    /// It is to be completed with this status once all of the host's data has arrived.
+    Failing(Status),
+    /// It waits until its host may be asked for more data.
+    R2tTurn,
+    /// It waits for its turn to have memory for the host's data.
+    MemoryTurn(MemoryEntry),
+    /// It waits for a buffer for the host's data, which has not been asked for.
+    DataBuffer(Option<MemoryGrant>),
+    /// The host was asked for data for which there will be a buffer when it comes.
+    Promised(Promise, Option<MemoryGrant>),
+    /// The host's data arrives in this buffer.
+    Filling(Buffer<D>, Source),
+    /// The host's data arrives, or is there, and there is no buffer for it after all.
+    Parked(
+        Vec<u8>,
+        #[expect(dead_code, reason = "what was promised is held until the state is left")] Promise,
+        Option<MemoryGrant>,
+    ),
+    /// It waits for its turn at its device, with what it has of the host.
+    DeviceTurn(EntryId, Option<Buffer<D>>, Source),
+    /// It waits for a buffer for what it reads.
+    ReadBuffer,
+    /// It is in its device, or waits for memory that its device needs.
+    InDevice,
+    /// A large deallocation, between two slices.
+    Slicing(Box<Sweep<D>>),
+    /// A large deallocation whose next slice waits for its turn at its device.
+    SliceTurn(Box<Sweep<D>>, EntryId),
+    /// It holds nothing any more: its connection is on its way out.
+    Withdrawn,
+}
+
+/// Where a command's data came from, and what it takes of the memory for data from hosts.
+#[derive(Debug)]
+pub(crate) enum Source {
+    /// It has none of the host.
+    None,
+    /// Its capsule brought it.
+    Capsule,
+    /// The host was asked for it.
+    Fetched(Option<MemoryGrant>),
+}
+
+impl Source {
+    /// What is to be given back to the memory for data.
+    pub(crate) fn grant(self) -> Option<MemoryGrant> {
+        match self {
+            Self::Fetched(grant) => grant,
+            Self::None | Self::Capsule => None,
+        }
+    }
+}
+
+/// The states without what is in them.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) enum Kind {
+    Free,
+    Collecting,
+    Deferred,
+    Failing,
+    R2tTurn,
+    MemoryTurn,
+    DataBuffer,
+    Promised,
+    Filling,
+    Parked,
+    DeviceTurn,
+    ReadBuffer,
+    InDevice,
+    Slicing,
+    SliceTurn,
+    Withdrawn,
+}
+
+impl Kind {
+    /// What may follow. A command that has just arrived comes from [`Self::Free`]; one that was
+    /// answered goes there.
+    fn next(self) -> &'static [Self] {
+        use Kind::*;
+        match self {
+            Free => &[
+                Collecting, Deferred, Failing, R2tTurn, MemoryTurn, DataBuffer, Filling,
+                DeviceTurn, ReadBuffer, InDevice, Slicing, Free,
+            ],
+            Collecting | Deferred | Failing => &[Free, Withdrawn],
+            R2tTurn => &[MemoryTurn, DataBuffer, Free, Withdrawn],
+            MemoryTurn => &[DataBuffer, Free, Withdrawn],
+            DataBuffer => &[Promised, Filling, Free, Withdrawn],
+            Promised => &[Filling, Parked, Free, Withdrawn],
+            Filling | Parked => &[DeviceTurn, InDevice, Slicing, Free, Withdrawn],
+            DeviceTurn => &[ReadBuffer, InDevice, Slicing, Free, Withdrawn],
+            ReadBuffer => &[DeviceTurn, ReadBuffer, InDevice, Free, Withdrawn],
+            InDevice => &[Free],
+            Slicing => &[SliceTurn, Slicing, Free, Withdrawn],
+            SliceTurn => &[Slicing, Free, Withdrawn],
+            Withdrawn => &[Free],
+        }
+    }
+
+    /// Its name, for metrics and messages.
+    pub(crate) fn name(self) -> &'static str {
+        match self {
+            Self::Free => "free",
+            Self::Collecting => "collecting",
+            Self::Deferred => "deferred",
+            Self::Failing => "failing",
+            Self::R2tTurn => "r2t_turn",
+            Self::MemoryTurn => "memory_turn",
+            Self::DataBuffer => "data_buffer",
+            Self::Promised => "promised",
+            Self::Filling => "filling",
+            Self::Parked => "parked",
+            Self::DeviceTurn => "device_turn",
+            Self::ReadBuffer => "read_buffer",
+            Self::InDevice => "in_device",
+            Self::Slicing => "slicing",
+            Self::SliceTurn => "slice_turn",
+            Self::Withdrawn => "withdrawn",
+        }
+    }
+}
+
+impl<D: Driver> State<D> {
+    /// Which it is; `None` while it is taken.
+    fn kind(&self) -> Option<Kind> {
+        Some(match self {
+            Self::Taken => return None,
+            Self::Free => Kind::Free,
+            Self::Collecting(_) => Kind::Collecting,
+            Self::Deferred => Kind::Deferred,
+            Self::Failing(_) => Kind::Failing,
+            Self::R2tTurn => Kind::R2tTurn,
+            Self::MemoryTurn(_) => Kind::MemoryTurn,
+            Self::DataBuffer(_) => Kind::DataBuffer,
+            Self::Promised(..) => Kind::Promised,
+            Self::Filling(..) => Kind::Filling,
+            Self::Parked(..) => Kind::Parked,
+            Self::DeviceTurn(..) => Kind::DeviceTurn,
+            Self::ReadBuffer => Kind::ReadBuffer,
+            Self::InDevice => Kind::InDevice,
+            Self::Slicing(_) => Kind::Slicing,
+            Self::SliceTurn(..) => Kind::SliceTurn,
+            Self::Withdrawn => Kind::Withdrawn,
+        })
+    }
+}
+
+/// What is known of an I/O command, whatever its state.
+#[derive(Debug)]
+pub(crate) struct Command<D: Driver> {
+    pub(crate) command: IoCommand,
+    pub(crate) device: Arc<D::Device>,
+    pub(crate) arrived: Nanos,
+    pub(crate) charged: Charged,
+}
+
+/// One place of the table.
+#[derive(Debug)]
+struct Slot<D: Driver> {
+    state: State<D>,
+    /// Which state it was taken out of.
+    from: Kind,
+    /// The command, where it is one of an I/O queue that was accepted.
+    command: Option<Command<D>>,
+}
+
+impl<D: Driver> Slot<D> {
+    const FREE: Self = Self { state: State::Free, from: Kind::Free, command: None };
+
+    fn kind(&self) -> Kind {
+        self.state.kind().unwrap_or(self.from)
+    }
+}
+
+/// The commands of a connection; as many places as its queue has entries.
+#[derive(Debug)]
+pub(crate) struct Commands<D: Driver> {
+    slots: Vec<Slot<D>>,
+    active: u32,
+}
+
+impl<D: Driver> Default for Commands<D> {
+    fn default() -> Self {
+        Self { slots: Vec::new(), active: 0 }
+    }
+}
+
+impl<D: Driver> Commands<D> {
+    fn slot(&self, id: SlotId) -> Option<&Slot<D>> {
+        self.slots.get(usize::from(id.0))
+    }
+
+    /// The place, made if it is new.
+    #[inline]
+    fn slot_mut(&mut self, id: SlotId) -> &mut Slot<D> {
+        let index = usize::from(id.0);
+        if index >= self.slots.len() {
+            self.slots.resize_with(index + 1, || Slot::FREE);
+        }
+        #[expect(clippy::indexing_slicing, reason = "the line above made it")]
+        &mut self.slots[index]
+    }
+
+    /// Takes an I/O command into the table; [`Self::change`] says what follows.
+    #[inline]
+    pub(crate) fn arrive(&mut self, id: SlotId, command: Command<D>) {
+        self.active += 1;
+        let slot = self.slot_mut(id);
+        debug_assert_eq!(slot.kind(), Kind::Free, "slot {id:?} holds a command");
+        *slot = Slot { state: State::Taken, from: Kind::Free, command: Some(command) };
+    }
+
+    /// Takes another command into the table: one that was refused, or of an admin queue.
+    pub(crate) fn occupy(&mut self, id: SlotId, state: State<D>) {
+        self.active += 1;
+        let slot = self.slot_mut(id);
+        debug_assert_eq!(slot.kind(), Kind::Free, "slot {id:?} holds a command");
+        *slot = Slot { state, from: Kind::Free, command: None };
+    }
+
+    /// Changes a command's state.
+    #[inline]
+    pub(crate) fn change(&mut self, id: SlotId, to: State<D>) {
+        let slot = self.slot_mut(id);
+        debug_assert!(
+            to.kind().is_some_and(|to| slot.kind().next().contains(&to)),
+            "{id:?}: {:?} cannot follow {:?}",
+            to.kind(),
+            slot.kind()
+        );
+        slot.state = to;
+    }
+
+    /// Takes the state out of a place, with all that the command holds. [`Self::change`] or
+    /// [`Self::release`] says what follows.
+    #[inline]
+    pub(crate) fn take(&mut self, id: SlotId) -> State<D> {
+        let slot = self.slot_mut(id);
+        slot.from = slot.kind();
+        std::mem::replace(&mut slot.state, State::Taken)
+    }
+
+    /// Puts a state back that [`Self::take`] took out, where nothing follows.
+    pub(crate) fn put_back(&mut self, id: SlotId, state: State<D>) {
+        let slot = self.slot_mut(id);
+        debug_assert_eq!(state.kind(), Some(slot.from), "another state than was taken");
+        slot.state = state;
+    }
+
+    /// Takes a command out of the table: it is answered. What it is known by, where it is an I/O
+    /// command.
+    #[inline]
+    pub(crate) fn release(&mut self, id: SlotId) -> (State<D>, Option<Command<D>>) {
+        let slot = self.slot_mut(id);
+        let held = slot.kind() != Kind::Free || matches!(slot.state, State::Taken);
+        debug_assert!(
+            slot.kind().next().contains(&Kind::Free),
+            "{id:?}: cannot be answered as {:?}",
+            slot.kind()
+        );
+        let Slot { state, command, .. } = std::mem::replace(slot, Slot::FREE);
+        self.active = self.active.saturating_sub(u32::from(held));
+        (state, command)
+    }
+
+    /// A command's state.
+    #[inline]
+    pub(crate) fn state(&self, id: SlotId) -> &State<D> {
+        self.slot(id).map_or(&State::Free, |slot| &slot.state)
+    }
+
+    /// The I/O command in a place.
+    #[inline]
+    pub(crate) fn command(&self, id: SlotId) -> Option<&Command<D>> {
+        self.slot(id)?.command.as_ref()
+    }
+
+    /// Takes what is known of an I/O command, when it goes to its device.
+    #[inline]
+    pub(crate) fn take_command(&mut self, id: SlotId) -> Option<Command<D>> {
+        self.slot_mut(id).command.take()
+    }
+
+    /// How the I/O command in a place is charged.
+    #[inline]
+    pub(crate) fn charged(&self, id: SlotId) -> Charged {
+        self.command(id).map_or_else(Charged::default, |command| command.charged)
+    }
+
+    /// Charges an I/O command otherwise.
+    pub(crate) fn charge(&mut self, id: SlotId, charged: Charged) {
+        if let Some(command) = &mut self.slot_mut(id).command {
+            command.charged = charged;
+        }
+    }
+
+    /// Commands whose data is still to come from the host. Of those that are parked it may all be
+    /// there: what they hold is bounded apart.
+    pub(crate) fn awaiting_data(&self) -> usize {
+        let waits = |slot: &&Slot<D>| {
+            matches!(slot.kind(), Kind::Promised | Kind::Filling | Kind::Collecting)
+        };
+        self.slots.iter().filter(waits).count()
+    }
+
+    /// The names of all places.
+    pub(crate) fn ids(&self) -> impl Iterator<Item = SlotId> + use<D> {
+        (0..u16::try_from(self.slots.len()).unwrap_or(u16::MAX)).map(SlotId)
+    }
+
+    /// The states of all places that hold a command.
+    pub(crate) fn kinds(&self) -> impl Iterator<Item = Kind> {
+        self.slots.iter().map(Slot::kind).filter(|kind| *kind != Kind::Free)
+    }
+
+    /// Number of commands in the table that do not wait for something to happen (asynchronous event
+    /// requests, aborts).
+    pub(crate) fn at_work(&self) -> usize {
+        self.kinds().filter(|kind| *kind != Kind::Deferred).count()
+    }
+
+    /// Number of commands in the table.
+    pub(crate) fn active(&self) -> u32 {
+        self.active
+    }
+
+    /// Puts a piece of the host's data where it belongs.
+    #[inline]
+    pub(crate) fn fill(&mut self, id: SlotId, offset: u32, bytes: &[u8]) {
+        let into: &mut [u8] = match &mut self.slot_mut(id).state {
+            State::Filling(buffer, _) => buffer,
+            State::Collecting(data) | State::Parked(data, ..) => data,
+            _ => return,
+        };
+        // A host may send more than the command needs (Dataset Management).
+        let room = into.get_mut(offset as usize..).unwrap_or_default();
+        let length = room.len().min(bytes.len());
+        if let (Some(to), Some(from)) = (room.get_mut(..length), bytes.get(..length)) {
+            to.copy_from_slice(from);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const ALL: [Kind; 16] = [
+        Kind::Free,
+        Kind::Collecting,
+        Kind::Deferred,
+        Kind::Failing,
+        Kind::R2tTurn,
+        Kind::MemoryTurn,
+        Kind::DataBuffer,
+        Kind::Promised,
+        Kind::Filling,
+        Kind::Parked,
+        Kind::DeviceTurn,
+        Kind::ReadBuffer,
+        Kind::InDevice,
+        Kind::Slicing,
+        Kind::SliceTurn,
+        Kind::Withdrawn,
+    ];
+
+    #[test]
+    fn every_state_can_be_reached_and_ends() {
+        let mut reached = vec![Kind::Free];
+        while let Some(next) = ALL.into_iter().find(|kind| {
+            !reached.contains(kind) && reached.iter().any(|from| from.next().contains(kind))
+        }) {
+            reached.push(next);
+        }
+        for kind in ALL {
+            assert!(reached.contains(&kind), "{kind:?} cannot be reached");
+            assert!(kind.next().contains(&Kind::Free), "{kind:?} cannot be answered");
+        }
+    }
+
+    #[test]
+    fn what_is_in_a_device_is_left_alone_until_it_is_over() {
+        assert_eq!(Kind::InDevice.next(), [Kind::Free]);
+    }
+}
