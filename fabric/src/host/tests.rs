@@ -286,6 +286,13 @@ fn events_are_told_and_asked_for_again() {
 }
 
 #[test]
+fn an_event_request_that_fails_tells_nothing_and_is_not_sent_again() {
+    let mut bench = Bench::connected();
+    bench.answer(2, 0x04_0002, Status::ABORT_REQUESTED, vec![]);
+    assert!(bench.host.poll_action().is_none());
+}
+
+#[test]
 fn what_the_target_refuses_ends_the_association_with_the_reason() {
     let stranger = Settings { host: "nqn.2014-08.org:stranger".to_owned(), ..settings() };
     let mut bench = Bench::new(settings(), ServiceConfig::default());

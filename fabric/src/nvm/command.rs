@@ -187,6 +187,7 @@ mod tests {
         assert_eq!(at(&read(999, 1, 8192)), Err(Status::LBA_OUT_OF_RANGE.dnr()));
         assert_eq!(at(&read(0, 0, 4095)), Err(Status::DATA_SGL_LENGTH_INVALID.dnr()));
         assert_eq!(at(&read(0, 0, 8192)), Err(Status::DATA_SGL_LENGTH_INVALID.dnr()));
+        assert!(at(&read(0, 255, 256 << 12)).is_ok(), "as much as MDTS");
         assert_eq!(at(&read(0, 256, 257 << 12)), Err(Status::INVALID_FIELD.dnr()), "MDTS");
         let mut wrap = read(0xffff_ffff, 0, 4096);
         wrap.cdw11 = U32::new(0xffff_ffff);
@@ -244,6 +245,9 @@ mod tests {
             Ok(IoCommand::Read { range, fua: false })
         );
         assert_eq!(at(&with(opcode::io::WRITE, fua)), Ok(IoCommand::Write { range, fua: true }));
+        assert_eq!(at(&with(opcode::io::VERIFY, 0)), Ok(IoCommand::Verify { range }));
+        assert_eq!(at(&with(opcode::io::COMPARE, 0)), Ok(IoCommand::Compare { range }));
+        assert_eq!(at(&with(opcode::io::FLUSH, 0)), Ok(IoCommand::Flush));
         for (bits, deallocate, fua) in [(deac, true, false), (fua, false, true), (0, false, false)]
         {
             let zeroes = IoCommand::WriteZeroes { range, deallocate, fua };

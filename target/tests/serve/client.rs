@@ -3,8 +3,11 @@
 use std::collections::HashMap;
 use std::io::{Read, Write};
 use std::net::{SocketAddr, TcpStream};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
+use fabric::Nanos;
+use fabric::host::{Action, AdminCommand, Association, Settings, commands};
+use fabric::nvme::property::offset;
 use fabric::nvme::{Cqe, Sqe, Status, opcode};
 use fabric::queue::{HostReceived, HostTransport};
 use fabric::tcp::{HostConnection, HostParams};
@@ -13,6 +16,9 @@ use zerocopy::little_endian::{U16, U32};
 pub(crate) const NQN: &str = "nqn.2026-01.io.sluicegate:test";
 pub(crate) const HOST: &str =
     "nqn.2014-08.org.nvmexpress:uuid:00000000-0000-0000-0000-00000000abcd";
+
+const HOST_ID: [u8; 16] = [7; 16];
+const KEEP_ALIVE: Duration = Duration::from_secs(30);
 
 /// One queue.
 pub(crate) struct Queue {
@@ -27,6 +33,15 @@ pub(crate) struct Queue {
 impl Queue {
     /// Connects queue `qid` of controller `cntlid`.
     pub(crate) fn connect(address: SocketAddr, qid: u16, cntlid: u16) -> (Self, u16) {
+        let mut queue = Self::open(address);
+        let data = connect_data(cntlid);
+        let (status, result, _) = queue.call(connect_command(qid), Some(data), 0);
+        assert!(status.is_success(), "connect: {status}");
+        (queue, u16::try_from(result & 0xffff).unwrap())
+    }
+
+    /// A connection that takes commands.
+    fn open(address: SocketAddr) -> Self {
         let stream = TcpStream::connect(address).unwrap();
         stream.set_nodelay(true).unwrap();
         stream.set_read_timeout(Some(Duration::from_secs(20))).unwrap();
@@ -41,17 +56,36 @@ impl Queue {
         queue.protocol.set_in_capsule_data(8192);
         queue.flush();
         queue.pump(|event| matches!(event, HostReceived::Ready { .. }));
-        let data = connect_data(cntlid);
-        let (status, result, _) = queue.call(connect_command(qid), Some(data), 0);
-        assert!(status.is_success(), "connect: {status}");
-        (queue, u16::try_from(result & 0xffff).unwrap())
+        queue
     }
 
     /// An enabled controller: its admin queue and its identifier.
     pub(crate) fn controller(address: SocketAddr) -> (Self, u16) {
-        let (mut admin, id) = Self::connect(address, 0, 0xffff);
-        assert!(admin.call(enable_command(), None, 0).0.is_success());
-        (admin, id)
+        let mut admin = Self::open(address);
+        let mut host = Association::new(Settings {
+            subsystem: NQN.to_owned(),
+            host: HOST.to_owned(),
+            host_id: HOST_ID,
+            keep_alive: KEEP_ALIVE,
+            queues: 0,
+            weighted_round_robin: false,
+            event_requests: 0,
+            events: 0,
+        });
+        let start = Instant::now();
+        let now = || Nanos::default() + start.elapsed();
+        host.connect(now());
+        loop {
+            match host.poll_action() {
+                Some(Action::Submit(AdminCommand { sqe, data, read_length })) => {
+                    let (status, result, read) = admin.call(sqe, data, read_length);
+                    host.answered(now(), &Cqe::new(sqe.cid.get(), 0, result, status), read);
+                }
+                Some(Action::Ready) => return (admin, host.facts().cntlid),
+                Some(other) => assert!(matches!(other, Action::Event(_)), "{other:?}"),
+                None => host.tick(now()),
+            }
+        }
     }
 
     fn flush(&mut self) {
@@ -138,35 +172,19 @@ impl Queue {
 
 /// Connect for a queue of 64 entries, without submission queue flow control.
 pub(crate) fn connect_command(qid: u16) -> Sqe {
-    Sqe {
-        opcode: opcode::FABRICS,
-        nsid: U32::new(u32::from(opcode::fabrics::CONNECT)),
-        cdw10: U32::new(u32::from(qid) << 16),
-        cdw11: U32::new(if qid == 0 { 31 } else { 63 } | 1 << 18),
-        cdw12: U32::new(if qid == 0 { 30_000 } else { 0 }),
-        ..Sqe::default()
-    }
+    let kato_ms = u32::try_from(KEEP_ALIVE.as_millis()).unwrap();
+    let (outstanding, kato_ms) = if qid == 0 { (31, kato_ms) } else { (63, 0) };
+    commands::connect(qid, outstanding, kato_ms, None)
 }
 
 /// The Connect data.
 pub(crate) fn connect_data(cntlid: u16) -> Vec<u8> {
-    let mut data = vec![0; 1024];
-    data[..16].fill(7);
-    data[16..18].copy_from_slice(&cntlid.to_le_bytes());
-    data[256..256 + NQN.len()].copy_from_slice(NQN.as_bytes());
-    data[512..512 + HOST.len()].copy_from_slice(HOST.as_bytes());
-    data
+    commands::connect_data(HOST_ID, cntlid, NQN, HOST)
 }
 
 /// Property Set of CC: enable.
 pub(crate) fn enable_command() -> Sqe {
-    Sqe {
-        opcode: opcode::FABRICS,
-        nsid: U32::new(u32::from(opcode::fabrics::PROPERTY_SET)),
-        cdw11: U32::new(0x14),
-        cdw12: U32::new(0x46_0001),
-        ..Sqe::default()
-    }
+    commands::property_set(offset::CC, commands::CC_ENABLE)
 }
 
 /// An I/O command on blocks of 4096 bytes of namespace 1.

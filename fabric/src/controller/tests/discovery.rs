@@ -46,6 +46,7 @@ fn each_host_is_shown_what_it_may_use_whatever_the_size_of_its_reads() {
         assert!(bytes(&whole) == bytes(&parts), "parts of {part}");
     }
     let entry = &whole[1];
+    assert_eq!(entry.portid.get(), 1, "the listener's number");
     assert_eq!((entry.trtype, entry.adrfam, entry.treq & 4), (3, 1, 4));
     assert_eq!((text(&entry.traddr), text(&entry.trsvcid)), ("127.0.0.1", "4420"));
     assert_eq!((entry.cntlid.get(), entry.asqsz.get()), (0xffff, 128));

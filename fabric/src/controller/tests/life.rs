@@ -294,6 +294,11 @@ fn a_configuration_that_cannot_be_is_refused_and_changes_nothing() {
     assert!(matches!(s.add_subsystem(now, twice), Err(ConfigError::HostExists { .. })));
     assert!(s.add_subsystem(now, subsystem(SUBSYSTEM, true)).is_err());
     assert!(s.add_subsystem(now, subsystem("iqn.x", true)).is_err());
+    for serial in ["SG\t1", "a serial number of more than 20"] {
+        let serial = serial.to_owned();
+        let spec = SubsystemSpec { serial, ..subsystem("nqn.text", true) };
+        assert!(matches!(s.add_subsystem(now, spec), Err(ConfigError::Text { .. })));
+    }
     assert_eq!(
         s.add_subsystem(now, subsystem(DISCOVERY_NQN, true)),
         Err(ConfigError::DiscoveryNqn)

@@ -124,7 +124,8 @@ impl Joined for Loopback {
     }
 
     fn plain() -> Self::Settings {
-        LoopbackParams::default()
+        // A message as long as may be is one that the suite sends.
+        LoopbackParams { max_data: 4096, ..LoopbackParams::default() }
     }
 
     fn target(params: &Self::Settings) -> Self::Target {

@@ -5,6 +5,7 @@ use core::fmt::Debug;
 use zerocopy::little_endian::{U16, U32};
 
 use super::joined::{HostUnit, Joined, Loopback, TargetUnit, Tcp};
+use crate::loopback::ToTarget;
 use crate::nvme::{Sqe, Status};
 use crate::queue::{CapsuleData, HostReceived, HostTransport, Received, SlotId, Transport};
 
@@ -257,4 +258,16 @@ fn violations_end_a_tcp_connection() {
 #[test]
 fn violations_end_a_loopback_connection() {
     all::<Loopback>();
+}
+
+#[test]
+fn a_loopback_message_without_data_is_a_violation() {
+    let mut pair = Pair::<Loopback>::new();
+    let slot = pair.take_command(0, 4096, 0);
+    pair.target.fetch(slot, 4096);
+    pair.target_sends().unwrap();
+    let mut messages = Loopback::from_host(&mut pair.host, usize::MAX);
+    let ToTarget::Data(message) = &mut messages[0] else { panic!() };
+    message.length = 0;
+    pair.assert_target_ends(&messages);
 }
