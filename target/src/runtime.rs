@@ -461,7 +461,7 @@ impl Engine for Runtime {
         };
         let now = self.shared.clock.now();
         self.shared.with_service(|service| service.add_subsystem(now, spec)).map_err(refused)?;
-        self.shared.qos.add_subsystem(self.shared.stage_time(), nqn);
+        self.shared.qos.add_subsystem(self.shared.clock.now(), nqn);
         for namespace in &subsystem.namespaces {
             if let Err(error) = self.add_namespace_now(nqn, namespace) {
                 self.remove_subsystem_locked(nqn)?;
@@ -553,7 +553,7 @@ impl Engine for Runtime {
         let ours = socket.try_clone().map_err(|e| EngineError::System(e.to_string()))?;
         let id = ListenerId(self.next_listener.fetch_add(1, Ordering::Relaxed));
         let now = self.shared.clock.now();
-        self.shared.qos.set_listener(self.shared.stage_time(), id, listener.class);
+        self.shared.qos.set_listener(self.shared.clock.now(), id, listener.class);
         network.set_listener(id, listener.link.as_deref());
         let spec = listener_spec(id, listener);
         self.shared.with_service(|service| service.add_listener(now, spec)).map_err(refused)?;
@@ -577,7 +577,7 @@ impl Engine for Runtime {
         if let Some(mailbox) = self.shared.mailboxes.first() {
             mailbox.post(Message::Unlisten(id));
         }
-        self.shared.qos.set_listener(self.shared.stage_time(), id, None);
+        self.shared.qos.set_listener(self.shared.clock.now(), id, None);
         self.shared.network.set_listener(id, None);
         let now = self.shared.clock.now();
         self.shared.with_service(|service| service.remove_listener(now, id)).map_err(refused)?;
@@ -611,7 +611,7 @@ impl Engine for Runtime {
         let missing = || EngineError::NotFound(format!("there is no listener {address}"));
         let listening = listening.ok_or_else(missing)?;
         listening.listener.class = class;
-        self.shared.qos.set_listener(self.shared.stage_time(), listening.id, class);
+        self.shared.qos.set_listener(self.shared.clock.now(), listening.id, class);
         self.shared.refresh();
         Ok(())
     }
@@ -638,7 +638,7 @@ impl Engine for Runtime {
     ) -> Result<(), EngineError> {
         // One that is not available has it when it is.
         let known = self.namespaces.reconfigure(nqn, nsid, |known| known.class = class);
-        if self.shared.qos.set_namespace(self.shared.stage_time(), nqn, nsid, class) {
+        if self.shared.qos.set_namespace(self.shared.clock.now(), nqn, nsid, class) {
             self.shared.refresh();
         }
         if known {
@@ -649,7 +649,7 @@ impl Engine for Runtime {
 
     fn set_qos(&self, qos: &QosConfig) -> Result<(), EngineError> {
         let _one = lock(&self.change);
-        let now = self.shared.stage_time();
+        let now = self.shared.clock.now();
         self.shared.qos.set(now, qos).map_err(EngineError::Invalid)?;
         let feature = arbitration_feature(&qos.general.order);
         self.shared.with_service(|service| service.set_arbitration(feature));
@@ -751,7 +751,7 @@ impl Runtime {
         let removed = self.shared.with_service(|service| service.remove_namespace(now, nqn, nsid));
         let backend = removed.map_err(refused)?.backend;
         self.namespaces.forget(nqn, nsid);
-        self.shared.qos.remove_namespace(self.shared.stage_time(), nqn, nsid);
+        self.shared.qos.remove_namespace(self.shared.clock.now(), nqn, nsid);
         self.shared.refresh();
         self.retire(&[backend]);
         self.backings.forget(|place| place == &(nqn.to_owned(), nsid));
@@ -768,7 +768,7 @@ impl Runtime {
         });
         self.shared.with_service(|service| service.remove_subsystem(now, nqn)).map_err(refused)?;
         self.namespaces.forget_all_of(nqn);
-        self.shared.qos.remove_subsystem(self.shared.stage_time(), nqn);
+        self.shared.qos.remove_subsystem(self.shared.clock.now(), nqn);
         self.shared.refresh();
         self.retire(&backends);
         self.backings.forget(|(other, _)| other == nqn);

@@ -207,7 +207,7 @@ impl Shared {
             }
             // Reactors want the service; what quality of service has to do may take longer.
             drop(service);
-            if self.qos.retry(self.stage_time()) {
+            if self.qos.retry(self.clock.now()) {
                 self.refresh();
             }
             service = lock(&self.service);
@@ -263,11 +263,6 @@ impl Shared {
             mailbox.post(Message::Gone(Arc::clone(&gone)));
         }
         removed
-    }
-
-    /// The time as the stages take it.
-    pub(crate) fn stage_time(&self) -> arbitration::Nanos {
-        self.clock.now()
     }
 
     /// When the reactor that has not turned for the longest time did.

@@ -8,7 +8,6 @@ use fabric::controller::BackendId;
 
 use crate::core::{Core, find};
 use crate::driver::Driver;
-use crate::ordered::stage_time;
 
 /// Sessions that one turn hears of, and sessions and flows that it looks at.
 const TOUCHED: usize = 128;
@@ -69,7 +68,7 @@ impl<D: Driver> Core<D> {
     pub fn change(&mut self) -> bool {
         let remark = self.io.refresh_qos();
         let mut any = remark || self.is_changing();
-        let now = stage_time(&self.io);
+        let now = self.io.now;
         self.io.touch(TOUCHED);
         self.io.arbiter.settle(now, STEPS);
         self.hear_of_devices();

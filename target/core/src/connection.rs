@@ -15,8 +15,7 @@ use fabric::queue::{Received, SlotId, Termination, Transport as _};
 use fabric::tcp::{Batch, TargetConnection, TargetParams};
 
 use crate::commands::{Commands, State};
-use crate::context::Context;
-use crate::context::Settings;
+use crate::context::{Context, Settings};
 use crate::core::Accepted;
 use crate::driver::{Buffer, Driver, Memory, Notice};
 use crate::io_queue::IoQueue;

@@ -5,10 +5,12 @@ use std::collections::{BinaryHeap, VecDeque};
 use std::sync::Arc;
 
 use arbitration::arbiter::{Arbiter, DeviceId, Waiters};
-use arbitration::memory::MemoryGate;
+use arbitration::memory::{MemoryGate, MemoryGrant};
 use fabric::Nanos;
 use fabric::controller::BackendId;
 use fabric::queue::SlotId;
+
+use slab::Slab;
 
 use crate::accounts::Accounts;
 use crate::changes::Touched;
@@ -98,35 +100,26 @@ pub(crate) struct Context<D: Driver> {
 #[derive(Debug)]
 pub(crate) struct Timed<D: Driver> {
     order: BinaryHeap<Reverse<(Nanos, usize)>>,
-    ended: Vec<Option<Ended<D>>>,
-    free: Vec<usize>,
+    ended: Slab<Ended<D>>,
 }
 
 impl<D: Driver> Default for Timed<D> {
     fn default() -> Self {
-        Self { order: BinaryHeap::new(), ended: Vec::new(), free: Vec::new() }
+        Self { order: BinaryHeap::new(), ended: Slab::new() }
     }
 }
 
 impl<D: Driver> Timed<D> {
     /// Keeps a job until it is to be complete.
     pub(crate) fn insert(&mut self, until: Nanos, ended: Ended<D>) {
-        let place = self.free.pop().unwrap_or_else(|| {
-            self.ended.push(None);
-            self.ended.len() - 1
-        });
-        if let Some(at) = self.ended.get_mut(place) {
-            *at = Some(ended);
-        }
-        self.order.push(Reverse((until, place)));
+        self.order.push(Reverse((until, self.ended.insert(ended))));
     }
 
     /// The next job that is to be complete by now.
     pub(crate) fn due(&mut self, now: Nanos) -> Option<Ended<D>> {
         self.next_due().filter(|until| *until <= now)?;
         let Reverse((_, place)) = self.order.pop()?;
-        self.free.push(place);
-        self.ended.get_mut(place)?.take()
+        self.ended.try_remove(place)
     }
 
     /// When the next job is to be complete.
@@ -264,6 +257,23 @@ impl<D: Driver> Context<D> {
     /// An I/O buffer, unless others have waited longer for one.
     #[inline]
     pub(crate) fn take_in_turn(&self, bytes: usize) -> Option<Buffer<D>> {
-        if self.waiting.is_empty() { self.pool.take(bytes, Use::Any) } else { None }
+        take_in_turn(&self.pool, &self.waiting, bytes)
     }
+
+    /// Gives back what a command had of the memory for data from hosts.
+    pub(crate) fn give_back_memory(&mut self, grant: Option<MemoryGrant>) {
+        if let Some(grant) = grant {
+            self.memory.give_back(grant);
+        }
+    }
+}
+
+/// An I/O buffer of `pool`, unless others wait for one.
+#[inline]
+pub(crate) fn take_in_turn<M: Memory>(
+    pool: &M,
+    waiting: &VecDeque<(Key, SlotId)>,
+    bytes: usize,
+) -> Option<M::Buffer> {
+    if waiting.is_empty() { pool.take(bytes, Use::Any) } else { None }
 }

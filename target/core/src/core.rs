@@ -17,7 +17,6 @@ use crate::context::{Context, Settings};
 use crate::driver::{Buffer, Driver, End, Memory, Notice};
 use crate::job::Started;
 use crate::key::Key;
-use crate::ordered::stage_time;
 use crate::payload::TxData;
 use crate::stats::IoStats;
 
@@ -168,7 +167,7 @@ impl<D: Driver> Core<D> {
         if !self.io.sweeps.is_empty() || self.is_changing() || self.serve_memory() {
             return None;
         }
-        let now = stage_time(&self.io);
+        let now = self.io.now;
         let timer = loop {
             match self.io.arbiter.pull_before_sleep(now) {
                 Pull::Command(command) => {
@@ -378,7 +377,7 @@ impl<D: Driver> Core<D> {
     /// Sets going what the stages let go on, and wakes other reactors that may go on too. Whether
     /// anything went on.
     fn serve_ordered(&mut self) -> bool {
-        let now = stage_time(&self.io);
+        let now = self.io.now;
         let mut any = self.serve_memory();
         loop {
             match self.io.arbiter.pull(now) {
@@ -419,7 +418,7 @@ impl<D: Driver> Core<D> {
             let Some(connection) = find(&mut self.places, job.origin.0) else {
                 let mut job = job;
                 if let Some(grant) = job.grant.take() {
-                    self.io.arbiter.complete(stage_time(&self.io), grant, false);
+                    self.io.arbiter.complete(self.io.now, grant, false);
                 }
                 if let Some(memory) = job.memory.take() {
                     self.io.memory.give_back(memory);

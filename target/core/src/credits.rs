@@ -83,7 +83,7 @@ impl<D: Driver> Context<D> {
     /// Learns how fast buffers become free.
     pub(crate) fn foretell(&mut self) {
         let freed = self.pool.data_freed();
-        self.credits.forecast.see(qtcp::Nanos(self.now.0), freed);
+        self.credits.forecast.see(self.now, freed);
     }
 
     /// A buffer for data from a host, if its part of the buffers has one beside those that were

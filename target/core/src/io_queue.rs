@@ -15,13 +15,12 @@ use fabric::queue::{CapsuleData, SlotId, Transport as _};
 
 use crate::commands::{Command, Source, State};
 use crate::connection::{Connection, Protocol, Stage};
-use crate::context::Context;
+use crate::context::{Context, take_in_turn};
 use crate::device::{Data, Device, Immediate, Style};
 use crate::driver::Driver;
 use crate::driver::{Buffer, Memory, Use};
 use crate::job::{Ended, Job, Started};
 use crate::lanes::{Lanes, OUTPUT_MARK};
-use crate::ordered::stage_time;
 use crate::payload::{TxData, ZEROES};
 use crate::sweep::Sweep;
 use crate::tally::{Counted, Tally};
@@ -132,7 +131,7 @@ impl<D: Driver> Connection<D> {
         }
         let format = namespace.geometry.format;
         let lane = queue.lane(io, &self.origin, sqe.nsid.get(), backend);
-        let charged = queue.charged(stage_time(io), lane, sqe);
+        let charged = queue.charged(io.now, lane, sqe);
         let device = io.devices.get(backend).ok_or(Status::INTERNAL_ERROR)?;
         if let Style::Immediate(immediate) = device.style()
             && charged.flow.is_none_or(|flow| io.arbiter.is_plain(flow))
@@ -169,11 +168,7 @@ impl<D: Driver> Connection<D> {
                     return Ok(());
                 }
                 (Transfer::ToHost(bytes), _) => {
-                    let buffer = if io.waiting.is_empty() {
-                        io.pool.take(bytes as usize, Use::Any)
-                    } else {
-                        None
-                    };
+                    let buffer = take_in_turn(&io.pool, &io.waiting, bytes as usize);
                     if let Some(mut buffer) = buffer {
                         let status = immediate.run(&command, Data::Read(&mut buffer));
                         count(status);
@@ -189,7 +184,7 @@ impl<D: Driver> Connection<D> {
             && queue.lane_at(lane).is_some_and(|lane| lane.flush_is_output)
             && let Some(flow) = charged.flow
         {
-            io.arbiter.output(stage_time(io), flow, charged.class);
+            io.arbiter.output(io.now, flow, charged.class);
         }
         if io.waits() && self.refuses(io, sqe, &charged) {
             let status = self.retry_later(io, &charged);
@@ -212,9 +207,9 @@ impl<D: Driver> Connection<D> {
     ) -> Result<(), Status> {
         let Stage::Io(queue) = &mut self.stage else { return Err(Status::INTERNAL_ERROR) };
         let lane = queue.lane(io, &self.origin, sqe.nsid.get(), backend);
-        let charged = queue.charged(stage_time(io), lane, sqe);
+        let charged = queue.charged(io.now, lane, sqe);
         if let Some(flow) = charged.flow {
-            io.arbiter.output(stage_time(io), flow, charged.class);
+            io.arbiter.output(io.now, flow, charged.class);
         }
         self.protocol.complete(slot, 0, Status::SUCCESS);
         Ok(())
@@ -317,9 +312,7 @@ impl<D: Driver> Connection<D> {
                 return;
             }
         };
-        if let Some(grant) = grant {
-            io.memory.give_back(grant);
-        }
+        io.give_back_memory(grant);
         self.settle(slot, Status::TRANSIENT_TRANSPORT_ERROR);
     }
 

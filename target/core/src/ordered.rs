@@ -16,8 +16,7 @@ use crate::commands::{Command, Source, State};
 use crate::connection::{Connection, Stage};
 use crate::context::Context;
 use crate::device::{Device, Style};
-use crate::driver::Buffer;
-use crate::driver::Driver;
+use crate::driver::{Buffer, Driver};
 use crate::io_queue::{IoQueue, transfer_bytes};
 use crate::job::Job;
 use crate::key::Key;
@@ -40,12 +39,6 @@ impl Charged {
         let present = self.backend.and_then(|backend| io.device(backend));
         present.is_some_and(|present| Arc::ptr_eq(present, device))
     }
-}
-
-/// The present time as the stages take it.
-#[inline]
-pub(crate) fn stage_time<D: Driver>(io: &Context<D>) -> Nanos {
-    Nanos(io.now.0)
 }
 
 /// What a command asks the stages for.
@@ -113,9 +106,7 @@ impl<D: Driver> Connection<D> {
         };
         if !charged.serves(io, device) {
             // The namespace was removed, or its device has failed, while the host's data came.
-            if let Some(grant) = source.grant() {
-                io.memory.give_back(grant);
-            }
+            io.give_back_memory(source.grant());
             self.settle_without_device(io, slot);
             return;
         }
@@ -129,7 +120,7 @@ impl<D: Driver> Connection<D> {
             self.start_or_wait(io, slot, sqe, buffer, source, None);
             return;
         };
-        let now = stage_time(io);
+        let now = io.now;
         if let Some(grant) = io.arbiter.pass(now, flow, request.write, request.bytes) {
             self.start_or_wait(io, slot, sqe, buffer, source, Some((grant, 0)));
             return;
@@ -153,7 +144,7 @@ impl<D: Driver> Connection<D> {
         }
         let Some(backend) = charged.backend else { return charged };
         let lane = queue.lane(io, &self.origin, sqe.nsid.get(), backend);
-        let charged = queue.charged(stage_time(io), lane, sqe);
+        let charged = queue.charged(io.now, lane, sqe);
         self.commands.charge(slot, charged);
         charged
     }
@@ -168,7 +159,7 @@ impl<D: Driver> Connection<D> {
             }
             State::DeviceTurn(entry, _, source) => {
                 io.arbiter.cancel(entry);
-                self.in_capsules -= u32::from(matches!(source, Source::Capsule));
+                self.leave_device_turn(&source);
                 source.grant()
             }
             State::SliceTurn(_, entry) => {
@@ -185,10 +176,14 @@ impl<D: Driver> Connection<D> {
                 return false;
             }
         };
-        if let Some(grant) = grant {
-            io.memory.give_back(grant);
-        }
+        io.give_back_memory(grant);
         true
+    }
+
+    /// Counts a command no more among those that wait for their device with a buffer for
+    /// in-capsule data.
+    fn leave_device_turn(&mut self, source: &Source) {
+        self.in_capsules -= u32::from(matches!(source, Source::Capsule));
     }
 
     /// The device is gone of a command that waits for its turn there: with its namespace, or
@@ -196,10 +191,8 @@ impl<D: Driver> Connection<D> {
     pub(crate) fn device_gone(&mut self, io: &mut Context<D>, slot: SlotId) {
         match self.commands.take(slot) {
             State::DeviceTurn(_, _, source) => {
-                self.in_capsules -= u32::from(matches!(source, Source::Capsule));
-                if let Some(grant) = source.grant() {
-                    io.memory.give_back(grant);
-                }
+                self.leave_device_turn(&source);
+                io.give_back_memory(source.grant());
                 self.settle_without_device(io, slot);
             }
             State::SliceTurn(..) => self.settle_without_device(io, slot),
@@ -237,7 +230,7 @@ impl<D: Driver> Connection<D> {
             Some(buffer) => self.start(io, slot, sqe, Some(buffer), source, grant),
             None => {
                 if let Some((grant, _)) = grant {
-                    io.arbiter.complete(stage_time(io), grant, false);
+                    io.arbiter.complete(io.now, grant, false);
                 }
                 self.commands.change(slot, State::ReadBuffer);
                 io.waiting.push_back((self.key, slot));
@@ -272,17 +265,17 @@ impl<D: Driver> Connection<D> {
         let Dispatched { item: (_, slot), grant, waited_ns, .. } = command;
         match self.commands.take(slot) {
             State::DeviceTurn(_, buffer, source) => {
-                self.in_capsules -= u32::from(matches!(source, Source::Capsule));
+                self.leave_device_turn(&source);
                 let sqe = *self.protocol.sqe_of(slot);
                 self.start_or_wait(io, slot, &sqe, buffer, source, Some((grant, waited_ns)));
             }
             State::SliceTurn(sweep, _) => {
                 self.sweep_slice(io, slot, sweep);
-                io.arbiter.complete(stage_time(io), grant, true);
+                io.arbiter.complete(io.now, grant, true);
             }
             other => {
                 self.commands.put_back(slot, other);
-                io.arbiter.complete(stage_time(io), grant, false);
+                io.arbiter.complete(io.now, grant, false);
             }
         }
         self.mark_dirty(io);
@@ -325,7 +318,7 @@ impl<D: Driver> Job<D> {
         }
         match self.grant.take() {
             Some(grant) => {
-                let now = stage_time(io);
+                let now = io.now;
                 let service = now.ns_since(grant.at());
                 io.arbiter.complete(now, grant, true);
                 service

@@ -10,7 +10,7 @@ use fabric::nvme::{Sqe, Status};
 use crate::connection::{Connection, Stage};
 use crate::context::Context;
 use crate::driver::Driver;
-use crate::ordered::{Charged, stage_time};
+use crate::ordered::Charged;
 
 /// How long a host is held back before its commands are refused, in ns.
 const PATIENCE_NS: u64 = 100_000_000;
@@ -70,7 +70,7 @@ impl<D: Driver> Connection<D> {
             return false;
         }
         let refuses = self.was_patient(io) && self.comes_again();
-        let (now, key) = (stage_time(io), key(sqe));
+        let (now, key) = (io.now, key(sqe));
         if !refuses && self.refused.is_none() {
             return false;
         }
@@ -84,7 +84,7 @@ impl<D: Driver> Connection<D> {
         let mut wait = 0;
         if let Some(session) = charged.flow.and_then(|flow| io.arbiter.session_of(flow)) {
             session.backlog.note_refused();
-            wait = session.backlog.expected_wait(stage_time(io));
+            wait = session.backlog.expected_wait(io.now);
         }
         if let Some(stats) = io.driver.class_stats(charged.class) {
             stats.refuse();

@@ -15,7 +15,6 @@ use crate::context::Context;
 use crate::device::{Data, Device, Style};
 use crate::driver::Driver;
 use crate::job::{Ended, Job};
-use crate::ordered::stage_time;
 
 /// Bytes of one slice: less than a millisecond.
 const SLICE: u64 = 16 << 20;
@@ -102,9 +101,8 @@ impl<D: Driver> Connection<D> {
         }
         let request =
             Request { operations: OPERATIONS, ..Request::user((self.key, slot), true, 0) };
-        let waiting = charged
-            .flow
-            .and_then(|flow| io.arbiter.enqueue(stage_time(io), flow, charged.class, request));
+        let waiting =
+            charged.flow.and_then(|flow| io.arbiter.enqueue(io.now, flow, charged.class, request));
         match waiting {
             Some(waiting) => self.commands.change(slot, State::SliceTurn(sweep, waiting)),
             None => self.sweep_slice(io, slot, sweep),

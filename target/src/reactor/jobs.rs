@@ -7,6 +7,7 @@ use std::sync::Arc;
 use fabric::nvm::IoCommand;
 use fabric::nvme::Status;
 use io_uring::squeue;
+use slab::Slab;
 use sluice_core::{Key, Memory as _, Use};
 
 use super::pool::{Buffer, Pool};
@@ -36,15 +37,16 @@ struct Running {
 
 #[derive(Clone, Copy, Debug)]
 struct Flying {
-    job: u32,
+    /// The place of the job that it is a part of.
+    job: usize,
     unit: Unit,
 }
 
 /// The jobs of one reactor.
 #[derive(Debug, Default)]
 pub(super) struct Jobs {
-    running: Table<Running>,
-    flying: Table<Flying>,
+    running: Slab<Running>,
+    flying: Slab<Flying>,
     /// Units that the device was too busy for, to be submitted again.
     busy: Vec<u32>,
     units: Vec<Unit>,
@@ -88,7 +90,7 @@ impl Jobs {
         let units = std::mem::take(&mut self.units);
         for &unit in &units {
             let unit = self.flying.insert(Flying { job: index, unit });
-            self.submit(unit, ring);
+            self.submit(u32::try_from(unit).unwrap_or(u32::MAX), ring);
         }
         self.units = units;
         Started::Running
@@ -104,7 +106,7 @@ impl Jobs {
         ring: &mut Ring,
         pool: &Pool,
     ) -> Option<(Key, Started)> {
-        let flying = *self.flying.get(unit)?;
+        let flying = *self.flying.get(unit as usize)?;
         let running = self.running.get_mut(flying.job)?;
         let device = Arc::clone(&running.job.device);
         let Style::Queued(queued) = device.backend.style() else { return None };
@@ -114,7 +116,7 @@ impl Jobs {
                 return None;
             }
             Outcome::Partial(bytes) => {
-                if let Some(flying) = self.flying.get_mut(unit) {
+                if let Some(flying) = self.flying.get_mut(unit as usize) {
                     flying.unit.offset += u64::from(bytes);
                     flying.unit.length = flying.unit.length.saturating_sub(u64::from(bytes));
                     if running.memory != Memory::Zeroes {
@@ -134,11 +136,11 @@ impl Jobs {
         }
         running.pending -= 1;
         let over = running.pending == 0;
-        self.flying.remove(unit);
+        self.flying.try_remove(unit as usize);
         if !over {
             return None;
         }
-        let running = self.running.remove(flying.job)?;
+        let running = self.running.try_remove(flying.job)?;
         let key = running.job.connection();
         if running.replan && running.status.is_success() {
             return Some((key, self.start(running.job, ring, pool)));
@@ -168,7 +170,7 @@ impl Jobs {
     }
 
     fn submit(&mut self, unit: u32, ring: &mut Ring) {
-        let Some(flying) = self.flying.get(unit) else { return };
+        let Some(flying) = self.flying.get(unit as usize) else { return };
         let Some(running) = self.running.get(flying.job) else { return };
         let Style::Queued(queued) = running.job.device.backend.style() else { return };
         let entry = running.entry(queued, &flying.unit);
@@ -219,50 +221,4 @@ impl Running {
 /// The address of byte `at`; null where there is no buffer.
 fn address(memory: Option<&Buffer>, at: u32) -> *mut u8 {
     memory.map_or(std::ptr::null_mut(), |buffer| buffer.address(at as usize))
-}
-
-/// A table with stable places.
-#[derive(Debug)]
-struct Table<T> {
-    places: Vec<Option<T>>,
-    free: Vec<u32>,
-}
-
-impl<T> Default for Table<T> {
-    fn default() -> Self {
-        Self { places: Vec::new(), free: Vec::new() }
-    }
-}
-
-impl<T> Table<T> {
-    fn insert(&mut self, value: T) -> u32 {
-        if let Some(index) = self.free.pop()
-            && let Some(place) = self.places.get_mut(index as usize)
-        {
-            *place = Some(value);
-            return index;
-        }
-        self.places.push(Some(value));
-        u32::try_from(self.places.len() - 1).unwrap_or(u32::MAX)
-    }
-
-    fn get(&self, index: u32) -> Option<&T> {
-        self.places.get(index as usize)?.as_ref()
-    }
-
-    fn get_mut(&mut self, index: u32) -> Option<&mut T> {
-        self.places.get_mut(index as usize)?.as_mut()
-    }
-
-    fn remove(&mut self, index: u32) -> Option<T> {
-        let value = self.places.get_mut(index as usize)?.take();
-        if value.is_some() {
-            self.free.push(index);
-        }
-        value
-    }
-
-    fn len(&self) -> usize {
-        self.places.len() - self.free.len()
-    }
 }

@@ -135,7 +135,7 @@ impl Runtime {
         let now = self.shared.clock.now();
         // Its session and its class are there before its first command.
         let settings = (namespace.class, &namespace.device);
-        let stage_time = self.shared.stage_time();
+        let stage_time = self.shared.clock.now();
         self.shared.qos.add_namespace(stage_time, (nqn, nsid), id, &device, settings);
         self.shared.refresh();
         let shown = describe(nqn, nsid, namespace, id, &*device.backend);
@@ -146,7 +146,7 @@ impl Runtime {
             service.add_namespace(now, nqn, shown).map(drop)
         });
         if let Err(error) = shown {
-            self.shared.qos.remove_namespace(self.shared.stage_time(), nqn, nsid);
+            self.shared.qos.remove_namespace(self.shared.clock.now(), nqn, nsid);
             self.shared.remove_devices(&[id]);
             self.backings.discard(nqn, nsid);
             return Err(refused(error));
@@ -308,7 +308,7 @@ impl Runtime {
         if let Some(Err(error)) = replaced {
             tracing::error!(subsystem = nqn, nsid, %error, "hosts are not told that it is gone");
         }
-        self.shared.qos.remove_namespace(self.shared.stage_time(), nqn, nsid);
+        self.shared.qos.remove_namespace(self.shared.clock.now(), nqn, nsid);
         self.shared.refresh();
         self.shared.remove_devices(&[id]);
     }

@@ -4,13 +4,11 @@ use std::fmt;
 use std::rc::Rc;
 
 use fabric::Nanos;
-use fabric::fabrics::ConnectData;
-use fabric::nvme::identify::nul_padded;
-use fabric::nvme::{Sqe, opcode};
+use fabric::host::commands;
+use fabric::nvme::Sqe;
 use fabric::queue::HostTransport;
 use fabric::tcp::{HostConnection, HostParams};
-use zerocopy::little_endian::{U16, U32};
-use zerocopy::{FromZeros, IntoBytes};
+use zerocopy::little_endian::U16;
 
 /// The one subsystem.
 pub(crate) const NQN: &str = "nqn.2026-01.io.sluicegate:world";
@@ -140,12 +138,8 @@ impl Host {
 
     /// The Connect data of one of its queues.
     pub(crate) fn connect_data(&self, qid: u16) -> Vec<u8> {
-        let mut data = ConnectData::new_zeroed();
-        data.hostid = [self.number + 1; 16];
-        data.cntlid = U16::new(if qid == 0 { 0xffff } else { self.controller });
-        data.subnqn = nul_padded(NQN);
-        data.hostnqn = nul_padded(&self.nqn);
-        data.as_bytes().to_vec()
+        let controller = if qid == 0 { 0xffff } else { self.controller };
+        commands::connect_data([self.number + 1; 16], controller, NQN, &self.nqn)
     }
 
     /// Commands that are not answered, but for event requests.
@@ -159,37 +153,12 @@ impl Host {
 /// Keep alive time-out of controllers, in ms.
 pub(crate) const KEEP_ALIVE_MS: u32 = 5_000;
 
-pub(crate) fn connect(qid: u16, entries: u16) -> Sqe {
-    Sqe {
-        opcode: opcode::FABRICS,
-        nsid: U32::new(u32::from(opcode::fabrics::CONNECT)),
-        cdw10: U32::new(u32::from(qid) << 16),
-        cdw11: U32::new(u32::from(entries - 1) | 1 << 18),
-        cdw12: U32::new(if qid == 0 { KEEP_ALIVE_MS } else { 0 }),
-        ..Sqe::default()
-    }
-}
-
 /// Property Set of CC: enabled or not.
 pub(crate) fn enable(enabled: bool) -> Sqe {
-    Sqe {
-        opcode: opcode::FABRICS,
-        nsid: U32::new(u32::from(opcode::fabrics::PROPERTY_SET)),
-        cdw11: U32::new(0x14),
-        cdw12: U32::new(0x46_0000 | u32::from(enabled)),
-        ..Sqe::default()
-    }
+    commands::property_set(0x14, 0x46_0000 | u32::from(enabled))
 }
 
+/// An I/O command on some blocks, with a class in its CDW13 9:8.
 pub(crate) fn io(opcode: u8, nsid: u32, lba: u64, blocks: u32, class: u32) -> Sqe {
-    let [low, high] = [lba & 0xffff_ffff, lba >> 32];
-    Sqe {
-        opcode,
-        nsid: U32::new(nsid),
-        cdw10: U32::new(u32::try_from(low).unwrap_or(0)),
-        cdw11: U32::new(u32::try_from(high).unwrap_or(0)),
-        cdw12: U32::new(blocks.saturating_sub(1)),
-        cdw13: U32::new(class << 8),
-        ..Sqe::default()
-    }
+    Sqe { opcode, ..commands::transfer(false, nsid, lba, blocks, class << 8) }
 }

@@ -2,6 +2,7 @@
 
 use fabric::Nanos;
 use fabric::controller::BackendId;
+use fabric::host::commands;
 use fabric::nvme::{Sqe, Status, opcode};
 use fabric::queue::{HostReceived, HostTransport};
 use zerocopy::little_endian::U32;
@@ -9,7 +10,7 @@ use zerocopy::little_endian::U32;
 use super::{ADMIN_ENTRIES, ENTRIES, Event, Input, Known, World};
 use crate::connection::Connection;
 use crate::disk::BLOCK;
-use crate::host::{KEEP_ALIVE_MS, Outstanding, Phase, Purpose, Queue, connect, enable, io};
+use crate::host::{KEEP_ALIVE_MS, Outstanding, Phase, Purpose, Queue, enable, io};
 
 impl World {
     pub(super) fn connect(&mut self, host: usize, qid: u16) {
@@ -104,8 +105,15 @@ impl World {
 
     pub(super) fn ready(&mut self, host: usize, qid: u16) {
         let Some(data) = self.hosts.get(host).map(|host| host.connect_data(qid)) else { return };
-        let entries = if qid == 0 { ADMIN_ENTRIES } else { ENTRIES };
-        self.submit(host, qid, connect(qid, entries), Some(data), 0, Purpose::Connect);
+        let (entries, kato) = if qid == 0 { (ADMIN_ENTRIES, KEEP_ALIVE_MS) } else { (ENTRIES, 0) };
+        self.submit(
+            host,
+            qid,
+            commands::connect(qid, entries - 1, kato, None),
+            Some(data),
+            0,
+            Purpose::Connect,
+        );
     }
 
     /// A command was answered.
@@ -139,7 +147,7 @@ impl World {
             }
             Purpose::Enable if failed => self.leave(host),
             Purpose::Enable => {
-                let event = Sqe { opcode: opcode::admin::ASYNC_EVENT_REQUEST, ..Sqe::default() };
+                let event = commands::event_request();
                 self.submit(host, 0, event, None, 0, Purpose::Event);
                 for qid in 1..=self.scenario.queues {
                     self.connect(host, qid);
@@ -151,8 +159,7 @@ impl World {
             Purpose::KeepAlive | Purpose::Admin => {}
             Purpose::Event => {
                 if !failed {
-                    let event =
-                        Sqe { opcode: opcode::admin::ASYNC_EVENT_REQUEST, ..Sqe::default() };
+                    let event = commands::event_request();
                     self.submit(host, 0, event, None, 0, Purpose::Event);
                 }
             }
@@ -227,7 +234,7 @@ impl World {
             Phase::Up => {
                 if self.now >= host.next_keep_alive && !host.mute {
                     host.next_keep_alive = Nanos(self.now.0 + u64::from(KEEP_ALIVE_MS) * 400_000);
-                    let sqe = Sqe { opcode: opcode::admin::KEEP_ALIVE, ..Sqe::default() };
+                    let sqe = commands::keep_alive();
                     self.submit(index, 0, sqe, None, 0, Purpose::KeepAlive);
                 }
                 for qid in 1..=self.scenario.queues {

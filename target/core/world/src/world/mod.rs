@@ -23,6 +23,7 @@ use fabric::controller::{
 use fabric::tcp::Batch;
 use fastrand::Rng;
 use qtcp::pacing::Pacing;
+use slab::Slab;
 use sluice_core::stats::PerReactor;
 use sluice_core::{Core, Ended, Job, Key, Settings, Tenant, Touched, TxData};
 
@@ -89,7 +90,7 @@ struct Reactor {
     inbox: VecDeque<Input>,
     /// When its next turn is; turns that were planned for another time do not happen.
     next: Option<Nanos>,
-    jobs: Vec<Option<Box<Job<Sim>>>>,
+    jobs: Slab<Box<Job<Sim>>>,
     connections: HashMap<Key, usize>,
 }
 
@@ -205,7 +206,7 @@ impl World {
                     core: Core::new(sim, settings, Arc::clone(&waiters), pools, now),
                     inbox: VecDeque::new(),
                     next: None,
-                    jobs: Vec::new(),
+                    jobs: Slab::new(),
                     connections: HashMap::new(),
                 }
             })

@@ -129,18 +129,12 @@ impl World {
         let service = self.rng.u64(service / 2..=service * 2);
         let until = job.device.occupy(self.now, service);
         let Some(reactor) = self.reactors.get_mut(index) else { return };
-        let free = reactor.jobs.iter().position(Option::is_none).unwrap_or_else(|| {
-            reactor.jobs.push(None);
-            reactor.jobs.len() - 1
-        });
-        if let Some(place) = reactor.jobs.get_mut(free) {
-            *place = Some(job);
-        }
-        self.at(until, Event::Job(index, free));
+        let place = reactor.jobs.insert(job);
+        self.at(until, Event::Job(index, place));
     }
 
     pub(super) fn end_job(&mut self, index: usize, place: usize) {
-        let job = self.reactors.get_mut(index).and_then(|r| r.jobs.get_mut(place)?.take());
+        let job = self.reactors.get_mut(index).and_then(|r| r.jobs.try_remove(place));
         let Some(mut job) = job else { return };
         let fails = self.scenario.faults && !self.settling && self.rng.u16(0..2000) == 0;
         let status = if fails {
