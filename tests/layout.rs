@@ -182,7 +182,6 @@ const CIRCLES: &[(&str, &[&str])] = &[
             "arbiter/sessions.rs",
         ],
     ),
-    ("arbitration", &["window.rs", "window/adapt.rs", "window/prices.rs"]),
     (
         "fabric",
         &[

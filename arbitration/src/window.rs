@@ -16,15 +16,14 @@ use crate::sharing::Sharing;
 
 mod adapt;
 mod prices;
+mod slot;
 #[cfg(test)]
 mod tests;
 
 use adapt::{Adaptation, Seen};
 use prices::{Prices, Tally, sizes};
-
-/// The price of a read of ordinary size, at most 128 KiB. Depths count in these.
-pub const SLOT: u32 = 256;
-const SLOTS: u64 = SLOT as u64;
+pub use slot::SLOT;
+use slot::SLOTS;
 
 /// No bound.
 const OFF: u64 = u64::MAX;

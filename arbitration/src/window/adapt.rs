@@ -14,7 +14,7 @@ use units::Nanos;
 
 use crate::settings::WindowRule;
 
-use super::{SLOT, SLOTS};
+use super::slot::{SLOT, SLOTS};
 
 /// The depth an adaptive window begins with where there was none.
 const FIRST_DEPTH: u32 = 32;

@@ -3,7 +3,7 @@
 use crate::sync::Ordering::Relaxed;
 use crate::sync::{AtomicU32, AtomicU64};
 
-use super::SLOT;
+use super::slot::SLOT;
 
 /// Up to this many bytes a command is of ordinary size.
 pub(super) const ORDINARY: u32 = 128 * 1024;
