@@ -2,6 +2,7 @@
 //! called `target/`, which is cargo's default build folder, and `cargo clean` must not touch it.
 #![expect(clippy::expect_used, reason = "helpers of tests fail as tests do")]
 
+mod documents;
 mod imports;
 
 use std::collections::{BTreeMap, BTreeSet};

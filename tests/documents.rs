@@ -1,0 +1,242 @@
+//! The documents speak of tests, commands, files, metrics and crates that exist, and their links
+//! lead somewhere.
+
+#![expect(
+    clippy::expect_used,
+    clippy::indexing_slicing,
+    clippy::panic,
+    reason = "helpers of tests fail as tests do"
+)]
+
+use std::collections::BTreeSet;
+use std::fs;
+use std::path::{Path, PathBuf};
+
+use e2e::root;
+
+/// The folders of the root whose paths the documents write out.
+const FOLDERS: &[&str] =
+    &["arbitration", "docs", "fabric", "pmem", "qtcp", "systemd", "target", "tests", "tools"];
+
+/// What the documents may name.
+struct Known {
+    /// The paths of all files in [`FOLDERS`], from the root.
+    files: Vec<String>,
+    /// The words of the source code.
+    words: BTreeSet<String>,
+    /// The targets of the Makefile.
+    commands: BTreeSet<String>,
+    /// The metric families, as docs/metrics.md has them.
+    metrics: BTreeSet<String>,
+    /// The names of the workspace's crates.
+    crates: BTreeSet<String>,
+}
+
+impl Known {
+    fn read() -> Self {
+        let mut files = Vec::new();
+        let mut folders: Vec<PathBuf> = FOLDERS.iter().map(|name| root().join(name)).collect();
+        while let Some(folder) = folders.pop() {
+            for entry in fs::read_dir(&folder).expect("a folder can be read") {
+                let path = entry.expect("an entry").path();
+                if path.is_dir() {
+                    folders.push(path);
+                } else {
+                    let short = path.strip_prefix(root()).expect("below the root");
+                    files.push(short.to_string_lossy().into_owned());
+                }
+            }
+        }
+        let mut words = BTreeSet::new();
+        for file in files.iter().filter(|file| ends(file, "rs")) {
+            words.extend(words_of(&read(file)).map(str::to_owned));
+        }
+        let makefile = read("Makefile");
+        let phony = makefile.lines().find_map(|line| line.strip_prefix(".PHONY:"));
+        let commands = phony.unwrap_or_default().split_whitespace().map(str::to_owned).collect();
+        let metrics = spans(&read("docs/metrics.md"));
+        let metrics = metrics.into_iter().filter(|span| span.starts_with("sluicegate_")).collect();
+        let metadata = super::metadata();
+        let packages = metadata["packages"].as_array().expect("packages");
+        let names = packages.iter().map(|package| package["name"].as_str().expect("a name"));
+        Self { files, words, commands, metrics, crates: names.map(str::to_owned).collect() }
+    }
+
+    /// Returns what a document at `path` says that is not so.
+    fn mistakes(&self, path: &str, text: &str) -> Vec<String> {
+        let mut wrong: Vec<String> = Vec::new();
+        for span in spans(text) {
+            if self.lacks_name(&span) || self.lacks_file(&span) || self.lacks_metric(&span) {
+                wrong.push(span);
+            }
+        }
+        for (before, what, known) in
+            [("make ", "make", &self.commands), (" -p ", "-p", &self.crates)]
+        {
+            let names = commands(text, before);
+            let unknown = names.into_iter().filter(|name| !known.contains(name.as_str()));
+            wrong.extend(unknown.map(|name| format!("{what} {name}")));
+        }
+        let folder = Path::new(path).parent().expect("a folder");
+        wrong.extend(links(text).into_iter().filter(|link| !leads_somewhere(folder, path, link)));
+        wrong.into_iter().map(|what| format!("{path}: {what}")).collect()
+    }
+
+    /// Tells whether a span is the name of a test, or `file::its_beginning_…`, that does not exist.
+    fn lacks_name(&self, span: &str) -> bool {
+        let name = span.rsplit("::").next().unwrap_or_default();
+        let plain = |c: char| c.is_ascii_lowercase() || c.is_ascii_digit() || c == '_';
+        let (beginning, cut) = name.strip_suffix('…').map_or((name, false), |name| (name, true));
+        if !beginning.chars().all(plain) || beginning.starts_with("sluicegate_") {
+            return false;
+        }
+        if cut {
+            return !self.words.iter().any(|word| word.starts_with(beginning));
+        }
+        beginning.matches('_').count() >= 3 && !self.words.contains(beginning)
+    }
+
+    /// Tells whether a span is the path of a file or folder that does not exist: one from the root,
+    /// or the end of one that names a Rust file.
+    fn lacks_file(&self, span: &str) -> bool {
+        let top = span.split('/').next().unwrap_or_default();
+        let whole = span.contains('/') && FOLDERS.contains(&top);
+        let placeholder = span.chars().any(|c| c.is_uppercase() || c.is_whitespace() || c == '…');
+        if placeholder || !(whole || ends(span, "rs")) {
+            return false;
+        }
+        alternatives(span).iter().any(|path| {
+            let path = path.trim_end_matches('/');
+            let (start, end) = path.split_once('*').unwrap_or((path, ""));
+            !self.files.iter().any(|file| match (whole, start == path) {
+                (true, true) => file
+                    .strip_prefix(path)
+                    .is_some_and(|rest| rest.is_empty() || rest.starts_with('/')),
+                (true, false) => file.starts_with(start) && file.ends_with(end),
+                (false, _) => file.ends_with(&format!("/{path}")),
+            })
+        })
+    }
+
+    /// Tells whether a span is a metric, or the beginning of some, that docs/metrics.md lacks.
+    fn lacks_metric(&self, span: &str) -> bool {
+        if !span.starts_with("sluicegate_") {
+            return false;
+        }
+        let series = ["_total", "_bucket", "_sum", "_count", "_info"];
+        let family = series.iter().find_map(|end| span.strip_suffix(end)).unwrap_or(span);
+        let begins = |metric: &String| span.ends_with('_') && metric.starts_with(span);
+        !self.metrics.iter().any(|metric| metric == family || metric == span || begins(metric))
+    }
+}
+
+fn read(path: &str) -> String {
+    fs::read_to_string(root().join(path)).unwrap_or_else(|error| panic!("{path}: {error}"))
+}
+
+fn ends(path: &str, extension: &str) -> bool {
+    Path::new(path).extension().is_some_and(|found| found == extension)
+}
+
+fn words_of(text: &str) -> impl Iterator<Item = &str> {
+    text.split(|c: char| !(c.is_ascii_alphanumeric() || c == '_')).filter(|word| !word.is_empty())
+}
+
+/// Returns what stands between back-quotes, outside blocks of code.
+fn spans(text: &str) -> Vec<String> {
+    let mut fenced = false;
+    let mut prose = String::new();
+    for line in text.lines() {
+        fenced ^= line.trim_start().starts_with("```");
+        if !fenced && !line.starts_with("    ") && !line.trim_start().starts_with("```") {
+            prose.push_str(line);
+        }
+        prose.push('\n');
+    }
+    prose.split('`').skip(1).step_by(2).map(|span| span.replace('\n', " ")).collect()
+}
+
+/// Returns the word behind each `before` that begins a span of code or stands in a block of code.
+fn commands(text: &str, before: &str) -> BTreeSet<String> {
+    let mut fenced = false;
+    let mut code = spans(text);
+    for line in text.lines() {
+        fenced ^= line.starts_with("```");
+        if fenced || line.starts_with("    ") {
+            code.push(line.trim_start().to_owned());
+        }
+    }
+    let name = |c: char| c.is_ascii_lowercase() || c.is_ascii_digit() || "-_".contains(c);
+    let word = |rest: &str| rest.split(|c: char| !name(c)).next().unwrap_or_default().to_owned();
+    let found = code.iter().flat_map(|code| match before.starts_with(' ') {
+        true if code.starts_with("cargo ") => code.split(before).skip(1).map(word).collect(),
+        true => Vec::new(),
+        false => code.strip_prefix(before).map(word).into_iter().collect(),
+    });
+    found.filter(|name| !name.is_empty()).collect()
+}
+
+/// Returns the paths that a path with `{one,another}` in it stands for.
+fn alternatives(path: &str) -> Vec<String> {
+    let inner = path.split_once('{').and_then(|(start, rest)| {
+        let (choices, end) = rest.split_once('}')?;
+        Some((start, choices, end))
+    });
+    let Some((start, choices, end)) = inner else { return vec![path.to_owned()] };
+    let each = choices.split(',').map(|choice| format!("{start}{choice}{end}"));
+    each.flat_map(|path| alternatives(&path)).collect()
+}
+
+/// Returns what the links of a document lead to, but for addresses of the web.
+fn links(text: &str) -> Vec<String> {
+    let ends = text.split("](").skip(1).filter_map(|rest| rest.split(')').next());
+    ends.filter(|link| !link.contains("://")).map(str::to_owned).collect()
+}
+
+fn leads_somewhere(folder: &Path, from: &str, link: &str) -> bool {
+    let (file, heading) = link.split_once('#').unwrap_or((link, ""));
+    let path = if file.is_empty() { PathBuf::from(from) } else { folder.join(file) };
+    let Ok(text) = fs::read_to_string(root().join(path)) else { return false };
+    let anchor = |title: &str| {
+        let kept = |c: &char| c.is_alphanumeric() || " -_".contains(*c);
+        title.trim().to_lowercase().chars().filter(kept).collect::<String>().replace(' ', "-")
+    };
+    let titles = text.lines().filter(|line| line.starts_with('#'));
+    heading.is_empty() || titles.map(|t| anchor(t.trim_start_matches('#'))).any(|t| t == heading)
+}
+
+#[test]
+fn what_the_documents_name_exists() {
+    let known = Known::read();
+    let top = ["ARCHITECTURE.md", "CHANGELOG.md", "CONTRIBUTING.md", "README.md"];
+    let docs = known.files.iter().filter(|file| file.starts_with("docs/") && ends(file, "md"));
+    let documents = docs.map(String::as_str).chain(top);
+    let wrong: Vec<String> = documents.flat_map(|path| known.mistakes(path, &read(path))).collect();
+    assert!(wrong.is_empty(), "named in a document, and not there: {wrong:#?}");
+}
+
+#[test]
+fn each_kind_of_mistake_is_found() {
+    let known = Known::read();
+    let right = "`what_the_documents_name_exists`, `documents::what_the_documents_…`, `make test`, \
+                 `tests/{layout,documents}.rs`, `tests/scenarios/qos-*.sh`, `tests/NAME.rs`, \
+                 `cargo test -p e2e`, `sluicegate_connections_accepted_total`, `sluicegate_link_`, \
+                 [testing](testing.md#fuzzing), [here](#testing)\n# Testing\n";
+    assert_eq!(known.mistakes("docs/testing.md", right), Vec::<String>::new());
+    let concat = |parts: &[&str]| parts.concat();
+    for wrong in [
+        concat(&["`no_test_has", "_such_a_name`"]),
+        concat(&["`documents::no_test", "_begins_so_…`"]),
+        "`tests/{layout,nothing}.rs`".to_owned(),
+        "`tests/scenarios/nothing-*.sh`".to_owned(),
+        "`reactor/nothing.rs`".to_owned(),
+        "`make nothing`".to_owned(),
+        "```\nmake nothing\n```".to_owned(),
+        "`cargo test -p nothing`".to_owned(),
+        "`sluicegate_nothing`".to_owned(),
+        "[testing](testing.md#nothing)".to_owned(),
+        "[nothing](nothing.md)".to_owned(),
+    ] {
+        assert_eq!(known.mistakes("docs/testing.md", &wrong).len(), 1, "{wrong}");
+    }
+}
