@@ -237,6 +237,9 @@ impl<D: Driver> Core<D> {
         }
         if !self.io.closing.is_empty() {
             self.bury();
+            // Connections that end give buffers back, and no event follows that would tell.
+            self.serve_waiting();
+            self.flush();
         }
         chores
     }
@@ -444,6 +447,8 @@ impl<D: Driver> Core<D> {
                     connection.resume(&mut self.io);
                 }
             }
+            // Commands that came with what was held line up here, and there may be buffers for them.
+            self.serve_in_turn(|io| &mut io.data_waiting);
         }
     }
 

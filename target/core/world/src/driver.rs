@@ -179,9 +179,12 @@ impl Shared {
 pub(crate) struct Sim {
     pub(crate) shared: Rc<Shared>,
     pub(crate) ops: Vec<Op>,
-    /// Every so many launches there is no scratch memory.
+    /// Every so many launches there is no scratch memory, while others have it.
     pub(crate) short_of_scratch: u32,
     pub(crate) launches: u32,
+    /// Jobs in devices, and whether one waits for one of these to end.
+    pub(crate) running: usize,
+    pub(crate) is_short: bool,
     pub(crate) classes: PerClass<IoStats>,
     pub(crate) now: Nanos,
     queues: HashMap<Key, u16>,
@@ -194,6 +197,8 @@ impl Sim {
             ops: Vec::new(),
             short_of_scratch,
             launches: 0,
+            running: 0,
+            is_short: false,
             classes: PerClass::from_fn(|_| IoStats::default()),
             now: Nanos(0),
             queues: HashMap::new(),
@@ -233,9 +238,12 @@ impl Driver for Sim {
 
     fn launch(&mut self, job: Job<Self>) -> Started<Self> {
         self.launches += 1;
-        if self.short_of_scratch > 0 && self.launches.is_multiple_of(self.short_of_scratch) {
+        let short = self.short_of_scratch > 0 && self.running > 0;
+        if short && self.launches.is_multiple_of(self.short_of_scratch) {
+            self.is_short = true;
             return Started::NoMemory(job);
         }
+        self.running += 1;
         self.ops.push(Op::Launch(Box::new(job)));
         Started::Running
     }

@@ -31,6 +31,7 @@ impl World {
             0 => self.change_sessions(),
             1 => self.change_rules(),
             2 => {
+                self.rates_changed += 1;
                 for pacing in &self.paced {
                     let rate = self.rng.u64(1_000_000..1_000_000_000);
                     pacing.set_grant_rate(self.rng.bool().then_some(rate));

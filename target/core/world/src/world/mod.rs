@@ -63,6 +63,8 @@ pub struct Outcome {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 enum Event {
     Turn(usize),
+    /// A turn in which nothing is to be done: the reactor rests.
+    Look(usize),
     Up(usize),
     Down(usize),
     Job(usize, usize),
@@ -90,6 +92,8 @@ struct Reactor {
     inbox: VecDeque<Input>,
     /// When its next turn is; turns that were planned for another time do not happen.
     next: Option<Nanos>,
+    /// Until when it said that it rests, and how often rates had changed by then.
+    rests: Option<(Nanos, u64)>,
     jobs: Slab<Box<Job<Sim>>>,
     connections: HashMap<Key, usize>,
 }
@@ -117,6 +121,8 @@ pub struct World {
     hosts: Vec<Host>,
     namespaces: Vec<Known>,
     paced: Vec<Arc<Pacing>>,
+    /// How often rates of the network have changed; nobody tells the reactors.
+    rates_changed: u64,
     oracle: Oracle,
     next_backend: u64,
     next_nsid: u32,
@@ -206,6 +212,7 @@ impl World {
                     core: Core::new(sim, settings, Arc::clone(&waiters), pools, now),
                     inbox: VecDeque::new(),
                     next: None,
+                    rests: None,
                     jobs: Slab::new(),
                     connections: HashMap::new(),
                 }
@@ -224,6 +231,7 @@ impl World {
             hosts,
             namespaces: Vec::new(),
             paced: Vec::new(),
+            rates_changed: 0,
             oracle: Oracle::default(),
             next_backend: 1,
             next_nsid: 1,
@@ -330,6 +338,7 @@ impl World {
     fn happen(&mut self, event: Event) {
         match event {
             Event::Turn(reactor) => self.turn(reactor),
+            Event::Look(reactor) => self.look(reactor),
             Event::Up(connection) => self.deliver_up(connection),
             Event::Down(connection) => self.deliver_down(connection),
             Event::Job(reactor, job) => self.end_job(reactor, job),
@@ -358,6 +367,7 @@ impl World {
 
     /// Nothing goes wrong any more, and nothing is limited: what waits now must be served.
     fn mend(&mut self) {
+        self.rates_changed += 1;
         for pacing in &self.paced {
             pacing.set_grant_rate(None);
             pacing.set_held(false);

@@ -13,20 +13,57 @@ use super::{Event, Input, LISTENER, TURN_NS, World};
 use crate::connection::Connection;
 use crate::driver::{Op, Sim};
 
+/// What a reactor finds where it may receive again.
+const MAY_RECEIVE: &str = "it may receive";
+
 impl World {
     pub(super) fn turn(&mut self, index: usize) {
         let now = self.now;
         let Some(reactor) = self.reactors.get_mut(index) else { return };
-        if reactor.next != Some(now) {
+        if reactor.next == Some(now) {
+            self.take_turn(index);
+        }
+    }
+
+    /// A look at a reactor that rests: nothing has happened since it said until when, so that it
+    /// must find nothing to do. What it finds, it would have been late with.
+    pub(super) fn look(&mut self, index: usize) {
+        let rates_changed = self.rates_changed;
+        let Some(reactor) = self.reactors.get_mut(index) else { return };
+        let Some((until, rates)) = reactor.rests else { return };
+        let undisturbed = reactor.inbox.is_empty() && rates == rates_changed && until > self.now;
+        if !undisturbed || reactor.next != Some(until) || reactor.core.driver().is_short {
             return;
         }
+        let before = reactor.core.inventory();
+        let Some(what) = self.take_turn(index) else { return };
+        let Some(after) = self.reactors.get(index).map(|one| one.core.inventory()) else { return };
+        // What is promised ahead of buffers follows from how fast they come back at present: it
+        // may be seen at any time, and what waits for it waits for a buffer, which somebody has.
+        let promised = after.promised_bytes > before.promised_bytes;
+        // A host that is held back because its session's queue is full is read from again when a
+        // command of this reactor leaves that queue, not when one of another does.
+        let resumed = what == MAY_RECEIVE || after.unread_bytes < before.unread_bytes;
+        let waits_for_others = promised || (resumed && before.ordered > 0);
+        if !waits_for_others {
+            self.breaks(format!("reactor {index} would rest until {}, but {what}", until.0));
+        }
+    }
+
+    /// A turn; what it found to do without being told.
+    fn take_turn(&mut self, index: usize) -> Option<&'static str> {
+        let now = self.now;
+        let reactor = self.reactors.get_mut(index)?;
         reactor.next = None;
+        let mut found = None;
         reactor.core.set_time(now);
         reactor.core.driver().now = now;
         if reactor.core.has_changes() {
             reactor.core.change();
         }
-        reactor.core.begin();
+        if reactor.core.begin() {
+            found = Some("a command is complete");
+        }
         while let Some(input) = reactor.inbox.pop_front() {
             match input {
                 Input::Accept(connection) => {
@@ -50,6 +87,8 @@ impl World {
                     reactor.core.sent(key, batch, lost.then(|| "it was cut".into()));
                 }
                 Input::JobEnded(ended) => {
+                    let sim = reactor.core.driver();
+                    (sim.running, sim.is_short) = (sim.running.saturating_sub(1), false);
                     let key = ended.job.connection();
                     reactor.core.job_ended(key, Started::Ended(*ended));
                 }
@@ -58,7 +97,9 @@ impl World {
                 Input::Lose(devices) => reactor.core.lose(devices),
             }
         }
-        reactor.core.settle();
+        if reactor.core.settle() {
+            found = Some("a command may go on");
+        }
         if reactor.core.has_tallies() {
             reactor.core.record(now);
         }
@@ -67,15 +108,35 @@ impl World {
         let held = reactor.core.inventory();
         let ops = std::mem::take(&mut reactor.core.driver().ops);
         for op in ops {
+            found = found.or(match op {
+                Op::Receive(_) => Some(MAY_RECEIVE),
+                Op::Send(..) => Some("there is something to send"),
+                Op::Launch(_) => Some("a command may go to its device"),
+                // Other reactors are woken with a turn of theirs. Connections that end are looked
+                // after now and then.
+                _ => None,
+            });
             self.do_op(index, op);
         }
-        match rest {
-            None => self.plan_turn(index, Nanos(now.0 + TURN_NS)),
-            Some(at) => self.plan_turn(index, at.max(Nanos(now.0 + TURN_NS))),
+        // It has until then to come back from what it does now.
+        let back = Nanos(now.0 + TURN_NS);
+        self.plan_turn(index, rest.unwrap_or(now).max(back));
+        let rates_changed = self.rates_changed;
+        if let Some(reactor) = self.reactors.get_mut(index) {
+            reactor.rests = rest.filter(|at| *at > back).map(|at| (at, rates_changed));
+        }
+        if let Some(at) = rest.filter(|at| *at > back)
+            && self.rng.u8(0..8) == 0
+        {
+            // Times of all magnitudes.
+            let most = (at.0 - back.0).ilog2() + 1;
+            let wait = 1 << self.rng.u32(0..most);
+            self.at(Nanos(back.0 + wait), Event::Look(index));
         }
         if held.ordered > held.commands {
             self.breaks(format!("reactor {index} orders more commands than it has: {held:?}"));
         }
+        found
     }
 
     pub(super) fn do_op(&mut self, reactor: usize, op: Op) {
@@ -97,10 +158,18 @@ impl World {
             Op::Launch(job) => self.launch(reactor, job),
             Op::Wake(reactors) => {
                 for reactor in reactors {
+                    if let Some(woken) = self.reactors.get_mut(reactor as usize) {
+                        woken.rests = None;
+                    }
                     self.plan_turn(reactor as usize, Nanos(self.now.0 + TURN_NS));
                 }
             }
-            Op::Paced(pacing) => self.paced.push(pacing),
+            Op::Paced(pacing) => {
+                if !self.settling && self.rng.bool() {
+                    pacing.set_grant_rate(Some(self.rng.u64(1_000_000..100_000_000)));
+                }
+                self.paced.push(pacing);
+            }
             Op::Ended(key) => {
                 let ended = self.reactors.get_mut(reactor).and_then(|r| r.connections.remove(&key));
                 if let Some(connection) = ended.and_then(|index| self.connections.get_mut(index)) {
