@@ -202,6 +202,13 @@ impl<T: Copy> Arbiter<T> {
         true
     }
 
+    /// Whether [`Self::retire_device`] has more to take back: if not, only commands that were
+    /// dispatched keep the device.
+    #[must_use]
+    pub fn is_retiring(&self, id: DeviceId) -> bool {
+        self.queue(id.0).is_some_and(|queue| queue.leaving && queue.flows != NONE)
+    }
+
     /// Forgets what places that were given up had elsewhere.
     pub(super) fn forget_dropped(&mut self, device: u32) {
         while let Some(queue) = self.queue_mut(device)

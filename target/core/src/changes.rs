@@ -6,6 +6,7 @@ use std::sync::Arc;
 use arbitration::session::Session;
 use fabric::controller::BackendId;
 
+use crate::context::Context;
 use crate::core::{Core, find};
 use crate::driver::Driver;
 
@@ -55,13 +56,14 @@ impl<D: Driver> Core<D> {
             || self.marking.is_some()
             || !self.io.touched.is_empty()
             || !self.io.gone.is_empty()
+            || !self.io.leaving.is_empty()
     }
 
     /// Whether [`Self::change`] has something to do.
     #[inline]
     #[must_use]
     pub fn has_changes(&self) -> bool {
-        self.io.has_new_qos() || self.is_changing() || !self.io.leaving.is_empty()
+        self.io.has_new_qos() || self.is_changing() || !self.io.emptying.is_empty()
     }
 
     /// Takes this turn's part of what is changing. Whether there was some.
@@ -72,7 +74,7 @@ impl<D: Driver> Core<D> {
         self.io.touch(TOUCHED);
         self.io.arbiter.settle(now, STEPS);
         self.hear_of_devices();
-        if !self.io.leaving.is_empty() {
+        if !self.io.leaving.is_empty() || !self.io.emptying.is_empty() {
             any |= self.leave_devices();
         }
         if remark {
@@ -117,8 +119,10 @@ impl<D: Driver> Core<D> {
     /// them. Whether anything was done.
     fn leave_devices(&mut self) -> bool {
         let (mut any, mut steps) = (false, TAKEN_BACK);
-        for _ in 0..DEVICES.min(self.io.leaving.len()) {
-            let Some((id, device)) = self.io.leaving.pop_front() else { break };
+        let few = DEVICES.min(self.io.leaving.len() + self.io.emptying.len());
+        for _ in 0..few {
+            let next = self.io.leaving.pop_front().or_else(|| self.io.emptying.pop_front());
+            let Some((id, device)) = next else { break };
             let mut back = Vec::new();
             let gone = self.io.arbiter.retire_device(id, steps.max(1), &mut back);
             steps = steps.saturating_sub(back.len());
@@ -129,7 +133,9 @@ impl<D: Driver> Core<D> {
                 }
             }
             if !gone {
-                self.io.leaving.push_back((id, device));
+                let retiring = self.io.arbiter.is_retiring(id);
+                let Context { leaving, emptying, .. } = &mut self.io;
+                (if retiring { leaving } else { emptying }).push_back((id, device));
             }
         }
         if any {

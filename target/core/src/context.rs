@@ -94,6 +94,8 @@ pub(crate) struct Context<D: Driver> {
     pub(crate) gone: VecDeque<(Arc<[BackendId]>, usize)>,
     /// Those that it has something of, which keep their places until it has nothing.
     pub(crate) leaving: VecDeque<(DeviceId, Arc<D::Device>)>,
+    /// Of those, the ones that only wait for the last of their commands to complete.
+    pub(crate) emptying: VecDeque<(DeviceId, Arc<D::Device>)>,
 }
 
 /// Jobs that have been carried out, and are to be complete at a time.
@@ -174,6 +176,7 @@ impl<D: Driver> Context<D> {
             touched: VecDeque::new(),
             gone: VecDeque::new(),
             leaving: VecDeque::new(),
+            emptying: VecDeque::new(),
         }
     }
 

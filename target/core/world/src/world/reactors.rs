@@ -35,7 +35,7 @@ impl World {
         if !undisturbed || reactor.next != Some(until) || reactor.core.driver().is_short {
             return;
         }
-        let before = reactor.core.inventory();
+        let (before, states) = (reactor.core.inventory(), reactor.core.states());
         let Some(what) = self.take_turn(index) else { return };
         let Some(after) = self.reactors.get(index).map(|one| one.core.inventory()) else { return };
         // What is promised ahead of buffers follows from how fast they come back at present: it
@@ -46,7 +46,10 @@ impl World {
         let resumed = what == MAY_RECEIVE || after.unread_bytes < before.unread_bytes;
         let waits_for_others = promised || (resumed && before.ordered > 0);
         if !waits_for_others {
-            self.breaks(format!("reactor {index} would rest until {}, but {what}", until.0));
+            self.breaks(format!(
+                "reactor {index} would rest until {}, but {what}: it had {before:?}, {states:?}",
+                until.0
+            ));
         }
     }
 
