@@ -206,11 +206,6 @@ const CIRCLES: &[(&str, &[&str])] = &[
     ),
     ("fabric", &["nvme/identify.rs", "nvme/identify/controller.rs", "nvme/identify/namespace.rs"]),
     ("fabric", &["tcp/pdu.rs", "tcp/violation.rs"]),
-    ("qtcp", &["dtm/arrivals.rs", "dtm/setup.rs"]),
-    ("qtcp", &["linux/info.rs", "linux/sys.rs"]),
-    ("sluice", &["bench/fairness.rs", "bench/report.rs"]),
-    ("sluice", &["top/mod.rs", "top/plain.rs", "top/state.rs"]),
-    ("sluice", &["top/model.rs", "top/network.rs", "top/sample.rs", "top/table.rs"]),
     (
         "sluice-core",
         &[

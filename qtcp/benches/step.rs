@@ -10,12 +10,12 @@ use std::time::Duration;
 use criterion::{BenchmarkId, Criterion, criterion_group, criterion_main};
 use qtcp::control::{D2tcp, Dcqcn, Dctcp, InterferenceQtcp, Qrdma, Qtcp};
 use qtcp::link::{ClassGoal, Link, Rules};
-use qtcp::{Controller, Nanos, Observation, Rate, Target};
+use qtcp::{Controller, FlowTarget, Nanos, Observation, Rate};
 use units::{Class, PerClass};
 
 const LINE: Rate = Rate::from_bits(100e9);
 
-/// Round trips with and without marks, below and above the target.
+/// Makes round trips with and without marks, below and above the target.
 fn history() -> Vec<Observation> {
     (0..64_u32)
         .map(|turn| Observation {
@@ -42,7 +42,7 @@ fn steps(criterion: &mut Criterion) {
     ];
     let mut group = criterion.benchmark_group("step");
     for (name, mut controller) in controllers {
-        controller.aim(Target::Throughput(Rate::from_bits(15e9)));
+        controller.set_target(FlowTarget::Throughput(Rate::from_bits(15e9)));
         let mut now = 0;
         let mut seen = history.iter().cycle();
         group.bench_function(BenchmarkId::from_parameter(name), |bench| {
@@ -54,7 +54,7 @@ fn steps(criterion: &mut Criterion) {
     }
 }
 
-/// One observation of one of many flows of four classes on a link: targets, limit and all.
+/// Measures one observation of one of many flows of four classes on a link: targets and limit.
 fn link(criterion: &mut Criterion) {
     let history = history();
     let mut group = criterion.benchmark_group("link");

@@ -1,8 +1,8 @@
-//! What looking after connections costs: the whole of what the daemon does for one connection in
-//! one control interval, on real sockets over the loopback device.
+//! The cost of looking after connections: everything that the daemon does for one connection in one
+//! control interval, on real sockets over the loopback device.
 //!
-//! `adapter [CONNECTIONS]` (1,000): first the parts, then the share of a core that looking at all of
-//! them every 5 ms and every millisecond takes. Two descriptors a connection: `ulimit -n 4096`.
+//! `adapter [CONNECTIONS]` (1,000): first the parts, then the share of a core that looking at all
+//! of them every 5 ms and every millisecond takes. Two descriptors a connection: `ulimit -n 4096`.
 #![expect(clippy::print_stdout, reason = "a program that prints")]
 
 use std::io::{Read, Write};
@@ -14,7 +14,7 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result};
-use qtcp::link::{ClassGoal, FlowId, Link, Rules};
+use qtcp::link::{ClassFlowId, ClassGoal, Link, Rules};
 use qtcp::linux::{Info, Sampler, options};
 use qtcp::{Nanos, Rate};
 use units::{Class, PerClass};
@@ -22,7 +22,7 @@ use units::{Class, PerClass};
 struct Flow {
     socket: TcpStream,
     sampler: Sampler,
-    id: FlowId,
+    id: ClassFlowId,
     limit: Option<Rate>,
 }
 
@@ -60,7 +60,7 @@ fn connect(count: usize, link: &mut Link) -> Result<(Vec<Flow>, Vec<TcpStream>)>
     Ok((flows, hosts))
 }
 
-/// Something goes out on each connection a hundred times a second.
+/// Sends something on each connection a hundred times a second.
 fn traffic(flows: &[Flow], mut hosts: Vec<TcpStream>, stop: Arc<AtomicBool>) -> Result<()> {
     let sockets = flows.iter().map(|flow| flow.socket.try_clone());
     let mut sockets = sockets.collect::<Result<Vec<_>, _>>()?;
@@ -83,14 +83,14 @@ fn traffic(flows: &[Flow], mut hosts: Vec<TcpStream>, stop: Arc<AtomicBool>) -> 
     Ok(())
 }
 
-/// The processor time of this thread.
+/// Reads the processor time of this thread.
 fn processor_time() -> Result<Duration> {
     let text = std::fs::read_to_string("/proc/thread-self/schedstat")?;
     let spent = text.split_whitespace().next().context("schedstat is empty")?;
     Ok(Duration::from_nanos(spent.parse()?))
 }
 
-/// The median of seven rounds, in nanoseconds of processor time for each connection.
+/// Measures the median of seven rounds, in nanoseconds of processor time for each connection.
 fn time(flows: usize, mut round: impl FnMut() -> Result<()>) -> Result<f64> {
     let mut rounds = Vec::new();
     for _ in 0..7 {
@@ -124,7 +124,7 @@ fn parts(flows: &mut [Flow], link: &mut Link, start: Instant, marked: bool) -> R
         let now = Nanos(u64::try_from(start.elapsed().as_nanos())?);
         poll(flows, link, now, marked).map(|_| ())
     })?;
-    println!("Info::read {read:.0} ns, set_pacing_rate {set:.0} ns, the whole of it {all:.0} ns");
+    println!("Info::read {read:.0} ns, set_pacing_rate {set:.0} ns, all of it {all:.0} ns");
     Ok(())
 }
 

@@ -13,15 +13,17 @@ use crate::{Nanos, Rate};
 
 /// The time constant of the rate at which space becomes free.
 const MEMORY: Duration = Duration::from_millis(50);
-/// The part of the forecast that is counted on.
+/// The part of the forecast that [`Forecast::within`] answers.
 const CAUTION: f64 = 0.5;
 
 /// Forecasts how much space becomes free.
 #[derive(Clone, Copy, Debug)]
 pub struct Forecast {
-    /// Bytes per second.
+    /// The rate at which space becomes free, in bytes per second.
     rate: Average,
+    /// Bytes that have become free since the start.
     freed: u64,
+    /// The time of the last sample.
     at: Option<Nanos>,
 }
 

@@ -3,12 +3,13 @@
 //! Everything here but [`linux`] is pure: observations and the time go in, windows and rates come
 //! out.
 //!
-//! - [`rate`], [`observation`]: what is measured, and in what.
+//! - [`observation`], [`rate`]: what is measured, and its unit.
 //! - [`control`]: the controllers of one flow, behind one trait.
 //! - [`dtm`]: the discrete-time model of QTCP on one bottleneck.
 //! - [`forecast`]: buffer space that will be free, for credits.
 //! - [`link`]: the flows of several classes on one link, on top of the kernel's own controllers.
-//! - [`pacing`]: what two threads tell each other of one connection.
+//! - [`pacing`]: what the thread that moves data and the thread that paces it tell each other of a
+//!   connection.
 //! - [`linux`]: what a Linux socket tells and takes.
 #![deny(unsafe_code)]
 
@@ -21,7 +22,7 @@ pub mod observation;
 pub mod pacing;
 pub mod rate;
 
-pub use control::{Controller, Decision, Limits, Report, Target};
+pub use control::{Controller, Decision, FlowTarget, Limits, Report};
 pub use observation::Observation;
 pub use rate::Rate;
 pub use units::Nanos;

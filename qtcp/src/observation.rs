@@ -7,11 +7,11 @@ use crate::Rate;
 /// What one flow saw of the network since the previous observation.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Observation {
-    /// The time that this covers: a round trip, or what the caller takes for one.
+    /// The time that the observation covers: a round trip, or what the caller takes for one.
     pub interval: Duration,
     /// Packets that were delivered.
     pub delivered: u32,
-    /// Of these, packets that carried a congestion mark.
+    /// Delivered packets that carried a congestion mark.
     pub marked: u32,
     /// Bytes of payload that were delivered.
     pub bytes: u64,
@@ -19,7 +19,7 @@ pub struct Observation {
     pub rtt: Duration,
     /// Bytes of payload in a full packet.
     pub mss: u32,
-    /// The sender had less to send than it might have sent: a window that was not used says
+    /// Whether the sender had less to send than it might have sent: a window that was not used says
     /// nothing of the network, and does not grow.
     pub app_limited: bool,
 }

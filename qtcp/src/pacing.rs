@@ -1,9 +1,9 @@
-//! What the thread that moves a connection's data and the thread that watches the network tell each
-//! other of that connection.
+//! Values of one connection that the thread that moves its data and the thread that watches the
+//! network tell each other.
 //!
-//! All values are independent of each other, and each has one writer, so that none of them needs
-//! more order than that of itself: the watching thread looks again soon, and a rate that is a look
-//! old is a rate of a moment ago.
+//! All values are independent of each other, and each has one writer, so that none of them needs an
+//! ordering among each other: the watching thread looks again soon, and a value that is one look
+//! old does no harm.
 
 use core::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering::Relaxed};
 use core::time::Duration;
@@ -13,19 +13,20 @@ use units::PerClass;
 /// One connection, as both threads know it.
 #[derive(Debug)]
 pub struct Pacing {
-    /// Data that the target sends. Written by the thread that moves it.
+    /// Data that the target sends, written by the thread that moves it.
     pub out: PerClass<Traffic>,
-    /// Data that the host sends. Written by the thread that receives it.
+    /// Data that the host sends, written by the thread that receives it.
     pub into: PerClass<Traffic>,
     sending: AtomicBool,
     held: AtomicBool,
-    /// In microseconds; 0: not known yet.
+    /// The round-trip time in microseconds; 0: not known yet.
     rtt_us: AtomicU32,
-    /// In bytes per second; [`UNLIMITED`]: no limit.
+    /// The rate at which the host may be asked for data, in bytes per second; [`UNLIMITED`]: no
+    /// limit.
     grant_rate: AtomicU64,
 }
 
-/// No limit.
+/// The value of a rate without a limit.
 const UNLIMITED: u64 = u64::MAX;
 
 /// The data of one class in one direction.
@@ -37,7 +38,7 @@ pub struct Traffic {
 
 impl Traffic {
     /// Returns the bytes that have moved (handed to the kernel, or received) and those that wait:
-    /// answers that the target holds back; data that hosts were asked for, or are to be.
+    /// answers that the target holds back; data that hosts have not sent yet.
     #[must_use]
     #[inline]
     pub fn read(&self) -> (u64, u64) {
@@ -53,7 +54,7 @@ impl Traffic {
 }
 
 impl Default for Pacing {
-    /// A connection that has moved nothing, with no limit.
+    /// Makes a connection that has moved nothing, with no limit.
     fn default() -> Self {
         Self {
             out: PerClass::default(),
@@ -67,7 +68,7 @@ impl Default for Pacing {
 }
 
 impl Pacing {
-    /// Whether the kernel has not taken all that was handed to it.
+    /// Tells whether the kernel has not taken all that was handed to it.
     #[must_use]
     #[inline]
     pub fn is_sending(&self) -> bool {
@@ -77,14 +78,14 @@ impl Pacing {
     /// Says whether the kernel has not taken all that was handed to it.
     #[inline]
     pub fn set_sending(&self, sending: bool) {
-        // Called with each turn; the other thread's copy of the line stays valid if nothing
+        // This runs with each turn; the other thread's copy of the line stays valid if nothing
         // changed.
         if self.is_sending() != sending {
             self.sending.store(sending, Relaxed);
         }
     }
 
-    /// Whether answers are limited: they wait in the target, where classes are told apart.
+    /// Tells whether answers are limited: they wait in the target, where classes are told apart.
     #[must_use]
     #[inline]
     pub fn is_held(&self) -> bool {
@@ -103,7 +104,7 @@ impl Pacing {
         Duration::from_micros(u64::from(self.rtt_us.load(Relaxed)))
     }
 
-    /// Says what the round-trip time is; one of more than 71 minutes is that.
+    /// Says what the round-trip time is, at most 71 minutes.
     pub fn set_rtt(&self, rtt: Duration) {
         self.rtt_us.store(u32::try_from(rtt.as_micros()).unwrap_or(u32::MAX), Relaxed);
     }

@@ -83,7 +83,7 @@ impl core::ops::Add for Rate {
 impl core::ops::Sub for Rate {
     type Output = Self;
 
-    /// Stops at zero.
+    /// Subtracts, down to zero.
     #[inline]
     fn sub(self, other: Self) -> Self {
         Self::new(self.0 - other.0)

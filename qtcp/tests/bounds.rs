@@ -1,4 +1,4 @@
-//! What holds of every controller, whatever it sees.
+//! Properties of every controller, whatever it sees.
 
 use std::time::Duration;
 
@@ -8,7 +8,7 @@ use qtcp::control::interference::{FLOOR, SIGMA};
 use qtcp::control::{
     D2tcp, Dcqcn, Dctcp, InterferenceQtcp, Lambda, Qrdma, Qtcp, dcqcn, qtcp as defaults,
 };
-use qtcp::{Controller, Limits, Nanos, Observation, Rate, Target};
+use qtcp::{Controller, FlowTarget, Limits, Nanos, Observation, Rate};
 
 const LINE: Rate = Rate::from_bits(100e9);
 
@@ -25,7 +25,7 @@ fn count() -> impl Strategy<Value = u32> {
     prop_oneof![Just(0), Just(u32::MAX), any::<u32>(), 0..1000_u32]
 }
 
-/// Anything that an observation can hold.
+/// Draws anything that an observation can hold.
 fn anything() -> impl Strategy<Value = Observation> {
     let bytes = prop_oneof![Just(0), Just(u64::MAX), any::<u64>(), 0..10_000_000_u64];
     (time(), count(), count(), bytes, time(), count(), any::<bool>()).prop_map(
@@ -41,7 +41,7 @@ fn anything() -> impl Strategy<Value = Observation> {
     )
 }
 
-/// What a round trip may look like.
+/// Draws what a round trip may look like.
 fn likely() -> impl Strategy<Value = Observation> {
     (0..2000_u32, 0..=8_u32, 20..500_u64, any::<bool>()).prop_map(
         |(delivered, eighths, rtt_us, app_limited)| Observation {
@@ -56,12 +56,12 @@ fn likely() -> impl Strategy<Value = Observation> {
     )
 }
 
-fn target() -> impl Strategy<Value = Target> {
+fn target() -> impl Strategy<Value = FlowTarget> {
     prop_oneof![
-        Just(Target::None),
+        Just(FlowTarget::None),
         prop_oneof![Just(0.0), Just(f64::MIN_POSITIVE), Just(f64::MAX), 0.0..1e11]
-            .prop_map(|rate| Target::Throughput(Rate::new(rate))),
-        time().prop_map(Target::Latency),
+            .prop_map(|rate| FlowTarget::Throughput(Rate::new(rate))),
+        time().prop_map(FlowTarget::Latency),
     ]
 }
 
@@ -96,7 +96,7 @@ proptest! {
         let settings = Settings { limits, growth, ..defaults::settings() };
         for mut controller in controllers(&settings) {
             for (now, seen, target) in &history {
-                controller.aim(*target);
+                controller.set_target(*target);
                 let decision = controller.step(Nanos(*now), seen);
                 let window = decision.window;
                 prop_assert!(window >= limits.min && window <= limits.max, "{controller:?}");
@@ -120,7 +120,7 @@ proptest! {
             let mut now = 0;
             for (passed, seen, target) in &history {
                 now += passed;
-                flow.aim(*target);
+                flow.set_target(*target);
                 let rate = flow.step(Nanos(now), seen).rate;
                 prop_assert!(rate >= settings.min && rate <= LINE, "{rate:?}");
             }
@@ -139,7 +139,7 @@ proptest! {
         let settings = Settings { limits, g, epsilon, growth, ..Settings::default() };
         let mut dctcp = Dctcp::new(&settings);
         let mut short = Qtcp::new(&Settings { growth: Growth::Packet, ..settings });
-        short.aim(Target::Throughput(Rate::new(1e300)));
+        short.set_target(FlowTarget::Throughput(Rate::new(1e300)));
         let mut same: [Box<dyn Controller>; 4] = [
             Box::new(Qtcp::new(&settings)),
             Box::new(short),
@@ -164,13 +164,14 @@ proptest! {
         rate in 1_000_000..1_000_000_000_u32,
     ) {
         let mut flows = [Qtcp::default(), Qtcp::default(), Qtcp::default()];
-        flows[0].aim(Target::Throughput(Rate::new(f64::from(rate))));
-        flows[1].aim(Target::Throughput(Rate::new(2.0 * f64::from(rate))));
+        flows[0].set_target(FlowTarget::Throughput(Rate::new(f64::from(rate))));
+        flows[1].set_target(FlowTarget::Throughput(Rate::new(2.0 * f64::from(rate))));
         for seen in &history {
             let [low, high, free] = flows.each_mut().map(|flow| flow.step(Nanos(0), seen).window);
             prop_assert!(low <= high && high <= free, "{low}, {high}, {free}");
         }
-        // Four times the lower target without marks, until what came before is forgotten; then a mark.
+        // Four times the lower target without marks, until what came before is forgotten; then a
+        // mark.
         let trip = |marked| Observation {
             interval: Duration::from_secs(1),
             delivered: 1000,

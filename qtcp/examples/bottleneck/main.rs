@@ -22,14 +22,14 @@ use qtcp::linux::options;
 
 #[derive(Debug, Parser)]
 enum Command {
-    /// Reads from so many connections until the sender closes them.
+    /// Reads from several connections until the sender closes them.
     Sink {
-        /// Where the sender listens.
+        /// Address and port of the sender.
         address: SocketAddr,
-        /// How many connections.
+        /// The number of connections.
         #[arg(long, default_value_t = 3)]
         flows: usize,
-        /// Use dctcp, if that is the sender's: it wants itself at both ends.
+        /// The sender's congestion control; dctcp is used here too, since both ends need it.
         #[arg(long)]
         base: Option<String>,
     },

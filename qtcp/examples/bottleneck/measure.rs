@@ -1,4 +1,4 @@
-//! What came of it.
+//! The measurements, and their line for a table.
 
 use std::time::Duration;
 
@@ -18,7 +18,7 @@ struct Sums {
     retrans: (Option<u32>, u32),
 }
 
-/// What all flows got in the time that is measured.
+/// The throughput of all flows in the time that is measured.
 #[derive(Debug)]
 pub(crate) struct Measure {
     flows: Vec<Sums>,
@@ -57,7 +57,7 @@ impl Measure {
         }
     }
 
-    /// Prints one line for a table to be made of.
+    /// Prints one line, of which a script makes a table.
     pub(crate) fn print(&self, base: &str, control: &str, time: Duration) {
         let sum = |of: fn(&Sums) -> f64| self.flows.iter().map(of).sum::<f64>();
         let (bytes, weights) = (sum(|flow| flow.bytes), sum(|flow| flow.weight));

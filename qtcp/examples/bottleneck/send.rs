@@ -1,4 +1,4 @@
-//! The sending side: bulk flows, one thread each, and one that looks after them all.
+//! The sending side: bulk flows with a thread each, and one thread that paces them all.
 
 use std::io::Write;
 use std::net::{Shutdown, SocketAddr, TcpListener, TcpStream};
@@ -8,17 +8,17 @@ use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result};
 use clap::Args;
-use qtcp::link::{ClassGoal, FlowId, Link, Rules};
+use qtcp::link::{ClassFlowId, ClassGoal, Link, Rules};
 use qtcp::linux::{Info, Sampler, options};
 use qtcp::{Nanos, Observation, Rate};
 use units::{Class, PerClass};
 
 use crate::measure::Measure;
 
-/// What is measured.
+/// The settings of a measurement.
 #[derive(Args, Clone, Debug)]
 pub(crate) struct Settings {
-    /// Where to listen for the sinks.
+    /// Address and port to listen on for the sinks.
     #[arg(long)]
     listen: SocketAddr,
     /// The weight of each flow, in the order in which they connect.
@@ -27,22 +27,22 @@ pub(crate) struct Settings {
     /// The kernel's congestion control.
     #[arg(long)]
     base: Option<String>,
-    /// Without: what the kernel's congestion control gives by itself.
+    /// Limit rates by class; without, the kernel's congestion control decides alone.
     #[arg(long)]
     control: bool,
     /// Control by windows alone (Eq. 5), of the congestion control `sluice_window` (feature bpf).
     #[arg(long)]
     eq5: bool,
-    /// What the link carries, in Mbit/s of payload; without: to be found out.
+    /// Capacity of the link, in Mbit/s of payload; without, it is found out.
     #[arg(long)]
     capacity: Option<f64>,
-    /// Between two looks at the sockets, in microseconds.
+    /// Time between two looks at the sockets, in microseconds.
     #[arg(long, default_value_t = 2000)]
     interval: u64,
-    /// How long to let it settle, in seconds.
+    /// Time before the measurement, in seconds.
     #[arg(long, default_value_t = 3)]
     settle: u64,
-    /// How long to measure, in seconds.
+    /// Time of the measurement, in seconds.
     #[arg(long, default_value_t = 10)]
     seconds: u64,
     /// TCP_NOTSENT_LOWAT, in bytes; 0 is the system's.
@@ -63,18 +63,18 @@ impl Settings {
     }
 }
 
-/// One connection, as the poller has it.
+/// One connection of the poller.
 struct Flow {
     socket: TcpStream,
     sampler: Sampler,
-    id: FlowId,
+    id: ClassFlowId,
     limit: Option<Rate>,
     #[cfg(feature = "bpf")]
     pilot: Option<crate::window::Pilot>,
 }
 
 impl Flow {
-    /// Gives the link what was seen, and the socket what comes of it.
+    /// Takes an observation to the link, and the limit that follows to the socket.
     fn control(
         &mut self,
         settings: &Settings,
@@ -107,7 +107,7 @@ pub(crate) fn run(settings: &Settings) -> Result<()> {
         Some(base) => options::set_congestion(fd, base).with_context(|| base.clone()),
         None => Ok(()),
     };
-    // For the SYN of those that come from now on; who was earlier has it set below.
+    // This is for the SYN of later connections; earlier ones have it set below.
     adopt(listener.as_fd())?;
     let goals = PerClass::from_fn(|class| {
         settings.weights.get(class.number()).map_or(ClassGoal::Free, |&one| ClassGoal::Share(one))

@@ -7,12 +7,12 @@ use std::time::Duration;
 use anyhow::{Context, Result};
 use qtcp::control::{dctcp::Dctcp, qtcp::Qtcp};
 use qtcp::linux::{Info, bpf::WindowMap};
-use qtcp::{Controller, Nanos, Observation, Rate, Target};
+use qtcp::{Controller, FlowTarget, Nanos, Observation, Rate};
 
 /// The name of the congestion control whose window we write.
 const NAME: &str = "sluice_window";
 
-/// Registers it, where it is what was asked for.
+/// Registers the congestion control, where it was asked for.
 pub(crate) fn load(base: Option<&str>) -> Result<Option<Arc<WindowMap>>> {
     if base != Some(NAME) {
         return Ok(None);
@@ -20,8 +20,8 @@ pub(crate) fn load(base: Option<&str>) -> Result<Option<Arc<WindowMap>>> {
     Ok(Some(Arc::new(WindowMap::load().context(NAME)?)))
 }
 
-/// One flow's controller, a step for each round trip: QTCP as Eq. 5 has it; or DCTCP, where limits
-/// take care of targets.
+/// The controller of one flow, with a step for each round trip: QTCP as Eq. 5 has it; or DCTCP,
+/// where limits take care of targets.
 pub(crate) struct Pilot {
     windows: Arc<WindowMap>,
     controller: Box<dyn Controller>,
@@ -54,7 +54,7 @@ impl Pilot {
             return Ok(());
         }
         self.seen = None;
-        self.controller.aim(target.map_or(Target::None, Target::Throughput));
+        self.controller.set_target(target.map_or(FlowTarget::None, FlowTarget::Throughput));
         let window = self.controller.step(now, &all).window.round();
         #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "1 to 1e6")]
         let window = window as u32;

@@ -1,24 +1,25 @@
-//! D2TCP (Vamanan et al., SIGCOMM 2012): DCTCP that goes by deadlines. One of the controllers that
+//! D2TCP (Vamanan et al., SIGCOMM 2012): DCTCP that goes by deadlines, one of the controllers that
 //! Fig. 15b compares (docs/sources.md, E9: classes keep latencies).
 
 use units::within;
 
 use super::dctcp::{Settings, Window, reduction};
 use super::quality::Quality;
-use super::{Controller, Decision, Report, Target};
+use super::{Controller, Decision, FlowTarget, Report};
 use crate::{Nanos, Observation};
 
-/// Between what D2TCP bounds the urgency d, so that near deadlines do not starve far ones
+/// The bounds of the urgency d in D2TCP, so that near deadlines do not starve far ones
 /// (section 3.2 of its paper).
 pub const URGENCY: (f64, f64) = (0.5, 2.0);
 
 /// D2TCP: the window is multiplied with `1 - alpha^d / 2`, d being the measured delay divided by
-/// the target delay: who is late (d > 1) gives way less than DCTCP, who is early gives way more.
+/// the target delay: a flow that is late (d > 1) gives way less than DCTCP, one that is early gives
+/// way more.
 ///
-/// The urgency d is the quality factor, bounded to [`URGENCY`]: with [`Target::Latency`] (Eq. 2) it
-/// is the smoothed round-trip time by the target; with [`Target::Throughput`] (Eq. 1), aimed at
-/// what is left of a transfer by the time that is left, it is the time needed by the time left, as
-/// its paper has it. Without a target it is 1: DCTCP. A step is a round trip.
+/// The urgency d is the quality factor, bounded to [`URGENCY`]: with [`FlowTarget::Latency`] (Eq. 2) it
+/// is the smoothed round-trip time by the target; with [`FlowTarget::Throughput`] (Eq. 1), aimed at
+/// what is left of a transfer by the time that is left, d is the time needed by the time left, as
+/// the paper has it. Without a target d is 1: DCTCP. A step is a round trip.
 #[derive(Clone, Debug)]
 pub struct D2tcp {
     window: Window,
@@ -26,13 +27,13 @@ pub struct D2tcp {
 }
 
 impl D2tcp {
-    /// A new flow in slow start, without a target.
+    /// Makes a flow in slow start, without a target.
     #[must_use]
     pub fn new(settings: &Settings) -> Self {
         Self { window: Window::new(settings), quality: Quality::new(settings.gamma) }
     }
 
-    /// The urgency d, between the bounds of [`URGENCY`].
+    /// Computes the urgency d, between the bounds of [`URGENCY`].
     #[must_use]
     #[inline]
     pub fn urgency(&self) -> f64 {
@@ -48,8 +49,8 @@ impl Default for D2tcp {
 }
 
 impl Controller for D2tcp {
-    fn aim(&mut self, target: Target) {
-        self.quality.aim(target);
+    fn set_target(&mut self, target: FlowTarget) {
+        self.quality.set_target(target);
     }
 
     #[inline]
@@ -75,11 +76,11 @@ mod tests {
 
     use super::*;
 
-    /// The window after a round trip of `rtt_us` with marks that bring alpha to 0.25.
-    fn window(target: Target, rtt_us: u64) -> f64 {
+    /// Returns the window after a round trip of `rtt_us` with marks that bring alpha to 0.25.
+    fn window(target: FlowTarget, rtt_us: u64) -> f64 {
         let settings = Settings { g: 1.0, ..Settings::default() };
         let mut flow = D2tcp::new(&settings);
-        flow.aim(target);
+        flow.set_target(target);
         let seen = Observation {
             interval: Duration::from_millis(1),
             delivered: 100,
@@ -94,19 +95,19 @@ mod tests {
 
     #[test]
     fn e9_late_flows_give_way_less_and_early_ones_more() {
-        let target = Target::Latency(Duration::from_micros(100));
+        let target = FlowTarget::Latency(Duration::from_micros(100));
         let near = |a: f64, b: f64| assert!((a - b).abs() < 1e-9, "{a} against {b}");
         near(window(target, 100), 10.0 * (1.0 - 0.25 / 2.0));
         near(window(target, 200), 10.0 * (1.0 - 0.0625 / 2.0));
         near(window(target, 9000), window(target, 200));
         near(window(target, 50), 10.0 * (1.0 - 0.5 / 2.0));
         near(window(target, 1), window(target, 50));
-        near(window(Target::None, 9000), window(target, 100));
+        near(window(FlowTarget::None, 9000), window(target, 100));
     }
 
     #[test]
     fn e9_a_transfer_that_needs_twice_its_rate_is_as_urgent_as_can_be() {
-        let needs = |bytes| window(Target::Throughput(crate::Rate::new(bytes)), 100);
+        let needs = |bytes| window(FlowTarget::Throughput(crate::Rate::new(bytes)), 100);
         assert!(needs(2e8) > needs(1e8) && needs(1e8) > needs(5e7));
         assert_eq!(needs(2e8), needs(9e9));
     }

@@ -1,13 +1,13 @@
 //! DCQCN (Zhu et al., SIGCOMM 2015): rates instead of windows, timers instead of round trips.
 //!
-//! What QRDMA (docs/sources.md, E2, E11) is built on and compared with in Fig. 18 and 19.
+//! QRDMA (docs/sources.md, E2, E11) is built on DCQCN, and compared with it in Fig. 18 and 19.
 
 use core::time::Duration;
 
 use units::{Average, nanos, within};
 
 use super::dctcp::{Path, reduction};
-use super::{Controller, Decision, Limits, Report, Target};
+use super::{Controller, Decision, FlowTarget, Limits, Report};
 use crate::{Nanos, Observation, Rate};
 
 /// What a rate-based controller goes by. Times below 1 us count as 1 us, no bytes as one.
@@ -23,24 +23,24 @@ pub struct Settings {
     pub g: f64,
     /// The time without a notification after which alpha decays (K of its Eq. 2).
     pub alpha_timer: Duration,
-    /// At most one notification, and one cut, in this time (N of its section 3.1).
+    /// The time in which at most one notification, and one cut, counts (N of its section 3.1).
     pub cnp_interval: Duration,
-    /// Rounds of fast recovery (F).
+    /// The number of rounds of fast recovery (F).
     pub recovery_rounds: u32,
-    /// The rate is raised once in this time (T).
+    /// The time between two increases of the rate (T).
     pub increase_timer: Duration,
-    /// The rate is raised once each time this many bytes were sent (B).
+    /// The bytes sent between two increases of the rate (B).
     pub increase_bytes: u64,
-    /// What additive increase adds in a round (`R_AI`).
+    /// The rate that additive increase adds in a round (`R_AI`).
     pub additive: Rate,
-    /// What hyper increase adds in its first round, and twice in its second (`R_HAI`).
+    /// The rate that hyper increase adds in its first round, and twice in its second (`R_HAI`).
     pub hyper: Rate,
     /// The part of the old value in the smoothed throughput (gamma of Eq. 1), 0.0 to below 1.0.
     pub gamma: f64,
 }
 
 impl Settings {
-    /// The defaults of its paper, on a link of this rate.
+    /// Makes the settings of its paper, on a link of this rate.
     ///
     /// The paper has no figure for hyper increase and the least rate: these are ten times additive
     /// increase, and 10 Mbit/s, as in QCN (IEEE 802.1Qau).
@@ -64,18 +64,18 @@ impl Settings {
 }
 
 impl Default for Settings {
-    /// On the 40 Gbit/s of its paper.
+    /// Makes the settings for the 40 Gbit/s of its paper.
     fn default() -> Self {
         Self::of(Rate::from_bits(40e9))
     }
 }
 
-/// Rounds of increase that one step catches up on at most. The timers of [`Settings`] take less
-/// than half of them from the least rate to 100 Gbit/s; it bounds what a step after a long pause
-/// costs.
+/// The most rounds of increase that one step catches up on, which bounds the cost of a step after a
+/// long pause. The timers of [`Settings`] take less than half of them from the least rate to
+/// 100 Gbit/s.
 const MAX_ROUNDS: u64 = 8192;
 
-/// A timer that goes off again and again.
+/// A periodic timer.
 #[derive(Clone, Copy, Debug)]
 struct Timer {
     period: u64,
@@ -91,7 +91,7 @@ impl Timer {
         self.due = now.after(self.period);
     }
 
-    /// How often it has gone off until `now`.
+    /// Counts how often the timer has gone off until `now`.
     #[inline]
     const fn expired(&mut self, now: Nanos) -> u64 {
         if now.0 < self.due.0 {
@@ -103,7 +103,8 @@ impl Timer {
     }
 }
 
-/// The reaction point of DCQCN: the present rate RC, the target rate RT, alpha, and what raises.
+/// The reaction point of DCQCN: the present rate RC, the target rate RT, alpha, and the counters
+/// that raise the rate.
 ///
 /// Until the first notification the flow sends at the rate of the link and nothing runs.
 #[derive(Clone, Debug)]
@@ -149,8 +150,8 @@ impl Reaction {
         }
     }
 
-    /// What has happened until `now`: the timers that went off first, then, if there was a mark and
-    /// none counted for a while, the cut. `quality` below 1 cuts deeper (Eq. 6).
+    /// Takes in what has happened until `now`: the timers that went off first, then, if there was a
+    /// mark and none counted for a while, the cut. `quality` below 1 cuts deeper (Eq. 6).
     #[inline]
     pub(super) fn step(&mut self, now: Nanos, seen: &Observation, quality: f64) {
         self.path.see(seen);
@@ -165,8 +166,8 @@ impl Reaction {
         }
     }
 
-    /// RT = RC, RC = RC(1 - alpha/2)Q, then alpha = (1 - g)alpha + g; recovery starts from its
-    /// first round.
+    /// Cuts the rate: RT = RC, RC = RC(1 - alpha/2)Q, then alpha = (1 - g)alpha + g. Recovery
+    /// starts from its first round.
     fn cut(&mut self, now: Nanos, quality: f64) {
         self.target = self.present;
         self.present *= reduction(self.alpha) * quality.min(1.0);
@@ -179,7 +180,7 @@ impl Reaction {
         self.cut_at = Some(now);
     }
 
-    /// Alpha = (1 - g)alpha for each time that its timer went off.
+    /// Lets alpha decay: alpha = (1 - g)alpha for each time that its timer went off.
     #[inline]
     fn decay(&mut self, now: Nanos) {
         let times = self.alpha_timer.expired(now);
@@ -188,7 +189,7 @@ impl Reaction {
         }
     }
 
-    /// A round of increase for each time that the timer went off or the bytes were full.
+    /// Raises the rate by a round for each time that the timer went off or the bytes were full.
     #[inline]
     fn recover(&mut self, now: Nanos, bytes: u64) {
         for _ in 0..self.increase_timer.expired(now).min(MAX_ROUNDS) {
@@ -204,8 +205,8 @@ impl Reaction {
         self.bytes %= batch;
     }
 
-    /// One round: fast recovery until either counter has had its rounds, hyper increase once both
-    /// have, additive increase between.
+    /// Raises the rate by one round: fast recovery until either counter has had its rounds, hyper
+    /// increase once both have, additive increase between.
     #[inline]
     fn raise(&mut self) {
         let recovery = self.settings.recovery_rounds;
@@ -219,8 +220,8 @@ impl Reaction {
         self.present = f64::midpoint(self.present, self.target);
     }
 
-    /// The rate, and the window of as many packets as it has under way in a round trip; the largest
-    /// one while the path is not known.
+    /// Returns the rate, and the window of the packets that it has under way in a round trip; the
+    /// largest window while the path is not known.
     #[inline]
     pub(super) fn decision(&self) -> Decision {
         let limits = &self.settings.limits;
@@ -235,7 +236,7 @@ impl Reaction {
     }
 }
 
-/// DCQCN: without a target. A step may come at any time; it catches up on the timers.
+/// DCQCN, which has no target. A step may come at any time; it catches up on the timers.
 ///
 /// One step takes at most one notification, so steps further apart than the interval of
 /// notifications react more slowly than an adapter in hardware.
@@ -246,7 +247,7 @@ pub struct Dcqcn {
 }
 
 impl Dcqcn {
-    /// A new flow at the rate of the link.
+    /// Makes a flow at the rate of the link.
     #[must_use]
     pub fn new(settings: &Settings) -> Self {
         Self { reaction: Reaction::new(settings), rate: Average::keeping(settings.gamma) }
@@ -260,7 +261,7 @@ impl Default for Dcqcn {
 }
 
 impl Controller for Dcqcn {
-    fn aim(&mut self, _: Target) {}
+    fn set_target(&mut self, _: FlowTarget) {}
 
     #[inline]
     fn step(&mut self, now: Nanos, seen: &Observation) -> Decision {

@@ -6,7 +6,7 @@
 
 use units::{Average, within};
 
-use super::{Controller, Decision, Limits, NO_BOUND, Report, Target};
+use super::{Controller, Decision, FlowTarget, Limits, NO_BOUND, Report};
 use crate::{Nanos, Observation, Rate};
 
 /// The part of a new mark fraction in alpha that RFC 8257 (section 4.2) recommends.
@@ -16,7 +16,7 @@ pub const G_RFC_8257: f64 = 1.0 / 16.0;
 /// (docs/sources.md, E1; Eq. 3).
 pub const G_E1: f64 = 0.5;
 
-/// How fast a window grows in a round trip without marks, once slow start is over.
+/// The growth of a window in a round trip without marks, once slow start is over.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Growth {
     /// By a packet (Eq. 5).
@@ -35,29 +35,29 @@ pub enum Growth {
     /// In the steady state each congestion takes from a window what it grew by since the one
     /// before. By a packet each, a small window grows by more of itself than a large one, and Q
     /// takes the difference back only once the small one is above its target, and the large one
-    /// below. By a part of what each is to have, all grow by the same part, whatever the shares and
+    /// below. By a part of each target, all grow by the same part, whatever the shares and
     /// round-trip times are, and rest where Q is the same for all: where targets add up to what is
     /// carried, at 1. How much a queue grows in a round trip depends on the bandwidth, not on
     /// how many flows there are.
     ///
-    /// It is Eq. 5 only where the target needs a window of 32 packets; elsewhere a flow whose Q is
-    /// 1 gives way as DCTCP does, and grows by another step.
+    /// This growth is Eq. 5 only where the target needs a window of 32 packets; elsewhere a flow
+    /// whose Q is 1 gives way as DCTCP does, and grows by another step.
     Target,
 }
 
-/// The part of a target's window that [`Growth::Target`] grows by in a round trip. More of it
-/// settles sooner, and leaves more of the link unused: with a 32nd, the cuts that it takes leave
-/// 98.7 % and more.
+/// The part of a target's window that [`Growth::Target`] grows by in a round trip. A greater part
+/// settles sooner, and leaves more of the link unused: with a 32nd, 98.7 % and more
+/// of the link is used.
 pub const TARGET_PART: f64 = 1.0 / 32.0;
 
 impl Growth {
-    /// The packets that a window grows by in the round trip that was `seen`.
+    /// Computes the packets that a window grows by in the round trip that was `seen`.
     #[inline]
-    pub(super) fn packets(self, quality: f64, target: Target, seen: &Observation) -> f64 {
+    pub(super) fn packets(self, quality: f64, target: FlowTarget, seen: &Observation) -> f64 {
         let square = quality * quality;
         match (self, target) {
-            (Self::Packet, _) | (Self::Target, Target::None) => 1.0,
-            (Self::Target, Target::Throughput(rate)) if seen.mss > 0 && !seen.rtt.is_zero() => {
+            (Self::Packet, _) | (Self::Target, FlowTarget::None) => 1.0,
+            (Self::Target, FlowTarget::Throughput(rate)) if seen.mss > 0 && !seen.rtt.is_zero() => {
                 let window = rate.bytes() * seen.rtt.as_secs_f64() / f64::from(seen.mss);
                 window * TARGET_PART * within(square, 1.0, 8.0)
             }
@@ -66,7 +66,7 @@ impl Growth {
     }
 }
 
-/// What a controller with a window goes by.
+/// The settings of a controller with a window.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Settings {
     /// The bounds of the window, in packets.
@@ -81,12 +81,12 @@ pub struct Settings {
     /// The part of the old value in the smoothed throughput and latency (gamma of Eq. 1 and 2),
     /// 0.0 to below 1.0.
     pub gamma: f64,
-    /// How flows with targets grow; DCTCP and D2TCP grow by a packet.
+    /// The growth of flows with targets; DCTCP and D2TCP grow by a packet.
     pub growth: Growth,
 }
 
 impl Default for Settings {
-    /// As RFC 8257 recommends.
+    /// Makes the settings that RFC 8257 recommends.
     fn default() -> Self {
         Self {
             limits: Limits::default(),
@@ -99,7 +99,7 @@ impl Default for Settings {
     }
 }
 
-/// What was seen last of the path of a flow; nothing replaces what is known.
+/// The last known facts of the path of a flow.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Path {
     /// Bytes of payload in a packet.
@@ -119,7 +119,7 @@ impl Path {
         }
     }
 
-    /// The rate of a window in packets; no bound while the path is not known.
+    /// Computes the rate of a window in packets; no bound while the path is not known.
     #[inline]
     pub(super) fn rate(&self, window: f64) -> Rate {
         if self.mss > 0.0 && self.rtt > 0.0 {
@@ -129,8 +129,8 @@ impl Path {
         }
     }
 
-    /// The packets that a rate in bytes per second has under way; `None` while the path is not
-    /// known.
+    /// Computes the packets that a rate in bytes per second has under way; `None` while the path is
+    /// not known.
     #[inline]
     pub(super) fn window(&self, rate: f64) -> Option<f64> {
         (self.mss > 0.0 && self.rtt > 0.0).then(|| rate * self.rtt / self.mss)
@@ -162,8 +162,8 @@ impl Window {
         }
     }
 
-    /// A round trip has ended. Where it saw marks that count, the window is multiplied once with
-    /// what `factor` makes of alpha; else it grows, by `growth` packets after slow start.
+    /// Ends a round trip. Where the flow saw marks that count, the window is multiplied once with
+    /// what `factor` makes of alpha; else the window grows, by `growth` packets after slow start.
     ///
     /// Marks of this round trip decide, not alpha alone: Eq. 5 and Fig. 3 grow the window in each
     /// round trip without a mark. Eq. 12, for want of single marks in its model, looks at alpha.
@@ -190,8 +190,8 @@ impl Window {
         }
     }
 
-    /// RFC 5681, section 3.1: what was delivered in slow start, so that the window doubles, and
-    /// else one packet (Eq. 5).
+    /// Grows the window: in slow start by what was delivered, so that it doubles (RFC 5681, section
+    /// 3.1), else by `packets` (Eq. 5: one).
     #[inline]
     fn grow(&mut self, delivered: f64, packets: f64) {
         let more = if self.slow_start { delivered.min(self.size) } else { packets };
@@ -209,13 +209,13 @@ impl Window {
     }
 }
 
-/// Eq. 4: what DCTCP multiplies its window with.
+/// Computes what DCTCP multiplies its window with (Eq. 4).
 #[inline]
 pub(super) fn reduction(alpha: f64) -> f64 {
     1.0 - alpha / 2.0
 }
 
-/// DCTCP: without a target, as RFC 8257 has it. A step is a round trip.
+/// DCTCP as RFC 8257 has it, without a target. A step is a round trip.
 #[derive(Clone, Debug)]
 pub struct Dctcp {
     window: Window,
@@ -223,7 +223,7 @@ pub struct Dctcp {
 }
 
 impl Dctcp {
-    /// A new flow in slow start.
+    /// Makes a flow in slow start.
     #[must_use]
     pub fn new(settings: &Settings) -> Self {
         Self { window: Window::new(settings), rate: Average::keeping(settings.gamma) }
@@ -237,7 +237,7 @@ impl Default for Dctcp {
 }
 
 impl Controller for Dctcp {
-    fn aim(&mut self, _: Target) {}
+    fn set_target(&mut self, _: FlowTarget) {}
 
     #[inline]
     fn step(&mut self, _: Nanos, seen: &Observation) -> Decision {
@@ -326,16 +326,16 @@ mod tests {
     fn e1_growth_by_target_is_a_part_of_what_the_target_needs() {
         let seen = seen(10, 0);
         // 640 packets of 1000 bytes in a round trip of 100 us.
-        let target = Target::Throughput(Rate::new(6.4e9));
+        let target = FlowTarget::Throughput(Rate::new(6.4e9));
         let grows = |quality, target| Growth::Target.packets(quality, target, &seen);
         let near = |a: f64, b: f64| assert!((a - b).abs() < 1e-9, "{a} against {b}");
         near(grows(1.0, target), 20.0);
         near(grows(0.5, target), 20.0);
         near(grows(2.0, target), 80.0);
         near(grows(100.0, target), 160.0);
-        near(grows(1.0, Target::Throughput(Rate::new(0.32e9))), 1.0);
-        near(grows(2.0, Target::None), 1.0);
-        near(grows(2.0, Target::Latency(RTT)), 4.0);
+        near(grows(1.0, FlowTarget::Throughput(Rate::new(0.32e9))), 1.0);
+        near(grows(2.0, FlowTarget::None), 1.0);
+        near(grows(2.0, FlowTarget::Latency(RTT)), 4.0);
         let unknown = Observation { rtt: Duration::ZERO, ..seen };
         near(Growth::Target.packets(2.0, target, &unknown), 4.0);
     }

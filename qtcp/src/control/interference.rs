@@ -10,11 +10,11 @@ use units::within;
 use super::dctcp::{Growth, Settings, Window, reduction};
 use super::qtcp;
 use super::quality::Quality;
-use super::{Controller, Decision, Report, Target};
+use super::{Controller, Decision, FlowTarget, Report};
 use crate::{Nanos, Observation, Rate};
 
-/// The deviation of Q from 1 that is an interfering flow (docs/sources.md, E8: interfering flows
-/// are detected).
+/// The deviation of Q from 1 that counts as an interfering flow (docs/sources.md, E8: interfering
+/// flows are detected).
 pub const SIGMA: f64 = 0.05;
 
 /// The least part of the capacity that lambda falls to.
@@ -39,22 +39,22 @@ pub struct Lambda {
 }
 
 impl Lambda {
-    /// All of `capacity`, changed in steps of `sigma` (0.0 to below 1.0; [`SIGMA`]), never below
-    /// `floor` (a part of the capacity, 0.0 to 1.0; [`FLOOR`]). Other values are brought to the
-    /// nearest of these.
+    /// Makes a lambda of all of `capacity`, changed in steps of `sigma` (0.0 to below 1.0;
+    /// [`SIGMA`]), never below `floor` (a part of the capacity, 0.0 to 1.0; [`FLOOR`]). Other
+    /// values are brought to the nearest of these.
     #[must_use]
     pub fn new(capacity: Rate, sigma: f64, floor: f64) -> Self {
         let floor = within(floor, f64::MIN_POSITIVE, 1.0);
         Self { capacity, share: 1.0, sigma: within(sigma, 0.0, 0.99), floor }
     }
 
-    /// The capacity is another; the part of it that is left stays.
+    /// Sets another capacity; the part of it that is left stays.
     pub const fn set_capacity(&mut self, capacity: Rate) {
         self.capacity = capacity;
     }
 
     /// Takes in the quality of a flow, or of several together: below its target by more than sigma
-    /// (Q - 1 > sigma), somebody else takes bandwidth; above it by more (Q - 1 < -sigma),
+    /// (Q - 1 > sigma), another sender takes bandwidth; above it by more (Q - 1 < -sigma),
     /// bandwidth came free.
     #[inline]
     pub fn note(&mut self, quality: f64) {
@@ -68,25 +68,26 @@ impl Lambda {
         self.share = (self.share * factor).max(self.floor).min(1.0);
     }
 
-    /// Lambda: the bandwidth that is left.
+    /// Returns lambda: the bandwidth that is left.
     #[must_use]
     pub const fn rate(&self) -> Rate {
         self.capacity.times(self.share)
     }
 
-    /// Lambda as a part of the capacity, above 0.0 to 1.0.
+    /// Returns lambda as a part of the capacity, above 0.0 to 1.0.
     #[must_use]
     #[inline]
     pub const fn share(&self) -> f64 {
         self.share
     }
 
-    /// `ratio_i * lambda` of a flow that is to have `target` while all the capacity is there.
+    /// Computes `ratio_i * lambda` of a flow whose target is `target` while all the capacity is
+    /// there.
     #[must_use]
     #[inline]
-    pub const fn part(&self, target: Target) -> Target {
+    pub const fn part(&self, target: FlowTarget) -> FlowTarget {
         match target {
-            Target::Throughput(rate) => Target::Throughput(rate.times(self.share)),
+            FlowTarget::Throughput(rate) => FlowTarget::Throughput(rate.times(self.share)),
             other => other,
         }
     }
@@ -94,10 +95,10 @@ impl Lambda {
 
 /// QTCP that finds out how much of the bottleneck is left to it.
 ///
-/// Aimed at a throughput, its ratio is this by the capacity, and its target the same part of
-/// lambda. Lambda falls only in round trips with marks in which all the window was used: otherwise
-/// no other flow keeps this one from its target. With another kind of target it is QTCP. A step is
-/// a round trip.
+/// The ratio of a flow that is aimed at a throughput is this throughput by the capacity, and its
+/// target the same part of lambda. Lambda falls only in round trips with marks in which all the
+/// window was used: otherwise no other flow keeps this one from its target. With another kind of
+/// target it is QTCP. A step is a round trip.
 #[derive(Clone, Debug)]
 pub struct InterferenceQtcp {
     window: Window,
@@ -107,7 +108,7 @@ pub struct InterferenceQtcp {
 }
 
 impl InterferenceQtcp {
-    /// A new flow in slow start, without a target, on a bottleneck that is all there.
+    /// Makes a flow in slow start, without a target, on a bottleneck that is all there.
     #[must_use]
     pub fn new(settings: &Settings, lambda: Lambda) -> Self {
         Self {
@@ -118,19 +119,19 @@ impl InterferenceQtcp {
         }
     }
 
-    /// With the settings of [`qtcp::settings`], [`SIGMA`] and [`FLOOR`].
+    /// Makes a flow with the settings of [`qtcp::settings`], [`SIGMA`] and [`FLOOR`].
     #[must_use]
     pub fn of(capacity: Rate) -> Self {
         Self::new(&qtcp::settings(), Lambda::new(capacity, SIGMA, FLOOR))
     }
 
-    /// What this flow takes for the bandwidth that is left.
+    /// Returns what this flow takes for the bandwidth that is left.
     #[must_use]
     pub const fn lambda(&self) -> &Lambda {
         &self.lambda
     }
 
-    /// The same, to tell it of another capacity.
+    /// Returns lambda, for a change of the capacity.
     pub const fn lambda_mut(&mut self) -> &mut Lambda {
         &mut self.lambda
     }
@@ -140,12 +141,12 @@ impl InterferenceQtcp {
         self.quality.against(self.lambda.part(self.quality.target()))
     }
 
-    /// One round of Fig. 15a, and the quality after it.
+    /// Does one round of Fig. 15a, and answers the quality after it.
     #[inline]
     fn recognise(&mut self, seen: &Observation) -> f64 {
         let quality = self.quality();
         let congested = seen.marked > 0 && !seen.app_limited;
-        if let Target::Throughput(_) = self.quality.target()
+        if let FlowTarget::Throughput(_) = self.quality.target()
             && (congested || quality < 1.0)
         {
             self.lambda.note(quality);
@@ -155,8 +156,8 @@ impl InterferenceQtcp {
 }
 
 impl Controller for InterferenceQtcp {
-    fn aim(&mut self, target: Target) {
-        self.quality.aim(target);
+    fn set_target(&mut self, target: FlowTarget) {
+        self.quality.set_target(target);
     }
 
     #[inline]
@@ -215,16 +216,16 @@ mod tests {
         }
     }
 
-    /// Lambda as a part of the capacity after a round trip at half of the target.
+    /// Returns lambda as a part of the capacity after a round trip at half of the target.
     fn share_after(seen: &Observation) -> f64 {
         let mut flow = InterferenceQtcp::of(Rate::new(1e9));
-        flow.aim(Target::Throughput(Rate::new(0.5e9)));
+        flow.set_target(FlowTarget::Throughput(Rate::new(0.5e9)));
         flow.step(Nanos(0), seen);
         flow.lambda().share()
     }
 
     #[test]
-    fn e8_lambda_falls_only_where_somebody_keeps_a_busy_flow_from_its_target() {
+    fn e8_lambda_falls_only_where_another_sender_keeps_a_busy_flow_from_its_target() {
         let quiet = Observation {
             interval: Duration::from_micros(100),
             delivered: 25,
@@ -244,9 +245,9 @@ mod tests {
     #[test]
     fn e8_the_target_is_the_flows_ratio_of_lambda() {
         let lambda = Lambda { share: 0.5, ..Lambda::new(Rate::new(1e9), SIGMA, FLOOR) };
-        let third = Target::Throughput(Rate::new(3e8));
-        assert_eq!(lambda.part(third), Target::Throughput(Rate::new(1.5e8)));
-        let latency = Target::Latency(Duration::from_millis(5));
+        let third = FlowTarget::Throughput(Rate::new(3e8));
+        assert_eq!(lambda.part(third), FlowTarget::Throughput(Rate::new(1.5e8)));
+        let latency = FlowTarget::Latency(Duration::from_millis(5));
         assert_eq!(lambda.part(latency), latency);
     }
 }

@@ -3,7 +3,7 @@
 //! - [`Dctcp`], [`Qtcp`], [`InterferenceQtcp`] and [`D2tcp`] have a window, and step once in a
 //!   round trip.
 //! - [`Dcqcn`] and [`Qrdma`] have a rate, and step at any time.
-//! - [`quality`] is what they are made of.
+//! - [`quality`]: the quality factor that they go by.
 
 pub mod d2tcp;
 pub mod dcqcn;
@@ -25,13 +25,13 @@ pub use self::qtcp::Qtcp;
 use crate::{Nanos, Observation, Rate};
 use units::within;
 
-/// The rate of a decision that was made before anything of the path was known: as good as none.
+/// The rate of a decision that was made before the path was known, which is as good as no bound.
 pub const NO_BOUND: Rate = Rate::new(1e15);
 
-/// What a flow is to have: its part of what its class is to have.
+/// The target of a flow: its part of the target of its class.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
-pub enum Target {
-    /// Whatever the flow gets: its quality factor is 1.
+pub enum FlowTarget {
+    /// No target: the quality factor is 1.
     #[default]
     None,
     /// A throughput (Eq. 1).
@@ -46,7 +46,7 @@ pub enum Target {
 pub struct Decision {
     /// The congestion window in packets: finite, within the controller's [`Limits`].
     pub window: f64,
-    /// The rate that goes with it.
+    /// The rate that goes with the window.
     pub rate: Rate,
 }
 
@@ -84,7 +84,7 @@ impl Limits {
     }
 }
 
-/// What a controller has measured, for those who watch it.
+/// What a controller has measured.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Report {
     /// The smoothed fraction of marked packets, 0.0 to 1.0 (Eq. 3).
@@ -97,17 +97,17 @@ pub struct Report {
 
 /// The congestion controller of one flow: time and observations in, window and rate out.
 pub trait Controller: Debug + Send {
-    /// Sets what the flow is to have from now on. Controllers without targets ignore it.
-    fn aim(&mut self, target: Target);
+    /// Sets the target of the flow from now on. Controllers without targets ignore it.
+    fn set_target(&mut self, target: FlowTarget);
 
-    /// One control interval (a round trip; N microseconds for rate-based ones) has ended at
-    /// `now`, and this is what was seen in it.
+    /// Takes in what was seen in the control interval that ends `now` (a round trip; for rate-based
+    /// controllers any time), and decides.
     fn step(&mut self, now: Nanos, seen: &Observation) -> Decision;
 
-    /// What was decided last.
+    /// Returns the last decision.
     fn decision(&self) -> Decision;
 
-    /// What it goes by.
+    /// Reports what the controller goes by.
     fn report(&self) -> Report;
 }
 

@@ -5,12 +5,12 @@
 
 use super::dcqcn::{Reaction, Settings};
 use super::quality::Quality;
-use super::{Controller, Decision, Report, Target};
+use super::{Controller, Decision, FlowTarget, Report};
 use crate::{Nanos, Observation};
 
 /// QRDMA: a notification that finds the flow above its target (Q < 1) cuts its rate by Q on top of
-/// what DCQCN takes. As there, the rate at which congestion was found is the one that recovery
-/// returns to, and a step may come at any time.
+/// what DCQCN takes. As in DCQCN, recovery returns to the rate at which congestion was found, and a
+/// step may come at any time.
 #[derive(Clone, Debug)]
 pub struct Qrdma {
     reaction: Reaction,
@@ -18,7 +18,7 @@ pub struct Qrdma {
 }
 
 impl Qrdma {
-    /// A new flow at the rate of the link, without a target.
+    /// Makes a flow at the rate of the link, without a target.
     #[must_use]
     pub fn new(settings: &Settings) -> Self {
         Self { reaction: Reaction::new(settings), quality: Quality::new(settings.gamma) }
@@ -32,8 +32,8 @@ impl Default for Qrdma {
 }
 
 impl Controller for Qrdma {
-    fn aim(&mut self, target: Target) {
-        self.quality.aim(target);
+    fn set_target(&mut self, target: FlowTarget) {
+        self.quality.set_target(target);
     }
 
     #[inline]
@@ -75,7 +75,7 @@ mod tests {
     #[test]
     fn e2_a_flow_above_its_target_is_cut_deeper_and_recovers_to_the_same_rate() {
         let mut flow = Qrdma::default();
-        flow.aim(Target::Throughput(Rate::new(0.8e9)));
+        flow.set_target(FlowTarget::Throughput(Rate::new(0.8e9)));
         let cut = flow.step(Nanos(0), &seen(1)).rate.bytes();
         assert!((cut - 5e9 * 0.5 * 0.8).abs() < 1.0, "Eq. 6: {cut}");
         let later = flow.step(Nanos(55_000), &seen(0)).rate.bytes();
@@ -84,10 +84,10 @@ mod tests {
 
     #[test]
     fn e2_without_a_target_or_short_of_it_qrdma_is_dcqcn() {
-        let short = Target::Throughput(Rate::new(9e9));
-        for target in [Target::None, short] {
+        let short = FlowTarget::Throughput(Rate::new(9e9));
+        for target in [FlowTarget::None, short] {
             let (mut qrdma, mut dcqcn) = (Qrdma::default(), Dcqcn::default());
-            qrdma.aim(target);
+            qrdma.set_target(target);
             for turn in 0..2000 {
                 let (now, seen) = (Nanos(turn * 20_000), seen(u32::from(turn % 7 == 0)));
                 assert_eq!(qrdma.step(now, &seen), dcqcn.step(now, &seen));

@@ -5,18 +5,18 @@
 
 use super::dctcp::{Growth, Settings, Window, reduction};
 use super::quality::Quality;
-use super::{Controller, Decision, Report, Target};
+use super::{Controller, Decision, FlowTarget, Report};
 use crate::{Nanos, Observation};
 
-/// The defaults of QTCP: those of DCTCP, but that alpha starts from 0.
+/// Makes the default settings of QTCP: those of DCTCP, but that alpha starts from 0.
 ///
-/// So the first marks, at the end of slow start, shrink the windows by Q far more than by alpha,
+/// The first marks, at the end of slow start, then shrink the windows by Q far more than by alpha,
 /// and the ratios hold from there on. From 1 all windows would be halved first, and would find
 /// their ratios at a packet a round trip. With g = [`G_E1`](super::dctcp::G_E1), the default of
-/// docs/sources.md, E1, alpha follows single marks, cuts those who lack bandwidth as well, and
+/// docs/sources.md, E1, alpha follows single marks, cuts flows that lack bandwidth as well, and
 /// keeps ratios and utilisation lower than RFC 8257's g does.
 ///
-/// Windows grow as Eq. 5 has it, so that with Q = 1 a flow is one of DCTCP exactly, and takes no
+/// Windows grow as in Eq. 5, so that with Q = 1 a flow is one of DCTCP exactly, and takes no
 /// more than its part beside flows of DCTCP. Its small windows then rest above their targets and
 /// its large ones below, by up to a tenth where windows are of a few packets;
 /// [`Growth::Target`] does not have that, and settles in half as many round trips.
@@ -26,9 +26,11 @@ pub fn settings() -> Settings {
 }
 
 /// QTCP: in a round trip with marks, a flow that has more than its target (Q < 1) shrinks its
-/// window by Q on top of what DCTCP takes; without marks, or short of its target, it does as DCTCP.
+/// window by Q on top of what DCTCP takes; without marks, or short of its target, the flow does as
+/// DCTCP.
 ///
-/// Without a target it is DCTCP of the same settings, window for window. A step is a round trip.
+/// Without a target a flow is DCTCP of the same settings, window for window. A step is a round
+/// trip.
 #[derive(Clone, Debug)]
 pub struct Qtcp {
     window: Window,
@@ -37,7 +39,7 @@ pub struct Qtcp {
 }
 
 impl Qtcp {
-    /// A new flow in slow start, without a target.
+    /// Makes a flow in slow start, without a target.
     #[must_use]
     pub fn new(settings: &Settings) -> Self {
         Self {
@@ -55,8 +57,8 @@ impl Default for Qtcp {
 }
 
 impl Controller for Qtcp {
-    fn aim(&mut self, target: Target) {
-        self.quality.aim(target);
+    fn set_target(&mut self, target: FlowTarget) {
+        self.quality.set_target(target);
     }
 
     #[inline]

@@ -4,24 +4,24 @@ use core::time::Duration;
 
 use units::Average;
 
-use super::{Report, Target};
+use super::{FlowTarget, Report};
 use crate::{Observation, Rate};
 
 /// The largest quality factor: a flow that gets nothing would have an infinite one.
 pub const MAX_QUALITY: f64 = 1000.0;
 
 /// The quality factor Q (docs/sources.md, E1: windows follow a quality factor): above 1 the flow
-/// has less than it is to have, below 1 it has room to give.
+/// has less than its target, below 1 it has room to give.
 ///
-/// - [`Target::Throughput`] (Eq. 1): the target divided by the smoothed throughput.
-/// - [`Target::Latency`] (Eq. 2): the smoothed round-trip time divided by the target.
+/// - [`FlowTarget::Throughput`] (Eq. 1): the target divided by the smoothed throughput.
+/// - [`FlowTarget::Latency`] (Eq. 2): the smoothed round-trip time divided by the target.
 /// - Without a target: 1.
 #[derive(Clone, Copy, Debug)]
 pub struct Quality {
-    target: Target,
-    /// Bytes per second.
+    target: FlowTarget,
+    /// The smoothed throughput in bytes per second.
     rate: Average,
-    /// Seconds.
+    /// The smoothed round-trip time in seconds.
     latency: Average,
 }
 
@@ -31,17 +31,17 @@ impl Quality {
     #[must_use]
     pub fn new(gamma: f64) -> Self {
         let empty = Average::keeping(gamma);
-        Self { target: Target::None, rate: empty, latency: empty }
+        Self { target: FlowTarget::None, rate: empty, latency: empty }
     }
 
-    /// Sets the target. What was measured stays: it does not depend on it.
-    pub const fn aim(&mut self, target: Target) {
+    /// Sets the target. Measurements stay, since they do not depend on the target.
+    pub const fn set_target(&mut self, target: FlowTarget) {
         self.target = target;
     }
 
     /// Returns the target that the quality is measured against.
     #[must_use]
-    pub const fn target(&self) -> Target {
+    pub const fn target(&self) -> FlowTarget {
         self.target
     }
 
@@ -73,13 +73,13 @@ impl Quality {
     /// Computes Q against another target.
     #[must_use]
     #[inline]
-    pub fn against(&self, target: Target) -> f64 {
+    pub fn against(&self, target: FlowTarget) -> f64 {
         match target {
-            Target::None => 1.0,
-            Target::Throughput(target) => {
+            FlowTarget::None => 1.0,
+            FlowTarget::Throughput(target) => {
                 self.rate.get().map_or(1.0, |rate| of_throughput(target, Rate::new(rate)))
             }
-            Target::Latency(target) => {
+            FlowTarget::Latency(target) => {
                 self.latency.get().map_or(1.0, |latency| of_latency(latency, target))
             }
         }
@@ -106,7 +106,7 @@ pub(crate) fn of_latency(latency: f64, target: Duration) -> f64 {
     ratio(latency, target.as_secs_f64())
 }
 
-/// Divides, up to [`MAX_QUALITY`]; nothing against nothing is as it should be: 1.
+/// Divides, up to [`MAX_QUALITY`]; zero by zero is 1.
 #[inline]
 fn ratio(over: f64, under: f64) -> f64 {
     if under > 0.0 {
@@ -141,7 +141,7 @@ mod tests {
     #[test]
     fn e1_quality_of_throughput_is_target_by_smoothed_rate() {
         let mut quality = Quality::new(0.75);
-        quality.aim(Target::Throughput(Rate::new(2e6)));
+        quality.set_target(FlowTarget::Throughput(Rate::new(2e6)));
         assert_eq!(quality.value(), 1.0, "nothing was measured");
         quality.see(&seen(4000, 100));
         assert!(close(&quality, 0.5));
@@ -152,7 +152,7 @@ mod tests {
     #[test]
     fn e1_quality_of_latency_is_smoothed_time_by_target() {
         let mut quality = Quality::new(0.75);
-        quality.aim(Target::Latency(Duration::from_micros(200)));
+        quality.set_target(FlowTarget::Latency(Duration::from_micros(200)));
         quality.see(&seen(1000, 100));
         assert!(close(&quality, 0.5), "room to give");
         quality.see(&seen(1000, 500));
@@ -164,15 +164,15 @@ mod tests {
     #[test]
     fn e1_quality_is_finite_whatever_is_measured() {
         let mut quality = Quality::new(0.0);
-        quality.aim(Target::Throughput(Rate::new(1e9)));
+        quality.set_target(FlowTarget::Throughput(Rate::new(1e9)));
         quality.see(&seen(0, 0));
         assert_eq!(quality.value(), MAX_QUALITY);
-        quality.aim(Target::Throughput(Rate::ZERO));
+        quality.set_target(FlowTarget::Throughput(Rate::ZERO));
         assert_eq!(quality.value(), 1.0);
-        quality.aim(Target::Latency(Duration::ZERO));
+        quality.set_target(FlowTarget::Latency(Duration::ZERO));
         quality.see(&seen(u64::MAX, u64::MAX / 1000));
         assert_eq!(quality.value(), MAX_QUALITY);
-        quality.aim(Target::Throughput(Rate::ZERO));
+        quality.set_target(FlowTarget::Throughput(Rate::ZERO));
         assert_eq!(quality.value(), 0.0);
     }
 }

@@ -2,27 +2,27 @@
 
 use core::time::Duration;
 
-use super::setup::{SetupError, require};
+use super::error::{SetupError, require};
 
-/// How packets of a class come to be sent. Rates are in packets per second.
+/// The process by which a class gets packets to send. Rates are in packets per second.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub enum Arrivals {
-    /// There is always something to send.
+    /// A process with always something to send.
     #[default]
     Saturated,
-    /// One packet after the other, at equal distances.
+    /// Packets at equal distances.
     Constant {
         /// Packets per second.
         rate: f64,
     },
-    /// At exponentially distributed distances.
+    /// Packets at exponentially distributed distances.
     Poisson {
         /// Packets per second.
         rate: f64,
         /// Packets that come at once, as those of one request do; at least 1.
         burst: f64,
     },
-    /// At equal distances for a while, then nothing for a while; both are exponentially
+    /// Packets at equal distances for a while, then none for a while; both times are exponentially
     /// distributed.
     OnOff {
         /// Packets per second in the mean over both.
@@ -35,7 +35,7 @@ pub enum Arrivals {
 }
 
 impl Arrivals {
-    /// Whether this can be modelled; `at` is the class's number for the error.
+    /// Checks that the process can be modelled; `at` is the class's number for the error.
     pub(super) fn check(&self, at: usize) -> Result<(), SetupError> {
         let of = |what: &str| format!("the {what} of class {at}'s arrivals");
         let checked = |rate| require(&of("rate"), rate, 0.0..=1e10, "0 to 1e10 packets per second");
@@ -58,25 +58,25 @@ impl Arrivals {
     }
 }
 
-/// From how many arrivals in an interval their mean is taken instead: chance would move it by less
-/// than a thousandth.
+/// The arrivals in an interval from which on their mean is taken instead: randomness would move it
+/// by less than a thousandth.
 const MANY: f64 = 1e6;
 
-/// The process of one class.
+/// The arrivals of one class over time.
 #[derive(Clone, Debug)]
 pub struct Process {
     arrivals: Arrivals,
     random: Random,
-    /// Seconds until the next arrival, or turn from sending to silence and back.
+    /// Seconds until the next arrival, or until sending and silence change.
     next: f64,
-    /// An [`Arrivals::OnOff`] source is sending.
+    /// Whether an [`Arrivals::OnOff`] source is sending.
     sending: bool,
-    /// The part of a packet that the last interval ended in.
+    /// The fraction of a packet that is left over from the last interval.
     part: f64,
 }
 
 impl Process {
-    /// The process at its start, the same for the same seed.
+    /// Makes the process at its start, the same for the same seed.
     #[must_use]
     pub fn new(arrivals: Arrivals, seed: u64) -> Self {
         let mut random = Random::new(seed);
@@ -88,8 +88,8 @@ impl Process {
         Self { arrivals, random, next, sending: true, part: 0.0 }
     }
 
-    /// How many packets come in the next `seconds`, `M - 1` of Eq. (15): whole ones, or without
-    /// bound where there is always something to send.
+    /// Counts the packets that come in the next `seconds`, `M - 1` of Eq. (15): whole ones, or
+    /// without bound where there is always something to send.
     pub fn within(&mut self, seconds: f64) -> f64 {
         match self.arrivals {
             Arrivals::Saturated => f64::INFINITY,
@@ -106,7 +106,7 @@ impl Process {
         }
     }
 
-    /// How many arrivals at a mean distance of `gap` fall into the next `seconds`.
+    /// Counts the arrivals at a mean distance of `gap` in the next `seconds`.
     fn arrive(&mut self, seconds: f64, gap: f64) -> f64 {
         let mut left = seconds;
         let mut arrivals = 0.0;
@@ -119,7 +119,7 @@ impl Process {
         arrivals
     }
 
-    /// For how many of the next `seconds` an on-off source sends.
+    /// Computes for how many of the next `seconds` an on-off source sends.
     fn alternate(&mut self, seconds: f64, on: f64, off: f64) -> f64 {
         let mut left = seconds;
         let mut sending = 0.0;
@@ -133,7 +133,7 @@ impl Process {
         sending + if self.sending { left } else { 0.0 }
     }
 
-    /// The whole packets; what is over is kept for the next interval.
+    /// Returns the whole packets, and keeps the rest for the next interval.
     fn whole(&mut self, packets: f64) -> f64 {
         let sum = self.part + packets;
         self.part = sum.fract();
@@ -146,13 +146,13 @@ impl Process {
 struct Random(u64);
 
 impl Random {
-    /// The sequence of `seed`; neighbouring seeds are spread apart.
+    /// Makes the sequence of `seed`; neighbouring seeds are spread apart.
     fn new(seed: u64) -> Self {
         let mixed = (seed ^ 0x5ee1_d10c_4a7e_5eed).wrapping_mul(0x9e37_79b9_7f4a_7c15);
         Self(mixed ^ mixed >> 31 | 1)
     }
 
-    /// A number between 0 and 1, never either.
+    /// Draws a number between 0 and 1, never either.
     fn unit(&mut self) -> f64 {
         self.0 ^= self.0 >> 12;
         self.0 ^= self.0 << 25;
@@ -161,7 +161,7 @@ impl Random {
         (u32::try_from(high).map_or(0.0, f64::from) + 0.5) / 4_294_967_296.0
     }
 
-    /// An exponentially distributed number of that mean.
+    /// Draws an exponentially distributed number of that mean.
     fn exponential(&mut self, mean: f64) -> f64 {
         -mean * self.unit().ln()
     }

@@ -1,15 +1,15 @@
-//! Where a class stands, and its part of a slot.
+//! The state of a class, and its part of a slot.
 
-use super::{Class, Goal, Process, Setup};
+use super::{Goal, ModelClass, Process, Setup};
 
-/// Where a class stands after a slot. Times are in seconds, rates in packets per second.
+/// The state of a class after a slot. Times are in seconds, rates in packets per second.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct ClassState {
     /// The window of each of its flows in packets (`W_i`), within the setup's limits.
     pub window: f64,
-    /// What its flows together sent in the slot, in packets (`W'_i`).
+    /// The packets that all flows of the class sent in the slot (`W'_i`).
     pub sent: f64,
-    /// What they have to send and have not sent yet, in packets (`U_i`); infinite where there is
+    /// The packets that the class has to send and has not sent yet (`U_i`); infinite where there is
     /// always something to send.
     pub backlog: f64,
     /// The smoothed fraction of marked packets, 0.0 to 1.0 (`alpha_i`).
@@ -20,28 +20,28 @@ pub struct ClassState {
     pub rtt: f64,
     /// The class's packets in the queue (`q_ai`).
     pub queue: f64,
-    /// What the link carried of it in the slot.
+    /// The rate at which the link carried the class in the slot.
     pub carried: f64,
-    /// How long a packet takes from end to end (`L_i`).
+    /// The time of a packet from end to end (`L_i`).
     pub latency: f64,
-    /// The window was not used up: there was less to send.
+    /// Whether there was less to send than the window allowed.
     pub limited: bool,
 }
 
-/// What the classes have in common in a slot.
+/// The facts of a slot that all classes have in common.
 #[derive(Debug)]
-pub(super) struct Slot<'a> {
+pub(super) struct SlotFacts<'a> {
     pub(super) setup: &'a Setup,
     /// The sum of all shares.
     pub(super) shares: f64,
-    /// `p`.
+    /// The fraction of packets that were marked (`p`).
     pub(super) marked: f64,
     /// Seconds that the queue takes to drain, `B(n-1)/C`.
     pub(super) wait: f64,
 }
 
 impl ClassState {
-    pub(super) fn new(class: &Class, setup: &Setup) -> Self {
+    pub(super) fn new(class: &ModelClass, setup: &Setup) -> Self {
         let delay = class.delay.as_secs_f64();
         Self {
             window: setup.limits.clamp(setup.limits.initial),
@@ -57,11 +57,12 @@ impl ClassState {
         }
     }
 
-    /// Goes by what the last slot showed, and sends what the window takes (Eq. 9 to 13, 15 to 17).
-    pub(super) fn send(&mut self, class: &Class, slot: &Slot<'_>, source: &mut Process) {
+    /// Adjusts the window to what the last slot showed, and sends what the window takes (Eq. 9 to
+    /// 13, 15 to 17).
+    pub(super) fn send(&mut self, class: &ModelClass, slot: &SlotFacts<'_>, source: &mut Process) {
         let setup = slot.setup;
         self.quality = self.quality_factor(class, slot);
-        // Who sent nothing has seen nothing.
+        // A class that sent nothing has seen no marks.
         if self.sent > 0.0 {
             self.alpha += setup.gain * (slot.marked - self.alpha);
             self.window = setup.limits.clamp(self.next_window(slot));
@@ -74,8 +75,8 @@ impl ClassState {
         self.rtt = 2.0 * class.delay.as_secs_f64() + slot.wait;
     }
 
-    /// `Q_i(n)` (Eq. 10).
-    fn quality_factor(&self, class: &Class, slot: &Slot<'_>) -> f64 {
+    /// Computes `Q_i(n)` (Eq. 10).
+    fn quality_factor(&self, class: &ModelClass, slot: &SlotFacts<'_>) -> f64 {
         match class.goal {
             Goal::None => 1.0,
             Goal::Share(share) if self.sent > 0.0 => {
@@ -86,21 +87,22 @@ impl ClassState {
         }
     }
 
-    /// `W_i(n)` (Eq. 12).
-    fn next_window(&self, slot: &Slot<'_>) -> f64 {
+    /// Computes `W_i(n)` (Eq. 12).
+    fn next_window(&self, slot: &SlotFacts<'_>) -> f64 {
         if slot.marked <= 0.0 || self.alpha <= slot.setup.epsilon {
             return if self.limited { self.window } else { self.window + 1.0 };
         }
         self.window * (1.0 - self.alpha / 2.0) * self.quality.min(1.0)
     }
 
-    /// What asks for the link, in packets per second: what waits and what was sent in this slot.
+    /// Computes the demand for the link in packets per second: what waits and what was sent in this
+    /// slot.
     pub(super) fn offered(&self) -> f64 {
         (self.queue + self.sent) / self.rtt
     }
 
-    /// Keeps `left` of it in the queue; the link has carried the rest.
-    pub(super) fn drain(&mut self, class: &Class, left: f64) {
+    /// Keeps the fraction `left` in the queue; the link has carried the rest.
+    pub(super) fn drain(&mut self, class: &ModelClass, left: f64) {
         let offered = self.queue + self.sent;
         self.queue = offered * left;
         self.carried = (offered - self.queue) / self.rtt;

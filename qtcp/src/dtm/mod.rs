@@ -3,7 +3,7 @@
 //! Time goes in slots of a round trip; everything is counted in packets. One [`Model::step`] is one
 //! slot, in the order of the paragraph after Eq. (14): the probability `p` that a packet finds the
 //! queue beyond its threshold, each class's allocated bandwidth `C_i` and quality factor `Q_i`, its
-//! smoothed mark fraction `alpha_i`, then its window `W_i` and the slot's length `R_i`, and at last
+//! smoothed mark fraction `alpha_i`, then its window `W_i` and the slot's length `R_i`, and finally
 //! its queue `q_i`.
 //!
 //! # How the equations are read
@@ -23,23 +23,25 @@
 //!   drained in order of arrival: each class by its part of what waits and what comes, all of
 //!   them together by `C`. Where all are at their shares, both readings are the same, and in either
 //!   `B(n)` is what the windows hold beyond the round trips, `sum W_i - sum C_i 2 d_i`.
-//! - **"No congestion" in Eq. (12)**, `alpha_i <= epsilon`. A smoothed fraction stays above any small
-//!   bound for many slots after the last mark, and windows would shrink all that time, far below
-//!   what the link takes. Eq. (5) says what is meant, "No ECN": here a window grows in a slot
+//! - **"No congestion" in Eq. (12)**, `alpha_i <= epsilon`. A smoothed fraction stays above any
+//!   small bound for many slots after the last mark, and windows would shrink all that time, far
+//!   below what the link takes. Eq. (5) says what is meant, "No ECN": here a window grows in a slot
 //!   without marks (`p = 0`) as well.
 //! - **A window that is not used** (`W'_i < W_i` of Eq. 17) does not grow. Otherwise a class with
-//!   little to send collects a window without bound, and floods the link with it at its first burst.
+//!   little to send collects a window without bound, and floods the link with it at its first
+//!   burst.
 //! - **A class that sent nothing** in the last slot has no measured throughput to divide by in
 //!   Eq. (10): its quality factor is 1. It saw no marks either, and keeps its window.
 //!
-//! The rate that is measured for Eq. (10) is what was sent, `W'/R`, without the smoothing of Eq. (1):
-//! a slot is a round trip already.
+//! The rate that is measured for Eq. (10) is what was sent, `W'/R`, without the smoothing of Eq.
+//! (1): a slot is a round trip already.
 //!
 //! All classes step together, each by its own round trip. As with the model of the source, that is
 //! exact where round trips are equal and an approximation elsewhere.
 
 mod arrivals;
 mod class;
+mod error;
 mod setup;
 
 #[cfg(test)]
@@ -47,11 +49,12 @@ mod tests;
 
 pub use arrivals::{Arrivals, Process};
 pub use class::ClassState;
-pub use setup::{Class, Goal, Setup, SetupError};
+pub use error::SetupError;
+pub use setup::{Goal, ModelClass, Setup};
 
-use class::Slot;
+use class::SlotFacts;
 
-/// The model: a setup and where it stands.
+/// The model: a setup and the states of its classes.
 #[derive(Clone, Debug)]
 pub struct Model {
     setup: Setup,
@@ -61,18 +64,19 @@ pub struct Model {
     time: f64,
     /// Slots since the start.
     slot: u64,
-    /// `B`: packets of all classes in the queue.
+    /// Packets of all classes in the queue (`B`).
     queue: f64,
-    /// `p`: the fraction of packets that were marked in the last slot.
+    /// The fraction of packets that were marked in the last slot (`p`).
     marked: f64,
 }
 
 impl Model {
-    /// The model at its start: nothing sent, nothing in the queue, windows at their initial size.
+    /// Makes the model at its start: nothing sent, nothing in the queue, windows at their initial
+    /// size.
     ///
     /// # Errors
     ///
-    /// What the setup says is not possible; the error tells what would be.
+    /// The setup has a value that cannot be; the error tells the range.
     pub fn new(setup: Setup) -> Result<Self, SetupError> {
         setup.check()?;
         let states = setup.classes.iter().map(|class| ClassState::new(class, &setup)).collect();
@@ -82,10 +86,10 @@ impl Model {
         Ok(Self { setup, states, sources, time: 0.0, slot: 0, queue: 0.0, marked: 0.0 })
     }
 
-    /// One slot.
+    /// Runs one slot.
     pub fn step(&mut self) {
         self.marked = mark_probability(self.queue, self.setup.threshold);
-        let slot = Slot {
+        let slot = SlotFacts {
             setup: &self.setup,
             shares: self.setup.shares(),
             marked: self.marked,
@@ -112,7 +116,7 @@ impl Model {
         self.queue = self.states.iter().map(|state| state.queue).sum();
     }
 
-    /// Seconds that the last slot took: the mean of the classes' round trips.
+    /// Computes the seconds of the last slot: the mean of the classes' round trips.
     fn slot_length(&self) -> f64 {
         let mut classes = 0.0;
         let mut sum = 0.0;
@@ -123,44 +127,44 @@ impl Model {
         if classes > 0.0 { sum / classes } else { 0.0 }
     }
 
-    /// Seconds since the start.
+    /// Returns the seconds since the start.
     #[must_use]
     pub const fn time(&self) -> f64 {
         self.time
     }
 
-    /// Slots since the start.
+    /// Returns the slots since the start.
     #[must_use]
     pub const fn slot(&self) -> u64 {
         self.slot
     }
 
-    /// Packets of all classes in the queue (`B`).
+    /// Returns the packets of all classes in the queue (`B`).
     #[must_use]
     pub const fn queue(&self) -> f64 {
         self.queue
     }
 
-    /// The fraction of packets that were marked in the last slot (`p`, Eq. 8), 0.0 to 1.0.
+    /// Returns the fraction of packets that were marked in the last slot (`p`, Eq. 8), 0.0 to 1.0.
     #[must_use]
     pub const fn marked(&self) -> f64 {
         self.marked
     }
 
-    /// The classes, in the setup's order.
+    /// Returns the classes, in the setup's order.
     #[must_use]
     pub fn classes(&self) -> &[ClassState] {
         &self.states
     }
 
-    /// What it models.
+    /// Returns the setup.
     #[must_use]
     pub const fn setup(&self) -> &Setup {
         &self.setup
     }
 }
 
-/// The probability that a packet finds the queue at or beyond its threshold (Eq. 8).
+/// Computes the probability that a packet finds the queue at or beyond its threshold (Eq. 8).
 fn mark_probability(queue: f64, threshold: f64) -> f64 {
     if queue >= threshold { (1.0 - (threshold - 1.0) / queue).clamp(0.0, 1.0) } else { 0.0 }
 }

@@ -1,14 +1,15 @@
-//! What is modelled.
+//! The link and the classes of a model.
 
 use core::time::Duration;
 
 use super::Arrivals;
+use super::error::{SetupError, require};
 use crate::Limits;
 
-/// What a class of the model is to have.
+/// The goal of a class of the model.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub enum Goal {
-    /// Whatever it gets: Q = 1, which is DCTCP.
+    /// No goal: Q = 1, which is DCTCP.
     #[default]
     None,
     /// A share of the link, relative to the other classes' (`r_i`).
@@ -19,23 +20,23 @@ pub enum Goal {
 
 /// A class of flows.
 #[derive(Clone, Debug, PartialEq)]
-pub struct Class {
-    /// What all its flows together are to have; with latency, what each packet is to have.
+pub struct ModelClass {
+    /// The goal of all flows together; of a latency, that of each packet.
     pub goal: Goal,
-    /// How many flows share it, at least 1. Each has a window of its own.
+    /// The number of flows, at least 1. Each has a window of its own.
     pub flows: u32,
     /// The way there or back without queues (`d_i`).
     pub delay: Duration,
-    /// What its flows together have to send.
+    /// The packets that all flows together have to send.
     pub arrivals: Arrivals,
 }
 
 /// A bottleneck link and its classes.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Setup {
-    /// What the link carries in packets per second (`C`).
+    /// The capacity of the link in packets per second (`C`).
     pub capacity: f64,
-    /// The queue from which packets are marked, in packets (`K`), at least 1.
+    /// The length of the queue from which on packets are marked, in packets (`K`), at least 1.
     pub threshold: f64,
     /// The weight of the last slot in the mark fraction (gamma of Eq. 11), above 0, up to 1.
     pub gain: f64,
@@ -46,12 +47,12 @@ pub struct Setup {
     /// The random seed.
     pub seed: u64,
     /// The classes.
-    pub classes: Vec<Class>,
+    pub classes: Vec<ModelClass>,
 }
 
 impl Default for Setup {
-    /// 100 Gb/s of 1500-byte packets and a threshold of 140 packets, as in the source's
-    /// evaluation; a gain of a half (its text after Eq. 3); no classes.
+    /// Makes a link of 100 Gb/s with 1500-byte packets and a threshold of 140 packets, as in the
+    /// source's evaluation, and a gain of a half (its text after Eq. 3), without classes.
     fn default() -> Self {
         Self {
             capacity: 100e9 / 8.0 / 1500.0,
@@ -65,33 +66,15 @@ impl Default for Setup {
     }
 }
 
-/// Why a setup cannot be modelled.
-#[derive(Clone, Debug, PartialEq, thiserror::Error)]
-#[non_exhaustive]
-pub enum SetupError {
-    /// There is nothing to model.
-    #[error("there are no classes: name at least one")]
-    NoClasses,
-    /// A number is not in its range.
-    #[error("{what} is {value}: it must be {range}")]
-    Range {
-        /// Of the link, or of which class.
-        what: String,
-        /// What it is.
-        value: f64,
-        /// What it may be.
-        range: &'static str,
-    },
-}
-
 impl Setup {
-    /// The sum of all shares (`sum r_i`).
+    /// Adds up all shares (`sum r_i`).
     pub(super) fn shares(&self) -> f64 {
-        let share = |class: &Class| if let Goal::Share(share) = class.goal { share } else { 0.0 };
+        let share =
+            |class: &ModelClass| if let Goal::Share(share) = class.goal { share } else { 0.0 };
         self.classes.iter().map(share).sum()
     }
 
-    /// Whether this can be modelled.
+    /// Checks that the setup can be modelled.
     pub(super) fn check(&self) -> Result<(), SetupError> {
         if self.classes.is_empty() {
             return Err(SetupError::NoClasses);
@@ -113,7 +96,7 @@ impl Setup {
     }
 }
 
-impl Class {
+impl ModelClass {
     fn check(&self, at: usize) -> Result<(), SetupError> {
         let of = |what: &str| format!("the {what} of class {at}");
         require(&of("number of flows"), f64::from(self.flows), 1.0..=1e6, "1 to 1000000")?;
@@ -131,17 +114,4 @@ impl Class {
         }?;
         self.arrivals.check(at)
     }
-}
-
-/// Refuses a number outside of its range, and what is not a number.
-pub(super) fn require(
-    what: &str,
-    value: f64,
-    allowed: core::ops::RangeInclusive<f64>,
-    range: &'static str,
-) -> Result<(), SetupError> {
-    if allowed.contains(&value) {
-        return Ok(());
-    }
-    Err(SetupError::Range { what: what.to_owned(), value, range })
 }

@@ -7,11 +7,11 @@ use crate::Limits;
 
 const MICRO: u64 = 1000;
 
-fn class(goal: Goal, arrivals: Arrivals) -> Class {
-    Class { goal, flows: 10, delay: Duration::from_nanos(49 * MICRO), arrivals }
+fn class(goal: Goal, arrivals: Arrivals) -> ModelClass {
+    ModelClass { goal, flows: 10, delay: Duration::from_nanos(49 * MICRO), arrivals }
 }
 
-/// Packets per second.
+/// Converts Gbit/s to packets per second.
 fn gigabits(rate: f64) -> f64 {
     rate * 1e9 / 8.0 / 1500.0
 }
@@ -65,7 +65,7 @@ fn e3_without_targets_it_is_dctcp() {
     assert!((rates[0] / rates[1] - 1.0).abs() < 0.1, "{rates:?}");
 }
 
-/// A window law of DCTCP written out (Eq. 4 and "No ECN" of Eq. 5) goes the same way.
+/// Compares with a window law of DCTCP that is written out (Eq. 4 and "No ECN" of Eq. 5).
 #[test]
 fn e3_a_quality_of_one_is_the_law_of_dctcp() {
     let setup = Setup {
@@ -139,16 +139,16 @@ fn arrivals_keep_their_rate() {
 #[test]
 fn what_cannot_be_modelled_is_refused_with_what_can() {
     assert_eq!(Model::new(Setup::default()).unwrap_err(), SetupError::NoClasses);
-    let with = |class: Class| Model::new(Setup { classes: vec![class], ..Setup::default() });
+    let with = |class: ModelClass| Model::new(Setup { classes: vec![class], ..Setup::default() });
     let good = class(Goal::None, Arrivals::Saturated);
     assert!(with(good.clone()).is_ok());
     for bad in [
-        Class { flows: 0, ..good.clone() },
-        Class { delay: Duration::ZERO, ..good.clone() },
-        Class { goal: Goal::Share(f64::NAN), ..good.clone() },
-        Class { goal: Goal::Latency(Duration::ZERO), ..good.clone() },
-        Class { arrivals: Arrivals::Constant { rate: -1.0 }, ..good.clone() },
-        Class { arrivals: Arrivals::Poisson { rate: 1.0, burst: 0.0 }, ..good.clone() },
+        ModelClass { flows: 0, ..good.clone() },
+        ModelClass { delay: Duration::ZERO, ..good.clone() },
+        ModelClass { goal: Goal::Share(f64::NAN), ..good.clone() },
+        ModelClass { goal: Goal::Latency(Duration::ZERO), ..good.clone() },
+        ModelClass { arrivals: Arrivals::Constant { rate: -1.0 }, ..good.clone() },
+        ModelClass { arrivals: Arrivals::Poisson { rate: 1.0, burst: 0.0 }, ..good.clone() },
     ] {
         let error = with(bad).unwrap_err().to_string();
         assert!(error.contains("class 1") && error.contains("must be"), "{error}");
@@ -178,7 +178,7 @@ fn processes() -> impl Strategy<Value = Arrivals> {
 fn setups() -> impl Strategy<Value = Setup> {
     let class =
         (goals(), 1u32..50, 1u64..500, processes()).prop_map(|(goal, flows, micros, arrivals)| {
-            Class { goal, flows, delay: Duration::from_micros(micros), arrivals }
+            ModelClass { goal, flows, delay: Duration::from_micros(micros), arrivals }
         });
     let classes = prop::collection::vec(class, 1..6);
     (classes, 1e3..1e7f64, 1.0..1000.0f64, 0.01..1.0f64, 0.0..0.2f64, any::<u64>()).prop_map(

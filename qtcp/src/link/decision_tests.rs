@@ -4,7 +4,7 @@ use core::time::Duration;
 
 use units::{Class, PerClass};
 
-use super::{ClassGoal, FlowId, Link, Rules, Standing};
+use super::{ClassFlowId, ClassGoal, Link, Rules, Standing};
 use crate::{Nanos, Observation, Rate};
 
 const MS: u64 = 1_000_000;
@@ -13,7 +13,8 @@ fn mbit(rate: f64) -> Rate {
     Rate::from_bits(rate * 1e6)
 }
 
-/// What a flow saw in one second at a rate in Mbit/s: so long that averages forget what was before.
+/// Makes what a flow saw in one second at a rate in Mbit/s, after which averages have forgotten
+/// what was before.
 fn seen(rate: u32, marked: bool) -> Observation {
     Observation {
         interval: Duration::from_secs(1),
@@ -33,8 +34,8 @@ fn near(rate: Rate, expected: f64) -> bool {
 /// A flow of High with a share of 3, and one of Low with a share of 1.
 struct Two {
     link: Link,
-    high: FlowId,
-    low: FlowId,
+    high: ClassFlowId,
+    low: ClassFlowId,
 }
 
 impl Two {
@@ -44,7 +45,7 @@ impl Two {
             low: ClassGoal::Share(1.0),
             ..PerClass::default()
         };
-        // Smoothing is not what is looked at here.
+        // These tests are not about smoothing.
         let rules = Rules {
             smoothing: Duration::ZERO,
             patience: Duration::from_millis(1),
@@ -55,7 +56,7 @@ impl Two {
         Self { link, high, low }
     }
 
-    /// Both flows are looked at, twice: the first time they come to know of each other.
+    /// Observes both flows twice: by the first observation the link comes to know of both.
     fn observe(&mut self, now: u64, high: Observation, low: Observation) -> (Standing, Standing) {
         let now = Nanos(now);
         self.link.observe(self.low, now, &low);
@@ -82,7 +83,7 @@ fn e7_a_flow_above_its_target_is_held_to_it_while_there_are_marks() {
 }
 
 #[test]
-fn nobody_is_limited_without_marks() {
+fn no_flow_is_limited_without_marks() {
     let mut two = Two::new(None);
     let (high, low) = two.observe(0, seen(10, false), seen(90, false));
     assert_eq!((high.limit, low.limit), (None, None));
@@ -118,13 +119,13 @@ fn e7_a_deficit_is_forgotten_when_marks_are() {
 }
 
 #[test]
-fn e8_where_others_take_what_is_left_nobody_gives_way() {
-    // A tenth less than the best: still ours to share. More than that: somebody else has it.
+fn e8_where_others_take_what_is_left_no_flow_gives_way() {
+    // A tenth less than the best: still ours to share. More than that: another sender has it.
     for (rate, limited) in [(175, true), (165, false)] {
         let mut two = Two::new(None);
         let idle = Observation { app_limited: true, ..seen(10, true) };
         let (high, _) = two.observe(0, seen(190, true), idle);
-        assert_eq!(high.limit, None, "nobody wants what High has");
+        assert_eq!(high.limit, None, "no flow wants what High has");
         let (high, _) = two.observe(MS, seen(rate, true), seen(10, true));
         assert_eq!(high.limit.is_some(), limited, "{rate}: {high:?}");
     }

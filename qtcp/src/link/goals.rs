@@ -1,4 +1,4 @@
-//! What each class is to have of a link, and what that makes for each of its flows.
+//! The goal of each class on a link, and the target of each of its flows.
 //!
 //! Goals belong to classes, not to flows (docs/sources.md, E8: targets belong to classes): the
 //! flows of a class share its target, so that a new flow takes from its own class only. A class
@@ -11,7 +11,7 @@ use units::{Class, PerClass};
 
 use crate::Rate;
 
-/// What a class is to have of a link when that is congested.
+/// The goal of a class on a congested link.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub enum ClassGoal {
     /// A share, relative to those of the other classes, of what the other goals leave: positive.
@@ -20,19 +20,19 @@ pub enum ClassGoal {
     Rate(Rate),
     /// Round trips no longer than this, queues included.
     Latency(Duration),
-    /// Whatever its flows send.
+    /// No goal: whatever its flows send.
     #[default]
     Free,
 }
 
-/// What flows want: one flow, or all flows of a class.
+/// The demand of one flow, or of all flows of a class.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub(super) struct Demand {
-    /// The throughput that they have.
+    /// The throughput of all of them.
     pub(super) rate: Rate,
-    /// How many of them would take more.
+    /// The number of flows that would take more.
     pub(super) backlogged: u32,
-    /// The throughput of the others, who have all they want.
+    /// The throughput of the flows that have all they want.
     content: Rate,
 }
 
@@ -40,7 +40,7 @@ impl Demand {
     /// Makes the demand of one flow; `fair` is its part of the class's target.
     #[inline]
     pub(super) fn of(rate: Rate, app_limited: bool, fair: Rate) -> Self {
-        // A flow that has its part is held to it, whether it pauses now and then or not.
+        // A flow that has its part is held to it, even if it pauses now and then.
         if app_limited && (rate < fair.times(0.95) || rate == Rate::ZERO) {
             Self { rate, backlogged: 0, content: rate }
         } else {
@@ -63,11 +63,11 @@ impl Demand {
     }
 }
 
-/// The target of a class.
+/// The target of a class, and of its flows.
 #[derive(Clone, Copy, Debug, PartialEq)]
 struct ClassTarget {
     whole: Rate,
-    /// The part of each of its flows that would take more.
+    /// The target of each flow that would take more.
     flow: Rate,
 }
 
@@ -91,15 +91,15 @@ impl Targets {
         self.classes[class].map(|target| target.whole)
     }
 
-    /// Whether a class is the one that takes what others leave.
+    /// Tells whether a class is the one that takes what others leave.
     #[inline]
     pub(super) fn fills(&self, class: Class) -> bool {
         self.filler == Some(class)
     }
 
     /// Divides `lambda` among the classes. Classes that are free or have a latency to keep take
-    /// what their flows send; then rates are served; what is left goes by shares to those who want
-    /// it.
+    /// what their flows send; then rates are served; what is left goes by shares to the classes
+    /// that want it.
     pub(super) fn divide(
         &mut self,
         lambda: Rate,
@@ -120,7 +120,7 @@ impl Targets {
                 ClassGoal::Share(_) => {}
             }
         }
-        // What content classes have, up to their parts, is not for the others to share.
+        // The throughput of content classes, up to their parts, is not shared by the others.
         let mut taken = Rate::ZERO;
         for (class, demand) in demands.iter() {
             if let (ClassGoal::Share(share), 0) = (goals[class], demand.backlogged)
@@ -132,7 +132,7 @@ impl Targets {
         self.assign(left - taken, backlogged, goals, demands);
     }
 
-    /// Sets the targets; `backlogged` is the sum of the shares of those who want more.
+    /// Sets the targets; `backlogged` is the sum of the shares of classes that want more.
     fn assign(
         &mut self,
         left: Rate,
@@ -150,7 +150,7 @@ impl Targets {
                 }
                 ClassGoal::Rate(rate) => rate,
                 ClassGoal::Share(share) if demand.backlogged > 0 => left.times(share / backlogged),
-                // What it would have if it wanted it.
+                // The class would have this if it conditions more.
                 ClassGoal::Share(share) => {
                     (left + demand.content).times(share / (backlogged + share))
                 }
@@ -192,7 +192,8 @@ mod tests {
         Demand { rate: mbit(rate), backlogged: 0, content: mbit(rate) }
     }
 
-    /// The targets in Mbit/s of each class's flows, of the first classes that have a goal.
+    /// Divides a throughput by the goals of the first classes; answers the targets of their flows
+    /// in Mbit/s.
     fn targets(lambda: f64, goals: &[ClassGoal], demands: &[Demand]) -> Vec<Option<f64>> {
         let goals =
             PerClass::from_fn(|class| goals.get(class.number()).copied().unwrap_or_default());

@@ -1,9 +1,9 @@
 //! The part of a link that is kept empty while a class has a latency to keep (Eq. 2).
 //!
-//! A flow that sends little and waits for each answer has no throughput to give up: what its
-//! packets wait for is the queue that other flows have made. So while its quality factor is above
-//! 1, the throughput that the others share becomes smaller, until the queue is gone; then it
-//! becomes larger again, bit by bit.
+//! A flow that sends little and waits for each answer has no throughput to give up: its packets
+//! wait in the queue that other flows have made. While its quality factor is above 1, the
+//! throughput that the others share is lowered, until the queue is gone; then it is raised again,
+//! step by step.
 
 use core::time::Duration;
 
@@ -12,23 +12,23 @@ use crate::{Nanos, Rate};
 
 /// The least part of the link that others keep.
 const LEAST: f64 = 0.5;
-/// What is taken away in a second while the latency is twice the target.
+/// The part that is taken away in a second while the latency is twice the target.
 const DOWN: f64 = 2.0;
-/// What is given back in a second while the latency is well within the target.
+/// The part that is given back in a second while the latency is well within the target.
 const UP: f64 = 0.25;
-/// From this part on it is clear that keeping less has helped.
+/// The part from which on it is clear that a lower throughput has helped.
 const HELPED: f64 = 0.75;
-/// A class that has not been seen for this long needs nothing kept for it.
+/// The time after which nothing is kept empty for a class that was not seen.
 const SILENCE: Duration = Duration::from_secs(1);
 
-/// How much of the link is kept empty.
+/// The part of a link that is kept empty, and why.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Headroom {
     part: f64,
     seen: Option<Nanos>,
     /// The greatest throughput since something was first kept empty.
     greatest: Rate,
-    /// The greatest throughput was replaced by a lower one, and that has not helped yet.
+    /// Whether the greatest throughput was replaced by a lower one that has not helped yet.
     replaced: bool,
 }
 
@@ -47,7 +47,7 @@ impl Headroom {
         let change = if quality > 1.0 {
             -DOWN * (quality - 1.0).min(1.0)
         } else {
-            // Within a tenth of the target nothing changes: it is what was asked for.
+            // Within a tenth of the target nothing changes: the goal is met.
             UP * ((0.9 - quality) / 0.9).max(0.0)
         };
         self.part = (self.part + change * time).clamp(LEAST, 1.0);
@@ -61,10 +61,10 @@ impl Headroom {
         self.part
     }
 
-    /// Returns the capacity, as far as it is known: the greatest throughput since something was
-    /// first kept empty. Where that turns out to be too much (half of it still makes a queue), the
-    /// present throughput replaces it, once: if that does not help, the queue is of others, who
-    /// would take whatever else is left.
+    /// Returns the capacity, as far as it is known: the greatest throughput since a part was first
+    /// kept empty. Where this turns out to be too much (half of it still makes a queue), the
+    /// present throughput replaces it, once: if that does not help, the queue is of other senders,
+    /// which would take whatever else is left.
     pub(super) fn known(&mut self, total: Rate, congested: bool) -> Rate {
         let too_much = congested && self.part <= LEAST && !self.replaced;
         self.replaced = (self.replaced || too_much) && self.part < HELPED;
@@ -74,7 +74,7 @@ impl Headroom {
         self.greatest
     }
 
-    /// Forgets the capacity, when nothing is kept empty: what goes through is then what there is.
+    /// Forgets the capacity, when nothing is kept empty: the throughput tells it then.
     pub(super) fn forget(&mut self) {
         (self.greatest, self.replaced) = (Rate::ZERO, false);
     }
@@ -87,7 +87,7 @@ mod tests {
     const MS: u64 = 1_000_000;
     const TARGET: Duration = Duration::from_micros(1000);
 
-    /// The part that others keep after looks every 10 ms at this latency.
+    /// Returns the part that others keep after observations every 10 ms at this latency.
     fn after(headroom: &mut Headroom, from: u64, looks: u64, latency_us: u64) -> f64 {
         let mut part = 0.0;
         for look in 0..looks {

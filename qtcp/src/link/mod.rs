@@ -1,28 +1,27 @@
 //! One direction of a link, and the flows of several classes that share it.
 //!
 //! Where a kernel's own congestion controller stays in charge of a flow's window, Eq. 5 cannot be
-//! applied as it stands: both would answer the same marks, and the window would be cut twice. So
-//! the two divide the work. The kernel takes the step of DCTCP (Eq. 4), or whatever its controller
-//! does instead; what is here takes the quality factor, and says it as a limit on the rate
-//! ([`overlay`]).
+//! applied as printed: both would answer the same marks, and the window would be cut twice. The two
+//! divide the work instead. The kernel takes the step of DCTCP (Eq. 4), or whatever its controller
+//! does in its place; this module applies the quality factor, as a limit on the rate ([`rate_limit`]).
 //!
-//! - [`goals`]: what each class is to have, and what that is for each flow (targets).
-//! - [`overlay`]: one flow's limit.
+//! - [`goals`]: the goal of each class, and the target of each flow that follows from it.
+//! - [`rate_limit`]: one flow's limit.
 //! - [`latency`]: how much of the link is left empty for classes that have a latency to keep.
 //!
-//! Targets are parts of what all flows get together while the link is congested. That is its
-//! capacity less what flows of others take: when such a flow comes, all targets shrink together
+//! Targets are parts of what all flows get together while the link is congested. That is the link's
+//! capacity less what other senders take: when another sender comes, all targets shrink together
 //! (the detection of interfering flows of docs/sources.md, E8, for a sender that sees all its own
 //! flows).
 
 pub mod goals;
 pub mod latency;
-pub mod overlay;
+pub mod rate_limit;
 
 use core::time::Duration;
 
 pub use goals::ClassGoal;
-pub use overlay::Rules;
+pub use rate_limit::Rules;
 
 use slab::Slab;
 use units::{Class, PerClass};
@@ -31,20 +30,20 @@ use crate::control::quality::{of_latency, of_throughput};
 use crate::{Nanos, Observation, Rate};
 use goals::{Demand, Targets};
 use latency::Headroom;
-use overlay::{Overlay, Role, Wanted};
+use rate_limit::{Conditions, RateLimit, Role};
 
 /// A flow on a link.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub struct FlowId(usize);
+pub struct ClassFlowId(usize);
 
-/// What a flow has, and what it may have.
+/// The measurements of a flow, its target and its limit.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct Standing {
     /// The smoothed rate (Eq. 1).
     pub rate: Rate,
-    /// The rate that it is to have; `None`: whatever it gets.
+    /// The target rate; `None`: the flow has no target.
     pub target: Option<Rate>,
-    /// The rate that it may have at most; `None`: it is not held back.
+    /// The upper bound of the rate; `None`: the flow is not limited.
     pub limit: Option<Rate>,
     /// The smoothed fraction of marked packets (Eq. 3).
     pub alpha: f64,
@@ -53,10 +52,10 @@ pub struct Standing {
 }
 
 #[derive(Debug)]
-struct Flow {
+struct ClassFlow {
     class: Class,
-    overlay: Overlay,
-    /// Its part of its class's demand.
+    rate_limit: RateLimit,
+    /// The flow's part of its class's demand.
     counted: Demand,
 }
 
@@ -65,17 +64,19 @@ struct Flow {
 pub struct Link {
     rules: Rules,
     goals: PerClass<ClassGoal>,
+    /// What the link carries of payload, where it is given.
     capacity: Option<Rate>,
-    flows: Slab<Flow>,
+    flows: Slab<ClassFlow>,
     demands: PerClass<Demand>,
     targets: Targets,
     headroom: Headroom,
-    /// When marks were last seen.
+    /// The time of the last observation with marks.
     marked_at: Option<Nanos>,
-    /// When a flow that wants more was last seen that has long been below its target.
+    /// The time of the last observation of a flow that wants more and has long been below its
+    /// target.
     deficit_at: Option<Nanos>,
     /// The greatest throughput of the last seconds.
-    best: Best,
+    best: RecentBest,
     /// The throughput of all flows when the link was last congested.
     estimate: Rate,
 }
@@ -85,29 +86,31 @@ pub struct Link {
 struct State {
     /// The throughput of all flows together.
     total: Rate,
-    /// How long marks count.
+    /// The time for which marks count.
     memory: Duration,
-    /// Some flow has seen marks within that time.
+    /// Whether some flow has seen marks within that time.
     marked: bool,
-    /// The given capacity is nearly used up.
+    /// Whether the given capacity is nearly used up.
     full: bool,
-    /// More than the given capacity is used.
+    /// Whether more than the given capacity is used.
     over: bool,
-    /// Marked or full.
+    /// Whether the link is marked or full.
     congested: bool,
 }
 
-/// The greatest rate of the last five to ten seconds.
+/// The greatest rate of the last five to ten seconds, in two windows of five.
 #[derive(Clone, Copy, Debug, Default)]
-struct Best {
+struct RecentBest {
     since: Nanos,
     before: Rate,
     now: Rate,
 }
 
-impl Best {
+impl RecentBest {
     const WINDOW: Duration = Duration::from_secs(5);
 
+    /// Takes in a rate, and answers the greatest one.
+    #[inline]
     fn see(&mut self, now: Nanos, rate: Rate) -> Rate {
         if now.since(self.since) > Self::WINDOW {
             (self.since, self.before, self.now) = (now, self.now, Rate::ZERO);
@@ -132,33 +135,33 @@ impl Link {
             headroom: Headroom::default(),
             marked_at: None,
             deficit_at: None,
-            best: Best::default(),
+            best: RecentBest::default(),
             estimate: Rate::ZERO,
         }
     }
 
-    /// Changes what classes are to have, from the next observation on.
+    /// Changes the goals of classes, from the next observation on.
     pub fn configure(&mut self, goals: PerClass<ClassGoal>, capacity: Option<Rate>) {
         (self.goals, self.capacity) = (goals, capacity);
         self.headroom = Headroom::default();
     }
 
     /// Adds a flow of a class.
-    pub fn add(&mut self, class: Class) -> FlowId {
-        let (overlay, counted) = (Overlay::default(), Demand::default());
-        FlowId(self.flows.insert(Flow { class, overlay, counted }))
+    pub fn add(&mut self, class: Class) -> ClassFlowId {
+        let (rate_limit, counted) = (RateLimit::default(), Demand::default());
+        ClassFlowId(self.flows.insert(ClassFlow { class, rate_limit, counted }))
     }
 
     /// Removes a flow. Its identifier may name another one from then on.
-    pub fn remove(&mut self, id: FlowId) {
+    pub fn remove(&mut self, id: ClassFlowId) {
         if let Some(flow) = self.flows.try_remove(id.0) {
             self.demands[flow.class].take(&flow.counted);
         }
     }
 
-    /// Takes in what a flow saw in the interval that ends `now`. Answers what the flow has, and
-    /// what it may have at most from now on.
-    pub fn observe(&mut self, id: FlowId, now: Nanos, seen: &Observation) -> Standing {
+    /// Takes in what a flow saw in the interval that ends `now`. Answers what the flow has, and its
+    /// limit from now on.
+    pub fn observe(&mut self, id: ClassFlowId, now: Nanos, seen: &Observation) -> Standing {
         let Some((class, rate)) = self.count(id, seen) else { return Standing::default() };
         let goal = self.goals[class];
         let state = self.state(now, seen);
@@ -174,30 +177,31 @@ impl Link {
         let role = self.role(class, &state, kept);
         let Some(flow) = self.flows.get_mut(id.0) else { return Standing::default() };
         let short = !seen.app_limited && target.is_some();
-        if flow.overlay.in_deficit(&self.rules, seen, if short { quality } else { 1.0 }) {
+        if flow.rate_limit.in_deficit(&self.rules, seen, if short { quality } else { 1.0 }) {
             self.deficit_at = Some(now);
         }
-        // A flow that holds back while others take what it leaves goes down with its targets.
+        // Where another sender takes what the filler leaves, the total falls, and holding the
+        // filler back would only lower all targets.
         let deficit = self.deficit_at.is_some_and(|at| now.since(at) <= state.memory)
             && state.total >= self.best.see(now, state.total).times(1.0 - 2.0 * self.rules.sigma);
         let State { congested, full, .. } = state;
-        let wanted = Wanted { target, role, congested, full, deficit };
-        let limit = flow.overlay.limit(&self.rules, seen, &wanted);
-        let alpha = flow.overlay.alpha();
+        let conditions = Conditions { target, role, congested, full, deficit };
+        let limit = flow.rate_limit.limit(&self.rules, seen, &conditions);
+        let alpha = flow.rate_limit.alpha();
         Standing { rate, target, limit, alpha, quality }
     }
 
     /// Counts a flow's throughput for its class. Answers the class, and the flow's smoothed rate.
     #[inline]
-    fn count(&mut self, id: FlowId, seen: &Observation) -> Option<(Class, Rate)> {
+    fn count(&mut self, id: ClassFlowId, seen: &Observation) -> Option<(Class, Rate)> {
         let flow = self.flows.get_mut(id.0)?;
         let demand = &mut self.demands[flow.class];
-        flow.overlay.see(&self.rules, seen);
+        flow.rate_limit.see(&self.rules, seen);
         let fair = self.targets.of_flow(flow.class).unwrap_or(Rate::ZERO);
         demand.take(&flow.counted);
-        flow.counted = Demand::of(flow.overlay.rate(), seen.app_limited, fair);
+        flow.counted = Demand::of(flow.rate_limit.rate(), seen.app_limited, fair);
         demand.put(&flow.counted);
-        Some((flow.class, flow.overlay.rate()))
+        Some((flow.class, flow.rate_limit.rate()))
     }
 
     /// Finds out the link's state, now that one more observation is counted.
@@ -228,8 +232,8 @@ impl Link {
         self.headroom.part(now)
     }
 
-    /// Computes the throughput that there is to divide. While part of the link is kept empty, what
-    /// goes through is what was let through, and says nothing of the capacity.
+    /// Computes the throughput that the classes share. While part of the link is kept empty, the
+    /// throughput is what limits let through, and says nothing of the capacity.
     #[inline]
     fn lambda(&mut self, state: &State, kept: f64) -> Rate {
         match (self.capacity, kept < 1.0) {
@@ -243,8 +247,8 @@ impl Link {
         }
     }
 
-    /// Finds out what a flow of a class is among the others. Where the link is said to carry less
-    /// than it does, or just that and nothing is marked, only limits keep flows from more.
+    /// Decides the role of a class's flows. Where the link carries its given capacity or more, and
+    /// no marks tell that it is full, only limits keep flows from taking more.
     #[inline]
     fn role(&self, class: Class, state: &State, kept: f64) -> Role {
         if kept < 1.0 || (state.full && !state.marked) || state.over {
@@ -263,7 +267,7 @@ impl Link {
         self.estimate
     }
 
-    /// Returns what a class is to have; `None` where it gets whatever there is.
+    /// Returns the target of a class; `None` where it has none.
     #[must_use]
     pub fn class_target(&self, class: Class) -> Option<Rate> {
         self.targets.of_class(class)
@@ -275,7 +279,7 @@ impl Link {
     }
 }
 
-/// A link of given capacity is congested, marks or not, from this part of it on.
+/// The part of a given capacity from which on a link is congested, with or without marks.
 const FULL: f64 = 0.97;
 
 #[cfg(test)]

@@ -1,4 +1,4 @@
-//! Limits on top of kernels' controllers, on a bottleneck made of water: windows and limits in,
+//! Limits on top of kernels' controllers, on a fluid model of a bottleneck: windows and limits in,
 //! queue and marks out.
 
 #![expect(
@@ -11,19 +11,19 @@ use core::time::Duration;
 
 use units::{Class, PerClass};
 
-use super::{ClassGoal, FlowId, Link, Rules};
+use super::{ClassFlowId, ClassGoal, Link, Rules};
 use crate::{Nanos, Observation, Rate};
 
-/// What the kernel under a flow does with marks.
+/// The kernel's answer to marks.
 #[derive(Clone, Copy, Debug)]
 enum Kernel {
     /// Eq. 4.
     Dctcp,
-    /// Once in a marked round trip, to this part (classic ECN: 0.5 Reno, 0.7 CUBIC).
+    /// A cut once in a marked round trip, to this part (classic ECN: 0.5 Reno, 0.7 CUBIC).
     Cut(f64),
 }
 
-/// The goals of the first classes; the others are free.
+/// Gives goals to the first classes; the others are free.
 fn per_class(goals: &[ClassGoal]) -> PerClass<ClassGoal> {
     PerClass::from_fn(|class| goals.get(class.number()).copied().unwrap_or_default())
 }
@@ -36,24 +36,24 @@ const LOOK: u32 = 25;
 
 #[derive(Debug)]
 struct Flow {
-    id: Option<FlowId>,
+    id: Option<ClassFlowId>,
     kernel: Kernel,
     window: f64,
     alpha: f64,
     limit: f64,
-    /// Bits per second it would send at most.
+    /// The most that the flow would send, in bits per second.
     wants: f64,
     on: bool,
-    // Since it was last looked at.
+    // Counts since the last observation.
     bytes: f64,
     marked: f64,
     delivered: f64,
-    // Since its last round trip.
+    // Counts since the last round trip.
     trip: f64,
     trip_marked: f64,
     trip_delivered: f64,
     was_limited: bool,
-    /// Bytes in all.
+    /// The bytes since the start.
     total: f64,
 }
 

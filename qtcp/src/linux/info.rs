@@ -1,4 +1,4 @@
-//! What the kernel knows of a connection: `TCP_INFO`.
+//! The kernel's view of a connection: `TCP_INFO`.
 
 use core::mem::offset_of;
 use core::time::Duration;
@@ -6,86 +6,8 @@ use std::io;
 use std::os::fd::BorrowedFd;
 
 use super::sys;
+use super::tcp_info::Raw;
 use crate::Rate;
-
-/// `struct tcp_info` of `linux/tcp.h`, as far as it is used here. The kernel appends to it and
-/// tells how much of it there is.
-#[repr(C)]
-#[derive(Clone, Copy, Debug)]
-pub(super) struct Raw {
-    state: u8,
-    ca_state: u8,
-    retransmits: u8,
-    probes: u8,
-    backoff: u8,
-    options: u8,
-    window_scales: u8,
-    /// Bit 0: `tcpi_delivery_rate_app_limited`; bits 1, 2: `tcpi_fastopen_client_fail`.
-    bits: u8,
-    rto: u32,
-    ato: u32,
-    snd_mss: u32,
-    rcv_mss: u32,
-    unacked: u32,
-    sacked: u32,
-    lost: u32,
-    retrans: u32,
-    fackets: u32,
-    last_times: [u32; 4],
-    pmtu: u32,
-    rcv_ssthresh: u32,
-    rtt: u32,
-    rttvar: u32,
-    snd_ssthresh: u32,
-    snd_cwnd: u32,
-    advmss: u32,
-    reordering: u32,
-    rcv_rtt: u32,
-    rcv_space: u32,
-    total_retrans: u32,
-    pacing_rate: u64,
-    max_pacing_rate: u64,
-    bytes_acked: u64,
-    bytes_received: u64,
-    segs_out: u32,
-    segs_in: u32,
-    notsent_bytes: u32,
-    min_rtt: u32,
-    data_segs_in: u32,
-    data_segs_out: u32,
-    delivery_rate: u64,
-    busy_time: u64,
-    rwnd_limited: u64,
-    sndbuf_limited: u64,
-    delivered: u32,
-    delivered_ce: u32,
-    bytes_sent: u64,
-    bytes_retrans: u64,
-    dsack_dups: u32,
-    reord_seen: u32,
-    rcv_ooopack: u32,
-    snd_wnd: u32,
-    rcv_wnd: u32,
-    rehash: u32,
-    total_rto: u16,
-    total_rto_recoveries: u16,
-    total_rto_time: u32,
-    received_ce: u32,
-    delivered_ecn_bytes: [u32; 3],
-    received_ecn_bytes: [u32; 3],
-    ecn_mode: u32,
-}
-
-// Where the kernel's header has them; from `received_ce` on they came with Linux 6.18.
-const _: () = {
-    assert!(offset_of!(Raw, pacing_rate) == 104);
-    assert!(offset_of!(Raw, delivery_rate) == 160);
-    assert!(offset_of!(Raw, delivered_ce) == 196);
-    assert!(offset_of!(Raw, snd_wnd) == 228);
-    assert!(offset_of!(Raw, total_rto_time) == 244);
-    assert!(offset_of!(Raw, received_ce) == 248);
-    assert!(size_of::<Raw>() == 280);
-};
 
 /// The end of `tcpi_delivered_ce`: every kernel from 4.18 on tells this much.
 const BASIC: usize = offset_of!(Raw, delivered_ce) + size_of::<u32>();
@@ -95,17 +17,17 @@ const OPTION_ECN: u8 = 8;
 /// `TCPI_OPT_ECN_SEEN`: a packet with an ECN codepoint has come in.
 const OPTION_ECN_SEEN: u8 = 16;
 
-/// What the kernel knows of one connection. Counts of packets are 32 bits wide and wrap; counts
-/// of bytes are of payload. What a kernel does not tell is `None`.
+/// The kernel's view of one connection. Counts of packets are 32 bits wide and wrap; counts of
+/// bytes are of payload. What a kernel does not tell is `None`.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Info {
     /// The state of the connection, as in `tcp_states.h` (1 is ESTABLISHED).
     pub state: u8,
-    /// ECN was negotiated: what is sent can be marked, and the peer echoes marks.
+    /// Whether ECN was negotiated: what is sent can be marked, and the peer echoes marks.
     pub ecn: bool,
-    /// A packet with an ECN codepoint has come in.
+    /// Whether a packet with an ECN codepoint has come in.
     pub ecn_seen: bool,
-    /// The last measurement of the delivery rate was of a sender with too little to send.
+    /// Whether the last measurement of the delivery rate was of a sender with too little to send.
     pub app_limited: bool,
     /// Bytes of payload in a full packet that is sent.
     pub snd_mss: u32,
@@ -121,7 +43,7 @@ pub struct Info {
     pub snd_cwnd: u32,
     /// Packets that were sent again since the start.
     pub total_retrans: u32,
-    /// At what rate the kernel sends; `None` where it does not limit it.
+    /// The rate at which the kernel sends; `None` where it does not limit the rate.
     pub pacing_rate: Option<Rate>,
     /// Bytes that the peer has acknowledged.
     pub bytes_acked: u64,
@@ -133,27 +55,27 @@ pub struct Info {
     pub data_segs_in: u32,
     /// The rate at which the peer took data at the last measurement.
     pub delivery_rate: Rate,
-    /// For how long there was something to send or to be acknowledged.
+    /// The time in which there was something to send or to be acknowledged.
     pub busy_time: Duration,
-    /// Of this, for how long the peer's receive window held it up.
+    /// The part of `busy_time` in which the peer's receive window was full.
     pub rwnd_limited: Duration,
-    /// Of this, for how long the socket's send buffer held it up.
+    /// The part of `busy_time` in which the socket's send buffer was too small.
     pub sndbuf_limited: Duration,
     /// Packets that the peer has, those sent again included.
     pub delivered: u32,
-    /// Of these, packets that were acknowledged with an echo of a congestion mark. See the table
-    /// of [`linux`](super) for how true that is.
+    /// Delivered packets that were acknowledged with an echo of a congestion mark. The table of
+    /// [`linux`](super) tells how true this count is.
     pub delivered_ce: u32,
-    /// How many bytes the peer lets us have under way (Linux 5.4).
+    /// The bytes that the peer lets us have under way (Linux 5.4).
     pub snd_wnd: Option<u32>,
-    /// How many bytes we let the peer have under way (Linux 6.2).
+    /// The bytes that we let the peer have under way (Linux 6.2).
     pub rcv_wnd: Option<u32>,
     /// Packets that came in with a congestion mark (Linux 6.18), on any connection with ECN.
     pub received_ce: Option<u32>,
 }
 
 impl Info {
-    /// What the kernel knows of `fd`, a TCP socket.
+    /// Reads what the kernel knows of `fd`, a TCP socket.
     ///
     /// # Errors
     ///
@@ -171,7 +93,7 @@ impl Info {
         Ok(Self::from_raw(&raw, len))
     }
 
-    /// From the first `len` bytes of the kernel's struct.
+    /// Takes the facts from the first `len` bytes of the kernel's struct.
     #[inline]
     fn from_raw(raw: &Raw, len: usize) -> Self {
         let told = |offset: usize, value: u32| (len >= offset + size_of::<u32>()).then_some(value);
@@ -224,7 +146,7 @@ pub(super) mod tests {
 
     use super::*;
 
-    /// Two ends of a connection over the loopback device.
+    /// Makes the two ends of a connection over the loopback device.
     pub(in super::super) fn pair() -> (TcpStream, TcpStream) {
         let listener = TcpListener::bind("127.0.0.1:0").unwrap();
         let one = TcpStream::connect(listener.local_addr().unwrap()).unwrap();

@@ -1,11 +1,11 @@
-//! What a Linux socket tells of the network, and takes from a controller (stage S6).
+//! Linux sockets: what they tell of the network, and what they take from a controller (stage S6).
 //!
 //! - [`Info`]: what the kernel knows of a connection (`TCP_INFO`).
 //! - [`Sampler`]: two of these make an [`Observation`](crate::Observation) for each direction.
 //! - [`options`]: the kernel's own congestion control, the pacing rate, the unsent bytes of a
 //!   socket.
-//! - [`Offer`]: what the running kernel has of all this, and what an administrator can do where
-//!   something is missing.
+//! - [`Offer`]: which of these features the running kernel has, and what an administrator can do
+//!   where one is missing.
 //!
 //! # How true the marks are
 //!
@@ -31,6 +31,7 @@ mod sample;
     reason = "socket options that neither std nor nix has, behind safe functions"
 )]
 mod sys;
+mod tcp_info;
 
 pub use info::Info;
 pub use offer::{Dctcp, Offer, refusal};

@@ -1,4 +1,4 @@
-//! What the running kernel has of all this, and what an administrator can do about it.
+//! The features of the running kernel, and what an administrator can do where one is missing.
 
 use std::fs;
 use std::io;
@@ -7,29 +7,29 @@ use std::path::Path;
 
 use super::{Info, options, sys};
 
-/// Where the kernel keeps its settings of TCP, those of the present network namespace.
+/// The folder of the kernel's TCP settings, those of the present network namespace.
 const SETTINGS: &str = "/proc/sys/net/ipv4";
 
 /// Whether a socket can have `dctcp`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Dctcp {
-    /// It can.
+    /// Sockets can have it.
     Usable,
-    /// The kernel has it, and this process may not use it.
+    /// The kernel has the module, and this process may not use it.
     Forbidden,
-    /// The kernel has none, and could load none.
+    /// The kernel has no such module, and could load none.
     Missing,
-    /// Nobody could find out.
+    /// No socket could be tried.
     Unknown,
 }
 
-/// Why sockets cannot have the congestion control `name`, and what to do about it: found by trying,
-/// which also loads the kernel's module. `None` where they can, or nobody could find out.
+/// Explains why sockets cannot have the congestion control `name`, and what to do about it. `None`
+/// where they can, or no socket could be tried. Trying also loads the kernel's module.
 #[must_use]
 pub fn refusal(name: &str) -> Option<String> {
     let tried = options::set_congestion(sys::tcp_socket().ok()?.as_fd(), name);
     let error = tried.err()?;
-    // After the trial, which may have loaded one.
+    // Read after the trial, which may have loaded a module.
     let here = Offer::read(Path::new(SETTINGS));
     let offered = here.available.map(|names| names.join(", ")).unwrap_or_default();
     match error.kind() {
@@ -46,39 +46,40 @@ pub fn refusal(name: &str) -> Option<String> {
     }
 }
 
-/// What this kernel offers to a target that means to pace its connections by marks. What could
-/// not be read is `None`.
+/// The features that a target needs to pace its connections by marks. What could not be read is
+/// `None`.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Offer {
     /// The congestion controls that the kernel has loaded.
     pub available: Option<Vec<String>>,
-    /// Those that a process without `CAP_NET_ADMIN` may choose.
+    /// The congestion controls that a process without `CAP_NET_ADMIN` may choose.
     pub allowed: Option<Vec<String>>,
-    /// The one that connections have when nobody chooses.
+    /// The congestion control of connections for which none was chosen.
     pub default: Option<String>,
-    /// Whether a socket can have `dctcp`: found by trying, which also loads the kernel's module.
+    /// Whether a socket can have `dctcp`. Trying also loads the kernel's module.
     pub dctcp: Dctcp,
-    /// Where the default ignores marks: what a socket can have instead.
+    /// The congestion control to use where the default ignores marks.
     pub instead: Option<&'static str>,
-    /// `net.ipv4.tcp_ecn`: 0 no ECN; 1 asked for and answered; 2 only answered (the kernel's
-    /// default); 3 AccECN asked for and answered; 4 AccECN answered, ECN asked for; 5 AccECN only
-    /// answered.
+    /// The setting `net.ipv4.tcp_ecn`: 0 no ECN; 1 asked for and answered; 2 only answered (the
+    /// kernel's default); 3 AccECN asked for and answered; 4 AccECN answered, ECN asked for; 5
+    /// AccECN only answered.
     pub ecn: Option<u8>,
-    /// `net.ipv4.tcp_ecn_fallback`: a connection whose SYN with ECN is lost goes on without.
+    /// The setting `net.ipv4.tcp_ecn_fallback`: a connection whose SYN with ECN is lost goes on
+    /// without.
     pub ecn_fallback: Option<bool>,
-    /// The kernel counts the marks of what comes in (Linux 6.18).
+    /// Whether the kernel counts the marks of what comes in (Linux 6.18).
     pub received_marks: Option<bool>,
 }
 
 impl Offer {
-    /// What the running kernel offers in the present network namespace.
+    /// Finds out what the running kernel offers in the present network namespace.
     #[must_use]
     pub fn probe() -> Self {
         let socket = sys::tcp_socket();
         let set = |name| socket.as_ref().map(|fd| options::set_congestion(fd.as_fd(), name));
         let tried = set("dctcp");
         let info = socket.as_ref().ok().and_then(|fd| Info::read(fd.as_fd()).ok());
-        // After the trial, which may have loaded it.
+        // Read after the trial, which may have loaded the module.
         let settings = Self::read(Path::new(SETTINGS));
         let instead = ["cubic", "reno"].into_iter().find(|name| matches!(set(name), Ok(Ok(()))));
         Self {
@@ -89,7 +90,7 @@ impl Offer {
         }
     }
 
-    /// The settings in a folder, without what only a socket can tell.
+    /// Reads the settings in a folder, without what only a socket can tell.
     fn read(folder: &Path) -> Self {
         let text = |name| Some(fs::read_to_string(folder.join(name)).ok()?.trim().to_owned());
         let words = |name| Some(text(name)?.split_whitespace().map(str::to_owned).collect());
@@ -118,23 +119,24 @@ impl Offer {
         }
     }
 
-    /// The congestion control to set on sockets (listeners among them, before they listen) where
-    /// nobody chose one; `None` is to leave them with the system's.
+    /// Chooses the congestion control for sockets (listeners among them, before they listen) where
+    /// the configuration names none; `None` leaves them with the system's.
     ///
-    /// `dctcp` where there is one. Of the others the shares of classes are the same, but one that
-    /// ignores marks keeps a queue several times as long: `cubic`, or `reno`, in its place.
+    /// The choice is `dctcp` where there is one. With the others the shares of classes are the
+    /// same, but one that ignores marks keeps a queue several times as long: `cubic`, or `reno`,
+    /// takes its place.
     #[must_use]
     pub fn best_base(&self) -> Option<&str> {
         if self.dctcp == Dctcp::Usable { Some("dctcp") } else { self.instead }
     }
 
-    /// The default goes by the rate and the round-trip time that it measures (all of BBR's first
-    /// version, and what comes of it in Linux).
+    /// Tells whether the default goes by the rate and the round-trip time that it measures (BBR's
+    /// first version, and its successors in Linux).
     fn ignores_marks(&self) -> bool {
         self.default.as_ref().is_some_and(|name| name.starts_with("bbr"))
     }
 
-    /// What is missing, with the command that mends it, and how true the marks will be: plain
+    /// Lists what is missing, with the command that mends it, and how true the marks will be, in
     /// sentences for the log.
     #[must_use]
     pub fn advice(&self) -> Vec<String> {
@@ -152,7 +154,7 @@ impl Offer {
             Some(0) => "ECN is off, so no connection sees congestion marks: \
                         run `sysctl -w net.ipv4.tcp_ecn=1` here, and on the hosts"
                 .to_owned(),
-            // Hosts connect to a target, so it is they who ask.
+            // Hosts connect to a target, so hosts ask for ECN.
             Some(_) => "ECN is on for hosts that ask for it: \
                         on each host run `sysctl -w net.ipv4.tcp_ecn=1`, \
                         since by default Linux does not ask"
@@ -183,13 +185,13 @@ impl Offer {
                  run `modprobe tcp_dctcp` (CONFIG_TCP_CONG_DCTCP) and `{}`",
                 self.allow_dctcp()
             )),
-            Dctcp::Unknown => {
-                Some(format!("whether there is dctcp could not be found out: {default} it is"))
-            }
+            Dctcp::Unknown => Some(format!(
+                "whether there is dctcp could not be found out: this process goes on with {default}"
+            )),
         }
     }
 
-    /// The command after which every process may choose `dctcp`.
+    /// Makes the command after which every process may choose `dctcp`.
     fn allow_dctcp(&self) -> String {
         let allowed = self.allowed.as_ref().map(|names| names.join(" ")).unwrap_or_default();
         format!("sysctl -w net.ipv4.tcp_allowed_congestion_control=\"{allowed} dctcp\"")

@@ -1,4 +1,4 @@
-//! What a socket takes: the kernel's congestion control, the pacing rate, the unsent bytes.
+//! Options of a socket: the kernel's congestion control, the pacing rate, the unsent bytes.
 
 use std::io;
 use std::os::fd::BorrowedFd;
@@ -12,8 +12,8 @@ const NAME: usize = 16;
 /// The lowest rate that a socket can be paced at, in bytes per second.
 ///
 /// The kernel waits for as long as the packets that it has just sent take at the rate of that
-/// moment, two packets at least, and a higher rate later does not shorten the wait: at this one it
-/// is a third of a second. A rate of zero would be none at all: the kernel takes it for no limit.
+/// moment, two packets at least, and a higher rate later does not shorten the wait: at
+/// this rate the wait is a third of a second. The kernel takes a rate of zero for no limit.
 pub const LEAST_PACING: Rate = Rate::new(10_000.0);
 
 /// Sets the kernel's congestion control of a socket: of a connection from now on, of a listener
@@ -38,7 +38,7 @@ pub fn set_congestion(fd: BorrowedFd<'_>, name: &str) -> io::Result<()> {
     sys::set(fd, libc::IPPROTO_TCP, libc::TCP_CONGESTION, &value)
 }
 
-/// The kernel's congestion control of a socket.
+/// Reads the kernel's congestion control of a socket.
 ///
 /// # Errors
 ///
@@ -49,11 +49,11 @@ pub fn congestion(fd: BorrowedFd<'_>) -> io::Result<String> {
     Ok(String::from_utf8_lossy(name.unwrap_or_default()).into_owned())
 }
 
-/// Sets the rate that a connection is not to exceed (`SO_MAX_PACING_RATE`); `None` is no limit.
-/// Rates below [`LEAST_PACING`] are taken for that. TCP's own pacing counts payload; behind the
+/// Sets the rate that a connection may not exceed (`SO_MAX_PACING_RATE`); `None` is no limit.
+/// Rates below [`LEAST_PACING`] become that rate. TCP's own pacing counts payload; behind the
 /// queue discipline `fq` headers count too, 3 to 5 % of full packets.
 ///
-/// Once a rate was set, the connection is paced for as long as it lives, at the kernel's own rate
+/// Once a rate was set, the connection is paced until it ends, at the kernel's own rate
 /// where there is no limit: somewhat above a window per round trip.
 ///
 /// # Errors
@@ -78,7 +78,7 @@ const fn whole(rate: Rate) -> u64 {
 ///
 /// The kernel's, where `fd` is no TCP socket.
 pub fn set_notsent_lowat(fd: BorrowedFd<'_>, bytes: Option<u32>) -> io::Result<()> {
-    // The kernel goes by the system's setting where the socket's is 0.
+    // A socket's setting of 0 means the system's.
     sys::set(fd, libc::IPPROTO_TCP, libc::TCP_NOTSENT_LOWAT, &bytes.map_or(0, |bytes| bytes.max(1)))
 }
 

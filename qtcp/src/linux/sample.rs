@@ -1,24 +1,24 @@
-//! Two looks at a connection make an observation of each direction.
+//! Observations of both directions of a connection, made of two readings of the kernel's counters.
 
 use core::time::Duration;
 
 use super::Info;
 use crate::{Nanos, Observation};
 
-/// What one connection saw of the network since the sample before, in both directions.
+/// Observations of one connection since the sample before, in both directions.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Sample {
-    /// Of what is sent.
+    /// The observation of what is sent.
     pub out: Observation,
-    /// Of what is received. Its round-trip time is that of the connection; whether the peer had
-    /// more to send cannot be seen from here, so `app_limited` is always false.
+    /// The observation of what is received. Its round-trip time is that of the connection; whether
+    /// the peer had more to send cannot be seen from here, so `app_limited` is always false.
     pub into: Observation,
-    /// The kernel counts the marks of what is received (Linux 6.18); otherwise `into.marked` is 0
-    /// and says nothing.
+    /// Whether the kernel counts the marks of what is received (Linux 6.18); otherwise
+    /// `into.marked` is 0 and says nothing.
     pub marks_known: bool,
 }
 
-/// The numbers of the last look, whose growth is what was seen since.
+/// The counters at the last reading.
 #[derive(Clone, Copy, Debug)]
 struct Before {
     at: Nanos,
@@ -32,18 +32,19 @@ pub struct Sampler {
 }
 
 impl Sampler {
-    /// A sampler that has not seen its connection yet.
+    /// Makes a sampler that has not seen its connection yet.
     #[must_use]
     pub const fn new() -> Self {
         Self { before: None }
     }
 
-    /// What was seen from the last sample to `now`, when `info` was read.
+    /// Makes the sample from the last one to `now`, when `info` was read.
     ///
     /// The first sample, and one at the time of the last or before it, has an interval of zero and
     /// counts nothing; what happened meanwhile counts in the next. Counters of 32 bits may wrap
-    /// once between two samples (2^31 packets at most: minutes at any rate there is). One that
-    /// went backward, because the descriptor now is of another connection, counts as no growth.
+    /// once between two samples (2^31 packets at most: minutes at any rate there is). A counter
+    /// that went backward, because the descriptor now is of another connection, counts as no
+    /// growth.
     #[inline]
     pub fn sample(&mut self, now: Nanos, info: &Info) -> Sample {
         let Some(before) = self.before else {
@@ -86,14 +87,15 @@ fn between(before: &Info, info: &Info, interval: Duration) -> Sample {
     }
 }
 
-/// The sender had less to send than it might have sent. The kernel's bit tells of the best recent
-/// measurement of the delivery rate; a sender that has gone quiet since is seen by its empty queue.
+/// Tells whether the sender had less to send than it might have sent. The kernel's bit tells of the
+/// best recent measurement of the delivery rate; an empty queue shows a sender that has gone quiet
+/// since.
 #[inline]
 fn idle(info: &Info) -> bool {
     info.app_limited || (info.notsent_bytes == 0 && info.unacked < info.snd_cwnd)
 }
 
-/// By how much a counter of 32 bits grew, across a wrap; 0 where it went backward.
+/// Computes by how much a counter of 32 bits grew, across a wrap; 0 where it went backward.
 #[inline]
 const fn grown(before: u32, now: u32) -> u32 {
     let grown = now.wrapping_sub(before);

@@ -1,4 +1,4 @@
-//! The system calls: socket options as plain values.
+//! System calls for socket options as plain values.
 
 use core::ffi::c_int;
 use core::mem::{MaybeUninit, size_of};
@@ -20,9 +20,9 @@ unsafe impl Plain for u64 {}
 // SAFETY: every pattern of bits is an array of bytes.
 unsafe impl<const N: usize> Plain for [u8; N] {}
 // SAFETY: a C struct of unsigned numbers alone, whose size is the sum of its fields.
-unsafe impl Plain for super::info::Raw {}
+unsafe impl Plain for super::tcp_info::Raw {}
 
-/// Reads an option, and how many bytes of it the kernel filled in; the rest are zeroes.
+/// Reads an option. Answers also how many bytes of it the kernel filled in; the rest are zeroes.
 #[inline]
 pub(super) fn get<T: Plain>(
     fd: BorrowedFd<'_>,
@@ -59,7 +59,7 @@ pub(super) fn set<T: Plain>(
     if result == 0 { Ok(()) } else { Err(io::Error::last_os_error()) }
 }
 
-/// A TCP socket that is connected to nothing.
+/// Opens a TCP socket that is connected to nothing.
 pub(super) fn tcp_socket() -> io::Result<OwnedFd> {
     // SAFETY: no memory is involved.
     let fd = unsafe {
@@ -68,6 +68,6 @@ pub(super) fn tcp_socket() -> io::Result<OwnedFd> {
     if fd < 0 {
         return Err(io::Error::last_os_error());
     }
-    // SAFETY: the kernel has just opened it, and nobody else knows of it.
+    // SAFETY: the kernel has just opened it, and nothing else knows of it.
     Ok(unsafe { OwnedFd::from_raw_fd(fd) })
 }

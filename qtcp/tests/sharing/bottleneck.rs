@@ -4,7 +4,7 @@
 use std::collections::VecDeque;
 use std::time::Duration;
 
-use qtcp::{Controller, Nanos, Observation, Rate, Target};
+use qtcp::{Controller, FlowTarget, Nanos, Observation, Rate};
 
 /// Bytes of payload in a packet.
 pub(crate) const MSS: u32 = 1500;
@@ -12,14 +12,14 @@ pub(crate) const MSS: u32 = 1500;
 /// A step of the model in microseconds.
 const TICK_US: u64 = 1;
 
-/// What came of one tick's packets of one flow: how many, and how many of them were marked.
+/// The packets of one flow in one tick, and how many of them were marked.
 #[derive(Clone, Copy, Default)]
 struct Batch {
     packets: f64,
     marked: f64,
 }
 
-/// How a sender keeps to what its controller decides.
+/// The bound that a sender keeps to.
 #[derive(Clone, Copy, PartialEq)]
 enum Sender {
     /// A window in flight.
@@ -32,14 +32,14 @@ enum Sender {
 pub(crate) struct Flow {
     pub(crate) controller: Box<dyn Controller>,
     sender: Sender,
-    /// It sends.
+    /// Whether the flow sends.
     pub(crate) active: bool,
-    /// Between two steps of the controller; a round trip where it is zero.
+    /// The time between two steps of the controller; zero stands for a round trip.
     period_us: u64,
     base_us: u64,
     in_flight: f64,
     queued: f64,
-    /// What left the queue and is on its way to the receiver and back.
+    /// The packets that left the queue and are on their way to the receiver and back.
     returning: VecDeque<Batch>,
     seen: Batch,
     stepped_us: u64,
@@ -52,7 +52,7 @@ pub(crate) struct Flow {
 }
 
 impl Flow {
-    /// A flow with a round trip of `base_us` without queues.
+    /// Makes a flow with a round trip of `base_us` without queues.
     pub(crate) fn new(controller: Box<dyn Controller>, base_us: u64) -> Self {
         let ticks = usize::try_from(base_us / TICK_US).unwrap();
         Self {
@@ -72,12 +72,12 @@ impl Flow {
         }
     }
 
-    /// A flow that keeps to a rate, and whose controller steps in this period.
+    /// Makes a flow that keeps to a rate, and whose controller steps in this period.
     pub(crate) fn paced(controller: Box<dyn Controller>, base_us: u64, period_us: u64) -> Self {
         Self { sender: Sender::Paced, period_us, ..Self::new(controller, base_us) }
     }
 
-    /// Packets that it sends in a tick.
+    /// Computes the packets that the flow sends in a tick.
     fn sends(&self) -> f64 {
         let decision = self.controller.decision();
         match self.sender {
@@ -96,7 +96,7 @@ impl Flow {
         self.seen.marked += batch.marked;
     }
 
-    /// Whole packets seen since the last step; what is left of a packet counts next time.
+    /// Takes the whole packets seen since the last step; the rest of a packet counts next time.
     fn observe(&mut self, now_us: u64, queue_us: f64) -> Observation {
         let (delivered, marked) = (self.seen.packets.floor(), self.seen.marked.round());
         self.seen = Batch { packets: self.seen.packets - delivered, marked: 0.0 };
@@ -182,7 +182,7 @@ impl Bottleneck {
         }
     }
 
-    /// Runs on, and gives each flow's throughput meanwhile as a part of the capacity.
+    /// Runs on, and answers each flow's throughput meanwhile as a part of the capacity.
     pub(crate) fn shares(&mut self, for_us: u64) -> Vec<f64> {
         let before: Vec<f64> = self.flows.iter().map(|flow| flow.delivered).collect();
         self.run(for_us);
@@ -195,9 +195,9 @@ impl Bottleneck {
     }
 
     /// Aims each flow at its part of the capacity.
-    pub(crate) fn aim(&mut self, capacity: Rate, parts: &[f64]) {
+    pub(crate) fn set_target(&mut self, capacity: Rate, parts: &[f64]) {
         for (flow, part) in self.flows.iter_mut().zip(parts) {
-            flow.controller.aim(Target::Throughput(capacity.times(*part)));
+            flow.controller.set_target(FlowTarget::Throughput(capacity.times(*part)));
         }
     }
 }

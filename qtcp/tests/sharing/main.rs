@@ -1,4 +1,4 @@
-//! What flows get of a bottleneck that they share.
+//! Throughputs of flows that share a bottleneck.
 #![expect(clippy::unwrap_used, clippy::indexing_slicing, reason = "tests")]
 
 mod bottleneck;
@@ -8,7 +8,7 @@ use proptest::prelude::*;
 use qtcp::control::dctcp::{Growth, Settings};
 use qtcp::control::interference::{FLOOR, SIGMA};
 use qtcp::control::{Dcqcn, Dctcp, InterferenceQtcp, Lambda, Qrdma, Qtcp, dcqcn, qtcp as defaults};
-use qtcp::{Controller, Limits, Rate, Target};
+use qtcp::{Controller, FlowTarget, Limits, Rate};
 
 /// High, Medium and Low in all runs of the source.
 const PARTS: [f64; 3] = [3.0 / 6.0, 2.0 / 6.0, 1.0 / 6.0];
@@ -25,32 +25,34 @@ fn dctcp(rtt_us: u64) -> Flow {
     Flow::new(Box::new(Dctcp::default()), rtt_us)
 }
 
-/// The packets in a round trip that a threshold is set to (section 4.3.1 of the source).
+/// Computes the packets in a round trip that a threshold is set to (section 4.3.1 of the source).
 fn threshold(capacity: Rate, rtt_us: u64) -> f64 {
     0.17 * capacity.bytes() / f64::from(MSS) * rtt_us as f64 / 1e6
 }
 
-/// The largest deviation of a flow from its part of what all got, as a part of it.
+/// Computes the largest deviation of a flow from its part of what all got, as a part of that part.
 fn deviation(shares: &[f64], parts: &[f64]) -> f64 {
     let (all, of): (f64, f64) = (shares.iter().sum(), parts.iter().sum());
     let off = |(share, part): (&f64, &f64)| (share / all / (part / of) - 1.0).abs();
     shares.iter().zip(parts).map(off).fold(0.0, f64::max)
 }
 
-/// The largest deviation of the last 50 windows from their mean, as a part of it.
+/// Computes the largest deviation of the last 50 windows from their mean, as a part of the mean.
 fn swing(flow: &Flow) -> f64 {
     let last = &flow.windows[flow.windows.len() - 50..];
     let mean = last.iter().sum::<f64>() / 50.0;
     last.iter().map(|window| (window / mean - 1.0).abs()).fold(0.0, f64::max)
 }
 
-/// Weights, round-trip times up to `spread` per cent apart, and first windows of 2 to 6 flows.
+/// Draws weights, round-trip times up to `spread` per cent apart, and first windows of 2 to 6
+/// flows.
 fn flows(spread: u64) -> impl Strategy<Value = (u64, Vec<(u32, u64, f64)>)> {
     let flow = (1..5_u32, 0..=spread, 1.0..1000.0);
     (50..100_u64, prop::collection::vec(flow, 2..=6))
 }
 
-/// 40 Gbit/s shared by such flows after 300 round trips: their shares, and what they were to be.
+/// Lets such flows share 40 Gbit/s for 300 round trips: their shares, and the parts they should
+/// have.
 fn settled(
     growth: Growth,
     rtt_us: u64,
@@ -65,7 +67,7 @@ fn settled(
     };
     let flows = flows.iter().map(flow).collect();
     let mut link = Bottleneck::new(FORTY, threshold(FORTY, rtt_us).max(40.0), flows);
-    link.aim(FORTY, &parts);
+    link.set_target(FORTY, &parts);
     link.run(300 * rtt_us);
     let shares = link.shares(100 * rtt_us);
     (link, shares, parts)
@@ -121,14 +123,14 @@ proptest! {
 fn e7_three_two_one_within_five_per_cent_where_dctcp_is_equal() {
     for rtt_us in [25, 62] {
         let mut link = Bottleneck::new(HUNDRED, 140.0, (0..3).map(|_| qtcp(rtt_us)).collect());
-        link.aim(HUNDRED, &PARTS);
+        link.set_target(HUNDRED, &PARTS);
         link.run(300 * rtt_us);
         let shares = link.shares(300 * rtt_us);
         assert!(deviation(&shares, &PARTS) < 0.05, "{shares:.3?} at {rtt_us} us");
         assert!(shares.iter().sum::<f64>() > 0.99, "{shares:.3?} at {rtt_us} us");
 
         let mut plain = Bottleneck::new(HUNDRED, 140.0, (0..3).map(|_| dctcp(rtt_us)).collect());
-        plain.aim(HUNDRED, &PARTS);
+        plain.set_target(HUNDRED, &PARTS);
         plain.run(300 * rtt_us);
         let shares = plain.shares(300 * rtt_us);
         assert!(deviation(&shares, &[1.0; 3]) < 0.05, "{shares:.3?} at {rtt_us} us");
@@ -139,7 +141,7 @@ fn e7_three_two_one_within_five_per_cent_where_dctcp_is_equal() {
 #[test]
 fn e1_quality_settles_around_one_and_stays() {
     let mut link = Bottleneck::new(HUNDRED, 140.0, (0..3).map(|_| qtcp(25)).collect());
-    link.aim(HUNDRED, &PARTS);
+    link.set_target(HUNDRED, &PARTS);
     link.run(40_000);
     for flow in &link.flows {
         assert!(flow.qualities.len() > 500);
@@ -155,7 +157,7 @@ fn e1_growth_by_quality_puts_far_flows_in_order() {
         let settings = Settings { growth, ..defaults::settings() };
         let flow = |rtt_us| Flow::new(Box::new(Qtcp::new(&settings)), rtt_us);
         let mut link = Bottleneck::new(HUNDRED, 140.0, [100, 50, 25].map(flow).into());
-        link.aim(HUNDRED, &PARTS);
+        link.set_target(HUNDRED, &PARTS);
         link.run(50_000);
         link.shares(50_000)
     };
@@ -188,7 +190,7 @@ fn joined(mut link: Bottleneck, parts: &[f64; 3]) -> u32 {
 fn e4_flows_that_start_later_have_their_part_sooner_than_with_dctcp() {
     let plain = joined(Bottleneck::new(TEN, 20.0, (0..3).map(|_| dctcp(98)).collect()), &[1.0; 3]);
     let mut link = Bottleneck::new(TEN, 20.0, (0..3).map(|_| qtcp(98)).collect());
-    link.aim(TEN, &PARTS);
+    link.set_target(TEN, &PARTS);
     let quality = joined(link, &PARTS);
     assert!(quality + 5 <= plain, "{quality} ms with QTCP, {plain} ms with DCTCP");
 }
@@ -200,13 +202,13 @@ fn e8_a_new_flow_takes_of_its_class_alone() {
     for class in 0..3 {
         let mut link = Bottleneck::new(FORTY, 60.0, (0..4).map(|_| qtcp(80)).collect());
         link.flows[3].active = false;
-        link.aim(FORTY, &PARTS);
+        link.set_target(FORTY, &PARTS);
         link.run(40_000);
         let before = link.shares(20_000);
 
         let mut parts = vec![PARTS[0], PARTS[1], PARTS[2], PARTS[class] / 2.0];
         parts[class] /= 2.0;
-        link.aim(FORTY, &parts);
+        link.set_target(FORTY, &parts);
         link.flows[3].active = true;
         link.run(40_000);
         let after = link.shares(20_000);
@@ -218,7 +220,7 @@ fn e8_a_new_flow_takes_of_its_class_alone() {
         assert!(deviation(&two, &[1.0; 2]) < 0.1, "equal in their class: {after:.3?}");
 
         link.flows[3].active = false;
-        link.aim(FORTY, &PARTS);
+        link.set_target(FORTY, &PARTS);
         link.run(40_000);
         let again = link.shares(20_000);
         assert!(deviation(&again, &before) < 0.03, "{before:.3?}, in the end {again:.3?}");
@@ -233,7 +235,7 @@ fn beside_dctcp(
 ) -> [Vec<f64>; 3] {
     flows.push(dctcp(100));
     let mut link = Bottleneck::new(TEN, 40.0, flows);
-    link.aim(TEN, &PARTS);
+    link.set_target(TEN, &PARTS);
     [false, true, false].map(|interfering| {
         link.flows[3].active = interfering;
         let mut all = [0.0; 4];
@@ -267,8 +269,8 @@ fn e8_flows_give_way_to_an_interfering_flow_and_come_back() {
     assert!(deviation(&after[..3], &alone[..3]) < 0.03, "{alone:.3?}, then {after:.3?}");
 }
 
-/// The same with one lambda for all, noted once in a round trip: beside the flow each keeps its part
-/// of what all three have within 12 %.
+/// The same with one lambda for all, noted once in a round trip: beside the flow each keeps its
+/// part of what all three have within 12 %.
 #[test]
 fn e8_one_lambda_for_all_flows_of_a_sender_keeps_their_ratio() {
     let mut lambda = Lambda::new(TEN, SIGMA, FLOOR);
@@ -277,7 +279,7 @@ fn e8_one_lambda_for_all_flows_of_a_sender_keeps_their_ratio() {
         beside_dctcp((0..3).map(|_| qtcp(100)).collect(), |link, shares| {
             had = 0.75 * had + 0.25 * shares[..3].iter().sum::<f64>();
             lambda.note(lambda.share() / had);
-            link.aim(lambda.rate(), &PARTS);
+            link.set_target(lambda.rate(), &PARTS);
         });
     for shares in [&alone, &beside, &after] {
         assert!(deviation(&shares[..3], &PARTS) < 0.12, "{shares:.3?}");
@@ -292,7 +294,8 @@ fn e8_one_lambda_for_all_flows_of_a_sender_keeps_their_ratio() {
 fn e9_who_has_time_gives_way_to_who_has_none() {
     let mut link = Bottleneck::new(TEN, 40.0, (0..2).map(|_| qtcp(100)).collect());
     for (flow, target_us) in link.flows.iter_mut().zip([110, 180]) {
-        flow.controller.aim(Target::Latency(std::time::Duration::from_micros(target_us)));
+        flow.controller
+            .set_target(FlowTarget::Latency(std::time::Duration::from_micros(target_us)));
     }
     link.run(40_000);
     let shares = link.shares(20_000);
@@ -304,7 +307,7 @@ fn e9_who_has_time_gives_way_to_who_has_none() {
 fn rate_based(flow: impl Fn() -> Box<dyn Controller>, parts: &[f64; 4]) -> Vec<f64> {
     let flows = (0..4).map(|_| Flow::paced(flow(), 20, 55)).collect();
     let mut link = Bottleneck::new(FORTY, 40.0, flows);
-    link.aim(FORTY, parts);
+    link.set_target(FORTY, parts);
     link.run(40_000);
     link.shares(40_000)
 }

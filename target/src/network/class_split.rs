@@ -2,7 +2,7 @@
 //! connection moved is divided among its classes, and what they may have is added up.
 
 use arbitration::{Class, PerClass};
-use qtcp::link::{FlowId, Link, Standing};
+use qtcp::link::{ClassFlowId, Link, Standing};
 use qtcp::pacing::Traffic;
 use qtcp::{Nanos, Observation, Rate};
 
@@ -13,7 +13,7 @@ use super::links::{Direction, Links};
 #[derive(Debug, Default)]
 pub(super) struct ClassFlow {
     /// The flow on the link, while the class has something to move.
-    pub(super) id: Option<FlowId>,
+    pub(super) id: Option<ClassFlowId>,
     /// Bytes that had moved at the last look.
     pub(super) moved: u64,
     /// This class's part of the bytes of the connection when any last moved.

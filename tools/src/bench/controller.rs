@@ -13,8 +13,8 @@ use fabric::nvme::{Cqe, Status};
 use fabric::queue::HostTransport as _;
 use fabric::tcp::HostParams;
 
+use super::host_socket::HostSocket;
 use super::job::Access;
-use super::link::Link;
 
 /// Keep alive timeout that is asked for.
 const KEEP_ALIVE: Duration = Duration::from_secs(15);
@@ -42,7 +42,7 @@ pub(crate) struct Namespace {
 /// An association: its admin queue, and what the controller said about itself.
 #[derive(Debug)]
 pub(crate) struct Controller {
-    admin: Link,
+    admin: HostSocket,
     host: host::Association,
     pub(crate) association: Association,
     /// Where its time begins.
@@ -58,7 +58,7 @@ impl Controller {
         queues: u16,
         wrr: bool,
     ) -> anyhow::Result<Self> {
-        let admin = Link::connect(&access.address, params, access.tos)?;
+        let admin = HostSocket::connect(&access.address, params, access.tos)?;
         let host = host::Association::new(Settings {
             subsystem: access.nqn.clone(),
             host: access.hostnqn.clone(),
@@ -151,17 +151,17 @@ impl Association {
         qid: u16,
         depth: u16,
         class: Option<Class>,
-    ) -> anyhow::Result<Link> {
+    ) -> anyhow::Result<HostSocket> {
         let connect = self.connector.connect(qid, depth, class);
         let (command, data) = connect.map_err(|error| self.explain(error))?;
-        let mut link = Link::connect(&self.access.address, self.params, self.access.tos)?;
-        let status = link.execute(command, Some(data), 0)?.cqe.status();
+        let mut socket = HostSocket::connect(&self.access.address, self.params, self.access.tos)?;
+        let status = socket.execute(command, Some(data), 0)?.cqe.status();
         if !status.is_success() {
             return Err(self.explain(HostError::Refused { qid, status }));
         }
-        link.connection.set_in_capsule_data(self.connector.facts.in_capsule_data);
-        link.set_nonblocking()?;
-        Ok(link)
+        socket.connection.set_in_capsule_data(self.connector.facts.in_capsule_data);
+        socket.set_nonblocking()?;
+        Ok(socket)
     }
 
     /// What went wrong, and what to try.

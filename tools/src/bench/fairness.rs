@@ -6,8 +6,8 @@ use std::fmt::Write as _;
 use arbitration::Class;
 use serde::Serialize;
 
+use super::figures::Figures;
 use super::job::Job;
-use super::report::Figures;
 use super::stats::JobStats;
 use super::units::show_latency;
 

@@ -10,7 +10,7 @@ use anyhow::{Context as _, bail};
 use serde::Serialize;
 
 use super::args::Floor;
-use super::report::{COLUMNS, Figures};
+use super::figures::{COLUMNS, Figures};
 use super::stats::JobStats;
 use super::worker::pin;
 

@@ -1,9 +1,9 @@
 //! `sluice bench`: an NVMe/TCP initiator that drives load, checks data and reports latencies.
 //!
 //! - [`args`], [`job`], [`units`]: the command line.
-//! - [`link`]: one TCP connection in the host role; [`controller`]: the admin queue;
+//! - [`host_socket`]: one TCP connection in the host role; [`controller`]: the admin queue;
 //!   [`tenants`]: the controllers of all jobs.
-//! - [`lane`], [`source`], [`pace`], [`verify`]: one I/O queue under load; [`worker`]: the threads.
+//! - [`io_queue`], [`source`], [`pace`], [`verify`]: one I/O queue under load; [`worker`]: the threads.
 //! - [`mod@run`]: a whole run; [`stats`], [`report`]: what came of it; [`fairness`]: who got how
 //!   much of it; [`windows`]: and when.
 //! - [`floor`]: the same bytes without NVMe; [`versus`]: two targets in turn.
@@ -11,10 +11,11 @@
 mod args;
 mod controller;
 mod fairness;
+mod figures;
 mod floor;
+mod host_socket;
+mod io_queue;
 mod job;
-mod lane;
-mod link;
 mod pace;
 mod report;
 mod run;

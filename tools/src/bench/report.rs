@@ -9,8 +9,9 @@ use serde::Serialize;
 
 use super::args::Load;
 use super::fairness::{self, ClassFigures, Shares, Slowdown};
+use super::figures::{COLUMNS, Figures};
 use super::job::Job;
-use super::stats::{Direction, JobStats};
+use super::stats::JobStats;
 use super::tenants::Tenants;
 use super::units::{show_bytes, show_count, show_latency};
 use super::windows::{Windows, WindowsReport};
@@ -18,7 +19,7 @@ use super::windows::{Windows, WindowsReport};
 /// What came of a run.
 #[derive(Debug)]
 pub(crate) struct Outcome {
-    targets: Vec<Target>,
+    targets: Vec<LoadedNamespace>,
     verify: bool,
     /// Length of the measurement, seconds.
     pub(crate) seconds: f64,
@@ -34,7 +35,7 @@ pub(crate) struct Outcome {
 
 /// A namespace under load.
 #[derive(Clone, Debug, PartialEq, Serialize)]
-struct Target {
+struct LoadedNamespace {
     address: String,
     nqn: String,
     nsid: u32,
@@ -46,7 +47,7 @@ struct Target {
 /// The same as JSON; times in nanoseconds.
 #[derive(Debug, Serialize)]
 pub(crate) struct Report<'a> {
-    targets: &'a [Target],
+    targets: &'a [LoadedNamespace],
     seconds: f64,
     jobs: Vec<JobReport<'a>>,
     classes: Vec<ClassFigures>,
@@ -74,61 +75,6 @@ struct Errors {
     count: u64,
 }
 
-/// Rates and latencies.
-#[derive(Clone, Debug, Serialize)]
-pub(crate) struct Figures {
-    pub(crate) commands: u64,
-    pub(crate) iops: f64,
-    pub(crate) bytes_per_second: f64,
-    pub(crate) mean_ns: f64,
-    pub(crate) p50_ns: u64,
-    pub(crate) p90_ns: u64,
-    pub(crate) p99_ns: u64,
-    pub(crate) p999_ns: u64,
-    pub(crate) p9999_ns: u64,
-    pub(crate) max_ns: u64,
-}
-
-impl Figures {
-    pub(crate) fn of(direction: &Direction, seconds: f64) -> Self {
-        Self {
-            commands: direction.count(),
-            iops: direction.count() as f64 / seconds,
-            bytes_per_second: direction.bytes as f64 / seconds,
-            mean_ns: direction.latency.mean(),
-            p50_ns: direction.quantile(0.5),
-            p90_ns: direction.quantile(0.9),
-            p99_ns: direction.quantile(0.99),
-            p999_ns: direction.quantile(0.999),
-            p9999_ns: direction.quantile(0.9999),
-            max_ns: direction.latency.max(),
-        }
-    }
-
-    fn of_any(direction: &Direction, seconds: f64) -> Option<Self> {
-        (direction.count() > 0).then(|| Self::of(direction, seconds))
-    }
-
-    /// The columns of a table row.
-    pub(crate) fn columns(&self) -> String {
-        let latencies = [self.p50_ns, self.p90_ns, self.p99_ns, self.p999_ns, self.max_ns];
-        let mut row = format!(
-            "{:>8} {:>8.0} {:>8}",
-            show_count(self.iops),
-            self.bytes_per_second / 1e6,
-            show_latency(self.mean_ns)
-        );
-        for latency in latencies {
-            let _ = write!(row, " {:>8}", show_latency(latency as f64));
-        }
-        row
-    }
-}
-
-/// The head of the columns that [`Figures::columns`] fills.
-pub(crate) const COLUMNS: &str =
-    "    IOPS     MB/s     mean      p50      p90      p99    p99.9      max";
-
 impl Outcome {
     pub(crate) fn new(
         load: &Load,
@@ -138,7 +84,7 @@ impl Outcome {
     ) -> anyhow::Result<Self> {
         let mut targets = Vec::new();
         for (index, (job, (_, namespace))) in jobs.iter().zip(&tenants.jobs).enumerate() {
-            let target = Target {
+            let target = LoadedNamespace {
                 address: job.access.address.clone(),
                 nqn: job.access.nqn.clone(),
                 nsid: job.nsid,
@@ -230,7 +176,7 @@ impl Outcome {
     pub(crate) fn table(&self) -> anyhow::Result<String> {
         let mut text = String::new();
         for target in &self.targets {
-            let Target { address, nqn, nsid, model, namespace_bytes, block_size } = target;
+            let LoadedNamespace { address, nqn, nsid, model, namespace_bytes, block_size } = target;
             let (size, block) = (show_bytes(*namespace_bytes), show_bytes(u64::from(*block_size)));
             let _ = writeln!(
                 text,

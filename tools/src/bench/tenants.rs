@@ -5,8 +5,8 @@ use fabric::tcp::HostParams;
 
 use super::args::Load;
 use super::controller::{Association, Controller, Namespace};
+use super::io_queue::Extent;
 use super::job::{Access, Job};
-use super::lane::Extent;
 use super::units::show_bytes;
 use super::worker::Plan;
 

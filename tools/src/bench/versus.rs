@@ -4,7 +4,7 @@ use anyhow::{bail, ensure};
 use serde::Serialize;
 
 use super::args::Load;
-use super::report::Figures;
+use super::figures::Figures;
 use super::units::{show_count, show_latency};
 
 /// One pair of runs.

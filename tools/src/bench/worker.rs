@@ -8,8 +8,8 @@ use nix::sched::{CpuSet, sched_setaffinity};
 use nix::unistd::Pid;
 
 use super::controller::{Association, Namespace};
+use super::io_queue::{Clock, Extent, IoQueue, Phase};
 use super::job::Job;
-use super::lane::{Clock, Extent, Lane, Phase};
 use super::stats::JobStats;
 use super::windows::Tally;
 
@@ -82,7 +82,7 @@ pub(crate) fn pin(core: Option<usize>) -> anyhow::Result<()> {
 struct Worker<'a> {
     orders: &'a Orders,
     reports: &'a Sender<Message>,
-    lanes: Vec<Lane>,
+    io_queues: Vec<IoQueue>,
     stats: Vec<JobStats>,
     clock: Clock,
     buffer: Vec<u8>,
@@ -90,19 +90,19 @@ struct Worker<'a> {
 
 impl<'a> Worker<'a> {
     fn new(orders: &'a Orders, reports: &'a Sender<Message>) -> anyhow::Result<Self> {
-        let lanes = orders.plans.iter().map(|plan| {
+        let io_queues = orders.plans.iter().map(|plan| {
             let job = orders.jobs.get(plan.job).context("no such job")?;
             let namespace = orders.namespaces.get(plan.job).context("no such namespace")?;
             let association = orders.associations.get(plan.controller);
             let association = association.context("no such controller")?;
-            let link = association.io_queue(plan.qid, job.depth, job.prioclass)?;
+            let socket = association.io_queue(plan.qid, job.depth, job.prioclass)?;
             let check = (plan.seed, orders.verify);
-            Lane::new(link, (plan.job, job), namespace, plan.extent, check)
+            IoQueue::new(socket, (plan.job, job), namespace, plan.extent, check)
         });
-        let lanes = lanes.collect::<anyhow::Result<_>>()?;
+        let io_queues = io_queues.collect::<anyhow::Result<_>>()?;
         let stats = orders.jobs.iter().map(|_| JobStats::new()).collect::<anyhow::Result<_>>()?;
         let clock = Clock(Instant::now());
-        Ok(Self { orders, reports, lanes, stats, clock, buffer: vec![0; RECEIVE] })
+        Ok(Self { orders, reports, io_queues, stats, clock, buffer: vec![0; RECEIVE] })
     }
 
     fn run(mut self, start: &Receiver<Instant>) -> anyhow::Result<u64> {
@@ -164,9 +164,9 @@ impl<'a> Worker<'a> {
             tally.bytes = bytes.saturating_sub(before.bytes);
             *before = Tally { commands, bytes, waiting: 0 };
         }
-        for lane in &self.lanes {
-            if let Some(tally) = tallies.get_mut(lane.job) {
-                tally.waiting += lane.held_back(now) + lane.outstanding() as u64;
+        for io_queue in &self.io_queues {
+            if let Some(tally) = tallies.get_mut(io_queue.job) {
+                tally.waiting += io_queue.held_back(now) + io_queue.outstanding() as u64;
             }
         }
         tallies
@@ -175,9 +175,9 @@ impl<'a> Worker<'a> {
     /// Notes what is due and not submitted.
     fn hold_back(&mut self) {
         let now = self.clock.now();
-        for lane in &self.lanes {
-            if let Some(stats) = self.stats.get_mut(lane.job) {
-                stats.held_back += lane.held_back(now);
+        for io_queue in &self.io_queues {
+            if let Some(stats) = self.stats.get_mut(io_queue.job) {
+                stats.held_back += io_queue.held_back(now);
             }
         }
     }
@@ -186,7 +186,7 @@ impl<'a> Worker<'a> {
     fn finish(&mut self, phase: Phase, limit: Option<Duration>) -> anyhow::Result<()> {
         self.enter(phase);
         let begun = Instant::now();
-        while !self.lanes.iter().all(Lane::is_done) {
+        while !self.io_queues.iter().all(IoQueue::is_done) {
             self.turns()?;
             ensure!(
                 limit.is_none_or(|limit| begun.elapsed() < limit),
@@ -198,16 +198,16 @@ impl<'a> Worker<'a> {
 
     fn enter(&mut self, phase: Phase) {
         let now = self.clock.now();
-        self.lanes.iter_mut().for_each(|lane| lane.enter(phase, now));
+        self.io_queues.iter_mut().for_each(|io_queue| io_queue.enter(phase, now));
     }
 
-    /// Some rounds over all lanes, so that the end is not looked for too often.
+    /// Some rounds over all io_queues, so that the end is not looked for too often.
     fn turns(&mut self) -> anyhow::Result<()> {
         let mut came = false;
         for _ in 0..8 {
-            for lane in &mut self.lanes {
-                if let Some(stats) = self.stats.get_mut(lane.job) {
-                    came |= lane.poll(self.clock, &mut self.buffer, stats)?;
+            for io_queue in &mut self.io_queues {
+                if let Some(stats) = self.stats.get_mut(io_queue.job) {
+                    came |= io_queue.poll(self.clock, &mut self.buffer, stats)?;
                 }
             }
         }

@@ -41,8 +41,8 @@ use super::fig9;
 use super::net::Network;
 use super::net::bottleneck::{Bottleneck, LINK, Law, offer};
 use super::net::event::{MICRO, MILLI, Time};
-use super::net::flow::Deadline;
 use super::net::record::Record;
+use super::net::sender::Deadline;
 use super::net::traffic::Size;
 
 /// The deadlines of High, Medium and Low.

@@ -62,7 +62,7 @@ fn model(bottleneck: &Bottleneck, seed: u64) -> anyhow::Result<Rates> {
 /// The same scenario for the model.
 fn setup(bottleneck: &Bottleneck, seed: u64) -> dtm::Setup {
     let settings = &bottleneck.settings;
-    let class = |(share, (bits, size)): (f64, (f64, super::net::traffic::Size))| dtm::Class {
+    let class = |(share, (bits, size)): (f64, (f64, super::net::traffic::Size))| dtm::ModelClass {
         goal: dtm::Goal::Share(share),
         flows: FLOWS,
         delay: Duration::from_secs_f64(seconds(bottleneck.rtt) / 2.0),

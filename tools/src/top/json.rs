@@ -3,7 +3,7 @@
 use serde_json::{Map, Value, json};
 
 use super::model::{Model, Pane, Rates, Time, host_key};
-use super::network::Flow;
+use super::network::Standing;
 use super::sample::Sample;
 
 /// One object for an interval. What is filtered and why stands with [`super::plain::text`].
@@ -52,7 +52,7 @@ fn with(row: Value, rates: &Rates) -> Value {
 }
 
 /// `row` with what is measured of everything that flows.
-fn flowing(row: Value, flow: &Flow, rates: &Rates) -> Value {
+fn flowing(row: Value, flow: &Standing, rates: &Rates) -> Value {
     join(
         row,
         json!({
@@ -79,7 +79,7 @@ fn join(row: Value, more: Value) -> Value {
 }
 
 fn classes(model: &Model, sample: &Sample) -> Vec<Value> {
-    let row = |class: &super::sample::Class| {
+    let row = |class: &super::sample::ClassSample| {
         let rates = model.rates(Pane::Classes, &class.name);
         let refused = rates.refused;
         let row = json!({
@@ -92,7 +92,7 @@ fn classes(model: &Model, sample: &Sample) -> Vec<Value> {
 
 fn sessions(model: &Model, sample: &Sample, filter: &str) -> Vec<Value> {
     let shown = sample.sessions.iter().filter(|row| matches(filter, &[&row.name, &row.parent]));
-    let row = |session: &super::sample::Session| {
+    let row = |session: &super::sample::SessionSample| {
         let rates = model.rates(Pane::Sessions, &session.name);
         let pair = |(used, credits): (u64, u64)| json!({ "used": used, "credits": credits });
         let reserve = session.reserve.as_ref().map(|reserve| {
@@ -117,7 +117,7 @@ fn sessions(model: &Model, sample: &Sample, filter: &str) -> Vec<Value> {
 
 fn devices(model: &Model, sample: &Sample, filter: &str) -> Vec<Value> {
     let shown = sample.devices.iter().filter(|row| matches(filter, &[&row.name]));
-    let row = |device: &super::sample::Device| {
+    let row = |device: &super::sample::DeviceSample| {
         let [urgent, high, medium, low] = device.waiting;
         let row = json!({
             "namespace": device.name,
@@ -133,7 +133,7 @@ fn devices(model: &Model, sample: &Sample, filter: &str) -> Vec<Value> {
 
 fn hosts(model: &Model, sample: &Sample, filter: &str) -> Vec<Value> {
     let shown = sample.hosts.iter().filter(|row| matches(filter, &[&row.host, &row.subsystem]));
-    let row = |host: &super::sample::Host| {
+    let row = |host: &super::sample::HostSample| {
         let rates = model.rates(Pane::Hosts, &host_key(&host.host, &host.subsystem));
         with(json!({ "host": host.host, "subsystem": host.subsystem }), &rates)
     };
@@ -145,7 +145,7 @@ fn links(model: &Model, sample: &Sample, filter: &str) -> Vec<Value> {
     let row = |line: &super::network::LinkClass| {
         let row = json!({
             "link": line.link,
-            "direction": line.way.name(),
+            "direction": line.direction.name(),
             "class": line.class,
             "flows": line.flows,
         });
@@ -157,13 +157,13 @@ fn links(model: &Model, sample: &Sample, filter: &str) -> Vec<Value> {
 fn connections(model: &Model, sample: &Sample, filter: &str) -> Vec<Value> {
     let shown =
         sample.connections.iter().filter(|row| matches(filter, &[&row.host, &row.subsystem]));
-    let row = |line: &super::network::Connection| {
+    let row = |line: &super::network::ConnectionSample| {
         let row = json!({
             "id": line.id,
             "host": line.host,
             "subsystem": line.subsystem,
             "queue": line.queue,
-            "direction": line.way.name(),
+            "direction": line.direction.name(),
             "class": line.class,
             "base": line.base,
             "rtt_us": line.rtt_us,

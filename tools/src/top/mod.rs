@@ -7,12 +7,16 @@
 //! - [`table`]: rows and columns, sorted and filtered; [`plain`]: as text; [`json`]: for programs.
 //! - [`state`]: what the person has chosen; [`draw`]: the screen; [`terminal`]: keys and drawing.
 
+mod answer;
 mod client;
 mod draw;
 mod histogram;
+mod interval;
+mod io;
 mod json;
 mod model;
 mod network;
+mod panes;
 mod plain;
 mod poll;
 mod sample;
@@ -25,6 +29,7 @@ mod tests;
 use std::time::Duration;
 
 use crate::control::{self, Options};
+use interval::interval;
 use plain::Form;
 
 /// Arguments of `sluice top`.
@@ -46,15 +51,6 @@ pub(crate) struct Args {
     /// No colours; the same as NO_COLOR=1 in the environment
     #[arg(long)]
     no_color: bool,
-}
-
-/// Shortest and longest interval.
-const INTERVALS: std::ops::RangeInclusive<Duration> =
-    Duration::from_millis(100)..=Duration::from_secs(3600);
-
-fn interval(text: &str) -> Result<Duration, String> {
-    let time = crate::bench::time(text)?;
-    if INTERVALS.contains(&time) { Ok(time) } else { Err("from 100ms to 1h".to_owned()) }
 }
 
 impl Args {

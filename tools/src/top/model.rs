@@ -3,8 +3,8 @@
 use std::collections::{BTreeMap, VecDeque};
 use std::time::Duration;
 
-use super::network;
-use super::sample::{Daemon, Io, Sample, Times};
+use super::io::{Io, Times};
+use super::sample::{Daemon, Sample};
 
 /// How many rates are remembered of each row: more than a wide screen shows.
 pub(super) const HISTORY: usize = 120;
@@ -148,7 +148,10 @@ fn entries(sample: &Sample) -> impl Iterator<Item = (Pane, String, Io)> {
         sample.devices.iter().map(|row| (Pane::Devices, row.name.clone(), row.io.clone()));
     let hosts = sample.hosts.iter();
     let hosts = hosts.map(|row| (Pane::Hosts, host_key(&row.host, &row.subsystem), row.io.clone()));
-    classes.chain(sessions).chain(devices).chain(hosts).chain(network::entries(sample))
+    let links = sample.links.iter().map(|row| (Pane::Links, row.key(), row.flow.counts()));
+    let connections = sample.connections.iter();
+    let connections = connections.map(|row| (Pane::Connections, row.key(), row.flow.counts()));
+    classes.chain(sessions).chain(devices).chain(hosts).chain(links).chain(connections)
 }
 
 /// The name under which a host's rates are kept.

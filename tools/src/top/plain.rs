@@ -8,6 +8,7 @@ use std::time::Duration;
 use super::client::Client;
 use super::json;
 use super::model::{Model, Pane};
+use super::panes;
 use super::sample::Sample;
 use super::state::default_sort;
 use super::table::{Cell, Table};
@@ -59,7 +60,7 @@ pub(super) fn run(
 pub(super) fn text(model: &Model, filter: &str) -> String {
     let mut text = format!("{}\n", heading(model));
     for pane in Pane::ALL {
-        let mut table = Table::of(model, pane);
+        let mut table = panes::table(model, pane);
         if pane != Pane::Classes {
             table.filter(filter);
         }

@@ -6,9 +6,10 @@ use std::time::Instant;
 use serde_json::Value;
 use sluice_schema::Method;
 
+use super::answer::{fraction, number, rows, text};
 use super::client::Client;
-use super::histogram::Histogram;
-use super::network::{self, Connection, LinkClass};
+use super::io::Io;
+use super::network::{self, ConnectionSample, LinkClass};
 
 /// Everything at one time.
 #[derive(Clone, Debug)]
@@ -17,14 +18,14 @@ pub(super) struct Sample {
     pub(super) daemon: Daemon,
     /// The settings in a few words; none: the daemon has no quality of service.
     pub(super) order: Option<String>,
-    pub(super) classes: Vec<Class>,
-    pub(super) sessions: Vec<Session>,
-    pub(super) devices: Vec<Device>,
-    pub(super) hosts: Vec<Host>,
+    pub(super) classes: Vec<ClassSample>,
+    pub(super) sessions: Vec<SessionSample>,
+    pub(super) devices: Vec<DeviceSample>,
+    pub(super) hosts: Vec<HostSample>,
     /// Whether classes share the network; none: the daemon does not know such a thing.
     pub(super) network: Option<bool>,
     pub(super) links: Vec<LinkClass>,
-    pub(super) connections: Vec<Connection>,
+    pub(super) connections: Vec<ConnectionSample>,
 }
 
 /// What a daemon answers; none where it does not know the method.
@@ -48,40 +49,15 @@ pub(super) struct Daemon {
     pub(super) reactors: Vec<(u64, u64)>,
 }
 
-/// What was carried out since the daemon started.
-#[derive(Clone, Debug, Default)]
-pub(super) struct Io {
-    pub(super) operations: u64,
-    pub(super) bytes: u64,
-    pub(super) errors: u64,
-    /// Told to come again later.
-    pub(super) refused: u64,
-    /// From a command's arrival to its answer.
-    pub(super) latency: Times,
-    pub(super) queueing: Times,
-    pub(super) service: Times,
-}
-
-/// Times of commands since the daemon started, ns.
-#[derive(Clone, Debug, Default)]
-pub(super) struct Times {
-    pub(super) mean: u64,
-    pub(super) p99: u64,
-    /// Of all commands together, if the daemon says; begins anew at 2^64.
-    pub(super) sum: Option<u64>,
-    /// How many commands took how long, if the daemon says.
-    pub(super) counts: Option<Histogram>,
-}
-
 #[derive(Clone, Debug)]
-pub(super) struct Class {
+pub(super) struct ClassSample {
     pub(super) name: String,
     pub(super) waiting: u64,
     pub(super) io: Io,
 }
 
 #[derive(Clone, Debug)]
-pub(super) struct Session {
+pub(super) struct SessionSample {
     pub(super) name: String,
     pub(super) parent: String,
     pub(super) waiting: u64,
@@ -103,7 +79,7 @@ pub(super) struct Reserve {
 }
 
 #[derive(Clone, Debug)]
-pub(super) struct Device {
+pub(super) struct DeviceSample {
     /// NQN/NSID.
     pub(super) name: String,
     /// Whether the stages say anything of it.
@@ -120,7 +96,7 @@ pub(super) struct Device {
 }
 
 #[derive(Clone, Debug)]
-pub(super) struct Host {
+pub(super) struct HostSample {
     pub(super) host: String,
     pub(super) subsystem: String,
     pub(super) io: Io,
@@ -194,17 +170,17 @@ fn order(qos: &Value) -> String {
     parts.map(|(name, value)| format!("{name} {value}")).collect::<Vec<_>>().join(", ")
 }
 
-fn class(row: &Value) -> Class {
-    Class { name: text(row, "class"), waiting: number(row, "waiting"), io: io(row) }
+fn class(row: &Value) -> ClassSample {
+    ClassSample { name: text(row, "class"), waiting: number(row, "waiting"), io: Io::of(row) }
 }
 
-fn session(row: &Value) -> Session {
+fn session(row: &Value) -> SessionSample {
     let pair = |key: &str| {
         let pair = row.get(key).unwrap_or(&Value::Null);
         (number(pair, "used"), number(pair, "credits"))
     };
     let reserve = row.get("reserve").filter(|reserve| !reserve.is_null());
-    Session {
+    SessionSample {
         name: text(row, "name"),
         parent: text(row, "parent"),
         waiting: number(row, "waiting"),
@@ -217,12 +193,12 @@ fn session(row: &Value) -> Session {
             periods: number(reserve, "periods"),
             kept: number(reserve, "kept"),
         }),
-        io: io(row),
+        io: Io::of(row),
     }
 }
 
 /// The namespaces, with what the stages say of their devices.
-fn devices(statistics: &Value, qos: &Value) -> Vec<Device> {
+fn devices(statistics: &Value, qos: &Value) -> Vec<DeviceSample> {
     let place = |row: &Value| (text(row, "subsystem"), number(row, "nsid"));
     let stages: std::collections::BTreeMap<_, _> =
         rows(qos, "devices").iter().map(|row| (place(row), row)).collect();
@@ -230,7 +206,7 @@ fn devices(statistics: &Value, qos: &Value) -> Vec<Device> {
         let stage = stages.get(&place(row)).copied().unwrap_or(&Value::Null);
         let waiting = stage.get("waiting").unwrap_or(&Value::Null);
         let mean = stage.get("mean_ns").unwrap_or(&Value::Null);
-        Device {
+        DeviceSample {
             name: format!("{}/{}", text(row, "subsystem"), number(row, "nsid")),
             known: !stage.is_null(),
             window: stage.get("window").and_then(Value::as_f64),
@@ -238,81 +214,12 @@ fn devices(statistics: &Value, qos: &Value) -> Vec<Device> {
             waiting: ["urgent", "high", "medium", "low"].map(|class| number(waiting, class)),
             mean_ns: (number(mean, "read"), number(mean, "write")),
             reserved: fraction(stage, "reserved"),
-            io: io(row),
+            io: Io::of(row),
         }
     };
     rows(statistics, "namespaces").iter().map(device).collect()
 }
 
-fn host(row: &Value) -> Host {
-    Host { host: text(row, "host"), subsystem: text(row, "subsystem"), io: io(row) }
-}
-
-/// The sums over reads, writes and others of a row's `io`.
-fn io(row: &Value) -> Io {
-    let io = row.get("io").unwrap_or(&Value::Null);
-    let all = || ["read", "write", "other"].into_iter().filter_map(|kind| io.get(kind));
-    let sum = |key: &str| all().map(|kind| number(kind, key)).fold(0, u64::saturating_add);
-    Io {
-        operations: sum("operations"),
-        bytes: sum("bytes"),
-        errors: sum("errors"),
-        refused: number(row, "refused"),
-        latency: latency(all()),
-        queueing: times(io, "queueing"),
-        service: times(io, "service"),
-    }
-}
-
-/// Of operations of several kinds together; of p99, the kind's with the highest.
-fn latency<'a>(kinds: impl Iterator<Item = &'a Value>) -> Times {
-    let (mut count, mut total) = (0u64, 0u128);
-    let start = Times { sum: Some(0), counts: Some(Histogram::default()), ..Times::default() };
-    let all = kinds.fold(start, |mut all, kind| {
-        let (done, times) = (number(kind, "operations"), times(kind, "latency"));
-        count = count.saturating_add(done);
-        total += u128::from(done) * u128::from(times.mean);
-        all.p99 = all.p99.max(times.p99);
-        all.sum = all.sum.zip(times.sum).map(|(all, sum)| all.wrapping_add(sum));
-        all.counts = all.counts.zip(times.counts).map(|(mut all, counts)| {
-            all.merge(&counts);
-            all
-        });
-        all
-    });
-    let mean = total.checked_div(u128::from(count)).unwrap_or(0);
-    Times { mean: u64::try_from(mean).unwrap_or(u64::MAX), ..all }
-}
-
-/// Under `key`, or under `key` with its unit.
-fn times(io: &Value, key: &str) -> Times {
-    let with_unit = format!("{key}_ns");
-    let times = io.get(key).or_else(|| io.get(with_unit.as_str())).unwrap_or(&Value::Null);
-    Times {
-        mean: number(times, "mean"),
-        p99: number(times, "p99"),
-        sum: times.get("sum").and_then(Value::as_u64),
-        counts: times.get("buckets").and_then(Histogram::of),
-    }
-}
-
-pub(super) fn rows<'a>(value: &'a Value, key: &str) -> &'a [Value] {
-    value.get(key).and_then(Value::as_array).map(Vec::as_slice).unwrap_or_default()
-}
-
-pub(super) fn number(value: &Value, key: &str) -> u64 {
-    value.get(key).and_then(Value::as_u64).unwrap_or(0)
-}
-
-pub(super) fn fraction(value: &Value, key: &str) -> f64 {
-    value.get(key).and_then(Value::as_f64).unwrap_or(0.0)
-}
-
-pub(super) fn text(value: &Value, key: &str) -> String {
-    match value.get(key) {
-        None | Some(Value::Null) => String::new(),
-        // Nothing that a terminal would take for a command, whatever a host calls itself.
-        Some(Value::String(text)) => text.chars().filter(|c| !c.is_control()).collect(),
-        Some(other) => other.to_string(),
-    }
+fn host(row: &Value) -> HostSample {
+    HostSample { host: text(row, "host"), subsystem: text(row, "subsystem"), io: Io::of(row) }
 }

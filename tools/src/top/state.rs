@@ -4,8 +4,9 @@ use std::time::{Duration, Instant};
 
 use ratatui::crossterm::event::{KeyCode, KeyEvent, KeyModifiers};
 
-use super::INTERVALS;
+use super::interval::INTERVALS;
 use super::model::{Model, PANES, Pane};
+use super::panes;
 use super::poll::Update;
 use super::table::{Sort, Table};
 
@@ -112,7 +113,7 @@ impl State {
 
     /// The pane's table as it is to be shown.
     pub(super) fn table(&self, pane: Pane) -> Table {
-        let mut table = Table::of(&self.model, pane);
+        let mut table = panes::table(&self.model, pane);
         if pane != Pane::Classes {
             table.filter(&self.filter);
             if self.hide_idle {
@@ -230,7 +231,7 @@ impl State {
 
     /// Sorts by the next column or the one before; beyond the ends is the daemon's own order.
     fn sort_by(&mut self, next: bool) {
-        let table = Table::of(&self.model, self.pane);
+        let table = panes::table(&self.model, self.pane);
         // The history, the last column, has no order.
         let count = table.columns.len().saturating_sub(1);
         let column = match (self.sort(self.pane), next) {

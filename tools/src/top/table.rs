@@ -1,13 +1,10 @@
-//! What the model knows as rows and columns.
+//! Rows and columns of a pane.
 
 use std::cmp::Ordering;
 use std::collections::VecDeque;
 
-use super::model::{Model, Pane, Rates, host_key};
-use super::network::{connections_table, links_table};
-use super::sample::{Device, Sample, Session};
 use crate::bench::{show_count, show_latency};
-use crate::control::table::{rate, size};
+use crate::control::table::rate;
 
 /// One value.
 #[derive(Clone, Debug)]
@@ -45,9 +42,6 @@ pub(super) struct Table {
 /// Which column sorts a pane, and which way. None: the daemon's own order.
 pub(super) type Sort = Option<(usize, bool)>;
 
-/// So many credits are no limit: commands, and KiB.
-const NO_LIMIT: u64 = u32::MAX as u64;
-
 impl Cell {
     pub(super) fn count(value: f64) -> Self {
         Self::Number(value, show_count(value))
@@ -57,7 +51,7 @@ impl Cell {
         Self::Number(value as f64, value.to_string())
     }
 
-    fn megabytes(bytes: f64) -> Self {
+    pub(super) fn megabytes(bytes: f64) -> Self {
         let megabytes = bytes / 1e6;
         let digits = if megabytes < 99.95 { 1 } else { 0 };
         Self::Number(megabytes, format!("{megabytes:.digits$}"))
@@ -86,12 +80,16 @@ impl Cell {
     }
 
     /// A value that may be missing.
-    fn or_dash(value: Option<u64>, show: impl Fn(u64) -> String) -> Self {
+    pub(super) fn or_dash(value: Option<u64>, show: impl Fn(u64) -> String) -> Self {
         Self::Number(value.map_or(-1.0, |v| v as f64), value.map_or("-".to_owned(), show))
     }
 
     /// Used of what there is, if that is less than `unlimited`.
-    fn used((used, all): (u64, u64), unlimited: u64, show: impl Fn(u64) -> String) -> Self {
+    pub(super) fn used(
+        (used, all): (u64, u64),
+        unlimited: u64,
+        show: impl Fn(u64) -> String,
+    ) -> Self {
         let of = if all < unlimited { format!("/{}", show(all)) } else { String::new() };
         Self::Number(used as f64, format!("{}{of}", show(used)))
     }
@@ -112,23 +110,7 @@ impl Cell {
     }
 }
 
-/// The last columns of every table.
-const MEASURED: [&str; 6] = ["LATENCY", "p99", "QUEUE", "p99", "DEVICE", "p99"];
-
 impl Table {
-    /// A pane's table.
-    pub(super) fn of(model: &Model, pane: Pane) -> Self {
-        let Some(sample) = &model.sample else { return Self::new(&[], Vec::new()) };
-        match pane {
-            Pane::Classes => classes(model, sample),
-            Pane::Sessions => sessions(model, sample),
-            Pane::Devices => devices(model, sample),
-            Pane::Hosts => hosts(model, sample),
-            Pane::Links => links_table(model, sample),
-            Pane::Connections => connections_table(model, sample),
-        }
-    }
-
     /// Names of columns; those that begin with `<` hold text.
     pub(super) fn new(titles: &[&'static str], rows: Vec<Row>) -> Self {
         let column = |title: &&'static str| match title.strip_prefix('<') {
@@ -174,143 +156,4 @@ impl Table {
         };
         self.columns.iter().enumerate().map(width).collect()
     }
-}
-
-/// A row that ends with its times and history.
-fn row(mut cells: Vec<Cell>, rates: Rates, waiting: u64) -> Row {
-    for time in [rates.latency, rates.queueing, rates.service] {
-        cells.extend([Cell::latency(time.mean), Cell::latency(time.p99)]);
-    }
-    cells.push(Cell::History(rates.history));
-    let idle = rates.iops == 0.0 && rates.refused == 0.0 && waiting == 0;
-    Row { cells, idle, class: String::new() }
-}
-
-/// `titles`, the times, and the history.
-fn titles(titles: &[&'static str]) -> Vec<&'static str> {
-    titles.iter().copied().chain(MEASURED).chain(["<IOPS OVER TIME"]).collect()
-}
-
-fn classes(model: &Model, sample: &Sample) -> Table {
-    let rates: Vec<_> =
-        sample.classes.iter().map(|row| model.rates(Pane::Classes, &row.name)).collect();
-    let all: f64 = rates.iter().map(|rates| rates.iops).sum();
-    let rows = sample.classes.iter().zip(rates).map(|(class, rates)| {
-        let share = if all > 0.0 { rates.iops / all } else { 0.0 };
-        let cells = vec![
-            Cell::Text(class.name.clone()),
-            Cell::count(rates.iops),
-            Cell::percent(share),
-            Cell::megabytes(rates.bytes),
-            Cell::whole(class.waiting),
-            Cell::count(rates.refused),
-        ];
-        Row { class: class.name.clone(), ..row(cells, rates, class.waiting) }
-    });
-    let head = titles(&["<CLASS", "IOPS", "SHARE", "MB/s", "WAITING", "REFUSED/s"]);
-    Table::new(&head, rows.collect())
-}
-
-fn sessions(model: &Model, sample: &Sample) -> Table {
-    let rows = sample.sessions.iter().map(|session| {
-        let rates = model.rates(Pane::Sessions, &session.name);
-        let cells = session_cells(session, &rates);
-        row(cells, rates, session.waiting)
-    });
-    let head = titles(&[
-        "<SESSION",
-        "<IN",
-        "IOPS",
-        "LIMIT",
-        "MB/s",
-        "LIMIT",
-        "WAITING",
-        "REFUSED/s",
-        "COMMANDS",
-        "PAYLOAD",
-        "<RESERVED",
-        "KEPT",
-    ]);
-    Table::new(&head, rows.collect())
-}
-
-fn session_cells(session: &Session, rates: &Rates) -> Vec<Cell> {
-    let reserve = session.reserve.as_ref();
-    let kept = reserve.filter(|reserve| reserve.periods > 0);
-    vec![
-        Cell::Text(session.name.clone()),
-        Cell::Text(session.parent.clone()),
-        Cell::count(rates.iops),
-        Cell::or_dash(session.iops, |iops| show_count(iops as f64)),
-        Cell::megabytes(rates.bytes),
-        Cell::or_dash(session.bandwidth, |bytes| show_count(bytes as f64 / 1e6)),
-        Cell::whole(session.waiting),
-        Cell::count(rates.refused),
-        Cell::used(session.operations, NO_LIMIT, |count| count.to_string()),
-        Cell::used(session.payload, NO_LIMIT << 10, size),
-        Cell::Text(reserve.map_or("-".to_owned(), |reserve| reserve.terms.clone())),
-        kept.map_or(Cell::Number(-1.0, "-".to_owned()), |reserve| {
-            Cell::percent(reserve.kept as f64 / reserve.periods as f64)
-        }),
-    ]
-}
-
-fn devices(model: &Model, sample: &Sample) -> Table {
-    let rows = sample.devices.iter().map(|device| {
-        let rates = model.rates(Pane::Devices, &device.name);
-        let waiting = device.waiting.iter().sum();
-        let cells = device_cells(device, &rates);
-        row(cells, rates, waiting)
-    });
-    let head = titles(&[
-        "<NAMESPACE",
-        "IOPS",
-        "MB/s",
-        "ERRORS/s",
-        "IN DEVICE",
-        "URGENT",
-        "HIGH",
-        "MEDIUM",
-        "LOW",
-        "READ",
-        "WRITE",
-        "RESERVED",
-    ]);
-    Table::new(&head, rows.collect())
-}
-
-fn device_cells(device: &Device, rates: &Rates) -> Vec<Cell> {
-    let in_device = match (device.known, device.window) {
-        (false, _) => "-".to_owned(),
-        (true, None) => format!("{:.0}", device.in_use),
-        (true, Some(window)) => format!("{:.0}/{window:.0}", device.in_use),
-    };
-    let mut cells = vec![
-        Cell::Text(device.name.clone()),
-        Cell::count(rates.iops),
-        Cell::megabytes(rates.bytes),
-        Cell::count(rates.errors),
-        Cell::Number(device.in_use, in_device),
-    ];
-    cells.extend(device.waiting.map(Cell::whole));
-    cells.push(Cell::latency(device.mean_ns.0 as f64));
-    cells.push(Cell::latency(device.mean_ns.1 as f64));
-    cells.push(Cell::percent(device.reserved));
-    cells
-}
-
-fn hosts(model: &Model, sample: &Sample) -> Table {
-    let rows = sample.hosts.iter().map(|host| {
-        let rates = model.rates(Pane::Hosts, &host_key(&host.host, &host.subsystem));
-        let cells = vec![
-            Cell::Text(host.host.clone()),
-            Cell::Text(host.subsystem.clone()),
-            Cell::count(rates.iops),
-            Cell::megabytes(rates.bytes),
-            Cell::count(rates.errors),
-        ];
-        row(cells, rates, 0)
-    });
-    let head = titles(&["<HOST", "<SUBSYSTEM", "IOPS", "MB/s", "ERRORS/s"]);
-    Table::new(&head, rows.collect())
 }

@@ -1,13 +1,13 @@
 //! A congestion control of our own in the kernel (feature `bpf`).
 //!
 //! Under it a pure controller is in sole control of the window: the kernel's part takes the window
-//! from here, answers losses as Reno does, and leaves marks to us. It is a `struct_ops` program, so
-//! that it needs Linux 6.4 with BPF, its type information (`CONFIG_DEBUG_INFO_BTF`), and
-//! `CAP_BPF`, `CAP_NET_ADMIN` and `CAP_PERFMON`.
+//! from here, answers losses as Reno does, and leaves marks to the controller. The kernel's part is
+//! a `struct_ops` program and needs Linux 6.4 with BPF, its type information
+//! (`CONFIG_DEBUG_INFO_BTF`), and `CAP_BPF`, `CAP_NET_ADMIN` and `CAP_PERFMON`.
 //!
-//! A congestion control is known to the whole machine under its name. This one is gone as soon as
-//! the [`WindowMap`] is, however the process ends; connections that have it by then keep it, with
-//! the last window.
+//! A congestion control is known to the whole machine under its name. This one ends with
+//! the [`WindowMap`], however the process ends; connections that have it by then keep it, with the
+//! last window.
 
 use std::fs;
 use std::io;
@@ -26,10 +26,10 @@ static PROGRAM: &[u8] = include_bytes!(concat!(env!("OUT_DIR"), "/window.bpf.o")
 /// The name that the program gives to its congestion control.
 const NAME: &str = "sluice_window";
 
-/// Where the kernel tells its types.
+/// The file in which the kernel tells its types.
 const TYPES: &str = "/sys/kernel/btf/vmlinux";
 
-/// What libbpf complained of while the program was loaded.
+/// The complaints of libbpf while the program was loaded.
 static COMPLAINTS: Mutex<String> = Mutex::new(String::new());
 
 /// Why the kernel did not take the program.
@@ -47,21 +47,21 @@ pub enum LoadError {
          (with systemd: AmbientCapabilities=), or to be root"
     )]
     Forbidden,
-    /// A congestion control of this name is there already.
+    /// The name is registered already.
     #[error(
         "the congestion control {NAME} is registered already: another daemon of this machine has \
          it (`bpftool struct_ops list`)"
     )]
     Taken,
-    /// The kernel refused it for another reason.
+    /// The kernel refused the program for another reason.
     #[error(
         "the kernel did not take the congestion control {NAME}; Linux 6.4 or newer with \
          CONFIG_BPF_JIT is needed: {reason}{complaints}"
     )]
     Refused {
-        /// What libbpf says.
+        /// The error of libbpf.
         reason: String,
-        /// What it said before that.
+        /// The complaints of libbpf before the error.
         complaints: String,
     },
 }
@@ -102,14 +102,14 @@ impl WindowMap {
         Ok(Self { windows, _link: link, _object: object })
     }
 
-    /// The name of the congestion control.
+    /// Returns the name of the congestion control.
     #[must_use]
     pub const fn name(&self) -> &'static str {
         NAME
     }
 
-    /// Gives the congestion control to a socket. Until its first window it has the kernel's
-    /// initial one.
+    /// Gives the congestion control to a socket. Until its first window the socket has the
+    /// kernel's initial one.
     ///
     /// # Errors
     ///
@@ -134,7 +134,7 @@ impl WindowMap {
     }
 }
 
-/// Whether the kernel has one of this name.
+/// Tells whether the kernel has a congestion control of this name.
 fn registered() -> bool {
     fs::read_to_string("/proc/sys/net/ipv4/tcp_available_congestion_control")
         .is_ok_and(|names| names.split_whitespace().any(|name| name == NAME))
@@ -174,7 +174,7 @@ mod tests {
     use super::super::info::tests::{pair, send};
     use super::*;
 
-    /// One test, since the kernel takes one of this name at a time.
+    /// Tests everything in turn, since the kernel takes one program of this name at a time.
     #[test]
     fn e1_the_kernels_window_is_the_one_that_is_set() {
         let map = match WindowMap::load() {

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use anyhow::{Context as _, bail};
 use qtcp::Limits;
-use qtcp::dtm::{Arrivals, Class, Goal, Setup};
+use qtcp::dtm::{Arrivals, Goal, ModelClass, Setup};
 use serde::Deserialize;
 
 use crate::bench::units;
@@ -196,7 +196,7 @@ impl Scenario {
     }
 }
 
-fn class(entry: &Entry, link: &Link, packet_bits: f64) -> anyhow::Result<Class> {
+fn class(entry: &Entry, link: &Link, packet_bits: f64) -> anyhow::Result<ModelClass> {
     let goal = match (entry.share, entry.latency) {
         (Some(_), Some(_)) => {
             bail!("class {} has a share and a latency: give it one of them", entry.name)
@@ -214,7 +214,7 @@ fn class(entry: &Entry, link: &Link, packet_bits: f64) -> anyhow::Result<Class> 
         }
     };
     let delay = entry.delay.unwrap_or(link.delay).0;
-    Ok(Class { goal, flows: entry.flows, delay, arrivals })
+    Ok(ModelClass { goal, flows: entry.flows, delay, arrivals })
 }
 
 #[cfg(test)]
@@ -254,7 +254,7 @@ mod tests {
         let text =
             format!("{LINK}[[class]]\nname = 'a'\n[[class]]\nname = 'b'\ndelay = '1us'\nflows = 3");
         let setup = Scenario::parse(&text).unwrap().setup;
-        let micros = |class: &Class| (class.delay.as_micros(), class.flows, class.goal);
+        let micros = |class: &ModelClass| (class.delay.as_micros(), class.flows, class.goal);
         assert_eq!(
             setup.classes.iter().map(micros).collect::<Vec<_>>(),
             [(20, 1, Goal::None), (1, 3, Goal::None)]

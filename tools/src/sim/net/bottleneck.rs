@@ -9,9 +9,9 @@ use qtcp::{Controller, Rate};
 
 use super::Network;
 use super::event::Time;
-use super::flow::{Deadline, FlowSetup, Route};
-use super::link::LinkSetup;
+use super::port::PortSetup;
 use super::record::Record;
+use super::sender::{Deadline, Route, SenderSetup};
 use super::shares::Shares;
 use super::traffic::{Size, SourceSetup};
 
@@ -82,7 +82,7 @@ impl Bottleneck {
     pub(crate) fn network(&self, record: Record) -> Network {
         let mut network = Network::new(record);
         let threshold = Some(self.threshold);
-        network.link(LinkSetup { rate: self.rate, delay: self.rtt / 2, threshold });
+        network.link(PortSetup { rate: self.rate, delay: self.rtt / 2, threshold });
         network.share(Shares::new(Rate::from_bits(self.shared()), self.shares.clone()));
         network
     }
@@ -98,7 +98,7 @@ impl Bottleneck {
     ) -> Range<u32> {
         let mut numbers = 0..0;
         for _ in 0..count {
-            let number = network.flow(FlowSetup {
+            let number = network.flow(SenderSetup {
                 route: Route::new(&[0]),
                 back: self.rtt - self.rtt / 2,
                 payload: PAYLOAD,

@@ -1,7 +1,7 @@
 //! A network, packet by packet: senders with windows, links with output queues that mark.
 //!
 //! - [`event`]: what happens next, in picoseconds.
-//! - [`link`]: a link and the queue in front of it; [`flow`]: a sender and its controller.
+//! - [`port`]: a link and the queue in front of it; [`sender`]: a sender and its controller.
 //! - [`traffic`]: where requests come from; [`shares`]: what classes are to have.
 //! - [`record`]: what is kept of a run.
 //!
@@ -10,9 +10,9 @@
 
 pub(crate) mod bottleneck;
 pub(crate) mod event;
-pub(crate) mod flow;
-pub(crate) mod link;
+pub(crate) mod port;
 pub(crate) mod record;
+pub(crate) mod sender;
 pub(crate) mod shares;
 pub(crate) mod traffic;
 
@@ -20,9 +20,9 @@ pub(crate) mod traffic;
 mod tests;
 
 use self::event::{Events, Time};
-use self::flow::{Flow, FlowSetup};
-use self::link::{Link, LinkSetup, Packet};
+use self::port::{Packet, Port, PortSetup};
 use self::record::{Completion, Record};
+use self::sender::{Sender, SenderSetup};
 use self::shares::Shares;
 use self::traffic::{Source, SourceSetup};
 
@@ -49,8 +49,8 @@ pub(crate) struct Network {
     events: Events<Event>,
     now: Time,
     handled: u64,
-    links: Vec<Link>,
-    flows: Vec<Flow>,
+    links: Vec<Port>,
+    flows: Vec<Sender>,
     sources: Vec<Source>,
     shares: Option<Shares>,
     record: Record,
@@ -77,15 +77,15 @@ impl Network {
     }
 
     /// Adds a link; answers its number.
-    pub(crate) fn link(&mut self, setup: LinkSetup) -> u32 {
-        self.links.push(Link::new(setup));
+    pub(crate) fn link(&mut self, setup: PortSetup) -> u32 {
+        self.links.push(Port::new(setup));
         number(self.links.len())
     }
 
     /// Adds a flow, which does nothing until it is started; answers its number.
-    pub(crate) fn flow(&mut self, setup: FlowSetup) -> u32 {
+    pub(crate) fn flow(&mut self, setup: SenderSetup) -> u32 {
         let number = number(self.flows.len() + 1);
-        self.flows.push(Flow::new(setup, number));
+        self.flows.push(Sender::new(setup, number));
         self.record.flow();
         number
     }
@@ -152,7 +152,7 @@ impl Network {
 
     #[inline]
     fn arrived(&mut self, link: u32) {
-        let packet = self.links.get_mut(link as usize).and_then(Link::land);
+        let packet = self.links.get_mut(link as usize).and_then(Port::land);
         if let Some(packet) = packet {
             self.join(packet);
         }
@@ -216,7 +216,7 @@ impl Network {
         }
         if let (Some(class), Some(shares)) = (flow.setup().class, &mut self.shares) {
             shares.join(class);
-            self.aim(class);
+            self.set_target(class);
         }
         self.send(number);
     }
@@ -226,15 +226,15 @@ impl Network {
         flow.close();
         if let (Some(class), Some(shares)) = (flow.setup().class, &mut self.shares) {
             shares.leave(class);
-            self.aim(class);
+            self.set_target(class);
         }
     }
 
     /// Tells the flows of a class what they are to have now.
-    fn aim(&mut self, class: usize) {
+    fn set_target(&mut self, class: usize) {
         let Some(target) = self.shares.as_ref().map(|shares| shares.target(class)) else { return };
-        let of_class = |flow: &&mut Flow| flow.setup().class == Some(class);
-        self.flows.iter_mut().filter(of_class).for_each(|flow| flow.aim(target));
+        let of_class = |flow: &&mut Sender| flow.setup().class == Some(class);
+        self.flows.iter_mut().filter(of_class).for_each(|flow| flow.set_target(target));
     }
 
     /// How many events have been handled.
@@ -244,7 +244,7 @@ impl Network {
 
     /// When each request of a flow that is not complete was given.
     pub(crate) fn waiting(&self, flow: u32) -> impl Iterator<Item = Time> {
-        self.flows.get(flow as usize).into_iter().flat_map(Flow::waiting)
+        self.flows.get(flow as usize).into_iter().flat_map(Sender::waiting)
     }
 
     /// What was kept.

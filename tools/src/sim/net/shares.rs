@@ -1,6 +1,6 @@
 //! What each class is to have, and each of its flows.
 
-use qtcp::{Rate, Target};
+use qtcp::{FlowTarget, Rate};
 
 /// The classes of a bottleneck, which share its capacity.
 #[derive(Clone, Debug)]
@@ -34,12 +34,12 @@ impl Shares {
     }
 
     /// What a flow of this class is to have: the target of a class is shared by its flows.
-    pub(crate) fn target(&self, class: usize) -> Target {
+    pub(crate) fn target(&self, class: usize) -> FlowTarget {
         let (Some(share), Some(&flows)) = (self.shares.get(class), self.flows.get(class)) else {
-            return Target::None;
+            return FlowTarget::None;
         };
         let part = share / self.shares.iter().sum::<f64>() / f64::from(flows.max(1));
-        Target::Throughput(self.capacity.times(part))
+        FlowTarget::Throughput(self.capacity.times(part))
     }
 }
 
@@ -52,7 +52,7 @@ mod tests {
         let mut shares = Shares::new(Rate::new(600.0), vec![3.0, 2.0, 1.0]);
         [0, 1, 2, 2].into_iter().for_each(|class| shares.join(class));
         let rates = |shares: &Shares| [0, 1, 2].map(|class| shares.target(class));
-        let expect = |rates: [f64; 3]| rates.map(|rate| Target::Throughput(Rate::new(rate)));
+        let expect = |rates: [f64; 3]| rates.map(|rate| FlowTarget::Throughput(Rate::new(rate)));
         assert_eq!(rates(&shares), expect([300.0, 200.0, 50.0]));
         shares.leave(2);
         assert_eq!(rates(&shares), expect([300.0, 200.0, 100.0]));

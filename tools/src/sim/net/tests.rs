@@ -3,7 +3,7 @@ use qtcp::control::dctcp::Settings;
 use qtcp::control::{Dctcp, Qtcp};
 
 use super::event::{MICRO, MILLI};
-use super::flow::Route;
+use super::sender::Route;
 use super::traffic::Size;
 use super::*;
 
@@ -13,13 +13,13 @@ const PAYLOAD: u32 = 1448;
 /// A bottleneck of 10 Gb/s and 100 us.
 fn network(end: Time) -> (Network, u32) {
     let mut network = Network::new(Record::new(end, MILLI));
-    let setup = LinkSetup { rate: 10_000_000_000, delay: 50 * MICRO, threshold: Some(20) };
+    let setup = PortSetup { rate: 10_000_000_000, delay: 50 * MICRO, threshold: Some(20) };
     let link = network.link(setup);
     (network, link)
 }
 
-fn flow(link: u32, controller: Box<dyn qtcp::Controller>, class: Option<usize>) -> FlowSetup {
-    FlowSetup {
+fn flow(link: u32, controller: Box<dyn qtcp::Controller>, class: Option<usize>) -> SenderSetup {
+    SenderSetup {
         route: Route::new(&[link]),
         back: 50 * MICRO,
         payload: PAYLOAD,
@@ -89,11 +89,11 @@ fn a_route_of_two_links_delivers_everything_in_order_and_the_same_each_time() {
     let run = |seed| {
         let end = 20 * MILLI;
         let (mut network, link) = network(end);
-        let setup = LinkSetup { rate: 40_000_000_000, delay: MICRO, threshold: None };
+        let setup = PortSetup { rate: 40_000_000_000, delay: MICRO, threshold: None };
         let first = network.link(setup);
         let route = Route::new(&[first, link]);
         let setup = flow(link, Box::new(Dctcp::default()), None);
-        let number = network.flow(FlowSetup { route, ..setup });
+        let number = network.flow(SenderSetup { route, ..setup });
         network.start(number, false, 0);
         let size = Size::Exponential(50e3);
         let flows = vec![number];

@@ -3,10 +3,10 @@
 use std::collections::VecDeque;
 use std::time::Duration;
 
-use qtcp::{Controller, Nanos, Observation, Rate, Target};
+use qtcp::{Controller, FlowTarget, Nanos, Observation, Rate};
 
 use super::event::{MICRO, NANO, Time, seconds};
-use super::link::Packet;
+use super::port::Packet;
 
 /// The links from a sender to its receiver, by their numbers.
 #[derive(Clone, Copy, Debug)]
@@ -51,7 +51,7 @@ pub(crate) struct Deadline {
 
 /// What a flow is made of.
 #[derive(Debug)]
-pub(crate) struct FlowSetup {
+pub(crate) struct SenderSetup {
     /// Where its packets go.
     pub(crate) route: Route,
     /// How long an acknowledgement takes back; it waits nowhere.
@@ -71,7 +71,7 @@ pub(crate) struct FlowSetup {
 
 /// A request: packets that were given to the sender at one time.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Request {
+pub(crate) struct Transfer {
     /// When.
     pub(crate) given: Time,
     /// The number of its last packet, from 1.
@@ -94,8 +94,8 @@ struct Round {
 
 /// A sender with its receiver.
 #[derive(Debug)]
-pub(crate) struct Flow {
-    setup: FlowSetup,
+pub(crate) struct Sender {
+    setup: SenderSetup,
     number: u32,
     /// The window in whole packets.
     window: u64,
@@ -109,11 +109,11 @@ pub(crate) struct Flow {
     /// Acknowledgements on their way back, as the packets that they are for.
     acks: VecDeque<Packet>,
     /// Requests that are not complete.
-    requests: VecDeque<Request>,
+    requests: VecDeque<Transfer>,
 }
 
-impl Flow {
-    pub(crate) fn new(setup: FlowSetup, number: u32) -> Self {
+impl Sender {
+    pub(crate) fn new(setup: SenderSetup, number: u32) -> Self {
         let window = whole(setup.controller.decision().window);
         Self {
             setup,
@@ -144,7 +144,7 @@ impl Flow {
     /// Takes a request of `bytes` bytes.
     pub(crate) fn give(&mut self, now: Time, bytes: u64) {
         self.given += bytes.div_ceil(u64::from(self.setup.payload)).max(1);
-        self.requests.push_back(Request { given: now, last: self.given });
+        self.requests.push_back(Transfer { given: now, last: self.given });
     }
 
     /// The next packet, if the window allows one and there is one.
@@ -168,7 +168,7 @@ impl Flow {
         Some(Packet { flow, bytes, hop: 0, marked: false, sent: now })
     }
 
-    /// A packet has arrived; its acknowledgement comes after [`FlowSetup::back`].
+    /// A packet has arrived; its acknowledgement comes after [`SenderSetup::back`].
     #[inline]
     pub(crate) fn arrive(&mut self, packet: Packet) {
         self.acks.push_back(packet);
@@ -176,7 +176,7 @@ impl Flow {
 
     /// The next acknowledgement is here; answers the request that it completes.
     #[inline]
-    pub(crate) fn acknowledge(&mut self, now: Time) -> Option<Request> {
+    pub(crate) fn acknowledge(&mut self, now: Time) -> Option<Transfer> {
         let packet = self.acks.pop_front()?;
         self.acked += 1;
         self.round.delivered += 1;
@@ -203,7 +203,7 @@ impl Flow {
             app_limited: round.limited,
         };
         if let Some(deadline) = self.setup.deadline {
-            self.setup.controller.aim(self.needed(now, &deadline));
+            self.setup.controller.set_target(self.needed(now, &deadline));
         }
         self.window = whole(self.setup.controller.step(Nanos(now / NANO), &seen).window);
         // It ends with the first packet that is sent from now on, and so takes a round trip, however
@@ -212,17 +212,17 @@ impl Flow {
     }
 
     /// The throughput with which the requests at hand keep their deadlines; none where all are late.
-    fn needed(&self, now: Time, deadline: &Deadline) -> Target {
-        let of = |request: &Request| {
+    fn needed(&self, now: Time, deadline: &Deadline) -> FlowTarget {
+        let of = |request: &Transfer| {
             let left = (request.given + deadline.intended).saturating_sub(now).max(MICRO);
             let packets = request.last.saturating_sub(self.acked);
             packets as f64 * f64::from(self.setup.payload) / seconds(left)
         };
-        let in_time = |request: &&Request| now - request.given <= deadline.late;
+        let in_time = |request: &&Transfer| now - request.given <= deadline.late;
         let rates = self.requests.iter().filter(in_time).take(AHEAD).map(of);
-        rates.reduce(f64::max).map_or(Target::None, |rate| {
+        rates.reduce(f64::max).map_or(FlowTarget::None, |rate| {
             let (least, most) = (deadline.least.bytes(), deadline.most.bytes());
-            Target::Throughput(Rate::new(rate.min(most).max(least)))
+            FlowTarget::Throughput(Rate::new(rate.min(most).max(least)))
         })
     }
 
@@ -232,11 +232,11 @@ impl Flow {
     }
 
     /// What it is to have from now on.
-    pub(crate) fn aim(&mut self, target: Target) {
-        self.setup.controller.aim(target);
+    pub(crate) fn set_target(&mut self, target: FlowTarget) {
+        self.setup.controller.set_target(target);
     }
 
-    pub(crate) const fn setup(&self) -> &FlowSetup {
+    pub(crate) const fn setup(&self) -> &SenderSetup {
         &self.setup
     }
 }

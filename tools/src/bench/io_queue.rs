@@ -10,8 +10,8 @@ use fabric::queue::{HostReceived, HostTransport};
 use zerocopy::little_endian::U16;
 
 use super::controller::Namespace;
+use super::host_socket::{Data, HostSocket};
 use super::job::Job;
-use super::link::{Data, Link};
 use super::pace::Pace;
 use super::source::Source;
 use super::stats::JobStats;
@@ -31,7 +31,7 @@ impl Clock {
     }
 }
 
-/// What a lane does at present.
+/// What a io_queue does at present.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Phase {
     /// Writes each of its units once, in order (with data verification).
@@ -44,7 +44,7 @@ pub(crate) enum Phase {
     Drain,
 }
 
-/// The part of the namespace that a lane uses.
+/// The part of the namespace that a io_queue uses.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Extent {
     /// First logical block.
@@ -55,7 +55,7 @@ pub(crate) struct Extent {
 
 /// One command identifier.
 #[derive(Debug)]
-struct Slot {
+struct Outstanding {
     /// When its latency starts, nanoseconds.
     start: u64,
     write: bool,
@@ -78,11 +78,11 @@ struct Checks {
 
 /// One I/O queue under load.
 #[derive(Debug)]
-pub(crate) struct Lane {
-    link: Link,
+pub(crate) struct IoQueue {
+    socket: HostSocket,
     pub(crate) job: usize,
     phase: Phase,
-    slots: Vec<Slot>,
+    slots: Vec<Outstanding>,
     free: Vec<u16>,
     source: Source,
     pace: Option<Pace>,
@@ -99,17 +99,17 @@ pub(crate) struct Lane {
     last_progress: u64,
 }
 
-impl Lane {
-    /// A lane of `job` (number `index`) on a connected I/O queue; `seed` differs between lanes.
+impl IoQueue {
+    /// A io_queue of `job` (number `index`) on a connected I/O queue; `seed` differs between io_queues.
     pub(crate) fn new(
-        link: Link,
+        socket: HostSocket,
         (index, job): (usize, &Job),
         namespace: &Namespace,
         extent: Extent,
         (seed, verify): (u64, bool),
     ) -> anyhow::Result<Self> {
         let block = if verify { vec![0; job.bs as usize] } else { Vec::new() };
-        let slots = (0..job.depth).map(|_| Slot {
+        let slots = (0..job.depth).map(|_| Outstanding {
             start: 0,
             write: false,
             unit: 0,
@@ -128,7 +128,7 @@ impl Lane {
         let pace =
             job.rate.map(|rate| Pace::new(rate / f64::from(job.connections), job.arrivals, seed));
         Ok(Self {
-            link,
+            socket,
             job: index,
             phase: Phase::Drain,
             slots: slots.collect(),
@@ -147,7 +147,7 @@ impl Lane {
         })
     }
 
-    /// Changes what the lane does; what is outstanding goes on.
+    /// Changes what the io_queue does; what is outstanding goes on.
     pub(crate) fn enter(&mut self, phase: Phase, now: u64) {
         self.phase = phase;
         self.cursor = 0;
@@ -175,7 +175,7 @@ impl Lane {
         buffer: &mut [u8],
         stats: &mut JobStats,
     ) -> anyhow::Result<bool> {
-        let received = self.link.read(buffer)?;
+        let received = self.socket.read(buffer)?;
         let now = clock.now();
         match received {
             Some(n) => {
@@ -185,7 +185,7 @@ impl Lane {
             None => self.check_progress(now)?,
         }
         self.submit(now)?;
-        self.link.flush()?;
+        self.socket.flush()?;
         Ok(received.is_some())
     }
 
@@ -203,9 +203,9 @@ impl Lane {
 
     #[inline]
     fn handle(&mut self, bytes: &[u8], now: u64, stats: &mut JobStats) -> anyhow::Result<()> {
-        let Self { link, slots, free, checks, bs, .. } = self;
+        let Self { socket, slots, free, checks, bs, .. } = self;
         let (blocks, slba) = (u64::from(self.blocks_per_unit), self.extent.slba);
-        link.parse(bytes, |event| match event {
+        socket.parse(bytes, |event| match event {
             HostReceived::Response { cid, cqe, .. } => {
                 let Some(slot) = slots.get_mut(usize::from(cid)) else { return };
                 free.push(cid);
@@ -290,11 +290,11 @@ impl Lane {
         let mut sqe = commands::transfer(write, self.nsid, slba, self.blocks_per_unit, self.cdw13);
         sqe.cid = U16::new(cid);
         let read_length = if write { 0 } else { self.bs };
-        Ok(self.link.connection.submit(sqe, data, read_length)?)
+        Ok(self.socket.connection.submit(sqe, data, read_length)?)
     }
 }
 
-impl Slot {
+impl Outstanding {
     /// Keeps a piece of what it reads.
     fn keep(&mut self, offset: usize, bytes: &[u8]) {
         let place = Rc::get_mut(&mut self.data).and_then(|data| data.get_mut(offset..));
@@ -306,7 +306,7 @@ impl Slot {
 
 impl Checks {
     /// Takes a unit that no other command is on, and makes what is to be written to it.
-    fn prepare(&mut self, slot: &mut Slot, slba: u64, blocks: u64) -> anyhow::Result<()> {
+    fn prepare(&mut self, slot: &mut Outstanding, slba: u64, blocks: u64) -> anyhow::Result<()> {
         let unit = usize::try_from(slot.unit)?;
         let (unit, generation) =
             self.ledger.take(unit).context("more commands than blocks in the span")?;
@@ -326,7 +326,7 @@ impl Checks {
         Stamp { seed: self.seed, lba, generation: u64::from(generation) }
     }
 
-    fn complete(&mut self, slot: &mut Slot, cqe: &Cqe, lba: u64) {
+    fn complete(&mut self, slot: &mut Outstanding, cqe: &Cqe, lba: u64) {
         let Ok(unit) = usize::try_from(slot.unit) else { return };
         self.ledger.release(unit, slot.generation);
         if !cqe.status().is_success() {

@@ -21,7 +21,7 @@ pub(crate) struct Packet {
 
 /// What a link is made of.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct LinkSetup {
+pub(crate) struct PortSetup {
     /// Bits per second, at least 1.
     pub(crate) rate: u64,
     /// How long a bit takes to the far end.
@@ -32,16 +32,16 @@ pub(crate) struct LinkSetup {
 
 /// A link with its queue: first in, first out, without loss.
 #[derive(Debug)]
-pub(crate) struct Link {
-    setup: LinkSetup,
+pub(crate) struct Port {
+    setup: PortSetup,
     /// What waits; the first is being sent.
     queue: VecDeque<Packet>,
     /// What was sent and has not arrived yet.
     flying: VecDeque<Packet>,
 }
 
-impl Link {
-    pub(crate) fn new(setup: LinkSetup) -> Self {
+impl Port {
+    pub(crate) fn new(setup: PortSetup) -> Self {
         let room = || VecDeque::with_capacity(4096);
         Self { setup, queue: room(), flying: room() }
     }
@@ -101,7 +101,7 @@ mod tests {
 
     #[test]
     fn packets_are_sent_in_order_one_after_the_other_at_the_link_s_rate() {
-        let mut link = Link::new(LinkSetup { rate: 100_000_000_000, delay: 5, threshold: None });
+        let mut link = Port::new(PortSetup { rate: 100_000_000_000, delay: 5, threshold: None });
         assert_eq!(link.join(packet(1)), Some(120_000), "120 ns");
         assert_eq!(link.join(packet(2)), None, "busy");
         let (first, next) = link.done().unwrap();
@@ -114,7 +114,7 @@ mod tests {
 
     #[test]
     fn what_joins_a_queue_at_its_threshold_is_marked() {
-        let mut link = Link::new(LinkSetup { rate: 1, delay: 0, threshold: Some(3) });
+        let mut link = Port::new(PortSetup { rate: 1, delay: 0, threshold: Some(3) });
         (0..5).for_each(|flow| _ = link.join(packet(flow)));
         let marks: Vec<bool> =
             std::iter::from_fn(|| link.done()).map(|(packet, _)| packet.marked).collect();

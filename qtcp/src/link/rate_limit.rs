@@ -1,15 +1,15 @@
-//! One flow's limit, on top of the controller that the kernel runs for it.
+//! The limit of one flow, on top of the controller that the kernel runs for it.
 //!
 //! The kernel's controller answers marks: it finds out what the network carries. What it cannot
-//! know is whether the flow has more than its part. That is the quality factor's (Fig. 3): a flow
-//! that sees marks and has slack (Q < 1) gives way; one that sees marks and is in deficit is left
-//! to the kernel; and without marks there is nothing to divide.
+//! know is whether the flow has more than its part. The quality factor tells (Fig. 3): a flow that
+//! sees marks and has slack (Q < 1) gives way; one that sees marks and is in deficit is left to the
+//! kernel; and without marks there is nothing to divide.
 //!
 //! Giving way is a limit on the rate at the target. Scaling a limit by Q until the rate has come
 //! down (Eq. 5) ends in the same place, but the smoothed rate would follow a few round trips late
 //! and the limit overshoot. The class with the greatest target fills the link: its flows are
-//! held back only while others are below their targets. Were everybody held to a part of what all
-//! get together, all would get less and less wherever somebody else takes what they leave.
+//! held back only while others are below their targets. Were all flows held to a part of what all
+//! get together, all would get less and less wherever another sender takes what they leave.
 
 use core::time::Duration;
 
@@ -18,22 +18,23 @@ use units::{Average, weight_of};
 use crate::control::dctcp::G_RFC_8257;
 use crate::{Observation, Rate};
 
-/// How limits are found.
+/// The parameters of limits.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Rules {
     /// The least time constant of smoothing (gamma in Eq. 1; g in Eq. 3 is 1/16 for each round
     /// trip).
     pub smoothing: Duration,
-    /// Marks count as congestion for this time, or two round trips.
+    /// The time for which marks count as congestion; at least two round trips.
     pub memory: Duration,
-    /// A mark fraction up to this is none (epsilon in Eq. 12).
+    /// The mark fraction up to which marks do not count (epsilon in Eq. 12).
     pub epsilon: f64,
-    /// How far from its target a flow has to be for that to count (sigma of docs/sources.md, E8).
+    /// The deviation from its target from which on a flow counts as off it (sigma of
+    /// docs/sources.md, E8).
     pub sigma: f64,
-    /// A flow that was below its target by more than sigma for about this time will not get there
+    /// The time after which a flow that is below its target by more than sigma does not get there
     /// by itself.
     pub patience: Duration,
-    /// Without marks, the time in which a limit becomes e times what it was.
+    /// The time in which a limit becomes e times as large while there are no marks.
     pub growth: Duration,
 }
 
@@ -50,55 +51,55 @@ impl Default for Rules {
     }
 }
 
-/// What a flow is among those of its link.
+/// The role of a flow among those of its link.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Role {
-    /// It takes what the others leave.
+    /// The flow takes what the others leave.
     Filler,
-    /// It is held to its target while it sees marks.
+    /// The flow is held to its target while it sees marks.
     Follower,
-    /// It is held to its target in any case: part of the link is kept empty, or nothing tells when
-    /// it is full but its capacity.
+    /// The flow is held to its target in any case: part of the link is kept empty, or only the
+    /// given capacity tells when the link is full.
     Held,
 }
 
-/// What a flow is to have, and how the link is.
+/// The target of a flow, and the state of its link.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Wanted {
+pub(super) struct Conditions {
     pub(super) target: Option<Rate>,
     pub(super) role: Role,
-    /// Some flow of the link has seen marks lately, or the link is full.
+    /// Whether some flow of the link has seen marks recently, or the link is full.
     pub(super) congested: bool,
-    /// Some flow that wants more is below its target.
+    /// Whether some flow that wants more is below its target.
     pub(super) deficit: bool,
-    /// The link carries what it is said to carry: congestion without marks.
+    /// Whether the link carries its given capacity: congestion without marks.
     pub(super) full: bool,
 }
 
 /// The limit of one flow.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Overlay {
+pub(super) struct RateLimit {
     alpha: Average,
-    /// Bytes per second.
+    /// The smoothed rate in bytes per second.
     rate: Average,
-    /// What the flow is short of its target, as a part of that; negative: it has more.
+    /// The deficit against the target, as a part of the target; negative: the flow has more.
     short: Average,
     limit: Option<Rate>,
     /// The limit, as a part of the target, while the flow is held to it.
     boost: f64,
 }
 
-/// How much more than its target the flow that fills the link has at least, in parts of sigma.
+/// The least excess over its target of the flow that fills the link, in parts of sigma.
 const ROOM: f64 = 0.5;
 /// The bounds of a limit, as a part of the target.
 const LEAST_BOOST: f64 = 0.9;
 const MOST_BOOST: f64 = 2.0;
-/// A flow may send a packet in this time, or in a round trip, whatever its target.
+/// The time in which a flow may send at least one packet, whatever its target; or a round trip.
 const SLOWEST: Duration = Duration::from_millis(10);
-/// A limit that is this many times the flow's rate does not hold it back.
+/// The multiple of the flow's rate from which on a limit does not hold the flow back.
 const LOOSE: f64 = 4.0;
 
-impl Default for Overlay {
+impl Default for RateLimit {
     fn default() -> Self {
         let from_zero = Average::default().starting(0.0);
         let rate = Average::default();
@@ -106,7 +107,7 @@ impl Default for Overlay {
     }
 }
 
-impl Overlay {
+impl RateLimit {
     /// Returns the smoothed rate (Eq. 1).
     #[inline]
     pub(super) fn rate(&self) -> Rate {
@@ -132,10 +133,10 @@ impl Overlay {
         }
     }
 
-    /// Whether the flow has been below its target for long; `quality` is its quality factor, 1
+    /// Tells whether the flow has long been below its target; `quality` is its quality factor, 1
     /// where it wants no more than it has.
     pub(super) fn in_deficit(&mut self, rules: &Rules, seen: &Observation, quality: f64) -> bool {
-        // What is missing, as a part of the target.
+        // The deficit as a part of the target.
         let short = 1.0 - 1.0 / quality.max(0.5);
         self.short.add_by(short, weight_of(seen.interval, rules.patience)) > rules.sigma
     }
@@ -146,11 +147,11 @@ impl Overlay {
         &mut self,
         rules: &Rules,
         seen: &Observation,
-        wanted: &Wanted,
+        conditions: &Conditions,
     ) -> Option<Rate> {
-        self.limit = match wanted.target {
+        self.limit = match conditions.target {
             None => None,
-            Some(target) => self.next(rules, seen, target, wanted),
+            Some(target) => self.next(rules, seen, target, conditions),
         };
         self.limit
     }
@@ -160,24 +161,24 @@ impl Overlay {
         rules: &Rules,
         seen: &Observation,
         target: Rate,
-        wanted: &Wanted,
+        conditions: &Conditions,
     ) -> Option<Rate> {
-        // No limit is so low that it stops a flow: a packet for each round trip stays, or
-        // for a longer time: where round trips are short, many flows have less than that.
+        // A limit never stops a flow: a packet in each round trip is always allowed, or one in a
+        // longer time, since many flows have less than that where round trips are short.
         let least = Rate::over(f64::from(seen.mss), seen.rtt.max(SLOWEST));
         let target = target.max(least);
-        let marked = wanted.full || self.alpha() > rules.epsilon;
-        match wanted.role {
+        let marked = conditions.full || self.alpha() > rules.epsilon;
+        match conditions.role {
             Role::Held => Some(target),
-            Role::Follower if wanted.congested && marked => self.hold(rules, seen, target),
-            Role::Filler if wanted.congested && wanted.deficit => {
-                // Somewhat above it: were it held to its part of what all get, all would get less
-                // and less while others are slow to take what it leaves.
+            Role::Follower if conditions.congested && marked => self.hold(rules, seen, target),
+            Role::Filler if conditions.congested && conditions.deficit => {
+                // The limit is above the target: were the filler held to its part of what all get,
+                // all would get less and less while others are slow to take what it leaves.
                 let limit = target.times(1.0 + rules.sigma * ROOM);
                 (self.rate() > limit || self.limit.is_some()).then_some(limit)
             }
-            Role::Follower if wanted.congested => {
-                // Its own packets find no queue: it is on another way, or there is none any more.
+            Role::Follower if conditions.congested => {
+                // The flow's packets find no queue: it has another route, or the queue is gone.
                 let limit = self.limit?;
                 Some(limit.max(target))
             }
@@ -185,9 +186,9 @@ impl Overlay {
         }
     }
 
-    /// Computes the limit at which the flow has its target on average: below a limit that is just
-    /// the target the kernel's controller still answers marks, and pacing timers are late, so that
-    /// the flow would have less.
+    /// Computes the limit at which the flow has its target on average. A limit that equals the
+    /// target would give less, since the kernel's controller still answers marks and pacing timers
+    /// are late.
     fn hold(&mut self, rules: &Rules, seen: &Observation, target: Rate) -> Option<Rate> {
         if self.limit.is_none() {
             if self.rate() <= target {
@@ -201,7 +202,7 @@ impl Overlay {
         Some(target.times(self.boost))
     }
 
-    /// Without marks a limit grows, and is lifted once it does not hold the flow back.
+    /// Raises a limit while there are no marks, and lifts it once it does not hold the flow back.
     fn grow(&self, rules: &Rules, seen: &Observation, target: Rate) -> Option<Rate> {
         let limit = self.limit?;
         let grown = limit.times(1.0 + seen.interval.as_secs_f64() / rules.growth.as_secs_f64());
@@ -211,5 +212,5 @@ impl Overlay {
 }
 
 #[cfg(test)]
-#[path = "overlay_tests.rs"]
+#[path = "rate_limit_tests.rs"]
 mod tests;

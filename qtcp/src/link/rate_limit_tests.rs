@@ -6,7 +6,7 @@ fn rate(bytes: f64) -> Rate {
     Rate::new(bytes)
 }
 
-/// What a flow saw in 5 ms at a rate, without marks, with a round trip of 1 ms.
+/// Makes what a flow saw in 5 ms at a rate, without marks, with a round trip of 1 ms.
 fn seen(bytes_per_second: u64) -> Observation {
     Observation {
         interval: Duration::from_millis(5),
@@ -23,13 +23,13 @@ fn marked(bytes_per_second: u64) -> Observation {
     Observation { marked: 100, ..seen(bytes_per_second) }
 }
 
-fn wanted(role: Role, target: f64) -> Wanted {
-    Wanted { target: Some(rate(target)), role, congested: true, deficit: false, full: false }
+fn conditions(role: Role, target: f64) -> Conditions {
+    Conditions { target: Some(rate(target)), role, congested: true, deficit: false, full: false }
 }
 
-/// A flow that has had this rate for one look.
-fn flow(seen: &Observation) -> Overlay {
-    let mut flow = Overlay::default();
+/// Makes a flow that has had this rate for one observation.
+fn flow(seen: &Observation) -> RateLimit {
+    let mut flow = RateLimit::default();
     flow.see(&Rules::default(), seen);
     flow
 }
@@ -76,7 +76,7 @@ fn a_flow_is_in_deficit_after_a_while_below_its_target() {
     let rules = Rules::default();
     // A fortieth of the way to what is missing in 5 ms: a third after 40 ms.
     let looks = |quality: f64| {
-        let mut flow = Overlay::default();
+        let mut flow = RateLimit::default();
         (1..1000).find(|_| flow.in_deficit(&rules, &seen(0), quality))
     };
     assert_eq!(looks(2.0), Some(5), "half is missing, more than a twentieth counts");
@@ -84,7 +84,7 @@ fn a_flow_is_in_deficit_after_a_while_below_its_target() {
     assert_eq!(looks(1.04), None, "within sigma");
     assert_eq!(looks(1.0), None);
     // What it had too much counts against that, but no more than as much again.
-    let mut flow = Overlay::default();
+    let mut flow = RateLimit::default();
     (0..1000).for_each(|_| _ = flow.in_deficit(&rules, &seen(0), 0.001));
     let back = (1..1000).find(|_| flow.in_deficit(&rules, &seen(0), 100.0));
     assert_eq!(back, Some(31));
@@ -93,17 +93,19 @@ fn a_flow_is_in_deficit_after_a_while_below_its_target() {
 #[test]
 fn a_flow_without_a_target_has_no_limit() {
     let mut flow = flow(&marked(1_000_000));
-    assert!(flow.limit(&Rules::default(), &marked(1_000_000), &wanted(Role::Held, 5e5)).is_some());
-    let free = Wanted { target: None, ..wanted(Role::Held, 5e5) };
+    assert!(
+        flow.limit(&Rules::default(), &marked(1_000_000), &conditions(Role::Held, 5e5)).is_some()
+    );
+    let free = Conditions { target: None, ..conditions(Role::Held, 5e5) };
     assert_eq!(flow.limit(&Rules::default(), &marked(1_000_000), &free), None);
 }
 
 #[test]
 fn a_flow_that_is_held_has_its_target_and_a_packet_now_and_then() {
     let mut flow = flow(&seen(1_000_000));
-    let limit = |flow: &mut Overlay, rtt_ms, target| {
+    let limit = |flow: &mut RateLimit, rtt_ms, target| {
         let seen = Observation { rtt: Duration::from_millis(rtt_ms), ..seen(1_000_000) };
-        flow.limit(&Rules::default(), &seen, &wanted(Role::Held, target))
+        flow.limit(&Rules::default(), &seen, &conditions(Role::Held, target))
     };
     assert!(near(limit(&mut flow, 1, 2e6), 2e6));
     assert!(near(limit(&mut flow, 1, 10.0), 1e5), "a packet in 10 ms");
@@ -112,7 +114,7 @@ fn a_flow_that_is_held_has_its_target_and_a_packet_now_and_then() {
 
 #[test]
 fn e7_a_follower_is_held_near_its_target_once_it_has_more() {
-    let (rules, target) = (Rules::default(), wanted(Role::Follower, 1e6));
+    let (rules, target) = (Rules::default(), conditions(Role::Follower, 1e6));
     let mut at = flow(&marked(1_000_000));
     assert_eq!(at.limit(&rules, &marked(1_000_000), &target), None, "it has its target");
     let mut flow = flow(&marked(2_000_000));
@@ -124,7 +126,7 @@ fn e7_a_follower_is_held_near_its_target_once_it_has_more() {
     let expected = [0.975, 0.95, 0.925, 0.9, 0.9];
     assert!(limits.iter().zip(expected).all(|(a, b)| (a - b).abs() < 1e-6), "{limits:?}");
     // Half a target too little adds half as much.
-    let mut less = Overlay { rate: Average::default().starting(5e5), ..flow };
+    let mut less = RateLimit { rate: Average::default().starting(5e5), ..flow };
     assert!(near(less.limit(&rules, &marked(500_000), &target), 0.9125e6));
     for _ in 0..200 {
         less.limit(&rules, &marked(500_000), &target);
@@ -134,29 +136,29 @@ fn e7_a_follower_is_held_near_its_target_once_it_has_more() {
 
 #[test]
 fn a_follower_that_sees_no_marks_keeps_its_limit_while_others_see_some() {
-    let (rules, target) = (Rules::default(), wanted(Role::Follower, 1e6));
+    let (rules, target) = (Rules::default(), conditions(Role::Follower, 1e6));
     let mut free = flow(&seen(2_000_000));
     assert_eq!(free.limit(&rules, &seen(2_000_000), &target), None);
-    let mut limited = Overlay { limit: Some(rate(3e6)), ..free };
+    let mut limited = RateLimit { limit: Some(rate(3e6)), ..free };
     assert!(near(limited.limit(&rules, &seen(2_000_000), &target), 3e6));
-    let more = wanted(Role::Follower, 4e6);
+    let more = conditions(Role::Follower, 4e6);
     assert!(near(limited.limit(&rules, &seen(2_000_000), &more), 4e6), "up to its target");
     // A link that is full is congested without marks.
-    let full = Wanted { full: true, ..target };
+    let full = Conditions { full: true, ..target };
     assert!(near(free.limit(&rules, &seen(2_000_000), &full), 0.975e6));
     // Marks up to epsilon are none.
     let alpha = Average::default().starting(rules.epsilon);
-    let mut hardly = Overlay { alpha, limit: None, ..free };
+    let mut hardly = RateLimit { alpha, limit: None, ..free };
     assert_eq!(hardly.limit(&rules, &seen(2_000_000), &target), None);
 }
 
 #[test]
 fn the_flow_that_fills_the_link_is_limited_for_others_alone() {
-    let (rules, target) = (Rules::default(), wanted(Role::Filler, 1e6));
-    let deficit = Wanted { deficit: true, ..target };
+    let (rules, target) = (Rules::default(), conditions(Role::Filler, 1e6));
+    let deficit = Conditions { deficit: true, ..target };
     let mut flow = flow(&marked(1_020_000));
     assert_eq!(flow.limit(&rules, &marked(1_020_000), &deficit), None, "within half of sigma");
-    let mut more = Overlay { rate: Average::default().starting(1.03e6), ..flow };
+    let mut more = RateLimit { rate: Average::default().starting(1.03e6), ..flow };
     assert_eq!(more.limit(&rules, &marked(1_030_000), &target), None);
     assert!(near(more.limit(&rules, &marked(1_030_000), &deficit), 1.025e6));
     more.rate = Average::default().starting(1e6);
@@ -168,8 +170,8 @@ fn the_flow_that_fills_the_link_is_limited_for_others_alone() {
 #[test]
 fn without_congestion_a_limit_grows_until_it_holds_nobody_back() {
     let rules = Rules::default();
-    let calm = Wanted { congested: false, ..wanted(Role::Follower, 1e6) };
-    let mut flow = Overlay { limit: Some(rate(2e6)), ..flow(&seen(1_000_000)) };
+    let calm = Conditions { congested: false, ..conditions(Role::Follower, 1e6) };
+    let mut flow = RateLimit { limit: Some(rate(2e6)), ..flow(&seen(1_000_000)) };
     // 5 ms of 500.
     assert!(near(flow.limit(&rules, &seen(1_000_000), &calm), 2.02e6));
     flow.limit = Some(rate(1e5));

@@ -20,7 +20,7 @@ use nix::sys::time::{TimeVal, TimeValLike as _};
 pub(crate) type Data = Rc<Vec<u8>>;
 
 /// How long the target may take to answer during set-up.
-pub(crate) const PATIENCE: Duration = Duration::from_secs(10);
+pub(crate) const ANSWER_TIMEOUT: Duration = Duration::from_secs(10);
 
 /// Byte runs in one write; IOV_MAX is 1024.
 const MAX_RUNS: usize = 256;
@@ -34,13 +34,13 @@ pub(crate) struct Reply {
 
 /// A connection and its socket.
 #[derive(Debug)]
-pub(crate) struct Link {
+pub(crate) struct HostSocket {
     stream: TcpStream,
     pub(crate) connection: HostConnection<Data>,
     address: String,
 }
 
-impl Link {
+impl HostSocket {
     /// Connects and exchanges ICReq and ICResp. The socket blocks, with a time limit.
     /// `tos`: the ToS or traffic class byte of all that is sent, from the first segment on.
     pub(crate) fn connect(
@@ -60,12 +60,14 @@ impl Link {
             )
         })?;
         stream.set_nodelay(true)?;
-        stream.set_read_timeout(Some(PATIENCE))?;
-        stream.set_write_timeout(Some(PATIENCE))?;
-        let mut link =
+        stream.set_read_timeout(Some(ANSWER_TIMEOUT))?;
+        stream.set_write_timeout(Some(ANSWER_TIMEOUT))?;
+        let mut socket =
             Self { stream, connection: HostConnection::new(params), address: address.to_owned() };
-        link.initialize().with_context(|| format!("{address} does not speak NVMe/TCP with us"))?;
-        Ok(link)
+        socket
+            .initialize()
+            .with_context(|| format!("{address} does not speak NVMe/TCP with us"))?;
+        Ok(socket)
     }
 
     fn initialize(&mut self) -> anyhow::Result<()> {
@@ -180,7 +182,7 @@ impl Link {
     }
 }
 
-/// A TCP connection within [`PATIENCE`].
+/// A TCP connection within [`ANSWER_TIMEOUT`].
 fn open(address: SocketAddr, tos: Option<u8>) -> anyhow::Result<TcpStream> {
     let (family, flags) = match address {
         SocketAddr::V4(_) => (AddressFamily::Inet, SockFlag::SOCK_CLOEXEC),
@@ -195,7 +197,7 @@ fn open(address: SocketAddr, tos: Option<u8>) -> anyhow::Result<TcpStream> {
         .context("setting the ToS")?;
     }
     // Bounds connect() too (socket(7)).
-    let patience = TimeVal::seconds(i64::try_from(PATIENCE.as_secs())?);
+    let patience = TimeVal::seconds(i64::try_from(ANSWER_TIMEOUT.as_secs())?);
     setsockopt(&socket, sockopt::SendTimeout, &patience)?;
     match connect(socket.as_raw_fd(), &SockaddrStorage::from(address)) {
         Ok(()) => Ok(TcpStream::from(socket)),
