@@ -143,6 +143,32 @@ fn e8_the_best_is_that_of_the_last_five_to_ten_seconds() {
 }
 
 #[test]
+fn e8_the_best_counts_from_before_a_deficit() {
+    let mut two = Two::new(None);
+    let content = Observation { app_limited: true, ..seen(10, true) };
+    two.observe(0, seen(190, true), content);
+    // Another sender takes a part before Low wants more: High is not the reason for Low's deficit.
+    two.link.observe(two.high, Nanos(MS), &seen(165, true));
+    two.link.observe(two.low, Nanos(MS), &seen(10, true));
+    let high = two.link.observe(two.high, Nanos(MS), &seen(165, true));
+    assert_eq!(high.limit, None, "175 of 200: {high:?}");
+}
+
+#[test]
+fn e8_a_best_of_long_ago_counts_no_more() {
+    for (second, limited) in [(15, false), (17, true)] {
+        let mut two = Two::new(None);
+        let content = Observation { app_limited: true, ..seen(10, true) };
+        two.observe(6000 * MS, seen(190, true), content);
+        let now = Nanos(second * 1000 * MS);
+        two.link.observe(two.high, now, &seen(90, true));
+        two.link.observe(two.low, now, &seen(10, true));
+        let high = two.link.observe(two.high, now, &seen(90, true));
+        assert_eq!(high.limit.is_some(), limited, "second {second}: {high:?}");
+    }
+}
+
+#[test]
 fn a_given_capacity_is_shared_without_marks() {
     let mut two = Two::new(Some(100.0));
     let (high, low) = two.observe(0, seen(50, false), seen(46, false));

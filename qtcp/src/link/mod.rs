@@ -112,8 +112,10 @@ impl RecentBest {
     /// Takes in a rate, and answers the greatest one.
     #[inline]
     fn see(&mut self, now: Nanos, rate: Rate) -> Rate {
-        if now.since(self.since) > Self::WINDOW {
-            (self.since, self.before, self.now) = (now, self.now, Rate::ZERO);
+        let age = now.since(self.since);
+        if age > Self::WINDOW {
+            let before = if age > 2 * Self::WINDOW { Rate::ZERO } else { self.now };
+            (self.since, self.before, self.now) = (now, before, Rate::ZERO);
         }
         self.now = self.now.max(rate);
         self.now.max(self.before)
@@ -182,8 +184,9 @@ impl Link {
         }
         // Where another sender takes what the filler leaves, the total falls, and holding the
         // filler back would only lower all targets.
+        let best = self.best.see(now, state.total);
         let deficit = self.deficit_at.is_some_and(|at| now.since(at) <= state.memory)
-            && state.total >= self.best.see(now, state.total).times(1.0 - 2.0 * self.rules.sigma);
+            && state.total >= best.times(1.0 - 2.0 * self.rules.sigma);
         let State { congested, full, .. } = state;
         let conditions = Conditions { target, role, congested, full, deficit };
         let limit = flow.rate_limit.limit(&self.rules, seen, &conditions);
