@@ -2,12 +2,13 @@
 //! them when they were open last.
 
 use std::collections::BTreeSet;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex};
 
 use crate::backend::{self, Backend, BackendError, Cause, Claims, OnSignature, Opening, OwnFile};
 use crate::config::{Config, Namespace, Target, derived_uuid};
 use crate::engine::EngineError;
 use crate::store::{Place, Seen, SeenNamespaces, StoreError};
+use crate::sync::lock;
 
 /// Why a namespace is opened.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -123,7 +124,7 @@ impl Backings {
     }
 
     fn pending(&self) -> std::sync::MutexGuard<'_, Vec<(Place, Seen)>> {
-        self.pending.lock().unwrap_or_else(PoisonError::into_inner)
+        lock(&self.pending)
     }
 }
 

@@ -11,9 +11,9 @@ use fabric::controller::BackendId;
 use fabric::nvm::BlockFormat;
 
 use crate::backend::{Backend, Style};
-use crate::shared::lock;
+use crate::sync::lock;
 use sluice_core::device::place;
-use sluice_core::stats::{IoStats, PerReactor};
+use sluice_core::stats::{IoSnapshot, IoStats, PerReactor};
 
 /// An open backend and its statistics.
 #[derive(Debug)]
@@ -156,9 +156,17 @@ impl Devices {
         lock(&self.table).find(id).cloned()
     }
 
-    /// All devices.
+    /// Sums up what was done on the present devices.
     #[must_use]
-    pub fn all(&self) -> Vec<Arc<Device>> {
+    pub fn done(&self) -> IoSnapshot {
+        let mut total = IoSnapshot::default();
+        for stats in self.all().iter().flat_map(|device| device.stats.iter()) {
+            total.merge(&stats.snapshot());
+        }
+        total
+    }
+
+    fn all(&self) -> Vec<Arc<Device>> {
         lock(&self.table).places.iter().flatten().map(|(_, device)| Arc::clone(device)).collect()
     }
 }

@@ -1,14 +1,16 @@
 //! What the control plane asks of the running target: the boundary between the control socket
 //! and the reactors.
 
+mod error;
+mod loss;
 mod state;
 
 use std::net::SocketAddr;
 use std::sync::Arc;
 
 use arbitration::Class;
-use thiserror::Error;
-
+pub use error::EngineError;
+pub use loss::Loss;
 pub use state::{
     Availability, ConnectionNetwork, ConnectionState, DeviceState, DirectionState, FlowState,
     LinkClassState, LinkState, NamespaceState, NetworkState, QosState, ReactorState, ReserveState,
@@ -16,26 +18,6 @@ pub use state::{
 };
 
 use crate::config::{Listener, Namespace, Network, QosConfig, Subsystem};
-
-/// A change that the running target refuses, with the reason and what would be right.
-#[derive(Debug, Error)]
-pub enum EngineError {
-    /// The object that the change names is not there.
-    #[error("{0}")]
-    NotFound(String),
-    /// The object that the change adds is there already.
-    #[error("{0}")]
-    Exists(String),
-    /// The change asks for something that cannot be.
-    #[error("{0}")]
-    Invalid(String),
-    /// The operating system refused (a port in use, a device that does not open).
-    #[error("{0}")]
-    System(String),
-    /// The target could do it, but hosts or data would be hurt: only with `force`.
-    #[error("{0}")]
-    Refused(String),
-}
 
 /// A running target. All methods may be called from any thread but a reactor; each takes effect
 /// before it returns, and is all or nothing.
@@ -110,24 +92,6 @@ pub trait Engine: Send + Sync {
     /// Begins to end the target: no new commands, in-flight ones settled, hosts told. With
     /// `now`, ends at once.
     fn shutdown(&self, now: bool);
-}
-
-/// What a change takes from hosts that are connected.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Loss<'a> {
-    /// A subsystem, by its NQN.
-    Subsystem(&'a str),
-    /// A namespace, by its subsystem's NQN and its NSID.
-    Namespace(&'a str, u32),
-    /// What lies beyond a namespace's new size in bytes; without one, beyond the size that its
-    /// file or device has now. Nothing is lost where that is not less than its present size.
-    Size(&'a str, u32, Option<u64>),
-    /// A listener, by its address.
-    Listener(SocketAddr),
-    /// A host's permission to use a subsystem: the subsystem's NQN and the host's.
-    Host(&'a str, &'a str),
-    /// The permission of all hosts that a subsystem's list does not name.
-    UnlistedHosts(&'a str),
 }
 
 /// An engine that can be part of what is printed for debugging.

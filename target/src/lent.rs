@@ -3,7 +3,7 @@
 
 use std::sync::{Arc, Mutex};
 
-use crate::shared::lock;
+use crate::sync::lock;
 
 /// Values that somebody may still use.
 #[derive(Debug)]

@@ -7,46 +7,19 @@
 //! known by its path: a file is its device and inode number, a block device its device number.
 //! What a loop device lies on counts as the loop device does.
 
-use std::fs::{File, Metadata, OpenOptions};
+use std::fs::{File, OpenOptions};
 use std::io::{self, ErrorKind};
 use std::os::fd::AsRawFd;
-use std::os::unix::fs::{FileTypeExt, MetadataExt, OpenOptionsExt};
+use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
-use std::sync::{Arc, Mutex, PoisonError, Weak};
+use std::sync::{Arc, Mutex, Weak};
 
 use nix::errno::Errno;
 use nix::fcntl::{FcntlArg, fcntl};
 
+use super::identity::Identity;
 use super::{BackendError, holders, sysfs};
-
-/// What a file or device is, however it is called.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Identity {
-    /// A regular file: the device number of its file system, its inode number.
-    File(u64, u64),
-    /// A block device: its device number.
-    Block(u64),
-    /// A character device: its device number.
-    Character(u64),
-}
-
-impl Identity {
-    /// Of what is neither a file nor a device: `None`.
-    pub(super) fn of(metadata: &Metadata) -> Option<Self> {
-        let kind = metadata.file_type();
-        match () {
-            () if kind.is_file() => Some(Self::File(metadata.dev(), metadata.ino())),
-            () if kind.is_block_device() => Some(Self::Block(metadata.rdev())),
-            () if kind.is_char_device() => Some(Self::Character(metadata.rdev())),
-            () => None,
-        }
-    }
-
-    /// Of what a path leads to.
-    pub(super) fn at(path: &Path) -> Option<Self> {
-        Self::of(&std::fs::metadata(path).ok()?)
-    }
-}
+use crate::sync;
 
 /// A hold on a file or device; it ends when the last one who has it drops it.
 #[derive(Debug)]
@@ -197,7 +170,7 @@ impl Claims {
     }
 
     fn held(&self) -> std::sync::MutexGuard<'_, Vec<Weak<Claim>>> {
-        self.held.lock().unwrap_or_else(PoisonError::into_inner)
+        sync::lock(&self.held)
     }
 
     /// Looks whether a namespace of this daemon has one of these; answers the claim of one that

@@ -11,11 +11,13 @@ use fabric::nvm::{BlockFormat, IoCommand, LbaRange};
 use fabric::nvme::Status;
 use io_uring::types::{Fd, FsyncFlags};
 use io_uring::{opcode, squeue};
+use sluice_core::ZEROES;
 
-use super::source::Source;
+use super::queued::split;
+use super::source::{FileOptions, Source};
 use super::{
     Abilities, Answer, Backend, BackendError, Description, DeviceError, Finding, Health, Job,
-    Memory, Opening, Outcome, Queued, Style, Unit, ZEROES, look, split,
+    Memory, Opening, Outcome, Queued, Style, Unit, look,
 };
 
 /// Largest read or write submitted as one entry, in bytes.
@@ -39,21 +41,6 @@ pub(super) struct FileDisk {
     zero_with: AtomicU8,
     /// Whether the file system refused to punch holes.
     no_holes: AtomicBool,
-}
-
-/// Settings of a file namespace, as configured.
-#[derive(Clone, Copy, Debug)]
-pub(super) struct FileOptions {
-    /// Grow a regular file to this many bytes, or serve the first of a larger one.
-    pub(super) size: Option<u64>,
-    /// Logical block size in bytes; none: the device's, 4096 for a file.
-    pub(super) block_size: Option<u32>,
-    /// Try O_DIRECT.
-    pub(super) direct: bool,
-    /// Make a regular file that is missing and was never seen.
-    pub(super) create: bool,
-    /// Never write.
-    pub(super) read_only: bool,
 }
 
 impl FileDisk {

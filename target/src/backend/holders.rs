@@ -4,7 +4,7 @@
 use std::fmt::Write;
 use std::path::{Path, PathBuf};
 
-use super::claim::Identity;
+use super::identity::Identity;
 use super::sysfs;
 
 /// Processes that a message names.

@@ -6,8 +6,9 @@ use std::sync::OnceLock;
 
 use fabric::nvm::{BlockFormat, IoCommand, LbaRange};
 use fabric::nvme::Status;
+use sluice_core::device::{Data, Immediate};
 
-use super::{Abilities, Backend, BackendError, Data, Description, Health, Immediate, Style};
+use super::{Abilities, Backend, BackendError, Description, Health, Style};
 use crate::config::format_size;
 use crate::mapping::Mapping;
 

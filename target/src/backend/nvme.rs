@@ -19,11 +19,12 @@ use super::claim::{Claim, Claimant};
 use super::errors::blames_device;
 use super::nvme_uapi::{self, URING_CMD_IO};
 use super::passthrough::Passthrough;
+use super::queued::split;
 use super::seen::{self, Present};
 use super::sysfs::{self, Names};
 use super::{
     Abilities, Answer, Backend, BackendError, Description, DeviceError, Finding, Health, Job,
-    Memory, Opening, Outcome, Queued, Style, Unit, signature, split,
+    Memory, Opening, Outcome, Queued, Style, Unit, signature,
 };
 
 /// A namespace of a real device.

@@ -4,28 +4,13 @@ use std::sync::Arc;
 
 use fabric::nvm::BlockFormat;
 
-use super::file::{FileDisk, FileOptions};
+use super::file::FileDisk;
 use super::memory::Memory;
 use super::null::Null;
 use super::nvme::NvmeDisk;
-use super::{Backend, BackendError, Claims, OnSignature};
+use super::source::FileOptions;
+use super::{Backend, BackendError, Opening};
 use crate::config;
-use crate::store::Seen;
-
-/// What opening goes by beside the configuration.
-#[derive(Clone, Copy, Debug)]
-pub struct Opening<'a> {
-    /// What this daemon's namespaces hold. A file or device that is still held cannot be opened
-    /// once more: drop the backend that has it first.
-    pub claims: &'a Claims,
-    /// The namespace that it is for, in words.
-    pub namespace: &'a str,
-    /// What was seen of the namespace when it was open last. Nothing is made, and nothing else is
-    /// taken, in place of what was seen.
-    pub seen: Option<&'a Seen>,
-    /// What becomes of a device that was never seen and holds a file system or the like.
-    pub signature: OnSignature,
-}
 
 /// Opens what the configuration names, so that nobody else writes to it meanwhile.
 ///

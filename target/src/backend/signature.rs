@@ -12,19 +12,7 @@ use std::process::{Command, Stdio};
 
 use serde::Deserialize;
 
-use super::{BackendError, Opening};
-
-/// What becomes of a device that was never seen and holds something.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum OnSignature {
-    /// It is refused.
-    Refuse,
-    /// It is taken with a warning: what was seen earlier is not known, so that it may be the
-    /// hosts'.
-    Warn,
-    /// It is taken.
-    Ignore,
-}
+use super::{BackendError, OnSignature, Opening};
 
 /// Refuses or warns of a device that holds something, unless the namespace was seen before.
 ///

@@ -9,11 +9,25 @@ use std::sync::Arc;
 use nix::fcntl::{FcntlArg, OFlag, fcntl};
 
 use super::claim::{Claim, Claimant};
-use super::file::FileOptions;
 use super::seen::{self, Present};
 use super::{BackendError, Opening, signature, sysfs};
 use crate::access;
 use crate::mapping::Mapping;
+
+/// Settings of a file namespace, as configured.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct FileOptions {
+    /// Grow a regular file to this many bytes, or serve the first of a larger one.
+    pub(super) size: Option<u64>,
+    /// Logical block size in bytes; none: the device's, 4096 for a file.
+    pub(super) block_size: Option<u32>,
+    /// Try O_DIRECT.
+    pub(super) direct: bool,
+    /// Make a regular file that is missing and was never seen.
+    pub(super) create: bool,
+    /// Never write.
+    pub(super) read_only: bool,
+}
 
 /// An open file or block device.
 #[derive(Debug)]

@@ -6,7 +6,7 @@ use std::os::unix::ffi::OsStrExt;
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 
-use super::claim::Identity;
+use super::identity::Identity;
 
 /// What a device says that it is: words and their values, the best first.
 pub(super) type Names = Vec<(&'static str, String)>;

@@ -2,7 +2,7 @@
 //! were written in the file.
 
 use std::net::SocketAddr;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use arbitration::settings::WindowRule;
@@ -148,6 +148,39 @@ pub enum Backend {
         /// `forward_class`: the device sees the class bits of CDW13 too.
         forward_class: bool,
     },
+}
+
+impl Backend {
+    /// Returns the file or device, where there is one.
+    #[must_use]
+    pub fn path(&self) -> Option<&Path> {
+        match self {
+            Self::File { path, .. } => Some(path),
+            Self::Nvme { device, .. } => Some(device),
+            Self::Null { .. } | Self::Memory { .. } => None,
+        }
+    }
+
+    /// Returns `null`, `memory`, `file`, `block` or `nvme`, as far as the configuration tells.
+    #[must_use]
+    pub fn kind(&self) -> &'static str {
+        match self {
+            Self::File { path, .. } if path.starts_with("/dev") => "block",
+            Self::File { .. } => "file",
+            Self::Nvme { .. } => "nvme",
+            Self::Null { .. } => "null",
+            Self::Memory { .. } => "memory",
+        }
+    }
+
+    /// Sets the size in bytes that it is opened with.
+    pub fn set_size(&mut self, bytes: Option<u64>) {
+        match self {
+            Self::Null { size, .. } | Self::Memory { size, .. } => *size = bytes.unwrap_or(*size),
+            Self::File { size, .. } => *size = bytes,
+            Self::Nvme { .. } => {}
+        }
+    }
 }
 
 /// A device that `null` pretends to be: for trying out what quality of service does.

@@ -22,7 +22,7 @@ mod socket;
 
 use std::path::PathBuf;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard};
 use std::time::Instant;
 
 pub use error::ControlError;
@@ -34,6 +34,7 @@ use crate::config::Config;
 use crate::engine::{Engine, EngineHandle};
 use crate::metrics::Metrics;
 use crate::store::Live;
+use crate::sync::lock;
 
 /// What requests act on.
 #[derive(Debug)]
@@ -100,7 +101,7 @@ impl Control {
     }
 
     fn live(&self) -> MutexGuard<'_, Live> {
-        self.live.lock().unwrap_or_else(PoisonError::into_inner)
+        lock(&self.live)
     }
 }
 

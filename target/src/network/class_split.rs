@@ -1,13 +1,18 @@
 //! The class split: a connection may carry several classes, each a flow on its link. What the
 //! connection moved is divided among its classes, and what they may have is added up.
 
+use std::time::Duration;
+
 use arbitration::{Class, PerClass};
 use qtcp::link::{ClassFlowId, Link, Standing};
 use qtcp::pacing::Traffic;
 use qtcp::{Nanos, Observation, Rate};
 
-use super::connection::REST;
 use super::links::{Direction, Links};
+
+/// A class for which nothing moves for this time leaves its link. A connection on which nothing
+/// moves for this time rests: the poller looks only at what its reactor says of it.
+pub(super) const REST: Duration = Duration::from_secs(1);
 
 /// One class of one connection in one direction.
 #[derive(Debug, Default)]
@@ -137,8 +142,6 @@ fn part(moved: u64, all: u64) -> f64 {
 
 #[cfg(test)]
 mod tests {
-    use std::time::Duration;
-
     use super::*;
     use crate::config::Network;
 

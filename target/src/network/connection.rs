@@ -8,7 +8,7 @@ use qtcp::linux::{Info, Sample, Sampler, options};
 use qtcp::pacing::{Pacing, Traffic};
 use qtcp::{Nanos, Rate};
 
-use super::class_split::{ClassFlow, ClassSplit};
+use super::class_split::{ClassFlow, ClassSplit, REST};
 use super::links::{Direction, Links};
 use super::socket::PacedSocket;
 use crate::engine::{ConnectionNetwork, FlowState};
@@ -16,9 +16,6 @@ use crate::engine::{ConnectionNetwork, FlowState};
 /// The bounds of the time from one look at a connection to the next.
 const SHORTEST: Duration = Duration::from_micros(200);
 pub(super) const LONGEST: Duration = Duration::from_millis(5);
-/// A connection on which nothing moves for this time rests: the poller looks only at what its
-/// reactor says of it.
-pub(super) const REST: Duration = Duration::from_secs(1);
 /// The time from one look at a connection that rests to the next.
 pub(super) const RESTING: Duration = Duration::from_millis(20);
 /// A pacing rate is set only if it changes by more than this part of itself: setting it costs a

@@ -25,8 +25,9 @@ use std::time::Duration;
 use fabric::controller::{ConnectionId, ListenerId};
 use qtcp::linux::{Offer, options};
 
+use crate::clock::Clock;
 use crate::config::Network;
-use crate::shared::{Clock, lock};
+use crate::sync::lock;
 
 use poller::Poller;
 pub(crate) use socket::PacedSocket;

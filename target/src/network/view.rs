@@ -9,7 +9,7 @@ use super::poller::Poller;
 use crate::engine::{
     ConnectionNetwork, DirectionState, FlowState, LinkClassState, LinkState, NetworkState,
 };
-use crate::shared::lock;
+use crate::sync::lock;
 
 impl NetworkShared {
     /// Returns the name of the kernel's congestion control under new connections.

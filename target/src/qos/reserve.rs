@@ -6,10 +6,10 @@ use std::sync::Arc;
 
 use arbitration::Nanos;
 use arbitration::reservation::{Admitted, Broker, Reserved, Terms};
-use arbitration::session::Reservation;
+use arbitration::session::{Reservation, Sessions};
 use fabric::controller::BackendId;
 
-use super::control::Control;
+use super::served::Served;
 use crate::config::{QosConfig, Session};
 
 /// A reservation that was admitted.
@@ -30,37 +30,56 @@ impl Granted {
 }
 
 /// By session name.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub(super) struct Reservations {
     pub(super) granted: BTreeMap<String, Granted>,
     /// Those of the configuration that are not in force, and why.
-    pub(super) pending: BTreeMap<String, String>,
+    pending: BTreeMap<String, String>,
     /// Namespaces and devices whose reservations have changed.
-    pub(super) unsettled: Vec<(String, BackendId)>,
+    unsettled: Vec<(String, BackendId)>,
+    /// Bytes of I/O buffers in all.
+    memory: u64,
 }
 
-impl Reservations {
-    pub(super) fn are_pending(&self) -> bool {
-        !self.pending.is_empty()
-    }
-}
-
-/// What a session asks for: where, and the terms.
+/// Returns what a session asks for: where, and the terms.
 fn wanted(session: &Session) -> Option<(&str, &Terms)> {
     let reserve = session.reserve.as_ref()?;
     let namespace = reserve.namespace.as_deref().unwrap_or(&session.name);
     Some((namespace, &reserve.terms))
 }
 
-impl Control {
-    /// Admits what a configuration reserves beyond what is in force, all or nothing; what it does
-    /// not name any more is given up.
-    pub(super) fn admit(&mut self, now: Nanos, config: &QosConfig) -> Result<(), String> {
+impl Reservations {
+    /// Makes none, on a target with `memory` bytes of I/O buffers.
+    pub(super) fn new(memory: u64) -> Self {
+        let (granted, pending) = (BTreeMap::new(), BTreeMap::new());
+        Self { granted, pending, unsettled: Vec::new(), memory }
+    }
+
+    /// Whether the configuration has some that are not in force.
+    pub(super) fn are_pending(&self) -> bool {
+        !self.pending.is_empty()
+    }
+
+    /// Notes that a session has come or gone: what it reserved is put in force again.
+    pub(super) fn touch(&mut self, session: &str) {
+        if let Some(granted) = self.granted.get(session) {
+            self.unsettled.push(granted.place());
+        }
+    }
+
+    /// Admits what a new configuration reserves beyond what is in force, all or nothing; what it
+    /// does not name any more is given up.
+    pub(super) fn admit(
+        &mut self,
+        now: Nanos,
+        served: &Served,
+        (before, config): (&QosConfig, &QosConfig),
+    ) -> Result<(), String> {
         let mut granted = BTreeMap::new();
         let mut fresh = Vec::new();
         for session in &config.sessions {
             let Some((namespace, terms)) = wanted(session) else { continue };
-            let known = self.reservations.granted.get(&session.name);
+            let known = self.granted.get(&session.name);
             match known.filter(|g| g.namespace == namespace && g.admitted.terms == *terms) {
                 Some(same) => {
                     granted.insert(session.name.clone(), same.clone());
@@ -71,8 +90,8 @@ impl Control {
         let mut pending = BTreeMap::new();
         for (session, namespace, terms) in fresh {
             let name = &session.name;
-            let before = self.config.sessions.iter().find(|s| s.name == *name).and_then(wanted);
-            match self.try_admit(now, config, &granted, (namespace, terms)) {
+            let before = before.sessions.iter().find(|s| s.name == *name).and_then(wanted);
+            match self.try_admit((now, served), config, &granted, (namespace, terms)) {
                 Ok(one) => {
                     granted.insert(name.clone(), one);
                 }
@@ -84,60 +103,62 @@ impl Control {
                 Err(why) => return Err(format!("session {name} cannot reserve this: {why}")),
             }
         }
-        let old = std::mem::replace(&mut self.reservations.granted, granted);
-        self.reservations.pending = pending;
+        let old = std::mem::replace(&mut self.granted, granted);
+        self.pending = pending;
         // Which sessions there are is settled after this.
-        let now = self.reservations.granted.values().map(Granted::place);
+        let now = self.granted.values().map(Granted::place);
         let places: Vec<_> = old.values().map(Granted::place).chain(now).collect();
-        self.reservations.unsettled.extend(places);
+        self.unsettled.extend(places);
         Ok(())
     }
 
-    /// Puts in force on their devices what has been granted since the last call, and no more.
-    pub(super) fn settle_reservations(&mut self) {
-        let devices: BTreeMap<String, BackendId> =
-            std::mem::take(&mut self.reservations.unsettled).into_iter().collect();
-        for (namespace, id) in devices {
-            self.reserve(&namespace, id);
-        }
+    /// Puts in force on their devices what has been granted since the last call, and no more;
+    /// while the stages are off (`enabled`), nothing. Returns the devices that have changed.
+    pub(super) fn settle(
+        &mut self,
+        served: &Served,
+        sessions: &Sessions,
+        enabled: bool,
+    ) -> Vec<BackendId> {
+        let places: BTreeMap<String, BackendId> =
+            std::mem::take(&mut self.unsettled).into_iter().collect();
+        let changes = places.into_iter().filter(|(namespace, device)| {
+            let known = served.named(namespace).filter(|known| known.backend == *device);
+            known.is_some_and(|known| {
+                let all = if enabled { self.on_device(sessions, namespace) } else { Vec::new() };
+                let same = |(a, b): (&Reservation, &Reservation)| {
+                    Arc::ptr_eq(&a.session, &b.session) && Arc::ptr_eq(&a.reserved, &b.reserved)
+                };
+                let before = known.device.reservations();
+                if before.len() == all.len() && before.iter().zip(&all).all(same) {
+                    return false;
+                }
+                known.device.reserve(all);
+                true
+            })
+        });
+        changes.map(|(_, device)| device).collect()
     }
 
-    /// Puts in force what is granted on one device.
-    fn reserve(&mut self, namespace: &str, id: BackendId) {
-        let Some(known) = self.namespace(namespace).filter(|known| known.backend == id) else {
-            return;
-        };
-        let enabled = self.config.general.enabled;
-        let here = self.reservations.granted.iter().filter(|(_, g)| g.namespace == namespace);
-        let all: Vec<Reservation> = here
-            .filter(|_| enabled)
-            .filter_map(|(name, granted)| {
-                let session = Arc::clone(self.sessions.named(name)?);
-                Some(Reservation { session, reserved: Arc::clone(&granted.reserved) })
-            })
-            .collect();
-        let same = |a: &Reservation, b: &Reservation| {
-            Arc::ptr_eq(&a.session, &b.session) && Arc::ptr_eq(&a.reserved, &b.reserved)
-        };
-        let before = known.device.reservations();
-        let unchanged =
-            before.len() == all.len() && before.iter().zip(&all).all(|(a, b)| same(a, b));
-        if !unchanged {
-            known.device.reserve(all);
-            self.touched.devices.push(id);
-        }
+    /// Returns what is granted on a namespace's device.
+    fn on_device(&self, sessions: &Sessions, namespace: &str) -> Vec<Reservation> {
+        let here = self.granted.iter().filter(|(_, granted)| granted.namespace == namespace);
+        here.filter_map(|(name, granted)| {
+            let session = Arc::clone(sessions.named(name)?);
+            Some(Reservation { session, reserved: Arc::clone(&granted.reserved) })
+        })
+        .collect()
     }
 
     fn try_admit(
         &self,
-        now: Nanos,
+        (now, served): (Nanos, &Served),
         config: &QosConfig,
         granted: &BTreeMap<String, Granted>,
         (namespace, terms): (&str, &Terms),
     ) -> Result<Granted, String> {
-        let known = self
-            .namespace(namespace)
-            .ok_or_else(|| format!("there is no namespace {namespace}"))?;
+        let known =
+            served.named(namespace).ok_or_else(|| format!("there is no namespace {namespace}"))?;
         if !known.queued {
             return Err(format!(
                 "{namespace} is kept in memory, where commands never wait; a reservation needs \
@@ -171,28 +192,33 @@ impl Control {
 
     /// Admits what the configuration reserves and is not in force yet: all of it, or what is on
     /// the device of one namespace. Whether anything came into force.
-    pub(super) fn retry_reservations(&mut self, now: Nanos, only: Option<&str>) -> bool {
+    pub(super) fn retry(
+        &mut self,
+        now: Nanos,
+        served: &Served,
+        config: &QosConfig,
+        only: Option<&str>,
+    ) -> bool {
         let mut changed = false;
-        for session in &self.config.sessions {
+        for session in &config.sessions {
             let Some((namespace, terms)) = wanted(session) else { continue };
             if only.is_some_and(|only| only != namespace) {
                 continue;
             }
             let name = &session.name;
-            if self.reservations.granted.contains_key(name) {
+            if self.granted.contains_key(name) {
                 continue;
             }
-            let granted = &self.reservations.granted;
-            match self.try_admit(now, &self.config, granted, (namespace, terms)) {
+            match self.try_admit((now, served), config, &self.granted, (namespace, terms)) {
                 Ok(one) => {
                     tracing::info!(session = name, namespace, "the reservation is in force");
-                    self.reservations.unsettled.push(one.place());
-                    self.reservations.granted.insert(name.clone(), one);
-                    self.reservations.pending.remove(name);
+                    self.unsettled.push(one.place());
+                    self.granted.insert(name.clone(), one);
+                    self.pending.remove(name);
                     changed = true;
                 }
                 Err(why) => {
-                    let told = self.reservations.pending.insert(name.clone(), why.clone());
+                    let told = self.pending.insert(name.clone(), why.clone());
                     if told.is_none() {
                         tracing::error!(session = name, why, "the reservation is not in force");
                     }
@@ -204,16 +230,16 @@ impl Control {
 
     /// Gives up what was reserved on the device of a namespace that is gone; it is asked for again
     /// when that comes back.
-    pub(super) fn drop_reservations(&mut self, namespace: &str) {
-        if self.reservations.granted.is_empty() {
+    pub(super) fn drop_on(&mut self, namespace: &str) {
+        if self.granted.is_empty() {
             return;
         }
-        let here = self.reservations.granted.iter().filter(|(_, g)| g.namespace == namespace);
+        let here = self.granted.iter().filter(|(_, g)| g.namespace == namespace);
         let gone: Vec<String> = here.map(|(name, _)| name.clone()).collect();
         for name in gone {
-            self.reservations.granted.remove(&name);
+            self.granted.remove(&name);
             let why = format!("there is no namespace {namespace}");
-            self.reservations.pending.insert(name, why);
+            self.pending.insert(name, why);
         }
     }
 }

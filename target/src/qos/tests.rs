@@ -7,6 +7,7 @@ use fabric::controller::{BackendId, ListenerId};
 
 use super::*;
 use crate::backend::{self, Claims, OnSignature, Opening};
+use crate::config::QosConfig;
 use crate::config::{Backend, DeviceModel, DeviceQos, Policy, Reserve, Session};
 use crate::devices::{Device, Devices};
 use arbitration::device::DeviceRules;
@@ -230,5 +231,5 @@ fn d1_changes_for_ever_do_not_run_out_of_places() {
         assert_eq!(session.name(), format!("s{round}"));
         assert!(session.id().0 < 8);
     }
-    assert!(qos.control.lock().unwrap().stats.len() < 8, "statistics of what has gone");
+    assert!(qos.kept_statistics() < 8, "statistics of what has gone");
 }

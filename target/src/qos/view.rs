@@ -6,12 +6,13 @@ use arbitration::credit::Caps;
 use arbitration::session::Session;
 use arbitration::{Class, PerClass};
 
-use super::QosShared;
-use super::control::{Control, namespace_name, root};
+use super::control::Control;
+use super::served::namespace_name;
+use super::wanted::root;
 use crate::engine::{DeviceState, QosState, ReserveState, SessionState, Traffic};
-use crate::shared::lock;
 use sluice_core::stats::{IoSnapshot, IoStats};
 
+/// Sums up statistics.
 fn sum<'a>(all: impl Iterator<Item = &'a IoStats>) -> IoSnapshot {
     let mut total = IoSnapshot::default();
     for stats in all {
@@ -20,48 +21,42 @@ fn sum<'a>(all: impl Iterator<Item = &'a IoStats>) -> IoSnapshot {
     total
 }
 
-impl QosShared {
-    /// What the stages do now.
-    pub(crate) fn state(&self) -> QosState {
-        let control = lock(&self.control);
-        let devices = control.device_states();
-        let classes = PerClass::from_fn(|class: Class| Traffic {
-            waiting: devices.iter().map(|device| device.waiting[class]).sum(),
-            refused: self.classes.iter().map(|all| all[class].refused()).sum(),
-            io: sum(self.classes.iter().map(|all| &all[class])),
-        });
-        let mut sessions: Vec<SessionState> = Vec::new();
-        // A parent has fewer above it than its children.
-        let depth = |session: &Session| {
-            std::iter::successors(session.parent(), |session| session.parent()).count()
-        };
-        let mut order: Vec<_> = control
-            .sessions
-            .iter()
-            .map(|session| (depth(session), session.id().0, session))
-            .collect();
-        order.sort_by_key(|(depth, place, _)| (*depth, *place));
-        let mut places = HashMap::new();
-        for (index, (_, _, session)) in order.into_iter().enumerate() {
-            places.insert(session.name().to_owned(), index);
-            sessions.push(control.session_state(session));
-        }
-        // What a session's own sessions do is done on its account too. Children come last.
-        for index in (1..sessions.len()).rev() {
-            let (above, below) = sessions.split_at_mut(index);
-            let Some(child) = below.first() else { continue };
-            let parent = child.parent.as_ref().and_then(|name| places.get(name));
-            if let Some(parent) = parent.and_then(|at| above.get_mut(*at)) {
-                parent.traffic.waiting += child.traffic.waiting;
-                parent.traffic.refused += child.traffic.refused;
-                parent.traffic.io.merge(&child.traffic.io);
-            }
-        }
-        QosState { classes, sessions, devices }
+/// Returns what the stages do now; `classes` has the statistics of each reactor.
+pub(super) fn state(control: &Control, classes: &[PerClass<IoStats>]) -> QosState {
+    let devices = device_states(control);
+    let classes = PerClass::from_fn(|class: Class| Traffic {
+        waiting: devices.iter().map(|device| device.waiting[class]).sum(),
+        refused: classes.iter().map(|all| all[class].refused()).sum(),
+        io: sum(classes.iter().map(|all| &all[class])),
+    });
+    let mut sessions: Vec<SessionState> = Vec::new();
+    // A parent has fewer above it than its children.
+    let depth = |session: &Session| {
+        std::iter::successors(session.parent(), |session| session.parent()).count()
+    };
+    let mut order: Vec<_> =
+        control.sessions.iter().map(|session| (depth(session), session.id().0, session)).collect();
+    order.sort_by_key(|(depth, place, _)| (*depth, *place));
+    let mut places = HashMap::new();
+    for (index, (_, _, session)) in order.into_iter().enumerate() {
+        places.insert(session.name().to_owned(), index);
+        sessions.push(session_state(control, session));
     }
+    // What a session's own sessions do is done on its account too. Children come last.
+    for index in (1..sessions.len()).rev() {
+        let (above, below) = sessions.split_at_mut(index);
+        let Some(child) = below.first() else { continue };
+        let parent = child.parent.as_ref().and_then(|name| places.get(name));
+        if let Some(parent) = parent.and_then(|at| above.get_mut(*at)) {
+            parent.traffic.waiting += child.traffic.waiting;
+            parent.traffic.refused += child.traffic.refused;
+            parent.traffic.io.merge(&child.traffic.io);
+        }
+    }
+    QosState { classes, sessions, devices }
 }
 
-/// What a session can have: its own share, or the least of those above it.
+/// Returns what a session can have: its own share, or the least of those above it.
 fn effective_caps(session: &Session, root: Caps) -> Caps {
     let mut caps = session.credits.caps();
     caps.operations = caps.operations.min(root.operations);
@@ -76,63 +71,63 @@ fn effective_caps(session: &Session, root: Caps) -> Caps {
     caps
 }
 
-impl Control {
-    fn device_states(&self) -> Vec<DeviceState> {
-        let mut devices = Vec::new();
-        for (nqn, namespaces) in &self.subsystems {
-            for (nsid, known) in namespaces {
-                let name = namespace_name(nqn, *nsid);
-                let device = &known.device;
-                let mean = device.profile().map_or((0, 0), |p| (p.read.mean.0, p.write.mean.0));
-                let here = self.reservations.granted.values().filter(|g| g.namespace == name);
-                devices.push(DeviceState {
-                    subsystem: nqn.clone(),
-                    nsid: *nsid,
-                    arbitrated: self.config.general.enabled && known.queued,
-                    window: device.window.depth(),
-                    in_use: device.window.in_use(),
-                    waiting: device.waiting(),
-                    mean_ns: mean,
-                    reserved: here.fold(0.0, |sum, granted| {
-                        sum + granted.admitted.translation.utilisation.fraction()
-                    }),
-                });
-            }
+/// Returns the devices of all namespaces.
+fn device_states(control: &Control) -> Vec<DeviceState> {
+    let mut devices = Vec::new();
+    for (nqn, namespaces) in &control.served.0 {
+        for (nsid, known) in namespaces {
+            let name = namespace_name(nqn, *nsid);
+            let device = &known.device;
+            let mean = device.profile().map_or((0, 0), |p| (p.read.mean.0, p.write.mean.0));
+            let here = control.reservations.granted.values().filter(|g| g.namespace == name);
+            devices.push(DeviceState {
+                subsystem: nqn.clone(),
+                nsid: *nsid,
+                arbitrated: control.config.general.enabled && known.queued,
+                window: device.window.depth(),
+                in_use: device.window.in_use(),
+                waiting: device.waiting(),
+                mean_ns: mean,
+                reserved: here.fold(0.0, |sum, granted| {
+                    sum + granted.admitted.translation.utilisation.fraction()
+                }),
+            });
         }
-        devices
     }
+    devices
+}
 
-    fn session_state(&self, session: &Session) -> SessionState {
-        let name = session.name();
-        let used = session.credits.used();
-        let caps = effective_caps(session, root(&self.config, self.memory).caps);
-        let stats = self.stats.get(name).filter(|(serial, _)| *serial == session.serial());
-        let automatic = self.subsystems.contains_key(name) || self.namespace(name).is_some();
-        let reserve = self.reservations.granted.get(name).map(|granted| {
-            let (periods, kept) = granted.reserved.kept();
-            ReserveState {
-                namespace: granted.namespace.clone(),
-                terms: granted.admitted.terms.to_string(),
-                utilisation: granted.admitted.translation.utilisation.fraction(),
-                periods,
-                kept,
-            }
-        });
-        SessionState {
-            name: name.to_owned(),
-            parent: session.parent().map(|parent| parent.name().to_owned()),
-            automatic,
-            operations: (u64::from(used.operations), u64::from(caps.operations)),
-            payload: (used.payload.saturating_mul(1024), caps.payload.saturating_mul(1024)),
-            iops: session.iops.rate().map(arbitration::limit::Rate::get),
-            bandwidth: session.bandwidth.rate().map(arbitration::limit::Rate::get),
-            queue: session.backlog.bound(),
-            reserve,
-            traffic: Traffic {
-                waiting: u64::from(session.backlog.waiting()),
-                refused: session.backlog.refused(),
-                io: stats.map_or_else(IoSnapshot::default, |(_, all)| sum(all.iter())),
-            },
+/// Returns a session without what is done below it.
+fn session_state(control: &Control, session: &Session) -> SessionState {
+    let name = session.name();
+    let used = session.credits.used();
+    let caps = effective_caps(session, root(&control.config, control.memory).caps);
+    let stats = control.stats.get(name).filter(|(serial, _)| *serial == session.serial());
+    let automatic = control.served.has(name);
+    let reserve = control.reservations.granted.get(name).map(|granted| {
+        let (periods, kept) = granted.reserved.kept();
+        ReserveState {
+            namespace: granted.namespace.clone(),
+            terms: granted.admitted.terms.to_string(),
+            utilisation: granted.admitted.translation.utilisation.fraction(),
+            periods,
+            kept,
         }
+    });
+    SessionState {
+        name: name.to_owned(),
+        parent: session.parent().map(|parent| parent.name().to_owned()),
+        automatic,
+        operations: (u64::from(used.operations), u64::from(caps.operations)),
+        payload: (used.payload.saturating_mul(1024), caps.payload.saturating_mul(1024)),
+        iops: session.iops.rate().map(arbitration::limit::Rate::get),
+        bandwidth: session.bandwidth.rate().map(arbitration::limit::Rate::get),
+        queue: session.backlog.bound(),
+        reserve,
+        traffic: Traffic {
+            waiting: u64::from(session.backlog.waiting()),
+            refused: session.backlog.refused(),
+            io: stats.map_or_else(IoSnapshot::default, |(_, all)| sum(all.iter())),
+        },
     }
 }

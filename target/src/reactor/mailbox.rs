@@ -3,12 +3,13 @@
 use std::io;
 use std::net::SocketAddr;
 use std::os::fd::{AsFd, AsRawFd, OwnedFd, RawFd};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex};
 
 use fabric::controller::{Action, BackendId, ListenerId};
 use nix::sys::eventfd::{EfdFlags, EventFd};
 
-use crate::qos::Touched;
+use crate::sync::lock;
+use sluice_core::Touched;
 
 /// What a reactor is told.
 #[derive(Debug)]
@@ -63,7 +64,7 @@ impl Mailbox {
 
     /// Leaves a message and wakes the reactor.
     pub fn post(&self, message: Message) {
-        self.messages.lock().unwrap_or_else(PoisonError::into_inner).push(message);
+        lock(&self.messages).push(message);
         self.ring();
     }
 
@@ -76,7 +77,7 @@ impl Mailbox {
     /// Takes all messages.
     pub fn take(&self) -> Vec<Message> {
         let _ = self.bell.read();
-        std::mem::take(&mut *self.messages.lock().unwrap_or_else(PoisonError::into_inner))
+        std::mem::take(&mut *lock(&self.messages))
     }
 
     /// The descriptor that becomes readable when there are messages.

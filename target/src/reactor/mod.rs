@@ -32,8 +32,9 @@ use uring::Uring;
 
 use crate::backend;
 use crate::config::Poll;
+use crate::connections::Registered;
 use crate::engine::ConnectionState;
-use crate::shared::{Registered, Shared, lock};
+use crate::shared::Shared;
 use crate::{socket, threads};
 
 /// Submission queue entries of a ring.
@@ -362,7 +363,7 @@ impl Reactor {
             digests: (false, false),
             network: None,
         };
-        lock(&self.shared.connections).insert(id, Registered { state, stats, in_flight });
+        self.shared.connections.add(id, Registered { state, stats, in_flight });
         self.core.start(key);
     }
 

@@ -27,7 +27,7 @@ use crate::engine::ConnectionState;
 use crate::hosts::Host;
 use crate::network::PacedSocket;
 use crate::qos::Snapshot;
-use crate::shared::{Registered, Shared, lock};
+use crate::shared::Shared;
 use crate::socket;
 
 /// The ring of one reactor, and what is on it.
@@ -103,14 +103,13 @@ impl Uring {
         digests: (bool, bool),
     ) {
         let (id, controller) = (key.id(self.reactor), shared.id.0);
-        if let Some(registered) = lock(&self.shared.connections).get_mut(&id) {
-            let state = &mut registered.state;
+        self.shared.connections.update(id, |state| {
             state.host = Some(shared.host_nqn.clone());
             state.subsystem = Some(shared.subsystem_nqn.clone());
             state.controller = Some(controller);
             state.queue = Some(qid);
             state.digests = digests;
-        }
+        });
         let Some(socket) = self.socket(key) else { return };
         tracing::debug!(
             peer = %socket.peer, host = shared.host_nqn, subsystem = shared.subsystem_nqn,
@@ -254,7 +253,7 @@ impl Driver for Uring {
 
     fn has_io_queues(&self) -> bool {
         let is_io = |state: &ConnectionState| state.queue.is_some_and(|queue| queue > 0);
-        lock(&self.shared.connections).values().any(|other| is_io(&other.state))
+        self.shared.connections.any(is_io)
     }
 
     fn wake(&mut self, reactors: Reactors) {
@@ -304,15 +303,8 @@ impl Driver for Uring {
             shut_down
         });
         shared.network.went(id);
-        let mut connections = lock(&shared.connections);
-        let registered = connections.remove(&id);
-        if let Some(Registered { state, stats, .. }) = &registered
-            && let Some(host) = state.host_key()
-        {
-            lock(&shared.ended).add(now, host, &stats.snapshot());
-        }
-        drop(connections);
-        let queue = registered.and_then(|r| r.state.queue.zip(r.state.controller));
+        let state = shared.connections.remove(now, id);
+        let queue = state.and_then(|state| state.queue.zip(state.controller));
         if let Some((0, controller)) = queue {
             let reason = if shut_down { "it shut the controller down" } else { reason };
             shared.tell_of_hosts(|hosts, now| hosts.left(now, controller, reason.to_owned()));

@@ -3,26 +3,30 @@
 
 use std::os::fd::AsFd;
 use std::sync::Arc;
-use std::sync::atomic::Ordering;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread::JoinHandle;
 use std::time::Duration;
 
 use fabric::Nanos;
 use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
 
-use super::Runtime;
+use super::recovery::Recovery;
+use crate::backend::Bell;
 use crate::uevents::Uevents;
 
-/// How often files and devices are looked at that give no sign themselves.
+/// The time from one look at files and devices, which give no sign themselves, to the next.
 const LOOK_EVERY: Duration = Duration::from_secs(5);
-/// The bell is heard so often at most: a device whose every command fails keeps nobody busy.
+/// The least time from one hearing of the bell to the next: a device whose every command fails
+/// keeps nobody busy.
 const HEAR_EVERY: Duration = Duration::from_millis(100);
-/// The end of the thread is waited for so long; a device that does not answer may hold it.
+/// The longest wait for the end of the thread, which a device that does not answer may hold.
 const END_WITHIN: Duration = Duration::from_secs(5);
 
 /// Starts the thread.
-pub(super) fn start(runtime: &Arc<Runtime>) -> std::io::Result<JoinHandle<()>> {
-    let runtime = Arc::clone(runtime);
+pub(super) fn start(
+    recovery: Arc<Recovery>,
+    stopping: Arc<AtomicBool>,
+) -> std::io::Result<JoinHandle<()>> {
     let uevents = Uevents::listen();
     if let Err(error) = &uevents {
         tracing::info!(
@@ -31,12 +35,14 @@ pub(super) fn start(runtime: &Arc<Runtime>) -> std::io::Result<JoinHandle<()>> {
         );
     }
     let name = "namespaces".to_owned();
-    std::thread::Builder::new().name(name).spawn(move || keep(&runtime, uevents.ok().as_ref()))
+    std::thread::Builder::new()
+        .name(name)
+        .spawn(move || keep(&recovery, uevents.ok().as_ref(), &stopping))
 }
 
 /// Waits for the end of the thread, but not for a device that does not answer.
-pub(super) fn join(runtime: &Runtime, thread: JoinHandle<()>) {
-    runtime.namespaces.bell.ring();
+pub(super) fn join(recovery: &Recovery, thread: JoinHandle<()>) {
+    recovery.namespaces.bell.ring();
     let start = std::time::Instant::now();
     while !thread.is_finished() && start.elapsed() < END_WITHIN {
         std::thread::sleep(Duration::from_millis(1));
@@ -48,11 +54,11 @@ pub(super) fn join(runtime: &Runtime, thread: JoinHandle<()>) {
     }
 }
 
-fn keep(runtime: &Runtime, uevents: Option<&Uevents>) {
-    let clock = &runtime.shared.clock;
-    let bell = &runtime.namespaces.bell;
+fn keep(recovery: &Recovery, uevents: Option<&Uevents>, stopping: &AtomicBool) {
+    let namespaces = &recovery.namespaces;
+    let (clock, bell) = (&namespaces.shared.clock, &namespaces.bell);
     let (mut look_at, mut hear_at) = (clock.now() + LOOK_EVERY, Nanos(0));
-    while !runtime.stopping.load(Ordering::Relaxed) {
+    while !stopping.load(Ordering::Relaxed) {
         let now = clock.now();
         if now >= hear_at {
             bell.hear();
@@ -60,27 +66,25 @@ fn keep(runtime: &Runtime, uevents: Option<&Uevents>) {
         }
         let sign = uevents.is_some_and(Uevents::any);
         if sign {
-            runtime.nudge_all();
+            namespaces.table.nudge_all(now);
         }
         let look = sign || now >= look_at;
         if look {
             look_at = now + LOOK_EVERY;
         }
-        let next = runtime.tend(look).unwrap_or(look_at).min(look_at);
-        wait(runtime, uevents, next.since(clock.now()), hear_at);
+        let next = recovery.tend(look).unwrap_or(look_at).min(look_at);
+        wait(bell, uevents, next.since(clock.now()));
+        // The bell stays where it is until it is heard.
+        if !stopping.load(Ordering::Relaxed) {
+            std::thread::sleep(hear_at.since(clock.now()));
+        }
     }
 }
 
 /// Waits until there is something to do, `limit` at the longest.
-fn wait(runtime: &Runtime, uevents: Option<&Uevents>, limit: Duration, hear_at: Nanos) {
-    let bell = runtime.namespaces.bell.descriptor();
-    let mut watched = vec![PollFd::new(bell.as_fd(), PollFlags::POLLIN)];
+fn wait(bell: &Bell, uevents: Option<&Uevents>, limit: Duration) {
+    let mut watched = vec![PollFd::new(bell.descriptor().as_fd(), PollFlags::POLLIN)];
     watched.extend(uevents.map(|uevents| PollFd::new(uevents.as_fd(), PollFlags::POLLIN)));
     let millis = u16::try_from(limit.as_millis().saturating_add(1)).unwrap_or(u16::MAX);
     let _ = poll(&mut watched, PollTimeout::from(millis));
-    // The bell stays where it is until it is heard.
-    let rest = hear_at.since(runtime.shared.clock.now());
-    if !runtime.stopping.load(Ordering::Relaxed) {
-        std::thread::sleep(rest);
-    }
 }

@@ -7,7 +7,7 @@
 use std::io;
 use std::os::unix::fs::DirBuilderExt;
 use std::path::{Path, PathBuf};
-use std::sync::{Mutex, PoisonError};
+use std::sync::Mutex;
 
 use redb::{Database, Error as RedbError, StorageBackend};
 use uuid::Uuid;
@@ -18,6 +18,7 @@ use super::explain::{damaged, explain, unusable};
 use super::quiet::quietly;
 use super::tables::{self, Content, Raw};
 use super::{Change, Key, Kind, Object, Store, StoreError};
+use crate::sync::lock;
 
 /// How the database is opened: a file, or in tests something that fails on demand.
 type Opener = Box<dyn Fn() -> Result<Database, RedbError> + Send>;
@@ -257,7 +258,7 @@ impl Store for DiskStore {
     }
 
     fn objects(&self) -> Result<Vec<Object>, StoreError> {
-        let mut state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut state = lock(&self.state);
         let read = state.run(&self.file, |database| {
             let mut content = Content::default();
             tables::read(database, &mut content).map(|()| content)
@@ -270,7 +271,7 @@ impl Store for DiskStore {
     }
 
     fn apply(&self, changes: &[Change]) -> Result<u64, StoreError> {
-        let mut state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut state = lock(&self.state);
         let next = state.run(&self.file, tables::revision)?.saturating_add(1);
         let write = |database: &Database| tables::write(database, changes, next);
         let failed = match state.run(&self.file, write) {

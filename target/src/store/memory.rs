@@ -1,11 +1,12 @@
 //! A store that lives as long as its process.
 
 use std::collections::BTreeMap;
-use std::sync::{Mutex, PoisonError};
+use std::sync::Mutex;
 
 use uuid::Uuid;
 
 use super::{Change, Key, Object, Store, StoreError};
+use crate::sync::lock;
 
 /// Keeps objects in memory.
 #[derive(Debug, Default)]
@@ -25,7 +26,7 @@ impl Store for MemoryStore {
     }
 
     fn objects(&self) -> Result<Vec<Object>, StoreError> {
-        let state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
+        let state = lock(&self.state);
         let object = |(key, (version, value)): (&Key, &(u64, String))| Object {
             key: key.clone(),
             version: *version,
@@ -35,7 +36,7 @@ impl Store for MemoryStore {
     }
 
     fn apply(&self, changes: &[Change]) -> Result<u64, StoreError> {
-        let mut state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut state = lock(&self.state);
         state.revision += 1;
         let revision = state.revision;
         for change in changes {

@@ -6,10 +6,12 @@ use std::fs::File;
 use std::io;
 use std::ops::Bound;
 use std::os::unix::fs::FileExt;
-use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::sync::{Mutex, MutexGuard};
 
 use redb::backends::FileBackend;
 use redb::{BackendError, StorageBackend};
+
+use crate::sync::lock;
 
 /// Bytes that are kept together in memory.
 const PAGE: u64 = 4096;
@@ -45,7 +47,7 @@ impl Scratch {
     }
 
     fn state(&self) -> MutexGuard<'_, State> {
-        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+        lock(&self.state)
     }
 
     fn locks(&self) -> Result<&FileBackend, BackendError> {

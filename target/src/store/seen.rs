@@ -6,12 +6,13 @@
 
 use std::collections::BTreeMap;
 use std::path::PathBuf;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard};
 
 use serde::{Deserialize, Serialize};
 use uuid::Uuid;
 
 use super::{Change, Key, Kind, MemoryStore, Store, StoreError};
+use crate::sync::lock;
 
 /// What was seen of a namespace's file or device.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -132,7 +133,7 @@ impl SeenNamespaces {
     }
 
     fn known(&self) -> MutexGuard<'_, BTreeMap<Place, Seen>> {
-        self.known.lock().unwrap_or_else(PoisonError::into_inner)
+        lock(&self.known)
     }
 
     fn key(&self, (nqn, nsid): &Place) -> Key {

@@ -1,0 +1,90 @@
+//! What changes while a backend is open: its size, its errors, and whether its device is gone.
+
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, OnceLock};
+
+use fabric::nvm::{BlockFormat, IoLimits};
+
+use super::errors::{Bell, DeviceError};
+use crate::sync::lock;
+
+/// What changes while a backend is open; read by anybody.
+#[derive(Debug, Default)]
+pub struct Health {
+    blocks: AtomicU64,
+    failed: AtomicBool,
+    fault: Mutex<Option<String>>,
+    errors: AtomicU64,
+    last: Mutex<Option<DeviceError>>,
+    bell: OnceLock<Arc<Bell>>,
+}
+
+impl Health {
+    pub(super) fn new(blocks: u64) -> Self {
+        Self { blocks: AtomicU64::new(blocks), ..Self::default() }
+    }
+
+    /// What the ranges of a Dataset Management command are checked against.
+    pub(super) fn limits(&self, format: BlockFormat) -> IoLimits {
+        let blocks = self.blocks();
+        IoLimits { format, blocks, read_only: false, max_transfer: u32::MAX }
+    }
+
+    /// Number of logical blocks.
+    #[must_use]
+    pub fn blocks(&self) -> u64 {
+        self.blocks.load(Ordering::Relaxed)
+    }
+
+    pub(super) fn set_blocks(&self, blocks: u64) {
+        self.blocks.store(blocks, Ordering::Relaxed);
+    }
+
+    /// Why the device is gone, if it is.
+    #[must_use]
+    pub fn fault(&self) -> Option<String> {
+        if !self.failed.load(Ordering::Acquire) {
+            return None;
+        }
+        lock(&self.fault).clone()
+    }
+
+    /// Notes that the device is gone; the first reason stays.
+    pub(crate) fn fail(&self, why: String) {
+        let mut fault = lock(&self.fault);
+        if fault.is_none() {
+            *fault = Some(why);
+            self.failed.store(true, Ordering::Release);
+        }
+        drop(fault);
+        self.ring();
+    }
+
+    /// Notes that the device answered a command with an error.
+    pub(super) fn note(&self, error: DeviceError) {
+        *lock(&self.last) = Some(error);
+        self.errors.fetch_add(1, Ordering::Release);
+        self.ring();
+    }
+
+    /// Commands that the device answered with an error, and the last of these errors.
+    #[must_use]
+    pub fn errors(&self) -> (u64, Option<DeviceError>) {
+        match self.errors.load(Ordering::Acquire) {
+            0 => (0, None),
+            count => (count, *lock(&self.last)),
+        }
+    }
+
+    /// From now on, `bell` rings when something is noted.
+    pub fn report_to(&self, bell: &Arc<Bell>) {
+        // Whoever opened the backend says so once.
+        let _ = self.bell.set(Arc::clone(bell));
+    }
+
+    fn ring(&self) {
+        if let Some(bell) = self.bell.get() {
+            bell.ring();
+        }
+    }
+}

@@ -1,0 +1,106 @@
+//! Backends whose commands go through the reactor's ring, in units.
+
+use std::fmt;
+
+use fabric::nvm::IoCommand;
+use fabric::nvme::{Sqe, Status};
+use io_uring::squeue;
+
+/// The largest scratch buffer of a command without data (Verify), in bytes.
+pub const SCRATCH_MAX: usize = 256 << 10;
+
+/// A command on its way through a [`Queued`] backend.
+#[derive(Debug)]
+pub struct Job<'a> {
+    /// The command.
+    pub command: &'a IoCommand,
+    /// As it came from the host.
+    pub sqe: &'a Sqe,
+    /// The host's data (Write, Compare, Dataset Management), else empty.
+    pub data: &'a [u8],
+}
+
+/// A part of a command: one entry in the ring.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Unit {
+    /// First byte on the device.
+    pub offset: u64,
+    /// Bytes on the device.
+    pub length: u64,
+    /// First byte in the command's memory.
+    pub at: u32,
+}
+
+/// Which memory a command's units move.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Memory {
+    /// None.
+    None,
+    /// The command's data buffer.
+    Data,
+    /// A scratch buffer of this many bytes, which the reactor provides (Compare, Verify).
+    Scratch(u32),
+    /// [`zeroes`](sluice_core::zeroes).
+    Zeroes,
+}
+
+/// What a unit's completion means.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Outcome {
+    /// The unit has ended, with the result and status for the host.
+    Done(u64, Status),
+    /// The first bytes are done; the rest is to be submitted.
+    Partial(u32),
+    /// The device is busy: submit the unit again, a little later.
+    Busy,
+    /// The backend has learned that it must do this kind of command otherwise: plan it anew.
+    Replan,
+}
+
+/// A backend whose commands go through the ring.
+pub trait Queued: fmt::Debug {
+    /// Splits a command into units (none: it is done already), and says which memory they move.
+    ///
+    /// # Errors
+    /// The status to complete the command with.
+    fn plan(&self, job: &Job<'_>, units: &mut Vec<Unit>) -> Result<Memory, Status>;
+
+    /// The ring entry of a unit; `memory` is the address of the unit's first byte.
+    fn entry(&self, job: &Job<'_>, unit: &Unit, memory: *mut u8) -> squeue::Entry128;
+
+    /// What a completion means: `result` as in the ring's completion, `extra` its first extra
+    /// quadword.
+    fn finish(&self, job: &Job<'_>, unit: &Unit, result: i32, extra: u64) -> Outcome;
+}
+
+/// Splits bytes `offset..offset + length` into units of at most `largest` bytes whose memory is
+/// contiguous.
+pub(super) fn split(units: &mut Vec<Unit>, offset: u64, length: u64, largest: u64) {
+    let mut done = 0;
+    while done < length {
+        let bytes = largest.min(length - done);
+        let at = u32::try_from(done).unwrap_or(u32::MAX);
+        units.push(Unit { offset: offset + done, length: bytes, at });
+        done += bytes;
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn units_cover_their_range_once() {
+        for (length, largest) in [(0u64, 8u64), (1, 8), (8, 8), (9, 8), (1 << 20, 128 << 10)] {
+            let mut units = Vec::new();
+            split(&mut units, 4096, length, largest);
+            let mut next = 4096;
+            for unit in &units {
+                assert_eq!((unit.offset, u64::from(unit.at)), (next, next - 4096));
+                assert!(unit.length > 0 && unit.length <= largest);
+                next += unit.length;
+            }
+            assert_eq!(next, 4096 + length);
+        }
+    }
+}

@@ -1,0 +1,167 @@
+//! The present connections, and what was done on those that have ended.
+
+use std::collections::{BTreeMap, BTreeSet, HashMap};
+use std::sync::atomic::{AtomicU32, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard};
+
+use fabric::Nanos;
+use fabric::controller::ConnectionId;
+use sluice_core::stats::{IoSnapshot, IoStats};
+
+use crate::ended::{Ended, HostKey};
+use crate::engine::ConnectionState;
+use crate::sync::lock;
+
+/// A present connection.
+#[derive(Debug)]
+pub struct Registered {
+    /// The connection as the control socket shows it, but for the commands in flight.
+    pub state: ConnectionState,
+    /// Statistics, written by the connection's reactor.
+    pub stats: Arc<IoStats>,
+    /// Commands in the target, written by the connection's reactor.
+    pub in_flight: Arc<AtomicU32>,
+}
+
+impl Registered {
+    /// Returns the connection as it is now.
+    fn now(&self) -> ConnectionState {
+        ConnectionState { in_flight: self.in_flight.load(Ordering::Relaxed), ..self.state.clone() }
+    }
+}
+
+/// What was done on connections.
+#[derive(Debug, Default)]
+pub struct Done {
+    /// By each host in each subsystem, on connections that have ended as well.
+    pub hosts: BTreeMap<HostKey, IoSnapshot>,
+    /// On each present queue.
+    pub queues: Vec<(ConnectionState, IoSnapshot)>,
+}
+
+/// All connections. One lock guards the present ones and what is left of the others, so that
+/// nothing is counted twice or not at all.
+#[derive(Debug, Default)]
+pub struct Connections(Mutex<Known>);
+
+#[derive(Debug, Default)]
+struct Known {
+    present: HashMap<ConnectionId, Registered>,
+    ended: Ended,
+}
+
+impl Connections {
+    fn known(&self) -> MutexGuard<'_, Known> {
+        lock(&self.0)
+    }
+
+    /// Adds a connection.
+    pub fn add(&self, id: ConnectionId, registered: Registered) {
+        self.known().present.insert(id, registered);
+    }
+
+    /// Changes what is shown of a connection.
+    pub fn update(&self, id: ConnectionId, change: impl FnOnce(&mut ConnectionState)) {
+        if let Some(registered) = self.known().present.get_mut(&id) {
+            change(&mut registered.state);
+        }
+    }
+
+    /// Removes a connection that has ended, and keeps what was done on it for its host.
+    pub fn remove(&self, now: Nanos, id: ConnectionId) -> Option<ConnectionState> {
+        let mut known = self.known();
+        let Registered { state, stats, .. } = known.present.remove(&id)?;
+        if let Some(host) = state.host_key() {
+            known.ended.add(now, host, &stats.snapshot());
+        }
+        Some(state)
+    }
+
+    /// Whether `meant` holds for a present connection.
+    pub fn any(&self, meant: impl Fn(&ConnectionState) -> bool) -> bool {
+        self.known().present.values().any(|registered| meant(&registered.state))
+    }
+
+    /// Returns the present connections, in no order.
+    #[must_use]
+    pub fn present(&self) -> Vec<ConnectionState> {
+        self.known().present.values().map(Registered::now).collect()
+    }
+
+    /// Returns what was done, queues in no order.
+    #[must_use]
+    pub fn done(&self) -> Done {
+        let known = self.known();
+        let mut done = Done { hosts: known.ended.snapshot(), queues: Vec::new() };
+        for registered in known.present.values() {
+            let state = registered.now();
+            if let Some(host) = state.host_key() {
+                let seen = registered.stats.snapshot();
+                done.hosts.entry(host).or_default().merge(&seen);
+                done.queues.push((state, seen));
+            }
+        }
+        done
+    }
+
+    /// Forgets hosts that have been gone for long.
+    pub fn forget_hosts(&self, now: Nanos) {
+        let Known { present, ended } = &mut *self.known();
+        let connected: BTreeSet<HostKey> =
+            present.values().filter_map(|registered| registered.state.host_key()).collect();
+        ended.forget(now, |host| connected.contains(host));
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::ended;
+
+    /// An I/O queue of a host.
+    fn queue(id: u64, host: &str) -> Registered {
+        let state = ConnectionState {
+            id,
+            peer: "10.0.0.1:9".into(),
+            listener: "10.0.0.2:4420".into(),
+            reactor: 0,
+            host: Some(host.into()),
+            subsystem: Some("nqn.2026-01.io.x:a".into()),
+            controller: Some(1),
+            queue: Some(1),
+            in_flight: 0,
+            digests: (false, false),
+            network: None,
+        };
+        Registered { state, stats: Arc::default(), in_flight: Arc::default() }
+    }
+
+    #[test]
+    fn hosts_that_are_gone_are_forgotten_and_no_other() {
+        let connections = Connections::default();
+        for (id, host) in [(1, "gone"), (2, "here"), (3, "here")] {
+            connections.add(ConnectionId(id), queue(id, host));
+        }
+        for id in [1, 2] {
+            assert!(connections.remove(Nanos(0), ConnectionId(id)).is_some());
+        }
+        assert_eq!(connections.done().hosts.len(), 2);
+        connections.forget_hosts(Nanos(u64::try_from(ended::KEEP.as_nanos()).unwrap()));
+        let left: Vec<String> =
+            connections.done().hosts.into_keys().map(|(host, _)| host).collect();
+        assert_eq!(left, ["here"]);
+    }
+
+    #[test]
+    fn what_was_done_is_counted_once_when_a_connection_ends() {
+        let connections = Connections::default();
+        connections.add(ConnectionId(1), queue(1, "a"));
+        let reads = |connections: &Connections| -> u64 {
+            connections.done().hosts.values().map(|io| io.read.ops).sum()
+        };
+        lock(&connections.0).present[&ConnectionId(1)].stats.read.record(3, 3 * 4096, 1000);
+        assert_eq!(reads(&connections), 3);
+        connections.remove(Nanos(0), ConnectionId(1)).unwrap();
+        assert_eq!((reads(&connections), connections.done().queues.len()), (3, 0));
+    }
+}

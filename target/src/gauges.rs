@@ -1,0 +1,55 @@
+//! Counters that reactors write and everybody reads.
+
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use sluice_core::stats::Histogram;
+
+use crate::engine::ReactorState;
+
+/// A reactor's own counters, for whoever asks.
+#[derive(Debug, Default)]
+pub struct ReactorGauges {
+    /// CPU number.
+    pub core: AtomicU64,
+    /// Connections it serves, and those on their way to it.
+    pub connections: AtomicU64,
+    /// Nanoseconds spent working.
+    pub busy_ns: AtomicU64,
+    /// Turns of its loop.
+    pub turns: AtomicU64,
+    /// When it was last seen turning, in nanoseconds of the daemon's clock.
+    pub seen: AtomicU64,
+    /// I/O buffer bytes in use.
+    pub buffer_used: AtomicU64,
+    /// I/O buffer bytes in all.
+    pub buffer_total: AtomicU64,
+    /// CPU time of each part of a change that it took in a turn.
+    pub changes: Histogram,
+}
+
+impl ReactorGauges {
+    /// Copies the counters.
+    #[must_use]
+    pub fn state(&self) -> ReactorState {
+        ReactorState {
+            core: usize::try_from(self.core.load(Ordering::Relaxed)).unwrap_or(0),
+            connections: self.connections.load(Ordering::Relaxed),
+            busy_ns: self.busy_ns.load(Ordering::Relaxed),
+            turns: self.turns.load(Ordering::Relaxed),
+            buffer_used: self.buffer_used.load(Ordering::Relaxed),
+            buffer_total: self.buffer_total.load(Ordering::Relaxed),
+            changes: self.changes.snapshot(),
+        }
+    }
+}
+
+/// Counters of rare events.
+#[derive(Debug, Default)]
+pub struct Events {
+    /// Connections accepted.
+    pub accepted: AtomicU64,
+    /// Connections ended because the peer broke the protocol.
+    pub protocol_errors: AtomicU64,
+    /// Controllers ended because their keep-alive timer expired.
+    pub keep_alive_expired: AtomicU64,
+}

@@ -1,0 +1,207 @@
+//! Quality of service as all threads share it: live changes go in, snapshots for the reactors and
+//! the state for the control socket come out.
+
+use std::convert::Infallible;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex};
+
+use arbitration::arbiter::Waiters;
+use arbitration::{Class, Nanos, PerClass};
+use fabric::controller::{BackendId, ListenerId};
+use sluice_core::Touched;
+use sluice_core::stats::IoStats;
+
+use super::control::Control;
+use super::published::PublishedRules;
+use super::served::KnownNamespace;
+use super::snapshot::{NamespaceRule, Snapshot};
+use super::view;
+use crate::config::{DeviceQos, QosConfig};
+use crate::devices::Device;
+use crate::engine::QosState;
+use crate::lent::Lent;
+use crate::sync::lock;
+
+/// Quality of service, as all threads share it.
+#[derive(Debug)]
+pub(crate) struct QosShared {
+    version: AtomicU64,
+    current: Mutex<Arc<Snapshot>>,
+    /// Snapshots that reactors may still use.
+    before: Lent<Snapshot>,
+    control: Mutex<Control>,
+    published: Arc<PublishedRules>,
+    /// Statistics of the classes, for each reactor; written by that reactor alone.
+    pub(crate) classes: Vec<PerClass<IoStats>>,
+    pub(crate) waiters: Arc<Waiters>,
+}
+
+impl QosShared {
+    /// Makes the stages of `reactors` reactors with `memory` bytes of buffers in all. Sessions and reservations
+    /// of `config` come into force with the subsystems and namespaces that they are of.
+    pub(crate) fn new(config: &QosConfig, reactors: usize, memory: u64) -> Self {
+        let published: Arc<PublishedRules> = Arc::default();
+        let mut control = Control::new(config, reactors, memory, Arc::clone(&published));
+        let snapshot = control.first_snapshot();
+        Self {
+            version: AtomicU64::new(1),
+            current: Mutex::new(Arc::new(snapshot)),
+            before: Lent::default(),
+            control: Mutex::new(control),
+            published,
+            classes: (0..reactors).map(|_| PerClass::from_fn(|_| IoStats::default())).collect(),
+            waiters: Arc::new(Waiters::new(reactors)),
+        }
+    }
+
+    /// Returns the version of the present snapshot.
+    #[inline]
+    pub(crate) fn version(&self) -> u64 {
+        self.version.load(Ordering::Acquire)
+    }
+
+    /// Returns the present snapshot.
+    pub(crate) fn snapshot(&self) -> Arc<Snapshot> {
+        Arc::clone(&lock(&self.current))
+    }
+
+    /// Takes what reactors must look at again; `None` where there is nothing.
+    pub(crate) fn take_touched(&self) -> Option<Touched> {
+        let touched = std::mem::take(&mut lock(&self.control).touched);
+        Some(touched).filter(|touched| !touched.is_empty())
+    }
+
+    /// Changes something; the caller tells the reactors afterwards (`Shared::refresh`). A change
+    /// that is refused changes nothing.
+    fn change<R, E>(
+        &self,
+        now: Nanos,
+        change: impl FnOnce(&mut Control) -> Result<R, E>,
+    ) -> Result<R, E> {
+        let mut control = lock(&self.control);
+        let answer = change(&mut control)?;
+        control.settle_reservations();
+        if let Some(snapshot) = control.snapshot(now) {
+            control.touched.snapshot = true;
+            let before = std::mem::replace(&mut *lock(&self.current), Arc::new(snapshot));
+            self.before.keep(before);
+            self.version.fetch_add(1, Ordering::Release);
+        }
+        Ok(answer)
+    }
+
+    /// Returns what the stages do now.
+    pub(crate) fn state(&self) -> QosState {
+        view::state(&lock(&self.control), &self.classes)
+    }
+
+    /// Replaces what `[qos]`, `[[session]]` and `[[policy]]` say, as a whole.
+    ///
+    /// # Errors
+    /// What cannot be, and what would be right; nothing has changed.
+    pub(crate) fn set(&self, now: Nanos, config: &QosConfig) -> Result<(), String> {
+        self.change(now, |control| control.set(now, config))
+    }
+
+    /// Returns what they say now.
+    pub(crate) fn config(&self) -> QosConfig {
+        lock(&self.control).config.clone()
+    }
+
+    /// Sets a listener's class; present connections have it too.
+    pub(crate) fn set_listener(&self, now: Nanos, listener: ListenerId, class: Option<Class>) {
+        let Ok(_) = self.change(now, |control| {
+            control.set_listener(listener, class);
+            Ok::<_, Infallible>(())
+        });
+    }
+
+    /// Adds a subsystem: its session is there before its namespaces.
+    pub(crate) fn add_subsystem(&self, now: Nanos, nqn: &str) {
+        let Ok(_) = self.change(now, |control| {
+            control.subsystem_came(now, nqn);
+            Ok::<_, Infallible>(())
+        });
+    }
+
+    /// Removes a subsystem with its namespaces.
+    pub(crate) fn remove_subsystem(&self, now: Nanos, nqn: &str) {
+        let Ok(_) = self.change(now, |control| {
+            control.subsystem_gone(now, nqn);
+            Ok::<_, Infallible>(())
+        });
+    }
+
+    /// Adds a namespace.
+    pub(crate) fn add_namespace(
+        &self,
+        now: Nanos,
+        (nqn, nsid): (&str, u32),
+        backend: BackendId,
+        device: &Device,
+        (class, settings): (Option<Class>, &DeviceQos),
+    ) {
+        let known = KnownNamespace {
+            class,
+            settings: settings.clone(),
+            backend,
+            device: Arc::clone(&device.qos),
+            queued: device.queued,
+        };
+        let Ok(_) = self.change(now, |control| {
+            control.namespace_came(now, (nqn, nsid), known);
+            Ok::<_, Infallible>(())
+        });
+    }
+
+    /// Removes a namespace.
+    pub(crate) fn remove_namespace(&self, now: Nanos, nqn: &str, nsid: u32) {
+        let Ok(_) = self.change(now, |control| {
+            control.namespace_gone(now, nqn, nsid);
+            Ok::<_, Infallible>(())
+        });
+    }
+
+    /// Sets a namespace's class; false where there is no such namespace.
+    pub(crate) fn set_namespace(
+        &self,
+        now: Nanos,
+        nqn: &str,
+        nsid: u32,
+        class: Option<Class>,
+    ) -> bool {
+        self.change(
+            now,
+            |control| {
+                if control.set_class(nqn, nsid, class) { Ok(()) } else { Err(()) }
+            },
+        )
+        .is_ok()
+    }
+
+    /// Tries again what could not be reserved because a device was not measured yet. True where
+    /// anything has changed: the caller tells the reactors.
+    pub(crate) fn retry(&self, now: Nanos) -> bool {
+        if !lock(&self.control).reservations.are_pending() {
+            return false;
+        }
+        self.change(
+            now,
+            |control| {
+                if control.retry_reservations(now, None) { Ok(()) } else { Err(()) }
+            },
+        )
+        .is_ok()
+    }
+
+    /// Returns the settings of a namespace.
+    pub(crate) fn namespace(&self, nqn: &str, nsid: u32) -> Option<NamespaceRule> {
+        self.published.get(nqn, nsid)
+    }
+
+    /// Returns how many sessions have statistics.
+    #[cfg(test)]
+    pub(super) fn kept_statistics(&self) -> usize {
+        lock(&self.control).stats.len()
+    }
+}

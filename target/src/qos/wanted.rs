@@ -1,0 +1,126 @@
+//! The sessions that are to be there, by the configuration and by what is served.
+
+use std::collections::{HashMap, HashSet};
+
+use arbitration::credit::Caps;
+use arbitration::limit::Rate;
+use arbitration::session::{RootSpec, SessionSpec};
+
+use super::served::Served;
+use crate::config::{Qos, QosConfig, ROOT_SESSION, Session, split_namespace};
+
+/// What `[[session]]` and `[[policy]]` say, by name.
+#[derive(Debug, Default)]
+pub(super) struct Wanted {
+    sessions: HashMap<String, Session>,
+    /// The sessions that have a parent by their entry, by that.
+    below: HashMap<String, Vec<String>>,
+    /// Sessions that policies name.
+    named: HashSet<String>,
+}
+
+impl Wanted {
+    /// Reads a configuration.
+    pub(super) fn new(config: &QosConfig) -> Self {
+        let mut made = Self::default();
+        for session in &config.sessions {
+            if let Some(parent) = &session.parent {
+                made.below.entry(parent.clone()).or_default().push(session.name.clone());
+            }
+            made.sessions.insert(session.name.clone(), session.clone());
+        }
+        made.named = config.policies.iter().filter_map(|p| p.session.clone()).collect();
+        made
+    }
+
+    /// Whether a policy names a session.
+    pub(super) fn is_named(&self, session: &str) -> bool {
+        self.named.contains(session)
+    }
+
+    /// Returns the sessions that have a parent by their entry.
+    pub(super) fn below(&self, parent: &str) -> &[String] {
+        self.below.get(parent).map_or(&[], Vec::as_slice)
+    }
+
+    /// Whether a session of this name is to be there.
+    fn is_wanted(&self, served: &Served, name: &str) -> bool {
+        served.has(name)
+            || self.sessions.contains_key(name) && !comes_with_an_object(name)
+            || name == ROOT_SESSION
+    }
+
+    /// Returns what a session is to have; while the stages are off (`enabled`), no more than its
+    /// place.
+    pub(super) fn spec(&self, served: &Served, enabled: bool, name: &str) -> SessionSpec {
+        let own = self.sessions.get(name);
+        let subsystem = || {
+            let (nqn, _) = name.rsplit_once('/')?;
+            (!served.has_subsystem(name) && served.named(name).is_some()).then(|| nqn.to_owned())
+        };
+        let parent = own.and_then(|session| session.parent.clone()).or_else(subsystem);
+        let mut spec = spec(name.to_owned(), parent, own);
+        if spec.parent.as_ref().is_some_and(|parent| !self.is_wanted(served, parent)) {
+            // What it is below may not be there yet, or no more. Its shares were of that.
+            (spec.parent, spec.operations, spec.payload) = (None, None, None);
+        }
+        if enabled {
+            return spec;
+        }
+        // What waits goes at once; what comes does not wait.
+        SessionSpec { name: spec.name, parent: spec.parent, ..SessionSpec::default() }
+    }
+
+    /// Returns what the sessions of a configuration are to have that can be there now, each with
+    /// those above it.
+    pub(super) fn specs(&self, served: &Served, config: &QosConfig) -> Vec<SessionSpec> {
+        let mut specs: Vec<SessionSpec> = Vec::new();
+        let mut known = HashSet::new();
+        for session in &config.sessions {
+            let mut name = session.name.clone();
+            // It comes with what it is named by.
+            while self.is_wanted(served, &name) && known.insert(name.clone()) {
+                let spec = self.spec(served, config.general.enabled, &name);
+                let parent = spec.parent.clone();
+                specs.push(spec);
+                let Some(parent) = parent else { break };
+                name = parent;
+            }
+        }
+        specs
+    }
+}
+
+/// Whether a session of this name comes with a namespace or a subsystem.
+fn comes_with_an_object(name: &str) -> bool {
+    split_namespace(name).is_some() || name.starts_with("nqn.")
+}
+
+/// Returns what the entry of a session says of it.
+fn spec(name: String, parent: Option<String>, own: Option<&Session>) -> SessionSpec {
+    let parent = parent.filter(|parent| parent != "root");
+    let Some(own) = own else {
+        return SessionSpec { name, parent, ..SessionSpec::default() };
+    };
+    SessionSpec {
+        name,
+        parent,
+        operations: own.operations,
+        payload: own.payload,
+        iops: own.iops.and_then(Rate::per_second),
+        bandwidth: own.bandwidth.and_then(Rate::per_second),
+        queue: own.queue,
+    }
+}
+
+/// Returns what the root session has; `memory` is what buffers there are in all, in bytes.
+pub(super) fn root(config: &QosConfig, memory: u64) -> RootSpec {
+    let (general, usual) = (&config.general, Qos::default());
+    let payload = general.payload.min(memory).div_ceil(1024);
+    RootSpec {
+        caps: Caps { operations: general.operations, payload },
+        // As many as there can be need no counting.
+        bounded: general.operations < usual.operations || general.payload < usual.payload,
+        queue: general.queue,
+    }
+}

@@ -1,0 +1,186 @@
+//! What the control plane asks of the running target: each change under the lock of changes.
+
+use std::net::SocketAddr;
+use std::sync::atomic::Ordering;
+
+use arbitration::Class;
+use fabric::controller::ConnectionId;
+
+use super::{Runtime, hurt, settings, subsystems};
+use crate::config::{Listener, Namespace, Network, QosConfig, Subsystem};
+use crate::connections::Done;
+use crate::engine::{
+    ConnectionState, Engine, EngineError, Loss, NetworkState, QosState, Statistics, SubsystemState,
+};
+use crate::reactor::mailbox::Message;
+use crate::sync::lock;
+
+impl Engine for Runtime {
+    fn add_subsystem(&self, subsystem: &Subsystem) -> Result<(), EngineError> {
+        let _one = lock(&self.shared.change);
+        subsystems::add(&self.namespaces, subsystem)
+    }
+
+    fn remove_subsystem(&self, nqn: &str) -> Result<(), EngineError> {
+        let _one = lock(&self.shared.change);
+        subsystems::remove(&self.namespaces, nqn)
+    }
+
+    fn add_namespace(&self, nqn: &str, namespace: &Namespace) -> Result<u32, EngineError> {
+        let _one = lock(&self.shared.change);
+        self.namespaces.add(nqn, namespace)
+    }
+
+    fn remove_namespace(&self, nqn: &str, nsid: u32) -> Result<(), EngineError> {
+        let _one = lock(&self.shared.change);
+        self.namespaces.remove(nqn, nsid)
+    }
+
+    fn resize_namespace(
+        &self,
+        nqn: &str,
+        nsid: u32,
+        size: Option<u64>,
+    ) -> Result<u64, EngineError> {
+        let _one = lock(&self.shared.change);
+        self.namespaces.resize(nqn, nsid, size)
+    }
+
+    fn retry_namespaces(&self, nqn: Option<&str>, nsid: Option<u32>) {
+        self.recovery.retry(nqn, nsid);
+    }
+
+    fn hosts_hurt(&self, loss: &Loss<'_>) -> Vec<String> {
+        hurt::hosts(&self.shared, &self.listeners, loss)
+    }
+
+    fn add_listener(&self, listener: &Listener) -> Result<(), EngineError> {
+        let _one = lock(&self.shared.change);
+        self.listeners.add(&self.shared, listener)
+    }
+
+    fn remove_listener(&self, address: SocketAddr) -> Result<(), EngineError> {
+        let _one = lock(&self.shared.change);
+        self.listeners.remove(&self.shared, address)
+    }
+
+    fn add_host(&self, nqn: &str, host: &str) -> Result<(), EngineError> {
+        let now = self.shared.clock.now();
+        Ok(self.shared.with_service(|service| service.add_host(now, nqn, host))?)
+    }
+
+    fn remove_host(&self, nqn: &str, host: &str) -> Result<(), EngineError> {
+        let now = self.shared.clock.now();
+        Ok(self.shared.with_service(|service| service.remove_host(now, nqn, host))?)
+    }
+
+    fn set_allow_any_host(&self, nqn: &str, allow: bool) -> Result<(), EngineError> {
+        let now = self.shared.clock.now();
+        Ok(self.shared.with_service(|service| service.set_allow_any_host(now, nqn, allow))?)
+    }
+
+    fn set_listener_class(
+        &self,
+        address: SocketAddr,
+        class: Option<Class>,
+    ) -> Result<(), EngineError> {
+        self.listeners.set_class(&self.shared, address, class)
+    }
+
+    fn set_listener_link(
+        &self,
+        address: SocketAddr,
+        link: Option<&str>,
+    ) -> Result<(), EngineError> {
+        self.listeners.set_link(&self.shared, address, link)
+    }
+
+    fn set_namespace_class(
+        &self,
+        nqn: &str,
+        nsid: u32,
+        class: Option<Class>,
+    ) -> Result<(), EngineError> {
+        self.namespaces.set_class(nqn, nsid, class)
+    }
+
+    fn set_qos(&self, qos: &QosConfig) -> Result<(), EngineError> {
+        let _one = lock(&self.shared.change);
+        let now = self.shared.clock.now();
+        self.shared.qos.set(now, qos).map_err(EngineError::Invalid)?;
+        let feature = settings::arbitration_feature(&qos.general.order);
+        self.shared.with_service(|service| service.set_arbitration(feature));
+        self.shared.refresh();
+        Ok(())
+    }
+
+    fn qos_config(&self) -> QosConfig {
+        self.shared.qos.config()
+    }
+
+    fn qos(&self) -> QosState {
+        self.shared.qos.state()
+    }
+
+    fn set_network(&self, network: &Network) -> Result<(), EngineError> {
+        let _one = lock(&self.shared.change);
+        self.shared.network.set(network).map_err(EngineError::Invalid)
+    }
+
+    fn network_config(&self) -> Network {
+        self.shared.network.config()
+    }
+
+    fn network(&self) -> NetworkState {
+        self.shared.network.state()
+    }
+
+    fn listeners(&self) -> Vec<Listener> {
+        self.listeners.list()
+    }
+
+    fn subsystems(&self) -> Vec<SubsystemState> {
+        subsystems::states(&self.namespaces)
+    }
+
+    fn connections(&self) -> Vec<ConnectionState> {
+        let mut all = self.shared.connections.present();
+        self.add_network(&mut all);
+        all.sort_by_key(|connection| connection.id);
+        all
+    }
+
+    fn statistics(&self) -> Statistics {
+        let Done { hosts, mut queues } = self.shared.connections.done();
+        self.add_network(queues.iter_mut().map(|(state, _)| state));
+        queues.sort_by_key(|(state, _)| state.id);
+        let events = &self.shared.events;
+        Statistics {
+            namespaces: self.namespaces.table.statistics(),
+            hosts: hosts.into_iter().map(|((host, nqn), seen)| (host, nqn, seen)).collect(),
+            queues,
+            reactors: self.shared.gauges.iter().map(|gauges| gauges.state()).collect(),
+            accepted: events.accepted.load(Ordering::Relaxed),
+            protocol_errors: events.protocol_errors.load(Ordering::Relaxed),
+            keep_alive_expired: events.keep_alive_expired.load(Ordering::Relaxed),
+        }
+    }
+
+    fn shutdown(&self, now: bool) {
+        let time = self.shared.clock.now();
+        self.shared.with_service(|service| service.begin_shutdown(time));
+        for mailbox in &self.shared.mailboxes {
+            mailbox.post(Message::Stop { now });
+        }
+    }
+}
+
+impl Runtime {
+    /// Adds what connections get of the network. Not under the lock of the connections, which
+    /// reactors take.
+    fn add_network<'a>(&self, states: impl IntoIterator<Item = &'a mut ConnectionState>) {
+        for state in states {
+            state.network = self.shared.network.connection(ConnectionId(state.id));
+        }
+    }
+}

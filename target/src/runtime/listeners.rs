@@ -1,0 +1,144 @@
+//! The listening sockets: each is accepted from by the first reactor.
+
+use std::net::SocketAddr;
+use std::os::fd::{AsRawFd, OwnedFd};
+use std::sync::Mutex;
+
+use arbitration::Class;
+use fabric::controller::{AddressFamily, ListenerId, ListenerSpec, TransportType};
+use nix::sys::socket::{Shutdown, shutdown};
+
+use crate::config::Listener;
+use crate::engine::EngineError;
+use crate::reactor::mailbox::Message;
+use crate::shared::Shared;
+use crate::socket;
+use crate::sync::lock;
+
+/// The present listeners.
+#[derive(Debug, Default)]
+pub(super) struct Listeners(Mutex<Table>);
+
+#[derive(Debug, Default)]
+struct Table {
+    all: Vec<Listening>,
+    /// Identifiers that were given.
+    given: u32,
+}
+
+#[derive(Debug)]
+struct Listening {
+    id: ListenerId,
+    listener: Listener,
+    /// The same socket that the reactor accepts from.
+    socket: OwnedFd,
+}
+
+impl Table {
+    fn find(&mut self, address: SocketAddr) -> Result<&mut Listening, EngineError> {
+        let found = self.all.iter_mut().find(|known| known.listener.address == address);
+        found.ok_or_else(|| EngineError::NotFound(format!("there is no listener {address}")))
+    }
+}
+
+impl Listeners {
+    /// Starts listening.
+    pub(super) fn add(&self, shared: &Shared, listener: &Listener) -> Result<(), EngineError> {
+        let mut table = lock(&self.0);
+        if table.all.iter().any(|other| other.listener.address == listener.address) {
+            return Err(EngineError::Exists(format!(
+                "there is a listener on {} already",
+                listener.address
+            )));
+        }
+        let network = &shared.network;
+        let socket = socket::listen_on(listener.address, |socket| network.prepare(socket))
+            .map_err(|error| EngineError::System(socket::refusal(listener.address, &error)))?;
+        let ours = socket.try_clone().map_err(|e| EngineError::System(e.to_string()))?;
+        table.given += 1;
+        let id = ListenerId(table.given);
+        let now = shared.clock.now();
+        shared.qos.set_listener(now, id, listener.class);
+        network.set_listener(id, listener.link.as_deref());
+        let spec = spec(id, listener);
+        shared.with_service(|service| service.add_listener(now, spec))?;
+        if let Some(mailbox) = shared.mailboxes.first() {
+            mailbox.post(Message::Listen { listener: id, socket });
+        }
+        table.all.push(Listening { id, listener: listener.clone(), socket: ours });
+        Ok(())
+    }
+
+    /// Stops listening.
+    pub(super) fn remove(&self, shared: &Shared, address: SocketAddr) -> Result<(), EngineError> {
+        let mut table = lock(&self.0);
+        let position = table.all.iter().position(|other| other.listener.address == address);
+        let Some(Listening { id, socket, .. }) = position.map(|at| table.all.remove(at)) else {
+            return Err(EngineError::NotFound(format!("there is no listener on {address}")));
+        };
+        // The address is free for another listener from here on, whenever the reactor comes to
+        // close its socket.
+        let _ = shutdown(socket.as_raw_fd(), Shutdown::Both);
+        if let Some(mailbox) = shared.mailboxes.first() {
+            mailbox.post(Message::Unlisten(id));
+        }
+        let now = shared.clock.now();
+        shared.qos.set_listener(now, id, None);
+        shared.network.set_listener(id, None);
+        shared.with_service(|service| service.remove_listener(now, id))?;
+        Ok(())
+    }
+
+    /// Sets the class of a listener's connections.
+    pub(super) fn set_class(
+        &self,
+        shared: &Shared,
+        address: SocketAddr,
+        class: Option<Class>,
+    ) -> Result<(), EngineError> {
+        let mut table = lock(&self.0);
+        let listening = table.find(address)?;
+        listening.listener.class = class;
+        shared.qos.set_listener(shared.clock.now(), listening.id, class);
+        shared.refresh();
+        Ok(())
+    }
+
+    /// Sets the link that a listener's connections share.
+    pub(super) fn set_link(
+        &self,
+        shared: &Shared,
+        address: SocketAddr,
+        link: Option<&str>,
+    ) -> Result<(), EngineError> {
+        let mut table = lock(&self.0);
+        let listening = table.find(address)?;
+        listening.listener.link = link.map(str::to_owned);
+        shared.network.set_listener(listening.id, link);
+        Ok(())
+    }
+
+    /// Returns a listener's identifier.
+    pub(super) fn id(&self, address: SocketAddr) -> Option<ListenerId> {
+        lock(&self.0).find(address).ok().map(|listening| listening.id)
+    }
+
+    /// Returns the present listeners.
+    pub(super) fn list(&self) -> Vec<Listener> {
+        lock(&self.0).all.iter().map(|listening| listening.listener.clone()).collect()
+    }
+}
+
+/// Returns what discovery tells of a listener.
+fn spec(id: ListenerId, listener: &Listener) -> ListenerSpec {
+    let address = listener.advertise.unwrap_or(listener.address);
+    ListenerSpec {
+        id,
+        transport: TransportType::Tcp,
+        traddr: address.ip().to_string(),
+        family: if address.is_ipv4() { AddressFamily::Ipv4 } else { AddressFamily::Ipv6 },
+        trsvcid: address.port().to_string(),
+        discovery_only: listener.discovery_only,
+        subsystems: listener.subsystems.clone(),
+    }
+}

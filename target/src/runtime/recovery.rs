@@ -1,0 +1,204 @@
+//! Devices that go away while their namespaces are served, and come back.
+
+use std::path::Path;
+use std::sync::{Arc, Mutex};
+
+use fabric::Nanos;
+use fabric::controller::{BackendId, Namespace as FabricNamespace, Readiness};
+
+use super::namespaces::Namespaces;
+use super::table::{Known, sign};
+use crate::availability::Note;
+use crate::backend::Finding;
+use crate::backings::Occasion;
+use crate::devices::Device;
+use crate::store::Place;
+use crate::sync::lock;
+
+/// Closes devices that are gone, and opens them again.
+#[derive(Debug)]
+pub(super) struct Recovery {
+    pub(super) namespaces: Arc<Namespaces>,
+    /// Guards tries: a file cannot be opened by two at once.
+    trying: Mutex<()>,
+}
+
+impl Recovery {
+    /// Looks after these namespaces.
+    pub(super) fn new(namespaces: Arc<Namespaces>) -> Self {
+        Self { namespaces, trying: Mutex::default() }
+    }
+
+    fn now(&self) -> Nanos {
+        self.namespaces.shared.clock.now()
+    }
+
+    /// Does what there is to do for the namespaces now; with `look`, sees after their files too.
+    /// Returns when there is more to do.
+    pub(super) fn tend(&self, look: bool) -> Option<Nanos> {
+        let table = &self.namespaces.table;
+        for place in table.places(|_, known| known.open.is_some()) {
+            self.check_open(&place, look);
+        }
+        if look {
+            table.nudge_changed(self.now());
+        }
+        let now = self.now();
+        for place in table.places(|_, known| known.watch.is_due(now)) {
+            self.try_open(&place);
+        }
+        table.next()
+    }
+
+    /// Tries namespaces that are not available now, without waiting for their time.
+    pub(super) fn retry(&self, nqn: Option<&str>, nsid: Option<u32>) {
+        let meant = |place: &Place, known: &Known| {
+            let named = nqn.is_none_or(|nqn| place.0 == nqn) && nsid.is_none_or(|n| place.1 == n);
+            named && !known.watch.is_open()
+        };
+        for place in self.namespaces.table.places(meant) {
+            self.try_open(&place);
+        }
+    }
+
+    /// Sees whether an open device is gone, and takes its errors.
+    fn check_open(&self, place: &Place, look: bool) {
+        let Namespaces { shared, table, .. } = &*self.namespaces;
+        let open = table.with(place, |known| known.open).flatten();
+        // A namespace may be removed at any time.
+        let Some((id, device)) = open.and_then(|id| Some((id, shared.devices.get(id)?))) else {
+            return;
+        };
+        let health = device.backend.health();
+        let (errors, last) = health.errors();
+        let found = if look || errors > 0 { device.backend.look() } else { None };
+        let looked = look || errors > 0;
+        let (damage, gone) = match found {
+            Some(Finding::Gone(why)) => (None, Some(why)),
+            Some(Finding::Damaged(words)) => (Some(words), health.fault()),
+            None => (None, health.fault()),
+        };
+        let now = self.now();
+        let notes = table.with(place, |known| {
+            let last = || last.map(|error| error.to_string()).unwrap_or_default();
+            let total = known.errors_before + errors;
+            let damage =
+                if looked && gone.is_none() { known.watch.see_damage(damage) } else { None };
+            [damage, known.watch.see_errors(now, total, last)]
+        });
+        let path = device.backend.description().path.clone().unwrap_or_default();
+        for note in notes.into_iter().flatten().flatten() {
+            tell(place, &path, note);
+        }
+        if let Some(why) = gone {
+            self.close(place, id, device, why);
+        }
+    }
+
+    /// Closes a device that is gone: its namespace stays, and hosts are told to come again.
+    fn close(&self, place: &Place, id: BackendId, device: Arc<Device>, why: String) {
+        let Namespaces { shared, table, .. } = &*self.namespaces;
+        let _one = lock(&shared.change);
+        let (nqn, nsid) = (&place.0, place.1);
+        let now = self.now();
+        let ours = table.with(place, |known| {
+            let ours = known.open == Some(id);
+            if ours {
+                known.open = None;
+                known.left = Arc::downgrade(&device);
+                known.errors_before += device.backend.health().errors().0;
+                known.watch.gone(now, why.clone());
+                known.tried = None;
+            }
+            ours
+        });
+        if ours != Some(true) {
+            return;
+        }
+        tracing::error!(
+            subsystem = nqn,
+            nsid,
+            reason = why,
+            "the namespace's device is gone: hosts are told to come again until it is back"
+        );
+        let replaced = shared.with_service(|service| {
+            let mut gone = FabricNamespace::clone(service.namespace(nqn, nsid)?);
+            gone.readiness = Readiness::NotReady { geometry_known: true };
+            Some(service.replace_namespace(now, nqn, gone))
+        });
+        if let Some(Err(error)) = replaced {
+            tracing::error!(subsystem = nqn, nsid, %error, "hosts are not told that it is gone");
+        }
+        shared.qos.remove_namespace(now, nqn, nsid);
+        shared.refresh();
+        shared.remove_devices(&[id]);
+    }
+
+    /// Tries to open what a namespace is kept on.
+    fn try_open(&self, place: &Place) {
+        let Namespaces { shared, table, backings, .. } = &*self.namespaces;
+        let _one_try = lock(&self.trying);
+        let (nqn, nsid) = (place.0.as_str(), place.1);
+        let config = table.with(place, |known| {
+            if known.watch.is_open() {
+                return None;
+            }
+            // What it was kept on is in the way until the last command has left it.
+            if known.left.strong_count() > 0 {
+                known.watch.postpone(self.now());
+                return None;
+            }
+            known.tried = known.config.backend.path().and_then(sign);
+            Some(known.config.clone())
+        });
+        let Some(config) = config.flatten() else { return };
+        let opened = self.namespaces.open(nqn, nsid, &config, Occasion::Configured);
+        let _one = lock(&shared.change);
+        // It may have been removed meanwhile, or configured otherwise.
+        let wanted = |known: &mut Known| !known.watch.is_open() && known.config == config;
+        if table.with(place, wanted) != Some(true) {
+            backings.discard(nqn, nsid);
+            return;
+        }
+        let installed =
+            opened.and_then(|backend| self.namespaces.install((nqn, nsid), &config, backend));
+        let now = self.now();
+        match installed {
+            Ok(()) => {
+                if let Err(error) = backings.keep() {
+                    tracing::warn!(%error, "what was seen of files and devices is not kept");
+                }
+                let absent = table.with(place, |known| known.watch.opened(now));
+                let seconds = absent.unwrap_or_default().as_secs();
+                tracing::info!(subsystem = nqn, nsid, seconds, "the namespace is available again");
+            }
+            Err(error) => {
+                let why = error.to_string();
+                let again = |known: &mut Known| known.watch.refused(now, why.clone());
+                if table.with(place, again) == Some(true) {
+                    tracing::error!(
+                        subsystem = nqn,
+                        nsid,
+                        reason = why,
+                        "the namespace is still not available"
+                    );
+                }
+            }
+        }
+    }
+}
+
+/// Logs what has been noted of a namespace's device.
+fn tell((nqn, nsid): &Place, path: &Path, note: Note) {
+    let path = path.display();
+    match note {
+        Note::Errors(count, last) => tracing::error!(
+            subsystem = nqn, nsid, %path, count, last,
+            "the device answered commands with errors"
+        ),
+        Note::Damaged(reason) => {
+            tracing::error!(subsystem = nqn, nsid, reason, "the namespace is damaged");
+        }
+        Note::Sound => tracing::info!(subsystem = nqn, nsid, %path, "the device is sound again"),
+    }
+}

@@ -1,0 +1,97 @@
+//! What hosts see of a namespace: what its configuration says and what its device is.
+
+use fabric::controller::{
+    BackendId, DeviceIdentity, Geometry, Namespace as FabricNamespace, NamespaceFeatures, Readiness,
+};
+use fabric::nvm::BlockFormat;
+use fabric::nvme::identify::OptionalCommands;
+
+use crate::backend::{Backend, Description};
+use crate::config::{Namespace, derived_nguid, derived_uuid};
+use crate::store::Seen;
+
+/// Describes a namespace whose device is open.
+pub(super) fn open(
+    nqn: &str,
+    nsid: u32,
+    namespace: &Namespace,
+    id: BackendId,
+    backend: &dyn Backend,
+) -> FabricNamespace {
+    let description = backend.description();
+    let uuid = namespace.uuid.unwrap_or_else(|| derived_uuid(nqn, nsid));
+    FabricNamespace {
+        nsid,
+        uuid: uuid.into_bytes(),
+        nguid: namespace.nguid.unwrap_or_else(|| derived_nguid(uuid)),
+        geometry: Geometry { format: description.format, blocks: backend.health().blocks() },
+        features: features(description, namespace.read_only),
+        hosts: namespace.hosts.clone(),
+        backend: id,
+        readiness: Readiness::Ready,
+        identify: description.identify.clone(),
+        device: description.controller.as_deref().map(device_identity),
+    }
+}
+
+/// Returns what hosts are told that a namespace can do.
+fn features(description: &Description, read_only: bool) -> NamespaceFeatures {
+    let can = &description.abilities;
+    let mut features = NamespaceFeatures::FUA;
+    for (flag, set) in [
+        (NamespaceFeatures::VOLATILE_CACHE, can.volatile_cache),
+        (NamespaceFeatures::DEALLOCATE, can.deallocate),
+        (NamespaceFeatures::WRITE_ZEROES, can.write_zeroes),
+        (NamespaceFeatures::COMPARE, can.compare),
+        (NamespaceFeatures::VERIFY, can.verify),
+        (NamespaceFeatures::READ_ONLY, read_only),
+        (NamespaceFeatures::ZEROES_AFTER_DEALLOCATE, can.zeroes_after_deallocate),
+    ] {
+        features.set(flag, set);
+    }
+    features
+}
+
+/// Reads what shows through of Identify Controller of a real device: MDTS (byte 77), ONCS
+/// (bytes 521:520), VWC (byte 525).
+fn device_identity(identify: &[u8; 4096]) -> DeviceIdentity {
+    let byte = |at: usize| identify.get(at).copied().unwrap_or(0);
+    DeviceIdentity {
+        max_transfer: match byte(77) {
+            0 => 0,
+            shift => 4096u32.checked_shl(u32::from(shift)).unwrap_or(0),
+        },
+        volatile_cache: byte(525) & 1 == 1,
+        commands: OptionalCommands::from_bits_truncate(u16::from_le_bytes([byte(520), byte(521)])),
+    }
+}
+
+/// Describes a namespace whose device is not open, with the size that it had when it was seen
+/// last.
+pub(super) fn absent(
+    nqn: &str,
+    nsid: u32,
+    namespace: &Namespace,
+    seen: Option<Seen>,
+) -> FabricNamespace {
+    let uuid = namespace.uuid.unwrap_or_else(|| derived_uuid(nqn, nsid));
+    let mut features = NamespaceFeatures::empty();
+    features.set(NamespaceFeatures::READ_ONLY, namespace.read_only);
+    // With another UUID it is another disk.
+    let geometry = seen.filter(|seen| seen.uuid == uuid).and_then(|seen| {
+        let format = BlockFormat::plain(u64::from(seen.block_size)).ok()?;
+        Some(Geometry { format, blocks: format.blocks(seen.size) })
+    });
+    FabricNamespace {
+        nsid,
+        uuid: uuid.into_bytes(),
+        nguid: namespace.nguid.unwrap_or_else(|| uuid.into_bytes()),
+        geometry: geometry.unwrap_or_default(),
+        features,
+        hosts: namespace.hosts.clone(),
+        backend: BackendId::NONE,
+        readiness: Readiness::NotReady { geometry_known: geometry.is_some() },
+        identify: None,
+        device: None,
+    }
+}

@@ -1,0 +1,76 @@
+//! Subsystems that come and go, and the hosts that may use them.
+
+use std::sync::Arc;
+
+use fabric::controller::{BackendId, Namespace as FabricNamespace, SubsystemSpec};
+
+use super::namespaces::Namespaces;
+use crate::config::{Subsystem, derived_serial};
+use crate::engine::{EngineError, SubsystemState};
+
+/// Model number of a subsystem that was given none.
+const MODEL: &str = "Sluicegate";
+
+/// Adds a subsystem without its namespaces.
+pub(super) fn add_bare(on: &Namespaces, subsystem: &Subsystem) -> Result<(), EngineError> {
+    let nqn = &subsystem.nqn;
+    let spec = SubsystemSpec {
+        nqn: nqn.clone(),
+        serial: subsystem.serial.clone().unwrap_or_else(|| derived_serial(nqn)),
+        model: subsystem.model.clone().unwrap_or_else(|| MODEL.to_owned()),
+        allow_any_host: subsystem.allow_any_host,
+        hosts: subsystem.hosts.clone(),
+    };
+    let now = on.shared.clock.now();
+    on.shared.with_service(|service| service.add_subsystem(now, spec))?;
+    on.shared.qos.add_subsystem(now, nqn);
+    Ok(())
+}
+
+/// Adds a subsystem with its namespaces, or nothing of it.
+pub(super) fn add(on: &Namespaces, subsystem: &Subsystem) -> Result<(), EngineError> {
+    add_bare(on, subsystem)?;
+    for namespace in &subsystem.namespaces {
+        if let Err(error) = on.add(&subsystem.nqn, namespace) {
+            remove(on, &subsystem.nqn)?;
+            return Err(error);
+        }
+    }
+    Ok(())
+}
+
+/// Removes a subsystem with its namespaces.
+pub(super) fn remove(on: &Namespaces, nqn: &str) -> Result<(), EngineError> {
+    let shared = &on.shared;
+    let now = shared.clock.now();
+    let devices: Vec<BackendId> = shared.with_service(|service| {
+        service
+            .subsystem(nqn)
+            .map(|s| s.namespaces.iter().map(|n| n.backend).collect())
+            .unwrap_or_default()
+    });
+    shared.with_service(|service| service.remove_subsystem(now, nqn))?;
+    shared.qos.remove_subsystem(now, nqn);
+    shared.refresh();
+    on.remove_all_of(nqn, &devices);
+    Ok(())
+}
+
+/// Returns the present subsystems with their namespaces.
+pub(super) fn states(on: &Namespaces) -> Vec<SubsystemState> {
+    // Reactors want the service too: what there may be thousands of is looked at outside.
+    let all: Vec<(SubsystemSpec, Vec<Arc<FabricNamespace>>)> = on.shared.with_service(|service| {
+        let namespaces = |all: Vec<&Arc<_>>| all.into_iter().map(Arc::clone).collect();
+        let subsystems = service.subsystems();
+        subsystems.map(|s| (s.spec.clone(), namespaces(s.namespaces))).collect()
+    });
+    let state = |(spec, namespaces): (SubsystemSpec, Vec<Arc<FabricNamespace>>)| SubsystemState {
+        serial: spec.serial,
+        model: spec.model,
+        allow_any_host: spec.allow_any_host,
+        hosts: spec.hosts,
+        namespaces: on.states(&spec.nqn, &namespaces),
+        nqn: spec.nqn,
+    };
+    all.into_iter().map(state).collect()
+}

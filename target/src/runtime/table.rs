@@ -1,0 +1,147 @@
+//! The namespaces of the running target: how each is opened, what it is kept on now, and whether it
+//! serves.
+
+use std::collections::BTreeMap;
+use std::os::unix::fs::MetadataExt;
+use std::path::Path;
+use std::sync::{Arc, Mutex, Weak};
+
+use fabric::Nanos;
+use fabric::controller::BackendId;
+use sluice_core::stats::IoSnapshot;
+
+use crate::availability::Watch;
+use crate::config::Namespace;
+use crate::devices::{Device, Stats};
+use crate::store::Place;
+use crate::sync::lock;
+
+/// All namespaces. Its lock is the last one that is taken.
+#[derive(Debug, Default)]
+pub(super) struct Table(Mutex<BTreeMap<Place, Known>>);
+
+/// One namespace.
+#[derive(Debug)]
+pub(super) struct Known {
+    /// How it is opened.
+    pub(super) config: Namespace,
+    /// The device that it is kept on now.
+    pub(super) open: Option<BackendId>,
+    /// The device that it was kept on, while commands are still in it.
+    pub(super) left: Weak<Device>,
+    /// Statistics of all devices that it was kept on.
+    pub(super) stats: Stats,
+    /// Errors of the devices that it was kept on before.
+    pub(super) errors_before: u64,
+    pub(super) watch: Watch,
+    /// The file or device that was at its path when it was last tried.
+    pub(super) tried: Option<Sign>,
+}
+
+/// What tells whether something has changed at a path: device, inode, device number, size, and
+/// when it was last changed.
+pub(super) type Sign = (u64, u64, u64, u64, i64, i64);
+
+/// Reads the sign of what is at a path.
+pub(super) fn sign(path: &Path) -> Option<Sign> {
+    let seen = std::fs::metadata(path).ok()?;
+    Some((seen.dev(), seen.ino(), seen.rdev(), seen.len(), seen.ctime(), seen.ctime_nsec()))
+}
+
+impl Known {
+    /// Makes a namespace that serves.
+    pub(super) fn serving(config: Namespace, device: BackendId, stats: Stats) -> Self {
+        let (open, left, watch) = (Some(device), Weak::new(), Watch::open());
+        Self { config, open, left, stats, errors_before: 0, watch, tried: None }
+    }
+
+    /// Makes a namespace whose device could not be opened.
+    pub(super) fn absent(config: Namespace, stats: Stats, now: Nanos, why: String) -> Self {
+        let (left, watch) = (Weak::new(), Watch::closed(now, why));
+        let tried = config.backend.path().and_then(sign);
+        Self { config, open: None, left, stats, errors_before: 0, watch, tried }
+    }
+}
+
+impl Table {
+    /// Adds a namespace, in place of one that is there.
+    pub(super) fn insert(&self, place: Place, known: Known) {
+        lock(&self.0).insert(place, known);
+    }
+
+    /// Removes one namespace.
+    pub(super) fn forget(&self, nqn: &str, nsid: u32) {
+        lock(&self.0).remove(&(nqn.to_owned(), nsid));
+    }
+
+    /// Removes all namespaces of a subsystem.
+    pub(super) fn forget_all_of(&self, nqn: &str) {
+        lock(&self.0).retain(|(subsystem, _), _| subsystem != nqn);
+    }
+
+    /// Looks at one namespace, or changes it; `None` where it is not there.
+    pub(super) fn with<R>(&self, place: &Place, use_it: impl FnOnce(&mut Known) -> R) -> Option<R> {
+        lock(&self.0).get_mut(place).map(use_it)
+    }
+
+    /// Changes how a namespace is opened the next time; false where it is not there.
+    pub(super) fn reconfigure(
+        &self,
+        nqn: &str,
+        nsid: u32,
+        change: impl FnOnce(&mut Namespace),
+    ) -> bool {
+        self.with(&(nqn.to_owned(), nsid), |known| change(&mut known.config)).is_some()
+    }
+
+    /// Returns the namespaces for which `meant` holds.
+    pub(super) fn places(&self, meant: impl Fn(&Place, &Known) -> bool) -> Vec<Place> {
+        let all = lock(&self.0);
+        all.iter().filter(|(place, known)| meant(place, known)).map(|(p, _)| p.clone()).collect()
+    }
+
+    /// Returns the watches' earliest deadline.
+    pub(super) fn next(&self) -> Option<Nanos> {
+        lock(&self.0).values().filter_map(|known| known.watch.next()).min()
+    }
+
+    /// Has all namespaces tried that are not available: there is a sign of a device.
+    pub(super) fn nudge_all(&self, now: Nanos) {
+        for known in lock(&self.0).values_mut() {
+            known.watch.nudge(now);
+        }
+    }
+
+    /// Has namespaces tried that are not available and at whose paths something has changed.
+    pub(super) fn nudge_changed(&self, now: Nanos) {
+        let closed: Vec<_> = lock(&self.0)
+            .iter()
+            .filter(|(_, known)| !known.watch.is_open())
+            .filter_map(|(place, known)| {
+                Some((place.clone(), known.config.backend.path()?.to_owned(), known.tried))
+            })
+            .collect();
+        // The lock is free while the file system is asked.
+        for (place, path, tried) in closed {
+            if sign(&path) != tried {
+                self.with(&place, |known| known.watch.nudge(now));
+            }
+        }
+    }
+
+    /// Returns the operations of all namespaces.
+    pub(super) fn statistics(&self) -> Vec<(String, u32, IoSnapshot)> {
+        let all: Vec<(Place, Stats)> = lock(&self.0)
+            .iter()
+            .map(|(place, known)| (place.clone(), Arc::clone(&known.stats)))
+            .collect();
+        let sum = |stats: &Stats| {
+            let mut total = IoSnapshot::default();
+            for stats in stats.iter() {
+                total.merge(&stats.snapshot());
+            }
+            total
+        };
+        all.into_iter().map(|((nqn, nsid), stats)| (nqn, nsid, sum(&stats))).collect()
+    }
+}

@@ -1,0 +1,137 @@
+//! The threads of the target: reactors, timers, the network's poller, and the one that keeps
+//! namespaces.
+
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex, mpsc};
+use std::thread::{Builder, JoinHandle};
+
+use anyhow::{Context, anyhow};
+
+use super::keeper;
+use super::recovery::Recovery;
+use crate::reactor::Reactor;
+use crate::shared::Shared;
+use crate::sync::lock;
+use crate::threads;
+
+/// The threads that run.
+#[derive(Debug, Default)]
+pub(super) struct Threads {
+    running: Mutex<Running>,
+    /// Whether the threads beside the reactors are to end.
+    stopping: Arc<AtomicBool>,
+}
+
+#[derive(Debug, Default)]
+struct Running {
+    reactors: Vec<JoinHandle<()>>,
+    /// The timers' and the network's.
+    helpers: Vec<JoinHandle<()>>,
+    /// The thread that keeps namespaces.
+    keeper: Option<JoinHandle<()>>,
+}
+
+impl Threads {
+    /// Starts the reactors, and waits until each can serve; then the timers and the poller.
+    ///
+    /// # Errors
+    /// A thread cannot be started, or the kernel lacks what a reactor needs.
+    pub(super) fn start(&self, shared: &Arc<Shared>) -> anyhow::Result<()> {
+        let cores = &shared.settings.cores;
+        let (ready, started) = mpsc::channel();
+        for (index, &core) in cores.iter().enumerate() {
+            let (shared, ready) = (Arc::clone(shared), ready.clone());
+            let thread = Builder::new()
+                .name(format!("reactor-{index}"))
+                .spawn(move || run_reactor(shared, index, core, &ready))
+                .context("cannot start a reactor thread")?;
+            lock(&self.running).reactors.push(thread);
+        }
+        drop(ready);
+        for _ in cores {
+            started.recv().unwrap_or_else(|_| Err(anyhow!("a reactor ended at its start")))?;
+        }
+        let (on, stopping) = (Arc::clone(shared), Arc::clone(&self.stopping));
+        let timer = Builder::new()
+            .name("timers".to_owned())
+            .spawn(move || on.run_timers(|| stopping.load(Ordering::Relaxed)))
+            .context("cannot start the timer thread")?;
+        let (on, stopping) = (Arc::clone(shared), Arc::clone(&self.stopping));
+        let poller = Builder::new()
+            .name("network".to_owned())
+            .spawn(move || on.network.run(&on.clock, || stopping.load(Ordering::Relaxed)))
+            .context("cannot start the network's thread")?;
+        lock(&self.running).helpers.extend([timer, poller]);
+        Ok(())
+    }
+
+    /// Starts the thread that keeps namespaces.
+    ///
+    /// # Errors
+    /// It cannot be started.
+    pub(super) fn start_keeper(&self, recovery: &Arc<Recovery>) -> anyhow::Result<()> {
+        let keeper = keeper::start(Arc::clone(recovery), Arc::clone(&self.stopping));
+        let keeper = keeper.context("cannot start the thread that keeps namespaces")?;
+        lock(&self.running).keeper = Some(keeper);
+        Ok(())
+    }
+
+    /// Waits until the reactors have ended, and has the other threads end.
+    pub(super) fn wait(&self, recovery: &Recovery) {
+        let reactors = std::mem::take(&mut lock(&self.running).reactors);
+        for thread in reactors {
+            let _ = thread.join();
+        }
+        self.stopping.store(true, Ordering::Relaxed);
+        let helpers = std::mem::take(&mut lock(&self.running).helpers);
+        for thread in helpers {
+            let _ = thread.join();
+        }
+        let keeper = lock(&self.running).keeper.take();
+        if let Some(thread) = keeper {
+            keeper::join(recovery, thread);
+        }
+    }
+}
+
+/// Ends the process if its thread panics. A daemon that lacks one of its reactors would take
+/// connections and serve none of them; and the kernel may hold that reactor's memory.
+struct WholeOrNothing;
+
+impl Drop for WholeOrNothing {
+    fn drop(&mut self) {
+        if std::thread::panicking() {
+            std::process::abort();
+        }
+    }
+}
+
+/// Runs a reactor: the body of its thread.
+fn run_reactor(
+    shared: Arc<Shared>,
+    index: usize,
+    core: usize,
+    ready: &mpsc::Sender<anyhow::Result<()>>,
+) {
+    let cpus = threads::allowed().unwrap_or_default();
+    if let Err(error) = threads::pin(core) {
+        tracing::warn!(core, %error, "the reactor is not pinned to its core");
+    }
+    if let Some(gauges) = shared.gauges.get(index) {
+        gauges.core.store(core as u64, Ordering::Relaxed);
+    }
+    match Reactor::new(shared, index, &cpus) {
+        Ok(reactor) => {
+            let _ = ready.send(Ok(()));
+            let whole = WholeOrNothing;
+            if let Err(error) = reactor.run() {
+                tracing::error!(index, %error, "a reactor has failed: the daemon ends");
+                std::process::abort();
+            }
+            drop(whole);
+        }
+        Err(error) => {
+            let _ = ready.send(Err(error.into()));
+        }
+    }
+}

@@ -1,0 +1,74 @@
+//! The service (subsystems and their controllers) behind one lock. What it wants done goes to the
+//! reactor of the connection that it is about.
+
+use std::sync::{Condvar, Mutex, PoisonError};
+use std::time::Duration;
+
+use fabric::Nanos;
+use fabric::controller::{Action, Service};
+use sluice_core::Key;
+
+use crate::reactor::mailbox::{Mailbox, Message};
+use crate::sync::lock;
+
+/// The service, as all threads share it.
+#[derive(Debug)]
+pub(crate) struct SharedService {
+    service: Mutex<Service>,
+    /// Wakes the timer thread when a deadline may have moved.
+    timer: Condvar,
+}
+
+impl SharedService {
+    /// Shares a service.
+    pub(crate) fn new(service: Service) -> Self {
+        Self { service: Mutex::new(service), timer: Condvar::new() }
+    }
+
+    /// Does something with the service, then sends on what it wants done.
+    pub(crate) fn with<R>(
+        &self,
+        mailboxes: &[Mailbox],
+        use_it: impl FnOnce(&mut Service) -> R,
+    ) -> R {
+        let mut service = lock(&self.service);
+        let answer = use_it(&mut service);
+        route(&mut service, mailboxes);
+        drop(service);
+        self.timer.notify_one();
+        answer
+    }
+
+    /// Does what is due at `due`, which is at most `now`, and waits until more is or may be,
+    /// `longest` at the longest.
+    pub(crate) fn tick(
+        &self,
+        mailboxes: &[Mailbox],
+        (now, due): (Nanos, Nanos),
+        longest: Duration,
+    ) {
+        let mut service = lock(&self.service);
+        let next = service.tick(due);
+        route(&mut service, mailboxes);
+        let wait = next.map_or(longest, |at| at.since(now));
+        let wait = wait.clamp(Duration::from_millis(1), longest);
+        drop(self.timer.wait_timeout(service, wait).unwrap_or_else(PoisonError::into_inner));
+    }
+}
+
+/// Posts what the service wants done.
+fn route(service: &mut Service, mailboxes: &[Mailbox]) {
+    while let Some(action) = service.poll_action() {
+        let connection = match action {
+            Action::Complete { connection, .. }
+            | Action::Close { connection, .. }
+            | Action::Abort { connection, .. } => connection,
+            // I/O queues see the new version in what they share with their controller.
+            Action::TableChanged { .. } => continue,
+        };
+        let (reactor, _) = Key::of(connection);
+        if let Some(mailbox) = mailboxes.get(reactor) {
+            mailbox.post(Message::Act(action));
+        }
+    }
+}
