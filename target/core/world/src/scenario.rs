@@ -29,6 +29,8 @@ pub struct Scenario {
     pub(crate) scratch: u32,
     pub(crate) whole_chunks: bool,
     pub(crate) think_ns: u64,
+    /// The target ends when all commands are submitted, instead of the hosts.
+    pub(crate) drain: bool,
 }
 
 impl Scenario {
@@ -68,13 +70,14 @@ impl Scenario {
             scratch: if rng.bool() { rng.u32(2..20) } else { 0 },
             whole_chunks: rng.bool(),
             think_ns: rng.u64(0..100_000),
+            drain: rng.u8(0..4) == 0,
         }
     }
 
-    /// The same world in which nothing goes wrong.
+    /// The same world in which nothing goes wrong, and the target goes on.
     #[must_use]
     pub fn without_faults(self) -> Self {
-        Self { faults: false, ..self }
+        Self { faults: false, drain: false, ..self }
     }
 
     /// Smaller worlds that may break as this one does, the smallest first.
@@ -89,6 +92,7 @@ impl Scenario {
         all.push(Self { digests: false, ..self.clone() });
         all.push(Self { whole_chunks: true, ..self.clone() });
         all.push(Self { scratch: 0, ..self.clone() });
+        all.push(Self { drain: false, ..self.clone() });
         all.push(Self { reactors: 1, ..self.clone() });
         all.push(Self { hosts: 1, ..self.clone() });
         all.push(Self { queues: 1, ..self.clone() });
@@ -123,6 +127,7 @@ impl Scenario {
             scratch: 0,
             whole_chunks: true,
             think_ns: 0,
+            drain: false,
         }
     }
 }

@@ -14,6 +14,10 @@ use crate::host::{KEEP_ALIVE_MS, Outstanding, Phase, Purpose, Queue, enable, io}
 
 impl World {
     pub(super) fn connect(&mut self, host: usize, qid: u16) {
+        if self.drain.is_some() {
+            // Nobody listens any more.
+            return self.trace(|| format!("host {host} finds nobody for queue {qid}"));
+        }
         let index = self.connections.len();
         let reactor = self.rng.usize(0..self.reactors.len());
         let slow = self.scenario.faults && self.rng.u8(0..10) == 0;
@@ -149,11 +153,11 @@ impl World {
             Purpose::Enable => {
                 let event = commands::event_request();
                 self.submit(host, 0, event, None, 0, Purpose::Event);
-                for qid in 1..=self.scenario.queues {
-                    self.connect(host, qid);
-                }
                 if let Some(host) = self.hosts.get_mut(host) {
                     host.phase = Phase::Up;
+                }
+                for qid in 1..=self.scenario.queues {
+                    self.connect(host, qid);
                 }
             }
             Purpose::KeepAlive | Purpose::Admin => {}
@@ -164,7 +168,7 @@ impl World {
                 }
             }
             Purpose::Read { nsid, lba, data } => {
-                self.io_answered(host, failed);
+                self.io_answered(host, failed, outstanding.since);
                 if !failed {
                     for (offset, block) in (0..).zip(data.chunks(BLOCK)) {
                         let seen = self.oracle.check(nsid, lba + offset, outstanding.since, block);
@@ -175,17 +179,18 @@ impl World {
                 }
             }
             Purpose::Write { nsid, lba, blocks, write } => {
-                self.io_answered(host, failed);
+                self.io_answered(host, failed, outstanding.since);
                 if !failed {
                     let oldest = self.oldest();
                     self.oracle.acknowledge(nsid, lba, blocks, write, oldest);
                 }
             }
-            Purpose::Other => self.io_answered(host, failed),
+            Purpose::Other => self.io_answered(host, failed, outstanding.since),
         }
     }
 
-    pub(super) fn io_answered(&mut self, host: usize, failed: bool) {
+    pub(super) fn io_answered(&mut self, host: usize, failed: bool, since: u64) {
+        self.is_answered(since);
         self.outcome.answered += 1;
         self.outcome.succeeded += u64::from(!failed);
         let think = self.scenario.think_ns;
@@ -204,7 +209,10 @@ impl World {
     pub(super) fn lose(&mut self, host: usize, qid: u16, index: usize) {
         let queue = self.hosts.get(host).and_then(|h| h.queues.get(usize::from(qid)));
         if queue.is_some_and(|queue| queue.as_ref().is_some_and(|q| q.connection == index)) {
-            self.leave(host);
+            match self.drain {
+                Some(_) => self.lose_queue(host, qid),
+                None => self.leave(host),
+            }
         }
     }
 
@@ -253,7 +261,7 @@ impl World {
 
     /// Submits as many commands as a queue's depth allows.
     pub(super) fn fill(&mut self, host: usize, qid: u16) {
-        while !self.settling && self.outcome.submitted < self.scenario.commands {
+        while self.is_open() {
             let queue = self.hosts.get(host).and_then(|h| h.queues.get(usize::from(qid)));
             let Some(Some(queue)) = queue else { return };
             if !queue.live || queue.in_flight >= self.scenario.depth.min(usize::from(ENTRIES) - 1) {

@@ -1,6 +1,7 @@
 //! The world: what happens when, and what must hold.
 
 mod chance;
+mod drain;
 mod hosts;
 mod network;
 mod reactors;
@@ -10,6 +11,7 @@ use std::cmp::Reverse;
 use std::collections::{BinaryHeap, HashMap, VecDeque};
 use std::rc::Rc;
 use std::sync::Arc;
+use std::time::Duration;
 
 use arbitration::arbiter::Waiters;
 use arbitration::credit::Caps;
@@ -27,6 +29,7 @@ use slab::Slab;
 use sluice_core::stats::PerReactor;
 use sluice_core::{Core, Ended, Job, Key, Settings, Tenant, Touched, TxData};
 
+use self::drain::Drain;
 use crate::connection::Connection;
 use crate::driver::{Arena, Buffer, Rules, Shared, Sim};
 use crate::host::{Host, NQN};
@@ -84,6 +87,7 @@ enum Input {
     Act(Action),
     Touch(Arc<Touched>),
     Lose(Arc<[BackendId]>),
+    Drain(Duration),
 }
 
 #[derive(Debug)]
@@ -128,6 +132,8 @@ pub struct World {
     next_nsid: u32,
     /// Hosts submit no more, and nothing goes wrong any more.
     settling: bool,
+    /// The target takes no more commands, and ends.
+    drain: Option<Drain>,
     /// When the service wants its next tick.
     service_at: Nanos,
     outcome: Outcome,
@@ -236,6 +242,7 @@ impl World {
             next_backend: 1,
             next_nsid: 1,
             settling: false,
+            drain: None,
             service_at: now,
             outcome: Outcome::default(),
             broken: None,
@@ -297,9 +304,16 @@ impl World {
             if !self.settling && self.outcome.submitted >= self.scenario.commands {
                 self.settling = true;
                 self.mend();
+                if self.scenario.drain {
+                    self.drain();
+                }
                 settle_until = Some(Nanos(self.now.0 + SETTLE_NS));
             }
-            if self.settling && self.is_settled() {
+            let is_over = match self.drain {
+                Some(_) => self.has_drained()?,
+                None => self.settling && self.is_settled(),
+            };
+            if is_over {
                 break;
             }
             if settle_until.is_some_and(|until| self.now > until) {
@@ -375,7 +389,8 @@ impl World {
         for index in 0..self.connections.len() {
             if let Some(connection) = self.connections.get_mut(index) {
                 connection.down_ns = connection.down_ns.min(100_000);
-                connection.silent = false;
+                // Data that never comes must not keep a target from ending.
+                connection.silent &= self.scenario.drain;
             }
             self.schedule(index);
         }

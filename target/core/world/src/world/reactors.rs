@@ -44,7 +44,8 @@ impl World {
         // A host that is held back because its session's queue is full is read from again when a
         // command of this reactor leaves that queue, not when one of another does.
         let resumed = what == MAY_RECEIVE || after.unread_bytes < before.unread_bytes;
-        let waits_for_others = promised || (resumed && before.ordered > 0);
+        let waits = before.ordered > 0 || states.contains_key("memory_turn");
+        let waits_for_others = promised || (resumed && waits);
         if !waits_for_others {
             self.breaks(format!(
                 "reactor {index} would rest until {}, but {what}: it had {before:?}, {states:?}",
@@ -58,7 +59,7 @@ impl World {
         let now = self.now;
         let reactor = self.reactors.get_mut(index)?;
         reactor.next = None;
-        let mut found = None;
+        let (mut found, mut told) = (None, None);
         reactor.core.set_time(now);
         reactor.core.driver().now = now;
         if reactor.core.has_changes() {
@@ -98,6 +99,10 @@ impl World {
                 Input::Act(action) => reactor.core.act(action),
                 Input::Touch(touched) => reactor.core.touch(touched),
                 Input::Lose(devices) => reactor.core.lose(devices),
+                Input::Drain(time) => {
+                    reactor.core.drain(time);
+                    told = Some(reactor.core.inventory().commands);
+                }
             }
         }
         if reactor.core.settle() {
@@ -110,6 +115,9 @@ impl World {
         let rest = reactor.core.rest();
         let held = reactor.core.inventory();
         let ops = std::mem::take(&mut reactor.core.driver().ops);
+        if let Some(commands) = told {
+            self.is_told(commands);
+        }
         for op in ops {
             found = found.or(match op {
                 Op::Receive(_) => Some(MAY_RECEIVE),

@@ -1,0 +1,126 @@
+//! The end of a target: its reactors take no more commands, settle what they have, and close.
+
+use std::time::Duration;
+
+use fabric::Nanos;
+
+use super::{Input, World};
+use crate::oracle::Broken;
+
+/// A drain that is under way.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Drain {
+    /// How long reactors may take to settle what they have.
+    time: Duration,
+    /// When they must have closed everything.
+    until: Nanos,
+    /// Reactors that were not told yet.
+    untold: usize,
+    /// The step at which the last of them was told.
+    told: u64,
+    /// Commands that reactors had when they were told, and those that hosts had answers for since.
+    had: usize,
+    answered: usize,
+}
+
+/// What a drain takes at most beyond the time that it is given, in ns: a second in which hosts may
+/// take what is still to be sent, what is in a device, and the network's time.
+const BEYOND_NS: u64 = 3_000_000_000;
+/// The time that suffices for what a world has under way, where nothing goes wrong.
+const LONG: Duration = Duration::from_secs(60);
+/// Commands that hosts submit to a target that drains.
+const FURTHER: u64 = 64;
+
+impl World {
+    /// All reactors are told to drain.
+    pub(super) fn drain(&mut self) {
+        let short = Duration::from_micros(self.rng.u64(1..50_000));
+        let time = if self.rng.bool() { LONG } else { short };
+        self.trace(|| format!("the target drains within {time:?}"));
+        self.drain = Some(Drain {
+            time,
+            until: Nanos((self.now + time).0 + BEYOND_NS),
+            untold: self.reactors.len(),
+            told: u64::MAX,
+            had: 0,
+            answered: 0,
+        });
+        for reactor in 0..self.reactors.len() {
+            self.put(reactor, Input::Drain(time));
+        }
+    }
+
+    /// A reactor was told, and had so many commands then.
+    pub(super) fn is_told(&mut self, commands: usize) {
+        let step = self.oracle.step();
+        if let Some(drain) = &mut self.drain {
+            drain.had += commands;
+            drain.untold = drain.untold.saturating_sub(1);
+            if drain.untold == 0 {
+                drain.told = step;
+            }
+        }
+    }
+
+    /// An I/O command was answered that a host had submitted at step `since`.
+    pub(super) fn is_answered(&mut self, since: u64) {
+        let Some(drain) = &mut self.drain else { return };
+        drain.answered += 1;
+        if since > drain.told {
+            self.breaks("a command was answered that came to a target that drains");
+        }
+    }
+
+    /// A host has lost a queue to a target that drains, and keeps the others: what they have under
+    /// way is to be answered.
+    pub(super) fn lose_queue(&mut self, host: usize, qid: u16) {
+        let queue = self.hosts.get_mut(host).and_then(|h| h.queues.get_mut(usize::from(qid)));
+        if let Some(queue) = queue.and_then(Option::take) {
+            self.cut(queue.connection);
+        }
+    }
+
+    /// Whether hosts submit commands.
+    pub(super) fn is_open(&self) -> bool {
+        match self.drain {
+            Some(_) => self.outcome.submitted < self.scenario.commands + FURTHER,
+            None => !self.settling && self.outcome.submitted < self.scenario.commands,
+        }
+    }
+
+    /// Whether the target has ended, as it has to; `Err` where it has not in time, or has left
+    /// something behind.
+    pub(super) fn has_drained(&self) -> Result<bool, Broken> {
+        let Some(drain) = self.drain else { return Ok(false) };
+        let broken = |what| Err(Broken { at: self.now, what });
+        let states = || {
+            let states = |one: &super::Reactor| (one.core.inventory(), one.core.states());
+            self.reactors.iter().map(states).collect::<Vec<_>>()
+        };
+        if !self.reactors.iter().all(|one| one.core.is_drained()) {
+            return match self.now > drain.until {
+                true => broken(format!(
+                    "reactors were to drain within {:?} and have not: {:?}",
+                    drain.time,
+                    states()
+                )),
+                false => Ok(false),
+            };
+        }
+        let arrives = |one: &crate::connection::Connection| !one.down.is_empty();
+        if self.connections.iter().any(arrives) && self.now <= drain.until {
+            return Ok(false);
+        }
+        if self.reactors.iter().any(|one| one.core.inventory() != Default::default()) {
+            return broken(format!("reactors have drained and hold something: {:?}", states()));
+        }
+        let calm = !self.scenario.faults && drain.time == LONG;
+        if calm && drain.answered < drain.had {
+            return broken(format!(
+                "a target that drained with {} commands and enough time answered {}",
+                drain.had, drain.answered
+            ));
+        }
+        Ok(true)
+    }
+}
