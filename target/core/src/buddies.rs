@@ -4,7 +4,7 @@
 
 use std::fmt;
 
-use crate::driver::Use;
+use crate::memory::Use;
 
 /// log2 of the smallest buffer: 4 KiB.
 pub const MIN_SHIFT: u32 = 12;

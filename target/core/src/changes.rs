@@ -1,14 +1,19 @@
-//! What changes beside the connections: settings, sessions, devices that are gone. A turn takes a
-//! bounded part of it, so that no change, however large, holds up those who send commands.
+//! What changes beside the connections: sessions, and devices that are gone. A turn takes a bounded
+//! part of it, so that no change, however large, holds up those who send commands.
 
+use std::collections::VecDeque;
 use std::sync::Arc;
 
+use arbitration::arbiter::DeviceId;
 use arbitration::session::Session;
+use fabric::Nanos;
 use fabric::controller::BackendId;
+use fabric::queue::SlotId;
 
-use crate::context::Context;
-use crate::core::{Core, find};
-use crate::driver::Driver;
+use crate::device::device_id;
+use crate::device_table::DeviceTable;
+use crate::key::Key;
+use crate::stages::Stages;
 
 /// Sessions that one turn hears of, and sessions and flows that it looks at.
 const TOUCHED: usize = 128;
@@ -16,8 +21,6 @@ const STEPS: usize = 32;
 /// Devices that are gone that one turn looks at, and what it takes back of all of them.
 const DEVICES: usize = 8;
 const TAKEN_BACK: usize = 16;
-/// Connections that one turn marks.
-const MARKED: usize = 16;
 
 /// What reactors are to look at again.
 #[derive(Clone, Debug, Default)]
@@ -38,108 +41,104 @@ impl Touched {
     }
 }
 
-impl<D: Driver> Core<D> {
-    /// Looks again at what a change has touched, part by part.
-    pub fn touch(&mut self, touched: Arc<Touched>) {
-        self.io.touched.push_back((touched, 0));
+/// Changes that one reactor was told of and has not carried out.
+#[derive(Debug)]
+pub(crate) struct Changes<V> {
+    /// Sessions and devices to look at again: from the first that was not handed to the arbiter.
+    touched: VecDeque<(Arc<Touched>, usize)>,
+    /// Devices that are gone: from the first that was not looked at.
+    gone: VecDeque<(Arc<[BackendId]>, usize)>,
+    /// Devices that are gone and that the reactor has something of: they keep their places in
+    /// tables until it has nothing.
+    leaving: VecDeque<(DeviceId, Arc<V>)>,
+    /// Of those, the ones that only wait for the last of their commands to complete.
+    emptying: VecDeque<(DeviceId, Arc<V>)>,
+}
+
+impl<V> Default for Changes<V> {
+    fn default() -> Self {
+        Self {
+            touched: VecDeque::new(),
+            gone: VecDeque::new(),
+            leaving: VecDeque::new(),
+            emptying: VecDeque::new(),
+        }
+    }
+}
+
+impl<V> Changes<V> {
+    /// Adds sessions and devices to look at again.
+    pub(crate) fn touch(&mut self, touched: Arc<Touched>) {
+        self.touched.push_back((touched, 0));
     }
 
-    /// Gives up devices that are gone, part by part.
-    pub fn lose(&mut self, devices: Arc<[BackendId]>) {
-        self.io.gone.push_back((devices, 0));
+    /// Adds devices that are gone.
+    pub(crate) fn lose(&mut self, devices: Arc<[BackendId]>) {
+        self.gone.push_back((devices, 0));
     }
 
-    /// Whether there is a change to carry on with. What waits for a device's last commands is
-    /// looked at when they complete.
+    /// Whether there is something to go on with. What waits for a device's last commands is looked
+    /// at when they complete.
     pub(crate) fn is_changing(&self) -> bool {
-        self.io.arbiter.is_changing()
-            || self.marking.is_some()
-            || !self.io.touched.is_empty()
-            || !self.io.gone.is_empty()
-            || !self.io.leaving.is_empty()
+        !self.touched.is_empty() || !self.gone.is_empty() || !self.leaving.is_empty()
     }
 
-    /// Whether [`Self::change`] has something to do.
-    #[inline]
-    #[must_use]
-    pub fn has_changes(&self) -> bool {
-        self.io.has_new_qos() || self.is_changing() || !self.io.emptying.is_empty()
+    /// Whether devices that are gone keep their places.
+    pub(crate) fn has_leaving(&self) -> bool {
+        !self.leaving.is_empty() || !self.emptying.is_empty()
     }
 
-    /// Takes this turn's part of what is changing. Whether there was some.
-    pub fn change(&mut self) -> bool {
-        let remark = self.io.refresh_qos();
-        let mut any = remark || self.is_changing();
-        let now = self.io.now;
-        self.io.touch(TOUCHED);
-        self.io.arbiter.settle(now, STEPS);
-        self.hear_of_devices();
-        if !self.io.leaving.is_empty() || !self.io.emptying.is_empty() {
-            any |= self.leave_devices();
+    /// Takes this turn's part of the sessions and devices.
+    pub(crate) fn go_on(&mut self, now: Nanos, stages: &mut Stages, devices: &mut DeviceTable<V>) {
+        for _ in 0..TOUCHED {
+            let Some((touched, next)) = self.touched.front_mut() else { break };
+            let at = *next;
+            *next += 1;
+            let device = at.checked_sub(touched.sessions.len());
+            if let Some(session) = touched.sessions.get(at) {
+                stages.arbiter.touch_session(session);
+            } else if let Some(&id) = device.and_then(|at| touched.devices.get(at)) {
+                if devices.get(id).is_some() {
+                    stages.arbiter.touch_device(device_id(id));
+                }
+            } else {
+                self.touched.pop_front();
+            }
         }
-        if remark {
-            // Those that were marked already are looked at again.
-            self.marking = Some(0);
-        }
-        if let Some(from) = self.marking {
-            self.mark_from(from);
-        }
-        any
-    }
-
-    /// Marks connections, by what holds now.
-    fn mark_from(&mut self, from: usize) {
-        let until = from.saturating_add(MARKED);
-        let places = self.places.iter_mut().skip(from).take(MARKED);
-        for connection in places.filter_map(|place| place.connection.as_mut()) {
-            connection.mark_answers(&mut self.io);
-        }
-        self.marking = (until < self.places.len()).then_some(until);
-    }
-
-    /// Takes devices that are gone out of the table.
-    fn hear_of_devices(&mut self) {
+        stages.arbiter.settle(now, STEPS);
         for _ in 0..DEVICES {
-            let Some((devices, next)) = self.io.gone.front_mut() else { return };
-            let id = devices.get(*next).copied();
+            let Some((gone, next)) = self.gone.front_mut() else { break };
+            let id = gone.get(*next).copied();
             *next += 1;
             match id {
                 Some(id) => {
-                    let lost = self.io.lose_device(id);
-                    self.io.leaving.extend(lost);
+                    let lost = devices.remove(id).map(|device| (device_id(id), device));
+                    self.leaving.extend(lost);
                 }
                 None => {
-                    self.io.gone.pop_front();
+                    self.gone.pop_front();
                 }
             }
         }
     }
 
-    /// Answers what waits for devices that are gone, and forgets the devices once nothing is in
-    /// them. Whether anything was done.
-    fn leave_devices(&mut self) -> bool {
+    /// Forgets devices that are gone once nothing is in them. Adds to `waited` the commands that
+    /// waited for them; whether anything was done.
+    pub(crate) fn leave(&mut self, stages: &mut Stages, waited: &mut Vec<(Key, SlotId)>) -> bool {
         let (mut any, mut steps) = (false, TAKEN_BACK);
-        let few = DEVICES.min(self.io.leaving.len() + self.io.emptying.len());
-        for _ in 0..few {
-            let next = self.io.leaving.pop_front().or_else(|| self.io.emptying.pop_front());
+        for _ in 0..DEVICES.min(self.leaving.len() + self.emptying.len()) {
+            let next = self.leaving.pop_front().or_else(|| self.emptying.pop_front());
             let Some((id, device)) = next else { break };
-            let mut back = Vec::new();
-            let gone = self.io.arbiter.retire_device(id, steps.max(1), &mut back);
-            steps = steps.saturating_sub(back.len());
-            any |= gone || !back.is_empty();
-            for (key, slot) in back {
-                if let Some(connection) = find(&mut self.places, key) {
-                    connection.device_gone(&mut self.io, slot);
-                }
+            let before = waited.len();
+            let gone = stages.arbiter.retire_device(id, steps.max(1), waited);
+            let taken = waited.len() - before;
+            steps = steps.saturating_sub(taken);
+            any |= gone || taken > 0;
+            if gone {
+                continue;
             }
-            if !gone {
-                let retiring = self.io.arbiter.is_retiring(id);
-                let Context { leaving, emptying, .. } = &mut self.io;
-                (if retiring { leaving } else { emptying }).push_back((id, device));
-            }
-        }
-        if any {
-            self.flush();
+            let retiring = stages.arbiter.is_retiring(id);
+            (if retiring { &mut self.leaving } else { &mut self.emptying }).push_back((id, device));
         }
         any
     }

@@ -9,14 +9,15 @@ use std::sync::Arc;
 use arbitration::arbiter::EntryId;
 use arbitration::memory::{MemoryEntry, MemoryGrant};
 use fabric::Nanos;
-use fabric::nvm::IoCommand;
+use fabric::nvm::{IoCommand, Transfer};
 use fabric::nvme::Status;
 use fabric::queue::SlotId;
 
-use crate::credits::Promise;
+use crate::budget::Promise;
+use crate::charge::Charge;
+use crate::deallocation::Deallocation;
+use crate::device::Device as _;
 use crate::driver::{Buffer, Driver};
-use crate::ordered::Charged;
-use crate::sweep::Sweep;
 
 /// How far a command has come.
 #[derive(Debug)]
@@ -54,9 +55,9 @@ pub(crate) enum State<D: Driver> {
     /// It is in its device, or waits for memory that its device needs.
     InDevice,
     /// A large deallocation, between two slices.
-    Slicing(Box<Sweep<D>>),
+    Slicing(Box<Deallocation<D::Device, Buffer<D>>>),
     /// A large deallocation whose next slice waits for its turn at its device.
-    SliceTurn(Box<Sweep<D>>, EntryId),
+    SliceTurn(Box<Deallocation<D::Device, Buffer<D>>>, EntryId),
     /// It holds nothing any more: its connection is on its way out.
     Withdrawn,
 }
@@ -182,7 +183,7 @@ pub(crate) struct Command<D: Driver> {
     pub(crate) command: IoCommand,
     pub(crate) device: Arc<D::Device>,
     pub(crate) arrived: Nanos,
-    pub(crate) charged: Charged,
+    pub(crate) charge: Charge,
 }
 
 /// One place of the table.
@@ -306,22 +307,45 @@ impl<D: Driver> Commands<D> {
         self.slot(id)?.command.as_ref()
     }
 
+    /// Bytes that the I/O command in a place takes from its host.
+    pub(crate) fn data_bytes(&self, id: SlotId) -> usize {
+        match self.transfer(id) {
+            Transfer::ToController(bytes) => bytes as usize,
+            Transfer::ToHost(_) | Transfer::None => 0,
+        }
+    }
+
+    /// Bytes that the I/O command in a place reads for its host.
+    #[inline]
+    pub(crate) fn read_bytes(&self, id: SlotId) -> usize {
+        match self.transfer(id) {
+            Transfer::ToHost(bytes) => bytes as usize,
+            Transfer::ToController(_) | Transfer::None => 0,
+        }
+    }
+
+    #[inline]
+    fn transfer(&self, id: SlotId) -> Transfer {
+        self.command(id)
+            .map_or(Transfer::None, |command| command.command.transfer(command.device.format()))
+    }
+
     /// Takes what is known of an I/O command, when it goes to its device.
     #[inline]
     pub(crate) fn take_command(&mut self, id: SlotId) -> Option<Command<D>> {
         self.slot_mut(id).command.take()
     }
 
-    /// How the I/O command in a place is charged.
+    /// To whom the I/O command in a place is charged.
     #[inline]
-    pub(crate) fn charged(&self, id: SlotId) -> Charged {
-        self.command(id).map_or_else(Charged::default, |command| command.charged)
+    pub(crate) fn charge(&self, id: SlotId) -> Charge {
+        self.command(id).map_or_else(Charge::default, |command| command.charge)
     }
 
     /// Charges an I/O command otherwise.
-    pub(crate) fn charge(&mut self, id: SlotId, charged: Charged) {
+    pub(crate) fn set_charge(&mut self, id: SlotId, charge: Charge) {
         if let Some(command) = &mut self.slot_mut(id).command {
-            command.charged = charged;
+            command.charge = charge;
         }
     }
 

@@ -1,64 +1,64 @@
-//! One TCP connection: its socket, its protocol state, and the commands it has in the target.
+//! One connection: its stream, and the queue that it carries.
 //!
-//! A connection is dropped only when the ring holds nothing of it any more: neither its receive
-//! nor its send.
+//! A connection is dropped only when the driver has nothing of it: neither its receive nor its send,
+//! nor a command in a device.
 
 use std::borrow::Cow;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
+use std::time::Duration;
 
-use arbitration::overload::RefusedOnce;
 use fabric::Nanos;
-use fabric::controller::{ConnectionId, DeferredCommands};
-use fabric::nvme::SglKind;
+use fabric::controller::{Connected, ConnectionId, ListenerId, QueueKind};
+use fabric::nvme::Status;
 use fabric::queue::{Received, SlotId, Termination, Transport as _};
-use fabric::tcp::{Batch, TargetConnection, TargetParams};
+use fabric::tcp::{Batch, TargetParams};
 
-use crate::commands::{Commands, State};
+use crate::admin_queue::AdminQueue;
+use crate::commands::Kind;
+use crate::completion::Completion;
 use crate::context::{Context, Settings};
-use crate::core::Accepted;
-use crate::driver::{Buffer, Driver, Memory, Notice};
+use crate::driver::{Buffer, Driver, Notice};
 use crate::io_queue::IoQueue;
 use crate::key::Key;
-use crate::lanes::Origin;
-use crate::net::Net;
+use crate::origin::Origin;
 use crate::payload::TxData;
+use crate::queue::Queue;
 use crate::stats::IoStats;
 
-/// What a connection is, as far as the host has told.
+/// A connection that has just been accepted.
 #[derive(Debug)]
-pub(crate) enum Stage {
-    /// Before a successful Connect.
-    New,
-    /// The admin queue of a controller.
-    Admin,
-    /// An I/O queue of a controller.
-    Io(IoQueue),
+pub struct Accepted {
+    /// The listener that accepted it.
+    pub listener: ListenerId,
+    /// The ToS or traffic class byte that the host connected with.
+    pub tos: Option<u8>,
+    /// Where its commands are counted.
+    pub stats: Arc<IoStats>,
+    /// Where the number of its commands in the target is written.
+    pub in_flight: Arc<AtomicU32>,
 }
 
-/// The queue of a connection.
-pub(crate) type Protocol<D> = TargetConnection<TxData<Buffer<D>>>;
+/// What a connection's queue is, as far as the host has told.
+#[derive(Debug)]
+enum Stage<D: Driver> {
+    /// An admin queue, or one before a successful Connect.
+    Admin(AdminQueue),
+    /// An I/O queue of a controller.
+    Io(IoQueue<D>),
+}
 
-/// One TCP connection.
+/// One connection.
 #[derive(Debug)]
 pub(crate) struct Connection<D: Driver> {
-    pub(crate) key: Key,
-    pub(crate) id: ConnectionId,
-    pub(crate) protocol: Protocol<D>,
-    pub(crate) stage: Stage,
-    pub(crate) commands: Commands<D>,
-    /// Commands of an admin queue whose data is arriving.
-    pub(crate) collecting: u32,
-    /// Admin commands that the service answers later.
-    pub(crate) deferred: DeferredCommands<SlotId>,
-    pub(crate) stats: Arc<IoStats>,
-    pub(crate) in_flight: Arc<AtomicU32>,
+    queue: Queue<D>,
+    stage: Stage<D>,
+    stats: Arc<IoStats>,
+    in_flight: Arc<AtomicU32>,
+    /// What its class is made of.
+    origin: Origin,
     /// When it was accepted.
-    pub(crate) since: Nanos,
-    /// When something was last received.
-    pub(crate) heard: Nanos,
-    /// Failed commands put into the error log in the second that began then.
-    pub(crate) logged: (Nanos, u32),
+    since: Nanos,
     /// Bytes received while no command could be taken.
     held: Vec<u8>,
     paused: bool,
@@ -66,22 +66,7 @@ pub(crate) struct Connection<D: Driver> {
     receiving: bool,
     /// A batch of it is with the driver.
     sending: bool,
-    /// Its side of stage S6; none before it is an I/O queue.
-    pub(crate) net: Option<Box<Net<Buffer<D>>>>,
-    /// It is in the reactor's list of connections with something to send.
-    pub(crate) dirty: bool,
-    /// Commands of it that are in a queued backend.
-    pub(crate) in_backend: u32,
     closing: Option<Closing>,
-    /// Commands that wait with a buffer for in-capsule data in hand.
-    pub(crate) in_capsules: u32,
-    /// What its class is made of.
-    pub(crate) origin: Origin,
-    /// The DSCP that answers carry.
-    pub(crate) marked: Option<u8>,
-    /// Commands that were told to come again later, and when this connection was first held back.
-    pub(crate) refused: Option<RefusedOnce>,
-    pub(crate) held_since: Option<Nanos>,
 }
 
 /// The end of a connection.
@@ -101,17 +86,20 @@ struct Closing {
 const UNSENT_MAX: usize = 4 << 20;
 const ADMIN_UNSENT_MAX: usize = 256 << 10;
 
-/// How long a peer has to take what is still to be sent when a connection ends, in ns.
-const LINGER_NS: u64 = 1_000_000_000;
+/// How long a peer has to take what is still to be sent when a connection ends.
+const LINGER: Duration = Duration::from_secs(1);
 
-/// The protocol limits of a new connection.
+/// In-capsule data of an admin queue in bytes (NVMe/TCP transport specification, 3.3.1.1).
+const ADMIN_CAPSULE_DATA: u32 = 8192;
+
+/// Returns the protocol limits of a new connection.
 fn params(settings: &Settings) -> TargetParams {
     TargetParams {
         cpda: 0,
         header_digest: true,
         data_digest: true,
         max_h2c_data: settings.max_transfer.max(128 << 10),
-        in_capsule_data: 8192,
+        in_capsule_data: ADMIN_CAPSULE_DATA,
         max_r2t_data: settings.max_transfer,
         max_c2h_data: settings.max_transfer,
     }
@@ -124,40 +112,39 @@ impl<D: Driver> Connection<D> {
         key: Key,
         Accepted { listener, tos, stats, in_flight }: Accepted,
     ) -> Self {
+        let id = key.id(io.settings.reactor);
         Self {
-            key,
-            id: key.id(io.settings.reactor),
-            protocol: TargetConnection::new(params(&io.settings)),
-            stage: Stage::New,
-            commands: Commands::default(),
-            collecting: 0,
-            deferred: DeferredCommands::default(),
+            queue: Queue::new(key, id, params(&io.settings), io.now),
+            stage: Stage::Admin(AdminQueue::new(listener)),
             stats,
             in_flight,
+            origin: Origin { listener, priority: 0, weighted: false, tos },
             since: io.now,
-            heard: io.now,
-            logged: (io.now, 0),
             held: Vec::new(),
             paused: false,
             receiving: false,
             sending: false,
-            net: None,
-            dirty: false,
-            in_backend: 0,
             closing: None,
-            in_capsules: 0,
-            origin: Origin { listener, priority: 0, weighted: false, tos },
-            marked: None,
-            refused: None,
-            held_since: None,
         }
     }
+
+    /// Its name in its reactor.
+    pub(crate) fn key(&self) -> Key {
+        self.queue.key
+    }
+
+    /// Its name in the whole target.
+    pub(crate) fn id(&self) -> ConnectionId {
+        self.queue.id
+    }
+
+    // The stream.
 
     /// Receives, unless it does already or may not.
     pub(crate) fn arm(&mut self, io: &mut Context<D>) {
         if !self.receiving && !self.paused && self.closing.is_none() {
             self.receiving = true;
-            io.driver.receive(self.key);
+            io.driver.receive(self.queue.key);
         }
     }
 
@@ -172,13 +159,13 @@ impl<D: Driver> Connection<D> {
         if self.closing.is_some() {
             return;
         }
-        self.heard = io.now;
+        self.queue.heard = io.now;
         if self.paused {
             self.held.extend_from_slice(bytes);
             return;
         }
         if let Stage::Io(queue) = &mut self.stage {
-            queue.refresh(&mut io.driver);
+            queue.refresh(io);
         }
         self.consume(io, bytes);
     }
@@ -189,67 +176,99 @@ impl<D: Driver> Connection<D> {
                 self.pause(io, bytes);
                 return;
             }
-            match self.protocol.next(&mut bytes) {
+            match self.queue.transport.next(&mut bytes) {
                 Ok(None) => break,
                 Ok(Some(event)) => self.event(io, event),
                 Err(violation) => {
-                    io.driver.notice(self.key, Notice::BrokeProtocol(&violation));
+                    io.driver.notice(self.queue.key, Notice::BrokeProtocol(&violation));
                     self.close(io, true, format!("it broke the protocol: {violation}"));
                 }
             }
         }
-        self.mark_dirty(io);
+        self.queue.send_soon(&mut io.agenda);
     }
 
     #[inline]
     fn event(&mut self, io: &mut Context<D>, event: Received<'_>) {
-        match event {
-            Received::Command { slot, sqe, data } => match self.stage {
-                Stage::Io(_) => self.io_command(io, slot, &sqe, data),
-                Stage::New | Stage::Admin => self.admin_command(io, slot, &sqe, data),
-            },
-            Received::Data { slot, offset, bytes } => {
-                if let Some(net) = &mut self.net {
-                    let place = self.protocol.sqe_of(slot).sgl.decode();
-                    let asked = matches!(place, SglKind::Transport);
-                    net.received(self.commands.charged(slot).class, bytes.len(), asked);
-                }
-                if matches!(self.commands.state(slot), State::Promised(..)) {
-                    self.keep_promise(io, slot);
-                }
-                self.commands.fill(slot, offset, bytes);
+        let queue = &mut self.queue;
+        let accepted = match (event, &mut self.stage) {
+            (Received::Command { slot, sqe, data }, Stage::Io(io_queue)) => {
+                io_queue.command(queue, io, slot, &sqe, data);
+                None
             }
-            Received::DataEnd { slot, digest_ok } => self.data_end(io, slot, digest_ok),
-            Received::GrantEnd { slot } => self.grant_end(io, slot),
-            Received::Initialized => {}
-            Received::Terminated(Termination { code: fes, information: fei }) => {
-                io.driver.notice(self.key, Notice::Terminated { fes, fei });
+            (Received::Command { slot, sqe, data }, Stage::Admin(admin)) => {
+                admin.command(queue, io, slot, &sqe, data)
+            }
+            (Received::Data { slot, offset, bytes }, Stage::Io(io_queue)) => {
+                io_queue.data(queue, io, slot, offset, bytes);
+                None
+            }
+            (Received::Data { slot, offset, bytes }, Stage::Admin(_)) => {
+                queue.commands.fill(slot, offset, bytes);
+                None
+            }
+            (Received::DataEnd { slot, digest_ok }, Stage::Io(io_queue)) => {
+                io_queue.data_end(queue, io, slot, digest_ok);
+                None
+            }
+            (Received::DataEnd { slot, digest_ok }, Stage::Admin(admin)) => {
+                admin.data_end(queue, io, slot, digest_ok)
+            }
+            (Received::GrantEnd { slot }, Stage::Io(io_queue)) => {
+                io_queue.r2t_ended(queue, io, slot);
+                None
+            }
+            (Received::GrantEnd { .. }, Stage::Admin(_)) | (Received::Initialized, _) => None,
+            (Received::Terminated(Termination { code: fes, information: fei }), _) => {
+                io.driver.notice(queue.key, Notice::Terminated { fes, fei });
                 self.close(io, false, "it ended the connection with a termination request");
+                None
             }
+        };
+        if let Some((slot, connected)) = accepted {
+            self.connected(io, slot, connected);
         }
     }
 
-    fn data_end(&mut self, io: &mut Context<D>, slot: SlotId, digest_ok: bool) {
-        match self.stage {
-            Stage::Io(_) => self.io_data_end(io, slot, digest_ok),
-            Stage::New | Stage::Admin => self.admin_data_end(io, slot, digest_ok),
+    /// Becomes the queue that a Connect has made it.
+    #[cold]
+    fn connected(&mut self, io: &mut Context<D>, slot: SlotId, connected: Connected) {
+        let is_io = matches!(connected.kind, QueueKind::Io);
+        let in_capsule = if is_io { io.settings.in_capsule_data } else { ADMIN_CAPSULE_DATA };
+        let (queue, shared) = (&mut self.queue, connected.shared);
+        queue.transport.set_queue(connected.entries, connected.sq_flow_control, in_capsule);
+        let digests = queue.transport.digests();
+        let (kind, qid) = (connected.kind, connected.qid);
+        io.driver.notice(queue.key, Notice::Connected { kind, qid, shared: &shared, digests });
+        self.origin.priority = connected.priority_class;
+        self.origin.weighted = shared.wrr.load(Ordering::Relaxed);
+        shared.note_traffic();
+        match &mut self.stage {
+            Stage::Admin(_) if is_io => {
+                let (stats, controller) = (Arc::clone(&self.stats), Arc::clone(&shared));
+                let completion = Completion::new(controller, qid, queue.id, stats, io.now);
+                let table = connected.namespaces;
+                let mut io_queue = IoQueue::new(&shared, table, completion, self.origin);
+                io_queue.set_dscp(io, queue.key);
+                io_queue.join_network(io, queue.key);
+                self.stage = Stage::Io(io_queue);
+            }
+            Stage::Admin(admin) => admin.connect(),
+            Stage::Io(_) => debug_assert!(false, "an I/O queue connects no second time"),
         }
+        queue.transport.complete(slot, connected.result, Status::SUCCESS);
     }
 
     /// Whether no command may be taken now: the host does not read its answers, or the next
-    /// command might find no buffer for its in-capsule data. Then the bytes stay in the socket,
-    /// and TCP holds the host back. Data that is arriving has its buffer already.
+    /// command would find no room. Then the bytes stay in the socket, and TCP holds the host back.
     #[inline]
     fn must_wait(&mut self, io: &Context<D>) -> bool {
-        let held = self.net.as_ref().map_or(0, |net| net.waiting_bytes());
-        let unsent = self.protocol.unsent() + held;
-        if matches!(self.stage, Stage::Io(_)) {
-            let in_capsule = io.settings.in_capsule_data as usize;
-            unsent > UNSENT_MAX
-                || (!self.protocol.in_data()
-                    && (!io.capsules.has(in_capsule) || (io.waits() && self.is_held_back(io))))
-        } else {
-            unsent > ADMIN_UNSENT_MAX
+        let unsent = self.queue.transport.unsent();
+        match &mut self.stage {
+            Stage::Io(io_queue) => {
+                unsent + io_queue.held_replies() > UNSENT_MAX || io_queue.must_wait(&self.queue, io)
+            }
+            Stage::Admin(_) => unsent > ADMIN_UNSENT_MAX,
         }
     }
 
@@ -257,17 +276,17 @@ impl<D: Driver> Connection<D> {
     fn pause(&mut self, io: &mut Context<D>, rest: &[u8]) {
         self.paused = true;
         self.held.extend_from_slice(rest);
-        io.paused.push(self.key);
+        io.agenda.paused.push(self.queue.key);
         if self.receiving {
-            io.driver.stop_receiving(self.key);
+            io.driver.stop_receiving(self.queue.key);
         }
-        self.mark_dirty(io);
+        self.queue.send_soon(&mut io.agenda);
     }
 
     /// Goes on where [`Self::pause`] stopped, if it may.
     pub(crate) fn resume(&mut self, io: &mut Context<D>) {
         if self.must_wait(io) {
-            io.paused.push(self.key);
+            io.agenda.paused.push(self.queue.key);
             return;
         }
         self.paused = false;
@@ -276,29 +295,29 @@ impl<D: Driver> Connection<D> {
         self.arm(io);
     }
 
-    /// Notes that there may be something to send.
-    #[inline]
-    pub(crate) fn mark_dirty(&mut self, io: &mut Context<D>) {
-        if !self.dirty {
-            self.dirty = true;
-            io.dirty.push(self.key);
-        }
-    }
-
     /// Submits what is queued for sending, unless a send is on its way already.
     #[inline]
     pub(crate) fn flush(&mut self, io: &mut Context<D>) {
-        self.in_flight
-            .store(u32::try_from(self.protocol.in_flight()).unwrap_or(u32::MAX), Ordering::Relaxed);
+        let queue = &mut self.queue;
+        queue.leave_agenda();
+        let in_flight = u32::try_from(queue.transport.in_flight()).unwrap_or(u32::MAX);
+        self.in_flight.store(in_flight, Ordering::Relaxed);
         if self.closing.as_ref().is_some_and(|closing| !closing.flush) {
             return;
         }
-        self.take_turns(io);
-        if let Some(batch) = self.protocol.tx().take() {
-            self.sending = true;
-            io.driver.send(self.key, batch);
+        // Behind what ends a connection nothing is sent any more.
+        if let Stage::Io(io_queue) = &mut self.stage
+            && self.closing.is_none()
+        {
+            io_queue.move_replies(queue, io);
         }
-        self.tell_network();
+        if let Some(batch) = queue.transport.tx().take() {
+            self.sending = true;
+            io.driver.send(queue.key, batch);
+        }
+        if let Stage::Io(io_queue) = &mut self.stage {
+            io_queue.publish(queue, self.sending);
+        }
     }
 
     /// A batch has been sent; or, with the reason, as far as it will be.
@@ -309,11 +328,71 @@ impl<D: Driver> Connection<D> {
         lost: Option<Cow<'static, str>>,
     ) {
         self.sending = false;
-        self.protocol.tx().give_back(batch);
+        self.queue.transport.tx().give_back(batch);
         match lost {
-            None => self.mark_dirty(io),
+            None => self.queue.send_soon(&mut io.agenda),
             Some(reason) => self.close(io, false, reason),
         }
+    }
+
+    // The queue.
+
+    /// Its I/O queue with what carries it, where it is one.
+    #[inline]
+    pub(crate) fn io_queue(&mut self) -> Option<(&mut IoQueue<D>, &mut Queue<D>)> {
+        match &mut self.stage {
+            Stage::Io(io_queue) => Some((io_queue, &mut self.queue)),
+            Stage::Admin(_) => None,
+        }
+    }
+
+    /// Whether it is an I/O queue.
+    pub(crate) fn is_io(&self) -> bool {
+        matches!(self.stage, Stage::Io(_))
+    }
+
+    /// Whether it is the admin queue of a controller.
+    pub(crate) fn is_admin(&self) -> bool {
+        matches!(&self.stage, Stage::Admin(admin) if admin.is_connected())
+    }
+
+    /// Completes a command that the service had deferred.
+    pub(crate) fn complete_deferred(
+        &mut self,
+        io: &mut Context<D>,
+        cid: u16,
+        result: u64,
+        status: Status,
+    ) {
+        if let Stage::Admin(admin) = &mut self.stage {
+            admin.complete_deferred(&mut self.queue, io, cid, result, status);
+        }
+    }
+
+    /// Aborts a command unless it is in its device; whether it did.
+    pub(crate) fn abort(&mut self, io: &mut Context<D>, cid: u16) -> bool {
+        let Some(slot) = self.queue.transport.find_cid(cid) else { return false };
+        self.io_queue().is_some_and(|(io_queue, queue)| io_queue.abort(queue, io, slot))
+    }
+
+    /// Asks the host for data that it may be asked for now. When it may be asked for more, if there
+    /// is more.
+    pub(crate) fn ask(&mut self, io: &mut Context<D>) -> Option<Nanos> {
+        if self.is_closing() {
+            return None;
+        }
+        let (io_queue, queue) = self.io_queue()?;
+        io_queue.ask(queue, io)
+    }
+
+    /// The states of its commands.
+    pub(crate) fn kinds(&self) -> impl Iterator<Item = Kind> {
+        self.queue.commands.kinds()
+    }
+
+    /// Number of its commands that do not wait for something to happen.
+    pub(crate) fn at_work(&self) -> usize {
+        self.queue.commands.at_work()
     }
 
     /// Bytes that were received and not looked at.
@@ -321,10 +400,7 @@ impl<D: Driver> Connection<D> {
         self.held.len()
     }
 
-    /// Whether a batch is with the driver.
-    pub(crate) fn is_sending(&self) -> bool {
-        self.sending
-    }
+    // The end.
 
     /// Begins the end: nothing is received any more; with `flush` what is queued goes out first.
     /// The first `reason` is the one that is told.
@@ -335,12 +411,14 @@ impl<D: Driver> Connection<D> {
         reason: impl Into<Cow<'static, str>>,
     ) {
         if self.closing.is_none() {
-            let deadline = Nanos(io.now.0.saturating_add(LINGER_NS));
+            let deadline = io.now + LINGER;
             let reason = reason.into();
-            io.driver.notice(self.key, Notice::Ending(&reason));
+            io.driver.notice(self.queue.key, Notice::Ending(&reason));
             self.closing = Some(Closing { deadline, flush, reason });
-            self.withdraw(io);
-            io.closing.push(self.key);
+            if let Stage::Io(io_queue) = &mut self.stage {
+                io_queue.withdraw(&mut self.queue, io);
+            }
+            io.agenda.closing.push(self.queue.key);
         }
     }
 
@@ -349,27 +427,41 @@ impl<D: Driver> Connection<D> {
         self.closing.as_ref().map_or("it was dropped", |closing| &closing.reason)
     }
 
-    /// Drives the end; true when the connection may be dropped: the ring has nothing of it.
+    /// Drives the end; true when the connection may be dropped: the driver has nothing of it.
     pub(crate) fn ended(&mut self, io: &mut Context<D>) -> bool {
         let Some(closing) = &mut self.closing else { return false };
-        let all_sent = !self.protocol.tx().in_flight();
+        let all_sent = !self.queue.transport.tx().in_flight();
         if closing.flush && !all_sent && io.now < closing.deadline {
             return false;
         }
         closing.flush = false;
-        io.driver.shut_down(self.key);
-        // Commands in a backend are settled first: a write must not reach the device after the
+        io.driver.shut_down(self.queue.key);
+        // Commands in a device are settled first: a write must not reach the device after the
         // host has been told that its queue is gone.
-        !self.receiving && !self.sending && self.in_backend == 0
+        let settled = match &self.stage {
+            Stage::Io(io_queue) => io_queue.is_settled(),
+            Stage::Admin(_) => true,
+        };
+        !self.receiving && !self.sending && settled
+    }
+
+    /// Whether it has sent no Connect for `nanos` since it was accepted.
+    pub(crate) fn is_late(&self, now: Nanos, nanos: u64) -> bool {
+        let waits = matches!(&self.stage, Stage::Admin(admin) if !admin.is_connected());
+        waits && now.ns_since(self.since) > nanos
     }
 
     /// Whether the host owes data (the rest of a PDU, or the answer to an R2T) and has sent nothing
     /// for `nanos`: it holds buffers that others wait for.
-    pub(crate) fn owes_data(&mut self, now: Nanos, nanos: u64) -> bool {
-        let not_asked = self.net.as_ref().map_or(0, |net| net.asks.begun());
-        now.0.saturating_sub(self.heard.0) > nanos
+    pub(crate) fn owes_data(&self, now: Nanos, nanos: u64) -> bool {
+        let queue = &self.queue;
+        now.ns_since(queue.heard) > nanos
             && !self.paused
-            && (self.protocol.in_data() || self.commands.awaiting_data() > not_asked)
+            && (queue.transport.in_data()
+                || match &self.stage {
+                    Stage::Io(io_queue) => io_queue.owes_data(queue),
+                    Stage::Admin(_) => queue.commands.awaiting_data() > 0,
+                })
     }
 
     /// Whether the connection is on its way out.
@@ -378,8 +470,11 @@ impl<D: Driver> Connection<D> {
     }
 
     /// Whether no I/O command of it is in the target.
-    pub(crate) fn is_idle(&mut self) -> bool {
-        let quiet = !matches!(self.stage, Stage::Io(_)) || self.commands.active() == 0;
-        quiet && !self.sending && !self.holds_answers() && self.protocol.unsent() == 0
+    pub(crate) fn is_idle(&self) -> bool {
+        let quiet = match &self.stage {
+            Stage::Io(io_queue) => io_queue.is_idle(&self.queue),
+            Stage::Admin(_) => true,
+        };
+        quiet && !self.sending && self.queue.transport.unsent() == 0
     }
 }

@@ -3,22 +3,22 @@
 use std::borrow::Cow;
 use std::collections::{BTreeMap, VecDeque};
 use std::sync::Arc;
-use std::sync::atomic::AtomicU32;
 use std::time::Duration;
 
 use arbitration::arbiter::{Dispatched, Pull, Waiters};
 use fabric::Nanos;
-use fabric::controller::{Action, CloseReason, ListenerId};
+use fabric::controller::{Action, BackendId, CloseReason};
 use fabric::queue::SlotId;
 use fabric::tcp::Batch;
 
-use crate::connection::{Connection, Stage};
+use crate::buffers::Buffers;
+use crate::changes::{Changes, Touched};
+use crate::connection::{Accepted, Connection};
 use crate::context::{Context, Settings};
-use crate::driver::{Buffer, Driver, End, Memory, Notice};
-use crate::job::Started;
+use crate::driver::{Buffer, Driver, End, Notice, Started};
 use crate::key::Key;
 use crate::payload::TxData;
-use crate::stats::IoStats;
+use crate::places::Places;
 
 /// How long a connection may take to send Connect, in ns.
 const CONNECT_TIME_NS: u64 = 10_000_000_000;
@@ -31,18 +31,8 @@ const DRAIN_CHORES: Duration = Duration::from_millis(2);
 /// How long hosts wait at most before it is seen again whether they may be asked for data.
 const ASK_AGAIN: Duration = Duration::from_millis(10);
 
-/// A connection that has just been accepted.
-#[derive(Debug)]
-pub struct Accepted {
-    /// The listener that accepted it.
-    pub listener: ListenerId,
-    /// The ToS or traffic class byte that the host connected with.
-    pub tos: Option<u8>,
-    /// Where its commands are counted.
-    pub stats: Arc<IoStats>,
-    /// Where the number of its commands in the target is written.
-    pub in_flight: Arc<AtomicU32>,
-}
+/// Connections whose DSCP one turn looks at.
+const DSCPS: usize = 16;
 
 /// One reactor's connections and their commands.
 ///
@@ -52,16 +42,16 @@ pub struct Accepted {
 /// [`rest`](Self::rest) says.
 #[derive(Debug)]
 pub struct Core<D: Driver> {
-    pub(crate) io: Context<D>,
-    pub(crate) places: Vec<Place<D>>,
-    free: Vec<u32>,
+    io: Context<D>,
+    places: Places<D>,
     /// Connections whose receive has ended and is to begin again.
     rearm: Vec<Key>,
     next_chores: Nanos,
     /// When draining must be over.
     drain_until: Option<Nanos>,
-    /// The next connection whose class is to be looked at, while some are.
-    pub(crate) marking: Option<usize>,
+    changes: Changes<D::Device>,
+    /// The next connection whose DSCP is to be looked at, while some are.
+    next_dscp: Option<usize>,
 }
 
 /// What a reactor holds at one time.
@@ -81,13 +71,6 @@ pub struct Inventory {
     pub unread_bytes: usize,
 }
 
-/// A place in the table of connections.
-#[derive(Debug)]
-pub(crate) struct Place<D: Driver> {
-    generation: u32,
-    pub(crate) connection: Option<Box<Connection<D>>>,
-}
-
 impl<D: Driver> Core<D> {
     /// A reactor without connections. Memory: I/O buffers, and buffers for in-capsule data;
     /// `waiters` are what all reactors share of the arbiter.
@@ -101,12 +84,12 @@ impl<D: Driver> Core<D> {
     ) -> Self {
         Self {
             io: Context::new(driver, settings, waiters, memory, now),
-            places: Vec::new(),
-            free: Vec::new(),
+            places: Places::default(),
             rearm: Vec::new(),
             next_chores: now,
             drain_until: None,
-            marking: None,
+            changes: Changes::default(),
+            next_dscp: None,
         }
     }
 
@@ -131,21 +114,19 @@ impl<D: Driver> Core<D> {
     /// I/O buffers in use and in all, in bytes.
     #[must_use]
     pub fn buffers(&self) -> (usize, usize) {
-        let ((used, total), (more_used, more)) = (self.io.pool.usage(), self.io.capsules.usage());
-        (used + more_used, total + more)
+        self.io.buffers.usage()
     }
 
     /// What it holds at present.
     #[must_use]
     pub fn inventory(&self) -> Inventory {
-        let connections = || self.places.iter().filter_map(|place| place.connection.as_ref());
         Inventory {
-            connections: connections().count(),
-            commands: connections().map(|connection| connection.commands.at_work()).sum(),
-            ordered: self.io.arbiter.waiting(),
+            connections: self.places.iter().count(),
+            commands: self.places.iter().map(|connection| connection.at_work()).sum(),
+            ordered: self.io.stages.arbiter.waiting(),
             buffer_bytes: self.buffers().0,
-            promised_bytes: self.io.credits.promised(),
-            unread_bytes: connections().map(|connection| connection.held_bytes()).sum(),
+            promised_bytes: self.io.buffers.promised(),
+            unread_bytes: self.places.iter().map(|connection| connection.held_bytes()).sum(),
         }
     }
 
@@ -153,10 +134,8 @@ impl<D: Driver> Core<D> {
     #[must_use]
     pub fn states(&self) -> BTreeMap<&'static str, usize> {
         let mut states = BTreeMap::new();
-        for connection in self.places.iter().filter_map(|place| place.connection.as_ref()) {
-            for kind in connection.commands.kinds() {
-                *states.entry(kind.name()).or_default() += 1;
-            }
+        for kind in self.places.iter().flat_map(|connection| connection.kinds()) {
+            *states.entry(kind.name()).or_default() += 1;
         }
         states
     }
@@ -164,12 +143,12 @@ impl<D: Driver> Core<D> {
     /// When it wants its next turn, if nothing happens before; `None` where there is something to
     /// do. While it rests, other reactors wake it when there is room for a command that waits.
     pub fn rest(&mut self) -> Option<Nanos> {
-        if !self.io.sweeps.is_empty() || self.is_changing() || self.serve_memory() {
+        if !self.io.agenda.slices.is_empty() || self.is_changing() || self.serve_memory() {
             return None;
         }
         let now = self.io.now;
         let timer = loop {
-            match self.io.arbiter.pull_before_sleep(now) {
+            match self.io.stages.arbiter.pull_before_sleep(now) {
                 Pull::Command(command) => {
                     self.serve_command(now, command);
                     return None;
@@ -179,7 +158,7 @@ impl<D: Driver> Core<D> {
                 Pull::Nothing => break None,
             }
         };
-        let ask = (!self.io.asking.is_empty()).then_some(self.io.next_ask);
+        let ask = (!self.io.agenda.to_ask.is_empty()).then_some(self.io.agenda.next_r2t);
         let others = [timer, self.io.timed.next_due(), ask].into_iter().flatten().min();
         Some(others.map_or(self.next_chores, |at| at.min(self.next_chores)))
     }
@@ -187,10 +166,10 @@ impl<D: Driver> Core<D> {
     /// Begins a turn: what is due by its time. Whether there was work.
     pub fn begin(&mut self) -> bool {
         let mut worked = self.end_timed();
-        for (key, slot) in std::mem::take(&mut self.io.sweeps) {
+        for (key, slot) in std::mem::take(&mut self.io.agenda.slices) {
             worked = true;
-            if let Some(connection) = find(&mut self.places, key) {
-                connection.go_on_sweeping(&mut self.io, slot);
+            if let Some((io_queue, queue)) = self.places.find_io(key) {
+                io_queue.next_slice(queue, &mut self.io, slot);
             }
         }
         worked
@@ -209,25 +188,25 @@ impl<D: Driver> Core<D> {
     #[inline]
     #[must_use]
     pub fn has_tallies(&self) -> bool {
-        !self.io.tallied.is_empty()
+        !self.io.agenda.to_record.is_empty()
     }
 
     /// Records what was carried out on the spot until `now`.
     pub fn record(&mut self, now: Nanos) {
-        let mut tallied = std::mem::take(&mut self.io.tallied);
-        for key in tallied.drain(..) {
-            if let Some(connection) = find(&mut self.places, key) {
-                connection.record_tally(&self.io, now);
+        let mut to_record = std::mem::take(&mut self.io.agenda.to_record);
+        for key in to_record.drain(..) {
+            if let Some((io_queue, _)) = self.places.find_io(key) {
+                io_queue.record_tally(&self.io, now);
             }
         }
-        self.io.tallied = tallied;
+        self.io.agenda.to_record = to_record;
     }
 
     /// Ends a turn, the received chunks being back with the driver. Whether the connections that
     /// are on their way out were looked after.
     pub fn end(&mut self) -> bool {
         for key in self.rearm.drain(..) {
-            if let Some(connection) = find(&mut self.places, key) {
+            if let Some(connection) = self.places.find(key) {
                 connection.arm(&mut self.io);
             }
         }
@@ -235,8 +214,8 @@ impl<D: Driver> Core<D> {
         if chores {
             self.chores();
         }
-        if !self.io.closing.is_empty() {
-            self.bury();
+        if !self.io.agenda.closing.is_empty() {
+            self.drop_ended();
             // Connections that end give buffers back, and no event follows that would tell.
             self.serve_waiting();
             self.flush();
@@ -246,22 +225,12 @@ impl<D: Driver> Core<D> {
 
     /// A new connection.
     pub fn accept(&mut self, accepted: Accepted) -> Key {
-        let index = self.free.pop().unwrap_or_else(|| {
-            self.places.push(Place { generation: 0, connection: None });
-            u32::try_from(self.places.len() - 1).unwrap_or(u32::MAX)
-        });
-        let generation = self.places.get(index as usize).map_or(0, |place| place.generation);
-        let key = Key { index, generation };
-        let connection = Box::new(Connection::new(&self.io, key, accepted));
-        if let Some(place) = self.places.get_mut(index as usize) {
-            place.connection = Some(connection);
-        }
-        key
+        self.places.insert(|key| Connection::new(&self.io, key, accepted))
     }
 
     /// Begins to receive from a connection that was accepted.
     pub fn start(&mut self, key: Key) {
-        if let Some(connection) = find(&mut self.places, key) {
+        if let Some(connection) = self.places.find(key) {
             connection.arm(&mut self.io);
         }
     }
@@ -269,7 +238,7 @@ impl<D: Driver> Core<D> {
     /// A chunk of a connection's stream.
     #[inline]
     pub fn received(&mut self, key: Key, bytes: &[u8]) {
-        if let Some(connection) = find(&mut self.places, key) {
+        if let Some(connection) = self.places.find(key) {
             connection.receive(&mut self.io, bytes);
         }
     }
@@ -277,7 +246,7 @@ impl<D: Driver> Core<D> {
     /// The driver receives no more from a connection; it is asked to again, unless the connection
     /// is `lost`: the stream has ended, or an error says so.
     pub fn receive_ended(&mut self, key: Key, lost: Option<Cow<'static, str>>) {
-        let Some(connection) = find(&mut self.places, key) else { return };
+        let Some(connection) = self.places.find(key) else { return };
         if let Some(reason) = lost {
             connection.close(&mut self.io, false, reason);
         }
@@ -292,15 +261,15 @@ impl<D: Driver> Core<D> {
         batch: Batch<TxData<Buffer<D>>>,
         lost: Option<Cow<'static, str>>,
     ) {
-        if let Some(connection) = find(&mut self.places, key) {
+        if let Some(connection) = self.places.find(key) {
             connection.sent(&mut self.io, batch, lost);
         }
     }
 
     /// A job that was in its device goes on, or is over.
     pub fn job_ended(&mut self, key: Key, started: Started<D>) {
-        if let Some(connection) = find(&mut self.places, key) {
-            connection.launched(&mut self.io, started);
+        if let Some((io_queue, queue)) = self.places.find_io(key) {
+            io_queue.launched(queue, &mut self.io, started);
         }
     }
 
@@ -308,21 +277,22 @@ impl<D: Driver> Core<D> {
     pub fn act(&mut self, action: Action) {
         match action {
             Action::Complete { connection, cid, result, status } => {
-                if let Some(connection) = find(&mut self.places, Key::of(connection).1) {
+                if let Some(connection) = self.places.find(Key::of(connection).1) {
                     connection.complete_deferred(&mut self.io, cid, result, status);
                 }
             }
             Action::Close { connection, reason } => {
-                if let Some(connection) = find(&mut self.places, Key::of(connection).1) {
-                    let is_admin = matches!(connection.stage, Stage::Admin);
-                    if is_admin && reason == CloseReason::KeepAliveExpired {
-                        self.io.driver.notice(connection.key, Notice::KeepAliveExpired);
+                if let Some(connection) = self.places.find(Key::of(connection).1) {
+                    if connection.is_admin() && reason == CloseReason::KeepAliveExpired {
+                        self.io.driver.notice(connection.key(), Notice::KeepAliveExpired);
                     }
                     connection.close(&mut self.io, true, reason.text());
                 }
             }
             Action::Abort { ticket, connection, cid } => {
-                let aborted = find(&mut self.places, Key::of(connection).1)
+                let aborted = self
+                    .places
+                    .find(Key::of(connection).1)
                     .is_some_and(|connection| connection.abort(&mut self.io, cid));
                 self.io.driver.service(|service| service.abort_done(ticket, aborted));
             }
@@ -341,7 +311,7 @@ impl<D: Driver> Core<D> {
     /// Whether it was told to [`Self::drain`] and has no connection left.
     #[must_use]
     pub fn is_drained(&self) -> bool {
-        self.drain_until.is_some() && self.places.iter().all(|place| place.connection.is_none())
+        self.drain_until.is_some() && self.places.iter().next().is_none()
     }
 
     /// Ends what a timed device has complete by now.
@@ -349,11 +319,13 @@ impl<D: Driver> Core<D> {
         let mut any = false;
         while let Some(ended) = self.io.timed.due(self.io.now) {
             any = true;
-            match find(&mut self.places, ended.job.origin.0) {
-                Some(connection) => connection.launched(&mut self.io, Started::Ended(ended)),
+            match self.places.find_io(ended.job.connection()) {
+                Some((io_queue, queue)) => {
+                    io_queue.launched(queue, &mut self.io, Started::<D>::Ended(ended));
+                }
                 None => {
                     let mut job = ended.job;
-                    job.give_back(&mut self.io);
+                    self.io.stages.give_back(&mut job, self.io.now, true);
                 }
             }
         }
@@ -362,19 +334,19 @@ impl<D: Driver> Core<D> {
 
     /// Asks hosts for data that may be asked for by now.
     fn ask(&mut self) {
-        if self.io.asking.is_empty() || self.io.now < self.io.next_ask {
+        if self.io.agenda.to_ask.is_empty() || self.io.now < self.io.agenda.next_r2t {
             return;
         }
         // A limit may be lifted or changed at any time, and nobody says so.
-        self.io.next_ask = self.io.now + ASK_AGAIN;
-        let mut asking = std::mem::take(&mut self.io.asking);
-        asking.retain(|&key| {
-            let Some(connection) = find(&mut self.places, key) else { return false };
+        self.io.agenda.next_r2t = self.io.now + ASK_AGAIN;
+        let mut to_ask = std::mem::take(&mut self.io.agenda.to_ask);
+        to_ask.retain(|&key| {
+            let Some(connection) = self.places.find(key) else { return false };
             let due = connection.ask(&mut self.io);
-            self.io.next_ask = self.io.next_ask.min(due.unwrap_or(Nanos(u64::MAX)));
+            self.io.agenda.next_r2t = self.io.agenda.next_r2t.min(due.unwrap_or(Nanos(u64::MAX)));
             due.is_some()
         });
-        self.io.asking = asking;
+        self.io.agenda.to_ask = to_ask;
     }
 
     /// Sets going what the stages let go on, and wakes other reactors that may go on too. Whether
@@ -383,7 +355,7 @@ impl<D: Driver> Core<D> {
         let now = self.io.now;
         let mut any = self.serve_memory();
         loop {
-            match self.io.arbiter.pull(now) {
+            match self.io.stages.arbiter.pull(now) {
                 Pull::Command(command) => {
                     any = true;
                     self.serve_command(now, command);
@@ -397,11 +369,13 @@ impl<D: Driver> Core<D> {
     /// Has hosts asked for data for which there is memory. Whether there was any.
     fn serve_memory(&mut self) -> bool {
         let mut any = false;
-        while let Some(((key, slot), grant)) = self.io.memory.pull() {
+        while let Some(((key, slot), grant)) = self.io.stages.gate.pull() {
             any = true;
-            match find(&mut self.places, key) {
-                Some(connection) => connection.memory_granted(&mut self.io, slot, grant),
-                None => self.io.memory.give_back(grant),
+            match self.places.find_io(key) {
+                Some((io_queue, queue)) => {
+                    io_queue.memory_granted(queue, &mut self.io, slot, grant);
+                }
+                None => self.io.stages.gate.give_back(grant),
             }
         }
         any
@@ -409,87 +383,149 @@ impl<D: Driver> Core<D> {
 
     /// Sets a command going whose turn it is.
     fn serve_command(&mut self, now: Nanos, command: Dispatched<(Key, SlotId)>) {
-        match find(&mut self.places, command.item.0) {
-            Some(connection) => connection.granted(&mut self.io, command),
-            None => self.io.arbiter.complete(now, command.grant, false),
+        match self.places.find_io(command.item.0) {
+            Some((io_queue, queue)) => io_queue.granted(queue, &mut self.io, command),
+            None => self.io.stages.arbiter.complete(now, command.grant, false),
         }
     }
 
     /// Serves, in the order they came, those that wait for buffers.
     fn serve_waiting(&mut self) {
         while let Some(job) = self.io.stalled.pop_front() {
-            let Some(connection) = find(&mut self.places, job.origin.0) else {
+            let Some((io_queue, queue)) = self.places.find_io(job.connection()) else {
                 let mut job = job;
-                if let Some(grant) = job.grant.take() {
-                    self.io.arbiter.complete(self.io.now, grant, false);
-                }
-                if let Some(memory) = job.memory.take() {
-                    self.io.memory.give_back(memory);
-                }
+                self.io.stages.give_back(&mut job, self.io.now, false);
                 continue;
             };
             let before = self.io.stalled.len();
-            connection.launch(&mut self.io, job);
+            io_queue.launch(queue, &mut self.io, job);
             if self.io.stalled.len() > before {
                 // Still none: it goes back to the front.
                 self.io.stalled.rotate_right(1);
                 break;
             }
         }
-        if !self.io.data_waiting.is_empty() {
-            self.io.foretell();
-        }
-        self.serve_in_turn(|io| &mut io.data_waiting);
-        self.serve_in_turn(|io| &mut io.waiting);
-        if !self.io.paused.is_empty() {
-            for key in std::mem::take(&mut self.io.paused) {
-                if let Some(connection) = find(&mut self.places, key) {
+        self.io.buffers.learn(self.io.now);
+        self.serve_in_turn(|buffers| &mut buffers.data);
+        self.serve_in_turn(|buffers| &mut buffers.reads);
+        if !self.io.agenda.paused.is_empty() {
+            for key in std::mem::take(&mut self.io.agenda.paused) {
+                if let Some(connection) = self.places.find(key) {
                     connection.resume(&mut self.io);
                 }
             }
             // Commands that came with what was held line up here, and there may be buffers for them.
-            self.serve_in_turn(|io| &mut io.data_waiting);
+            self.serve_in_turn(|buffers| &mut buffers.data);
         }
     }
 
-    fn serve_in_turn(&mut self, queue: impl Fn(&mut Context<D>) -> &mut VecDeque<(Key, SlotId)>) {
-        while let Some(&(key, slot)) = queue(&mut self.io).front() {
-            if let Some(connection) = find(&mut self.places, key)
-                && !connection.retry_waiting(&mut self.io, slot)
+    fn serve_in_turn(
+        &mut self,
+        waiting: impl Fn(&mut Buffers<D::Memory>) -> &mut VecDeque<(Key, SlotId)>,
+    ) {
+        while let Some(&(key, slot)) = waiting(&mut self.io.buffers).front() {
+            if let Some((io_queue, queue)) = self.places.find_io(key)
+                && !io_queue.take_buffer(queue, &mut self.io, slot)
             {
                 break;
             }
-            queue(&mut self.io).pop_front();
+            waiting(&mut self.io.buffers).pop_front();
         }
     }
 
     /// Sends what connections have queued.
-    pub(crate) fn flush(&mut self) {
-        let mut dirty = std::mem::take(&mut self.io.dirty);
-        for key in dirty.drain(..) {
-            if let Some(connection) = find(&mut self.places, key) {
-                connection.dirty = false;
+    fn flush(&mut self) {
+        let mut to_send = std::mem::take(&mut self.io.agenda.to_send);
+        for key in to_send.drain(..) {
+            if let Some(connection) = self.places.find(key) {
                 connection.flush(&mut self.io);
             }
         }
-        self.io.dirty = dirty;
+        self.io.agenda.to_send = to_send;
+    }
+
+    /// Looks again at what a change has touched, part by part.
+    pub fn touch(&mut self, touched: Arc<Touched>) {
+        self.changes.touch(touched);
+    }
+
+    /// Gives up devices that are gone, part by part.
+    pub fn lose(&mut self, devices: Arc<[BackendId]>) {
+        self.changes.lose(devices);
+    }
+
+    fn is_changing(&self) -> bool {
+        self.io.stages.arbiter.is_changing()
+            || self.next_dscp.is_some()
+            || self.changes.is_changing()
+    }
+
+    /// Whether [`Self::change`] has something to do.
+    #[inline]
+    #[must_use]
+    pub fn has_changes(&self) -> bool {
+        self.io.has_new_policies() || self.is_changing() || self.changes.has_leaving()
+    }
+
+    /// Takes this turn's part of what is changing. Whether there was some.
+    pub fn change(&mut self) -> bool {
+        let all_dscps = self.io.refresh_policies();
+        let mut any = all_dscps || self.is_changing();
+        self.changes.go_on(self.io.now, &mut self.io.stages, &mut self.io.devices);
+        if self.changes.has_leaving() {
+            any |= self.leave_devices();
+        }
+        if all_dscps {
+            // Those that were set already are looked at again.
+            self.next_dscp = Some(0);
+        }
+        if let Some(from) = self.next_dscp {
+            self.set_dscps(from);
+        }
+        any
+    }
+
+    /// Sets what the answers of some connections carry, by what holds now.
+    fn set_dscps(&mut self, from: usize) {
+        let until = from.saturating_add(DSCPS);
+        for connection in self.places.some_mut(from, DSCPS) {
+            let key = connection.key();
+            if let Some((io_queue, _)) = connection.io_queue() {
+                io_queue.set_dscp(&mut self.io, key);
+            }
+        }
+        self.next_dscp = (until < self.places.len()).then_some(until);
+    }
+
+    /// Answers what waits for devices that are gone, and forgets the devices once nothing is in
+    /// them. Whether anything was done.
+    fn leave_devices(&mut self) -> bool {
+        let mut waited = Vec::new();
+        let any = self.changes.leave(&mut self.io.stages, &mut waited);
+        for (key, slot) in waited {
+            if let Some((io_queue, queue)) = self.places.find_io(key) {
+                io_queue.device_gone(queue, &mut self.io, slot);
+            }
+        }
+        if any {
+            self.flush();
+        }
+        any
     }
 
     /// What is looked after now and then: connections that end, or that never began.
     fn chores(&mut self) {
         let soon = if self.drain_until.is_some() { DRAIN_CHORES } else { CHORES };
         self.next_chores = self.io.now + soon;
-        for connection in self.places.iter_mut().filter_map(|place| place.connection.as_mut()) {
+        for connection in self.places.iter_mut() {
             if connection.is_closing() {
                 continue;
             }
-            let late = matches!(connection.stage, Stage::New)
-                && self.io.now.0.saturating_sub(connection.since.0) > CONNECT_TIME_NS;
-            if late {
-                self.io.driver.notice(connection.key, Notice::NoConnect);
+            if connection.is_late(self.io.now, CONNECT_TIME_NS) {
+                self.io.driver.notice(connection.key(), Notice::NoConnect);
                 connection.close(&mut self.io, false, "no Connect within 10 s");
             } else if connection.owes_data(self.io.now, DATA_TIME_NS) {
-                self.io.driver.notice(connection.key, Notice::OwesData);
+                self.io.driver.notice(connection.key(), Notice::OwesData);
                 connection.close(&mut self.io, false, "it owes data for 30 s");
             }
         }
@@ -503,8 +539,8 @@ impl<D: Driver> Core<D> {
     fn close_settled(&mut self) {
         let overdue = self.drain_until.is_some_and(|until| self.io.now >= until);
         let io_left = self.io.driver.has_io_queues();
-        for connection in self.places.iter_mut().filter_map(|place| place.connection.as_mut()) {
-            let last = matches!(connection.stage, Stage::Io(_)) || !io_left;
+        for connection in self.places.iter_mut() {
+            let last = connection.is_io() || !io_left;
             if overdue || (last && connection.is_idle()) {
                 connection.close(&mut self.io, !overdue, "the target is ending");
             }
@@ -512,30 +548,17 @@ impl<D: Driver> Core<D> {
     }
 
     /// Drops the connections that have ended.
-    fn bury(&mut self) {
-        let closing = std::mem::take(&mut self.io.closing);
+    fn drop_ended(&mut self) {
+        let closing = std::mem::take(&mut self.io.agenda.closing);
         for key in closing {
-            let Some(connection) = find(&mut self.places, key) else { continue };
+            let Some(connection) = self.places.find(key) else { continue };
             if !connection.ended(&mut self.io) {
-                self.io.closing.push(key);
+                self.io.agenda.closing.push(key);
                 continue;
             }
-            let Some(place) = self.places.get_mut(key.index as usize) else { continue };
-            let Some(connection) = place.connection.take() else { continue };
-            place.generation = (place.generation + 1) & 0xff_ffff;
-            self.free.push(key.index);
-            let end = End { id: connection.id, reason: connection.end_reason() };
+            let Some(connection) = self.places.remove(key) else { continue };
+            let end = End { id: connection.id(), reason: connection.end_reason() };
             self.io.driver.ended(key, end);
         }
     }
-}
-
-/// The connection of that name, if it is still there.
-#[inline]
-pub(crate) fn find<D: Driver>(
-    places: &mut [Place<D>],
-    key: Key,
-) -> Option<&mut Box<Connection<D>>> {
-    let place = places.get_mut(key.index as usize)?;
-    if place.generation == key.generation { place.connection.as_mut() } else { None }
 }

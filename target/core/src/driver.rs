@@ -2,7 +2,6 @@
 //! and what all reactors share.
 
 use std::fmt;
-use std::ops::DerefMut;
 use std::sync::Arc;
 
 use arbitration::{Class, Reactors};
@@ -13,38 +12,12 @@ use fabric::tcp::{Batch, Violation};
 use qtcp::pacing::Pacing;
 
 use crate::device::Device;
-use crate::job::{Job, Started};
+use crate::job;
 use crate::key::Key;
+use crate::memory::Memory;
 use crate::payload::TxData;
 use crate::policies::{Policies, Tenancy};
 use crate::stats::IoStats;
-
-/// What a buffer is for.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Use {
-    /// Anything.
-    Any,
-    /// Data that a host is asked for.
-    Data,
-}
-
-/// An arena of I/O buffers, of one reactor. A buffer gives itself back when it is dropped.
-pub trait Memory: fmt::Debug {
-    /// A buffer.
-    type Buffer: DerefMut<Target = [u8]> + fmt::Debug;
-
-    /// A buffer of `length` bytes, or `None` when there is none: wait until one is dropped. The
-    /// contents are whatever they were.
-    fn take(&self, length: usize, what: Use) -> Option<Self::Buffer>;
-    /// Whether [`Self::take`] of `length` bytes would give a buffer now.
-    fn has(&self, length: usize) -> bool;
-    /// Bytes in use, and bytes in all.
-    fn usage(&self) -> (usize, usize);
-    /// Bytes in use for data that hosts were asked for.
-    fn data_used(&self) -> usize;
-    /// Bytes of such data whose buffers came back since the start.
-    fn data_freed(&self) -> u64;
-}
 
 /// The machine below one reactor.
 ///
@@ -112,6 +85,12 @@ pub trait Driver: Sized + fmt::Debug {
 
 /// The buffers of a driver.
 pub type Buffer<D> = <<D as Driver>::Memory as Memory>::Buffer;
+/// A command in a device of a driver.
+pub type Job<D> = job::Job<<D as Driver>::Device, Buffer<D>>;
+/// A job of a driver that has ended.
+pub type Ended<D> = job::Ended<<D as Driver>::Device, Buffer<D>>;
+/// What became of a driver's job that was to start.
+pub type Started<D> = job::Started<<D as Driver>::Device, Buffer<D>>;
 
 /// What has happened to a connection.
 #[derive(Debug)]

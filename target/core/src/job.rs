@@ -9,27 +9,26 @@ use fabric::nvm::IoCommand;
 use fabric::nvme::{Sqe, Status};
 use fabric::queue::SlotId;
 
-use crate::driver::{Buffer, Driver};
+use crate::charge::Charge;
 use crate::key::Key;
-use crate::ordered::Charged;
 
-/// A command in a device.
+/// A command in a device of type `V`, with its data in a buffer of type `B`.
 #[derive(Debug)]
-pub struct Job<D: Driver> {
+pub struct Job<V, B> {
     /// The connection and the slot it came from.
     pub(crate) origin: (Key, SlotId),
     /// Its device.
-    pub device: Arc<D::Device>,
+    pub device: Arc<V>,
     /// The command, parsed.
     pub command: IoCommand,
     /// The command, as it came.
     pub sqe: Sqe,
     /// Its data, where it has any.
-    pub buffer: Option<Buffer<D>>,
+    pub buffer: Option<B>,
     /// When it arrived.
     pub(crate) arrived: Nanos,
-    /// How it is charged.
-    pub(crate) charged: Charged,
+    /// To whom it is charged.
+    pub(crate) charge: Charge,
     /// What it holds of the arbiter.
     pub(crate) grant: Option<Grant>,
     /// What its buffer takes of the memory for data.
@@ -38,7 +37,7 @@ pub struct Job<D: Driver> {
     pub(crate) waited_ns: u64,
 }
 
-impl<D: Driver> Job<D> {
+impl<V, B> Job<V, B> {
     /// The connection that it came from.
     #[must_use]
     pub fn connection(&self) -> Key {
@@ -48,9 +47,9 @@ impl<D: Driver> Job<D> {
 
 /// A job that has ended.
 #[derive(Debug)]
-pub struct Ended<D: Driver> {
+pub struct Ended<V, B> {
     /// The job.
-    pub job: Job<D>,
+    pub job: Job<V, B>,
     /// Result for the host.
     pub result: u64,
     /// Status for the host.
@@ -59,11 +58,11 @@ pub struct Ended<D: Driver> {
 
 /// What became of a job that was to start.
 #[derive(Debug)]
-pub enum Started<D: Driver> {
+pub enum Started<V, B> {
     /// It is in its device.
     Running,
     /// It is over already.
-    Ended(Ended<D>),
+    Ended(Ended<V, B>),
     /// There is no memory for it now: start it again when buffers come back.
-    NoMemory(Job<D>),
+    NoMemory(Job<V, B>),
 }

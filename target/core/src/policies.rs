@@ -8,7 +8,7 @@ use arbitration::classify::{ConnectionClass, PolicyClass};
 use arbitration::session::Session;
 use arbitration::settings::OrderSettings;
 
-use crate::lanes::Origin;
+use crate::origin::Origin;
 use crate::stats::PerReactor;
 
 /// A session, and its statistics.
@@ -35,7 +35,7 @@ pub struct Tenancy {
 pub trait Policies: fmt::Debug {
     /// The version of what connections have resolved for themselves: where it changes, they do so
     /// again.
-    fn lanes(&self) -> u64;
+    fn flows_version(&self) -> u64;
     /// Whether commands wait for their turns at all.
     fn enabled(&self) -> bool;
     /// The order of the classes.

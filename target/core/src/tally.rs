@@ -8,9 +8,6 @@ use fabric::nvm::{BlockFormat, IoCommand};
 use fabric::nvme::Status;
 
 use crate::accounts::Account;
-use crate::context::Context;
-use crate::device::Device;
-use crate::driver::Driver;
 use crate::stats::IoStats;
 
 /// What commands are counted for.
@@ -42,7 +39,7 @@ struct Run {
 pub(crate) struct Tally(Vec<Run>);
 
 impl Tally {
-    /// Counts a command; whether it is the first since the last [`Self::record`].
+    /// Counts a command. Whether it is the first since the last [`Self::record`].
     #[inline]
     pub(crate) fn count(
         &mut self,
@@ -89,20 +86,17 @@ impl Tally {
         first
     }
 
-    /// Records what was counted in the statistics of the connection (`own`), and of the device,
-    /// class and session of each command.
+    /// Records what was counted until `now` in the statistics that `of` names for each: of the
+    /// connection, the device, the class and the session.
     #[inline]
-    pub(crate) fn record<D: Driver>(&mut self, io: &Context<D>, own: &IoStats, now: Nanos) {
+    pub(crate) fn record<'a>(
+        &mut self,
+        now: Nanos,
+        of: impl Fn(&Counted) -> [Option<&'a IoStats>; 4],
+    ) {
         for run in self.0.drain(..) {
-            let reactor = io.settings.reactor;
-            let nanos = now.0.saturating_sub(run.since.0);
-            let all = [
-                io.device(run.of.device).and_then(|device| device.stats(reactor)),
-                Some(own),
-                io.driver.class_stats(run.of.class),
-                io.accounts.stats(run.of.account, reactor),
-            ];
-            for stats in all.into_iter().flatten() {
+            let nanos = now.ns_since(run.since);
+            for stats in of(&run.of).into_iter().flatten() {
                 let kinds = [
                     (&stats.read, run.reads, run.read_bytes, run.read_errors),
                     (&stats.write, run.writes, run.write_bytes, run.write_errors),

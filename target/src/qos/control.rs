@@ -41,7 +41,7 @@ pub(super) struct Control {
     pub(super) touched: Touched,
     /// Whether the snapshot must be made again.
     stale: bool,
-    lanes: u64,
+    flows_version: u64,
     published: Arc<PublishedRules>,
 }
 
@@ -65,7 +65,7 @@ impl Control {
             memory,
             touched: Touched::default(),
             stale: true,
-            lanes: 1,
+            flows_version: 1,
             published,
         };
         let now = Nanos::ZERO;
@@ -118,7 +118,7 @@ impl Control {
 
     /// Has connections resolve again what holds for them.
     fn invalidate(&mut self) {
-        self.lanes += 1;
+        self.flows_version += 1;
         self.stale = true;
     }
 
@@ -184,7 +184,7 @@ impl Control {
         };
         Snapshot {
             general: self.config.general.clone(),
-            lanes: self.lanes,
+            flows_version: self.flows_version,
             rules: Arc::new(self.rules(now)),
             listeners: self.listeners.clone(),
             root: Tenant { session, stats },
@@ -266,9 +266,9 @@ impl Control {
                 known.device.window.set(if general.enabled { window } else { WindowRule::Off });
             }
         }
-        let of_lanes = |q: &Qos| (q.enabled, q.mark, q.dscp);
-        if of_lanes(general) != of_lanes(was) || self.config.policies != old.policies {
-            self.lanes += 1;
+        let of_flows = |q: &Qos| (q.enabled, q.mark, q.dscp);
+        if of_flows(general) != of_flows(was) || self.config.policies != old.policies {
+            self.flows_version += 1;
         }
         self.stale = true;
         Ok(())

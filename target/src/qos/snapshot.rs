@@ -97,7 +97,7 @@ pub(crate) struct Snapshot {
     pub(crate) general: Qos,
     /// The version of what connections have resolved for themselves: where it changes, they do so
     /// again.
-    pub(crate) lanes: u64,
+    pub(crate) flows_version: u64,
     pub(crate) rules: Arc<Rules>,
     pub(crate) listeners: HashMap<u32, Class>,
     /// The root session: that of whatever has no other.
@@ -143,8 +143,8 @@ impl Snapshot {
 }
 
 impl Policies for Snapshot {
-    fn lanes(&self) -> u64 {
-        self.lanes
+    fn flows_version(&self) -> u64 {
+        self.flows_version
     }
 
     fn enabled(&self) -> bool {

@@ -182,10 +182,10 @@ fn d1_sessions_are_below_what_the_configuration_says_whenever_that_comes() {
     };
     let qos = shared(&config);
     assert_eq!(line(&qos), ["inner", &name, "gold", "root"]);
-    let lanes = qos.snapshot().lanes;
+    let flows_version = qos.snapshot().flows_version;
     qos.remove_namespace(Nanos(2), NQN, 1);
     assert_eq!(line(&qos), ["inner", "root"], "what it was below is gone");
-    assert!(qos.snapshot().lanes > lanes, "connections are to find it again");
+    assert!(qos.snapshot().flows_version > flows_version, "connections are to find it again");
     let (id, device) = super::tests::device();
     qos.add_namespace(Nanos(3), (NQN, 1), id, &device, (None, &DeviceQos::default()));
     assert_eq!(line(&qos), ["inner", &name, "gold", "root"]);

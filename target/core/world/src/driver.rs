@@ -121,7 +121,7 @@ pub(crate) struct Rules {
 }
 
 impl Policies for Rules {
-    fn lanes(&self) -> u64 {
+    fn flows_version(&self) -> u64 {
         self.version
     }
 
@@ -241,11 +241,11 @@ impl Driver for Sim {
         let short = self.short_of_scratch > 0 && self.running > 0;
         if short && self.launches.is_multiple_of(self.short_of_scratch) {
             self.is_short = true;
-            return Started::NoMemory(job);
+            return Started::<Self>::NoMemory(job);
         }
         self.running += 1;
         self.ops.push(Op::Launch(Box::new(job)));
-        Started::Running
+        Started::<Self>::Running
     }
 
     fn device(&mut self, id: BackendId) -> Option<Arc<Disk>> {

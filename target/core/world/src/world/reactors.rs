@@ -94,7 +94,7 @@ impl World {
                     let sim = reactor.core.driver();
                     (sim.running, sim.is_short) = (sim.running.saturating_sub(1), false);
                     let key = ended.job.connection();
-                    reactor.core.job_ended(key, Started::Ended(*ended));
+                    reactor.core.job_ended(key, Started::<Sim>::Ended(*ended));
                 }
                 Input::Act(action) => reactor.core.act(action),
                 Input::Touch(touched) => reactor.core.touch(touched),
@@ -220,7 +220,7 @@ impl World {
         let status = if fails {
             Status::INTERNAL_ERROR
         } else {
-            let Job { device, command, buffer, .. } = &mut *job;
+            let Job::<Sim> { device, command, buffer, .. } = &mut *job;
             let data = match (&*command, buffer) {
                 (IoCommand::Read { .. }, Some(buffer)) => Data::Read(buffer),
                 (_, Some(buffer)) => Data::Write(buffer),
@@ -228,7 +228,7 @@ impl World {
             };
             device.execute(command, data)
         };
-        self.put(index, Input::JobEnded(Box::new(Ended { job: *job, result: 0, status })));
+        self.put(index, Input::JobEnded(Box::new(Ended::<Sim> { job: *job, result: 0, status })));
     }
 
     /// Does what the service wants done.

@@ -1,27 +1,26 @@
-//! Whose turn it is among classes that share one connection by their weights.
+//! Fairness among the classes that share one connection, by their weights.
 
+use arbitration::settings::OrderSettings;
 use arbitration::{Class, PerClass};
 
-use crate::context::Context;
-use crate::driver::Driver;
-use crate::policies::Policies;
-
-/// Urgent first; then the class that is furthest behind its weight.
+/// The order of the classes that wait: Urgent first, then the class that is furthest behind its
+/// weight.
 #[derive(Debug, Default)]
-pub(crate) struct Turns {
+pub(crate) struct Fairness {
     /// What each class has had, in bytes by weight.
     progress: PerClass<u64>,
     /// Where the class was that was last served.
     reached: u64,
 }
 
-impl Turns {
-    /// A class of which nothing waited has something now. Who was away has saved nothing.
+impl Fairness {
+    /// Notes that a class of which nothing waited has something now. A class that was away has
+    /// saved nothing.
     pub(crate) fn join(&mut self, class: Class) {
         self.progress[class] = self.progress[class].max(self.reached);
     }
 
-    /// The next of those that wait.
+    /// Returns the class whose turn it is among those that wait.
     pub(crate) fn next(&mut self, waits: impl Fn(Class) -> bool) -> Option<Class> {
         if waits(Class::Urgent) {
             return Some(Class::Urgent);
@@ -32,15 +31,15 @@ impl Turns {
         Some(class)
     }
 
-    /// A class has had so many bytes.
+    /// Charges a class for bytes that it has had.
     pub(crate) fn spend(&mut self, class: Class, bytes: u64, weight: u64) {
         self.progress[class] = self.progress[class].saturating_add(bytes / weight.max(1));
     }
 }
 
-/// The weight of a class, as the stages have it.
-pub(crate) fn weight<D: Driver>(io: &Context<D>, class: Class) -> u64 {
-    let weights = io.qos.order().weights;
+/// Returns the weight of a class.
+pub(crate) fn weight(order: &OrderSettings, class: Class) -> u64 {
+    let weights = order.weights;
     match class {
         Class::Urgent => 1,
         Class::High => u64::from(weights.high),
@@ -55,19 +54,19 @@ mod tests {
 
     #[test]
     fn e7_who_was_away_has_saved_nothing() {
-        let mut turns = Turns::default();
+        let mut fairness = Fairness::default();
         for _ in 0..1000 {
-            turns.join(Class::High);
-            assert_eq!(turns.next(|class| class == Class::High), Some(Class::High));
-            turns.spend(Class::High, 4096, 3);
+            fairness.join(Class::High);
+            assert_eq!(fairness.next(|class| class == Class::High), Some(Class::High));
+            fairness.spend(Class::High, 4096, 3);
         }
         // Nothing of the high class waits at this moment.
-        turns.join(Class::Low);
-        turns.join(Class::High);
+        fairness.join(Class::Low);
+        fairness.join(Class::High);
         let mut high = 0;
         for _ in 0..40 {
-            let class = turns.next(|class| matches!(class, Class::High | Class::Low)).unwrap();
-            turns.spend(class, 4096, if class == Class::High { 3 } else { 1 });
+            let class = fairness.next(|class| matches!(class, Class::High | Class::Low)).unwrap();
+            fairness.spend(class, 4096, if class == Class::High { 3 } else { 1 });
             high += u32::from(class == Class::High);
         }
         assert!((29..=31).contains(&high), "three quarters: {high} of 40");

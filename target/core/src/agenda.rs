@@ -1,0 +1,46 @@
+//! What a reactor has to come back to: connections and commands, by the reason.
+
+use fabric::Nanos;
+use fabric::queue::SlotId;
+
+use crate::key::Key;
+
+/// What a reactor has to come back to.
+#[derive(Debug)]
+pub(crate) struct Agenda {
+    /// Connections with something to send.
+    pub(crate) to_send: Vec<Key>,
+    /// Connections that carried commands out on the spot, which are not recorded yet.
+    pub(crate) to_record: Vec<Key>,
+    /// Connections whose hosts are to be asked for more.
+    pub(crate) to_ask: Vec<Key>,
+    /// When the first of them may be asked.
+    pub(crate) next_r2t: Nanos,
+    /// Connections that take no commands until there is room.
+    pub(crate) paused: Vec<Key>,
+    /// Connections on their way out.
+    pub(crate) closing: Vec<Key>,
+    /// Deallocations whose next slice is due.
+    pub(crate) slices: Vec<(Key, SlotId)>,
+}
+
+impl Agenda {
+    /// Nothing to come back to.
+    pub(crate) fn new(now: Nanos) -> Self {
+        Self {
+            to_send: Vec::new(),
+            to_record: Vec::new(),
+            to_ask: Vec::new(),
+            next_r2t: now,
+            paused: Vec::new(),
+            closing: Vec::new(),
+            slices: Vec::new(),
+        }
+    }
+
+    /// Notes that a connection's host is to be asked for data as soon as it may be.
+    pub(crate) fn ask(&mut self, connection: Key, now: Nanos) {
+        self.to_ask.push(connection);
+        self.next_r2t = now;
+    }
+}

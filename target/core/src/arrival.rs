@@ -1,0 +1,318 @@
+//! The arrival of an I/O command: parsed, checked against its namespace, classified, and carried out
+//! on the spot where nothing keeps it from that.
+
+use std::hash::{DefaultHasher, Hash, Hasher};
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+
+use arbitration::Class;
+use arbitration::classify::Classifier;
+use fabric::controller::{
+    BackendId, ControllerShared, Namespace, NamespaceFeatures, NamespaceTable,
+};
+use fabric::nvm::{IoCommand, IoLimits, Transfer};
+use fabric::nvme::{Sqe, Status};
+use fabric::queue::{CapsuleData, SlotId, Transport as _};
+
+use crate::admission::{Admission, Fullness, retry_later};
+use crate::charge::Charge;
+use crate::commands::Command;
+use crate::context::Context;
+use crate::device::{Data, Device, Style, device_id};
+use crate::driver::{Buffer, Driver};
+use crate::flow_cache::{FlowCache, NamespaceFlow};
+use crate::key::Key;
+use crate::origin::Origin;
+use crate::payload::{TxData, ZEROES};
+use crate::policies::Policies;
+use crate::queue::{Protocol, Queue};
+use crate::tally::{Counted, Tally};
+
+/// Output Mark: a vendor-specific I/O command without data, by which a host says that what it has
+/// sent so far to a namespace ends a container (docs/sources.md, I1: outputs end containers). It
+/// completes at once.
+const OUTPUT_MARK: u8 = 0xc0;
+
+/// What becomes of a command that has arrived.
+#[derive(Debug)]
+pub(crate) enum Arrived<D: Driver> {
+    /// It was carried out: it is to be completed.
+    Done,
+    /// It was carried out, and this is what it read.
+    Read(Class, TxData<Buffer<D>>),
+    /// It cannot be carried out on the spot.
+    Accepted(Command<D>),
+    /// There is no room: it is to come again later, as the status says.
+    Later(Status),
+}
+
+/// What an I/O queue makes of commands that arrive.
+#[derive(Debug)]
+pub(crate) struct Arrival {
+    controller: Arc<ControllerShared>,
+    table: Arc<NamespaceTable>,
+    table_version: u64,
+    /// What the host's class is made of.
+    origin: Origin,
+    flows: FlowCache,
+    admission: Admission,
+    pub(crate) tally: Tally,
+}
+
+impl Arrival {
+    /// Commands for these namespaces of a controller.
+    pub(crate) fn new(
+        controller: Arc<ControllerShared>,
+        table: Arc<NamespaceTable>,
+        origin: Origin,
+    ) -> Self {
+        Self {
+            controller,
+            table,
+            // Versions begin with 1: the first refresh takes the present table, for this one may
+            // have been replaced since Connect made it.
+            table_version: 0,
+            origin,
+            flows: FlowCache::default(),
+            admission: Admission::default(),
+            tally: Tally::default(),
+        }
+    }
+
+    /// Takes a new table of namespaces if there is one, and counts as a sign of life.
+    #[inline]
+    pub(crate) fn refresh<D: Driver>(&mut self, driver: &mut D) {
+        self.controller.note_traffic();
+        let version = self.controller.table_version.load(Ordering::Acquire);
+        if version != self.table_version {
+            self.table_version = version;
+            self.table = driver.service(|service| service.namespaces(self.controller.id));
+        }
+    }
+
+    /// Returns the status of a command whose namespace has no device any more.
+    pub(crate) fn without_device<D: Driver>(&mut self, driver: &mut D, nsid: u32) -> Status {
+        self.refresh(driver);
+        match self.table.get(nsid) {
+            Some(_) => self.controller.namespace_not_ready(),
+            None => Status::INVALID_NAMESPACE.dnr(),
+        }
+    }
+
+    /// Parses a command, and carries it out if nothing keeps it from that; `Err` where it is to be
+    /// refused.
+    #[inline]
+    pub(crate) fn take<D: Driver>(
+        &mut self,
+        io: &mut Context<D>,
+        key: Key,
+        sqe: &Sqe,
+        data: &CapsuleData<'_>,
+    ) -> Result<Arrived<D>, Status> {
+        if !self.controller.is_ready() {
+            return Err(Status::COMMAND_SEQUENCE_ERROR);
+        }
+        let namespace = self.table.get(sqe.nsid.get()).ok_or(Status::INVALID_NAMESPACE.dnr())?;
+        let backend = namespace.backend;
+        if io.devices.get(backend).is_none() && !io.fetch_device(backend) {
+            return Err(self.controller.namespace_not_ready());
+        }
+        if sqe.opcode == OUTPUT_MARK {
+            self.output_mark(io, sqe, backend);
+            return Ok(Arrived::Done);
+        }
+        let format = namespace.geometry.format;
+        let command = IoCommand::parse(sqe, &limits(namespace, io.settings.max_transfer))?;
+        let transfer = command.transfer(format);
+        if let Transfer::ToController(_) | Transfer::ToHost(_) = transfer {
+            Protocol::<D>::check_place(sqe, &transfer, data)?;
+        }
+        let place = self.flow(io, sqe.nsid.get(), backend);
+        let charge = self.flows.charge(io.now, place, sqe);
+        let device = io.devices.get(backend).ok_or(Status::INTERNAL_ERROR)?;
+        if let Style::Immediate(immediate) = device.style()
+            && charge.flow.is_none_or(|flow| io.stages.arbiter.is_plain(flow))
+            && !matches!(command, IoCommand::DatasetManagement { .. })
+        {
+            let of = Counted { device: backend, class: charge.class, account: charge.account };
+            let (now, tally, agenda) = (io.now, &mut self.tally, &mut io.agenda);
+            let mut count = |status| {
+                if tally.count(of, now, &command, format, status) {
+                    agenda.to_record.push(key);
+                }
+            };
+            match (transfer, data) {
+                (Transfer::ToController(length), CapsuleData::Whole(bytes)) => {
+                    // A capsule may hold more than its command takes.
+                    let bytes = bytes.get(..length as usize).unwrap_or(bytes);
+                    let status = immediate.run(&command, Data::Write(bytes));
+                    count(status);
+                    return done(status);
+                }
+                (Transfer::None, _) => {
+                    let status = immediate.run(&command, Data::None);
+                    count(status);
+                    return done(status);
+                }
+                (Transfer::ToHost(bytes), _)
+                    if immediate.reads_zeroes() && bytes as usize <= ZEROES =>
+                {
+                    count(Status::SUCCESS);
+                    return Ok(Arrived::Read(charge.class, TxData::Zeroes(bytes as usize)));
+                }
+                (Transfer::ToHost(bytes), _) => {
+                    if let Some(mut buffer) = io.buffers.for_read(bytes as usize) {
+                        let status = immediate.run(&command, Data::Read(&mut buffer));
+                        count(status);
+                        if !status.is_success() {
+                            return Err(status);
+                        }
+                        return Ok(Arrived::Read(charge.class, TxData::Buffer(buffer)));
+                    }
+                }
+                _ => {}
+            }
+        }
+        let device = Arc::clone(device);
+        if command == IoCommand::Flush
+            && self.flows.at(place).is_some_and(|entry| entry.flush_is_output)
+            && let Some(flow) = charge.flow
+        {
+            io.stages.arbiter.output(io.now, flow, charge.class);
+        }
+        if io.stages.waits()
+            && let Some(status) = self.refusal(io, sqe, &charge)
+        {
+            return Ok(Arrived::Later(status));
+        }
+        Ok(Arrived::Accepted(Command { command, device, arrived: io.now, charge }))
+    }
+
+    /// Carries out an Output Mark.
+    #[cold]
+    fn output_mark<D: Driver>(&mut self, io: &mut Context<D>, sqe: &Sqe, backend: BackendId) {
+        let place = self.flow(io, sqe.nsid.get(), backend);
+        let charge = self.flows.charge(io.now, place, sqe);
+        if let Some(flow) = charge.flow {
+            io.stages.arbiter.output(io.now, flow, charge.class);
+        }
+    }
+
+    /// Finds a namespace's place in the flow cache: made where there is none, or where settings
+    /// have changed.
+    #[inline]
+    fn flow<D: Driver>(&mut self, io: &mut Context<D>, nsid: u32, backend: BackendId) -> usize {
+        self.flows.refresh(&mut io.stages, io.flows_version);
+        match self.flows.find(nsid, backend) {
+            Some(place) => place,
+            None => self.make_flow(io, nsid, backend),
+        }
+    }
+
+    #[cold]
+    fn make_flow<D: Driver>(
+        &mut self,
+        io: &mut Context<D>,
+        nsid: u32,
+        backend: BackendId,
+    ) -> usize {
+        let (host, subsystem) = (&self.controller.host_nqn, &self.controller.subsystem_nqn);
+        let resolved = io.driver.resolve(&io.policies, host, subsystem, Some(nsid));
+        let mut hasher = DefaultHasher::new();
+        host.hash(&mut hasher);
+        let host = hasher.finish();
+        let (stages, session) = (&mut io.stages, &resolved.tenant.session);
+        let device = device_id(backend);
+        let enabled = io.policies.enabled();
+        let entry = NamespaceFlow {
+            nsid,
+            backend,
+            classifier: Classifier::new(
+                &io.policies.connection_class(&self.origin),
+                resolved.class,
+            ),
+            account: stages.accounts.open(&resolved.tenant),
+            flow: if enabled { stages.arbiter.flow(device, session, host) } else { None },
+            fetch: enabled.then(|| stages.gate.flow(session, host)),
+            flush_is_output: resolved.flush_is_output,
+        };
+        self.flows.put(stages, entry)
+    }
+
+    /// Charges a command that has waited by what holds now, if settings have changed since.
+    #[inline]
+    pub(crate) fn charge_again<D: Driver>(
+        &mut self,
+        io: &mut Context<D>,
+        queue: &mut Queue<D>,
+        slot: SlotId,
+    ) {
+        let charge = queue.commands.charge(slot);
+        if self.flows.is_current(&charge) {
+            return;
+        }
+        let Some(backend) = charge.backend else { return };
+        let sqe = *queue.transport.sqe_of(slot);
+        let place = self.flow(io, sqe.nsid.get(), backend);
+        queue.commands.set_charge(slot, self.flows.charge(io.now, place, &sqe));
+    }
+
+    /// Gives the queues up in which the host's commands wait.
+    pub(crate) fn leave<D: Driver>(&mut self, io: &mut Context<D>) {
+        self.flows.clear(&mut io.stages);
+    }
+
+    /// Whether nothing is to be read from the host, because as much of its sessions' work waits as
+    /// may.
+    #[cold]
+    pub(crate) fn holds_back<D: Driver>(&mut self, io: &Context<D>) -> bool {
+        let fullness = if !self.flows.is_full(&io.stages) {
+            Fullness::Room
+        } else if self.flows.is_over(&io.stages) {
+            Fullness::Over
+        } else {
+            Fullness::Full
+        };
+        self.admission.holds_back(io.now, fullness, self.comes_again())
+    }
+
+    /// Returns the status of a command that is to come again later, if it is.
+    #[cold]
+    fn refusal<D: Driver>(
+        &mut self,
+        io: &Context<D>,
+        sqe: &Sqe,
+        charge: &Charge,
+    ) -> Option<Status> {
+        let session = io.stages.arbiter.session_of(charge.flow?)?;
+        if !session.backlog.is_full() || !self.admission.refuses(io.now, sqe, self.comes_again()) {
+            return None;
+        }
+        if let Some(stats) = io.driver.class_stats(charge.class) {
+            stats.refuse();
+        }
+        Some(retry_later(io.now, &session.backlog))
+    }
+
+    /// Whether the host understands Command Retry Delay (Host Behavior Support, ACRE).
+    fn comes_again(&self) -> bool {
+        self.controller.acre.load(Ordering::Relaxed)
+    }
+}
+
+/// Returns what a command of this namespace is checked against.
+#[inline]
+fn limits(namespace: &Namespace, max_transfer: u32) -> IoLimits {
+    IoLimits {
+        format: namespace.geometry.format,
+        blocks: namespace.geometry.blocks,
+        read_only: namespace.features.contains(NamespaceFeatures::READ_ONLY),
+        max_transfer,
+    }
+}
+
+/// Says what becomes of a command without data for its host; a failure is refused.
+#[inline]
+fn done<D: Driver>(status: Status) -> Result<Arrived<D>, Status> {
+    if status.is_success() { Ok(Arrived::Done) } else { Err(status) }
+}

@@ -1,0 +1,121 @@
+//! The end of an I/O command: what it held goes back, what went wrong is logged, and it is counted.
+
+use std::sync::Arc;
+
+use fabric::Nanos;
+use fabric::controller::{ConnectionId, ControllerShared, FailedCommand};
+use fabric::nvm::{IoCommand, Transfer};
+use fabric::nvme::{Sqe, Status};
+
+use crate::context::Context;
+use crate::device::Device as _;
+use crate::driver::{Driver, Ended, Job};
+use crate::stats::IoStats;
+use crate::tally::Tally;
+
+/// Failed commands of one queue that are put into the error log in one second.
+const LOGGED_MAX: u32 = 64;
+const SECOND_NS: u64 = 1_000_000_000;
+
+/// What an I/O queue does when its commands end.
+#[derive(Debug)]
+pub(crate) struct Completion {
+    controller: Arc<ControllerShared>,
+    qid: u16,
+    connection: ConnectionId,
+    /// The connection's statistics.
+    stats: Arc<IoStats>,
+    /// Failed commands put into the error log in the second that began then.
+    logged: (Nanos, u32),
+}
+
+impl Completion {
+    /// Commands of queue `qid` of a controller.
+    pub(crate) fn new(
+        controller: Arc<ControllerShared>,
+        qid: u16,
+        connection: ConnectionId,
+        stats: Arc<IoStats>,
+        now: Nanos,
+    ) -> Self {
+        Self { controller, qid, connection, stats, logged: (now, 0) }
+    }
+
+    /// Ends a command that has left its device: gives back what it held, and counts it. The status
+    /// for its host.
+    pub(crate) fn end<D: Driver>(&mut self, io: &mut Context<D>, ended: &mut Ended<D>) -> Status {
+        let service_ns = io.stages.give_back(&mut ended.job, io.now, true);
+        let mut status = ended.status;
+        if !status.is_success() {
+            if status == Status::NAMESPACE_NOT_READY {
+                // Its device is gone: with the time after which the host is to come again.
+                status = self.controller.namespace_not_ready();
+            }
+            status = self.log_failure(io, &ended.job.sqe, status);
+        }
+        self.record(io, &ended.job, service_ns, status);
+        status
+    }
+
+    /// Records a command in all the statistics that it belongs to.
+    fn record<D: Driver>(&self, io: &Context<D>, job: &Job<D>, service_ns: u64, status: Status) {
+        let reactor = io.settings.reactor;
+        let nanos = io.now.ns_since(job.arrived);
+        let bytes = match job.command.transfer(job.device.format()) {
+            Transfer::ToController(bytes) | Transfer::ToHost(bytes) => u64::from(bytes),
+            Transfer::None => 0,
+        };
+        let all = [
+            job.device.stats(reactor),
+            Some(&*self.stats),
+            io.driver.class_stats(job.charge.class),
+            io.stages.accounts.stats(job.charge.account, reactor),
+        ];
+        for stats in all.into_iter().flatten() {
+            stats.queueing.record(job.waited_ns, 1);
+            stats.service.record(service_ns, 1);
+            let (kind, bytes) = match job.command {
+                IoCommand::Read { .. } => (&stats.read, bytes),
+                IoCommand::Write { .. } => (&stats.write, bytes),
+                _ => (&stats.other, 0),
+            };
+            kind.record(1, bytes, nanos);
+            if !status.is_success() {
+                kind.errors(1);
+            }
+        }
+    }
+
+    /// Records the commands that were carried out on the spot until now.
+    pub(crate) fn record_tally<D: Driver>(&self, io: &Context<D>, tally: &mut Tally, now: Nanos) {
+        tally.record(now, |of| io.stats_of(of, &self.stats));
+    }
+
+    /// Puts a failed command into its controller's error log. The status that says so.
+    #[cold]
+    pub(crate) fn log_failure<D: Driver>(
+        &mut self,
+        io: &mut Context<D>,
+        sqe: &Sqe,
+        status: Status,
+    ) -> Status {
+        // The log has a lock, and a host may send bad commands as fast as it likes.
+        if io.now.ns_since(self.logged.0) > SECOND_NS {
+            self.logged = (io.now, 0);
+        }
+        self.logged.1 += 1;
+        if self.logged.1 > LOGGED_MAX {
+            return status;
+        }
+        let failed = FailedCommand {
+            qid: self.qid,
+            cid: sqe.cid.get(),
+            opcode: sqe.opcode,
+            nsid: sqe.nsid.get(),
+            lba: sqe.slba(),
+            status,
+        };
+        io.driver.service(|service| service.log_error(self.connection, failed));
+        status.more()
+    }
+}

@@ -1,0 +1,351 @@
+//! The way of a command through its device (stages S2 to S5): its turn in the arbiter, the buffer
+//! for what it reads, the device itself.
+
+use std::sync::Arc;
+
+use arbitration::arbiter::{Dispatched, Grant, Request};
+use fabric::nvm::{BlockFormat, IoCommand, Transfer};
+use fabric::queue::{SlotId, Transport as _};
+
+use crate::commands::{Command, Source, State};
+use crate::context::Context;
+use crate::deallocation::{Deallocation, Slice};
+use crate::device::{Data, Device, Immediate, Style};
+use crate::driver::{Buffer, Driver, Ended, Job, Started};
+use crate::key::Key;
+use crate::queue::Queue;
+
+/// What became of a command that was to go on.
+#[derive(Debug)]
+#[expect(
+    clippy::large_enum_variant,
+    reason = "the caller takes it apart; a box would be an allocation for each command"
+)]
+pub(crate) enum Outcome<D: Driver> {
+    /// It waits, or is in its device.
+    Underway,
+    /// It has ended.
+    Ended(Ended<D>),
+    /// Its state was taken; its device is gone.
+    DeviceGone,
+}
+
+/// A queue's commands on their way through their devices.
+#[derive(Debug, Default)]
+pub(crate) struct Dispatch {
+    /// Commands that wait for their turn with a buffer for in-capsule data in hand.
+    in_capsules: u32,
+    /// Commands that are in a queued device.
+    in_device: u32,
+}
+
+impl Dispatch {
+    /// Commands that wait for their turn with a buffer for in-capsule data in hand.
+    #[inline]
+    pub(crate) fn in_capsules(&self) -> u32 {
+        self.in_capsules
+    }
+
+    /// Whether a queued device has none of the commands.
+    pub(crate) fn is_settled(&self) -> bool {
+        self.in_device == 0
+    }
+
+    /// Sends a command, whose state was taken and which has all that it needs of the host, to its
+    /// device, or lets it wait for its turn there.
+    #[inline]
+    pub(crate) fn submit<D: Driver>(
+        &mut self,
+        queue: &mut Queue<D>,
+        io: &mut Context<D>,
+        slot: SlotId,
+        buffer: Option<Buffer<D>>,
+        source: Source,
+    ) -> Outcome<D> {
+        let Some(Command { command, device, charge, .. }) = queue.commands.command(slot) else {
+            debug_assert!(false, "only I/O commands are submitted");
+            return Outcome::Underway;
+        };
+        let immediate = matches!(device.style(), Style::Immediate(_));
+        let arbiter = &mut io.stages.arbiter;
+        let Some(flow) = charge.flow.filter(|flow| !immediate || !arbiter.is_plain(*flow)) else {
+            return self.start_or_wait(queue, io, slot, buffer, source, None);
+        };
+        let request = request((queue.key, slot), command, device.format());
+        if let Some(grant) = arbiter.pass(io.now, flow, request.write, request.bytes) {
+            return self.start_or_wait(queue, io, slot, buffer, source, Some((grant, 0)));
+        }
+        match arbiter.enqueue(io.now, flow, charge.class, request) {
+            Some(waiting) => {
+                self.in_capsules += u32::from(matches!(source, Source::Capsule));
+                queue.commands.change(slot, State::DeviceTurn(waiting, buffer, source));
+                Outcome::Underway
+            }
+            None => self.start_or_wait(queue, io, slot, buffer, source, None),
+        }
+    }
+
+    /// Starts a command whose turn it is.
+    pub(crate) fn granted<D: Driver>(
+        &mut self,
+        queue: &mut Queue<D>,
+        io: &mut Context<D>,
+        command: Dispatched<(Key, SlotId)>,
+    ) -> Outcome<D> {
+        let Dispatched { item: (_, slot), grant, waited_ns, .. } = command;
+        match queue.commands.take(slot) {
+            State::DeviceTurn(_, buffer, source) => {
+                self.leave_turn(&source);
+                self.start_or_wait(queue, io, slot, buffer, source, Some((grant, waited_ns)))
+            }
+            State::SliceTurn(deallocation, _) => {
+                let outcome = run_slice(queue, io, slot, deallocation);
+                io.stages.arbiter.complete(io.now, grant, true);
+                outcome
+            }
+            other => {
+                queue.commands.put_back(slot, other);
+                io.stages.arbiter.complete(io.now, grant, false);
+                Outcome::Underway
+            }
+        }
+    }
+
+    /// Counts a command no more among those that wait for their turn with a buffer for in-capsule
+    /// data in hand.
+    pub(crate) fn leave_turn(&mut self, source: &Source) {
+        self.in_capsules -= u32::from(matches!(source, Source::Capsule));
+    }
+
+    /// Takes the state of a command that waits for its turn at a device that is gone: with its
+    /// namespace, or alone. The arbiter has given the turn up already.
+    pub(crate) fn device_gone<D: Driver>(
+        &mut self,
+        queue: &mut Queue<D>,
+        io: &mut Context<D>,
+        slot: SlotId,
+    ) -> Outcome<D> {
+        match queue.commands.take(slot) {
+            State::DeviceTurn(_, _, source) => {
+                self.leave_turn(&source);
+                io.stages.give_back_memory(source.grant());
+                Outcome::DeviceGone
+            }
+            State::SliceTurn(..) => Outcome::DeviceGone,
+            other => {
+                queue.commands.put_back(slot, other);
+                Outcome::Underway
+            }
+        }
+    }
+
+    /// Starts a command, or lets it wait for the buffer that it needs.
+    fn start_or_wait<D: Driver>(
+        &mut self,
+        queue: &mut Queue<D>,
+        io: &mut Context<D>,
+        slot: SlotId,
+        buffer: Option<Buffer<D>>,
+        source: Source,
+        grant: Option<(Grant, u64)>,
+    ) -> Outcome<D> {
+        let bytes = if buffer.is_none() { queue.commands.read_bytes(slot) } else { 0 };
+        if bytes == 0 {
+            return self.start(queue, io, slot, buffer, source, grant);
+        }
+        if let Some(buffer) = io.buffers.for_read(bytes) {
+            return self.start(queue, io, slot, Some(buffer), source, grant);
+        }
+        if let Some((grant, _)) = grant {
+            io.stages.arbiter.complete(io.now, grant, false);
+        }
+        queue.commands.change(slot, State::ReadBuffer);
+        io.buffers.reads.push_back((queue.key, slot));
+        Outcome::Underway
+    }
+
+    /// Hands a command with all it needs to its device.
+    fn start<D: Driver>(
+        &mut self,
+        queue: &mut Queue<D>,
+        io: &mut Context<D>,
+        slot: SlotId,
+        buffer: Option<Buffer<D>>,
+        source: Source,
+        grant: Option<(Grant, u64)>,
+    ) -> Outcome<D> {
+        let (grant, waited_ns) = grant.map_or((None, 0), |(grant, waited)| (Some(grant), waited));
+        let Some(Command { command, device, arrived, charge }) = queue.commands.take_command(slot)
+        else {
+            debug_assert!(false, "only I/O commands are started");
+            return Outcome::Underway;
+        };
+        let mut job = Job::<D> {
+            origin: (queue.key, slot),
+            device: Arc::clone(&device),
+            command,
+            sqe: *queue.transport.sqe_of(slot),
+            buffer,
+            arrived,
+            charge,
+            memory: source.grant(),
+            grant,
+            waited_ns,
+        };
+        match device.style() {
+            Style::Immediate(immediate) => match Deallocation::ranges(&job) {
+                Some(ranges) => {
+                    // Its slices ask for their turns one by one.
+                    io.stages.give_back(&mut job, io.now, true);
+                    let deallocation = Deallocation::new(job, ranges);
+                    slice_soon(queue, io, slot, deallocation);
+                    Outcome::Underway
+                }
+                None => Outcome::Ended(run_now(immediate, job)),
+            },
+            Style::Timed(timed) => {
+                let until = timed.done_at(io.now, &job.command);
+                let ended = run_now(timed, job);
+                queue.commands.change(slot, State::InDevice);
+                self.in_device += 1;
+                io.timed.insert(until, ended);
+                Outcome::Underway
+            }
+            Style::Queued => {
+                queue.commands.change(slot, State::InDevice);
+                self.launch(io, job)
+            }
+        }
+    }
+
+    /// Starts a job in a queued device.
+    pub(crate) fn launch<D: Driver>(&mut self, io: &mut Context<D>, job: Job<D>) -> Outcome<D> {
+        self.in_device += 1;
+        let started = io.driver.launch(job);
+        self.launched(io, started)
+    }
+
+    /// A job was started again, or is over.
+    pub(crate) fn launched<D: Driver>(
+        &mut self,
+        io: &mut Context<D>,
+        started: Started<D>,
+    ) -> Outcome<D> {
+        match started {
+            Started::<D>::Running => Outcome::Underway,
+            Started::<D>::Ended(ended) => {
+                self.in_device = self.in_device.saturating_sub(1);
+                Outcome::Ended(ended)
+            }
+            Started::<D>::NoMemory(job) => {
+                self.in_device = self.in_device.saturating_sub(1);
+                io.stalled.push_back(job);
+                Outcome::Underway
+            }
+        }
+    }
+
+    /// Lets a deallocation's next slice ask for its turn.
+    pub(crate) fn next_slice<D: Driver>(
+        &mut self,
+        queue: &mut Queue<D>,
+        io: &mut Context<D>,
+        slot: SlotId,
+    ) -> Outcome<D> {
+        let deallocation = match queue.commands.take(slot) {
+            State::Slicing(deallocation) => deallocation,
+            other => {
+                queue.commands.put_back(slot, other);
+                return Outcome::Underway;
+            }
+        };
+        let charge = deallocation.charge();
+        if !charge.serves(&io.devices, &deallocation.job.device) {
+            return Outcome::DeviceGone;
+        }
+        let (arbiter, request) = (&mut io.stages.arbiter, deallocation.request());
+        let waiting =
+            charge.flow.and_then(|flow| arbiter.enqueue(io.now, flow, charge.class, request));
+        match waiting {
+            Some(waiting) => {
+                queue.commands.change(slot, State::SliceTurn(deallocation, waiting));
+                Outcome::Underway
+            }
+            None => run_slice(queue, io, slot, deallocation),
+        }
+    }
+}
+
+/// Carries out a slice of a deallocation whose state was taken.
+fn run_slice<D: Driver>(
+    queue: &mut Queue<D>,
+    io: &mut Context<D>,
+    slot: SlotId,
+    deallocation: Box<Deallocation<D::Device, Buffer<D>>>,
+) -> Outcome<D> {
+    match deallocation.run() {
+        Slice::More(deallocation) => {
+            slice_soon(queue, io, slot, deallocation);
+            Outcome::Underway
+        }
+        Slice::Last(ended) => Outcome::Ended(ended),
+    }
+}
+
+/// Lets a deallocation's next slice be due in the next turn.
+fn slice_soon<D: Driver>(
+    queue: &mut Queue<D>,
+    io: &mut Context<D>,
+    slot: SlotId,
+    deallocation: Box<Deallocation<D::Device, Buffer<D>>>,
+) {
+    queue.commands.change(slot, State::Slicing(deallocation));
+    io.agenda.slices.push((queue.key, slot));
+}
+
+/// Carries a job out on the spot.
+fn run_now<V, B, I>(immediate: &I, mut job: crate::job::Job<V, B>) -> crate::job::Ended<V, B>
+where
+    B: std::ops::DerefMut<Target = [u8]>,
+    I: Immediate + ?Sized,
+{
+    let status = match (&job.command, &mut job.buffer) {
+        (IoCommand::Read { .. }, Some(buffer)) => immediate.run(&job.command, Data::Read(buffer)),
+        (_, Some(buffer)) => immediate.run(&job.command, Data::Write(buffer)),
+        (_, None) => immediate.run(&job.command, Data::None),
+    };
+    crate::job::Ended { job, result: 0, status }
+}
+
+/// Returns what a command asks the stages for.
+///
+/// Verify and Write Zeroes move no data between host and target, but the device's: they count for
+/// the bytes of their blocks.
+fn request(
+    item: (Key, SlotId),
+    command: &IoCommand,
+    format: BlockFormat,
+) -> Request<(Key, SlotId)> {
+    let bytes = match (command, command.transfer(format)) {
+        (IoCommand::WriteZeroes { range, .. } | IoCommand::Verify { range }, _) => {
+            range.transfer_bytes(format)
+        }
+        (_, Transfer::ToController(bytes) | Transfer::ToHost(bytes)) => bytes,
+        (_, Transfer::None) => 0,
+    };
+    let (lba, blocks) = match command {
+        IoCommand::Read { range, .. }
+        | IoCommand::Write { range, .. }
+        | IoCommand::WriteZeroes { range, .. }
+        | IoCommand::Compare { range }
+        | IoCommand::Verify { range } => (range.lba, range.blocks),
+        IoCommand::Flush | IoCommand::DatasetManagement { .. } => (0, 0),
+    };
+    // Deallocation is work of the device's own: one over many ranges takes more credits than a
+    // user's command (docs/sources.md, D2, D3).
+    let operations = match command {
+        IoCommand::DatasetManagement { ranges, .. } => u32::from(*ranges).div_ceil(16),
+        _ => 1,
+    };
+    Request { operations, lba, blocks, ..Request::user(item, command.changes_blocks(), bytes) }
+}

@@ -1,0 +1,42 @@
+//! What answers carry for the network: the DSCP of their connection's class (docs/sources.md, E6:
+//! every command and packet names its class).
+
+use arbitration::Class;
+use arbitration::classify::{Classifier, PolicyClass};
+
+use crate::origin::Origin;
+use crate::policies::Policies;
+
+/// A connection's DSCP and its priority in this machine's own queues.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Dscp {
+    /// The DSCP; 0 for packets without one.
+    pub(crate) dscp: u8,
+    /// SO_PRIORITY, 0 to 6: what every process may set.
+    pub(crate) priority: i32,
+}
+
+impl Dscp {
+    /// Returns what the answers of a connection carry. `class` is what policies say of its class.
+    pub(crate) fn of<P: Policies>(policies: &P, origin: &Origin, class: PolicyClass) -> Self {
+        let connection = policies.connection_class(origin);
+        let class = Classifier::new(&connection, class).inherited();
+        // Low is what everybody has who says nothing: it stays unmarked unless it was asked for.
+        if class == Class::Low && connection.named().is_none() {
+            return Self { dscp: 0, priority: 0 };
+        }
+        let dscp = policies.dscp(class);
+        Self { dscp, priority: if dscp == 0 { 0 } else { priority(class) } }
+    }
+}
+
+/// Returns the priority by which this machine's own queues order a class's packets: 6 is that of
+/// interactive traffic.
+fn priority(class: Class) -> i32 {
+    match class {
+        Class::Urgent => 6,
+        Class::High => 4,
+        Class::Medium => 2,
+        Class::Low => 0,
+    }
+}

@@ -1,0 +1,200 @@
+//! The way of a host's data into a buffer: an R2T when the pacer, the gate to the memory for data,
+//! and the buffers allow one; then the data itself.
+
+use std::time::Duration;
+
+use arbitration::memory::MemoryGrant;
+use fabric::nvme::Status;
+use fabric::queue::{SlotId, Transport as _};
+
+use crate::commands::{Source, State};
+use crate::context::Context;
+use crate::driver::{Buffer, Driver};
+use crate::queue::Queue;
+use crate::traffic::Traffic;
+
+/// What a host takes to answer an R2T, beside the network's time.
+const HOST_TIME: Duration = Duration::from_micros(500);
+
+/// A queue whose hosts' data is fetched.
+#[derive(Debug)]
+pub(crate) struct Fetch<'a, D: Driver> {
+    pub(crate) queue: &'a mut Queue<D>,
+    pub(crate) io: &'a mut Context<D>,
+    pub(crate) traffic: Option<&'a mut Traffic<Buffer<D>>>,
+}
+
+/// What becomes of a command all of whose data has come.
+#[derive(Debug)]
+pub(crate) enum Fetched<D: Driver> {
+    /// Its state was taken: it goes to its device.
+    Ready(Buffer<D>, Source),
+    /// It waits for a buffer.
+    Waits,
+    /// It is to be completed with this status.
+    Failed(Status),
+}
+
+impl<D: Driver> Fetch<'_, D> {
+    /// A command that has just arrived needs `bytes` bytes from the host.
+    pub(crate) fn begin(&mut self, slot: SlotId, bytes: usize) {
+        let class = self.queue.commands.charge(slot).class;
+        match &mut self.traffic {
+            Some(traffic) if traffic.needs_turns() => {
+                traffic.pacer_mut().push_fresh(class, slot, length(bytes));
+                self.queue.commands.change(slot, State::R2tTurn);
+                self.ask_soon();
+            }
+            _ => self.wait_for_memory(slot, bytes),
+        }
+    }
+
+    /// All that a command's host was asked for has come, and there is more.
+    pub(crate) fn r2t_ended(&mut self, slot: SlotId) {
+        let class = self.queue.commands.charge(slot).class;
+        if let Some(traffic) = &mut self.traffic {
+            traffic.pacer_mut().push_begun(class, slot);
+            self.ask_soon();
+        }
+    }
+
+    fn ask_soon(&mut self) {
+        if let Some(traffic) = &mut self.traffic
+            && !traffic.pacer_mut().list()
+        {
+            self.io.agenda.ask(self.queue.key, self.io.now);
+        }
+    }
+
+    /// Lets a command wait for its turn to have memory for its data, or for a buffer where no
+    /// turns are taken.
+    pub(crate) fn wait_for_memory(&mut self, slot: SlotId, bytes: usize) {
+        let (key, charge) = (self.queue.key, self.queue.commands.charge(slot));
+        let Some(flow) = charge.fetch else {
+            self.queue.commands.change(slot, State::DataBuffer(None));
+            self.io.buffers.data.push_back((key, slot));
+            return;
+        };
+        let gate = &mut self.io.stages.gate;
+        let waiting = gate.enqueue(flow, charge.class, length(bytes), (key, slot));
+        self.queue.commands.change(slot, State::MemoryTurn(waiting));
+    }
+
+    /// There is memory for a command's data: its host is asked for it as soon as there is a buffer.
+    pub(crate) fn memory_granted(&mut self, slot: SlotId, grant: MemoryGrant) {
+        if !matches!(self.queue.commands.state(slot), State::MemoryTurn(_)) {
+            self.io.stages.gate.give_back(grant);
+            return;
+        }
+        self.queue.commands.change(slot, State::DataBuffer(Some(grant)));
+        if !self.io.buffers.data.is_empty() || !self.take_buffer(slot) {
+            self.io.buffers.data.push_back((self.queue.key, slot));
+        }
+    }
+
+    /// Asks for a command's data if there is a buffer for it, or one is expected in time. False
+    /// where it goes on waiting.
+    pub(crate) fn take_buffer(&mut self, slot: SlotId) -> bool {
+        let bytes = self.queue.commands.data_bytes(slot);
+        let Some(buffer) = self.io.buffers.for_data(bytes) else {
+            return self.promise(slot, bytes);
+        };
+        match self.queue.commands.take(slot) {
+            State::DataBuffer(grant) => {
+                self.queue.commands.change(slot, State::Filling(buffer, Source::Fetched(grant)));
+                self.request(slot, bytes);
+            }
+            other => self.queue.commands.put_back(slot, other),
+        }
+        true
+    }
+
+    /// Asks for a command's data although there is no buffer for it, if one is expected to be free
+    /// when the data comes. Whether it did.
+    fn promise(&mut self, slot: SlotId, bytes: usize) -> bool {
+        let Some(traffic) = &self.traffic else { return false };
+        let time = traffic.pacing.rtt() + HOST_TIME;
+        let Some(promise) = self.io.buffers.promise(bytes, time) else { return false };
+        match self.queue.commands.take(slot) {
+            State::DataBuffer(grant) => {
+                self.queue.commands.change(slot, State::Promised(promise, grant));
+                self.request(slot, bytes);
+            }
+            other => self.queue.commands.put_back(slot, other),
+        }
+        true
+    }
+
+    /// Asks for a command's data.
+    fn request(&mut self, slot: SlotId, bytes: usize) {
+        let queue = &mut *self.queue;
+        let class = queue.commands.charge(slot).class;
+        // The host owes nothing before it is asked.
+        queue.heard = self.io.now;
+        match &mut self.traffic {
+            Some(traffic) => traffic.fetch(&mut queue.transport, slot, class, length(bytes)),
+            None => queue.transport.fetch(slot, length(bytes)),
+        }
+        queue.send_soon(&mut self.io.agenda);
+    }
+
+    /// The first data of a command has come whose buffer was promised.
+    pub(crate) fn keep_promise(&mut self, slot: SlotId) {
+        let state = match self.queue.commands.take(slot) {
+            State::Promised(promise, grant) => match self.io.buffers.for_arrived(promise.bytes) {
+                Some(buffer) => State::Filling(buffer, Source::Fetched(grant)),
+                None => State::Parked(vec![0; promise.bytes], promise, grant),
+            },
+            other => {
+                self.queue.commands.put_back(slot, other);
+                return;
+            }
+        };
+        self.queue.commands.change(slot, state);
+    }
+
+    /// All of the host's data for a command is here.
+    pub(crate) fn data_end(&mut self, slot: SlotId, digest_ok: bool) -> Fetched<D> {
+        let grant = match self.queue.commands.take(slot) {
+            State::Filling(buffer, source) if digest_ok => return Fetched::Ready(buffer, source),
+            parked @ State::Parked(..) if digest_ok => {
+                self.queue.commands.put_back(slot, parked);
+                if let Some((buffer, source)) = self.unpark(slot) {
+                    return Fetched::Ready(buffer, source);
+                }
+                // Before those that hold nothing: they may be waiting for what it was promised.
+                self.io.buffers.data.push_front((self.queue.key, slot));
+                return Fetched::Waits;
+            }
+            State::Filling(_, source) => source.grant(),
+            State::Parked(_, _, grant) => grant,
+            State::Failing(status) => return Fetched::Failed(status),
+            other => {
+                self.queue.commands.put_back(slot, other);
+                return Fetched::Waits;
+            }
+        };
+        self.io.stages.give_back_memory(grant);
+        Fetched::Failed(Status::TRANSIENT_TRANSPORT_ERROR)
+    }
+
+    /// Takes the state of a command whose data is parked, with a buffer that holds the data; `None`
+    /// where there is no buffer.
+    pub(crate) fn unpark(&mut self, slot: SlotId) -> Option<(Buffer<D>, Source)> {
+        let State::Parked(data, ..) = self.queue.commands.state(slot) else { return None };
+        let mut buffer = self.io.buffers.for_arrived(data.len())?;
+        buffer.copy_from_slice(data);
+        match self.queue.commands.take(slot) {
+            State::Parked(_, _, grant) => Some((buffer, Source::Fetched(grant))),
+            other => {
+                self.queue.commands.put_back(slot, other);
+                None
+            }
+        }
+    }
+}
+
+/// Returns a length as R2Ts have it.
+fn length(bytes: usize) -> u32 {
+    u32::try_from(bytes).unwrap_or(u32::MAX)
+}

@@ -1,0 +1,181 @@
+//! What a connection remembers of each namespace that its host uses: the class of its commands, and
+//! the queues that they wait in (stage S1).
+
+use arbitration::Class;
+use arbitration::arbiter::FlowId;
+use arbitration::classify::Classifier;
+use arbitration::memory::MemoryFlow;
+use arbitration::overload::Backlog;
+use fabric::Nanos;
+use fabric::controller::BackendId;
+use fabric::nvme::{Sqe, opcode};
+
+use crate::accounts::Account;
+use crate::charge::Charge;
+use crate::stages::Stages;
+
+/// Places that a connection has at first, and at the most.
+const PLACES_FIRST: usize = 8;
+const PLACES_MAX: usize = 256;
+
+/// One namespace, as this connection's host uses it.
+#[derive(Clone, Debug)]
+pub(crate) struct NamespaceFlow {
+    pub(crate) nsid: u32,
+    pub(crate) backend: BackendId,
+    pub(crate) classifier: Classifier,
+    pub(crate) account: Account,
+    /// The queue at the device.
+    pub(crate) flow: Option<FlowId>,
+    /// The queue for memory for data that the host is asked for.
+    pub(crate) fetch: Option<MemoryFlow>,
+    pub(crate) flush_is_output: bool,
+}
+
+impl NamespaceFlow {
+    fn release(self, stages: &mut Stages) {
+        if let Some(flow) = self.flow {
+            stages.arbiter.release(flow);
+        }
+        if let Some(flow) = self.fetch {
+            stages.gate.release(flow);
+        }
+    }
+}
+
+/// The namespaces that one connection's host uses.
+#[derive(Debug, Default)]
+pub(crate) struct FlowCache {
+    /// The version of the settings that they were made from.
+    version: u64,
+    /// How often an entry was given up: what was charged by one before is to be charged again.
+    generation: u64,
+    /// A namespace's entry is at the place of its NSID's last bits. There are as many places as a
+    /// power of two, or none.
+    places: Vec<Option<NamespaceFlow>>,
+}
+
+impl FlowCache {
+    /// Gives all entries up that were made from other settings than these.
+    #[inline]
+    pub(crate) fn refresh(&mut self, stages: &mut Stages, version: u64) {
+        if self.version != version {
+            self.clear(stages);
+            self.version = version;
+        }
+    }
+
+    /// Gives all entries up.
+    pub(crate) fn clear(&mut self, stages: &mut Stages) {
+        self.generation += 1;
+        for entry in self.places.drain(..).flatten() {
+            entry.release(stages);
+        }
+    }
+
+    /// Finds a namespace's place.
+    #[inline]
+    pub(crate) fn find(&self, nsid: u32, backend: BackendId) -> Option<usize> {
+        let place = self.place(nsid);
+        let entry = self.at(place)?;
+        (entry.nsid == nsid && entry.backend == backend).then_some(place)
+    }
+
+    /// Returns the entry at a place.
+    #[inline]
+    pub(crate) fn at(&self, place: usize) -> Option<&NamespaceFlow> {
+        self.places.get(place)?.as_ref()
+    }
+
+    /// Says to whom a command of the entry at a place is charged.
+    #[inline]
+    pub(crate) fn charge(&self, now: Nanos, place: usize, sqe: &Sqe) -> Charge {
+        let Some(entry) = self.at(place) else { return Charge::default() };
+        Charge {
+            class: entry.classifier.class(now, named_class(sqe)),
+            account: entry.account,
+            flow: entry.flow,
+            fetch: entry.fetch,
+            backend: Some(entry.backend),
+            generation: self.generation,
+        }
+    }
+
+    /// Whether a command was charged by what still holds.
+    #[inline]
+    pub(crate) fn is_current(&self, charge: &Charge) -> bool {
+        charge.generation == self.generation
+    }
+
+    /// Puts an entry in its place, and returns the place. That of the same namespace is given up,
+    /// and another's where there are as many places as may be.
+    pub(crate) fn put(&mut self, stages: &mut Stages, entry: NamespaceFlow) -> usize {
+        let nsid = entry.nsid;
+        while self.places.is_empty()
+            || self.places.len() < PLACES_MAX
+                && self.at(self.place(nsid)).is_some_and(|other| other.nsid != nsid)
+        {
+            self.grow();
+        }
+        let place = self.place(nsid);
+        if let Some(at) = self.places.get_mut(place)
+            && let Some(old) = at.replace(entry)
+        {
+            self.generation += 1;
+            old.release(stages);
+        }
+        place
+    }
+
+    /// Doubles the places. Entries are known by their places: commands are charged again.
+    fn grow(&mut self) {
+        self.generation += 1;
+        let entries = std::mem::take(&mut self.places);
+        self.places.resize_with((entries.len() * 2).max(PLACES_FIRST), || None);
+        for entry in entries.into_iter().flatten() {
+            let place = self.place(entry.nsid);
+            if let Some(at) = self.places.get_mut(place) {
+                *at = Some(entry);
+            }
+        }
+    }
+
+    fn place(&self, nsid: u32) -> usize {
+        nsid as usize & self.places.len().saturating_sub(1)
+    }
+
+    /// Whether any session that the host's commands are charged to has as many waiting as it may.
+    pub(crate) fn is_full(&self, stages: &Stages) -> bool {
+        self.any_backlog(stages, Backlog::is_full)
+    }
+
+    /// Whether any of those has twice as many waiting.
+    pub(crate) fn is_over(&self, stages: &Stages) -> bool {
+        self.any_backlog(stages, Backlog::is_over)
+    }
+
+    fn any_backlog(&self, stages: &Stages, is: impl Fn(&Backlog) -> bool) -> bool {
+        let flows = self.places.iter().flatten().filter_map(|entry| entry.flow);
+        let mut sessions = flows.filter_map(|flow| stages.arbiter.session_of(flow));
+        sessions.any(|session| is(&session.backlog))
+    }
+}
+
+/// Returns the class that a command names itself. Only some commands have the bits
+/// (docs/sources.md, E6: every command and packet names its class).
+#[inline]
+pub(crate) fn named_class(sqe: &Sqe) -> Option<Class> {
+    let cdw13 = sqe.cdw13.get();
+    if cdw13 & 0x300 == 0 {
+        return None;
+    }
+    match sqe.opcode {
+        opcode::io::READ
+        | opcode::io::WRITE
+        | opcode::io::COMPARE
+        | opcode::io::WRITE_ZEROES
+        | opcode::io::VERIFY
+        | opcode::io::DATASET_MANAGEMENT => Class::of_command(sqe.cdw12.get(), cdw13),
+        _ => None,
+    }
+}

@@ -1,0 +1,90 @@
+//! The connections of a reactor, by their keys.
+
+use crate::connection::Connection;
+use crate::driver::Driver;
+use crate::io_queue::IoQueue;
+use crate::key::Key;
+use crate::queue::Queue;
+
+/// The connections of a reactor. A place is used again, with another generation.
+#[derive(Debug)]
+pub(crate) struct Places<D: Driver> {
+    places: Vec<Place<D>>,
+    free: Vec<u32>,
+}
+
+#[derive(Debug)]
+struct Place<D: Driver> {
+    generation: u32,
+    connection: Option<Box<Connection<D>>>,
+}
+
+impl<D: Driver> Default for Places<D> {
+    fn default() -> Self {
+        Self { places: Vec::new(), free: Vec::new() }
+    }
+}
+
+impl<D: Driver> Places<D> {
+    /// Puts a connection in a place that is free.
+    pub(crate) fn insert(&mut self, connection: impl FnOnce(Key) -> Connection<D>) -> Key {
+        let index = self.free.pop().unwrap_or_else(|| {
+            self.places.push(Place { generation: 0, connection: None });
+            u32::try_from(self.places.len() - 1).unwrap_or(u32::MAX)
+        });
+        let generation = self.places.get(index as usize).map_or(0, |place| place.generation);
+        let key = Key { index, generation };
+        if let Some(place) = self.places.get_mut(index as usize) {
+            place.connection = Some(Box::new(connection(key)));
+        }
+        key
+    }
+
+    /// Finds the connection of that name, if it is still there.
+    #[inline]
+    pub(crate) fn find(&mut self, key: Key) -> Option<&mut Connection<D>> {
+        let place = self.places.get_mut(key.index as usize)?;
+        if place.generation == key.generation { place.connection.as_deref_mut() } else { None }
+    }
+
+    /// Finds the I/O queue of the connection of that name, with what carries it.
+    #[inline]
+    pub(crate) fn find_io(&mut self, key: Key) -> Option<(&mut IoQueue<D>, &mut Queue<D>)> {
+        self.find(key)?.io_queue()
+    }
+
+    /// Takes a connection out.
+    pub(crate) fn remove(&mut self, key: Key) -> Option<Box<Connection<D>>> {
+        self.find(key)?;
+        let place = self.places.get_mut(key.index as usize)?;
+        let connection = place.connection.take()?;
+        place.generation = (place.generation + 1) & 0xff_ffff;
+        self.free.push(key.index);
+        Some(connection)
+    }
+
+    /// Number of places, taken and free.
+    pub(crate) fn len(&self) -> usize {
+        self.places.len()
+    }
+
+    /// All connections.
+    pub(crate) fn iter(&self) -> impl Iterator<Item = &Connection<D>> {
+        self.places.iter().filter_map(|place| place.connection.as_deref())
+    }
+
+    /// The connections in `count` places, beginning with number `from`.
+    pub(crate) fn some_mut(
+        &mut self,
+        from: usize,
+        count: usize,
+    ) -> impl Iterator<Item = &mut Connection<D>> {
+        let places = self.places.iter_mut().skip(from).take(count);
+        places.filter_map(|place| place.connection.as_deref_mut())
+    }
+
+    /// All connections.
+    pub(crate) fn iter_mut(&mut self) -> impl Iterator<Item = &mut Connection<D>> {
+        self.some_mut(0, usize::MAX)
+    }
+}

@@ -1,0 +1,76 @@
+//! The queue of a connection: its transport, and the commands that came by it.
+
+use fabric::Nanos;
+use fabric::controller::ConnectionId;
+use fabric::nvme::Status;
+use fabric::queue::{CapsuleData, SlotId, Transport as _};
+use fabric::tcp::{TargetConnection, TargetParams};
+
+use crate::agenda::Agenda;
+use crate::commands::{Commands, State};
+use crate::driver::{Buffer, Driver};
+use crate::key::Key;
+use crate::payload::TxData;
+
+/// The transport of a queue.
+pub(crate) type Protocol<D> = TargetConnection<TxData<Buffer<D>>>;
+
+/// The queue of a connection.
+#[derive(Debug)]
+pub(crate) struct Queue<D: Driver> {
+    /// The connection in its reactor.
+    pub(crate) key: Key,
+    /// The connection in the whole target.
+    pub(crate) id: ConnectionId,
+    pub(crate) transport: Protocol<D>,
+    pub(crate) commands: Commands<D>,
+    /// When something was last received, or the host was asked for data: it owed nothing before.
+    pub(crate) heard: Nanos,
+    /// The reactor's agenda has the connection among those with something to send.
+    to_send: bool,
+}
+
+impl<D: Driver> Queue<D> {
+    /// An empty queue.
+    pub(crate) fn new(key: Key, id: ConnectionId, params: TargetParams, now: Nanos) -> Self {
+        Self {
+            key,
+            id,
+            transport: TargetConnection::new(params),
+            commands: Commands::default(),
+            heard: now,
+            to_send: false,
+        }
+    }
+
+    /// Completes a command that is in the table of commands.
+    pub(crate) fn settle(&mut self, slot: SlotId, status: Status) {
+        self.commands.release(slot);
+        self.transport.complete(slot, 0, status);
+    }
+
+    /// Refuses a command that is not in the table; data that is still on its way is let pass
+    /// first.
+    #[cold]
+    pub(crate) fn refuse(&mut self, slot: SlotId, status: Status, data: &CapsuleData<'_>) {
+        if matches!(data, CapsuleData::Partial { .. }) {
+            self.commands.occupy(slot, State::Failing(status));
+        } else {
+            self.transport.complete(slot, 0, status);
+        }
+    }
+
+    /// Notes that there may be something to send.
+    #[inline]
+    pub(crate) fn send_soon(&mut self, agenda: &mut Agenda) {
+        if !self.to_send {
+            self.to_send = true;
+            agenda.to_send.push(self.key);
+        }
+    }
+
+    /// Notes that the agenda has the connection no more among those with something to send.
+    pub(crate) fn leave_agenda(&mut self) {
+        self.to_send = false;
+    }
+}

@@ -1,0 +1,74 @@
+//! What one reactor has of the stages S2 to S5: the arbiter, the gate to the memory for data from
+//! hosts, and the sessions' statistics.
+
+use std::sync::Arc;
+
+use arbitration::arbiter::{Arbiter, Waiters};
+use arbitration::memory::{MemoryGate, MemoryGrant};
+use arbitration::settings::OrderSettings;
+use fabric::Nanos;
+use fabric::queue::SlotId;
+
+use crate::accounts::Accounts;
+use crate::job::Job;
+use crate::key::Key;
+
+/// The stages of one reactor.
+#[derive(Debug)]
+pub(crate) struct Stages {
+    /// Where commands wait for their devices.
+    pub(crate) arbiter: Arbiter<(Key, SlotId)>,
+    /// Where commands wait for memory for the data that their hosts are to be asked for.
+    pub(crate) gate: MemoryGate<(Key, SlotId)>,
+    /// The statistics of the sessions.
+    pub(crate) accounts: Accounts,
+}
+
+impl Stages {
+    /// The stages of reactor number `reactor`; `window` is how many bytes hosts may owe.
+    pub(crate) fn new(
+        reactor: u32,
+        order: &OrderSettings,
+        waiters: Arc<Waiters>,
+        window: usize,
+    ) -> Self {
+        Self {
+            arbiter: Arbiter::new(reactor, order, waiters, 4096),
+            gate: MemoryGate::new(order, window),
+            accounts: Accounts::default(),
+        }
+    }
+
+    /// Takes a new order of the classes.
+    pub(crate) fn set_order(&mut self, order: &OrderSettings) {
+        self.arbiter.set_order(order);
+        self.gate.set_order(order);
+    }
+
+    /// Whether any command waits for its turn.
+    #[inline]
+    pub(crate) fn waits(&self) -> bool {
+        self.arbiter.waiting() > 0 || self.gate.waiting() > 0
+    }
+
+    /// Gives back what a command had of the memory for data from hosts.
+    pub(crate) fn give_back_memory(&mut self, grant: Option<MemoryGrant>) {
+        if let Some(grant) = grant {
+            self.gate.give_back(grant);
+        }
+    }
+
+    /// Gives back what a job has of the stages; `served` where its device has carried it out. How
+    /// long it was in its device, in ns.
+    pub(crate) fn give_back<V, B>(&mut self, job: &mut Job<V, B>, now: Nanos, served: bool) -> u64 {
+        self.give_back_memory(job.memory.take());
+        match job.grant.take() {
+            Some(grant) => {
+                let service = now.ns_since(grant.at());
+                self.arbiter.complete(now, grant, served);
+                service
+            }
+            None => now.ns_since(job.arrived),
+        }
+    }
+}

@@ -1,0 +1,224 @@
+//! What a connection's reactor does for stage S6: counts what moves for each class, holds replies
+//! back while the connection is limited, and has its R2Ts paced. The thread that watches the network
+//! is told by [`Pacing`] (docs/sources.md, E7, F5).
+
+use std::ops::Deref;
+use std::sync::Arc;
+
+use arbitration::settings::OrderSettings;
+use arbitration::{Class, PerClass};
+use fabric::Nanos;
+use fabric::queue::{Payload as _, SlotId, Transport};
+use qtcp::pacing::Pacing;
+
+use crate::fairness::weight;
+use crate::pacer::{R2tPacer, Turn, r2t_bytes};
+use crate::payload::TxData;
+use crate::replies::Replies;
+
+/// While replies are limited, no more than this is handed to the kernel at once, in bytes: what is
+/// handed over has its place in the stream.
+const BATCH: usize = 64 << 10;
+
+/// One connection's side of stage S6.
+#[derive(Debug)]
+pub(crate) struct Traffic<B> {
+    pub(crate) pacing: Arc<Pacing>,
+    /// Bytes of data handed to the kernel.
+    sent: PerClass<u64>,
+    /// Bytes of data received.
+    received: PerClass<u64>,
+    /// Bytes that the host was asked for and still owes.
+    owed: PerClass<u64>,
+    replies: Replies<B>,
+    pacer: R2tPacer,
+    /// Something changed that was not published.
+    changed: bool,
+}
+
+impl<B: Deref<Target = [u8]>> Traffic<B> {
+    /// Nothing has moved yet.
+    pub(crate) fn new(pacing: Arc<Pacing>, now: Nanos) -> Self {
+        Self {
+            pacing,
+            sent: PerClass::default(),
+            received: PerClass::default(),
+            owed: PerClass::default(),
+            replies: Replies::default(),
+            pacer: R2tPacer::new(now),
+            changed: false,
+        }
+    }
+
+    /// Bytes of replies that wait.
+    pub(crate) fn waiting_bytes(&self) -> usize {
+        usize::try_from(self.replies.all_bytes()).unwrap_or(usize::MAX)
+    }
+
+    /// Whether replies wait for their turn.
+    pub(crate) fn holds_replies(&self) -> bool {
+        !self.replies.is_empty()
+    }
+
+    /// Number of commands a part of whose data has come, and whose hosts were not asked for more.
+    pub(crate) fn begun(&self) -> usize {
+        self.pacer.begun()
+    }
+
+    /// Whether a command that has arrived waits for its turn to be asked for its data.
+    #[inline]
+    pub(crate) fn needs_turns(&self) -> bool {
+        self.pacer.is_needed(&self.pacing)
+    }
+
+    /// Says whose data to ask for now.
+    pub(crate) fn next_r2t(&mut self, now: Nanos) -> Turn {
+        let busy = self.owed.iter().any(|(_, bytes)| *bytes > 0);
+        let turn = self.pacer.pull(now, &self.pacing, busy);
+        self.changed |= matches!(turn, Turn::Ask(..));
+        turn
+    }
+
+    /// Charges what [`Self::next_r2t`] said to ask for: no more than the `bytes` that the command
+    /// still needs.
+    pub(crate) fn charge_r2t(&mut self, order: &OrderSettings, class: Class, bytes: u32) {
+        let bytes = bytes.min(r2t_bytes(&self.pacing).unwrap_or(u32::MAX));
+        self.pacer.charge(&self.pacing, class, weight(order, class), bytes);
+    }
+
+    /// The R2T pacer, for something that waits to be asked for, or does so no more.
+    pub(crate) fn pacer_mut(&mut self) -> &mut R2tPacer {
+        self.changed = true;
+        &mut self.pacer
+    }
+
+    /// Asks for a command's data of `bytes` bytes, for which there is room: for all of it, or for a
+    /// first part.
+    pub(crate) fn fetch<T: Transport>(
+        &mut self,
+        transport: &mut T,
+        slot: SlotId,
+        class: Class,
+        bytes: u32,
+    ) {
+        let asked = match r2t_bytes(&self.pacing) {
+            Some(most) if most < bytes => {
+                transport.fetch_metered(slot, bytes);
+                transport.grant(slot, most)
+            }
+            _ => {
+                transport.fetch(slot, bytes);
+                bytes
+            }
+        };
+        self.asked(class, asked);
+    }
+
+    /// Asks for more of a command's data; how many bytes.
+    pub(crate) fn fetch_more<T: Transport>(
+        &mut self,
+        transport: &mut T,
+        slot: SlotId,
+        class: Class,
+    ) -> u32 {
+        let asked = transport.grant(slot, r2t_bytes(&self.pacing).unwrap_or(u32::MAX));
+        self.asked(class, asked);
+        asked
+    }
+
+    fn asked(&mut self, class: Class, bytes: u32) {
+        self.owed[class] += u64::from(bytes);
+        self.changed = true;
+    }
+
+    /// Counts data of a class that has come; the host was asked for it, or a capsule brought it.
+    #[inline]
+    pub(crate) fn received(&mut self, class: Class, bytes: usize, asked: bool) {
+        self.received[class] += bytes as u64;
+        if asked {
+            self.owed[class] = self.owed[class].saturating_sub(bytes as u64);
+        }
+        self.changed = true;
+    }
+
+    /// Answers a command with data: at once, or when its turn has come.
+    #[inline]
+    pub(crate) fn reply<T: Transport<Payload = TxData<B>>>(
+        &mut self,
+        transport: &mut T,
+        class: Class,
+        slot: SlotId,
+        data: TxData<B>,
+    ) {
+        self.changed = true;
+        if self.pacing.is_held() || self.holds_replies() {
+            self.replies.push(class, slot, data);
+            return;
+        }
+        self.sent[class] += data.bytes().len() as u64;
+        transport.complete_with_data(slot, data, 0);
+    }
+
+    /// Moves replies whose turn it is to what is sent next.
+    #[inline]
+    pub(crate) fn move_replies<T: Transport<Payload = TxData<B>>>(
+        &mut self,
+        transport: &mut T,
+        order: &OrderSettings,
+    ) {
+        if self.replies.is_empty() {
+            return;
+        }
+        let held = self.pacing.is_held();
+        while !held || transport.unsent() < BATCH {
+            let Some((class, slot, data)) = self.replies.pop(|class| weight(order, class)) else {
+                break;
+            };
+            self.sent[class] += data.bytes().len() as u64;
+            self.changed = true;
+            transport.complete_with_data(slot, data, 0);
+        }
+    }
+
+    /// Tells the thread that watches the network what has changed. `active` commands are in the
+    /// target.
+    #[inline]
+    pub(crate) fn publish(&mut self, sending: bool, active: u32) {
+        self.pacing.set_sending(sending);
+        if !std::mem::take(&mut self.changed) {
+            return;
+        }
+        if active == 0 {
+            // What a host was asked for and did not send, its command being answered before.
+            self.owed = PerClass::default();
+        }
+        for class in Class::ALL {
+            let (out, into) = (&self.pacing.out[class], &self.pacing.into[class]);
+            out.publish(self.sent[class], self.replies.bytes(class));
+            let waiting = self.owed[class] + self.pacer.waiting_bytes(class);
+            into.publish(self.received[class], waiting);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn f5_who_waits_to_be_asked_is_known_to_wait() {
+        let mut traffic = Traffic::<Vec<u8>>::new(Arc::default(), Nanos(0));
+        let waiting = |traffic: &Traffic<Vec<u8>>| traffic.pacing.into.high.read().1;
+        traffic.pacer_mut().push_fresh(Class::High, SlotId(3), 5000);
+        traffic.publish(false, 1);
+        assert_eq!(waiting(&traffic), 5000);
+        traffic.asked(Class::High, 9000);
+        traffic.received(Class::High, 4000, true);
+        traffic.received(Class::High, 4096, false);
+        traffic.publish(false, 2);
+        assert_eq!(waiting(&traffic), 10_000, "what a capsule brought was not asked for");
+        traffic.pacer_mut().forget(SlotId(3));
+        traffic.publish(false, 0);
+        assert_eq!(waiting(&traffic), 0);
+    }
+}
