@@ -6,8 +6,8 @@ use std::process::ExitCode;
 
 use serde_json::json;
 
-/// Nothing answers on the control socket as a daemon would: none is running, it is silent, or
-/// what listens there is another program.
+/// No daemon answers on the control socket: none is running, it is silent, or another program
+/// listens there.
 pub(crate) const NO_DAEMON: &str = "no_daemon";
 /// The socket may not be used by this user.
 pub(crate) const PERMISSION: &str = "permission";
@@ -17,10 +17,10 @@ pub(crate) const INVALID: &str = "invalid";
 pub(crate) const UNKNOWN_METHOD: &str = "unknown_method";
 /// The command line is wrong.
 const USAGE: &str = "usage";
-/// Everything that has no kind of its own.
+/// The failure has no kind of its own.
 pub(crate) const FAILED: &str = "failed";
 
-/// The exit status of `sluice status` where the daemon answers and something is not right.
+/// Exit status of `sluice status` where the daemon answers and something is not right.
 pub(crate) const PROBLEMS: u8 = 8;
 
 /// A failure with a kind: the daemon's own (`not_found`, `exists`, …), or one of this module's.
@@ -37,7 +37,7 @@ impl Failure {
     }
 }
 
-/// The exit status for a kind of failure.
+/// Returns the exit status for a kind of failure.
 fn status(kind: &str) -> u8 {
     match kind {
         USAGE => 2,
@@ -61,7 +61,7 @@ pub(crate) fn report(error: &anyhow::Error, as_json: bool) -> ExitCode {
 pub(crate) fn usage(error: &clap::Error, arguments: &[OsString]) -> ExitCode {
     let as_json = arguments.iter().skip(1).take_while(|word| *word != "--").any(|w| w == "--json");
     if !(as_json && error.use_stderr()) {
-        // Nothing can be said where nobody listens.
+        // A failure to write has no reader.
         let _ = error.print();
         return ExitCode::from(u8::try_from(error.exit_code()).unwrap_or(2));
     }

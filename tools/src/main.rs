@@ -29,13 +29,13 @@ enum Command {
     Control(control::Command),
     /// Put load on an NVMe/TCP target and measure what it does.
     Bench(Box<bench::Args>),
-    /// Make a figure again that a source of the design shows, with the code of the target.
+    /// Make a figure of the design's sources again, on a model.
     Sim(sim::Args),
     /// Watch what the daemon does, live.
     Top(top::Args),
 }
 
-/// The command line, and what its parameters are called on it.
+/// Parses the command line. Answers also the names of its parameters.
 fn parse(arguments: &[OsString]) -> Result<(Cli, Names), clap::Error> {
     let mut whole = Cli::command();
     let matches: ArgMatches = whole.try_get_matches_from_mut(arguments)?;

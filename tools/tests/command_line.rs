@@ -1,4 +1,4 @@
-//! What scripts rely on: what is printed where, and exit statuses.
+//! Output and exit statuses, on which scripts rely.
 #![expect(
     clippy::unwrap_used,
     clippy::indexing_slicing,
@@ -10,19 +10,19 @@ mod daemon;
 use daemon::Daemon;
 use serde_json::{Value, json};
 
-/// An answer that refuses.
+/// Makes an answer that refuses.
 fn refused(kind: &str, message: &str) -> Value {
     json!({ "error": { "kind": kind, "message": message } })
 }
 
-/// Exit status, standard output and standard error.
+/// The exit status, standard output and standard error.
 fn run(daemon: &Daemon, line: &str) -> (Option<i32>, String, String) {
     let output = daemon.sluice(line).output().unwrap();
     let text = |bytes: Vec<u8>| String::from_utf8(bytes).unwrap();
     (output.status.code(), text(output.stdout), text(output.stderr))
 }
 
-/// The error on one line of standard error: kind and message.
+/// Reads the error on one line of standard error: kind and message.
 fn error(text: &str) -> (String, String) {
     assert_eq!(text.lines().count(), 1, "{text}");
     let error: Value = serde_json::from_str(text).unwrap();

@@ -23,10 +23,10 @@ use nix::unistd::Pid;
 use rustix::termios::Winsize;
 use serde_json::json;
 
-/// Long enough for anything that is to happen.
+/// A time within which everything happens that should.
 const LONG: Duration = Duration::from_secs(60);
 
-/// A terminal of 80 columns with a program on it, whose errors go elsewhere.
+/// A terminal of 80 columns with a program, whose errors go elsewhere.
 struct Screen {
     master: Option<PtyMaster>,
     slave: OwnedFd,
@@ -41,14 +41,14 @@ impl Screen {
         Self::with_errors(daemon, line, flowing, |_| Stdio::piped())
     }
 
-    /// The same with errors where `errors` says, which has the terminal.
+    /// Runs `sluice` with standard error where `errors` says, which gets the terminal.
     fn with_errors(
         daemon: &Daemon,
         line: &str,
         flowing: bool,
         errors: impl Fn(&OwnedFd) -> Stdio,
     ) -> Self {
-        // Not openpty: a program of another test that inherits the master keeps the terminal.
+        // This does not use openpty: a program of another test that inherits the master keeps the terminal.
         let flags = OFlag::O_RDWR | OFlag::O_NOCTTY | OFlag::O_CLOEXEC;
         let master = posix_openpt(flags).unwrap();
         grantpt(&master).unwrap();

@@ -62,7 +62,7 @@ fn sink(address: SocketAddr, flows: usize, base: Option<&str>) -> Result<()> {
     Ok(())
 }
 
-/// Connects as soon as somebody listens.
+/// Connects as soon as the sender listens.
 fn connect(address: SocketAddr) -> Result<TcpStream> {
     for _ in 0..100 {
         if let Ok(socket) = TcpStream::connect(address) {

@@ -143,7 +143,7 @@ impl InterferenceQtcp {
 
     /// Does one round of Fig. 15a, and answers the quality after it.
     #[inline]
-    fn recognise(&mut self, seen: &Observation) -> f64 {
+    fn detect(&mut self, seen: &Observation) -> f64 {
         let quality = self.quality();
         let congested = seen.marked > 0 && !seen.app_limited;
         if let FlowTarget::Throughput(_) = self.quality.target()
@@ -163,7 +163,7 @@ impl Controller for InterferenceQtcp {
     #[inline]
     fn step(&mut self, _: Nanos, seen: &Observation) -> Decision {
         self.quality.see(seen);
-        let quality = self.recognise(seen);
+        let quality = self.detect(seen);
         let target = self.lambda.part(self.quality.target());
         let growth = self.growth.packets(quality, target, seen);
         self.window.step(seen, growth, |alpha| reduction(alpha) * quality.min(1.0));

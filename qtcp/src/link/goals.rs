@@ -278,7 +278,7 @@ mod tests {
         assert_eq!(fillers(&targets), [false, true, false, false]);
         demands.high = content(1.0);
         targets.divide(mbit(180.0), &goals, &demands);
-        assert_eq!(fillers(&targets), [false; 4], "nobody who shares wants more");
+        assert_eq!(fillers(&targets), [false; 4], "no class with a share wants more");
     }
 
     #[test]

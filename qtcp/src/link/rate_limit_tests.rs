@@ -163,12 +163,12 @@ fn the_flow_that_fills_the_link_is_limited_for_others_alone() {
     assert!(near(more.limit(&rules, &marked(1_030_000), &deficit), 1.025e6));
     more.rate = Average::default().starting(1e6);
     assert!(near(more.limit(&rules, &marked(1_000_000), &deficit), 1.025e6), "it stays");
-    // Nobody is in deficit any more: the limit grows.
+    // No flow is in deficit any more: the limit grows.
     assert!(near(more.limit(&rules, &marked(1_000_000), &target), 1.025e6 * 1.01));
 }
 
 #[test]
-fn without_congestion_a_limit_grows_until_it_holds_nobody_back() {
+fn without_congestion_a_limit_grows_until_it_holds_no_flow_back() {
     let rules = Rules::default();
     let calm = Conditions { congested: false, ..conditions(Role::Follower, 1e6) };
     let mut flow = RateLimit { limit: Some(rate(2e6)), ..flow(&seen(1_000_000)) };

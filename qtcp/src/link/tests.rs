@@ -109,7 +109,7 @@ impl Water {
         self.flows.len() - 1
     }
 
-    fn chance(&mut self) -> f64 {
+    fn random(&mut self) -> f64 {
         self.random ^= self.random << 13;
         self.random ^= self.random >> 7;
         self.random ^= self.random << 17;
@@ -134,7 +134,7 @@ impl Water {
         let mut sent = Vec::with_capacity(self.flows.len());
         for index in 0..self.flows.len() {
             // Bursts: what a flow sends in a step is not smooth.
-            let noise = 0.5 + self.chance();
+            let noise = 0.5 + self.random();
             let flow = &mut self.flows[index];
             let by_window = flow.window * MSS / rtt;
             flow.was_limited = flow.limit.min(flow.wants) < by_window;

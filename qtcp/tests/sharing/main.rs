@@ -195,7 +195,7 @@ fn e4_flows_that_start_later_have_their_part_sooner_than_with_dctcp() {
     assert!(quality + 5 <= plain, "{quality} ms with QTCP, {plain} ms with DCTCP");
 }
 
-/// Fig. 14a: a second flow of a class halves what each of the class is to have; a flow of another
+/// Fig. 14a: a second flow of a class halves the target of each of the class; a flow of another
 /// class keeps its part within 7 %.
 #[test]
 fn e8_a_new_flow_takes_of_its_class_alone() {

@@ -17,7 +17,7 @@ pub(crate) struct Args {
     pub(crate) load: Load,
 }
 
-/// Other things than load on a target.
+/// Measurements other than load on a target.
 #[derive(Debug, Subcommand)]
 pub(crate) enum Mode {
     /// Measure a bare request and response of the same sizes over loopback TCP: the limit that
@@ -41,7 +41,7 @@ pub(crate) struct Load {
         hide_default_value = true
     )]
     pub(crate) nqn: String,
-    /// NQN under which this host presents itself.
+    /// NQN of this host.
     #[arg(
         long,
         value_name = "NQN",
@@ -53,32 +53,31 @@ pub(crate) struct Load {
     pub(crate) nsid: u32,
     #[command(flatten)]
     pub(crate) job: JobArgs,
-    /// A job of its own, to be repeated for several at once: KEY=VALUE,... with the keys name,
-    /// rw, read-share, bs, depth, connections, rate, arrivals, class, prioclass, cdw13, tos,
-    /// address, nqn, hostnqn, nsid, weight, share, reserve; what is not given is as outside.
+    /// A job, once for each of several at once: KEY=VALUE,... with the keys name, rw, read-share,
+    /// bs, depth, connections, rate, arrivals, class, prioclass, cdw13, tos, address, nqn, hostnqn,
+    /// nsid, weight, share, reserve; other settings are those of the rest of the command line.
     #[arg(long = "job", value_name = "KEY=VALUE,...")]
     pub(crate) jobs: Vec<String>,
-    /// How long to measure: 5s, 500ms, 2m.
+    /// Time to measure: 5s, 500ms, 2m.
     #[arg(long, value_parser = units::time, default_value = "5s")]
     pub(crate) time: Duration,
-    /// How long to run before measuring.
+    /// Time to run before measuring.
     #[arg(long, value_parser = units::time, default_value = "1s")]
     pub(crate) warmup: Duration,
-    /// Header digests.
+    /// Use header digests.
     #[arg(long)]
     pub(crate) hdgst: bool,
-    /// Data digests.
+    /// Use data digests.
     #[arg(long)]
     pub(crate) ddgst: bool,
     /// Fill the blocks with stamped data, check every byte of every read against it, and read all
     /// of it back at the end. Destroys what the namespace holds.
     #[arg(long)]
     pub(crate) verify: bool,
-    /// How much of the namespace each connection uses: 64m, 1g. [default: all of it, with
-    /// --verify 64m]
+    /// Part of the namespace that each connection uses: 64m, 1g. [default: all, with --verify 64m]
     #[arg(long, value_parser = units::bytes)]
     pub(crate) span: Option<u64>,
-    /// Threads; the connections are dealt out to them.
+    /// Threads, over which the connections are spread.
     #[arg(long, default_value_t = 1)]
     pub(crate) threads: usize,
     /// CPU cores to pin the threads to, in turn: 1 or 1,3.
@@ -90,7 +89,7 @@ pub(crate) struct Load {
     /// Print lines while running: each second, or each --window.
     #[arg(long)]
     pub(crate) live: bool,
-    /// Report each job's throughput and share in each window of this length too: 1s, 100ms.
+    /// Report each job's throughput and share in each window of this length as well: 1s, 100ms.
     #[arg(long, value_parser = units::time)]
     pub(crate) window: Option<Duration>,
     /// Run each job by itself first, and report how much slower it is beside the others.
@@ -105,7 +104,7 @@ pub(crate) struct Load {
 }
 
 impl Load {
-    /// The jobs to run at once.
+    /// Makes the jobs to run at once.
     pub(crate) fn jobs(&self) -> anyhow::Result<Vec<Job>> {
         let draft = || Draft {
             args: self.job.clone(),
@@ -125,7 +124,7 @@ impl Load {
     }
 }
 
-/// The bare request and response.
+/// Arguments of the measurement of bare requests and responses.
 #[derive(Clone, Debug, clap::Args)]
 pub(crate) struct Floor {
     /// Bytes of data in each response (reads) or request (writes).
@@ -134,10 +133,10 @@ pub(crate) struct Floor {
     /// Requests outstanding.
     #[arg(long, default_value_t = 1, value_parser = clap::value_parser!(u16).range(1..=4096))]
     pub(crate) depth: u16,
-    /// Data in the request instead of the response.
+    /// Carry data in the request instead of the response.
     #[arg(long)]
     pub(crate) write: bool,
-    /// How long to measure.
+    /// Time to measure.
     #[arg(long, value_parser = units::time, default_value = "3s")]
     pub(crate) time: Duration,
     /// CPU core of the requesting thread.

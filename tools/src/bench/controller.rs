@@ -16,10 +16,10 @@ use fabric::tcp::HostParams;
 use super::host_socket::HostSocket;
 use super::job::Access;
 
-/// Keep alive timeout that is asked for.
+/// The keep alive timeout in Connect.
 const KEEP_ALIVE: Duration = Duration::from_secs(15);
 
-/// Everything an I/O queue needs to know to connect; goes to the threads.
+/// The facts that I/O queues need to connect, as the threads get them.
 #[derive(Clone, Debug)]
 pub(crate) struct Association {
     access: Access,
@@ -31,21 +31,21 @@ pub(crate) struct Association {
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Namespace {
     pub(crate) nsid: u32,
-    /// Logical blocks.
+    /// The number of logical blocks.
     pub(crate) blocks: u64,
     /// Bytes in a logical block.
     pub(crate) block_size: u32,
-    /// The most bytes in one command; 0 without limit.
+    /// The most bytes in one command; 0: no limit.
     pub(crate) max_transfer: u64,
 }
 
-/// An association: its admin queue, and what the controller said about itself.
+/// An association with a controller: its admin queue, and what the controller says about itself.
 #[derive(Debug)]
 pub(crate) struct Controller {
     admin: HostSocket,
     host: host::Association,
     pub(crate) association: Association,
-    /// Where its time begins.
+    /// The start of the association's clock.
     begin: Instant,
 }
 
@@ -85,7 +85,7 @@ impl Controller {
         Nanos::default() + self.begin.elapsed()
     }
 
-    /// Sends what the association wants sent; what else it has to say.
+    /// Sends the commands that the association asks for, and answers its next other action.
     fn exchange(&mut self) -> anyhow::Result<Option<Action>> {
         while let Some(action) = self.host.poll_action() {
             match action {
@@ -100,7 +100,7 @@ impl Controller {
         Ok(None)
     }
 
-    /// Goes on until the association has something to say.
+    /// Waits until the association has an action other than a command to send.
     fn next_action(&mut self) -> anyhow::Result<Action> {
         loop {
             if let Some(action) = self.exchange()? {
@@ -112,12 +112,12 @@ impl Controller {
         }
     }
 
-    /// Model number, for the report.
+    /// Returns the model number.
     pub(crate) fn model(&self) -> &str {
         &self.host.facts().model
     }
 
-    /// What the controller says of a namespace.
+    /// Asks the controller for a namespace's facts.
     pub(crate) fn namespace(&mut self, nsid: u32) -> anyhow::Result<Namespace> {
         let command = commands::identify(cns::NAMESPACE, nsid);
         self.host.submit(command, None, u32::try_from(IDENTIFY_SIZE)?)?;
@@ -164,7 +164,7 @@ impl Association {
         Ok(socket)
     }
 
-    /// What went wrong, and what to try.
+    /// Explains what went wrong, and what to try.
     fn explain(&self, error: HostError) -> anyhow::Error {
         let Access { address, nqn, .. } = &self.access;
         match error {
@@ -193,7 +193,8 @@ impl Association {
     }
 }
 
-/// The host identifier that goes with a host's NQN: hosts of different names are different hosts.
+/// Makes the host identifier that goes with a host's NQN: hosts of different names are different
+/// hosts.
 fn host_id(hostnqn: &str) -> [u8; 16] {
     // FNV-1a, 128 bits.
     let hash = hostnqn.bytes().fold(0x6c62_272e_07bb_0142_62b8_2175_6295_c58d, |hash, byte| {
@@ -202,7 +203,7 @@ fn host_id(hostnqn: &str) -> [u8; 16] {
     hash.to_be_bytes()
 }
 
-/// What to try when Connect is refused with that status.
+/// Says what to try when Connect is refused with that status.
 fn remedy(status: Status, qid: u16) -> &'static str {
     match Status::from_bits(status.bits() & 0x7ff) {
         Status::CONNECT_INVALID_PARAMETERS if qid == 0 => {
@@ -221,7 +222,7 @@ fn remedy(status: Status, qid: u16) -> &'static str {
     }
 }
 
-/// Success, or the status in words.
+/// Turns a completion into an error with the status in words, unless it is a success.
 pub(crate) fn check(cqe: &Cqe) -> anyhow::Result<()> {
     ensure!(cqe.status().is_success(), "the target answered: {}", cqe.status());
     Ok(())

@@ -1,4 +1,4 @@
-//! Who got how much: shares against configured shares, Jain's index, slowdown against running
+//! Fairness of jobs: shares against configured shares, Jain's index, slowdown against running
 //! alone, and figures by class.
 
 use std::fmt::Write as _;
@@ -11,12 +11,12 @@ use super::job::Job;
 use super::stats::JobStats;
 use super::units::show_latency;
 
-/// One job's part of what all compared jobs did.
+/// One job's part of the work of all compared jobs.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize)]
 pub(crate) struct Part {
-    /// 0 to 1.
+    /// The part, 0 to 1.
     pub(crate) share: f64,
-    /// Relative to the configured share: 0.02 is 2 % too much.
+    /// The error relative to the configured share: 0.02 is 2 % too much.
     pub(crate) error: Option<f64>,
 }
 
@@ -24,13 +24,13 @@ pub(crate) struct Part {
 pub(crate) struct JobShare {
     pub(crate) name: String,
     pub(crate) class: &'static str,
-    /// What it was to get, 0 to 1.
+    /// The configured share, 0 to 1.
     pub(crate) configured: Option<f64>,
     pub(crate) commands: Part,
     pub(crate) bytes: Part,
 }
 
-/// How jobs shared what there was. With weights: the jobs that have one. Without: all.
+/// The shares of jobs: of those with a weight if any has one, else of all.
 #[derive(Clone, Debug, Serialize)]
 pub(crate) struct Shares {
     pub(crate) jobs: Vec<JobShare>,
@@ -50,7 +50,7 @@ pub(crate) struct Slowdown {
     pub(crate) alone_iops: f64,
     /// Commands per second alone divided by those beside the others.
     pub(crate) slowdown: f64,
-    /// Throughput beside the others divided by that alone over the number of jobs: 1 is an equal
+    /// Throughput beside the others, divided by that alone over the number of jobs: 1 is an equal
     /// part.
     pub(crate) f_util: f64,
     pub(crate) alone_p99_ns: u64,
@@ -58,7 +58,7 @@ pub(crate) struct Slowdown {
     pub(crate) p99_ratio: f64,
 }
 
-/// What the jobs of one class did together.
+/// The figures of all jobs of one class together.
 #[derive(Debug, Serialize)]
 pub(crate) struct ClassFigures {
     pub(crate) class: &'static str,
@@ -67,14 +67,15 @@ pub(crate) struct ClassFigures {
     pub(crate) figures: Figures,
 }
 
-/// Jain's index of `values`: (sum x)^2 / (n * sum x^2). 1 where all are zero, or there are none.
+/// Computes Jain's index of `values`: (sum x)^2 / (n * sum x^2). 1 where all are zero, or there are
+/// none.
 fn jain(values: &[f64]) -> f64 {
     let sum: f64 = values.iter().sum();
     let squares: f64 = values.iter().map(|x| x * x).sum();
     if squares == 0.0 { 1.0 } else { sum * sum / (values.len() as f64 * squares) }
 }
 
-/// Parts of a whole, with errors where it was configured.
+/// Computes parts of a whole, with errors against what was configured.
 fn parts(counts: &[f64], configured: &[Option<f64>]) -> Vec<Part> {
     let total: f64 = counts.iter().sum();
     let part = |(count, configured): (&f64, &Option<f64>)| {
@@ -89,7 +90,7 @@ fn worst(parts: &[Part]) -> Option<f64> {
 }
 
 impl Shares {
-    /// None for fewer than two jobs.
+    /// Computes the shares; `None` for fewer than two jobs.
     pub(crate) fn of(jobs: &[(Job, JobStats)]) -> Option<Self> {
         let any = jobs.iter().any(|(job, _)| job.weight.is_some());
         let compared: Vec<_> =
@@ -133,7 +134,7 @@ impl Shares {
         })
     }
 
-    /// A line for each job, and Jain's index.
+    /// Writes a line for each job, and Jain's index.
     pub(crate) fn table(&self) -> String {
         let mut text = format!(
             "\n{:<12} {:<7} {:>10} {:>11} {:>8} {:>11} {:>8}\n",
@@ -174,7 +175,7 @@ fn signed(error: f64) -> String {
 }
 
 impl Slowdown {
-    /// A job's figures alone and together with `count - 1` others.
+    /// Compares a job's figures alone with those beside `count - 1` others.
     pub(crate) fn of(name: &str, alone: &Figures, together: &Figures, count: usize) -> Self {
         let part = together.iops / alone.iops;
         Self {
@@ -187,7 +188,7 @@ impl Slowdown {
         }
     }
 
-    /// A line for each job.
+    /// Writes a line for each job.
     pub(crate) fn table(rows: &[Self]) -> String {
         let mut text = format!(
             "\n{:<12} {:>10} {:>9} {:>7} {:>10} {:>9}\n",
@@ -209,7 +210,7 @@ impl Slowdown {
     }
 }
 
-/// The figures of each class that a job is counted under, the most urgent first.
+/// Computes the figures of each class that a job is counted under, the most urgent first.
 pub(crate) fn classes(jobs: &[(Job, JobStats)], seconds: f64) -> anyhow::Result<Vec<ClassFigures>> {
     let all = Class::ALL.into_iter().map(Some).chain([None]);
     let mut classes = Vec::new();

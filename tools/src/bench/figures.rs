@@ -42,7 +42,7 @@ impl Figures {
         (direction.count() > 0).then(|| Self::of(direction, seconds))
     }
 
-    /// The columns of a table row.
+    /// Writes the columns of a table row.
     pub(crate) fn columns(&self) -> String {
         let latencies = [self.p50_ns, self.p90_ns, self.p99_ns, self.p999_ns, self.max_ns];
         let mut row = format!(

@@ -1,5 +1,5 @@
 //! `sluice bench floor`: requests and responses of the sizes of NVMe/TCP, and nothing else, over
-//! loopback TCP. What a target does beyond this is its own cost.
+//! loopback TCP. A target's own cost is what it takes beyond this.
 
 use std::io::{ErrorKind, Read as _, Write as _};
 use std::net::{TcpListener, TcpStream};
@@ -21,7 +21,7 @@ const RESPONSE: usize = 24;
 /// Bytes taken from a socket at once.
 const RECEIVE: usize = 256 * 1024;
 
-/// Bytes of one exchange.
+/// The bytes of one request and its response.
 #[derive(Clone, Copy, Debug)]
 struct Sizes {
     request: usize,
@@ -63,7 +63,7 @@ pub(crate) fn run(floor: &Floor) -> anyhow::Result<()> {
 
 fn measure(floor: &Floor, sizes: Sizes) -> anyhow::Result<JobStats> {
     let listener = TcpListener::bind("127.0.0.1:0").context("no loopback address to listen on")?;
-    // Connected before anything can fail: the answering thread waits for nobody in vain.
+    // Connected before anything can fail, so that the answering thread does not wait in vain.
     let stream = TcpStream::connect(listener.local_addr()?)?;
     thread::scope(|scope| {
         let server = scope.spawn(move || {
@@ -108,7 +108,7 @@ fn answer(mut stream: TcpStream, sizes: Sizes) -> anyhow::Result<()> {
     }
 }
 
-/// Bytes received. None: none are there. 0: the end.
+/// Receives bytes; `None` where none are there, 0 at the end of the stream.
 fn receive(stream: &mut TcpStream, buffer: &mut [u8]) -> anyhow::Result<Option<usize>> {
     match stream.read(buffer) {
         Ok(n) => Ok(Some(n)),
@@ -120,7 +120,7 @@ fn receive(stream: &mut TcpStream, buffer: &mut [u8]) -> anyhow::Result<Option<u
     }
 }
 
-/// Sends of `owed` bytes what the socket takes.
+/// Sends as many of `owed` bytes as the socket takes.
 fn send(stream: &mut TcpStream, bytes: &[u8], owed: &mut usize) -> anyhow::Result<()> {
     while *owed > 0 {
         let chunk = bytes.get(..(*owed).min(bytes.len())).unwrap_or(bytes);
@@ -143,7 +143,7 @@ fn send(stream: &mut TcpStream, bytes: &[u8], owed: &mut usize) -> anyhow::Resul
 struct Client {
     stream: TcpStream,
     sizes: Sizes,
-    /// When the outstanding requests were made, oldest first; a ring.
+    /// The times of the outstanding requests, as a ring from the oldest on.
     made: Vec<Instant>,
     oldest: usize,
     requests: Vec<u8>,
@@ -182,7 +182,7 @@ impl Client {
         Ok(self.stats)
     }
 
-    /// Sends, receives, and asks again for each response that is complete.
+    /// Sends and receives, and makes a new request for each response that is complete.
     fn turn(&mut self) -> anyhow::Result<()> {
         send(&mut self.stream, &self.requests, &mut self.owed)?;
         let Some(n) = receive(&mut self.stream, &mut self.buffer)? else {

@@ -16,13 +16,13 @@ use nix::sys::socket::{
 };
 use nix::sys::time::{TimeVal, TimeValLike as _};
 
-/// What a write sends.
+/// The data of a write.
 pub(crate) type Data = Rc<Vec<u8>>;
 
-/// How long the target may take to answer during set-up.
+/// The time that the target may take to answer during set-up.
 pub(crate) const ANSWER_TIMEOUT: Duration = Duration::from_secs(10);
 
-/// Byte runs in one write; IOV_MAX is 1024.
+/// The most runs of bytes in one write; IOV_MAX is 1024.
 const MAX_RUNS: usize = 256;
 
 /// The answer to an admin or Connect command.
@@ -82,12 +82,12 @@ impl HostSocket {
         Ok(())
     }
 
-    /// From here on reads and writes return at once.
+    /// Makes reads and writes return at once from here on.
     pub(crate) fn set_nonblocking(&self) -> anyhow::Result<()> {
         Ok(self.stream.set_nonblocking(true)?)
     }
 
-    /// Reads what is there into `buffer`. None: nothing (in time).
+    /// Reads what is there into `buffer`; `None` where nothing came in time.
     #[inline]
     pub(crate) fn read(&mut self, buffer: &mut [u8]) -> anyhow::Result<Option<usize>> {
         match self.stream.read(buffer) {
@@ -125,7 +125,7 @@ impl HostSocket {
         }
     }
 
-    /// Sends what is queued, as far as the socket takes it; whether all of it is gone.
+    /// Sends what is queued, as far as the socket takes it. Answers whether all of it is gone.
     #[inline]
     pub(crate) fn flush(&mut self) -> anyhow::Result<bool> {
         let tx = self.connection.tx();
@@ -182,7 +182,7 @@ impl HostSocket {
     }
 }
 
-/// A TCP connection within [`ANSWER_TIMEOUT`].
+/// Opens a TCP connection within [`ANSWER_TIMEOUT`].
 fn open(address: SocketAddr, tos: Option<u8>) -> anyhow::Result<TcpStream> {
     let (family, flags) = match address {
         SocketAddr::V4(_) => (AddressFamily::Inet, SockFlag::SOCK_CLOEXEC),

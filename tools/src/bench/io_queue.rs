@@ -17,7 +17,7 @@ use super::source::Source;
 use super::stats::JobStats;
 use super::verify::{self, Ledger, Stamp};
 
-/// No answer for this long with commands outstanding: the target is stuck.
+/// The time without an answer, with commands outstanding, after which the target is stuck.
 const STUCK_NS: u64 = 30_000_000_000;
 
 /// Nanoseconds since the start of a run.
@@ -31,7 +31,7 @@ impl Clock {
     }
 }
 
-/// What a io_queue does at present.
+/// The phase of an I/O queue.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Phase {
     /// Writes each of its units once, in order (with data verification).
@@ -44,7 +44,7 @@ pub(crate) enum Phase {
     Drain,
 }
 
-/// The part of the namespace that a io_queue uses.
+/// The part of the namespace that an I/O queue uses.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Extent {
     /// First logical block.
@@ -53,16 +53,16 @@ pub(crate) struct Extent {
     pub(crate) units: u64,
 }
 
-/// One command identifier.
+/// The command of one identifier.
 #[derive(Debug)]
 struct Outstanding {
-    /// When its latency starts, nanoseconds.
+    /// The time from which the latency counts, in nanoseconds.
     start: u64,
     write: bool,
     unit: u64,
-    /// Of the data that it writes or expects.
+    /// The generation of the data that the command writes or expects.
     generation: u32,
-    /// With data verification: what it writes or has read.
+    /// The data that the command writes or has read, with data verification.
     data: Data,
 }
 
@@ -72,7 +72,7 @@ struct Checks {
     seed: u64,
     ledger: Ledger,
     scratch: Vec<u8>,
-    /// The first wrong data.
+    /// The first wrong data, in words.
     fault: Option<String>,
 }
 
@@ -86,7 +86,7 @@ pub(crate) struct IoQueue {
     free: Vec<u16>,
     source: Source,
     pace: Option<Pace>,
-    /// Next unit of the phases that go through all of them.
+    /// The next unit of the phases that go through all units.
     cursor: u64,
     checks: Option<Checks>,
     nsid: u32,
@@ -94,13 +94,14 @@ pub(crate) struct IoQueue {
     bs: u32,
     blocks_per_unit: u32,
     cdw13: u32,
-    /// What writes send without data verification.
+    /// The data of writes without data verification.
     payload: Data,
     last_progress: u64,
 }
 
 impl IoQueue {
-    /// A io_queue of `job` (number `index`) on a connected I/O queue; `seed` differs between io_queues.
+    /// Puts the load of `job` (number `index`) on a connected I/O queue; `seed` differs between
+    /// queues.
     pub(crate) fn new(
         socket: HostSocket,
         (index, job): (usize, &Job),
@@ -157,7 +158,7 @@ impl IoQueue {
         }
     }
 
-    /// Whether nothing is outstanding and nothing more comes in this phase.
+    /// Tells whether nothing is outstanding and nothing more comes in this phase.
     pub(crate) fn is_done(&self) -> bool {
         let idle = self.free.len() == self.slots.len();
         match self.phase {
@@ -167,7 +168,7 @@ impl IoQueue {
         }
     }
 
-    /// Receives, submits and sends what is possible without waiting; whether anything came.
+    /// Receives, submits and sends what is possible without waiting. Answers whether anything came.
     #[inline]
     pub(crate) fn poll(
         &mut self,
@@ -242,7 +243,7 @@ impl IoQueue {
         Ok(())
     }
 
-    /// When the next command's latency starts, if it may be submitted now.
+    /// Computes when the next command's latency starts, if the command may be submitted now.
     #[inline]
     fn due(&mut self, now: u64) -> Option<u64> {
         match (&mut self.pace, self.phase) {
@@ -251,12 +252,12 @@ impl IoQueue {
         }
     }
 
-    /// Commands that are due but not submitted: the queue's depth holds them back.
+    /// Counts the commands that are due and not submitted, since the queue's depth holds them back.
     pub(crate) fn held_back(&self, now: u64) -> u64 {
         self.pace.as_ref().map_or(0, |pace| pace.waiting(now))
     }
 
-    /// Commands submitted and not completed.
+    /// Counts the commands submitted and not completed.
     pub(crate) fn outstanding(&self) -> usize {
         self.slots.len() - self.free.len()
     }
@@ -295,7 +296,7 @@ impl IoQueue {
 }
 
 impl Outstanding {
-    /// Keeps a piece of what it reads.
+    /// Keeps a piece of the data that the command reads.
     fn keep(&mut self, offset: usize, bytes: &[u8]) {
         let place = Rc::get_mut(&mut self.data).and_then(|data| data.get_mut(offset..));
         if let Some((place, _)) = place.and_then(|data| data.split_at_mut_checked(bytes.len())) {
@@ -305,7 +306,7 @@ impl Outstanding {
 }
 
 impl Checks {
-    /// Takes a unit that no other command is on, and makes what is to be written to it.
+    /// Takes a unit without a command under way, and makes the data for a write to it.
     fn prepare(&mut self, slot: &mut Outstanding, slba: u64, blocks: u64) -> anyhow::Result<()> {
         let unit = usize::try_from(slot.unit)?;
         let (unit, generation) =
@@ -313,7 +314,7 @@ impl Checks {
         slot.unit = u64::try_from(unit)?;
         slot.generation = generation + u32::from(slot.write);
         if Rc::get_mut(&mut slot.data).is_none() {
-            // The send queue has not let go of the last write's data yet.
+            // The send queue still holds the last write's data.
             slot.data = Rc::new(vec![0; self.scratch.len()]);
         }
         if let (true, Some(data)) = (slot.write, Rc::get_mut(&mut slot.data)) {

@@ -1,4 +1,4 @@
-//! Jobs: what one load does, to which target, as whom.
+//! Jobs: the pattern of one load, its target, and its host's name.
 
 use anyhow::{Context as _, bail, ensure};
 use arbitration::Class;
@@ -7,7 +7,7 @@ use serde::{Serialize, Serializer};
 
 use super::units;
 
-/// What one job does, as far as it is given.
+/// The settings of one job, as far as they are given.
 #[derive(Clone, Debug, clap::Args)]
 pub(crate) struct JobArgs {
     /// Access pattern. Writes overwrite what the namespace holds.
@@ -46,8 +46,8 @@ pub(crate) struct JobArgs {
     /// ToS or traffic class of the connections, 0 to 255: 0xb8 (DSCP EF).
     #[arg(long, value_parser = units::byte)]
     tos: Option<u8>,
-    /// What the job is to get in proportion to other jobs that say so (in a job also as
-    /// share=50%). The report compares it with what the job got.
+    /// Expected share in proportion to other jobs with a weight (in a job also as share=50%). The
+    /// report compares it with what the job got.
     #[arg(long, value_parser = units::weight)]
     weight: Option<f64>,
     /// Commands per second that are reserved for the job: the report counts the windows
@@ -56,13 +56,13 @@ pub(crate) struct JobArgs {
     reserve: Option<f64>,
 }
 
-/// Whom the target sees, and what of it is used.
+/// The host that the target sees, and the subsystem that the job uses.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub(crate) struct Access {
     pub(crate) address: String,
     pub(crate) nqn: String,
     pub(crate) hostnqn: String,
-    /// Of the connections; none: the system's default.
+    /// The ToS of the connections; `None`: the system's default.
     pub(crate) tos: Option<u8>,
 }
 
@@ -105,7 +105,7 @@ impl Rw {
     }
 }
 
-/// How the commands of an open loop fall due.
+/// The times at which the commands of an open loop fall due.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, ValueEnum)]
 #[serde(rename_all = "lowercase")]
 pub(crate) enum Arrivals {
@@ -115,7 +115,7 @@ pub(crate) enum Arrivals {
     Poisson,
 }
 
-/// What `class=` says: a class, or none.
+/// The value of `class=`: a class, or none.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct ClassChoice(Option<Class>);
 
@@ -132,8 +132,8 @@ fn priority(text: &str) -> Result<Class, String> {
     class(text)?.0.ok_or_else(|| "a queue has a class: urgent, high, medium or low".to_owned())
 }
 
-/// CDW13 bits 9:8 of a command that names `class`; Low has no code of its own (docs/sources.md, E6:
-/// every command and packet names its class).
+/// Makes CDW13 bits 9:8 of a command that names `class`; Low has no code of its own
+/// (docs/sources.md, E6: every command and packet names its class).
 fn class_bits(class: Option<Class>) -> u32 {
     let code = match class {
         Some(Class::Urgent) => 0b11,
@@ -152,9 +152,9 @@ pub(crate) struct Job {
     pub(crate) access: Access,
     pub(crate) nsid: u32,
     pub(crate) rw: Rw,
-    /// Per cent of reads.
+    /// The share of reads in per cent.
     pub(crate) read_share: u8,
-    /// Bytes in each command.
+    /// The bytes in each command.
     pub(crate) bs: u32,
     pub(crate) depth: u16,
     pub(crate) connections: u16,
@@ -167,9 +167,9 @@ pub(crate) struct Job {
     #[serde(serialize_with = "class_name")]
     pub(crate) prioclass: Option<Class>,
     pub(crate) cdw13: u32,
-    /// What it is to get, in proportion to other jobs.
+    /// The expected share, in proportion to other jobs.
     pub(crate) weight: Option<f64>,
-    /// Commands per second that it was promised.
+    /// The commands per second that the job was promised.
     pub(crate) reserve: Option<f64>,
 }
 
@@ -179,7 +179,7 @@ fn class_name<S: Serializer>(class: &Option<Class>, serializer: S) -> Result<S::
 }
 
 impl Job {
-    /// The name of the class that the job is counted under.
+    /// Returns the name of the class that the job is counted under.
     pub(crate) fn class_name(&self) -> &'static str {
         self.class.map_or("none", Class::name)
     }
@@ -187,7 +187,7 @@ impl Job {
 
 #[cfg(test)]
 impl Job {
-    /// A job that reads at random.
+    /// Makes a job that reads at random.
     pub(crate) fn example() -> Self {
         Self {
             name: "example".to_owned(),
@@ -214,7 +214,7 @@ impl Job {
     }
 }
 
-/// Arguments of a job together with whom the target sees unless the job says otherwise.
+/// The settings of a job, with those of the rest of the command line where the job has none.
 #[derive(Clone, Debug)]
 pub(crate) struct Draft {
     pub(crate) args: JobArgs,
@@ -225,7 +225,7 @@ pub(crate) struct Draft {
 }
 
 impl Draft {
-    /// The job as it stands.
+    /// Makes the job, and checks it.
     pub(crate) fn resolve(self, name: &str) -> anyhow::Result<Job> {
         let args = self.args;
         let read_share = match args.rw {
@@ -234,7 +234,10 @@ impl Draft {
             Rw::Mixed | Rw::RandMixed => args.read_share,
         };
         let bs = u32::try_from(args.bs).ok().filter(|bs| (1..=1 << 30).contains(bs));
-        ensure!(!self.nqn.is_empty(), "{name}: which subsystem? Say -n NQN, or nqn= in the job");
+        ensure!(
+            !self.nqn.is_empty(),
+            "{name}: no subsystem is named: give -n NQN, or nqn= in the job"
+        );
         let said = args.class.map(|choice| class_bits(choice.0));
         let cdw13 = said.map_or(args.cdw13, |bits| args.cdw13 & !0x300 | bits);
         Ok(Job {
@@ -261,7 +264,7 @@ impl Draft {
         })
     }
 
-    /// The job that `--job text`, the one of that index, describes.
+    /// Makes the job that the `--job` option of that index describes.
     pub(crate) fn with(mut self, text: &str, index: usize) -> anyhow::Result<Job> {
         let mut name = format!("job{}", index + 1);
         for pair in text.split(',') {
@@ -319,7 +322,7 @@ impl JobArgs {
     }
 }
 
-/// Refuses jobs that cannot be told apart, or whose expectations cannot be compared.
+/// Refuses jobs that cannot be told apart.
 pub(crate) fn check(jobs: &[Job]) -> anyhow::Result<()> {
     for (index, job) in jobs.iter().enumerate() {
         if jobs.iter().take(index).any(|other| other.name == job.name) {

@@ -3,9 +3,10 @@
 //! - [`args`], [`job`], [`units`]: the command line.
 //! - [`host_socket`]: one TCP connection in the host role; [`controller`]: the admin queue;
 //!   [`tenants`]: the controllers of all jobs.
-//! - [`io_queue`], [`source`], [`pace`], [`verify`]: one I/O queue under load; [`worker`]: the threads.
-//! - [`mod@run`]: a whole run; [`stats`], [`report`]: what came of it; [`fairness`]: who got how
-//!   much of it; [`windows`]: and when.
+//! - [`io_queue`], [`source`], [`pace`], [`verify`]: one I/O queue under load; [`worker`]: the
+//!   threads.
+//! - [`mod@run`]: a whole run; [`stats`], [`figures`], [`report`]: its results; [`fairness`]: the
+//!   jobs' shares of it; [`windows`]: the same over time.
 //! - [`floor`]: the same bytes without NVMe; [`versus`]: two targets in turn.
 
 mod args;
@@ -34,7 +35,7 @@ pub(crate) use args::Args;
 use args::Mode;
 pub(crate) use units::{show_count, show_latency, time};
 
-/// Does what the command line asks for.
+/// Runs what the command line asks for.
 ///
 /// # Errors
 ///

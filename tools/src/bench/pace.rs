@@ -3,19 +3,20 @@
 use super::job::Arrivals;
 use super::source::Random;
 
-/// When the commands of one connection fall due.
+/// The times at which the commands of one connection fall due.
 #[derive(Clone, Debug)]
 pub(crate) struct Pace {
-    /// Mean distance, nanoseconds.
+    /// The mean distance in nanoseconds.
     interval_ns: f64,
-    /// When the next one is due, nanoseconds. The precision of an f64 is 1 us after 285 years.
+    /// The time at which the next command is due, in nanoseconds. The precision of an f64 is 1 us
+    /// after 285 years.
     due: f64,
     arrivals: Arrivals,
     numbers: Random,
 }
 
 impl Pace {
-    /// `rate` commands per second; `seed` differs between connections.
+    /// Makes a pace of `rate` commands per second; `seed` differs between connections.
     pub(crate) fn new(rate: f64, arrivals: Arrivals, seed: u64) -> Self {
         Self { interval_ns: 1e9 / rate, due: 0.0, arrivals, numbers: Random::new(seed) }
     }
@@ -26,7 +27,7 @@ impl Pace {
         self.due = now as f64 + self.numbers.fraction() * self.interval_ns;
     }
 
-    /// When the next command was due, if it was by now; the one after it is next then.
+    /// Takes the next command if it is due by now; answers when it was due.
     #[inline]
     pub(crate) fn take(&mut self, now: u64) -> Option<u64> {
         let due = self.due;
@@ -46,7 +47,7 @@ impl Pace {
         Some((due as u64).min(now))
     }
 
-    /// About how many commands are due but not taken.
+    /// Estimates how many commands are due but not taken.
     pub(crate) fn waiting(&self, now: u64) -> u64 {
         let late = now as f64 - self.due;
         if late < 0.0 {
@@ -66,7 +67,7 @@ impl Pace {
 mod tests {
     use super::*;
 
-    /// The distances between commands in `time` ns at 10 K/s.
+    /// Computes the distances between commands in `time` ns at 10 K/s.
     fn distances(arrivals: Arrivals, time: u64) -> Vec<f64> {
         let mut pace = Pace::new(10_000.0, arrivals, 7);
         pace.restart(0);

@@ -1,4 +1,4 @@
-//! What a person, or a program, gets to see.
+//! The report of a run, for people and for programs.
 
 use std::fmt::Write as _;
 use std::time::Duration;
@@ -16,15 +16,15 @@ use super::tenants::Tenants;
 use super::units::{show_bytes, show_count, show_latency};
 use super::windows::{Windows, WindowsReport};
 
-/// What came of a run.
+/// The results of a run.
 #[derive(Debug)]
 pub(crate) struct Outcome {
     targets: Vec<LoadedNamespace>,
     verify: bool,
-    /// Length of the measurement, seconds.
+    /// The length of the measurement in seconds.
     pub(crate) seconds: f64,
     pub(crate) jobs: Vec<(Job, JobStats)>,
-    /// By job: what it did by itself, if that was measured.
+    /// The figures of each job by itself, where they were measured.
     pub(crate) alone: Vec<Figures>,
     pub(crate) windows: Windows,
     /// Whether the windows were asked for.
@@ -44,7 +44,7 @@ struct LoadedNamespace {
     block_size: u32,
 }
 
-/// The same as JSON; times in nanoseconds.
+/// The report as JSON, with times in nanoseconds.
 #[derive(Debug, Serialize)]
 pub(crate) struct Report<'a> {
     targets: &'a [LoadedNamespace],
@@ -114,19 +114,19 @@ impl Outcome {
         self.jobs.iter_mut().zip(figures).try_for_each(|((_, sum), stats)| sum.add(stats))
     }
 
-    /// Whether data was verified.
+    /// Tells whether data was verified.
     pub(crate) fn is_verified(&self) -> bool {
         self.verify
     }
 
-    /// All jobs and directions together.
+    /// Adds up all jobs and directions.
     pub(crate) fn total(&self) -> anyhow::Result<Figures> {
         let mut all = JobStats::new()?;
         self.jobs.iter().try_for_each(|(_, stats)| all.add(stats))?;
         Ok(Figures::of(&all.both()?, self.seconds))
     }
 
-    /// An error if the run did nothing, or commands failed.
+    /// Fails if the run did nothing, or commands failed.
     pub(crate) fn ensure_no_errors(&self) -> anyhow::Result<()> {
         for (job, stats) in &self.jobs {
             let failed: u64 = stats.errors.values().sum();
@@ -149,7 +149,7 @@ impl Outcome {
         rows.collect()
     }
 
-    /// For `--json`.
+    /// Makes the report of `--json`.
     pub(crate) fn report(&self) -> anyhow::Result<Report<'_>> {
         let jobs = self.jobs.iter().map(|(job, stats)| JobReport {
             job,
@@ -172,7 +172,7 @@ impl Outcome {
         })
     }
 
-    /// For a person.
+    /// Makes the report for people.
     pub(crate) fn table(&self) -> anyhow::Result<String> {
         let mut text = String::new();
         for target in &self.targets {
@@ -211,7 +211,7 @@ impl Outcome {
         Ok(text)
     }
 
-    /// The lines of one job.
+    /// Writes the lines of one job.
     fn rows(&self, job: &Job, stats: &JobStats) -> String {
         let mut text = String::new();
         for (name, direction) in [("read", &stats.reads), ("write", &stats.writes)] {
@@ -237,7 +237,7 @@ impl Outcome {
         text
     }
 
-    /// A line for each class, where a class has several jobs.
+    /// Writes a line for each class, where a class has several jobs.
     fn by_class(&self) -> anyhow::Result<String> {
         let classes = fairness::classes(&self.jobs, self.seconds)?;
         if classes.len() == self.jobs.len() || classes.iter().all(|row| row.class == "none") {
@@ -261,7 +261,7 @@ fn errors(stats: &JobStats) -> Vec<Errors> {
     errors.collect()
 }
 
-/// The lines of one round that begins and is as long as said, seconds; one for each job.
+/// Writes the lines of one round, one for each job; begin and length are in seconds.
 pub(crate) fn live(
     (begin, seconds): (f64, f64),
     jobs: &[(Job, JobStats)],

@@ -14,10 +14,10 @@ use super::tenants::Tenants;
 use super::windows::Windows;
 use super::worker::{self, Message, Orders};
 
-/// The most windows in a run: what a person can still look at, and memory can hold.
+/// The most windows in a run, which memory can hold and people can look at.
 const MAX_WINDOWS: u128 = 1_000_000;
 
-/// Runs the load and prints what came of it.
+/// Runs the load and prints the report.
 pub(crate) fn run(load: &Load) -> anyhow::Result<()> {
     let outcome = whole(load, load.live && !load.json)?;
     if load.json {
@@ -29,13 +29,13 @@ pub(crate) fn run(load: &Load) -> anyhow::Result<()> {
     outcome.ensure_no_errors()
 }
 
-/// All that the load asks for; `live` prints lines while the jobs run together.
+/// Runs everything that the load asks for; `live` prints lines while the jobs run together.
 pub(crate) fn whole(load: &Load, live: bool) -> anyhow::Result<Outcome> {
     let jobs = load.jobs()?;
     let mut alone = Vec::new();
     let apart = load.alone && jobs.len() > 1;
     if apart {
-        // What the target refuses is better known before the first job has run.
+        // What the target refuses shows before the first job has run.
         Tenants::connect(load, &jobs)?.shutdown()?;
     }
     for job in jobs.iter().filter(|_| apart) {
@@ -96,7 +96,7 @@ fn together(load: &Load, jobs: &[Job], live: bool) -> anyhow::Result<Outcome> {
     Ok(outcome)
 }
 
-/// The length of a window.
+/// Computes the length of a window.
 fn window(load: &Load) -> anyhow::Result<Duration> {
     let Some(window) = load.window else { return Ok(load.time.min(Duration::from_secs(1))) };
     ensure!(!window.is_zero() && window <= load.time, "--window is more than 0 and at most --time");
@@ -107,7 +107,7 @@ fn window(load: &Load) -> anyhow::Result<Duration> {
     Ok(window)
 }
 
-/// The main thread's part: starts the others together, keeps the controllers alive, adds up.
+/// Starts the threads together, keeps the controllers alive and adds up: the main thread's part.
 struct Conductor<'a> {
     threads: usize,
     tenants: &'a mut Tenants,
@@ -164,14 +164,14 @@ impl Conductor<'_> {
         Ok(())
     }
 
-    /// The next message; keeps the controllers alive while waiting.
+    /// Waits for the next message, and keeps the controllers alive meanwhile.
     fn next(&mut self) -> anyhow::Result<Message> {
         loop {
             self.tenants.keep_alive()?;
             match self.incoming.recv_timeout(Duration::from_millis(500)) {
                 Ok(message) => return Ok(message),
                 Err(RecvTimeoutError::Timeout) => {}
-                Err(RecvTimeoutError::Disconnected) => bail!("a thread ended without a word"),
+                Err(RecvTimeoutError::Disconnected) => bail!("a thread ended without a result"),
             }
         }
     }
@@ -195,7 +195,7 @@ impl Round {
         self.sum.iter_mut().zip(figures).try_for_each(|(sum, stats)| sum.add(stats))
     }
 
-    /// The lines of this round.
+    /// Writes the lines of this round, when all threads have reported.
     fn finish(&mut self, outcome: &Outcome) -> anyhow::Result<String> {
         let Windows { length, .. } = outcome.windows;
         let begin = length.saturating_mul(self.number).as_secs_f64();

@@ -1,4 +1,4 @@
-//! Which block comes next.
+//! The order of blocks in an access pattern.
 
 use super::job::{Job, Rw};
 
@@ -20,14 +20,14 @@ impl Random {
         self.0.wrapping_mul(0x2545_f491_4f6c_dd1d)
     }
 
-    /// A number below `bound`.
+    /// Draws a number below `bound`.
     #[inline]
     pub(crate) fn below(&mut self, bound: u64) -> u64 {
         // The high half of the product is below `bound` for any 64-bit factor.
         u64::try_from((u128::from(self.next()) * u128::from(bound)) >> 64).unwrap_or(0)
     }
 
-    /// A number from 0 to 1, without 1.
+    /// Draws a number from 0 to 1, without 1.
     #[inline]
     pub(crate) fn fraction(&mut self) -> f64 {
         // 53 bits: what an f64 holds exactly.
@@ -46,7 +46,7 @@ pub(crate) struct Source {
 }
 
 impl Source {
-    /// A pattern over `units` blocks.
+    /// Makes a pattern over `units` blocks.
     pub(crate) fn new(job: &Job, units: u64, seed: u64) -> Self {
         Self {
             random: job.rw.is_random(),
@@ -61,7 +61,7 @@ impl Source {
         }
     }
 
-    /// The next command: whether it writes, and which unit.
+    /// Chooses the next command: whether it writes, and its unit.
     #[inline]
     pub(crate) fn next(&mut self) -> (bool, u64) {
         let write = match self.read_share {

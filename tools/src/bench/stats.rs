@@ -6,24 +6,24 @@ use anyhow::Context as _;
 use fabric::nvme::Status;
 use hdrhistogram::Histogram;
 
-/// The longest latency that is told apart, nanoseconds.
+/// The longest latency that histograms tell apart, in nanoseconds.
 const MAX_LATENCY: u64 = 100_000_000_000;
 
-/// One direction of one job.
+/// The reads or the writes of one job.
 #[derive(Clone, Debug)]
 pub(crate) struct Direction {
     pub(crate) latency: Histogram<u64>,
     pub(crate) bytes: u64,
 }
 
-/// What one job did in some time.
+/// The commands of one job in some time.
 #[derive(Clone, Debug)]
 pub(crate) struct JobStats {
     pub(crate) reads: Direction,
     pub(crate) writes: Direction,
-    /// Commands that failed, by status.
+    /// The number of commands that failed, by status.
     pub(crate) errors: BTreeMap<u16, u64>,
-    /// Commands that were due at the end of it but not submitted.
+    /// The number of commands that were due at the end and not submitted.
     pub(crate) held_back: u64,
 }
 
@@ -38,7 +38,7 @@ impl Direction {
         self.latency.len()
     }
 
-    /// Latency in nanoseconds that `share` (0..=1) of the commands do not exceed.
+    /// Computes the latency in nanoseconds that `share` (0..=1) of the commands do not exceed.
     pub(crate) fn quantile(&self, share: f64) -> u64 {
         self.latency.value_at_quantile(share)
     }
@@ -98,7 +98,7 @@ impl JobStats {
         self.reads.bytes + self.writes.bytes
     }
 
-    /// Reads and writes together.
+    /// Adds up reads and writes.
     pub(crate) fn both(&self) -> anyhow::Result<Direction> {
         let mut both = self.reads.clone();
         both.add(&self.writes)?;

@@ -1,4 +1,5 @@
-//! The controllers and namespaces of all jobs: each job is a tenant of its own if it says so.
+//! The controllers and namespaces of all jobs; jobs of different names or addresses have
+//! controllers of their own.
 
 use anyhow::{Context as _, ensure};
 use fabric::tcp::HostParams;
@@ -10,14 +11,14 @@ use super::job::{Access, Job};
 use super::units::show_bytes;
 use super::worker::Plan;
 
-/// What each connection uses with data verification, unless said otherwise, bytes.
+/// The bytes that each connection uses with data verification by default.
 const VERIFIED_SPAN: u64 = 64 << 20;
 
 /// The controllers of all jobs.
 #[derive(Debug)]
 pub(crate) struct Tenants {
     controllers: Vec<(Access, Controller)>,
-    /// By job: its controller's index, and its namespace.
+    /// The controller's index and the namespace of each job.
     pub(crate) jobs: Vec<(usize, Namespace)>,
 }
 
@@ -54,12 +55,12 @@ impl Tenants {
         Ok(self.controllers.len() - 1)
     }
 
-    /// What the I/O queues need to know, by controller.
+    /// Returns what I/O queues need to connect, by controller.
     pub(crate) fn associations(&self) -> Vec<Association> {
         self.controllers.iter().map(|(_, controller)| controller.association.clone()).collect()
     }
 
-    /// The model number of a job's controller.
+    /// Returns the model number of a job's controller.
     pub(crate) fn model(&self, job: usize) -> &str {
         let controller = self.jobs.get(job).and_then(|(index, _)| self.controllers.get(*index));
         controller.map_or("", |(_, controller)| controller.model())
@@ -75,7 +76,7 @@ impl Tenants {
         self.controllers.into_iter().try_for_each(|(_, controller)| controller.shutdown())
     }
 
-    /// Deals the namespaces out to the connections. Random patterns without data verification all
+    /// Divides the namespaces among the connections. Random patterns without data verification all
     /// use the same range; others get ranges of their own.
     pub(crate) fn plan(&self, load: &Load, jobs: &[Job]) -> anyhow::Result<Vec<Plan>> {
         let mut plans: Vec<Plan> = Vec::new();
@@ -95,22 +96,22 @@ impl Tenants {
     }
 }
 
-/// The connections of those jobs that use the same namespace as `job`.
+/// Counts the connections of those jobs that use the same namespace as `job`.
 fn connections(jobs: &[Job], job: &Job) -> u64 {
     sharers(jobs, job).map(|other| u64::from(other.connections)).sum()
 }
 
-/// Jobs on the same namespace as `job`.
+/// Finds the jobs on the same namespace as `job`.
 fn sharers<'a>(jobs: &'a [Job], job: &'a Job) -> impl Iterator<Item = &'a Job> {
     let of = |job: &'a Job| (&job.access.address, &job.access.nqn, job.nsid);
     jobs.iter().filter(move |other| of(other) == of(job))
 }
 
-/// How the connections of a job share their namespace with all others; bytes.
+/// The parts of a namespace that a job's connections use, in bytes.
 struct Range {
     /// Whether each connection has a part of its own.
     apart: bool,
-    /// Of each part.
+    /// The length of each part.
     share: u64,
     length: u64,
     block: u64,
@@ -131,7 +132,7 @@ impl Range {
         Self { apart, share, length, block, verify: load.verify }
     }
 
-    /// The part of the namespace's connection `number`.
+    /// Computes the part of the namespace's connection `number`.
     fn extent(&self, job: &Job, number: u64) -> anyhow::Result<Extent> {
         let start = if self.apart { number * self.share } else { 0 };
         let units = self.length / u64::from(job.bs);

@@ -5,7 +5,7 @@ use std::ops::RangeInclusive;
 use std::str::FromStr;
 use std::time::Duration;
 
-/// Bytes: `512`, `4k`, `4KiB`, `64m`, `1GiB`; the units are powers of 1024.
+/// Parses bytes: `512`, `4k`, `4KiB`, `64m`, `1GiB`; the units are powers of 1024.
 pub(crate) fn bytes(text: &str) -> Result<u64, String> {
     let digits = text.find(|c: char| !c.is_ascii_digit()).unwrap_or(text.len());
     let (number, unit) = text.split_at(digits);
@@ -21,7 +21,7 @@ pub(crate) fn bytes(text: &str) -> Result<u64, String> {
     number.checked_mul(1 << shift).ok_or_else(|| "the size is too large".to_owned())
 }
 
-/// A time: `10` (seconds), `5s`, `500ms`, `2m`.
+/// Parses a time: `10` (seconds), `5s`, `500ms`, `2m`.
 pub(crate) fn time(text: &str) -> Result<Duration, String> {
     let digits = text.find(|c: char| !c.is_ascii_digit() && c != '.').unwrap_or(text.len());
     let (number, unit) = text.split_at(digits);
@@ -37,7 +37,7 @@ pub(crate) fn time(text: &str) -> Result<Duration, String> {
     Duration::try_from_secs_f64(number * unit).map_err(|error| error.to_string())
 }
 
-/// An unsigned number, decimal or with 0x.
+/// Parses an unsigned number, decimal or with 0x.
 pub(crate) fn number(text: &str) -> Result<u32, String> {
     let parsed = match text.strip_prefix("0x") {
         Some(hex) => u32::from_str_radix(hex, 16),
@@ -46,12 +46,12 @@ pub(crate) fn number(text: &str) -> Result<u32, String> {
     parsed.map_err(|_| format!("`{text}` is no number: write for example 512 or 0x200"))
 }
 
-/// A number from 0 to 255, decimal or with 0x.
+/// Parses a number from 0 to 255, decimal or with 0x.
 pub(crate) fn byte(text: &str) -> Result<u8, String> {
     u8::try_from(number(text)?).map_err(|_| format!("`{text}` is more than 255"))
 }
 
-/// A whole number within bounds.
+/// Parses a whole number within bounds.
 pub(crate) fn within<T>(text: &str, bounds: RangeInclusive<T>) -> Result<T, String>
 where
     T: FromStr + PartialOrd + Display,
@@ -62,14 +62,14 @@ where
     })
 }
 
-/// What a job is to get in proportion to others: `3`, `0.5`, `30%`, `30 %`.
+/// Parses a job's share in proportion to others: `3`, `0.5`, `30%`, `30 %`.
 pub(crate) fn weight(text: &str) -> Result<f64, String> {
     let number = text.strip_suffix('%').unwrap_or(text).trim_end();
     let weight = number.parse().ok().filter(|weight: &f64| weight.is_finite() && *weight > 0.0);
     weight.ok_or_else(|| format!("`{text}` is no weight: write for example 3 or 50%"))
 }
 
-/// A rate in operations per second: `50000`, `50k`, `1.5M`.
+/// Parses a rate in operations per second: `50000`, `50k`, `1.5M`.
 pub(crate) fn rate(text: &str) -> Result<f64, String> {
     let digits = text.find(|c: char| !c.is_ascii_digit() && c != '.').unwrap_or(text.len());
     let (number, unit) = text.split_at(digits);
@@ -84,7 +84,7 @@ pub(crate) fn rate(text: &str) -> Result<f64, String> {
     if rate > 0.0 && rate.is_finite() { Ok(rate) } else { Err("a rate is more than 0".to_owned()) }
 }
 
-/// A count with three digits: `987`, `12.3 k`, `1.05 M`.
+/// Shows a count with three digits: `987`, `12.3 k`, `1.05 M`.
 pub(crate) fn show_count(value: f64) -> String {
     let (value, unit) = match value {
         v if v >= 999.5e6 => (v / 1e9, " G"),
@@ -101,7 +101,7 @@ pub(crate) fn show_count(value: f64) -> String {
     format!("{value:.digits$}{unit}")
 }
 
-/// A latency: `12.3 us`, `4.56 ms`.
+/// Shows a latency: `12.3 us`, `4.56 ms`.
 pub(crate) fn show_latency(nanoseconds: f64) -> String {
     let (value, unit) = match nanoseconds {
         v if v >= 999.5e6 => (v / 1e9, "s"),
@@ -116,7 +116,7 @@ pub(crate) fn show_latency(nanoseconds: f64) -> String {
     format!("{value:.digits$} {unit}")
 }
 
-/// A size in the largest unit that keeps it whole: `4 KiB`, `512 B`.
+/// Shows a size in the largest unit that keeps it whole: `4 KiB`, `512 B`.
 pub(crate) fn show_bytes(bytes: u64) -> String {
     let units = [(30, "GiB"), (20, "MiB"), (10, "KiB")];
     let fit = units.iter().find(|(shift, _)| bytes != 0 && bytes.trailing_zeros() >= *shift);

@@ -1,17 +1,17 @@
-//! Data that can be told from any other: which block it belongs to and when it was written.
+//! Stamped data, which tells the block that it belongs to and when it was written.
 
 use fabric::tcp::crc32c;
 
 const MAGIC: u64 = u64::from_le_bytes(*b"sluicegt");
 
-/// What a block of data says about itself.
+/// The origin of a block of data.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Stamp {
-    /// Of the run.
+    /// The seed of the run.
     pub(crate) seed: u64,
-    /// First logical block.
+    /// The first logical block.
     pub(crate) lba: u64,
-    /// How often this run has written the block.
+    /// The number of times that this run has written the block.
     pub(crate) generation: u64,
 }
 
@@ -45,7 +45,7 @@ pub(crate) fn fill(block: &mut [u8], stamp: Stamp) {
 ///
 /// # Errors
 ///
-/// What the block holds instead.
+/// The block holds something else; the text says what.
 pub(crate) fn check(block: &[u8], stamp: Stamp, scratch: &mut [u8]) -> Result<(), String> {
     fill(scratch, stamp);
     if block == scratch {
@@ -53,7 +53,7 @@ pub(crate) fn check(block: &[u8], stamp: Stamp, scratch: &mut [u8]) -> Result<()
     }
     let Stamp { lba, generation, .. } = stamp;
     let asked = format!("LBA {lba}, generation {generation}");
-    if let Some(found) = recognise(block).filter(|found| *found != stamp) {
+    if let Some(found) = read_stamp(block).filter(|found| *found != stamp) {
         return Err(format!(
             "{asked}: the read returned what was written to LBA {} as generation {}{}",
             found.lba,
@@ -72,8 +72,8 @@ pub(crate) fn check(block: &[u8], stamp: Stamp, scratch: &mut [u8]) -> Result<()
     ))
 }
 
-/// The stamp of an undamaged block.
-fn recognise(block: &[u8]) -> Option<Stamp> {
+/// Reads the stamp of a block; `None` where the block is damaged.
+fn read_stamp(block: &[u8]) -> Option<Stamp> {
     let (body, check) = block.split_last_chunk::<4>()?;
     let (words, _) = block.as_chunks::<8>();
     let word = |index: usize| words.get(index).map(|word| u64::from_le_bytes(*word));
@@ -83,10 +83,10 @@ fn recognise(block: &[u8]) -> Option<Stamp> {
     Some(Stamp { seed: word(1)?, lba: word(2)?, generation: word(3)? })
 }
 
-/// The blocks of one connection: their generations, and which have a command under way.
+/// The generations of one connection's blocks, and which blocks have a command under way.
 #[derive(Debug)]
 pub(crate) struct Ledger {
-    /// By unit; the top bit: a command is under way.
+    /// The generation of each unit; the top bit says that a command is under way.
     units: Vec<u32>,
 }
 
@@ -97,7 +97,8 @@ impl Ledger {
         Self { units: vec![0; units] }
     }
 
-    /// Takes `unit`, or the next one that has no command under way: the unit and its generation.
+    /// Takes `unit`, or the next one without a command under way. Answers the unit and its
+    /// generation.
     pub(crate) fn take(&mut self, unit: usize) -> Option<(usize, u32)> {
         let count = self.units.len();
         let mut candidates = (unit..count).chain(0..unit.min(count));
@@ -108,7 +109,7 @@ impl Ledger {
         Some((free, *entry & !Self::BUSY))
     }
 
-    /// The command on `unit` is complete; the block now has that generation.
+    /// Ends the command on `unit`; the block now has that generation.
     pub(crate) fn release(&mut self, unit: usize, generation: u32) {
         if let Some(entry) = self.units.get_mut(unit) {
             *entry = generation & !Self::BUSY;

@@ -12,7 +12,7 @@ use super::units::{show_count, show_latency};
 pub(crate) struct Pair {
     a: Figures,
     b: Figures,
-    /// IOPS of A divided by those of B.
+    /// The IOPS of A divided by those of B.
     ratio: f64,
 }
 
@@ -27,7 +27,7 @@ pub(crate) struct Comparison {
     max_ratio: f64,
 }
 
-/// Runs `--pairs` pairs and prints each one's ratio, the median and the spread.
+/// Runs `--pairs` pairs and prints the ratio of each, the median and the spread.
 pub(crate) fn run(load: &Load) -> anyhow::Result<()> {
     if load.json {
         println!("{}", serde_json::to_string_pretty(&compare(load, |_, _| ())?)?);
@@ -66,7 +66,7 @@ pub(crate) fn compare(load: &Load, show: impl Fn(usize, &Pair)) -> anyhow::Resul
     Ok(Comparison::of(load, &other, pairs))
 }
 
-/// The same load on the target that `--vs ADDRESS[,NQN]` names.
+/// Makes the same load on the target that `--vs ADDRESS[,NQN]` names.
 fn other(load: &Load) -> Load {
     let text = load.vs.as_deref().unwrap_or_default();
     let (address, nqn) = text.split_once(',').unwrap_or((text, &load.nqn));

@@ -9,17 +9,17 @@ use serde::Serialize;
 use super::job::Job;
 use super::units::show_count;
 
-/// How much of a reservation a window may lack and still count as kept: commands that end just
-/// behind its edge.
+/// The part of a reservation that a window may lack and still count as kept, for commands that end
+/// just behind its edge.
 const TOLERANCE: f64 = 0.01;
 
-/// What a job did in one window.
+/// The commands of a job in one window.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Tally {
-    /// Commands that succeeded.
+    /// The number of commands that succeeded.
     pub(crate) commands: u64,
     pub(crate) bytes: u64,
-    /// Commands that were due or outstanding at its end.
+    /// The number of commands that were due or outstanding at the end of the window.
     pub(crate) waiting: u64,
 }
 
@@ -35,20 +35,20 @@ impl Tally {
 #[derive(Clone, Debug)]
 pub(crate) struct Windows {
     pub(crate) length: Duration,
-    /// Window by window, job by job.
+    /// The tallies, window by window and job by job.
     tallies: Vec<Vec<Tally>>,
 }
 
-/// What was kept of a reservation.
+/// The windows in which a reservation was kept.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub(crate) struct Attained {
-    /// Commands per second.
+    /// The reserved commands per second.
     reserved: f64,
-    /// Windows in which the job asked for that much.
+    /// The number of windows in which the job asked for that many.
     windows: usize,
-    /// Those of them in which it got it, to 1 %.
+    /// The number of these windows in which the job got them, to 1 %.
     kept: usize,
-    /// The least that it got of it in any of them, 1.0: all.
+    /// The least part of the reservation in any of these windows; 1.0: all.
     least: Option<f64>,
 }
 
@@ -59,12 +59,12 @@ pub(crate) struct JobWindows<'a> {
     /// Commands per second in each window.
     iops: Vec<f64>,
     bytes_per_second: Vec<f64>,
-    /// Of all jobs' commands in each window, 0 to 1.
+    /// The share of all jobs' commands in each window, 0 to 1.
     share: Vec<f64>,
     reservation: Option<Attained>,
 }
 
-/// The same of all jobs.
+/// The windows of all jobs, for `--json`.
 #[derive(Debug, Serialize)]
 pub(crate) struct WindowsReport<'a> {
     seconds: f64,
@@ -76,7 +76,7 @@ impl Windows {
         Self { length, tallies: Vec::new() }
     }
 
-    /// Adds what a thread did in a window, job by job.
+    /// Adds the tallies of a thread in a window, job by job.
     pub(crate) fn add(&mut self, window: usize, tallies: &[Tally]) {
         if self.tallies.len() <= window {
             self.tallies.resize(window + 1, vec![Tally::default(); tallies.len()]);
@@ -93,10 +93,10 @@ impl Windows {
         count as f64 / self.length.as_secs_f64()
     }
 
-    /// What was kept of a job's reservation, if it has one.
+    /// Counts the windows in which a job's reservation was kept, if it has one.
     ///
-    /// A job without a rate always asks for more. One with a rate asked for what it got and what
-    /// was still waiting at the window's end.
+    /// A job without a rate always asks for more. A job with a rate asked for what it got and for
+    /// what still waited at the window's end.
     pub(crate) fn attained(&self, index: usize, job: &Job) -> Option<Attained> {
         let reserved = job.reserve?;
         let promised = reserved * self.length.as_secs_f64();
@@ -113,7 +113,7 @@ impl Windows {
         })
     }
 
-    /// For `--json`.
+    /// Makes the report of `--json`.
     pub(crate) fn report<'a>(&self, jobs: impl Iterator<Item = &'a Job>) -> WindowsReport<'a> {
         let total: Vec<u64> =
             self.tallies.iter().map(|jobs| jobs.iter().map(|job| job.commands).sum()).collect();
@@ -130,7 +130,7 @@ impl Windows {
         WindowsReport { seconds: self.length.as_secs_f64(), jobs: jobs.collect() }
     }
 
-    /// A line for each window: each job's throughput, and its share of all commands.
+    /// Writes a line for each window: each job's throughput, and its share of all commands.
     pub(crate) fn table<'a>(&self, jobs: impl Iterator<Item = &'a Job>) -> String {
         let mut text = format!("\n{:>10}", "window");
         for job in jobs {
@@ -151,7 +151,7 @@ impl Windows {
         text
     }
 
-    /// A line for each job with a reservation.
+    /// Writes a line for each job with a reservation.
     pub(crate) fn reservations<'a>(&self, jobs: impl Iterator<Item = &'a Job>) -> String {
         let mut text = String::new();
         for (index, job) in jobs.enumerate() {
@@ -161,7 +161,7 @@ impl Windows {
             };
             let of = format!("{} of {windows} windows of {:?}", kept, self.length);
             let least = least.map_or_else(
-                || "it never asked for that much".to_owned(),
+                || "the job never asked for as many".to_owned(),
                 |least| format!("at least {:.1} % of it", 100.0 * least),
             );
             let reserved = show_count(reserved);

@@ -13,29 +13,29 @@ use super::job::Job;
 use super::stats::JobStats;
 use super::windows::Tally;
 
-/// Bytes taken from a socket at once: many responses, and still in the cache.
+/// The bytes taken from a socket at once: many responses, which still fit into the cache.
 const RECEIVE: usize = 256 * 1024;
 
-/// How long to wait for what is outstanding at the end.
+/// The time to wait for outstanding commands at the end.
 const DRAIN: Duration = Duration::from_secs(30);
 
 /// A connection to be made.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Plan {
-    /// Index of the association.
+    /// The index of the association.
     pub(crate) controller: usize,
     pub(crate) qid: u16,
-    /// Index of the job.
+    /// The index of the job.
     pub(crate) job: usize,
     pub(crate) extent: Extent,
     pub(crate) seed: u64,
 }
 
-/// What a thread is to do.
+/// The orders of a thread.
 #[derive(Clone, Debug)]
 pub(crate) struct Orders {
     pub(crate) associations: Vec<Association>,
-    /// By job.
+    /// The namespace of each job.
     pub(crate) namespaces: Vec<Namespace>,
     pub(crate) jobs: Vec<Job>,
     pub(crate) plans: Vec<Plan>,
@@ -43,22 +43,22 @@ pub(crate) struct Orders {
     pub(crate) verify: bool,
     pub(crate) warmup: Duration,
     pub(crate) time: Duration,
-    /// How often it is counted what each job did.
+    /// The length of a window, in which each job's commands are counted.
     pub(crate) window: Duration,
     /// Whether the figures are handed over after each window.
     pub(crate) live: bool,
 }
 
-/// What a thread reports.
+/// A report of a thread.
 #[derive(Debug)]
 pub(crate) enum Message {
-    /// Connected (and filled); waits for the start.
+    /// The thread is connected (and has filled its blocks), and waits for the start.
     Ready,
-    /// What each job did in the window of that number.
+    /// The tallies of each job in the window of that number.
     Window(usize, Vec<Tally>),
-    /// What each job did since the last report; not during warm-up.
+    /// The commands of each job since the last report, without warm-up.
     Figures(Vec<JobStats>),
-    /// The end: how much was read back, or what went wrong.
+    /// The thread has ended: the bytes that were read back, or what went wrong.
     Done(anyhow::Result<u64>),
 }
 
@@ -154,7 +154,7 @@ impl<'a> Worker<'a> {
         Ok(())
     }
 
-    /// What each job did since `before`, which becomes what it has done.
+    /// Computes what each job did since `before`, and brings `before` up to date.
     fn tallies(&self, before: &mut [Tally]) -> Vec<Tally> {
         let now = self.clock.now();
         let mut tallies = vec![Tally::default(); self.stats.len()];
@@ -182,7 +182,7 @@ impl<'a> Worker<'a> {
         }
     }
 
-    /// Goes into a phase that ends by itself, and to its end.
+    /// Enters a phase that ends by itself, and runs it to its end.
     fn finish(&mut self, phase: Phase, limit: Option<Duration>) -> anyhow::Result<()> {
         self.enter(phase);
         let begun = Instant::now();
@@ -201,7 +201,7 @@ impl<'a> Worker<'a> {
         self.io_queues.iter_mut().for_each(|io_queue| io_queue.enter(phase, now));
     }
 
-    /// Some rounds over all io_queues, so that the end is not looked for too often.
+    /// Goes over all I/O queues some times, so that the clock is not read too often.
     fn turns(&mut self) -> anyhow::Result<()> {
         let mut came = false;
         for _ in 0..8 {

@@ -1,14 +1,14 @@
-//! A hard disk: where the head is, how far it has to go, and where the platter stands by then.
+//! A model of a hard disk: the position of its head, the time of seeks, and the rotation.
 //!
 //! The model knows zones (more sectors on outer tracks), the seek curve, rotation, head and track
-//! skew, and one read-ahead buffer. It serves one command at a time, as disks do for hosts that
-//! keep the order of their commands to themselves. Writes go to the platter.
+//! skew, and one read-ahead buffer. The disk serves one command at a time, as for hosts
+//! that order their commands themselves. Writes go to the platter.
 
 use arbitration::Nanos;
 
 use super::random::Random;
 
-/// What a disk is made of.
+/// The geometry and the times of a disk.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct DiskGeometry {
     /// Revolutions per minute.
@@ -19,9 +19,9 @@ pub(crate) struct DiskGeometry {
     pub(crate) heads: u32,
     /// Sectors of 512 bytes on each track of the outermost zone.
     pub(crate) outer_sectors: u32,
-    /// The same of the innermost zone; those between lie on a line.
+    /// Sectors of 512 bytes on each track of the innermost zone; those between lie on a line.
     pub(crate) inner_sectors: u32,
-    /// Zones, of as many cylinders each.
+    /// The number of zones, of equally many cylinders.
     pub(crate) zones: u32,
     /// Seek to the next cylinder, ns.
     pub(crate) seek_min: u64,
@@ -29,13 +29,13 @@ pub(crate) struct DiskGeometry {
     pub(crate) seek_mean: u64,
     /// Seek from the first cylinder to the last, ns.
     pub(crate) seek_max: u64,
-    /// From one surface to another of the same cylinder, ns.
+    /// Time of a switch between surfaces of the same cylinder, ns.
     pub(crate) head_switch: u64,
-    /// What a write needs more than a read to settle on its track, ns.
+    /// Time that a write needs more than a read to settle on its track, ns.
     pub(crate) write_settle: u64,
-    /// How much the settling of the head varies, ns: evenly between nothing and this.
+    /// Variation of the head's settling, ns: evenly between nothing and this.
     pub(crate) settle_spread: u64,
-    /// From the command's arrival until the disk acts on it, ns.
+    /// Time from a command's arrival until the disk acts on it, ns.
     pub(crate) overhead: u64,
     /// Sectors that the disk reads ahead.
     pub(crate) read_ahead: u32,
@@ -62,20 +62,20 @@ impl DiskGeometry {
         read_ahead: 1024,
     };
 
-    /// One turn of the platter, ns.
+    /// Computes the time of one turn of the platter, ns.
     pub(crate) fn revolution(&self) -> u64 {
         60_000_000_000 / u64::from(self.rpm.max(1))
     }
 
-    /// By how much a track begins later on the platter than the one before, so that who reads on
-    /// does not miss its first sector; ns.
+    /// Computes by how much a track begins later on the platter than the one before, so that a long
+    /// read does not miss its first sector; ns.
     fn skew(&self) -> u64 {
         self.head_switch.max(self.seek_min) + self.settle_spread
     }
 
-    /// How long the arm takes over `distance` cylinders, ns. Three numbers from the data sheet
-    /// and the square root that fits them (Lee and Katz, "An analytic performance model of disk
-    /// arrays", 1993).
+    /// Computes the time of the arm over `distance` cylinders, ns, from three numbers of the data
+    /// sheet and the square root that fits them (Lee and Katz, "An analytic performance model of
+    /// disk arrays", 1993).
     fn seek(&self, distance: u64) -> u64 {
         let Some(beyond) = distance.checked_sub(1) else { return 0 };
         let cylinders = u64::from(self.cylinders.max(1));
@@ -98,22 +98,22 @@ struct Zone {
     sectors: u64,
 }
 
-/// Where a sector is.
+/// The place of a sector.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct Place {
     cylinder: u64,
     head: u64,
-    /// When it comes under the head, in ns after the start of a turn.
+    /// The time at which the sector comes under the head, in ns after the start of a turn.
     angle: u64,
-    /// How long one sector takes to pass, ns.
+    /// The time of one sector under the head, ns.
     sector: u64,
-    /// Sectors from here to the end of the track.
+    /// The sectors from here to the end of the track.
     left_on_track: u64,
-    /// Sectors of the track.
+    /// The sectors of the track.
     track: u64,
 }
 
-/// What the head goes on reading after a read.
+/// The read-ahead after a read: its next sector, and since when.
 #[derive(Clone, Copy, Debug)]
 struct ReadAhead {
     next: u64,
@@ -126,18 +126,18 @@ pub(crate) struct Disk {
     geometry: DiskGeometry,
     zones: Vec<Zone>,
     sectors: u64,
-    /// Cylinder and head.
+    /// The cylinder and head of the arm.
     arm: (u64, u64),
     ahead: Option<ReadAhead>,
     free_at: Nanos,
-    /// How far the platter had turned at the start, ns.
+    /// The angle of the platter at the start, ns.
     phase: u64,
     random: Random,
 }
 
 impl Disk {
-    /// A disk whose arm is at the edge; `seed` sets where the platter stands and how the head
-    /// settles.
+    /// Makes a disk whose arm is at the edge; `seed` sets the angle of the platter and the settling
+    /// of the head.
     pub(crate) fn new(geometry: DiskGeometry, seed: u64) -> Self {
         let mut random = Random::new(seed);
         let phase = random.below(geometry.revolution());
@@ -154,7 +154,7 @@ impl Disk {
         }
     }
 
-    /// Sectors of 512 bytes.
+    /// Returns the number of sectors of 512 bytes.
     #[cfg_attr(not(test), allow(dead_code, reason = "figures with fixed places need not ask"))]
     pub(crate) fn sectors(&self) -> u64 {
         self.sectors
@@ -162,7 +162,7 @@ impl Disk {
 
     /// Serves a command that arrives at `now`, or once the one before is done: `blocks` sectors
     /// from `lba` on, both cut to what the disk has. Returns how long after `now` it is done, in
-    /// ns, and leaves the head there.
+    /// ns.
     pub(crate) fn service(&mut self, now: Nanos, lba: u64, blocks: u32, write: bool) -> u64 {
         let lba = lba.min(self.sectors.saturating_sub(1));
         let blocks = u64::from(blocks.max(1)).min(self.sectors.saturating_sub(lba));
@@ -179,7 +179,7 @@ impl Disk {
         done.ns_since(now)
     }
 
-    /// Mean and worst time of a small command somewhere on the disk, ns.
+    /// Computes mean and worst time of a small command somewhere on the disk, ns.
     #[cfg_attr(not(test), allow(dead_code, reason = "for schedulers that are told of the disk"))]
     pub(crate) fn profile(&self) -> (u64, u64) {
         let of = &self.geometry;
@@ -188,7 +188,7 @@ impl Disk {
         (mean, worst + of.revolution())
     }
 
-    /// When the command is done if the arm goes there and waits for the sector.
+    /// Computes when the command is done if the arm moves and waits for the sector.
     fn by_seek(&mut self, start: Nanos, lba: u64, blocks: u64, write: bool) -> Nanos {
         let place = self.place(lba);
         let there = start.after(self.positioning(&place, write));
@@ -209,8 +209,8 @@ impl Disk {
         moved + settle + self.random.below(self.geometry.settle_spread)
     }
 
-    /// When a read is done that the disk is reading already, or has read: the head went on after
-    /// the last read.
+    /// Computes when a read is done whose sectors the disk reads ahead, or has read: the head went
+    /// on after the last read.
     fn by_reading_on(&self, start: Nanos, lba: u64, blocks: u64) -> Option<Nanos> {
         let ahead = self.ahead?;
         let skipped = lba.checked_sub(ahead.next)?;
@@ -223,7 +223,7 @@ impl Disk {
         Some(ahead.at.after(read).max(start.after(blocks * place.sector / 2)))
     }
 
-    /// How long `blocks` sectors from `place` on take to pass under the heads, ns.
+    /// Computes how long `blocks` sectors from `place` on take to pass under the heads, ns.
     fn passing(&self, place: &Place, blocks: u64) -> u64 {
         let crossings = blocks.saturating_sub(place.left_on_track).div_ceil(place.track.max(1));
         blocks * place.sector + crossings * self.geometry.skew()
@@ -248,7 +248,7 @@ impl Disk {
     }
 }
 
-/// The zones from the edge inwards, and the sectors of all of them.
+/// Makes the zones from the edge inwards, and counts their sectors.
 fn zones(geometry: &DiskGeometry) -> (Vec<Zone>, u64) {
     let count = u64::from(geometry.zones.max(1));
     let cylinders = u64::from(geometry.cylinders.max(1)).div_ceil(count);
@@ -274,8 +274,8 @@ mod tests {
         Disk::new(DiskGeometry::SATA_7200, 1)
     }
 
-    /// Mean time of `count` reads of 4 KiB at places that `place` chooses, each on the heels of
-    /// the one before.
+    /// Measures the mean time of `count` reads of 4 KiB at places that `place` chooses, each right
+    /// after the one before.
     fn mean(disk: &mut Disk, count: u64, mut place: impl FnMut(u64) -> u64) -> u64 {
         let mut now = Nanos::ZERO;
         for index in 0..count {

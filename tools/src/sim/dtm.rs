@@ -13,7 +13,7 @@ use super::plot::{self, Chart, Line};
 
 /// Rows of the printed table.
 const ROWS: usize = 20;
-/// Slots that a run may have: a year of a link's time is a mistake in the scenario.
+/// The most slots of a run: a year of a link's time is a mistake in the scenario.
 const SLOTS: u64 = 20_000_000;
 
 /// Arguments of `sluice sim dtm`.
@@ -21,10 +21,10 @@ const SLOTS: u64 = 20_000_000;
 pub(crate) struct Args {
     /// The scenario: a TOML file with a link and its classes (docs/sim.md).
     scenario: PathBuf,
-    /// Writes window, Q, throughput, queue and latency over time as SVG files to this folder.
+    /// Write window, Q, throughput, queue and latency over time as SVG files to this folder.
     #[arg(long, value_name = "DIR")]
     plot: Option<PathBuf>,
-    /// Where chance begins, in place of the scenario's own.
+    /// Random seed, in place of the scenario's own.
     #[arg(long)]
     seed: Option<u64>,
 }
@@ -39,7 +39,7 @@ struct Sample {
     classes: Vec<ClassState>,
 }
 
-/// Runs the scenario, prints what came of it, and writes plots.
+/// Runs the scenario; answers its tables, and writes plots.
 ///
 /// # Errors
 ///
@@ -56,7 +56,7 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<String> {
     Ok(text)
 }
 
-/// Every slot of the scenario.
+/// Runs the model; answers every slot of the scenario.
 fn samples(scenario: &Scenario) -> anyhow::Result<Vec<Sample>> {
     let mut model = Model::new(scenario.setup.clone())?;
     let mut samples = Vec::new();
@@ -72,7 +72,7 @@ fn samples(scenario: &Scenario) -> anyhow::Result<Vec<Sample>> {
     Ok(samples)
 }
 
-/// Throughput, quality and the queue at some times.
+/// Writes throughput, quality and the queue at some times.
 fn over_time(scenario: &Scenario, samples: &[Sample]) -> String {
     let mut text = format!("{:>9} {:>8}", "time/ms", "queue");
     for name in &scenario.names {
@@ -96,7 +96,7 @@ fn over_time(scenario: &Scenario, samples: &[Sample]) -> String {
     text
 }
 
-/// The means of the second half, when windows have settled.
+/// Writes the means of the second half, when windows have settled.
 fn in_the_mean(scenario: &Scenario, samples: &[Sample]) -> String {
     let half = samples.get(samples.len() / 2..).unwrap_or_default();
     let mean = |class: usize, value: &dyn Fn(&ClassState) -> f64| {
@@ -127,7 +127,7 @@ fn of(sample: &Sample, class: usize, value: impl Fn(&ClassState) -> f64) -> f64 
     sample.classes.get(class).map_or(0.0, value)
 }
 
-/// What is plotted: the file's name, its title, and what is taken of a class.
+/// A plot: the file's name, its title, and the value of a class.
 type Plot = (&'static str, &'static str, fn(&ClassState, packet_bits: f64) -> f64);
 
 const PLOTS: [Plot; 5] = [

@@ -18,10 +18,10 @@ const SECOND: u64 = 1_000_000_000;
 const WINDOW: u64 = 5 * SECOND;
 /// Windows of the figure: 500 s.
 const WINDOWS: u64 = 100;
-/// What the background stream has outstanding.
+/// The outstanding requests of the background stream.
 const BACKGROUND: u64 = 384;
 
-/// Who decides what the disk does next.
+/// The scheduler of the disk.
 #[derive(Debug)]
 enum Scheduler {
     Fahrrad(Fahrrad),
@@ -50,14 +50,14 @@ impl Scheduler {
     }
 }
 
-/// What a stream got.
+/// The service that a stream got.
 #[derive(Clone, Debug, Default)]
 struct Got {
-    /// Requests served in each window.
+    /// The requests served in each window.
     served: Vec<u64>,
-    /// Requests that were served after they were due by the reservation.
+    /// The requests that were served after they were due by the reservation.
     late: u64,
-    /// Requests that found its buffer full.
+    /// The requests that found the stream's buffer full.
     lost: u64,
 }
 
@@ -69,25 +69,25 @@ impl Got {
         }
     }
 
-    /// Requests per second over all windows.
+    /// Computes the requests per second over all windows.
     fn mean(&self) -> u64 {
         let windows = u64::try_from(self.served.len()).unwrap_or(1).max(1);
         self.served.iter().sum::<u64>() / (windows * WINDOW / SECOND)
     }
 
-    /// Requests per second in the window with the fewest.
+    /// Computes the requests per second in the window with the fewest.
     fn least(&self) -> u64 {
         self.served.iter().min().map_or(0, |served| served / (WINDOW / SECOND))
     }
 
-    /// Requests in 1000 that the reservation covered and that were late or lost.
+    /// Computes how many of 1000 requests that the reservation covered were late or lost.
     fn failed(&self) -> u64 {
         let all = self.served.iter().sum::<u64>() + self.lost;
         (1000 * (self.late + self.lost)).div_ceil(all.max(1))
     }
 }
 
-/// The disk as the broker sees it.
+/// Makes the disk's profile for the broker.
 fn profile(disk: &Disk) -> Profile {
     let (mean, worst) = disk.profile();
     // A track or two may be crossed on the way through a larger request.
@@ -97,7 +97,7 @@ fn profile(disk: &Disk) -> Profile {
     Profile { read: time, write: time, per_kib, parallelism: 1, seeks: true }
 }
 
-/// Fahrrad with a reservation for each of the streams.
+/// Makes Fahrrad with a reservation for each of the streams.
 fn reserved(profile: &Profile, streams: &[Stream]) -> Result<Fahrrad, Refusal> {
     let (mut set, mut already) = (Fahrrad::new(), Vec::new());
     for stream in streams {
@@ -108,7 +108,7 @@ fn reserved(profile: &Profile, streams: &[Stream]) -> Result<Fahrrad, Refusal> {
     Ok(set)
 }
 
-/// Runs the streams on a disk for so many windows.
+/// Runs the streams on a disk for `windows` windows.
 fn simulate(mut scheduler: Scheduler, background: u64, windows: u64, seed: u64) -> Vec<Got> {
     let mut disk = Disk::new(DiskGeometry::SATA_7200, seed);
     let mut random = Random::new(seed);
@@ -139,7 +139,7 @@ fn simulate(mut scheduler: Scheduler, background: u64, windows: u64, seed: u64) 
     got
 }
 
-/// Without reservations and with them.
+/// Runs the streams without reservations and with them.
 fn both(background: u64, windows: u64, seed: u64) -> Result<[Vec<Got>; 2], Refusal> {
     let disk = Disk::new(DiskGeometry::SATA_7200, seed);
     let set = Scheduler::Fahrrad(reserved(&profile(&disk), &streams(0, background))?);
@@ -147,7 +147,7 @@ fn both(background: u64, windows: u64, seed: u64) -> Result<[Vec<Got>; 2], Refus
     Ok([plain, set].map(|scheduler| simulate(scheduler, background, windows, seed)))
 }
 
-/// The figure as a table.
+/// Makes the figure as a table.
 pub(super) fn figure(seed: u64) -> String {
     let text = table(seed).and_then(|text| Ok(text + &by_background(seed)?));
     text.unwrap_or_else(|refused| format!("{refused}\n"))
@@ -173,7 +173,7 @@ fn table(seed: u64) -> Result<String, Refusal> {
     Ok(text)
 }
 
-/// How the totals differ, by how hard the background stream presses.
+/// Writes how the totals differ, by the outstanding requests of the background stream.
 fn by_background(seed: u64) -> Result<String, Refusal> {
     let mut text = String::from(
         "\nThe source: all guarantees met, and about 200 I/Os per second more than Linux.\n\
@@ -188,7 +188,7 @@ fn by_background(seed: u64) -> Result<String, Refusal> {
     Ok(text)
 }
 
-/// I/Os per second of all streams.
+/// Computes the I/Os per second of all streams.
 fn total(got: &[Got]) -> u64 {
     got.iter().map(Got::mean).sum()
 }

@@ -12,15 +12,15 @@ use super::random::Random;
 
 /// The round-trip time of the source's figure.
 const RTT: Time = 98 * MICRO;
-/// When Medium and Low come in; High is alone until then.
+/// The time at which Medium and Low come in; High is alone until then.
 const ENTRY: Time = 200 * RTT;
-/// When it ends.
+/// The end of the run.
 const END: Time = 800 * RTT;
-/// Round trips over which throughput is taken.
+/// The round trips over which throughput is measured.
 const WINDOW: u64 = 10;
-/// Converged: each class stays this close to its part.
+/// The deviation from its part within which a class counts as converged.
 const BAND: f64 = 0.15;
-/// Runs, of which the mean is taken.
+/// The number of runs whose mean is shown.
 const RUNS: u64 = 5;
 
 type Run = (Network, [Range<u32>; 3]);
@@ -40,13 +40,13 @@ fn simulate(law: Law, variant: &Variant, seed: u64) -> Run {
     (network, classes)
 }
 
-/// What each class is to have of the whole in the end.
+/// Computes the part of each class at the end.
 fn parts(law: Law) -> [f64; 3] {
     if law == Law::Dctcp { [1.0 / 3.0; 3] } else { SHARES.map(part) }
 }
 
-/// Round trips from the entry until each class's part of the throughput, in the mean over the
-/// runs, stays within [`BAND`] of what it is to be.
+/// Counts the round trips from the entry until each class's part of the throughput, in the mean
+/// over the runs, stays within [`BAND`] of its part.
 fn converged(law: Law, variant: &Variant, seed: u64) -> Option<u64> {
     let simulate = |run| simulate(law, variant, seed.wrapping_add(run));
     let runs: Vec<Run> = (0..RUNS).map(simulate).collect();
@@ -61,7 +61,7 @@ fn converged(law: Law, variant: &Variant, seed: u64) -> Option<u64> {
     (first < starts().count()).then_some(first as u64 + WINDOW / 2)
 }
 
-/// The rates of the classes in the mean over the runs.
+/// Computes the rates of the classes in the mean over the runs.
 fn rates(runs: &[Run], from: Time, until: Time) -> [f64; 3] {
     let mut sums = [0.0; 3];
     for (network, classes) in runs {
@@ -72,7 +72,7 @@ fn rates(runs: &[Run], from: Time, until: Time) -> [f64; 3] {
     sums.map(|sum| sum / runs.len().max(1) as f64)
 }
 
-/// The figure as text.
+/// Makes the figure as text.
 pub(super) fn run(seed: u64) -> String {
     let mut text = format!(
         "Fig. 10 (E4): High alone on 100 Gb/s, then Medium and Low come in; {FLOWS} flows a class, \
@@ -95,7 +95,7 @@ pub(super) fn run(seed: u64) -> String {
     text + "\nsource: QTCP is sooner by more than 50 RTTs, about 5 ms\n"
 }
 
-/// A time in round trips as text.
+/// Writes a time in round trips.
 fn after(trips: Option<u64>) -> String {
     trips.map_or("never".to_owned(), |trips| {
         format!("{trips} RTTs, {:.1} ms", seconds(trips * RTT) * 1e3)

@@ -14,9 +14,9 @@ use super::random::Random;
 const RTT: Time = 98 * MICRO;
 /// Flows of an application.
 const FLOWS: u32 = 5;
-/// When applications come or go (Fig. 14a).
+/// The times at which applications come or go (Fig. 14a).
 const PHASE: Time = 50 * MILLI;
-/// What is left out at the start of a phase.
+/// The time that is left out at the start of a phase.
 const SETTLING: Time = 15 * MILLI;
 
 /// An application of Fig. 14a: its class, and the phases in which it is there.
@@ -27,7 +27,8 @@ struct Application {
     phases: Range<u64>,
 }
 
-/// One for each class from the start, and a second one in the middle. The first go before.
+/// The applications: one for each class from the start, and a second one later. The first ones
+/// leave before the second ones.
 const APPLICATIONS: [Application; 6] = [
     Application { name: "High 1", class: 0, phases: 0..6 },
     Application { name: "High 2", class: 0, phases: 3..7 },
@@ -38,7 +39,7 @@ const APPLICATIONS: [Application; 6] = [
 ];
 const PHASES: u64 = 7;
 
-/// The rate of each application in each phase, in Gb/s of payload.
+/// Measures the rate of each application in each phase, in Gb/s of payload.
 fn intermittent(bottleneck: &Bottleneck, seed: u64) -> Vec<Vec<f64>> {
     let end = PHASES * PHASE;
     let mut network = bottleneck.network(Record::new(end, MILLI));
@@ -60,12 +61,13 @@ fn intermittent(bottleneck: &Bottleneck, seed: u64) -> Vec<Vec<f64>> {
     flows.iter().map(|flows| (0..PHASES).map(|phase| rate(flows, phase)).collect()).collect()
 }
 
-/// When flows of DCTCP come and go, and when the run ends (Fig. 14b).
+/// The times at which flows of DCTCP come and go, and the end of the run (Fig. 14b).
 const ENTERS: Time = 75 * MILLI;
 const LEAVES: Time = 250 * MILLI;
 const ENDS: Time = 350 * MILLI;
 
-/// The rates of High, Medium, Low and DCTCP before, beside and after it, in Gb/s of payload.
+/// Measures the rates of High, Medium, Low and DCTCP before, beside and after DCTCP, in Gb/s of
+/// payload.
 fn interference(bottleneck: &Bottleneck, law: Law, seed: u64) -> [[f64; 4]; 3] {
     let (network, flows) = interfered(bottleneck, law, seed);
     // Of the time beside DCTCP and after it, the first 50 ms are left to back off and come back.
@@ -95,7 +97,7 @@ fn interfered(bottleneck: &Bottleneck, law: Law, seed: u64) -> (Network, [Range<
     (network, flows)
 }
 
-/// What is shown beside DCTCP.
+/// The laws that are shown beside DCTCP.
 const BESIDE: [(&str, Law, &Variant); 4] = [
     ("Eq. 5", Law::Qtcp, &PRINTED),
     ("Eq. 5, Fig. 15a", Law::Interference, &PRINTED),
@@ -103,7 +105,7 @@ const BESIDE: [(&str, Law, &Variant); 4] = [
     ("by target, Fig. 15a", Law::Interference, &BY_TARGET),
 ];
 
-/// The figure as text.
+/// Makes the figure as text.
 pub(super) fn run(seed: u64) -> String {
     let mut text = format!(
         "Fig. 14 (E8): QTCP on 100 Gb/s, RTT 98 us, {FLOWS} flows an application, Gb/s of payload\n\n\
@@ -127,7 +129,7 @@ pub(super) fn run(seed: u64) -> String {
     text
 }
 
-/// The rates of Fig. 14a as text.
+/// Writes the rates of Fig. 14a.
 fn phases(text: &mut String, variant: &Variant, seed: u64) {
     _ = write!(text, "\n{:12}", variant.name);
     (0..PHASES).for_each(|phase| _ = write!(text, " {:>4} ms", phase * 50));
@@ -154,8 +156,8 @@ mod tests {
         }
     }
 
-    /// Classes stay as close to their targets as that, and applications to the others of their
-    /// class.
+    /// Checks that classes stay within `bound` of their targets, and applications close to the
+    /// others of their class.
     fn check_phases(bottleneck: &Bottleneck, bound: f64) {
         let rates = intermittent(bottleneck, 1);
         for phase in 0..PHASES {

@@ -1,35 +1,36 @@
 //! Fig. 15b (docs/sources.md, E9): transfers that miss their deadlines, under three laws.
 //!
-//! What the source leaves open, and how it is read here:
+//! The source leaves some points open, which are read here as follows:
 //!
 //! - *The latency* is that of a transfer, from the time that its sender has it until its last byte
 //!   is acknowledged. A packet's own way takes a tenth of a millisecond, and no target of
 //!   milliseconds would ever be missed.
 //! - *What a controller measures against its target* is the throughput: what the transfers at hand
-//!   need to be done in time, by what the flow gets. That is d of D2TCP's own paper (time needed by
-//!   time left), and Q of Eq. (1); where it is 1, the transfer is done just in time. Shown the
-//!   smoothed latency itself (Eq. 2), a flow of QTCP learns that it is late when it is too late, and
-//!   slows down to its target while the link has room: three times the misses of DCTCP.
+//!   need to be done in time, by what the flow gets. This is d of D2TCP's own paper (time needed by
+//!   time left), and Q of Eq. (1); where it is 1, the transfer is done just in time. With the
+//!   smoothed latency itself (Eq. 2), a flow of QTCP learns that it is late when it is too late,
+//!   and slows down to its target while the link has room: three times the misses of DCTCP.
 //! - *Controllers aim at half the deadline.* A flow of QTCP that is early gives way until it is
 //!   just in time, and just in time is late half of the time.
-//! - *They aim at no less than twice an equal part, and no more than the link.* A flow that has all
-//!   the time gives way no further, so that little of the link is unused when others are done.
-//! - *A transfer that is late is not aimed for any more.* Else those that cannot be in time keep
-//!   others from it.
+//! - *Controllers aim at no less than twice an equal part, and no more than the link.* A flow that
+//!   has all the time gives way no further, so that little of the link is unused when others are
+//!   done.
+//! - *A transfer that is late is not aimed for any more.* Otherwise transfers that cannot be in
+//!   time keep others from being so.
 //! - *Flows with targets grow by Q squared* (`Growth::Quality`). By a packet a round trip, a flow
 //!   that gave way needs tens of milliseconds to have its bandwidth back, at deadlines of five.
 //!   By a part of the target's window (`Growth::Target`) QTCP misses a third less at loads of
 //!   80 %, but half more at 90 %, and on a full link more than DCTCP: targets are then far more
-//!   than all that there is, and the steps with them.
+//!   than the link carries, and the steps with them.
 //! - *The stressed situation* has equal loads. At 80 % all miss a third of what the source has, at
 //!   95 % about as much, so several loads are printed. Transfers that are not done in the end
 //!   count as missed once they are late.
 //!
 //! The orders are the source's up to a load of 90 %, for episodes of [`EPISODE`]. At 95 % QTCP and
-//! D2TCP miss two thirds of what DCTCP does, and which of them misses less is chance. On a full link
-//! QTCP still misses less than DCTCP, and mostly more than D2TCP; after a second of it QTCP misses
-//! most (56 %, DCTCP 51 %): giving way leaves some of the link unused, and the backlog of a law that
-//! gives way more grows faster.
+//! D2TCP miss two thirds of what DCTCP does, and which of them misses less depends on the seed. On
+//! a full link QTCP still misses less than DCTCP, and mostly more than D2TCP; after a second of it
+//! QTCP misses most (56 %, DCTCP 51 %): giving way leaves some of the link unused, and the backlog
+//! of a law that gives way more grows faster.
 
 use std::fmt::Write as _;
 use std::ops::Range;
@@ -47,13 +48,13 @@ use super::net::traffic::Size;
 
 /// The deadlines of High, Medium and Low.
 const DEADLINES: [Time; 3] = [5 * MILLI, 6 * MILLI, 8 * MILLI];
-/// The part of its deadline that a transfer is aimed at.
+/// The part of the deadline in which a transfer is meant to end.
 const AIM: Time = 2;
-/// The least throughput that is aimed at, in equal parts of the link.
+/// The least target throughput, in equal parts of the link.
 const LEAST: f64 = 2.0;
-/// How long it lasts.
+/// The length of an episode.
 const EPISODE: Time = 300 * MILLI;
-/// Runs that are printed together.
+/// The number of runs that are added up.
 const RUNS: u64 = 3;
 /// Flows of each class: one to each of the source's ten servers.
 const FLOWS: u32 = 10;
@@ -66,11 +67,11 @@ struct Situation {
     name: &'static str,
     parts: [f64; 3],
     load: f64,
-    /// What the source says of DCTCP, D2TCP and QTCP.
+    /// The source's numbers for DCTCP, D2TCP and QTCP.
     source: [&'static str; 3],
 }
 
-/// What the source says of the stressed situation.
+/// The source's numbers for the stressed situation.
 const STRESSED: [&str; 3] = ["30..65", "High 35", "15..18"];
 
 const SITUATIONS: [Situation; 5] = [
@@ -92,7 +93,7 @@ const fn stressed(name: &'static str, load: f64) -> Situation {
 
 const LAWS: [(&str, Law); 3] = [("DCTCP", Law::Dctcp), ("D2TCP", Law::D2tcp), ("QTCP", Law::Qtcp)];
 
-/// Transfers of a class that are done or late, and how many of them are late.
+/// The number of transfers of a class that are done or late, and of those that are late.
 #[derive(Clone, Copy, Debug, Default)]
 struct Transfers {
     done: u32,
@@ -120,14 +121,14 @@ impl std::iter::Sum for Transfers {
     }
 }
 
-/// What the flows of a class aim at.
+/// Makes the deadline of a class's flows.
 fn aimed(bottleneck: &Bottleneck, late: Time) -> Deadline {
     let most = Rate::from_bits(bottleneck.goodput());
     let flows = f64::from(FLOWS) * DEADLINES.len() as f64;
     Deadline { late, intended: late / AIM, least: most.times(LEAST / flows), most }
 }
 
-/// The transfers of each class in a run.
+/// Counts the transfers of each class in a run.
 fn transfers(situation: &Situation, law: Law, seed: u64) -> [Transfers; 3] {
     let bottleneck = bottleneck();
     let mut network = bottleneck.network(Record::new(EPISODE, EPISODE));
@@ -147,7 +148,7 @@ fn transfers(situation: &Situation, law: Law, seed: u64) -> [Transfers; 3] {
     classes.map(|flows| counted(&network, &flows, deadlines.next().unwrap_or(0)))
 }
 
-/// The transfers of these flows that are done, and those that are not, but late.
+/// Counts the transfers of these flows that are done, and those that are late and not done.
 fn counted(network: &Network, flows: &Range<u32>, deadline: Time) -> Transfers {
     let one = |took: Time| Transfers { done: 1, late: u32::from(took > deadline) };
     let completions = network.record().completions.iter();
@@ -157,7 +158,7 @@ fn counted(network: &Network, flows: &Range<u32>, deadline: Time) -> Transfers {
     done.map(|done| one(done.time - done.given)).chain(late.map(one)).sum()
 }
 
-/// The figure as text.
+/// Makes the figure as text.
 pub(super) fn run(seed: u64) -> String {
     let mut text = format!(
         "Fig. 15b (E9): per cent of transfers (mean 2 MB, Poisson) that take longer than 5, 6 and 8 \
@@ -187,7 +188,7 @@ pub(super) fn run(seed: u64) -> String {
 mod tests {
     use super::*;
 
-    /// The misses of each law's classes, and of all its transfers.
+    /// Computes the misses of each law's classes, and of all its transfers.
     fn missed(situation: &Situation) -> [([f64; 3], f64); 3] {
         LAWS.map(|(_, law)| {
             let classes = transfers(situation, law, 1);

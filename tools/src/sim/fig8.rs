@@ -13,8 +13,8 @@ use super::net::record::Record;
 
 /// The round-trip time at which the threshold of 140 packets is the source's 0.17 C d.
 const RTT: u64 = 98 * MICRO;
-/// Flows of each class. With more, windows are smaller, and the packets of one window, which come
-/// one after the other, are marked together: the model marks all alike.
+/// The flows of each class. With more, windows are smaller, and the packets of one window, which
+/// come one after the other, are marked together: the model marks all alike.
 const FLOWS: u32 = 5;
 /// Round trips left out at the start.
 const WARM: u64 = 100;
@@ -24,13 +24,14 @@ const COUNTED: u64 = 1000;
 /// Gigabits per second of High, Medium and Low.
 type Rates = [f64; 3];
 
-/// The bottleneck of the source's runs. Rates are not smoothed, as the model has no smoothing.
+/// Makes the bottleneck of the source's runs. Rates are not smoothed, as the model has no
+/// smoothing.
 fn bottleneck() -> Bottleneck {
     let bottleneck = fig9::bottleneck(RTT);
     Bottleneck { settings: Settings { gamma: 0.0, ..bottleneck.settings }, ..bottleneck }
 }
 
-/// What the packet simulation gives, and the events that it took.
+/// Runs the packet simulation; answers its rates, and the events that it took.
 fn packets(bottleneck: &Bottleneck, seed: u64) -> (Rates, u64) {
     let (from, end) = (WARM * RTT, (WARM + COUNTED) * RTT);
     let (mut network, classes) = bottleneck.offered(Law::Qtcp, FLOWS, Record::new(end, RTT), seed);
@@ -39,7 +40,7 @@ fn packets(bottleneck: &Bottleneck, seed: u64) -> (Rates, u64) {
     (rates, network.handled())
 }
 
-/// What the model gives.
+/// Runs the model; answers its rates.
 fn model(bottleneck: &Bottleneck, seed: u64) -> anyhow::Result<Rates> {
     let mut model = Model::new(setup(bottleneck, seed))?;
     let mut carried = [0.0; 3];
@@ -59,7 +60,7 @@ fn model(bottleneck: &Bottleneck, seed: u64) -> anyhow::Result<Rates> {
     Ok(carried.map(|packets| packets / time * f64::from(PAYLOAD) * 8.0 / 1e9))
 }
 
-/// The same scenario for the model.
+/// Makes the same scenario for the model.
 fn setup(bottleneck: &Bottleneck, seed: u64) -> dtm::Setup {
     let settings = &bottleneck.settings;
     let class = |(share, (bits, size)): (f64, (f64, super::net::traffic::Size))| dtm::ModelClass {
@@ -82,7 +83,7 @@ fn setup(bottleneck: &Bottleneck, seed: u64) -> dtm::Setup {
     }
 }
 
-/// The figure as text.
+/// Makes the figure as text.
 ///
 /// # Errors
 ///

@@ -15,73 +15,73 @@ use super::net::bottleneck::{Bottleneck, LINK, Law, SHARES, part};
 use super::net::event::{MICRO, Time};
 use super::net::record::Record;
 
-/// Flows of each class. The source's classes send to ten servers; flows recover from the end of slow
-/// start a packet a round trip each, so more settle sooner, and with smaller windows further from
-/// their targets: at 25 us a window of Low is three packets, and one more is a third of it.
+/// Flows of each class. The source's classes send to ten servers; flows recover from the end of
+/// slow start a packet a round trip each, so more settle sooner, and with smaller windows further
+/// from their targets: at 25 us a window of Low is three packets, and one more is a third of it.
 pub(super) const FLOWS: u32 = 7;
-/// Round trips of each run.
+/// The round trips of each run.
 const ROUND_TRIPS: u64 = 200;
-/// Round trips over which a quality factor is taken.
+/// The round trips over which a quality factor is averaged.
 const WINDOW: u64 = 10;
-/// Settled: Q stays this close to its mean afterwards.
+/// The distance from its mean within which Q counts as settled.
 const BAND: f64 = 0.1;
 
-/// Round-trip times in microseconds, and the round trips that the source says it takes.
+/// Round-trip times in microseconds, and the round trips that Q takes to settle in the source.
 const CASES: [(u64, &str); 3] = [(25, "50"), (62, "30-40"), (98, "30-40")];
 
-/// How windows grow, and what targets add up to.
+/// A growth of windows, and the sum of targets.
 #[derive(Debug)]
 pub(super) struct Variant {
     pub(super) name: &'static str,
     growth: Growth,
-    /// As a part of the payload that the link can carry.
+    /// The sum of targets, as a part of the payload that the link can carry.
     targets: f64,
 }
 
-/// Eq. 5 as printed.
+/// The variant of Eq. 5 as printed.
 pub(super) const PRINTED: Variant = Variant { name: "Eq. 5", growth: Growth::Packet, targets: 1.0 };
 
-/// Growth by what each is to have. It carries 98.7 % of the link and more.
+/// The variant with growth by target, which uses 98.7 % of the link and more.
 pub(super) const BY_TARGET: Variant =
     Variant { name: "by target", growth: Growth::Target, targets: 0.975 };
 
-/// Both.
+/// Both variants.
 pub(super) const VARIANTS: [Variant; 2] = [PRINTED, BY_TARGET];
 
-/// The bottleneck of the source's runs, with Eq. 5 as printed.
+/// Makes the bottleneck of the source's runs, with Eq. 5 as printed.
 pub(super) fn bottleneck(rtt: Time) -> Bottleneck {
     varied(rtt, &PRINTED)
 }
 
-/// The bottleneck of the source's runs.
+/// Makes the bottleneck of the source's runs.
 pub(super) fn varied(rtt: Time, variant: &Variant) -> Bottleneck {
     let settings = Settings { growth: variant.growth, ..settings() };
     let (shares, targets) = (SHARES.to_vec(), variant.targets);
     Bottleneck { rate: LINK, threshold: 140, rtt, shares, targets, settings }
 }
 
-/// RFC 8257's gain rather than the half of the source's text after Eq. (3): with a half, each
-/// congestion costs a quarter of the windows, and the link is used to nine tenths. Flows start
-/// without a history of marks.
+/// Makes settings with RFC 8257's gain, not the half of the source's text after Eq. (3): with a
+/// half, each congestion costs a quarter of the windows, and the link is used to nine tenths. Flows
+/// start without a history of marks.
 pub(super) fn settings() -> Settings {
     Settings { initial_alpha: 0.0, gamma: 0.125, ..Settings::default() }
 }
 
-/// Runs with seeds one after the other, of which the mean is taken: as many as there are round trips
-/// in 980 us, so that as many packets are counted whatever a round trip takes.
+/// Counts the runs whose mean is shown: as many as there are round trips in 980 us, so that equally
+/// many packets are counted whatever a round trip takes.
 const fn runs(micros: u64) -> u64 {
     980 / micros
 }
 
-/// How a class's quality factor went.
+/// The course of a class's quality factor.
 #[derive(Debug)]
 struct Course {
-    /// The round trip from which Q, over the [`WINDOW`] round trips around it and by the mean rate of
-    /// all runs, stays within [`BAND`] of its mean.
+    /// The round trip from which Q, over the [`WINDOW`] round trips around it and by the mean rate
+    /// of all runs, stays within [`BAND`] of its mean.
     settled: Option<u64>,
-    /// The mean of it from the round trip that the source names on.
+    /// The mean of Q from the round trip on that the source names.
     mean: f64,
-    /// The least and the greatest of it from there on.
+    /// The least and the greatest Q from there on.
     range: (f64, f64),
 }
 
@@ -113,7 +113,7 @@ fn courses(variant: &Variant, micros: u64, seed: u64) -> [Course; 3] {
     })
 }
 
-/// The round trip by which the source says that Q has settled.
+/// Returns the round trip by which Q has settled in the source.
 const fn limit(micros: u64) -> u64 {
     if micros < 50 { 50 } else { 40 }
 }
@@ -131,7 +131,7 @@ fn course(quality: &dyn Fn(u64, u64) -> f64, limit: u64) -> Course {
     Course { settled: first.map(|from| from + WINDOW / 2), mean, range }
 }
 
-/// The figure as text.
+/// Makes the figure as text.
 pub(super) fn run(seed: u64) -> String {
     let mut text = format!(
         "Fig. 9 (E1): the quality factors of High, Medium and Low, offered 90, 60 and 30 Gb/s on \

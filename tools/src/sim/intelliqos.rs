@@ -4,22 +4,22 @@
 //!
 //! The set-up is the source's: two readers of random 4 KiB blocks in files of 128 MB that lie 32
 //! GB apart, 100 requests in flight each, 20 ms allowed for each request or 50 of them in a second,
-//! and a line of throughput printed 1, 2 or 5 times in a second. What it leaves open, and what it
-//! implies:
+//! and a line of throughput printed 1, 2 or 5 times in a second. The source
+//! leaves the following open, or implies it:
 //!
-//! - A deadline is the arrival plus 20 ms, as in the Linux scheduler that the source's is made of.
-//!   With 200 requests in flight all of them are past, so that the vanilla scheduler goes by age
-//!   and runs between the files for each request; any deadline that were counted otherwise would
-//!   leave it time for CSCAN, and it would not stay "only a little above" 200 KB/s.
+//! - A deadline is the arrival plus 20 ms, as in the Linux scheduler on which the source's is
+//!   based. With 200 requests in flight all of them are past, so that the vanilla scheduler goes by
+//!   age and runs between the files for each request; with deadlines that were counted otherwise it
+//!   would have time for CSCAN, and not stay "only a little above" 200 KB/s.
 //! - Both readers start at once and send at the same pace; the disk has one request at a time.
 //! - The second reader prints a quarter of an interval after the first.
 //!
-//! What comes of it: the vanilla scheduler and the batches as in the source. Containers gain 60 to
-//! 100 % without a violation, the more the seldomer there are outputs. The source's gain up to
-//! 80 %: there the requests in a container's safety zone keep their own deadlines, which with this
-//! many in flight are past, so that the head would go back to running between the files. Ours
-//! count them from the container's beginning, and what a stream got ahead of its promise is to its
-//! credit until the next output ([`arbitration::container`]).
+//! Results: the vanilla scheduler and the batches behave as in the source. Containers gain 60 to
+//! 100 % without a violation, more where outputs are rarer. The source's gain up to 80 %: there the
+//! requests in a container's safety zone keep their own deadlines, which with this many in flight
+//! are past, so that the head would go back to running between the files. Ours count them from the
+//! container's beginning, and what a stream got ahead of its promise is to its credit until the
+//! next output ([`arbitration::container`]).
 
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
@@ -33,46 +33,46 @@ use super::random::Random;
 
 /// Requests that each reader has in flight.
 const DEPTH: u32 = 100;
-/// Time allowed for a request, ns: as much as to say 50 requests in a second.
+/// Time allowed for a request, ns: that of 50 requests in a second.
 const LATENCY: u64 = 20_000_000;
-/// The same in KiB/s.
+/// The promised throughput in KiB/s.
 const PROMISED: u64 = 200;
 /// A request, in sectors and in KiB.
 const SECTORS: u32 = 8;
 const KIB: u64 = 4;
 /// Requests that fit into a file.
 const FILE: u64 = (128 << 20) / (KIB << 10);
-/// Where the files begin, in sectors.
+/// The first sectors of the files.
 const FILES: [u64; 2] = [200_000_000, 200_000_000 + (32 << 30) / 512];
-/// Between one request and the next when the readers start, and from a completion until the
-/// reader has sent another; ns, half of it left to chance.
+/// The time between two requests when the readers start, and from a completion until the reader has
+/// sent another; ns, half of it random.
 const PACE: u64 = 50_000;
 const THINK: u64 = 200_000;
 /// Outputs that are left out while the scheduler learns, and those that count.
 const LEARNING: usize = 10;
 const COUNTED: usize = 250;
 
-/// What one reader's user saw with one scheduler.
+/// The outputs that one reader's user saw with one scheduler.
 #[derive(Clone, Debug, PartialEq)]
 struct Seen {
-    /// Requests done between one output and the next.
+    /// The requests done between one output and the next.
     done: Vec<u64>,
     outputs_per_second: u64,
 }
 
 impl Seen {
-    /// In KiB/s.
+    /// Computes the mean throughput in KiB/s.
     fn mean(&self) -> f64 {
         let sum: u64 = self.done.iter().sum();
         (sum * self.outputs_per_second * KIB) as f64 / self.done.len().max(1) as f64
     }
 
-    /// The worst output, in KiB/s.
+    /// Computes the throughput of the worst output in KiB/s.
     fn worst(&self) -> u64 {
         self.done.iter().min().map_or(0, |done| done * self.outputs_per_second * KIB)
     }
 
-    /// Outputs with less than was promised, in per cent.
+    /// Computes the share of outputs with less than was promised, in per cent.
     fn violations(&self) -> f64 {
         let short = |done: &&u64| **done * self.outputs_per_second * KIB < PROMISED;
         let short = self.done.iter().filter(short).count();
@@ -87,15 +87,15 @@ enum Event {
     Output(u32),
 }
 
-/// Two readers, their disk, and what stands between.
+/// Two readers, the scheduler and the disk.
 struct Run {
     disk: Disk,
     set: DiskSet,
     random: Random,
     events: BinaryHeap<Reverse<(Nanos, u64, Event)>>,
-    /// Events so far: of two at the same time the earlier made is first.
+    /// The number of events so far, which orders events of the same time.
     made: u64,
-    /// The request in the disk: where it is, and since when.
+    /// The request in the disk: its place, and its start.
     serving: Option<Nanos>,
     places: Vec<u64>,
     interval: u64,
@@ -132,7 +132,7 @@ impl Run {
         self.events.push(Reverse((time, self.made, event)));
     }
 
-    /// Until both users have seen enough.
+    /// Runs until both users have seen enough outputs.
     fn go(mut self) -> [Vec<u64>; 2] {
         while self.seen.iter().any(|seen| seen.len() < LEARNING + COUNTED) {
             let Some(Reverse((now, _, event))) = self.events.pop() else { break };
@@ -146,7 +146,7 @@ impl Run {
         self.seen
     }
 
-    /// Requests with even numbers are the first reader's, the others the second's.
+    /// Takes a request in; even numbers are the first reader's, odd ones the second's.
     fn sent(&mut self, now: Nanos, id: u32) {
         let [first, second] = FILES;
         let file = if id.is_multiple_of(2) { first } else { second };
@@ -190,7 +190,7 @@ impl Run {
     }
 }
 
-/// What both users see.
+/// Runs both readers on a disk; answers the outputs that both users see.
 fn simulate(scheduler: Scheduler, outputs_per_second: u64, seed: u64) -> [Seen; 2] {
     Run::new(scheduler, outputs_per_second, seed).go().map(|done| Seen {
         done: done.into_iter().skip(LEARNING).take(COUNTED).collect(),
@@ -198,7 +198,8 @@ fn simulate(scheduler: Scheduler, outputs_per_second: u64, seed: u64) -> [Seen; 
     })
 }
 
-/// Mean of both in KiB/s, the worst output of either, and violations of both in per cent.
+/// Computes the mean of both in KiB/s, the worst output of either, and violations of both in per
+/// cent.
 fn both(seen: &[Seen; 2]) -> (f64, u64, f64) {
     let [first, second] = seen;
     let mean = f64::midpoint(first.mean(), second.mean());
@@ -206,15 +207,15 @@ fn both(seen: &[Seen; 2]) -> (f64, u64, f64) {
     (mean, first.worst().min(second.worst()), violations)
 }
 
-/// The schedulers, and what the source says of each.
+/// The schedulers, and the source's result for each.
 const SCHEDULERS: [(&str, Scheduler, &str); 4] = [
     ("vanilla", Scheduler::Vanilla, "a little above 200 KB/s, none below"),
-    ("batch 8", Scheduler::Batch(8), "some below, the more the oftener"),
+    ("batch 8", Scheduler::Batch(8), "some below, more with more outputs"),
     ("batch 16", Scheduler::Batch(16), "up to +100 %, more below"),
     ("containers", Scheduler::Containers, "up to +80 %, none below"),
 ];
 
-/// The figure as a table.
+/// Makes the figure as a table.
 pub(crate) fn run(seed: u64) -> String {
     let mut text = String::from(
         "What two users see of a disk: 50 requests of 4 KiB in a second are promised to each.\n\n\
@@ -255,7 +256,7 @@ mod tests {
     }
 
     #[test]
-    fn i3_batches_are_quick_and_users_see_it_the_more_the_oftener_they_look() {
+    fn i3_batches_are_quick_and_users_who_look_often_see_it() {
         let mut before = 0.0;
         for outputs in [1, 2, 5] {
             let of = |scheduler| both(&simulate(scheduler, outputs, 1));

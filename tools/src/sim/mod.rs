@@ -1,9 +1,12 @@
-//! `sluice sim`: figures of the sources, made again by the code that ships.
+//! `sluice sim`: figures of the sources, made again on models with the libraries' code. The daemon
+//! runs that of containers and of admission; it does not run the controllers of QTCP, since the
+//! kernel keeps the windows, nor Fahrrad's disk scheduling set (docs/sim.md).
 //!
-//! - [`intelliqos`]: containers on a disk.
-//! - [`fig8`], [`fig9`], [`fig10`], [`fig14`], [`fig15`]: QTCP on one bottleneck, on [`net`], a network packet by packet.
+//! - [`intelliqos`]: containers on a disk; [`fahrrad`]: reservations on a disk.
+//! - [`fig8`], [`fig9`], [`fig10`], [`fig14`], [`fig15`]: QTCP on one bottleneck, on [`net`], a
+//!   network packet by packet.
 //! - [`dtm`]: the discrete-time model on a scenario of one's own; [`plot`]: its charts.
-//! - [`disk`]: a hard disk; [`random`]: chance.
+//! - [`disk`]: a hard disk; [`random`]: random numbers.
 
 mod disk;
 mod dtm;
@@ -23,15 +26,15 @@ use anyhow::Context as _;
 /// A figure that can be made again.
 #[derive(Debug)]
 struct Figure {
-    /// What it is called on the command line.
+    /// The name on the command line.
     name: &'static str,
-    /// What it shows, in one line.
+    /// The description in one line.
     about: &'static str,
-    /// Runs it on a seed; answers with the source's numbers beside ours.
+    /// The function that runs the figure on a seed, and answers the source's numbers beside ours.
     run: fn(seed: u64) -> anyhow::Result<String>,
 }
 
-/// All of them.
+/// All figures.
 const FIGURES: &[Figure] = &[
     Figure {
         name: "fig2",
@@ -76,9 +79,9 @@ const FIGURES: &[Figure] = &[
 pub(crate) struct Args {
     #[command(subcommand)]
     model: Option<Model>,
-    /// The figure; without one, they are listed.
+    /// The figure; without one, all are listed.
     figure: Option<String>,
-    /// Where chance begins: the same seed gives the same numbers.
+    /// Random seed: the same seed gives the same numbers.
     #[arg(long, default_value_t = 1)]
     seed: u64,
 }
@@ -91,7 +94,7 @@ enum Model {
     Dtm(dtm::Args),
 }
 
-/// Makes a figure and prints it, or prints which there are.
+/// Makes a figure and prints it, or lists all figures.
 ///
 /// # Errors
 ///

@@ -5,24 +5,24 @@ use std::path::Path;
 use anyhow::{Context as _, anyhow};
 use plotters::prelude::*;
 
-/// Points of a line that are drawn at most: more than a screen has columns.
+/// The most points of a line that are drawn: more than a screen has columns.
 const POINTS: usize = 2000;
 
 /// A line of a chart.
 #[derive(Debug)]
 pub(crate) struct Line {
-    /// What it shows.
+    /// The name in the legend.
     pub(crate) name: String,
-    /// Its points, in the order of x.
+    /// The points, in the order of x.
     pub(crate) points: Vec<(f64, f64)>,
 }
 
 /// A chart.
 #[derive(Debug)]
 pub(crate) struct Chart<'a> {
-    /// Above it: what y is, with its unit.
+    /// The title: what y is, with its unit.
     pub(crate) title: &'a str,
-    /// What x is, with its unit.
+    /// The name of x, with its unit.
     pub(crate) x: &'a str,
     /// The lines.
     pub(crate) lines: Vec<Line>,
@@ -69,7 +69,7 @@ fn draw(text: &mut String, chart: &Chart<'_>) -> anyhow::Result<()> {
     area.present().map_err(|error| failed(error.to_string()))
 }
 
-/// The largest x and y, with some room above; axes begin at 0.
+/// Finds the largest x and y, with some room above; axes begin at 0.
 fn extent(chart: &Chart<'_>) -> (f64, f64) {
     let points = chart.lines.iter().flat_map(|line| &line.points);
     let (x, y) = points.fold((0.0f64, 0.0f64), |(x, y), point| (x.max(point.0), y.max(point.1)));

@@ -1,11 +1,11 @@
-//! Chance, the same for the same seed.
+//! Random numbers, the same for the same seed.
 
 /// xorshift64*: fast, and good enough for arrivals and positions.
 #[derive(Clone, Debug)]
 pub(crate) struct Random(u64);
 
 impl Random {
-    /// The sequence of `seed`; neighbouring seeds are spread apart.
+    /// Makes the sequence of `seed`; neighbouring seeds are spread apart.
     pub(crate) fn new(seed: u64) -> Self {
         let mixed = (seed ^ 0x5ee1_d10c_4a7e_5eed).wrapping_mul(0x9e37_79b9_7f4a_7c15);
         Self(mixed ^ mixed >> 31 | 1)
@@ -18,19 +18,19 @@ impl Random {
         self.0.wrapping_mul(0x2545_f491_4f6c_dd1d)
     }
 
-    /// A number below `bound`; 0 where `bound` is 0.
+    /// Draws a number below `bound`; 0 where `bound` is 0.
     pub(crate) fn below(&mut self, bound: u64) -> u64 {
         // The high half of the product is below `bound` for any 64-bit factor.
         u64::try_from((u128::from(self.next()) * u128::from(bound)) >> 64).unwrap_or(0)
     }
 
-    /// A number between 0 and 1, never either.
+    /// Draws a number between 0 and 1, never either.
     pub(crate) fn unit(&mut self) -> f64 {
         let high = u32::try_from(self.next() >> 32).unwrap_or(0);
         (f64::from(high) + 0.5) / 4_294_967_296.0
     }
 
-    /// An exponentially distributed number of that mean.
+    /// Draws an exponentially distributed number of that mean.
     pub(crate) fn exponential(&mut self, mean: f64) -> f64 {
         -mean * self.unit().ln()
     }

@@ -10,14 +10,14 @@ use sluice_schema::Method;
 use crate::control::client::Connection;
 use crate::failure::{Failure, INVALID, NO_DAEMON, UNKNOWN_METHOD};
 
-/// A connection that is made when it is needed, and again when it has ended.
+/// A connection to the daemon, made when it is needed, and again when it has ended.
 #[derive(Debug)]
 pub(super) struct Client {
     socket: PathBuf,
-    /// How long the daemon may be silent.
+    /// The time that the daemon may be silent.
     patience: Duration,
     connection: Option<Connection>,
-    /// Methods for which this daemon does not know the parameter `buckets`.
+    /// The methods for which this daemon does not know the parameter `buckets`.
     plain: BTreeSet<Method>,
 }
 
@@ -26,10 +26,10 @@ impl Client {
         Self { socket: socket.into(), patience, connection: None, plain: BTreeSet::new() }
     }
 
-    /// The result of a method without parameters; none where the daemon does not know it.
+    /// Calls a method without parameters; answers `None` where the daemon does not know the method.
     ///
     /// # Errors
-    /// The daemon is not to be reached, is silent for too long, or refuses.
+    /// The daemon cannot be reached, is silent for too long, or refuses.
     pub(super) fn call(&mut self, method: Method) -> Result<Option<Value>, Failure> {
         match self.exchange(method, &json!({})) {
             Ok(result) => Ok(Some(result)),
@@ -38,7 +38,7 @@ impl Client {
         }
     }
 
-    /// The same of a method that can answer histograms; without them where the daemon cannot.
+    /// Calls a method that can answer histograms, or without them where the daemon cannot.
     ///
     /// # Errors
     /// As [`Self::call`].

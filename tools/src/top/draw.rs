@@ -1,4 +1,4 @@
-//! The screen.
+//! The drawing of the screen.
 
 use std::collections::VecDeque;
 use std::time::Instant;
@@ -14,43 +14,43 @@ use super::plain::heading;
 use super::state::State;
 use super::table::{Cell, Row, Table};
 
-/// Characters between columns.
+/// The characters between columns.
 const GAP: usize = 2;
-/// The narrowest history that tells anything.
+/// The least width of a history that tells anything.
 const NARROW: usize = 8;
-/// Names are not cut below this to make room for the history.
+/// The length below which names are not cut to make room for the history.
 const SHORT_NAME: usize = 20;
-/// Names are not cut below this.
+/// The length below which names are not cut at all.
 const SHORTEST_NAME: usize = 12;
-/// From this height on the classes are shown above every other pane.
+/// The height from which on the classes are shown above every other pane.
 const TALL: u16 = 18;
 
 const HELP: &str = "\
 Tab, 1 .. 6      the pane: classes, sessions, devices, hosts, links, connections
-< >              the column that sorts;  r  the other way round
+< >              the column that sorts;  r  reverse the order
 up, down, PgUp, PgDn, Home, End  move through the rows;  left, right  the columns
 /                show only names that contain what you type;  Esc  all
 z                hide rows in which nothing happens
 space, p         hold the figures
-+ -              look less or more often
++ -              a longer or a shorter interval
 q                leave
 
 All figures but KEPT are of the last interval.
 WAITING: commands in the target that wait for their turn.
-LATENCY: mean time from a command's arrival to its answer; QUEUE, DEVICE: of it
-in the target's queues and in the device.
-p99 beside each: what 99 % of the commands did not exceed.
-COMMANDS, PAYLOAD: credits in use, and what there are.
+LATENCY: mean time from a command's arrival to its answer; QUEUE, DEVICE: the
+parts of it in the target's queues and in the device.
+p99 beside each: the time that 99 % of the commands did not exceed.
+COMMANDS, PAYLOAD: credits in use, and all credits.
 IN DEVICE: commands that the device holds, and may hold (the window).
 KEPT: periods in which a reservation was kept, of those with demand.
 OUT: what the target sends; IN: what hosts send.
-RATE: payload; TARGET: what it is to have; LIMIT: what it may have at most now.
-ALPHA: the part of packets that the network marks; Q: below 1 it has more than
-its target and makes room, above 1 less. RTT: round-trip time, queues included.
+RATE: payload; TARGET: the rate it should get; LIMIT: its upper bound now.
+ALPHA: the part of packets that the network marks; Q: target by rate; below 1
+it makes room, above 1 it is short. RTT: round-trip time, queues included.
 
 Any key leaves this page.";
 
-/// How the parts look; without colours: bold and reversed.
+/// The colours of the screen; without colours: bold and reversed.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Theme {
     pub(super) colours: bool,
@@ -95,7 +95,7 @@ pub(super) fn draw(frame: &mut Frame<'_>, state: &mut State, theme: Theme, now: 
     }
 }
 
-/// All but the last line.
+/// Draws all but the last line.
 fn body(state: &mut State, theme: Theme, (width, height): (usize, usize)) -> Vec<Line<'static>> {
     let mut lines = vec![Line::styled(heading(&state.model), Style::new().bold())];
     let label = "IOPS ";
@@ -112,7 +112,7 @@ fn body(state: &mut State, theme: Theme, (width, height): (usize, usize)) -> Vec
     }
     let table = state.table(state.pane);
     let columns = fit(&table, &state.widths(state.pane, &table), width, &mut state.aside);
-    // The last column is the history, which nobody looks for.
+    // The last column is the history, which is left out.
     let last = columns.last().map_or(0, |(last, _)| last + 2);
     state.beyond = table.columns.len().saturating_sub(last);
     // What is left below the tabs and the table's heading.
@@ -125,7 +125,7 @@ fn body(state: &mut State, theme: Theme, (width, height): (usize, usize)) -> Vec
     lines
 }
 
-/// The panes' names, and how the rows of the present one were chosen.
+/// Makes the line of the panes' names, and of how the rows were chosen.
 fn tabs(state: &State, rows: usize, theme: Theme) -> Line<'static> {
     let mut spans = Vec::new();
     for (number, pane) in (1..).zip(Pane::ALL) {
@@ -151,7 +151,7 @@ fn tabs(state: &State, rows: usize, theme: Theme) -> Line<'static> {
     Line::from(spans)
 }
 
-/// The heading and the shown rows of a table.
+/// Makes the heading and the shown rows of a table.
 fn table_lines(
     state: &State,
     (pane, table): (Pane, &Table),
@@ -197,10 +197,11 @@ fn row_line(table: &Table, row: &Row, columns: &[(usize, usize)], theme: Theme) 
     Line::from(cells.flatten().collect::<Vec<_>>())
 }
 
-/// Which columns are shown, and how wide. Where there is not room for all: names are cut so that
-/// some history fits, then it is left out, then names are cut more, then columns are left out:
-/// `aside` of them behind the first, which always stays, and the rest at the end. `aside` is lowered
-/// to what it takes to see the last one. Where there is more room, the history takes it.
+/// Chooses the columns that are shown, and their widths. Where there is not room for all, names are
+/// cut so that some history fits, then the history is left out, then names are cut more, then
+/// columns are left out: `aside` of them behind the first, which always stays, and the rest at the
+/// end. `aside` is lowered to what it takes to see the last one. Where there is more room, the
+/// history takes it.
 fn fit(table: &Table, widths: &[usize], room: usize, aside: &mut usize) -> Vec<(usize, usize)> {
     let history = widths.len().saturating_sub(1);
     let all: Vec<_> = widths.iter().copied().take(history).enumerate().collect();
@@ -246,8 +247,8 @@ fn cut(table: &Table, columns: &mut [(usize, usize)], room: usize, shortest: usi
     }
 }
 
-/// `text` in exactly `width` characters. Of names that are too long the end is kept, where they
-/// differ.
+/// Fits `text` into exactly `width` characters. Of names that are too long the end is kept, where
+/// names differ.
 fn pad(text: &str, width: usize, right: bool) -> String {
     let length = text.chars().count();
     match length > width {
@@ -261,7 +262,7 @@ fn pad(text: &str, width: usize, right: bool) -> String {
     }
 }
 
-/// The newest `width` values as bars, the highest as high as can be.
+/// Draws the newest `width` values as bars; the greatest one has full height.
 pub(super) fn sparkline(history: &VecDeque<f64>, width: usize) -> String {
     const BARS: [char; 8] = ['▁', '▂', '▃', '▄', '▅', '▆', '▇', '█'];
     let shown = || history.iter().skip(history.len().saturating_sub(width));
@@ -278,7 +279,7 @@ pub(super) fn sparkline(history: &VecDeque<f64>, width: usize) -> String {
     shown().map(bar).collect()
 }
 
-/// The last line: what is wrong, what happened, what keys there are.
+/// Makes the last line: an error, a notice, or the keys.
 fn status(state: &State, theme: Theme, now: Instant) -> Line<'static> {
     if state.editing {
         return Line::raw(format!("/{}_   Enter: keep, Esc: show all", state.filter));

@@ -1,11 +1,10 @@
-//! How many commands took how long: counts in buckets, of which the difference of two tells what
-//! happened in between.
+//! Histograms of commands by their times; the difference of two tells what happened in between.
 
 use std::collections::BTreeMap;
 
 use serde_json::Value;
 
-/// Commands by their times.
+/// The numbers of commands by their times.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(super) struct Histogram {
     /// The number of commands in each bucket that has some, by the bucket's end in nanoseconds.
@@ -13,7 +12,7 @@ pub(super) struct Histogram {
 }
 
 impl Histogram {
-    /// From `[end, count, end, count, …]`; none where it is something else.
+    /// Reads `[end, count, end, count, …]`; `None` where the value is something else.
     pub(super) fn of(value: &Value) -> Option<Self> {
         let numbers = value.as_array()?.iter().map(Value::as_u64).collect::<Option<Vec<_>>>()?;
         let (pairs, rest) = numbers.as_chunks::<2>();
@@ -21,7 +20,7 @@ impl Histogram {
         rest.is_empty().then_some(Self { counts })
     }
 
-    /// Adds another's commands.
+    /// Adds the commands of another histogram.
     pub(super) fn merge(&mut self, other: &Self) {
         for (end, count) in &other.counts {
             let sum = self.counts.entry(*end).or_default();
@@ -29,7 +28,7 @@ impl Histogram {
         }
     }
 
-    /// What has come since `before`.
+    /// Computes what has come since `before`.
     pub(super) fn since(&self, before: &Self) -> Self {
         let new = |(end, count): (&u64, &u64)| {
             let old = before.counts.get(end).copied().unwrap_or(0);
@@ -38,8 +37,8 @@ impl Histogram {
         Self { counts: self.counts.iter().map(new).filter(|(_, count)| *count > 0).collect() }
     }
 
-    /// The time in nanoseconds that `permille` of the commands did not exceed, to a bucket's
-    /// width; none where there are no commands.
+    /// Computes the time in nanoseconds that `permille` of the commands did not exceed, to a
+    /// bucket's width; none where there are no commands.
     pub(super) fn quantile(&self, permille: u16) -> Option<u64> {
         let total: u128 = self.counts.values().map(|count| u128::from(*count)).sum();
         let rank = (total * u128::from(permille)).div_ceil(1000).max(1);

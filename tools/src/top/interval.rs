@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-/// Shortest and longest interval.
+/// The shortest and the longest interval.
 pub(super) const INTERVALS: std::ops::RangeInclusive<Duration> =
     Duration::from_millis(100)..=Duration::from_secs(3600);
 

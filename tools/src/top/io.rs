@@ -1,32 +1,32 @@
-//! Commands that were carried out, and their times.
+//! Counts and times of the commands that were carried out.
 
 use serde_json::Value;
 
 use super::answer::number;
 use super::histogram::Histogram;
 
-/// What was carried out since the daemon started.
+/// The commands that were carried out since the daemon started.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Io {
     pub(super) operations: u64,
     pub(super) bytes: u64,
     pub(super) errors: u64,
-    /// Told to come again later.
+    /// The number of commands that were told to come again later.
     pub(super) refused: u64,
-    /// From a command's arrival to its answer.
+    /// The times from a command's arrival to its answer.
     pub(super) latency: Times,
     pub(super) queueing: Times,
     pub(super) service: Times,
 }
 
-/// Times of commands since the daemon started, ns.
+/// The times of commands since the daemon started, in ns.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Times {
     pub(super) mean: u64,
     pub(super) p99: u64,
-    /// Of all commands together, if the daemon says; begins anew at 2^64.
+    /// The sum over all commands, if the daemon says; it wraps at 2^64.
     pub(super) sum: Option<u64>,
-    /// How many commands took how long, if the daemon says.
+    /// The histogram, if the daemon says.
     pub(super) counts: Option<Histogram>,
 }
 
@@ -48,7 +48,7 @@ impl Io {
     }
 }
 
-/// Of operations of several kinds together; of p99, the kind's with the highest.
+/// Adds up the latencies of several kinds of operations; p99 is that of the kind with the highest.
 fn latency<'a>(kinds: impl Iterator<Item = &'a Value>) -> Times {
     let (mut count, mut total) = (0u64, 0u128);
     let start = Times { sum: Some(0), counts: Some(Histogram::default()), ..Times::default() };
@@ -68,7 +68,7 @@ fn latency<'a>(kinds: impl Iterator<Item = &'a Value>) -> Times {
     Times { mean: u64::try_from(mean).unwrap_or(u64::MAX), ..all }
 }
 
-/// Under `key`, or under `key` with its unit.
+/// Reads times under `key`, or under `key` with its unit.
 fn times(io: &Value, key: &str) -> Times {
     let with_unit = format!("{key}_ns");
     let times = io.get(key).or_else(|| io.get(with_unit.as_str())).unwrap_or(&Value::Null);

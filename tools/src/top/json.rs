@@ -1,4 +1,4 @@
-//! What happened in an interval, for programs: rates per second, times in nanoseconds.
+//! An interval for programs: rates per second, times in nanoseconds.
 
 use serde_json::{Map, Value, json};
 
@@ -6,7 +6,7 @@ use super::model::{Model, Pane, Rates, Time, host_key};
 use super::network::Standing;
 use super::sample::Sample;
 
-/// One object for an interval. What is filtered and why stands with [`super::plain::text`].
+/// Makes one object for an interval, filtered as [`super::plain::text`] does.
 pub(super) fn object(model: &Model, filter: &str) -> Value {
     let Some(sample) = &model.sample else { return json!({}) };
     let daemon = &sample.daemon;
@@ -27,13 +27,13 @@ pub(super) fn object(model: &Model, filter: &str) -> Value {
     })
 }
 
-/// Whether one of a row's names contains the filter, whatever its case.
+/// Tells whether one of a row's names contains the filter, in upper or lower case.
 fn matches(filter: &str, names: &[&str]) -> bool {
     let filter = filter.to_lowercase();
     names.iter().any(|name| name.to_lowercase().contains(&filter))
 }
 
-/// `row` with what is measured of everything that has commands.
+/// Adds the rates and times of commands to `row`.
 fn with(row: Value, rates: &Rates) -> Value {
     // Where there were no commands there is no time.
     let known = |ns: f64| Some(ns).filter(|ns| *ns > 0.0);
@@ -51,7 +51,7 @@ fn with(row: Value, rates: &Rates) -> Value {
     )
 }
 
-/// `row` with what is measured of everything that flows.
+/// Adds the measurements of the network to `row`.
 fn flowing(row: Value, flow: &Standing, rates: &Rates) -> Value {
     join(
         row,
@@ -67,7 +67,7 @@ fn flowing(row: Value, flow: &Standing, rates: &Rates) -> Value {
     )
 }
 
-/// Both objects' fields.
+/// Joins the fields of two objects.
 fn join(row: Value, more: Value) -> Value {
     let mut all = Map::new();
     for part in [row, more] {

@@ -2,10 +2,12 @@
 //! host by host, and on the network link by link and connection by connection.
 //!
 //! - [`client`]: the control socket; [`poll`]: a thread that asks it again and again.
-//! - [`sample`]: one answer, [`network`] what of it is the network's; [`model`]: what changed between answers: rates and their history.
-//! - [`histogram`]: how many commands took how long, in an interval.
-//! - [`table`]: rows and columns, sorted and filtered; [`plain`]: as text; [`json`]: for programs.
-//! - [`state`]: what the person has chosen; [`draw`]: the screen; [`terminal`]: keys and drawing.
+//! - [`sample`]: the daemon's answers at one time, made of [`answer`]s, [`io`] counters and the
+//!   [`network`]; [`model`]: rates and their history, from the differences between samples.
+//! - [`histogram`]: commands by their times; [`interval`]: the time between two samples.
+//! - [`table`]: rows and columns, sorted and filtered; [`panes`]: the table of each pane;
+//!   [`plain`]: tables as text; [`json`]: the same for programs.
+//! - [`state`]: choices by keys; [`draw`]: the screen; [`terminal`]: keys and drawing.
 
 mod answer;
 mod client;
@@ -35,26 +37,26 @@ use plain::Form;
 /// Arguments of `sluice top`.
 #[derive(Clone, Debug, clap::Args)]
 pub(crate) struct Args {
-    /// How often to look: 1s, 500ms, 1m
+    /// Time between two looks: 1s, 500ms, 1m
     #[arg(short, long, value_parser = interval, default_value = "1s")]
     interval: Duration,
-    /// Print what happens in one interval as text, and end
+    /// Print one interval as text, and end
     #[arg(long)]
     once: bool,
-    /// Print text, this many times; 0: until stopped. Also what happens with --json (an object in
-    /// a line for each interval) and where standard output is no terminal
+    /// Print text, this many times; 0: until stopped. The default with --json (an object in a line
+    /// for each interval) and where standard output is no terminal
     #[arg(long, value_name = "TIMES", conflicts_with = "once")]
     count: Option<u64>,
-    /// Only sessions, devices, hosts, links and connections whose names contain this
+    /// Show only sessions, devices, hosts, links and connections whose names contain this
     #[arg(short, long, value_name = "TEXT", default_value = "", hide_default_value = true)]
     filter: String,
-    /// No colours; the same as NO_COLOR=1 in the environment
+    /// Show no colours, as with NO_COLOR=1 in the environment
     #[arg(long)]
     no_color: bool,
 }
 
 impl Args {
-    /// How often to print text; none: show a screen.
+    /// Returns how many times to print text; `None` shows a screen.
     fn prints(&self, screen: bool) -> Option<u64> {
         match (self.once, self.count) {
             (true, _) => Some(1),
@@ -65,7 +67,7 @@ impl Args {
     }
 }
 
-/// Shows what the daemon does until the person has seen enough.
+/// Shows what the daemon does until the user leaves.
 ///
 /// # Errors
 /// The daemon cannot be reached when text is to be printed, or the terminal cannot be used.

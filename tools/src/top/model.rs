@@ -6,10 +6,10 @@ use std::time::Duration;
 use super::io::{Io, Times};
 use super::sample::{Daemon, Sample};
 
-/// How many rates are remembered of each row: more than a wide screen shows.
+/// The number of rates that are remembered of each row: more than a wide screen shows.
 pub(super) const HISTORY: usize = 120;
 
-/// The tables.
+/// The panes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) enum Pane {
     Classes,
@@ -20,7 +20,7 @@ pub(super) enum Pane {
     Connections,
 }
 
-/// How many tables there are.
+/// The number of panes.
 pub(super) const PANES: usize = 6;
 
 impl Pane {
@@ -39,27 +39,27 @@ impl Pane {
     }
 }
 
-/// What happened to one row in the last interval.
+/// The rates of one row in the last interval.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Rates {
     pub(super) iops: f64,
     pub(super) bytes: f64,
     pub(super) errors: f64,
     pub(super) refused: f64,
-    /// Time in all, in the queue and in the device: of the interval if the daemon says enough for
-    /// that, else since it started.
+    /// The times in all, in the queue and in the device: in the interval if the daemon says enough
+    /// for that, else since the daemon started.
     pub(super) latency: Time,
     pub(super) queueing: Time,
     pub(super) service: Time,
-    /// Commands (of what flows: packets) per second in the last intervals, the newest last.
+    /// The commands (on the network: packets) per second in the last intervals, the newest last.
     pub(super) history: VecDeque<f64>,
 }
 
-/// How long commands took, ns; 0 where there were none.
+/// The times of commands in ns; 0 where there were none.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub(super) struct Time {
     pub(super) mean: f64,
-    /// What 99 % of them did not exceed.
+    /// The time that 99 % of them did not exceed.
     pub(super) p99: f64,
 }
 
@@ -67,21 +67,21 @@ pub(super) struct Time {
 struct Track {
     last: Io,
     rates: Rates,
-    /// The sample in which it was seen last.
+    /// The number of the last sample with the row.
     generation: u64,
 }
 
-/// What is known of the daemon.
+/// The model of the daemon: its last sample, and the rates of all rows.
 #[derive(Debug, Default)]
 pub(super) struct Model {
     tracks: BTreeMap<(Pane, String), Track>,
     generation: u64,
     pub(super) sample: Option<Sample>,
-    /// Of each reactor: CPU, and the part of the last interval that it worked.
+    /// The CPU of each reactor, and the part of the last interval in which it worked.
     pub(super) busy: Vec<(u64, f64)>,
-    /// All commands and bytes per second.
+    /// The commands and bytes per second of all devices.
     pub(super) total: Rates,
-    /// How often the daemon was found to be another one.
+    /// The number of times that the daemon was found to be another process.
     pub(super) restarts: u32,
 }
 
@@ -126,19 +126,19 @@ impl Model {
         }
     }
 
-    /// The rates of a row, none before there are two samples.
+    /// Returns the rates of a row; zero before there are two samples.
     pub(super) fn rates(&self, pane: Pane, key: &str) -> Rates {
         let track = self.tracks.get(&(pane, key.to_owned()));
         track.map(|track| track.rates.clone()).unwrap_or_default()
     }
 }
 
-/// Whether this is not the process that answered before.
+/// Tells whether this is not the process that answered before.
 fn is_another(before: &Daemon, now: &Daemon) -> bool {
     before.pid != now.pid || before.uptime_seconds > now.uptime_seconds
 }
 
-/// All rows of a sample: what they are called, and what they count.
+/// Lists all rows of a sample: pane, key and counts.
 fn entries(sample: &Sample) -> impl Iterator<Item = (Pane, String, Io)> {
     let classes =
         sample.classes.iter().map(|row| (Pane::Classes, row.name.clone(), row.io.clone()));
@@ -154,9 +154,9 @@ fn entries(sample: &Sample) -> impl Iterator<Item = (Pane, String, Io)> {
     classes.chain(sessions).chain(devices).chain(hosts).chain(links).chain(connections)
 }
 
-/// The name under which a host's rates are kept.
+/// Makes the key under which a host's rates are kept.
 pub(super) fn host_key(host: &str, subsystem: &str) -> String {
-    // No NQN contains it: control characters are not taken in.
+    // No NQN contains a line break, since control characters are left out.
     format!("{host}\n{subsystem}")
 }
 
@@ -193,7 +193,7 @@ impl Rates {
 }
 
 impl Time {
-    /// Of the `done` commands between two samples.
+    /// Computes the times of the `done` commands between two samples.
     fn between(last: &Times, now: &Times, done: u64) -> Self {
         let whole = Self::since_start(now);
         let mean = match (last.sum.unwrap_or(0), now.sum) {

@@ -1,4 +1,4 @@
-//! What the network does: links with their classes, and connections.
+//! The network's part of a sample: links with their classes, and connections.
 
 use serde_json::Value;
 
@@ -8,13 +8,13 @@ use super::io::Io;
 /// The measurements, target and limit of what flows in one direction.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Standing {
-    /// Bits of payload per second.
+    /// The rate in bits of payload per second.
     pub(super) rate: f64,
     pub(super) target: Option<f64>,
     pub(super) limit: Option<f64>,
     pub(super) alpha: f64,
     pub(super) quality: f64,
-    /// Packets since the daemon started.
+    /// The packets since the daemon started.
     pub(super) delivered: u64,
     pub(super) marked: u64,
 }
@@ -55,7 +55,7 @@ pub(super) enum Direction {
 impl Direction {
     const ALL: [Self; 2] = [Self::Out, Self::In];
 
-    /// The daemon's word.
+    /// Returns the daemon's word.
     pub(super) fn name(self) -> &'static str {
         match self {
             Self::Out => "out",
@@ -77,13 +77,13 @@ impl Standing {
         }
     }
 
-    /// As what is counted of every row: packets, and as errors the marked ones.
+    /// Makes the counts of a row: packets, and as errors the marked ones.
     pub(super) fn counts(&self) -> Io {
         Io { operations: self.delivered, errors: self.marked, ..Io::default() }
     }
 }
 
-/// The classes of the links of a daemon that answers so to `network.show`.
+/// Reads the classes of all links from the answer to `network.show`.
 pub(super) fn links(network: &Value) -> Vec<LinkClass> {
     let mut all = Vec::new();
     for link in rows(network, "links") {
@@ -101,7 +101,7 @@ pub(super) fn links(network: &Value) -> Vec<LinkClass> {
     all
 }
 
-/// The connections of which something is known, of a daemon that answers so to `connections`.
+/// Reads the connections with measurements from the answer to `connections`.
 pub(super) fn connections(answer: &Value) -> Vec<ConnectionSample> {
     let mut all = Vec::new();
     for row in answer.as_array().map(Vec::as_slice).unwrap_or_default() {
@@ -126,7 +126,7 @@ pub(super) fn connections(answer: &Value) -> Vec<ConnectionSample> {
 
 impl LinkClass {
     pub(super) fn key(&self) -> String {
-        // Control characters are not taken in, so no name contains it.
+        // No name contains a line break, since control characters are left out.
         format!("{}\n{}\n{}", self.link, self.direction.name(), self.class)
     }
 }

@@ -7,13 +7,13 @@ use super::table::{Cell, Row, Table};
 use crate::bench::show_count;
 use crate::control::table::size;
 
-/// So many credits are no limit: commands, and KiB.
+/// The number of credits, in commands or KiB, from which on there is no limit.
 const NO_LIMIT: u64 = u32::MAX as u64;
 
-/// The last columns of every table.
+/// The last columns of tables of commands, before the history.
 const MEASURED: [&str; 6] = ["LATENCY", "p99", "QUEUE", "p99", "DEVICE", "p99"];
 
-/// The last columns of both tables, before the history.
+/// The last columns of links and connections, before the history.
 const FLOWING: [&str; 7] = ["RATE", "TARGET", "LIMIT", "ALPHA", "Q", "MARKS/s", "PACKETS/s"];
 
 /// Makes a pane's table.
@@ -29,7 +29,7 @@ pub(super) fn table(model: &Model, pane: Pane) -> Table {
     }
 }
 
-/// A row that ends with its times and history.
+/// Makes a row that ends with its times and history.
 fn row(mut cells: Vec<Cell>, rates: Rates, waiting: u64) -> Row {
     for time in [rates.latency, rates.queueing, rates.service] {
         cells.extend([Cell::latency(time.mean), Cell::latency(time.p99)]);
@@ -39,7 +39,7 @@ fn row(mut cells: Vec<Cell>, rates: Rates, waiting: u64) -> Row {
     Row { cells, idle, class: String::new() }
 }
 
-/// `titles`, the times, and the history.
+/// Adds the times and the history to `titles`.
 fn titles(titles: &[&'static str]) -> Vec<&'static str> {
     titles.iter().copied().chain(MEASURED).chain(["<IOPS OVER TIME"]).collect()
 }
@@ -168,7 +168,7 @@ fn hosts(model: &Model, sample: &Sample) -> Table {
     Table::new(&head, rows.collect())
 }
 
-/// A row that ends with what flows.
+/// Makes a row that ends with the measurements of the network.
 fn flowing_row(mut cells: Vec<Cell>, class: &str, flow: &Standing, rates: Rates) -> Row {
     cells.extend([
         Cell::rate(Some(flow.rate)),
@@ -184,12 +184,12 @@ fn flowing_row(mut cells: Vec<Cell>, class: &str, flow: &Standing, rates: Rates)
     Row { cells, idle, class: class.to_owned() }
 }
 
-/// `titles`, what flows, and the history.
+/// Adds the measurements of the network and the history to `titles`.
 fn flowing_titles(titles: &[&'static str]) -> Vec<&'static str> {
     titles.iter().copied().chain(FLOWING).chain(["<PACKETS OVER TIME"]).collect()
 }
 
-/// The table of links and classes.
+/// Makes the table of links and classes.
 fn links(model: &Model, sample: &Sample) -> Table {
     let rows = sample.links.iter().map(|line| {
         let cells = vec![
@@ -203,7 +203,7 @@ fn links(model: &Model, sample: &Sample) -> Table {
     Table::new(&flowing_titles(&["<LINK", "<WAY", "<CLASS", "FLOWS"]), rows.collect())
 }
 
-/// The table of connections.
+/// Makes the table of connections.
 fn connections(model: &Model, sample: &Sample) -> Table {
     let rows = sample.connections.iter().map(|line| {
         let cells = vec![

@@ -1,4 +1,4 @@
-//! Text, for `--once`, for pipes, and for terminals that can do nothing else.
+//! Output as text, for `--once`, for pipes, and for terminals that cannot show a screen.
 
 use std::fmt::Write as _;
 use std::io::{ErrorKind, Write as _};
@@ -15,7 +15,7 @@ use super::table::{Cell, Table};
 use crate::bench::show_count;
 use crate::control::table::duration;
 
-/// What is printed.
+/// The form of the output.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Form {
     /// Tables.
@@ -24,7 +24,7 @@ pub(super) enum Form {
     Json,
 }
 
-/// Prints `count` times what happened in an interval; 0: until nobody reads it any more.
+/// Prints `count` intervals; 0: until the output is closed.
 ///
 /// # Errors
 /// The daemon cannot be reached.
@@ -56,7 +56,7 @@ pub(super) fn run(
     Ok(())
 }
 
-/// Everything, the busiest first.
+/// Writes all tables, the busiest rows first.
 pub(super) fn text(model: &Model, filter: &str) -> String {
     let mut text = format!("{}\n", heading(model));
     for pane in Pane::ALL {
@@ -72,7 +72,7 @@ pub(super) fn text(model: &Model, filter: &str) -> String {
     text
 }
 
-/// One line about the whole.
+/// Writes one line about the daemon.
 pub(super) fn heading(model: &Model) -> String {
     let Some(sample) = &model.sample else { return "no answer yet".to_owned() };
     let daemon = &sample.daemon;
@@ -95,7 +95,7 @@ pub(super) fn heading(model: &Model) -> String {
     text
 }
 
-/// Aligned, without the history.
+/// Writes a table's lines, aligned, without the history.
 fn lines(table: &Table) -> String {
     let widths = table.widths();
     let mut text = String::new();

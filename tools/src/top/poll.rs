@@ -1,5 +1,4 @@
-//! A thread that asks the daemon again and again, so that a slow answer does not hold up the
-//! screen.
+//! A thread that asks the daemon at intervals, so that a slow answer does not hold up the screen.
 
 use std::path::Path;
 use std::sync::Arc;
@@ -11,10 +10,10 @@ use std::time::{Duration, Instant};
 use super::client::Client;
 use super::sample::Sample;
 
-/// What the thread has to say. Large, but there is never more than one of it.
+/// A message of the thread: a sample, or why there is none. Only one exists at a time.
 pub(super) type Update = Result<Box<Sample>, String>;
 
-/// The thread's other end.
+/// The other end of the thread.
 #[derive(Debug)]
 pub(super) struct Poller {
     pub(super) updates: Receiver<Update>,
@@ -25,7 +24,7 @@ pub(super) struct Poller {
 impl Poller {
     /// Starts the thread. It ends soon after the poller is dropped.
     pub(super) fn start(socket: &Path, interval: Duration, patience: Duration) -> Self {
-        // Of samples that nobody has looked at, one is kept: the thread waits.
+        // One sample waits to be looked at at most: the thread waits for that.
         let (sender, updates) = sync_channel(1);
         let interval_ms = Arc::new(AtomicU64::new(0));
         let (shared, client) = (Arc::clone(&interval_ms), Client::new(socket, patience));
@@ -49,7 +48,7 @@ fn ask(mut client: Client, sender: &SyncSender<Update>, interval_ms: &AtomicU64)
     loop {
         let begun = Instant::now();
         let update = Sample::take(&mut client).map(Box::new).map_err(|error| format!("{error:#}"));
-        // Nobody is there any more.
+        // The poller was dropped.
         if sender.send(update).is_err() {
             return;
         }

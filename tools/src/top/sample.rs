@@ -1,5 +1,5 @@
-//! What the daemon answers, as far as it is shown. Whatever is missing counts as zero, so that a
-//! daemon of another version can be looked at too.
+//! The daemon's answers, as far as they are shown. A missing value counts as zero, so that daemons
+//! of other versions can be watched too.
 
 use std::time::Instant;
 
@@ -11,24 +11,24 @@ use super::client::Client;
 use super::io::Io;
 use super::network::{self, ConnectionSample, LinkClass};
 
-/// Everything at one time.
+/// A sample of the daemon at one time.
 #[derive(Clone, Debug)]
 pub(super) struct Sample {
     pub(super) at: Instant,
     pub(super) daemon: Daemon,
-    /// The settings in a few words; none: the daemon has no quality of service.
+    /// The settings in a few words; `None`: the daemon has no quality of service.
     pub(super) order: Option<String>,
     pub(super) classes: Vec<ClassSample>,
     pub(super) sessions: Vec<SessionSample>,
     pub(super) devices: Vec<DeviceSample>,
     pub(super) hosts: Vec<HostSample>,
-    /// Whether classes share the network; none: the daemon does not know such a thing.
+    /// Whether classes share the network; `None`: the daemon does not know of it.
     pub(super) network: Option<bool>,
     pub(super) links: Vec<LinkClass>,
     pub(super) connections: Vec<ConnectionSample>,
 }
 
-/// What a daemon answers; none where it does not know the method.
+/// The answers of a daemon; `None` where it does not know the method.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Answers {
     pub(super) status: Value,
@@ -38,14 +38,14 @@ pub(super) struct Answers {
     pub(super) connections: Value,
 }
 
-/// The daemon itself.
+/// The facts of the process.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub(super) struct Daemon {
     pub(super) version: String,
     pub(super) pid: u64,
     pub(super) uptime_seconds: u64,
     pub(super) connections: u64,
-    /// CPU and time spent working, ns, of each reactor.
+    /// The CPU and the time spent working, in ns, of each reactor.
     pub(super) reactors: Vec<(u64, u64)>,
 }
 
@@ -61,9 +61,9 @@ pub(super) struct SessionSample {
     pub(super) name: String,
     pub(super) parent: String,
     pub(super) waiting: u64,
-    /// Credits in use, and what there are.
+    /// The operation credits in use, and all of them.
     pub(super) operations: (u64, u64),
-    /// The same in bytes.
+    /// The payload credits in use, and all of them, in bytes.
     pub(super) payload: (u64, u64),
     pub(super) iops: Option<u64>,
     pub(super) bandwidth: Option<u64>,
@@ -80,17 +80,17 @@ pub(super) struct Reserve {
 
 #[derive(Clone, Debug)]
 pub(super) struct DeviceSample {
-    /// NQN/NSID.
+    /// The namespace as NQN/NSID.
     pub(super) name: String,
-    /// Whether the stages say anything of it.
+    /// Whether the daemon's stages of quality of service know the device.
     pub(super) known: bool,
     pub(super) window: Option<f64>,
     pub(super) in_use: f64,
-    /// Urgent, High, Medium, Low.
+    /// The commands that wait: Urgent, High, Medium, Low.
     pub(super) waiting: [u64; 4],
-    /// Of a read and of a write, ns.
+    /// The mean times of a read and of a write, in ns.
     pub(super) mean_ns: (u64, u64),
-    /// 0 to 1.
+    /// The reserved share, 0 to 1.
     pub(super) reserved: f64,
     pub(super) io: Io,
 }
@@ -106,7 +106,7 @@ impl Sample {
     /// Asks the daemon.
     ///
     /// # Errors
-    /// It cannot be reached, or refuses.
+    /// The daemon cannot be reached, or refuses.
     pub(super) fn take(client: &mut Client) -> anyhow::Result<Self> {
         let answers = Answers {
             status: client.call(Method::Status)?.unwrap_or_default(),
@@ -118,7 +118,7 @@ impl Sample {
         Ok(Self::of(Instant::now(), &answers))
     }
 
-    /// From the answers.
+    /// Makes the sample from the answers.
     pub(super) fn of(at: Instant, answers: &Answers) -> Self {
         let nothing = Value::Null;
         let stages = answers.qos.as_ref().unwrap_or(&nothing);
@@ -149,7 +149,7 @@ fn daemon(status: &Value) -> Daemon {
     }
 }
 
-/// "weights 3:2:1 by commands, window 128".
+/// Writes the settings, as in "weights 3:2:1 by commands, window 128".
 fn order(qos: &Value) -> String {
     if qos.get("enabled") == Some(&Value::Bool(false)) {
         return "quality of service is off".to_owned();
@@ -197,7 +197,7 @@ fn session(row: &Value) -> SessionSample {
     }
 }
 
-/// The namespaces, with what the stages say of their devices.
+/// Reads the namespaces, with what the stages say of their devices.
 fn devices(statistics: &Value, qos: &Value) -> Vec<DeviceSample> {
     let place = |row: &Value| (text(row, "subsystem"), number(row, "nsid"));
     let stages: std::collections::BTreeMap<_, _> =

@@ -1,4 +1,4 @@
-//! What the person has chosen, and what keys do.
+//! The user's choices, and the effect of keys.
 
 use std::time::{Duration, Instant};
 
@@ -10,13 +10,13 @@ use super::panes;
 use super::poll::Update;
 use super::table::{Sort, Table};
 
-/// How long a notice stays.
+/// The time that a notice stays.
 const NOTICE: Duration = Duration::from_secs(10);
 
-/// As wide as most numbers become: `12.3 us`.
+/// The width that most numbers need: `12.3 us`.
 const NUMBER: usize = 7;
 
-/// What a key asks for beyond another screen.
+/// The effect of a key beyond a change of the screen.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Action {
     Redraw,
@@ -24,7 +24,7 @@ pub(super) enum Action {
     Quit,
 }
 
-/// Everything the screen is made of.
+/// The state of the screen.
 #[derive(Debug)]
 pub(super) struct State {
     pub(super) model: Model,
@@ -36,23 +36,23 @@ pub(super) struct State {
     pub(super) hide_idle: bool,
     pub(super) paused: bool,
     pub(super) help: bool,
-    /// First row shown of the pane.
+    /// The first row that is shown.
     pub(super) offset: usize,
-    /// Columns of the pane that are passed over to the left; the first one stays.
+    /// The number of columns that are passed over to the left; the first one stays.
     pub(super) aside: usize,
-    /// Columns for which there is no room to the right, as of the last drawing.
+    /// The number of columns for which there is no room to the right, as of the last drawing.
     pub(super) beyond: usize,
-    /// Rows that fit, as of the last drawing.
+    /// The number of rows that fit, as of the last drawing.
     pub(super) page: usize,
     pub(super) interval: Duration,
     /// Why the daemon does not answer.
     pub(super) lost: Option<String>,
     notice: Option<(Instant, String)>,
-    /// Of each pane's columns: as wide as they have been, so that they do not jump about.
+    /// The greatest widths of each pane's columns so far, so that columns keep their places.
     widths: [Vec<usize>; PANES],
 }
 
-/// How a pane is sorted at first: what is few, as it comes; what may be many, the busiest first.
+/// Returns the first order of a pane: few rows in the daemon's order, many with the busiest first.
 pub(super) fn default_sort(pane: Pane) -> Sort {
     match pane {
         Pane::Classes | Pane::Links => None,
@@ -84,7 +84,7 @@ impl State {
         }
     }
 
-    /// Takes news of the daemon in.
+    /// Takes an update of the daemon in.
     pub(super) fn update(&mut self, update: Update, now: Instant) {
         match update {
             Err(error) => self.lost = Some(error),
@@ -101,7 +101,7 @@ impl State {
         }
     }
 
-    /// What happened a moment ago.
+    /// Returns the notice of a recent event.
     pub(super) fn notice(&self, now: Instant) -> Option<&str> {
         let recent = self.notice.as_ref().filter(|(at, _)| now.duration_since(*at) < NOTICE);
         recent.map(|(_, text)| text.as_str())
@@ -111,7 +111,7 @@ impl State {
         self.sorts.get(place(pane)).copied().flatten()
     }
 
-    /// The pane's table as it is to be shown.
+    /// Makes the pane's table, filtered and sorted.
     pub(super) fn table(&self, pane: Pane) -> Table {
         let mut table = panes::table(&self.model, pane);
         if pane != Pane::Classes {
@@ -124,7 +124,7 @@ impl State {
         table
     }
 
-    /// How wide a pane's columns are.
+    /// Computes the widths of a pane's columns.
     pub(super) fn widths(&mut self, pane: Pane, table: &Table) -> Vec<usize> {
         let now = table.widths();
         let Some(widths) = self.widths.get_mut(place(pane)) else { return now };
@@ -140,7 +140,7 @@ impl State {
         self.widths = Default::default();
     }
 
-    /// Does what a key asks for.
+    /// Handles a key.
     pub(super) fn key(&mut self, key: KeyEvent) -> Action {
         if key.modifiers.contains(KeyModifiers::CONTROL) && key.code == KeyCode::Char('c') {
             return Action::Quit;
@@ -229,7 +229,7 @@ impl State {
         }
     }
 
-    /// Sorts by the next column or the one before; beyond the ends is the daemon's own order.
+    /// Sorts by the next column or the one before; beyond the ends the daemon's order holds.
     fn sort_by(&mut self, next: bool) {
         let table = panes::table(&self.model, self.pane);
         // The history, the last column, has no order.

@@ -6,13 +6,13 @@ use std::collections::VecDeque;
 use crate::bench::{show_count, show_latency};
 use crate::control::table::rate;
 
-/// One value.
+/// A cell of a table.
 #[derive(Clone, Debug)]
 pub(super) enum Cell {
     Text(String),
-    /// What it is sorted by, and how it is written.
+    /// A number that sorts, and its text.
     Number(f64, String),
-    /// Commands per second in the last intervals.
+    /// The commands per second in the last intervals.
     History(VecDeque<f64>),
 }
 
@@ -23,23 +23,23 @@ pub(super) struct Column {
     pub(super) right: bool,
 }
 
-/// A row, and whether anything happens in it.
+/// A row of a table.
 #[derive(Clone, Debug)]
 pub(super) struct Row {
     pub(super) cells: Vec<Cell>,
     pub(super) idle: bool,
-    /// The class that it is about; empty: none.
+    /// The class of the row; empty: none.
     pub(super) class: String,
 }
 
-/// A pane's table.
+/// The table of a pane.
 #[derive(Clone, Debug)]
 pub(super) struct Table {
     pub(super) columns: Vec<Column>,
     pub(super) rows: Vec<Row>,
 }
 
-/// Which column sorts a pane, and which way. None: the daemon's own order.
+/// The column that sorts a pane, and whether the order descends; `None`: the daemon's order.
 pub(super) type Sort = Option<(usize, bool)>;
 
 impl Cell {
@@ -58,33 +58,33 @@ impl Cell {
     }
 
     pub(super) fn percent(part: f64) -> Self {
-        // What rounding has left below zero is zero.
+        // Rounding may leave a value just below zero.
         let part = part.max(0.0) + 0.0;
         Self::Number(part, format!("{:.1} %", 100.0 * part))
     }
 
-    /// Bits per second; a dash where there is none.
+    /// Shows bits per second, or a dash where there are none.
     pub(super) fn rate(bits: Option<f64>) -> Self {
         let known = bits.filter(|bits| *bits > 0.0);
         Self::Number(bits.unwrap_or(-1.0), known.map_or("-".to_owned(), rate))
     }
 
-    /// A factor near 1.
+    /// Shows a factor near 1.
     pub(super) fn factor(value: f64) -> Self {
         Self::Number(value, format!("{value:.2}"))
     }
 
-    /// A time; where there was none, or nothing that could be told from none, a dash.
+    /// Shows a time, or a dash for none and for times near zero.
     pub(super) fn latency(ns: f64) -> Self {
         Self::Number(ns, if ns >= 5.0 { show_latency(ns) } else { "-".to_owned() })
     }
 
-    /// A value that may be missing.
+    /// Shows a value, or a dash where it is missing.
     pub(super) fn or_dash(value: Option<u64>, show: impl Fn(u64) -> String) -> Self {
         Self::Number(value.map_or(-1.0, |v| v as f64), value.map_or("-".to_owned(), show))
     }
 
-    /// Used of what there is, if that is less than `unlimited`.
+    /// Shows what is used, and of how much, if that is less than `unlimited`.
     pub(super) fn used(
         (used, all): (u64, u64),
         unlimited: u64,
@@ -94,7 +94,7 @@ impl Cell {
         Self::Number(used as f64, format!("{}{of}", show(used)))
     }
 
-    /// How it is written; nothing for a history.
+    /// Returns the text; empty for a history.
     pub(super) fn text(&self) -> &str {
         match self {
             Self::Text(text) | Self::Number(_, text) => text,
@@ -111,7 +111,7 @@ impl Cell {
 }
 
 impl Table {
-    /// Names of columns; those that begin with `<` hold text.
+    /// Makes a table; names of columns that hold text begin with `<`.
     pub(super) fn new(titles: &[&'static str], rows: Vec<Row>) -> Self {
         let column = |title: &&'static str| match title.strip_prefix('<') {
             Some(title) => Column { title, right: false },
@@ -137,7 +137,7 @@ impl Table {
         self.rows.retain(|row| !row.idle);
     }
 
-    /// Rows of equal value keep the daemon's order, so that they do not change places.
+    /// Sorts the rows. Rows of equal value keep the daemon's order.
     pub(super) fn sort(&mut self, sort: Sort) {
         let Some((column, descending)) = sort else { return };
         self.rows.sort_by(|a, b| {
@@ -147,7 +147,7 @@ impl Table {
         });
     }
 
-    /// How many characters each column needs.
+    /// Computes how many characters each column needs.
     pub(super) fn widths(&self) -> Vec<usize> {
         let width = |(index, column): (usize, &Column)| {
             let cells = self.rows.iter().filter_map(|row| row.cells.get(index));

@@ -1,4 +1,4 @@
-//! The terminal: keys in, screens out, and its end.
+//! The terminal: its keys, the drawing of screens, and its end.
 //!
 //! A terminal can go away (its window is closed, the network to it breaks) while something waits
 //! for it: for a key, or for room to write. Neither may outlast a signal.
@@ -26,21 +26,21 @@ use super::draw::{Theme, draw};
 use super::poll::Poller;
 use super::state::{Action, State};
 
-/// How long to wait for a key before looking for news of the daemon, in milliseconds.
+/// The time to wait for a key before looking for the daemon's updates, in milliseconds.
 const PATIENCE_MS: u16 = 100;
-/// How long to look whether what came is a key. The parser of keys looks at the terminal as long as
-/// it is told to, whether or not there is one.
+/// The time to look whether input is a key. The parser of keys reads the terminal for that time,
+/// whether or not there is a terminal any more.
 const MOMENT: Duration = Duration::from_millis(1);
-/// How long the screen may take to end after a signal: longer than a wait for a key.
+/// The time that the screen may take to end after a signal: longer than a wait for a key.
 const GRACE: Duration = Duration::from_secs(1);
-/// Leaves the second screen and shows the cursor.
+/// The sequence that leaves the second screen and shows the cursor.
 const LEAVE: &[u8] = b"\x1b[?1049l\x1b[?25h";
-/// There is none, or it cannot do what a screen needs.
+/// The error where there is no terminal, or it lacks what a screen needs.
 const NO_TERMINAL: &str = "the terminal cannot be used: try --once";
-/// The terminal cannot be read or written any more.
+/// The error where the terminal cannot be read or written any more.
 const GONE: &str = "the terminal has gone";
 
-/// Shows the screen until the person leaves it.
+/// Shows the screen until the user leaves it.
 ///
 /// # Errors
 /// The terminal cannot be used, or goes away.
@@ -57,13 +57,14 @@ pub(super) fn run(
         theme: Theme { colours },
         signal: watch_signals()?,
     };
-    // Whatever happens, a panic included, the terminal is given back as it was.
+    // The terminal is restored whatever happens, a panic included.
     let mut terminal = ratatui::try_init().context(NO_TERMINAL)?;
     let outcome = screen.run(&mut terminal);
     let _ = terminal.show_cursor();
-    // Its end would write to standard error where the terminal has gone, and panic if that has too.
+    // Dropping the screen would write to standard error where the terminal has gone, and panic if
+    // that has gone too.
     std::mem::forget(terminal);
-    // Without a word where it has gone: nobody would read it.
+    // Where the terminal has gone, a message would have no reader.
     let restored = ratatui::try_restore();
     outcome.and_then(|()| restored.context(GONE))
 }
@@ -75,7 +76,7 @@ fn watch_signals() -> io::Result<Arc<AtomicI32>> {
     let first = Arc::new(AtomicI32::new(0));
     let shared = Arc::clone(&first);
     std::thread::Builder::new().name("signals".into()).spawn(move || {
-        // It waits until there is one.
+        // This waits until a signal comes.
         let Some(signal) = signals.forever().next() else { return };
         shared.store(signal, Relaxed);
         std::thread::sleep(GRACE);
@@ -85,7 +86,7 @@ fn watch_signals() -> io::Result<Arc<AtomicI32>> {
     Ok(first)
 }
 
-/// Gives the terminal back without waiting for it.
+/// Restores the terminal without waiting for it.
 fn leave_now() {
     let _ = disable_raw_mode();
     let stdout = io::stdout();
@@ -93,12 +94,12 @@ fn leave_now() {
     let Ok(flags) = fcntl(stdout, FcntlArg::F_GETFL).map(OFlag::from_bits_truncate) else { return };
     if fcntl(stdout, FcntlArg::F_SETFL(flags | OFlag::O_NONBLOCK)).is_ok() {
         let _ = nix::unistd::write(stdout, LEAVE);
-        // Others may share it: the shell, above all.
+        // Other programs may share the terminal, such as the shell.
         let _ = fcntl(stdout, FcntlArg::F_SETFL(flags));
     }
 }
 
-/// The terminal that keys come from.
+/// Opens the terminal that keys come from.
 fn keyboard() -> io::Result<OwnedFd> {
     let stdin = io::stdin();
     match stdin.is_terminal() {
@@ -112,7 +113,7 @@ struct Screen {
     poller: Poller,
     state: State,
     theme: Theme,
-    /// The signal that asked to end; 0: none.
+    /// The number of the signal that asked to end; 0: none.
     signal: Arc<AtomicI32>,
 }
 
@@ -147,13 +148,13 @@ impl Screen {
         }
     }
 
-    /// What a key, or another size of the terminal, asks for.
+    /// Handles a key, or a new size of the terminal.
     fn event(&mut self) -> anyhow::Result<Option<Action>> {
         self.wait()?;
         let wanted = match event::poll(MOMENT) {
             Ok(true) => event::read().context(GONE)?,
             Ok(false) => return Ok(None),
-            // A signal: the loop looks at it.
+            // A signal came; the loop handles it.
             Err(error) if error.kind() == io::ErrorKind::Interrupted => return Ok(None),
             Err(error) => return Err(error).context(GONE),
         };
@@ -167,11 +168,11 @@ impl Screen {
         })
     }
 
-    /// Waits for input, not for long.
+    /// Waits for input for a short time.
     fn wait(&self) -> anyhow::Result<()> {
         let mut keyboard = [PollFd::new(self.keyboard.as_fd(), PollFlags::POLLIN)];
         match poll(&mut keyboard, PollTimeout::from(PATIENCE_MS)) {
-            // Among others for a signal that says that the size is another.
+            // This also happens at a signal, such as one that tells a new size.
             Err(Errno::EINTR) => return Ok(()),
             outcome => outcome.context(GONE)?,
         };
@@ -183,7 +184,7 @@ impl Screen {
         }
     }
 
-    /// Takes in what the daemon has answered; whether there was anything.
+    /// Takes in what the daemon has answered. Tells whether there was anything.
     fn news(&mut self) -> anyhow::Result<bool> {
         match self.poller.updates.try_recv() {
             Ok(update) => {

@@ -1,4 +1,4 @@
-//! Against a daemon that only answers, and a terminal that only remembers.
+//! Tests against a daemon that only answers, and a terminal that only remembers.
 
 use std::io::{BufRead as _, BufReader, Write as _};
 use std::os::unix::net::UnixListener;
@@ -33,7 +33,7 @@ fn io(operations: u64, queue_sum: Option<u64>) -> Value {
             "service": latency })
 }
 
-/// What a daemon with so many sessions answers after so many commands on each.
+/// Makes the answers of a daemon with `sessions` sessions after some commands on each.
 fn answers(pid: u64, sessions: u64, done: u64) -> Answers {
     let status = json!({
         "version": "0.1.0", "pid": pid, "uptime_seconds": 3600, "connections": 7,
@@ -98,7 +98,7 @@ fn sample(at: Instant, answers: &Answers) -> Box<Sample> {
     Box::new(Sample::of(at, answers))
 }
 
-/// A state after two samples a second apart: 1000 commands more on each session's unit.
+/// Makes a state after two samples a second apart, with 1000 commands more on each session.
 fn state(sessions: u64) -> State {
     let mut state = State::new(Duration::from_secs(1), "");
     let begin = Instant::now();
@@ -125,7 +125,7 @@ fn press(state: &mut State, keys: &str) {
     });
 }
 
-/// A daemon whose counters grow with each sample; it hangs up after `lives` of them.
+/// Starts a daemon whose counters grow with each sample, and which hangs up after `lives` of them.
 fn daemon(path: &Path, pid: u64, knows_qos: bool, lives: usize) -> std::thread::JoinHandle<()> {
     let listener = UnixListener::bind(path).unwrap();
     let done = Arc::new(AtomicU64::new(1000));
@@ -173,7 +173,7 @@ fn percentiles_are_of_the_last_interval_where_the_daemon_tells_enough() {
         let times = &mut answers.qos.as_mut().unwrap()["classes"][1]["io"]["queueing"];
         times["p99"] = json!(9_000_000);
         if buckets {
-            // A slow start, and fast since.
+            // The start was slow, and later commands were fast.
             times["buckets"] = json!([20_000, fast, 9_000_000, 5000]);
         }
         answers
@@ -217,7 +217,7 @@ fn arrows_bring_every_column_to_a_narrow_terminal() {
     });
     let seen = text(&screen(&mut state, (80, 24), false));
     assert_eq!(titles(&seen)[..2], ["SESSION", "IN"]);
-    // Where all have room nothing is passed over.
+    // Where all columns have room, none is passed over.
     state.key(KeyEvent::from(KeyCode::Right));
     let seen = text(&screen(&mut state, (300, 24), false));
     assert!(!seen.contains(" columns ") && seen.contains("IN "), "{seen}");
@@ -278,7 +278,7 @@ fn another_daemon_starts_anew_and_is_told_of() {
     state.update(Ok(sample(now, &answers(2, 2, 10))), now);
     assert_eq!(state.notice(now), Some("the daemon was restarted"));
     let rates = state.model.rates(Pane::Sessions, "tenant1");
-    assert!(rates.iops == 0.0 && rates.history.is_empty(), "counters that began anew: no rate");
+    assert!(rates.iops == 0.0 && rates.history.is_empty(), "counters that began at zero: no rate");
     assert_eq!(state.notice(now + Duration::from_secs(60)), None);
 }
 

@@ -1,4 +1,4 @@
-//! A daemon that only answers, for tests of the whole program.
+//! A pretended daemon that answers requests, for tests of the whole program.
 
 use std::io::{BufRead as _, BufReader, Write as _};
 use std::os::unix::net::UnixListener;
@@ -7,7 +7,7 @@ use std::process::Command;
 
 use serde_json::Value;
 
-/// Its socket, in a folder that goes away with it.
+/// The socket of a pretended daemon, in a folder that is removed with it.
 pub(crate) struct Daemon {
     folder: tempfile::TempDir,
 }
@@ -19,7 +19,7 @@ impl Daemon {
         let folder = tempfile::tempdir().unwrap();
         let listener = UnixListener::bind(folder.path().join("control.sock")).unwrap();
         std::thread::spawn(move || {
-            // Clients that got no answer are held on to.
+            // Clients that got no answer stay connected.
             let mut held = Vec::new();
             for stream in listener.incoming().map_while(Result::ok) {
                 let mut writer = stream.try_clone().unwrap();
@@ -40,7 +40,7 @@ impl Daemon {
         Self { folder }
     }
 
-    /// Nothing listens.
+    /// Makes a socket path on which nothing listens.
     pub(crate) fn none() -> Self {
         Self { folder: tempfile::tempdir().unwrap() }
     }
@@ -49,7 +49,7 @@ impl Daemon {
         self.folder.path().join("control.sock")
     }
 
-    /// `sluice` with its arguments, told of this daemon.
+    /// Makes the command `sluice` with arguments and this daemon's socket.
     pub(crate) fn sluice(&self, line: &str) -> Command {
         let mut sluice = Command::new(env!("CARGO_BIN_EXE_sluice"));
         sluice.args(line.split(' ')).env("SLUICEGATE_CONTROL", self.socket());

@@ -191,7 +191,7 @@ mod tests {
         assert_eq!(options::congestion(here.as_fd()).unwrap(), map.name());
         let initial = Info::read(here.as_fd()).unwrap().snd_cwnd;
         send(&mut here, &mut there, 200_000);
-        assert_eq!(Info::read(here.as_fd()).unwrap().snd_cwnd, initial, "nobody set another");
+        assert_eq!(Info::read(here.as_fd()).unwrap().snd_cwnd, initial, "no other window was set");
         for window in [4, 40, 1, 0, 7] {
             map.set_window(here.as_fd(), window).unwrap();
             send(&mut here, &mut there, 200_000);

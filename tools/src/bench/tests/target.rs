@@ -1,5 +1,5 @@
-//! A target of one namespace in memory, on the state machine of the target role: what the
-//! initiator is tested against.
+//! A target of one namespace in memory, on the state machine of the target role, for tests of the
+//! initiator.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::io::{Read as _, Write as _};
@@ -32,7 +32,7 @@ impl Payload for Reply {
     }
 }
 
-/// How the target behaves.
+/// The behaviour of the target.
 #[derive(Clone, Copy)]
 pub(super) struct Behaviour {
     pub(super) params: TargetParams,
@@ -43,13 +43,13 @@ pub(super) struct Behaviour {
     pub(super) damage: Option<usize>,
     /// Fails reads of this block.
     pub(super) bad_block: Option<u64>,
-    /// Closes an I/O queue's connection after so many commands.
+    /// The number of commands after which an I/O queue's connection is closed.
     pub(super) close_after: Option<usize>,
     /// Reads answer zeroes without a copy, and the socket is polled.
     pub(super) fast: bool,
     /// Offers weighted round robin (CAP.AMS).
     pub(super) wrr: bool,
-    /// Each I/O queue answers a command only after this long.
+    /// The time after which each I/O queue answers a command.
     pub(super) delay: Duration,
 }
 
@@ -69,24 +69,24 @@ impl Default for Behaviour {
     }
 }
 
-/// What hosts have said of themselves.
+/// What hosts have told the target of themselves.
 #[derive(Debug, Default)]
 pub(super) struct Seen {
-    /// Of each Connect: queue, CATTR, host NQN.
+    /// The queue, CATTR and host NQN of each Connect.
     pub(super) connects: Vec<(u32, u32, String)>,
     pub(super) host_ids: BTreeSet<Vec<u8>>,
-    /// CC as it was set.
+    /// The values of CC that were set.
     pub(super) configurations: BTreeSet<u32>,
-    /// By command dword 13: reads and writes.
+    /// The reads and writes by their command dword 13.
     pub(super) dwords: BTreeMap<u32, u64>,
 }
 
-/// Starts a target; its address. It lives as long as the process.
+/// Starts a target, which runs until the process ends; answers its address.
 pub(super) fn start(behaviour: Behaviour) -> String {
     start_seen(behaviour).0
 }
 
-/// Starts a target; its address, and what it sees.
+/// Starts a target; answers its address, and what it sees.
 pub(super) fn start_seen(behaviour: Behaviour) -> (String, Arc<Mutex<Seen>>) {
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
     let address = listener.local_addr().unwrap().to_string();
@@ -107,11 +107,11 @@ struct Queue {
     memory: Arc<Mutex<Vec<u8>>>,
     seen: Arc<Mutex<Seen>>,
     connection: TargetConnection<Reply>,
-    /// By slot: write data that arrives in pieces.
+    /// The write data of each slot, which arrives in pieces.
     arriving: Vec<Vec<u8>>,
     cc: u64,
     admin: bool,
-    /// An I/O queue that is connected.
+    /// Whether this is an I/O queue that is connected.
     io: bool,
     commands: usize,
 }

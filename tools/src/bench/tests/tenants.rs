@@ -1,4 +1,4 @@
-//! Jobs that are tenants of their own, and what the report says of several.
+//! Jobs as tenants of their own, and the report of several jobs.
 
 use super::target::{Behaviour, start, start_seen};
 use super::{load, run};

@@ -34,7 +34,7 @@ struct Link {
     delay: Time,
 }
 
-/// How windows move; the defaults are those of the model.
+/// The settings of windows; the defaults are those of the model.
 #[derive(Debug, Default, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 struct Control {

@@ -1,28 +1,28 @@
-//! What a disk has without reservations: Linux's deadline scheduler, with its usual settings.
+//! Linux's deadline scheduler with its usual settings: the disk without reservations.
 
 use std::collections::{BTreeMap, VecDeque};
 
 use arbitration::Nanos;
 use arbitration::reservation::Request;
 
-/// `read_expire`: 500 ms.
+/// The time after which a read expires (`read_expire`: 500 ms).
 const EXPIRE: u64 = 500_000_000;
-/// `fifo_batch`.
+/// The requests of a batch (`fifo_batch`).
 const BATCH: u32 = 16;
-/// `nr_requests`: who comes when so many wait, waits outside.
+/// The requests in the scheduler (`nr_requests`); later ones wait outside.
 const REQUESTS: usize = 128;
 
 /// A request with its stream.
 type Entry = (usize, Request);
 
-/// Reads in the order of positions, in batches; a batch begins with the oldest request once that
-/// has waited for too long.
+/// Scheduler of reads in the order of positions, in batches; a batch begins with the oldest request
+/// once that has waited for too long.
 #[derive(Debug, Default)]
 pub(super) struct Deadline {
     outside: VecDeque<Entry>,
-    /// By position and order of arrival.
+    /// The requests by position and order of arrival.
     sorted: BTreeMap<(u64, u64), Entry>,
-    /// In the order of arrival: when it expires, and where it is in `sorted`.
+    /// The expiry and the key in `sorted` of each request, in the order of arrival.
     fifo: VecDeque<(Nanos, (u64, u64))>,
     arrived: u64,
     head: u64,

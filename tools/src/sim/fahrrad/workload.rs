@@ -7,24 +7,24 @@ use super::super::random::Random;
 
 const SECOND: u64 = 1_000_000_000;
 
-/// When requests come.
+/// The arrivals of requests.
 #[derive(Clone, Copy, Debug)]
 enum Arrivals {
-    /// So many each second, evenly. What finds `room` others waiting is lost: a recorder's buffer
-    /// is full.
+    /// A number of requests each second, evenly. A request that finds `room` others waiting is
+    /// lost: a recorder's buffer is full.
     Even { per_second: u64, room: u64 },
-    /// So many at once, at random moments, so many times in 100 s.
+    /// Bursts of a number of requests, at a number of random moments in 100 s.
     Bursts { size: u64, per_100_s: u64 },
-    /// As soon as fewer than so many are outstanding.
+    /// A request whenever fewer than this number are outstanding.
     Outstanding(u64),
 }
 
-/// Where they go.
+/// The places of requests.
 #[derive(Clone, Copy, Debug)]
 enum Place {
-    /// One after the other from here on.
+    /// Places one after the other from here on.
     Sequential(u64),
-    /// Anywhere from the first to the second.
+    /// Random places from the first to the second.
     Random(u64, u64),
 }
 
@@ -32,23 +32,23 @@ enum Place {
 #[derive(Debug)]
 pub(super) struct Stream {
     pub(super) name: &'static str,
-    /// Requests that it reserves for each second.
+    /// The requests that the stream reserves for each second.
     pub(super) reserves: u64,
-    /// Sectors of a request.
+    /// The sectors of a request.
     pub(super) blocks: u32,
     arrivals: Arrivals,
     place: Place,
-    /// When the next requests come.
+    /// The time of the next requests.
     next: Nanos,
     pub(super) outstanding: u64,
-    /// The second at whose end the last request is due, and how many are due then.
+    /// The second at whose end the last request is due, and the number that is due then.
     due: (u64, u64),
-    /// Requests that found no room.
+    /// The number of requests that found no room.
     pub(super) lost: u64,
 }
 
 impl Stream {
-    /// What it asks the broker for.
+    /// Makes the terms that the stream asks the broker for.
     pub(super) fn terms(&self) -> Terms {
         let locality = match self.place {
             Place::Sequential(_) => Locality::Sequential,
@@ -95,7 +95,7 @@ impl Stream {
         }
     }
 
-    /// When the next requests come, if not at a completion.
+    /// Returns when the next requests come, if not at a completion.
     pub(super) fn next(&self) -> Nanos {
         match self.arrivals {
             Arrivals::Outstanding(_) => Nanos::MAX,
@@ -117,8 +117,8 @@ impl Stream {
         Request { id, position }
     }
 
-    /// When the next request is due by the reservation, in ns: what waits at the beginning of a
-    /// second is served in it, up to as many requests as are reserved.
+    /// Computes when the next request is due by the reservation, in ns: the requests that wait at
+    /// the beginning of a second are served in it, up to as many as are reserved.
     fn next_due(&mut self, now: Nanos) -> u64 {
         let (last, count) = self.due;
         let next = if count < self.reserves { last } else { last + 1 }.max(now.0 / SECOND + 2);
@@ -127,8 +127,8 @@ impl Stream {
     }
 }
 
-/// Two media streams, transactions that come in bursts, and a backup or rebuild in the background
-/// that has `background` requests outstanding, on a disk of so many sectors.
+/// Makes two media streams, transactions that come in bursts, and a backup or rebuild in the
+/// background that has `background` requests outstanding, on a disk of `sectors` sectors.
 pub(super) fn streams(sectors: u64, background: u64) -> [Stream; 4] {
     let stream = |name, reserves, blocks, arrivals, place| Stream {
         name,
@@ -141,7 +141,7 @@ pub(super) fn streams(sectors: u64, background: u64) -> [Stream; 4] {
         due: (0, 0),
         lost: 0,
     };
-    // Buffers of two periods.
+    // Each has buffers for two periods.
     let even = |per_second| Arrivals::Even { per_second, room: 2 * per_second };
     let bursts = Arrivals::Bursts { size: 100, per_100_s: 20 };
     let (first, second) = (sectors / 10, sectors / 5 * 3);

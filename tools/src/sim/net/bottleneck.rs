@@ -1,4 +1,4 @@
-//! Classes of senders on one bottleneck: what most figures of the network are run on.
+//! Classes of senders on one bottleneck, on which most figures of the network run.
 
 use std::ops::Range;
 
@@ -26,13 +26,13 @@ pub(crate) const LINK: u64 = 100_000_000_000;
 /// The law that decides the windows.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Law {
-    /// Equal parts.
+    /// DCTCP: equal parts.
     Dctcp,
-    /// Parts by class.
+    /// QTCP: parts by class.
     Qtcp,
-    /// Parts by class of what others leave.
+    /// QTCP with Fig. 15a: parts by class of what others leave.
     Interference,
-    /// By deadlines.
+    /// D2TCP: by deadlines.
     D2tcp,
 }
 
@@ -41,30 +41,30 @@ pub(crate) enum Law {
 pub(crate) struct Bottleneck {
     /// Bits per second on the wire.
     pub(crate) rate: u64,
-    /// From how many packets in the queue on they are marked.
+    /// The packets in the queue from which on packets are marked.
     pub(crate) threshold: usize,
     /// The round-trip time without queues.
     pub(crate) rtt: Time,
-    /// The classes' shares of it.
+    /// The classes' shares of the bottleneck.
     pub(crate) shares: Vec<f64>,
-    /// The part of its payload that targets add up to.
+    /// The part of the payload rate that targets add up to.
     pub(crate) targets: f64,
-    /// What new controllers are set to.
+    /// The settings of new controllers.
     pub(crate) settings: Settings,
 }
 
 impl Bottleneck {
-    /// Bits of payload per second that it carries.
+    /// Computes the bits of payload per second that the link carries.
     pub(crate) fn goodput(&self) -> f64 {
         self.rate as f64 * f64::from(PAYLOAD) / f64::from(WIRE)
     }
 
-    /// What all classes are to have together, in bits of payload per second.
+    /// Computes the sum of all classes' targets, in bits of payload per second.
     pub(crate) fn shared(&self) -> f64 {
         self.goodput() * self.targets
     }
 
-    /// A controller of a new flow.
+    /// Makes the controller of a new flow.
     fn controller(&self, law: Law) -> Box<dyn Controller> {
         let settings = &self.settings;
         match law {
@@ -78,7 +78,7 @@ impl Bottleneck {
         }
     }
 
-    /// A network of the bottleneck alone, which is its link 0.
+    /// Makes a network of the bottleneck alone, which is its link 0.
     pub(crate) fn network(&self, record: Record) -> Network {
         let mut network = Network::new(record);
         let threshold = Some(self.threshold);
@@ -113,7 +113,7 @@ impl Bottleneck {
         numbers
     }
 
-    /// A network with `count` flows of each of the three classes, which together offer what
+    /// Makes a network with `count` flows of each of the three classes, which together offer what
     /// [`OFFERED`] says from the start; answers the classes' flows.
     pub(crate) fn offered(
         &self,
@@ -138,17 +138,17 @@ impl Bottleneck {
 /// The shares of High, Medium and Low.
 pub(crate) const SHARES: [f64; 3] = [3.0, 2.0, 1.0];
 
-/// What a share is of a whole.
+/// Computes the part of the whole that a share is.
 pub(crate) fn part(share: f64) -> f64 {
     share / SHARES.iter().sum::<f64>()
 }
 
-/// Blocks of 4 KiB.
+/// Makes a size in blocks of 4 KiB.
 const fn blocks(least: u64, most: u64) -> Size {
     Size::Blocks { least, most, bytes: 4096 }
 }
 
-/// What the three classes send in the source's runs (its section 4.3.3 and Fig. 11a): a rate on
+/// The load of the three classes in the source's runs (its section 4.3.3 and Fig. 11a): a rate on
 /// the wire in bits per second, and request sizes.
 pub(crate) const OFFERED: [(f64, Size); 3] =
     [(90e9, blocks(17, 98)), (60e9, blocks(13, 75)), (30e9, blocks(5, 30))];

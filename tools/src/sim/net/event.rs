@@ -1,4 +1,4 @@
-//! What happens next.
+//! Events in the order of their times.
 
 use std::cmp::Ordering;
 use std::collections::BinaryHeap;
@@ -44,7 +44,7 @@ struct Entry<E> {
 }
 
 impl<E> Events<E> {
-    /// None, with room for some.
+    /// Makes an empty queue, with room for some events.
     pub(crate) fn new() -> Self {
         Self { heap: BinaryHeap::with_capacity(4096), announced: 0 }
     }
@@ -67,7 +67,7 @@ impl<E> Events<E> {
 }
 
 impl<E> Ord for Entry<E> {
-    /// The greatest is the earliest, as the heap hands out its greatest.
+    /// Orders the earliest as the greatest, since the heap hands out its greatest.
     #[inline]
     fn cmp(&self, other: &Self) -> Ordering {
         (other.time, other.number).cmp(&(self.time, self.number))

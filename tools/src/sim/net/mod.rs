@@ -1,9 +1,9 @@
 //! A network, packet by packet: senders with windows, links with output queues that mark.
 //!
-//! - [`event`]: what happens next, in picoseconds.
-//! - [`port`]: a link and the queue in front of it; [`sender`]: a sender and its controller.
-//! - [`traffic`]: where requests come from; [`shares`]: what classes are to have.
-//! - [`record`]: what is kept of a run.
+//! - [`event`]: events in order, with times in picoseconds.
+//! - [`port`]: the queue of an output port, and its link; [`sender`]: a sender and its controller.
+//! - [`traffic`]: sources of requests; [`shares`]: the targets of classes.
+//! - [`record`]: the measurements of a run.
 //!
 //! A packet costs two events on each link of its route (it has been sent, it has arrived; the last
 //! arrival is its acknowledgement). Nothing is allocated for one: queues keep their room.
@@ -26,7 +26,7 @@ use self::sender::{Sender, SenderSetup};
 use self::shares::Shares;
 use self::traffic::{Source, SourceSetup};
 
-/// What happens.
+/// An event.
 #[derive(Clone, Copy, Debug)]
 enum Event {
     /// A link has sent the first packet of its queue.
@@ -57,7 +57,7 @@ pub(crate) struct Network {
 }
 
 impl Network {
-    /// Without anything in it.
+    /// Makes an empty network.
     pub(crate) fn new(record: Record) -> Self {
         Self {
             events: Events::new(),
@@ -71,7 +71,7 @@ impl Network {
         }
     }
 
-    /// What classes are to have. Their flows' targets follow as flows come and go.
+    /// Sets the shares of classes. The targets of flows follow as flows come and go.
     pub(crate) fn share(&mut self, shares: Shares) {
         self.shares = Some(shares);
     }
@@ -98,13 +98,13 @@ impl Network {
         self.events.at(first, Event::Request(number(self.sources.len())));
     }
 
-    /// A flow joins its class: from then on it always has something to send (`endless`), or what
-    /// sources give it.
+    /// Lets a flow join its class: from then on the flow always has something to send (`endless`),
+    /// or what sources give it.
     pub(crate) fn start(&mut self, flow: u32, endless: bool, at: Time) {
         self.events.at(at, Event::Start { flow, endless });
     }
 
-    /// A flow ends and leaves its class.
+    /// Lets a flow end and leave its class.
     pub(crate) fn stop(&mut self, flow: u32, at: Time) {
         self.events.at(at, Event::Stop(flow));
     }
@@ -158,7 +158,7 @@ impl Network {
         }
     }
 
-    /// A packet joins the queue of the next link of its route.
+    /// Puts a packet into the queue of the next link of its route.
     #[inline]
     fn join(&mut self, packet: Packet) {
         let Some(flow) = self.flows.get(packet.flow as usize) else { return };
@@ -230,30 +230,30 @@ impl Network {
         }
     }
 
-    /// Tells the flows of a class what they are to have now.
+    /// Tells the flows of a class their present target.
     fn set_target(&mut self, class: usize) {
         let Some(target) = self.shares.as_ref().map(|shares| shares.target(class)) else { return };
         let of_class = |flow: &&mut Sender| flow.setup().class == Some(class);
         self.flows.iter_mut().filter(of_class).for_each(|flow| flow.set_target(target));
     }
 
-    /// How many events have been handled.
+    /// Returns how many events have been handled.
     pub(crate) const fn handled(&self) -> u64 {
         self.handled
     }
 
-    /// When each request of a flow that is not complete was given.
+    /// Returns when each unfinished transfer of a flow was given.
     pub(crate) fn waiting(&self, flow: u32) -> impl Iterator<Item = Time> {
         self.flows.get(flow as usize).into_iter().flat_map(Sender::waiting)
     }
 
-    /// What was kept.
+    /// Returns the measurements.
     pub(crate) const fn record(&self) -> &Record {
         &self.record
     }
 }
 
-/// The number of the last of `count`.
+/// Computes the number of the last of `count`.
 fn number(count: usize) -> u32 {
     u32::try_from(count.saturating_sub(1)).unwrap_or(u32::MAX)
 }

@@ -1,4 +1,4 @@
-//! A link and the output queue in front of it.
+//! An output port: a queue, and the link behind it.
 
 use std::collections::VecDeque;
 
@@ -7,36 +7,36 @@ use super::event::{SECOND, Time};
 /// A packet on its way.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Packet {
-    /// Whose it is.
+    /// The flow that the packet is of.
     pub(crate) flow: u32,
-    /// Its size on the wire in bytes.
+    /// The size on the wire in bytes.
     pub(crate) bytes: u32,
-    /// How many links of its route it has behind it.
+    /// The number of links of its route that the packet has passed.
     pub(crate) hop: u8,
-    /// A queue that it joined was at its threshold.
+    /// Whether a queue that the packet joined was at its threshold.
     pub(crate) marked: bool,
-    /// When its sender sent it.
+    /// The time at which the sender sent the packet.
     pub(crate) sent: Time,
 }
 
-/// What a link is made of.
+/// The properties of a port and its link.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct PortSetup {
-    /// Bits per second, at least 1.
+    /// The rate in bits per second, at least 1.
     pub(crate) rate: u64,
-    /// How long a bit takes to the far end.
+    /// The time of a bit to the far end.
     pub(crate) delay: Time,
-    /// The queue in packets from which those that join are marked (K).
+    /// The packets in the queue from which on those that join are marked (K).
     pub(crate) threshold: Option<usize>,
 }
 
-/// A link with its queue: first in, first out, without loss.
+/// A port with its queue: first in, first out, without loss.
 #[derive(Debug)]
 pub(crate) struct Port {
     setup: PortSetup,
-    /// What waits; the first is being sent.
+    /// The packets that wait; the first is being sent.
     queue: VecDeque<Packet>,
-    /// What was sent and has not arrived yet.
+    /// The packets that were sent and have not arrived yet.
     flying: VecDeque<Packet>,
 }
 
@@ -46,7 +46,8 @@ impl Port {
         Self { setup, queue: room(), flying: room() }
     }
 
-    /// A packet joins the queue. Answers how long the link takes to send it, if it starts at once.
+    /// Adds a packet to the queue. Answers how long the link takes to send it, if sending starts at
+    /// once.
     #[inline]
     pub(crate) fn join(&mut self, mut packet: Packet) -> Option<Time> {
         packet.marked |= self.setup.threshold.is_some_and(|limit| self.queue.len() >= limit);
@@ -54,32 +55,32 @@ impl Port {
         (self.queue.len() == 1).then(|| self.time_for(packet.bytes))
     }
 
-    /// The first packet has been sent. Answers it, and how long the next one takes.
+    /// Takes the first packet, which has been sent. Answers it, and how long the next one takes.
     #[inline]
     pub(crate) fn done(&mut self) -> Option<(Packet, Option<Time>)> {
         let packet = self.queue.pop_front()?;
         Some((packet, self.queue.front().map(|next| self.time_for(next.bytes))))
     }
 
-    /// A packet that was sent flies to the far end.
+    /// Puts a packet that was sent on its way to the far end.
     #[inline]
     pub(crate) fn fly(&mut self, packet: Packet) {
         self.flying.push_back(packet);
     }
 
-    /// The packet that arrives next.
+    /// Takes the packet that arrives next.
     #[inline]
     pub(crate) fn land(&mut self) -> Option<Packet> {
         self.flying.pop_front()
     }
 
-    /// How long a bit takes to the far end.
+    /// Returns the time of a bit to the far end.
     #[inline]
     pub(crate) const fn delay(&self) -> Time {
         self.setup.delay
     }
 
-    /// The packets in the queue, with the one that is being sent.
+    /// Counts the packets in the queue, with the one that is being sent.
     #[cfg(test)]
     pub(super) fn queued(&self) -> usize {
         self.queue.len()

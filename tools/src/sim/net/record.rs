@@ -1,33 +1,33 @@
-//! What is kept of a run.
+//! The measurements of a run.
 
 use std::ops::Range;
 
 use super::event::{Time, seconds};
 
-/// A request that is complete.
+/// A transfer that is complete.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Completion {
-    /// When it was given to its sender.
+    /// The time at which the sender got the transfer.
     pub(crate) given: Time,
-    /// When its last byte was acknowledged.
+    /// The time at which the last byte was acknowledged.
     pub(crate) time: Time,
-    /// Whose.
+    /// The flow.
     pub(crate) flow: u32,
 }
 
-/// What is kept of a run.
+/// The completed transfers and the bytes of a run.
 #[derive(Debug)]
 pub(crate) struct Record {
-    /// Over how long bytes are counted together.
+    /// The length of a bin, in which bytes are counted together.
     bin: Time,
-    /// Bytes of payload that were acknowledged, for each flow and bin.
+    /// The bytes of payload that were acknowledged, for each flow and bin.
     bytes: Vec<Vec<u64>>,
     bins: usize,
     pub(crate) completions: Vec<Completion>,
 }
 
 impl Record {
-    /// For a run until `end`, with bytes counted in bins of `bin`.
+    /// Makes the record of a run until `end`, with bins of `bin`.
     pub(crate) fn new(end: Time, bin: Time) -> Self {
         let bin = bin.max(1);
         let bins = usize::try_from(end / bin + 1).unwrap_or(1);
@@ -46,8 +46,8 @@ impl Record {
         }
     }
 
-    /// The rate of a flow between two times in bits of payload per second, as far as the bins go:
-    /// those that begin within.
+    /// Computes the rate of a flow in bits of payload per second, over the bins that begin between
+    /// two times.
     pub(crate) fn rate(&self, flow: usize, from: Time, until: Time) -> f64 {
         let Some(bins) = self.bytes.get(flow) else { return 0.0 };
         let first = usize::try_from(from.div_ceil(self.bin)).unwrap_or(usize::MAX);
@@ -58,7 +58,7 @@ impl Record {
         if time > 0.0 { bytes as f64 * 8.0 / time } else { 0.0 }
     }
 
-    /// The rates of these flows together.
+    /// Computes the rate of these flows together.
     pub(crate) fn rates(&self, flows: Range<u32>, from: Time, until: Time) -> f64 {
         flows.map(|flow| self.rate(flow as usize, from, until)).sum()
     }

@@ -16,7 +16,7 @@ pub(crate) struct Route {
 }
 
 impl Route {
-    /// Over these links; at most six, the most that a fat tree of three levels has.
+    /// Makes a route over these links; at most six, the most that a fat tree of three levels has.
     pub(crate) fn new(links: &[u32]) -> Self {
         let mut route = Self { links: [0; 6], hops: 0 };
         for (at, link) in route.links.iter_mut().zip(links) {
@@ -33,58 +33,58 @@ impl Route {
     }
 }
 
-/// How many requests are looked at for the throughput that they need.
+/// The number of transfers from which the needed throughput is computed.
 const AHEAD: usize = 8;
 
-/// When requests have to be done, and the throughput that is aimed at for it.
+/// The deadline of transfers, and the bounds of the target throughput that follows from it.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Deadline {
-    /// The time that a request may take. What has taken longer is not aimed for any more.
+    /// The time that a transfer may take. A later one counts no more for the target.
     pub(crate) late: Time,
-    /// The time that a request is intended to take.
+    /// The time that a transfer is intended to take.
     pub(crate) intended: Time,
-    /// The least throughput that is aimed at.
+    /// The least target throughput.
     pub(crate) least: Rate,
-    /// The most.
+    /// The greatest target throughput.
     pub(crate) most: Rate,
 }
 
-/// What a flow is made of.
+/// The properties of a sender.
 #[derive(Debug)]
 pub(crate) struct SenderSetup {
-    /// Where its packets go.
+    /// The route of its packets.
     pub(crate) route: Route,
-    /// How long an acknowledgement takes back; it waits nowhere.
+    /// The time of an acknowledgement on its way back, where it waits in no queue.
     pub(crate) back: Time,
     /// Bytes of payload in a packet.
     pub(crate) payload: u32,
     /// Bytes of a packet on the wire.
     pub(crate) wire: u32,
-    /// Its class, where it has one.
+    /// The class, if any.
     pub(crate) class: Option<usize>,
-    /// Its requests have a deadline: before each step, the controller is aimed at the throughput
-    /// that they need to keep it.
+    /// The deadline of its transfers, if any: before each step the controller's target becomes the
+    /// throughput that they need to keep the deadline.
     pub(crate) deadline: Option<Deadline>,
-    /// Who decides its window.
+    /// The controller of the window.
     pub(crate) controller: Box<dyn Controller>,
 }
 
-/// A request: packets that were given to the sender at one time.
+/// A transfer: packets that the sender got at one time.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Transfer {
-    /// When.
+    /// The time at which the sender got the transfer.
     pub(crate) given: Time,
     /// The number of its last packet, from 1.
     last: u64,
 }
 
-/// What was seen since the last step of the controller.
+/// A round trip: what was seen since the last step of the controller.
 #[derive(Clone, Copy, Debug, Default)]
 struct Round {
     began: Time,
-    /// It ends with the acknowledgement of the packet of this number.
+    /// The number of the packet whose acknowledgement ends the round trip.
     last: u64,
-    /// It began with nothing under way: it is a round trip, even if the data ends in it.
+    /// Whether it began with nothing under way, and is a round trip even if the data ends in it.
     whole: bool,
     delivered: u32,
     marked: u32,
@@ -99,16 +99,16 @@ pub(crate) struct Sender {
     number: u32,
     /// The window in whole packets.
     window: u64,
-    /// It always has something to send.
+    /// Whether the sender always has something to send.
     endless: bool,
-    /// Packets that it was given, sent, and had acknowledged.
+    /// The packets that the sender got, sent, and had acknowledged.
     given: u64,
     sent: u64,
     acked: u64,
     round: Round,
     /// Acknowledgements on their way back, as the packets that they are for.
     acks: VecDeque<Packet>,
-    /// Requests that are not complete.
+    /// The transfers that are not complete.
     requests: VecDeque<Transfer>,
 }
 
@@ -129,25 +129,25 @@ impl Sender {
         }
     }
 
-    /// From now on there is always something to send.
+    /// Gives the sender something to send for the rest of the run.
     pub(crate) fn open(&mut self) {
         self.endless = true;
     }
 
-    /// From now on there is nothing more to send.
+    /// Takes everything that is not sent yet from the sender.
     pub(crate) fn close(&mut self) {
         self.endless = false;
         self.given = self.sent;
         self.requests.clear();
     }
 
-    /// Takes a request of `bytes` bytes.
+    /// Takes a transfer of `bytes` bytes.
     pub(crate) fn give(&mut self, now: Time, bytes: u64) {
         self.given += bytes.div_ceil(u64::from(self.setup.payload)).max(1);
         self.requests.push_back(Transfer { given: now, last: self.given });
     }
 
-    /// The next packet, if the window allows one and there is one.
+    /// Sends the next packet, if the window allows one and there is one.
     #[inline]
     pub(crate) fn send(&mut self, now: Time) -> Option<Packet> {
         let flying = self.sent - self.acked;
@@ -168,13 +168,13 @@ impl Sender {
         Some(Packet { flow, bytes, hop: 0, marked: false, sent: now })
     }
 
-    /// A packet has arrived; its acknowledgement comes after [`SenderSetup::back`].
+    /// Notes that a packet has arrived; its acknowledgement comes after [`SenderSetup::back`].
     #[inline]
     pub(crate) fn arrive(&mut self, packet: Packet) {
         self.acks.push_back(packet);
     }
 
-    /// The next acknowledgement is here; answers the request that it completes.
+    /// Takes the next acknowledgement; answers the transfer that it completes.
     #[inline]
     pub(crate) fn acknowledge(&mut self, now: Time) -> Option<Transfer> {
         let packet = self.acks.pop_front()?;
@@ -190,7 +190,7 @@ impl Sender {
         self.requests.pop_front_if(|request| request.last <= self.acked)
     }
 
-    /// A round trip has ended.
+    /// Ends a round trip: the controller steps.
     fn step(&mut self, now: Time) {
         let round = self.round;
         let seen = Observation {
@@ -206,12 +206,13 @@ impl Sender {
             self.setup.controller.set_target(self.needed(now, &deadline));
         }
         self.window = whole(self.setup.controller.step(Nanos(now / NANO), &seen).window);
-        // It ends with the first packet that is sent from now on, and so takes a round trip, however
-        // the packets are bunched.
+        // It ends with the first packet that is sent from now on, and so takes a round trip,
+        // however the packets are bunched.
         self.round = Round { began: now, last: self.sent + 1, ..Round::default() };
     }
 
-    /// The throughput with which the requests at hand keep their deadlines; none where all are late.
+    /// Computes the throughput with which the transfers at hand keep their deadlines; none where
+    /// all are late.
     fn needed(&self, now: Time, deadline: &Deadline) -> FlowTarget {
         let of = |request: &Transfer| {
             let left = (request.given + deadline.intended).saturating_sub(now).max(MICRO);
@@ -226,12 +227,12 @@ impl Sender {
         })
     }
 
-    /// When each request that is not complete was given.
+    /// Returns when each unfinished transfer was given.
     pub(crate) fn waiting(&self) -> impl Iterator<Item = Time> {
         self.requests.iter().map(|request| request.given)
     }
 
-    /// What it is to have from now on.
+    /// Sets the target from now on.
     pub(crate) fn set_target(&mut self, target: FlowTarget) {
         self.setup.controller.set_target(target);
     }
@@ -241,7 +242,7 @@ impl Sender {
     }
 }
 
-/// A window in whole packets, at least one.
+/// Rounds a window to whole packets, at least one.
 fn whole(window: f64) -> u64 {
     #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "`as` saturates")]
     let packets = window as u64;

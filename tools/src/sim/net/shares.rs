@@ -1,4 +1,4 @@
-//! What each class is to have, and each of its flows.
+//! The targets of classes, and of each of their flows.
 
 use qtcp::{FlowTarget, Rate};
 
@@ -7,9 +7,9 @@ use qtcp::{FlowTarget, Rate};
 pub(crate) struct Shares {
     /// The throughput to share.
     capacity: Rate,
-    /// What each class is to have, relative to the others: all its flows together.
+    /// The share of each class, relative to the others: all its flows together.
     shares: Vec<f64>,
-    /// Flows of each class that are there.
+    /// The number of flows of each class.
     flows: Vec<u32>,
 }
 
@@ -19,21 +19,21 @@ impl Shares {
         Self { capacity, shares, flows }
     }
 
-    /// A flow of a class comes.
+    /// Adds a flow of a class.
     pub(crate) fn join(&mut self, class: usize) {
         if let Some(flows) = self.flows.get_mut(class) {
             *flows += 1;
         }
     }
 
-    /// A flow of a class goes.
+    /// Removes a flow of a class.
     pub(crate) fn leave(&mut self, class: usize) {
         if let Some(flows) = self.flows.get_mut(class) {
             *flows = flows.saturating_sub(1);
         }
     }
 
-    /// What a flow of this class is to have: the target of a class is shared by its flows.
+    /// Computes the target of a flow: the target of a class is shared by its flows.
     pub(crate) fn target(&self, class: usize) -> FlowTarget {
         let (Some(share), Some(&flows)) = (self.shares.get(class), self.flows.get(class)) else {
             return FlowTarget::None;

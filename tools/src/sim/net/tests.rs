@@ -10,7 +10,7 @@ use super::*;
 const WIRE: u32 = 1500;
 const PAYLOAD: u32 = 1448;
 
-/// A bottleneck of 10 Gb/s and 100 us.
+/// Makes a bottleneck of 10 Gb/s and 100 us.
 fn network(end: Time) -> (Network, u32) {
     let mut network = Network::new(Record::new(end, MILLI));
     let setup = PortSetup { rate: 10_000_000_000, delay: 50 * MICRO, threshold: Some(20) };
@@ -30,7 +30,7 @@ fn flow(link: u32, controller: Box<dyn qtcp::Controller>, class: Option<usize>) 
     }
 }
 
-/// What 10 Gb/s of packets carry, in bits of payload per second.
+/// The payload rate of 10 Gb/s of packets, in bits per second.
 const GOODPUT: f64 = 10e9 * PAYLOAD as f64 / WIRE as f64;
 
 #[test]

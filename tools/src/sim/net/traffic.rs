@@ -1,9 +1,9 @@
-//! Where requests come from.
+//! Sources of requests.
 
 use super::event::{Time, from_seconds};
 use crate::sim::random::Random;
 
-/// How large requests are.
+/// The size of requests.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Size {
     /// Exponentially distributed, with a mean in bytes.
@@ -13,7 +13,7 @@ pub(crate) enum Size {
 }
 
 impl Size {
-    /// The mean in bytes.
+    /// Computes the mean in bytes.
     pub(crate) fn mean(self) -> f64 {
         match self {
             Self::Exponential(mean) => mean,
@@ -40,14 +40,14 @@ impl Size {
     }
 }
 
-/// What a source is made of.
+/// The properties of a source.
 #[derive(Clone, Debug)]
 pub(crate) struct SourceSetup {
-    /// How large they are.
+    /// The size of requests.
     pub(crate) size: Size,
-    /// Bytes of payload per second in the mean.
+    /// The mean rate in bytes of payload per second.
     pub(crate) rate: f64,
-    /// The flows that they are spread over, by their numbers: each request to one by chance.
+    /// The numbers of the flows over which requests are spread at random.
     pub(crate) flows: Vec<u32>,
 }
 
@@ -56,7 +56,7 @@ pub(crate) struct SourceSetup {
 pub(crate) struct Source {
     setup: SourceSetup,
     random: Random,
-    /// Seconds between two requests in the mean.
+    /// The mean time between two requests in seconds.
     gap: f64,
 }
 
@@ -66,14 +66,14 @@ impl Source {
         Self { setup, random: Random::new(seed), gap }
     }
 
-    /// How long until the next request.
+    /// Draws the time until the next request.
     #[inline]
     pub(crate) fn gap(&mut self) -> Time {
         let gap = self.random.exponential(self.gap);
         from_seconds(gap).max(1)
     }
 
-    /// A request: the flow that it goes to, and its size in bytes.
+    /// Draws a request: the flow that it goes to, and its size in bytes.
     #[inline]
     pub(crate) fn request(&mut self) -> Option<(u32, u64)> {
         let flows = u64::try_from(self.setup.flows.len()).unwrap_or(0);
