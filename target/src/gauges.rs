@@ -2,6 +2,7 @@
 
 use std::sync::atomic::{AtomicU64, Ordering};
 
+use sluice_core::StateCounts;
 use sluice_core::stats::Histogram;
 
 use crate::engine::ReactorState;
@@ -23,6 +24,8 @@ pub struct ReactorGauges {
     pub buffer_used: AtomicU64,
     /// I/O buffer bytes in all.
     pub buffer_total: AtomicU64,
+    /// Commands in each state, in the order of [`StateCounts::iter`].
+    pub states: [AtomicU64; StateCounts::LEN],
     /// CPU time of each part of a change that it took in a turn.
     pub changes: Histogram,
 }
@@ -38,7 +41,19 @@ impl ReactorGauges {
             turns: self.turns.load(Ordering::Relaxed),
             buffer_used: self.buffer_used.load(Ordering::Relaxed),
             buffer_total: self.buffer_total.load(Ordering::Relaxed),
+            states: StateCounts::default()
+                .iter()
+                .zip(&self.states)
+                .map(|((name, _), count)| (name, count.load(Ordering::Relaxed)))
+                .collect(),
             changes: self.changes.snapshot(),
+        }
+    }
+
+    /// Shows how many commands are in each state.
+    pub fn set_states(&self, counts: &StateCounts) {
+        for (gauge, (_, count)) in self.states.iter().zip(counts.iter()) {
+            gauge.store(count, Ordering::Relaxed);
         }
     }
 }

@@ -129,6 +129,26 @@ impl Kind {
         }
     }
 
+    /// All states, in the order of their declaration.
+    pub(crate) const ALL: [Self; 16] = [
+        Self::Free,
+        Self::Collecting,
+        Self::Deferred,
+        Self::Failing,
+        Self::R2tTurn,
+        Self::MemoryTurn,
+        Self::DataBuffer,
+        Self::Promised,
+        Self::Filling,
+        Self::Parked,
+        Self::DeviceTurn,
+        Self::ReadBuffer,
+        Self::InDevice,
+        Self::Slicing,
+        Self::SliceTurn,
+        Self::Withdrawn,
+    ];
+
     /// Its name, for metrics and messages.
     pub(crate) fn name(self) -> &'static str {
         match self {
@@ -204,16 +224,58 @@ impl<D: Driver> Slot<D> {
     }
 }
 
+/// How many commands are in each state.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct StateCounts(
+    /// By state. That of [`Kind::Free`] has no meaning: free places are not counted.
+    [u64; Kind::ALL.len()],
+);
+
+impl StateCounts {
+    /// Number of states that a command may be in.
+    pub const LEN: usize = Kind::ALL.len() - 1;
+
+    /// The states' names with how many commands are in each.
+    pub fn iter(&self) -> impl Iterator<Item = (&'static str, u64)> {
+        Kind::ALL.into_iter().zip(self.0).skip(1).map(|(kind, count)| (kind.name(), count))
+    }
+
+    /// Returns the number of commands in a state.
+    #[inline]
+    pub(crate) fn of(&self, kind: Kind) -> u64 {
+        self.0.get(kind as usize).copied().unwrap_or(0)
+    }
+
+    /// Adds others.
+    pub(crate) fn add(&mut self, others: &Self) {
+        for (count, other) in self.0.iter_mut().zip(others.0) {
+            *count = count.wrapping_add(other);
+        }
+    }
+
+    #[inline]
+    fn moved(&mut self, from: Kind, to: Kind) {
+        let counts = &mut self.0;
+        if let Some(count) = counts.get_mut(from as usize) {
+            *count = count.wrapping_sub(1);
+        }
+        if let Some(count) = counts.get_mut(to as usize) {
+            *count = count.wrapping_add(1);
+        }
+    }
+}
+
 /// The commands of a connection; as many places as its queue has entries.
 #[derive(Debug)]
 pub(crate) struct Commands<D: Driver> {
     slots: Vec<Slot<D>>,
     active: u32,
+    counts: StateCounts,
 }
 
 impl<D: Driver> Default for Commands<D> {
     fn default() -> Self {
-        Self { slots: Vec::new(), active: 0 }
+        Self { slots: Vec::new(), active: 0, counts: StateCounts::default() }
     }
 }
 
@@ -247,20 +309,22 @@ impl<D: Driver> Commands<D> {
         self.active += 1;
         let slot = self.slot_mut(id);
         debug_assert_eq!(slot.kind(), Kind::Free, "slot {id:?} holds a command");
+        let kind = state.kind().unwrap_or(Kind::Free);
         *slot = Slot { state, from: Kind::Free, command: None };
+        self.counts.moved(Kind::Free, kind);
     }
 
     /// Changes a command's state.
     #[inline]
     pub(crate) fn change(&mut self, id: SlotId, to: State<D>) {
         let slot = self.slot_mut(id);
+        let (from, kind) = (slot.kind(), to.kind());
         debug_assert!(
-            to.kind().is_some_and(|to| slot.kind().next().contains(&to)),
-            "{id:?}: {:?} cannot follow {:?}",
-            to.kind(),
-            slot.kind()
+            kind.is_some_and(|kind| from.next().contains(&kind)),
+            "{id:?}: {kind:?} cannot follow {from:?}"
         );
         slot.state = to;
+        self.counts.moved(from, kind.unwrap_or(from));
     }
 
     /// Takes the state out of a place, with all that the command holds. [`Self::change`] or
@@ -284,14 +348,12 @@ impl<D: Driver> Commands<D> {
     #[inline]
     pub(crate) fn release(&mut self, id: SlotId) -> (State<D>, Option<Command<D>>) {
         let slot = self.slot_mut(id);
-        let held = slot.kind() != Kind::Free || matches!(slot.state, State::Taken);
-        debug_assert!(
-            slot.kind().next().contains(&Kind::Free),
-            "{id:?}: cannot be answered as {:?}",
-            slot.kind()
-        );
+        let from = slot.kind();
+        let held = from != Kind::Free || matches!(slot.state, State::Taken);
+        debug_assert!(from.next().contains(&Kind::Free), "{id:?}: answered as {from:?}");
         let Slot { state, command, .. } = std::mem::replace(slot, Slot::FREE);
         self.active = self.active.saturating_sub(u32::from(held));
+        self.counts.moved(from, Kind::Free);
         (state, command)
     }
 
@@ -349,13 +411,13 @@ impl<D: Driver> Commands<D> {
         }
     }
 
-    /// Commands whose data is still to come from the host. Of those that are parked it may all be
-    /// there: what they hold is bounded apart.
-    pub(crate) fn awaiting_data(&self) -> usize {
-        let waits = |slot: &&Slot<D>| {
-            matches!(slot.kind(), Kind::Promised | Kind::Filling | Kind::Collecting)
-        };
-        self.slots.iter().filter(waits).count()
+    /// Number of commands whose data is still to come from the host. Of those that are parked it
+    /// may all be there: what they hold is bounded apart.
+    pub(crate) fn awaiting_data(&self) -> u64 {
+        [Kind::Promised, Kind::Filling, Kind::Collecting]
+            .map(|kind| self.counts.of(kind))
+            .iter()
+            .sum()
     }
 
     /// The names of all places.
@@ -363,15 +425,17 @@ impl<D: Driver> Commands<D> {
         (0..u16::try_from(self.slots.len()).unwrap_or(u16::MAX)).map(SlotId)
     }
 
-    /// The states of all places that hold a command.
-    pub(crate) fn kinds(&self) -> impl Iterator<Item = Kind> {
-        self.slots.iter().map(Slot::kind).filter(|kind| *kind != Kind::Free)
+    /// How many commands are in each state.
+    pub(crate) fn counts(&self) -> &StateCounts {
+        &self.counts
     }
 
     /// Number of commands in the table that do not wait for something to happen (asynchronous event
     /// requests, aborts).
     pub(crate) fn at_work(&self) -> usize {
-        self.kinds().filter(|kind| *kind != Kind::Deferred).count()
+        let deferred = self.counts.of(Kind::Deferred);
+        let all: u64 = self.counts.iter().map(|(_, count)| count).sum();
+        usize::try_from(all - deferred).unwrap_or(usize::MAX)
     }
 
     /// Number of commands in the table.
@@ -400,34 +464,15 @@ impl<D: Driver> Commands<D> {
 mod tests {
     use super::*;
 
-    const ALL: [Kind; 16] = [
-        Kind::Free,
-        Kind::Collecting,
-        Kind::Deferred,
-        Kind::Failing,
-        Kind::R2tTurn,
-        Kind::MemoryTurn,
-        Kind::DataBuffer,
-        Kind::Promised,
-        Kind::Filling,
-        Kind::Parked,
-        Kind::DeviceTurn,
-        Kind::ReadBuffer,
-        Kind::InDevice,
-        Kind::Slicing,
-        Kind::SliceTurn,
-        Kind::Withdrawn,
-    ];
-
     #[test]
     fn every_state_can_be_reached_and_ends() {
         let mut reached = vec![Kind::Free];
-        while let Some(next) = ALL.into_iter().find(|kind| {
+        while let Some(next) = Kind::ALL.into_iter().find(|kind| {
             !reached.contains(kind) && reached.iter().any(|from| from.next().contains(kind))
         }) {
             reached.push(next);
         }
-        for kind in ALL {
+        for kind in Kind::ALL {
             assert!(reached.contains(&kind), "{kind:?} cannot be reached");
             assert!(kind.next().contains(&Kind::Free), "{kind:?} cannot be answered");
         }

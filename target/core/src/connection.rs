@@ -15,7 +15,7 @@ use fabric::queue::{Received, SlotId, Termination, Transport as _};
 use fabric::tcp::{Batch, TargetParams};
 
 use crate::admin_queue::AdminQueue;
-use crate::commands::Kind;
+use crate::commands::StateCounts;
 use crate::completion::Completion;
 use crate::context::{Context, Settings};
 use crate::driver::{Buffer, Driver, Notice};
@@ -385,9 +385,9 @@ impl<D: Driver> Connection<D> {
         io_queue.ask(queue, io)
     }
 
-    /// The states of its commands.
-    pub(crate) fn kinds(&self) -> impl Iterator<Item = Kind> {
-        self.queue.commands.kinds()
+    /// How many of its commands are in each state.
+    pub(crate) fn state_counts(&self) -> &StateCounts {
+        self.queue.commands.counts()
     }
 
     /// Number of its commands that do not wait for something to happen.

@@ -1,7 +1,7 @@
 //! One reactor's connections and commands: what has happened goes in, what follows is done.
 
 use std::borrow::Cow;
-use std::collections::{BTreeMap, VecDeque};
+use std::collections::VecDeque;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -13,6 +13,7 @@ use fabric::tcp::Batch;
 
 use crate::buffers::Buffers;
 use crate::changes::{Changes, Touched};
+use crate::commands::StateCounts;
 use crate::connection::{Accepted, Connection};
 use crate::context::{Context, Settings};
 use crate::driver::{Buffer, Driver, End, Notice, Started};
@@ -132,10 +133,10 @@ impl<D: Driver> Core<D> {
 
     /// How many commands are in each state.
     #[must_use]
-    pub fn states(&self) -> BTreeMap<&'static str, usize> {
-        let mut states = BTreeMap::new();
-        for kind in self.places.iter().flat_map(|connection| connection.kinds()) {
-            *states.entry(kind.name()).or_default() += 1;
+    pub fn states(&self) -> StateCounts {
+        let mut states = StateCounts::default();
+        for connection in self.places.iter() {
+            states.add(connection.state_counts());
         }
         states
     }

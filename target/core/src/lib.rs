@@ -50,6 +50,7 @@ mod traffic;
 
 pub use admission::RETRY_DELAYS;
 pub use changes::Touched;
+pub use commands::StateCounts;
 pub use connection::Accepted;
 pub use context::Settings;
 pub use core::{Core, Inventory};

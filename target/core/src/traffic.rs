@@ -61,8 +61,8 @@ impl<B: Deref<Target = [u8]>> Traffic<B> {
     }
 
     /// Number of commands a part of whose data has come, and whose hosts were not asked for more.
-    pub(crate) fn begun(&self) -> usize {
-        self.pacer.begun()
+    pub(crate) fn begun(&self) -> u64 {
+        self.pacer.begun() as u64
     }
 
     /// Whether a command that has arrived waits for its turn to be asked for its data.

@@ -341,6 +341,7 @@ impl Engine for TestEngine {
                 turns: 12,
                 buffer_used: 4096,
                 buffer_total: 1 << 20,
+                states: vec![("filling", 2), ("in_device", 7)],
                 changes: HistogramSnapshot::default(),
             }],
             accepted: 5,

@@ -71,6 +71,8 @@ pub struct ReactorState {
     pub buffer_used: u64,
     /// I/O buffer bytes in all.
     pub buffer_total: u64,
+    /// How many commands are in each state. The metrics have it.
+    pub states: Vec<(&'static str, u64)>,
     /// CPU time of each part of a change that it took in a turn. The metrics have it.
     pub changes: HistogramSnapshot,
 }

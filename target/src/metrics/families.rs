@@ -149,7 +149,16 @@ impl<'a> Families<'a> {
         for (name, help, unit, pick) in gauges {
             self.gauges(name, help, unit, reactors.iter().map(|r| (label(r), pick(r))))?;
         }
-        Ok(())
+        let commands = reactors.iter().flat_map(|reactor| {
+            let count = move |(state, count): &(&'static str, u64)| {
+                let mut labels = label(reactor);
+                labels.push(("state", (*state).to_owned()));
+                (labels, *count)
+            };
+            reactor.states.iter().map(count)
+        });
+        let help = "Commands that were not carried out on the spot, by how far they have come";
+        self.gauges("reactor_commands", help, None, commands)
     }
 
     fn total(&mut self, name: &str, help: &str, value: u64) -> Result<(), Error> {

@@ -406,6 +406,7 @@ impl Reactor {
     fn chores(&mut self) {
         if let Some(gauges) = self.shared.gauges.get(self.reactor) {
             gauges.seen.store(self.core.now().0, Ordering::Relaxed);
+            gauges.set_states(&self.core.states());
         }
         for listener in std::mem::take(&mut self.deaf) {
             self.listen(listener);

@@ -251,3 +251,25 @@ fn f5_reads_do_not_wait_for_hosts_that_owe_data() {
     assert!(begun.elapsed() < Duration::from_millis(500), "waited {:?}", begun.elapsed());
     end(&runtime);
 }
+
+#[test]
+fn the_metrics_say_how_far_commands_have_come() {
+    let slow = with_window(slow_device(Duration::from_secs(2)), 1);
+    let (runtime, address) = start(vec![slow], 1, QosConfig::default());
+    let (_admin, cntlid) = Queue::controller(address);
+    let (mut queue, _) = Queue::connect(address, 1, cntlid);
+    let states = || {
+        let reactors = runtime.statistics().reactors;
+        let held = reactors.into_iter().flat_map(|reactor| reactor.states);
+        held.filter(|(_, count)| *count > 0).collect::<Vec<_>>()
+    };
+    for lba in 0..3 {
+        queue.submit(io(opcode::io::READ, lba, 1), None, 4096);
+    }
+    eventually("one is in its device, two wait for their turn", || {
+        states() == [("device_turn", 2), ("in_device", 1)]
+    });
+    drop(queue);
+    eventually("nothing is left of them", || states().is_empty());
+    end(&runtime);
+}

@@ -44,7 +44,8 @@ impl World {
         // A host that is held back because its session's queue is full is read from again when a
         // command of this reactor leaves that queue, not when one of another does.
         let resumed = what == MAY_RECEIVE || after.unread_bytes < before.unread_bytes;
-        let waits = before.ordered > 0 || states.contains_key("memory_turn");
+        let waits = before.ordered > 0
+            || states.iter().any(|(state, count)| state == "memory_turn" && count > 0);
         let waits_for_others = promised || (resumed && waits);
         if !waits_for_others {
             self.breaks(format!(
