@@ -171,19 +171,6 @@ fn crates_import_in_one_direction() {
 /// each other one. The list only becomes shorter.
 const CIRCLES: &[(&str, &[&str])] = &[
     (
-        "arbitration",
-        &[
-            "arbiter/changes.rs",
-            "arbiter/chosen.rs",
-            "arbiter/dispatch.rs",
-            "arbiter/grant.rs",
-            "arbiter/mod.rs",
-            "arbiter/places.rs",
-            "arbiter/queue.rs",
-            "arbiter/sessions.rs",
-        ],
-    ),
-    (
         "fabric",
         &[
             "controller/config.rs",

@@ -17,7 +17,7 @@ use crate::credit::{Caps, Cost};
 use crate::device::{Device, DeviceRules};
 use crate::order::{ClassClock, Pace};
 use crate::reservation::Tally;
-use crate::session::{RootSpec, Session, SessionSpec, Sessions};
+use crate::session::{HostId, RootSpec, Session, SessionSpec, Sessions};
 use crate::settings::{OrderSettings, WindowRule};
 use crate::window::{SLOT, Window};
 use crate::{Class, Nanos, Reactors, Sharing};
@@ -177,7 +177,7 @@ impl Reactor {
         let order = OrderSettings::default();
         let mut arbiter = Arbiter::new(number, &order, Arc::clone(waiters), 4);
         arbiter.add_device(DEVICE, Arc::clone(device));
-        let flow = arbiter.flow(DEVICE, a, u64::from(number)).unwrap();
+        let flow = arbiter.flow(DEVICE, a, HostId(u64::from(number))).unwrap();
         Self { arbiter, flow, got: None, woke: Reactors::NONE }
     }
 

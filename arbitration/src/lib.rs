@@ -11,6 +11,7 @@ pub mod classify;
 pub mod container;
 pub mod credit;
 pub mod device;
+mod index;
 #[cfg(all(test, feature = "interleavings"))]
 mod interleavings;
 pub mod limit;

@@ -16,8 +16,9 @@ use slab::Slab;
 use units::Class;
 
 use crate::Sharing;
-use crate::order::{Burst, ClassClock, Hierarchy, NONE, Pace, ROOT, bit};
-use crate::session::Session;
+use crate::index::{Index, Name, names};
+use crate::order::{Burst, ClassClock, Ends, Hierarchy, NodeId, Pace, bit};
+use crate::session::{HostId, Session, SessionId};
 use crate::settings::OrderSettings;
 
 /// Bytes of a page, the unit in which memory is counted.
@@ -25,18 +26,20 @@ pub const PAGE: u32 = 4096;
 
 /// A host's commands on one session's account.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub struct MemoryFlow(u32);
+pub struct MemoryFlow(Index);
 
 /// A command that waits for memory. Another command may have the same name once this one has
 /// been pulled or cancelled.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct MemoryEntry(u32);
+pub struct MemoryEntry(Index);
+
+names!(MemoryFlow, MemoryEntry);
 
 /// The memory that a command holds. Give it back with [`MemoryGate::give_back`].
 #[derive(Debug)]
 #[must_use = "the memory is lost unless the grant is given back"]
 pub struct MemoryGrant {
-    flow: u32,
+    flow: MemoryFlow,
     pages: u32,
 }
 
@@ -53,9 +56,9 @@ impl MemoryGrant {
 struct Flow {
     /// Keeps its number from being given to another session.
     session: Arc<Session>,
-    host: u64,
+    host: HostId,
     /// The host's node in the trees.
-    node: u32,
+    node: NodeId,
     /// Calls of [`MemoryGate::flow`] that no [`MemoryGate::release`] has met.
     references: u32,
     /// Commands that wait.
@@ -71,11 +74,11 @@ struct Flow {
 struct Entry<T> {
     item: T,
     class: Class,
-    flow: u32,
+    flow: MemoryFlow,
     bytes: u32,
     /// Neighbours in its flow's queue.
-    prev: u32,
-    next: u32,
+    prev: Option<MemoryEntry>,
+    next: Option<MemoryEntry>,
 }
 
 /// The gate of one reactor. See the module's documentation.
@@ -89,16 +92,10 @@ pub struct MemoryGate<T> {
     burst: Burst,
     /// Classes of which something may go on, one [`bit`] each.
     working: u8,
-    order: Hierarchy<()>,
+    order: Hierarchy<(), MemoryEntry>,
     flows: Slab<Flow>,
-    by_host: FxHashMap<(u32, u64), u32>,
+    by_host: FxHashMap<(SessionId, HostId), MemoryFlow>,
     entries: Slab<Entry<T>>,
-}
-
-/// An index of a table as the trees keep it.
-fn name(index: usize) -> u32 {
-    debug_assert!(index < NONE as usize, "a table has fewer places than names");
-    u32::try_from(index).unwrap_or(NONE)
 }
 
 /// The pages that this many bytes need.
@@ -149,62 +146,74 @@ impl<T> MemoryGate<T> {
     /// Finds the flow of a host on a session, or makes it. Each call is met by a
     /// [`Self::release`]. A flow ends when nobody uses it, nothing of it waits and it holds no
     /// memory.
-    pub fn flow(&mut self, session: &Arc<Session>, host: u64) -> MemoryFlow {
-        let key = (session.id().0, host);
+    pub fn flow(&mut self, session: &Arc<Session>, host: HostId) -> MemoryFlow {
+        let key = (session.id(), host);
         if let Some(&id) = self.by_host.get(&key)
-            && let Some(flow) = self.flows.get_mut(id as usize)
+            && let Some(flow) = self.used(id)
         {
             flow.references += 1;
-            return MemoryFlow(id);
+            return id;
         }
-        let line: Vec<u32> = session.line().map(|session| session.id().0).collect();
-        // A line has its session at least.
-        let node = self.order.add_flow(&line, &mut |_, _| ()).unwrap_or(ROOT);
+        let node = self.order.add_flow(session, &mut |_, _| ());
         self.sync();
         let session = Arc::clone(session);
         let flow =
             Flow { session, host, node, references: 1, waiting: 0, pages: 0, blocked: false };
-        let id = name(self.flows.insert(flow));
+        let id = MemoryFlow::of(Index::nth(self.flows.insert(flow)));
         self.by_host.insert(key, id);
-        MemoryFlow(id)
+        id
+    }
+
+    /// Finds a flow that somebody uses, that has commands waiting or holds memory.
+    fn used(&mut self, flow: MemoryFlow) -> Option<&mut Flow> {
+        let found = self.flows.get_mut(flow.0.at());
+        debug_assert!(found.is_some(), "a flow is there while it is used, waits or holds memory");
+        found
+    }
+
+    /// Finds a command that waits.
+    fn entry(&mut self, entry: MemoryEntry) -> Option<&mut Entry<T>> {
+        let found = self.entries.get_mut(entry.0.at());
+        debug_assert!(found.is_some(), "a queue names commands that wait");
+        found
     }
 
     /// Gives up one use of a flow.
     pub fn release(&mut self, flow: MemoryFlow) {
-        if let Some(entry) = self.flows.get_mut(flow.0 as usize) {
-            debug_assert!(entry.references > 0, "a flow is released once for each use");
-            entry.references = entry.references.saturating_sub(1);
-            self.forget_unused(flow.0);
+        if let Some(used) = self.used(flow) {
+            debug_assert!(used.references > 0, "a flow is released once for each use");
+            used.references = used.references.saturating_sub(1);
+            self.forget_unused(flow);
         }
     }
 
     /// Lets a command wait for memory for `bytes` of its host's data.
     pub fn enqueue(&mut self, flow: MemoryFlow, class: Class, bytes: u32, item: T) -> MemoryEntry {
-        let id = name(self.entries.vacant_key());
-        let Some(of) = self.flows.get_mut(flow.0 as usize) else {
-            debug_assert!(false, "a flow is there while somebody uses it");
-            return MemoryEntry(NONE);
-        };
+        let id = MemoryEntry::of(Index::nth(self.entries.vacant_key()));
+        let Some(of) = self.used(flow) else { return id };
         of.waiting += 1;
+        let node = of.node;
         let tree = &mut self.order.trees[class];
-        let (head, tail) = tree.queue(of.node);
-        if tail == NONE {
-            tree.set_queue(of.node, id, id);
-            tree.activate(of.node);
-        } else {
-            tree.set_queue(of.node, head, id);
+        let queue = tree.queue(node);
+        let first = queue.map_or(id, |queue| queue.first);
+        tree.set_queue(node, Some(Ends { first, last: id }));
+        let prev = queue.map(|queue| queue.last);
+        match prev {
+            None => tree.activate(node),
+            Some(last) => {
+                if let Some(last) = self.entry(last) {
+                    last.next = Some(id);
+                }
+            }
         }
-        if let Some(last) = self.entries.get_mut(tail as usize) {
-            last.next = id;
-        }
-        self.entries.insert(Entry { item, class, flow: flow.0, bytes, prev: tail, next: NONE });
+        self.entries.insert(Entry { item, class, flow, bytes, prev, next: None });
         self.sync();
-        MemoryEntry(id)
+        id
     }
 
-    /// Takes a command back that waits.
+    /// Takes a command back that waits. Answers `None` where none of this name does.
     pub fn cancel(&mut self, entry: MemoryEntry) -> Option<T> {
-        let removed = self.remove(entry.0)?;
+        let removed = self.remove(entry)?;
         self.forget_unused(removed.flow);
         Some(removed.item)
     }
@@ -213,27 +222,28 @@ impl<T> MemoryGate<T> {
     pub fn pull(&mut self) -> Option<(T, MemoryGrant)> {
         while let Some((class, urgent)) = self.next_class() {
             let tree = &mut self.order.trees[class];
-            let leaf = tree.select(ROOT, self.pace.quantum)?;
-            let (id, _) = tree.queue(leaf);
-            let entry = self.entries.get(id as usize)?;
+            let leaf = tree.select(NodeId::ROOT, self.pace.quantum)?;
+            let id = tree.queue(leaf)?.first;
+            let entry = self.entry(id)?;
             let (bytes, pages, flow_id) = (entry.bytes, pages_of(entry.bytes), entry.flow);
-            let flow = self.flows.get_mut(flow_id as usize)?;
+            let (all, free) = (self.pages, self.free);
+            let flow = self.used(flow_id)?;
             let quarter = u64::from(flow.pages) + u64::from(pages);
-            if flow.pages > 0 && quarter * 4 > u64::from(self.pages) {
+            if flow.pages > 0 && quarter * 4 > u64::from(all) {
                 flow.blocked = true;
                 self.order.block_node(leaf);
                 self.sync();
                 continue;
             }
             // What is larger than all of the memory goes alone.
-            if pages > self.free && self.free < self.pages {
+            if pages > free && free < all {
                 return None;
             }
-            let taken = pages.min(self.free);
-            self.free -= taken;
+            let taken = pages.min(free);
             flow.pages += taken;
+            self.free -= taken;
             let cost = self.pace.cost(bytes);
-            self.order.trees[class].charge(leaf, ROOT, cost);
+            self.order.trees[class].charge(leaf, NodeId::ROOT, cost);
             if urgent {
                 self.clock.charge_urgent(cost);
             } else {
@@ -251,10 +261,7 @@ impl<T> MemoryGate<T> {
         let MemoryGrant { flow: id, pages } = grant;
         self.free += pages;
         debug_assert!(self.free <= self.pages, "no page comes back twice");
-        let Some(flow) = self.flows.get_mut(id as usize) else {
-            debug_assert!(false, "a flow is there while it holds memory");
-            return;
-        };
+        let Some(flow) = self.used(id) else { return };
         debug_assert!(flow.pages >= pages, "a flow holds what its commands hold");
         flow.pages = flow.pages.saturating_sub(pages);
         if std::mem::take(&mut flow.blocked) {
@@ -275,38 +282,38 @@ impl<T> MemoryGate<T> {
     }
 
     /// Takes an entry out of its flow's queue, and away.
-    fn remove(&mut self, id: u32) -> Option<Entry<T>> {
-        let entry = self.entries.try_remove(id as usize)?;
-        if let Some(prev) = self.entries.get_mut(entry.prev as usize) {
+    fn remove(&mut self, id: MemoryEntry) -> Option<Entry<T>> {
+        let entry = self.entries.try_remove(id.0.at())?;
+        if let Some(prev) = entry.prev.and_then(|prev| self.entry(prev)) {
             prev.next = entry.next;
         }
-        if let Some(next) = self.entries.get_mut(entry.next as usize) {
+        if let Some(next) = entry.next.and_then(|next| self.entry(next)) {
             next.prev = entry.prev;
         }
-        if let Some(flow) = self.flows.get_mut(entry.flow as usize) {
+        if let Some(flow) = self.used(entry.flow) {
             flow.waiting -= 1;
+            let node = flow.node;
             let tree = &mut self.order.trees[entry.class];
-            let (head, tail) = tree.queue(flow.node);
-            let head = if head == id { entry.next } else { head };
-            let tail = if tail == id { entry.prev } else { tail };
-            tree.set_queue(flow.node, head, tail);
-            if head == NONE {
-                tree.deactivate(flow.node);
-            }
+            let queue = tree.queue(node).and_then(|Ends { first, last }| {
+                let first = if first == id { entry.next? } else { first };
+                let last = if last == id { entry.prev? } else { last };
+                Some(Ends { first, last })
+            });
+            tree.set_queue(node, queue);
         }
         self.sync();
         Some(entry)
     }
 
     /// Takes a flow away that nobody uses, that has nothing waiting and holds nothing.
-    fn forget_unused(&mut self, id: u32) {
-        let unused = |flow: &&Flow| flow.references == 0 && flow.waiting == 0 && flow.pages == 0;
-        if self.flows.get(id as usize).filter(unused).is_none() {
+    fn forget_unused(&mut self, id: MemoryFlow) {
+        let Some(flow) = self.used(id) else { return };
+        if flow.references > 0 || flow.waiting > 0 || flow.pages > 0 {
             return;
         }
-        let Flow { session, host, node, .. } = self.flows.remove(id as usize);
-        self.by_host.remove(&(session.id().0, host));
-        self.order.remove_flow(session.id().0, node, &mut |_, ()| ());
+        let Flow { session, host, node, .. } = self.flows.remove(id.0.at());
+        self.by_host.remove(&(session.id(), host));
+        self.order.remove_flow(session.id(), node, &mut |_, ()| ());
         self.sync();
     }
 
@@ -326,6 +333,6 @@ impl<T> MemoryGate<T> {
     /// Pages that each host on a session holds.
     #[cfg(test)]
     fn held_by(&self, flow: MemoryFlow) -> u32 {
-        self.flows[flow.0 as usize].pages
+        self.flows[flow.0.at()].pages
     }
 }

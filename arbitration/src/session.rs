@@ -32,6 +32,10 @@ impl SessionId {
     pub const ROOT: Self = Self(0);
 }
 
+/// A host, by a number that whoever classifies its commands gives it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct HostId(pub u64);
+
 /// What a session is to have.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct SessionSpec {

@@ -11,7 +11,7 @@ use arbitration::container::Scheduler;
 use arbitration::credit::Caps;
 use arbitration::device::{ContainerRules, Device, DeviceRules};
 use arbitration::reservation::{Broker, Budget, Locality, Overrides, Reserved, Terms};
-use arbitration::session::{Reservation, RootSpec, Session, SessionSpec, Sessions};
+use arbitration::session::{HostId, Reservation, RootSpec, Session, SessionSpec, Sessions};
 use arbitration::settings::{OrderSettings, WindowRule};
 use arbitration::{Class, Nanos};
 
@@ -68,7 +68,7 @@ impl Bench {
     }
 
     fn flow(&mut self, session: &Arc<Session>, host: u64) -> FlowId {
-        self.arbiter.flow(DEVICE, session, host).unwrap()
+        self.arbiter.flow(DEVICE, session, HostId(host)).unwrap()
     }
 
     fn send(&mut self, source: usize, flow: FlowId, class: Class, lba: u64) {

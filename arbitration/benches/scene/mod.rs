@@ -15,7 +15,7 @@ use std::sync::Arc;
 use arbitration::arbiter::{Arbiter, DeviceId, FlowId, Grant, Pull, Request, Waiters};
 use arbitration::credit::Caps;
 use arbitration::device::{Device, DeviceRules};
-use arbitration::session::{RootSpec, SessionSpec, Sessions};
+use arbitration::session::{HostId, RootSpec, SessionSpec, Sessions};
 use arbitration::settings::{OrderSettings, WindowRule};
 use arbitration::{Class, Nanos, Sharing};
 
@@ -49,7 +49,7 @@ impl Scene {
         let flows = (0..sessions)
             .map(|number| {
                 let session = tree.named(&name(number)).unwrap();
-                arbiter.flow(DEVICE, session, number as u64).unwrap()
+                arbiter.flow(DEVICE, session, HostId(number as u64)).unwrap()
             })
             .collect();
         let mut scene = Self { arbiter, flows, grants: VecDeque::new(), now: 1000, random: 1 };

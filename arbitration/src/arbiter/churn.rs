@@ -5,12 +5,17 @@ use std::collections::BTreeMap;
 
 use proptest::prelude::*;
 
+use std::sync::Arc;
+
+use units::{Class, Nanos};
+
+use super::places::Places;
 use super::*;
 use crate::credit::Caps;
 use crate::device::DeviceRules;
 use crate::limit::Rate;
 use crate::reservation::{Broker, Budget, Locality, Overrides, Reserved, Terms};
-use crate::session::{Reservation, RootSpec, SessionSpec, Sessions};
+use crate::session::{HostId, Reservation, RootSpec, SessionSpec, Sessions};
 use crate::settings::WindowRule;
 
 const ROOT: RootSpec =
@@ -30,13 +35,13 @@ struct Sizes {
 impl<T: Copy> Arbiter<T> {
     /// What is there now.
     fn present(&self) -> Sizes {
-        let here = self.sessions.iter().filter(|local| local.session.is_some());
+        let links = |(session, _)| self.sessions.links(session);
         Sizes {
-            sessions: here.count(),
+            sessions: self.sessions.iter().count(),
             flows: self.flows.sizes().0,
             entries: self.entries.sizes().0,
-            sets: self.sets.iter().flatten().count(),
-            noted: self.kin.iter().map(|kin| kin.blocked_at.len()).sum(),
+            sets: self.sessions.sets.check(),
+            noted: self.sessions.iter().map(links).map(|links| links.blocked_at.len()).sum(),
             timers: self.timers.len(),
         }
     }
@@ -44,54 +49,51 @@ impl<T: Copy> Arbiter<T> {
     /// The places that were ever made.
     fn places(&self) -> Sizes {
         Sizes {
-            sessions: self.sessions.len(),
+            sessions: self.sessions.places(),
             flows: self.flows.sizes().1,
             entries: self.entries.sizes().1,
-            sets: self.sets.len(),
             ..self.present()
         }
     }
 
     /// What holds at any time, whatever has happened.
     fn check(&self) {
-        assert_eq!(self.flow_places.len(), self.present().flows);
-        let holding = self.sets.iter().flatten().filter(|set| !set.current);
-        assert!(holding.clone().all(|set| set.held > 0), "a set that nobody has a use for");
-        for (session, kin) in (0..).zip(&self.kin) {
-            let noted =
-                |device: &u32| self.queue(*device).is_some_and(|q| q.standing(session).noted);
-            assert!(kin.blocked_at.iter().all(noted), "blocked where it has nothing any more");
-            let devices: std::collections::HashSet<_> = kin.blocked_at.iter().collect();
-            assert_eq!(devices.len(), kin.blocked_at.len(), "noted twice");
+        for (session, _) in self.sessions.iter() {
+            let links = self.sessions.links(session);
+            let noted = |device: &DeviceId| {
+                self.devices.get(*device).is_some_and(|q| q.places.standing(session).noted)
+            };
+            assert!(links.blocked_at.iter().all(noted), "blocked where it has nothing any more");
+            let devices: std::collections::HashSet<_> = links.blocked_at.iter().collect();
+            assert_eq!(devices.len(), links.blocked_at.len(), "noted twice");
         }
         if !self.is_changing() {
             self.check_settled();
         }
-        for queue in self.devices.iter().flatten() {
+        for queue in self.devices.iter() {
             // The root's place is there from the start; its node too.
-            let (nodes, places) = queue.order.sizes();
+            let (nodes, places) = queue.places.order.sizes();
             assert!(nodes <= 3 * self.present().flows + 2 * places);
             assert!(places <= self.present().sessions.max(1));
-            let listed = queue.due.len() + queue.throttled.len() + queue.blocked.len();
-            assert!(listed <= places);
+            let Places { due, throttled, blocked, .. } = &queue.places;
+            assert!(due.len() + throttled.len() + blocked.len() <= places);
         }
     }
 
     /// What holds once all changes are carried out: what is known of a session is what it says.
     fn check_settled(&self) {
-        for local in self.sessions.iter().filter(|local| local.session.is_some()) {
-            let session = local.session.as_ref().unwrap();
+        for (_, local) in self.sessions.iter() {
+            let session = &local.session;
             let free = !session.line().any(|s| s.is_limited() || s.is_capped());
             assert_eq!(local.free, free, "{}", session.name());
             assert_eq!(local.limits.len(), session.line().filter(|s| s.is_limited()).count());
             let capped = session.line().filter(|s| s.is_capped()).count();
-            assert_eq!(self.chain(local.set).len(), capped, "{}", session.name());
+            assert_eq!(self.sessions.sets.chain(local.set).len(), capped, "{}", session.name());
         }
-        for &id in self.flow_places.values() {
-            let flow = self.flows.get(id).unwrap();
-            let queue = self.queue(flow.device).unwrap();
-            let reserved = queue.covering(flow.session).is_some();
-            let plain = self.local(flow.session).unwrap().free && !reserved;
+        for flow in self.flows.iter() {
+            let queue = self.devices.get(flow.device).unwrap();
+            let reserved = queue.places.covering(flow.session).is_some();
+            let plain = self.sessions.get(flow.session).unwrap().free && !reserved;
             assert_eq!(flow.plain, plain && !queue.is_ordered());
         }
     }
@@ -272,7 +274,8 @@ impl Life {
             _ => "root".to_owned(),
         };
         let session = Arc::clone(self.sessions.named(&session).unwrap());
-        let flow = self.arbiter.flow(DeviceId(device), &session, u64::from(which % 3)).unwrap();
+        let flow =
+            self.arbiter.flow(DeviceId(device), &session, HostId(u64::from(which % 3))).unwrap();
         let charged = self.arbiter.session_of(flow).unwrap();
         assert_eq!(charged.serial(), session.serial(), "the flow of another that had its place");
         self.flows.push((device, flow));
@@ -285,7 +288,7 @@ impl Life {
         let (_, flow) = self.flows.swap_remove(which as usize % self.flows.len());
         self.arbiter.release(flow);
         // Others may use it still, or commands of it wait; else it is gone.
-        if self.arbiter.flows.find(flow.0).is_none() {
+        if self.arbiter.flows.find(flow).is_none() {
             self.stale.push(flow);
         }
     }
@@ -339,11 +342,10 @@ impl Life {
         }
         self.arbiter.check();
         let now = self.arbiter.present();
-        let Sizes { sessions, flows, entries, sets, .. } = &mut self.most;
+        let Sizes { sessions, flows, entries, .. } = &mut self.most;
         // A retired session keeps its place until its last command is over.
         *sessions = (*sessions).max(self.specs.len() + 1 + now.sessions + self.grants.len());
         (*flows, *entries) = ((*flows).max(now.flows), (*entries).max(now.entries));
-        *sets = (*sets).max(now.sets);
     }
 
     fn step(&mut self, what: u8, which: u32, steps: usize) {
@@ -414,7 +416,6 @@ proptest! {
         prop_assert_eq!(life.sent, life.served + life.back, "each command once");
         prop_assert!(places.flows <= life.most.flows + 1, "{:?} {:?}", places, life.most);
         prop_assert!(places.entries <= life.most.entries + 2);
-        prop_assert!(places.sets <= life.most.sets + 2, "{:?} {:?}", places, life.most);
         prop_assert!(places.sessions <= 2 * life.most.sessions + 8, "{:?} {:?}", places, life.most);
         let root = life.sessions.named("root").unwrap();
         prop_assert_eq!((root.credits.used().operations, root.backlog.waiting()), (0, 0));
@@ -436,7 +437,7 @@ fn used(gone: u32, flows: u32) -> Life {
         let spec = SessionSpec { name: format!("n{n}"), ..SessionSpec::default() };
         life.sessions.put(life.now, &spec).unwrap();
         let session = Arc::clone(life.sessions.named(&spec.name).unwrap());
-        life.arbiter.flow(DeviceId(n), &session, 1).unwrap()
+        life.arbiter.flow(DeviceId(n), &session, HostId(1)).unwrap()
     };
     for n in 0..gone {
         let flow = add(&mut life, flows + n);
@@ -488,7 +489,7 @@ fn a_change_costs_what_it_changes_whatever_there_is_and_was() {
                 let spec = SessionSpec { name: "new".to_owned(), ..SessionSpec::default() };
                 life.sessions.put(life.now, &spec).unwrap();
                 let session = Arc::clone(life.sessions.named("new").unwrap());
-                life.arbiter.flow(id, &session, 7).unwrap();
+                life.arbiter.flow(id, &session, HostId(7)).unwrap();
             }),
             work(life, |life| life.arbiter.touch_device(id)),
             work(life, |life| {
@@ -530,9 +531,9 @@ fn a_change_of_everything_is_taken_in_steps_and_none_is_left_out() {
             break;
         }
         // Sessions go meanwhile, also the very one that the change has come to.
-        let at = if turns % 2 == 0 { life.arbiter.looking_at() } else { None };
+        let at = if turns % 2 == 0 { life.arbiter.changes.looking_at() } else { None };
         let of = |(_, flow): &(u32, FlowId)| {
-            life.arbiter.flows.find(flow.0).map(|flow| flow.session) == at
+            life.arbiter.flows.find(*flow).map(|flow| flow.session) == at
         };
         let index = life.flows.iter().position(of).unwrap_or(turns * 7 % life.flows.len());
         let (_, flow) = life.flows.swap_remove(index);

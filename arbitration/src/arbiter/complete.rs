@@ -2,39 +2,34 @@
 
 use units::Nanos;
 
-use super::{Arbiter, Charged, Grant};
+use super::Arbiter;
+use super::grant::{Charged, Grant};
+use super::ids::{CreditSetId, DeviceId};
 use crate::credit::Cost;
-use crate::order::NONE;
+use crate::session::SessionId;
 
 impl<T: Copy> Arbiter<T> {
-    pub(super) fn give_credits(&mut self, set: u32, cost: Cost) {
-        if set == NONE {
-            return;
-        }
-        let Self { waiters, sets, wake, .. } = self;
-        let Some(Some(entry)) = sets.get_mut(set as usize) else { return };
-        for capped in &entry.chain {
-            *wake |= waiters.give(capped, cost);
-        }
-        entry.held = entry.held.saturating_sub(1);
-        if !entry.current && entry.held == 0 {
-            self.drop_set(set);
-        }
+    /// Gives a command's credits back to the set that they were taken from.
+    #[inline(never)]
+    pub(super) fn give_credits(&mut self, set: CreditSetId, cost: Cost) {
+        self.wake |= self.sessions.sets.give(set, cost, &self.waiters);
     }
 
-    /// A command is over: what it held goes back. `served` is false where it never reached the
+    /// Ends a command: what it held goes back. `served` is false where it never reached the
     /// device.
     #[inline]
     pub fn complete(&mut self, now: Nanos, grant: Grant, served: bool) {
-        let Grant { device, session, set, price, cost, write, bytes, at, charged } = grant;
-        if !served && let Some(local) = self.local(session) {
+        // Field by field: what was written just now as small words is read as small words.
+        let Grant { device, session, write, bytes, operations, price, set, at, charged } = grant;
+        if !served && let Some(local) = self.sessions.kept(session) {
             // What was charged for it was for nothing.
             for limited in &local.limits {
                 limited.iops.give_back(1);
                 limited.bandwidth.give_back(u64::from(bytes));
             }
         }
-        if let Some(queue) = self.queue_mut(device) {
+        if let Some(queue) = self.devices.kept_mut(device) {
+            debug_assert!(queue.granted > 0, "no command completes twice");
             queue.granted = queue.granted.saturating_sub(1);
             let shared = &*queue.device;
             let mut share = 0;
@@ -50,27 +45,44 @@ impl<T: Copy> Arbiter<T> {
                 shared.window.put_back(price);
             }
             let wake = shared.wake();
-            if let (Some(Charged { charge, .. }), Some(reserved)) =
-                (charged, queue.reservation_over(session))
-            {
-                if served { reserved.settle(now, charge, share) } else { reserved.cancel(charge) }
-            }
-            if let Some(chosen) = &mut queue.chosen
+            if let Some(elevator) = &mut queue.elevator
                 && served
             {
-                chosen.set.completed(now.ns_since(at));
+                elevator.set.completed(now.ns_since(at));
             }
             self.wake |= wake;
-            if let Some(Charged { flow, .. }) = charged
-                && let Some(of) = self.flows.find_mut(flow.0)
-            {
-                of.charged = of.charged.saturating_sub(1);
-                self.forget_flow(flow.0.index);
+            if let Some(charged) = charged {
+                self.settle_charge(now, (device, session), charged, served.then_some(share));
             }
         }
-        if set != NONE {
-            self.give_credits(set, cost);
+        if let Some(set) = set {
+            self.give_credits(set, Cost::system(operations, u64::from(bytes)));
         }
         self.leave_session(session);
+    }
+
+    /// Settles what a reservation was charged for a command with the command's share of the
+    /// device's time, or gives it back where the device never saw the command.
+    #[inline(always)]
+    fn settle_charge(
+        &mut self,
+        now: Nanos,
+        (device, session): (DeviceId, SessionId),
+        Charged { charge, flow }: Charged,
+        share: Option<u64>,
+    ) {
+        let queue = self.devices.kept(device);
+        if let Some(reserved) = queue.and_then(|q| q.places.reservation_over(session)) {
+            match share {
+                Some(share) => reserved.settle(now, charge, share),
+                None => reserved.cancel(charge),
+            }
+        }
+        // The flow may have gone with its device.
+        if let Some(of) = self.flows.find_mut(flow) {
+            debug_assert!(of.charged > 0, "no command is settled twice");
+            of.charged = of.charged.saturating_sub(1);
+            self.forget_flow(flow.0.name);
+        }
     }
 }

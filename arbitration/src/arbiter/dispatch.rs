@@ -1,41 +1,44 @@
-//! Whose turn it is, and whether limits, credits and the window let the command go.
+//! Which command goes next, and whether limits, credits and the window let it go.
 
-use std::cmp::Reverse;
+use units::{Class, Nanos};
 
-use units::Nanos;
-
-use super::grant::{Holds, Work};
-use super::queue::{Next, Right};
-use super::{Arbiter, Charged, DeviceId, Dispatched, Entry, FlowId};
+use super::Arbiter;
+use super::entries::Entry;
+use super::grant::{Charged, Holds, Work};
+use super::ids::{CreditSetId, DeviceId, EntryId, FlowIndex};
+use super::places::SetTimer;
+use super::queue::{Next, Precedence};
+use super::request::Dispatched;
+use super::timers::Timer;
 use crate::credit::Cost;
 use crate::device::Device;
-use crate::order::NONE;
-use crate::reactors::Reactors;
+use crate::order::Ends;
 use crate::reservation::Charge;
+use crate::session::SessionId;
 use crate::window::SLOT;
 
-/// What became of the command whose turn it was.
+/// What became of the command that was next.
 enum Tried<T> {
     Dispatched(Dispatched<T>),
-    /// Something was moved out of the way: look again.
-    Again,
+    /// Its session was blocked: another command may go.
+    Blocked,
     /// The window has no room for it.
     Full,
 }
 
-/// What keeps a session's commands where they are.
-pub(super) enum Gate {
-    /// Its rate, until then.
-    Until(u32, Nanos),
-    /// It has not the credits for this.
-    Credits(u32, Cost),
+/// What blocks a session's commands.
+pub(super) enum Blocker {
+    /// The rate of this session, until then.
+    Rate(SessionId, Nanos),
+    /// This session has not the credits for this.
+    Credits(SessionId, Cost),
 }
 
 /// Takes room for a command. A large one goes in where there is any room at all: it would wait for
-/// ever for all of it while other reactors fill what comes free with small ones (docs/sources.md,
-/// D4: no host drowns the others).
+/// all of it without end while other reactors fill what comes free with small ones
+/// (docs/sources.md, D4: no host drowns the others).
 #[inline]
-fn room(device: &Device, price: u32) -> bool {
+fn take_room(device: &Device, price: u32) -> bool {
     if price <= SLOT {
         return device.window.take(price);
     }
@@ -46,14 +49,16 @@ fn room(device: &Device, price: u32) -> bool {
     room
 }
 
-/// The command whose turn it is.
+/// The first command of the host that goes next.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Head {
-    pub(super) id: u32,
-    pub(super) flow: u32,
+    pub(super) id: EntryId,
+    pub(super) flow: FlowIndex,
+    pub(super) class: Class,
     pub(super) work: Work,
+    /// It is an output mark.
     pub(super) mark: bool,
-    /// Nothing is to be asked of its session.
+    /// Neither limits nor credits concern its session.
     pub(super) free: bool,
 }
 
@@ -63,249 +68,250 @@ impl<T: Copy> Arbiter<T> {
     pub(super) fn dispatch(&mut self, now: Nanos, device: DeviceId) -> Option<Dispatched<T>> {
         loop {
             let Self { devices, pace, .. } = self;
-            let queue = devices.get_mut(device.0 as usize)?.as_mut()?;
+            let queue = devices.get_mut(device)?;
             if !queue.waits() {
                 return None;
             }
-            if queue.chosen.is_some() {
-                self.choose(now, device.0);
-                return self.dispatch_chosen(now, device.0);
+            if queue.is_ordered() {
+                self.fill_elevator(now, device);
+                return self.dispatch_from_elevator(now, device);
             }
             if !queue.device.window.has_room() {
                 return None;
             }
             let next = queue.next(now, pace)?;
-            if !queue.has_reservations()
-                && let Some(tried) = self.try_free(now, device.0, &next)
+            if !queue.places.has_reservations()
+                && let Some(tried) = self.try_free(now, device, &next)
             {
                 return tried;
             }
-            match self.try_next(now, device.0, &next) {
+            match self.try_next(now, device, &next)? {
                 Tried::Dispatched(command) => return Some(command),
-                Tried::Again => {}
+                Tried::Blocked => {}
                 Tried::Full => return None,
             }
         }
     }
 
-    /// The short way, of a command that needs nothing but room in the window: none where it is
-    /// not such a one, else what there is to dispatch.
+    /// Takes the short way of a command that needs nothing but room in the window. `None` where
+    /// the command is not such a one; else what there is to dispatch.
     #[inline(always)]
-    fn try_free(&mut self, now: Nanos, device: u32, next: &Next) -> Option<Option<Dispatched<T>>> {
-        let Self { devices, flows, entries, sessions, pace, reactor, waiting, .. } = self;
-        let queue = devices.get_mut(device as usize)?.as_mut()?;
-        let (id, tail) = queue.order.trees[next.class].queue(next.leaf);
-        let entry = entries.get(id)?;
-        let (item, flow_id) = (entry.item?, entry.flow);
-        let Entry { next: second, bytes, operations, class, write, entered, .. } = *entry;
-        let flow = flows.get_mut(flow_id)?;
-        let local = sessions.get(flow.session as usize).filter(|local| local.free)?;
+    fn try_free(
+        &mut self,
+        now: Nanos,
+        device: DeviceId,
+        next: &Next,
+    ) -> Option<Option<Dispatched<T>>> {
+        let Self { devices, flows, entries, sessions, pace, .. } = self;
+        let queue = devices.get_mut(device)?;
+        let ends = queue.queue_of(next.class, next.leaf)?;
+        let entry = entries.at(ends.first);
+        let Entry { flow: flow_id, bytes, operations, class, write, entered, .. } = *entry;
+        let item = entry.item?;
+        let flow = flows.at_mut(flow_id);
+        let local = sessions.kept(flow.session).filter(|local| local.free)?;
         let price = queue.device.window.price(write, bytes);
-        if !room(&queue.device, price) {
+        if !take_room(&queue.device, price) {
             return Some(None);
         }
-        entries.remove(id);
+        let rest = entry.rest(ends);
+        entries.remove(ends.first);
         queue.charge(pace, next, bytes);
-        queue.set_leaf(class, next.leaf, second, if second == NONE { NONE } else { tail });
-        queue.uncount(*reactor, class);
-        flow.waiting = flow.waiting.saturating_sub(1);
-        *waiting = waiting.saturating_sub(1);
+        queue.set_queue(class, next.leaf, rest);
+        queue.uncount(class);
+        flow.uncount();
         let waited_ns = now.ns_since(entered);
-        if let Some(session) = &local.session {
-            session.backlog.left(now, waited_ns);
-        }
+        local.session.backlog.left(now, waited_ns);
         let (session, unused) = (flow.session, flow.references == 0);
-        let holds = Holds { price, set: NONE, charged: None };
         let work = Work { session, write, bytes, operations };
-        let grant = queue.grant(now, device, &work, holds);
-        // The command holds its session from here on as it did while it waited.
+        let grant = queue.grant(now, device, work, Holds { price, set: None, charged: None });
+        self.uncount();
+        // The command keeps its session from here on as it did while it waited.
         if unused {
             self.forget_flow(flow_id);
         }
-        Some(Some(Dispatched { item, device: DeviceId(device), class, waited_ns, grant }))
+        Some(Some(Dispatched { item, device, class, waited_ns, grant }))
     }
 
-    #[inline]
-    fn try_next(&mut self, now: Nanos, device: u32, next: &Next) -> Tried<T> {
-        let Some(head) = self.head_of(device, next) else { return Tried::Full };
-        let Some(queue) = self.queue(device) else { return Tried::Full };
-        let price = queue.device.window.price(head.work.write, head.work.bytes);
-        let mut set = NONE;
-        if !head.free {
-            match self.open(now, &head) {
-                Ok(taken) => set = taken,
-                Err(gate) => {
-                    self.block_at(now, device, next, &gate);
-                    return Tried::Again;
-                }
+    /// Tries the command that is next, whatever concerns it.
+    #[inline(never)]
+    fn try_next(&mut self, now: Nanos, device: DeviceId, next: &Next) -> Option<Tried<T>> {
+        let (head, ends) = self.head_of(device, next)?;
+        let set = match self.admit(now, &head) {
+            Ok(set) => set,
+            Err(blocker) => {
+                self.block_at(now, device, next, &blocker);
+                return Some(Tried::Blocked);
             }
-        }
-        let Some(queue) = self.queue(device) else { return Tried::Full };
-        if !room(&queue.device, price) {
-            self.give_credits(set, head.work.cost());
-            return Tried::Full;
-        }
-        let charge = if head.free && !queue.has_reservations() {
-            None
-        } else {
-            self.charge(now, device, &head)
         };
-        self.leave(now, device, next, &head);
-        self.granted(now, device, &head, (price, set, charge))
-            .map_or(Tried::Again, Tried::Dispatched)
+        let queue = self.devices.get(device)?;
+        let price = queue.device.window.price(head.work.write, head.work.bytes);
+        if !take_room(&queue.device, price) {
+            if let Some(set) = set {
+                self.give_credits(set, head.work.cost());
+            }
+            return Some(Tried::Full);
+        }
+        let charge = self.charge(now, device, &head);
+        self.dequeue(now, device, next, &head, ends);
+        let command = self.send(now, device, &head, (price, set, charge));
+        debug_assert!(command.is_some(), "output marks wait at devices with an elevator only");
+        Some(command.map_or(Tried::Blocked, Tried::Dispatched))
     }
 
-    /// The first command of the host whose turn it is.
+    /// Finds the first command of the host that goes next, and the host's queue.
     #[inline]
-    pub(super) fn head_of(&self, device: u32, next: &Next) -> Option<Head> {
-        let (id, _) = self.queue(device)?.order.trees[next.class].queue(next.leaf);
-        let entry = self.entries.get(id)?;
-        let session = self.flows.get(entry.flow)?.session;
-        let &Entry { write, bytes, operations, .. } = entry;
-        Some(Head {
-            id,
-            flow: entry.flow,
+    pub(super) fn head_of(&self, device: DeviceId, next: &Next) -> Option<(Head, Ends<EntryId>)> {
+        let ends = self.devices.get(device)?.queue_of(next.class, next.leaf);
+        debug_assert!(ends.is_some(), "a host that goes next has a command waiting");
+        let ends = ends?;
+        let entry = self.entries.at(ends.first);
+        let session = self.flows.at(entry.flow).session;
+        let &Entry { write, bytes, operations, flow, class, .. } = entry;
+        let head = Head {
+            id: ends.first,
+            flow,
+            class,
             work: Work { session, write, bytes, operations },
             mark: entry.item.is_none(),
-            free: self.local(session).is_none_or(|local| local.free),
-        })
+            free: self.sessions.kept(session).is_none_or(|local| local.free),
+        };
+        Some((head, ends))
     }
 
-    /// The turn is taken: its command leaves its flow's queue.
+    /// Takes the command that is next out of its flow's queue, and charges its turns.
     #[inline]
-    pub(super) fn leave(&mut self, now: Nanos, device: u32, next: &Next, head: &Head) {
-        let Self { devices, entries, flows, pace, reactor, .. } = self;
-        let Some(Some(queue)) = devices.get_mut(device as usize) else { return };
+    pub(super) fn dequeue(
+        &mut self,
+        now: Nanos,
+        device: DeviceId,
+        next: &Next,
+        head: &Head,
+        ends: Ends<EntryId>,
+    ) {
+        let Self { devices, entries, flows, pace, .. } = self;
+        let Some(queue) = devices.kept_mut(device) else { return };
         queue.charge(pace, next, head.work.bytes);
-        let second = entries.get(head.id).map_or(NONE, |entry| entry.next);
-        let (_, tail) = queue.order.trees[next.class].queue(next.leaf);
-        let tail = if second == NONE { NONE } else { tail };
-        queue.set_leaf(next.class, next.leaf, second, tail);
+        queue.set_queue(next.class, next.leaf, entries.at(head.id).rest(ends));
+        // A command that enters the elevator waits there.
         if !queue.is_ordered() || head.mark {
-            queue.uncount(*reactor, next.class);
-            if let Some(flow) = flows.get_mut(head.flow) {
-                flow.waiting = flow.waiting.saturating_sub(1);
-            }
-            if queue.has_reservations() {
-                queue.note_gone(now, head.work.session);
+            queue.uncount(next.class);
+            flows.at_mut(head.flow).uncount();
+            if queue.places.has_reservations() {
+                queue.places.note_gone(now, head.work.session);
             }
         }
     }
 
     /// Whether limits and credits let a session's command go on; takes the credits.
     #[inline]
-    pub(super) fn open(&mut self, now: Nanos, head: &Head) -> Result<u32, Gate> {
-        let Some(local) = self.local(head.work.session) else { return Ok(NONE) };
+    pub(super) fn admit(
+        &mut self,
+        now: Nanos,
+        head: &Head,
+    ) -> Result<Option<CreditSetId>, Blocker> {
+        if head.free {
+            return Ok(None);
+        }
+        let Some(local) = self.sessions.kept(head.work.session) else { return Ok(None) };
         for limited in &local.limits {
             let passes = limited.iops.check(now).and_then(|()| limited.bandwidth.check(now));
             if let Err(when) = passes {
-                return Err(Gate::Until(limited.id().0, when));
+                return Err(Blocker::Rate(limited.id(), when));
             }
         }
-        let set = local.set;
-        if set == NONE {
-            return Ok(NONE);
-        }
-        let chain = self.chain(set);
+        let Some(set) = local.set else { return Ok(None) };
         let cost = head.work.cost();
-        for (taken, capped) in chain.iter().enumerate() {
-            if !capped.credits.take(cost) {
-                let mut wake = Reactors::NONE;
-                for earlier in chain.iter().take(taken) {
-                    // Others may have been turned away meanwhile.
-                    wake |= self.waiters.give(earlier, cost);
-                }
-                let session = capped.id().0;
+        match self.sessions.sets.take(set, cost, &self.waiters) {
+            Ok(()) => Ok(Some(set)),
+            Err((session, wake)) => {
                 self.wake |= wake;
-                return Err(Gate::Credits(session, cost));
+                Err(Blocker::Credits(session, cost))
             }
         }
-        // It stays, whatever plan comes, until they are given back.
-        if let Some(Some(entry)) = self.sets.get_mut(set as usize) {
-            entry.held += 1;
-        }
-        Ok(set)
     }
 
-    /// Blocks a session until what keeps it back has gone.
-    pub(super) fn block_at(&mut self, now: Nanos, device: u32, next: &Next, gate: &Gate) {
-        if next.right == Right::Reserved
-            && let Some(queue) = self.queue_mut(device)
-        {
-            queue.block_due();
+    /// Blocks a session until what blocks its commands has gone.
+    pub(super) fn block_at(
+        &mut self,
+        now: Nanos,
+        device: DeviceId,
+        next: &Next,
+        blocker: &Blocker,
+    ) {
+        let Some(queue) = self.devices.kept_mut(device) else { return };
+        if next.precedence == Precedence::Reserved {
+            queue.places.block_due();
         }
-        match *gate {
-            Gate::Until(session, when) => {
-                self.block(device, session);
+        let (Blocker::Rate(session, _) | Blocker::Credits(session, _)) = *blocker;
+        if queue.block(session) {
+            self.sessions.links_mut(session).blocked_at.push(device);
+        }
+        match *blocker {
+            Blocker::Rate(session, when) => {
                 // A moment that has passed already would not be waited for.
                 let when = when.max(now.after(1));
-                let timer = self.queue_mut(device).map(|queue| queue.set_timer(session, when));
-                let (started, in_vain) = timer.unwrap_or_default();
-                if started {
-                    self.timers.push(Reverse((when, device, session)));
+                let set = queue.places.set_timer(session, when);
+                if set != SetTimer::Kept {
+                    self.timers.start(Timer { when, device, session });
                 }
-                if in_vain {
-                    self.idle_timers += 1;
+                if set == SetTimer::Earlier {
+                    self.timers.note_idle();
                     self.sift_timers();
                 }
             }
-            Gate::Credits(session, cost) => {
-                self.block(device, session);
-                let reactor = self.reactor;
-                if let Some(shared) = self.local(session).and_then(|local| local.session.as_ref()) {
-                    self.waiters.wait(reactor, shared, cost);
+            Blocker::Credits(session, cost) => {
+                if let Some(local) = self.sessions.kept(session) {
+                    self.waiters.wait(self.reactor, &local.session, cost);
                 }
             }
         }
     }
 
     /// Charges limits and the reservation for a command that goes.
-    pub(super) fn charge(&mut self, now: Nanos, device: u32, head: &Head) -> Option<Charge> {
-        let local = self.local(head.work.session)?;
-        for limited in &local.limits {
-            limited.iops.charge(now, 1);
-            limited.bandwidth.charge(now, u64::from(head.work.bytes));
+    pub(super) fn charge(&mut self, now: Nanos, device: DeviceId, head: &Head) -> Option<Charge> {
+        if !head.free {
+            for limited in &self.sessions.kept(head.work.session)?.limits {
+                limited.iops.charge(now, 1);
+                limited.bandwidth.charge(now, u64::from(head.work.bytes));
+            }
         }
-        let queue = self.queue(device)?;
-        let reserved = queue.reservation(queue.covering(head.work.session)?)?;
+        let places = &self.devices.kept(device)?.places;
+        let reserved = places.reservation_over(head.work.session)?;
         if !reserved.has_budget(now) {
             return None;
         }
         Some(reserved.charge(now, head.work.write, head.work.bytes))
     }
 
-    /// A command goes to its device, and its entry away.
+    /// Sends a command to its device. `None` where it is an output mark.
     #[inline]
-    pub(super) fn granted(
+    pub(super) fn send(
         &mut self,
         now: Nanos,
-        device: u32,
+        device: DeviceId,
         head: &Head,
-        (price, set, charge): (u32, u32, Option<Charge>),
+        (price, set, charge): (u32, Option<CreditSetId>, Option<Charge>),
     ) -> Option<Dispatched<T>> {
-        let Head { id, flow, work, .. } = *head;
-        let entry = self.entries.remove(id)?;
-        // Marks alone have none, and they are taken out before.
+        let Head { id, flow, class, work, .. } = *head;
+        let entry = self.entries.remove(id);
+        self.uncount();
         let item = entry.item?;
-        self.waiting = self.waiting.saturating_sub(1);
         let waited_ns = now.ns_since(entry.entered);
-        let of = FlowId(self.flows.key(flow));
-        let charged = charge.map(|charge| Charged { charge, flow: of });
-        let grant =
-            self.queue_mut(device)?.grant(now, device, &work, Holds { price, set, charged });
-        if let Some(session) = self.local(work.session).and_then(|l| l.session.as_ref()) {
-            session.backlog.left(now, waited_ns);
+        let charged = charge.map(|charge| Charged { charge, flow: self.flows.id(flow) });
+        let holds = Holds { price, set, charged };
+        let grant = self.devices.kept_mut(device)?.grant(now, device, work, holds);
+        if let Some(local) = self.sessions.kept(work.session) {
+            local.session.backlog.left(now, waited_ns);
         }
-        if charged.is_some()
-            && let Some(flow) = self.flows.get_mut(flow)
-        {
-            // The place that its reservation is found by stays until it is settled.
-            flow.charged += 1;
+        let of = self.flows.at_mut(flow);
+        if charged.is_some() {
+            // The flow keeps the place that its reservation is found by until that is settled.
+            of.charged += 1;
         }
-        if self.flows.get(flow).is_some_and(|flow| flow.references == 0) {
+        if of.references == 0 {
             self.forget_flow(flow);
         }
-        let class = entry.class;
-        Some(Dispatched { item, device: DeviceId(device), class, waited_ns, grant })
+        Some(Dispatched { item, device, class, waited_ns, grant })
     }
 }

@@ -2,22 +2,24 @@
 
 use units::{Class, Nanos};
 
-use super::grant::{Holds, Work};
-use super::{Arbiter, Entry, EntryId, Flow, FlowId, Grant, Held, Located, Request};
+use super::Arbiter;
+use super::entries::{Entry, Held};
+use super::grant::{Grant, Holds, Work};
+use super::ids::{EntryId, FlowId, FlowIndex};
+use super::request::Request;
 use crate::credit::Cost;
-use crate::order::NONE;
 
 impl<T: Copy> Arbiter<T> {
-    /// A command asks to go on. With nothing waiting and nothing to be charged it may at once:
-    /// then the answer is its grant, else it is to be [enqueued](Self::enqueue).
+    /// Lets a command go on at once, if nothing waits and nothing is to be charged: then the answer
+    /// is its grant. Else the command is to be [enqueued](Self::enqueue).
     #[inline]
     pub fn pass(&mut self, now: Nanos, flow: FlowId, write: bool, bytes: u32) -> Option<Grant> {
-        let flow = self.flows.find(flow.0)?;
+        let flow = self.flows.find(flow)?;
         if !flow.plain {
             return None;
         }
         let (device, session) = (flow.device, flow.session);
-        let queue = self.devices.get_mut(device as usize)?.as_mut()?;
+        let queue = self.devices.kept_mut(device)?;
         if queue.waits() || queue.device.clock.contended() {
             return None;
         }
@@ -25,14 +27,12 @@ impl<T: Copy> Arbiter<T> {
         if !queue.device.window.take(price) {
             return None;
         }
-        if let Some(local) = self.sessions.get_mut(session as usize) {
-            local.here += 1;
-        }
+        self.sessions.count(session);
         let work = Work { session, write, bytes, operations: 1 };
-        Some(queue.grant(now, device, &work, Holds { price, set: NONE, charged: None }))
+        Some(queue.grant(now, device, work, Holds { price, set: None, charged: None }))
     }
 
-    /// A command waits for its turn. `None` where its flow is not there.
+    /// Lets a command wait for its turn. `None` where its flow is not there.
     #[inline]
     pub fn enqueue(
         &mut self,
@@ -41,176 +41,121 @@ impl<T: Copy> Arbiter<T> {
         class: Class,
         request: Request<T>,
     ) -> Option<EntryId> {
-        self.flows.find(flow.0)?;
-        let entry = self.append(now, flow.0.index, class, &request, Some(request.item))?;
-        self.waiting += 1;
-        Some(EntryId(entry))
+        self.flows.find(flow)?;
+        self.append(now, flow.0.name, class, &request, Some(request.item))
     }
 
-    /// The flow's container ends here (docs/sources.md, I1: outputs end containers): an Output
-    /// Mark, or a Flush that counts as one.
+    /// Notes that the flow's container ends here (docs/sources.md, I1: outputs end containers): an
+    /// Output Mark, or a Flush that counts as one.
     pub fn output(&mut self, now: Nanos, flow: FlowId, class: Class) {
-        let Some(&Flow { device, node, .. }) = self.flows.find(flow.0) else { return };
-        let Self { devices, entries, .. } = self;
-        let Some(Some(queue)) = devices.get_mut(device as usize) else { return };
-        let (_, tail) = queue.order.trees[class].queue(node);
-        let Some(chosen) = &mut queue.chosen else { return };
-        match entries.get(tail).map(|last| last.item.is_some()) {
-            // Nothing of it waits: what is in the set already is all that it ends.
-            None => chosen.set.output(now, node),
+        let Some(&found) = self.flows.find(flow) else { return };
+        let Some(queue) = self.devices.kept_mut(found.device) else { return };
+        let last = queue.queue_of(class, found.node).map(|queue| queue.last);
+        let Some(elevator) = &mut queue.elevator else { return };
+        match last.map(|last| self.entries.at(last).item.is_some()) {
+            // Nothing of the flow waits: what is in the set already is all that the output ends.
+            None => elevator.set.output(now, found.node.number()),
             // Behind another mark there is nothing to end.
             Some(false) => {}
             Some(true) => {
                 let nothing =
                     Request { item: (), write: false, bytes: 0, operations: 0, lba: 0, blocks: 0 };
-                if self.append(now, flow.0.index, class, &nothing, None).is_some() {
-                    self.waiting += 1;
-                }
+                self.append(now, flow.0.name, class, &nothing, None);
             }
         }
     }
 
+    /// Adds a command, or an output mark, at the end of its flow's queue.
     #[inline]
     fn append<R>(
         &mut self,
         now: Nanos,
-        flow_id: u32,
+        flow_id: FlowIndex,
         class: Class,
         request: &Request<R>,
         item: Option<T>,
-    ) -> Option<u32> {
-        let Self { devices, active, flows, entries, located, sessions, reactor, .. } = self;
-        let flow = flows.get_mut(flow_id)?;
-        let queue = devices.get_mut(flow.device as usize)?.as_mut()?;
+    ) -> Option<EntryId> {
+        let Self { devices, flows, entries, sessions, waiting, .. } = self;
+        let flow = flows.at_mut(flow_id);
+        let queue = devices.kept_mut(flow.device)?;
         let leaf = flow.node;
-        let tree = &mut queue.order.trees[class];
-        let (head, tail) = tree.queue(leaf);
         let Request { write, bytes, operations, lba, blocks, .. } = *request;
-        let entry = entries.insert(Entry {
-            prev: tail,
-            next: NONE,
-            flow: flow_id,
-            bytes,
-            operations,
-            class,
-            write,
-            chosen: false,
-            entered: now,
-            item,
-        });
+        let entry = Entry::new((now, flow_id, class), write, (bytes, operations), item);
         flow.waiting += 1;
-        if tail == NONE {
-            tree.set_queue(leaf, entry, entry);
+        *waiting += 1;
+        let tree = queue.tree(class);
+        let before = tree.queue(leaf);
+        let ends = entries.append(before, entry);
+        tree.set_queue(leaf, Some(ends));
+        if before.is_none() {
             tree.activate(leaf);
             queue.sync(class);
-        } else {
-            if let Some(last) = entries.get_mut(tail) {
-                last.next = entry;
-            }
-            tree.set_queue(leaf, head, entry);
         }
-        queue.count(*reactor, class);
-        if !queue.listed {
-            queue.listed = true;
-            active.push(flow.device);
+        queue.count(class);
+        if queue.is_ordered() {
+            entries.locate(ends.last, lba, blocks);
         }
-        if queue.chosen.is_some() {
-            // Only where the table of entries had to grow does this one.
-            if entry as usize >= located.len() {
-                located.resize(entry as usize + 1, Located::default());
-            }
-            if let Some(place) = located.get_mut(entry as usize) {
-                *place = Located { lba, blocks, held: None };
-            }
+        if queue.places.has_reservations() {
+            queue.places.note_demand(now, flow.session);
         }
-        if queue.has_reservations() {
-            queue.note_demand(now, flow.session);
-        }
+        let listed = std::mem::replace(&mut queue.listed, true);
         if item.is_some()
-            && let Some(local) = sessions.get_mut(flow.session as usize)
+            && let Some(local) = sessions.kept_mut(flow.session)
         {
             local.here += 1;
-            if let Some(session) = &local.session {
-                session.backlog.entered();
-            }
+            local.session.backlog.entered();
         }
-        Some(entry)
+        if !listed {
+            devices.activate(flow.device);
+        }
+        Some(ends.last)
     }
 
-    /// Takes a command back that has not been dispatched.
-    pub fn cancel(&mut self, entry: EntryId) -> Option<T> {
-        let found = *self.entries.get(entry.0)?;
-        let flow = *self.flows.get(found.flow)?;
-        if found.chosen {
-            if let Some(Held { id, set, charge }) = self.take_held(entry.0) {
-                if let Some(queue) = self.queue_mut(flow.device) {
-                    if let Some(chosen) = &mut queue.chosen {
-                        chosen.remove(id);
-                    }
-                    if let (Some(charge), Some(reserved)) =
-                        (charge, queue.reservation_over(flow.session))
-                    {
-                        reserved.cancel(charge);
-                    }
-                }
-                let cost = Cost::system(found.operations, u64::from(found.bytes));
-                self.give_credits(set, cost);
-            }
-        } else {
-            self.detach(entry.0);
+    /// Takes a command back that has not been dispatched. `None` where none of this name waits.
+    pub fn cancel(&mut self, id: EntryId) -> Option<T> {
+        let entry = *self.entries.get(id)?;
+        let flow = *self.flows.at(entry.flow);
+        if entry.in_elevator {
+            self.take_from_elevator(id, &entry);
+        } else if let Some(queue) = self.devices.kept_mut(flow.device)
+            && let Some(ends) = queue.queue_of(entry.class, flow.node)
+        {
+            let left = self.entries.without(ends, id);
+            queue.set_queue(entry.class, flow.node, left);
         }
-        self.entries.remove(entry.0);
-        self.gone(&flow, found.flow, found.class);
+        self.entries.remove(id);
+        self.flows.at_mut(entry.flow).uncount();
+        if let Some(queue) = self.devices.kept_mut(flow.device) {
+            queue.uncount(entry.class);
+        }
         // Marks count neither for their session nor for its queue.
-        if found.item.is_some() {
-            let local = self.local(flow.session);
-            let session = local.and_then(|local| local.session.as_ref());
-            if let Some(session) = session {
-                session.backlog.withdrawn();
+        if entry.item.is_some() {
+            if let Some(local) = self.sessions.kept(flow.session) {
+                local.session.backlog.withdrawn();
             }
             self.leave_session(flow.session);
         }
-        self.waiting = self.waiting.saturating_sub(1);
-        self.forget_flow(found.flow);
-        found.item
+        self.uncount();
+        self.forget_flow(entry.flow);
+        entry.item
     }
 
-    /// What a command holds that is in the set that is ordered by place, or was.
-    pub(super) fn take_held(&mut self, entry: u32) -> Option<Held> {
-        self.located.get_mut(entry as usize)?.held.take()
-    }
-
-    /// A flow has one less waiting.
-    #[inline]
-    pub(super) fn gone(&mut self, flow: &Flow, id: u32, class: Class) {
-        if let Some(flow) = self.flows.get_mut(id) {
-            flow.waiting = flow.waiting.saturating_sub(1);
+    /// Takes a command out of the elevator, and gives back what it holds there.
+    fn take_from_elevator(&mut self, id: EntryId, entry: &Entry<T>) {
+        let Some(Held { number, set, charge }) = self.entries.take_held(id) else { return };
+        let flow = self.flows.at(entry.flow);
+        if let Some(queue) = self.devices.kept_mut(flow.device) {
+            if let Some(elevator) = &mut queue.elevator {
+                elevator.remove(number);
+            }
+            if let (Some(charge), Some(reserved)) =
+                (charge, queue.places.reservation_over(flow.session))
+            {
+                reserved.cancel(charge);
+            }
         }
-        let reactor = self.reactor;
-        if let Some(queue) = self.queue_mut(flow.device) {
-            queue.uncount(reactor, class);
+        if let Some(set) = set {
+            self.give_credits(set, Cost::system(entry.operations, u64::from(entry.bytes)));
         }
-    }
-
-    /// Takes an entry out of its flow's queue.
-    fn detach(&mut self, id: u32) -> Option<()> {
-        let Self { devices, flows, entries, .. } = self;
-        let entry = *entries.get(id)?;
-        let flow = flows.get(entry.flow)?;
-        let queue = devices.get_mut(flow.device as usize)?.as_mut()?;
-        let (mut head, mut tail) = queue.order.trees[entry.class].queue(flow.node);
-        let first = head == id;
-        if first {
-            head = entry.next;
-        } else if let Some(prev) = entries.get_mut(entry.prev) {
-            prev.next = entry.next;
-        }
-        if tail == id {
-            tail = if first { NONE } else { entry.prev };
-        } else if let Some(next) = entries.get_mut(entry.next) {
-            next.prev = entry.prev;
-        }
-        queue.set_leaf(entry.class, flow.node, head, tail);
-        Some(())
     }
 }

@@ -1,142 +1,202 @@
-//! Flows: who waits where.
+//! The flows of an arbiter.
 
-use std::sync::Arc;
+use rustc_hash::FxHashMap;
 
-use super::{Arbiter, DeviceId, Flow, FlowId, Neighbours};
-use crate::order::NONE;
-use crate::session::Session;
+use super::ids::{DeviceId, FlowId, FlowIndex};
+use super::table::Table;
+use crate::order::NodeId;
+use crate::session::{HostId, SessionId};
 
-impl<T: Copy> Arbiter<T> {
-    /// The flow of a host on a session at a device; made where it is not there. Each call is to
-    /// be met by a [`Self::release`]. `None` where the device is not there, or is on its way out.
-    ///
-    /// A flow ends when nobody uses it and nothing of it waits, or with its device.
-    pub fn flow(&mut self, device: DeviceId, session: &Arc<Session>, host: u64) -> Option<FlowId> {
-        let place = session.id().0;
-        if let Some(&id) = self.flow_places.get(&(device.0, place, host)) {
-            self.flows.get_mut(id)?.references += 1;
-            return Some(FlowId(self.flows.key(id)));
-        }
-        if self.queue(device.0)?.leaving {
-            return None;
-        }
-        self.visit();
-        self.keep_session(session);
-        // A session stays as long as flows of it do.
-        self.sessions.get_mut(place as usize)?.here += 1;
-        let line: Vec<u32> = session.line().map(|session| session.id().0).collect();
-        let queue = self.queue_mut(device.0)?;
-        let node = queue.add_flow(&line)?;
-        let first = queue.flows;
-        let first_of_session = self.kin.get(place as usize).map_or(NONE, |kin| kin.flows);
-        let id = self.flows.insert(Flow {
-            device: device.0,
-            session: place,
+/// A host's commands on one session's account at one device.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Flow {
+    pub(super) device: DeviceId,
+    pub(super) session: SessionId,
+    host: HostId,
+    /// The flow's leaf in the trees of the device.
+    pub(super) node: NodeId,
+    /// Calls that asked for the flow and have not released it.
+    pub(super) references: u32,
+    /// Commands that wait, output marks among them.
+    pub(super) waiting: u32,
+    /// Neither limits nor bounded credits nor a reservation nor an order by LBA concern the flow:
+    /// with nothing waiting, its commands need only room in the window.
+    pub(super) plain: bool,
+    /// Commands in the device that were charged to a reservation.
+    pub(super) charged: u32,
+    /// Neighbours among the flows at the device.
+    at_device: Neighbours,
+    /// Neighbours among the flows of the session.
+    of_session: Neighbours,
+}
+
+/// Neighbours in a list.
+#[derive(Clone, Copy, Debug)]
+struct Neighbours {
+    prev: Option<FlowIndex>,
+    next: Option<FlowIndex>,
+}
+
+impl Neighbours {
+    const NONE: Self = Self { prev: None, next: None };
+}
+
+impl Flow {
+    /// Makes a flow that is in no list yet, and that nobody uses.
+    const fn new((device, session, host): (DeviceId, SessionId, HostId), node: NodeId) -> Self {
+        Self {
+            device,
+            session,
             host,
             node,
-            references: 1,
+            references: 0,
             waiting: 0,
             plain: false,
             charged: 0,
-            at_device: Neighbours { prev: NONE, next: first },
-            of_session: Neighbours { prev: NONE, next: first_of_session },
-        });
-        if let Some(next) = self.flows.get_mut(first) {
-            next.at_device.prev = id;
-        }
-        if let Some(next) = self.flows.get_mut(first_of_session) {
-            next.of_session.prev = id;
-        }
-        if let Some(queue) = self.queue_mut(device.0) {
-            queue.flows = id;
-        }
-        if let Some(kin) = self.kin.get_mut(place as usize) {
-            kin.flows = id;
-        }
-        self.flow_places.insert((device.0, place, host), id);
-        self.classify_flow(id);
-        Some(FlowId(self.flows.key(id)))
-    }
-
-    /// A flow is used by one less; it goes when nobody uses it and nothing of it is here.
-    pub fn release(&mut self, flow: FlowId) {
-        if let Some(entry) = self.flows.find_mut(flow.0) {
-            entry.references = entry.references.saturating_sub(1);
-            self.forget_flow(flow.0.index);
+            at_device: Neighbours::NONE,
+            of_session: Neighbours::NONE,
         }
     }
 
-    /// Forgets a flow that nobody uses and nothing is left of.
-    pub(super) fn forget_flow(&mut self, id: u32) {
-        let Some(flow) = self.flows.get(id) else { return };
-        if flow.references == 0 && flow.waiting == 0 && flow.charged == 0 {
-            self.remove_flow(id);
-        }
+    /// Whether nobody uses the flow and nothing of it is here.
+    pub(super) fn is_unused(&self) -> bool {
+        self.references == 0 && self.waiting == 0 && self.charged == 0
     }
 
-    /// Takes a flow away of which nothing waits.
-    pub(super) fn remove_flow(&mut self, id: u32) {
-        self.visit();
-        self.step_over_flow(id);
-        let Some(flow) = self.flows.remove(id) else { return };
-        let Flow { device, session, host, node, at_device, of_session, .. } = flow;
-        self.flow_places.remove(&(device, session, host));
-        if let Some(next) = self.flows.get_mut(at_device.next) {
-            next.at_device.prev = at_device.prev;
-        }
-        if let Some(next) = self.flows.get_mut(of_session.next) {
-            next.of_session.prev = of_session.prev;
-        }
-        match self.flows.get_mut(at_device.prev) {
-            Some(prev) => prev.at_device.next = at_device.next,
-            None => {
-                if let Some(queue) = self.queue_mut(device) {
-                    queue.flows = at_device.next;
-                }
-            }
-        }
-        match self.flows.get_mut(of_session.prev) {
-            Some(prev) => prev.of_session.next = of_session.next,
-            None => {
-                if let Some(kin) = self.kin.get_mut(session as usize) {
-                    kin.flows = of_session.next;
-                }
-            }
-        }
-        if let Some(queue) = self.queue_mut(device) {
-            queue.remove_flow(session, node);
-            if !queue.dropped.is_empty() {
-                self.forget_dropped(device);
-            }
-        }
-        self.leave_session(session);
-    }
-
-    /// Classifies a flow as plain or not.
-    pub(super) fn classify_flow(&mut self, id: u32) {
-        self.visit();
-        let Some(&flow) = self.flows.get(id) else { return };
-        let free = self.local(flow.session).is_some_and(|local| local.free);
-        let plain = self.queue(flow.device).is_some_and(|queue| {
-            let rules = &queue.device.rules;
-            rules.containers.is_none() && free && queue.covering(flow.session).is_none()
-        });
-        if let Some(flow) = self.flows.get_mut(id) {
-            flow.plain = plain;
-        }
-    }
-
-    /// Whether a flow's commands need nothing but room in the window: neither limits nor credits
-    /// nor a reservation concern it.
+    /// Notes one command less that waits.
     #[inline]
-    #[must_use]
-    pub fn is_plain(&self, flow: FlowId) -> bool {
-        self.flows.find(flow.0).is_some_and(|flow| flow.plain)
+    pub(super) fn uncount(&mut self) {
+        debug_assert!(self.waiting > 0, "a command that waits is counted once");
+        self.waiting = self.waiting.saturating_sub(1);
+    }
+}
+
+/// The firsts of the two lists that a flow is in: that of its device, and that of its session.
+pub(super) struct Lists<'a> {
+    pub(super) at_device: &'a mut Option<FlowIndex>,
+    pub(super) of_session: &'a mut Option<FlowIndex>,
+}
+
+/// All flows, by name and by device, session and host.
+#[derive(Debug)]
+pub(super) struct Flows {
+    table: Table<FlowIndex, Flow>,
+    by_host: FxHashMap<(DeviceId, SessionId, HostId), FlowIndex>,
+}
+
+impl Flows {
+    pub(super) fn with_capacity(flows: usize) -> Self {
+        let unused = Flow::new((DeviceId(0), SessionId::ROOT, HostId(0)), NodeId::ROOT);
+        Self {
+            table: Table::with_capacity(flows, unused),
+            by_host: FxHashMap::with_capacity_and_hasher(flows, rustc_hash::FxBuildHasher),
+        }
     }
 
-    /// The session that a flow is charged to.
-    #[must_use]
-    pub fn session_of(&self, flow: FlowId) -> Option<&Session> {
-        self.local(self.flows.find(flow.0)?.session)?.session.as_deref()
+    /// Finds a flow that is certain to be there: a queue, a list or an entry names it.
+    #[inline]
+    pub(super) fn at(&self, flow: FlowIndex) -> &Flow {
+        self.table.at(flow)
+    }
+
+    /// Finds a flow that is certain to be there: a queue, a list or an entry names it.
+    #[inline]
+    pub(super) fn at_mut(&mut self, flow: FlowIndex) -> &mut Flow {
+        self.table.at_mut(flow)
+    }
+
+    /// Finds a flow that a caller outside names, if it is still there.
+    #[inline]
+    pub(super) fn find(&self, flow: FlowId) -> Option<&Flow> {
+        self.table.find(flow.0)
+    }
+
+    /// Finds a flow that a caller outside names, if it is still there.
+    #[inline]
+    pub(super) fn find_mut(&mut self, flow: FlowId) -> Option<&mut Flow> {
+        self.table.find_mut(flow.0)
+    }
+
+    /// Names a flow for callers outside.
+    #[inline]
+    pub(super) fn id(&self, flow: FlowIndex) -> FlowId {
+        FlowId(self.table.tagged(flow))
+    }
+
+    /// Finds the flow of a host on a session at a device.
+    pub(super) fn of_host(
+        &self,
+        device: DeviceId,
+        session: SessionId,
+        host: HostId,
+    ) -> Option<FlowIndex> {
+        self.by_host.get(&(device, session, host)).copied()
+    }
+
+    /// Adds a flow, which somebody uses, at the front of its lists.
+    pub(super) fn insert(
+        &mut self,
+        (device, session, host): (DeviceId, SessionId, HostId),
+        node: NodeId,
+        lists: Lists<'_>,
+    ) -> FlowIndex {
+        let behind = |next: &Option<FlowIndex>| Neighbours { prev: None, next: *next };
+        let flow = self.table.insert(Flow {
+            references: 1,
+            at_device: behind(lists.at_device),
+            of_session: behind(lists.of_session),
+            ..Flow::new((device, session, host), node)
+        });
+        if let Some(next) = lists.at_device.replace(flow) {
+            self.at_mut(next).at_device.prev = Some(flow);
+        }
+        if let Some(next) = lists.of_session.replace(flow) {
+            self.at_mut(next).of_session.prev = Some(flow);
+        }
+        self.by_host.insert((device, session, host), flow);
+        flow
+    }
+
+    /// Takes a flow away, and out of its lists.
+    pub(super) fn remove(&mut self, flow: FlowIndex, lists: Lists<'_>) {
+        let Flow { device, session, host, at_device, of_session, .. } = self.table.remove(flow);
+        self.by_host.remove(&(device, session, host));
+        if let Some(next) = at_device.next {
+            self.at_mut(next).at_device.prev = at_device.prev;
+        }
+        if let Some(next) = of_session.next {
+            self.at_mut(next).of_session.prev = of_session.prev;
+        }
+        match at_device.prev {
+            Some(prev) => self.at_mut(prev).at_device.next = at_device.next,
+            None => *lists.at_device = at_device.next,
+        }
+        match of_session.prev {
+            Some(prev) => self.at_mut(prev).of_session.next = of_session.next,
+            None => *lists.of_session = of_session.next,
+        }
+    }
+
+    /// Finds the flow behind another in the list of their device.
+    pub(super) fn next_at_device(&self, flow: FlowIndex) -> Option<FlowIndex> {
+        self.at(flow).at_device.next
+    }
+
+    /// Finds the flow behind another in the list of their session.
+    pub(super) fn next_of_session(&self, flow: FlowIndex) -> Option<FlowIndex> {
+        self.at(flow).of_session.next
+    }
+
+    /// Lists the flows.
+    #[cfg(test)]
+    pub(super) fn iter(&self) -> impl Iterator<Item = &Flow> {
+        self.by_host.values().map(|flow| self.at(*flow))
+    }
+
+    /// Counts the flows, and the places.
+    #[cfg(test)]
+    pub(super) fn sizes(&self) -> (usize, usize) {
+        assert_eq!(self.by_host.len(), self.table.sizes().0);
+        self.table.sizes()
     }
 }

@@ -1,45 +1,82 @@
-//! The one way in which grants are made.
+//! What a command holds while it is in its device.
 
 use units::Nanos;
 
-use super::{Charged, DeviceQueue, Grant};
+use super::ids::{CreditSetId, DeviceId, FlowId};
 use crate::credit::Cost;
+use crate::reservation::Charge;
+use crate::session::SessionId;
+
+/// What a command holds while it is in its device. Give it back with
+/// [`Arbiter::complete`](super::Arbiter::complete).
+#[derive(Debug)]
+#[must_use = "credits and window are lost unless the grant is given back"]
+pub struct Grant {
+    pub(super) device: DeviceId,
+    pub(super) session: SessionId,
+    pub(super) write: bool,
+    pub(super) bytes: u32,
+    pub(super) operations: u32,
+    pub(super) price: u32,
+    pub(super) set: Option<CreditSetId>,
+    pub(super) at: Nanos,
+    pub(super) charged: Option<Charged>,
+}
+
+impl Grant {
+    /// Makes the grant of a command that goes to a device.
+    #[inline]
+    pub(super) fn new(now: Nanos, device: DeviceId, work: Work, holds: Holds) -> Self {
+        let Work { session, write, bytes, operations } = work;
+        let Holds { price, set, charged } = holds;
+        Self { device, session, write, bytes, operations, price, set, at: now, charged }
+    }
+
+    /// When the command was dispatched.
+    #[must_use]
+    pub fn at(&self) -> Nanos {
+        self.at
+    }
+
+    /// The session that the command is charged to.
+    #[must_use]
+    pub fn session(&self) -> SessionId {
+        self.session
+    }
+}
 
 /// What a command is charged for.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Work {
-    pub(super) session: u32,
+    pub(super) session: SessionId,
     pub(super) write: bool,
     pub(super) bytes: u32,
     pub(super) operations: u32,
 }
 
 impl Work {
+    /// Computes the credits that the command takes.
     #[inline]
     pub(super) fn cost(&self) -> Cost {
         Cost::system(self.operations, u64::from(self.bytes))
     }
 }
 
-/// What a command holds while it is in its device.
+/// What is taken for a command, and comes back with its grant.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Holds {
     /// Room in the window.
     pub(super) price: u32,
-    /// Credits: the set that they were taken from.
-    pub(super) set: u32,
+    /// The set that credits were taken from; `None`: none were.
+    pub(super) set: Option<CreditSetId>,
     /// What a reservation was charged.
     pub(super) charged: Option<Charged>,
 }
 
-impl DeviceQueue {
-    /// Makes the grant of a command that goes to the device.
-    #[inline]
-    pub(super) fn grant(&mut self, now: Nanos, device: u32, work: &Work, holds: Holds) -> Grant {
-        self.granted += 1;
-        let Work { session, write, bytes, .. } = *work;
-        let Holds { price, set, charged } = holds;
-        let cost = work.cost();
-        Grant { device, session, set, price, cost, write, bytes, at: now, charged }
-    }
+/// What a reservation was charged for a command.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Charged {
+    pub(super) charge: Charge,
+    /// The flow by which the reservation is found.
+    pub(super) flow: FlowId,
 }

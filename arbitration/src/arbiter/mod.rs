@@ -1,5 +1,5 @@
-//! The stages composed: one [`Arbiter`] for each reactor, over [`Device`]s and [`Session`]s that
-//! all reactors share.
+//! The stages composed: one [`Arbiter`] for each reactor, over [`Device`]s and
+//! [`Session`](crate::session::Session)s that all reactors share.
 //!
 //! A command is [enqueued](Arbiter::enqueue) with its flow (a host on a session at a device) and
 //! its class, is [pulled](Arbiter::pull) when S2 to S5 let it go, and is
@@ -7,219 +7,69 @@
 //! and nothing is dispatched twice, whatever changes meanwhile.
 //!
 //! An arbiter knows the sessions and devices that its flows are of, and no others: what comes and
-//! goes elsewhere costs it nothing. What changes is said by name
+//! goes elsewhere costs it nothing. A change is announced by name
 //! ([`touch_session`](Arbiter::touch_session), [`touch_device`](Arbiter::touch_device)), and is
 //! [carried out](Arbiter::settle) in steps of bounded work, for a reactor has other things to do.
+//!
+//! Each part of the arbiter owns its data and knows nothing of the arbiter: the commands that wait
+//! (`entries`), flows, sessions with their credit sets, devices with their queues, timers, changes
+//! under way. This file composes them; the files of the arbiter's operations (`attach`, `enqueue`,
+//! `dispatch`, `dispatch_elevator`, `pull`, `complete`, `settle`) carry a command, or a change, from
+//! part to part.
 //!
 //! What the sequence guarantees is proved by the property tests in `tests/` and `churn.rs`, and what
 //! reactors say to each other by the models in `interleavings.rs`.
 
+mod attach;
 mod changes;
-mod chosen;
 #[cfg(test)]
 mod churn;
 mod complete;
+mod credit_sets;
+mod devices;
 mod dispatch;
+mod dispatch_elevator;
+mod elevator;
 mod enqueue;
+mod entries;
 mod flows;
 mod grant;
+mod ids;
 mod places;
 mod pull;
 mod queue;
+mod request;
 mod reserved;
 mod samples;
 mod sessions;
-mod slab;
+mod settle;
+mod table;
 #[cfg(test)]
 mod tests;
+mod timers;
 mod waiters;
 
 use crate::sync::AtomicU64;
-use std::cmp::Reverse;
-use std::collections::BinaryHeap;
 use std::sync::Arc;
 
-use rustc_hash::FxHashMap;
-use units::{Class, Nanos};
-
-use crate::credit::Cost;
 use crate::device::{Device, REACTORS_MAX};
 use crate::order::Pace;
 use crate::reactors::Reactors;
-use crate::reservation::Charge;
-use crate::session::{Session, SessionId};
+use crate::session::SessionId;
 use crate::settings::OrderSettings;
 
 use changes::Changes;
+use devices::Devices;
+use entries::Entries;
+use flows::Flows;
+pub use grant::Grant;
+pub use ids::{DeviceId, EntryId, FlowId};
 pub use pull::Pull;
 use queue::DeviceQueue;
-use sessions::{Kin, LocalSession};
-use slab::{Key, Slab};
+pub use request::{Dispatched, Request};
+use sessions::LocalSessions;
+use timers::Timers;
 pub use waiters::Waiters;
-
-/// A device's place in an arbiter.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub struct DeviceId(pub u32);
-
-/// A host's commands on one session's account at one device. It names nothing any more when they
-/// have gone, and never others.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub struct FlowId(Key);
-
-/// A command that waits.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct EntryId(u32);
-
-/// A command that asks to go on.
-#[derive(Clone, Copy, Debug)]
-pub struct Request<T> {
-    /// What the caller knows it by.
-    pub item: T,
-    /// Whether it changes the device.
-    pub write: bool,
-    /// Bytes that it moves.
-    pub bytes: u32,
-    /// Operation credits that it takes: 1 for a user's command (docs/sources.md, D2: credits bound
-    /// what runs).
-    pub operations: u32,
-    /// Its first block, and how many, for devices that order by place.
-    pub lba: u64,
-    /// Number of blocks.
-    pub blocks: u32,
-}
-
-impl<T> Request<T> {
-    /// A user's command.
-    #[must_use]
-    pub fn user(item: T, write: bool, bytes: u32) -> Self {
-        Self { item, write, bytes, operations: 1, lba: 0, blocks: 0 }
-    }
-}
-
-/// A command that may go to its device now.
-#[derive(Debug)]
-pub struct Dispatched<T> {
-    /// What the caller knows it by.
-    pub item: T,
-    /// The device that it goes to.
-    pub device: DeviceId,
-    /// Its class.
-    pub class: Class,
-    /// How long it waited, in ns.
-    pub waited_ns: u64,
-    /// To be given back when it is over.
-    pub grant: Grant,
-}
-
-/// What a command holds while it is in its device. Give it back with [`Arbiter::complete`].
-#[derive(Debug)]
-#[must_use = "credits and window are lost unless the grant is given back"]
-pub struct Grant {
-    device: u32,
-    session: u32,
-    set: u32,
-    price: u32,
-    cost: Cost,
-    write: bool,
-    bytes: u32,
-    at: Nanos,
-    charged: Option<Charged>,
-}
-
-/// What a reservation was charged for a command.
-#[derive(Clone, Copy, Debug)]
-struct Charged {
-    charge: Charge,
-    /// The flow by which the reservation is found.
-    flow: FlowId,
-}
-
-impl Grant {
-    /// When it was dispatched.
-    #[must_use]
-    pub fn at(&self) -> Nanos {
-        self.at
-    }
-
-    /// The session that it is charged to.
-    #[must_use]
-    pub fn session(&self) -> SessionId {
-        SessionId(self.session)
-    }
-}
-
-/// A session and those above it whose credits are bounded, while commands hold such credits.
-#[derive(Debug)]
-struct CreditSet {
-    chain: Vec<Arc<Session>>,
-    held: u32,
-    /// Its session's commands take from it.
-    current: bool,
-}
-
-/// A host on a session at a device.
-#[derive(Clone, Copy, Debug)]
-struct Flow {
-    device: u32,
-    session: u32,
-    host: u64,
-    node: u32,
-    references: u32,
-    waiting: u32,
-    /// Neither limits nor bounded credits nor a reservation nor an order by place: with nothing
-    /// waiting, its commands need only room in the window.
-    plain: bool,
-    /// Commands in the device that were charged to a reservation.
-    charged: u32,
-    /// Neighbours among those at the device.
-    at_device: Neighbours,
-    /// Neighbours among those of the session.
-    of_session: Neighbours,
-}
-
-/// Neighbours in a list.
-#[derive(Clone, Copy, Debug)]
-struct Neighbours {
-    prev: u32,
-    next: u32,
-}
-
-/// A command in the arbiter: what every command needs, in one cache line.
-#[derive(Clone, Copy, Debug)]
-struct Entry<T> {
-    /// Neighbours in its flow's queue; of the first there is no telling what is before it.
-    prev: u32,
-    next: u32,
-    flow: u32,
-    bytes: u32,
-    operations: u32,
-    class: Class,
-    write: bool,
-    /// In the set that is ordered by place.
-    chosen: bool,
-    entered: Nanos,
-    /// None: an output mark (docs/sources.md, I1: outputs end containers), which takes its turn and
-    /// goes nowhere.
-    item: Option<T>,
-}
-
-/// Of a command at a device that is ordered by place.
-#[derive(Clone, Copy, Debug, Default)]
-struct Located {
-    lba: u64,
-    blocks: u32,
-    held: Option<Held>,
-}
-
-/// What a command holds that is in the set that is ordered by place.
-#[derive(Clone, Copy, Debug)]
-struct Held {
-    /// Its name in the set.
-    id: u32,
-    /// Credits.
-    set: u32,
-    charge: Option<Charge>,
-}
 
 /// Sessions, and flows, for which there are places from the start: so that no table is copied
 /// into a larger one in the middle of the work. Memory that is not used is not taken.
@@ -230,46 +80,31 @@ const PLACES: usize = 1 << 14;
 pub struct Arbiter<T: Copy> {
     reactor: u32,
     order: OrderSettings,
-    /// Of the order.
+    /// What the order charges commands.
     pace: Pace,
     waiters: Arc<Waiters>,
-    /// By place: the sessions that have flows or commands here, and those above them.
-    sessions: Vec<LocalSession>,
-    /// By place: what is not needed for each command.
-    kin: Vec<Kin>,
-    sets: Vec<Option<CreditSet>>,
-    free_sets: Vec<u32>,
-    devices: Vec<Option<DeviceQueue>>,
-    /// Devices at which commands wait, or waited until lately.
-    active: Vec<u32>,
-    /// The one of them that is asked next for a command.
-    turn: usize,
-    flows: Slab<Flow>,
-    /// By device, session and host.
-    flow_places: FxHashMap<(u32, u32, u64), u32>,
-    entries: Slab<Entry<T>>,
-    /// By entry; nothing where no device is ordered by place.
-    located: Vec<Located>,
-    /// Sessions that wait for their rate: when, device, session.
-    timers: BinaryHeap<Reverse<(Nanos, u32, u32)>>,
-    /// Timers of what has gone.
-    idle_timers: usize,
+    /// The sessions that have flows or commands here, and those above them.
+    sessions: LocalSessions,
+    devices: Devices,
+    flows: Flows,
+    entries: Entries<T>,
+    timers: Timers,
     /// What is still to be looked at.
     changes: Changes,
     /// Reactors that have something to do again.
     wake: Reactors,
-    /// Those whose devices' queues say so, one bit each.
+    /// Reactors that the devices' queues say so of, one bit each.
     woken: Arc<AtomicU64>,
-    /// Commands that wait or are chosen.
+    /// Commands that wait in a queue or an elevator.
     waiting: usize,
-    /// Sessions, flows and devices that a change made it look at.
+    /// Sessions, flows and devices that a change made the arbiter look at.
     #[cfg(test)]
     visits: usize,
 }
 
 impl<T: Copy> Arbiter<T> {
-    /// The arbiter of reactor number `reactor` (below 64); places for `entries` commands are
-    /// made at once.
+    /// Makes the arbiter of reactor number `reactor` (below 64), with places for `entries`
+    /// commands.
     #[must_use]
     pub fn new(reactor: u32, order: &OrderSettings, waiters: Arc<Waiters>, entries: usize) -> Self {
         debug_assert!((reactor as usize) < REACTORS_MAX);
@@ -278,19 +113,11 @@ impl<T: Copy> Arbiter<T> {
             order: *order,
             pace: Pace::new(order),
             waiters,
-            sessions: Vec::with_capacity(PLACES),
-            kin: Vec::with_capacity(PLACES),
-            sets: Vec::new(),
-            free_sets: Vec::new(),
-            devices: Vec::with_capacity(PLACES),
-            active: Vec::with_capacity(64),
-            turn: 0,
-            flows: Slab::with_capacity(2 * PLACES),
-            flow_places: FxHashMap::with_capacity_and_hasher(2 * PLACES, rustc_hash::FxBuildHasher),
-            entries: Slab::with_capacity(entries),
-            located: Vec::new(),
-            timers: BinaryHeap::new(),
-            idle_timers: 0,
+            sessions: LocalSessions::with_capacity(PLACES),
+            devices: Devices::with_capacity(PLACES),
+            flows: Flows::with_capacity(2 * PLACES),
+            entries: Entries::with_capacity(entries),
+            timers: Timers::default(),
             changes: Changes::default(),
             wake: Reactors::NONE,
             woken: Arc::default(),
@@ -300,7 +127,7 @@ impl<T: Copy> Arbiter<T> {
         }
     }
 
-    /// Commands that have not been dispatched.
+    /// Counts the commands that have not been dispatched.
     #[inline]
     #[must_use]
     pub fn waiting(&self) -> usize {
@@ -314,45 +141,52 @@ impl<T: Copy> Arbiter<T> {
 
     /// Counts what a change makes the arbiter look at.
     #[inline]
-    fn visit(&mut self) {
+    fn visit(&mut self, things: usize) {
         #[cfg(test)]
         {
-            self.visits += 1;
+            self.visits += things;
         }
+        #[cfg(not(test))]
+        let _ = things;
     }
 
     /// Adds a device.
     pub fn add_device(&mut self, id: DeviceId, device: Arc<Device>) {
-        let index = id.0 as usize;
-        if index >= self.devices.len() {
-            self.devices.resize_with(index + 1, || None);
-        }
         if device.rules.containers.is_some() {
-            self.located.resize(self.entries.capacity(), Located::default());
+            self.entries.make_located();
         }
-        if let Some(place) = self.devices.get_mut(index) {
-            *place = Some(DeviceQueue::new(self.reactor, device, Arc::clone(&self.woken)));
-        }
+        self.devices.insert(id, DeviceQueue::new(self.reactor, device, Arc::clone(&self.woken)));
     }
 
-    /// A device.
+    /// Finds a device.
     #[must_use]
     pub fn device(&self, id: DeviceId) -> Option<&Arc<Device>> {
-        Some(&self.queue(id.0)?.device)
+        Some(&self.devices.get(id)?.device)
     }
 
+    /// Notes that a command waits no more.
     #[inline]
-    fn queue(&self, device: u32) -> Option<&DeviceQueue> {
-        self.devices.get(device as usize)?.as_ref()
+    fn uncount(&mut self) {
+        debug_assert!(self.waiting > 0, "a command that waits is counted once");
+        self.waiting = self.waiting.saturating_sub(1);
     }
 
+    /// Notes one flow or command less of a session. The session goes with the last.
     #[inline]
-    fn queue_mut(&mut self, device: u32) -> Option<&mut DeviceQueue> {
-        self.devices.get_mut(device as usize)?.as_mut()
+    fn leave_session(&mut self, session: SessionId) {
+        if self.sessions.uncount(session) {
+            self.forget_sessions(session);
+        }
     }
 
-    #[inline]
-    fn local(&self, session: u32) -> Option<&LocalSession> {
-        self.sessions.get(session as usize)
+    /// Forgets a session, and those above it that nothing else is below.
+    #[cold]
+    fn forget_sessions(&mut self, session: SessionId) {
+        let mut unused = Some(session);
+        while let Some(session) = unused {
+            self.visit(1);
+            self.changes.step_over_session(&self.sessions, session);
+            unused = self.sessions.remove(session);
+        }
     }
 }

@@ -1,97 +1,136 @@
-//! What a device's queue keeps of the sessions that have places in its trees: whether they are
-//! blocked elsewhere too, their timers, and the reservations of theirs that are in force there.
+//! The sessions that have flows at one device, in one reactor: whether they are blocked elsewhere
+//! too, their timers, and the reservations of theirs that are in force there.
 
 use std::cmp::Reverse;
+use std::collections::BinaryHeap;
 use std::sync::Arc;
 
 use units::Nanos;
 
-use super::queue::DeviceQueue;
-use crate::order::{NONE, Place};
+use super::ids::EntryId;
+use crate::order::{Hierarchy, NodeId, Place};
 use crate::reservation::Reserved;
+use crate::session::{Reservation, Session, SessionId};
 
 /// What a device's queue keeps of a session.
 #[derive(Debug)]
 pub(super) struct Standing {
-    /// The session knows that it is, or was, blocked here.
+    /// The session has noted that it is, or was, blocked here.
     pub(super) noted: bool,
-    /// When its timer runs out; [`Nanos::MAX`] where there is none.
-    timer: Nanos,
+    /// When its timer runs out; `None`: there is none.
+    timer: Option<Nanos>,
     pub(super) state: ReservationState,
     /// The session whose reservation covers this one.
-    pub(super) covered: u32,
-    /// Its own.
+    pub(super) covered: Option<SessionId>,
+    /// Its own reservation.
     pub(super) reserved: Option<Arc<Reserved>>,
 }
 
 /// Whether a session's reservation gives its commands precedence now.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum ReservationState {
-    /// It has no reservation here.
+    /// The session has no reservation here.
     None,
-    /// It has nothing waiting.
+    /// The session has nothing waiting.
     Idle,
-    /// It is in the heap of those that may be due.
+    /// The session is in the heap of those that may be due.
     Due,
-    /// Its budget is used up until its next period.
+    /// The budget is used up until the next period.
     Throttled,
-    /// What it has waiting is blocked by a limit.
+    /// What the session has waiting is blocked by a limit.
     Blocked,
 }
 
-/// What a place that was given up had elsewhere.
+/// What has to be forgotten elsewhere of a session that has no place here any more.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Dropped {
-    pub(super) session: u32,
-    /// The session has it noted.
+    pub(super) session: SessionId,
+    /// The session has noted that it is blocked here.
     pub(super) noted: bool,
-    /// A timer runs for it.
+    /// A timer runs for the session.
     pub(super) timed: bool,
 }
 
-/// What is kept of a session that nothing is known of.
-pub(super) const UNKNOWN: Standing = Standing {
+/// What setting a session's timer asks for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum SetTimer {
+    /// Nothing: an earlier timer runs.
+    Kept,
+    /// A timer has to be started.
+    First,
+    /// A timer has to be started, and the one before it is not needed any more.
+    Earlier,
+}
+
+const UNKNOWN: Standing = Standing {
     noted: false,
-    timer: Nanos::MAX,
+    timer: None,
     state: ReservationState::None,
-    covered: NONE,
+    covered: None,
     reserved: None,
 };
 
-static NOWHERE: Place<Standing> = Place::new(NONE, UNKNOWN);
+/// The place of a session that has none.
+static NOWHERE: Place<Standing> = Place::new(None, UNKNOWN);
 
-impl DeviceQueue {
+/// The places of the sessions that have flows at a device, those above them, and their hosts.
+#[derive(Debug)]
+pub(super) struct Places {
+    pub(super) order: Hierarchy<Standing, EntryId>,
+    /// The reservations in force.
+    pub(super) terms: Arc<[Reservation]>,
+    /// Sessions that may be due: by deadline.
+    pub(super) due: BinaryHeap<Reverse<(Nanos, SessionId)>>,
+    /// Sessions whose budgets are used up: by the beginning of their next period.
+    pub(super) throttled: BinaryHeap<Reverse<(Nanos, SessionId)>>,
+    /// Sessions that may be due and are blocked by a limit.
+    pub(super) blocked: Vec<SessionId>,
+    /// What has to be forgotten elsewhere of sessions that have no place here any more.
+    dropped: Vec<Dropped>,
+}
+
+impl Places {
+    pub(super) fn new() -> Self {
+        Self {
+            order: Hierarchy::new(UNKNOWN),
+            terms: Arc::default(),
+            due: BinaryHeap::new(),
+            throttled: BinaryHeap::new(),
+            blocked: Vec::new(),
+            dropped: Vec::new(),
+        }
+    }
+
+    /// Finds a session's place in the trees.
     #[inline]
-    pub(super) fn place(&self, session: u32) -> &Place<Standing> {
+    pub(super) fn place(&self, session: SessionId) -> &Place<Standing> {
         self.order.place(session).unwrap_or(&NOWHERE)
     }
 
+    /// Finds what is kept of a session.
     #[inline]
-    pub(super) fn standing(&self, session: u32) -> &Standing {
+    pub(super) fn standing(&self, session: SessionId) -> &Standing {
         &self.place(session).of_owner
     }
 
-    /// Makes a host's node below a session's. `line` is the session, and those above it up to the
-    /// root.
-    pub(super) fn add_flow(&mut self, line: &[u32]) -> Option<u32> {
+    /// Makes a host's node below a session's.
+    pub(super) fn add_flow(&mut self, session: &Session) -> NodeId {
         let Self { order, terms, due, .. } = self;
-        let node = order.add_flow(line, &mut |session, above| {
-            let own = terms.iter().find(|term| term.session.id().0 == session);
+        order.add_flow(session, &mut |session, above| {
+            let own = terms.iter().find(|term| term.session.id() == session);
             let reserved = own.map(|term| Arc::clone(&term.reserved));
             let (covered, state) = if reserved.is_some() {
                 due.push(Reverse((Nanos::ZERO, session)));
-                (session, ReservationState::Due)
+                (Some(session), ReservationState::Due)
             } else {
-                (above.map_or(NONE, |above| above.covered), ReservationState::None)
+                (above.and_then(|above| above.covered), ReservationState::None)
             };
             Standing { covered, state, reserved, ..UNKNOWN }
-        })?;
-        self.sync_all();
-        Some(node)
+        })
     }
 
     /// Takes a host's node away that has nothing waiting, and the places that nobody needs now.
-    pub(super) fn remove_flow(&mut self, session: u32, node: u32) {
+    pub(super) fn remove_flow(&mut self, session: SessionId, node: NodeId) {
         let Self { order, due, throttled, blocked, dropped, .. } = self;
         order.remove_flow(session, node, &mut |session, standing| {
             match standing.state {
@@ -102,64 +141,73 @@ impl DeviceQueue {
                 }
                 ReservationState::Blocked => blocked.retain(|other| *other != session),
             }
-            let (noted, timed) = (standing.noted, standing.timer != Nanos::MAX);
+            let (noted, timed) = (standing.noted, standing.timer.is_some());
             if noted || timed {
                 dropped.push(Dropped { session, noted, timed });
             }
         });
-        self.sync_all();
     }
 
-    /// Keeps all of a session from going on. Whether the session is to note that it is blocked
-    /// here.
-    pub(super) fn block(&mut self, session: u32) -> bool {
-        if !self.order.block(session) {
+    /// Takes out what has to be forgotten elsewhere of sessions that have no place here any more.
+    #[inline]
+    pub(super) fn take_dropped(&mut self) -> Vec<Dropped> {
+        std::mem::take(&mut self.dropped)
+    }
+
+    /// Keeps all of a session from going on. Answers whether the session has a place here.
+    pub(super) fn block(&mut self, session: SessionId) -> bool {
+        self.order.block(session)
+    }
+
+    /// Answers whether a session that is blocked here has yet to note it.
+    pub(super) fn take_note(&mut self, session: SessionId) -> bool {
+        let standing = self.order.of_owner(session);
+        standing.is_some_and(|standing| !std::mem::replace(&mut standing.noted, true))
+    }
+
+    /// Lets a session go on. Answers whether it was blocked.
+    pub(super) fn unblock(&mut self, now: Nanos, session: SessionId) -> bool {
+        if !self.order.unblock(session) {
             return false;
         }
-        self.sync_all();
-        let noted = self.order.of_owner(session).map(|own| std::mem::replace(&mut own.noted, true));
-        noted == Some(false)
-    }
-
-    /// Lets a session go on.
-    pub(super) fn unblock(&mut self, now: Nanos, session: u32) {
-        if !self.order.unblock(session) {
-            return;
-        }
-        self.sync_all();
         // Reservations below it may be due again.
         while let Some(session) = self.blocked.pop() {
-            self.set_state(session, ReservationState::Due);
-            self.due.push(Reverse((now, session)));
+            self.set_due(now, session);
         }
+        true
     }
 
     /// Notes that the session has forgotten that it was blocked here.
-    pub(super) fn forget_note(&mut self, session: u32) {
+    pub(super) fn forget_note(&mut self, session: SessionId) {
         if let Some(standing) = self.order.of_owner(session) {
             standing.noted = false;
         }
     }
 
-    /// Sets a session's timer. Whether one is to be started, and whether one runs in vain now.
-    pub(super) fn set_timer(&mut self, session: u32, when: Nanos) -> (bool, bool) {
-        let Some(standing) = self.order.of_owner(session) else { return (false, false) };
-        if standing.timer <= when {
-            return (false, false);
+    /// Sets a session's timer, unless an earlier one runs.
+    pub(super) fn set_timer(&mut self, session: SessionId, when: Nanos) -> SetTimer {
+        let Some(standing) = self.order.of_owner(session) else {
+            debug_assert!(false, "a session whose rate blocks a command has a place here");
+            return SetTimer::Kept;
+        };
+        if standing.timer.is_some_and(|timer| timer <= when) {
+            return SetTimer::Kept;
         }
-        let before = std::mem::replace(&mut standing.timer, when);
-        (true, before != Nanos::MAX)
+        match standing.timer.replace(when) {
+            None => SetTimer::First,
+            Some(_) => SetTimer::Earlier,
+        }
     }
 
-    /// Whether this timer is a session's.
-    pub(super) fn has_timer(&self, session: u32, when: Nanos) -> bool {
-        self.standing(session).timer == when
+    /// Whether a timer that runs out then is a session's.
+    pub(super) fn has_timer(&self, session: SessionId, when: Nanos) -> bool {
+        self.standing(session).timer == Some(when)
     }
 
-    /// A session's timer has run out.
-    pub(super) fn end_timer(&mut self, session: u32) {
+    /// Notes that a session's timer has run out.
+    pub(super) fn end_timer(&mut self, session: SessionId) {
         if let Some(standing) = self.order.of_owner(session) {
-            standing.timer = Nanos::MAX;
+            standing.timer = None;
         }
     }
 }

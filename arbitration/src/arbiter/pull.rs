@@ -1,13 +1,15 @@
 //! What a reactor asks of its arbiter: what may go on now, or when to ask again.
 
 use crate::sync::Ordering::Relaxed;
-use std::cmp::Reverse;
 use std::sync::Arc;
 
-use super::waiters::SESSIONS_TOLD_APART;
-use super::{Arbiter, DeviceId, Dispatched};
-use crate::reactors::Reactors;
 use units::Nanos;
+
+use super::Arbiter;
+use super::request::Dispatched;
+use super::waiters::SESSIONS_TOLD_APART;
+use crate::reactors::Reactors;
+use crate::session::SessionId;
 
 /// What an [`Arbiter`] answers to whoever pulls.
 #[derive(Debug)]
@@ -51,11 +53,8 @@ impl<T: Copy> Arbiter<T> {
     /// The announcement comes first: room that another reactor makes before it is found by the
     /// pull, and after it the other reactor finds the announcement and wakes this one.
     pub fn pull_before_sleep(&mut self, now: Nanos) -> Pull<T> {
-        for device in &self.active {
-            let queue = self.devices.get(*device as usize).and_then(Option::as_ref);
-            if let Some(queue) = queue.filter(|queue| queue.waits()) {
-                queue.device.sleep(self.reactor);
-            }
+        for queue in self.devices.waiting() {
+            queue.device.sleep(self.reactor);
         }
         self.pull(now)
     }
@@ -66,14 +65,14 @@ impl<T: Copy> Arbiter<T> {
         loop {
             self.poll(now);
             let mut asked = 0;
-            while let Some(device) = self.current_device() {
+            while let Some(device) = self.devices.current() {
                 let command = self.dispatch(now, device);
                 if command.is_some() {
                     return command;
                 }
-                self.turn += 1;
+                self.devices.advance();
                 asked += 1;
-                if asked >= self.active.len() {
+                if asked >= self.devices.active() {
                     break;
                 }
             }
@@ -85,25 +84,7 @@ impl<T: Copy> Arbiter<T> {
         }
     }
 
-    /// The device whose turn it is; `None` where nothing waits at any. Devices at which nothing
-    /// waits any more leave the list.
-    #[inline]
-    fn current_device(&mut self) -> Option<DeviceId> {
-        loop {
-            if self.turn >= self.active.len() {
-                self.turn = 0;
-            }
-            let device = *self.active.get(self.turn)?;
-            match self.devices.get_mut(device as usize).and_then(Option::as_mut) {
-                Some(queue) if queue.waits() => return Some(DeviceId(device)),
-                Some(queue) => queue.listed = false,
-                None => {}
-            }
-            self.active.swap_remove(self.turn);
-        }
-    }
-
-    /// The reactors that have something to do again since the last call: those that sleep though
+    /// Takes the reactors that have something to do again since the last call: those that sleep though
     /// commands wait, or whose sessions have credits again.
     #[inline]
     fn take_wake_ups(&mut self) -> Reactors {
@@ -114,27 +95,23 @@ impl<T: Copy> Arbiter<T> {
         wake.without(self.reactor)
     }
 
-    /// When something that waits for the time may go on.
+    /// Answers when something that waits for the time may go on.
     #[inline]
     pub(super) fn next_timer(&self) -> Option<Nanos> {
-        self.timers.peek().map(|Reverse((when, _, _))| *when)
+        self.timers.next()
     }
 
-    /// Lets go on what the time, and other reactors, allow by now.
+    /// Unblocks what the time, and other reactors, allow to go on by now.
     #[inline]
     pub(super) fn poll(&mut self, now: Nanos) {
-        while let Some(&Reverse((when, device, session))) = self.timers.peek() {
-            if when > now {
-                break;
-            }
-            self.timers.pop();
-            let queue = self.queue_mut(device);
-            match queue.filter(|queue| queue.has_timer(session, when)) {
+        while let Some(timer) = self.timers.pop(now) {
+            let queue = self.devices.get_mut(timer.device);
+            match queue.filter(|queue| queue.places.has_timer(timer.session, timer.when)) {
                 Some(queue) => {
-                    queue.end_timer(session);
-                    queue.unblock(now, session);
+                    queue.places.end_timer(timer.session);
+                    queue.unblock(now, timer.session);
                 }
-                None => self.idle_timers = self.idle_timers.saturating_sub(1),
+                None => self.timers.idle_ran_out(),
             }
         }
         if !self.waiters.is_empty(self.reactor) {
@@ -142,17 +119,28 @@ impl<T: Copy> Arbiter<T> {
         }
     }
 
-    /// Lets those sessions go on that have credits again.
+    /// Unblocks the sessions that have credits again.
     #[cold]
     fn unblock_told(&mut self, now: Nanos) {
         let waiters = Arc::clone(&self.waiters);
-        let places = u32::try_from(self.sessions.len()).unwrap_or(u32::MAX);
+        let places = u32::try_from(self.sessions.places()).unwrap_or(u32::MAX);
         waiters.take(self.reactor, |told| {
             let mut session = told;
             while session < places {
-                self.unblock_everywhere(now, session);
+                self.unblock_everywhere(now, SessionId(session));
                 session += SESSIONS_TOLD_APART;
             }
         });
+    }
+
+    /// Unblocks a session at all devices at which it is blocked.
+    fn unblock_everywhere(&mut self, now: Nanos, session: SessionId) {
+        for device in std::mem::take(&mut self.sessions.links_mut(session).blocked_at) {
+            // The device may have gone since the session was blocked there.
+            if let Some(queue) = self.devices.get_mut(device) {
+                queue.places.forget_note(session);
+                queue.unblock(now, session);
+            }
+        }
     }
 }

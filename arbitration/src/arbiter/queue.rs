@@ -1,74 +1,63 @@
 //! What waits at one device, in one reactor.
 
 use crate::sync::{AtomicU64, Ordering::Relaxed};
-use std::cmp::Reverse;
-use std::collections::BinaryHeap;
 use std::sync::Arc;
 
 use units::{Class, Nanos, PerClass};
 
-use crate::device::Device;
-use crate::order::{Burst, Hierarchy, NONE, Pace, ROOT, bit};
-use crate::session::Reservation;
-
-use super::chosen::Chosen;
-use super::places::{Dropped, Standing, UNKNOWN};
+use super::elevator::Elevator;
+use super::grant::{Grant, Holds, Work};
+use super::ids::{DeviceId, EntryId, FlowIndex};
+use super::places::Places;
 use super::samples::Samples;
+use crate::device::Device;
+use crate::order::{Burst, Ends, NodeId, Pace, Tree, bit};
+use crate::session::{Session, SessionId};
 
-/// Whose turn it is.
+/// The command that goes next.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Next {
     pub(super) class: Class,
     /// The host's node.
-    pub(super) leaf: u32,
-    /// What is charged is below this node.
-    pub(super) upto: u32,
-    pub(super) right: Right,
+    pub(super) leaf: NodeId,
+    /// The node that the command was chosen below: only nodes below it are charged.
+    pub(super) below: NodeId,
+    pub(super) precedence: Precedence,
 }
 
 /// Why this command goes first.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Right {
-    /// Urgent within its share.
+pub(super) enum Precedence {
+    /// It is Urgent, within the share of that class.
     Urgent,
-    /// A reservation that is due.
+    /// Its reservation is due.
     Reserved,
-    /// Its class's weight.
+    /// Its class has the turn by weight.
     Weight,
 }
 
 /// The queue of one device.
 #[derive(Debug)]
 pub(super) struct DeviceQueue {
-    pub(super) reactor: u32,
+    reactor: u32,
     pub(super) device: Arc<Device>,
     /// The sessions that have flows here, those above them, and their hosts.
-    pub(super) order: Hierarchy<Standing>,
-    pub(super) waiting: PerClass<u32>,
-    /// Of all classes together.
+    pub(super) places: Places,
+    waiting: PerClass<u32>,
+    /// Commands of all classes together that wait.
     total: u32,
     /// Classes of which something may go on, one [`bit`] each: the device's clock counts them as
     /// waiting here.
     working: u8,
     /// The first of the flows that are here.
-    pub(super) flows: u32,
-    /// It is among the devices at which something may wait.
+    pub(super) flows: Option<FlowIndex>,
+    /// The device is among those at which something may wait.
     pub(super) listed: bool,
-    /// It is gone: nothing new comes.
+    /// The device is on its way out: nothing new comes.
     pub(super) leaving: bool,
     burst: Burst,
-    /// The reservations in force.
-    pub(super) terms: Arc<[Reservation]>,
-    /// Sessions that may be due: by deadline.
-    pub(super) due: BinaryHeap<Reverse<(Nanos, u32)>>,
-    /// Sessions whose budgets are used up: by the beginning of their next period.
-    pub(super) throttled: BinaryHeap<Reverse<(Nanos, u32)>>,
-    /// Sessions that may be due and are blocked by a limit.
-    pub(super) blocked: Vec<u32>,
-    /// What places that were given up had elsewhere.
-    pub(super) dropped: Vec<Dropped>,
-    /// Commands that are ordered by place and deadline.
-    pub(super) chosen: Option<Chosen>,
+    /// Commands that are ordered by LBA and deadline; `None`: the device does not order so.
+    pub(super) elevator: Option<Elevator>,
     pub(super) samples: Samples,
     /// Reactors that have something to do again, one bit each; common to all devices.
     woken: Arc<AtomicU64>,
@@ -78,30 +67,72 @@ pub(super) struct DeviceQueue {
 
 impl DeviceQueue {
     pub(super) fn new(reactor: u32, device: Arc<Device>, woken: Arc<AtomicU64>) -> Self {
-        let chosen = device.rules.containers.as_ref().map(Chosen::new);
+        let elevator = device.rules.containers.as_ref().map(Elevator::new);
         let mut queue = Self {
             reactor,
             device,
-            order: Hierarchy::new(UNKNOWN),
+            places: Places::new(),
             waiting: PerClass::default(),
             total: 0,
             working: 0,
-            flows: NONE,
+            flows: None,
             listed: false,
             leaving: false,
             burst: Burst::default(),
-            terms: Arc::default(),
-            due: BinaryHeap::new(),
-            throttled: BinaryHeap::new(),
-            blocked: Vec::new(),
-            dropped: Vec::new(),
-            chosen,
+            elevator,
             samples: Samples::default(),
             woken,
             granted: 0,
         };
         queue.adopt_reservations(Nanos::ZERO);
         queue
+    }
+
+    /// Finds the tree of a class.
+    #[inline]
+    pub(super) fn tree(&mut self, class: Class) -> &mut Tree<EntryId> {
+        &mut self.places.order.trees[class]
+    }
+
+    /// Finds the ends of the queue of a host and class.
+    #[inline]
+    pub(super) fn queue_of(&self, class: Class, leaf: NodeId) -> Option<Ends<EntryId>> {
+        self.places.order.trees[class].queue(leaf)
+    }
+
+    /// Takes the reservations that are in force at the device.
+    pub(super) fn adopt_reservations(&mut self, now: Nanos) {
+        self.places.adopt_reservations(now, self.device.reservations());
+    }
+
+    /// Makes a host's node below a session's.
+    pub(super) fn add_flow(&mut self, session: &Session) -> NodeId {
+        let node = self.places.add_flow(session);
+        self.sync_all();
+        node
+    }
+
+    /// Takes a host's node away that has nothing waiting.
+    pub(super) fn remove_flow(&mut self, session: SessionId, node: NodeId) {
+        self.places.remove_flow(session, node);
+        self.sync_all();
+    }
+
+    /// Keeps all of a session from going on. Answers whether the session has to note that it is
+    /// blocked here.
+    pub(super) fn block(&mut self, session: SessionId) -> bool {
+        if !self.places.block(session) {
+            return false;
+        }
+        self.sync_all();
+        self.places.take_note(session)
+    }
+
+    /// Lets a session go on.
+    pub(super) fn unblock(&mut self, now: Nanos, session: SessionId) {
+        if self.places.unblock(now, session) {
+            self.sync_all();
+        }
     }
 
     /// Whether anything waits.
@@ -113,13 +144,13 @@ impl DeviceQueue {
     /// Whether commands are ordered by place before they go.
     #[inline]
     pub(super) fn is_ordered(&self) -> bool {
-        self.chosen.is_some()
+        self.elevator.is_some()
     }
 
-    /// Whose turn it is; `None` where nothing may go on here.
+    /// Chooses the command that goes next; `None` where nothing may go on here.
     #[inline]
     pub(super) fn next(&mut self, now: Nanos, pace: &Pace) -> Option<Next> {
-        // What other reactors are to have first does not count.
+        // A class in which other reactors go first does not count.
         let mut has = self.working;
         if !self.device.fairness.is_alone() {
             for class in Class::ALL {
@@ -130,37 +161,43 @@ impl DeviceQueue {
         }
         let urgent = has & bit(Class::Urgent) != 0;
         if urgent && self.device.clock.urgent_is_first() {
-            return self.turn_of(Class::Urgent, ROOT, Right::Urgent, pace);
+            return self.next_of(Class::Urgent, NodeId::ROOT, Precedence::Urgent, pace);
         }
-        if self.has_due()
-            && let Some((session, class)) = self.next_due(now)
+        if self.places.has_due()
+            && let Some(due) = self.places.next_due(now)
         {
-            let top = self.place(session).top();
-            return self.turn_of(class, top, Right::Reserved, pace);
+            return self.next_of(due.class, due.top, Precedence::Reserved, pace);
         }
         let class = self.burst.pick(&self.device.clock, pace, has)?;
-        self.turn_of(class, ROOT, Right::Weight, pace)
+        self.next_of(class, NodeId::ROOT, Precedence::Weight, pace)
     }
 
     #[inline]
-    fn turn_of(&mut self, class: Class, upto: u32, right: Right, pace: &Pace) -> Option<Next> {
-        let leaf = self.order.trees[class].select(upto, pace.quantum)?;
-        Some(Next { class, leaf, upto, right })
+    fn next_of(
+        &mut self,
+        class: Class,
+        below: NodeId,
+        precedence: Precedence,
+        pace: &Pace,
+    ) -> Option<Next> {
+        let leaf = self.tree(class).select(below, pace.quantum)?;
+        Some(Next { class, leaf, below, precedence })
     }
 
-    /// The command whose turn it was has been taken.
+    /// Charges the turns of a command that goes.
     #[inline]
     pub(super) fn charge(&mut self, pace: &Pace, next: &Next, bytes: u32) {
         let cost = pace.cost(bytes);
-        let hosts = self.order.trees[next.class].leaves();
-        self.order.trees[next.class].charge(next.leaf, next.upto, cost);
-        if next.right != Right::Reserved && !self.device.fairness.is_alone() {
+        let tree = self.tree(next.class);
+        let hosts = tree.leaves();
+        tree.charge(next.leaf, next.below, cost);
+        if next.precedence != Precedence::Reserved && !self.device.fairness.is_alone() {
             self.device.fairness.charge(next.class, self.reactor, cost, hosts);
         }
-        match next.right {
-            Right::Urgent => self.device.clock.charge_urgent(cost),
-            Right::Reserved => {}
-            Right::Weight => {
+        match next.precedence {
+            Precedence::Urgent => self.device.clock.charge_urgent(cost),
+            Precedence::Reserved => {}
+            Precedence::Weight => {
                 self.burst.took();
                 self.device.clock.charge(pace, next.class, cost);
             }
@@ -178,7 +215,7 @@ impl DeviceQueue {
     #[inline]
     pub(super) fn sync(&mut self, class: Class) {
         let bit = bit(class);
-        let works = self.order.trees[class].has_work();
+        let works = self.tree(class).has_work();
         if works != (self.working & bit != 0) {
             self.working ^= bit;
             if works {
@@ -196,32 +233,44 @@ impl DeviceQueue {
         }
     }
 
-    /// Sets the ends of a host's queue, out of which a command was taken.
+    /// Sets the queue of a host and class, out of which a command was taken.
     #[inline]
-    pub(super) fn set_leaf(&mut self, class: Class, leaf: u32, head: u32, tail: u32) {
-        let tree = &mut self.order.trees[class];
-        tree.set_queue(leaf, head, tail);
-        if head == NONE {
-            tree.deactivate(leaf);
+    pub(super) fn set_queue(&mut self, class: Class, leaf: NodeId, queue: Option<Ends<EntryId>>) {
+        self.tree(class).set_queue(leaf, queue);
+        if queue.is_none() {
             self.sync(class);
         }
     }
 
-    /// A command waits.
+    /// Counts a command that begins to wait.
     #[inline]
-    pub(super) fn count(&mut self, reactor: u32, class: Class) {
+    pub(super) fn count(&mut self, class: Class) {
         self.waiting[class] += 1;
         self.total += 1;
-        self.device.publish(reactor, class, self.waiting[class]);
+        self.device.publish(self.reactor, class, self.waiting[class]);
     }
 
-    /// A command waits no more.
+    /// Notes that a command waits no more.
     #[inline]
-    pub(super) fn uncount(&mut self, reactor: u32, class: Class) {
+    pub(super) fn uncount(&mut self, class: Class) {
+        debug_assert!(self.waiting[class] > 0, "a command that waits is counted once");
         let waiting = &mut self.waiting[class];
         *waiting = waiting.saturating_sub(1);
         self.total = self.total.saturating_sub(1);
-        self.device.publish(reactor, class, self.waiting[class]);
+        self.device.publish(self.reactor, class, self.waiting[class]);
+    }
+
+    /// Makes the grant of a command that goes to the device: the one way in which grants are made.
+    #[inline]
+    pub(super) fn grant(
+        &mut self,
+        now: Nanos,
+        device: DeviceId,
+        work: Work,
+        holds: Holds,
+    ) -> Grant {
+        self.granted += 1;
+        Grant::new(now, device, work, holds)
     }
 }
 

@@ -1,24 +1,33 @@
-//! The sessions at a device whose reservations are in force: which of them is due.
+//! Reservations that are in force at a device: which session is due.
 
 use std::cmp::Reverse;
 use std::sync::Arc;
 
 use units::{Class, Nanos};
 
-use super::places::ReservationState;
-use super::queue::DeviceQueue;
-use crate::order::NONE;
+use super::places::{Places, ReservationState};
+use crate::order::NodeId;
 use crate::reservation::Reserved;
+use crate::session::{Reservation, SessionId};
 
-impl DeviceQueue {
-    /// The session whose reservation a session's commands are charged to: its own, or the nearest
-    /// above it.
+/// A session whose reservation is due.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct DueSession {
+    /// The class of the first command that the session has here.
+    pub(super) class: Class,
+    /// The node that all of the session is below.
+    pub(super) top: NodeId,
+}
+
+impl Places {
+    /// Finds the session whose reservation a session's commands are charged to: its own, or the
+    /// nearest above it.
     #[inline]
-    pub(super) fn covering(&self, session: u32) -> Option<u32> {
+    pub(super) fn covering(&self, session: SessionId) -> Option<SessionId> {
         if self.terms.is_empty() {
             return None;
         }
-        Some(self.standing(session).covered).filter(|covering| *covering != NONE)
+        self.standing(session).covered
     }
 
     /// Whether any session has a reservation here.
@@ -27,28 +36,29 @@ impl DeviceQueue {
         !self.terms.is_empty()
     }
 
-    pub(super) fn reservation(&self, session: u32) -> Option<&Arc<Reserved>> {
+    /// Finds a session's own reservation.
+    pub(super) fn reservation(&self, session: SessionId) -> Option<&Arc<Reserved>> {
         self.standing(session).reserved.as_ref()
     }
 
-    /// The reservation that a session's commands are charged to.
+    /// Finds the reservation that a session's commands are charged to.
     #[inline]
-    pub(super) fn reservation_over(&self, session: u32) -> Option<&Arc<Reserved>> {
+    pub(super) fn reservation_over(&self, session: SessionId) -> Option<&Arc<Reserved>> {
         self.reservation(self.covering(session)?)
     }
 
-    /// Takes the reservations that are in force at the device.
-    pub(super) fn adopt_reservations(&mut self, now: Nanos) {
-        self.terms = self.device.reservations();
+    /// Takes other reservations for those that are in force.
+    pub(super) fn adopt_reservations(&mut self, now: Nanos, terms: Arc<[Reservation]>) {
+        self.terms = terms;
         self.due.clear();
         self.throttled.clear();
         self.blocked.clear();
         for standing in self.order.all_of_owner() {
             (standing.state, standing.covered, standing.reserved) =
-                (ReservationState::None, NONE, None);
+                (ReservationState::None, None, None);
         }
         for term in self.terms.iter() {
-            let session = term.session.id().0;
+            let session = term.session.id();
             if let Some(standing) = self.order.of_owner(session) {
                 standing.state = ReservationState::Due;
                 standing.reserved = Some(Arc::clone(&term.reserved));
@@ -58,39 +68,42 @@ impl DeviceQueue {
         if self.terms.is_empty() {
             return;
         }
-        let sessions: Vec<u32> = self.order.sessions().collect();
+        let sessions: Vec<SessionId> = self.order.sessions().collect();
         for session in sessions {
-            let up = |at: &u32| Some(self.place(*at).parent).filter(|parent| *parent != NONE);
-            let mut line = std::iter::successors(Some(session), up);
-            let covering = line.find(|at| self.reservation(*at).is_some()).unwrap_or(NONE);
+            let mut line = std::iter::successors(Some(session), |at| self.place(*at).parent);
+            let covering = line.find(|at| self.reservation(*at).is_some());
             if let Some(standing) = self.order.of_owner(session) {
                 standing.covered = covering;
             }
         }
     }
 
-    pub(super) fn set_state(&mut self, session: u32, state: ReservationState) {
+    fn set_state(&mut self, session: SessionId, state: ReservationState) {
         if let Some(standing) = self.order.of_owner(session) {
             standing.state = state;
         }
     }
 
-    /// A command of a session with a reservation has come.
-    pub(super) fn note_demand(&mut self, now: Nanos, session: u32) {
+    /// Puts a session among those that may be due.
+    pub(super) fn set_due(&mut self, now: Nanos, session: SessionId) {
+        self.set_state(session, ReservationState::Due);
+        self.due.push(Reverse((now, session)));
+    }
+
+    /// Notes that a command of a session has come: its reservation has demand.
+    pub(super) fn note_demand(&mut self, now: Nanos, session: SessionId) {
         let Some(session) = self.covering(session) else { return };
         if let Some(reserved) = self.reservation(session) {
             reserved.note_demand(now);
         }
         if self.standing(session).state == ReservationState::Idle {
-            self.set_state(session, ReservationState::Due);
-            self.due.push(Reverse((now, session)));
+            self.set_due(now, session);
         }
     }
 
-    /// The session whose reservation is due, the one with the earliest deadline first
-    /// (docs/sources.md, F3: reservations are kept), and the class of the first command it has
-    /// here.
-    pub(super) fn next_due(&mut self, now: Nanos) -> Option<(u32, Class)> {
+    /// Finds the session whose reservation is due, the one with the earliest deadline first
+    /// (docs/sources.md, F3: reservations are kept).
+    pub(super) fn next_due(&mut self, now: Nanos) -> Option<DueSession> {
         while let Some(&Reverse((when, session))) = self.throttled.peek() {
             if when > now {
                 break;
@@ -99,8 +112,7 @@ impl DeviceQueue {
             if self.standing(session).state != ReservationState::Throttled {
                 continue;
             }
-            self.set_state(session, ReservationState::Due);
-            self.due.push(Reverse((now, session)));
+            self.set_due(now, session);
         }
         while let Some(&Reverse((key, session))) = self.due.peek() {
             if self.standing(session).state != ReservationState::Due {
@@ -109,8 +121,11 @@ impl DeviceQueue {
                 continue;
             }
             let (top, blocked) = (self.place(session).top(), self.place(session).is_blocked());
-            let class = Class::ALL.into_iter().find(|c| self.order.has_work(*c, top));
-            let Some(class) = class else {
+            let found = top.and_then(|top| {
+                let class = Class::ALL.into_iter().find(|c| self.order.has_work(*c, top))?;
+                Some(DueSession { class, top })
+            });
+            let Some(found) = found else {
                 self.due.pop();
                 if blocked {
                     self.set_state(session, ReservationState::Blocked);
@@ -122,7 +137,7 @@ impl DeviceQueue {
             };
             let reserved = self.reservation(session)?;
             match reserved.due(now) {
-                Some(deadline) if deadline == key => return Some((session, class)),
+                Some(deadline) if deadline == key => return Some(found),
                 Some(deadline) => {
                     self.due.pop();
                     self.due.push(Reverse((deadline, session)));
@@ -138,17 +153,18 @@ impl DeviceQueue {
         None
     }
 
-    /// A command of a session with a reservation has gone, or was withdrawn.
-    pub(super) fn note_gone(&mut self, now: Nanos, session: u32) {
+    /// Notes that a command of a session has gone, or was withdrawn.
+    pub(super) fn note_gone(&mut self, now: Nanos, session: SessionId) {
         let Some(session) = self.covering(session) else { return };
         let top = self.place(session).top();
-        let waits = Class::ALL.into_iter().any(|c| self.order.has_work(c, top));
+        let waits =
+            top.is_some_and(|top| Class::ALL.into_iter().any(|c| self.order.has_work(c, top)));
         if let Some(reserved) = self.reservation(session) {
             if waits { reserved.note_demand(now) } else { reserved.note_idle(now) }
         }
     }
 
-    /// The session that [`Self::next`] found due is held up by a limit above it.
+    /// Notes that a limit above the session that [`Self::next_due`] found blocks it.
     pub(super) fn block_due(&mut self) {
         if let Some(Reverse((_, session))) = self.due.pop() {
             self.set_state(session, ReservationState::Blocked);

@@ -1,210 +1,240 @@
 //! What an arbiter knows of sessions: those that its flows and commands are of, and those above
-//! them. One comes with its first flow and goes with the last that is of it or below it.
+//! them. A session comes with its first flow and goes with the last that is of it or below it.
 
 use std::sync::Arc;
 
-use units::Nanos;
-
-use super::{Arbiter, CreditSet};
-use crate::order::NONE;
-use crate::session::Session;
+use super::credit_sets::CreditSets;
+use super::ids::{CreditSetId, DeviceId, FlowIndex};
+use crate::session::{Session, SessionId};
 
 /// What an arbiter needs to know of a session for each command.
 #[derive(Debug)]
 pub(super) struct LocalSession {
-    pub(super) session: Option<Arc<Session>>,
-    /// It and those above it whose rates are limited.
+    pub(super) session: Arc<Session>,
+    /// The session and those above it whose rates are limited.
     pub(super) limits: Vec<Arc<Session>>,
-    /// The set of credits that its commands take now; none where none are bounded.
-    pub(super) set: u32,
-    /// Neither limits nor bounded credits concern its commands.
+    /// The set of credits that the session's commands take now; `None`: none are bounded.
+    pub(super) set: Option<CreditSetId>,
+    /// Neither limits nor bounded credits concern the session's commands.
     pub(super) free: bool,
-    /// Commands here, waiting or dispatched, flows, and sessions below it.
+    /// Commands here, waiting or dispatched, flows, and sessions below this one.
     pub(super) here: u32,
 }
 
-/// Where a session is among the others.
-#[derive(Debug)]
-pub(super) struct Kin {
-    /// The session above.
-    pub(super) parent: u32,
-    /// The first of those below it.
-    pub(super) child: u32,
+/// Where a session is among the others: what is not needed for each command.
+#[derive(Debug, Default)]
+pub(super) struct Links {
+    /// The session above; `None`: this is the root.
+    parent: Option<SessionId>,
+    /// The first of the sessions below it.
+    child: Option<SessionId>,
     /// Neighbours below the same session.
-    pub(super) prev: u32,
-    pub(super) next: u32,
+    prev: Option<SessionId>,
+    next: Option<SessionId>,
     /// The first of its flows.
-    pub(super) flows: u32,
-    /// Devices at which it was blocked, until it is released everywhere.
-    pub(super) blocked_at: Vec<u32>,
+    pub(super) flows: Option<FlowIndex>,
+    /// Devices at which it was blocked, until it is unblocked everywhere.
+    pub(super) blocked_at: Vec<DeviceId>,
 }
 
-impl Default for LocalSession {
-    fn default() -> Self {
-        Self { session: None, limits: Vec::new(), set: NONE, free: true, here: 0 }
-    }
+static NO_LINKS: Links = Links {
+    parent: None,
+    child: None,
+    prev: None,
+    next: None,
+    flows: None,
+    blocked_at: Vec::new(),
+};
+
+/// The sessions of an arbiter, and the credit sets that their commands take from.
+#[derive(Debug)]
+pub(super) struct LocalSessions {
+    /// The sessions, by their numbers.
+    places: Vec<Option<LocalSession>>,
+    /// Their links, by the same numbers.
+    links: Vec<Links>,
+    pub(super) sets: CreditSets,
 }
 
-impl Default for Kin {
-    fn default() -> Self {
+const fn place(session: SessionId) -> usize {
+    session.0 as usize
+}
+
+impl LocalSessions {
+    pub(super) fn with_capacity(places: usize) -> Self {
         Self {
-            parent: NONE,
-            child: NONE,
-            prev: NONE,
-            next: NONE,
-            flows: NONE,
-            blocked_at: Vec::new(),
+            places: Vec::with_capacity(places),
+            links: Vec::with_capacity(places),
+            sets: CreditSets::default(),
         }
     }
-}
 
-impl<T: Copy> Arbiter<T> {
-    /// Makes what is known of a session, where nothing is.
-    pub(super) fn keep_session(&mut self, session: &Arc<Session>) {
-        let id = session.id().0;
-        if self.local(id).is_some_and(|local| local.session.is_some()) {
-            return;
+    /// Finds what is known of a session, if anything is.
+    #[inline]
+    pub(super) fn get(&self, session: SessionId) -> Option<&LocalSession> {
+        self.places.get(place(session))?.as_ref()
+    }
+
+    /// Finds what is known of a session that has flows or commands here, or sessions below it.
+    #[inline]
+    pub(super) fn kept(&self, session: SessionId) -> Option<&LocalSession> {
+        let found = self.get(session);
+        debug_assert!(found.is_some(), "flows, commands and sessions below it keep a session");
+        found
+    }
+
+    /// Finds what is known of a session that has flows or commands here, or sessions below it.
+    #[inline]
+    pub(super) fn kept_mut(&mut self, session: SessionId) -> Option<&mut LocalSession> {
+        let found = self.places.get_mut(place(session)).and_then(Option::as_mut);
+        debug_assert!(found.is_some(), "flows, commands and sessions below it keep a session");
+        found
+    }
+
+    /// Finds where a session is among the others.
+    pub(super) fn links(&self, session: SessionId) -> &Links {
+        self.links.get(place(session)).unwrap_or(&NO_LINKS)
+    }
+
+    /// Finds where a session is among the others.
+    #[expect(clippy::indexing_slicing, reason = "the table has just been made large enough")]
+    pub(super) fn links_mut(&mut self, session: SessionId) -> &mut Links {
+        let at = place(session);
+        if at >= self.links.len() {
+            self.links.resize_with(at + 1, Links::default);
         }
-        self.visit();
-        let places = self.sessions.len().max(id as usize + 1);
-        self.sessions.resize_with(places, LocalSession::default);
-        self.kin.resize_with(places, Kin::default);
+        &mut self.links[at]
+    }
+
+    /// Counts the places there are for sessions.
+    pub(super) fn places(&self) -> usize {
+        self.places.len()
+    }
+
+    /// Notes one flow or command more of a session.
+    #[inline]
+    pub(super) fn count(&mut self, session: SessionId) {
+        if let Some(local) = self.kept_mut(session) {
+            local.here += 1;
+        }
+    }
+
+    /// Notes one flow or command less of a session. Answers whether it was the last, and nothing
+    /// is below the session: then it is to be [removed](Self::remove).
+    #[inline]
+    pub(super) fn uncount(&mut self, session: SessionId) -> bool {
+        let Some(local) = self.kept_mut(session) else { return false };
+        debug_assert!(local.here > 0, "what is here is counted once");
+        local.here = local.here.saturating_sub(1);
+        local.here == 0
+    }
+
+    /// Makes what is known of a session and those above it, where nothing is. Returns how many
+    /// were made.
+    pub(super) fn keep(&mut self, session: &Arc<Session>) -> usize {
+        let id = session.id();
+        if self.get(id).is_some() {
+            return 0;
+        }
+        let mut made = 1;
         if let Some(parent) = session.parent() {
-            self.keep_session(parent);
-            let above = parent.id().0;
-            if let Some(local) = self.sessions.get_mut(above as usize) {
-                local.here += 1;
+            made += self.keep(parent);
+            let above = parent.id();
+            self.count(above);
+            let next = self.links_mut(above).child.replace(id);
+            if let Some(next) = next {
+                self.links_mut(next).prev = Some(id);
             }
-            let first =
-                self.kin.get_mut(above as usize).map(|kin| std::mem::replace(&mut kin.child, id));
-            let next = first.unwrap_or(NONE);
-            if let Some(kin) = self.kin.get_mut(next as usize) {
-                kin.prev = id;
-            }
-            if let Some(kin) = self.kin.get_mut(id as usize) {
-                (kin.parent, kin.prev, kin.next) = (above, NONE, next);
-            }
+            let links = self.links_mut(id);
+            (links.parent, links.prev, links.next) = (Some(above), None, next);
         }
-        if let Some(local) = self.sessions.get_mut(id as usize) {
-            local.session = Some(Arc::clone(session));
+        if place(id) >= self.places.len() {
+            self.places.resize_with(place(id) + 1, || None);
+        }
+        let session = Arc::clone(session);
+        let local = LocalSession { session, limits: Vec::new(), set: None, free: true, here: 0 };
+        if let Some(place) = self.places.get_mut(place(id)) {
+            *place = Some(local);
         }
         self.derive(id);
+        made
     }
 
-    /// A session has one command, flow or session below it less; it goes with the last of them.
-    #[inline]
-    pub(super) fn leave_session(&mut self, session: u32) {
-        let Some(local) = self.sessions.get_mut(session as usize) else { return };
-        local.here = local.here.saturating_sub(1);
-        if local.here == 0 {
-            self.forget_session(session);
+    /// Forgets a session that nothing is of and nothing is below. Returns the session above where
+    /// the same is true of that now.
+    pub(super) fn remove(&mut self, session: SessionId) -> Option<SessionId> {
+        let local = self.places.get_mut(place(session)).and_then(Option::take);
+        if let Some(set) = local.and_then(|local| local.set) {
+            self.sets.retire(set);
         }
-    }
-
-    #[cold]
-    fn forget_session(&mut self, mut session: u32) {
-        loop {
-            self.visit();
-            self.step_over_session(session);
-            let Some(local) = self.sessions.get_mut(session as usize) else { return };
-            let local = std::mem::take(local);
-            self.retire_set(local.set);
-            let Some(kin) = self.kin.get_mut(session as usize).map(std::mem::take) else { return };
-            if let Some(next) = self.kin.get_mut(kin.next as usize) {
-                next.prev = kin.prev;
-            }
-            match self.kin.get_mut(kin.prev as usize) {
-                Some(prev) => prev.next = kin.next,
-                None => {
-                    if let Some(parent) = self.kin.get_mut(kin.parent as usize) {
-                        parent.child = kin.next;
-                    }
-                }
-            }
-            session = kin.parent;
-            let Some(above) = self.sessions.get_mut(session as usize) else { return };
-            above.here = above.here.saturating_sub(1);
-            if above.here > 0 {
-                return;
-            }
+        let links = std::mem::take(self.links_mut(session));
+        if let Some(next) = links.next {
+            self.links_mut(next).prev = links.prev;
         }
+        match (links.prev, links.parent) {
+            (Some(prev), _) => self.links_mut(prev).next = links.next,
+            (None, Some(parent)) => self.links_mut(parent).child = links.next,
+            (None, None) => {}
+        }
+        links.parent.filter(|parent| self.uncount(*parent))
     }
 
     /// Finds out what limits a session's commands, and which credits they take.
-    pub(super) fn derive(&mut self, place: u32) {
-        let local = self.local(place);
-        let Some(session) = local.and_then(|local| local.session.clone()) else { return };
-        let limits: Vec<_> = session.line().filter(|s| s.is_limited()).cloned().collect();
-        let chain: Vec<_> = session.line().filter(|s| s.is_capped()).cloned().collect();
-        let old = local.map_or(NONE, |local| local.set);
+    pub(super) fn derive(&mut self, session: SessionId) {
+        let Some(local) = self.kept(session) else { return };
+        let line = || local.session.line();
+        let limits: Vec<_> = line().filter(|session| session.is_limited()).cloned().collect();
+        let chain: Vec<_> = line().filter(|session| session.is_capped()).cloned().collect();
+        let old = local.set;
         let free = limits.is_empty() && chain.is_empty();
         let same = |a: &[Arc<Session>], b: &[Arc<Session>]| {
             a.len() == b.len() && a.iter().zip(b).all(|(a, b)| Arc::ptr_eq(a, b))
         };
-        let set = if same(self.chain(old), &chain) {
+        let set = if same(self.sets.chain(old), &chain) {
             old
         } else {
-            self.retire_set(old);
-            self.new_set(chain)
+            if let Some(old) = old {
+                self.sets.retire(old);
+            }
+            self.sets.add(chain)
         };
-        if let Some(local) = self.sessions.get_mut(place as usize) {
+        if let Some(local) = self.kept_mut(session) {
             (local.limits, local.set, local.free) = (limits, set, free);
         }
     }
 
-    /// A set to take credits from; none where there is nothing to take.
-    fn new_set(&mut self, chain: Vec<Arc<Session>>) -> u32 {
-        if chain.is_empty() {
-            return NONE;
+    /// Finds the session after `at` on the way through those below `top`, each before those below
+    /// it. Where `below` is false, the sessions below `at` are left out.
+    pub(super) fn after(
+        &self,
+        top: SessionId,
+        mut at: SessionId,
+        below: bool,
+    ) -> Option<SessionId> {
+        if below && let Some(child) = self.links(at).child {
+            return Some(child);
         }
-        let set = Some(CreditSet { chain, held: 0, current: true });
-        if let Some(index) = self.free_sets.pop()
-            && let Some(place) = self.sets.get_mut(index as usize)
-        {
-            *place = set;
-            return index;
-        }
-        self.sets.push(set);
-        u32::try_from(self.sets.len() - 1).unwrap_or(NONE)
-    }
-
-    /// A set that no new command takes from; it goes with the last that holds some of it.
-    fn retire_set(&mut self, set: u32) {
-        if let Some(Some(entry)) = self.sets.get_mut(set as usize) {
-            entry.current = false;
-            self.drop_set(set);
-        }
-    }
-
-    pub(super) fn drop_set(&mut self, set: u32) {
-        let Some(place) = self.sets.get_mut(set as usize) else { return };
-        if place.as_ref().is_some_and(|entry| !entry.current && entry.held == 0) {
-            *place = None;
-            self.free_sets.push(set);
-        }
-    }
-
-    pub(super) fn chain(&self, set: u32) -> &[Arc<Session>] {
-        let set = self.sets.get(set as usize).and_then(Option::as_ref);
-        set.map(|set| set.chain.as_slice()).unwrap_or_default()
-    }
-
-    /// Blocks a session at a device.
-    pub(super) fn block(&mut self, device: u32, session: u32) {
-        let note = self.queue_mut(device).is_some_and(|queue| queue.block(session));
-        if note && let Some(kin) = self.kin.get_mut(session as usize) {
-            kin.blocked_at.push(device);
-        }
-    }
-
-    /// Releases a session at all devices at which it is blocked.
-    pub(super) fn unblock_everywhere(&mut self, now: Nanos, session: u32) {
-        let Some(kin) = self.kin.get_mut(session as usize) else { return };
-        for device in std::mem::take(&mut kin.blocked_at) {
-            if let Some(queue) = self.queue_mut(device) {
-                queue.forget_note(session);
-                queue.unblock(now, session);
+        while at != top {
+            let here = self.links(at);
+            if here.next.is_some() {
+                return here.next;
             }
+            at = here.parent?;
         }
+        None
+    }
+
+    /// Notes that a session is no longer blocked at a device.
+    pub(super) fn forget_blocked_at(&mut self, session: SessionId, device: DeviceId) {
+        let blocked_at = &mut self.links_mut(session).blocked_at;
+        if let Some(at) = blocked_at.iter().position(|other| *other == device) {
+            blocked_at.swap_remove(at);
+        }
+    }
+
+    /// Lists what is known.
+    #[cfg(test)]
+    pub(super) fn iter(&self) -> impl Iterator<Item = (SessionId, &LocalSession)> {
+        (0..).map(SessionId).zip(&self.places).filter_map(|(id, local)| Some((id, local.as_ref()?)))
     }
 }

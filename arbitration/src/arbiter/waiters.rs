@@ -2,7 +2,7 @@
 
 use crate::credit::Cost;
 use crate::reactors::Reactors;
-use crate::session::Session;
+use crate::session::{Session, SessionId};
 use crate::sync::{AtomicU64, Ordering::SeqCst};
 
 /// Sessions of the same number modulo this are told of together.
@@ -37,7 +37,7 @@ impl Waiters {
         session.wait(reactor);
         // A credit returned before `wait` told no one: look again, or it is missed.
         if session.credits.fits(cost) {
-            self.tell(reactor, session.id().0);
+            self.tell(reactor, session.id());
         }
     }
 
@@ -48,14 +48,15 @@ impl Waiters {
         // After the credits: who waits from now on finds them.
         let wake = session.take_waiters();
         for reactor in wake {
-            self.tell(reactor, session.id().0);
+            self.tell(reactor, session.id());
         }
         wake
     }
 
     /// Tells a reactor that a session has credits.
-    pub(crate) fn tell(&self, reactor: u32, session: u32) {
+    pub(crate) fn tell(&self, reactor: u32, session: SessionId) {
         let Some(told) = self.told.get(reactor as usize) else { return };
+        let SessionId(session) = session;
         let word = session as usize / 64 % 64;
         if let Some(bits) = told.words.get(word) {
             bits.fetch_or(1 << (session % 64), SeqCst);

@@ -7,7 +7,7 @@ use proptest::prelude::*;
 use super::*;
 use crate::Nanos;
 use crate::credit::Caps;
-use crate::session::{RootSpec, SessionSpec, Sessions};
+use crate::session::{HostId, RootSpec, SessionSpec, Sessions};
 
 const ROOT_SPEC: RootSpec = RootSpec { caps: Caps::NONE, bounded: true, queue: u32::MAX };
 /// Sessions, each with the one above it.
@@ -33,7 +33,7 @@ fn gate<T>(pages: u32) -> MemoryGate<T> {
 fn no_host_has_more_than_a_quarter() {
     let sessions = sessions();
     let mut gate = gate(1024);
-    let flows = [1, 2].map(|host| gate.flow(sessions.named("a").unwrap(), host));
+    let flows = [1, 2].map(|host| gate.flow(sessions.named("a").unwrap(), HostId(host)));
     for n in 0..100 {
         gate.enqueue(flows[0], Class::Low, 128 << 10, n);
     }
@@ -61,7 +61,7 @@ fn no_host_has_more_than_a_quarter() {
 fn what_is_larger_than_a_quarter_or_than_all_goes_nevertheless() {
     let sessions = sessions();
     let mut gate = gate(16);
-    let flow = gate.flow(sessions.named("a").unwrap(), 1);
+    let flow = gate.flow(sessions.named("a").unwrap(), HostId(1));
     for (bytes, item) in [(8 * PAGE, 0), (1000 * PAGE, 1), (0, 2)] {
         gate.enqueue(flow, Class::High, bytes, item);
     }
@@ -80,7 +80,7 @@ fn flood(hosts: &[(&str, Class)], commands: usize) -> Vec<f64> {
     let mut gate = gate(64 * 32);
     let flows: Vec<_> = (0..)
         .zip(hosts)
-        .map(|(host, (name, _))| gate.flow(sessions.named(name).unwrap(), host))
+        .map(|(host, (name, _))| gate.flow(sessions.named(name).unwrap(), HostId(host)))
         .collect();
     for (index, (flow, (_, class))) in flows.iter().zip(hosts).enumerate() {
         for _ in 0..64 {
@@ -129,7 +129,7 @@ fn urgent_goes_before_all_that_waited_longer() {
     let sessions = sessions();
     let mut gate = gate(64);
     let session = sessions.named("a").unwrap();
-    let flows = [1, 2, 3].map(|host| gate.flow(session, host));
+    let flows = [1, 2, 3].map(|host| gate.flow(session, HostId(host)));
     for (flow, class) in flows.into_iter().zip([Class::Low, Class::High, Class::Urgent]) {
         for _ in 0..3 {
             gate.enqueue(flow, class, PAGE, class);
@@ -160,7 +160,7 @@ impl History {
     fn new(pages: u32) -> Self {
         let (mut gate, sessions) = (gate(pages), sessions());
         let session = |n: usize| sessions.named(SESSIONS[n % 4].0).unwrap();
-        let flows = (0..8).map(|n| gate.flow(session(n), n as u64 / 4)).collect();
+        let flows = (0..8).map(|n| gate.flow(session(n), HostId(n as u64 / 4))).collect();
         Self {
             gate,
             pages,
@@ -238,7 +238,7 @@ impl History {
             let held = self.gate.held_by(self.flows[flow]);
             let blocked = held > 0 && waits(flow).any(|pages| (held + pages) * 4 > self.pages);
             let none = waits(flow).next().is_none();
-            let cancelled = self.gate.flows[self.flows[flow].0 as usize].blocked;
+            let cancelled = self.gate.flows[self.flows[flow].0.at()].blocked;
             assert!(
                 none || blocked || short || cancelled && held > 0,
                 "flow {flow} waits for nothing"
@@ -269,7 +269,7 @@ proptest! {
                 5 => {
                     // Another connection of the same host begins and ends.
                     let session = history.sessions.named(SESSIONS[which % 4].0).unwrap();
-                    let flow = history.gate.flow(session, which as u64 / 4 % 2);
+                    let flow = history.gate.flow(session, HostId(which as u64 / 4 % 2));
                     prop_assert_eq!(flow, history.flows[which % 8]);
                     history.gate.release(flow);
                 }

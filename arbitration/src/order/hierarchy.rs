@@ -5,38 +5,38 @@
 use rustc_hash::FxHashMap;
 use units::{Class, PerClass};
 
-use super::{NONE, ROOT, Tree};
-
-/// The root session.
-const ROOT_SESSION: u32 = 0;
+use super::{NodeId, Tree};
+use crate::index::{Index, Name};
+use crate::session::{Session, SessionId};
 
 /// A session's place in the trees.
 #[derive(Debug)]
-pub(crate) struct Place<E> {
-    /// The session above; none for the root.
-    pub(crate) parent: u32,
-    /// The node above its children's; none where it has no children.
-    group: u32,
-    /// The node above its own hosts'.
-    own: u32,
+pub(crate) struct Place<O> {
+    /// The session above; `None`: this is the root.
+    pub(crate) parent: Option<SessionId>,
+    /// The node above its children's; `None`: it has no children.
+    group: Option<NodeId>,
+    /// The node above its own hosts'; `None`: it has no hosts of its own.
+    own: Option<NodeId>,
     /// Its own flows.
     flows: u32,
     /// Sessions below it that have places.
     children: u32,
     blocked: bool,
-    /// What else the owner of the hierarchy keeps of it.
-    pub(crate) of_owner: E,
+    /// What else the owner of the hierarchy keeps of the session.
+    pub(crate) of_owner: O,
 }
 
-impl<E> Place<E> {
-    /// A place below `parent` that has no node yet.
-    pub(crate) const fn new(parent: u32, of_owner: E) -> Self {
-        Self { parent, group: NONE, own: NONE, flows: 0, children: 0, blocked: false, of_owner }
+impl<O> Place<O> {
+    /// Makes a place below `parent` that has no node yet.
+    pub(crate) const fn new(parent: Option<SessionId>, of_owner: O) -> Self {
+        Self { parent, group: None, own: None, flows: 0, children: 0, blocked: false, of_owner }
     }
 
-    /// The node that all of the session is below.
-    pub(crate) const fn top(&self) -> u32 {
-        if self.group == NONE { self.own } else { self.group }
+    /// Finds the node that all of the session is below.
+    #[inline]
+    pub(crate) const fn top(&self) -> Option<NodeId> {
+        if self.group.is_some() { self.group } else { self.own }
     }
 
     /// Whether nothing of the session may go on.
@@ -46,26 +46,27 @@ impl<E> Place<E> {
 }
 
 /// Makes what the owner keeps of a session, from what it keeps of the one above it.
-pub(crate) type MakePlace<'a, E> = &'a mut dyn FnMut(u32, Option<&E>) -> E;
+pub(crate) type MakePlace<'a, O> = &'a mut dyn FnMut(SessionId, Option<&O>) -> O;
 
-/// See the module's documentation.
+/// The trees of all classes, and the sessions' places in them. `O` is what the owner keeps of a
+/// session, `I` names a command.
 #[derive(Debug)]
-pub(crate) struct Hierarchy<E> {
+pub(crate) struct Hierarchy<O, I> {
     /// The order inside each class.
-    pub(crate) trees: PerClass<Tree>,
-    places: FxHashMap<u32, Place<E>>,
+    pub(crate) trees: PerClass<Tree<I>>,
+    places: FxHashMap<SessionId, Place<O>>,
     /// Nodes that were ever made, the root among them.
-    nodes: u32,
-    free_nodes: Vec<u32>,
+    nodes: usize,
+    free_nodes: Vec<NodeId>,
 }
 
-impl<E> Hierarchy<E> {
-    /// A hierarchy of the root session alone.
-    pub(crate) fn new(root: E) -> Self {
-        let place = Place { group: ROOT, ..Place::new(NONE, root) };
+impl<O, I: Copy> Hierarchy<O, I> {
+    /// Makes a hierarchy of the root session alone.
+    pub(crate) fn new(root: O) -> Self {
+        let place = Place { group: Some(NodeId::ROOT), ..Place::new(None, root) };
         Self {
             trees: PerClass::default(),
-            places: FxHashMap::from_iter([(ROOT_SESSION, place)]),
+            places: FxHashMap::from_iter([(SessionId::ROOT, place)]),
             nodes: 1,
             free_nodes: Vec::new(),
         }
@@ -73,36 +74,43 @@ impl<E> Hierarchy<E> {
 
     /// Finds a session's place.
     #[inline]
-    pub(crate) fn place(&self, session: u32) -> Option<&Place<E>> {
+    pub(crate) fn place(&self, session: SessionId) -> Option<&Place<O>> {
         self.places.get(&session)
+    }
+
+    /// Finds the place of a session that has one, because flows or sessions below it keep it.
+    fn kept(&mut self, session: SessionId) -> Option<&mut Place<O>> {
+        let place = self.places.get_mut(&session);
+        debug_assert!(place.is_some(), "flows and sessions below it keep a session's place");
+        place
     }
 
     /// Finds what the owner keeps of a session.
     #[inline]
-    pub(crate) fn of_owner(&mut self, session: u32) -> Option<&mut E> {
+    pub(crate) fn of_owner(&mut self, session: SessionId) -> Option<&mut O> {
         self.places.get_mut(&session).map(|place| &mut place.of_owner)
     }
 
-    /// The sessions that have places.
-    pub(crate) fn sessions(&self) -> impl Iterator<Item = u32> {
+    /// Lists the sessions that have places.
+    pub(crate) fn sessions(&self) -> impl Iterator<Item = SessionId> {
         self.places.keys().copied()
     }
 
-    /// What the owner keeps of all sessions.
-    pub(crate) fn all_of_owner(&mut self) -> impl Iterator<Item = &mut E> {
+    /// Lists what the owner keeps of all sessions.
+    pub(crate) fn all_of_owner(&mut self) -> impl Iterator<Item = &mut O> {
         self.places.values_mut().map(|place| &mut place.of_owner)
     }
 
-    /// How many nodes are in use besides the root, and how many sessions have places.
+    /// Counts the nodes in use besides the root, and the sessions that have places.
     #[cfg(test)]
     pub(crate) fn sizes(&self) -> (usize, usize) {
-        (self.nodes as usize - 1 - self.free_nodes.len(), self.places.len())
+        (self.nodes - 1 - self.free_nodes.len(), self.places.len())
     }
 
-    fn new_node(&mut self, parent: u32, leaf: bool) -> u32 {
+    fn new_node(&mut self, parent: NodeId, leaf: bool) -> NodeId {
         let node = self.free_nodes.pop().unwrap_or_else(|| {
             self.nodes += 1;
-            self.nodes - 1
+            NodeId::of(Index::nth(self.nodes - 1))
         });
         for tree in self.trees.values_mut() {
             tree.place(node, parent, leaf);
@@ -110,88 +118,93 @@ impl<E> Hierarchy<E> {
         node
     }
 
-    fn free_node(&mut self, node: u32) {
+    fn free_node(&mut self, node: NodeId) {
         for tree in self.trees.values_mut() {
             tree.deactivate(node);
         }
         self.free_nodes.push(node);
     }
 
-    /// Makes a host's node below a session's. `line` is the session, and those above it up to the
-    /// root.
-    pub(crate) fn add_flow(&mut self, line: &[u32], make: MakePlace<'_, E>) -> Option<u32> {
-        let session = *line.first()?;
-        self.make_place(line, make);
-        let place = self.places.get_mut(&session)?;
+    /// Makes a host's node below a session's, and the places of the session and those above it.
+    pub(crate) fn add_flow(&mut self, session: &Session, make: MakePlace<'_, O>) -> NodeId {
+        let id = session.id();
+        self.make_place(session, make);
+        let above = self.group_above(id);
+        let Some(place) = self.kept(id) else { return NodeId::ROOT };
         place.flows += 1;
-        let (own, above, blocked) = (place.own, place.group, place.blocked);
-        if own != NONE {
-            return Some(self.new_node(own, true));
+        if let Some(own) = place.own {
+            return self.new_node(own, true);
         }
-        let group = if above == NONE { self.group_above(session) } else { above };
-        let own = self.new_node(group, false);
-        self.places.get_mut(&session)?.own = own;
-        if blocked && above == NONE {
-            for tree in self.trees.values_mut() {
-                tree.block(own);
-            }
+        let (group, blocked) = (place.group, place.blocked);
+        let own = self.new_node(group.unwrap_or(above), false);
+        if let Some(place) = self.kept(id) {
+            place.own = Some(own);
         }
-        Some(self.new_node(own, true))
+        if blocked && group.is_none() {
+            self.block_node(own);
+        }
+        self.new_node(own, true)
     }
 
     /// Takes a host's node away that has nothing waiting, and the places that nobody needs now:
     /// these are handed to `dropped`.
-    pub(crate) fn remove_flow(&mut self, session: u32, node: u32, dropped: &mut dyn FnMut(u32, E)) {
+    pub(crate) fn remove_flow(
+        &mut self,
+        session: SessionId,
+        node: NodeId,
+        dropped: &mut dyn FnMut(SessionId, O),
+    ) {
         self.free_node(node);
-        let Some(place) = self.places.get_mut(&session) else {
-            debug_assert!(false, "a flow keeps its session's place");
-            return;
-        };
+        let Some(place) = self.kept(session) else { return };
         debug_assert!(place.flows > 0, "a flow is counted in its session's place");
-        place.flows -= 1;
+        place.flows = place.flows.saturating_sub(1);
         if place.flows == 0 {
-            let own = std::mem::replace(&mut place.own, NONE);
-            self.free_node(own);
+            if let Some(own) = place.own.take() {
+                self.free_node(own);
+            }
             self.prune(session, dropped);
         }
     }
 
     /// Finds the node below which a session's own are.
-    fn group_above(&self, session: u32) -> u32 {
-        let parent = self.place(session).map_or(NONE, |place| place.parent);
-        self.place(parent).map_or(ROOT, |place| place.group)
+    fn group_above(&self, session: SessionId) -> NodeId {
+        let parent = self.place(session).and_then(|place| place.parent);
+        parent.and_then(|parent| self.place(parent)?.group).unwrap_or(NodeId::ROOT)
     }
 
     /// Makes a session's place where there is none.
-    fn make_place(&mut self, line: &[u32], make: MakePlace<'_, E>) {
-        let Some((&session, above)) = line.split_first() else { return };
-        if self.places.contains_key(&session) {
+    fn make_place(&mut self, session: &Session, make: MakePlace<'_, O>) {
+        if self.places.contains_key(&session.id()) {
             return;
         }
-        let parent = above.first().copied().unwrap_or(NONE);
-        self.make_group(above, make);
-        if let Some(place) = self.places.get_mut(&parent) {
-            place.children += 1;
-        }
-        let of_owner = make(session, self.place(parent).map(|place| &place.of_owner));
-        self.places.insert(session, Place::new(parent, of_owner));
+        let parent = session.parent().map(|parent| {
+            self.make_group(parent, make);
+            if let Some(place) = self.kept(parent.id()) {
+                place.children += 1;
+            }
+            parent.id()
+        });
+        let above = parent.and_then(|parent| self.place(parent)).map(|place| &place.of_owner);
+        let of_owner = make(session.id(), above);
+        self.places.insert(session.id(), Place::new(parent, of_owner));
     }
 
     /// Makes a session's place, and in it the node for those below it, where there is none.
-    fn make_group(&mut self, line: &[u32], make: MakePlace<'_, E>) {
-        let Some(&session) = line.first() else { return };
-        self.make_place(line, make);
-        let above = self.group_above(session);
-        let Some(place) = self.places.get(&session).filter(|place| place.group == NONE) else {
+    fn make_group(&mut self, session: &Session, make: MakePlace<'_, O>) {
+        let id = session.id();
+        self.make_place(session, make);
+        let above = self.group_above(id);
+        let Some(place) = self.kept(id) else { return };
+        if place.group.is_some() {
             return;
-        };
+        }
         let (own, blocked) = (place.own, place.blocked);
         let group = self.new_node(above, false);
-        if let Some(place) = self.places.get_mut(&session) {
-            place.group = group;
+        if let Some(place) = self.kept(id) {
+            place.group = Some(group);
         }
         for tree in self.trees.values_mut() {
-            if own != NONE {
+            if let Some(own) = own {
                 if blocked {
                     tree.move_block(own, group);
                 }
@@ -203,17 +216,16 @@ impl<E> Hierarchy<E> {
     }
 
     /// Takes away what a session, and then those above it, have no need of any more.
-    fn prune(&mut self, mut session: u32, dropped: &mut dyn FnMut(u32, E)) {
-        while session != ROOT_SESSION
-            && let Some(place) = self.places.get_mut(&session)
+    fn prune(&mut self, mut session: SessionId, dropped: &mut dyn FnMut(SessionId, O)) {
+        while session != SessionId::ROOT
+            && let Some(place) = self.kept(session)
             && place.children == 0
         {
-            let (group, own, parent) = (place.group, place.own, place.parent);
+            let (group, own, parent) = (place.group.take(), place.own, place.parent);
             let (blocked, needed) = (place.blocked, place.flows > 0);
-            place.group = NONE;
-            if group != NONE {
+            if let Some(group) = group {
                 let above = self.group_above(session);
-                if own != NONE {
+                if let Some(own) = own {
                     for tree in self.trees.values_mut() {
                         tree.move_to(own, above);
                         if blocked {
@@ -229,55 +241,55 @@ impl<E> Hierarchy<E> {
             if let Some(place) = self.places.remove(&session) {
                 dropped(session, place.of_owner);
             }
-            if let Some(place) = self.places.get_mut(&parent) {
+            // The root alone has none above it, and stays.
+            let Some(above) = parent else { return };
+            if let Some(place) = self.kept(above) {
                 debug_assert!(place.children > 0, "a place is counted in the one above it");
-                place.children -= 1;
+                place.children = place.children.saturating_sub(1);
             }
-            session = parent;
+            session = above;
         }
     }
 
-    /// Keeps all of a session from going on. False where the session has no place here.
-    pub(crate) fn block(&mut self, session: u32) -> bool {
+    /// Keeps all of a session from going on. Answers whether the session has a place here.
+    pub(crate) fn block(&mut self, session: SessionId) -> bool {
         let Some(place) = self.places.get_mut(&session) else { return false };
         place.blocked = true;
-        let top = place.top();
-        self.block_node(top);
+        if let Some(top) = place.top() {
+            self.block_node(top);
+        }
         true
     }
 
-    /// Lets a session go on. False where it was not blocked.
-    pub(crate) fn unblock(&mut self, session: u32) -> bool {
+    /// Lets a session go on. Answers whether it was blocked.
+    pub(crate) fn unblock(&mut self, session: SessionId) -> bool {
         let Some(place) = self.places.get_mut(&session).filter(|place| place.blocked) else {
             return false;
         };
         place.blocked = false;
-        let top = place.top();
-        self.unblock_node(top);
+        if let Some(top) = place.top() {
+            self.unblock_node(top);
+        }
         true
     }
 
     /// Keeps all that is below a node from going on, in every class.
-    pub(crate) fn block_node(&mut self, node: u32) {
-        if node != NONE {
-            for tree in self.trees.values_mut() {
-                tree.block(node);
-            }
+    pub(crate) fn block_node(&mut self, node: NodeId) {
+        for tree in self.trees.values_mut() {
+            tree.block(node);
         }
     }
 
     /// Lets what is below a node go on, in every class.
-    pub(crate) fn unblock_node(&mut self, node: u32) {
-        if node != NONE {
-            for tree in self.trees.values_mut() {
-                tree.unblock(node);
-            }
+    pub(crate) fn unblock_node(&mut self, node: NodeId) {
+        for tree in self.trees.values_mut() {
+            tree.unblock(node);
         }
     }
 
-    /// Whether anything of a class may be taken from below a node; none has nothing.
+    /// Whether anything of a class may be taken from below a node.
     #[inline]
-    pub(crate) fn has_work(&self, class: Class, node: u32) -> bool {
-        node != NONE && self.trees[class].node_has_work(node)
+    pub(crate) fn has_work(&self, class: Class, node: NodeId) -> bool {
+        self.trees[class].node_has_work(node)
     }
 }

@@ -11,4 +11,4 @@ pub(crate) use clock::bit;
 pub use clock::{ClassClock, Pace};
 pub use fairness::Fairness;
 pub(crate) use hierarchy::{Hierarchy, Place};
-pub(crate) use tree::{NONE, ROOT, Tree};
+pub(crate) use tree::{Ends, NodeId, Tree};

@@ -6,79 +6,108 @@
 //! command needs no saving up, and nobody waits for it longer than for its cost. All operations
 //! take constant time, but for the turns that pay back giants (one for each quantum).
 
-/// No node, no entry.
-pub(crate) const NONE: u32 = u32::MAX;
+use std::num::NonZeroU32;
 
-/// The root of every tree.
-pub(crate) const ROOT: u32 = 0;
+use crate::index::{Index, names};
 
-/// One node: a session's group, a session's own hosts, or a host. Two to a cache line.
+/// A node: a session's group, a session's own hosts, or a host.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct NodeId(Index);
+
+names!(NodeId);
+
+impl NodeId {
+    /// The root of every tree.
+    pub(crate) const ROOT: Self = Self(Index::FIRST);
+
+    /// Returns the node's number: 0 for the root.
+    #[inline]
+    pub(crate) const fn number(self) -> u32 {
+        self.0.number()
+    }
+}
+
+/// The first and the last command of a host's queue, which is not empty.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Ends<I> {
+    pub(crate) first: I,
+    pub(crate) last: I,
+}
+
+/// What the tree keeps of a node. Two of them fill a cache line.
 #[derive(Clone, Copy, Debug)]
 #[repr(align(32))]
-struct Node {
-    parent: u32,
-    /// Neighbours in the parent's ring.
-    prev: u32,
-    next: u32,
-    /// Whose turn it is in this node's ring.
-    cursor: u32,
+struct Node<I> {
+    /// The node above; the root's is the root itself.
+    parent: NodeId,
+    /// Neighbours in the parent's ring, of a node that is linked.
+    prev: NodeId,
+    next: NodeId,
+    /// The child whose turn it is in this node's ring; `None`: the ring is empty.
+    cursor: Option<NodeId>,
     deficit: i32,
-    /// A host's queue: first and last entry.
-    head: u32,
-    tail: u32,
+    /// A host's queue; `None`: nothing waits there.
+    queue: Option<Ends<I>>,
     linked: bool,
     blocked: bool,
     leaf: bool,
 }
 
-const _: () = assert!(size_of::<Node>() == 32);
+const _: () = assert!(size_of::<Node<NonZeroU32>>() == 32);
 
-const EMPTY: Node = Node {
-    parent: NONE,
-    prev: NONE,
-    next: NONE,
-    cursor: NONE,
-    deficit: 0,
-    linked: false,
-    blocked: false,
-    head: NONE,
-    tail: NONE,
-    leaf: false,
-};
+impl<I> Node<I> {
+    const EMPTY: Self = Self {
+        parent: NodeId::ROOT,
+        prev: NodeId::ROOT,
+        next: NodeId::ROOT,
+        cursor: None,
+        deficit: 0,
+        queue: None,
+        linked: false,
+        blocked: false,
+        leaf: false,
+    };
 
-/// The tree of one class at one device.
+    /// Whether anything waits in the node's own queue, or may go on below it.
+    #[inline]
+    const fn has_work(&self) -> bool {
+        self.cursor.is_some() || self.queue.is_some()
+    }
+}
+
+/// The tree of one class at one device. `I` names a command.
 #[derive(Debug)]
-pub(crate) struct Tree {
-    nodes: Vec<Node>,
+pub(crate) struct Tree<I> {
+    nodes: Vec<Node<I>>,
     /// Leaves that have work.
     leaves: u32,
 }
 
-impl Default for Tree {
+impl<I: Copy> Default for Tree<I> {
     fn default() -> Self {
-        Self { nodes: vec![EMPTY], leaves: 0 }
+        Self { nodes: vec![Node::EMPTY], leaves: 0 }
     }
 }
 
-impl Tree {
-    #[expect(clippy::indexing_slicing, reason = "indices come from `place`, which makes the node")]
+impl<I: Copy> Tree<I> {
+    #[expect(clippy::indexing_slicing, reason = "names come from `place`, which makes the node")]
     #[inline]
-    fn at(&mut self, node: u32) -> &mut Node {
-        &mut self.nodes[node as usize]
+    fn at(&mut self, node: NodeId) -> &mut Node<I> {
+        &mut self.nodes[node.0.at()]
     }
 
-    #[expect(clippy::indexing_slicing, reason = "indices come from `place`, which makes the node")]
+    #[expect(clippy::indexing_slicing, reason = "names come from `place`, which makes the node")]
     #[inline]
-    fn get(&self, node: u32) -> &Node {
-        &self.nodes[node as usize]
+    fn get(&self, node: NodeId) -> &Node<I> {
+        &self.nodes[node.0.at()]
     }
 
     /// Makes (or remakes) a node that has no work.
-    pub(crate) fn place(&mut self, node: u32, parent: u32, leaf: bool) {
-        if node as usize >= self.nodes.len() {
-            self.nodes.resize(node as usize + 1, EMPTY);
+    pub(crate) fn place(&mut self, node: NodeId, parent: NodeId, leaf: bool) {
+        if node.0.at() >= self.nodes.len() {
+            self.nodes.resize(node.0.at() + 1, Node::EMPTY);
         }
-        *self.at(node) = Node { parent, leaf, ..EMPTY };
+        *self.at(node) = Node { parent, leaf, ..Node::EMPTY };
     }
 
     /// Leaves that have work.
@@ -89,17 +118,17 @@ impl Tree {
     }
 
     /// Moves a node, with all that is below it, below another; its queue and its debt stay.
-    pub(crate) fn move_to(&mut self, node: u32, parent: u32) {
+    pub(crate) fn move_to(&mut self, node: NodeId, parent: NodeId) {
         self.deactivate(node);
         let this = self.at(node);
         this.parent = parent;
-        if !this.blocked && (this.cursor != NONE || this.head != NONE) {
+        if !this.blocked && this.has_work() {
             self.activate(node);
         }
     }
 
     /// Hands a block on from one node to another.
-    pub(crate) fn move_block(&mut self, from: u32, to: u32) {
+    pub(crate) fn move_block(&mut self, from: NodeId, to: NodeId) {
         self.block(to);
         self.unblock(from);
     }
@@ -108,37 +137,38 @@ impl Tree {
     #[inline]
     #[must_use]
     pub(crate) fn has_work(&self) -> bool {
-        let root = self.get(ROOT);
-        root.cursor != NONE && !root.blocked
+        let root = self.get(NodeId::ROOT);
+        root.cursor.is_some() && !root.blocked
     }
 
     /// Whether anything may be taken from below a node.
     #[inline]
     #[must_use]
-    pub(crate) fn node_has_work(&self, node: u32) -> bool {
+    pub(crate) fn node_has_work(&self, node: NodeId) -> bool {
         let node = self.get(node);
-        !node.blocked && (node.cursor != NONE || node.head != NONE)
+        !node.blocked && node.has_work()
     }
 
-    /// The ends of a leaf's queue.
+    /// Finds the ends of a leaf's queue; `None`: nothing waits there.
     #[inline]
     #[must_use]
-    pub(crate) fn queue(&self, leaf: u32) -> (u32, u32) {
-        let node = self.get(leaf);
-        (node.head, node.tail)
+    pub(crate) fn queue(&self, leaf: NodeId) -> Option<Ends<I>> {
+        self.get(leaf).queue
     }
 
-    /// Sets the ends of a leaf's queue.
+    /// Sets the ends of a leaf's queue, and takes a leaf with nothing left out of its ring.
     #[inline]
-    pub(crate) fn set_queue(&mut self, leaf: u32, head: u32, tail: u32) {
-        let node = self.at(leaf);
-        (node.head, node.tail) = (head, tail);
+    pub(crate) fn set_queue(&mut self, leaf: NodeId, queue: Option<Ends<I>>) {
+        self.at(leaf).queue = queue;
+        if queue.is_none() {
+            self.deactivate(leaf);
+        }
     }
 
     /// Links a node that has work into its parent's ring, and so on upwards.
     #[inline]
-    pub(crate) fn activate(&mut self, mut node: u32) {
-        while node != ROOT {
+    pub(crate) fn activate(&mut self, mut node: NodeId) {
+        while node != NodeId::ROOT {
             let this = self.at(node);
             if this.linked || this.blocked {
                 return;
@@ -149,13 +179,8 @@ impl Tree {
             this.deficit = this.deficit.min(0);
             let parent = this.parent;
             self.leaves += u32::from(leaf);
-            let cursor = self.get(parent).cursor;
-            if cursor == NONE {
-                let this = self.at(node);
-                (this.prev, this.next) = (node, node);
-                self.at(parent).cursor = node;
-            } else {
-                // At the end: just before the one whose turn it is.
+            if let Some(cursor) = self.get(parent).cursor {
+                // The end of the ring is just before the node whose turn it is.
                 let last = self.get(cursor).prev;
                 let this = self.at(node);
                 (this.prev, this.next) = (last, cursor);
@@ -163,14 +188,17 @@ impl Tree {
                 self.at(cursor).prev = node;
                 return;
             }
+            let this = self.at(node);
+            (this.prev, this.next) = (node, node);
+            self.at(parent).cursor = Some(node);
             node = parent;
         }
     }
 
     /// Takes a node out of its parent's ring, and empty rings out of theirs.
     #[inline]
-    pub(crate) fn deactivate(&mut self, mut node: u32) {
-        while node != ROOT {
+    pub(crate) fn deactivate(&mut self, mut node: NodeId) {
+        while node != NodeId::ROOT {
             let this = self.at(node);
             if !this.linked {
                 return;
@@ -184,52 +212,49 @@ impl Tree {
                 self.at(prev).next = next;
                 self.at(next).prev = prev;
                 let above = self.at(parent);
-                if above.cursor == node {
-                    above.cursor = next;
+                if above.cursor == Some(node) {
+                    above.cursor = Some(next);
                 }
                 return;
             }
-            self.at(parent).cursor = NONE;
+            self.at(parent).cursor = None;
             node = parent;
         }
     }
 
     /// Keeps a node out of its parent's ring, whatever work it has.
-    pub(crate) fn block(&mut self, node: u32) {
+    pub(crate) fn block(&mut self, node: NodeId) {
         self.deactivate(node);
         self.at(node).blocked = true;
     }
 
-    /// Lets a node back into its parent's ring, if it has work. One that was held up in the middle
+    /// Lets a node back into its parent's ring, if it has work. One that was blocked in the middle
     /// of its turn goes on with it: else a session with a limit on its rate would wait for a whole
     /// round whenever its time has come, and not get what its limit allows.
-    pub(crate) fn unblock(&mut self, node: u32) {
+    pub(crate) fn unblock(&mut self, node: NodeId) {
         let this = self.at(node);
         this.blocked = false;
-        if this.cursor == NONE && this.head == NONE {
+        if !this.has_work() {
             return;
         }
         let (left, parent) = (this.deficit, this.parent);
         self.activate(node);
-        if left > 0 && node != ROOT && self.get(node).linked {
+        if left > 0 && node != NodeId::ROOT && self.get(node).linked {
             self.at(node).deficit = left;
-            self.at(parent).cursor = node;
+            self.at(parent).cursor = Some(node);
         }
     }
 
     /// The leaf whose turn it is below `from`. There must be one.
     #[inline]
-    pub(crate) fn select(&mut self, from: u32, quantum: i32) -> Option<u32> {
+    pub(crate) fn select(&mut self, from: NodeId, quantum: i32) -> Option<NodeId> {
         let mut node = from;
         loop {
             let this = *self.get(node);
             if this.leaf {
-                return (this.head != NONE).then_some(node);
+                return this.queue.is_some().then_some(node);
             }
-            let mut child = this.cursor;
-            if child == NONE {
-                return None;
-            }
+            let mut child = this.cursor?;
             let mut turn = *self.get(child);
             if turn.deficit <= 0 {
                 if turn.next == child {
@@ -247,7 +272,7 @@ impl Tree {
                             break;
                         }
                     }
-                    self.at(node).cursor = child;
+                    self.at(node).cursor = Some(child);
                 }
             }
             node = child;
@@ -257,17 +282,17 @@ impl Tree {
     /// Charges a leaf, and what is above it up to but not including `upto`, for a command; whose
     /// turn is over hands it on.
     #[inline]
-    pub(crate) fn charge(&mut self, leaf: u32, upto: u32, cost: u32) {
+    pub(crate) fn charge(&mut self, leaf: NodeId, upto: NodeId, cost: u32) {
         let mut node = leaf;
-        while node != upto && node != ROOT {
+        while node != upto && node != NodeId::ROOT {
             let this = self.at(node);
             // The largest command costs 2^28, and only who has no debt goes on.
             this.deficit = this.deficit.saturating_sub_unsigned(cost);
             let (parent, next, linked) = (this.parent, this.next, this.linked);
             if this.deficit <= 0 && linked {
                 let above = self.at(parent);
-                if above.cursor == node {
-                    above.cursor = next;
+                if above.cursor == Some(node) {
+                    above.cursor = Some(next);
                 }
             }
             node = parent;

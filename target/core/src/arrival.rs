@@ -7,6 +7,7 @@ use std::sync::atomic::Ordering;
 
 use arbitration::Class;
 use arbitration::classify::Classifier;
+use arbitration::session::HostId;
 use fabric::controller::{
     BackendId, ControllerShared, Namespace, NamespaceFeatures, NamespaceTable,
 };
@@ -220,7 +221,7 @@ impl Arrival {
         let resolved = io.driver.resolve(&io.policies, host, subsystem, Some(nsid));
         let mut hasher = DefaultHasher::new();
         host.hash(&mut hasher);
-        let host = hasher.finish();
+        let host = HostId(hasher.finish());
         let (stages, session) = (&mut io.stages, &resolved.tenant.session);
         let device = device_id(backend);
         let enabled = io.policies.enabled();

@@ -29,7 +29,7 @@ fn what_is_withdrawn_is_gone_and_leaves_no_trace() {
     let mut world = World::new(1, fixed(1), OrderSettings::default(), &specs, Vec::new());
     let session = world.sessions.named("a").unwrap();
     let arbiter = &mut world.arbiters[0];
-    let flow = arbiter.flow(DEVICE, session, 1).unwrap();
+    let flow = arbiter.flow(DEVICE, session, HostId(1)).unwrap();
     let entries: Vec<EntryId> = (0..10)
         .map(|n| {
             arbiter.enqueue(Nanos(1), flow, Class::Medium, Request::user(n, false, 4096)).unwrap()
@@ -91,7 +91,7 @@ fn a_flow_ends_with_its_device_and_is_none_of_the_next_in_its_place() {
     assert!(!arbiter.retire_device(DEVICE, 5, &mut back));
     assert_eq!(back, [0, 1, 2]);
     let b = world.sessions.named("b").unwrap();
-    assert!(arbiter.flow(DEVICE, b, 9).is_none(), "nothing new comes");
+    assert!(arbiter.flow(DEVICE, b, HostId(9)).is_none(), "nothing new comes");
     assert!(!arbiter.retire_device(DEVICE, 100, &mut back));
     assert_eq!(back, [0, 1, 2, 3, 4]);
     assert!(arbiter.device(DEVICE).is_some(), "a command is in it");
@@ -99,7 +99,7 @@ fn a_flow_ends_with_its_device_and_is_none_of_the_next_in_its_place() {
     assert!(arbiter.retire_device(DEVICE, 0, &mut back));
     assert!(arbiter.device(DEVICE).is_none());
     arbiter.add_device(DEVICE, Arc::new(Device::new(DeviceRules::default(), 1)));
-    let fresh = arbiter.flow(DEVICE, b, 2).unwrap();
+    let fresh = arbiter.flow(DEVICE, b, HostId(2)).unwrap();
     for flow in flows {
         assert!(arbiter.enqueue(Nanos(3), flow, Class::Low, request(7)).is_none());
         assert!(arbiter.pass(Nanos(3), flow, false, 512).is_none());

@@ -109,7 +109,7 @@ fn credits_of_a_set_come_back_after_a_new_plan() {
     arbiter.add_device(DEVICE, device);
     let now = Nanos(1_000_000_000);
     for (host, name) in (0..).zip(["a", "b"]) {
-        let flow = arbiter.flow(DEVICE, sessions.named(name).unwrap(), host).unwrap();
+        let flow = arbiter.flow(DEVICE, sessions.named(name).unwrap(), HostId(host)).unwrap();
         for item in 0..10 {
             arbiter.enqueue(now, flow, Class::Low, Request::user(item, false, 4096)).unwrap();
         }

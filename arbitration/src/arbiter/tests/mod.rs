@@ -10,12 +10,13 @@ use std::cmp::Reverse;
 use std::collections::{BinaryHeap, HashMap, HashSet};
 
 use proptest::prelude::*;
+use units::{Class, Nanos};
 
 use super::*;
 use crate::credit::Caps;
 use crate::device::DeviceRules;
 use crate::limit::Rate;
-use crate::session::{RootSpec, SessionSpec, Sessions};
+use crate::session::{HostId, RootSpec, SessionSpec, Sessions};
 use crate::settings::{OrderSettings, Unit, Weights, WindowRule};
 
 const ROOT: RootSpec = RootSpec { caps: Caps::NONE, bounded: true, queue: u32::MAX };
@@ -111,7 +112,7 @@ impl World {
         for index in 0..count {
             let source = world.sources[index].clone();
             let session = world.sessions.named(source.session).unwrap();
-            let flow = world.arbiters[source.reactor].flow(DEVICE, session, source.host);
+            let flow = world.arbiters[source.reactor].flow(DEVICE, session, HostId(source.host));
             world.flows.push(flow.unwrap());
         }
         world

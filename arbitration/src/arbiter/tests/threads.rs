@@ -32,13 +32,13 @@ fn a_reactor_held_back_for_a_class_elsewhere_is_woken_when_that_goes() {
 fn react(
     reactor: usize,
     mut arbiter: Arbiter<u64>,
-    session: &Arc<Session>,
+    session: &Arc<crate::session::Session>,
     commands: u64,
     doorbells: &[std::sync::atomic::AtomicBool; 2],
 ) -> u64 {
     use std::sync::atomic::Ordering::SeqCst;
     let clock = std::time::Instant::now();
-    let flow = arbiter.flow(DEVICE, session, reactor as u64).unwrap();
+    let flow = arbiter.flow(DEVICE, session, HostId(reactor as u64)).unwrap();
     let mut in_device = std::collections::VecDeque::new();
     let mut seen = HashSet::new();
     let (mut sent, mut turn) = (0, 0);

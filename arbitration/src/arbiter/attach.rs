@@ -1,0 +1,124 @@
+//! How hosts attach to an arbiter: flows come, are classified, and go.
+
+use std::sync::Arc;
+
+use super::Arbiter;
+use super::flows::Lists;
+use super::ids::{DeviceId, FlowId, FlowIndex};
+use crate::session::{HostId, Session};
+
+impl<T: Copy> Arbiter<T> {
+    /// Finds the flow of a host on a session at a device, or makes it. Each call is met by a
+    /// [`Self::release`]. `None` where the device is not there, or is on its way out.
+    ///
+    /// A flow ends when nobody uses it and nothing of it waits, or with its device.
+    pub fn flow(
+        &mut self,
+        device: DeviceId,
+        session: &Arc<Session>,
+        host: HostId,
+    ) -> Option<FlowId> {
+        let id = session.id();
+        if let Some(flow) = self.flows.of_host(device, id, host) {
+            self.flows.at_mut(flow).references += 1;
+            return Some(self.flows.id(flow));
+        }
+        if self.devices.get(device)?.leaving {
+            return None;
+        }
+        let made = self.sessions.keep(session);
+        self.visit(1 + made);
+        // A session stays as long as flows of it do.
+        self.sessions.count(id);
+        let queue = self.devices.get_mut(device)?;
+        let node = queue.add_flow(session);
+        let lists = Lists {
+            at_device: &mut queue.flows,
+            of_session: &mut self.sessions.links_mut(id).flows,
+        };
+        let flow = self.flows.insert((device, id, host), node, lists);
+        self.classify_flow(flow);
+        Some(self.flows.id(flow))
+    }
+
+    /// Gives up one use of a flow. The flow goes when nobody uses it and nothing of it is here.
+    pub fn release(&mut self, flow: FlowId) {
+        if let Some(found) = self.flows.find_mut(flow) {
+            debug_assert!(found.references > 0, "a flow is released once for each use");
+            found.references = found.references.saturating_sub(1);
+            self.forget_flow(flow.0.name);
+        }
+    }
+
+    /// Forgets a flow if nobody uses it and nothing is left of it.
+    pub(super) fn forget_flow(&mut self, flow: FlowIndex) {
+        if self.flows.at(flow).is_unused() {
+            self.remove_flow(flow);
+        }
+    }
+
+    /// Takes a flow away of which nothing waits.
+    pub(super) fn remove_flow(&mut self, flow: FlowIndex) {
+        self.visit(1);
+        self.changes.step_over_flow(&self.flows, flow);
+        let gone = *self.flows.at(flow);
+        if let Some(queue) = self.devices.kept_mut(gone.device) {
+            let lists = Lists {
+                at_device: &mut queue.flows,
+                of_session: &mut self.sessions.links_mut(gone.session).flows,
+            };
+            self.flows.remove(flow, lists);
+            queue.remove_flow(gone.session, gone.node);
+            self.forget_dropped(gone.device);
+        }
+        self.leave_session(gone.session);
+    }
+
+    /// Forgets what is noted elsewhere of sessions that have no place at a device any more.
+    fn forget_dropped(&mut self, device: DeviceId) {
+        let Some(queue) = self.devices.kept_mut(device) else { return };
+        for dropped in queue.places.take_dropped() {
+            if dropped.noted {
+                self.sessions.forget_blocked_at(dropped.session, device);
+            }
+            if dropped.timed {
+                self.timers.note_idle();
+            }
+        }
+        self.sift_timers();
+    }
+
+    /// Takes the timers out that run for nobody, once they are the most.
+    pub(super) fn sift_timers(&mut self) {
+        let Self { timers, devices, .. } = self;
+        timers.sift(|timer| {
+            let queue = devices.get(timer.device);
+            queue.is_some_and(|queue| queue.places.has_timer(timer.session, timer.when))
+        });
+    }
+
+    /// Classifies a flow as plain or not.
+    pub(super) fn classify_flow(&mut self, flow: FlowIndex) {
+        self.visit(1);
+        let found = self.flows.at(flow);
+        let free = self.sessions.kept(found.session).is_some_and(|local| local.free);
+        let plain = self.devices.kept(found.device).is_some_and(|queue| {
+            free && !queue.is_ordered() && queue.places.covering(found.session).is_none()
+        });
+        self.flows.at_mut(flow).plain = plain;
+    }
+
+    /// Whether a flow's commands need nothing but room in the window: neither limits nor credits
+    /// nor a reservation concern the flow.
+    #[inline]
+    #[must_use]
+    pub fn is_plain(&self, flow: FlowId) -> bool {
+        self.flows.find(flow).is_some_and(|flow| flow.plain)
+    }
+
+    /// Finds the session that a flow is charged to.
+    #[must_use]
+    pub fn session_of(&self, flow: FlowId) -> Option<&Session> {
+        Some(&self.sessions.kept(self.flows.find(flow)?.session)?.session)
+    }
+}

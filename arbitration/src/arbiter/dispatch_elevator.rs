@@ -1,0 +1,102 @@
+//! How commands go to devices that order them by LBA and deadline.
+
+use units::Nanos;
+
+use super::Arbiter;
+use super::dispatch::Head;
+use super::elevator::Elevator;
+use super::entries::{Entry, Held};
+use super::grant::Work;
+use super::ids::{CreditSetId, DeviceId, EntryId};
+use super::queue::Next;
+use super::request::Dispatched;
+use crate::container::SetRequest;
+use crate::reservation::Charge;
+
+impl<T: Copy> Arbiter<T> {
+    /// Fills a device's elevator with what S2 to S4 let go on.
+    pub(super) fn fill_elevator(&mut self, now: Nanos, device: DeviceId) {
+        loop {
+            let Self { devices, pace, .. } = self;
+            let Some(queue) = devices.kept_mut(device) else { return };
+            if queue.elevator.as_ref().is_none_or(Elevator::is_full) {
+                return;
+            }
+            let Some(next) = queue.next(now, pace) else { return };
+            let Some((head, ends)) = self.head_of(device, &next) else { return };
+            if head.mark {
+                self.dequeue(now, device, &next, &head, ends);
+                self.entries.remove(head.id);
+                self.uncount();
+                let queue = self.devices.kept_mut(device);
+                if let Some(elevator) = queue.and_then(|queue| queue.elevator.as_mut()) {
+                    elevator.set.output(now, next.leaf.number());
+                }
+                self.forget_flow(head.flow);
+                continue;
+            }
+            let set = match self.admit(now, &head) {
+                Ok(set) => set,
+                Err(blocker) => {
+                    self.block_at(now, device, &next, &blocker);
+                    continue;
+                }
+            };
+            let charge = self.charge(now, device, &head);
+            self.dequeue(now, device, &next, &head, ends);
+            self.enter_elevator(now, device, &next, head.id, (set, charge));
+        }
+    }
+
+    /// Takes a command that has left its flow's queue into the elevator.
+    fn enter_elevator(
+        &mut self,
+        now: Nanos,
+        device: DeviceId,
+        next: &Next,
+        id: EntryId,
+        (set, charge): (Option<CreditSetId>, Option<Charge>),
+    ) {
+        let Self { devices, entries, order, .. } = self;
+        let queue = devices.kept_mut(device);
+        let Some(elevator) = queue.and_then(|queue| queue.elevator.as_mut()) else { return };
+        entries.enter_elevator(id, |entry, located| {
+            let request = SetRequest {
+                id: 0,
+                stream: next.leaf.number(),
+                lba: located.lba,
+                blocks: located.blocks,
+                deadline: elevator.deadline(order, next.class, entry.entered),
+            };
+            let number = elevator.insert(now, id, request)?;
+            Some(Held { number, set, charge })
+        });
+    }
+
+    /// Takes the next command out of a device's elevator, if the window has room.
+    pub(super) fn dispatch_from_elevator(
+        &mut self,
+        now: Nanos,
+        device: DeviceId,
+    ) -> Option<Dispatched<T>> {
+        let queue = self.devices.kept_mut(device)?;
+        if !queue.device.window.has_room() {
+            return None;
+        }
+        let id = queue.elevator.as_mut()?.pick(now)?;
+        let Held { set, charge, .. } = self.entries.take_held(id)?;
+        let Entry { flow, class, write, bytes, operations, .. } = *self.entries.at(id);
+        let session = self.flows.at(flow).session;
+        let price = queue.device.window.price(write, bytes);
+        // There is room; by how much it is exceeded matters less than the order by LBA.
+        queue.device.window.put_in(price);
+        queue.uncount(class);
+        if queue.places.has_reservations() {
+            queue.places.note_gone(now, session);
+        }
+        self.flows.at_mut(flow).uncount();
+        let work = Work { session, write, bytes, operations };
+        let head = Head { id, flow, class, work, mark: false, free: false };
+        self.send(now, device, &head, (price, set, charge))
+    }
+}

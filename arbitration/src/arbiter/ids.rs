@@ -1,0 +1,33 @@
+//! What devices, flows and commands are called in an arbiter.
+
+use super::table::Tagged;
+use crate::index::{Index, names};
+
+/// A device's place in an arbiter.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct DeviceId(pub u32);
+
+/// A flow: a host's commands on one session's account at one device. The name of a flow that has
+/// gone names nothing, whatever comes in its place.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct FlowId(pub(super) Tagged<FlowIndex>);
+
+/// A command that waits. Another command may have the same name once this one has been dispatched
+/// or cancelled.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct EntryId(Index);
+
+/// A flow's place, while it is there.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub(super) struct FlowIndex(Index);
+
+/// A credit set: the sessions that a command's credits are taken from.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct CreditSetId(Index);
+
+impl FlowIndex {
+    /// The flow of what belongs to none.
+    pub(super) const NONE: Self = Self(Index::FIRST);
+}
+
+names!(EntryId, FlowIndex, CreditSetId);

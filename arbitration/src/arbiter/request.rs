@@ -1,0 +1,47 @@
+//! A command as it comes to an arbiter, and as it goes to its device.
+
+use units::Class;
+
+use super::grant::Grant;
+use super::ids::DeviceId;
+
+/// A command that asks to go on.
+#[derive(Clone, Copy, Debug)]
+pub struct Request<T> {
+    /// What the caller knows the command by.
+    pub item: T,
+    /// Whether it changes the device.
+    pub write: bool,
+    /// Bytes that it moves.
+    pub bytes: u32,
+    /// Operation credits that it takes: 1 for a user's command (docs/sources.md, D2: credits bound
+    /// what runs).
+    pub operations: u32,
+    /// The first block, for devices that order by LBA.
+    pub lba: u64,
+    /// Number of blocks.
+    pub blocks: u32,
+}
+
+impl<T> Request<T> {
+    /// Makes the request of a user's command.
+    #[must_use]
+    pub fn user(item: T, write: bool, bytes: u32) -> Self {
+        Self { item, write, bytes, operations: 1, lba: 0, blocks: 0 }
+    }
+}
+
+/// A command that may go to its device now.
+#[derive(Debug)]
+pub struct Dispatched<T> {
+    /// What the caller knows the command by.
+    pub item: T,
+    /// The device that it goes to.
+    pub device: DeviceId,
+    /// Its class.
+    pub class: Class,
+    /// How long it waited, in ns.
+    pub waited_ns: u64,
+    /// What it holds until it is over.
+    pub grant: Grant,
+}

@@ -1,0 +1,82 @@
+//! Places in tables: what the typed names of this crate are made of.
+
+use std::num::NonZeroU32;
+
+/// A place in a table. It is kept as its number plus 1, so that an `Option` of it takes no more
+/// room than it does: commands and nodes fit their cache lines by that.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub(crate) struct Index(NonZeroU32);
+
+impl Index {
+    /// The place number 0.
+    pub(crate) const FIRST: Self = Self(NonZeroU32::MIN);
+
+    /// Names the place with this number, the first of which is 0.
+    #[inline]
+    pub(crate) fn nth(number: usize) -> Self {
+        debug_assert!(number < u32::MAX as usize, "memory ends before a table has 2^32 places");
+        let number = u32::try_from(number).unwrap_or(u32::MAX);
+        Self(NonZeroU32::MIN.saturating_add(number))
+    }
+
+    /// Returns the place's number.
+    #[inline]
+    pub(crate) const fn number(self) -> u32 {
+        self.0.get() - 1
+    }
+
+    /// Returns where the place is in a table that leaves its first place unused, so that nothing
+    /// has to be computed on a command's way.
+    #[inline]
+    pub(crate) const fn behind_unused(self) -> usize {
+        self.0.get() as usize
+    }
+
+    /// Returns the place's number, as tables want it.
+    #[inline]
+    pub(crate) const fn at(self) -> usize {
+        self.number() as usize
+    }
+}
+
+/// A typed name of a place.
+pub(crate) trait Name: Copy {
+    /// Names a place.
+    fn of(index: Index) -> Self;
+
+    /// Returns the place that is named.
+    fn index(self) -> Index;
+}
+
+/// Makes newtypes of [`Index`] typed names.
+macro_rules! names {
+    ($($name:ty),+) => {
+        $(impl $crate::index::Name for $name {
+            #[inline]
+            fn of(index: $crate::index::Index) -> Self {
+                Self(index)
+            }
+
+            #[inline]
+            fn index(self) -> $crate::index::Index {
+                self.0
+            }
+        })+
+    };
+}
+
+pub(crate) use names;
+
+const _: () = assert!(size_of::<Option<Index>>() == 4);
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_place_is_numbered_from_0() {
+        assert_eq!((Index::FIRST.number(), Index::nth(0)), (0, Index::FIRST));
+        assert_eq!((Index::nth(7).number(), Index::nth(7).at()), (7, 7));
+        assert!(Index::nth(1) < Index::nth(2));
+    }
+}
