@@ -20,6 +20,8 @@ pub(crate) struct Agenda {
     pub(crate) paused: Vec<Key>,
     /// Connections on their way out.
     pub(crate) closing: Vec<Key>,
+    /// When the first of them ends whatever it has still to send.
+    pub(crate) next_end: Option<Nanos>,
     /// Deallocations whose next slice is due.
     pub(crate) slices: Vec<(Key, SlotId)>,
 }
@@ -34,6 +36,7 @@ impl Agenda {
             next_r2t: now,
             paused: Vec::new(),
             closing: Vec::new(),
+            next_end: None,
             slices: Vec::new(),
         }
     }

@@ -427,6 +427,11 @@ impl<D: Driver> Connection<D> {
         self.closing.as_ref().map_or("it was dropped", |closing| &closing.reason)
     }
 
+    /// Until when a connection on its way out may send what it has; `None` where it sends no more.
+    pub(crate) fn sends_until(&self) -> Option<Nanos> {
+        self.closing.as_ref().filter(|closing| closing.flush).map(|closing| closing.deadline)
+    }
+
     /// Drives the end; true when the connection may be dropped: the driver has nothing of it.
     pub(crate) fn ended(&mut self, io: &mut Context<D>) -> bool {
         let Some(closing) = &mut self.closing else { return false };

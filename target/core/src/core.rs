@@ -160,7 +160,8 @@ impl<D: Driver> Core<D> {
             }
         };
         let ask = (!self.io.agenda.to_ask.is_empty()).then_some(self.io.agenda.next_r2t);
-        let others = [timer, self.io.timed.next_due(), ask].into_iter().flatten().min();
+        let others = [timer, self.io.timed.next_due(), ask, self.io.agenda.next_end];
+        let others = others.into_iter().flatten().min();
         Some(others.map_or(self.next_chores, |at| at.min(self.next_chores)))
     }
 
@@ -551,9 +552,12 @@ impl<D: Driver> Core<D> {
     /// Drops the connections that have ended.
     fn drop_ended(&mut self) {
         let closing = std::mem::take(&mut self.io.agenda.closing);
+        self.io.agenda.next_end = None;
         for key in closing {
             let Some(connection) = self.places.find(key) else { continue };
             if !connection.ended(&mut self.io) {
+                let ends = [self.io.agenda.next_end, connection.sends_until()];
+                self.io.agenda.next_end = ends.into_iter().flatten().min();
                 self.io.agenda.closing.push(key);
                 continue;
             }
