@@ -4,6 +4,7 @@ use std::sync::Arc;
 
 use arbitration::arbiter::Grant;
 use arbitration::memory::MemoryGrant;
+use arbitration::session::SessionId;
 use fabric::Nanos;
 use fabric::nvm::IoCommand;
 use fabric::nvme::{Sqe, Status};
@@ -42,6 +43,12 @@ impl<V, B> Job<V, B> {
     #[must_use]
     pub fn connection(&self) -> Key {
         self.origin.0
+    }
+
+    /// Which session it is charged to, and when its turn came; `None` where it took no turn.
+    #[must_use]
+    pub fn turn(&self) -> Option<(SessionId, Nanos)> {
+        self.grant.as_ref().map(|grant| (grant.session(), grant.at()))
     }
 }
 

@@ -60,6 +60,10 @@ impl Disk {
         }
     }
 
+    pub(crate) fn kind(&self) -> Kind {
+        self.kind
+    }
+
     /// The device is gone from now on.
     pub(crate) fn fail(&self) {
         self.failed.set(true);

@@ -31,6 +31,10 @@ pub struct Scenario {
     pub(crate) think_ns: u64,
     /// The target ends when all commands are submitted, instead of the hosts.
     pub(crate) drain: bool,
+    /// Sessions of hosts are below others.
+    pub(crate) groups: bool,
+    /// The first host reserves as much of the device as it may have.
+    pub(crate) reserved: bool,
 }
 
 impl Scenario {
@@ -71,6 +75,8 @@ impl Scenario {
             whole_chunks: rng.bool(),
             think_ns: rng.u64(0..100_000),
             drain: rng.u8(0..4) == 0,
+            groups: rng.bool(),
+            reserved: false,
         }
     }
 
@@ -93,6 +99,7 @@ impl Scenario {
         all.push(Self { whole_chunks: true, ..self.clone() });
         all.push(Self { scratch: 0, ..self.clone() });
         all.push(Self { drain: false, ..self.clone() });
+        all.push(Self { groups: false, ..self.clone() });
         all.push(Self { reactors: 1, ..self.clone() });
         all.push(Self { hosts: 1, ..self.clone() });
         all.push(Self { queues: 1, ..self.clone() });
@@ -102,6 +109,38 @@ impl Scenario {
         all.push(Self { disks, ..self.clone() });
         all.retain(|smaller| smaller != self && smaller.commands > 0);
         all
+    }
+
+    /// A world at random in which the first host reserves a part of a device, and always has more
+    /// to do than that, as the others have. There is one reactor: a reservation that is due goes
+    /// before what its own reactor has to do, and not before what others have.
+    #[must_use]
+    pub fn reserving(seed: u64) -> Self {
+        let mut rng = Rng::with_seed(seed);
+        let channels = rng.usize(1..9);
+        let window = u32::try_from(channels).ok();
+        Self {
+            commands: 20_000,
+            faults: false,
+            reactors: 1,
+            hosts: rng.usize(2..5),
+            queues: 2,
+            depth: 40,
+            largest: 8,
+            blocks: 200,
+            io_memory: 8 << 20,
+            max_transfer: 64 << 10,
+            in_capsule: 4096,
+            stages: true,
+            waiting: 4096,
+            disks: vec![(Kind::Queued, channels, rng.u64(20_000..200_000), window)],
+            think_ns: 0,
+            scratch: 0,
+            drain: false,
+            groups: false,
+            reserved: true,
+            ..Self::random(seed)
+        }
     }
 
     /// A world that does a lot of work: for its speed.
@@ -128,6 +167,8 @@ impl Scenario {
             whole_chunks: true,
             think_ns: 0,
             drain: false,
+            groups: false,
+            reserved: false,
         }
     }
 }

@@ -6,7 +6,8 @@ use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 use sluice_world::{Scenario, World};
 
 /// Seeds that once broke a promise.
-const KEPT: &[u64] = &[11, 13, 121, 124, 333, 407, 117_658_637_107_201, 117_658_638_418_061];
+const KEPT: &[u64] =
+    &[11, 13, 121, 124, 333, 407, 117_658_637_107_201, 117_658_638_418_061, 117_658_832_732_171];
 
 /// How long fresh seeds are tried, unless SIMULATE_SECONDS says otherwise.
 const FRESH: Duration = Duration::from_secs(60);
@@ -67,6 +68,14 @@ fn fresh_seeds_keep_their_promises() {
         worlds += 1;
     }
     println!("{worlds} worlds from seed {first}, {commands} commands");
+}
+
+#[test]
+fn who_reserves_gets_what_was_reserved() {
+    for seed in 0..8 {
+        let outcome = World::new(Scenario::reserving(seed)).run();
+        outcome.unwrap_or_else(|broken| panic!("seed {seed}: {broken}"));
+    }
 }
 
 #[test]

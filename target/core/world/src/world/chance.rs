@@ -2,20 +2,17 @@
 
 use std::sync::Arc;
 
-use arbitration::Class;
 use arbitration::device::DeviceRules;
-use arbitration::limit::Rate;
-use arbitration::session::SessionSpec;
+use arbitration::reservation::Overrides;
 use arbitration::settings::WindowRule;
+use fabric::Nanos;
 use fabric::controller::{BackendId, Geometry, Namespace, NamespaceFeatures, Readiness};
 use fabric::nvm::BlockFormat;
 use fabric::nvme::{Sqe, opcode};
-use sluice_core::Touched;
 use zerocopy::little_endian::U32;
 
-use super::{Event, Input, Known, World, tenant};
+use super::{Event, Input, Known, World};
 use crate::disk::Disk;
-use crate::driver::Rules;
 use crate::host::{NQN, Purpose, enable};
 
 impl World {
@@ -26,10 +23,12 @@ impl World {
         }
         let wait = self.rng.u64(100_000..20_000_000);
         self.after(wait, Event::Chance);
-        let change = self.rng.u8(0..14);
+        let change = self.rng.u8(0..15);
         match change {
             0 => self.change_sessions(),
             1 => self.change_rules(),
+            // Nothing else is to keep the host that reserves from having enough to do.
+            2..5 if self.scenario.reserved => {}
             2 => {
                 self.rates_changed += 1;
                 for pacing in &self.paced {
@@ -44,18 +43,19 @@ impl World {
             }
             4 => self.resize_namespace(),
             5 => self.abort(),
+            6 => self.change_reservation(),
             _ if !self.scenario.faults => {}
-            6 if self.namespaces.len() > 1 => self.remove_namespace(),
-            7 => {
+            7 if self.namespaces.len() > 1 => self.remove_namespace(),
+            8 => {
                 if let Some(index) = self.some_connection() {
                     self.cut(index);
                 }
             }
-            8 => {
+            9 => {
                 let host = self.rng.usize(0..self.hosts.len());
                 self.leave(host);
             }
-            9 => {
+            10 => {
                 if let Some(index) = self.some_connection()
                     && let Some(connection) = self.connections.get_mut(index)
                 {
@@ -63,13 +63,13 @@ impl World {
                     self.trace(|| format!("connection {index} falls silent"));
                 }
             }
-            10 => {
+            11 => {
                 let host = self.rng.usize(0..self.hosts.len());
                 if let Some(host) = self.hosts.get_mut(host) {
                     host.mute = true;
                 }
             }
-            11 => {
+            12 => {
                 let host = self.rng.usize(0..self.hosts.len());
                 self.submit(host, 0, enable(false), None, 0, Purpose::Admin);
             }
@@ -116,7 +116,14 @@ impl World {
         };
         let window = window.map_or(WindowRule::Off, WindowRule::Fixed);
         let window = if kind == crate::disk::Kind::Immediate { WindowRule::Off } else { window };
-        let rules = DeviceRules { window, ..DeviceRules::default() };
+        // What a queued one takes, as `launch` has it.
+        let profile = Overrides {
+            mean: Some(Nanos(service + service / 4)),
+            worst: Some(Nanos(2 * service)),
+            parallelism: u32::try_from(channels).ok(),
+            seeks: false,
+        };
+        let rules = DeviceRules { window, profile, ..DeviceRules::default() };
         let blocks = self.scenario.blocks;
         let made = Disk::new(kind, blocks, (channels, service), rules, self.reactors.len());
         let backend = BackendId(self.next_backend);
@@ -177,66 +184,5 @@ impl World {
         let _ = self
             .shared
             .with_service(|service| service.resize_namespace(now, NQN, known.nsid, known.blocks));
-    }
-
-    /// Sessions with other shares, limits and bounds.
-    pub(super) fn change_sessions(&mut self) {
-        let now = self.now;
-        let host = self.rng.usize(0..self.hosts.len());
-        let name = format!("session{host}");
-        let spec = SessionSpec {
-            name: name.clone(),
-            parent: None,
-            operations: self.rng.bool().then(|| self.rng.u8(1..=100 / 6)),
-            payload: None,
-            iops: if self.rng.bool() { Rate::per_second(self.rng.u64(100..100_000)) } else { None },
-            bandwidth: None,
-            queue: self.rng.bool().then(|| self.rng.u32(1..100)),
-        };
-        if self.rng.u8(0..4) == 0 {
-            self.sessions.remove(now, &name);
-        } else if self.sessions.put(now, &spec).is_err() {
-            return;
-        }
-        let mut rules = (**self.shared.rules.borrow()).clone();
-        rules.version += 1;
-        let nqn = self.hosts.get(host).map(|host| host.nqn.clone()).unwrap_or_default();
-        if self.sessions.named(&name).is_some() {
-            rules.tenants.insert(nqn, tenant(&self.sessions, Some(&name), self.reactors.len()));
-        } else {
-            rules.tenants.remove(&nqn);
-        }
-        self.trace(|| format!("sessions change: {spec:?}"));
-        self.publish(rules);
-    }
-
-    /// Another order, or other classes.
-    pub(super) fn change_rules(&mut self) {
-        let mut rules = (**self.shared.rules.borrow()).clone();
-        rules.version += 1;
-        match self.rng.u8(0..3) {
-            0 => rules.enabled = !rules.enabled,
-            1 => {
-                rules.order.weights.high = self.rng.u16(1..10);
-                rules.order.burst = self.rng.u16(1..10);
-            }
-            _ => {
-                let host = self.rng.usize(0..self.hosts.len());
-                let nqn = self.hosts.get(host).map(|host| host.nqn.clone()).unwrap_or_default();
-                let class = Class::ALL.get(self.rng.usize(0..4)).copied().unwrap_or_default();
-                rules.classes.insert(nqn, class);
-            }
-        }
-        self.publish(rules);
-    }
-
-    pub(super) fn publish(&mut self, rules: Rules) {
-        *self.shared.rules.borrow_mut() = Arc::new(rules);
-        let sessions = self.sessions.take_touched();
-        drop(self.sessions.take_replaced());
-        let touched = Arc::new(Touched { sessions, devices: Vec::new(), snapshot: true });
-        for reactor in 0..self.reactors.len() {
-            self.put(reactor, Input::Touch(Arc::clone(&touched)));
-        }
     }
 }

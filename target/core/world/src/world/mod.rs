@@ -3,8 +3,11 @@
 mod chance;
 mod drain;
 mod hosts;
+mod limits;
 mod network;
 mod reactors;
+mod reserved;
+mod sessions;
 
 use std::cell::{Cell, RefCell};
 use std::cmp::Reverse;
@@ -30,6 +33,8 @@ use sluice_core::stats::PerReactor;
 use sluice_core::{Core, Ended, Job, Key, Settings, Tenant, Touched, TxData};
 
 use self::drain::Drain;
+use self::limits::Limits;
+use self::sessions::Granted;
 use crate::connection::Connection;
 use crate::driver::{Arena, Buffer, Rules, Shared, Sim};
 use crate::host::{Host, NQN};
@@ -120,6 +125,10 @@ pub struct World {
     events: BinaryHeap<Reverse<(Nanos, u64, Event)>>,
     shared: Rc<Shared>,
     sessions: Sessions,
+    limits: Limits,
+    granted: Vec<Granted>,
+    /// What the first host had of its device in each period, in commands, where that is watched.
+    had: Vec<u64>,
     reactors: Vec<Reactor>,
     connections: Vec<Connection>,
     hosts: Vec<Host>,
@@ -232,6 +241,9 @@ impl World {
             events: BinaryHeap::new(),
             shared,
             sessions,
+            limits: Limits::default(),
+            granted: Vec::new(),
+            had: Vec::new(),
             reactors,
             connections: Vec::new(),
             hosts,
@@ -251,6 +263,12 @@ impl World {
         };
         for index in 0..world.scenario.disks.len() {
             world.add_namespace(index);
+        }
+        if world.scenario.groups {
+            world.add_groups();
+        }
+        if world.scenario.reserved {
+            world.reserve_first();
         }
         for host in 0..world.hosts.len() {
             world.after(0, Event::Host(host));
@@ -303,6 +321,7 @@ impl World {
             }
             if !self.settling && self.outcome.submitted >= self.scenario.commands {
                 self.settling = true;
+                self.check_reserved()?;
                 self.mend();
                 if self.scenario.drain {
                     self.drain();
@@ -426,6 +445,12 @@ impl World {
             if used != arbitration::credit::Used::default() {
                 let name = session.name();
                 return broken(self.now, format!("session {name:?} still has credits: {used:?}"));
+            }
+        }
+        for backlog in self.sessions.iter().map(|session| &session.backlog) {
+            let waiting = backlog.waiting();
+            if waiting > 0 {
+                return broken(self.now, format!("{waiting} commands wait in a session's queue"));
             }
         }
         for (backend, disk) in self.shared.disks.borrow().iter() {

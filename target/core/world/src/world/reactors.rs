@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use fabric::Nanos;
 use fabric::controller::Action;
-use fabric::nvm::IoCommand;
+use fabric::nvm::{BlockFormat, IoCommand, Transfer};
 use fabric::nvme::Status;
 use sluice_core::device::Data;
 use sluice_core::{Accepted, Ended, Job, Key, Started};
@@ -13,7 +13,21 @@ use super::{Event, Input, LISTENER, TURN_NS, World};
 use crate::connection::Connection;
 use crate::driver::{Op, Sim};
 
-/// What a reactor finds where it may receive again.
+/// Bytes that a command counts for at its device.
+fn moved(command: &IoCommand) -> u64 {
+    match command {
+        IoCommand::WriteZeroes { range, .. } | IoCommand::Verify { range } => {
+            u64::from(range.transfer_bytes(BlockFormat::BYTES_512))
+        }
+        _ => match command.transfer(BlockFormat::BYTES_512) {
+            Transfer::None => 0,
+            Transfer::ToController(bytes) | Transfer::ToHost(bytes) => u64::from(bytes),
+        },
+    }
+}
+
+/// What a reactor finds where the arbiter gives it a command, and where it may receive again.
+const MAY_GO_ON: &str = "a command may go on";
 const MAY_RECEIVE: &str = "it may receive";
 
 impl World {
@@ -46,7 +60,10 @@ impl World {
         let resumed = what == MAY_RECEIVE || after.unread_bytes < before.unread_bytes;
         let waits = before.ordered > 0
             || states.iter().any(|(state, count)| state == "memory_turn" && count > 0);
-        let waits_for_others = promised || (resumed && waits);
+        // A reservation is due bit by bit. Its next bit is looked at when a command of the device
+        // completes: while none is there, others use the device.
+        let reserved = what == MAY_GO_ON && self.is_reserved_and_busy();
+        let waits_for_others = promised || (resumed && waits) || reserved;
         if !waits_for_others {
             self.breaks(format!(
                 "reactor {index} would rest until {}, but {what}: it had {before:?}, {states:?}",
@@ -107,7 +124,7 @@ impl World {
             }
         }
         if reactor.core.settle() {
-            found = Some("a command may go on");
+            found = Some(MAY_GO_ON);
         }
         if reactor.core.has_tallies() {
             reactor.core.record(now);
@@ -177,7 +194,8 @@ impl World {
                 }
             }
             Op::Paced(pacing) => {
-                if !self.settling && self.rng.bool() {
+                let steady = self.settling || self.scenario.reserved;
+                if !steady && self.rng.bool() {
                     pacing.set_grant_rate(Some(self.rng.u64(1_000_000..100_000_000)));
                 }
                 self.paced.push(pacing);
@@ -206,6 +224,14 @@ impl World {
     }
 
     pub(super) fn launch(&mut self, index: usize, job: Box<Job<Sim>>) {
+        if let Some((session, at)) = job.turn() {
+            let bytes = moved(&job.command);
+            self.note_reserved(session, at);
+            let exceeded = self.limits.passed(session.0, at, bytes).map(str::to_owned);
+            if let Some(name) = exceeded {
+                self.breaks(format!("{name} has more than its limits let pass"));
+            }
+        }
         let service = job.device.service_ns();
         let service = self.rng.u64(service / 2..=service * 2);
         let until = job.device.occupy(self.now, service);

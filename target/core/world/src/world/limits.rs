@@ -1,0 +1,114 @@
+//! The limits of sessions: what went to devices is watched, apart from the product's own counters.
+
+use std::collections::HashMap;
+
+use arbitration::limit::{Rate, TOLERANCE};
+use arbitration::session::{Session, SessionSpec};
+use fabric::Nanos;
+
+/// One limit: what went beyond its rate, as a bucket that its rate empties.
+#[derive(Clone, Copy, Debug)]
+struct Bucket {
+    rate: u64,
+    /// In 1/10^9 of a command or byte.
+    level: u128,
+    at: Nanos,
+}
+
+/// 1/10^9 of a command or byte in one of them, and ns in a second.
+const NANO: u128 = 1_000_000_000;
+
+impl Bucket {
+    /// Counts what goes at a time. False where more went than the limit lets pass: its rate, 4 ms of
+    /// it at once, and the command that comes last.
+    fn passes(&mut self, at: Nanos, amount: u64) -> bool {
+        let rate = u128::from(self.rate);
+        self.level = self.level.saturating_sub(u128::from(at.0.saturating_sub(self.at.0)) * rate);
+        self.at = self.at.max(at);
+        self.level += u128::from(amount) * NANO;
+        // What calculating with whole ticks makes of it.
+        let rounded = (u128::from(amount) * NANO) / 1000 + NANO;
+        self.level <= u128::from(TOLERANCE.0) * rate + u128::from(amount) * NANO + rounded
+    }
+}
+
+/// One session.
+#[derive(Clone, Debug)]
+struct Watched {
+    name: String,
+    parent: Option<u32>,
+    iops: Option<Bucket>,
+    bandwidth: Option<Bucket>,
+}
+
+/// All sessions with limits, by their places.
+#[derive(Debug, Default)]
+pub(super) struct Limits {
+    watched: HashMap<u32, Watched>,
+    /// Places of sessions that are gone. What is left of these is not limited, and another one may
+    /// have the place.
+    left: Vec<u32>,
+}
+
+impl Limits {
+    /// A session is as `spec` says from now on.
+    pub(super) fn set(&mut self, now: Nanos, session: &Session, spec: &SessionSpec) {
+        let id = session.id().0;
+        if self.left.contains(&id) {
+            return;
+        }
+        let before = self.watched.get(&id);
+        let bucket = |rate: Option<Rate>, before: Option<Bucket>| {
+            let rate = rate?.get();
+            // After a change the old rate's excess is not held against the new one.
+            let same = before.filter(|bucket| bucket.rate == rate);
+            Some(same.unwrap_or(Bucket { rate, level: 0, at: now }))
+        };
+        let watched = Watched {
+            name: spec.name.clone(),
+            parent: session.parent().map(|parent| parent.id().0),
+            iops: bucket(spec.iops, before.and_then(|before| before.iops)),
+            bandwidth: bucket(spec.bandwidth, before.and_then(|before| before.bandwidth)),
+        };
+        self.watched.insert(id, watched);
+    }
+
+    /// A session is gone.
+    pub(super) fn forget(&mut self, session: &Session) {
+        self.watched.remove(&session.id().0);
+        self.left.push(session.id().0);
+    }
+
+    /// A command of a session went to a device; which session's limit that exceeds.
+    pub(super) fn passed(&mut self, session: u32, at: Nanos, bytes: u64) -> Option<&str> {
+        let (mut next, mut exceeded) = (Some(session), None);
+        while let Some(id) = next {
+            let Some(watched) = self.watched.get_mut(&id) else { break };
+            next = watched.parent;
+            let iops = watched.iops.as_mut().is_none_or(|bucket| bucket.passes(at, 1));
+            let bandwidth =
+                watched.bandwidth.as_mut().is_none_or(|bucket| bucket.passes(at, bytes));
+            if !iops || !bandwidth {
+                exceeded = Some(id);
+            }
+        }
+        exceeded.and_then(|id| self.watched.get(&id)).map(|watched| watched.name.as_str())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_bucket_notices_what_is_beyond_its_rate() {
+        let mut bucket = Bucket { rate: 1000, level: 0, at: Nanos(0) };
+        for command in 0..5 {
+            assert!(bucket.passes(Nanos(0), 1), "4 ms of the rate, and one: command {command}");
+        }
+        assert!(bucket.passes(Nanos(1_000_000), 1));
+        assert!(bucket.passes(Nanos(2_000_000), 1));
+        bucket.passes(Nanos(2_000_000), 1);
+        assert!(!bucket.passes(Nanos(2_000_000), 1));
+    }
+}

@@ -1,0 +1,222 @@
+//! Sessions: who shares with whom, how much each may have, and what was reserved.
+
+use std::sync::Arc;
+
+use arbitration::Class;
+use arbitration::limit::Rate;
+use arbitration::reservation::{Admitted, Broker, Budget, Locality, Reserved, Terms};
+use arbitration::session::{Reservation, SessionSpec};
+use fabric::Nanos;
+use fabric::controller::BackendId;
+use sluice_core::Touched;
+use sluice_core::device::Device;
+
+use super::{Input, World, tenant};
+use crate::disk::Kind;
+use crate::driver::Rules;
+
+/// A reservation in force.
+#[derive(Clone, Debug)]
+pub(super) struct Granted {
+    pub(super) backend: BackendId,
+    pub(super) session: String,
+    pub(super) admitted: Admitted,
+    pub(super) reserved: Arc<Reserved>,
+}
+
+/// The session that is a host's own.
+pub(super) fn own(host: usize) -> String {
+    format!("session{host}")
+}
+
+impl World {
+    /// Sessions above those of hosts, each for every second one.
+    pub(super) fn add_groups(&mut self) {
+        for group in 0..2 {
+            let spec = self.limited(format!("group{group}"), None);
+            self.put_session(&spec);
+        }
+    }
+
+    fn limited(&mut self, name: String, parent: Option<String>) -> SessionSpec {
+        let rate = |rng: &mut fastrand::Rng, least: u64| {
+            let rate = least << rng.u32(0..10);
+            if rng.bool() { Rate::per_second(rng.u64(rate..2 * rate)) } else { None }
+        };
+        SessionSpec {
+            name,
+            parent,
+            operations: self.rng.bool().then(|| self.rng.u8(1..=100 / 6)),
+            payload: self.rng.bool().then(|| self.rng.u8(1..=100 / 6)),
+            iops: rate(&mut self.rng, 200),
+            bandwidth: rate(&mut self.rng, 2_000_000),
+            queue: self.rng.bool().then(|| self.rng.u32(1..100)),
+        }
+    }
+
+    /// Sessions with other shares, limits and bounds; or one less.
+    pub(super) fn change_sessions(&mut self) {
+        let host = self.rng.usize(0..self.hosts.len());
+        if self.scenario.groups && self.rng.u8(0..4) == 0 {
+            let spec = self.limited(format!("group{}", host % 2), None);
+            self.put_session(&spec);
+            return self.publish(self.rules(), &[]);
+        }
+        let name = own(host);
+        if self.scenario.reserved && host == 0 {
+            // Its reservation is what is watched.
+            return;
+        }
+        if self.rng.u8(0..4) == 0 {
+            if let Some(session) = self.sessions.named(&name) {
+                self.limits.forget(session);
+            }
+            self.sessions.remove(self.now, &name);
+            self.trace(|| format!("{name} goes"));
+        } else {
+            let parent = self.scenario.groups.then(|| format!("group{}", host % 2));
+            let spec = self.limited(name, parent);
+            if !self.put_session(&spec) {
+                return;
+            }
+        }
+        self.assign(host);
+    }
+
+    pub(super) fn put_session(&mut self, spec: &SessionSpec) -> bool {
+        let put = self.sessions.put(self.now, spec).is_ok();
+        if let Some(session) = self.sessions.named(&spec.name).filter(|_| put) {
+            self.limits.set(self.now, session, spec);
+        }
+        self.trace(|| format!("session {spec:?}: {put}"));
+        put
+    }
+
+    /// A host's commands are charged to its own session, if there is one.
+    pub(super) fn assign(&mut self, host: usize) {
+        let name = own(host);
+        let mut rules = self.rules();
+        let nqn = self.hosts.get(host).map(|host| host.nqn.clone()).unwrap_or_default();
+        if self.sessions.named(&name).is_some() {
+            rules.tenants.insert(nqn, tenant(&self.sessions, Some(&name), self.reactors.len()));
+        } else {
+            rules.tenants.remove(&nqn);
+        }
+        let touched: Vec<BackendId> = self
+            .granted
+            .iter()
+            .filter(|granted| granted.session == name)
+            .map(|granted| granted.backend)
+            .collect();
+        touched.iter().for_each(|backend| self.put_in_force(*backend));
+        self.publish(rules, &touched);
+    }
+
+    /// A session reserves something of a device, or gives up what it has reserved.
+    pub(super) fn change_reservation(&mut self) {
+        let host = self.rng.usize(0..self.hosts.len());
+        if self.scenario.reserved || self.namespaces.is_empty() {
+            return;
+        }
+        let backend = match self.namespaces.get(self.rng.usize(0..self.namespaces.len())) {
+            Some(known) => known.backend,
+            None => return,
+        };
+        let name = own(host);
+        let before = self.granted.iter().position(|granted| granted.session == name);
+        let backend = match before {
+            Some(at) => self.granted.swap_remove(at).backend,
+            None => {
+                let period = Nanos(self.rng.u64(1_000_000..100_000_000));
+                let operations = self.rng.u64(1..200);
+                self.reserve(&name, backend, period, operations);
+                backend
+            }
+        };
+        self.put_in_force(backend);
+        self.publish(self.rules(), &[backend]);
+    }
+
+    /// Admits a reservation of so many commands of 4 KiB in a period, if it fits.
+    pub(super) fn reserve(
+        &mut self,
+        session: &str,
+        backend: BackendId,
+        period: Nanos,
+        operations: u64,
+    ) -> bool {
+        let disk = self.shared.disks.borrow().get(&backend).cloned();
+        let Some(disk) = disk.filter(|disk| disk.kind() == Kind::Queued) else { return false };
+        let Some(profile) = disk.qos().profile() else { return false };
+        let terms = Terms {
+            budget: Budget::Operations(operations),
+            period,
+            request_bytes: 4096,
+            write_percent: 50,
+            locality: Locality::Random,
+        };
+        let here = self.granted.iter().filter(|granted| granted.backend == backend);
+        let already: Vec<Admitted> = here.map(|granted| granted.admitted).collect();
+        let urgent = self.shared.rules.borrow().order.urgent_share;
+        let Ok(admitted) = Broker::admit(&profile, &already, urgent, &terms) else { return false };
+        let reserved = Arc::new(Reserved::new(self.now, &admitted));
+        self.trace(|| format!("{session} reserves {operations} commands in {period:?}"));
+        self.granted.push(Granted { backend, session: session.to_owned(), admitted, reserved });
+        true
+    }
+
+    /// What was admitted on a device is in force, as far as its sessions are there.
+    pub(super) fn put_in_force(&mut self, backend: BackendId) {
+        let disks = self.shared.disks.borrow();
+        let Some(disk) = disks.get(&backend) else { return };
+        let here = self.granted.iter().filter(|granted| granted.backend == backend);
+        let reservations = here.filter_map(|granted| {
+            let session = Arc::clone(self.sessions.named(&granted.session)?);
+            Some(Reservation { session, reserved: Arc::clone(&granted.reserved) })
+        });
+        disk.qos().reserve(reservations.collect());
+    }
+
+    fn rules(&self) -> Rules {
+        (**self.shared.rules.borrow()).clone()
+    }
+
+    /// Another order, or other classes.
+    pub(super) fn change_rules(&mut self) {
+        let mut rules = self.rules();
+        match self.rng.u8(0..4) {
+            0 if !self.scenario.reserved => rules.enabled = !rules.enabled,
+            0 | 1 => {
+                rules.order.weights.high = self.rng.u16(1..10);
+                rules.order.weights.medium = self.rng.u16(1..10);
+                rules.order.weights.low = self.rng.u16(1..10);
+                rules.order.burst = self.rng.u16(1..10);
+            }
+            2 if !self.scenario.reserved => rules.queue = 1 << self.rng.u32(2..10),
+            _ => {
+                let host = self.rng.usize(0..self.hosts.len());
+                let nqn = self.hosts.get(host).map(|host| host.nqn.clone()).unwrap_or_default();
+                let class = Class::ALL.get(self.rng.usize(0..4)).copied().unwrap_or_default();
+                rules.classes.insert(nqn, class);
+            }
+        }
+        self.trace(|| {
+            let Rules { enabled, order, queue, .. } = &rules;
+            format!("rules change: {enabled}, {order:?}, {queue} may wait")
+        });
+        self.publish(rules, &[]);
+    }
+
+    /// Reactors are told of other rules, of sessions that have changed, and of devices with other
+    /// reservations.
+    pub(super) fn publish(&mut self, mut rules: Rules, devices: &[BackendId]) {
+        rules.version += 1;
+        *self.shared.rules.borrow_mut() = Arc::new(rules);
+        let sessions = self.sessions.take_touched();
+        drop(self.sessions.take_replaced());
+        let touched = Arc::new(Touched { sessions, devices: devices.to_vec(), snapshot: true });
+        for reactor in 0..self.reactors.len() {
+            self.put(reactor, Input::Touch(Arc::clone(&touched)));
+        }
+    }
+}
