@@ -123,4 +123,24 @@ mod tests {
         assert!(admission.holds_back(Nanos(200 * MS), Fullness::Full, true));
         assert!(!admission.refuses(Nanos(200 * MS), &read(1), true));
     }
+
+    #[test]
+    fn d5_a_host_is_told_to_come_when_there_is_room() {
+        let backlog = Backlog::new(100);
+        for _ in 0..100 {
+            backlog.entered();
+        }
+        // One leaves each 10 ms: the last of the hundred has a second to wait.
+        for ms in (0..2000_u64).step_by(10) {
+            backlog.left(Nanos(ms * MS), 1_000_000_000);
+            backlog.entered();
+        }
+        let status = retry_later(Nanos(2000 * MS), &backlog);
+        assert!(!status.is_dnr());
+        let delay = RETRY_DELAYS.choose(backlog.expected_wait(Nanos(2000 * MS)));
+        assert!((1..=3).contains(&delay), "one of the three that Identify names");
+        assert_eq!(status, Status::COMMAND_INTERRUPTED.with_retry_delay(delay));
+        assert_ne!(status, Status::COMMAND_INTERRUPTED);
+        assert_eq!(backlog.refused(), 1);
+    }
 }

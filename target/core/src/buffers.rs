@@ -115,3 +115,163 @@ impl<M: Memory> Buffers<M> {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use std::cell::{Cell, RefCell};
+    use std::rc::Rc;
+
+    use super::*;
+
+    /// An arena that counts.
+    #[derive(Debug)]
+    struct Arena {
+        bytes: usize,
+        used: Rc<Cell<usize>>,
+        data: Rc<Cell<usize>>,
+        freed: Rc<Cell<u64>>,
+    }
+
+    #[derive(Debug)]
+    struct Piece {
+        memory: Vec<u8>,
+        used: Rc<Cell<usize>>,
+        data: Option<DataCounts>,
+    }
+
+    /// Bytes in use for data, and bytes that came back.
+    type DataCounts = (Rc<Cell<usize>>, Rc<Cell<u64>>);
+
+    impl Drop for Piece {
+        fn drop(&mut self) {
+            self.used.set(self.used.get() - self.memory.len());
+            if let Some((data, freed)) = &self.data {
+                data.set(data.get() - self.memory.len());
+                freed.set(freed.get() + self.memory.len() as u64);
+            }
+        }
+    }
+
+    impl std::ops::Deref for Piece {
+        type Target = [u8];
+
+        fn deref(&self) -> &[u8] {
+            &self.memory
+        }
+    }
+
+    impl std::ops::DerefMut for Piece {
+        fn deref_mut(&mut self) -> &mut [u8] {
+            &mut self.memory
+        }
+    }
+
+    impl Memory for Arena {
+        type Buffer = Piece;
+
+        fn take(&self, length: usize, what: Use) -> Option<Piece> {
+            if !self.has(length) {
+                return None;
+            }
+            self.used.set(self.used.get() + length);
+            let data = (what == Use::Data).then(|| {
+                self.data.set(self.data.get() + length);
+                (Rc::clone(&self.data), Rc::clone(&self.freed))
+            });
+            Some(Piece { memory: vec![0; length], used: Rc::clone(&self.used), data })
+        }
+
+        fn has(&self, length: usize) -> bool {
+            self.used.get() + length <= self.bytes
+        }
+
+        fn usage(&self) -> (usize, usize) {
+            (self.used.get(), self.bytes)
+        }
+
+        fn data_used(&self) -> usize {
+            self.data.get()
+        }
+
+        fn data_freed(&self) -> u64 {
+            self.freed.get()
+        }
+    }
+
+    fn arena(bytes: usize) -> Arena {
+        Arena { bytes, used: Rc::default(), data: Rc::default(), freed: Rc::default() }
+    }
+
+    fn buffers() -> Buffers<Arena> {
+        Buffers::new(arena(1 << 20), arena(8 * 8192))
+    }
+
+    const BLOCK: usize = 64 << 10;
+
+    #[test]
+    fn f5_data_from_hosts_leaves_a_quarter_to_reads() {
+        let buffers = buffers();
+        let held: Vec<_> = std::iter::from_fn(|| buffers.for_data(BLOCK)).collect();
+        assert_eq!(held.len() * BLOCK, 3 << 18, "three quarters");
+        let reads: Vec<_> = std::iter::from_fn(|| buffers.for_read(BLOCK)).collect();
+        assert_eq!(reads.len() * BLOCK, 1 << 18, "the rest");
+        assert_eq!(buffers.usage(), (1 << 20, (1 << 20) + 8 * 8192));
+    }
+
+    #[test]
+    fn f5_one_command_may_always_go_on() {
+        let buffers = Buffers::new(arena(BLOCK), arena(8192));
+        let only = buffers.for_data(BLOCK);
+        assert!(only.is_some(), "more than the part for data, but nothing else is taken");
+        assert!(buffers.for_data(1).is_none());
+    }
+
+    #[test]
+    fn f5_what_was_promised_is_kept_for_what_comes() {
+        let mut buffers = buffers();
+        let held = RefCell::new(Vec::new());
+        buffers.data.push_back((Key { index: 0, generation: 0 }, SlotId(0)));
+        assert!(buffers.promise(BLOCK, Duration::from_millis(1)).is_none(), "nothing was freed");
+        for ms in 0..1000_u64 {
+            held.borrow_mut().extend(buffers.for_data(BLOCK));
+            held.borrow_mut().clear();
+            buffers.learn(Nanos(ms * 1_000_000));
+        }
+        // Of twelve, one is free.
+        let filled: Vec<_> = (0..11).map(|_| buffers.for_data(BLOCK).unwrap()).collect();
+
+        let promise = buffers.promise(BLOCK, Duration::from_millis(4)).unwrap();
+        assert!(buffers.for_data(BLOCK).is_none(), "the one that is free was promised");
+        assert!(buffers.for_arrived(BLOCK).is_some(), "to data that has come");
+        drop(promise);
+        assert!(buffers.for_data(BLOCK).is_some());
+        drop(filled);
+    }
+
+    #[test]
+    fn a_read_does_not_overtake_those_that_wait() {
+        let mut buffers = buffers();
+        let first = (Key { index: 1, generation: 0 }, SlotId(3));
+        buffers.reads.push_back(first);
+        assert!(buffers.for_read(4096).is_none());
+        assert!(buffers.for_first_read(4096).is_some());
+        buffers.forget(first);
+        assert!(buffers.for_read(4096).is_some());
+    }
+
+    #[test]
+    fn of_connections_that_flood_none_gets_all_buffers_for_capsules() {
+        let buffers = buffers();
+        let mut held = Vec::new();
+        // The first connection takes all that it may, then the second.
+        for most in [4, 2] {
+            let mut mine = 0;
+            while !buffers.is_part_of_capsules(mine, 8192) {
+                held.push(buffers.for_capsule(8192).unwrap());
+                mine += 1;
+            }
+            assert_eq!(mine, most);
+        }
+        assert!(buffers.has_for_capsule(8192), "one is left for others");
+    }
+}

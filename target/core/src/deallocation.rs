@@ -104,3 +104,119 @@ impl<V: Device, B: Deref<Target = [u8]>> Deallocation<V, B> {
         Some(slice)
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use std::sync::{Arc, Mutex};
+
+    use arbitration::device as qos;
+    use fabric::Nanos;
+    use fabric::nvm::BlockFormat;
+    use fabric::nvme::Sqe;
+
+    use super::*;
+    use crate::device::Immediate;
+    use crate::stats::IoStats;
+
+    /// A device that notes what it is told to deallocate, and fails at a block.
+    #[derive(Debug, Default)]
+    struct Device(Mutex<Vec<(u64, u32)>>, Option<u64>);
+
+    impl Immediate for Device {
+        fn run(&self, command: &IoCommand, _: Data<'_>) -> Status {
+            let IoCommand::WriteZeroes { range, deallocate: true, .. } = command else {
+                return Status::INVALID_OPCODE;
+            };
+            self.0.lock().unwrap().push((range.lba, range.blocks));
+            let fails = self.1.is_some_and(|at| range.lba >= at);
+            if fails { Status::INTERNAL_ERROR } else { Status::SUCCESS }
+        }
+    }
+
+    impl crate::device::Device for Device {
+        fn style(&self) -> Style<'_> {
+            Style::Immediate(self)
+        }
+
+        fn format(&self) -> BlockFormat {
+            BlockFormat::BYTES_4096
+        }
+
+        fn blocks(&self) -> u64 {
+            1 << 30
+        }
+
+        fn qos(&self) -> &Arc<qos::Device> {
+            unreachable!("slices are not ordered by the device")
+        }
+
+        fn stats(&self, _: usize) -> Option<&IoStats> {
+            None
+        }
+    }
+
+    fn job(device: Device, ranges: &[(u64, u32)]) -> Job<Device, Vec<u8>> {
+        let mut definitions = Vec::new();
+        for (lba, blocks) in ranges {
+            definitions.extend([0; 4]);
+            definitions.extend(blocks.to_le_bytes());
+            definitions.extend(lba.to_le_bytes());
+        }
+        let ranges = u16::try_from(ranges.len()).unwrap();
+        Job {
+            origin: (Key { index: 0, generation: 0 }, SlotId(0)),
+            device: Arc::new(device),
+            command: IoCommand::DatasetManagement { deallocate: true, ranges },
+            sqe: Sqe::default(),
+            buffer: Some(definitions),
+            arrived: Nanos(0),
+            charge: Charge::default(),
+            grant: None,
+            memory: None,
+            waited_ns: 0,
+        }
+    }
+
+    fn run(job: Job<Device, Vec<u8>>) -> (Vec<(u64, u32)>, Status) {
+        let device = Arc::clone(&job.device);
+        let ranges = Deallocation::ranges(&job).unwrap();
+        let mut deallocation = Deallocation::new(job, ranges);
+        loop {
+            match deallocation.run() {
+                Slice::More(more) => deallocation = more,
+                Slice::Last(ended) => return (device.0.lock().unwrap().clone(), ended.status),
+            }
+        }
+    }
+
+    #[test]
+    fn d3_slices_cover_each_range_and_none_is_larger_than_16_mib() {
+        let (slices, status) = run(job(Device::default(), &[(100, 10_000), (50_000, 1)]));
+        let expected = [(100, 4096), (4196, 4096), (8292, 1808), (50_000, 1)];
+        assert_eq!((slices.as_slice(), status), (&expected[..], Status::SUCCESS));
+    }
+
+    #[test]
+    fn d3_a_slice_that_fails_is_the_last() {
+        let (slices, status) = run(job(Device(Mutex::default(), Some(4196)), &[(100, 10_000)]));
+        assert_eq!((slices.len(), status), (2, Status::INTERNAL_ERROR));
+    }
+
+    #[test]
+    fn d3_a_small_deallocation_is_done_at_once() {
+        assert!(Deallocation::ranges(&job(Device::default(), &[(0, 4096)])).is_none());
+        assert!(Deallocation::ranges(&job(Device::default(), &[(0, 4097)])).is_some());
+        let mut outside = job(Device::default(), &[(1 << 30, 5000)]);
+        assert!(Deallocation::ranges(&outside).is_none(), "the device says what is wrong");
+        outside.command = IoCommand::Flush;
+        assert!(Deallocation::ranges(&outside).is_none());
+    }
+
+    #[test]
+    fn d2_a_slice_asks_for_more_than_a_users_command() {
+        let deallocation = Deallocation::new(job(Device::default(), &[(0, 9000)]), VecDeque::new());
+        let request = deallocation.request();
+        let user = Request::user(deallocation.job.origin, true, 0);
+        assert!(request.operations > user.operations);
+    }
+}
