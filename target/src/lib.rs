@@ -21,6 +21,7 @@ pub mod log;
 pub mod mapping;
 pub mod metrics;
 mod network;
+mod objects;
 pub mod preflight;
 mod qos;
 pub mod reactor;

@@ -17,12 +17,13 @@ mod tables;
 
 use std::path::Path;
 
+pub use crate::objects::Kind;
 pub use disk::DiskStore;
 pub(crate) use live::Clash;
 pub use live::{Effective, Live, effective};
 pub use memory::MemoryStore;
-pub use model::{Change, Key, Kind, Object, Store, StoreError};
-pub(crate) use object::{ObjectId, Scope};
+pub use model::{Change, Key, Object, Store, StoreError};
+pub(crate) use object::ObjectId;
 pub use seen::{Place, Seen, SeenNamespaces};
 
 /// Opens the state file, or where there is none keeps state in memory. Answers too what the

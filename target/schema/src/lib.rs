@@ -16,6 +16,6 @@ mod values;
 pub mod wire;
 
 pub use keys::ConfigKey;
-pub use method::{Call, Method, calls as call};
+pub use method::{Call, Method, Verb, calls as call};
 pub use params::{Parameter, Params, Setting};
 pub use values::Values;

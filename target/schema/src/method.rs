@@ -38,6 +38,12 @@ macro_rules! methods {
                 match self { $(Self::$name => methods!(@$kind),)* }
             }
 
+            /// Returns what a generic method of an object does: one that adds, sets or removes an
+            /// object by its name.
+            const fn verb(self) -> Option<Verb> {
+                match self { $(Self::$name => methods!(@verb $kind),)* }
+            }
+
             /// Describes the parameters, in the words of docs/control.md.
             #[must_use]
             pub const fn takes(self) -> &'static str {
@@ -70,7 +76,11 @@ macro_rules! methods {
         }
     };
     (@shows) => { false };
-    (@changes) => { true };
+    (@$changes:ident) => { true };
+    (@verb adds) => { Some(Verb::Add) };
+    (@verb sets) => { Some(Verb::Set) };
+    (@verb removes) => { Some(Verb::Remove) };
+    (@verb $other:ident) => { None };
 }
 
 methods! {
@@ -152,13 +162,13 @@ methods! {
     SessionList "session.list" shows (params::Nothing) -> Vec<answer::Session>,
         "",
         "The sessions, as in `qos.show`.";
-    SessionAdd "session.add" changes (params::Settings) -> answer::Changed<answer::SessionSettings>,
+    SessionAdd "session.add" adds (params::Settings) -> answer::Changed<answer::SessionSettings>,
         "as `[[session]]`",
         "What is set for the session";
-    SessionSet "session.set" changes (params::Settings) -> answer::Changed<answer::SessionSettings>,
+    SessionSet "session.set" sets (params::Settings) -> answer::Changed<answer::SessionSettings>,
         "`name`, and keys of `[[session]]`; what is not given stays, `null` takes a setting back",
         "What is set for the session";
-    SessionRemove "session.remove" changes (params::SessionRemove) -> answer::Changed<answer::Name>,
+    SessionRemove "session.remove" removes (params::SessionRemove) -> answer::Changed<answer::Name>,
         "`name`; what is set for an automatic session goes, the session stays",
         "`name`";
     SessionReserve "session.reserve" changes (params::Settings) -> answer::Changed<answer::SessionSettings>,
@@ -176,18 +186,36 @@ methods! {
     NetworkListener "network.listener" changes (params::ListenerLink) -> answer::Changed<answer::ListenerLink>,
         "`address`, `link` (`null`: the default one)",
         "`address`, `link`";
-    LinkAdd "link.add" changes (params::Settings) -> answer::Changed<answer::LinkSettings>,
+    LinkAdd "link.add" adds (params::Settings) -> answer::Changed<answer::LinkSettings>,
         "as `[[link]]`; classes that are not given are as in `[network]` now",
         "What is set for the link";
-    LinkSet "link.set" changes (params::Settings) -> answer::Changed<answer::LinkSettings>,
+    LinkSet "link.set" sets (params::Settings) -> answer::Changed<answer::LinkSettings>,
         "`name`, and keys of `[[link]]`; what is not given stays",
         "What is set for the link";
-    LinkRemove "link.remove" changes (params::LinkRemove) -> answer::Changed<answer::Name>,
+    LinkRemove "link.remove" removes (params::LinkRemove) -> answer::Changed<answer::Name>,
         "`name` of a link that no listener names",
         "`name`";
 }
 
+/// What a generic method of an object does.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Verb {
+    /// Adds one.
+    Add,
+    /// Changes one that is there; keys that are not given stay.
+    Set,
+    /// Removes one.
+    Remove,
+}
+
 impl Method {
+    /// Returns the object that a generic method is of, and what it does with it.
+    #[must_use]
+    pub fn object(self) -> Option<(&'static str, Verb)> {
+        let (word, _) = self.name().split_once('.')?;
+        Some((word, self.verb()?))
+    }
+
     /// Finds the method of a name.
     #[must_use]
     pub fn from_name(name: &str) -> Option<Self> {

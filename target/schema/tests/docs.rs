@@ -54,18 +54,7 @@ fn the_table_of_methods_is_the_schemas() {
 
 #[test]
 fn the_tables_of_keys_are_the_schemas() {
-    for (title, table) in [
-        ("## `[target]`", keys::TARGET),
-        ("## `[qos]`", keys::QOS),
-        ("## `[[session]]`", keys::SESSION),
-        ("## `reserve`", keys::RESERVE),
-        ("## `[[policy]]`", keys::POLICY),
-        ("## `[network]`", keys::NETWORK),
-        ("## `[[link]]`", keys::LINK),
-        ("## `[[listener]]`", keys::LISTENER),
-        ("## `[[subsystem]]`", keys::SUBSYSTEM),
-        ("## `[[subsystem.namespace]]`", keys::NAMESPACE),
-    ] {
+    for (title, table) in keys::tables() {
         let rows: Vec<String> = table.iter().map(keys::ConfigKey::row).collect();
         let heading = "| key | values | default | meaning |\n|---|---|---|---|";
         compare("configuration.md", title, heading, &rows);

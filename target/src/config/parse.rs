@@ -48,8 +48,8 @@ pub(crate) fn config(root: &Node, machine: &Machine, problems: &Problems) -> Con
         subsystems.into_iter().map(ParsedSubsystem::into_subsystem).collect();
     Config {
         target,
-        qos: qos.finish(&subsystems, known, problems),
-        network: network.finish(&listeners, problems),
+        qos: qos::finish(qos, &subsystems, known, problems),
+        network: network::finish(network, &listeners, problems),
         listeners: listeners.into_iter().map(|l| l.listener).collect(),
         subsystems,
     }

@@ -16,8 +16,8 @@ pub fn render(config: &Config) -> String {
     let mut lines = Lines::default();
     lines.title("[target]");
     table::lines(&mut lines, &config.target);
-    qos::render_whole(&mut lines, &config.qos);
-    network::render_whole(&mut lines, &config.network);
+    qos::lines(&mut lines, &config.qos);
+    network::lines(&mut lines, &config.network);
     for one in &config.listeners {
         lines.title("[[listener]]");
         listener(&mut lines, one);

@@ -11,10 +11,10 @@ use sluice_schema::answer::{
 use sluice_schema::{Setting, params};
 
 use super::Control;
-use super::methods::read;
 use super::named::{address, known_subsystem, link_is_known, list, listener, namespace, subsystem};
+use super::parameters::read;
 use super::protocol::Failure;
-use crate::config::{Backend, Config, Namespace, entry, resolve_namespaces, values};
+use crate::config::{Backend, Config, Listener, Namespace, entry, resolve_namespaces, values};
 use crate::engine::{Engine, EngineError, Loss};
 use crate::store::{Live, ObjectId};
 
@@ -165,7 +165,7 @@ impl Control {
             config.listeners.push(listener.clone());
             Ok(())
         };
-        let object = ObjectId::Listener(listener.address.to_string());
+        let object = ObjectId::of::<Listener>(listener.address.to_string());
         self.change(&mut live, &object, add, |engine| engine.add_listener(&listener))?;
         Ok(self.done(ListenerName { address: listener.address.to_string() }))
     }
@@ -179,7 +179,7 @@ impl Control {
             config.listeners.retain(|known| known.address != address);
             Ok(())
         };
-        let object = ObjectId::Listener(address.to_string());
+        let object = ObjectId::of::<Listener>(address.to_string());
         self.change(&mut live, &object, remove, |engine| engine.remove_listener(address))?;
         Ok(self.done(ListenerName { address: address.to_string() }))
     }

@@ -4,12 +4,15 @@ use serde_json::{Map, Value, json};
 use sluice_schema::{Call, Method, Params, Values, call};
 
 use super::Control;
+use super::object::ObjectCall;
+use super::parameters::{inconsistent, read};
 use super::protocol::{ErrorKind, Failure};
-use crate::config::fields::{Fields, Wrong};
+use crate::config::fields::Wrong;
 use crate::config::network::values::{name as link_name, reference as any_link};
 use crate::config::node::Node;
 use crate::config::qos::values::{CLASSES, session_name};
-use crate::config::{did_you_mean, entry, values};
+use crate::config::{did_you_mean, values};
+use crate::objects::visit;
 
 impl Control {
     /// Does what a method says.
@@ -92,12 +95,19 @@ impl Control {
             Method::NetworkListener => {
                 checked::<call::NetworkListener>(params, |asked| self.network_listener(&asked))
             }
-            Method::LinkAdd => answer::<call::LinkAdd>(self.link_add(params)),
-            Method::LinkSet => answer::<call::LinkSet>(self.link_set(params)),
-            Method::LinkRemove => {
-                checked::<call::LinkRemove>(params, |asked| self.link_remove(asked))
-            }
+            other => self.object_method(other, params),
         }
+    }
+}
+
+impl Control {
+    /// Does a method of an object that has the generic ones.
+    fn object_method(&self, method: Method, params: &Value) -> Result<Value, Failure> {
+        let found = method
+            .object()
+            .and_then(|(word, verb)| visit(word, ObjectCall { control: self, verb, params }));
+        debug_assert!(found.is_some(), "nothing does {}", method.name());
+        found.unwrap_or_else(|| Err(unknown(method.name())))
     }
 }
 
@@ -112,14 +122,6 @@ fn checked<M: Call<Params: Params>>(
 /// Writes the answer of a method.
 fn answer<M: Call>(answer: Result<M::Answer, Failure>) -> Result<Value, Failure> {
     serde_json::to_value(answer?).map_err(|error| inconsistent(M::METHOD.name(), &error))
-}
-
-/// Reads parameters by a reader of the configuration.
-pub(crate) fn read<T>(
-    params: &Value,
-    read: impl FnOnce(Fields<'_>) -> Option<T>,
-) -> Result<T, Failure> {
-    entry::read_json(params, "the parameters", read).map_err(Failure::invalid)
 }
 
 /// Checks parameters by their keys, all of them, and takes them.
@@ -140,12 +142,6 @@ fn check<P: Params>(params: &Value) -> Result<P, Failure> {
         (!missing).then_some(read)
     })?;
     serde_json::from_value(Value::Object(read)).map_err(|error| inconsistent("parameters", &error))
-}
-
-/// Reports types that do not fit together: what was checked is not what the type takes.
-fn inconsistent(what: &str, error: &serde_json::Error) -> Failure {
-    debug_assert!(false, "{what}: {error}");
-    Failure::invalid(format!("{what}: {error}"))
 }
 
 /// Checks a value, and writes it in one way: sizes in bytes, addresses as the system writes them.

@@ -3,41 +3,21 @@
 
 use std::net::SocketAddr;
 
-use serde_json::{Value, json};
-use sluice_schema::answer::{self, Changed, LinkSettings, Name, NetworkSettings};
+use serde_json::Value;
+use sluice_schema::answer::{self, Changed, NetworkSettings};
 use sluice_schema::params;
 
 use super::Control;
-use super::methods::read;
-use super::named::{address, link_is_known, list, listener, no_link};
+use super::named::{address, link_is_known, listener};
+use super::parameters::read;
 use super::protocol::Failure;
-use crate::config::network::values::name;
-use crate::config::{Config, DEFAULT_LINK, Link, Network, entry, network, table};
+use crate::config::{Config, DEFAULT_LINK, Link, Listener, Network, entry, table};
 use crate::engine::{Engine, LinkState};
-use crate::store::{Live, ObjectId};
+use crate::store::ObjectId;
 
 type Answer<T> = Result<Changed<T>, Failure>;
 
 impl Control {
-    /// Stores and makes a change of the network's settings.
-    fn change_network(
-        &self,
-        live: &mut Live,
-        object: &ObjectId,
-        edit: impl FnOnce(&mut Network),
-    ) -> Result<(), Failure> {
-        let mut network = live.current().network.clone();
-        edit(&mut network);
-        if let Some(reason) = network::wrong(&network, &live.current().listeners) {
-            return Err(Failure::invalid(reason));
-        }
-        let set = |config: &mut Config| {
-            config.network = network.clone();
-            Ok(())
-        };
-        self.change(live, object, set, |engine| engine.set_network(&network))
-    }
-
     /// Answers `network.show`.
     pub(super) fn network_show(&self) -> answer::Network {
         let state = self.engine().network();
@@ -58,7 +38,10 @@ impl Control {
         let mut live = self.live();
         let before = live.current().network.clone();
         let next = read(params, |fields| Some(entry::network(fields, before)))?;
-        self.change_network(&mut live, &ObjectId::Network, |network| *network = next)?;
+        self.change_group(&mut live, &ObjectId::Network, |network: &mut Network| {
+            *network = next;
+            Ok(())
+        })?;
         Ok(self.done(table::show(&live.current().network)))
     }
 
@@ -73,70 +56,12 @@ impl Control {
             listener(config, address)?.link.clone_from(&link);
             Ok(())
         };
-        let object = ObjectId::Listener(address.to_string());
+        let object = ObjectId::of::<Listener>(address.to_string());
         let act = |engine: &dyn Engine| engine.set_listener_link(address, link.as_deref());
         self.change(&mut live, &object, set, act)?;
         let link = link.unwrap_or_else(|| DEFAULT_LINK.to_owned());
         Ok(self.done(answer::ListenerLink { address: address.to_string(), link }))
     }
-
-    pub(super) fn link_add(&self, params: &Value) -> Answer<LinkSettings> {
-        let mut live = self.live();
-        let network = &live.current().network;
-        let base = network::new_link(network);
-        let link = read(params, |fields| entry::link(fields, &base))?;
-        if !network::unknown(network, Some(&link.name)) {
-            return Err(Failure::exists(format!("link {} is there already", link.name)));
-        }
-        let (object, answer) = (ObjectId::Link(link.name.clone()), table::show(&link));
-        self.change_network(&mut live, &object, |network| network.links.push(link))?;
-        Ok(self.done(answer))
-    }
-
-    pub(super) fn link_set(&self, params: &Value) -> Answer<LinkSettings> {
-        let mut live = self.live();
-        // What is not given is as it was, so the name is needed before the rest can be read.
-        let only = params.get("name").map_or_else(|| json!({}), |name| json!({ "name": name }));
-        let wanted = read_name(&only)?;
-        let links = &live.current().network.links;
-        let before = links.iter().find(|link| link.name == wanted).cloned();
-        let before = before.ok_or_else(|| no_link(live.current(), &wanted))?;
-        let link = read(params, |fields| entry::link(fields, &before))?;
-        let answer = table::show(&link);
-        self.change_network(&mut live, &ObjectId::Link(wanted.clone()), |network| {
-            if let Some(place) = network.links.iter_mut().find(|known| known.name == wanted) {
-                *place = link;
-            }
-        })?;
-        Ok(self.done(answer))
-    }
-
-    pub(super) fn link_remove(&self, asked: params::LinkRemove) -> Answer<Name> {
-        let wanted = asked.name;
-        let mut live = self.live();
-        link_is_known(live.current(), Some(&wanted))?;
-        let users = users(live.current(), &wanted);
-        if !users.is_empty() {
-            let users: Vec<String> = users.iter().map(SocketAddr::to_string).collect();
-            return Err(Failure::invalid(format!(
-                "link {wanted} is named by the listeners {}; give them another one first",
-                list(&users)
-            )));
-        }
-        self.change_network(&mut live, &ObjectId::Link(wanted.clone()), |network| {
-            network.links.retain(|known| known.name != wanted);
-        })?;
-        Ok(self.done(Name { name: wanted }))
-    }
-}
-
-/// The parameter `name`, and no other.
-fn read_name(params: &Value) -> Result<String, Failure> {
-    read(params, |mut fields| {
-        let name = fields.require("name", "\"east\"", name);
-        fields.finish();
-        Some(name?.value)
-    })
 }
 
 /// The listeners whose connections share a link.

@@ -7,45 +7,28 @@ use sluice_schema::answer::{self, Changed, Name, QosSettings, SessionSettings};
 use sluice_schema::params;
 
 use super::Control;
-use super::methods::read;
 use super::named::{
     address, known_namespace, known_subsystem, list, listener, namespace, subsystem,
 };
+use super::parameters::read;
 use super::protocol::Failure;
 use crate::config::qos::values::session_name;
 use crate::config::{
-    Config, Policy, QosConfig, ROOT_SESSION, Reserve, Session, entry, qos, split_namespace, table,
+    Config, Listener, Policy, QosConfig, ROOT_SESSION, Reserve, Session, entry, split_namespace,
+    table,
 };
 use crate::engine::Engine;
-use crate::store::{Live, ObjectId, Scope};
+use crate::objects::Object;
+use crate::store::{Live, ObjectId};
 
 type Answer<T> = Result<Changed<T>, Failure>;
 
 impl Control {
-    /// Stores and makes a change of quality of service.
-    fn change_qos(
-        &self,
-        live: &mut Live,
-        object: &ObjectId,
-        edit: impl FnOnce(&mut QosConfig) -> Result<(), Failure>,
-    ) -> Result<(), Failure> {
-        let mut qos = live.current().qos.clone();
-        edit(&mut qos)?;
-        if let Some(reason) = qos::wrong(&qos, &live.current().subsystems) {
-            return Err(Failure::invalid(reason));
-        }
-        let set = |config: &mut Config| {
-            config.qos = qos.clone();
-            Ok(())
-        };
-        self.change(live, object, set, |engine| engine.set_qos(&qos))
-    }
-
     pub(super) fn qos_set(&self, params: &Value) -> Answer<QosSettings> {
         let mut live = self.live();
         let before = live.current().qos.general.clone();
         let general = read(params, |fields| Some(entry::general(fields, before)))?;
-        self.change_qos(&mut live, &ObjectId::Qos, |qos| {
+        self.change_group(&mut live, &ObjectId::Qos, |qos: &mut QosConfig| {
             qos.general = general;
             Ok(())
         })?;
@@ -62,7 +45,7 @@ impl Control {
             listener(config, address)?.class = class;
             Ok(())
         };
-        let object = ObjectId::Listener(address.to_string());
+        let object = ObjectId::of::<Listener>(address.to_string());
         let act = |engine: &dyn Engine| engine.set_listener_class(address, class);
         self.change(&mut live, &object, set, act)?;
         let class = class.map(|class| class.name().to_owned());
@@ -94,7 +77,7 @@ impl Control {
         if !removes {
             policy_is_for_something(live.current(), &policy)?;
         }
-        self.change_qos(&mut live, &ObjectId::Policy(Scope::of(&policy)), |qos| {
+        self.change_group(&mut live, &ObjectId::of::<Policy>(policy.id()), |qos: &mut QosConfig| {
             let place = qos.policies.iter_mut().find(|known| known.same_scope(&policy));
             match (place, removes) {
                 (Some(place), false) => *place = policy.clone(),
@@ -154,10 +137,14 @@ impl Control {
             });
         }
         unused(config, &name)?;
-        self.change_qos(&mut live, &ObjectId::Session(name.clone()), |qos| {
-            qos.sessions.retain(|known| known.name != name);
-            Ok(())
-        })?;
+        self.change_group(
+            &mut live,
+            &ObjectId::of::<Session>(name.clone()),
+            |qos: &mut QosConfig| {
+                qos.sessions.retain(|known| known.name != name);
+                Ok(())
+            },
+        )?;
         Ok(self.done(Name { name }))
     }
 
@@ -194,7 +181,7 @@ impl Control {
         // Nothing that is set for an automatic session is no entry.
         let bare = Session { name: name.clone(), ..Session::default() };
         let gone = session == bare && split_or_nqn(&name);
-        self.change_qos(live, &ObjectId::Session(name.clone()), |qos| {
+        self.change_group(live, &ObjectId::of::<Session>(name.clone()), |qos: &mut QosConfig| {
             match qos.sessions.iter_mut().find(|known| known.name == name) {
                 Some(place) => *place = session,
                 None => qos.sessions.push(session),

@@ -599,3 +599,13 @@ fn a_full_disk_does_not_stop_a_start_that_drops_live_changes() {
     let _ = Live::open(edited, rig.store.clone()).unwrap();
     assert_eq!(rig.store.objects().unwrap().len(), 1);
 }
+
+#[test]
+fn each_method_does_something() {
+    for method in sluice_schema::Method::ALL {
+        let rig = Rig::new();
+        if let Err(error) = rig.call(method.name(), json!({})) {
+            assert_ne!(error["kind"], "unknown_method", "{}: {error}", method.name());
+        }
+    }
+}

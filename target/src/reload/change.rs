@@ -208,27 +208,13 @@ impl fmt::Display for Change {
                 write!(f, "listener {address} goes from link {} to link {}", link(from), link(to))
             }
             Self::Qos { from, to } => {
-                let parts = [
-                    ("[qos]", from.general != to.general),
-                    ("[[session]]", from.sessions != to.sessions),
-                    ("[[policy]]", from.policies != to.policies),
-                ];
-                write!(f, "quality of service changes: {}", changed(&parts))
+                write!(f, "quality of service changes: {}", from.differing(to).join(", "))
             }
             Self::Network { from, to } => {
-                let bare = |network: &Network| Network { links: Vec::new(), ..network.clone() };
-                let parts =
-                    [("[network]", bare(from) != bare(to)), ("[[link]]", from.links != to.links)];
-                write!(f, "the network's settings change: {}", changed(&parts))
+                write!(f, "the network's settings change: {}", from.differing(to).join(", "))
             }
         }
     }
-}
-
-/// The names of what has changed.
-fn changed(parts: &[(&str, bool)]) -> String {
-    let names: Vec<&str> = parts.iter().filter(|(_, is)| *is).map(|(name, _)| *name).collect();
-    names.join(", ")
 }
 
 fn nsid(namespace: &Namespace) -> u32 {

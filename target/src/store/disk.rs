@@ -294,7 +294,7 @@ impl Store for DiskStore {
 /// touch.
 fn known(content: Content) -> Vec<Object> {
     let object = |Raw { kind, id, version, value }| {
-        let kind = Kind::ALL.into_iter().find(|known| known.name() == kind)?;
+        let kind = Kind::ALL.iter().copied().find(|known| known.name() == kind)?;
         Some(Object { key: Key { kind, id }, version, value })
     };
     let mut objects: Vec<Object> = content.objects.into_iter().filter_map(object).collect();

@@ -13,6 +13,7 @@ use super::object::ObjectId;
 use super::part::Part;
 use super::{Change, Key, Kind, Object, Store, StoreError};
 use crate::config::{Config, Subsystem, Taken, clash, render_subsystem};
+use crate::objects::Batch;
 
 /// A live change as it is stored.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -51,10 +52,8 @@ pub fn effective(file: &Config, store: &dyn Store) -> Result<Effective, StoreErr
     }
     // What was removed first: what was added may have taken its place.
     records.sort_by_key(|(_, record)| record.value.is_some());
-    let (qos, others): (Vec<_>, Vec<_>) =
-        records.into_iter().partition(|(key, _)| key.kind.is_qos());
-    let (network, others): (Vec<_>, Vec<_>) =
-        others.into_iter().partition(|(key, _)| key.kind.is_network());
+    let (later, others): (Vec<_>, Vec<_>) =
+        records.into_iter().partition(|(key, _)| key.kind.batch() != Batch::Subsystems);
     // What belongs to a subsystem that is no longer the live one goes with it.
     let machine = store.machine();
     let gone: BTreeSet<String> = others
@@ -73,8 +72,9 @@ pub fn effective(file: &Config, store: &dyn Store) -> Result<Effective, StoreErr
         result.drop(key, CHANGED);
     }
     result.take_together(file, others, machine);
-    result.take_together(file, network, store.machine());
-    result.take_together(file, qos, store.machine());
+    let (network, qos) = later.into_iter().partition(|(key, _)| key.kind.batch() == Batch::Network);
+    result.take_together(file, network, machine);
+    result.take_together(file, qos, machine);
     Ok(result)
 }
 

@@ -4,7 +4,9 @@ use proptest::prelude::*;
 
 use super::*;
 use crate::config::tests::{configs, parse};
-use crate::config::{Aim, Backend, Link, Listener, Namespace, Subsystem, Transport};
+use crate::config::{
+    Aim, Backend, Link, Listener, Namespace, Policy, Session, Subsystem, Transport,
+};
 use crate::store::MemoryStore;
 
 /// A live change, with small numbers so that changes meet.
@@ -78,7 +80,7 @@ fn model(config: &Config, op: &Op) -> Option<(ObjectId, Config)> {
                     link: link.map(|n| format!("l{n}")),
                 });
             }
-            ObjectId::Listener(address.to_string())
+            ObjectId::of::<Listener>(address.to_string())
         }
         Op::Network(share) => {
             next.network.link.aims.high = Aim::Share(*share);
@@ -92,7 +94,7 @@ fn model(config: &Config, op: &Op) -> Option<(ObjectId, Config)> {
                 link.aims.low = Aim::Share(share);
                 link
             }));
-            ObjectId::Link(name)
+            ObjectId::of::<Link>(name)
         }
         Op::Subsystem(s, add) => {
             match (find(&mut next, *s), add) {
@@ -266,11 +268,11 @@ fn set_live(live: &mut Live, text: &str) {
     for session in qos.sessions {
         next.qos.sessions.retain(|known| known.name != session.name);
         next.qos.sessions.push(session.clone());
-        let _ = set(live, &ObjectId::Session(session.name), next.clone());
+        let _ = set(live, &ObjectId::of::<Session>(session.name), next.clone());
     }
     for policy in qos.policies {
         next.qos.policies.push(policy.clone());
-        let object = ObjectId::Policy(crate::store::Scope::of(&policy));
+        let object = ObjectId::of::<Policy>(crate::objects::Object::id(&policy));
         let _ = set(live, &object, next.clone());
     }
 }
@@ -329,7 +331,7 @@ fn listeners_and_the_links_that_they_name_come_back_together() {
     run(&mut live, &[Op::Link(1, Some(2)), Op::Listener(1, true, Some(1))]);
     let mut next = live.current().clone();
     next.network.links.retain(|link| link.name != "a");
-    let _ = set(&mut live, &ObjectId::Link("a".into()), next);
+    let _ = set(&mut live, &ObjectId::of::<Link>("a"), next);
     let (again, warnings) = Live::open(parse(&file).unwrap(), store.clone()).unwrap();
     assert!(warnings.is_empty(), "{warnings:?}");
     assert_eq!(again.current(), live.current());

@@ -2,91 +2,10 @@
 
 use std::fmt;
 
-use serde::{Deserialize, Serialize};
 use thiserror::Error;
 use uuid::Uuid;
 
-/// What an object describes.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
-#[serde(rename_all = "snake_case")]
-pub enum Kind {
-    /// A listener of one machine.
-    Listener,
-    /// A whole subsystem.
-    Subsystem,
-    /// Whether any host may connect to a subsystem.
-    AnyHost,
-    /// That a host may connect to a subsystem.
-    Host,
-    /// A namespace of a subsystem.
-    Namespace,
-    /// `[qos]` of one machine.
-    Qos,
-    /// A QoS session of one machine.
-    Session,
-    /// A policy of one machine.
-    Policy,
-    /// `[network]` of one machine.
-    Network,
-    /// A `[[link]]` of one machine.
-    Link,
-    /// What one machine saw of a namespace when it was open last.
-    Seen,
-}
-
-impl Kind {
-    /// All kinds.
-    pub const ALL: [Self; 11] = [
-        Self::Listener,
-        Self::Subsystem,
-        Self::AnyHost,
-        Self::Host,
-        Self::Namespace,
-        Self::Qos,
-        Self::Session,
-        Self::Policy,
-        Self::Network,
-        Self::Link,
-        Self::Seen,
-    ];
-
-    /// Whether it is a live change of the configuration, and not something that the daemon keeps
-    /// for itself.
-    #[must_use]
-    pub fn is_change(self) -> bool {
-        self != Self::Seen
-    }
-
-    /// Whether it belongs to quality of service, whose objects name each other.
-    #[must_use]
-    pub fn is_qos(self) -> bool {
-        matches!(self, Self::Qos | Self::Session | Self::Policy)
-    }
-
-    /// Whether it belongs to the network: listeners name links.
-    #[must_use]
-    pub fn is_network(self) -> bool {
-        matches!(self, Self::Listener | Self::Network | Self::Link)
-    }
-
-    /// The kind's name in a store.
-    #[must_use]
-    pub fn name(self) -> &'static str {
-        match self {
-            Self::Listener => "listener",
-            Self::Subsystem => "subsystem",
-            Self::AnyHost => "any_host",
-            Self::Host => "host",
-            Self::Namespace => "namespace",
-            Self::Qos => "qos",
-            Self::Session => "session",
-            Self::Policy => "policy",
-            Self::Network => "network",
-            Self::Link => "link",
-            Self::Seen => "seen",
-        }
-    }
-}
+use crate::objects::Kind;
 
 /// Names an object. NQNs are unique in the world and identifiers begin with one, but for
 /// listeners, quality of service, the network and what was seen of namespaces, whose identifiers

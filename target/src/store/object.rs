@@ -5,16 +5,16 @@ use uuid::Uuid;
 use super::{Key, Kind};
 use crate::config::fields::Fields;
 use crate::config::{
-    Config, Link, Listener, Namespace, Network, Policy, Qos, Session, Subsystem,
-    clash_of_listeners, entry, network, qos, render_listener, render_namespace, render_subsystem,
-    table,
+    Config, Namespace, Network, Qos, QosConfig, Subsystem, entry, render_namespace,
+    render_subsystem, table,
 };
+use crate::objects::{Group, Listed, put};
 
 /// An object of a configuration that can change by itself.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum ObjectId {
-    /// A listener by its address.
-    Listener(String),
+    /// One of a list: its kind, and what tells it from others of that.
+    Listed(Kind, String),
     /// A subsystem by its NQN.
     Subsystem(String),
     /// A subsystem's `allow_any_host`.
@@ -25,61 +25,27 @@ pub(crate) enum ObjectId {
     Namespace(String, u32),
     /// `[qos]`.
     Qos,
-    /// A QoS session by its name.
-    Session(String),
-    /// A policy by what it is for.
-    Policy(Scope),
     /// `[network]`.
     Network,
-    /// A link by its name.
-    Link(String),
-}
-
-/// What a policy is for.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct Scope {
-    pub(crate) host: Option<String>,
-    pub(crate) subsystem: Option<String>,
-    pub(crate) nsid: Option<u32>,
-}
-
-impl Scope {
-    /// Of a policy.
-    pub(crate) fn of(policy: &Policy) -> Self {
-        Self { host: policy.host.clone(), subsystem: policy.subsystem.clone(), nsid: policy.nsid }
-    }
-
-    /// Three words without spaces; `*` stands for any.
-    fn words(&self) -> String {
-        let nsid = self.nsid.map(|nsid| nsid.to_string());
-        let word = |word: &Option<String>| word.clone().unwrap_or_else(|| "*".into());
-        format!("{} {} {}", word(&self.host), word(&self.subsystem), word(&nsid))
-    }
-
-    fn from_words(text: &str) -> Option<Self> {
-        let mut words = text.split(' ');
-        let mut next = || words.next().map(|word| (word != "*").then(|| word.to_owned()));
-        let (host, subsystem, nsid) = (next()?, next()?, next()?);
-        let nsid = nsid.map(|nsid| nsid.parse()).transpose().ok()?;
-        Some(Self { host, subsystem, nsid })
-    }
 }
 
 impl ObjectId {
+    /// Names an object of a list.
+    pub(crate) fn of<T: Listed>(id: impl Into<String>) -> Self {
+        Self::Listed(T::KIND, id.into())
+    }
+
     /// The object's name in a store.
     pub(super) fn key(&self, machine: Uuid) -> Key {
         // NQNs contain no spaces.
         let (kind, id) = match self {
-            Self::Listener(address) => (Kind::Listener, format!("{machine} {address}")),
+            Self::Listed(kind, id) => (*kind, format!("{machine} {id}")),
             Self::Subsystem(nqn) => (Kind::Subsystem, nqn.clone()),
             Self::AnyHost(nqn) => (Kind::AnyHost, nqn.clone()),
             Self::Host(nqn, host) => (Kind::Host, format!("{nqn} {host}")),
             Self::Namespace(nqn, nsid) => (Kind::Namespace, format!("{nqn} {nsid}")),
             Self::Qos => (Kind::Qos, format!("{machine} qos")),
-            Self::Session(name) => (Kind::Session, format!("{machine} {name}")),
-            Self::Policy(scope) => (Kind::Policy, format!("{machine} {}", scope.words())),
             Self::Network => (Kind::Network, format!("{machine} network")),
-            Self::Link(name) => (Kind::Link, format!("{machine} {name}")),
         };
         Key { kind, id }
     }
@@ -97,21 +63,19 @@ impl ObjectId {
                 let (nqn, nsid) = pair()?;
                 Self::Namespace(nqn.into(), nsid.parse().ok()?)
             }
-            Kind::Listener => Self::Listener(ours()?.1.into()),
             Kind::Qos => ours().map(|_| Self::Qos)?,
-            Kind::Session => Self::Session(ours()?.1.into()),
-            Kind::Policy => Self::Policy(Scope::from_words(ours()?.1)?),
             Kind::Network => ours().map(|_| Self::Network)?,
-            Kind::Link => Self::Link(ours()?.1.into()),
-            Kind::Seen => return None,
+            kind => {
+                kind.kept()?;
+                Self::Listed(kind, ours()?.1.into())
+            }
         })
     }
 
     /// The NQN of the subsystem that the object belongs to.
     pub(super) fn subsystem(&self) -> Option<&str> {
         match self {
-            Self::Listener(_) | Self::Qos | Self::Session(_) | Self::Policy(_) => None,
-            Self::Network | Self::Link(_) => None,
+            Self::Listed(..) | Self::Qos | Self::Network => None,
             Self::Subsystem(nqn) | Self::AnyHost(nqn) => Some(nqn),
             Self::Host(nqn, _) | Self::Namespace(nqn, _) => Some(nqn),
         }
@@ -121,10 +85,7 @@ impl ObjectId {
     pub(super) fn text(&self, config: &Config) -> Option<String> {
         let subsystem = |nqn: &str| config.subsystems.iter().find(|s| s.nqn == nqn);
         match self {
-            Self::Listener(address) => {
-                let mut all = config.listeners.iter();
-                all.find(|l| l.address.to_string() == *address).map(render_listener)
-            }
+            Self::Listed(kind, id) => (kind.kept()?.text)(config, id),
             Self::Subsystem(nqn) => subsystem(nqn).map(render_subsystem),
             Self::AnyHost(nqn) => subsystem(nqn).map(|s| s.allow_any_host.to_string()),
             Self::Host(nqn, host) => {
@@ -135,48 +96,33 @@ impl ObjectId {
                 all.find(|n| n.nsid == Some(*nsid)).map(render_namespace)
             }
             Self::Qos => Some(table::text(&config.qos.general)),
-            Self::Session(name) => {
-                let mut all = config.qos.sessions.iter();
-                all.find(|s| s.name == *name).map(table::text)
-            }
-            Self::Policy(scope) => {
-                let mut all = config.qos.policies.iter();
-                all.find(|p| Scope::of(p) == *scope).map(table::text)
-            }
             Self::Network => Some(table::text(&config.network)),
-            Self::Link(name) => {
-                let mut all = config.network.links.iter();
-                all.find(|l| l.name == *name).map(table::text)
-            }
         }
     }
 
     /// What the object cannot be together with; `None` where it can be. What its namespaces cannot
     /// be together with is another question ([`crate::config::Taken`]).
     pub(super) fn clash(&self, config: &Config) -> Option<String> {
-        let of_network = || network::wrong(&config.network, &config.listeners);
-        let of_qos = || qos::wrong(&config.qos, &config.subsystems);
         match self {
-            Self::Listener(_) => clash_of_listeners(config).or_else(of_network),
+            Self::Listed(kind, _) => kind.kept().and_then(|kept| (kept.wrong)(config)),
             // What its name means to a session may change with it.
-            Self::Subsystem(_) => of_qos(),
+            Self::Subsystem(_) | Self::Qos => QosConfig::wrong(config),
             Self::Namespace(..) | Self::AnyHost(_) | Self::Host(..) => None,
-            Self::Qos | Self::Session(_) | Self::Policy(_) => of_qos(),
-            Self::Network | Self::Link(_) => of_network(),
+            Self::Network => Network::wrong(config),
         }
     }
 
     /// A text of the object as this version of the product would write it.
     pub(super) fn canonical(&self, text: &str) -> Result<String, String> {
         Ok(match self {
-            Self::Listener(_) => render_listener(&read_listener(text)?),
+            Self::Listed(kind, _) => match kind.kept() {
+                Some(kept) => (kept.canonical)(text)?,
+                None => text.into(),
+            },
             Self::Subsystem(_) => render_subsystem(&read_subsystem(text)?),
             Self::Namespace(..) => render_namespace(&read_namespace(text)?),
             Self::Qos => table::text(&read_general(text)?),
-            Self::Session(_) => table::text(&read_session(text)?),
-            Self::Policy(_) => table::text(&read_policy(text)?),
             Self::Network => table::text(&read_network(text)?),
-            Self::Link(_) => table::text(&read_link(text)?),
             Self::AnyHost(_) | Self::Host(..) => text.into(),
         })
     }
@@ -184,9 +130,10 @@ impl ObjectId {
     /// Makes the object in `config` what `text` says; `None` removes it.
     pub(super) fn assign(&self, config: &mut Config, text: Option<&str>) -> Result<(), String> {
         match self {
-            Self::Listener(address) => {
-                let listener = text.map(read_listener).transpose()?;
-                put(&mut config.listeners, |l| l.address.to_string() == *address, listener);
+            Self::Listed(kind, id) => {
+                if let Some(kept) = kind.kept() {
+                    (kept.assign)(config, id, text)?;
+                }
             }
             Self::Subsystem(nqn) => {
                 let subsystem = text.map(read_subsystem).transpose()?;
@@ -206,45 +153,19 @@ impl ObjectId {
                 let general = text.map(read_general).transpose()?;
                 config.qos.general = general.unwrap_or_default();
             }
-            Self::Session(name) => {
-                let session = text.map(read_session).transpose()?;
-                put(&mut config.qos.sessions, |s| s.name == *name, session);
-            }
             Self::Network => {
                 let set = text.map(read_network).transpose()?.unwrap_or_default();
                 let links = std::mem::take(&mut config.network.links);
                 config.network = Network { links, ..set };
-            }
-            Self::Link(name) => {
-                let link = text.map(read_link).transpose()?;
-                put(&mut config.network.links, |l| l.name == *name, link);
-            }
-            Self::Policy(scope) => {
-                let policy = text.map(read_policy).transpose()?;
-                put(&mut config.qos.policies, |p| Scope::of(p) == *scope, policy);
             }
         }
         Ok(())
     }
 }
 
-/// Replaces, adds or removes a list's one entry that is meant.
-fn put<T>(list: &mut Vec<T>, is_it: impl Fn(&T) -> bool, value: Option<T>) {
-    let place = list.iter_mut().find(|entry| is_it(entry));
-    match (place, value) {
-        (Some(place), Some(value)) => *place = value,
-        (None, Some(value)) => list.push(value),
-        (_, None) => list.retain(|entry| !is_it(entry)),
-    }
-}
-
 fn parent<'a>(config: &'a mut Config, nqn: &str) -> Result<&'a mut Subsystem, String> {
     let found = config.subsystems.iter_mut().find(|s| s.nqn == nqn);
     found.ok_or_else(|| "its subsystem is no longer there".into())
-}
-
-fn read_listener(text: &str) -> Result<Listener, String> {
-    entry::read_text(text, "the listener", entry::listener)
 }
 
 fn read_namespace(text: &str) -> Result<Namespace, String> {
@@ -263,17 +184,4 @@ fn read_general(text: &str) -> Result<Qos, String> {
 fn read_network(text: &str) -> Result<Network, String> {
     let read = |fields: Fields<'_>| Some(entry::network(fields, Network::default()));
     entry::read_text(text, "[network]", read)
-}
-
-fn read_link(text: &str) -> Result<Link, String> {
-    let read = |fields: Fields<'_>| entry::link(fields, &Link::default());
-    entry::read_text(text, "the link", read)
-}
-
-fn read_session(text: &str) -> Result<Session, String> {
-    entry::read_text(text, "the session", entry::session)
-}
-
-fn read_policy(text: &str) -> Result<Policy, String> {
-    entry::read_text(text, "the policy", entry::policy)
 }

@@ -2,31 +2,20 @@
 //! change without a copy of everything else.
 
 use super::object::ObjectId;
-use crate::config::{Config, Listener, Namespace, Network, QosConfig, Subsystem};
+use crate::config::{Config, Namespace, Network, QosConfig, Subsystem};
+use crate::objects::Copied;
 
 /// A part of a configuration.
 #[derive(Debug)]
 pub(super) enum Part {
-    Listeners(Vec<Listener>),
+    /// Settings that change as a whole.
+    Group(Copied),
     /// A subsystem, and where it was.
-    Subsystem {
-        nqn: String,
-        before: Option<(usize, Box<Subsystem>)>,
-    },
+    Subsystem { nqn: String, before: Option<(usize, Box<Subsystem>)> },
     /// Who may connect to a subsystem.
-    Hosts {
-        nqn: String,
-        any: bool,
-        hosts: Vec<String>,
-    },
+    Hosts { nqn: String, any: bool, hosts: Vec<String> },
     /// A namespace, and where it was.
-    Namespace {
-        nqn: String,
-        nsid: u32,
-        before: Option<(usize, Box<Namespace>)>,
-    },
-    Qos(Box<QosConfig>),
-    Network(Box<Network>),
+    Namespace { nqn: String, nsid: u32, before: Option<(usize, Box<Namespace>)> },
     /// All of it.
     Whole(Box<Config>),
     /// There is no such thing, and its change cannot succeed.
@@ -37,7 +26,9 @@ impl Part {
     /// What a change of `object` changes, as it is now.
     pub(super) fn of(config: &Config, object: &ObjectId) -> Self {
         match object {
-            ObjectId::Listener(_) => Self::Listeners(config.listeners.clone()),
+            ObjectId::Listed(kind, _) => {
+                kind.kept().map_or(Self::Nothing, |kept| Self::Group((kept.copy)(config)))
+            }
             ObjectId::Subsystem(nqn) => {
                 let at = config.subsystems.iter().position(|s| s.nqn == *nqn);
                 let before = at.and_then(|at| Some((at, config.subsystems.get(at)?)));
@@ -61,12 +52,8 @@ impl Part {
                 let before = before.map(|(at, namespace)| (at, Box::new(namespace.clone())));
                 Self::Namespace { nqn: nqn.clone(), nsid: *nsid, before }
             }
-            ObjectId::Qos | ObjectId::Session(_) | ObjectId::Policy(_) => {
-                Self::Qos(Box::new(config.qos.clone()))
-            }
-            ObjectId::Network | ObjectId::Link(_) => {
-                Self::Network(Box::new(config.network.clone()))
-            }
+            ObjectId::Qos => Self::Group(Copied::of::<QosConfig>(config)),
+            ObjectId::Network => Self::Group(Copied::of::<Network>(config)),
         }
     }
 
@@ -101,7 +88,7 @@ impl Part {
     /// Makes this part of a configuration what it was.
     pub(super) fn put_back(self, config: &mut Config) {
         match self {
-            Self::Listeners(listeners) => config.listeners = listeners,
+            Self::Group(before) => before.put_back(config),
             Self::Subsystem { nqn, before } => {
                 config.subsystems.retain(|s| s.nqn != nqn);
                 if let Some((at, subsystem)) = before {
@@ -121,8 +108,6 @@ impl Part {
                     }
                 }
             }
-            Self::Qos(qos) => config.qos = *qos,
-            Self::Network(network) => config.network = *network,
             Self::Whole(before) => *config = *before,
             Self::Nothing => {}
         }

@@ -4,7 +4,7 @@ use serde_json::Value;
 use sluice_schema::answer::{
     AnyHost, Connection, Hosts, Listener, NamespaceResized, Reloaded, Status, Subsystem,
 };
-use sluice_schema::{Call, Method, call};
+use sluice_schema::{Call, Method, Verb, call};
 
 use super::cells::{count, names, or_dash, setting};
 use super::request::Request;
@@ -80,17 +80,6 @@ pub(super) fn text(request: &Request, result: &Value, room: Room) -> Result<Stri
         }
         Method::QosPolicy => qos_view::policy(&of::<call::QosPolicy>(result)?.result),
         Method::SessionList => qos_view::sessions(&of::<call::SessionList>(result)?, room),
-        Method::SessionAdd => {
-            let added = of::<call::SessionAdd>(result)?.result;
-            format!("Added session {}.\n", setting(&added, "name"))
-        }
-        Method::SessionSet => {
-            let changed = of::<call::SessionSet>(result)?.result;
-            format!("Changed session {}.\n", setting(&changed, "name"))
-        }
-        Method::SessionRemove => {
-            format!("Removed session {}.\n", of::<call::SessionRemove>(result)?.result.name)
-        }
         Method::SessionReserve => qos_view::reserved(&of::<call::SessionReserve>(result)?.result),
         Method::SessionRelease => {
             let released = of::<call::SessionRelease>(result)?.result;
@@ -108,10 +97,20 @@ pub(super) fn text(request: &Request, result: &Value, room: Room) -> Result<Stri
         Method::LinkSet => {
             format!("Changed {}\n", network_view::link(&of::<call::LinkSet>(result)?.result))
         }
-        Method::LinkRemove => {
-            format!("Removed link {}.\n", of::<call::LinkRemove>(result)?.result.name)
-        }
+        other => object(other, result),
     })
+}
+
+/// Writes the answer of a method that adds, changes or removes an object by its name.
+fn object(method: Method, result: &Value) -> String {
+    let name = result.get("name").and_then(Value::as_str).unwrap_or_default();
+    let Some((word, verb)) = method.object() else { return format!("{result:#}\n") };
+    let done = match verb {
+        Verb::Add => "Added",
+        Verb::Set => "Changed",
+        Verb::Remove => "Removed",
+    };
+    format!("{done} {word} {name}.\n")
 }
 
 /// Takes the answer of a method.
@@ -423,6 +422,17 @@ mod tests {
         let text = text(Method::HostList, &answer);
         assert_eq!(text.lines().count(), 4);
         assert!(text.contains("any host") && text.contains("h2"), "{text}");
+    }
+
+    #[test]
+    fn what_is_done_with_an_object_is_told_in_a_sentence() {
+        for (method, said) in [
+            (Method::SessionAdd, "Added session x.\n"),
+            (Method::SessionSet, "Changed session x.\n"),
+            (Method::LinkRemove, "Removed link x.\n"),
+        ] {
+            assert_eq!(text(method, &json!({"name": "x", "durable": true})), said);
+        }
     }
 
     #[test]

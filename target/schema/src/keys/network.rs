@@ -1,6 +1,9 @@
 //! `[network]` and `[[link]]`.
 
-use super::{ConfigKey, Shape, Takes, key};
+use super::key::{ConfigKey, Documented, Shape, Takes, key};
+
+/// The tables of this file in docs/configuration.md.
+pub(super) const TABLES: &[Documented] = &[("## `[network]`", NETWORK), ("## `[[link]]`", LINK)];
 
 /// The keys of `[network]`.
 pub const NETWORK: &[ConfigKey] = &[

@@ -2,7 +2,17 @@
 
 use std::time::Duration;
 
-use super::{CLASSES, COMMANDS_MAX, ConfigKey, NSID_MAX, RATE_MAX, Shape, Takes, WINDOW_MAX, key};
+use super::key::{
+    CLASSES, COMMANDS_MAX, ConfigKey, Documented, NSID_MAX, RATE_MAX, Shape, Takes, WINDOW_MAX, key,
+};
+
+/// The tables of this file in docs/configuration.md.
+pub(super) const TABLES: &[Documented] = &[
+    ("## `[qos]`", QOS),
+    ("## `[[session]]`", SESSION),
+    ("## `reserve`", RESERVE),
+    ("## `[[policy]]`", POLICY),
+];
 
 /// The keys of `[qos]`.
 pub const QOS: &[ConfigKey] = &[

@@ -2,7 +2,14 @@
 
 use std::time::Duration;
 
-use super::{CLASSES, ConfigKey, NSID_MAX, PARALLEL_MAX, Takes, WINDOW_MAX, key};
+use super::key::{CLASSES, ConfigKey, Documented, NSID_MAX, PARALLEL_MAX, Takes, WINDOW_MAX, key};
+
+/// The tables of this file in docs/configuration.md.
+pub(super) const TABLES: &[Documented] = &[
+    ("## `[[listener]]`", LISTENER),
+    ("## `[[subsystem]]`", SUBSYSTEM),
+    ("## `[[subsystem.namespace]]`", NAMESPACE),
+];
 
 /// The keys of `[[listener]]`.
 pub const LISTENER: &[ConfigKey] = &[

@@ -2,7 +2,10 @@
 
 use std::time::Duration;
 
-use super::{ConfigKey, Takes, key};
+use super::key::{ConfigKey, Documented, Takes, key};
+
+/// The tables of this file in docs/configuration.md.
+pub(super) const TABLES: &[Documented] = &[("## `[target]`", TARGET)];
 
 /// The keys of `[target]`.
 pub const TARGET: &[ConfigKey] = &[

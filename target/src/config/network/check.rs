@@ -8,8 +8,7 @@ use super::super::fields::Problems;
 use super::super::model::Listener;
 use super::super::parsed::ParsedListener;
 use super::aim::DEFAULT_LINK;
-use super::parsed::ParsedLink;
-use super::settings::Network;
+use super::settings::{Network, ParsedLink};
 
 /// Most `[[link]]` entries.
 pub(crate) const LINKS_MAX: usize = 256;

@@ -1,4 +1,4 @@
-//! The settings of `[network]` and `[[link]]`, and how each is read and written.
+//! The settings of `[network]` and its lists, and how each is read and written.
 
 use arbitration::PerClass;
 use serde_json::{Map, Value as Json, json};
@@ -6,7 +6,8 @@ use sluice_schema::amounts::{format_duration, format_rate};
 use sluice_schema::keys::{LINK, NETWORK};
 
 use super::super::fields::{At, Fields};
-use super::super::table::{Written, read_already, table};
+use super::super::lines::Lines;
+use super::super::table::{self, Written, read_already, table};
 use super::aim::{Aim, DEFAULT_LINK};
 use super::values;
 
@@ -48,6 +49,13 @@ impl Default for Link {
     }
 }
 
+/// A link and the places of its values.
+#[derive(Debug)]
+pub(crate) struct ParsedLink {
+    pub(crate) link: Link,
+    pub(crate) name: At<()>,
+}
+
 impl Default for Network {
     fn default() -> Self {
         Self { enabled: true, writes: true, base: None, link: Link::default(), links: Vec::new() }
@@ -55,10 +63,75 @@ impl Default for Network {
 }
 
 impl Network {
-    /// All links, the default one first.
+    /// Returns all links, the default one first.
     pub fn all_links(&self) -> impl Iterator<Item = &Link> {
         core::iter::once(&self.link).chain(&self.links)
     }
+
+    /// Returns the titles of the tables in which another one differs.
+    pub(crate) fn differing(&self, other: &Self) -> Vec<&'static str> {
+        let general = |network: &Self| Self { links: Vec::new(), ..network.clone() };
+        let tables = [
+            ("[network]", general(self) != general(other)),
+            ("[[link]]", self.links != other.links),
+        ];
+        tables.iter().filter(|(_, differs)| *differs).map(|(title, _)| *title).collect()
+    }
+}
+
+/// The tables as they are read, before the listeners are known.
+#[derive(Debug, Default)]
+pub(crate) struct Parsed {
+    pub(super) network: Network,
+    pub(super) links: Vec<ParsedLink>,
+}
+
+/// Takes both tables out of the file.
+pub(crate) fn parse(fields: &mut Fields<'_>) -> Parsed {
+    let standard = Network::default();
+    let network = match fields.table("network", "[network]") {
+        Some(table) => general(table, standard),
+        None => standard,
+    };
+    let base = new_link(&network);
+    let links = fields.tables("link", "[[link]]");
+    let links = links.into_iter().filter_map(|table| link(table, &base)).collect();
+    Parsed { network, links }
+}
+
+/// Writes `[network]` and `[[link]]` with their titles.
+pub(crate) fn lines(lines: &mut Lines, network: &Network) {
+    lines.title("[network]");
+    table::lines(lines, network);
+    for link in &network.links {
+        lines.title("[[link]]");
+        table::lines(lines, link);
+    }
+}
+
+/// Returns what a new link has where nothing is said of it: the classes' aims of the default one. Not its
+/// capacity: another link is another wire.
+pub(crate) fn new_link(network: &Network) -> Link {
+    Link { capacity: None, ..network.link.clone() }
+}
+
+/// Reads `[network]`; what is left out is as in `base`.
+pub(crate) fn general(mut fields: Fields<'_>, mut base: Network) -> Network {
+    table::read(&mut fields, &mut base);
+    fields.finish();
+    base
+}
+
+/// Reads `[[link]]`; what is left out is as in `base`.
+pub(crate) fn link(mut fields: Fields<'_>, base: &Link) -> Option<ParsedLink> {
+    let name = fields.require("name", "\"east\"", values::name);
+    let mut link = base.clone();
+    table::read(&mut fields, &mut link);
+    fields.finish();
+    let name = name?;
+    let place = name.place();
+    link.name = name.value;
+    Some(ParsedLink { link, name: place })
 }
 
 table! { Network, NETWORK;

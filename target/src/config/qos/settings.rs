@@ -1,8 +1,11 @@
-//! All settings of quality of service together.
+//! All settings of quality of service together: how they are read from a file and written to one.
 
-use super::general::Qos;
-use super::policy::Policy;
-use super::session::Session;
+use super::super::fields::Fields;
+use super::super::lines::Lines;
+use super::super::table;
+use super::general::{Qos, general};
+use super::policy::{ParsedPolicy, Policy, policy};
+use super::session::{ParsedSession, Session, session};
 
 /// Everything of the configuration that concerns quality of service and may change while the
 /// daemon runs.
@@ -14,4 +17,54 @@ pub struct QosConfig {
     pub sessions: Vec<Session>,
     /// `[[policy]]`.
     pub policies: Vec<Policy>,
+}
+
+impl QosConfig {
+    /// Returns the titles of the tables in which another one differs.
+    pub(crate) fn differing(&self, other: &Self) -> Vec<&'static str> {
+        let tables = [
+            ("[qos]", self.general != other.general),
+            ("[[session]]", self.sessions != other.sessions),
+            ("[[policy]]", self.policies != other.policies),
+        ];
+        tables.iter().filter(|(_, differs)| *differs).map(|(title, _)| *title).collect()
+    }
+}
+
+/// The tables as they are read, before the subsystems are known.
+#[derive(Debug, Default)]
+pub(crate) struct Parsed {
+    pub(super) general: Qos,
+    pub(super) sessions: Vec<ParsedSession>,
+    pub(super) policies: Vec<ParsedPolicy>,
+}
+
+/// Takes the three tables out of the file.
+pub(crate) fn parse(fields: &mut Fields<'_>) -> Parsed {
+    let standard = Qos::default();
+    let general = match fields.table("qos", "[qos]") {
+        Some(table) => general(table, standard),
+        None => standard,
+    };
+    let sessions = fields.tables("session", "[[session]]");
+    let policies = fields.tables("policy", "[[policy]]");
+    Parsed {
+        general,
+        sessions: sessions.into_iter().filter_map(|f| session(f, None)).collect(),
+        policies: policies.into_iter().filter_map(policy).collect(),
+    }
+}
+
+/// Writes `[qos]`, `[[session]]` and `[[policy]]` with their titles.
+pub(crate) fn lines(lines: &mut Lines, qos: &QosConfig) {
+    lines.title("[qos]");
+    table::lines(lines, &qos.general);
+    for session in &qos.sessions {
+        lines.title("[[session]]");
+        table::lines(lines, session);
+    }
+    for policy in &qos.policies {
+        lines.title("[[policy]]");
+        table::lines(lines, policy);
+    }
 }

@@ -1,0 +1,129 @@
+//! Methods that add, set and remove an object by its name: one for all kinds of objects.
+
+use serde_json::{Value, json};
+use sluice_schema::Verb;
+use sluice_schema::answer::{Changed, Name};
+use sluice_schema::params::Settings;
+
+use super::Control;
+use super::named::list;
+use super::parameters::{inconsistent, read};
+use super::protocol::Failure;
+use crate::config::{Config, table};
+use crate::objects::{Group, Listed, Named, Settable, Visitor, find, put};
+use crate::store::{Live, ObjectId};
+
+/// A method of an object, to be done for its kind.
+#[derive(Debug)]
+pub(super) struct ObjectCall<'a> {
+    pub(super) control: &'a Control,
+    pub(super) verb: Verb,
+    pub(super) params: &'a Value,
+}
+
+impl Visitor for ObjectCall<'_> {
+    type Output = Result<Value, Failure>;
+
+    fn visit<T: Named + Listed>(self) -> Self::Output {
+        let Self { control, verb, params } = self;
+        let answer = match verb {
+            Verb::Add => serde_json::to_value(control.add::<T>(params)?),
+            Verb::Set => serde_json::to_value(control.set::<T>(params)?),
+            Verb::Remove => serde_json::to_value(control.remove::<T>(params)?),
+        };
+        answer.map_err(|error| inconsistent(T::WORD, &error))
+    }
+}
+
+impl Control {
+    fn add<T: Named + Listed>(&self, params: &Value) -> Result<Changed<Settings>, Failure> {
+        let mut live = self.live();
+        let group = T::Group::of(live.current());
+        let fresh = T::fresh(group);
+        let object = read(params, |fields| T::read_onto(fields, &fresh))?;
+        let name = object.id();
+        if find::<T>(group, &name).is_some() {
+            return Err(Failure::exists(format!("{} {name} is there already", T::WORD)));
+        }
+        let answer = table::show(&object);
+        self.put(&mut live, name, Some(object))?;
+        Ok(self.done(answer))
+    }
+
+    fn set<T: Named + Listed>(&self, params: &Value) -> Result<Changed<Settings>, Failure> {
+        let mut live = self.live();
+        // Keys that are not given stay, so the name is needed before the rest can be read.
+        let only = params.get("name").map_or_else(|| json!({}), |name| json!({ "name": name }));
+        let name = read_name::<T>(&only)?;
+        let before = find::<T>(T::Group::of(live.current()), &name).cloned();
+        let before = before.ok_or_else(|| missing::<T>(live.current(), &name))?;
+        let object = read(params, |fields| T::read_onto(fields, &before))?;
+        let answer = table::show(&object);
+        self.put(&mut live, name, Some(object))?;
+        Ok(self.done(answer))
+    }
+
+    fn remove<T: Named + Listed>(&self, params: &Value) -> Result<Changed<Name>, Failure> {
+        let name = read_name::<T>(params)?;
+        let mut live = self.live();
+        let config = live.current();
+        if find::<T>(T::Group::of(config), &name).is_none() {
+            return Err(missing::<T>(config, &name));
+        }
+        let users = T::users(config, &name);
+        if !users.is_empty() {
+            return Err(Failure::invalid(format!(
+                "{} {name} is named by {} {}; give them another one first",
+                T::WORD,
+                T::USERS,
+                list(&users)
+            )));
+        }
+        self.put::<T>(&mut live, name.clone(), None)?;
+        Ok(self.done(Name { name }))
+    }
+
+    /// Stores and makes an object; `None` removes it.
+    fn put<T: Named + Listed>(
+        &self,
+        live: &mut Live,
+        name: String,
+        object: Option<T>,
+    ) -> Result<(), Failure> {
+        self.change_group::<T::Group>(live, &ObjectId::of::<T>(name.clone()), |group| {
+            put(T::list_mut(group), |known| known.is(&name), object);
+            Ok(())
+        })
+    }
+
+    /// Stores and makes a change of settings that the target takes as a whole.
+    pub(super) fn change_group<G: Settable>(
+        &self,
+        live: &mut Live,
+        object: &ObjectId,
+        edit: impl FnOnce(&mut G) -> Result<(), Failure>,
+    ) -> Result<(), Failure> {
+        let mut next = G::of(live.current()).clone();
+        edit(&mut next)?;
+        let set = |config: &mut Config| {
+            G::of_mut(config).clone_from(&next);
+            G::wrong(config).map_or(Ok(()), |reason| Err(Failure::invalid(reason)))
+        };
+        self.change(live, object, set, |engine| next.set(engine))
+    }
+}
+
+/// Reads the parameter `name`, and no other.
+fn read_name<T: Named + Listed>(params: &Value) -> Result<String, Failure> {
+    read(params, |mut fields| {
+        let name = T::read_name(&mut fields);
+        fields.finish();
+        name
+    })
+}
+
+/// Says that an object is not there.
+fn missing<T: Named + Listed>(config: &Config, name: &str) -> Failure {
+    let known = list(&T::known(T::Group::of(config)));
+    Failure::not_found(format!("there is no {} {name}; there are: {known}", T::WORD))
+}

@@ -1,0 +1,21 @@
+//! Parameters that readers of the configuration read.
+
+use serde_json::Value;
+
+use super::protocol::Failure;
+use crate::config::entry;
+use crate::config::fields::Fields;
+
+/// Reads parameters by a reader of the configuration.
+pub(super) fn read<T>(
+    params: &Value,
+    read: impl FnOnce(Fields<'_>) -> Option<T>,
+) -> Result<T, Failure> {
+    entry::read_json(params, "the parameters", read).map_err(Failure::invalid)
+}
+
+/// Reports types that do not fit together: what was checked is not what the type takes.
+pub(super) fn inconsistent(what: &str, error: &serde_json::Error) -> Failure {
+    debug_assert!(false, "{what}: {error}");
+    Failure::invalid(format!("{what}: {error}"))
+}

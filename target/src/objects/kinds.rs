@@ -1,0 +1,260 @@
+//! All kinds of objects, one after the other.
+
+use super::object::{Batch, Kept, Named, Object};
+use crate::config::fields::Fields;
+use crate::config::network::{new_link, values::name};
+use crate::config::{
+    Config, Link, Listener, Network, Policy, QosConfig, Session, entry, network, render_listener,
+    table,
+};
+
+/// An object of a list with its kind.
+pub(crate) trait Listed: Object {
+    /// The kind.
+    const KIND: Kind;
+}
+
+/// Does something with a kind of object that has the generic methods.
+pub(crate) trait Visitor {
+    /// What comes of it.
+    type Output;
+
+    /// Does it for one kind.
+    fn visit<T: Named + Listed>(self) -> Self::Output;
+}
+
+/// Makes [`Kind`]: each kind with its name in a store. `kept` ones are objects of lists, `named` ones
+/// have the generic methods besides.
+macro_rules! kinds {
+    ($($(#[$doc:meta])* $kind:ident $name:literal $($of:ident $object:ty)?;)*) => {
+        /// What an object of a store describes.
+        #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+        pub enum Kind {
+            $($(#[$doc])* $kind,)*
+        }
+
+        impl Kind {
+            /// All kinds.
+            pub const ALL: &'static [Self] = &[$(Self::$kind),*];
+
+            /// Returns the kind's name in a store.
+            #[must_use]
+            pub const fn name(self) -> &'static str {
+                match self { $(Self::$kind => $name,)* }
+            }
+
+            /// Describes objects of this kind, where the configuration has a list of them.
+            pub(crate) fn kept(self) -> Option<&'static Kept> {
+                match self {
+                    $(Self::$kind => kinds!(@kept $($object)?),)*
+                }
+            }
+        }
+
+        $($(impl Listed for $object {
+            const KIND: Kind = Kind::$kind;
+        })?)*
+
+        /// Visits the kind of object that has the generic methods and is called `word`.
+        pub(crate) fn visit<V: Visitor>(word: &str, visitor: V) -> Option<V::Output> {
+            match word {
+                $(_ if kinds!(@is word, $($of $object)?) => {
+                    kinds!(@visit visitor, $($of $object)?)
+                })*
+                _ => None,
+            }
+        }
+    };
+    (@kept) => { None };
+    (@kept $object:ty) => {{
+        const KEPT: &Kept = &Kept::of::<$object>();
+        Some(KEPT)
+    }};
+    (@is $word:ident, named $object:ty) => { $word == <$object>::WORD };
+    (@is $word:ident, $($other:tt)*) => { false };
+    (@visit $visitor:ident, named $object:ty) => { Some($visitor.visit::<$object>()) };
+    (@visit $visitor:ident, $($other:tt)*) => { None };
+}
+
+kinds! {
+    /// A listener of one machine.
+    Listener "listener" kept Listener;
+    /// A whole subsystem.
+    Subsystem "subsystem";
+    /// Whether any host may connect to a subsystem.
+    AnyHost "any_host";
+    /// That a host may connect to a subsystem.
+    Host "host";
+    /// A namespace of a subsystem.
+    Namespace "namespace";
+    /// `[qos]` of one machine.
+    Qos "qos";
+    /// A QoS session of one machine.
+    Session "session" kept Session;
+    /// A policy of one machine.
+    Policy "policy" kept Policy;
+    /// `[network]` of one machine.
+    Network "network";
+    /// A `[[link]]` of one machine.
+    Link "link" named Link;
+    /// What one machine saw of a namespace when it was open last.
+    Seen "seen";
+}
+
+impl Kind {
+    /// Whether it is a live change of the configuration, and not something that the daemon keeps
+    /// for itself.
+    #[must_use]
+    pub fn is_change(self) -> bool {
+        self != Self::Seen
+    }
+
+    /// Returns when live changes of this kind are taken at the start.
+    pub(crate) fn batch(self) -> Batch {
+        match self {
+            Self::Qos => Batch::Qos,
+            Self::Network => Batch::Network,
+            other => other.kept().map_or(Batch::Subsystems, |kept| kept.batch),
+        }
+    }
+}
+
+impl Object for Listener {
+    const WORD: &'static str = "listener";
+    const TITLE: &'static str = "the listener";
+    type Group = Vec<Self>;
+
+    fn list(group: &Vec<Self>) -> &[Self] {
+        group
+    }
+
+    fn list_mut(group: &mut Vec<Self>) -> &mut Vec<Self> {
+        group
+    }
+
+    fn id(&self) -> String {
+        self.address.to_string()
+    }
+
+    fn read(fields: Fields<'_>) -> Option<Self> {
+        entry::listener(fields)
+    }
+
+    fn text(&self) -> String {
+        render_listener(self)
+    }
+}
+
+impl Object for Session {
+    const WORD: &'static str = "session";
+    const TITLE: &'static str = "the session";
+    type Group = QosConfig;
+
+    fn list(group: &QosConfig) -> &[Self] {
+        &group.sessions
+    }
+
+    fn list_mut(group: &mut QosConfig) -> &mut Vec<Self> {
+        &mut group.sessions
+    }
+
+    fn id(&self) -> String {
+        self.name.clone()
+    }
+
+    fn is(&self, id: &str) -> bool {
+        self.name == id
+    }
+
+    fn read(fields: Fields<'_>) -> Option<Self> {
+        entry::session(fields)
+    }
+
+    fn text(&self) -> String {
+        table::text(self)
+    }
+}
+
+impl Object for Policy {
+    const WORD: &'static str = "policy";
+    const TITLE: &'static str = "the policy";
+    type Group = QosConfig;
+
+    fn list(group: &QosConfig) -> &[Self] {
+        &group.policies
+    }
+
+    fn list_mut(group: &mut QosConfig) -> &mut Vec<Self> {
+        &mut group.policies
+    }
+
+    fn id(&self) -> String {
+        // NQNs contain no spaces.
+        let nsid = self.nsid.map(|nsid| nsid.to_string());
+        let word = |word: &Option<String>| word.clone().unwrap_or_else(|| "*".into());
+        format!("{} {} {}", word(&self.host), word(&self.subsystem), word(&nsid))
+    }
+
+    fn read(fields: Fields<'_>) -> Option<Self> {
+        entry::policy(fields)
+    }
+
+    fn text(&self) -> String {
+        table::text(self)
+    }
+}
+
+impl Object for Link {
+    const WORD: &'static str = "link";
+    const TITLE: &'static str = "the link";
+    type Group = Network;
+
+    fn list(group: &Network) -> &[Self] {
+        &group.links
+    }
+
+    fn list_mut(group: &mut Network) -> &mut Vec<Self> {
+        &mut group.links
+    }
+
+    fn id(&self) -> String {
+        self.name.clone()
+    }
+
+    fn is(&self, id: &str) -> bool {
+        self.name == id
+    }
+
+    fn read(fields: Fields<'_>) -> Option<Self> {
+        entry::link(fields, &Self::default())
+    }
+
+    fn text(&self) -> String {
+        table::text(self)
+    }
+}
+
+impl Named for Link {
+    fn read_name(fields: &mut Fields<'_>) -> Option<String> {
+        fields.require("name", "\"east\"", name).map(|at| at.value)
+    }
+
+    fn fresh(group: &Network) -> Self {
+        new_link(group)
+    }
+
+    fn read_onto(fields: Fields<'_>, base: &Self) -> Option<Self> {
+        entry::link(fields, base)
+    }
+
+    fn known(group: &Network) -> Vec<String> {
+        network::known(group)
+    }
+
+    const USERS: &'static str = "the listeners";
+
+    fn users(config: &Config, link: &str) -> Vec<String> {
+        let named = |listener: &&Listener| listener.link.as_deref() == Some(link);
+        config.listeners.iter().filter(named).map(|listener| listener.address.to_string()).collect()
+    }
+}
