@@ -65,7 +65,7 @@ fn started_by_systemd(invocation: Option<&str>, meant: Option<&str>, own: u32) -
     }
 }
 
-/// The error, and where more can be said what to do about it.
+/// Writes the error, and where more can be said what to do about it.
 #[must_use]
 pub fn explain(error: &io::Error, path: &Path) -> String {
     let advice = error.raw_os_error().and_then(|errno| advice(errno, path, &Facts::of(path)));
@@ -75,7 +75,7 @@ pub fn explain(error: &io::Error, path: &Path) -> String {
     }
 }
 
-/// What to do where `path` cannot be used because of `errno`; `None` where that says it all.
+/// Says what to do where `path` cannot be used because of `errno`; `None` where that says it all.
 #[must_use]
 pub fn advice(errno: i32, path: &Path, facts: &Facts) -> Option<String> {
     let folder = path.parent().unwrap_or(path).display();

@@ -88,20 +88,21 @@ impl Watch {
         self.closed.is_none()
     }
 
-    /// The device is gone, or was never there.
+    /// Notes that the device is gone, or was never there.
     pub(crate) fn gone(&mut self, now: Nanos, why: String) {
         self.damage = None;
         let next = now + DELAYS.first().copied().unwrap_or_default();
         self.closed = Some(Closed { why, since: now, tried: now, tries: 0, next });
     }
 
-    /// The device was opened; how long it was not.
+    /// Notes that the device was opened. Returns how long it was not.
     pub(crate) fn opened(&mut self, now: Nanos) -> Duration {
         self.damage = None;
         self.closed.take().map_or(Duration::ZERO, |closed| now.since(closed.since))
     }
 
-    /// The device could not be opened once more. Whether that is for another reason than before.
+    /// Notes that the device could not be opened once more. True where that is for another reason
+    /// than before.
     pub(crate) fn refused(&mut self, now: Nanos, why: String) -> bool {
         let Some(closed) = &mut self.closed else { return false };
         closed.tried = now;
@@ -121,7 +122,7 @@ impl Watch {
         }
     }
 
-    /// The device cannot be tried yet, though it was to be.
+    /// Puts a try off: the device cannot be tried yet.
     pub(crate) fn postpone(&mut self, now: Nanos) {
         if let Some(closed) = &mut self.closed {
             closed.next = now + APART;
@@ -133,7 +134,8 @@ impl Watch {
         self.closed.as_ref().is_some_and(|closed| closed.next <= now)
     }
 
-    /// When there is something to do for this namespace: a try, or errors that are to be logged.
+    /// Returns when there is something to do for this namespace: a try, or errors that are to be
+    /// logged.
     pub(crate) fn next(&self) -> Option<Nanos> {
         let logging = self.errors.logged.filter(|_| self.errors.unlogged > 0);
         let logging = logging.map(|logged| logged + LOG_EVERY);
@@ -187,7 +189,7 @@ impl Watch {
         self.errors.total
     }
 
-    /// The state, and the reason for it.
+    /// Returns the state, and the reason for it.
     pub(crate) fn state(&self, now: Nanos) -> (Availability, Option<String>) {
         if let Some(closed) = &self.closed {
             let reason = format!("{} (for {})", closed.why, time(now.since(closed.since)));
@@ -206,7 +208,7 @@ impl Watch {
     }
 }
 
-/// A time as people say it.
+/// Returns a time as people say it.
 fn time(time: Duration) -> String {
     match time.as_secs() {
         seconds @ 0..120 => format!("{seconds} s"),

@@ -91,7 +91,7 @@ impl Backings {
         self.pending().retain(|((subsystem, id), _)| subsystem != nqn || *id != nsid);
     }
 
-    /// What was seen of a namespace.
+    /// Returns what was seen of a namespace.
     pub(crate) fn seen(&self, nqn: &str, nsid: u32) -> Option<Seen> {
         self.seen.get(nqn, nsid)
     }

@@ -59,7 +59,7 @@ pub enum LogTarget {
 }
 
 impl Args {
-    /// The configuration to run: the file's, or the embedded one.
+    /// Returns the configuration to run: the file's, or the embedded one.
     ///
     /// # Errors
     /// All that is wrong with the file.
@@ -70,7 +70,7 @@ impl Args {
         }
     }
 
-    /// The filter for what is logged.
+    /// Returns the filter for what is logged.
     #[must_use]
     pub fn log_filter(&self) -> &str {
         match self.verbose {
@@ -115,7 +115,7 @@ fn check_status(file: &Path, offline: bool, out: &mut impl Write, errors: &mut i
     }
 }
 
-/// What a configuration means, for a person.
+/// Says what a configuration means, for a person.
 #[must_use]
 pub fn summary(config: &Config) -> String {
     let target = &config.target;
@@ -176,7 +176,7 @@ fn qos(config: &Config) -> String {
 }
 
 fn namespace(namespace: &Namespace) -> String {
-    let nsid = namespace.nsid.unwrap_or_default();
+    let nsid = namespace.id();
     let what = match &namespace.backend {
         Backend::Null { size, .. } => format!("null, {}", format_size(*size)),
         Backend::Memory { size, .. } => format!("memory, {}", format_size(*size)),

@@ -91,7 +91,7 @@ impl Table {
     /// Devices that are gone and are looked at for each that comes.
     const LOOKS: usize = 4;
 
-    fn take_place(&mut self) -> usize {
+    fn take_place(&mut self) -> u32 {
         for _ in 0..Self::LOOKS.min(self.leaving.len()) {
             let Some((place, device)) = self.leaving.pop_front() else { break };
             if device.strong_count() == 0 {
@@ -101,10 +101,11 @@ impl Table {
             }
         }
         match self.free.pop() {
-            Some(Reverse(place)) => place as usize,
+            Some(Reverse(place)) => place,
             None => {
                 self.places.push(None);
-                self.places.len() - 1
+                debug_assert!(u32::try_from(self.places.len()).is_ok(), "2^32 devices");
+                u32::try_from(self.places.len() - 1).unwrap_or(u32::MAX)
             }
         }
     }
@@ -130,14 +131,15 @@ impl Devices {
         let qos = Arc::new(qos::Device::new(DeviceRules { window, ..rules }, reactors));
         let device = Arc::new(Device { backend, qos, queued, stats });
         let mut table = lock(&self.table);
-        let index = table.take_place();
+        let place = table.take_place();
         // 2^32 - 1 is never reached: it would be part of BackendId::NONE.
         table.serial = (table.serial + 1) % u64::from(u32::MAX);
         let serial = table.serial;
-        if let Some(place) = table.places.get_mut(index) {
-            *place = Some((serial, Arc::clone(&device)));
+        match table.places.get_mut(place as usize) {
+            Some(taken) => *taken = Some((serial, Arc::clone(&device))),
+            None => debug_assert!(false, "the place was taken from the table"),
         }
-        (id(u32::try_from(index).unwrap_or(u32::MAX), serial), device)
+        (id(place, serial), device)
     }
 
     /// Removes a device from the table. Commands that are in it, and reactors that have not been
@@ -150,7 +152,7 @@ impl Devices {
         Some(device)
     }
 
-    /// A device.
+    /// Returns a device.
     #[must_use]
     pub fn get(&self, id: BackendId) -> Option<Arc<Device>> {
         lock(&self.table).find(id).cloned()

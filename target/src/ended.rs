@@ -38,7 +38,7 @@ impl Ended {
         past.seen = now;
     }
 
-    /// A copy of what each host did.
+    /// Returns a copy of what each host did.
     #[must_use]
     pub fn snapshot(&self) -> BTreeMap<HostKey, IoSnapshot> {
         self.hosts.iter().map(|(host, past)| (host.clone(), past.io.clone())).collect()

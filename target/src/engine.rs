@@ -37,8 +37,8 @@ pub trait Engine: Send + Sync {
     /// Tries to open namespaces that are not available, of one subsystem or one alone: those that
     /// could be opened are available when this returns.
     fn retry_namespaces(&self, nqn: Option<&str>, nsid: Option<u32>);
-    /// The NQNs of connected hosts that would lose something by a change; none too where what it
-    /// names is not there.
+    /// Returns the NQNs of connected hosts that would lose something by a change; none too where
+    /// what it names is not there.
     fn hosts_hurt(&self, loss: &Loss<'_>) -> Vec<String>;
     /// Starts listening.
     fn add_listener(&self, listener: &Listener) -> Result<(), EngineError>;
@@ -71,21 +71,21 @@ pub trait Engine: Send + Sync {
     /// Replaces the whole of what `[qos]`, `[[session]]` and `[[policy]]` say. A reservation
     /// that does not fit is refused, with what is left and what would fit.
     fn set_qos(&self, qos: &QosConfig) -> Result<(), EngineError>;
-    /// What `[qos]`, `[[session]]` and `[[policy]]` say now.
+    /// Returns what `[qos]`, `[[session]]` and `[[policy]]` say now.
     fn qos_config(&self) -> QosConfig;
-    /// What the stages do now.
+    /// Returns what the stages do now.
     fn qos(&self) -> QosState;
     /// Replaces the whole of what `[network]` and `[[link]]` say.
     fn set_network(&self, network: &Network) -> Result<(), EngineError>;
-    /// What `[network]` and `[[link]]` say now.
+    /// Returns what `[network]` and `[[link]]` say now.
     fn network_config(&self) -> Network;
-    /// What classes get of the network now.
+    /// Returns what classes get of the network now.
     fn network(&self) -> NetworkState;
-    /// The present listeners.
+    /// Returns the present listeners.
     fn listeners(&self) -> Vec<Listener>;
-    /// The present subsystems with their namespaces as they are now.
+    /// Returns the present subsystems with their namespaces as they are now.
     fn subsystems(&self) -> Vec<SubsystemState>;
-    /// The present connections.
+    /// Returns the present connections.
     fn connections(&self) -> Vec<ConnectionState>;
     /// Counters and histograms.
     fn statistics(&self) -> Statistics;

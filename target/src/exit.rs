@@ -12,13 +12,14 @@ pub const WRONG_CONFIGURATION: u8 = 78;
 /// the range that the Linux Standard Base leaves to applications, 150 to 199.
 pub const SHUT_DOWN: u8 = 150;
 
-/// The daemon ended in order: by a signal, or else by a request on the control socket.
+/// Returns the status of a daemon that ended in order: by a signal, or else by a request on the
+/// control socket.
 #[must_use]
 pub fn in_order(by_signal: bool) -> ExitCode {
     if by_signal { ExitCode::SUCCESS } else { ExitCode::from(SHUT_DOWN) }
 }
 
-/// The daemon could not start, or not go on.
+/// Returns the status of a daemon that could not start, or not go on.
 #[must_use]
 pub fn failed(error: &anyhow::Error) -> ExitCode {
     if error.is::<ConfigErrors>() { ExitCode::from(WRONG_CONFIGURATION) } else { ExitCode::FAILURE }

@@ -109,7 +109,7 @@ pub(crate) struct HostLog {
 }
 
 impl HostLog {
-    /// A host's admin queue has been connected.
+    /// Notes that a host's admin queue has been connected.
     pub(crate) fn connected(&mut self, now: Nanos, host: Host) {
         let settles = now + SETTLED;
         let present = Present { since: now, queues: 0, settles: Some(settles), host };
@@ -117,7 +117,7 @@ impl HostLog {
         self.next = Some(self.next.map_or(settles, |next| next.min(settles)));
     }
 
-    /// An I/O queue of a controller has been connected.
+    /// Notes that an I/O queue of a controller has been connected.
     pub(crate) fn queue_connected(&mut self, now: Nanos, controller: u16) {
         if let Some(present) = self.present.get_mut(&controller)
             && present.settles.is_some()
@@ -127,7 +127,7 @@ impl HostLog {
         }
     }
 
-    /// The hosts whose queues have settled by now.
+    /// Returns the hosts whose queues have settled by now.
     pub(crate) fn settled(&mut self, now: Nanos) -> Vec<Line> {
         if self.next.is_none_or(|next| now < next) {
             return Vec::new();
@@ -147,7 +147,8 @@ impl HostLog {
         lines
     }
 
-    /// A host's admin queue is gone: its line, after the one of its coming if that is still owed.
+    /// Notes that a host's admin queue is gone. Returns its line, after the one of its coming if
+    /// that is still owed.
     pub(crate) fn left(&mut self, now: Nanos, controller: u16, reason: String) -> Vec<Line> {
         let Some(present) = self.present.remove(&controller) else { return Vec::new() };
         let came = present.settles.is_some().then(|| present.line());
@@ -155,7 +156,8 @@ impl HostLog {
         came.into_iter().chain([Line::Left { host: present.host, reason, connected_for }]).collect()
     }
 
-    /// A Connect was refused: the line, unless the last one like it is too fresh.
+    /// Notes that a Connect was refused. Returns the line, unless the last one like it is too
+    /// fresh.
     pub(crate) fn refused(
         &mut self,
         now: Nanos,
@@ -237,7 +239,7 @@ impl Line {
     }
 }
 
-/// What to do where a host is to be let in: words that can be pasted.
+/// Says what to do where a host is to be let in: words that can be pasted.
 fn remedy(host: &str, subsystem: &str, reason: Refusal) -> String {
     if reason != Refusal::HostNotAllowed {
         return String::new();

@@ -58,7 +58,7 @@ pub fn init(filter: &str, target: Option<LogTarget>) -> Result<(), LogError> {
     Ok(())
 }
 
-/// The journal when standard error is the stream that systemd says it made for it.
+/// Chooses the journal when standard error is the stream that systemd says it made for it.
 fn standard() -> LogTarget {
     let stream = std::env::var("JOURNAL_STREAM").ok();
     let here = nix::sys::stat::fstat(std::io::stderr()).ok();

@@ -106,7 +106,7 @@ struct Asked {
     control: Weak<Control>,
 }
 
-impl signals::Target for Asked {
+impl signals::Daemon for Asked {
     fn end(&self, now: bool) {
         if let Some(runtime) = self.runtime.upgrade() {
             runtime.shutdown(now);

@@ -40,7 +40,7 @@ impl Mapping {
         Ok(Self { start: start.cast(), length })
     }
 
-    /// Length in bytes.
+    /// Returns length in bytes.
     #[must_use]
     pub fn len(&self) -> usize {
         self.length
@@ -52,14 +52,14 @@ impl Mapping {
         self.length == 0
     }
 
-    /// The address of byte `offset`, which must lie inside (or at the end); else the end.
+    /// Returns the address of byte `offset`, which must lie inside (or at the end); else the end.
     #[must_use]
     pub fn address(&self, offset: usize) -> *mut u8 {
         // SAFETY: `offset` is clamped to the mapping's length.
         unsafe { self.start.as_ptr().add(offset.min(self.length)) }
     }
 
-    /// The bytes `offset..offset + length`, clamped to the mapping.
+    /// Returns the bytes `offset..offset + length`, clamped to the mapping.
     ///
     /// # Safety
     /// Nobody writes to these bytes while the slice lives.
@@ -70,7 +70,7 @@ impl Mapping {
         unsafe { std::slice::from_raw_parts(self.address(offset), length) }
     }
 
-    /// The bytes `offset..offset + length`, clamped to the mapping, for writing.
+    /// Returns the bytes `offset..offset + length`, clamped to the mapping, for writing.
     ///
     /// # Safety
     /// Nobody else reads or writes these bytes while the slice lives.

@@ -15,8 +15,9 @@ use crate::control::occupant::{self, Occupant};
 use crate::reactor::ring::{Ring, RingSize};
 use crate::{access, socket};
 
-/// What this machine lacks, one sentence each; none: nothing stands in the way of a start. What a
-/// daemon of ours has that answers on the control socket of the configuration is not in its way.
+/// Returns what this machine lacks, one sentence each; none: nothing stands in the way of a start.
+/// What a daemon of ours has that answers on the control socket of the configuration is not in its
+/// way.
 #[must_use]
 pub fn lacking(config: &Config) -> Vec<String> {
     let own = |path: &PathBuf| OwnFile { path: path.clone(), what: "the state file" };
@@ -38,7 +39,7 @@ pub fn lacking(config: &Config) -> Vec<String> {
     }
     for subsystem in &config.subsystems {
         for namespace in &subsystem.namespaces {
-            let name = format!("{}/{}", subsystem.nqn, namespace.nsid.unwrap_or_default());
+            let name = format!("{}/{}", subsystem.nqn, namespace.id());
             if let Err(why) = found.device(namespace, &name) {
                 found.lacks.push(format!("namespace {name}: {why}"));
             }
@@ -64,7 +65,7 @@ struct Found {
 }
 
 impl Found {
-    /// The control socket can be made, or a daemon of ours has it.
+    /// Checks that the control socket can be made, or a daemon of ours has it.
     fn control(&mut self, path: &Path) {
         match occupant::of(path) {
             Ok(Occupant::Nobody) => {
@@ -98,7 +99,7 @@ impl Found {
         }
     }
 
-    /// What may be taken of memory is there.
+    /// Checks that what may be taken of memory is there.
     fn memory(&mut self, config: &Config) {
         let all = config.subsystems.iter().flat_map(|subsystem| &subsystem.namespaces);
         let sizes = all.map(|namespace| match namespace.backend {
@@ -118,7 +119,7 @@ impl Found {
         }
     }
 
-    /// The state file can be written, or made.
+    /// Checks that the state file can be written, or made.
     fn state(&mut self, path: &Path) {
         let looked = match std::fs::metadata(path) {
             Ok(meta) if !meta.is_file() => Err(io::Error::other("it is no file")),
@@ -131,7 +132,7 @@ impl Found {
         }
     }
 
-    /// The address is this machine's, and free.
+    /// Checks that the address is this machine's, and free.
     fn address(&mut self, address: SocketAddr) {
         if let Err(error) = socket::bind_to(address) {
             // Hosts are served there, or will be when the one that runs has ended.
@@ -142,7 +143,7 @@ impl Found {
         }
     }
 
-    /// The file or device is there, and nobody else uses it.
+    /// Checks that the file or device is there, and nobody else uses it.
     fn device(&mut self, namespace: &Namespace, name: &str) -> Result<(), BackendError> {
         let path = match &namespace.backend {
             Backend::File { path, .. } | Backend::Nvme { device: path, .. } => path,
@@ -159,7 +160,7 @@ impl Found {
     }
 }
 
-/// The machine's memory in bytes, from `/proc/meminfo`.
+/// Returns the machine's memory in bytes, from `/proc/meminfo`.
 fn memory_total(text: &str) -> Option<u64> {
     let line = text.lines().find_map(|line| line.strip_prefix("MemTotal:"))?;
     line.trim().strip_suffix("kB")?.trim().parse::<u64>().ok()?.checked_mul(1024)
@@ -170,7 +171,7 @@ fn may(path: &Path, mode: AccessFlags) -> io::Result<()> {
     Ok(faccessat(AT_FDCWD, path, mode, AtFlags::AT_EACCESS)?)
 }
 
-/// A file can be made, its folder too.
+/// Checks that a file can be made, its folder too.
 fn folder(path: &Path) -> io::Result<()> {
     let there = path.ancestors().skip(1).find(|folder| folder.exists());
     may(there.unwrap_or(Path::new("/")), AccessFlags::W_OK | AccessFlags::X_OK)

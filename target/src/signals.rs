@@ -54,7 +54,7 @@ pub enum Asked {
     CpuTime,
 }
 
-/// What a signal asks for; `kernel`: the kernel sent it.
+/// Returns what a signal asks for; `kernel`: the kernel sent it.
 #[must_use]
 pub fn meaning(signal: Signal, kernel: bool) -> Asked {
     match signal {
@@ -69,7 +69,7 @@ pub fn meaning(signal: Signal, kernel: bool) -> Asked {
 }
 
 /// What signals act on.
-pub trait Target {
+pub trait Daemon {
     /// Drains and ends; with `now`, ends at once.
     fn end(&self, now: bool);
     /// Reads the configuration file again.
@@ -95,7 +95,7 @@ impl Signals {
     }
 
     /// Does what signals ask for, until the process ends.
-    pub fn obey(&self, target: &impl Target) {
+    pub fn obey(&self, target: &impl Daemon) {
         let mut ending = false;
         loop {
             let info = match self.queue.read_signal() {

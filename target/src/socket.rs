@@ -16,7 +16,7 @@ const TCP_SAVED_SYN: libc::c_int = 28;
 /// Pending connections of a listening socket.
 const BACKLOG: i32 = 1024;
 
-/// A listening socket. IPv6 ones take IPv6 connections only, so that both families can have a
+/// Opens a listening socket. IPv6 ones take IPv6 connections only, so that both families can have a
 /// listener on the same port. `prepare` sets what is to be set before hosts can connect.
 ///
 /// # Errors
@@ -30,7 +30,7 @@ pub fn listen_on(address: SocketAddr, prepare: impl FnOnce(&OwnedFd)) -> io::Res
     Ok(fd)
 }
 
-/// A socket that is bound to an address and does not listen: nobody can connect to it.
+/// Opens a socket that is bound to an address and does not listen: nobody can connect to it.
 ///
 /// # Errors
 /// As [`listen_on`].
@@ -45,7 +45,7 @@ pub(crate) fn bind_to(address: SocketAddr) -> io::Result<OwnedFd> {
     Ok(fd)
 }
 
-/// Why nobody can listen on `address`, and what to do about it.
+/// Says why nobody can listen on `address`, and what to do about it.
 #[must_use]
 pub fn refusal(address: SocketAddr, error: &io::Error) -> String {
     let (ip, port) = (address.ip(), address.port());
@@ -83,8 +83,9 @@ pub fn prepare(socket: &OwnedFd) -> io::Result<SocketAddr> {
     TcpStream::from(socket.as_fd().try_clone_to_owned()?).peer_addr()
 }
 
-/// The ToS (IPv4) or traffic class (IPv6) byte that the peer connected with, from the headers of
-/// its SYN, which [`listen_on`] asks the kernel to keep. `None` where it kept none (SYN cookies).
+/// Returns the ToS (IPv4) or traffic class (IPv6) byte that the peer connected with, from the
+/// headers of its SYN, which [`listen_on`] asks the kernel to keep. `None` where it kept none (SYN
+/// cookies).
 #[must_use]
 pub fn received_tos(socket: &OwnedFd) -> Option<u8> {
     let mut header = [0u8; 128];
@@ -142,7 +143,7 @@ fn set_int(socket: &OwnedFd, level: i32, option: i32, value: libc::c_int) -> io:
     if result == 0 { Ok(()) } else { Err(io::Error::last_os_error()) }
 }
 
-/// The address a socket is bound to.
+/// Returns the address a socket is bound to.
 #[must_use]
 pub fn local_address(socket: &OwnedFd) -> Option<SocketAddr> {
     let clone = socket.as_fd().try_clone_to_owned().ok()?;

@@ -6,7 +6,7 @@ use nix::sched::{CpuSet, sched_getaffinity, sched_setaffinity};
 use nix::time::{ClockId, clock_gettime};
 use nix::unistd::Pid;
 
-/// The CPUs that the calling thread may run on.
+/// Returns the CPUs that the calling thread may run on.
 ///
 /// # Errors
 /// The kernel does not say.
@@ -26,7 +26,7 @@ pub(crate) fn pin(core: usize) -> io::Result<()> {
     Ok(())
 }
 
-/// Nanoseconds of CPU that the calling thread has had; zero where the kernel does not say.
+/// Returns nanoseconds of CPU that the calling thread has had; zero where the kernel does not say.
 pub(crate) fn cpu_time() -> u64 {
     let time = clock_gettime(ClockId::CLOCK_THREAD_CPUTIME_ID).map(std::time::Duration::from);
     u64::try_from(time.unwrap_or_default().as_nanos()).unwrap_or(u64::MAX)

@@ -266,7 +266,7 @@ impl Claim {
         OpenOptions::new().read(true).write(writes).open(path)
     }
 
-    /// The claimed block device; `None` where it is something else.
+    /// Returns the claimed block device; `None` where it is something else.
     pub(super) fn device(&self) -> Option<&File> {
         matches!(self.identities.first(), Some(Identity::Block(_))).then(|| self.held.first())?
     }

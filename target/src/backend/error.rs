@@ -39,7 +39,7 @@ impl BackendError {
         Self { cause: Cause::Unusable, what: what.to_string(), why: why.to_string() }
     }
 
-    /// An error of the operating system's.
+    /// Makes an error of the operating system's.
     pub(super) fn io(path: &Path, error: &io::Error) -> Self {
         let gone = matches!(
             error.raw_os_error(),

@@ -52,7 +52,7 @@ pub enum Answer {
 }
 
 impl DeviceError {
-    /// An error of a command, at `lba` of what it was to do.
+    /// Notes an error of a command, at `lba` of its range.
     #[must_use]
     pub fn new(command: &IoCommand, lba: u64, answer: Answer) -> Self {
         let operation = match command {
@@ -120,7 +120,7 @@ pub struct Bell {
 }
 
 impl Bell {
-    /// A bell that is silent.
+    /// Makes a bell that is silent.
     ///
     /// # Errors
     /// No file descriptor is to be had.
@@ -143,7 +143,7 @@ impl Bell {
         self.rung.store(false, Ordering::Release);
     }
 
-    /// The descriptor that becomes readable when it rings.
+    /// Returns the descriptor that becomes readable when it rings.
     #[must_use]
     pub fn descriptor(&self) -> &EventFd {
         &self.bell

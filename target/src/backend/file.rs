@@ -106,7 +106,7 @@ impl FileDisk {
         self.description.path.as_deref().unwrap_or(Path::new("?")).display().to_string()
     }
 
-    /// The size in bytes that the file or device has now.
+    /// Returns the size in bytes that the file or device has now.
     fn present_size(&self) -> Result<u64, BackendError> {
         (&self.source.file).seek(SeekFrom::End(0)).map_err(|e| BackendError::new(self.name(), e))
     }
@@ -146,7 +146,7 @@ impl FileDisk {
         self.source.is_device && self.present_size().is_ok_and(|size| size == 0)
     }
 
-    /// What a negative result means for the host.
+    /// Says what a negative result means for the host.
     #[cold]
     fn failure(&self, job: &Job<'_>, unit: &Unit, errno: i32, status: Status) -> Outcome {
         if matches!(errno, libc::ENODEV | libc::ENXIO | libc::ENOMEDIUM) || self.is_gone() {
@@ -167,8 +167,8 @@ impl FileDisk {
         self.health.note(DeviceError::new(job.command, lba, answer));
     }
 
-    /// A read or write that moved nothing: the end of a file that has become shorter than its
-    /// namespace, or a device that is gone.
+    /// Says what a read or write means that moved nothing: the end of a file that has become
+    /// shorter than its namespace, or a device that is gone.
     #[cold]
     fn ended_early(&self, job: &Job<'_>, unit: &Unit) -> Outcome {
         if self.is_gone() {
@@ -178,7 +178,8 @@ impl FileDisk {
         Outcome::Done(0, Status::INTERNAL_ERROR)
     }
 
-    /// The result of fallocate: a file system that cannot do it this way teaches us another.
+    /// Says what the result of fallocate means: a file system that cannot do it this way teaches us
+    /// another.
     fn finish_fallocate(&self, job: &Job<'_>, unit: &Unit, errno: i32) -> Outcome {
         let refused = matches!(errno, libc::EOPNOTSUPP | libc::EINVAL | libc::ENOSYS);
         match job.command {
@@ -197,7 +198,7 @@ impl FileDisk {
     }
 }
 
-/// The logical block size of a block device in bytes.
+/// Returns the logical block size of a block device in bytes.
 fn device_block_size(file: &File) -> Result<u32, Error> {
     nix::ioctl_read_bad!(blksszget, libc::BLKSSZGET, libc::c_int);
     let mut size = 0;

@@ -24,13 +24,13 @@ impl Health {
         Self { blocks: AtomicU64::new(blocks), ..Self::default() }
     }
 
-    /// What the ranges of a Dataset Management command are checked against.
+    /// Returns what the ranges of a Dataset Management command are checked against.
     pub(super) fn limits(&self, format: BlockFormat) -> IoLimits {
         let blocks = self.blocks();
         IoLimits { format, blocks, read_only: false, max_transfer: u32::MAX }
     }
 
-    /// Number of logical blocks.
+    /// Returns number of logical blocks.
     #[must_use]
     pub fn blocks(&self) -> u64 {
         self.blocks.load(Ordering::Relaxed)
@@ -40,7 +40,7 @@ impl Health {
         self.blocks.store(blocks, Ordering::Relaxed);
     }
 
-    /// Why the device is gone, if it is.
+    /// Returns why the device is gone, if it is.
     #[must_use]
     pub fn fault(&self) -> Option<String> {
         if !self.failed.load(Ordering::Acquire) {
@@ -67,7 +67,7 @@ impl Health {
         self.ring();
     }
 
-    /// Commands that the device answered with an error, and the last of these errors.
+    /// Returns commands that the device answered with an error, and the last of these errors.
     #[must_use]
     pub fn errors(&self) -> (u64, Option<DeviceError>) {
         match self.errors.load(Ordering::Acquire) {

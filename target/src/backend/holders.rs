@@ -10,7 +10,7 @@ use super::sysfs;
 /// Processes that a message names.
 const NAMED: usize = 4;
 
-/// Who has a block device, the disk that it is on, or a partition on it; and what to do.
+/// Says who has a block device, the disk that it is on, or a partition on it; and what to do.
 pub(super) fn of_block(device: u64) -> String {
     let mut devices = vec![device];
     devices.extend(sysfs::partitions(device));
@@ -39,7 +39,8 @@ pub(super) fn of_block(device: u64) -> String {
     format!("{}; or take another device", found.join("; "))
 }
 
-/// A use of a regular file by the kernel that no lock tells of: under a loop device, or as swap.
+/// Says what use there is of a regular file by the kernel that no lock tells of: under a loop
+/// device, or as swap.
 pub(super) fn kernel_user_of_file(file: Identity) -> Option<String> {
     if let Some(device) = sysfs::loop_on(file) {
         return Some(format!("the loop device {} lies on it", device.display()));
@@ -47,14 +48,14 @@ pub(super) fn kernel_user_of_file(file: Identity) -> Option<String> {
     is_swap(file).then(|| "it is swap space".to_owned())
 }
 
-/// A device's name: `/dev/sdb1`.
+/// Returns a device's name: `/dev/sdb1`.
 fn name(device: u64) -> String {
     let folder = sysfs::block(device).canonicalize().ok();
     let name = folder.as_deref().and_then(Path::file_name);
     name.map_or_else(|| sysfs::text(device), |name| format!("/dev/{}", name.display()))
 }
 
-/// Where a device is mounted, as far as this process sees.
+/// Returns where a device is mounted, as far as this process sees.
 fn mount_point(device: u64) -> Option<PathBuf> {
     let table = std::fs::read("/proc/self/mountinfo").ok()?;
     String::from_utf8_lossy(&table).lines().find_map(|line| {
@@ -69,7 +70,7 @@ fn mount_point(device: u64) -> Option<PathBuf> {
     })
 }
 
-/// A path of a kernel's table, where blanks are `\040`.
+/// Reads a path of a kernel's table, where blanks are `\040`.
 fn unescaped(text: &str) -> PathBuf {
     let mut parts = text.split('\\');
     let mut path = parts.next().unwrap_or_default().to_owned();
@@ -94,7 +95,7 @@ fn is_listed(table: &str, identity: Identity) -> bool {
     files.any(|path| Identity::at(&unescaped(path)) == Some(identity))
 }
 
-/// The device that is built on one: RAID, device mapper (LVM, LUKS, multipath), bcache.
+/// Returns the device that is built on one: RAID, device mapper (LVM, LUKS, multipath), bcache.
 fn built_on(device: u64) -> Option<String> {
     let holders = std::fs::read_dir(sysfs::block(device).join("holders")).ok()?;
     let mut words = String::new();
@@ -109,7 +110,7 @@ fn built_on(device: u64) -> Option<String> {
     (!words.is_empty()).then_some(words)
 }
 
-/// The processes that have a file or device open, as far as this process may see them.
+/// Returns the processes that have a file or device open, as far as this process may see them.
 pub(super) fn processes(identity: Identity) -> Option<String> {
     let mut found = Vec::new();
     for process in std::fs::read_dir("/proc").ok()?.flatten() {

@@ -11,11 +11,11 @@ use super::queued::Queued;
 
 /// The store of one or more namespaces.
 pub trait Backend: Send + Sync + fmt::Debug {
-    /// What is fixed.
+    /// Returns what is fixed.
     fn description(&self) -> &Description;
-    /// What changes.
+    /// Returns what changes.
     fn health(&self) -> &Health;
-    /// How commands are carried out.
+    /// Returns how commands are carried out.
     fn style(&self) -> Style<'_>;
     /// Looks whether the file or device is still what it was when it was opened. Cheap enough for
     /// every few seconds; not on a reactor.
@@ -23,8 +23,8 @@ pub trait Backend: Send + Sync + fmt::Debug {
         None
     }
 
-    /// The size in blocks that the file or device has now, which may be another than what is
-    /// served.
+    /// Returns the size in blocks that the file or device has now, which may be another than what
+    /// is served.
     ///
     /// # Errors
     /// It does not say.

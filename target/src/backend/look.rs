@@ -7,7 +7,7 @@ use std::path::Path;
 
 use super::Finding;
 
-/// A block device of `size` bytes now, of which `served` bytes are a namespace.
+/// Looks at a block device of `size` bytes now, of which `served` bytes are a namespace.
 pub(super) fn at_device(path: &Path, size: u64, served: u64) -> Option<Finding> {
     let path = path.display();
     if size == 0 {
@@ -21,7 +21,7 @@ pub(super) fn at_device(path: &Path, size: u64, served: u64) -> Option<Finding> 
     })
 }
 
-/// An open file, of which `served` bytes are a namespace.
+/// Looks at an open file, of which `served` bytes are a namespace.
 pub(super) fn at_file(path: &Path, file: &File, served: u64) -> Option<Finding> {
     let now = file.metadata().ok()?;
     let shown = path.display();

@@ -31,7 +31,7 @@ impl std::fmt::Debug for Memory {
 }
 
 impl Memory {
-    /// A memory disk of `blocks` blocks of that format, all zero.
+    /// Makes a memory disk of `blocks` blocks of that format, all zero.
     ///
     /// # Errors
     /// The system has no address space for it, or it is larger than 4 TiB.

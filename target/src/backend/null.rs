@@ -32,8 +32,9 @@ struct Model {
 }
 
 impl Model {
-    /// How long a command takes, in ns: the service time, give or take an eighth. Channels that
-    /// all took exactly as long would all be free at the same moment, which those of no drive are.
+    /// Returns how long a command takes, in ns: the service time, give or take an eighth. Channels
+    /// that all took exactly as long would all be free at the same moment, which those of no drive
+    /// are.
     fn time(&self, bytes: u64) -> u64 {
         let fixed = u64::try_from(self.of.service_time.as_nanos()).unwrap_or(u64::MAX);
         // Multiplied by the golden ratio, successive numbers are spread evenly.
@@ -60,6 +61,7 @@ impl Model {
         let time = self.time(bytes);
         loop {
             let free = |channel: &&AtomicU64| channel.load(Ordering::Relaxed);
+            debug_assert!(!self.channels.is_empty(), "a device has a channel");
             let Some(channel) = self.channels.iter().min_by_key(free) else { return now };
             let seen = channel.load(Ordering::Relaxed);
             let done = seen.max(now).saturating_add(time);
@@ -71,8 +73,7 @@ impl Model {
 }
 
 impl Null {
-    /// A null device of `blocks` blocks of that format, which takes as long as
-    /// `model` says.
+    /// Makes a null device of `blocks` blocks of that format, which takes as long as `model` says.
     #[must_use]
     pub(super) fn new(format: BlockFormat, blocks: u64, model: Option<DeviceModel>) -> Self {
         let abilities = Abilities {
@@ -102,7 +103,7 @@ impl Null {
 }
 
 impl Null {
-    /// What a device answers whose medium has a flaw.
+    /// Returns what a device answers whose medium has a flaw.
     #[cold]
     fn failure(&self, command: &IoCommand) -> Status {
         let (lba, status) = match command {

@@ -107,7 +107,7 @@ impl NvmeDisk {
         self.description.format
     }
 
-    /// Largest transfer of one command that is whole blocks, in bytes.
+    /// Returns largest transfer of one command that is whole blocks, in bytes.
     fn largest_whole(&self) -> u64 {
         self.format().bytes(self.format().blocks(self.largest))
     }
@@ -210,8 +210,8 @@ fn format(identify: &[u8; 4096]) -> Result<BlockFormat, String> {
     }
 }
 
-/// The largest transfer that neither the device (MDTS, in units of 4 KiB at least) nor the kernel
-/// (which does not split passthrough commands) refuses.
+/// Returns the largest transfer that neither the device (MDTS, in units of 4 KiB at least) nor the
+/// kernel (which does not split passthrough commands) refuses.
 fn largest_transfer(path: &Path, mdts: u8) -> u64 {
     let device = match mdts {
         0 => u64::MAX,
@@ -306,6 +306,7 @@ impl Queued for NvmeDisk {
         let mut command = self.passthrough.command(job.sqe, job.command, unit);
         if !memory.is_null() {
             command.addr = memory as u64;
+            debug_assert!(u32::try_from(unit.length).is_ok(), "units are no larger than MDTS");
             command.data_len = u32::try_from(unit.length).unwrap_or(0);
         }
         opcode::UringCmd80::new(Fd(self.device.as_raw_fd()), URING_CMD_IO)

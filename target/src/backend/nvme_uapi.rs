@@ -37,7 +37,7 @@ pub(super) struct UringCmd {
 const _: () = assert!(size_of::<UringCmd>() == 72);
 
 impl UringCmd {
-    /// The command area of a 128-byte submission entry.
+    /// Returns the command area of a 128-byte submission entry.
     pub(super) fn area(&self) -> [u8; 80] {
         let mut area = [0; 80];
         for (to, from) in area.iter_mut().zip(self.as_bytes()) {
@@ -57,7 +57,7 @@ struct PassthruCmd {
 nix::ioctl_none!(nvme_id, b'N', 0x40);
 nix::ioctl_readwrite!(nvme_admin_cmd, b'N', 0x41, PassthruCmd);
 
-/// The namespace identifier behind a generic character device.
+/// Returns the namespace identifier behind a generic character device.
 ///
 /// # Errors
 /// Not an NVMe namespace device.

@@ -22,13 +22,14 @@ pub(super) struct Passthrough {
 }
 
 impl Passthrough {
-    /// Commands for a namespace of the device; with `forward_class` the device sees the class.
+    /// Returns commands for a namespace of the device; with `forward_class` the device sees the
+    /// class.
     pub(super) fn new(nsid: u32, format: BlockFormat, forward_class: bool) -> Self {
         let withheld = if forward_class { CDW13_SPARE & !CDW13_CLASS } else { CDW13_SPARE };
         Self { nsid, format, withheld }
     }
 
-    /// The part of a host's command that a unit is, without its data's place.
+    /// Returns the part of a host's command that a unit is, without its data's place.
     pub(super) fn command(&self, sqe: &Sqe, parsed: &IoCommand, unit: &Unit) -> UringCmd {
         let mut command = UringCmd {
             opcode: sqe.opcode,

@@ -52,7 +52,7 @@ pub fn probe(
     Ok(Probed { _held: held })
 }
 
-/// A file or block device; `None`: a file that is to be made.
+/// Claims a file or block device; `None`: a file that opening would make.
 fn file(
     claimant: Claimant<'_>,
     opening: &Opening<'_>,

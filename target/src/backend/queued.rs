@@ -65,10 +65,10 @@ pub trait Queued: fmt::Debug {
     /// The status to complete the command with.
     fn plan(&self, job: &Job<'_>, units: &mut Vec<Unit>) -> Result<Memory, Status>;
 
-    /// The ring entry of a unit; `memory` is the address of the unit's first byte.
+    /// Returns the ring entry of a unit; `memory` is the address of the unit's first byte.
     fn entry(&self, job: &Job<'_>, unit: &Unit, memory: *mut u8) -> squeue::Entry128;
 
-    /// What a completion means: `result` as in the ring's completion, `extra` its first extra
+    /// Says what a completion means: `result` as in the ring's completion, `extra` its first extra
     /// quadword.
     fn finish(&self, job: &Job<'_>, unit: &Unit, result: i32, extra: u64) -> Outcome;
 }

@@ -59,7 +59,7 @@ pub(super) fn compare(
     Ok(())
 }
 
-/// Why a file or device that is not there cannot be opened, and what would be right.
+/// Says why a file or device that is not there cannot be opened, and what would be right.
 pub(super) fn missing(path: &Path, seen: Option<&Seen>, size: Option<u64>) -> BackendError {
     let folder = access::advice(libc::ENOENT, path, &access::Facts::of(path));
     let why = match (folder, seen) {
@@ -80,7 +80,7 @@ pub(super) fn missing(path: &Path, seen: Option<&Seen>, size: Option<u64>) -> Ba
     BackendError::missing(path.display(), why)
 }
 
-/// What is kept of what a device says that it is.
+/// Returns what is kept of what a device says that it is.
 pub(super) fn kept(names: &[(&'static str, String)]) -> Option<String> {
     names.first().map(|(word, value)| format!("{word} {value}"))
 }

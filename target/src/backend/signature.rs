@@ -80,7 +80,7 @@ struct Listing {
     signatures: Vec<Signature>,
 }
 
-/// What a device holds, in words; `commands` are places where `wipefs` may be.
+/// Says what a device holds, in words; `commands` are places where `wipefs` may be.
 fn find(device: &File, commands: &[&str]) -> Result<Option<String>, String> {
     for command in commands {
         // The device as the child's standard input: the same device, whatever the path leads to

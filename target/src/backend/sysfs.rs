@@ -16,43 +16,43 @@ pub(super) fn text(number: u64) -> String {
     format!("{}:{}", libc::major(number), libc::minor(number))
 }
 
-/// A device number from `8:17`.
+/// Reads a device number from `8:17`.
 pub(super) fn number(text: &str) -> Option<u64> {
     let (major, minor) = text.trim().split_once(':')?;
     Some(libc::makedev(major.parse().ok()?, minor.parse().ok()?))
 }
 
-/// The folder of a block device.
+/// Returns the folder of a block device.
 pub(super) fn block(number: u64) -> PathBuf {
     Path::new("/sys/dev/block").join(text(number))
 }
 
-/// A file's text, without what surrounds it; `None` where there is none.
+/// Reads a file's text, without what surrounds it; `None` where there is none.
 pub(super) fn read(path: &Path) -> Option<String> {
     let text = std::fs::read_to_string(path).ok()?;
     let text = text.trim();
     (!text.is_empty()).then(|| text.to_owned())
 }
 
-/// The device number that a device's folder tells.
+/// Returns the device number that a device's folder tells.
 pub(super) fn number_of(folder: &Path) -> Option<u64> {
     number(&read(&folder.join("dev"))?)
 }
 
-/// The disk that a partition is on.
+/// Returns the disk that a partition is on.
 pub(super) fn whole_disk(device: u64) -> Option<PathBuf> {
     let folder = block(device).canonicalize().ok()?;
     folder.join("partition").exists().then(|| folder.parent().map(Path::to_owned))?
 }
 
-/// The partitions of a disk.
+/// Returns the partitions of a disk.
 pub(super) fn partitions(device: u64) -> Vec<u64> {
     let entries = std::fs::read_dir(block(device)).into_iter().flatten().flatten();
     let folders = entries.map(|entry| entry.path()).filter(|path| path.join("partition").exists());
     folders.filter_map(|folder| number_of(&folder)).collect()
 }
 
-/// The file that a loop device lies on.
+/// Returns the file that a loop device lies on.
 pub(super) fn loop_file(device: u64) -> Option<PathBuf> {
     backing_file(&block(device))
 }
@@ -63,7 +63,7 @@ fn backing_file(folder: &Path) -> Option<PathBuf> {
     Some(PathBuf::from(OsStr::from_bytes(text)))
 }
 
-/// The loop device that lies on a file.
+/// Returns the loop device that lies on a file.
 pub(super) fn loop_on(file: Identity) -> Option<PathBuf> {
     let devices = std::fs::read_dir("/sys/block").ok()?.flatten().map(|entry| entry.path());
     let mut names = devices
@@ -71,7 +71,7 @@ pub(super) fn loop_on(file: Identity) -> Option<PathBuf> {
     Some(Path::new("/dev").join(names.next()?.file_name()?))
 }
 
-/// The block device of the namespace behind an NVMe generic character device: its path and
+/// Returns the block device of the namespace behind an NVMe generic character device: its path and
 /// device number. `/dev/ng0n1` and `/dev/nvme0n1` are one namespace, with several paths to it as
 /// well.
 pub(super) fn block_beside(device: &File, path: &Path) -> Option<(PathBuf, u64)> {
@@ -90,7 +90,7 @@ pub(super) fn block_beside(device: &File, path: &Path) -> Option<(PathBuf, u64)>
     Some((found?, number))
 }
 
-/// What a block device says that it is. Not all devices say something.
+/// Returns what a block device says that it is. Not all devices say something.
 pub(super) fn names(device: u64) -> Names {
     let Ok(folder) = block(device).canonicalize() else { return Vec::new() };
     let partition = read(&folder.join("partition"));

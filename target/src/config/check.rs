@@ -6,28 +6,13 @@ use std::path::Path;
 
 use sluice_schema::keys::NSID_MAX;
 
-use super::fields::{At, Fields, Problems};
+use super::fields::{At, Problems};
 use super::identity;
-use super::parsed::{ParsedListener, ParsedSubsystem};
+use super::listener::ParsedListener;
 use super::qos::Known;
-use super::taken::{Taken, backing};
+use super::subsystem::ParsedSubsystem;
+use super::taken::Taken;
 use super::whole::Config;
-
-/// The size, where it is whole blocks.
-pub(crate) fn whole_blocks(size: At<u64>, block_size: u32, fields: &Fields<'_>) -> Option<u64> {
-    let block = u64::from(block_size);
-    if size.value.is_multiple_of(block) {
-        return Some(size.value);
-    }
-    let message = format!("`size` is {} bytes, not a multiple of block_size {block}", size.value);
-    let below = size.value / block * block;
-    fields.problems().at(
-        &size,
-        message,
-        format!("write {below} or {}", below.saturating_add(block)),
-    );
-    None
-}
 
 /// Finds a value that is there twice.
 struct Once<'a, K> {
@@ -91,7 +76,7 @@ fn addresses(listeners: &[ParsedListener], problems: &Problems) {
     }
 }
 
-/// What listeners name is there.
+/// Checks that what listeners name is there.
 fn served(listeners: &[ParsedListener], subsystems: &[ParsedSubsystem], problems: &Problems) {
     let known: Vec<&str> = subsystems.iter().map(|s| s.subsystem.nqn.as_str()).collect();
     for parsed in listeners {
@@ -132,13 +117,13 @@ fn identifiers(subsystems: &[ParsedSubsystem], problems: &Problems) {
     }
 }
 
-/// Who writes to a file or device has it alone: a host that reads it by another namespace would
-/// keep in its cache what is no longer there. What paths do
-/// not show is found when the files and devices are opened.
+/// Checks that who writes to a file or device has it alone: a host that reads it by another
+/// namespace would keep in its cache what is no longer there. What paths do not show is found when
+/// the files and devices are opened.
 fn shared(subsystems: &[ParsedSubsystem], problems: &Problems) {
     let mut seen: BTreeMap<&Path, bool> = BTreeMap::new();
     for parsed in subsystems.iter().flat_map(|s| &s.namespaces) {
-        let Some(path) = backing(&parsed.namespace) else { continue };
+        let Some(path) = parsed.namespace.backend.path() else { continue };
         let writes = !parsed.namespace.read_only;
         let earlier = seen.get(path).copied();
         if earlier.is_some_and(|earlier| earlier || writes) {
@@ -181,7 +166,7 @@ fn nsids(parsed: &ParsedSubsystem, problems: &Problems) {
     }
 }
 
-/// What of a configuration cannot be together, where a live change may have brought it about;
+/// Says what of a configuration cannot be together, where a live change may have brought it about;
 /// `None` where all of it can.
 pub(crate) fn clash(config: &Config) -> Option<String> {
     let namespaces = config.subsystems.iter().flat_map(|subsystem| &subsystem.namespaces);
@@ -191,7 +176,7 @@ pub(crate) fn clash(config: &Config) -> Option<String> {
         .or_else(|| super::qos::wrong(&config.qos, &config.subsystems))
 }
 
-/// Which listeners cannot be together.
+/// Says which listeners cannot be together.
 pub(crate) fn clash_of_listeners(config: &Config) -> Option<String> {
     let addresses: Vec<_> = config.listeners.iter().map(|l| l.address).collect();
     addresses.iter().enumerate().find_map(|(index, address)| {

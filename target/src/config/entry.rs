@@ -5,11 +5,13 @@ use serde_json::Value as Json;
 use toml::de::DeTable;
 
 use super::fields::{Fields, Problems};
-use super::model::{Listener, Namespace, Subsystem};
+use super::listener::{self, Listener};
+use super::namespace::{self, Namespace};
 use super::network::{Link, Network};
 use super::node::Node;
 use super::qos::{Policy, Qos, Reserve, Session};
-use super::{network, parse, qos};
+use super::subsystem::{self, Subsystem};
+use super::{network, qos};
 
 /// Reads settings from JSON.
 ///
@@ -57,66 +59,66 @@ fn read_node<T>(
     }
 }
 
-/// A listener's settings.
+/// Reads a listener's settings.
 pub(crate) fn listener(fields: Fields<'_>) -> Option<Listener> {
-    parse::listener(fields).map(|parsed| parsed.listener)
+    listener::listener(fields).map(|parsed| parsed.listener)
 }
 
-/// A namespace's settings; identifiers that were left out are still missing.
+/// Reads a namespace's settings; identifiers that were left out are still missing.
 pub(crate) fn namespace(fields: Fields<'_>) -> Option<Namespace> {
-    parse::namespace(fields).map(|parsed| parsed.namespace)
+    namespace::namespace(fields).map(|parsed| parsed.namespace)
 }
 
-/// A subsystem's settings with its namespaces, complete.
+/// Reads a subsystem's settings with its namespaces, complete.
 pub(crate) fn subsystem(fields: Fields<'_>) -> Option<Subsystem> {
     let problems = fields.problems();
-    let mut parsed = parse::subsystem(fields)?;
-    parse::resolve(&mut parsed);
+    let mut parsed = subsystem::subsystem(fields)?;
+    subsystem::resolve(&mut parsed);
     let known = super::qos::Known::File;
     super::check::across(&[], std::slice::from_ref(&parsed), known, problems);
     Some(parsed.into_subsystem())
 }
 
-/// A subsystem's settings as they were stored: each value is checked, but not whether they fit
-/// together, since live changes may since have taken a host away that a namespace names.
+/// Reads a subsystem's settings as they were stored: each value is checked, but not whether they
+/// fit together, since live changes may since have taken a host away that a namespace names.
 pub(crate) fn stored_subsystem(fields: Fields<'_>) -> Option<Subsystem> {
-    parse::subsystem(fields).map(|mut parsed| {
-        parse::resolve(&mut parsed);
+    subsystem::subsystem(fields).map(|mut parsed| {
+        subsystem::resolve(&mut parsed);
         parsed.into_subsystem()
     })
 }
 
-/// The settings of `[qos]`, all of them or some.
+/// Reads the settings of `[qos]`, all of them or some.
 pub(crate) fn general(fields: Fields<'_>, base: Qos) -> Qos {
     qos::general(fields, base)
 }
 
-/// A session's settings.
+/// Reads a session's settings.
 pub(crate) fn session(fields: Fields<'_>) -> Option<Session> {
     qos::session(fields, None).map(|parsed| parsed.session)
 }
 
-/// A session's settings; what is left out is as in `base`, and `null` takes a setting back.
+/// Reads a session's settings; what is left out is as in `base`, and `null` takes a setting back.
 pub(crate) fn session_onto(fields: Fields<'_>, base: Session) -> Option<Session> {
     qos::session(fields, Some(base)).map(|parsed| parsed.session)
 }
 
-/// A reservation's settings.
+/// Reads a reservation's settings.
 pub(crate) fn reserve(fields: Fields<'_>) -> Option<Reserve> {
     qos::reserve(fields)
 }
 
-/// A policy's settings.
+/// Reads a policy's settings.
 pub(crate) fn policy(fields: Fields<'_>) -> Option<Policy> {
     qos::policy(fields).map(|parsed| parsed.policy)
 }
 
-/// The settings of `[network]`, all of them or some; what is left out is as in `base`.
+/// Reads the settings of `[network]`, all of them or some; what is left out is as in `base`.
 pub(crate) fn network(fields: Fields<'_>, base: Network) -> Network {
     network::general(fields, base)
 }
 
-/// A link's settings; what is left out is as in `base`.
+/// Reads a link's settings; what is left out is as in `base`.
 pub(crate) fn link(fields: Fields<'_>, base: &Link) -> Option<Link> {
     network::link(fields, base).map(|parsed| parsed.link)
 }

@@ -100,12 +100,12 @@ impl Problem {
 /// Longest line that an error quotes, in characters.
 const QUOTE_MAX: usize = 200;
 
-/// The line with control characters blanked, so that a file cannot drive the terminal.
+/// Returns the line with control characters blanked, so that a file cannot drive the terminal.
 fn printable(line: &str) -> String {
     line.chars().take(QUOTE_MAX).map(|c| if c.is_control() { ' ' } else { c }).collect()
 }
 
-/// The largest character boundary that is not above `at`.
+/// Returns the largest character boundary that is not above `at`.
 fn floor_boundary(text: &str, at: usize) -> usize {
     let mut at = at.min(text.len());
     while !text.is_char_boundary(at) {
@@ -114,7 +114,7 @@ fn floor_boundary(text: &str, at: usize) -> usize {
     at
 }
 
-/// The name in `known` that `word` most likely meant.
+/// Returns the name in `known` that `word` most likely meant.
 pub(crate) fn did_you_mean<'a>(word: &str, known: &[&'a str]) -> Option<&'a str> {
     let length = word.chars().count();
     let limit = if length < 4 { 1 } else { (length / 3).max(2) };

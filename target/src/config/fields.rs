@@ -31,7 +31,7 @@ pub(crate) struct At<T> {
 }
 
 impl<T> At<T> {
-    /// The place alone.
+    /// Returns the place alone.
     pub(crate) fn place(&self) -> At<()> {
         At { value: (), span: self.span.clone(), path: self.path.clone() }
     }
@@ -54,7 +54,7 @@ impl<T> Default for List<T> {
 }
 
 impl<T: Clone> List<T> {
-    /// The values alone.
+    /// Returns the values alone.
     pub(crate) fn values(&self) -> Vec<T> {
         self.items.iter().map(|at| at.value.clone()).collect()
     }
@@ -101,7 +101,7 @@ impl Problems {
         self.push(&at.span, &at.path, message, remedy);
     }
 
-    /// All problems, in the order of the text.
+    /// Returns all problems, in the order of the text.
     pub(crate) fn into_vec(self) -> Vec<Problem> {
         let mut problems = self.list.into_inner();
         problems.sort_by_key(|problem| problem.span.start);
@@ -121,8 +121,8 @@ pub(crate) struct Fields<'a> {
 }
 
 impl<'a> Fields<'a> {
-    /// The settings of `node`, which is called `title` in messages; `None` (and a problem) where
-    /// it is no table.
+    /// Begins to take the settings of `node`, which is called `title` in messages; `None` (and a
+    /// problem) where it is no table.
     pub(crate) fn of(
         node: &'a Node,
         title: &'static str,
@@ -296,12 +296,12 @@ impl<'a> Fields<'a> {
         }
     }
 
-    /// Where problems go.
+    /// Returns where problems go.
     pub(crate) fn problems(&self) -> &'a Problems {
         self.problems
     }
 
-    /// Where the table is.
+    /// Returns where the table is.
     pub(crate) fn place(&self) -> At<()> {
         At { value: (), span: self.span.clone(), path: self.path.clone() }
     }
@@ -322,7 +322,7 @@ impl<'a> Fields<'a> {
 /// How much of a text from outside a message shows, in characters.
 const QUOTE_MAX: usize = 80;
 
-/// Text from outside as a message shows it: short, without control characters.
+/// Returns text from outside as a message shows it: short, without control characters.
 pub(crate) fn quoted(text: &str) -> String {
     let mut shown = String::new();
     for c in text.chars().take(QUOTE_MAX) {

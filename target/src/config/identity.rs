@@ -54,14 +54,15 @@ fn date_is_right(date: &str) -> bool {
     digits(year, 4) && digits(month, 2) && (1..=12).contains(&month.parse().unwrap_or(0))
 }
 
-/// The UUID of a namespace that was given none: version 5 of its subsystem's NQN and its NSID.
+/// Returns the UUID of a namespace that was given none: version 5 of its subsystem's NQN and its
+/// NSID.
 #[must_use]
 pub fn derived_uuid(nqn: &str, nsid: u32) -> Uuid {
     Uuid::new_v5(&NAMESPACE, format!("{nqn}\n{nsid}").as_bytes())
 }
 
-/// The NGUID of a namespace that was given none: its UUID, with the OUI field (the first of its
-/// bytes is byte 8) marked as locally administered. Without the mark a UUID's bits could be the
+/// Returns the NGUID of a namespace that was given none: its UUID, with the OUI field (the first of
+/// its bytes is byte 8) marked as locally administered. Without the mark a UUID's bits could be the
 /// OUI of a vendor who has nothing to do with it.
 #[must_use]
 pub fn derived_nguid(uuid: Uuid) -> [u8; 16] {
@@ -76,7 +77,8 @@ pub fn derived_nguid(uuid: Uuid) -> [u8; 16] {
     nguid
 }
 
-/// The serial number of a subsystem that was given none: 20 hexadecimal digits from its NQN.
+/// Returns the serial number of a subsystem that was given none: 20 hexadecimal digits from its
+/// NQN.
 #[must_use]
 pub fn derived_serial(nqn: &str) -> String {
     let digits = Uuid::new_v5(&NAMESPACE, nqn.as_bytes()).simple().to_string();

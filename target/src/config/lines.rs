@@ -1,7 +1,6 @@
 //! Lines of TOML.
 
 use std::fmt::Write;
-use std::path::Path;
 
 /// Lines of `key = value`.
 #[derive(Debug, Default)]
@@ -11,19 +10,6 @@ impl Lines {
     pub(super) fn raw(&mut self, key: &str, value: impl std::fmt::Display) {
         // Writing to a String cannot fail.
         let _ = writeln!(self.0, "{key} = {value}");
-    }
-
-    pub(super) fn text(&mut self, key: &str, value: &str) {
-        self.raw(key, quote(value));
-    }
-
-    pub(super) fn path(&mut self, key: &str, value: &Path) {
-        self.text(key, &value.to_string_lossy());
-    }
-
-    pub(super) fn list(&mut self, key: &str, values: &[String]) {
-        let quoted: Vec<String> = values.iter().map(|value| quote(value)).collect();
-        self.raw(key, format_args!("[{}]", quoted.join(", ")));
     }
 
     pub(super) fn title(&mut self, title: &str) {
@@ -36,7 +22,7 @@ impl Lines {
     }
 }
 
-/// A TOML basic string.
+/// Returns a TOML basic string.
 pub(super) fn quote(text: &str) -> String {
     let mut quoted = String::from("\"");
     for c in text.chars() {

@@ -14,20 +14,20 @@ pub struct Machine {
 }
 
 impl Machine {
-    /// The machine and user that this process has.
+    /// Looks at the machine and user that this process has.
     #[must_use]
     pub fn present() -> Self {
         Self { cores: Some(online()), control: default_control() }
     }
 
-    /// Any machine: what a configuration is checked against where it is for another one.
+    /// Returns any machine: what a configuration is checked against where it is for another one.
     #[must_use]
     pub fn any() -> Self {
         Self { cores: None, control: default_control() }
     }
 }
 
-/// CPUs that are online; where the kernel does not say, as many as the scheduler allows.
+/// Reads the CPUs that are online; where the kernel does not say, as many as the scheduler allows.
 fn online() -> BTreeSet<usize> {
     let list = std::fs::read_to_string("/sys/devices/system/cpu/online").unwrap_or_default();
     let cores = parse_cpu_list(&list);
@@ -37,7 +37,7 @@ fn online() -> BTreeSet<usize> {
     (0..std::thread::available_parallelism().map_or(1, usize::from)).collect()
 }
 
-/// The kernel's form of a CPU set: "0-3,6".
+/// Reads the kernel's form of a CPU set: "0-3,6".
 fn parse_cpu_list(list: &str) -> BTreeSet<usize> {
     let range = |part: &str| {
         let (first, last) = part.split_once('-').unwrap_or((part, part));
@@ -60,7 +60,7 @@ fn default_control() -> PathBuf {
     variable("SLUICEGATE_CONTROL").unwrap_or_else(|| folder.join("control.sock"))
 }
 
-/// A file's bytes; `None` where there are more than `limit`.
+/// Reads a file's bytes; `None` where there are more than `limit`.
 pub(crate) fn read_limited(path: &Path, limit: u64) -> std::io::Result<Option<Vec<u8>>> {
     let mut bytes = Vec::new();
     std::fs::File::open(path)?.take(limit + 1).read_to_end(&mut bytes)?;

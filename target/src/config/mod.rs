@@ -4,20 +4,22 @@
 //! settings out of a table and reports the unknown ones; `check` compares what no single value
 //! shows. Errors are collected, so that one run names them all.
 
+mod backend;
 mod check;
 pub(crate) mod entry;
 mod errors;
 pub(crate) mod fields;
 mod identity;
 mod lines;
+mod listener;
 mod machine;
-mod model;
+mod namespace;
 pub(crate) mod network;
 pub(crate) mod node;
 mod parse;
-mod parsed;
 pub(crate) mod qos;
 mod render;
+mod subsystem;
 pub(crate) mod table;
 mod taken;
 mod target;
@@ -29,23 +31,28 @@ use std::path::Path;
 
 use toml::de::DeTable;
 
+pub(crate) use backend::MEMORY_MAX;
+pub use backend::{Backend, DeviceModel};
 pub(crate) use check::{clash, clash_of_listeners};
 pub(crate) use errors::did_you_mean;
 pub use errors::{ConfigError, ConfigErrors};
 pub use identity::{
     DISCOVERY_NQN, NQN_MAX, check_nqn, derived_nguid, derived_serial, derived_uuid, format_nguid,
 };
+pub use listener::{Listener, Transport};
 pub use machine::Machine;
-pub use model::{
-    Backend, DeviceModel, DeviceQos, Listener, Namespace, Order, Subsystem, Transport,
+pub use namespace::Namespace;
+pub use network::{DEFAULT_LINK, Goal, Link, Network};
+pub use qos::{
+    DeviceQos, Order, Policy, Qos, QosConfig, ROOT as ROOT_SESSION, Reserve, Session,
+    split_namespace,
 };
-pub use network::{Aim, DEFAULT_LINK, Link, Network};
-pub(crate) use parse::{MEMORY_MAX, resolve_namespaces};
-pub use qos::{Policy, Qos, QosConfig, ROOT as ROOT_SESSION, Reserve, Session, split_namespace};
 pub use render::render;
-pub(crate) use render::{render_listener, render_namespace, render_subsystem, restart_keys};
+pub(crate) use render::{render_subsystem, restart_keys};
 pub use sluice_schema::amounts::{format_duration, format_rate, format_size};
 pub use sluice_schema::keys::NSID_MAX;
+pub use subsystem::Subsystem;
+pub(crate) use subsystem::resolve_namespaces;
 pub(crate) use taken::Taken;
 pub use target::{Poll, Target};
 pub use whole::Config;
@@ -151,7 +158,7 @@ impl Config {
         }
     }
 
-    /// What runs without a configuration file: one subsystem on the loopback address with a
+    /// Returns what runs without a configuration file: one subsystem on the loopback address with a
     /// memory and a null namespace, for any host.
     ///
     /// # Errors
@@ -161,7 +168,7 @@ impl Config {
     }
 }
 
-/// A TOML syntax error.
+/// Makes a problem of a TOML syntax error.
 fn syntax_problem(error: &toml::de::Error, text: &str) -> Problem {
     Problem {
         span: error.span().unwrap_or(text.len()..text.len()),

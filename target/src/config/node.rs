@@ -46,7 +46,7 @@ pub(crate) struct Entry {
 }
 
 impl Value {
-    /// What the value is, with an article.
+    /// Returns what the value is, with an article.
     pub(crate) fn kind(&self) -> &'static str {
         match self {
             Self::String(_) => "a string",

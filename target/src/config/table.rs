@@ -9,8 +9,10 @@ use serde_json::{Map, Value as Json, json};
 use sluice_schema::amounts::{format_duration, format_size};
 use sluice_schema::keys::{ConfigKey, Takes};
 use sluice_schema::params::Settings;
+use uuid::Uuid;
 
-use super::fields::{At, Fields, Wrong};
+use super::fields::{At, Fields, List, Wrong};
+use super::identity::format_nguid;
 use super::lines::{Lines, quote};
 use super::node::{Node, Value};
 use super::qos::values::{CLASSES, UNITS, percent};
@@ -57,6 +59,16 @@ impl Written {
         Self { toml, json }
     }
 
+    /// Writes nothing.
+    pub(crate) fn nothing() -> Self {
+        Self::same(Json::Null)
+    }
+
+    /// Writes a flag in a file only where it is set.
+    pub(crate) fn if_set(flag: bool) -> Self {
+        Self { toml: flag.then(|| "true".to_owned()), json: flag.into() }
+    }
+
     /// Writes a value as text in a file, and as something else in answers.
     pub(crate) fn text(text: &str, json: impl Into<Json>) -> Self {
         Self { toml: Some(quote(text)), json: json.into() }
@@ -67,6 +79,7 @@ impl Written {
 #[derive(Debug, Default)]
 pub(crate) struct Seen {
     places: Vec<(&'static str, At<()>)>,
+    lists: Vec<(&'static str, List<String>)>,
     unread: Vec<&'static str>,
 }
 
@@ -74,6 +87,22 @@ impl Seen {
     /// Returns the place of a key that was read.
     pub(crate) fn place(&self, key: &str) -> Option<At<()>> {
         self.places.iter().find(|(name, _)| *name == key).map(|(_, place)| place.clone())
+    }
+
+    /// Notes the place of a key that was read together with another one.
+    pub(crate) fn note<T>(&mut self, key: &'static str, value: Option<&At<T>>) {
+        self.places.extend(value.map(|at| (key, at.place())));
+    }
+
+    /// Notes that nothing could be read of a key.
+    pub(crate) fn note_unread(&mut self, key: &'static str) {
+        self.unread.push(key);
+    }
+
+    /// Takes the entries of a list that was read, each with its place.
+    pub(crate) fn list(&mut self, key: &str) -> List<String> {
+        let at = self.lists.iter().position(|(name, _)| *name == key);
+        at.map(|at| self.lists.swap_remove(at).1).unwrap_or_default()
     }
 
     /// Tells whether a key is there that could not be read.
@@ -121,6 +150,47 @@ pub(crate) fn take<F: Field>(
     }
 }
 
+/// Takes a list; entries that are wrong are left out of it.
+pub(crate) fn take_list(
+    fields: &mut Fields<'_>,
+    key: &'static ConfigKey,
+    seen: &mut Seen,
+    read: impl Fn(&Node) -> Read<String>,
+) -> Option<Vec<String>> {
+    let list = fields.list(key.name, read)?;
+    let values = list.values();
+    seen.lists.push((key.name, list));
+    Some(values)
+}
+
+/// A list of a table, which may be left out.
+pub(crate) trait ListField {
+    /// Returns the entries; `None`: the list is left out.
+    fn entries(&self) -> Option<&[String]>;
+
+    /// Writes the list.
+    fn write(&self) -> Written {
+        let entries = self.entries();
+        let quoted = |entries: &[String]| {
+            let quoted: Vec<String> = entries.iter().map(|entry| quote(entry)).collect();
+            format!("[{}]", quoted.join(", "))
+        };
+        Written { toml: entries.map(quoted), json: json!(entries) }
+    }
+}
+
+impl ListField for Vec<String> {
+    fn entries(&self) -> Option<&[String]> {
+        Some(self)
+    }
+}
+
+impl ListField for Option<Vec<String>> {
+    fn entries(&self) -> Option<&[String]> {
+        self.as_deref()
+    }
+}
+
 /// Writes all keys of a table, a line for each.
 pub(crate) fn lines<T: Table>(lines: &mut Lines, object: &T) {
     for (key, bound) in T::KEYS.iter().zip(T::BOUND) {
@@ -128,6 +198,13 @@ pub(crate) fn lines<T: Table>(lines: &mut Lines, object: &T) {
             lines.raw(key.name, value);
         }
     }
+}
+
+/// Writes all keys of a table, each as `key = value`.
+pub(crate) fn pairs<T: Table>(object: &T) -> Vec<String> {
+    let bound = T::KEYS.iter().zip(T::BOUND);
+    let written = bound.filter_map(|(key, bound)| Some((key, (bound.write)(object, key).toml?)));
+    written.map(|(key, value)| format!("{} = {value}", key.name)).collect()
 }
 
 /// Writes all keys of a table as text without a title.
@@ -165,8 +242,8 @@ pub(crate) const fn agree<T>(mut keys: &[ConfigKey], mut bound: &[Bound<T>]) -> 
     keys.is_empty() && bound.is_empty()
 }
 
-/// Binds keys: to a field (`field`), to a field with a reader and a writer of its own (`read`), or
-/// to functions (`with`). A key that is not bound does not compile.
+/// Binds keys: to a field (`field`), to a field with a reader and a writer of its own (`read`), to a
+/// list with a reader of its entries (`list`), or to functions (`with`). A key that is not bound does not compile.
 macro_rules! table {
     ($type:ty, $keys:expr $(, nulls = $nulls:literal)?; $($name:literal => $kind:ident($($how:tt)*),)*) => {
         impl $crate::config::table::Table for $type {
@@ -214,6 +291,17 @@ macro_rules! table {
                 }
             },
             write: |object, _| $write(&object.$($field).+),
+        }
+    };
+    (@list $type:ty, $name:literal, $field:ident, $read:expr) => {
+        $crate::config::table::Bound {
+            name: $name,
+            read: |object, fields, key, seen| {
+                if let Some(values) = $crate::config::table::take_list(fields, key, seen, $read) {
+                    object.$field = values.into();
+                }
+            },
+            write: |object, _| $crate::config::table::ListField::write(&object.$field),
         }
     };
     (@with $type:ty, $name:literal, $read:expr, $write:expr) => {
@@ -337,6 +425,27 @@ impl Field for String {
 
     fn write(&self, _: &Takes) -> Written {
         Written::same(self.as_str())
+    }
+}
+
+impl Field for Uuid {
+    fn read(_: &Takes, node: &Node) -> Read<Self> {
+        values::uuid(node)
+    }
+
+    fn write(&self, _: &Takes) -> Written {
+        Written::same(self.to_string())
+    }
+}
+
+/// An NGUID.
+impl Field for [u8; 16] {
+    fn read(_: &Takes, node: &Node) -> Read<Self> {
+        values::nguid(node)
+    }
+
+    fn write(&self, _: &Takes) -> Written {
+        Written::same(format_nguid(self))
     }
 }
 

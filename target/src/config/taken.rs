@@ -1,12 +1,12 @@
 //! What only one namespace may have: identifiers, and a file or device that it writes to.
 
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 
 use rustc_hash::FxHashMap;
 use uuid::Uuid;
 
 use super::identity;
-use super::model::{Backend, Namespace};
+use super::namespace::Namespace;
 use super::whole::Config;
 
 /// What the namespaces of a configuration have. To add or remove one costs the same whatever their
@@ -27,14 +27,14 @@ struct Users {
 }
 
 impl Taken {
-    /// What all namespaces of a configuration have.
+    /// Returns what all namespaces of a configuration have.
     pub(crate) fn of(config: &Config) -> Self {
         let mut taken = Self::default();
         taken.exchange([], config.subsystems.iter().flat_map(|s| &s.namespaces));
         taken
     }
 
-    /// What a namespace cannot have beside those that are there; `None` where it can be.
+    /// Returns what a namespace cannot have beside those that are there; `None` where it can be.
     fn clash(&self, namespace: &Namespace) -> Option<String> {
         if let Some(uuid) = namespace.uuid.filter(|uuid| self.uuids.contains_key(uuid)) {
             return Some(format!("UUID {uuid} would be there twice"));
@@ -43,7 +43,7 @@ impl Taken {
             let nguid = identity::format_nguid(&nguid);
             return Some(format!("NGUID {nguid} would be there twice"));
         }
-        let path = backing(namespace)?;
+        let path = namespace.backend.path()?;
         let writes = self.paths.get(path)?.writers > 0 || !namespace.read_only;
         let path = path.display();
         writes.then(|| format!("two namespaces would have {path}, and one would write to it"))
@@ -72,7 +72,7 @@ impl Taken {
         if let Some(nguid) = namespace.nguid {
             *self.nguids.entry(nguid).or_default() += 1;
         }
-        if let Some(path) = backing(namespace) {
+        if let Some(path) = namespace.backend.path() {
             let users = self.paths.entry(path.to_owned()).or_default();
             users.all += 1;
             users.writers += u32::from(!namespace.read_only);
@@ -88,7 +88,7 @@ impl Taken {
         if let Some(nguid) = namespace.nguid {
             one_less(&mut self.nguids, &nguid);
         }
-        if let Some(path) = backing(namespace)
+        if let Some(path) = namespace.backend.path()
             && let Some(users) = self.paths.get_mut(path)
         {
             users.all = users.all.saturating_sub(1);
@@ -106,14 +106,5 @@ fn one_less<K: std::hash::Hash + Eq>(counts: &mut FxHashMap<K, u32>, key: &K) {
         if *count == 0 {
             counts.remove(key);
         }
-    }
-}
-
-/// The file or device that a namespace is kept on; `None` for one in memory.
-pub(super) fn backing(namespace: &Namespace) -> Option<&Path> {
-    match &namespace.backend {
-        Backend::File { path, .. } => Some(path),
-        Backend::Nvme { device, .. } => Some(device),
-        Backend::Null { .. } | Backend::Memory { .. } => None,
     }
 }

@@ -14,7 +14,7 @@ use super::node::{Node, Value};
 
 pub(crate) type Read<T> = Result<T, Wrong>;
 
-/// The value is of a kind that the setting does not take.
+/// Says that the value is of a kind that the setting does not take.
 pub(super) fn kind<T>(node: &Node, wanted: &str, example: &str) -> Read<T> {
     let message = format!("is {}, not {wanted}", node.value.kind());
     Err(Wrong::new(message, format!("write {example}")))
@@ -28,7 +28,7 @@ pub(crate) fn boolean(node: &Node) -> Read<bool> {
     }
 }
 
-/// A string.
+/// Reads a string.
 pub(super) fn string<'a>(node: &'a Node, wanted: &str, example: &str) -> Read<&'a str> {
     match &node.value {
         Value::String(text) => Ok(text),
@@ -36,7 +36,7 @@ pub(super) fn string<'a>(node: &'a Node, wanted: &str, example: &str) -> Read<&'
     }
 }
 
-/// A whole number from `min` to `max`.
+/// Reads a whole number from `min` to `max`.
 pub(crate) fn integer<T: TryFrom<i128>>(min: i128, max: i128) -> impl Fn(&Node) -> Read<T> {
     move |node| {
         let remedy = format!("write a number from {min} to {max}, without quotes");
@@ -51,7 +51,7 @@ pub(crate) fn integer<T: TryFrom<i128>>(min: i128, max: i128) -> impl Fn(&Node) 
     }
 }
 
-/// A size in bytes: "4 GiB", or a number of bytes.
+/// Reads a size in bytes: "4 GiB", or a number of bytes.
 pub(crate) fn size(node: &Node) -> Read<u64> {
     match &node.value {
         Value::String(text) => parse_size(text)
@@ -63,7 +63,7 @@ pub(crate) fn size(node: &Node) -> Read<u64> {
     }
 }
 
-/// A size from `min` to `max` bytes.
+/// Reads a size from `min` to `max` bytes.
 pub(crate) fn size_within(min: u64, max: u64) -> impl Fn(&Node) -> Read<u64> {
     move |node| {
         let bytes = size(node)?;
@@ -76,7 +76,7 @@ pub(crate) fn size_within(min: u64, max: u64) -> impl Fn(&Node) -> Read<u64> {
     }
 }
 
-/// A duration up to `max`.
+/// Reads a duration up to `max`.
 pub(crate) fn duration_up_to(max: Duration) -> impl Fn(&Node) -> Read<Duration> {
     move |node| {
         let text = string(node, "a time", "a number and its unit in quotes: \"10 s\"")?;
@@ -90,7 +90,7 @@ pub(crate) fn duration_up_to(max: Duration) -> impl Fn(&Node) -> Read<Duration> 
     }
 }
 
-/// A duration from `min` to `max`.
+/// Reads a duration from `min` to `max`.
 pub(crate) fn duration_within(min: Duration, max: Duration) -> impl Fn(&Node) -> Read<Duration> {
     move |node| {
         let time = duration_up_to(max)(node)?;
@@ -106,7 +106,7 @@ pub(crate) fn duration_within(min: Duration, max: Duration) -> impl Fn(&Node) ->
     }
 }
 
-/// What `read` takes, or `null`, which takes a setting back. A file cannot say `null`.
+/// Reads what `read` takes, or `null`, which takes a setting back. A file cannot say `null`.
 pub(crate) fn nullable<T>(read: impl Fn(&Node) -> Read<T>) -> impl Fn(&Node) -> Read<Option<T>> {
     move |node| match node.value {
         Value::Null => Ok(None),
@@ -114,7 +114,7 @@ pub(crate) fn nullable<T>(read: impl Fn(&Node) -> Read<T>) -> impl Fn(&Node) -> 
     }
 }
 
-/// A logical block size.
+/// Reads a logical block size.
 pub(crate) fn block_size(node: &Node) -> Read<u32> {
     match size(node)? {
         512 => Ok(512),
@@ -123,7 +123,7 @@ pub(crate) fn block_size(node: &Node) -> Read<u32> {
     }
 }
 
-/// A path: absolute, without a NUL.
+/// Reads a path: absolute, without a NUL.
 pub(crate) fn path(node: &Node) -> Read<PathBuf> {
     let text = string(node, "a path", "an absolute path in quotes")?;
     if !text.starts_with('/') || text.contains('\0') {
@@ -133,7 +133,7 @@ pub(crate) fn path(node: &Node) -> Read<PathBuf> {
     Ok(PathBuf::from(text))
 }
 
-/// An IP address and a port that is not 0.
+/// Reads an IP address and a port that is not 0.
 pub(crate) fn address(node: &Node) -> Read<SocketAddr> {
     let example = "an IP address and a port in quotes: \"0.0.0.0:4420\" or \"[::]:4420\"";
     let text = string(node, "an address", example)?;
@@ -147,7 +147,7 @@ pub(crate) fn address(node: &Node) -> Read<SocketAddr> {
     Ok(address)
 }
 
-/// An NQN.
+/// Reads an NQN.
 pub(crate) fn nqn(node: &Node) -> Read<String> {
     let text = string(node, "an NQN", "an NQN in quotes: \"nqn.2026-01.com.example:disk1\"")?;
     check_nqn(text).map_err(|what| {
@@ -159,7 +159,7 @@ pub(crate) fn nqn(node: &Node) -> Read<String> {
     Ok(text.into())
 }
 
-/// The NQN of a subsystem of ours.
+/// Reads the NQN of a subsystem of ours.
 pub(crate) fn subsystem_nqn(node: &Node) -> Read<String> {
     let nqn = nqn(node)?;
     if nqn == DISCOVERY_NQN {
@@ -185,7 +185,7 @@ pub(crate) fn ascii(max: usize) -> impl Fn(&Node) -> Read<String> {
     }
 }
 
-/// A UUID that is not nil.
+/// Reads a UUID that is not nil.
 pub(crate) fn uuid(node: &Node) -> Read<Uuid> {
     let example = "\"f81d4fae-7dec-11d0-a765-00a0c91e6bf6\"";
     let text = string(node, "a UUID", example)?;
@@ -195,7 +195,7 @@ pub(crate) fn uuid(node: &Node) -> Read<Uuid> {
     })
 }
 
-/// An NGUID: 32 hexadecimal digits, not all 0; hyphens as in a UUID are allowed.
+/// Reads an NGUID: 32 hexadecimal digits, not all 0; hyphens as in a UUID are allowed.
 pub(crate) fn nguid(node: &Node) -> Read<[u8; 16]> {
     let remedy = "write 32 hexadecimal digits that are not all 0";
     let text = string(node, "an NGUID", "32 hexadecimal digits in quotes")?;
@@ -204,7 +204,7 @@ pub(crate) fn nguid(node: &Node) -> Read<[u8; 16]> {
     nguid.map(Uuid::into_bytes).ok_or_else(wrong)
 }
 
-/// One word of a few.
+/// Reads one word of a few.
 pub(crate) fn choice<T: Copy>(words: &'static [(&'static str, T)]) -> impl Fn(&Node) -> Read<T> {
     move |node| {
         let names: Vec<String> = words.iter().map(|(name, _)| format!("\"{name}\"")).collect();

@@ -1,8 +1,9 @@
 //! The whole configuration.
 
-use super::model::{Listener, Subsystem};
+use super::listener::Listener;
 use super::network::Network;
 use super::qos::QosConfig;
+use super::subsystem::Subsystem;
 use super::target::Target;
 
 /// A whole configuration file.

@@ -100,7 +100,7 @@ impl Control {
         namespace.nsid = namespace.nsid.or_else(|| lowest_free(known));
         resolve_namespaces(&nqn, BTreeSet::new(), vec![&mut namespace]);
         make_files(&mut namespace);
-        let nsid = namespace.nsid.unwrap_or_default();
+        let nsid = namespace.id();
         if nsid > crate::config::NSID_MAX {
             let message = format!("{nqn} has as many namespaces as there can be; remove one first");
             return Err(Failure::invalid(message));
@@ -245,7 +245,7 @@ fn bytes(size: &Setting) -> Result<u64, Failure> {
     }
 }
 
-/// The lowest NSID that none of these has.
+/// Returns the lowest NSID that none of these has.
 fn lowest_free(namespaces: &[Namespace]) -> Option<u32> {
     let mut taken = vec![false; namespaces.len() + 1];
     for nsid in namespaces.iter().filter_map(|namespace| namespace.nsid) {

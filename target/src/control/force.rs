@@ -16,7 +16,7 @@ impl Control {
     }
 }
 
-/// What a refused change would do, to whom, and how it is done all the same.
+/// Says what a refused change would do, to whom, and how it is done all the same.
 pub(crate) fn refusal(loss: &Loss<'_>, hosts: &[String]) -> String {
     let (what, consequence) = match loss {
         Loss::Subsystem(nqn) => {

@@ -48,7 +48,7 @@ fn refused(status: &str, headers: &str, body: &str) -> Asked {
     Asked::Refused(answer(status, headers, "text/plain; charset=utf-8", body, true))
 }
 
-/// The answer that carries the metrics.
+/// Returns the answer that carries the metrics.
 pub(super) fn metrics(text: Result<String, std::fmt::Error>, whole: bool) -> Vec<u8> {
     match text {
         Ok(text) => answer("200 OK", "", OPENMETRICS, &text, whole),

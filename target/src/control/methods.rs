@@ -164,7 +164,7 @@ fn plain(values: &Values, node: &Node) -> Result<Value, Wrong> {
     })
 }
 
-/// The method that was asked for is not there.
+/// Says that the method that was asked for is not there.
 fn unknown(method: &str) -> Failure {
     let names: Vec<&'static str> = Method::ALL.iter().map(|method| method.name()).collect();
     let method = crate::config::fields::quoted(method);

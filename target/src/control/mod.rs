@@ -56,7 +56,7 @@ pub struct Control {
 }
 
 impl Control {
-    /// The control plane of an engine that runs `live`'s present configuration.
+    /// Makes the control plane of an engine that runs `live`'s present configuration.
     #[must_use]
     pub fn new(engine: Arc<dyn Engine>, live: Live) -> Arc<Self> {
         Self::of_file(engine, live, None)
@@ -90,7 +90,7 @@ impl Control {
         protocol::answer(line, |method, params| self.call(method, params))
     }
 
-    /// The OpenMetrics text.
+    /// Returns the OpenMetrics text.
     ///
     /// # Errors
     /// The text could not be made.

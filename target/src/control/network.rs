@@ -64,7 +64,7 @@ impl Control {
     }
 }
 
-/// The listeners whose connections share a link.
+/// Returns the listeners whose connections share a link.
 fn users(config: &Config, link: &str) -> Vec<SocketAddr> {
     let named = |name: &Option<String>| name.as_deref().unwrap_or(DEFAULT_LINK) == link;
     config.listeners.iter().filter(|l| named(&l.link)).map(|l| l.address).collect()

@@ -6,7 +6,7 @@ use proptest::prelude::*;
 use serde_json::{Value, json};
 
 use super::tests::Rig;
-use crate::config::Aim;
+use crate::config::Goal;
 use crate::store::Store;
 
 const ADDRESS: &str = "127.0.0.1:4420";
@@ -42,8 +42,8 @@ fn e8_classes_change_while_hosts_work_and_survive_a_restart() {
     rig.call("listener.add", json!({"address": "127.0.0.1:4421", "link": "east"})).unwrap();
     let config = rig.check_agreement();
     assert_eq!(
-        config.network.links[0].aims.high,
-        Aim::Latency(std::time::Duration::from_micros(500))
+        config.network.links[0].goals.high,
+        Goal::Latency(std::time::Duration::from_micros(500))
     );
     let links: Vec<_> = config.listeners.iter().map(|l| l.link.as_deref()).collect();
     assert_eq!(links, [Some("east"), Some("east")]);

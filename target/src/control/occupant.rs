@@ -51,12 +51,13 @@ pub(crate) fn of(path: &Path) -> Result<Occupant, ControlError> {
     }
 }
 
-/// What the daemon at a path answers to a method without parameters; `None`: nothing of use.
+/// Returns what the daemon at a path answers to a method without parameters; `None`: nothing of
+/// use.
 pub(crate) fn ask(path: &Path, method: &str) -> Option<Value> {
     request(&UnixStream::connect(path).ok()?, method)?.get("result").cloned()
 }
 
-/// The answer to a request, where it is one of the control protocol.
+/// Returns the answer to a request, where it is one of the control protocol.
 fn request(mut stream: &UnixStream, method: &str) -> Option<Value> {
     let mut ask = || {
         stream.set_read_timeout(Some(PATIENCE))?;

@@ -60,7 +60,7 @@ pub(crate) fn answer(
     }
 }
 
-/// The answer that tells of a failure.
+/// Returns the answer that tells of a failure.
 pub(crate) fn failure(id: &Value, failure: &Failure) -> String {
     json!({ "id": id, "error": failure }).to_string()
 }

@@ -198,7 +198,7 @@ fn class(name: Option<&str>) -> Option<Class> {
     Class::ALL.into_iter().find(|class| Some(class.name()) == name)
 }
 
-/// A session's name alone, before its other parameters are looked at.
+/// Reads a session's name alone, before its other parameters are looked at.
 fn read_name(params: &Value, key: &str) -> Result<String, Failure> {
     let name = params.get(key).cloned().unwrap_or(Value::Null);
     let only = match name {
@@ -230,7 +230,7 @@ fn is_namespace(config: &Config, name: &str) -> bool {
     subsystems.any(|known| known.namespaces.iter().any(|n| n.nsid == Some(nsid)))
 }
 
-/// What is set for a session that is there.
+/// Returns what is set for a session that is there.
 fn present(config: &Config, name: &str) -> Result<Session, Failure> {
     if !exists(config, name) {
         return Err(no_session(config, name));
@@ -249,7 +249,7 @@ fn no_session(config: &Config, name: &str) -> Failure {
     ))
 }
 
-/// What a session names is there.
+/// Checks that what a session names is there.
 fn names_are_known(config: &Config, session: &Session) -> Result<(), Failure> {
     let Session { name, parent, reserve, .. } = session;
     if name.starts_with("nqn.") && !exists(config, name) {
@@ -266,7 +266,7 @@ fn names_are_known(config: &Config, session: &Session) -> Result<(), Failure> {
     Ok(())
 }
 
-/// No other session and no policy names a session that goes.
+/// Checks that no other session and no policy names a session that goes.
 fn unused(config: &Config, name: &str) -> Result<(), Failure> {
     if split_or_nqn(name) {
         // Its settings go, the session stays.
@@ -289,7 +289,7 @@ fn unused(config: &Config, name: &str) -> Result<(), Failure> {
     Err(Failure::invalid(message))
 }
 
-/// What a policy names is there.
+/// Checks that what a policy names is there.
 fn policy_is_for_something(config: &Config, policy: &Policy) -> Result<(), Failure> {
     if let Some(nqn) = &policy.subsystem {
         let subsystem = known_subsystem(config, nqn)?;

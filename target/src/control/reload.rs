@@ -46,7 +46,7 @@ impl Control {
         result
     }
 
-    /// What [`Control::reload`] would do.
+    /// Returns what [`Control::reload`] would do.
     ///
     /// # Errors
     /// The file has errors, or what is stored cannot be read.
@@ -57,7 +57,7 @@ impl Control {
         Ok(told)
     }
 
-    /// What connected hosts would lose, in words.
+    /// Returns what connected hosts would lose, in words.
     fn refusals(&self, look: &Look) -> Vec<String> {
         let losses = harm(self.engine(), &look.changes, &look.next.config);
         losses.iter().map(|(loss, hosts)| refusal(loss, hosts)).collect()

@@ -70,7 +70,7 @@ impl Server {
         Ok(Self { thread: Some(thread), stop: Some(stop), metrics })
     }
 
-    /// Where metrics are served.
+    /// Returns where metrics are served.
     #[must_use]
     pub fn metrics_address(&self) -> Option<SocketAddr> {
         self.metrics
@@ -94,7 +94,7 @@ impl Drop for Server {
 
 type Ready = mpsc::Sender<Result<Option<SocketAddr>, ControlError>>;
 
-/// The thread.
+/// Serves until the end: the body of the thread.
 fn run(
     control: Arc<Control>,
     path: &Path,

@@ -40,7 +40,7 @@ pub(super) struct Journal {
 }
 
 impl Journal {
-    /// The journal that listens on `path`.
+    /// Connects to the journal that listens on `path`.
     ///
     /// # Errors
     /// Nobody listens there.
@@ -93,7 +93,7 @@ impl<S: Subscriber> Layer<S> for Journal {
     }
 }
 
-/// An event as the journal takes it; `lost` entries before it were not taken.
+/// Writes an event as the journal takes it; `lost` entries before it were not taken.
 fn entry(event: &Event<'_>, lost: u64) -> Vec<u8> {
     let mut message = String::new();
     // A string takes whatever is written to it.
@@ -115,7 +115,7 @@ fn entry(event: &Event<'_>, lost: u64) -> Vec<u8> {
     entry.0
 }
 
-/// The priority of a level: err, warning, info and debug.
+/// Returns the priority of a level: err, warning, info and debug.
 fn priority(level: Level) -> &'static str {
     match level {
         Level::ERROR => "3",
@@ -151,7 +151,7 @@ impl Entry {
     }
 }
 
-/// The journal's name of a field: capitals, digits and `_`.
+/// Returns the journal's name of a field: capitals, digits and `_`.
 fn journal_name(name: &str) -> String {
     let allowed = |c: char| if c.is_ascii_alphanumeric() { c.to_ascii_uppercase() } else { '_' };
     PREFIX.chars().chain(name.chars().map(allowed)).take(NAME_MAX).collect()

@@ -33,7 +33,7 @@ pub(super) struct Source<'a> {
 }
 
 impl Source<'_> {
-    /// Each kind of operation with its labels.
+    /// Returns each kind of operation with its labels.
     fn operations(&self) -> [(Labels, &OpSnapshot); 3] {
         let io = self.io;
         [("read", &io.read), ("write", &io.write), ("other", &io.other)].map(|(name, op)| {
@@ -49,7 +49,7 @@ impl<'a> Families<'a> {
         Self { encoder }
     }
 
-    /// What concerns the process.
+    /// Writes what concerns the process.
     pub(super) fn process(&mut self, started_seconds: f64) -> Result<(), Error> {
         let labels = [("version", env!("CARGO_PKG_VERSION"))];
         let help = "The version that runs; always 1";
@@ -63,7 +63,7 @@ impl<'a> Families<'a> {
             .encode_gauge(&started_seconds)
     }
 
-    /// What is counted.
+    /// Writes what is counted.
     pub(super) fn totals(&mut self, all: &Statistics, connections: usize) -> Result<(), Error> {
         let help = "Connections now, all listeners together";
         self.encoder
@@ -90,7 +90,7 @@ impl<'a> Families<'a> {
         self.operations(&QUEUE, &queues.collect::<Vec<_>>())
     }
 
-    /// What is there.
+    /// Writes what is there.
     pub(super) fn objects(&mut self, subsystems: &[SubsystemState]) -> Result<(), Error> {
         let all = || {
             subsystems.iter().flat_map(|subsystem| {
@@ -180,7 +180,7 @@ impl<'a> Families<'a> {
         Ok(())
     }
 
-    /// The families that everything with operations has.
+    /// Writes the families that everything with operations has.
     pub(super) fn operations(
         &mut self,
         names: &Names,
@@ -270,7 +270,7 @@ pub(super) fn seconds(ns: u64) -> f64 {
     ns as f64 / 1e9
 }
 
-/// A histogram in seconds, its buckets gathered into powers of two.
+/// Writes a histogram in seconds, its buckets gathered into powers of two.
 pub(super) fn histogram(
     mut metric: MetricEncoder<'_>,
     latency: &HistogramSnapshot,

@@ -24,7 +24,7 @@ struct EngineCollector {
 }
 
 impl Metrics {
-    /// The metrics of an engine.
+    /// Makes the metrics of an engine.
     pub(crate) fn new(engine: EngineHandle) -> Self {
         let mut registry = Registry::with_prefix("sluicegate");
         let now = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH);
@@ -33,7 +33,7 @@ impl Metrics {
         Self { registry }
     }
 
-    /// The metrics now.
+    /// Returns the metrics now.
     ///
     /// # Errors
     /// The text could not be made.

@@ -43,7 +43,7 @@ const FLOW: Names = Names {
 };
 
 impl Families<'_> {
-    /// Links and their classes, and connections.
+    /// Writes links and their classes, and connections.
     pub(super) fn network(
         &mut self,
         state: &NetworkState,
@@ -104,7 +104,7 @@ impl Families<'_> {
         self.flows(&LINK, &totals)
     }
 
-    /// The families that everything has that flows.
+    /// Writes the families that all flows have.
     fn flows(&mut self, names: &Names, all: &[(Labels, &FlowState)]) -> Result<(), Error> {
         let (rate, ratio) = (rate(), ratio());
         let gauges: [(&str, &str, &Unit, PickFraction<FlowState>); 5] = [

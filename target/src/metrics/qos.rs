@@ -53,7 +53,7 @@ impl Families<'_> {
         self.devices(&state.devices)
     }
 
-    /// What passed through a stage.
+    /// Writes what passed through a stage.
     fn traffic(
         &mut self,
         names: &Names,
@@ -177,7 +177,7 @@ impl Families<'_> {
         Ok(())
     }
 
-    /// Where the time of operations went.
+    /// Writes where the time of operations went.
     pub(super) fn waits(&mut self, names: &Names, sources: &[Source<'_>]) -> Result<(), Error> {
         let (unit, kind) = (Some(&Unit::Seconds), MetricType::Histogram);
         if let Some(name) = names.queueing {

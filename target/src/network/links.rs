@@ -93,6 +93,7 @@ impl Links {
         class: Class,
         seen: &Observation,
     ) {
+        debug_assert!(index < self.0.len(), "connections go by the links that are there");
         let Some(link) = self.0.get_mut(index) else { return };
         let packets = &mut link.direction_mut(direction).packets[class];
         packets.delivered += u64::from(seen.delivered);
@@ -130,18 +131,18 @@ impl ConfiguredLink {
     }
 }
 
-/// What the configuration says that classes are to have, in payload.
+/// Returns what the configuration says that classes are to have, in payload.
 fn goals(link: &config::Link) -> PerClass<ClassGoal> {
     #[expect(clippy::cast_precision_loss, reason = "bits per second of a link")]
-    link.aims.map(|aim| match aim {
-        config::Aim::Share(share) => ClassGoal::Share(f64::from(share)),
-        config::Aim::Rate(bits) => ClassGoal::Rate(Rate::from_bits(bits as f64).times(PAYLOAD)),
-        config::Aim::Latency(time) => ClassGoal::Latency(time),
-        config::Aim::Free => ClassGoal::Free,
+    link.goals.map(|goal| match goal {
+        config::Goal::Share(share) => ClassGoal::Share(f64::from(share)),
+        config::Goal::Rate(bits) => ClassGoal::Rate(Rate::from_bits(bits as f64).times(PAYLOAD)),
+        config::Goal::Latency(time) => ClassGoal::Latency(time),
+        config::Goal::Free => ClassGoal::Free,
     })
 }
 
-/// The capacity that the configuration gives a link, in payload.
+/// Returns the capacity that the configuration gives a link, in payload.
 fn capacity(link: &config::Link) -> Option<Rate> {
     #[expect(clippy::cast_precision_loss, reason = "bits per second of a link")]
     link.capacity.map(|bits| Rate::from_bits(bits as f64).times(PAYLOAD))

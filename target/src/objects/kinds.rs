@@ -4,8 +4,7 @@ use super::object::{Batch, Kept, Named, Object};
 use crate::config::fields::Fields;
 use crate::config::network::{new_link, values::name};
 use crate::config::{
-    Config, Link, Listener, Network, Policy, QosConfig, Session, entry, network, render_listener,
-    table,
+    Config, Link, Listener, Network, Policy, QosConfig, Session, entry, network, table,
 };
 
 /// An object of a list with its kind.
@@ -141,7 +140,7 @@ impl Object for Listener {
     }
 
     fn text(&self) -> String {
-        render_listener(self)
+        table::text(self)
     }
 }
 

@@ -5,7 +5,7 @@ use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
 
 use arbitration::limit::{Limiter, Rate};
-use arbitration::session::{RootSpec, SessionSpec, Sessions};
+use arbitration::session::{RootSpec, Session, SessionSpec, Sessions};
 use arbitration::settings::WindowRule;
 use arbitration::{Class, Nanos, Sharing};
 use fabric::controller::ListenerId;
@@ -151,7 +151,11 @@ impl Control {
 
     /// Returns a session with its statistics. One that has moved does not count in two places at once.
     fn tenant(&mut self, name: &str) -> Option<Tenant> {
-        let session = self.sessions.named(name)?;
+        let session = Arc::clone(self.sessions.named(name)?);
+        Some(self.with_stats(name, session))
+    }
+
+    fn with_stats(&mut self, name: &str, session: Arc<Session>) -> Tenant {
         let known = self.stats.get(name).filter(|(serial, _)| *serial == session.serial());
         let stats = match known {
             Some((_, stats)) => Arc::clone(stats),
@@ -162,7 +166,7 @@ impl Control {
                 stats
             }
         };
-        Some(Tenant { session: Arc::clone(session), stats })
+        Tenant { session, stats }
     }
 
     /// Makes the reactors' view of what concerns all; `None` where it has not changed.
@@ -177,17 +181,14 @@ impl Control {
     }
 
     fn make_snapshot(&mut self, now: Nanos) -> Snapshot {
-        let session = Arc::clone(self.sessions.root());
-        let stats = match self.tenant(ROOT_SESSION) {
-            Some(root) => root.stats,
-            None => Arc::new(PerReactor::new(self.reactors)),
-        };
+        let root = Arc::clone(self.sessions.root());
+        let root = self.with_stats(ROOT_SESSION, root);
         Snapshot {
             general: self.config.general.clone(),
             flows_version: self.flows_version,
             rules: Arc::new(self.rules(now)),
             listeners: self.listeners.clone(),
-            root: Tenant { session, stats },
+            root,
         }
     }
 

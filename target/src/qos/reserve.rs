@@ -23,7 +23,7 @@ pub(super) struct Granted {
 }
 
 impl Granted {
-    /// The namespace and its device.
+    /// Returns the namespace and its device.
     pub(super) fn place(&self) -> (String, BackendId) {
         (self.namespace.clone(), self.device)
     }

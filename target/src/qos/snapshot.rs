@@ -52,8 +52,8 @@ impl Rules {
         self.0.get(&wanted.hash())?.iter().find(|rule| scope(&rule.policy) == wanted)
     }
 
-    /// Those that fit, the one that names what it is for most closely first: of two that name as
-    /// many, the one that names the host.
+    /// Returns those that fit, the one that names what it is for most closely first: of two that
+    /// name as many, the one that names the host.
     fn fitting(&self, host: &str, subsystem: &str, nsid: Option<u32>) -> Vec<&Rule> {
         if self.0.is_empty() {
             return Vec::new();
@@ -105,7 +105,7 @@ pub(crate) struct Snapshot {
 }
 
 impl Snapshot {
-    /// What holds for a host's commands to a namespace that has `own` settings; for its
+    /// Returns what holds for a host's commands to a namespace that has `own` settings; for its
     /// connections without `nsid`.
     pub(crate) fn resolve(
         &self,
@@ -131,12 +131,12 @@ impl Snapshot {
         }
     }
 
-    /// The class of a listener's connections.
+    /// Returns the class of a listener's connections.
     pub(crate) fn listener_class(&self, listener: ListenerId) -> Option<Class> {
         self.listeners.get(&listener.0).copied()
     }
 
-    /// The class that a host's DSCP (of its ToS or traffic class byte) stands for.
+    /// Returns the class that a host's DSCP (of its ToS or traffic class byte) stands for.
     pub(crate) fn marked_class(&self, tos: Option<u8>) -> Option<Class> {
         class_of_mark(&self.general.dscp, tos? >> 2)
     }

@@ -66,7 +66,7 @@ impl Change {
             Self::RemoveSubsystem(subsystem, _) => engine.remove_subsystem(&subsystem.nqn),
             Self::AddNamespace(nqn, namespace, _) => engine.add_namespace(nqn, namespace).map(drop),
             Self::RemoveNamespace(nqn, namespace, _) => {
-                engine.remove_namespace(nqn, namespace.nsid.unwrap_or_default())
+                engine.remove_namespace(nqn, namespace.id())
             }
             Self::Resize { nqn, nsid, to, .. } => {
                 engine.resize_namespace(nqn, *nsid, *to).map(drop)
@@ -88,7 +88,7 @@ impl Change {
         }
     }
 
-    /// The change that takes this one back.
+    /// Makes the change that takes this one back.
     pub(crate) fn inverse(&self) -> Self {
         match self.clone() {
             Self::AddSubsystem(subsystem, why) => Self::RemoveSubsystem(subsystem, why),
@@ -175,11 +175,11 @@ impl fmt::Display for Change {
                 write!(f, "subsystem {} {}", subsystem.nqn, why.goes())
             }
             Self::AddNamespace(nqn, namespace, why) => {
-                let (nsid, backend) = (nsid(namespace), backend(namespace));
+                let (nsid, backend) = (namespace.id(), backend(namespace));
                 write!(f, "namespace {nsid} of {nqn} ({backend}) {}", why.comes())
             }
             Self::RemoveNamespace(nqn, namespace, why) => {
-                let (nsid, backend) = (nsid(namespace), backend(namespace));
+                let (nsid, backend) = (namespace.id(), backend(namespace));
                 write!(f, "namespace {nsid} of {nqn} ({backend}) {}", why.goes())
             }
             Self::Resize { nqn, nsid, from, to } => {
@@ -215,10 +215,6 @@ impl fmt::Display for Change {
             }
         }
     }
-}
-
-fn nsid(namespace: &Namespace) -> u32 {
-    namespace.nsid.unwrap_or_default()
 }
 
 fn backend(namespace: &Namespace) -> String {

@@ -6,7 +6,7 @@ use super::change::Change;
 use crate::config::Config;
 use crate::engine::{Engine, Loss};
 
-/// What connected hosts would lose by the changes that lead to `to`, and which hosts.
+/// Returns what connected hosts would lose by the changes that lead to `to`, and which hosts.
 pub(crate) fn harm<'a>(
     engine: &dyn Engine,
     changes: &'a [Change],
@@ -17,9 +17,7 @@ pub(crate) fn harm<'a>(
     for change in changes {
         let loss = match change {
             Change::RemoveSubsystem(subsystem, _) => Loss::Subsystem(&subsystem.nqn),
-            Change::RemoveNamespace(nqn, namespace, _) => {
-                Loss::Namespace(nqn, namespace.nsid.unwrap_or_default())
-            }
+            Change::RemoveNamespace(nqn, namespace, _) => Loss::Namespace(nqn, namespace.id()),
             Change::RemoveListener(listener, _) => Loss::Listener(listener.address),
             Change::Resize { nqn, nsid, to, .. } => Loss::Size(nqn, *nsid, *to),
             Change::RemoveHost(nqn, _) | Change::AnyHost(nqn, false) => {

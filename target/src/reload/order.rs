@@ -173,7 +173,7 @@ fn address(change: &Change) -> Option<SocketAddr> {
     }
 }
 
-/// What an object that comes or goes has for itself.
+/// Returns what an object that comes or goes has for itself.
 fn places(change: &Change) -> Vec<Place<'_>> {
     match change {
         Change::AddSubsystem(subsystem, _) | Change::RemoveSubsystem(subsystem, _) => {

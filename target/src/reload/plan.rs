@@ -6,8 +6,8 @@ use super::change::{Change, Why, known};
 use super::order::{Steps, in_order};
 use crate::config::{Backend, Config, Listener, Namespace, Network, Subsystem};
 
-/// What leads from `from`, which runs, to `to`, in the order in which it is done. In both, what was
-/// left out is given. `[target]` is not compared: it is read at the start alone.
+/// Returns what leads from `from`, which runs, to `to`, in the order in which it is done. In both,
+/// what was left out is given. `[target]` is not compared: it is read at the start alone.
 pub(crate) fn plan(from: &Config, to: &Config) -> Vec<Change> {
     let mut steps = Steps::default();
     listeners(&from.listeners, &to.listeners, &mut steps);
@@ -30,7 +30,7 @@ pub(crate) fn plan(from: &Config, to: &Config) -> Vec<Change> {
     in_order(steps)
 }
 
-/// A list by what names its entries.
+/// Indexes a list by what names its entries.
 fn by<'a, T, K: Ord>(list: &'a [T], key: impl Fn(&'a T) -> K) -> BTreeMap<K, &'a T> {
     list.iter().map(|entry| (key(entry), entry)).collect()
 }
@@ -40,7 +40,7 @@ fn set(names: &[String]) -> BTreeSet<&str> {
     names.iter().map(String::as_str).collect()
 }
 
-/// The keys of what differs.
+/// Returns the keys of what differs.
 fn differing(keys: &[(&'static str, bool)]) -> Vec<&'static str> {
     keys.iter().filter(|(_, differs)| *differs).map(|(key, _)| *key).collect()
 }
@@ -143,7 +143,7 @@ fn namespace(nqn: &str, old: &Namespace, new: &Namespace, steps: &mut Steps) {
         steps.add(Change::AddNamespace(nqn, again(old, new), why));
         return;
     }
-    let nsid = new.nsid.unwrap_or_default();
+    let nsid = new.id();
     let (from, to) = (size(&old.backend), size(&new.backend));
     if from != to {
         let resize = Change::Resize { nqn: nqn.clone(), nsid, from, to };
@@ -158,7 +158,7 @@ fn namespace(nqn: &str, old: &Namespace, new: &Namespace, steps: &mut Steps) {
     }
 }
 
-/// A namespace that comes again in the place of `old`.
+/// Returns a namespace that comes again in the place of `old`.
 fn again(old: &Namespace, new: &Namespace) -> Namespace {
     let path = |namespace: &Namespace| match &namespace.backend {
         Backend::File { path, .. } | Backend::Nvme { device: path, .. } => Some(path.clone()),
@@ -172,8 +172,8 @@ fn again(old: &Namespace, new: &Namespace) -> Namespace {
     new
 }
 
-/// A backend with another size, to compare the rest. Whether a file may be made counts only when it
-/// is opened.
+/// Returns a backend with another size, to compare the rest. Whether a file may be made counts only
+/// when it is opened.
 fn sized(backend: &Backend, new: Option<u64>) -> Backend {
     let mut backend = backend.clone();
     match &mut backend {
@@ -192,7 +192,7 @@ fn size(backend: &Backend) -> Option<u64> {
     }
 }
 
-/// Links that go stay until no listener names them any more.
+/// Plans the changes of the network. Links that go stay until no listener names them any more.
 fn network(from: &Network, to: &Network, steps: &mut Steps) {
     let known = |link: &crate::config::Link| to.links.iter().any(|other| other.name == link.name);
     let going = from.links.iter().filter(|link| !known(link)).cloned();

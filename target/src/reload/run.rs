@@ -25,8 +25,8 @@ pub(crate) fn run(engine: &dyn Engine, changes: &[Change]) -> Result<(), EngineE
     Ok(())
 }
 
-/// What takes a change back, as the target is before it. A file's size is what the file has: it is
-/// to have that again.
+/// Returns what takes a change back, as the target is before it. A file's size is what the file
+/// has: it is to have that again.
 fn take_back(engine: &dyn Engine, change: &Change) -> Change {
     let mut back = change.inverse();
     if let Change::Resize { nqn, nsid, to: to @ None, .. } = &mut back {
@@ -51,7 +51,7 @@ fn revert(engine: &dyn Engine, undo: Vec<Change>) -> String {
     }
 }
 
-/// An error of the same kind with other words.
+/// Makes an error of the same kind with other words.
 fn with_text(error: EngineError, text: String) -> EngineError {
     match error {
         EngineError::NotFound(_) => EngineError::NotFound(text),

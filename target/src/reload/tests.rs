@@ -9,7 +9,7 @@ use uuid::Uuid;
 use super::change::Why;
 use super::*;
 use crate::config::{
-    Aim, Backend, Config, DeviceQos, Link, Listener, Namespace, Order, Policy, Session, Subsystem,
+    Backend, Config, DeviceQos, Goal, Link, Listener, Namespace, Order, Policy, Session, Subsystem,
     Transport, clash,
 };
 use crate::control::test_engine::TestEngine;
@@ -98,12 +98,12 @@ fn config() -> impl Strategy<Value = Config> {
     (links, qos, listeners, subsystems).prop_map(|(links, qos, listeners, subsystems)| {
         let mut config = Config::default();
         let (iops, policy, share, other) = qos;
-        config.network.link.aims.low = Aim::Share(other);
+        config.network.link.goals.low = Goal::Share(other);
         config.network.links = links
             .iter()
             .map(|n| {
                 let mut link = Link { name: format!("l{n}"), ..Link::default() };
-                link.aims.high = Aim::Share(share);
+                link.goals.high = Goal::Share(share);
                 link
             })
             .collect();

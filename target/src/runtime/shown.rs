@@ -55,14 +55,16 @@ fn features(description: &Description, read_only: bool) -> NamespaceFeatures {
 /// Reads what shows through of Identify Controller of a real device: MDTS (byte 77), ONCS
 /// (bytes 521:520), VWC (byte 525).
 fn device_identity(identify: &[u8; 4096]) -> DeviceIdentity {
-    let byte = |at: usize| identify.get(at).copied().unwrap_or(0);
     DeviceIdentity {
-        max_transfer: match byte(77) {
+        max_transfer: match identify[77] {
             0 => 0,
             shift => 4096u32.checked_shl(u32::from(shift)).unwrap_or(0),
         },
-        volatile_cache: byte(525) & 1 == 1,
-        commands: OptionalCommands::from_bits_truncate(u16::from_le_bytes([byte(520), byte(521)])),
+        volatile_cache: identify[525] & 1 == 1,
+        commands: OptionalCommands::from_bits_truncate(u16::from_le_bytes([
+            identify[520],
+            identify[521],
+        ])),
     }
 }
 

@@ -172,8 +172,8 @@ fn put_away(
     (left, usable)
 }
 
-/// What was seen of namespaces, as far as it could be read: it only ever keeps a namespace from
-/// being made again or taken for another, so that a part of it is better than none.
+/// Keeps what was seen of namespaces, as far as it could be read: it only ever keeps a namespace
+/// from being made again or taken for another, so that a part of it is better than none.
 fn seen_alone(content: Content) -> Content {
     match content {
         // Without the machine's UUID nobody knows whose it is; the first version saw nothing.
@@ -290,7 +290,7 @@ impl Store for DiskStore {
     }
 }
 
-/// The objects whose kinds this version knows: others are a later version's, and not ours to
+/// Keeps the objects whose kinds this version knows: others are a later version's, and not ours to
 /// touch.
 fn known(content: Content) -> Vec<Object> {
     let object = |Raw { kind, id, version, value }| {

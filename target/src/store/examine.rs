@@ -143,7 +143,7 @@ fn check(
     }
 }
 
-/// What a database error says, without words about how it was found.
+/// Says what a database error means, without words about how it was found.
 fn detail(error: RedbError) -> String {
     match error {
         RedbError::Corrupted(text) => text,

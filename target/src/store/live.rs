@@ -216,7 +216,7 @@ impl Live {
         Ok((Self { file, current: config, taken, records, store, doubtful }, warnings))
     }
 
-    /// The configuration that runs.
+    /// Returns the configuration that runs.
     #[must_use]
     pub fn current(&self) -> &Config {
         &self.current
@@ -266,7 +266,8 @@ impl Live {
         before.put_back(&mut self.current);
     }
 
-    /// What another configuration file would mean, with the live changes that still count on it.
+    /// Returns what another configuration file would mean, with the live changes that still count
+    /// on it.
     ///
     /// # Errors
     /// The store cannot be read.
@@ -344,7 +345,7 @@ impl Live {
         before
     }
 
-    /// Which records a change of `object` writes and removes.
+    /// Returns which records a change of `object` writes and removes.
     fn plan(&self, object: &ObjectId) -> Plan {
         let machine = self.store.machine();
         if let Some(nqn) = object.subsystem() {
@@ -371,7 +372,7 @@ impl Live {
         vec![(object.key(machine), (file != value).then_some(Record { file, value }))]
     }
 
-    /// All records of a subsystem.
+    /// Returns all records of a subsystem.
     fn plan_whole(&self, nqn: &str) -> Plan {
         let (machine, whole) = (self.store.machine(), self.whole_record(nqn));
         let mut plan: BTreeMap<Key, Option<Record>> = BTreeMap::new();
@@ -399,7 +400,8 @@ impl Live {
         plan.into_iter().collect()
     }
 
-    /// The record of a live subsystem, without its namespaces; none where it is as the file has it.
+    /// Returns the record of a live subsystem, without its namespaces; none where it is as the file
+    /// has it.
     fn whole_record(&self, nqn: &str) -> (Key, Option<Record>) {
         let whole = ObjectId::Subsystem(nqn.into());
         let key = whole.key(self.store.machine());
@@ -413,7 +415,7 @@ impl Live {
         (key, Some(Record { file: whole.text(&self.file), value }))
     }
 
-    /// The record of a live subsystem's namespace; none where it is not there.
+    /// Returns the record of a live subsystem's namespace; none where it is not there.
     fn record(&self, object: &ObjectId) -> (Key, Option<Record>) {
         let value = object.text(&self.current);
         let record =
@@ -436,7 +438,7 @@ fn put(records: &mut BTreeMap<Key, Record>, key: Key, record: Option<Record>) ->
     }
 }
 
-/// The change that makes a store hold a record.
+/// Returns the change that makes a store hold a record.
 fn change(key: &Key, record: &Option<Record>) -> Option<Change> {
     match record {
         Some(record) => Some(Change::Put(key.clone(), serde_json::to_string(record).ok()?)),
@@ -444,18 +446,18 @@ fn change(key: &Key, record: &Option<Record>) -> Option<Change> {
     }
 }
 
-/// The objects of a store that are live changes.
+/// Returns the objects of a store that are live changes.
 fn changes(store: &dyn Store) -> Result<impl Iterator<Item = Object> + use<>, StoreError> {
     Ok(store.objects()?.into_iter().filter(|object| object.key.kind.is_change()))
 }
 
-/// The live changes that a store holds.
+/// Returns the live changes that a store holds.
 fn read_records(store: &dyn Store) -> Result<BTreeMap<Key, Record>, StoreError> {
     let record = |value: &str| serde_json::from_str(value).ok();
     Ok(changes(store)?.filter_map(|object| Some((object.key, record(&object.value)?))).collect())
 }
 
-/// The changes that lead from one set of records to another.
+/// Returns the changes that lead from one set of records to another.
 fn difference(from: &BTreeMap<Key, Record>, to: &BTreeMap<Key, Record>) -> Vec<Change> {
     let removed = from.keys().filter(|key| !to.contains_key(key));
     let mut changes: Vec<Change> = removed.map(|key| Change::Delete(key.clone())).collect();

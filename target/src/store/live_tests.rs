@@ -5,7 +5,7 @@ use proptest::prelude::*;
 use super::*;
 use crate::config::tests::{configs, parse};
 use crate::config::{
-    Aim, Backend, Link, Listener, Namespace, Policy, Session, Subsystem, Transport,
+    Backend, Goal, Link, Listener, Namespace, Policy, Session, Subsystem, Transport,
 };
 use crate::store::MemoryStore;
 
@@ -83,7 +83,7 @@ fn model(config: &Config, op: &Op) -> Option<(ObjectId, Config)> {
             ObjectId::of::<Listener>(address.to_string())
         }
         Op::Network(share) => {
-            next.network.link.aims.high = Aim::Share(*share);
+            next.network.link.goals.high = Goal::Share(*share);
             ObjectId::Network
         }
         Op::Link(n, share) => {
@@ -91,7 +91,7 @@ fn model(config: &Config, op: &Op) -> Option<(ObjectId, Config)> {
             next.network.links.retain(|l| l.name != name);
             next.network.links.extend(share.map(|share| {
                 let mut link = Link { name: name.clone(), ..Link::default() };
-                link.aims.low = Aim::Share(share);
+                link.goals.low = Goal::Share(share);
                 link
             }));
             ObjectId::of::<Link>(name)

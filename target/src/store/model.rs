@@ -47,9 +47,9 @@ pub enum Change {
 
 /// Where objects are kept.
 pub trait Store: Send + Sync + fmt::Debug {
-    /// The UUID of the machine that this store is opened on, the same after every restart.
+    /// Returns the UUID of the machine that this store is opened on, the same after every restart.
     fn machine(&self) -> Uuid;
-    /// All objects in the order of their keys.
+    /// Returns all objects in the order of their keys.
     ///
     /// # Errors
     /// The store cannot be read.

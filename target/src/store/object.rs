@@ -5,8 +5,7 @@ use uuid::Uuid;
 use super::{Key, Kind};
 use crate::config::fields::Fields;
 use crate::config::{
-    Config, Namespace, Network, Qos, QosConfig, Subsystem, entry, render_namespace,
-    render_subsystem, table,
+    Config, Namespace, Network, Qos, QosConfig, Subsystem, entry, render_subsystem, table,
 };
 use crate::objects::{Group, Listed, put};
 
@@ -35,7 +34,7 @@ impl ObjectId {
         Self::Listed(T::KIND, id.into())
     }
 
-    /// The object's name in a store.
+    /// Returns the object's name in a store.
     pub(super) fn key(&self, machine: Uuid) -> Key {
         // NQNs contain no spaces.
         let (kind, id) = match self {
@@ -50,8 +49,8 @@ impl ObjectId {
         Key { kind, id }
     }
 
-    /// The object of a name; `None` for another machine's, for what is no live change, or a name
-    /// that is none.
+    /// Reads the object of a name; `None` for another machine's, for what is no live change, or a
+    /// name that is none.
     pub(super) fn parse(key: &Key, machine: Uuid) -> Option<Self> {
         let pair = || key.id.split_once(' ');
         let ours = || pair().filter(|(owner, _)| *owner == machine.to_string());
@@ -72,7 +71,7 @@ impl ObjectId {
         })
     }
 
-    /// The NQN of the subsystem that the object belongs to.
+    /// Returns the NQN of the subsystem that the object belongs to.
     pub(super) fn subsystem(&self) -> Option<&str> {
         match self {
             Self::Listed(..) | Self::Qos | Self::Network => None,
@@ -81,7 +80,7 @@ impl ObjectId {
         }
     }
 
-    /// The object as text; `None` where the configuration does not have it.
+    /// Returns the object as text; `None` where the configuration does not have it.
     pub(super) fn text(&self, config: &Config) -> Option<String> {
         let subsystem = |nqn: &str| config.subsystems.iter().find(|s| s.nqn == nqn);
         match self {
@@ -93,15 +92,15 @@ impl ObjectId {
             }
             Self::Namespace(nqn, nsid) => {
                 let mut all = subsystem(nqn)?.namespaces.iter();
-                all.find(|n| n.nsid == Some(*nsid)).map(render_namespace)
+                all.find(|n| n.nsid == Some(*nsid)).map(table::text)
             }
             Self::Qos => Some(table::text(&config.qos.general)),
             Self::Network => Some(table::text(&config.network)),
         }
     }
 
-    /// What the object cannot be together with; `None` where it can be. What its namespaces cannot
-    /// be together with is another question ([`crate::config::Taken`]).
+    /// Says what the object cannot be together with; `None` where it can be. What its namespaces
+    /// cannot be together with is another question ([`crate::config::Taken`]).
     pub(super) fn clash(&self, config: &Config) -> Option<String> {
         match self {
             Self::Listed(kind, _) => kind.kept().and_then(|kept| (kept.wrong)(config)),
@@ -112,7 +111,7 @@ impl ObjectId {
         }
     }
 
-    /// A text of the object as this version of the product would write it.
+    /// Returns a text of the object as this version of the product would write it.
     pub(super) fn canonical(&self, text: &str) -> Result<String, String> {
         Ok(match self {
             Self::Listed(kind, _) => match kind.kept() {
@@ -120,7 +119,7 @@ impl ObjectId {
                 None => text.into(),
             },
             Self::Subsystem(_) => render_subsystem(&read_subsystem(text)?),
-            Self::Namespace(..) => render_namespace(&read_namespace(text)?),
+            Self::Namespace(..) => table::text(&read_namespace(text)?),
             Self::Qos => table::text(&read_general(text)?),
             Self::Network => table::text(&read_network(text)?),
             Self::AnyHost(_) | Self::Host(..) => text.into(),

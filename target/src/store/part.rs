@@ -23,7 +23,7 @@ pub(super) enum Part {
 }
 
 impl Part {
-    /// What a change of `object` changes, as it is now.
+    /// Copies what a change of `object` changes, as it is now.
     pub(super) fn of(config: &Config, object: &ObjectId) -> Self {
         match object {
             ObjectId::Listed(kind, _) => {
@@ -57,7 +57,7 @@ impl Part {
         }
     }
 
-    /// Its namespaces, as they were.
+    /// Returns its namespaces, as they were.
     pub(super) fn namespaces(&self) -> Vec<&Namespace> {
         match self {
             Self::Subsystem { before: Some((_, subsystem)), .. } => {
@@ -69,7 +69,7 @@ impl Part {
         }
     }
 
-    /// Its namespaces, as a configuration has them now.
+    /// Returns its namespaces, as a configuration has them now.
     pub(super) fn namespaces_in<'a>(&self, config: &'a Config) -> Vec<&'a Namespace> {
         let of = |nqn: &str| {
             let found = config.subsystems.iter().find(|subsystem| subsystem.nqn == nqn);

@@ -56,7 +56,7 @@ impl Scratch {
 }
 
 impl State {
-    /// The part of the file's own bytes that `out`, which begins at `offset`, reaches into.
+    /// Returns the part of the file's own bytes that `out`, which begins at `offset`, reaches into.
     fn solid_part(&self, offset: u64, length: usize) -> usize {
         let solid = self.solid.saturating_sub(offset);
         usize::try_from(solid).unwrap_or(usize::MAX).min(length)

@@ -84,7 +84,7 @@ impl SeenNamespaces {
         self.store.durable() && !self.lost
     }
 
-    /// What was seen of a namespace.
+    /// Returns what was seen of a namespace.
     #[must_use]
     pub fn get(&self, nqn: &str, nsid: u32) -> Option<Seen> {
         self.known().get(&(nqn.to_owned(), nsid)).cloned()
@@ -142,7 +142,7 @@ impl SeenNamespaces {
     }
 }
 
-/// The namespace that a key names; `None` for another machine's, or another kind of object.
+/// Reads the namespace that a key names; `None` for another machine's, or another kind of object.
 fn place(key: &Key, machine: &str) -> Option<Place> {
     let rest = key.id.strip_prefix(machine)?.strip_prefix(' ')?;
     let (nqn, nsid) = rest.split_once(' ')?;

@@ -53,7 +53,8 @@ pub(super) struct Content {
     pub(super) first_format: bool,
 }
 
-/// The checksum of an object. Lengths stand before texts, so that no two objects are one text.
+/// Returns the checksum of an object. Lengths stand before texts, so that no two objects are one
+/// text.
 fn object_sum(kind: &str, id: &str, version: u64, value: &str) -> u64 {
     let mut digest = Digest::new(CrcAlgorithm::Crc64Nvme);
     for text in [kind, id, value] {
@@ -64,7 +65,7 @@ fn object_sum(kind: &str, id: &str, version: u64, value: &str) -> u64 {
     digest.finalize()
 }
 
-/// The checksum of one of the store's own values.
+/// Returns the checksum of one of the store's own values.
 fn meta_sum(name: &str, value: u128) -> u64 {
     let mut digest = Digest::new(CrcAlgorithm::Crc64Nvme);
     digest.update(name.as_bytes());
@@ -72,7 +73,7 @@ fn meta_sum(name: &str, value: u128) -> u64 {
     digest.finalize()
 }
 
-/// A table that may not be there.
+/// Opens a table that may not be there.
 fn present<T>(opened: Result<T, TableError>) -> Result<Option<T>, RedbError> {
     match opened {
         Ok(table) => Ok(Some(table)),
@@ -81,7 +82,7 @@ fn present<T>(opened: Result<T, TableError>) -> Result<Option<T>, RedbError> {
     }
 }
 
-/// One of the store's own values; `None` where it was never written.
+/// Reads one of the store's own values; `None` where it was never written.
 fn meta(read: &ReadTransaction, name: &str) -> Result<Option<u128>, RedbError> {
     let stored = match present(read.open_table(META))? {
         Some(table) => table.get(name)?.map(|at| at.value()),
@@ -135,7 +136,7 @@ fn narrow(revision: u128) -> u64 {
     u64::try_from(revision).unwrap_or(u64::MAX)
 }
 
-/// How often the store was changed.
+/// Reads how often the store was changed.
 pub(super) fn revision(database: &Database) -> Result<u64, RedbError> {
     Ok(narrow(meta(&database.begin_read()?, REVISION)?.unwrap_or_default()))
 }
@@ -216,7 +217,7 @@ fn put_meta(write: &WriteTransaction, name: &str, value: u128) -> Result<(), Red
     Ok(())
 }
 
-/// A random UUID from the kernel.
+/// Reads a random UUID from the kernel.
 pub(super) fn fresh_uuid() -> io::Result<Uuid> {
     let text = std::fs::read_to_string("/proc/sys/kernel/random/uuid")?;
     Uuid::try_parse(text.trim()).map_err(io::Error::other)

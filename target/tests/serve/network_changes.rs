@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use arbitration::PerClass;
 use fabric::nvme::opcode;
-use sluiced::config::{Aim, Link, Network, QosConfig, Session};
+use sluiced::config::{Goal, Link, Network, QosConfig, Session};
 use sluiced::engine::{ConnectionNetwork, Engine};
 use sluiced::runtime::Runtime;
 
@@ -49,9 +49,9 @@ fn e8_a_listeners_connections_move_to_the_link_that_it_is_given() {
 
 /// A link on which hosts' data is held to a few megabytes per second.
 fn narrow() -> Network {
-    let aim = Aim::Rate(16_000_000);
-    let aims = PerClass { urgent: aim, high: aim, medium: aim, low: aim };
-    let link = Link { capacity: Some(20_000_000), aims, ..Link::default() };
+    let goal = Goal::Rate(16_000_000);
+    let goals = PerClass { urgent: goal, high: goal, medium: goal, low: goal };
+    let link = Link { capacity: Some(20_000_000), goals, ..Link::default() };
     Network { link, ..Network::default() }
 }
 

@@ -30,14 +30,14 @@ pub(crate) enum NetworkAction {
         #[arg(value_enum)]
         class: Class,
         #[command(flatten)]
-        aim: Aim,
+        goal: Goal,
     },
 }
 
 /// What a class is to have.
 #[derive(Clone, Debug, Args)]
 #[group(required = true, multiple = false)]
-pub(crate) struct Aim {
+pub(crate) struct Goal {
     /// This number of parts of what the other classes leave
     #[arg(long, value_name = "PARTS")]
     share: Option<u32>,
@@ -81,7 +81,7 @@ pub(crate) enum LinkAction {
         #[arg(value_enum)]
         class: Class,
         #[command(flatten)]
-        aim: Aim,
+        goal: Goal,
     },
     /// Set the link that a listener's connections share
     Listener {
@@ -97,7 +97,7 @@ pub(crate) enum LinkAction {
     },
 }
 
-impl Aim {
+impl Goal {
     /// As the daemon takes it.
     fn json(&self) -> Value {
         match self {
@@ -124,7 +124,9 @@ impl Network {
         let none = Settings::default();
         let settings = match &self.action {
             Some(NetworkAction::Show) => none,
-            Some(NetworkAction::Class { class, aim }) => none.with("classes", Some(aim.of(*class))),
+            Some(NetworkAction::Class { class, goal }) => {
+                none.with("classes", Some(goal.of(*class)))
+            }
             None => self.options.settings.clone(),
         };
         match settings.is_empty() {
@@ -146,8 +148,8 @@ impl LinkAction {
             Self::Set { name, capacity } => {
                 Request::of::<call::LinkSet>(&of(name).with("capacity", Some(capacity.as_str())))
             }
-            Self::Class { name, class, aim } => {
-                Request::of::<call::LinkSet>(&of(name).with("classes", Some(aim.of(*class))))
+            Self::Class { name, class, goal } => {
+                Request::of::<call::LinkSet>(&of(name).with("classes", Some(goal.of(*class))))
             }
             Self::Listener { address, name } => {
                 Request::of::<call::NetworkListener>(&params::ListenerLink {

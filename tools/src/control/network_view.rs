@@ -14,25 +14,25 @@ const CLASSES: [&str; 4] = ["urgent", "high", "medium", "low"];
 /// "link east: capacity auto; urgent free, high 3 parts, …".
 pub(super) fn link(link: &Settings) -> String {
     let (name, capacity) = (setting(link, "name"), setting(link, "capacity"));
-    format!("link {name}: capacity {capacity}; {}", aims(link))
+    format!("link {name}: capacity {capacity}; {}", goals(link))
 }
 
 /// Writes what each class is to have.
-fn aims(settings: &Settings) -> String {
+fn goals(settings: &Settings) -> String {
     let of = |class| settings.get("classes").and_then(|classes| classes.get(class));
-    CLASSES.map(|class| format!("{class} {}", aim(of(class)))).join(", ")
+    CLASSES.map(|class| format!("{class} {}", goal(of(class)))).join(", ")
 }
 
 /// Writes what a class is to have: "3 parts", "2 Gbit/s", "within 2 ms", "free".
-fn aim(aim: Option<&Value>) -> String {
-    let text = |key: &str| aim.and_then(|aim| aim.get(key)?.as_str());
-    let parts = aim.and_then(|aim| aim.get("share")?.as_u64());
+fn goal(goal: Option<&Value>) -> String {
+    let text = |key: &str| goal.and_then(|goal| goal.get(key)?.as_str());
+    let parts = goal.and_then(|goal| goal.get("share")?.as_u64());
     match (parts, text("rate"), text("latency")) {
         (Some(1), ..) => "1 part".into(),
         (Some(parts), ..) => format!("{parts} parts"),
         (_, Some(rate), _) => rate.into(),
         (.., Some(time)) => format!("within {time}"),
-        _ => aim.and_then(Value::as_str).unwrap_or("-").into(),
+        _ => goal.and_then(Value::as_str).unwrap_or("-").into(),
     }
 }
 
@@ -57,7 +57,7 @@ pub(super) fn settings(network: &Settings, used: Option<&str>) -> String {
          what hosts send is {writes}, congestion control {base}{used}, capacity {}\n\
          {}\n",
         setting(network, "capacity"),
-        aims(network),
+        goals(network),
     );
     told + &rest(network, &TOLD)
 }
@@ -117,7 +117,7 @@ fn classes(links: &[Link], room: Room) -> String {
             for row in &state.classes {
                 let mut cells =
                     vec![setting(&link.settings, "name"), direction.into(), row.class.clone()];
-                cells.push(aim(link.settings.get("classes").and_then(|c| c.get(&row.class))));
+                cells.push(goal(link.settings.get("classes").and_then(|c| c.get(&row.class))));
                 cells.push(row.flows.to_string());
                 cells.extend(flow(&row.total));
                 table.row(cells);
@@ -221,8 +221,8 @@ mod tests {
         let text = text(Method::NetworkShow, &answer());
         assert!(text.starts_with("Network classes are on.\n"), "{text}");
         assert!(text.contains("congestion control auto (now dctcp), capacity 10 Gbit/s"), "{text}");
-        let aims = "urgent free, high 3 parts, medium within 2 ms, low 500 Mbit/s\n";
-        assert!(text.contains(aims), "{text}");
+        let goals = "urgent free, high 3 parts, medium within 2 ms, low 500 Mbit/s\n";
+        assert!(text.contains(goals), "{text}");
         assert!(text.contains("advice: turn on ECN"), "{text}");
         let lines: Vec<String> = text.lines().map(words).collect();
         for line in [

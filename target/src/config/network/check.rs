@@ -5,9 +5,8 @@ use std::collections::BTreeSet;
 
 use super::super::errors::did_you_mean;
 use super::super::fields::Problems;
-use super::super::model::Listener;
-use super::super::parsed::ParsedListener;
-use super::aim::DEFAULT_LINK;
+use super::super::listener::{Listener, ParsedListener};
+use super::goal::DEFAULT_LINK;
 use super::settings::{Network, ParsedLink};
 
 /// Most `[[link]]` entries.
@@ -50,7 +49,7 @@ fn choose(name: &str, names: &[&str]) -> String {
     }
 }
 
-/// The names of the links that are there, the default one first.
+/// Returns the names of the links that are there, the default one first.
 pub(crate) fn known(network: &Network) -> Vec<String> {
     network.all_links().map(|link| link.name.clone()).collect()
 }
@@ -60,8 +59,8 @@ pub(crate) fn unknown(network: &Network, name: Option<&str>) -> bool {
     name.is_some_and(|name| network.links.iter().all(|link| link.name != name))
 }
 
-/// What of a configuration's network cannot be together, where a live change may have brought it
-/// about; `None` where all of it can.
+/// Says what of a configuration's network cannot be together, where a live change may have brought
+/// it about; `None` where all of it can.
 pub(crate) fn wrong(network: &Network, listeners: &[Listener]) -> Option<String> {
     let Network { links, .. } = network;
     let mut seen = BTreeSet::new();

@@ -1,23 +1,23 @@
 //! `[network]` and `[[link]]`: what classes are to have of the network (stage S6).
 //!
 //! What is checked and what is not: rates that are promised fit into a capacity that is given, and
-//! leave something for shares. No class needs a share: without one, classes beyond their aims have
+//! leave something for shares. No class needs a share: without one, classes beyond their goals have
 //! what the kernel's congestion control gives them, which is what `free` says too. Latencies and
 //! shares may stand side by side; the class with the latency should be the more urgent one, but
 //! that is advice and no error, since each class is controlled by itself.
 
-mod aim;
 mod check;
+mod goal;
 mod settings;
 #[cfg(test)]
 pub(crate) mod tests;
 pub(crate) mod values;
 
 use super::fields::Problems;
-use super::parsed::ParsedListener;
+use super::listener::ParsedListener;
 
-pub use aim::{Aim, DEFAULT_LINK};
 pub(crate) use check::{known, unknown, wrong};
+pub use goal::{DEFAULT_LINK, Goal};
 pub use settings::*;
 
 /// Checks that all of it fits together and with the listeners of the file.

@@ -8,7 +8,7 @@ use sluice_schema::keys::{LINK, NETWORK};
 use super::super::fields::{At, Fields};
 use super::super::lines::Lines;
 use super::super::table::{self, Written, read_already, table};
-use super::aim::{Aim, DEFAULT_LINK};
+use super::goal::{DEFAULT_LINK, Goal};
 use super::values;
 
 /// What classes get of the network (stage S6), all of which may change while the daemon runs.
@@ -35,16 +35,16 @@ pub struct Link {
     /// `capacity`: bits per second; none (`auto`): as much as was seen to go through.
     pub capacity: Option<u64>,
     /// `urgent`, `high`, `medium`, `low`: what each class is to have.
-    pub aims: PerClass<Aim>,
+    pub goals: PerClass<Goal>,
 }
 
 impl Default for Link {
     fn default() -> Self {
-        let (high, medium, low) = (Aim::Share(3), Aim::Share(2), Aim::Share(1));
+        let (high, medium, low) = (Goal::Share(3), Goal::Share(2), Goal::Share(1));
         Self {
             name: DEFAULT_LINK.to_owned(),
             capacity: None,
-            aims: PerClass { urgent: Aim::Free, high, medium, low },
+            goals: PerClass { urgent: Goal::Free, high, medium, low },
         }
     }
 }
@@ -109,7 +109,7 @@ pub(crate) fn lines(lines: &mut Lines, network: &Network) {
     }
 }
 
-/// Returns what a new link has where nothing is said of it: the classes' aims of the default one. Not its
+/// Returns what a new link has where nothing is said of it: the classes' goals of the default one. Not its
 /// capacity: another link is another wire.
 pub(crate) fn new_link(network: &Network) -> Link {
     Link { capacity: None, ..network.link.clone() }
@@ -142,7 +142,7 @@ table! { Network, NETWORK;
         |network, fields, _, _| shared(&mut network.link, fields),
         |network, _| write_capacity(&network.link)
     ),
-    "classes" => with(read_already, |network, _| write_aims(&network.link.aims)),
+    "classes" => with(read_already, |network, _| write_goals(&network.link.goals)),
 }
 
 table! { Link, LINK;
@@ -151,7 +151,7 @@ table! { Link, LINK;
         |link, fields, _, _| shared(link, fields),
         |link, _| write_capacity(link)
     ),
-    "classes" => with(read_already, |link, _| write_aims(&link.aims)),
+    "classes" => with(read_already, |link, _| write_goals(&link.goals)),
 }
 
 fn write_base(base: &Option<String>) -> Written {
@@ -163,29 +163,29 @@ fn write_capacity(link: &Link) -> Written {
 }
 
 /// Writes all classes, so that they mean the same wherever they are read.
-fn write_aims(aims: &PerClass<Aim>) -> Written {
+fn write_goals(goals: &PerClass<Goal>) -> Written {
     let lines: Vec<String> =
-        aims.iter().map(|(class, aim)| format!("{class} = {}", toml(*aim))).collect();
+        goals.iter().map(|(class, goal)| format!("{class} = {}", toml(*goal))).collect();
     let json: Map<String, Json> =
-        aims.iter().map(|(class, aim)| (class.name().to_owned(), json(*aim))).collect();
+        goals.iter().map(|(class, goal)| (class.name().to_owned(), json(*goal))).collect();
     Written { toml: Some(format!("{{ {} }}", lines.join(", "))), json: Json::Object(json) }
 }
 
-fn toml(aim: Aim) -> String {
-    match aim {
-        Aim::Share(parts) => format!("{{ share = {parts} }}"),
-        Aim::Rate(bits) => format!("{{ rate = \"{}\" }}", format_rate(bits)),
-        Aim::Latency(target) => format!("{{ latency = \"{}\" }}", format_duration(target)),
-        Aim::Free => "\"free\"".into(),
+fn toml(goal: Goal) -> String {
+    match goal {
+        Goal::Share(parts) => format!("{{ share = {parts} }}"),
+        Goal::Rate(bits) => format!("{{ rate = \"{}\" }}", format_rate(bits)),
+        Goal::Latency(target) => format!("{{ latency = \"{}\" }}", format_duration(target)),
+        Goal::Free => "\"free\"".into(),
     }
 }
 
-fn json(aim: Aim) -> Json {
-    match aim {
-        Aim::Share(parts) => json!({ "share": parts }),
-        Aim::Rate(bits) => json!({ "rate": format_rate(bits) }),
-        Aim::Latency(time) => json!({ "latency": format_duration(time) }),
-        Aim::Free => json!("free"),
+fn json(goal: Goal) -> Json {
+    match goal {
+        Goal::Share(parts) => json!({ "share": parts }),
+        Goal::Rate(bits) => json!({ "rate": format_rate(bits) }),
+        Goal::Latency(time) => json!({ "latency": format_duration(time) }),
+        Goal::Free => json!("free"),
     }
 }
 
@@ -196,41 +196,41 @@ fn shared(link: &mut Link, fields: &mut Fields<'_>) {
     let mut place = capacity.as_ref().map_or_else(|| fields.place(), At::place);
     if let Some(table) = fields.table("classes", "`classes`") {
         place = table.place();
-        link.aims = aims(table, link.aims);
+        link.goals = goals(table, link.goals);
     }
     if let Some(capacity) = capacity {
         link.capacity = capacity.value;
     }
     // A capacity that cannot be read is a problem already.
-    if let Some((message, remedy)) = too_much(link.capacity.filter(|_| !unread), &link.aims) {
+    if let Some((message, remedy)) = too_much(link.capacity.filter(|_| !unread), &link.goals) {
         fields.problems().at(&place, message, remedy);
     }
 }
 
 /// Reads `classes`; what is left out is as in `base`.
-fn aims(mut fields: Fields<'_>, base: PerClass<Aim>) -> PerClass<Aim> {
-    let aims = PerClass {
-        urgent: fields.value_or("urgent", base.urgent, values::aim),
-        high: fields.value_or("high", base.high, values::aim),
-        medium: fields.value_or("medium", base.medium, values::aim),
-        low: fields.value_or("low", base.low, values::aim),
+fn goals(mut fields: Fields<'_>, base: PerClass<Goal>) -> PerClass<Goal> {
+    let goals = PerClass {
+        urgent: fields.value_or("urgent", base.urgent, values::goal),
+        high: fields.value_or("high", base.high, values::goal),
+        medium: fields.value_or("medium", base.medium, values::goal),
+        low: fields.value_or("low", base.low, values::goal),
     };
     fields.finish();
-    aims
+    goals
 }
 
-/// What is wrong with rates that do not fit into a link, and what would be right.
-fn too_much(capacity: Option<u64>, aims: &PerClass<Aim>) -> Option<(String, String)> {
+/// Says what is wrong with rates that do not fit into a link, and what would be right.
+fn too_much(capacity: Option<u64>, goals: &PerClass<Goal>) -> Option<(String, String)> {
     let capacity = capacity?;
-    let rate = |aim: &Aim| if let Aim::Rate(bits) = aim { *bits } else { 0 };
-    let rates = aims.iter().map(|(_, aim)| rate(aim)).fold(0, u64::saturating_add);
+    let rate = |goal: &Goal| if let Goal::Rate(bits) = goal { *bits } else { 0 };
+    let rates = goals.iter().map(|(_, goal)| rate(goal)).fold(0, u64::saturating_add);
     let (sum, whole) = (format_rate(rates), format_rate(capacity));
     if rates > capacity {
         let message = format!("the rates of the classes are {sum} together, more than {whole}");
         let least = format_rate(rates - capacity);
         return Some((message, format!("lower them by {least}, or write a greater capacity")));
     }
-    let shares = aims.iter().any(|(_, aim)| matches!(aim, Aim::Share(_)));
+    let shares = goals.iter().any(|(_, goal)| matches!(goal, Goal::Share(_)));
     if rates == capacity && shares {
         let message = format!("the rates of the classes are {sum}, which leaves nothing to shares");
         return Some((message, "lower the rates, or write a greater capacity".into()));

@@ -6,7 +6,7 @@ use arbitration::PerClass;
 use proptest::prelude::*;
 
 use super::super::tests::parse;
-use super::{Aim, DEFAULT_LINK, Link, Network};
+use super::{DEFAULT_LINK, Goal, Link, Network};
 
 const LISTENER: &str = "[[listener]]\naddress = \"127.0.0.1:4420\"\n";
 
@@ -39,13 +39,13 @@ link = "default"
     assert_eq!((network.enabled, network.writes), (true, false));
     assert_eq!(network.base.as_deref(), Some("dctcp"));
     assert_eq!((&*network.link.name, network.link.capacity), (DEFAULT_LINK, Some(10_000_000_000)));
-    let (high, medium) = (Aim::Rate(2_500_000_000), Aim::Latency(Duration::from_millis(2)));
-    let aims = PerClass { urgent: Aim::Free, high, medium, low: Aim::Share(7) };
-    assert_eq!(network.link.aims, aims);
+    let (high, medium) = (Goal::Rate(2_500_000_000), Goal::Latency(Duration::from_millis(2)));
+    let goals = PerClass { urgent: Goal::Free, high, medium, low: Goal::Share(7) };
+    assert_eq!(network.link.goals, goals);
     let [east, west] = &network.links[..] else { panic!() };
-    assert_eq!((east.capacity, east.aims), (None, aims), "the classes are those of [network]");
+    assert_eq!((east.capacity, east.goals), (None, goals), "the classes are those of [network]");
     assert_eq!(west.capacity, Some(200_000_000));
-    assert_eq!(west.aims, PerClass { high: Aim::Share(9), low: Aim::Free, ..aims });
+    assert_eq!(west.goals, PerClass { high: Goal::Share(9), low: Goal::Free, ..goals });
     let links: Vec<Option<&str>> = config.listeners.iter().map(|l| l.link.as_deref()).collect();
     assert_eq!(links, [Some("west"), None]);
 }
@@ -55,8 +55,8 @@ fn e7_without_a_word_classes_share_three_to_two_to_one_and_urgent_is_free() {
     let network = parse("").unwrap().network;
     assert!(network.enabled && network.writes && network.base.is_none());
     assert_eq!(network.link.capacity, None);
-    let (high, medium, low) = (Aim::Share(3), Aim::Share(2), Aim::Share(1));
-    assert_eq!(network.link.aims, PerClass { urgent: Aim::Free, high, medium, low });
+    let (high, medium, low) = (Goal::Share(3), Goal::Share(2), Goal::Share(1));
+    assert_eq!(network.link.goals, PerClass { urgent: Goal::Free, high, medium, low });
 }
 
 #[test]
@@ -147,22 +147,20 @@ fn there_are_not_more_links_than_metrics_can_hold() {
     assert!(errors.to_string().contains("more than 256 links"), "{errors}");
 }
 
-fn aim() -> impl Strategy<Value = Aim> {
+fn goal() -> impl Strategy<Value = Goal> {
     prop_oneof![
-        (1u32..=1000).prop_map(Aim::Share),
-        (1_000_000u64..1 << 38).prop_map(Aim::Rate),
-        (50_000u64..1_000_000_000).prop_map(|ns| Aim::Latency(Duration::from_nanos(ns))),
-        Just(Aim::Free),
+        (1u32..=1000).prop_map(Goal::Share),
+        (1_000_000u64..1 << 38).prop_map(Goal::Rate),
+        (50_000u64..1_000_000_000).prop_map(|ns| Goal::Latency(Duration::from_nanos(ns))),
+        Just(Goal::Free),
     ]
 }
 
 fn link() -> impl Strategy<Value = Link> {
     // More than four of the greatest rates together.
     let capacity = proptest::option::of(1u64 << 40..10_000_000_000_000);
-    (capacity, aim(), aim(), aim(), aim()).prop_map(|(capacity, urgent, high, medium, low)| Link {
-        name: DEFAULT_LINK.into(),
-        capacity,
-        aims: PerClass { urgent, high, medium, low },
+    (capacity, goal(), goal(), goal(), goal()).prop_map(|(capacity, urgent, high, medium, low)| {
+        Link { name: DEFAULT_LINK.into(), capacity, goals: PerClass { urgent, high, medium, low } }
     })
 }
 

@@ -8,7 +8,7 @@ use super::super::errors::did_you_mean;
 use super::super::fields::{Wrong, quoted};
 use super::super::node::{Entry, Node, Value};
 use super::super::values::{Read, duration_within, integer, kind, string};
-use super::aim::{Aim, DEFAULT_LINK};
+use super::goal::{DEFAULT_LINK, Goal};
 
 /// Least and greatest rate that can be said, in bits per second.
 const RATES: std::ops::RangeInclusive<u64> = 1_000_000..=10_000_000_000_000;
@@ -24,9 +24,9 @@ const NAME_MAX: usize = 64;
 const BASE_MAX: usize = 15;
 
 /// What a class may have.
-const AIMS: &str = "\"free\", { share = 3 }, { rate = \"2 Gbit/s\" } or { latency = \"2 ms\" }";
+const GOALS: &str = "\"free\", { share = 3 }, { rate = \"2 Gbit/s\" } or { latency = \"2 ms\" }";
 
-/// Bits per second.
+/// Reads bits per second.
 fn rate(node: &Node) -> Read<u64> {
     let example = "a number and its unit in quotes: \"10 Gbit/s\"";
     let text = string(node, "a rate", example)?;
@@ -40,7 +40,7 @@ fn rate(node: &Node) -> Read<u64> {
     Err(Wrong::new(format!("is {}", format_rate(bits)), remedy))
 }
 
-/// The capacity of a link in bits per second; `None`: "auto".
+/// Reads the capacity of a link in bits per second; `None`: "auto".
 pub(super) fn capacity(node: &Node) -> Read<Option<u64>> {
     match &node.value {
         Value::String(text) if text == "auto" => Ok(None),
@@ -49,7 +49,7 @@ pub(super) fn capacity(node: &Node) -> Read<Option<u64>> {
     }
 }
 
-/// The name of a congestion control of the kernel; `None`: "auto".
+/// Reads the name of a congestion control of the kernel; `None`: "auto".
 pub(super) fn base(node: &Node) -> Read<Option<String>> {
     let example = "\"auto\", or a congestion control of the kernel: \"dctcp\"";
     let text = string(node, "a name", example)?;
@@ -66,44 +66,44 @@ pub(super) fn base(node: &Node) -> Read<Option<String>> {
     Err(Wrong::new(message, remedy))
 }
 
-/// What a class is to have.
-pub(super) fn aim(node: &Node) -> Read<Aim> {
+/// Reads what a class is to have.
+pub(super) fn goal(node: &Node) -> Read<Goal> {
     match &node.value {
-        Value::String(text) if text == "free" => Ok(Aim::Free),
+        Value::String(text) if text == "free" => Ok(Goal::Free),
         Value::String(text) => {
-            Err(Wrong::new(format!("is \"{}\"", quoted(text)), format!("write {AIMS}")))
+            Err(Wrong::new(format!("is \"{}\"", quoted(text)), format!("write {GOALS}")))
         }
         Value::Table(entries) => match &entries[..] {
-            [entry] => aim_of(entry),
-            [] => Err(Wrong::new("says nothing", format!("write {AIMS}"))),
-            _ => Err(Wrong::new("says more than one thing", format!("choose {AIMS}"))),
+            [entry] => goal_of(entry),
+            [] => Err(Wrong::new("says nothing", format!("write {GOALS}"))),
+            _ => Err(Wrong::new("says more than one thing", format!("choose {GOALS}"))),
         },
-        other => Err(Wrong::new(format!("is {}", other.kind()), format!("write {AIMS}"))),
+        other => Err(Wrong::new(format!("is {}", other.kind()), format!("write {GOALS}"))),
     }
 }
 
-fn aim_of(entry: &Entry) -> Read<Aim> {
+fn goal_of(entry: &Entry) -> Read<Goal> {
     let node = &entry.node;
-    let aim = match entry.key.as_str() {
-        "share" => integer(1, SHARE_MAX)(node).map(Aim::Share),
-        "rate" => rate(node).map(Aim::Rate),
-        "latency" => duration_within(LATENCY_MIN, LATENCY_MAX)(node).map(Aim::Latency),
+    let goal = match entry.key.as_str() {
+        "share" => integer(1, SHARE_MAX)(node).map(Goal::Share),
+        "rate" => rate(node).map(Goal::Rate),
+        "latency" => duration_within(LATENCY_MIN, LATENCY_MAX)(node).map(Goal::Latency),
         other => {
             let message = format!("says `{}`", quoted(other));
             let remedy = match did_you_mean(other, &["share", "rate", "latency"]) {
                 Some(name) => format!("did you mean `{name}`?"),
-                None => format!("write {AIMS}"),
+                None => format!("write {GOALS}"),
             };
             return Err(Wrong::new(message, remedy));
         }
     };
-    aim.map_err(|wrong| Wrong {
+    goal.map_err(|wrong| Wrong {
         message: format!("has a `{}` that {}", entry.key, wrong.message),
         remedy: wrong.remedy,
     })
 }
 
-/// The name of a link that is not the default one.
+/// Reads the name of a link that is not the default one.
 pub(crate) fn name(node: &Node) -> Read<String> {
     reference(node)?.ok_or_else(|| {
         let message = format!("is \"{DEFAULT_LINK}\", the name of the link of [network]");
@@ -111,7 +111,8 @@ pub(crate) fn name(node: &Node) -> Read<String> {
     })
 }
 
-/// The name of any link; `None`: the default one. `null`, which a file cannot say, is that too.
+/// Reads the name of any link; `None`: the default one. `null`, which a file cannot say, is that
+/// too.
 pub(crate) fn reference(node: &Node) -> Read<Option<String>> {
     if matches!(node.value, Value::Null) {
         return Ok(None);

@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use super::super::errors::did_you_mean;
 use super::super::fields::{At, Problems};
-use super::super::model::Subsystem;
+use super::super::subsystem::Subsystem;
 use super::names::{ROOT, automatic, split_namespace};
 use super::policy::ParsedPolicy;
 use super::session::{ParsedSession, Session};
@@ -29,7 +29,8 @@ pub(crate) enum Known {
     Now,
 }
 
-/// What of a configuration's quality of service cannot be together; `None` where all of it can.
+/// Says what of a configuration's quality of service cannot be together; `None` where all of it
+/// can.
 pub(crate) fn wrong(qos: &QosConfig, subsystems: &[Subsystem]) -> Option<String> {
     let QosConfig { sessions, policies, .. } = qos;
     if sessions.is_empty() && policies.is_empty() {
@@ -103,8 +104,8 @@ impl<'a> Tree<'a> {
         }
     }
 
-    /// The subsystem and the NSID that an automatic session's name means. A subsystem's own NQN
-    /// may end as a namespace's name does.
+    /// Returns the subsystem and the NSID that an automatic session's name means. A subsystem's own
+    /// NQN may end as a namespace's name does.
     fn automatic<'n>(&self, name: &'n str) -> Option<(&'n str, Option<u32>)> {
         match self.subsystems.contains_key(name) {
             true => Some((name, None)),
@@ -128,7 +129,7 @@ impl<'a> Tree<'a> {
         automatic.is_some_and(|(nqn, nsid)| self.known != Known::File || self.is_here(nqn, nsid))
     }
 
-    /// The session above another; `None`: the root.
+    /// Returns the session above another; `None`: the root.
     fn parent<'s>(&'s self, name: &'s str) -> Option<&'s str> {
         if let Some(parent) = self.entries.get(name).and_then(|entry| entry.parent.as_deref()) {
             return (parent != ROOT).then_some(parent);
@@ -139,7 +140,7 @@ impl<'a> Tree<'a> {
         }
     }
 
-    /// An automatic session's subsystem, and its namespace, are there.
+    /// Checks that an automatic session's subsystem, and its namespace, are there.
     fn check_name(&self, parsed: &ParsedSession, problems: &Problems) {
         let name = &parsed.session.name;
         if let Some((nqn, nsid)) = self.automatic(name)
@@ -177,7 +178,7 @@ impl<'a> Tree<'a> {
         }
     }
 
-    /// A reservation is on one device.
+    /// Checks that a reservation is on one device.
     fn check_reserve(&self, parsed: &ParsedSession, problems: &Problems) {
         let Session { name, reserve, .. } = &parsed.session;
         let Some(reserve) = reserve else { return };
@@ -207,7 +208,7 @@ impl<'a> Tree<'a> {
         }
     }
 
-    /// The shares of one parent's children are at most the whole.
+    /// Checks that the shares of one parent's children are at most the whole.
     fn check_shares(&self, sessions: &[ParsedSession], problems: &Problems) {
         let mut sums: BTreeMap<(Option<&str>, bool), u32> = BTreeMap::new();
         for parsed in sessions {
@@ -287,7 +288,7 @@ fn check_policies(policies: &[ParsedPolicy], tree: &Tree<'_>, problems: &Problem
     }
 }
 
-/// What a policy is for is there.
+/// Checks that what a policy is for is there.
 fn check_scope(parsed: &ParsedPolicy, tree: &Tree<'_>, problems: &Problems) {
     let policy = &parsed.policy;
     let Some(nqn) = &policy.subsystem else {

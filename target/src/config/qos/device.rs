@@ -1,80 +1,116 @@
-//! The settings of a namespace that say how its device is shared, and the device that `null`
-//! pretends to be.
+//! The settings of a namespace that say how its device is shared, and how each is read and written.
 
 use std::time::Duration;
 
 use arbitration::settings::WindowRule;
 use sluice_schema::amounts::format_duration;
-use sluice_schema::keys::PARALLEL_MAX;
 
-use super::super::fields::{At, Fields};
-use super::super::model::{DeviceModel, DeviceQos, Order};
-use super::super::values::{boolean, choice, duration_up_to, integer};
-use super::values;
-use super::window::{adaptive, window as read_window};
+use super::super::fields::Fields;
+use super::super::node::Node;
+use super::super::table::{Seen, Written, words};
+use super::super::values::{Read, choice};
+use super::values::{self, word};
+use super::window;
 
-/// `window`, `order` and what belongs to them, from a namespace's table.
-pub(crate) fn device(fields: &mut Fields<'_>) -> DeviceQos {
-    let (window, target) = read_window(fields, None);
-    let order = fields.value_or("order", Order::Fair, choice(&values::ORDERS));
-    let flush = fields.get("flush_is_output", boolean);
-    let containers = order == Order::Containers;
-    if let Some(flush) = flush.as_ref().filter(|flush| flush.value && !containers) {
-        let message = "`flush_is_output` belongs to order = \"containers\"";
-        fields.problems().at(flush, message, "add order = \"containers\", or remove it");
+/// The settings of a namespace that say how its device is shared.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct DeviceQos {
+    /// `window`: none: as `[qos]` says.
+    pub window: Option<WindowRule>,
+    /// `order`.
+    pub order: Order,
+    /// `latency_target`: what containers take as the deadline of a single command.
+    pub latency_target: Option<Duration>,
+    /// `flush_is_output`: a Flush ends a container.
+    pub flush_is_output: bool,
+    /// `service_time`: mean and worst time of a 4 KiB command, where no measurement is wanted.
+    pub mean_time: Option<Duration>,
+    /// `worst_time`.
+    pub worst_time: Option<Duration>,
+    /// `parallelism`: commands that the device carries out at the same time.
+    pub parallelism: Option<u32>,
+}
+
+/// `order`: what decides inside a device's set.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Order {
+    /// Sessions, then hosts, in turn.
+    #[default]
+    Fair,
+    /// Containers: for disks with heads.
+    Containers,
+}
+
+/// The words of `order`.
+const ORDERS: [(&str, Order); 2] = [("fair", Order::Fair), ("containers", Order::Containers)];
+
+words! {
+    Order: ORDERS;
+}
+
+/// Reads `order`.
+pub(crate) fn order(node: &Node) -> Read<Order> {
+    choice(&ORDERS)(node)
+}
+
+/// Writes `order`, where it is not the usual one.
+pub(crate) fn write_order(order: &Order) -> Written {
+    match order {
+        Order::Fair => Written::nothing(),
+        Order::Containers => Written::same(word(&ORDERS, order)),
     }
-    let adaptive = adaptive(window);
-    let told = adaptive || containers || (window.is_none() && fields.has("window"));
-    if let Some(target) = target.as_ref().filter(|_| !told) {
+}
+
+/// Reads the time that a command takes of a device.
+pub(crate) fn time(node: &Node) -> Read<Duration> {
+    values::device_time(node)
+}
+
+/// Reads `window`, `window_max` and `latency_target`.
+pub(crate) fn read_window(device: &mut DeviceQos, fields: &mut Fields<'_>, seen: &mut Seen) {
+    let (rule, target) = window::window(fields, None);
+    seen.note("latency_target", target.as_ref());
+    device.window = rule;
+    device.latency_target = match rule {
+        Some(WindowRule::Adaptive { target, .. }) => Some(Duration::from_nanos(target.0)),
+        _ => target.map(|at| at.value),
+    };
+}
+
+impl DeviceQos {
+    /// Writes `window`.
+    pub(crate) fn write_window(&self) -> Written {
+        self.window.map_or_else(Written::nothing, window::write)
+    }
+
+    /// Writes `window_max`.
+    pub(crate) fn write_window_max(&self) -> Written {
+        self.window.map_or_else(Written::nothing, window::write_max)
+    }
+}
+
+/// Checks that keys which belong to others come with these.
+pub(crate) fn check(device: &DeviceQos, fields: &Fields<'_>, seen: &Seen) {
+    let problems = fields.problems();
+    let containers = device.order == Order::Containers;
+    if let Some(flush) = seen.place("flush_is_output").filter(|_| !containers)
+        && device.flush_is_output
+    {
+        let message = "`flush_is_output` belongs to order = \"containers\"";
+        problems.at(&flush, message, "add order = \"containers\", or remove it");
+    }
+    let unread = device.window.is_none() && fields.has("window");
+    let told = window::adaptive(device.window) || containers || unread;
+    if let Some(target) = seen.place("latency_target").filter(|_| !told) {
         let message =
             "`latency_target` belongs to window = \"adaptive\" and order = \"containers\"";
-        fields.problems().at(target, message, "add one of them, or remove it");
+        problems.at(&target, message, "add one of them, or remove it");
     }
-    let (mean, worst) = times(fields);
-    DeviceQos {
-        window,
-        order,
-        latency_target: match window {
-            Some(WindowRule::Adaptive { target, .. }) => Some(Duration::from_nanos(target.0)),
-            _ => target.map(|at| at.value),
-        },
-        flush_is_output: flush.is_some_and(|at| at.value),
-        mean_time: mean,
-        worst_time: worst,
-        parallelism: fields.get("parallelism", integer(1, PARALLEL_MAX.into())).map(|at| at.value),
-    }
-}
-
-/// `mean_time` and `worst_time`.
-fn times(fields: &mut Fields<'_>) -> (Option<Duration>, Option<Duration>) {
-    let mean = fields.get("mean_time", values::device_time);
-    let worst = fields.get("worst_time", values::device_time);
-    if let (Some(mean), Some(worst)) = (&mean, &worst)
-        && worst.value < mean.value
+    if let (Some(mean), Some(worst)) = (device.mean_time, device.worst_time)
+        && let Some(place) = seen.place("worst_time")
+        && worst < mean
     {
-        let shown = format_duration(worst.value);
-        let message = format!("`worst_time` is {shown}, less than `mean_time`");
-        let remedy = format!("write at least \"{}\"", format_duration(mean.value));
-        fields.problems().at(worst, message, remedy);
+        let message = format!("`worst_time` is {}, less than `mean_time`", format_duration(worst));
+        problems.at(&place, message, format!("write at least \"{}\"", format_duration(mean)));
     }
-    let value = |at: Option<At<Duration>>| at.map(|at| at.value);
-    (value(mean), value(worst))
-}
-
-/// `service_time`, `bandwidth`, `channels` and `errors` of the backend "null"; `None` where none of them
-/// is there.
-pub(crate) fn device_model(fields: &mut Fields<'_>) -> Option<DeviceModel> {
-    let time = fields.get("service_time", duration_up_to(Duration::from_secs(10)));
-    let bandwidth = fields.get("bandwidth", values::bandwidth);
-    let channels = fields.get("channels", integer(1, PARALLEL_MAX.into()));
-    let errors = fields.get("errors", values::percent(1, 100)).map(|at| at.value);
-    if time.is_none() && bandwidth.is_none() && channels.is_none() && errors.is_none() {
-        return None;
-    }
-    Some(DeviceModel {
-        service_time: time.map_or(Duration::ZERO, |at| at.value),
-        bandwidth: bandwidth.map(|at| at.value),
-        channels: channels.map_or(1, |at| at.value),
-        errors,
-    })
 }

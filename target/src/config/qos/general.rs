@@ -1,12 +1,9 @@
 //! `[qos]`: its settings, and how each is read and written.
 
-use std::time::Duration;
-
 use arbitration::PerClass;
 use arbitration::settings::{Marks, OrderSettings, Weights, WindowRule, default_marks};
 use serde_json::{Map, Value as Json, json};
 use sluice_schema::ConfigKey;
-use sluice_schema::amounts::format_duration;
 use sluice_schema::keys::{QOS, Takes};
 
 use super::super::fields::Fields;
@@ -14,7 +11,7 @@ use super::super::node::Node;
 use super::super::table::{self, Field, Seen, Written, read_already, table};
 use super::super::values::Read;
 use super::values;
-use super::window::{adaptive, window};
+use super::window::{self, adaptive};
 
 /// `[qos]`.
 #[derive(Clone, Debug, PartialEq)]
@@ -46,9 +43,9 @@ table! { Qos, QOS;
     "unit" => field(order.unit),
     "burst" => read(order.burst, values::burst, write_burst),
     "urgent_share" => field(order.urgent_share),
-    "window" => with(read_window, |qos, _| write_window(qos.window)),
-    "latency_target" => with(read_already, |qos, _| write_target(qos.window)),
-    "window_max" => with(read_already, |qos, _| write_max(qos.window)),
+    "window" => with(read_window, |qos, _| window::write(qos.window)),
+    "latency_target" => with(read_already, |qos, _| window::write_target(qos.window)),
+    "window_max" => with(read_already, |qos, _| window::write_max(qos.window)),
     "operations" => field(operations),
     "payload" => field(payload),
     "queue" => field(queue),
@@ -103,39 +100,13 @@ fn write_burst(burst: &u16) -> Written {
 
 /// Reads `window` with what belongs to it.
 fn read_window(qos: &mut Qos, fields: &mut Fields<'_>, _: &'static ConfigKey, _: &mut Seen) {
-    let (rule, target) = window(fields, Some(qos.window));
+    let (rule, target) = window::window(fields, Some(qos.window));
     if let Some(target) = target.filter(|_| rule.is_some() && !adaptive(rule)) {
         let message = "`latency_target` belongs to window = \"adaptive\"";
         let remedy = "add window = \"adaptive\", or remove it";
         fields.problems().at(&target, message, remedy);
     }
     qos.window = rule.unwrap_or(qos.window);
-}
-
-/// Writes the rule, without what belongs to it.
-fn write_window(rule: WindowRule) -> Written {
-    match rule {
-        WindowRule::Off => Written::same("off"),
-        WindowRule::Fixed(commands) => Written::same(commands),
-        WindowRule::Adaptive { .. } => Written::same("adaptive"),
-    }
-}
-
-fn write_target(rule: WindowRule) -> Written {
-    match rule {
-        WindowRule::Adaptive { target, .. } => {
-            Written::same(format_duration(Duration::from_nanos(target.0)))
-        }
-        _ => Written::same(Json::Null),
-    }
-}
-
-/// Writes the most that an adaptive window may be.
-fn write_max(rule: WindowRule) -> Written {
-    match rule {
-        WindowRule::Adaptive { max, .. } => Written::same(max),
-        _ => Written::same(Json::Null),
-    }
 }
 
 /// Reads `dscp`; what is left out stays.

@@ -2,11 +2,10 @@
 //! is shared.
 
 mod check;
-mod device;
+pub(crate) mod device;
 mod general;
 mod names;
 mod policy;
-mod render;
 mod session;
 mod settings;
 #[cfg(test)]
@@ -15,16 +14,15 @@ pub(crate) mod values;
 mod window;
 
 use super::fields::Problems;
-use super::model::Subsystem;
+use super::subsystem::Subsystem;
 
 pub(crate) use check::{Known, wrong};
-pub(crate) use device::{device, device_model};
+pub use device::{DeviceQos, Order};
 pub use general::Qos;
 pub(crate) use general::general;
 pub use names::{ROOT, split_namespace};
 pub use policy::Policy;
 pub(crate) use policy::policy;
-pub(crate) use render::{device as render_device, model as render_model};
 pub use session::{Reserve, Session};
 pub(crate) use session::{reserve, session};
 pub use settings::QosConfig;

@@ -7,7 +7,7 @@ use super::super::identity::check_nqn;
 /// The name of the session above all others.
 pub const ROOT: &str = "root";
 
-/// The NQN of an automatic session's subsystem, and the NSID of its namespace.
+/// Returns the NQN of an automatic session's subsystem, and the NSID of its namespace.
 ///
 /// # Errors
 /// The name is no automatic session's.
@@ -18,7 +18,7 @@ pub(super) fn automatic(name: &str) -> Result<(&str, Option<u32>), ()> {
     }
 }
 
-/// NQN and NSID of "NQN/NSID".
+/// Returns NQN and NSID of "NQN/NSID".
 #[must_use]
 pub fn split_namespace(name: &str) -> Option<(&str, u32)> {
     let (nqn, nsid) = name.rsplit_once('/')?;

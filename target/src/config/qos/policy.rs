@@ -29,7 +29,7 @@ pub struct Policy {
 }
 
 impl Policy {
-    /// What it is for, in words.
+    /// Returns what it is for, in words.
     #[must_use]
     pub fn scope(&self) -> String {
         let host = self.host.as_deref().unwrap_or("any host");

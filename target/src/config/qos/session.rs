@@ -8,14 +8,13 @@ use arbitration::{Nanos, nanos};
 use serde_json::{Value as Json, json};
 use sluice_schema::ConfigKey;
 use sluice_schema::amounts::{format_duration, format_size};
-use sluice_schema::keys::{RATE_MAX, SESSION};
+use sluice_schema::keys::{RATE_MAX, RESERVE, SESSION};
 
 use super::super::fields::{At, Fields};
-use super::super::lines::quote;
-use super::super::table::{self, Seen, Written, read_already, table};
-use super::super::values::{choice, duration_within, integer, size_within};
+use super::super::table::{self, Seen, Written, read_already, table, words};
+use super::super::values::{duration_within, integer, size_within};
 use super::names::{ROOT, split_namespace};
-use super::values::{self, LOCALITIES, word};
+use super::values::{self, LOCALITIES};
 
 /// Shortest and longest period of a reservation.
 const PERIOD_MIN: Duration = Duration::from_millis(1);
@@ -23,7 +22,7 @@ const PERIOD_MAX: Duration = Duration::from_secs(60);
 /// The period where none is said.
 const PERIOD: Duration = Duration::from_secs(1);
 /// The size of a command where none is said.
-const REQUEST_BYTES: u64 = 4096;
+const REQUEST_BYTES: u32 = 4096;
 
 /// `[[session]]`: a QoS session (docs/sources.md, D1: sessions form a tree). Each subsystem has one
 /// by itself, named by its NQN, below the root; and each namespace one below its subsystem's, named
@@ -70,6 +69,85 @@ pub struct Reserve {
     pub namespace: Option<String>,
 }
 
+table! { Reserve, RESERVE;
+    "operations" => with(read_operations, |reserve, _| match reserve.terms.budget {
+        Budget::Operations(number) => Written::same(number),
+        _ => Written::nothing(),
+    }),
+    "bytes" => with(read_bytes, |reserve, _| match reserve.terms.budget {
+        Budget::Bytes(bytes) => Written::text(&format_size(bytes), bytes),
+        _ => Written::nothing(),
+    }),
+    "time" => with(read_time, |reserve, _| match reserve.terms.budget {
+        Budget::DeviceTime(time) => write_time(time),
+        _ => Written::nothing(),
+    }),
+    "period" => with(read_period, |reserve, _| write_time(reserve.terms.period)),
+    "request_size" => field(terms.request_bytes),
+    "writes" => field(terms.write_percent),
+    "locality" => field(terms.locality),
+    "namespace" => read(namespace, |node| values::namespace_name(node).map(Some), write_name),
+}
+
+words! {
+    Locality: LOCALITIES;
+}
+
+fn write_time(time: Nanos) -> Written {
+    Written::same(format_duration(Duration::from_nanos(time.0)))
+}
+
+/// Reads `operations`.
+fn read_operations(
+    reserve: &mut Reserve,
+    fields: &mut Fields<'_>,
+    key: &'static ConfigKey,
+    seen: &mut Seen,
+) {
+    let read = integer::<u64>(1, RATE_MAX.into());
+    if let Some(number) = table::take(fields, key, false, seen, read) {
+        reserve.terms.budget = Budget::Operations(number);
+    }
+}
+
+/// Reads `bytes`.
+fn read_bytes(
+    reserve: &mut Reserve,
+    fields: &mut Fields<'_>,
+    key: &'static ConfigKey,
+    seen: &mut Seen,
+) {
+    if let Some(bytes) = table::take(fields, key, false, seen, size_within(512, RATE_MAX)) {
+        reserve.terms.budget = Budget::Bytes(bytes);
+    }
+}
+
+/// Reads `time`.
+fn read_time(
+    reserve: &mut Reserve,
+    fields: &mut Fields<'_>,
+    key: &'static ConfigKey,
+    seen: &mut Seen,
+) {
+    let read = duration_within(Duration::from_micros(1), PERIOD_MAX);
+    if let Some(time) = table::take(fields, key, false, seen, read) {
+        reserve.terms.budget = Budget::DeviceTime(Nanos(nanos(time)));
+    }
+}
+
+/// Reads `period`.
+fn read_period(
+    reserve: &mut Reserve,
+    fields: &mut Fields<'_>,
+    key: &'static ConfigKey,
+    seen: &mut Seen,
+) {
+    let read = duration_within(PERIOD_MIN, PERIOD_MAX);
+    if let Some(period) = table::take(fields, key, false, seen, read) {
+        reserve.terms.period = Nanos(nanos(period));
+    }
+}
+
 /// A session and the places of its values.
 #[derive(Debug)]
 pub(crate) struct ParsedSession {
@@ -82,7 +160,7 @@ pub(crate) struct ParsedSession {
 }
 
 impl ParsedSession {
-    /// A session that did not come from a text.
+    /// Makes a session that did not come from a text.
     pub(super) fn bare(session: Session) -> Self {
         let name = At { value: (), span: 0..0, path: String::new() };
         let (parent, operations, payload, reserve) = (None, None, None, None);
@@ -156,19 +234,18 @@ fn normal_parent(name: &str, parent: Option<String>) -> Option<String> {
 /// Reads `reserve`.
 pub(crate) fn reserve(mut fields: Fields<'_>) -> Option<Reserve> {
     let place = fields.place();
-    let operations = fields.get("operations", integer::<u64>(1, RATE_MAX.into()));
-    let bytes = fields.get("bytes", size_within(512, RATE_MAX));
-    let time = fields.get("time", duration_within(Duration::from_micros(1), PERIOD_MAX));
-    let period = fields.get("period", duration_within(PERIOD_MIN, PERIOD_MAX)).map(|at| at.value);
-    let request = fields.value_or("request_size", REQUEST_BYTES, size_within(512, 16 << 20));
-    let writes = fields.value_or("writes", 0, values::percent(0, 100));
-    let locality = fields.value_or("locality", Locality::Random, choice(&LOCALITIES));
-    let namespace = fields.get("namespace", values::namespace_name).map(|at| at.value);
-    let given = ["operations", "bytes", "time"].iter().filter(|key| fields.has(key)).count();
+    let terms = Terms {
+        budget: Budget::Operations(0),
+        period: Nanos(nanos(PERIOD)),
+        request_bytes: REQUEST_BYTES,
+        write_percent: 0,
+        locality: Locality::Random,
+    };
+    let mut reserve = Reserve { terms, namespace: None };
+    let seen = table::read(&mut fields, &mut reserve);
+    let budgets = ["operations", "bytes", "time"];
+    let given = budgets.iter().filter(|key| fields.has(key)).count();
     let problems = fields.problems();
-    let unread =
-        fields.unread("namespace", namespace.as_ref()) || fields.unread("period", period.as_ref());
-    let period = period.unwrap_or(PERIOD);
     fields.finish();
     if given != 1 {
         let remedy = "write one of operations = 5000, bytes = \"200 MiB\" and time = \"100 ms\"";
@@ -179,54 +256,21 @@ pub(crate) fn reserve(mut fields: Fields<'_>) -> Option<Reserve> {
         problems.at(&place, message, remedy);
         return None;
     }
-    if unread {
+    if budgets.iter().chain(&["namespace", "period"]).any(|key| seen.unread(key)) {
         return None;
     }
-    if let Some(time) = time.as_ref().filter(|time| time.value > period) {
-        let message = format!("`time` is {}, longer than its period", format_duration(time.value));
-        let remedy = format!("write at most \"{}\"", format_duration(period));
-        problems.at(time, message, remedy);
+    let period = reserve.terms.period;
+    if let (Budget::DeviceTime(time), Some(place)) = (reserve.terms.budget, seen.place("time"))
+        && time > period
+    {
+        let shown = |time: Nanos| format_duration(Duration::from_nanos(time.0));
+        let message = format!("`time` is {}, longer than its period", shown(time));
+        problems.at(&place, message, format!("write at most \"{}\"", shown(period)));
     }
-    let budget = match (operations, bytes, time) {
-        (Some(n), ..) => Budget::Operations(n.value),
-        (_, Some(n), _) => Budget::Bytes(n.value),
-        (_, _, Some(time)) => Budget::DeviceTime(Nanos(nanos(time.value))),
-        _ => return None,
-    };
-    Some(Reserve {
-        terms: Terms {
-            budget,
-            period: Nanos(nanos(period)),
-            request_bytes: u32::try_from(request).unwrap_or(u32::MAX),
-            write_percent: writes,
-            locality,
-        },
-        namespace,
-    })
+    Some(reserve)
 }
 
 /// Writes a reservation as one value.
 fn inline(reserve: &Reserve) -> String {
-    let terms = &reserve.terms;
-    let budget = match terms.budget {
-        Budget::Operations(n) => format!("operations = {n}"),
-        Budget::Bytes(n) => format!("bytes = {}", quote(&format_size(n))),
-        Budget::DeviceTime(n) => format!("time = {}", quote(&time(n))),
-    };
-    let mut text = format!(
-        "{{ {budget}, period = {}, request_size = {}, writes = \"{} %\", locality = {}",
-        quote(&time(terms.period)),
-        quote(&format_size(terms.request_bytes.into())),
-        terms.write_percent,
-        quote(word::<Locality>(&LOCALITIES, &terms.locality)),
-    );
-    if let Some(namespace) = &reserve.namespace {
-        text.push_str(&format!(", namespace = {}", quote(namespace)));
-    }
-    text.push_str(" }");
-    text
-}
-
-fn time(time: Nanos) -> String {
-    format_duration(Duration::from_nanos(time.0))
+    format!("{{ {} }}", table::pairs(reserve).join(", "))
 }

@@ -7,8 +7,10 @@ use arbitration::settings::{OrderSettings, Unit, Weights, WindowRule};
 use arbitration::{Class, Nanos, PerClass};
 use proptest::prelude::*;
 
-use super::super::model::{DeviceModel, DeviceQos, Order, Subsystem};
+use super::super::backend::DeviceModel;
+use super::super::subsystem::Subsystem;
 use super::super::tests::parse;
+use super::device::{DeviceQos, Order};
 use super::{Policy, Qos, QosConfig, Reserve, Session};
 
 const A: &str = "nqn.2026-01.io.x:a";

@@ -9,7 +9,6 @@ use sluice_schema::amounts::parse_size;
 use sluice_schema::keys::{RATE_MAX, WINDOW_MAX};
 
 use super::super::fields::{Wrong, quoted};
-use super::super::model::Order;
 use super::super::node::{Node, Value};
 use super::super::values::{Read, duration_within, integer, kind, size, string};
 use super::names::{ROOT, automatic, split_namespace};
@@ -30,15 +29,11 @@ pub(crate) const CLASSES: [(&str, Class); 4] = [
 /// The words of `unit`.
 pub(crate) const UNITS: [(&str, Unit); 2] = [("commands", Unit::Commands), ("bytes", Unit::Bytes)];
 
-/// The words of `order`.
-pub(super) const ORDERS: [(&str, Order); 2] =
-    [("fair", Order::Fair), ("containers", Order::Containers)];
-
 /// The words of `locality`.
 pub(super) const LOCALITIES: [(&str, Locality); 2] =
     [("random", Locality::Random), ("sequential", Locality::Sequential)];
 
-/// The word that stands for a value.
+/// Returns the word that stands for a value.
 pub(crate) fn word<T: PartialEq>(words: &[(&'static str, T)], value: &T) -> &'static str {
     words.iter().find(|(_, known)| known == value).map_or("", |(word, _)| word)
 }
@@ -51,7 +46,7 @@ pub(super) enum WindowWord {
     Fixed(u32),
 }
 
-/// A number of commands, "off" or "adaptive".
+/// Reads a number of commands, "off" or "adaptive".
 pub(super) fn window(node: &Node) -> Read<WindowWord> {
     match &node.value {
         Value::Integer(_) => integer(1, WINDOW_MAX.into())(node).map(WindowWord::Fixed),
@@ -68,7 +63,8 @@ pub(super) fn window(node: &Node) -> Read<WindowWord> {
     }
 }
 
-/// The arbitration burst: a power of two up to 64, as the NVMe feature has it, or "unlimited".
+/// Reads the arbitration burst: a power of two up to 64, as the NVMe feature has it, or
+/// "unlimited".
 pub(super) fn burst(node: &Node) -> Read<u16> {
     let remedy = "write 1, 2, 4, 8, 16, 32, 64 or \"unlimited\"";
     match &node.value {
@@ -82,7 +78,7 @@ pub(super) fn burst(node: &Node) -> Read<u16> {
     }
 }
 
-/// The weights of High, Medium and Low.
+/// Reads the weights of High, Medium and Low.
 pub(super) fn weights(node: &Node) -> Read<Weights> {
     let remedy =
         format!("write the weights of high, medium and low, 1 to {WEIGHT_MAX} each: [3, 2, 1]");
@@ -101,7 +97,7 @@ pub(super) fn weights(node: &Node) -> Read<Weights> {
     }
 }
 
-/// A share: "20 %", or the number alone.
+/// Reads a share: "20 %", or the number alone.
 pub(crate) fn percent(min: u8, max: u8) -> impl Fn(&Node) -> Read<u8> {
     move |node| {
         let remedy = format!("write a share from \"{min} %\" to \"{max} %\"");
@@ -118,8 +114,8 @@ pub(crate) fn percent(min: u8, max: u8) -> impl Fn(&Node) -> Read<u8> {
     }
 }
 
-/// Bytes per second: "200 MiB", "200 MiB/s", or a number.
-pub(super) fn bandwidth(node: &Node) -> Read<u64> {
+/// Reads bytes per second: "200 MiB", "200 MiB/s", or a number.
+pub(crate) fn bandwidth(node: &Node) -> Read<u64> {
     let bytes = match &node.value {
         Value::String(text) if text.trim_end().ends_with("/s") => {
             let text = text.trim_end().trim_end_matches("/s");
@@ -137,17 +133,17 @@ pub(super) fn bandwidth(node: &Node) -> Read<u64> {
     }
 }
 
-/// How long something takes in a device.
+/// Reads how long something takes in a device.
 pub(super) fn device_time(node: &Node) -> Read<Duration> {
     duration_within(Duration::from_nanos(1), Duration::from_secs(10))(node)
 }
 
-/// The latency that a device is to keep.
+/// Reads the latency that a device is to keep.
 pub(super) fn latency_target(node: &Node) -> Read<Duration> {
     duration_within(Duration::from_micros(1), Duration::from_secs(10))(node)
 }
 
-/// The name of a session: of its own, or an automatic one's.
+/// Reads the name of a session: of its own, or an automatic one's.
 pub(crate) fn session_name(node: &Node) -> Read<String> {
     let text = string(node, "a name", "a name in quotes: \"gold\"")?;
     if text == ROOT {
@@ -157,7 +153,7 @@ pub(crate) fn session_name(node: &Node) -> Read<String> {
     session_reference(node)
 }
 
-/// The name of any session, the root's included.
+/// Reads the name of any session, the root's included.
 pub(crate) fn session_reference(node: &Node) -> Read<String> {
     let text = string(node, "a name", "a name in quotes: \"gold\"")?;
     let own = |c: char| c.is_ascii_alphanumeric() || matches!(c, '-' | '_' | '.' | ':' | '@' | '+');
@@ -175,7 +171,7 @@ pub(crate) fn session_reference(node: &Node) -> Read<String> {
     Err(Wrong::new(format!("is \"{}\", not the name of a session", quoted(text)), remedy))
 }
 
-/// A namespace as NQN/NSID.
+/// Reads a namespace as NQN/NSID.
 pub(super) fn namespace_name(node: &Node) -> Read<String> {
     let example = "a subsystem's NQN and an NSID: \"nqn.2026-01.com.example:disk1/1\"";
     let text = string(node, "a namespace", example)?;
@@ -190,7 +186,7 @@ fn kind_of_text<T>(text: &str, example: &str) -> Read<T> {
     Err(Wrong::new(message, format!("write {example}")))
 }
 
-/// The DSCP of a class.
+/// Reads the DSCP of a class.
 pub(super) fn dscp(node: &Node) -> Read<u8> {
     match &node.value {
         Value::Integer(_) => integer(0, 63)(node),

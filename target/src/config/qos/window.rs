@@ -3,9 +3,11 @@
 use std::time::Duration;
 
 use arbitration::settings::WindowRule;
+use sluice_schema::amounts::format_duration;
 use sluice_schema::keys::WINDOW_MAX;
 
 use super::super::fields::{At, Fields};
+use super::super::table::Written;
 use super::super::values::integer;
 use super::values::{self, WindowWord};
 
@@ -52,4 +54,31 @@ pub(super) fn window(
         said.as_ref().map_or(target, |at| arbitration::Nanos(arbitration::nanos(at.value)));
     let max = most.map_or(max, |at| at.value);
     (Some(WindowRule::Adaptive { target, max }), said)
+}
+
+/// Writes the rule, without what belongs to it.
+pub(super) fn write(rule: WindowRule) -> Written {
+    match rule {
+        WindowRule::Off => Written::same("off"),
+        WindowRule::Fixed(commands) => Written::same(commands),
+        WindowRule::Adaptive { .. } => Written::same("adaptive"),
+    }
+}
+
+/// Writes the latency that an adaptive window keeps.
+pub(super) fn write_target(rule: WindowRule) -> Written {
+    match rule {
+        WindowRule::Adaptive { target, .. } => {
+            Written::same(format_duration(Duration::from_nanos(target.0)))
+        }
+        _ => Written::nothing(),
+    }
+}
+
+/// Writes the most that an adaptive window may be.
+pub(super) fn write_max(rule: WindowRule) -> Written {
+    match rule {
+        WindowRule::Adaptive { max, .. } => Written::same(max),
+        _ => Written::nothing(),
+    }
 }

@@ -7,8 +7,8 @@ pub const DEFAULT_LINK: &str = "default";
 
 /// What a class is to have of a link when that is congested.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Aim {
-    /// `{ share = 3 }`: this number of parts of what the other aims leave.
+pub enum Goal {
+    /// `{ share = 3 }`: this number of parts of what the other goals leave.
     Share(u32),
     /// `{ rate = "2 Gbit/s" }`: bits per second.
     Rate(u64),

@@ -1,0 +1,86 @@
+//! `[[listener]]`: its settings, and how each is read and written.
+
+use std::net::{Ipv4Addr, SocketAddr};
+
+use arbitration::Class;
+use sluice_schema::keys::LISTENER;
+
+use super::fields::{At, Fields, List};
+use super::network::values::reference;
+use super::table::{self, Written, read_already, table, words};
+use super::values;
+
+/// `[[listener]]`: an address on which hosts connect.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Listener {
+    /// `transport`.
+    pub transport: Transport,
+    /// `address`: IP address and port.
+    pub address: SocketAddr,
+    /// `advertise`: the address that discovery hands out where it differs from `address`
+    /// (NAT, or a listener on all interfaces).
+    pub advertise: Option<SocketAddr>,
+    /// `discovery_only`: no I/O controllers here (port 8009).
+    pub discovery_only: bool,
+    /// `subsystems`: NQNs served here; none: all.
+    pub subsystems: Option<Vec<String>>,
+    /// `class`: of connections that come through it and name none themselves.
+    pub class: Option<Class>,
+    /// `link`: the name of the link that its connections share; none: the default one.
+    pub link: Option<String>,
+}
+
+/// A listener's transport.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Transport {
+    /// NVMe/TCP.
+    #[default]
+    Tcp,
+}
+
+words! {
+    Transport: [("tcp", Transport::Tcp)];
+}
+
+table! { Listener, LISTENER;
+    "address" => with(read_already, |listener, _| Written::same(listener.address.to_string())),
+    "transport" => field(transport),
+    "advertise" => field(advertise),
+    "discovery_only" => field(discovery_only),
+    "subsystems" => list(subsystems, values::subsystem_nqn),
+    "class" => field(class),
+    "link" => read(link, reference, |link: &Option<String>| Written::same(link.clone())),
+}
+
+/// A listener and the places of its values.
+#[derive(Debug)]
+pub(crate) struct ParsedListener {
+    pub(crate) listener: Listener,
+    pub(crate) address: At<()>,
+    pub(crate) subsystems: List<String>,
+    pub(crate) link: Option<At<()>>,
+}
+
+/// Reads `[[listener]]`.
+pub(crate) fn listener(mut fields: Fields<'_>) -> Option<ParsedListener> {
+    let address = fields.require("address", "\"0.0.0.0:4420\"", values::address);
+    let mut listener = Listener {
+        transport: Transport::Tcp,
+        address: SocketAddr::from((Ipv4Addr::UNSPECIFIED, 0)),
+        advertise: None,
+        discovery_only: false,
+        subsystems: None,
+        class: None,
+        link: None,
+    };
+    let mut seen = table::read(&mut fields, &mut listener);
+    fields.finish();
+    let address = address?;
+    listener.address = address.value;
+    Some(ParsedListener {
+        listener,
+        address: address.place(),
+        subsystems: seen.list("subsystems"),
+        link: seen.place("link"),
+    })
+}

@@ -1,0 +1,157 @@
+//! `[[subsystem.namespace]]`: its settings, and how each is read and written.
+
+use arbitration::Class;
+use sluice_schema::ConfigKey;
+use sluice_schema::keys::NAMESPACE;
+use uuid::Uuid;
+
+use super::backend::{self, Backend};
+use super::fields::{At, Fields, List};
+use super::qos::device::{self, DeviceQos};
+use super::table::{self, Field, Seen, Written, read_already, table};
+use super::values;
+
+/// `[[subsystem.namespace]]`.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Namespace {
+    /// `nsid`: 1 or more; none: the lowest that is free.
+    pub nsid: Option<u32>,
+    /// `backend` and its own settings.
+    pub backend: Backend,
+    /// `uuid`: derived from the NQN and the NSID where not given, so that it is stable.
+    pub uuid: Option<Uuid>,
+    /// `nguid`: 16 bytes; made of the UUID where not given.
+    pub nguid: Option<[u8; 16]>,
+    /// `read_only`.
+    pub read_only: bool,
+    /// `force`: a device that holds a file system or the like is taken the first time, too.
+    pub force: bool,
+    /// `hosts`: NQNs of the hosts that see this namespace; none: all that the subsystem allows.
+    pub hosts: Option<Vec<String>>,
+    /// `class`: of commands that name none, on connections that name none, of hosts whose policy
+    /// names none.
+    pub class: Option<Class>,
+    /// How its device is shared.
+    pub device: DeviceQos,
+}
+
+impl Namespace {
+    /// Returns the NSID. A namespace of a whole configuration has one, given or derived.
+    #[must_use]
+    pub fn id(&self) -> u32 {
+        debug_assert!(self.nsid.is_some(), "a namespace without an NSID");
+        self.nsid.unwrap_or_default()
+    }
+}
+
+table! { Namespace, NAMESPACE;
+    "nsid" => field(nsid),
+    "backend" => with(read_backend, |namespace, _| namespace.backend.write_word()),
+    "size" => with(read_already, |namespace, _| namespace.backend.write_size()),
+    "create" => with(read_already, |namespace, _| namespace.backend.write_create()),
+    "block_size" => with(read_already, |namespace, _| namespace.backend.write_block_size()),
+    "path" => with(read_already, |namespace, _| namespace.backend.write_path()),
+    "direct" => with(read_already, |namespace, _| namespace.backend.write_direct()),
+    "device" => with(read_already, |namespace, _| namespace.backend.write_device()),
+    "uuid" => field(uuid),
+    "nguid" => field(nguid),
+    "read_only" => field(read_only),
+    "force" => read(force, values::boolean, |force: &bool| Written::if_set(*force)),
+    "hosts" => list(hosts, values::nqn),
+    "class" => field(class),
+    "window" => with(read_window, |namespace, _| namespace.device.write_window()),
+    "window_max" => with(read_already, |namespace, _| namespace.device.write_window_max()),
+    "latency_target" => with(read_already, |namespace, key| {
+        namespace.device.latency_target.write(&key.takes)
+    }),
+    "order" => read(device.order, device::order, device::write_order),
+    "flush_is_output" => read(device.flush_is_output, values::boolean, |flush: &bool| {
+        Written::if_set(*flush)
+    }),
+    "mean_time" => field(device.mean_time),
+    "worst_time" => with(read_worst_time, |namespace, key| {
+        namespace.device.worst_time.write(&key.takes)
+    }),
+    "parallelism" => field(device.parallelism),
+    "forward_class" => with(read_already, |namespace, _| namespace.backend.write_forward_class()),
+    "service_time" => with(read_already, |namespace, _| namespace.backend.write_service_time()),
+    "bandwidth" => with(read_already, |namespace, _| namespace.backend.write_bandwidth()),
+    "channels" => with(read_already, |namespace, _| namespace.backend.write_channels()),
+    "errors" => with(read_already, |namespace, _| namespace.backend.write_errors()),
+}
+
+/// Reads `backend` with the keys that belong to it.
+fn read_backend(
+    namespace: &mut Namespace,
+    fields: &mut Fields<'_>,
+    key: &'static ConfigKey,
+    seen: &mut Seen,
+) {
+    match backend::backend(fields) {
+        Some(backend) => namespace.backend = backend,
+        None => seen.note_unread(key.name),
+    }
+}
+
+/// Reads `window` with the keys that belong to it.
+fn read_window(
+    namespace: &mut Namespace,
+    fields: &mut Fields<'_>,
+    _: &'static ConfigKey,
+    seen: &mut Seen,
+) {
+    device::read_window(&mut namespace.device, fields, seen);
+}
+
+/// Reads `worst_time`, whose bounds are those of `mean_time`.
+fn read_worst_time(
+    namespace: &mut Namespace,
+    fields: &mut Fields<'_>,
+    key: &'static ConfigKey,
+    seen: &mut Seen,
+) {
+    if let Some(time) = table::take(fields, key, false, seen, device::time) {
+        namespace.device.worst_time = Some(time);
+    }
+}
+
+/// A namespace and the places of its values.
+#[derive(Debug)]
+pub(crate) struct ParsedNamespace {
+    pub(crate) namespace: Namespace,
+    pub(crate) place: At<()>,
+    pub(crate) nsid: Option<At<()>>,
+    pub(crate) hosts: List<String>,
+}
+
+/// Reads `[[subsystem.namespace]]`.
+pub(crate) fn namespace(mut fields: Fields<'_>) -> Option<ParsedNamespace> {
+    let place = fields.place();
+    let mut namespace = Namespace {
+        nsid: None,
+        backend: Backend::Null { size: 0, block_size: 4096, model: None },
+        uuid: None,
+        nguid: None,
+        read_only: false,
+        force: false,
+        hosts: None,
+        class: None,
+        device: DeviceQos::default(),
+    };
+    let mut seen = table::read(&mut fields, &mut namespace);
+    device::check(&namespace.device, &fields, &seen);
+    let problems = fields.problems();
+    fields.finish();
+    if seen.unread("backend") {
+        return None;
+    }
+    if namespace.read_only && matches!(namespace.backend, Backend::File { create: true, .. }) {
+        let message = "`create` is set, and so is `read_only`";
+        problems.at(
+            &place,
+            message,
+            "a file that nobody can write is not made: remove one of them",
+        );
+    }
+    Some(ParsedNamespace { nsid: seen.place("nsid"), hosts: seen.list("hosts"), namespace, place })
+}

@@ -1,0 +1,122 @@
+//! `[[subsystem]]`: its settings, and how each is read and written.
+
+use std::collections::BTreeSet;
+
+use sluice_schema::keys::SUBSYSTEM;
+
+use super::fields::{At, Fields, List};
+use super::identity::{derived_nguid, derived_serial, derived_uuid};
+use super::lines::Lines;
+use super::namespace::{Namespace, ParsedNamespace, namespace};
+use super::table::{self, Written, read_already, table};
+use super::values;
+
+/// `[[subsystem]]`.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Subsystem {
+    /// `nqn`.
+    pub nqn: String,
+    /// `serial`: up to 20 ASCII characters; derived from the NQN where not given.
+    pub serial: Option<String>,
+    /// `model`: up to 40 ASCII characters.
+    pub model: Option<String>,
+    /// `allow_any_host`.
+    pub allow_any_host: bool,
+    /// `hosts`: NQNs of the hosts that may connect.
+    pub hosts: Vec<String>,
+    /// `[[subsystem.namespace]]`.
+    pub namespaces: Vec<Namespace>,
+}
+
+table! { Subsystem, SUBSYSTEM;
+    "nqn" => with(read_already, |subsystem, _| Written::same(subsystem.nqn.as_str())),
+    "serial" => read(serial, |node| values::ascii(20)(node).map(Some), text),
+    "model" => read(model, |node| values::ascii(40)(node).map(Some), text),
+    "allow_any_host" => field(allow_any_host),
+    "hosts" => list(hosts, values::nqn),
+}
+
+fn text(text: &Option<String>) -> Written {
+    Written::same(text.clone())
+}
+
+/// A subsystem and the places of its values.
+#[derive(Debug)]
+pub(crate) struct ParsedSubsystem {
+    pub(crate) subsystem: Subsystem,
+    pub(crate) nqn: At<()>,
+    pub(crate) hosts: List<String>,
+    pub(crate) namespaces: Vec<ParsedNamespace>,
+    /// Whether all its namespaces could be read.
+    pub(crate) whole: bool,
+}
+
+impl ParsedSubsystem {
+    pub(crate) fn into_subsystem(self) -> Subsystem {
+        let namespaces = self.namespaces.into_iter().map(|n| n.namespace).collect();
+        Subsystem { namespaces, ..self.subsystem }
+    }
+}
+
+/// Reads `[[subsystem]]`.
+pub(crate) fn subsystem(mut fields: Fields<'_>) -> Option<ParsedSubsystem> {
+    let nqn = fields.require("nqn", "\"nqn.2026-01.com.example:disk1\"", values::subsystem_nqn);
+    let mut subsystem = Subsystem {
+        nqn: String::new(),
+        serial: None,
+        model: None,
+        allow_any_host: false,
+        hosts: Vec::new(),
+        namespaces: Vec::new(),
+    };
+    let mut seen = table::read(&mut fields, &mut subsystem);
+    let tables = fields.tables("namespace", "[[subsystem.namespace]]");
+    let count = tables.len();
+    let namespaces: Vec<_> = tables.into_iter().filter_map(namespace).collect();
+    fields.finish();
+    let nqn = nqn?;
+    let place = nqn.place();
+    subsystem.nqn = nqn.value;
+    Some(ParsedSubsystem {
+        subsystem,
+        whole: namespaces.len() == count,
+        nqn: place,
+        hosts: seen.list("hosts"),
+        namespaces,
+    })
+}
+
+/// Writes a subsystem; `title` stands above each of its namespaces.
+pub(crate) fn lines(lines: &mut Lines, subsystem: &Subsystem, title: &str) {
+    table::lines(lines, subsystem);
+    for namespace in &subsystem.namespaces {
+        lines.title(title);
+        table::lines(lines, namespace);
+    }
+}
+
+/// Gives what was left out: the lowest NSIDs that are free, UUIDs, NGUIDs, the serial number.
+pub(crate) fn resolve(parsed: &mut ParsedSubsystem) {
+    let nqn = parsed.subsystem.nqn.clone();
+    parsed.subsystem.serial.get_or_insert_with(|| derived_serial(&nqn));
+    let namespaces = parsed.namespaces.iter_mut().map(|parsed| &mut parsed.namespace);
+    resolve_namespaces(&nqn, BTreeSet::new(), namespaces.collect());
+}
+
+/// Gives namespaces what was left out; `taken` are the NSIDs of others in the same subsystem.
+pub(crate) fn resolve_namespaces(
+    nqn: &str,
+    mut taken: BTreeSet<u32>,
+    namespaces: Vec<&mut Namespace>,
+) {
+    taken.extend(namespaces.iter().filter_map(|namespace| namespace.nsid));
+    let mut next = 1;
+    for namespace in namespaces {
+        while namespace.nsid.is_none() && !taken.insert(next) {
+            next += 1;
+        }
+        let nsid = *namespace.nsid.get_or_insert(next);
+        let uuid = *namespace.uuid.get_or_insert_with(|| derived_uuid(nqn, nsid));
+        namespace.nguid.get_or_insert_with(|| derived_nguid(uuid));
+    }
+}
