@@ -154,8 +154,7 @@ impl ObjectId {
             }
             Self::Network => {
                 let set = text.map(read_network).transpose()?.unwrap_or_default();
-                let links = std::mem::take(&mut config.network.links);
-                config.network = Network { links, ..set };
+                config.network.set_general(set);
             }
         }
         Ok(())

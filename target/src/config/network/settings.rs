@@ -68,6 +68,12 @@ impl Network {
         core::iter::once(&self.link).chain(&self.links)
     }
 
+    /// Takes the keys of `[network]` itself from another one; the lists stay.
+    pub(crate) fn set_general(&mut self, general: Self) {
+        let links = std::mem::take(&mut self.links);
+        *self = Self { links, ..general };
+    }
+
     /// Returns the titles of the tables in which another one differs.
     pub(crate) fn differing(&self, other: &Self) -> Vec<&'static str> {
         let general = |network: &Self| Self { links: Vec::new(), ..network.clone() };
