@@ -181,6 +181,16 @@ fn a_given_capacity_is_shared_without_marks() {
 }
 
 #[test]
+fn beyond_a_given_capacity_the_class_that_fills_the_link_is_limited_too() {
+    let mut two = Two::new(Some(100.0));
+    let (high, _) = two.observe(0, seen(66, true), seen(44, true));
+    assert!(high.limit.is_some_and(|limit| near(limit, 75.0)), "110 of 100: {high:?}");
+    let mut two = Two::new(Some(120.0));
+    let (high, _) = two.observe(0, seen(66, true), seen(44, true));
+    assert_eq!(high.limit, None, "110 of 120: {high:?}");
+}
+
+#[test]
 fn goals_that_change_count_at_once() {
     let mut two = Two::new(None);
     two.observe(0, seen(50, true), seen(50, true));

@@ -120,12 +120,11 @@ impl Targets {
                 ClassGoal::Share(_) => {}
             }
         }
-        // The throughput of content classes, up to their parts, is not shared by the others.
+        // The throughput of content classes, up to their parts, is not shared by the others. Where no
+        // class has anything, all is zero: a rate of no number is zero, too.
         let mut taken = Rate::ZERO;
         for (class, demand) in demands.iter() {
-            if let (ClassGoal::Share(share), 0) = (goals[class], demand.backlogged)
-                && all > 0.0
-            {
+            if let (ClassGoal::Share(share), 0) = (goals[class], demand.backlogged) {
                 taken = taken + left.times(share / all).min(demand.content);
             }
         }
@@ -223,6 +222,15 @@ mod tests {
     }
 
     #[test]
+    fn e8_a_class_with_more_than_its_part_and_no_demand_is_counted_with_its_part() {
+        let content_high = [content(100.0), wants(60.0, 1), wants(30.0, 1)];
+        assert_eq!(
+            targets(180.0, &THREE, &content_high)[..3],
+            [Some(95.0), Some(60.0), Some(30.0)]
+        );
+    }
+
+    #[test]
     fn free_classes_and_rates_come_first() {
         let goals = [
             ClassGoal::Free,
@@ -273,6 +281,12 @@ mod tests {
             [false, false, true, false],
             "one flow of Medium, four of High"
         );
+        // Of equal targets, that of the more urgent class.
+        demands.high = wants(9.0, 1);
+        let even = PerClass { medium: ClassGoal::Share(3.0), ..goals };
+        targets.divide(mbit(180.0), &even, &demands);
+        assert_eq!(fillers(&targets), [false, true, false, false]);
+        demands.high = wants(9.0, 4);
         demands.medium = content(1.0);
         targets.divide(mbit(180.0), &goals, &demands);
         assert_eq!(fillers(&targets), [false, true, false, false]);
@@ -286,6 +300,8 @@ mod tests {
         let fair = mbit(10.0);
         assert_eq!(Demand::of(mbit(9.4), true, fair), content(9.4));
         assert_eq!(Demand::of(mbit(9.6), true, fair), wants(9.6, 1), "it has its part");
+        let (fair_hundred, nearly) = (Rate::new(100.0), Rate::new(95.0));
+        assert_eq!(Demand::of(nearly, true, fair_hundred).backlogged, 1, "95 % of it are enough");
         assert_eq!(Demand::of(mbit(1.0), false, fair), wants(1.0, 1), "it never pauses");
         assert_eq!(Demand::of(Rate::ZERO, true, Rate::ZERO), content(0.0));
         assert_eq!(Demand::of(mbit(1.0), true, Rate::ZERO), wants(1.0, 1), "no part is known yet");
