@@ -228,6 +228,9 @@ mod tests {
             targets(180.0, &THREE, &content_high)[..3],
             [Some(95.0), Some(60.0), Some(30.0)]
         );
+        let other = [ClassGoal::Share(1.0), ClassGoal::Share(2.0), ClassGoal::Share(2.0)];
+        let content_first = [content(50.0), wants(30.0, 1), wants(20.0, 1)];
+        assert_eq!(targets(100.0, &other, &content_first)[1..3], [Some(40.0), Some(40.0)]);
     }
 
     #[test]

@@ -68,9 +68,7 @@ impl Headroom {
     pub(super) fn known(&mut self, total: Rate, congested: bool) -> Rate {
         let too_much = congested && self.part <= LEAST && !self.replaced;
         self.replaced = (self.replaced || too_much) && self.part < HELPED;
-        if total > self.greatest || too_much {
-            self.greatest = total;
-        }
+        self.greatest = if too_much { total } else { self.greatest.max(total) };
         self.greatest
     }
 

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT OR GPL-2.0
-// A congestion control whose window comes from user space: the storage of a socket holds it, in
-// packets. It answers losses as Reno does, never above that window, and marks not at all: whoever
-// writes the window has seen them.
+// A congestion control whose window comes from user space, in packets, by the storage of a socket.
+// The congestion control answers losses as Reno does, never above that window. It does not answer
+// marks, which the writer of the window has seen.
 
 typedef unsigned char __u8;
 typedef unsigned int __u32;
@@ -12,8 +12,7 @@ typedef unsigned long long __u64;
 #define __type(name, value) typeof(value) *name
 #define CORE __attribute__((preserve_access_index))
 
-// The parts of the kernel's structs that are used; the loader finds where they are in the kernel
-// that runs.
+// The used parts of the kernel's structs; the loader finds their offsets in the running kernel.
 struct sock {
 	unsigned long sk_pacing_rate;
 	unsigned long sk_max_pacing_rate;
@@ -146,7 +145,7 @@ SEC("struct_ops") void window_control(__u64 *ctx)
 		window = loss->limit;
 	if (window > tp->snd_cwnd_clamp)
 		window = tp->snd_cwnd_clamp;
-	// A timeout begins anew from what is under way: the limit is reached by a packet for each
+	// After a timeout the limit starts from what is under way: it is reached by a packet for each
 	// acknowledgement.
 	if (loss->state == TCP_CA_LOSS && window > cwnd + 1)
 		window = cwnd + 1;
