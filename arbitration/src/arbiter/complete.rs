@@ -48,7 +48,7 @@ impl<T: Copy> Arbiter<T> {
             if let Some(elevator) = &mut queue.elevator
                 && served
             {
-                elevator.set.completed(now.ns_since(at));
+                elevator.completed(now.ns_since(at));
             }
             self.wake |= wake;
             if let Some(charged) = charged {

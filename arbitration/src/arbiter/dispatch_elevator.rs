@@ -10,7 +10,6 @@ use super::grant::Work;
 use super::ids::{CreditSetId, DeviceId, EntryId};
 use super::queue::Next;
 use super::request::Dispatched;
-use crate::container::SetRequest;
 use crate::reservation::Charge;
 
 impl<T: Copy> Arbiter<T> {
@@ -30,7 +29,7 @@ impl<T: Copy> Arbiter<T> {
                 self.uncount();
                 let queue = self.devices.kept_mut(device);
                 if let Some(elevator) = queue.and_then(|queue| queue.elevator.as_mut()) {
-                    elevator.set.output(now, next.leaf.number());
+                    elevator.output(now, next.leaf);
                 }
                 self.forget_flow(head.flow);
                 continue;
@@ -61,14 +60,9 @@ impl<T: Copy> Arbiter<T> {
         let queue = devices.kept_mut(device);
         let Some(elevator) = queue.and_then(|queue| queue.elevator.as_mut()) else { return };
         entries.enter_elevator(id, |entry, located| {
-            let request = SetRequest {
-                id: 0,
-                stream: next.leaf.number(),
-                lba: located.lba,
-                blocks: located.blocks,
-                deadline: elevator.deadline(order, next.class, entry.entered),
-            };
-            let number = elevator.insert(now, id, request)?;
+            let due = elevator.deadline(order, next.class, entry.entered);
+            let blocks = (located.lba, located.blocks);
+            let number = elevator.insert(now, (id, next.leaf), blocks, due)?;
             Some(Held { number, set, charge })
         });
     }

@@ -6,16 +6,22 @@ use units::{Class, Nanos};
 use super::ids::EntryId;
 use crate::container::{DiskSet, SetRequest};
 use crate::device::ContainerRules;
+use crate::order::NodeId;
 use crate::settings::OrderSettings;
 
-/// Hosts whose containers are told apart at one device; the commands of others keep their
-/// deadlines.
-const STREAMS: usize = 1024;
+/// Hosts whose containers are told apart at one device. The commands of all others are one stream
+/// without containers: they keep their deadlines.
+const STREAMS: u32 = 1024;
+
+/// Finds the stream of a host, and whether its containers are told apart.
+fn stream(leaf: NodeId) -> (u32, bool) {
+    (leaf.number().min(STREAMS), leaf.number() < STREAMS)
+}
 
 /// The commands that a device's order by LBA and deadline chooses from.
 #[derive(Debug)]
 pub(super) struct Elevator {
-    pub(super) set: DiskSet,
+    set: DiskSet,
     /// The entry of each request in the set, by the request's number.
     entries: Slab<EntryId>,
     capacity: usize,
@@ -26,7 +32,7 @@ pub(super) struct Elevator {
 impl Elevator {
     pub(super) fn new(rules: &ContainerRules) -> Self {
         Self {
-            set: DiskSet::new(rules.scheduler, rules.capacity, STREAMS),
+            set: DiskSet::new(rules.scheduler, rules.capacity, STREAMS as usize + 1),
             entries: Slab::with_capacity(rules.capacity),
             capacity: rules.capacity,
             deadline_ns: rules.deadline_ns,
@@ -37,18 +43,34 @@ impl Elevator {
         self.entries.len() >= self.capacity
     }
 
-    /// Takes an entry in. Returns its number in the set; `None` where the set is full.
+    /// Takes a command of a host in: its entry, first block, number of blocks and deadline. Returns
+    /// its number in the set; `None` where the set is full.
     pub(super) fn insert(
         &mut self,
         now: Nanos,
-        entry: EntryId,
-        request: SetRequest,
+        (entry, leaf): (EntryId, NodeId),
+        (lba, blocks): (u64, u32),
+        deadline: Nanos,
     ) -> Option<u32> {
         debug_assert!(!self.is_full(), "commands enter while there is room");
         let id = u32::try_from(self.entries.vacant_key()).ok().filter(|_| !self.is_full())?;
         self.entries.insert(entry);
-        self.set.insert(now, SetRequest { id, ..request });
+        let (stream, _) = stream(leaf);
+        let taken = self.set.insert(now, SetRequest { id, stream, lba, blocks, deadline });
+        debug_assert!(taken, "the set knows all streams, and no other request has the number");
         Some(id)
+    }
+
+    /// Notes that the user of a host has seen an output: the host's container ends here.
+    pub(super) fn output(&mut self, now: Nanos, leaf: NodeId) {
+        if let (stream, true) = stream(leaf) {
+            self.set.output(now, stream);
+        }
+    }
+
+    /// Notes that a command is done, after this many ns in the device.
+    pub(super) fn completed(&mut self, service_ns: u64) {
+        self.set.completed(service_ns);
     }
 
     /// Takes the entry out that is next.

@@ -54,7 +54,7 @@ impl<T: Copy> Arbiter<T> {
         let Some(elevator) = &mut queue.elevator else { return };
         match last.map(|last| self.entries.at(last).item.is_some()) {
             // Nothing of the flow waits: what is in the set already is all that the output ends.
-            None => elevator.set.output(now, found.node.number()),
+            None => elevator.output(now, found.node),
             // Behind another mark there is nothing to end.
             Some(false) => {}
             Some(true) => {

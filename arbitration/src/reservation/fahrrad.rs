@@ -153,7 +153,10 @@ impl Fahrrad {
     pub fn completed(&mut self, now: Nanos, actual: u64) {
         let Some(member) = self.served.take() else { return };
         self.set_time = self.set_time.saturating_sub(member.worst);
-        let Some(stream) = self.streams.get_mut(member.stream) else { return };
+        let Some(stream) = self.streams.get_mut(member.stream) else {
+            debug_assert!(false, "no stream goes");
+            return;
+        };
         if member.charged == Some(stream.end) && now < stream.end {
             stream.left = (stream.left + member.worst).saturating_sub(actual);
         }
@@ -172,9 +175,15 @@ impl Fahrrad {
     }
 
     fn take_in(&mut self, number: usize) {
-        let Some(stream) = self.streams.get_mut(number) else { return };
+        let Some(stream) = self.streams.get_mut(number) else {
+            debug_assert!(false, "no stream goes");
+            return;
+        };
         let charged = stream.in_budget().then_some(stream.end);
-        let Some(request) = stream.queue.pop_front() else { return };
+        let Some(request) = stream.queue.pop_front() else {
+            debug_assert!(false, "a stream is next because a request of it waits");
+            return;
+        };
         let worst = stream.worst;
         if charged.is_some() {
             stream.left -= worst;

@@ -233,9 +233,16 @@ impl Sessions {
         }
     }
 
+    /// Finds a session that is there: one that was looked up, or the parent of one.
+    fn known(&mut self, name: &str) -> Option<&mut Node> {
+        let node = self.nodes.get_mut(name);
+        debug_assert!(node.is_some(), "a session's parent is there as long as the session is");
+        node
+    }
+
     /// Changes the settings of a session that stays where it is.
     fn update(&mut self, now: Nanos, spec: &SessionSpec) {
-        let Some(node) = self.nodes.get_mut(&spec.name) else { return };
+        let Some(node) = self.known(&spec.name) else { return };
         if node.spec == *spec {
             return;
         }
@@ -259,7 +266,7 @@ impl Sessions {
 
     /// Makes a session that is not there, or is somewhere else: then those below it follow.
     fn place(&mut self, now: Nanos, spec: &SessionSpec) {
-        let Some(parent) = self.nodes.get_mut(parent_name(spec)) else { return };
+        let Some(parent) = self.known(parent_name(spec)) else { return };
         parent.children.insert(spec.name.clone());
         for (given, share) in parent.given.iter_mut().zip(shares(spec)) {
             *given = given.saturating_add(share);
@@ -290,10 +297,11 @@ impl Sessions {
     /// A session whose parent is another now is another itself: what is in flight is the old
     /// one's.
     fn follow(&mut self, now: Nanos, name: &str) {
-        let Some(node) = self.nodes.get(name) else { return };
-        let Some(above) = self.nodes.get(parent_name(&node.spec)) else { return };
-        let above = Arc::clone(&above.session);
+        let Some(node) = self.known(name) else { return };
         let children: Vec<String> = node.children.iter().cloned().collect();
+        let parent = parent_name(&node.spec).to_owned();
+        let Some(above) = self.known(&parent) else { return };
+        let above = Arc::clone(&above.session);
         let session = self.make(name, above);
         if let Some(node) = self.nodes.get_mut(name) {
             self.replaced.push(Arc::clone(&session));
@@ -314,7 +322,7 @@ impl Sessions {
 
     /// Takes a session out of what its parent has.
     fn leave_parent(&mut self, spec: &SessionSpec) {
-        let Some(parent) = self.nodes.get_mut(parent_name(spec)) else { return };
+        let Some(parent) = self.known(parent_name(spec)) else { return };
         parent.children.remove(&spec.name);
         for (given, share) in parent.given.iter_mut().zip(shares(spec)) {
             *given = given.saturating_sub(share);

@@ -137,3 +137,32 @@ fn d4_a_giant_neither_blocks_the_small_nor_is_starved() {
     let (big, small) = (world.bytes_done[0] as f64, world.bytes_done[1] as f64);
     assert!(big / small > 0.9 && big / small < 1.1, "{big} {small}");
 }
+
+#[test]
+fn i3_a_device_with_more_hosts_than_streams_serves_all_of_them() {
+    let rules = DeviceRules {
+        containers: Some(crate::device::ContainerRules {
+            scheduler: crate::container::Scheduler::Containers,
+            capacity: 8,
+            deadline_ns: 20_000_000,
+        }),
+        ..DeviceRules::default()
+    };
+    let sessions = Sessions::new(&ROOT);
+    let order = OrderSettings::default();
+    let mut arbiter = Arbiter::new(0, &order, Arc::new(Waiters::new(1)), 64);
+    arbiter.add_device(DEVICE, Arc::new(Device::new(rules, 1)));
+    let hosts = 1200;
+    for host in 0..hosts {
+        let flow = arbiter.flow(DEVICE, sessions.root(), HostId(host)).unwrap();
+        let request = Request { lba: host * 8, blocks: 8, ..Request::user(host, false, 4096) };
+        arbiter.enqueue(Nanos(1), flow, Class::Low, request).unwrap();
+        arbiter.output(Nanos(2), flow, Class::Low);
+    }
+    let mut served = HashSet::new();
+    while let Pull::Command(command) = arbiter.pull(Nanos(3)) {
+        assert!(served.insert(command.item));
+        arbiter.complete(Nanos(4), command.grant, true);
+    }
+    assert_eq!((served.len() as u64, arbiter.waiting()), (hosts, 0));
+}
