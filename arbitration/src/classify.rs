@@ -57,7 +57,7 @@ pub struct Classifier {
 }
 
 impl Classifier {
-    /// From what the connection and the policies say.
+    /// Makes a classifier from what the connection and the policies say.
     #[must_use]
     pub fn new(connection: &ConnectionClass, policy: PolicyClass) -> Self {
         Self {

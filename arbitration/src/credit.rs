@@ -10,7 +10,8 @@ use crate::sync::{AtomicU32, AtomicU64};
 #[cfg(test)]
 mod tests;
 
-/// Where the operations are in the word of what is in use: bits 63:40, over the KiB in bits 39:0.
+/// Position of the operations in the word of what is in use: bits 63:40, over the KiB in bits
+/// 39:0.
 const OPERATIONS_BIT: u32 = 40;
 /// The most operations that can be in use.
 const MAX_OPERATIONS: u32 = (1 << (64 - OPERATIONS_BIT)) - 1;
@@ -34,7 +35,7 @@ impl Cost {
         Self::system(1, bytes)
     }
 
-    /// Work of the target's own that is worth this many operations and moves this many bytes.
+    /// Makes the cost of work that is worth this many operations and moves this many bytes.
     #[inline]
     #[must_use]
     pub fn system(operations: u32, bytes: u64) -> Self {
@@ -84,7 +85,7 @@ impl Used {
         u64::from(self.operations) << OPERATIONS_BIT | self.payload
     }
 
-    /// With `cost` as well: none where the caps, or the word, have no room for it.
+    /// Adds `cost`. `None` where the caps, or the word, have no room for it.
     #[inline]
     fn with(self, cost: Cost, caps: Caps) -> Option<Self> {
         let operations = self.operations.saturating_add(cost.operations.min(MAX_OPERATIONS));
@@ -117,14 +118,14 @@ pub struct Credits {
 }
 
 impl Default for Credits {
-    /// Without caps.
+    /// Makes credits without caps.
     fn default() -> Self {
         Self::new(Caps::NONE)
     }
 }
 
 impl Credits {
-    /// All of these free.
+    /// Makes credits of which all are free.
     #[must_use]
     pub fn new(caps: Caps) -> Self {
         Self {
@@ -147,7 +148,7 @@ impl Credits {
         Caps { operations: self.operations.load(Relaxed), payload: self.payload.load(Relaxed) }
     }
 
-    /// What is in use.
+    /// Returns what is in use.
     #[inline]
     #[must_use]
     pub fn used(&self) -> Used {

@@ -20,20 +20,20 @@ pub const REACTORS_MAX: usize = 64;
 /// What is fixed of a device.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct DeviceRules {
-    /// S5.
+    /// The rule of the window, stage S5.
     pub window: WindowRule,
-    /// Inside the window's reach, what is next is decided by place and deadline.
+    /// The order by LBA and deadline; `None`: commands go in the order of stage S4.
     pub containers: Option<ContainerRules>,
-    /// What is configured of its service times instead of being measured.
+    /// Service times that are configured instead of measured.
     pub profile: Overrides,
 }
 
-/// How commands are ordered by place and deadline (docs/sources.md, I1 to I3).
+/// How commands are ordered by LBA and deadline (docs/sources.md, I1 to I3).
 #[derive(Clone, Copy, Debug)]
 pub struct ContainerRules {
     /// The scheduler.
     pub scheduler: Scheduler,
-    /// Commands that it chooses from.
+    /// The number of commands that the scheduler chooses from.
     pub capacity: usize,
     /// The deadline of a High command, in ns after its arrival; Medium and Low have more by
     /// their weights.
@@ -48,27 +48,27 @@ struct Counts(PerClass<AtomicU32>);
 /// A device.
 #[derive(Debug)]
 pub struct Device {
-    /// What is fixed.
+    /// The rules, which are fixed.
     pub rules: DeviceRules,
-    /// S5.
+    /// The window, stage S5.
     pub window: Window,
     /// The order of the classes.
     pub clock: ClassClock,
-    /// The turns of the reactors in each class.
+    /// The fairness between the reactors in each class.
     pub fairness: Fairness,
     /// Measures its service times (docs/sources.md, F1: reservations in the tenant's terms).
     pub profiler: Profiler,
     /// Reactors that sleep while they have commands waiting here, one bit each.
     sleepers: AtomicU64,
-    /// By reactor and class.
+    /// Commands that wait, by reactor and class.
     waiting: Vec<Counts>,
-    /// What is in force here. Taken where a reactor begins to use the device, and when it is told
-    /// that they have changed.
+    /// The reservations in force. Taken where a reactor begins to use the device, and when it is
+    /// told that they have changed.
     reservations: Mutex<Arc<[Reservation]>>,
 }
 
 impl Device {
-    /// A device that `reactors` (at most 64) feed.
+    /// Makes a device that `reactors` (at most 64) feed.
     #[must_use]
     pub fn new(rules: DeviceRules, reactors: usize) -> Self {
         let sharing = Sharing::of(reactors);
@@ -85,7 +85,7 @@ impl Device {
         }
     }
 
-    /// The reservations in force.
+    /// Returns the reservations in force.
     #[must_use]
     pub fn reservations(&self) -> Arc<[Reservation]> {
         Arc::clone(&self.reservations.lock().unwrap_or_else(PoisonError::into_inner))
@@ -97,13 +97,13 @@ impl Device {
         *self.reservations.lock().unwrap_or_else(PoisonError::into_inner) = reservations.into();
     }
 
-    /// Its service times, as configured and measured; `None` where too little is known.
+    /// Computes the service times, as configured and measured. `None` where too little is known.
     #[must_use]
     pub fn profile(&self) -> Option<Profile> {
         self.profiler.profile(&self.rules.profile)
     }
 
-    /// Commands that wait, by class.
+    /// Counts the commands that wait, by class.
     #[must_use]
     pub fn waiting(&self) -> PerClass<u64> {
         PerClass::from_fn(|class| {
@@ -118,7 +118,7 @@ impl Device {
         }
     }
 
-    /// A reactor goes to sleep though commands wait here.
+    /// Notes that a reactor goes to sleep though commands wait here.
     pub(crate) fn sleep(&self, reactor: u32) {
         self.sleepers.fetch_or(1 << (reactor & 63), SeqCst);
     }

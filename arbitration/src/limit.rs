@@ -8,8 +8,9 @@
 //! thousand million.
 //!
 //! What passes in any span of time is at most the rate times (the span and the tolerance), and one
-//! command of each thread; a user who always has work and asks at least every 2 ms gets at least the
-//! rate times (the span less 2 ms), less one command. That is 2 % over a second and 5 % over 100 ms.
+//! command of each thread; a user who always has work and asks at least every 2 ms gets at least
+//! the rate times (the span less 2 ms), less one command. That is 2 % over a second and 5 % over
+//! 100 ms.
 
 use crate::sync::AtomicU64;
 use crate::sync::Ordering::Relaxed;
@@ -38,13 +39,13 @@ impl Rate {
     /// The greatest rate.
     pub const MAX: Self = Self(1 << 40);
 
-    /// `n` a second; none where `n` is 0 or more than 2^40.
+    /// Makes a rate of `n` a second. `None` where `n` is 0 or more than 2^40.
     #[must_use]
     pub const fn per_second(n: u64) -> Option<Self> {
         if n >= 1 && n <= Self::MAX.0 { Some(Self(n)) } else { None }
     }
 
-    /// Operations or bytes a second.
+    /// Returns the operations or bytes a second.
     #[must_use]
     pub const fn get(self) -> u64 {
         self.0
@@ -80,8 +81,8 @@ impl Limiter {
         }
     }
 
-    /// Changes the rate. What is owed stays owed in operations or bytes, but nobody waits longer than
-    /// a second at the new rate for what went before it.
+    /// Changes the rate. What is owed stays owed in operations or bytes, but nobody waits longer
+    /// than a second at the new rate for what went before it.
     ///
     /// For one thread at a time. A command charged at the same moment may count at either rate.
     pub fn set(&self, now: Nanos, rate: Option<Rate>) {

@@ -44,7 +44,7 @@ pub struct MemoryGrant {
 }
 
 impl MemoryGrant {
-    /// How much it is, in pages of 4 KiB.
+    /// Returns how much it is, in pages of 4 KiB.
     #[must_use]
     pub const fn pages(&self) -> u32 {
         self.pages
@@ -98,7 +98,7 @@ pub struct MemoryGate<T> {
     entries: Slab<Entry<T>>,
 }
 
-/// The pages that this many bytes need.
+/// Computes the pages that this many bytes need.
 const fn pages_of(bytes: u32) -> u32 {
     match bytes.div_ceil(PAGE) {
         0 => 1,
@@ -107,7 +107,7 @@ const fn pages_of(bytes: u32) -> u32 {
 }
 
 impl<T> MemoryGate<T> {
-    /// A gate to `bytes` of memory (at least one page).
+    /// Makes a gate to `bytes` of memory (at least one page).
     #[must_use]
     pub fn new(order: &OrderSettings, bytes: usize) -> Self {
         let pages = u32::try_from(bytes / PAGE as usize).unwrap_or(u32::MAX).max(1);
@@ -130,14 +130,14 @@ impl<T> MemoryGate<T> {
         self.pace = Pace::new(order);
     }
 
-    /// Commands that wait.
+    /// Counts the commands that wait.
     #[inline]
     #[must_use]
     pub fn waiting(&self) -> usize {
         self.entries.len()
     }
 
-    /// Pages that commands hold.
+    /// Counts the pages that commands hold.
     #[must_use]
     pub const fn held(&self) -> u32 {
         self.pages.saturating_sub(self.free)
@@ -256,7 +256,7 @@ impl<T> MemoryGate<T> {
         None
     }
 
-    /// Takes memory back; whoever waits for it goes on with the next [`Self::pull`].
+    /// Takes memory back; a command that waits for it goes on with the next [`Self::pull`].
     pub fn give_back(&mut self, grant: MemoryGrant) {
         let MemoryGrant { flow: id, pages } = grant;
         self.free += pages;

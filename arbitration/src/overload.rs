@@ -22,9 +22,9 @@ pub use retry::{RefusedOnce, RetryDelays, command_key};
 
 /// The rate is measured over this long,
 const SPAN: u64 = 100_000_000;
-/// or until nothing waits any more, if so many have left until then.
+/// or until nothing waits any more, if that many have left until then.
 const ENOUGH: u32 = 16;
-/// The newest waiting time counts for one in so many.
+/// Weight of the newest waiting time in the average: one in this many.
 const WAITS: u64 = 32;
 /// Times between two that leave have this many binary digits below the ns.
 const GAP_DIGITS: u32 = 8;
@@ -54,19 +54,19 @@ pub struct Backlog {
 }
 
 impl Backlog {
-    /// Nothing waits. A `bound` of 0 counts as 1.
+    /// Makes an empty queue. A `bound` of 0 counts as 1.
     #[must_use]
     pub fn new(bound: u32) -> Self {
         Self::shared(bound, Sharing::Several)
     }
 
-    /// Nothing waits, in a queue that as many threads use as `sharing` says.
+    /// Makes an empty queue that as many threads use as `sharing` says.
     #[must_use]
     pub fn shared(bound: u32, sharing: Sharing) -> Self {
         Self::common(Arc::new(AtomicU32::new(bound.max(1))), sharing)
     }
 
-    /// Nothing waits, in a queue whose bound is `common` with others.
+    /// Makes an empty queue whose bound is `common` with others.
     pub(crate) fn common(common: Arc<AtomicU32>, sharing: Sharing) -> Self {
         Self {
             sharing,
@@ -132,29 +132,30 @@ impl Backlog {
         }
     }
 
-    /// How many wait.
+    /// Counts the commands that wait.
     #[inline]
     #[must_use]
     pub fn waiting(&self) -> u32 {
         counts(self.counts.load(Relaxed)).0
     }
 
-    /// Whether the bound is reached: hosts are to be held back.
+    /// Whether the bound is reached, and hosts should send no more.
     #[inline]
     #[must_use]
     pub fn is_full(&self) -> bool {
         self.waiting() >= self.bound()
     }
 
-    /// Whether twice the bound is reached: what comes is to be refused, where the host understands.
+    /// Whether twice the bound is reached, and commands should be refused where the host
+    /// understands.
     #[inline]
     #[must_use]
     pub fn is_over(&self) -> bool {
         self.waiting() >= self.bound().saturating_mul(2)
     }
 
-    /// How long a command that comes now is going to wait, in ns: what waits already, at the rate at
-    /// which it leaves. Never less than commands waited on average of late.
+    /// Forecasts how long a command that comes now waits, in ns: what waits already, at the rate at
+    /// which it leaves. The forecast is never below the running average of the waiting times.
     #[must_use]
     pub fn expected_wait(&self, now: Nanos) -> u64 {
         let (waiting, left) = counts(self.counts.load(Relaxed));
@@ -173,13 +174,13 @@ impl Backlog {
         u64::try_from(wait).unwrap_or(u64::MAX).max(self.waited.load(Relaxed))
     }
 
-    /// How many were refused.
+    /// Counts the commands that were refused.
     #[must_use]
     pub fn refused(&self) -> u64 {
         self.refused.load(Relaxed)
     }
 
-    /// One was refused.
+    /// Counts a command that was refused.
     #[inline]
     pub fn note_refused(&self) {
         self.refused.fetch_add(1, Relaxed);
@@ -212,8 +213,8 @@ impl Backlog {
         }
     }
 
-    /// Measures the time between two that leave, and begins anew; one thread does. The time in which
-    /// nothing waits is no part of it.
+    /// Measures the time between two that leave, and starts the next measurement; one thread does.
+    /// The time in which nothing waits is no part of it.
     #[cold]
     fn measure(&self, now: Nanos, since: u64, left: u32, idle: bool) {
         let next = if idle { 0 } else { now.0 };

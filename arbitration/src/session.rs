@@ -32,7 +32,7 @@ impl SessionId {
     pub const ROOT: Self = Self(0);
 }
 
-/// A host, by a number that whoever classifies its commands gives it.
+/// A host, by a number that the caller chooses.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct HostId(pub u64);
 
@@ -56,7 +56,8 @@ pub struct SessionSpec {
 }
 
 impl SessionSpec {
-    /// What it may have of its parent's `caps`: without a share there is no bound of its own.
+    /// Computes what the session may have of its parent's `caps`: without a share there is no bound
+    /// of its own.
     fn caps(&self, parent: Caps) -> Caps {
         Caps {
             operations: self.operations.map_or(u32::MAX, |percent| {
@@ -156,25 +157,26 @@ impl Session {
         }
     }
 
-    /// Its place.
+    /// Returns the session's place.
     #[must_use]
     pub fn id(&self) -> SessionId {
         self.id
     }
 
-    /// A number that no session before it had: tells it from the others that have had its place.
+    /// Returns a number that no session before it had: tells it from the others that have had its
+    /// place.
     #[must_use]
     pub fn serial(&self) -> u32 {
         self.serial
     }
 
-    /// Its name.
+    /// Returns the session's name.
     #[must_use]
     pub fn name(&self) -> &str {
         &self.name
     }
 
-    /// The session above.
+    /// Returns the session above.
     #[must_use]
     pub fn parent(&self) -> Option<&Arc<Self>> {
         self.parent.as_ref()
@@ -192,7 +194,7 @@ impl Session {
         self.credits.caps() != Caps::NONE
     }
 
-    /// A reactor has commands that wait for this session's credits.
+    /// Notes that a reactor has commands which wait for this session's credits.
     pub(crate) fn wait(&self, reactor: u32) {
         self.waiters.fetch_or(1 << (reactor & 63), SeqCst);
     }
@@ -216,18 +218,19 @@ impl Session {
         }
     }
 
-    /// It is gone: what is left of it in the reactors comes to its end without limits of its own.
+    /// Takes the limits away: what is left of a session that has gone comes to its end without
+    /// them.
     fn retire(&self, now: Nanos) {
         self.set(now, &SessionSpec::default(), Caps::NONE);
     }
 
-    /// It and those above it, the root last.
+    /// Lists the session and those above it, the root last.
     pub(crate) fn line(self: &Arc<Self>) -> impl Iterator<Item = &Arc<Self>> {
         std::iter::successors(Some(self), |session| session.parent.as_ref())
     }
 }
 
-/// A share, at least 1; of what has no bound there is none.
+/// Computes a share, at least 1.
 fn share(of: u64, percent: u8) -> u64 {
     (u128::from(of) * u128::from(percent) / 100).try_into().unwrap_or(u64::MAX).max(1)
 }
@@ -235,7 +238,7 @@ fn share(of: u64, percent: u8) -> u64 {
 /// A reservation in force on a device.
 #[derive(Clone, Debug)]
 pub struct Reservation {
-    /// Whose it is.
+    /// The session that has it.
     pub session: Arc<Session>,
     /// Its budget.
     pub reserved: Arc<Reserved>,

@@ -15,17 +15,17 @@ pub enum Unit {
 /// The weights of the three classes that share by weight, 1 to 256 each.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Weights {
-    /// Of High.
+    /// The weight of High.
     pub high: u16,
-    /// Of Medium.
+    /// The weight of Medium.
     pub medium: u16,
-    /// Of Low.
+    /// The weight of Low.
     pub low: u16,
 }
 
 impl Default for Weights {
-    /// 3:2:1, as in all runs of the source (docs/sources.md, E5: classes share the device by
-    /// weight).
+    /// Returns 3:2:1, as in all runs of the source (docs/sources.md, E5: classes share the device
+    /// by weight).
     fn default() -> Self {
         Self { high: 3, medium: 2, low: 1 }
     }
@@ -36,7 +36,7 @@ impl Default for Weights {
 pub struct OrderSettings {
     /// The weights.
     pub weights: Weights,
-    /// What they count.
+    /// The unit that the weights count.
     pub unit: Unit,
     /// Arbitration burst: at most this many commands are taken from one queue at a time;
     /// `u16::MAX`: no limit but the weight.
@@ -78,7 +78,7 @@ impl Default for WindowRule {
 /// 0 stands for none: best effort, as everybody sends who says nothing.
 pub type Marks = PerClass<u8>;
 
-/// EF for Urgent, AF41 for High, AF21 for Medium, CS1 for Low (RFC 4594).
+/// Returns EF for Urgent, AF41 for High, AF21 for Medium, CS1 for Low (RFC 4594).
 #[must_use]
 pub const fn default_marks() -> Marks {
     PerClass { urgent: 46, high: 34, medium: 18, low: 8 }

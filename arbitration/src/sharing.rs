@@ -14,7 +14,7 @@ pub enum Sharing {
 }
 
 impl Sharing {
-    /// Of so many reactors.
+    /// Tells the sharing of what this many reactors change.
     #[must_use]
     pub const fn of(reactors: usize) -> Self {
         if reactors <= 1 { Self::One } else { Self::Several }

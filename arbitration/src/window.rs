@@ -25,7 +25,7 @@ use prices::{Prices, Tally, sizes};
 pub use slot::SLOT;
 use slot::SLOTS;
 
-/// No bound.
+/// The limit of a window without a bound.
 const OFF: u64 = u64::MAX;
 
 /// What one device holds and may hold, shared by all reactors.
@@ -43,7 +43,7 @@ pub struct Window {
     limit: AtomicU64,
     /// The most that was held since the depth was last looked at.
     peak: AtomicU64,
-    /// Something had to stay outside since then.
+    /// Whether something had to stay outside since then.
     was_full: AtomicBool,
     /// Whether times are collected for the depth.
     adaptive: AtomicBool,
@@ -59,13 +59,13 @@ pub struct Window {
 }
 
 impl Window {
-    /// An empty window.
+    /// Makes an empty window.
     #[must_use]
     pub fn new(rule: WindowRule) -> Self {
         Self::shared(rule, Sharing::Several)
     }
 
-    /// An empty window that as many threads take from and give to as `sharing` says.
+    /// Makes an empty window that as many threads take from and give to as `sharing` says.
     #[must_use]
     pub fn shared(rule: WindowRule, sharing: Sharing) -> Self {
         let window = Self {
@@ -101,17 +101,17 @@ impl Window {
         self.limit.store(limit, Relaxed);
     }
 
-    /// What a command takes of the window, in 1/[`SLOT`]: a read of up to 128 KiB one `SLOT`, a
-    /// larger one more in proportion, a write as many times that as writes were seen to cost the
-    /// device more time than reads of like size: 1 to 16 times, and 1 until that is known.
+    /// Computes what a command takes of the window, in 1/[`SLOT`]: a read of up to 128 KiB one
+    /// `SLOT`, a larger one more in proportion, a write as many times that as writes were seen to
+    /// cost the device more time than reads of like size: 1 to 16 times, and 1 until that is known.
     #[inline]
     #[must_use]
     pub fn price(&self, write: bool, bytes: u32) -> u32 {
         self.prices.price(write, bytes)
     }
 
-    /// Lets a command of this price in, or says no: where more would be held than the depth allows.
-    /// Where nothing is held, anything may go in.
+    /// Lets a command of this price in, or answers false: where more would be held than the depth
+    /// allows. Where nothing is held, anything may go in.
     #[inline]
     pub fn take(&self, price: u32) -> bool {
         let limit = self.limit.load(Relaxed);
@@ -150,15 +150,16 @@ impl Window {
         room
     }
 
-    /// A command of this price has left without having been in the device, or tells nothing of it.
+    /// Gives back the room of a command that was never in the device, or tells nothing of it.
     #[inline]
     pub fn put_back(&self, price: u32) {
         let without = |used: u64| Some(used.saturating_sub(u64::from(price)));
         let _ = self.sharing.update(&self.used, without);
     }
 
-    /// A command of this price is complete after `service` ns in the device. Learns from it, unless
-    /// it moved no bytes, and now and then prices writes anew and adapts the depth.
+    /// Gives back the room of a command that is complete after `service` ns in the device. Learns
+    /// from it, unless it moved no bytes, and now and then updates the price of writes and the
+    /// depth.
     #[inline]
     pub fn give(&self, now: Nanos, price: u32, write: bool, bytes: u32, service: u64) {
         self.put_back(price);
@@ -179,20 +180,20 @@ impl Window {
         }
     }
 
-    /// How many commands of ordinary size the device may hold; none: as many as come.
+    /// Computes how many commands of ordinary size the device may hold; `None`: as many as come.
     #[must_use]
     pub fn depth(&self) -> Option<f64> {
         Some(self.limit.load(Relaxed)).filter(|limit| *limit != OFF).map(in_commands)
     }
 
-    /// How much the device holds, in whole commands of ordinary size.
+    /// Computes how much the device holds, in whole commands of ordinary size.
     #[inline]
     #[must_use]
     pub fn held(&self) -> u32 {
         u32::try_from(self.used.load(Relaxed) / u64::from(SLOT)).unwrap_or(u32::MAX)
     }
 
-    /// How much the device holds, in commands of ordinary size.
+    /// Computes how much the device holds, in commands of ordinary size.
     #[must_use]
     pub fn in_use(&self) -> f64 {
         in_commands(self.used.load(Relaxed))
@@ -243,7 +244,7 @@ impl Window {
 }
 
 impl Default for Window {
-    /// Of the usual depth.
+    /// Makes a window of the usual depth.
     fn default() -> Self {
         Self::new(WindowRule::default())
     }

@@ -34,7 +34,7 @@ pub(crate) struct Scene {
 }
 
 impl Scene {
-    /// With so many sessions and, in four classes and on random sessions, so many commands.
+    /// Makes `sessions` sessions and, in four classes and on random sessions, `queued` commands.
     pub(crate) fn new(sessions: usize, queued: usize) -> Self {
         let name = |number| format!("s{number}");
         let specs: Vec<SessionSpec> = (0..sessions)
@@ -86,7 +86,7 @@ impl Scene {
         self.grants.push_back(command.grant);
     }
 
-    /// One command comes, one completes, one is dispatched, so many times; the choice of flow
+    /// One command comes, one completes, one is dispatched, `times` times; the choice of flow
     /// and class is in it.
     #[inline(never)]
     pub(crate) fn turns(&mut self, times: u64) {
@@ -116,7 +116,7 @@ impl Scene {
         start.elapsed().as_nanos() as f64 / IN_DEVICE as f64
     }
 
-    /// One command passes where nothing waits, and completes, so many times. The scene must have
+    /// One command passes where nothing waits, and completes, `times` times. The scene must have
     /// no commands queued.
     #[inline(never)]
     pub(crate) fn passes(&mut self, times: u64) {

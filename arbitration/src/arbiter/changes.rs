@@ -38,7 +38,7 @@ enum Walk {
     AtDevice { flow: Option<FlowIndex> },
 }
 
-/// What is to be done in one step.
+/// What one step asks for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Step {
     /// Nothing: the step has ended a change, or found one that concerns nothing here.
@@ -78,7 +78,7 @@ impl Changes {
         }
     }
 
-    /// Goes one step on, and answers what is to be done there; `None`: all changes are carried out.
+    /// Goes one step on, and answers what the step asks for; `None`: all changes are carried out.
     pub(super) fn step(&mut self, sessions: &mut LocalSessions, flows: &Flows) -> Option<Step> {
         let (walk, step) = match std::mem::take(&mut self.walk) {
             Walk::Nothing => match self.waiting.pop_front()? {

@@ -428,7 +428,7 @@ proptest! {
     }
 }
 
-/// An arbiter in whose life so many sessions and devices have come and gone, with `flows` flows on
+/// An arbiter in whose life `gone` sessions and devices have come and gone, with `flows` flows on
 /// sessions and devices of their own.
 fn used(gone: u32, flows: u32) -> Life {
     let mut life = Life::new();

@@ -10,8 +10,8 @@ use super::request::Request;
 use crate::credit::Cost;
 
 impl<T: Copy> Arbiter<T> {
-    /// Lets a command go on at once, if nothing waits and nothing is to be charged: then the answer
-    /// is its grant. Else the command is to be [enqueued](Self::enqueue).
+    /// Lets a command go on at once, if nothing waits and nothing has to be charged: the answer is
+    /// its grant. `None`: the caller [enqueues](Self::enqueue) the command.
     #[inline]
     pub fn pass(&mut self, now: Nanos, flow: FlowId, write: bool, bytes: u32) -> Option<Grant> {
         let flow = self.flows.find(flow)?;

@@ -11,7 +11,7 @@ use super::waiters::SESSIONS_TOLD_APART;
 use crate::reactors::Reactors;
 use crate::session::SessionId;
 
-/// What an [`Arbiter`] answers to whoever pulls.
+/// What an [`Arbiter`] answers to a pull.
 #[derive(Debug)]
 pub enum Pull<T> {
     /// A command goes to its device now. Pull again: more may go.
@@ -84,8 +84,8 @@ impl<T: Copy> Arbiter<T> {
         }
     }
 
-    /// Takes the reactors that have something to do again since the last call: those that sleep though
-    /// commands wait, or whose sessions have credits again.
+    /// Takes the reactors that have something to do again since the last call: those that sleep
+    /// though commands wait, or whose sessions have credits again.
     #[inline]
     fn take_wake_ups(&mut self) -> Reactors {
         let mut wake = std::mem::take(&mut self.wake);

@@ -120,7 +120,7 @@ impl LocalSessions {
     }
 
     /// Notes one flow or command less of a session. Answers whether it was the last, and nothing
-    /// is below the session: then it is to be [removed](Self::remove).
+    /// is below the session: then the caller [removes](Self::remove) it.
     #[inline]
     pub(super) fn uncount(&mut self, session: SessionId) -> bool {
         let Some(local) = self.kept_mut(session) else { return false };

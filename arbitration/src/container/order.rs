@@ -23,7 +23,7 @@ pub(super) struct Order<K> {
 }
 
 impl<K: Copy + Ord + Default> Order<K> {
-    /// An empty set for slots below `capacity`. Allocates, once.
+    /// Makes an empty set for slots below `capacity`. Allocates, once.
     pub(super) fn new(capacity: usize) -> Self {
         let empty = Node { key: K::default(), priority: 0, left: NIL, right: NIL, size: 0 };
         Self { nodes: vec![empty; capacity], root: NIL, chance: 0x9e37_79b9 }
@@ -46,7 +46,7 @@ impl<K: Copy + Ord + Default> Order<K> {
         self.root = self.without(self.root, key);
     }
 
-    /// The least key, and its slot.
+    /// Finds the least key, and its slot.
     pub(super) fn first(&self) -> Option<(K, u32)> {
         let (mut at, mut found) = (self.root, None);
         while let Some(node) = self.node(at) {
@@ -56,7 +56,7 @@ impl<K: Copy + Ord + Default> Order<K> {
         found
     }
 
-    /// The least key that is not below `key`, and its slot.
+    /// Finds the least key that is not below `key`, and its slot.
     pub(super) fn at_or_after(&self, key: K) -> Option<(K, u32)> {
         let (mut at, mut found) = (self.root, None);
         while let Some(node) = self.node(at) {
@@ -87,7 +87,7 @@ impl<K: Copy + Ord + Default> Order<K> {
         at
     }
 
-    /// What is below `key`, and the rest.
+    /// Splits a tree into what is below `key`, and the rest.
     fn split(&mut self, at: u32, key: K) -> (u32, u32) {
         let Some(&Node { key: here, left, right, .. }) = self.node(at) else { return (NIL, NIL) };
         if here < key {
@@ -99,7 +99,7 @@ impl<K: Copy + Ord + Default> Order<K> {
         }
     }
 
-    /// One tree of two, the first of which is below the second.
+    /// Merges two trees, the first of which is below the second.
     fn merge(&mut self, below: u32, above: u32) -> u32 {
         let (Some(&lower), Some(&upper)) = (self.node(below), self.node(above)) else {
             return below.min(above); // NIL is the greatest number

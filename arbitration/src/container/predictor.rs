@@ -13,14 +13,14 @@ pub struct Predictor {
 }
 
 impl Predictor {
-    /// A number was measured. Numbers from 2^48 on count as 2^48.
+    /// Takes a number that was measured. Numbers from 2^48 on count as 2^48.
     pub fn add(&mut self, measured: u64) {
         let measured = measured.min(1 << 48);
         self.samples = (7 * self.samples + 256) / 8;
         self.total = (7 * self.total + 256 * measured) / 8;
     }
 
-    /// What comes next; none before the first measurement.
+    /// Predicts what comes next; `None` before the first measurement.
     #[must_use]
     pub fn mean(&self) -> Option<u64> {
         (self.total + 128).checked_div(self.samples)

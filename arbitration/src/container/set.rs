@@ -81,7 +81,7 @@ pub struct DiskSet {
 }
 
 impl DiskSet {
-    /// An empty set for up to `capacity` requests of `streams` streams. Allocates, once.
+    /// Makes an empty set for up to `capacity` requests of `streams` streams. Allocates, once.
     #[must_use]
     pub fn new(scheduler: Scheduler, capacity: usize, streams: usize) -> Self {
         let apart = if scheduler == Scheduler::Vanilla { 0 } else { capacity };
@@ -103,7 +103,7 @@ impl DiskSet {
         }
     }
 
-    /// Requests that wait.
+    /// Counts the requests that wait.
     #[must_use]
     pub fn len(&self) -> usize {
         self.len
@@ -136,7 +136,7 @@ impl DiskSet {
         true
     }
 
-    /// The request that goes to the device next: its id. It leaves the set.
+    /// Takes the request out that goes to the device next: its id.
     pub fn pick(&mut self, now: Nanos) -> Option<u32> {
         let id = self.batched().or_else(|| self.imminent(now)).or_else(|| self.in_order())?;
         let Waiting { request, latency } = self.take(id)?;
@@ -163,7 +163,7 @@ impl DiskSet {
         true
     }
 
-    /// A request that was chosen is done, after this many ns in the device: what tells how soon a
+    /// Notes that a chosen request is done, after this many ns in the device: what tells how soon a
     /// deadline is imminent.
     pub fn completed(&mut self, service: u64) {
         if self.service == 0 {
@@ -174,7 +174,7 @@ impl DiskSet {
         self.service = follow(self.service, service, 8);
     }
 
-    /// The stream's user has seen an output: its container ends here, and another begins.
+    /// Ends a stream's container, whose user has seen an output; another begins.
     pub fn output(&mut self, now: Nanos, stream: u32) {
         if let Some(ended) = self.streams.get_mut(stream as usize) {
             ended.output(now);
@@ -220,27 +220,28 @@ impl DiskSet {
         Some(of.due(waiting.request.deadline, waiting.latency))
     }
 
-    /// The request with the earliest deadline of its own: of a stream with containers, of all
+    /// Finds the request with the earliest deadline of its own: of a stream with containers, of all
     /// (stream 0) without.
     fn oldest(&self, stream: u32) -> Option<u32> {
         let found = self.deadlines.at_or_after((stream, Nanos::ZERO, 0));
         found.filter(|((group, ..), _)| *group == stream).map(|(_, id)| id)
     }
 
-    /// The next of an open batch.
+    /// Finds the next request of an open batch.
     fn batched(&self) -> Option<u32> {
         let (stream, _) = self.batch.filter(|(_, left)| *left > 0)?;
         self.onwards(stream)
     }
 
-    /// The stream's next in CSCAN order.
+    /// Finds a stream's next request in CSCAN order.
     fn onwards(&self, stream: u32) -> Option<u32> {
         let from = |lba| self.by_stream.at_or_after((stream, lba, 0));
         let mine = |found: &((u32, u64, u32), u32)| found.0.0 == stream;
         from(self.head).filter(mine).or_else(|| from(0).filter(mine)).map(|(_, id)| id)
     }
 
-    /// The request to serve for the sake of a deadline that would be missed if others went first.
+    /// Finds the request to serve for the sake of a deadline that would be missed if others went
+    /// first.
     fn imminent(&self, now: Nanos) -> Option<u32> {
         if self.scheduler == Scheduler::Containers {
             return self.imminent_container(now);
@@ -255,8 +256,8 @@ impl DiskSet {
         if of.is_together() { self.onwards(stream) } else { self.oldest(stream) }
     }
 
-    /// Of the streams that are due first, the first that would come late if another request went
-    /// before what it needs; or else, before what it and those due before it need.
+    /// Finds, of the streams that are due first, the first that would come late if another request
+    /// went before what it needs; or else, before what it and those due before it need.
     fn short_of_time(&self, now: Nanos) -> Option<u32> {
         let (mut from, mut requests, mut short) = ((Nanos::ZERO, 0), 0_u32, None);
         for _ in 0..AHEAD {
@@ -280,7 +281,7 @@ impl DiskSet {
         now.after(needed.saturating_add(self.spread.saturating_mul(4))) >= deadline
     }
 
-    /// CSCAN: upwards from the head, then from the bottom.
+    /// Finds the next request in CSCAN order: upwards from the head, then from the bottom.
     fn in_order(&self) -> Option<u32> {
         let next = self.blocks.at_or_after((self.head, 0)).or_else(|| self.blocks.first());
         next.map(|(_, id)| id)

@@ -48,7 +48,7 @@ const fn weight(weights: &Weights, class: Class) -> u64 {
     if weight == 0 { 1 } else { weight as u64 }
 }
 
-/// One bit of a set of classes.
+/// Returns the bit of a class in a set of classes.
 #[inline]
 pub(crate) const fn bit(class: Class) -> u8 {
     1 << class.number()
@@ -86,7 +86,7 @@ impl Pace {
         }
     }
 
-    /// What a command of so many bytes costs.
+    /// Computes what a command of this many bytes costs.
     #[inline]
     #[must_use]
     pub const fn cost(&self, bytes: u32) -> u32 {
@@ -96,7 +96,7 @@ impl Pace {
         }
     }
 
-    /// How many commands of a class a reactor takes before it looks at the classes again.
+    /// Returns how many commands of a class a reactor takes before it looks at the classes again.
     #[inline]
     #[must_use]
     pub fn burst(&self, class: Class) -> u16 {
@@ -217,7 +217,7 @@ impl ClassClock {
         best.filter(|(_, time)| may(*time)).map(|(class, _)| class)
     }
 
-    /// Urgent has taken `cost` strictly first.
+    /// Charges Urgent for a command that it has taken strictly first.
     #[inline]
     pub fn charge_urgent(&self, cost: u32) {
         if self.waiting.load(Relaxed) & !0xffff != 0 {
@@ -246,7 +246,7 @@ impl ClassClock {
     }
 }
 
-/// How many commands of one class a reactor takes before it looks at the classes again.
+/// Computes how many commands of one class a reactor takes before it looks at the classes again.
 fn burst(settings: &OrderSettings, class: Class) -> u16 {
     let weight = weight(&settings.weights, class);
     settings.burst.max(1).min(u16::try_from(weight).unwrap_or(u16::MAX))

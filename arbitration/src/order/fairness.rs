@@ -14,7 +14,7 @@ use super::clock::{COST, STEP, ahead};
 /// How far a reactor may be ahead, in cost of commands of ordinary size of a lone host.
 const LEAD: i64 = 16 * COST as i64 * STEP as i64;
 
-/// One class.
+/// The fairness in one class.
 #[derive(Debug)]
 struct OfClass {
     /// Reactors with commands waiting, one bit each.
@@ -31,7 +31,7 @@ pub struct Fairness {
 }
 
 impl Fairness {
-    /// For so many reactors.
+    /// Makes the fairness between this many reactors.
     #[must_use]
     pub fn new(reactors: usize) -> Self {
         let of_class = |_| OfClass {
@@ -76,7 +76,7 @@ impl Fairness {
         of.least(others).is_none_or(|least| ahead(own, least) <= LEAD)
     }
 
-    /// A reactor, which has so many hosts waiting in the class, has taken `cost`.
+    /// Charges a reactor, which has `hosts` waiting in the class, for a command that it has taken.
     #[inline]
     pub(crate) fn charge(&self, class: Class, reactor: u32, cost: u32, hosts: u32) {
         if let Some(time) = self.classes[class].times.get(reactor as usize) {

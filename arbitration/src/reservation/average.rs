@@ -4,11 +4,11 @@ use crate::sync::{AtomicU64, Ordering};
 
 use units::follow;
 
-/// So many samples make a mean that is used.
+/// Samples that make a mean which is used.
 pub(super) const ENOUGH: u64 = 64;
-/// So many make one to rely on.
+/// Samples that make a mean to rely on.
 pub(super) const PLENTY: u64 = 1024;
-/// A sample's weight in the long run: one in so many.
+/// Weight of a sample in the long run: one in this many.
 const LONG_RUN: u64 = 256;
 
 /// A mean in which the latest samples count most: its count in the upper 16 bits, up to `PLENTY`,

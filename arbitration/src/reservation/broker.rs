@@ -149,7 +149,7 @@ impl Room {
     }
 }
 
-/// The longest that a command already in the device may keep a due one waiting, whoever sent it:
+/// The longest that a command already in the device may keep a due one waiting, of any host:
 /// commands are not taken back. It is set aside once, for the shortest period.
 fn longest_command(profile: &Profile) -> Nanos {
     let worst = profile.read.worst.max(profile.write.worst);

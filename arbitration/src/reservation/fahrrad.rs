@@ -78,8 +78,8 @@ impl Stream {
         }
     }
 
-    /// The part of the budget that corresponds to the time from `from` to `to`: what a stream that
-    /// has nothing waiting may still ask for.
+    /// Computes the part of the budget that corresponds to the time from `from` to `to`: what a
+    /// stream that has nothing waiting may still ask for.
     fn part(&self, from: Nanos, to: Nanos) -> u64 {
         let Some((budget, period)) = self.reserved else { return 0 };
         let part = u128::from(budget) * u128::from(to.ns_since(from)) / u128::from(period);
@@ -92,7 +92,7 @@ impl Stream {
 }
 
 impl Fahrrad {
-    /// A device without streams.
+    /// Makes a device without streams.
     #[must_use]
     pub fn new() -> Self {
         Self::default()
@@ -149,7 +149,7 @@ impl Fahrrad {
         Some((member.stream, member.request))
     }
 
-    /// The request that was picked last has completed, after `actual` ns in the device.
+    /// Notes that the request picked last has completed, after `actual` ns in the device.
     pub fn completed(&mut self, now: Nanos, actual: u64) {
         let Some(member) = self.served.take() else { return };
         self.set_time = self.set_time.saturating_sub(member.worst);
@@ -162,13 +162,13 @@ impl Fahrrad {
         }
     }
 
-    /// Requests of a stream that wait outside the set.
+    /// Counts the requests of a stream that wait outside the set.
     #[must_use]
     pub fn waiting(&self, stream: usize) -> usize {
         self.streams.get(stream).map_or(0, |stream| stream.queue.len())
     }
 
-    /// Requests in the set.
+    /// Counts the requests in the set.
     #[must_use]
     pub fn in_set(&self) -> usize {
         self.set.len()
@@ -196,7 +196,7 @@ impl Fahrrad {
         self.set_time += worst;
     }
 
-    /// The stream whose next request fits into the set.
+    /// Finds the stream whose next request fits into the set.
     fn next_to_move(&self, now: Nanos) -> Option<usize> {
         if let Some(first) = self.earliest_in_budget() {
             return self.fits(now, first).then_some(first);
@@ -204,13 +204,13 @@ impl Fahrrad {
         self.next_beyond().filter(|next| self.fits(now, *next))
     }
 
-    /// Of the streams with requests and budget, the one whose deadline is the earliest.
+    /// Finds, of the streams with requests and budget, the one whose deadline is the earliest.
     fn earliest_in_budget(&self) -> Option<usize> {
         let due = self.streams.iter().enumerate().filter(|(_, stream)| stream.in_budget());
         due.min_by_key(|(_, stream)| stream.end).map(|(number, _)| number)
     }
 
-    /// The stream that is next to have what reservations leave, in turn.
+    /// Finds the stream that is next to have what reservations leave, in turn.
     fn next_beyond(&self) -> Option<usize> {
         let count = self.streams.len();
         let waits = |number: &usize| self.waiting(*number) > 0;
@@ -233,7 +233,7 @@ impl Fahrrad {
             })
     }
 
-    /// What reserved streams may still ask for up to `deadline`.
+    /// Sums what reserved streams may still ask for up to `deadline`.
     fn reserved_until(&self, now: Nanos, deadline: Nanos) -> u64 {
         let due = self.streams.iter().filter(|stream| stream.end <= deadline);
         let asked = due.map(|stream| {

@@ -15,11 +15,11 @@ const DEPTHS: usize = 9;
 const SMALL: u32 = 4096;
 /// From here on they tell what a KiB adds.
 const LARGE: u32 = 16_384;
-/// How often the parallelism is estimated anew, as a power of two of ns: about a second.
+/// Interval between estimates of the parallelism, as a power of two of ns: about a second.
 pub(super) const BEAT_SHIFT: u32 = 30;
-/// After so many beats, about a minute, what is old loses half of its weight.
+/// Beats after which what is old loses half of its weight: about a minute.
 pub(super) const FADE: u64 = 64;
-/// After so many minutes nothing is left of the most samples.
+/// Minutes after which nothing is left of the most samples.
 const FORGOTTEN: u64 = 10;
 
 /// Measures a device's service times from its completions, shared by all reactors.
@@ -63,7 +63,7 @@ pub enum Sureness {
     Unmeasured,
     /// Hundreds have.
     Rough,
-    /// Enough have, lately.
+    /// Whether enough have in the last minutes.
     Sure,
 }
 

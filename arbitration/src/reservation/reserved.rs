@@ -12,10 +12,10 @@ use super::terms::Budget;
 
 /// An admitted reservation at work, shared by all reactors.
 ///
-/// Periods follow each other without a gap from the start on; whoever comes first after the end of
-/// one goes on to the next. A budget in operations or bytes is kept in these units, and the device
-/// time that the broker set aside for it keeps a tenant whose commands cost more than it said from
-/// hurting others. What is not used in a period is not carried over.
+/// Periods follow each other without a gap from the start on; the first reactor to come after the
+/// end of one goes on to the next. A budget in operations or bytes is kept in these units, and the
+/// device time that the broker set aside for it keeps a tenant whose commands cost more than it
+/// said from hurting others. What is not used in a period is not carried over.
 ///
 /// Threads that find budget left at the same moment may each charge: a period may exceed its
 /// budget by one command for each further thread. Nothing else is inexact.
@@ -35,7 +35,7 @@ pub struct Reserved {
     demand: Demand,
 }
 
-/// How far a budget may be ahead of its period: one part of it in so many.
+/// How far a budget may be ahead of its period: one part of it in this many.
 const LEAD: u64 = 16;
 
 /// What a period may take; `MOST` stands for no limit.
@@ -75,7 +75,7 @@ pub struct Charge {
 }
 
 impl Reserved {
-    /// A reservation whose first period begins at `now`.
+    /// Makes a reservation whose first period begins at `now`.
     #[must_use]
     pub fn new(now: Nanos, admitted: &Admitted) -> Self {
         let Admitted { terms, translation, profile } = admitted;
@@ -111,7 +111,7 @@ impl Reserved {
         (self.has_left(number) && self.is_on_time(now, number)).then(|| self.end(number))
     }
 
-    /// Whether budget is left in the period, so that a command is to be charged, due or not.
+    /// Whether budget is left in the period, so that a command is charged, due or not.
     #[inline]
     #[must_use]
     pub fn has_budget(&self, now: Nanos) -> bool {
@@ -197,9 +197,9 @@ impl Reserved {
     }
 
     /// A charged command has completed: gives back what it did not take of the device time it was
-    /// charged, or, on a disk, adds what it took beyond. `actual_ns` is its share of the device's time (see
-    /// [`ServiceTime`](super::ServiceTime)). After the end of the period it was charged in,
-    /// nothing happens.
+    /// charged, or, on a disk, adds what it took beyond. `actual_ns` is its share of the device's
+    /// time (see [`ServiceTime`](super::ServiceTime)). After the end of the period it was charged
+    /// in, nothing happens.
     ///
     /// On a disk all of it counts, as the seeks are the stream's own. Elsewhere a command's time
     /// tells of what others do as well, and no more counts than it was charged.

@@ -21,17 +21,17 @@ struct Node {
     given: [u32; 2],
 }
 
-/// The sessions there are, for whoever changes them. A change costs what it changes, and what has
-/// shares below that, but not what there is.
+/// The sessions there are, as the control plane changes them. A change costs what it changes, and
+/// what has shares below that, but not what there is.
 #[derive(Debug)]
 pub struct Sessions {
     sharing: Sharing,
     caps: Caps,
     /// The bound of the queues that have none of their own.
     queue: Arc<AtomicU32>,
-    /// By name; the root is one of them.
+    /// The sessions by name, the root among them.
     nodes: HashMap<String, Node>,
-    /// Those with shares.
+    /// The names of the sessions with shares.
     shared: BTreeSet<String>,
     places: Places,
     touched: Vec<Arc<Session>>,
@@ -43,13 +43,13 @@ pub struct Sessions {
 const ROOT: &str = "root";
 
 impl Sessions {
-    /// Only the root.
+    /// Makes a tree of the root alone.
     #[must_use]
     pub fn new(root: &RootSpec) -> Self {
         Self::shared(root, Sharing::Several)
     }
 
-    /// Only the root, for as many reactors as `sharing` says.
+    /// Makes a tree of the root alone, for as many reactors as `sharing` says.
     #[must_use]
     pub fn shared(root: &RootSpec, sharing: Sharing) -> Self {
         let queue = Arc::new(AtomicU32::new(root.queue.max(1)));
@@ -75,32 +75,32 @@ impl Sessions {
         }
     }
 
-    /// A session by its name.
+    /// Finds a session by its name.
     #[must_use]
     pub fn named(&self, name: &str) -> Option<&Arc<Session>> {
         Some(&self.nodes.get(name)?.session)
     }
 
-    /// The session above all others.
+    /// Returns the session above all others.
     #[must_use]
     pub fn root(&self) -> &Arc<Session> {
         &self.root
     }
 
-    /// All sessions, in no order.
+    /// Lists all sessions, in no order.
     pub fn iter(&self) -> impl Iterator<Item = &Arc<Session>> {
         self.nodes.values().map(|node| &node.session)
     }
 
-    /// The sessions at which reactors that have them are to look again, and at those below them,
+    /// Takes the sessions at which reactors that have them look again, and at those below them,
     /// since the last call: limits or bounds of credits are others than before.
     #[must_use]
     pub fn take_touched(&mut self) -> Vec<Arc<Session>> {
         std::mem::take(&mut self.touched)
     }
 
-    /// The sessions, since the last call, that have taken the place of another of the same name,
-    /// because they or those above them have moved.
+    /// Takes the sessions, since the last call, that have taken the place of another of the same
+    /// name, because they or those above them have moved.
     #[must_use]
     pub fn take_replaced(&mut self) -> Vec<Arc<Session>> {
         std::mem::take(&mut self.replaced)
@@ -294,7 +294,7 @@ impl Sessions {
         }
     }
 
-    /// A session whose parent is another now is another itself: what is in flight is the old
+    /// Makes a session again whose parent is another now: what is in flight is the old
     /// one's.
     fn follow(&mut self, now: Nanos, name: &str) {
         let Some(node) = self.known(name) else { return };

@@ -3,8 +3,8 @@
 //! A device that is busy with everything it can do at once takes longer in proportion to what it
 //! holds; one that is not takes no longer for more. So the depth that makes the mean time in the
 //! device what it should be is the present depth times the wanted time over the measured one. The
-//! depth goes down that far, by a quarter at a time (by half, far from the target), and half that far
-//! up.
+//! depth goes down that far, by a quarter at a time (by half, far from the target), and half that
+//! far up.
 //!
 //! A latency that the device does not keep even where nothing waits in it is no reason to let it
 //! idle. Where a lower depth gains less than half of what it should, the device does not wait for
@@ -18,8 +18,8 @@ use super::slot::{SLOT, SLOTS};
 
 /// The depth an adaptive window begins with where there was none.
 const FIRST_DEPTH: u32 = 32;
-/// The depth is looked at not more often than this, nor than every [`TARGETS`] target latencies: the
-/// slowest commands must have come back, or the others would be taken for all.
+/// The depth is looked at not more often than this, nor than every [`TARGETS`] target latencies:
+/// the slowest commands must have come back, or the others would be taken for all.
 const LOOK: u64 = 20_000_000;
 const TARGETS: u64 = 16;
 /// Prices are looked at this often.
@@ -32,7 +32,8 @@ const MOST: u64 = 256;
 const REST: u32 = 4;
 const LONGEST_REST: u32 = 32;
 
-/// The depth, in 1/[`SLOT`], that an adaptive window of at most `max` commands begins with.
+/// Computes the depth, in 1/[`SLOT`], that an adaptive window of at most `max` commands begins
+/// with.
 pub(super) fn first_depth(had: Option<u64>, max: u32) -> u64 {
     let first = had.unwrap_or(u64::from(FIRST_DEPTH) * SLOTS);
     first.clamp(SLOTS, u64::from(max.max(1)) * SLOTS)
@@ -45,24 +46,25 @@ pub(super) struct Seen {
     pub(super) mean: u64,
     /// The most that the device held, in 1/[`SLOT`].
     pub(super) peak: u64,
-    /// Whether there was more.
+    /// Whether there was more than the device might hold.
     pub(super) was_full: bool,
 }
 
 /// The latency that a device is to keep, and when its window was looked at.
 #[derive(Debug, Default)]
 pub(super) struct Adaptation {
-    /// In ns; 0: the depth stays.
+    /// The target latency in ns; 0: the depth stays.
     target: u64,
     /// The greatest depth in 1/[`SLOT`].
     max: u64,
-    /// When prices are due, in ns.
+    /// The time at which prices are due, in ns.
     prices: u64,
     /// The depth, in 1/[`SLOT`], and the mean time in ns from which the depth is going down.
     from: Option<(u64, u64)>,
-    /// For how many more looks the depth does not go down,
+    /// The number of further looks at which the depth does not go down.
     rest: u32,
-    /// and for how many it last did not; 0: lower was always of use since the target was missed.
+    /// The number of looks at which it last did not; 0: lower was always of use since the target
+    /// was missed.
     last_rest: u32,
 }
 
@@ -95,7 +97,7 @@ impl Adaptation {
         self.target != 0 && count >= (2 * depth / SLOTS).clamp(FEWEST, MOST)
     }
 
-    /// The depth after this one. Between 7/8 of the target and the target it stays.
+    /// Computes the depth after this one. Between 7/8 of the target and the target it stays.
     pub(super) fn next_depth(&mut self, depth: u64, seen: &Seen) -> u64 {
         let goal = self.target - self.target / 16;
         let mean = seen.mean.max(1);
@@ -140,7 +142,7 @@ fn was_of_use(from: (u64, u64), to: (u64, u64)) -> bool {
     2 * to_mean * from_depth <= from_mean * (from_depth + to_depth)
 }
 
-/// `depth` times `goal` over `mean`.
+/// Computes `depth` times `goal` over `mean`.
 fn scaled(depth: u64, goal: u64, mean: u64) -> u64 {
     let depth = (u128::from(depth) * u128::from(goal)).checked_div(u128::from(mean)).unwrap_or(0);
     u64::try_from(depth).unwrap_or(u64::MAX)

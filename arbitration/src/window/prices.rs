@@ -25,9 +25,9 @@ impl Tally {
     const COUNT_DIGITS: u32 = 20;
     const COUNT: u64 = (1 << Self::COUNT_DIGITS) - 1;
     const UNIT_DIGITS: u32 = 4;
-    /// Times of more than 4 s count as that,
+    /// The longest time that is kept, in units: times of more than 4 s count as 4 s.
     const LONGEST: u64 = (1 << 28) - 1;
-    /// and after so many no more are added: together they fit.
+    /// The greatest count: after this many no more times are added, and their sum fits.
     const MOST: u64 = 1 << 16;
 
     #[inline]
@@ -39,7 +39,7 @@ impl Tally {
         }
     }
 
-    /// The mean in ns, and of how many.
+    /// Computes the mean in ns, and of how many times it is.
     pub(super) fn mean(&self) -> (u64, u64) {
         let word = self.0.load(Relaxed);
         let (sum, count) = (word >> Self::COUNT_DIGITS << Self::UNIT_DIGITS, word & Self::COUNT);
@@ -117,13 +117,13 @@ impl Prices {
     }
 }
 
-/// How many times as long writes took as reads, 1 to 16 times, in 1/[`SLOT`].
+/// Computes how many times as long writes took as reads, 1 to 16 times, in 1/[`SLOT`].
 fn ratio(write: u64, read: u64) -> u32 {
     let ratio = (write.saturating_mul(u64::from(SLOT))).checked_div(read).unwrap_or(0);
     u32::try_from(ratio).unwrap_or(u32::MAX).clamp(SLOT, MOST * SLOT)
 }
 
-/// How many commands of ordinary size this many bytes are, rounded up.
+/// Computes how many commands of ordinary size this many bytes are, rounded up.
 #[inline]
 pub(super) fn sizes(bytes: u32) -> u64 {
     u64::from(bytes.div_ceil(ORDINARY).max(1))
