@@ -24,6 +24,16 @@ pub(crate) enum Kind {
     Queued,
 }
 
+/// Commands of a device, and the bytes of its reads and writes.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Counts {
+    reads: u64,
+    read_bytes: u64,
+    writes: u64,
+    written_bytes: u64,
+    others: u64,
+}
+
 /// A device.
 #[derive(Debug)]
 pub(crate) struct Disk {
@@ -37,6 +47,8 @@ pub(crate) struct Disk {
     service_ns: u64,
     /// It is gone: every command fails.
     failed: Cell<bool>,
+    /// What it was given.
+    given: Cell<Counts>,
 }
 
 impl Disk {
@@ -57,7 +69,38 @@ impl Disk {
             channels: RefCell::new(vec![Nanos(0); channels.max(1)]),
             service_ns,
             failed: Cell::new(false),
+            given: Cell::default(),
         }
+    }
+
+    /// What it was given, and what the target says of that.
+    pub(crate) fn counts(&self) -> (Counts, Counts) {
+        let mut told = Counts::default();
+        for stats in self.stats.iter().map(IoStats::snapshot) {
+            told.reads += stats.read.ops;
+            told.read_bytes += stats.read.bytes;
+            told.writes += stats.write.ops;
+            told.written_bytes += stats.write.bytes;
+            told.others += stats.other.ops;
+        }
+        (self.given.get(), told)
+    }
+
+    fn count(&self, command: &IoCommand) {
+        let mut given = self.given.get();
+        let bytes = |blocks: u32| u64::from(blocks) * BLOCK as u64;
+        match command {
+            IoCommand::Read { range, .. } => {
+                given.reads += 1;
+                given.read_bytes += bytes(range.blocks);
+            }
+            IoCommand::Write { range, .. } => {
+                given.writes += 1;
+                given.written_bytes += bytes(range.blocks);
+            }
+            _ => given.others += 1,
+        }
+        self.given.set(given);
     }
 
     pub(crate) fn kind(&self) -> Kind {
@@ -94,6 +137,7 @@ impl Disk {
 
     /// Carries a command out.
     pub(crate) fn execute(&self, command: &IoCommand, data: Data<'_>) -> Status {
+        self.count(command);
         if self.failed.get() {
             return Status::NAMESPACE_NOT_READY;
         }

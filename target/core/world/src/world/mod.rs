@@ -454,6 +454,11 @@ impl World {
             }
         }
         for (backend, disk) in self.shared.disks.borrow().iter() {
+            let (given, told) = disk.counts();
+            if given != told && !self.scenario.faults {
+                let what = format!("{backend:?} was given {given:?}, and the target says {told:?}");
+                return broken(self.now, what);
+            }
             let held = sluice_core::device::Device::qos(&**disk).window.held();
             if held > 0 {
                 return broken(

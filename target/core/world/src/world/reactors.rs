@@ -162,6 +162,10 @@ impl World {
             let wait = 1 << self.rng.u32(0..most);
             self.at(Nanos(back.0 + wait), Event::Look(index));
         }
+        let known = self.reactors.get(index).map_or(0, |one| one.connections.len());
+        if held.connections != known {
+            self.breaks(format!("reactor {index} has {known} connections, and says: {held:?}"));
+        }
         if held.ordered > held.commands {
             self.breaks(format!("reactor {index} orders more commands than it has: {held:?}"));
         }
