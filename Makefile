@@ -10,6 +10,7 @@
 #   make bench-qtcp what classes get of a congested link, by the kernel's congestion control
 #   make interleavings  what reactors say to each other by atomics, in every order of steps
 #   make simulate   whole targets on simulated time, from fresh seeds, for HOURS (1)
+#   make mutants    breaks the code on purpose, and prints what no test notices; PARTS, SHARD, FILES
 #   make fuzz       each fuzz target for FUZZ_SECONDS (60)
 #   make deny       licences, banned and duplicate crates, sources
 #   make install    binaries, systemd files and documents, below DESTDIR and PREFIX (/usr)
@@ -26,7 +27,7 @@ export CARGO_TARGET_DIR := $(CURDIR)/build
 # What is installed: the release build, unless this names a folder with binaries that are built.
 BINARIES ?= build/release
 
-.PHONY: build help run test bench bench-qos bench-churn bench-qtcp interleavings simulate fuzz deny install uninstall clean
+.PHONY: build help run test bench bench-qos bench-churn bench-qtcp interleavings simulate mutants fuzz deny install uninstall clean
 
 build:
 	.ci/setup build
@@ -69,6 +70,10 @@ simulate:
 	.ci/setup build
 	SIMULATE_SECONDS=$$(($(HOURS) * 3600)) \
 		cargo test --release -p sluice-world --test histories fresh -- --nocapture
+
+mutants:
+	.ci/setup mutants
+	SHARD="$(SHARD)" FILES="$(FILES)" tests/mutants.sh $(PARTS)
 
 fuzz:
 	.ci/setup fuzz
