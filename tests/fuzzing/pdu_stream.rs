@@ -8,7 +8,7 @@ use std::collections::BTreeMap;
 
 use fabric::nvme::{SglDescriptor, Sqe, Status};
 use fabric::queue::{
-    CapsuleData, HostReceived, HostTransport, Payload, Received, SlotId, Transport,
+    Arriving, CapsuleData, HostReceived, HostTransport, Payload, Received, SlotId, Transport,
 };
 use fabric::tcp::pdu::{Header, PduType};
 use fabric::tcp::{HostConnection, HostParams, TargetConnection, TargetParams, Tx};
@@ -140,10 +140,17 @@ impl Target {
 
     fn feed(&mut self, mut chunk: &[u8]) {
         loop {
+            let (arriving, before) = (self.connection.arriving(), chunk);
             match self.connection.next(&mut chunk) {
-                Ok(Some(event)) => self.received(event),
+                Ok(Some(event)) => {
+                    if let Some(arriving) = arriving.filter(|_| !before.is_empty()) {
+                        check_place(arriving, before, &event);
+                    }
+                    self.received(event);
+                }
                 Ok(None) => break,
                 Err(violation) => {
+                    assert!(arriving.is_none(), "data of a command cannot be wrong: {violation}");
                     drain(self.connection.tx(), &mut self.sent);
                     self.open = false;
                     let last = last_pdu(&self.sent);
@@ -231,6 +238,20 @@ impl Target {
             self.connection.complete(slot, 7, Status::SUCCESS);
         }
     }
+}
+
+/// Data that was said to arrive must be handed over all at once, from where it was received: it may
+/// be its command's own buffer.
+fn check_place(arriving: Arriving, input: &[u8], event: &Received<'_>) {
+    let seen = match event {
+        Received::Data { slot, offset, bytes } => {
+            Some((*slot, *offset, bytes.len(), bytes.as_ptr()))
+        }
+        _ => None,
+    };
+    let length = usize::try_from(arriving.length).expect("small").min(input.len());
+    let told = Some((arriving.slot, arriving.offset, length, input.as_ptr()));
+    assert_eq!(seen, told, "{event:?} although {arriving:?}");
 }
 
 /// The host role, with a read, a write by R2T, a write in the capsule and a flush.

@@ -94,9 +94,12 @@ pub trait Transport {
     /// Whether a piece of data has begun to arrive and its end has not come.
     fn in_data(&self) -> bool;
 
-    /// What the next input is, where it is data of a command. A shell may receive it straight into
-    /// the command's buffer and hand that to [`Self::next`]: the [`Received::Data`] then borrows
-    /// from where the bytes belong.
+    /// Where the next input belongs, where that is data of a command that still wants it.
+    ///
+    /// A shell may receive up to [`Arriving::length`] bytes straight into the command's buffer and
+    /// hand those to [`Self::next`]: it answers one [`Received::Data`] with all of them, which
+    /// borrows from where they belong, so that nothing has to be copied. A data digest is computed
+    /// over them as over any other input.
     fn arriving(&self) -> Option<Arriving>;
 
     /// Bytes that wait to be sent, without those that the shell is sending now.

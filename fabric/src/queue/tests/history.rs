@@ -89,13 +89,28 @@ struct Target<T> {
 }
 
 impl<T: Transport<Payload = Vec<u8>>> Target<T> {
-    fn receive(&mut self, mut input: &[T::Unit], history: &History) {
+    /// Takes what has arrived. Where it is data of a command, half of the times only that is
+    /// handed over at once, as by a shell that receives it where it belongs.
+    fn receive(&mut self, mut input: &[T::Unit], history: &History, random: &mut Random) {
+        while !input.is_empty() {
+            let arriving = self.connection.arriving().filter(|_| random.below(2) == 0);
+            let most = arriving.map_or(usize::MAX, |arriving| arriving.length as usize);
+            let (part, rest) = input.split_at(input.len().min(most));
+            self.take(part, history);
+            input = rest;
+        }
+    }
+
+    fn take(&mut self, mut input: &[T::Unit], history: &History) {
         loop {
-            let arriving = self.connection.arriving();
+            let (arriving, before) = (self.connection.arriving(), input);
             let Some(event) = self.connection.next(&mut input).unwrap() else { break };
-            if let (Some(told), Received::Data { slot, offset, bytes }) = (arriving, &event) {
-                assert_eq!((told.slot, told.offset), (*slot, *offset));
-                assert!(bytes.len() <= told.length as usize);
+            if let Some(told) = arriving.filter(|_| !before.is_empty()) {
+                let Received::Data { slot, offset, bytes } = event else { panic!("{event:?}") };
+                assert_eq!((told.slot, told.offset), (slot, offset));
+                assert_eq!(bytes.len(), before.len().min(told.length as usize));
+                let place = before.as_ptr().cast();
+                assert_eq!(bytes.as_ptr(), place, "the bytes are handed over where they are");
             }
             match event {
                 Received::Initialized => {
@@ -286,7 +301,10 @@ fn run<J: Joined>(settings: &J::Settings, history: &History) {
             0 => host.submit_one(history),
             1 => to_target.extend(J::from_host(&mut host.connection, limit(&mut random))),
             2 => to_host.extend(J::from_target(&mut target.connection, limit(&mut random))),
-            3 => target.receive(&chunk(&mut to_target, &mut random), history),
+            3 => {
+                let input = chunk(&mut to_target, &mut random);
+                target.receive(&input, history, &mut random);
+            }
             4 => host.receive(&chunk(&mut to_host, &mut random), history),
             _ => target.complete_one(history, &mut random),
         }
