@@ -17,7 +17,7 @@ use crate::budget::Promise;
 use crate::charge::Charge;
 use crate::deallocation::Deallocation;
 use crate::device::Device as _;
-use crate::driver::{Buffer, Driver};
+use crate::driver::{Buffer, DataPlace, Driver};
 
 /// How far a command has come.
 #[derive(Debug)]
@@ -42,6 +42,8 @@ pub(crate) enum State<D: Driver> {
     Promised(Promise, Option<MemoryGrant>),
     /// The host's data arrives in this buffer.
     Filling(Buffer<D>, Source),
+    /// The driver receives the host's data into the command's buffer, and has it.
+    Lent(Source),
     /// The host's data arrives, or is there, and there is no buffer for it after all.
     Parked(
         Vec<u8>,
@@ -95,6 +97,7 @@ pub(crate) enum Kind {
     DataBuffer,
     Promised,
     Filling,
+    Lent,
     Parked,
     DeviceTurn,
     ReadBuffer,
@@ -119,7 +122,9 @@ impl Kind {
             MemoryTurn => &[DataBuffer, Free, Withdrawn],
             DataBuffer => &[Promised, Filling, Free, Withdrawn],
             Promised => &[Filling, Parked, Free, Withdrawn],
-            Filling | Parked => &[DeviceTurn, InDevice, Slicing, Free, Withdrawn],
+            Filling => &[Lent, DeviceTurn, InDevice, Slicing, Free, Withdrawn],
+            Lent => &[Filling, Free, Withdrawn],
+            Parked => &[DeviceTurn, InDevice, Slicing, Free, Withdrawn],
             DeviceTurn => &[ReadBuffer, InDevice, Slicing, Free, Withdrawn],
             ReadBuffer => &[DeviceTurn, ReadBuffer, InDevice, Free, Withdrawn],
             InDevice => &[Free],
@@ -130,7 +135,7 @@ impl Kind {
     }
 
     /// All states, in the order of their declaration.
-    pub(crate) const ALL: [Self; 16] = [
+    pub(crate) const ALL: [Self; 17] = [
         Self::Free,
         Self::Collecting,
         Self::Deferred,
@@ -140,6 +145,7 @@ impl Kind {
         Self::DataBuffer,
         Self::Promised,
         Self::Filling,
+        Self::Lent,
         Self::Parked,
         Self::DeviceTurn,
         Self::ReadBuffer,
@@ -161,6 +167,7 @@ impl Kind {
             Self::DataBuffer => "data_buffer",
             Self::Promised => "promised",
             Self::Filling => "filling",
+            Self::Lent => "lent",
             Self::Parked => "parked",
             Self::DeviceTurn => "device_turn",
             Self::ReadBuffer => "read_buffer",
@@ -186,6 +193,7 @@ impl<D: Driver> State<D> {
             Self::DataBuffer(_) => Kind::DataBuffer,
             Self::Promised(..) => Kind::Promised,
             Self::Filling(..) => Kind::Filling,
+            Self::Lent(_) => Kind::Lent,
             Self::Parked(..) => Kind::Parked,
             Self::DeviceTurn(..) => Kind::DeviceTurn,
             Self::ReadBuffer => Kind::ReadBuffer,
@@ -414,7 +422,7 @@ impl<D: Driver> Commands<D> {
     /// Number of commands whose data is still to come from the host. Of those that are parked it
     /// may all be there: what they hold is bounded apart.
     pub(crate) fn awaiting_data(&self) -> u64 {
-        [Kind::Promised, Kind::Filling, Kind::Collecting]
+        [Kind::Promised, Kind::Filling, Kind::Lent, Kind::Collecting]
             .map(|kind| self.counts.of(kind))
             .iter()
             .sum()
@@ -441,6 +449,46 @@ impl<D: Driver> Commands<D> {
     /// Number of commands in the table.
     pub(crate) fn active(&self) -> u32 {
         self.active
+    }
+
+    /// Whether a command's data arrives in its buffer.
+    #[inline]
+    pub(crate) fn is_filling(&self, id: SlotId) -> bool {
+        matches!(self.state(id), State::Filling(..))
+    }
+
+    /// Lends a command's buffer, into which its data arrives, to the driver: for up to `length`
+    /// bytes at `offset`.
+    pub(crate) fn lend(
+        &mut self,
+        slot: SlotId,
+        offset: u32,
+        length: u32,
+    ) -> Option<DataPlace<Buffer<D>>> {
+        if !self.is_filling(slot) {
+            return None;
+        }
+        match self.take(slot) {
+            State::Filling(buffer, source) => {
+                self.change(slot, State::Lent(source));
+                // A host may send more than the command needs (Dataset Management).
+                let start = (offset as usize).min(buffer.len());
+                let end = start.saturating_add(length as usize).min(buffer.len());
+                Some(DataPlace { slot, buffer, range: start..end })
+            }
+            other => {
+                self.put_back(slot, other);
+                None
+            }
+        }
+    }
+
+    /// Takes a buffer back that was lent, unless the command was answered or withdrawn meanwhile.
+    pub(crate) fn end_loan(&mut self, slot: SlotId, buffer: Buffer<D>) {
+        match self.take(slot) {
+            State::Lent(source) => self.change(slot, State::Filling(buffer, source)),
+            other => self.put_back(slot, other),
+        }
     }
 
     /// Puts a piece of the host's data where it belongs.

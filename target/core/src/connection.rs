@@ -11,14 +11,14 @@ use std::time::Duration;
 use fabric::Nanos;
 use fabric::controller::{Connected, ConnectionId, ListenerId, QueueKind};
 use fabric::nvme::Status;
-use fabric::queue::{Received, SlotId, Termination, Transport as _};
+use fabric::queue::{Arriving, Received, SlotId, Termination, Transport as _};
 use fabric::tcp::{Batch, TargetParams};
 
 use crate::admin_queue::AdminQueue;
 use crate::commands::StateCounts;
 use crate::completion::Completion;
 use crate::context::{Context, Settings};
-use crate::driver::{Buffer, Driver, Notice};
+use crate::driver::{Buffer, DataPlace, Driver, Notice};
 use crate::io_queue::IoQueue;
 use crate::key::Key;
 use crate::origin::Origin;
@@ -62,11 +62,26 @@ pub(crate) struct Connection<D: Driver> {
     /// Bytes received while no command could be taken.
     held: Vec<u8>,
     paused: bool,
-    /// The driver receives for it.
-    receiving: bool,
+    receiving: Receiving,
+    /// How often it is still received from once, without much data for a command, before the
+    /// driver receives chunk after chunk again.
+    singles: u8,
     /// A batch of it is with the driver.
     sending: bool,
     closing: Option<Closing>,
+}
+
+/// How the driver receives for a connection.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Receiving {
+    /// It does not.
+    No,
+    /// Chunk after chunk.
+    Stream,
+    /// Chunk after chunk, but it was told to end that.
+    Stopping,
+    /// Once.
+    Once,
 }
 
 /// The end of a connection.
@@ -85,6 +100,10 @@ struct Closing {
 /// anyway) and on others.
 const UNSENT_MAX: usize = 4 << 20;
 const ADMIN_UNSENT_MAX: usize = 256 << 10;
+
+/// How often in a row a connection is received from once without much data for a command, before the
+/// driver receives chunk after chunk again: commands and heads come between large data.
+const SINGLES: u8 = 8;
 
 /// How long a peer has to take what is still to be sent when a connection ends.
 const LINGER: Duration = Duration::from_secs(1);
@@ -122,7 +141,8 @@ impl<D: Driver> Connection<D> {
             since: io.now,
             held: Vec::new(),
             paused: false,
-            receiving: false,
+            receiving: Receiving::No,
+            singles: 0,
             sending: false,
             closing: None,
         }
@@ -142,15 +162,71 @@ impl<D: Driver> Connection<D> {
 
     /// Receives, unless it does already or may not.
     pub(crate) fn arm(&mut self, io: &mut Context<D>) {
-        if !self.receiving && !self.paused && self.closing.is_none() {
-            self.receiving = true;
-            io.driver.receive(self.queue.key);
+        if self.receiving != Receiving::No || self.paused || self.closing.is_some() {
+            return;
         }
+        let large = self.large_data(io);
+        let Queue { key, commands, .. } = &mut self.queue;
+        let place =
+            large.and_then(|Arriving { slot, offset, length }| commands.lend(slot, offset, length));
+        self.singles = if place.is_some() { SINGLES } else { self.singles.saturating_sub(1) };
+        if self.singles > 0 {
+            self.receiving = Receiving::Once;
+            io.driver.receive_once(*key, place);
+        } else {
+            self.receiving = Receiving::Stream;
+            io.driver.receive(*key);
+        }
+    }
+
+    /// Data of a command that comes next, if there is much of it and it has a buffer.
+    #[inline]
+    fn large_data(&self, io: &Context<D>) -> Option<Arriving> {
+        let arriving = self.queue.transport.arriving()?;
+        let large = arriving.length >= io.settings.direct_min;
+        (large && self.queue.commands.is_filling(arriving.slot)).then_some(arriving)
     }
 
     /// The driver receives no more.
     pub(crate) fn disarmed(&mut self) {
-        self.receiving = false;
+        self.receiving = Receiving::No;
+    }
+
+    /// The driver has received once: `placed` bytes where they belong, and others after them.
+    pub(crate) fn received_once(
+        &mut self,
+        io: &mut Context<D>,
+        place: Option<DataPlace<Buffer<D>>>,
+        placed: usize,
+        rest: &[u8],
+    ) {
+        self.disarmed();
+        if let Some(place) = place
+            && self.closing.is_none()
+        {
+            self.placed(place, placed);
+        }
+        self.receive(io, rest);
+    }
+
+    /// Takes a lent buffer back, with `length` bytes more of the command's data in it.
+    fn placed(&mut self, DataPlace { slot, buffer, range }: DataPlace<Buffer<D>>, length: usize) {
+        let mut bytes = buffer.get(range).unwrap_or_default();
+        bytes = bytes.get(..length).unwrap_or(bytes);
+        if !bytes.is_empty() {
+            // One event has all of them, or none if the command was aborted: see `arriving`. The
+            // end of the data comes with what follows.
+            let event = self.queue.transport.next(&mut bytes);
+            debug_assert!(
+                bytes.is_empty() && matches!(event, Ok(None | Some(Received::Data { .. })))
+            );
+            if let (Ok(Some(Received::Data { bytes, .. })), Stage::Io(io_queue)) =
+                (event, &mut self.stage)
+            {
+                io_queue.count_data(&self.queue, slot, bytes.len());
+            }
+        }
+        self.queue.commands.end_loan(slot, buffer);
     }
 
     /// Takes received bytes.
@@ -168,6 +244,20 @@ impl<D: Driver> Connection<D> {
             queue.refresh(io);
         }
         self.consume(io, bytes);
+        if self.receiving == Receiving::Stream && self.large_data(io).is_some() {
+            // All of it may have come before the stream of chunks ends: then the next data may go
+            // where it belongs.
+            self.singles = SINGLES;
+            self.stop_receiving(io);
+        }
+    }
+
+    /// Ends the stream of chunks.
+    fn stop_receiving(&mut self, io: &mut Context<D>) {
+        if self.receiving == Receiving::Stream {
+            self.receiving = Receiving::Stopping;
+            io.driver.stop_receiving(self.queue.key);
+        }
     }
 
     fn consume(&mut self, io: &mut Context<D>, mut bytes: &[u8]) {
@@ -277,9 +367,7 @@ impl<D: Driver> Connection<D> {
         self.paused = true;
         self.held.extend_from_slice(rest);
         io.agenda.paused.push(self.queue.key);
-        if self.receiving {
-            io.driver.stop_receiving(self.queue.key);
-        }
+        self.stop_receiving(io);
         self.queue.send_soon(&mut io.agenda);
     }
 
@@ -447,7 +535,7 @@ impl<D: Driver> Connection<D> {
             Stage::Io(io_queue) => io_queue.is_settled(),
             Stage::Admin(_) => true,
         };
-        !self.receiving && !self.sending && settled
+        self.receiving == Receiving::No && !self.sending && settled
     }
 
     /// Whether it has sent no Connect for `nanos` since it was accepted.

@@ -29,6 +29,9 @@ pub struct Settings {
     pub max_transfer: u32,
     /// The most in-capsule data of a command on an I/O queue, in bytes.
     pub in_capsule_data: u32,
+    /// A command's data of which at least this much is to come, in bytes, is received straight
+    /// into the command's buffer.
+    pub direct_min: u32,
 }
 
 /// Everything of a reactor but its connections: what a connection works with.

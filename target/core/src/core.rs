@@ -16,7 +16,7 @@ use crate::changes::{Changes, Touched};
 use crate::commands::StateCounts;
 use crate::connection::{Accepted, Connection};
 use crate::context::{Context, Settings};
-use crate::driver::{Buffer, Driver, End, Notice, Started};
+use crate::driver::{Buffer, DataPlace, Driver, End, Notice, Started};
 use crate::key::Key;
 use crate::payload::TxData;
 use crate::places::Places;
@@ -242,6 +242,22 @@ impl<D: Driver> Core<D> {
     pub fn received(&mut self, key: Key, bytes: &[u8]) {
         if let Some(connection) = self.places.find(key) {
             connection.receive(&mut self.io, bytes);
+        }
+    }
+
+    /// The driver has received once: `placed` bytes in the buffer that was lent to it, then `rest`.
+    #[inline]
+    pub fn received_once(
+        &mut self,
+        key: Key,
+        place: Option<DataPlace<Buffer<D>>>,
+        placed: usize,
+        rest: &[u8],
+    ) {
+        if let Some(connection) = self.places.find(key) {
+            connection.received_once(&mut self.io, place, placed, rest);
+            // At once: there may be more already.
+            connection.arm(&mut self.io);
         }
     }
 

@@ -2,12 +2,14 @@
 //! and what all reactors share.
 
 use std::fmt;
+use std::ops::{DerefMut, Range};
 use std::sync::Arc;
 
 use arbitration::{Class, Reactors};
 use fabric::controller::{
     BackendId, ConnectionId, ControllerShared, QueueKind, Refusal, Service, SmartCounters,
 };
+use fabric::queue::SlotId;
 use fabric::tcp::{Batch, Violation};
 use qtcp::pacing::Pacing;
 
@@ -37,6 +39,10 @@ pub trait Driver: Sized + fmt::Debug {
     fn receive(&mut self, key: Key);
     /// Ends [`Self::receive`]; chunks may still come until it has ended.
     fn stop_receiving(&mut self, key: Key);
+    /// Receives once: [`Core::received_once`](crate::Core::received_once), or
+    /// [`Core::receive_ended`](crate::Core::receive_ended) where the stream has ended. What comes
+    /// first goes to `place`, whose buffer is the driver's until then; a little may follow it.
+    fn receive_once(&mut self, key: Key, place: Option<DataPlace<Buffer<Self>>>);
     /// Sends a batch: [`Core::sent`](crate::Core::sent). There is one at a time for a connection.
     fn send(&mut self, key: Key, batch: Batch<TxData<Buffer<Self>>>);
     /// Ends a connection's stream in both directions; receiving and sending end.
@@ -91,6 +97,24 @@ pub type Job<D> = job::Job<<D as Driver>::Device, Buffer<D>>;
 pub type Ended<D> = job::Ended<<D as Driver>::Device, Buffer<D>>;
 /// What became of a driver's job that was to start.
 pub type Started<D> = job::Started<<D as Driver>::Device, Buffer<D>>;
+
+/// A command's buffer, lent to the driver, and where in it the next bytes of the stream belong.
+#[derive(Debug)]
+pub struct DataPlace<B> {
+    /// The command's slot.
+    pub slot: SlotId,
+    /// The buffer.
+    pub buffer: B,
+    /// The part of the buffer to receive into, from its start.
+    pub range: Range<usize>,
+}
+
+impl<B: DerefMut<Target = [u8]>> DataPlace<B> {
+    /// The bytes to receive into.
+    pub fn bytes_mut(&mut self) -> &mut [u8] {
+        self.buffer.get_mut(self.range.clone()).unwrap_or_default()
+    }
+}
 
 /// What has happened to a connection.
 #[derive(Debug)]

@@ -161,15 +161,21 @@ impl<D: Driver> IoQueue<D> {
         offset: u32,
         bytes: &[u8],
     ) {
-        if let Some(traffic) = &mut self.traffic {
-            let place = queue.transport.sqe_of(slot).sgl.decode();
-            let asked = matches!(place, SglKind::Transport);
-            traffic.received(queue.commands.charge(slot).class, bytes.len(), asked);
-        }
+        self.count_data(queue, slot, bytes.len());
         if matches!(queue.commands.state(slot), State::Promised(..)) {
             self.fetch(queue, io).keep_promise(slot);
         }
         queue.commands.fill(slot, offset, bytes);
+    }
+
+    /// Counts a piece of a command's data that has come.
+    #[inline]
+    pub(crate) fn count_data(&mut self, queue: &Queue<D>, slot: SlotId, bytes: usize) {
+        if let Some(traffic) = &mut self.traffic {
+            let place = queue.transport.sqe_of(slot).sgl.decode();
+            let asked = matches!(place, SglKind::Transport);
+            traffic.received(queue.commands.charge(slot).class, bytes, asked);
+        }
     }
 
     /// All of the host's data for a command is here.
@@ -430,7 +436,7 @@ impl<D: Driver> IoQueue<D> {
             State::DataBuffer(grant) | State::Promised(_, grant) | State::Parked(_, _, grant) => {
                 grant
             }
-            State::Filling(_, source) => source.grant(),
+            State::Filling(_, source) | State::Lent(source) => source.grant(),
             State::R2tTurn | State::ReadBuffer | State::Slicing(_) => None,
             other => {
                 queue.commands.put_back(slot, other);

@@ -4,6 +4,7 @@
 mod jobs;
 pub mod mailbox;
 pub mod pool;
+mod receive;
 pub mod ring;
 pub mod ring_error;
 mod send;
@@ -25,6 +26,7 @@ use thiserror::Error;
 
 use mailbox::Message;
 use pool::Pool;
+use receive::Received;
 use ring::{Completion, RecvBuffers, Ring, RingSize};
 use ring_error::RingError;
 use tag::Tag;
@@ -43,6 +45,13 @@ const RING_ENTRIES: u32 = 1024;
 const CAPSULE_SHARE: usize = 8;
 /// Completions taken at once.
 const BATCH: usize = 256;
+/// Data of which at least this much is to come, in bytes, is received into its command's buffer: a
+/// receive of its own costs about what it costs to copy so much.
+const DIRECT_MIN: u32 = 16 << 10;
+/// How often in a turn, and until how many bytes have come, sockets that have more are received from
+/// again before anything is sent.
+const RECEIVES: usize = 8;
+const RECEIVED_MAX: usize = 1 << 20;
 /// How long units wait whose device was busy.
 const BUSY_WAIT: Duration = Duration::from_micros(100);
 
@@ -69,6 +78,8 @@ pub struct Reactor {
     /// Listeners whose accept has failed, to be tried again after a while.
     deaf: Vec<u32>,
     completions: Vec<Completion>,
+    /// Bytes that came from sockets which have more, and are to be received from again.
+    ahead: usize,
     next_retry: Nanos,
 }
 
@@ -112,6 +123,7 @@ impl Reactor {
             reactors: shared.mailboxes.len(),
             max_transfer: target.max_transfer,
             in_capsule_data: target.in_capsule_data,
+            direct_min: DIRECT_MIN,
         };
         let map = |bytes, largest| Pool::new(bytes, largest).map_err(ReactorError::Buffers);
         let bytes = usize::try_from(target.io_memory).unwrap_or(usize::MAX);
@@ -135,6 +147,7 @@ impl Reactor {
             listeners: HashMap::new(),
             deaf: Vec::new(),
             completions: Vec::with_capacity(BATCH),
+            ahead: 0,
             next_retry: now,
         })
     }
@@ -155,7 +168,7 @@ impl Reactor {
             let sleep = if idle { self.sleep_time() } else { None };
             self.core.driver().ring.turn(sleep)?;
             self.core.set_time(self.shared.clock.now());
-            if self.turn() {
+            if self.turn()? {
                 last_work = self.core.now();
             }
         }
@@ -174,9 +187,10 @@ impl Reactor {
     }
 
     /// One turn: takes what has completed, and sets going what follows. Whether there was work.
-    fn turn(&mut self) -> bool {
+    fn turn(&mut self) -> std::io::Result<bool> {
         let mut worked = self.core.has_changes() && self.change();
         worked |= self.core.begin();
+        let (mut receives, mut received) = (0, 0);
         loop {
             let mut completions = std::mem::take(&mut self.completions);
             self.core.driver().ring.completions(&mut completions);
@@ -185,11 +199,18 @@ impl Reactor {
                 self.complete(completion);
             }
             self.completions = completions;
+            worked |= count > 0;
+            let bytes = std::mem::take(&mut self.ahead);
+            (receives, received) = (receives + 1, received + bytes);
+            if bytes > 0 && receives < RECEIVES && received < RECEIVED_MAX {
+                // Receive first what there is, so that one send answers all of it.
+                self.core.driver().ring.turn(None)?;
+                continue;
+            }
             worked |= self.core.settle();
             if self.core.has_tallies() {
                 self.core.record(self.shared.clock.now());
             }
-            worked |= count > 0;
             if count < BATCH {
                 break;
             }
@@ -207,7 +228,7 @@ impl Reactor {
         if worked {
             self.account();
         }
-        worked
+        Ok(worked)
     }
 
     /// Takes a part of what is changing, and notes what CPU time it took. Whether there was some.
@@ -223,6 +244,7 @@ impl Reactor {
     fn complete(&mut self, completion: Completion) {
         match Tag::decode(completion.user_data) {
             Some(Tag::Receive(key)) => self.received(key, &completion),
+            Some(Tag::ReceiveOnce(key)) => self.received_once(key, &completion),
             Some(Tag::Send(key)) => {
                 if let Some(batch) = self.core.driver().send_ended(key, completion.result) {
                     let lost = (completion.result < 0).then(|| lost(completion.result));
@@ -257,6 +279,22 @@ impl Reactor {
         }
         if !completion.more() {
             self.core.receive_ended(key, gone);
+        }
+    }
+
+    fn received_once(&mut self, key: Key, completion: &Completion) {
+        let result = completion.result;
+        let Some(received) = self.core.driver().receive_ended(key, completion) else { return };
+        if result > 0 || matches!(-result, libc::EINTR | libc::EAGAIN | libc::ECANCELED) {
+            let Received { place, placed, rest } = received;
+            self.core.received_once(key, place, placed, rest.bytes());
+            self.core.driver().keep(key, rest);
+            if completion.left_more() {
+                self.ahead += usize::try_from(result).unwrap_or(0);
+            }
+        } else {
+            // The end of the stream, or an error of the socket.
+            self.core.receive_ended(key, Some(lost(result)));
         }
     }
 

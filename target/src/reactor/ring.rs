@@ -43,6 +43,12 @@ impl Completion {
         cqueue::more(self.flags)
     }
 
+    /// Whether a receive has left something in its socket, as far as the kernel says.
+    #[must_use]
+    pub fn left_more(&self) -> bool {
+        cqueue::sock_nonempty(self.flags)
+    }
+
     /// The receive buffer that holds the data.
     #[must_use]
     pub fn buffer(&self) -> Option<u16> {
@@ -74,9 +80,10 @@ pub struct RingSize {
 }
 
 /// Operations that must be there, and their names.
-const REQUIRED: [(u8, &str); 9] = [
+const REQUIRED: [(u8, &str); 10] = [
     (opcode::AcceptMulti::CODE, "ACCEPT"),
     (opcode::RecvMulti::CODE, "RECV"),
+    (opcode::RecvMsg::CODE, "RECVMSG"),
     (opcode::SendMsg::CODE, "SENDMSG"),
     (opcode::AsyncCancel::CODE, "ASYNC_CANCEL"),
     (opcode::PollAdd::CODE, "POLL_ADD"),
@@ -156,6 +163,26 @@ impl Ring {
     pub fn receive(&mut self, socket: RawFd, user_data: u64) {
         let entry = opcode::RecvMulti::new(Fd(socket), RECV_GROUP).build();
         // SAFETY: the kernel writes to the ring's own registered buffers only.
+        unsafe { self.push(entry.user_data(user_data).into()) };
+    }
+
+    /// Receives a message once; with `wait`, the socket is known to be empty, and is not tried
+    /// before something has come.
+    ///
+    /// # Safety
+    /// As [`Self::push`]: `message` and all it refers to.
+    pub unsafe fn receive_message(
+        &mut self,
+        socket: RawFd,
+        message: *mut libc::msghdr,
+        wait: bool,
+        user_data: u64,
+    ) {
+        /// IORING_RECVSEND_POLL_FIRST.
+        const POLL_FIRST: u16 = 1;
+        let entry = opcode::RecvMsg::new(Fd(socket), message);
+        let entry = entry.ioprio(if wait { POLL_FIRST } else { 0 }).build();
+        // SAFETY: the caller vouches for the message.
         unsafe { self.push(entry.user_data(user_data).into()) };
     }
 

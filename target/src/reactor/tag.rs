@@ -10,6 +10,8 @@ pub(super) enum Tag {
     Accept(u32),
     /// A connection has received.
     Receive(Key),
+    /// A connection has received once.
+    ReceiveOnce(Key),
     /// A connection has sent.
     Send(Key),
     /// A unit of a job has ended.
@@ -32,6 +34,7 @@ impl Tag {
             Self::Unit(unit) => 4 << 56 | u64::from(unit),
             Self::Mail => 5 << 56,
             Self::Cancel => 6 << 56,
+            Self::ReceiveOnce(of) => key(7, of),
         }
     }
 
@@ -47,6 +50,7 @@ impl Tag {
             4 => Self::Unit(low),
             5 => Self::Mail,
             6 => Self::Cancel,
+            7 => Self::ReceiveOnce(key),
             _ => return None,
         })
     }
@@ -64,7 +68,8 @@ mod tests {
         #[test]
         fn names_survive_their_encoding(index in 0..=MASK, generation in 0..=MASK) {
             let key = Key { index, generation };
-            for tag in [Tag::Receive(key), Tag::Send(key), Tag::Accept(index), Tag::Unit(generation)] {
+            let connection = [Tag::Receive(key), Tag::ReceiveOnce(key), Tag::Send(key)];
+            for tag in connection.into_iter().chain([Tag::Accept(index), Tag::Unit(generation)]) {
                 prop_assert_eq!(Tag::decode(tag.encode()), Some(tag));
             }
         }

@@ -19,7 +19,8 @@ use zerocopy::FromBytes;
 
 use super::jobs::{Job, Jobs, Started};
 use super::pool::{Buffer, Pool};
-use super::ring::Ring;
+use super::receive::{DataPlace, Received, Receiving, Rest};
+use super::ring::{Completion, Ring};
 use super::send::Sending;
 use super::tag::Tag;
 use crate::devices::Device;
@@ -52,6 +53,7 @@ struct Socket {
     fd: OwnedFd,
     peer: SocketAddr,
     listener: ListenerId,
+    receiving: Receiving,
     sending: Sending,
 }
 
@@ -66,9 +68,10 @@ impl Uring {
         if index >= self.sockets.len() {
             self.sockets.resize_with(index + 1, || None);
         }
-        let (generation, sending) = (key.generation, Sending::default());
+        let (receiving, sending) = (Receiving::default(), Sending::default());
+        let generation = key.generation;
         if let Some(place) = self.sockets.get_mut(index) {
-            *place = Some(Socket { generation, fd, peer, listener, sending });
+            *place = Some(Socket { generation, fd, peer, listener, receiving, sending });
         }
     }
 
@@ -90,6 +93,18 @@ impl Uring {
         let socket = sockets.get_mut(key.index as usize)?.as_mut()?;
         let tag = Tag::Send(key).encode();
         socket.sending.ended(result, socket.fd.as_raw_fd(), tag, ring)
+    }
+
+    /// A receive of one message has completed.
+    pub(super) fn receive_ended(&mut self, key: Key, completion: &Completion) -> Option<Received> {
+        self.socket_mut(key)?.receiving.ended(completion)
+    }
+
+    /// Keeps what a receive was given beside a command's buffer for the next one.
+    pub(super) fn keep(&mut self, key: Key, rest: Rest) {
+        if let Some(socket) = self.socket_mut(key) {
+            socket.receiving.keep(rest);
+        }
     }
 
     /// Registers a queue of a controller, with a line for the host's admin queue when its I/O
@@ -163,6 +178,18 @@ impl Driver for Uring {
 
     fn stop_receiving(&mut self, key: Key) {
         self.ring.cancel(Tag::Receive(key).encode(), Tag::Cancel.encode());
+    }
+
+    #[inline]
+    fn receive_once(&mut self, key: Key, place: Option<DataPlace>) {
+        let Self { sockets, ring, .. } = self;
+        let socket = sockets.get_mut(key.index as usize).and_then(Option::as_mut);
+        let Some(socket) = socket else {
+            debug_assert!(false, "a connection has a socket until it has ended");
+            return;
+        };
+        let (fd, tag) = (socket.fd.as_raw_fd(), Tag::ReceiveOnce(key).encode());
+        socket.receiving.start(place, fd, tag, ring);
     }
 
     #[inline]

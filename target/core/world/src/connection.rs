@@ -3,12 +3,18 @@
 use std::collections::VecDeque;
 
 use fabric::tcp::Batch;
-use sluice_core::{Key, TxData};
+use sluice_core::{DataPlace, Key, TxData};
 
 use crate::driver::Buffer;
 
 /// Bytes that one direction holds: what the sender's socket takes before it is full.
 const ROOM: usize = 64 << 10;
+
+/// Bytes that a reactor takes at once beside a command's data.
+const REST: usize = 4096;
+
+/// What a reactor has received once: where data belongs, bytes there, and what follows.
+type Once = (Option<DataPlace<Buffer>>, usize, Vec<u8>);
 
 /// One connection.
 #[derive(Debug)]
@@ -26,6 +32,8 @@ pub(crate) struct Connection {
     pub(crate) armed: bool,
     /// The reactor wants to receive no more.
     pub(crate) stopping: bool,
+    /// The reactor receives once, into a place for data if it has one.
+    pub(crate) once: Option<Option<DataPlace<Buffer>>>,
     pub(crate) sending: Option<Batch<TxData<Buffer>>>,
     /// Nothing is delivered to the target any more, though the connection stands.
     pub(crate) silent: bool,
@@ -50,6 +58,7 @@ impl Connection {
             down: VecDeque::new(),
             armed: false,
             stopping: false,
+            once: None,
             sending: None,
             silent: false,
             cut: false,
@@ -88,7 +97,22 @@ impl Connection {
 
     /// Whether there is something for the reactor to receive, and it wants to.
     pub(crate) fn can_deliver_up(&self) -> bool {
-        self.armed && (self.stopping || self.cut || (!self.up.is_empty() && !self.silent))
+        let arrived = self.cut || (!self.up.is_empty() && !self.silent);
+        (self.armed && (self.stopping || arrived)) || (self.once.is_some() && arrived)
+    }
+
+    /// Takes up to `length` bytes for a reactor that receives once: the place that it gave, how
+    /// many went there, and what follows.
+    pub(crate) fn take_once(&mut self, length: usize) -> Once {
+        let mut place = self.once.take().flatten();
+        let mut placed = 0;
+        for to in place.iter_mut().flat_map(DataPlace::bytes_mut).take(length) {
+            let Some(byte) = self.up.pop_front() else { break };
+            *to = byte;
+            placed += 1;
+        }
+        let rest = (length - placed).min(REST).min(self.up.len());
+        (place, placed, self.up.drain(..rest).collect())
     }
 
     /// Whether there is something for the host to receive.

@@ -16,7 +16,8 @@ use qtcp::pacing::Pacing;
 use sluice_core::buddies::{Block, Buddies, arena_bytes};
 use sluice_core::stats::IoStats;
 use sluice_core::{
-    Driver, End, Job, Key, Memory, Notice, Origin, Policies, Started, Tenancy, Tenant, TxData, Use,
+    DataPlace, Driver, End, Job, Key, Memory, Notice, Origin, Policies, Started, Tenancy, Tenant,
+    TxData, Use,
 };
 
 use crate::disk::Disk;
@@ -26,6 +27,7 @@ use crate::disk::Disk;
 pub(crate) enum Op {
     Receive(Key),
     StopReceiving(Key),
+    ReceiveOnce(Key, Option<DataPlace<Buffer>>),
     Send(Key, Batch<TxData<Buffer>>),
     ShutDown(Key),
     Launch(Box<Job<Sim>>),
@@ -217,6 +219,10 @@ impl Driver for Sim {
 
     fn stop_receiving(&mut self, key: Key) {
         self.ops.push(Op::StopReceiving(key));
+    }
+
+    fn receive_once(&mut self, key: Key, place: Option<DataPlace<Buffer>>) {
+        self.ops.push(Op::ReceiveOnce(key, place));
     }
 
     fn send(&mut self, key: Key, batch: Batch<TxData<Buffer>>) {

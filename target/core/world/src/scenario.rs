@@ -22,6 +22,7 @@ pub struct Scenario {
     pub(crate) io_memory: usize,
     pub(crate) max_transfer: u32,
     pub(crate) in_capsule: u32,
+    pub(crate) direct_min: u32,
     pub(crate) digests: bool,
     pub(crate) stages: bool,
     pub(crate) waiting: u32,
@@ -77,6 +78,7 @@ impl Scenario {
             drain: rng.u8(0..4) == 0,
             groups: rng.bool(),
             reserved: false,
+            direct_min: 512 << rng.u32(0..8),
         }
     }
 
@@ -96,6 +98,7 @@ impl Scenario {
         all.push(Self { faults: false, ..self.clone() });
         all.push(Self { stages: false, ..self.clone() });
         all.push(Self { digests: false, ..self.clone() });
+        all.push(Self { direct_min: u32::MAX, ..self.clone() });
         all.push(Self { whole_chunks: true, ..self.clone() });
         all.push(Self { scratch: 0, ..self.clone() });
         all.push(Self { drain: false, ..self.clone() });
@@ -159,6 +162,7 @@ impl Scenario {
             io_memory: 8 << 20,
             max_transfer: 64 << 10,
             in_capsule: 8192,
+            direct_min: 16 << 10,
             digests: false,
             stages: true,
             waiting: 65_536,

@@ -38,11 +38,14 @@ fn number(variable: &str) -> Option<u64> {
 
 #[test]
 fn a_world_in_which_nothing_goes_wrong_answers_everything() {
+    let mut placed = 0;
     for seed in 0..20 {
         let outcome = World::new(Scenario::random(seed).without_faults()).run();
         let outcome = outcome.unwrap_or_else(|broken| panic!("seed {seed}: {broken}"));
         assert_eq!(outcome.submitted, outcome.answered, "seed {seed}: {outcome:?}");
+        placed += outcome.placed;
     }
+    assert!(placed > 1 << 20, "{placed} bytes were received where they belong");
 }
 
 #[test]

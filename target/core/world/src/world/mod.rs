@@ -30,7 +30,7 @@ use fastrand::Rng;
 use qtcp::pacing::Pacing;
 use slab::Slab;
 use sluice_core::stats::PerReactor;
-use sluice_core::{Core, Ended, Job, Key, Settings, Tenant, Touched, TxData};
+use sluice_core::{Core, DataPlace, Ended, Job, Key, Settings, Tenant, Touched, TxData};
 
 use self::drain::Drain;
 use self::limits::Limits;
@@ -59,6 +59,8 @@ pub struct Outcome {
     pub answered: u64,
     /// Answers that said success.
     pub succeeded: u64,
+    /// Bytes that were received straight into commands' buffers.
+    pub placed: u64,
     /// Connections that hosts made.
     pub connections: u64,
     /// Simulated time at the end.
@@ -86,6 +88,7 @@ enum Event {
 enum Input {
     Accept(usize),
     Received(Key, Vec<u8>),
+    ReceivedOnce(Key, Option<DataPlace<Buffer>>, usize, Vec<u8>),
     ReceiveEnded(Key, bool),
     Sent(Key, Batch<TxData<Buffer>>, bool),
     JobEnded(Box<Ended<Sim>>),
@@ -215,6 +218,7 @@ impl World {
                     reactors: scenario.reactors,
                     max_transfer: scenario.max_transfer,
                     in_capsule_data: scenario.in_capsule,
+                    direct_min: scenario.direct_min,
                 };
                 let (bytes, largest) = (scenario.io_memory, scenario.max_transfer as usize);
                 let in_capsule = scenario.in_capsule as usize;

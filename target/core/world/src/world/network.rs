@@ -33,12 +33,20 @@ impl World {
         connection.up_scheduled = false;
         let (Some(key), true) = (connection.key, connection.can_deliver_up()) else { return };
         let reactor = connection.reactor;
-        if !connection.up.is_empty() && !connection.silent {
-            let bytes: Vec<u8> = connection.up.drain(..length).collect();
-            self.put(reactor, Input::Received(key, bytes));
+        // What was told to stop may go on for a while.
+        let stops = connection.stopping && self.rng.bool();
+        if !connection.up.is_empty() && !connection.silent && !stops {
+            let input = if connection.once.is_some() {
+                let (place, placed, rest) = connection.take_once(length);
+                self.outcome.placed += placed as u64;
+                Input::ReceivedOnce(key, place, placed, rest)
+            } else {
+                Input::Received(key, connection.up.drain(..length).collect())
+            };
+            self.put(reactor, input);
         } else {
             let lost = connection.cut;
-            (connection.armed, connection.stopping) = (false, false);
+            (connection.armed, connection.stopping, connection.once) = (false, false, None);
             self.put(reactor, Input::ReceiveEnded(key, lost));
         }
         self.pump_up(index);

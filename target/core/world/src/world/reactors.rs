@@ -102,6 +102,9 @@ impl World {
                     reactor.core.start(key);
                 }
                 Input::Received(key, bytes) => reactor.core.received(key, &bytes),
+                Input::ReceivedOnce(key, place, placed, rest) => {
+                    reactor.core.received_once(key, place, placed, &rest);
+                }
                 Input::ReceiveEnded(key, lost) => {
                     reactor.core.receive_ended(key, lost.then(|| "it was cut".into()));
                 }
@@ -174,7 +177,10 @@ impl World {
 
     pub(super) fn do_op(&mut self, reactor: usize, op: Op) {
         match op {
-            Op::Receive(key) => self.with(reactor, key, |connection| connection.armed = true),
+            Op::Receive(key) => self.receive(reactor, key, |connection| connection.armed = true),
+            Op::ReceiveOnce(key, place) => {
+                self.receive(reactor, key, |connection| connection.once = Some(place));
+            }
             Op::StopReceiving(key) => {
                 self.with(reactor, key, |connection| connection.stopping = true);
             }
@@ -206,14 +212,31 @@ impl World {
             }
             Op::Ended(key) => {
                 let ended = self.reactors.get_mut(reactor).and_then(|r| r.connections.remove(&key));
+                let mut early = false;
                 if let Some(connection) = ended.and_then(|index| self.connections.get_mut(index)) {
+                    early = connection.armed || connection.once.is_some();
                     connection.key = None;
                     connection.cut = true;
+                }
+                if early {
+                    self.breaks("a connection has ended during a receive");
                 }
                 if let Some(index) = ended {
                     self.schedule(index);
                 }
             }
+        }
+    }
+
+    /// Begins a receive, of which a connection has one at a time.
+    fn receive(&mut self, reactor: usize, key: Key, begin: impl FnOnce(&mut Connection)) {
+        let mut twice = false;
+        self.with(reactor, key, |connection| {
+            twice = connection.armed || connection.once.is_some();
+            begin(connection);
+        });
+        if twice {
+            self.breaks("one connection is received from twice at once");
         }
     }
 
