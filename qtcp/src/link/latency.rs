@@ -156,4 +156,16 @@ mod tests {
         headroom.forget();
         assert_eq!(headroom.known(rate(30.0), false), rate(30.0));
     }
+
+    #[test]
+    fn from_three_quarters_on_a_lower_throughput_has_helped() {
+        let rate = |mbit: f64| Rate::from_bits(mbit * 1e6);
+        for (part, known) in [(0.74, 60.0), (HELPED, 40.0)] {
+            let replaced = Headroom { part, seen: None, greatest: rate(60.0), replaced: true };
+            let mut headroom = replaced;
+            assert_eq!(headroom.known(rate(40.0), true), rate(60.0));
+            headroom.part = LEAST;
+            assert_eq!(headroom.known(rate(40.0), true), rate(known), "{part}");
+        }
+    }
 }
