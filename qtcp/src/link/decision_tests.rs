@@ -156,7 +156,7 @@ fn e8_the_best_counts_from_before_a_deficit() {
 
 #[test]
 fn e8_a_best_of_long_ago_counts_no_more() {
-    for (second, limited) in [(15, false), (17, true)] {
+    for (second, limited) in [(16, false), (17, true)] {
         let mut two = Two::new(None);
         let content = Observation { app_limited: true, ..seen(10, true) };
         two.observe(6000 * MS, seen(190, true), content);
@@ -226,6 +226,24 @@ fn e9_while_a_latency_is_missed_the_others_have_less_and_less() {
     assert!(near(targets[10], 80.0) && near(targets[39], 50.0), "{targets:?}");
     let silent = link.observe(low, Nanos(1400 * MS), &seen(90, true)).target.unwrap();
     assert!(near(silent, 90.0), "nothing is kept for a class that is silent: {silent:?}");
+}
+
+#[test]
+fn e9_a_round_trip_time_without_packets_keeps_nothing_empty() {
+    let goals = PerClass {
+        urgent: ClassGoal::Latency(Duration::from_micros(500)),
+        low: ClassGoal::Share(1.0),
+        ..PerClass::default()
+    };
+    let rules = Rules { smoothing: Duration::ZERO, ..Rules::default() };
+    let mut link = Link::new(goals, Some(mbit(100.0)), rules);
+    let (urgent, low) = (link.add(Class::Urgent), link.add(Class::Low));
+    for ms in (0..400).step_by(10) {
+        let silent = Observation { delivered: 0, ..seen(0, false) };
+        link.observe(urgent, Nanos(ms * MS), &silent);
+        let target = link.observe(low, Nanos(ms * MS), &seen(90, true)).target.unwrap();
+        assert!(near(target, 90.0), "{ms} ms: {target:?}");
+    }
 }
 
 #[test]
