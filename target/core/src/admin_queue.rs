@@ -58,7 +58,7 @@ impl AdminQueue {
         self.connected
     }
 
-    /// A command has arrived. Returns a Connect that was accepted and is to be completed.
+    /// A command has arrived. Returns a Connect that was accepted, for the caller to complete.
     #[cold]
     pub(crate) fn command<D: Driver>(
         &mut self,
@@ -111,7 +111,7 @@ impl AdminQueue {
         Some(State::Collecting(vec![0; length as usize]))
     }
 
-    /// All of a command's data is here. Returns a Connect that was accepted and is to be completed.
+    /// All of a command's data is here. Returns a Connect that was accepted, for the caller to complete.
     pub(crate) fn data_end<D: Driver>(
         &mut self,
         queue: &mut Queue<D>,

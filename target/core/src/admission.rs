@@ -37,7 +37,7 @@ pub(crate) struct Admission {
 }
 
 impl Admission {
-    /// Whether nothing is to be read from the host. `comes_again` says that it understands Command
+    /// Says whether the host must not be read from. `comes_again` says that it understands Command
     /// Retry Delay (Host Behavior Support, ACRE).
     pub(crate) fn holds_back(&mut self, now: Nanos, fullness: Fullness, comes_again: bool) -> bool {
         if fullness == Fullness::Room {
@@ -51,7 +51,7 @@ impl Admission {
         true
     }
 
-    /// Whether a command of a session with a full backlog is told to come again later.
+    /// Says whether a command of a session with a full backlog is told to come again later.
     pub(crate) fn refuses(&mut self, now: Nanos, sqe: &Sqe, comes_again: bool) -> bool {
         let refuses = self.was_patient(now) && comes_again;
         if !refuses && self.refused.is_none() {

@@ -12,7 +12,7 @@ pub(crate) struct Agenda {
     pub(crate) to_send: Vec<Key>,
     /// Connections that carried commands out on the spot, which are not recorded yet.
     pub(crate) to_record: Vec<Key>,
-    /// Connections whose hosts are to be asked for more.
+    /// Connections with data to ask their hosts for.
     pub(crate) to_ask: Vec<Key>,
     /// When the first of them may be asked.
     pub(crate) next_r2t: Nanos,
@@ -41,7 +41,7 @@ impl Agenda {
         }
     }
 
-    /// Notes that a connection's host is to be asked for data as soon as it may be.
+    /// Adds a connection whose host is asked for data as soon as it may be.
     pub(crate) fn ask(&mut self, connection: Key, now: Nanos) {
         self.to_ask.push(connection);
         self.next_r2t = now;

@@ -37,7 +37,7 @@ const OUTPUT_MARK: u8 = 0xc0;
 /// What becomes of a command that has arrived.
 #[derive(Debug)]
 pub(crate) enum Arrived<D: Driver> {
-    /// It was carried out: it is to be completed.
+    /// It was carried out, and reads nothing.
     Done,
     /// It was carried out, and this is what it read.
     Read(Class, TxData<Buffer<D>>),
@@ -100,7 +100,7 @@ impl Arrival {
         }
     }
 
-    /// Parses a command, and carries it out if nothing keeps it from that; `Err` where it is to be
+    /// Parses a command, and carries it out if nothing keeps it from that; `Err` where it is
     /// refused.
     #[inline]
     pub(crate) fn take<D: Driver>(
@@ -263,8 +263,7 @@ impl Arrival {
         self.flows.clear(&mut io.stages);
     }
 
-    /// Whether nothing is to be read from the host, because as much of its sessions' work waits as
-    /// may.
+    /// Says whether the host must not be read from: as much of its sessions' work waits as may.
     #[cold]
     pub(crate) fn holds_back<D: Driver>(&mut self, io: &Context<D>) -> bool {
         let fullness = if !self.flows.is_full(&io.stages) {

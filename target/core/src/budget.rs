@@ -104,7 +104,7 @@ mod tests {
         }
         assert!((4..=8).contains(&promises.len()), "half of 1 MiB: {}", promises.len());
         promises.pop();
-        assert!(budget.promise(65_536, rtt).is_some(), "a promise that is kept may be made anew");
+        assert!(budget.promise(65_536, rtt).is_some(), "a promise that is kept may be made again");
         let long = Duration::from_secs(10);
         while let Some(promise) = budget.promise(65_536, long) {
             promises.push(promise);

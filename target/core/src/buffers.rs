@@ -34,17 +34,17 @@ impl<M: Memory> Buffers<M> {
         Self { pool, capsules, budget, reads: VecDeque::new(), data: VecDeque::new() }
     }
 
-    /// Bytes that hosts may be asked for at one time: with buffers, and promised.
+    /// Returns how many bytes hosts may be asked for at one time: with buffers, and promised.
     pub(crate) fn window(&self) -> usize {
         self.budget.window()
     }
 
-    /// Bytes that are promised now.
+    /// Returns how many bytes are promised now.
     pub(crate) fn promised(&self) -> usize {
         self.budget.promised()
     }
 
-    /// Bytes in use, and bytes in all.
+    /// Returns the bytes in use, and those in all.
     pub(crate) fn usage(&self) -> (usize, usize) {
         let ((used, total), (more_used, more)) = (self.pool.usage(), self.capsules.usage());
         (used + more_used, total + more)
@@ -66,13 +66,13 @@ impl<M: Memory> Buffers<M> {
         self.capsules.take(bytes, Use::Any)
     }
 
-    /// Whether [`Self::for_capsule`] would give a buffer now.
+    /// Says whether [`Self::for_capsule`] would give a buffer now.
     #[inline]
     pub(crate) fn has_for_capsule(&self, bytes: usize) -> bool {
         self.capsules.has(bytes)
     }
 
-    /// Whether a connection has as many of the buffers for in-capsule data, of `each` bytes, as are
+    /// Says whether a connection has as many of the buffers for in-capsule data, of `each` bytes, as are
     /// left: of k connections that flood, each gets no more than one part in k + 1, and one is left
     /// for the others.
     pub(crate) fn is_part_of_capsules(&self, held: u32, each: usize) -> bool {

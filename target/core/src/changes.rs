@@ -34,7 +34,7 @@ pub struct Touched {
 }
 
 impl Touched {
-    /// Whether there is nothing to look at.
+    /// Says whether there is nothing to look at.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.sessions.is_empty() && self.devices.is_empty() && !self.snapshot
@@ -77,13 +77,13 @@ impl<V> Changes<V> {
         self.gone.push_back((devices, 0));
     }
 
-    /// Whether there is something to go on with. What waits for a device's last commands is looked
+    /// Says whether there is something to go on with. What waits for a device's last commands is looked
     /// at when they complete.
     pub(crate) fn is_changing(&self) -> bool {
         !self.touched.is_empty() || !self.gone.is_empty() || !self.leaving.is_empty()
     }
 
-    /// Whether devices that are gone keep their places.
+    /// Says whether devices that are gone keep their places.
     pub(crate) fn has_leaving(&self) -> bool {
         !self.leaving.is_empty() || !self.emptying.is_empty()
     }

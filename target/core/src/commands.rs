@@ -30,7 +30,7 @@ pub(crate) enum State<D: Driver> {
     Collecting(Vec<u8>),
     /// The service answers it later (asynchronous event request, abort).
     Deferred,
-    /// It is to be completed with this status once all of the host's data has arrived.
+    /// It ends with this status once all of the host's data has arrived.
     Failing(Status),
     /// It waits until its host may be asked for more data.
     R2tTurn,
@@ -76,7 +76,7 @@ pub(crate) enum Source {
 }
 
 impl Source {
-    /// What is to be given back to the memory for data.
+    /// Takes what goes back to the memory for data.
     pub(crate) fn grant(self) -> Option<MemoryGrant> {
         match self {
             Self::Fetched(grant) => grant,
@@ -108,7 +108,7 @@ pub(crate) enum Kind {
 }
 
 impl Kind {
-    /// What may follow. A command that has just arrived comes from [`Self::Free`]; one that was
+    /// Returns the states that may follow. A command that has just arrived comes from [`Self::Free`]; one that was
     /// answered goes there.
     fn next(self) -> &'static [Self] {
         use Kind::*;
@@ -155,7 +155,7 @@ impl Kind {
         Self::Withdrawn,
     ];
 
-    /// Its name, for metrics and messages.
+    /// Names the state, for metrics and messages.
     pub(crate) fn name(self) -> &'static str {
         match self {
             Self::Free => "free",
@@ -180,7 +180,7 @@ impl Kind {
 }
 
 impl<D: Driver> State<D> {
-    /// Which it is; `None` while it is taken.
+    /// Returns which state it is; `None` while it is taken.
     fn kind(&self) -> Option<Kind> {
         Some(match self {
             Self::Taken => return None,
@@ -365,19 +365,19 @@ impl<D: Driver> Commands<D> {
         (state, command)
     }
 
-    /// A command's state.
+    /// Returns a command's state.
     #[inline]
     pub(crate) fn state(&self, id: SlotId) -> &State<D> {
         self.slot(id).map_or(&State::Free, |slot| &slot.state)
     }
 
-    /// The I/O command in a place.
+    /// Returns the I/O command in a place.
     #[inline]
     pub(crate) fn command(&self, id: SlotId) -> Option<&Command<D>> {
         self.slot(id)?.command.as_ref()
     }
 
-    /// Bytes that the I/O command in a place takes from its host.
+    /// Returns how many bytes the I/O command in a place takes from its host.
     pub(crate) fn data_bytes(&self, id: SlotId) -> usize {
         match self.transfer(id) {
             Transfer::ToController(bytes) => bytes as usize,
@@ -385,7 +385,7 @@ impl<D: Driver> Commands<D> {
         }
     }
 
-    /// Bytes that the I/O command in a place reads for its host.
+    /// Returns how many bytes the I/O command in a place reads for its host.
     #[inline]
     pub(crate) fn read_bytes(&self, id: SlotId) -> usize {
         match self.transfer(id) {
@@ -406,7 +406,7 @@ impl<D: Driver> Commands<D> {
         self.slot_mut(id).command.take()
     }
 
-    /// To whom the I/O command in a place is charged.
+    /// Says to whom the I/O command in a place is charged.
     #[inline]
     pub(crate) fn charge(&self, id: SlotId) -> Charge {
         self.command(id).map_or_else(Charge::default, |command| command.charge)
@@ -419,7 +419,7 @@ impl<D: Driver> Commands<D> {
         }
     }
 
-    /// Number of commands whose data is still to come from the host. Of those that are parked it
+    /// Counts the commands whose data is still to come from the host. Of those that are parked it
     /// may all be there: what they hold is bounded apart.
     pub(crate) fn awaiting_data(&self) -> u64 {
         [Kind::Promised, Kind::Filling, Kind::Lent, Kind::Collecting]
@@ -428,17 +428,17 @@ impl<D: Driver> Commands<D> {
             .sum()
     }
 
-    /// The names of all places.
+    /// Names all places.
     pub(crate) fn ids(&self) -> impl Iterator<Item = SlotId> + use<D> {
         (0..u16::try_from(self.slots.len()).unwrap_or(u16::MAX)).map(SlotId)
     }
 
-    /// How many commands are in each state.
+    /// Returns how many commands are in each state.
     pub(crate) fn counts(&self) -> &StateCounts {
         &self.counts
     }
 
-    /// Number of commands in the table that do not wait for something to happen (asynchronous event
+    /// Counts the commands in the table that do not wait for something to happen (asynchronous event
     /// requests, aborts).
     pub(crate) fn at_work(&self) -> usize {
         let deferred = self.counts.of(Kind::Deferred);
@@ -451,7 +451,7 @@ impl<D: Driver> Commands<D> {
         self.active
     }
 
-    /// Whether a command's data arrives in its buffer.
+    /// Says whether a command's data arrives in its buffer.
     #[inline]
     pub(crate) fn is_filling(&self, id: SlotId) -> bool {
         matches!(self.state(id), State::Filling(..))

@@ -148,12 +148,12 @@ impl<D: Driver> Connection<D> {
         }
     }
 
-    /// Its name in its reactor.
+    /// Returns its name in its reactor.
     pub(crate) fn key(&self) -> Key {
         self.queue.key
     }
 
-    /// Its name in the whole target.
+    /// Returns its name in the whole target.
     pub(crate) fn id(&self) -> ConnectionId {
         self.queue.id
     }
@@ -187,7 +187,7 @@ impl<D: Driver> Connection<D> {
         (large && self.queue.commands.is_filling(arriving.slot)).then_some(arriving)
     }
 
-    /// The driver receives no more.
+    /// Notes that the driver receives no more.
     pub(crate) fn disarmed(&mut self) {
         self.receiving = Receiving::No;
     }
@@ -349,7 +349,7 @@ impl<D: Driver> Connection<D> {
         queue.transport.complete(slot, connected.result, Status::SUCCESS);
     }
 
-    /// Whether no command may be taken now: the host does not read its answers, or the next
+    /// Says whether no command may be taken now: the host does not read its answers, or the next
     /// command would find no room. Then the bytes stay in the socket, and TCP holds the host back.
     #[inline]
     fn must_wait(&mut self, io: &Context<D>) -> bool {
@@ -408,7 +408,7 @@ impl<D: Driver> Connection<D> {
         }
     }
 
-    /// A batch has been sent; or, with the reason, as far as it will be.
+    /// Takes back a batch that has been sent; or, with the reason, as far as it will be.
     pub(crate) fn sent(
         &mut self,
         io: &mut Context<D>,
@@ -425,7 +425,7 @@ impl<D: Driver> Connection<D> {
 
     // The queue.
 
-    /// Its I/O queue with what carries it, where it is one.
+    /// Returns its I/O queue with what carries it, where it is one.
     #[inline]
     pub(crate) fn io_queue(&mut self) -> Option<(&mut IoQueue<D>, &mut Queue<D>)> {
         match &mut self.stage {
@@ -434,12 +434,12 @@ impl<D: Driver> Connection<D> {
         }
     }
 
-    /// Whether it is an I/O queue.
+    /// Says whether it is an I/O queue.
     pub(crate) fn is_io(&self) -> bool {
         matches!(self.stage, Stage::Io(_))
     }
 
-    /// Whether it is the admin queue of a controller.
+    /// Says whether it is the admin queue of a controller.
     pub(crate) fn is_admin(&self) -> bool {
         matches!(&self.stage, Stage::Admin(admin) if admin.is_connected())
     }
@@ -457,7 +457,7 @@ impl<D: Driver> Connection<D> {
         }
     }
 
-    /// Aborts a command unless it is in its device; whether it did.
+    /// Aborts a command unless it is in its device. Whether it did.
     pub(crate) fn abort(&mut self, io: &mut Context<D>, cid: u16) -> bool {
         let Some(slot) = self.queue.transport.find_cid(cid) else { return false };
         self.io_queue().is_some_and(|(io_queue, queue)| io_queue.abort(queue, io, slot))
@@ -473,17 +473,17 @@ impl<D: Driver> Connection<D> {
         io_queue.ask(queue, io)
     }
 
-    /// How many of its commands are in each state.
+    /// Returns how many of its commands are in each state.
     pub(crate) fn state_counts(&self) -> &StateCounts {
         self.queue.commands.counts()
     }
 
-    /// Number of its commands that do not wait for something to happen.
+    /// Counts its commands that do not wait for something to happen.
     pub(crate) fn at_work(&self) -> usize {
         self.queue.commands.at_work()
     }
 
-    /// Bytes that were received and not looked at.
+    /// Returns how many bytes were received and not looked at.
     pub(crate) fn held_bytes(&self) -> usize {
         self.held.len()
     }
@@ -510,7 +510,7 @@ impl<D: Driver> Connection<D> {
         }
     }
 
-    /// Why the connection ends.
+    /// Says why the connection ends.
     pub(crate) fn end_reason(&self) -> &str {
         self.closing.as_ref().map_or("it was dropped", |closing| &closing.reason)
     }
@@ -538,13 +538,13 @@ impl<D: Driver> Connection<D> {
         self.receiving == Receiving::No && !self.sending && settled
     }
 
-    /// Whether it has sent no Connect for `nanos` since it was accepted.
+    /// Says whether it has sent no Connect for `nanos` since it was accepted.
     pub(crate) fn is_late(&self, now: Nanos, nanos: u64) -> bool {
         let waits = matches!(&self.stage, Stage::Admin(admin) if !admin.is_connected());
         waits && now.ns_since(self.since) > nanos
     }
 
-    /// Whether the host owes data (the rest of a PDU, or the answer to an R2T) and has sent nothing
+    /// Says whether the host owes data (the rest of a PDU, or the answer to an R2T) and has sent nothing
     /// for `nanos`: it holds buffers that others wait for.
     pub(crate) fn owes_data(&self, now: Nanos, nanos: u64) -> bool {
         let queue = &self.queue;
@@ -557,12 +557,12 @@ impl<D: Driver> Connection<D> {
                 })
     }
 
-    /// Whether the connection is on its way out.
+    /// Says whether the connection is on its way out.
     pub(crate) fn is_closing(&self) -> bool {
         self.closing.is_some()
     }
 
-    /// Whether no I/O command of it is in the target.
+    /// Says whether no I/O command of it is in the target.
     pub(crate) fn is_idle(&self) -> bool {
         let quiet = match &self.stage {
             Stage::Io(io_queue) => io_queue.is_idle(&self.queue),

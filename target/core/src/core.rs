@@ -45,13 +45,13 @@ const DSCPS: usize = 16;
 pub struct Core<D: Driver> {
     io: Context<D>,
     places: Places<D>,
-    /// Connections whose receive has ended and is to begin again.
+    /// Connections whose receive has ended and begins again after this turn.
     rearm: Vec<Key>,
     next_chores: Nanos,
     /// When draining must be over.
     drain_until: Option<Nanos>,
     changes: Changes<D::Device>,
-    /// The next connection whose DSCP is to be looked at, while some are.
+    /// The next connection to set the DSCP of, while a change of it is carried out.
     next_dscp: Option<usize>,
 }
 
@@ -94,31 +94,31 @@ impl<D: Driver> Core<D> {
         }
     }
 
-    /// The driver.
+    /// Returns the driver.
     pub fn driver(&mut self) -> &mut D {
         &mut self.io.driver
     }
 
-    /// The time as the core knows it.
+    /// Returns the time as the core knows it.
     #[inline]
     #[must_use]
     pub fn now(&self) -> Nanos {
         self.io.now
     }
 
-    /// A turn begins.
+    /// Sets the time of the turn that begins.
     #[inline]
     pub fn set_time(&mut self, now: Nanos) {
         self.io.now = now;
     }
 
-    /// I/O buffers in use and in all, in bytes.
+    /// Returns the I/O buffers in use and in all, in bytes.
     #[must_use]
     pub fn buffers(&self) -> (usize, usize) {
         self.io.buffers.usage()
     }
 
-    /// What it holds at present.
+    /// Returns what the reactor holds at present.
     #[must_use]
     pub fn inventory(&self) -> Inventory {
         Inventory {
@@ -131,7 +131,7 @@ impl<D: Driver> Core<D> {
         }
     }
 
-    /// How many commands are in each state.
+    /// Returns how many commands are in each state.
     #[must_use]
     pub fn states(&self) -> StateCounts {
         let mut states = StateCounts::default();
@@ -141,8 +141,8 @@ impl<D: Driver> Core<D> {
         states
     }
 
-    /// When it wants its next turn, if nothing happens before; `None` where there is something to
-    /// do. While it rests, other reactors wake it when there is room for a command that waits.
+    /// Says when the core wants its next turn, if nothing happens before; `None` where there is
+    /// something to do. While it rests, other reactors wake it when there is room for a command that waits.
     pub fn rest(&mut self) -> Option<Nanos> {
         if !self.io.agenda.slices.is_empty() || self.is_changing() || self.serve_memory() {
             return None;
@@ -225,7 +225,7 @@ impl<D: Driver> Core<D> {
         chores
     }
 
-    /// A new connection.
+    /// Takes a new connection in.
     pub fn accept(&mut self, accepted: Accepted) -> Key {
         self.places.insert(|key| Connection::new(&self.io, key, accepted))
     }
@@ -237,7 +237,7 @@ impl<D: Driver> Core<D> {
         }
     }
 
-    /// A chunk of a connection's stream.
+    /// Takes a chunk of a connection's stream.
     #[inline]
     pub fn received(&mut self, key: Key, bytes: &[u8]) {
         if let Some(connection) = self.places.find(key) {
@@ -531,7 +531,7 @@ impl<D: Driver> Core<D> {
         any
     }
 
-    /// What is looked after now and then: connections that end, or that never began.
+    /// Looks after connections that end, or that never began.
     fn chores(&mut self) {
         let soon = if self.drain_until.is_some() { DRAIN_CHORES } else { CHORES };
         self.next_chores = self.io.now + soon;

@@ -40,13 +40,13 @@ pub(crate) struct Dispatch {
 }
 
 impl Dispatch {
-    /// Commands that wait for their turn with a buffer for in-capsule data in hand.
+    /// Counts the commands that wait for their turn with a buffer for in-capsule data in hand.
     #[inline]
     pub(crate) fn in_capsules(&self) -> u32 {
         self.in_capsules
     }
 
-    /// Whether a queued device has none of the commands.
+    /// Says whether a queued device has none of the commands.
     pub(crate) fn is_settled(&self) -> bool {
         self.in_device == 0
     }
@@ -225,7 +225,7 @@ impl Dispatch {
         self.launched(io, started)
     }
 
-    /// A job was started again, or is over.
+    /// Follows a job that was started again, or is over.
     pub(crate) fn launched<D: Driver>(
         &mut self,
         io: &mut Context<D>,

@@ -31,12 +31,12 @@ pub(crate) enum Fetched<D: Driver> {
     Ready(Buffer<D>, Source),
     /// It waits for a buffer.
     Waits,
-    /// It is to be completed with this status.
+    /// It ends with this status.
     Failed(Status),
 }
 
 impl<D: Driver> Fetch<'_, D> {
-    /// A command that has just arrived needs `bytes` bytes from the host.
+    /// Begins to fetch `bytes` bytes from the host for a command that has just arrived.
     pub(crate) fn begin(&mut self, slot: SlotId, bytes: usize) {
         let class = self.queue.commands.charge(slot).class;
         match &mut self.traffic {
@@ -49,7 +49,7 @@ impl<D: Driver> Fetch<'_, D> {
         }
     }
 
-    /// All that a command's host was asked for has come, and there is more.
+    /// Lets a command's next R2T wait for its turn: all that was asked for has come.
     pub(crate) fn r2t_ended(&mut self, slot: SlotId) {
         let class = self.queue.commands.charge(slot).class;
         if let Some(traffic) = &mut self.traffic {
@@ -80,7 +80,7 @@ impl<D: Driver> Fetch<'_, D> {
         self.queue.commands.change(slot, State::MemoryTurn(waiting));
     }
 
-    /// There is memory for a command's data: its host is asked for it as soon as there is a buffer.
+    /// Takes memory for a command's data: its host is asked for it as soon as there is a buffer.
     pub(crate) fn memory_granted(&mut self, slot: SlotId, grant: MemoryGrant) {
         if !matches!(self.queue.commands.state(slot), State::MemoryTurn(_)) {
             self.io.stages.gate.give_back(grant);
@@ -138,7 +138,7 @@ impl<D: Driver> Fetch<'_, D> {
         queue.send_soon(&mut self.io.agenda);
     }
 
-    /// The first data of a command has come whose buffer was promised.
+    /// Finds the buffer that was promised for data that begins to come, or parks the data.
     pub(crate) fn keep_promise(&mut self, slot: SlotId) {
         let state = match self.queue.commands.take(slot) {
             State::Promised(promise, grant) => match self.io.buffers.for_arrived(promise.bytes) {
@@ -153,7 +153,7 @@ impl<D: Driver> Fetch<'_, D> {
         self.queue.commands.change(slot, state);
     }
 
-    /// All of the host's data for a command is here.
+    /// Ends the fetching of a command's data: all of it is here.
     pub(crate) fn data_end(&mut self, slot: SlotId, digest_ok: bool) -> Fetched<D> {
         let grant = match self.queue.commands.take(slot) {
             State::Filling(buffer, source) if digest_ok => return Fetched::Ready(buffer, source),

@@ -48,7 +48,7 @@ impl NamespaceFlow {
 pub(crate) struct FlowCache {
     /// The version of the settings that they were made from.
     version: u64,
-    /// How often an entry was given up: what was charged by one before is to be charged again.
+    /// How often an entry was given up: a command charged by an older one is charged again.
     generation: u64,
     /// A namespace's entry is at the place of its NSID's last bits. There are as many places as a
     /// power of two, or none.

@@ -77,7 +77,7 @@ impl<D: Driver> IoQueue<D> {
         self.arrival.refresh(&mut io.driver);
     }
 
-    /// An I/O command has arrived.
+    /// Takes an I/O command that has arrived.
     #[inline]
     pub(crate) fn command(
         &mut self,
@@ -151,7 +151,7 @@ impl<D: Driver> IoQueue<D> {
         Fetch { queue, io, traffic: self.traffic.as_deref_mut() }
     }
 
-    /// A piece of a command's data has come.
+    /// Takes a piece of a command's data.
     #[inline]
     pub(crate) fn data(
         &mut self,
@@ -178,7 +178,7 @@ impl<D: Driver> IoQueue<D> {
         }
     }
 
-    /// All of the host's data for a command is here.
+    /// Sends a command on whose data is all here.
     pub(crate) fn data_end(
         &mut self,
         queue: &mut Queue<D>,
@@ -193,7 +193,7 @@ impl<D: Driver> IoQueue<D> {
         }
     }
 
-    /// All that a command's host was asked for has come, and there is more.
+    /// Lets a command's next R2T wait for its turn: all that was asked for has come.
     pub(crate) fn r2t_ended(&mut self, queue: &mut Queue<D>, io: &mut Context<D>, slot: SlotId) {
         self.fetch(queue, io).r2t_ended(slot);
     }
@@ -227,7 +227,7 @@ impl<D: Driver> IoQueue<D> {
         }
     }
 
-    /// There is memory for a command's data.
+    /// Takes memory for a command's data.
     pub(crate) fn memory_granted(
         &mut self,
         queue: &mut Queue<D>,
@@ -287,7 +287,7 @@ impl<D: Driver> IoQueue<D> {
         self.follow(queue, io, slot, outcome);
     }
 
-    /// It is a command's turn to go to its device.
+    /// Sends a command whose turn it is to its device.
     pub(crate) fn granted(
         &mut self,
         queue: &mut Queue<D>,
@@ -307,7 +307,7 @@ impl<D: Driver> IoQueue<D> {
         self.follow(queue, io, slot, outcome);
     }
 
-    /// A job that was in its device was started again, or is over.
+    /// Follows a job that was started again, or is over.
     pub(crate) fn launched(
         &mut self,
         queue: &mut Queue<D>,
@@ -325,7 +325,7 @@ impl<D: Driver> IoQueue<D> {
         self.follow(queue, io, slot, outcome);
     }
 
-    /// The device is gone of a command that waits for its turn there.
+    /// Answers a command that waits for its turn at a device that is gone.
     pub(crate) fn device_gone(&mut self, queue: &mut Queue<D>, io: &mut Context<D>, slot: SlotId) {
         let outcome = self.dispatch.device_gone(queue, io, slot);
         self.follow(queue, io, slot, outcome);
@@ -353,7 +353,7 @@ impl<D: Driver> IoQueue<D> {
         queue.send_soon(&mut io.agenda);
     }
 
-    /// A command has ended in its device: answers it.
+    /// Answers a command that has ended in its device.
     fn ended(&mut self, queue: &mut Queue<D>, io: &mut Context<D>, mut ended: Ended<D>) {
         let status = self.completion.end(io, &mut ended);
         let Ended::<D> { job, result, .. } = ended;
@@ -447,7 +447,7 @@ impl<D: Driver> IoQueue<D> {
         true
     }
 
-    /// Whether no command may be taken now: the next one might find no buffer for its in-capsule
+    /// Says whether no command may be taken now: the next one might find no buffer for its in-capsule
     /// data, or more waits than there is room for.
     #[inline]
     pub(crate) fn must_wait(&mut self, queue: &Queue<D>, io: &Context<D>) -> bool {
@@ -465,7 +465,7 @@ impl<D: Driver> IoQueue<D> {
             || self.arrival.holds_back(io)
     }
 
-    /// Bytes of replies that wait for their turn.
+    /// Returns how many bytes of replies wait for their turn.
     #[inline]
     pub(crate) fn held_replies(&self) -> usize {
         self.traffic.as_ref().map_or(0, |traffic| traffic.waiting_bytes())
@@ -487,19 +487,19 @@ impl<D: Driver> IoQueue<D> {
         }
     }
 
-    /// Whether the host owes data for a command.
+    /// Says whether the host owes data for a command.
     pub(crate) fn owes_data(&self, queue: &Queue<D>) -> bool {
         let not_asked = self.traffic.as_ref().map_or(0, |traffic| traffic.begun());
         queue.commands.awaiting_data() > not_asked
     }
 
-    /// Whether no command of it is in the target, and no answer.
+    /// Says whether no command of it is in the target, and no answer.
     pub(crate) fn is_idle(&self, queue: &Queue<D>) -> bool {
         queue.commands.active() == 0
             && !self.traffic.as_ref().is_some_and(|traffic| traffic.holds_replies())
     }
 
-    /// Whether a queued device has none of its commands.
+    /// Says whether a queued device has none of its commands.
     pub(crate) fn is_settled(&self) -> bool {
         self.dispatch.is_settled()
     }

@@ -2,8 +2,8 @@
 //!
 //! Nothing in this crate opens a socket, owns a ring, starts a thread or reads a clock. A [`Core`]
 //! holds all connections of one reactor: the present time and what has happened go in by its
-//! methods, what is to be done goes out through its [`Driver`], and [`Core::rest`] says when it wants
-//! to be asked again. The daemon's reactors are drivers on io_uring; `sluice-world` brings a driver
+//! methods, what follows goes out through its [`Driver`], and [`Core::rest`] says when it wants
+//! its next turn. The daemon's reactors are drivers on io_uring; `sluice-world` brings a driver
 //! on simulated time, and runs the code that ships.
 #![forbid(unsafe_code)]
 

@@ -48,7 +48,7 @@ pub(crate) struct R2tPacer {
     listed: bool,
 }
 
-/// The command whose host is to be asked next.
+/// The command whose data comes next.
 #[derive(Debug)]
 pub(crate) enum Next {
     /// Part of its data has come.

@@ -63,17 +63,17 @@ impl<D: Driver> Places<D> {
         Some(connection)
     }
 
-    /// Number of places, taken and free.
+    /// Counts the places, taken and free.
     pub(crate) fn len(&self) -> usize {
         self.places.len()
     }
 
-    /// All connections.
+    /// Goes through all connections.
     pub(crate) fn iter(&self) -> impl Iterator<Item = &Connection<D>> {
         self.places.iter().filter_map(|place| place.connection.as_deref())
     }
 
-    /// The connections in `count` places, beginning with number `from`.
+    /// Goes through the connections in `count` places, beginning with number `from`.
     pub(crate) fn some_mut(
         &mut self,
         from: usize,
@@ -83,7 +83,7 @@ impl<D: Driver> Places<D> {
         places.filter_map(|place| place.connection.as_deref_mut())
     }
 
-    /// All connections.
+    /// Goes through all connections.
     pub(crate) fn iter_mut(&mut self) -> impl Iterator<Item = &mut Connection<D>> {
         self.some_mut(0, usize::MAX)
     }

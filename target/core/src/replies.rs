@@ -31,18 +31,18 @@ impl<B> Default for Replies<B> {
 }
 
 impl<B> Replies<B> {
-    /// Whether none waits.
+    /// Says whether none waits.
     #[inline]
     pub(crate) fn is_empty(&self) -> bool {
         self.count == 0
     }
 
-    /// Bytes of a class that wait.
+    /// Returns how many bytes of a class wait.
     pub(crate) fn bytes(&self, class: Class) -> u64 {
         self.bytes[class]
     }
 
-    /// Bytes that wait.
+    /// Returns how many bytes wait.
     pub(crate) fn all_bytes(&self) -> u64 {
         self.bytes.iter().map(|(_, bytes)| bytes).sum()
     }

@@ -18,7 +18,7 @@ use crate::key::Key;
 pub(crate) struct Stages {
     /// Where commands wait for their devices.
     pub(crate) arbiter: Arbiter<(Key, SlotId)>,
-    /// Where commands wait for memory for the data that their hosts are to be asked for.
+    /// Where commands wait for memory for the data that their hosts will be asked for.
     pub(crate) gate: MemoryGate<(Key, SlotId)>,
     /// The statistics of the sessions.
     pub(crate) accounts: Accounts,

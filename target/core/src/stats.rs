@@ -128,7 +128,7 @@ impl HistogramSnapshot {
 pub struct PerReactor(Vec<OnceLock<Box<IoStats>>>);
 
 impl PerReactor {
-    /// Of so many reactors.
+    /// Statistics of `reactors` reactors.
     #[must_use]
     pub fn new(reactors: usize) -> Self {
         Self((0..reactors).map(|_| OnceLock::new()).collect())

@@ -50,22 +50,22 @@ impl<B: Deref<Target = [u8]>> Traffic<B> {
         }
     }
 
-    /// Bytes of replies that wait.
+    /// Returns how many bytes of replies wait.
     pub(crate) fn waiting_bytes(&self) -> usize {
         usize::try_from(self.replies.all_bytes()).unwrap_or(usize::MAX)
     }
 
-    /// Whether replies wait for their turn.
+    /// Says whether replies wait for their turn.
     pub(crate) fn holds_replies(&self) -> bool {
         !self.replies.is_empty()
     }
 
-    /// Number of commands a part of whose data has come, and whose hosts were not asked for more.
+    /// Counts the commands a part of whose data has come, and whose hosts were not asked for more.
     pub(crate) fn begun(&self) -> u64 {
         self.pacer.begun() as u64
     }
 
-    /// Whether a command that has arrived waits for its turn to be asked for its data.
+    /// Says whether a command that has arrived waits for its turn to be asked for its data.
     #[inline]
     pub(crate) fn needs_turns(&self) -> bool {
         self.pacer.is_needed(&self.pacing)
@@ -86,7 +86,7 @@ impl<B: Deref<Target = [u8]>> Traffic<B> {
         self.pacer.charge(&self.pacing, class, weight(order, class), bytes);
     }
 
-    /// The R2T pacer, for something that waits to be asked for, or does so no more.
+    /// Returns the R2T pacer, for something that waits to be asked for, or does so no more.
     pub(crate) fn pacer_mut(&mut self) -> &mut R2tPacer {
         self.changed = true;
         &mut self.pacer
