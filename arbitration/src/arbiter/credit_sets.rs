@@ -113,3 +113,43 @@ impl CreditSets {
         self.sets.len()
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use units::Nanos;
+
+    use super::*;
+    use crate::credit::Caps;
+    use crate::session::{RootSpec, SessionSpec, Sessions};
+
+    #[test]
+    fn a_command_takes_credits_of_all_sessions_or_of_none() {
+        let caps = Caps { operations: 10, payload: u64::MAX };
+        let root = RootSpec { caps, bounded: true, queue: u32::MAX };
+        let name = "a".to_owned();
+        let spec = SessionSpec { name, operations: Some(50), ..SessionSpec::default() };
+        let mut sessions = Sessions::new(&root);
+        sessions.put(Nanos(0), &spec).unwrap();
+        let line = [sessions.named("a").unwrap(), sessions.root()].map(Arc::clone);
+        let used = || line.each_ref().map(|session| session.credits.used().operations);
+
+        let (waiters, cost) = (Waiters::new(1), Cost { operations: 4, payload: 0 });
+        let mut sets = CreditSets::default();
+        let set = sets.add(line.to_vec()).unwrap();
+        // Others have taken most of what the root has.
+        let others = Cost { operations: 7, payload: 0 };
+        assert!(line[1].credits.take(others));
+        let refused = sets.take(set, cost, &waiters).unwrap_err();
+        assert_eq!(refused.0, SessionId::ROOT, "the session that has too few");
+        assert_eq!(used(), [0, 7], "what was taken below is given back");
+
+        line[1].credits.give(others);
+        assert!(sets.take(set, cost, &waiters).is_ok());
+        assert_eq!(used(), [4, 4]);
+        // The set stays until the credits are given back.
+        sets.retire(set);
+        assert_eq!(sets.check(), 1);
+        sets.give(set, cost, &waiters);
+        assert_eq!((used(), sets.check()), ([0, 0], 0));
+    }
+}
