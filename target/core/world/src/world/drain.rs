@@ -4,24 +4,9 @@ use std::time::Duration;
 
 use fabric::Nanos;
 
+use super::kept::Drain;
 use super::{Input, World};
 use crate::oracle::Broken;
-
-/// A drain that is under way.
-#[derive(Clone, Copy, Debug)]
-pub(super) struct Drain {
-    /// How long reactors may take to settle what they have.
-    time: Duration,
-    /// When they must have closed everything.
-    until: Nanos,
-    /// Reactors that were not told yet.
-    untold: usize,
-    /// The step at which the last of them was told.
-    told: u64,
-    /// Commands that reactors had when they were told, and those that hosts had answers for since.
-    had: usize,
-    answered: usize,
-}
 
 /// What a drain takes at most beyond the time that it is given, in ns: a second in which hosts may
 /// take what is still to be sent, what is in a device, and the network's time.

@@ -3,6 +3,7 @@
 mod chance;
 mod drain;
 mod hosts;
+mod kept;
 mod limits;
 mod network;
 mod reactors;
@@ -32,9 +33,8 @@ use slab::Slab;
 use sluice_core::stats::PerReactor;
 use sluice_core::{Core, DataPlace, Ended, Job, Key, Settings, Tenant, Touched, TxData};
 
-use self::drain::Drain;
+use self::kept::{Drain, Granted};
 use self::limits::Limits;
-use self::sessions::Granted;
 use crate::connection::Connection;
 use crate::driver::{Arena, Buffer, Rules, Shared, Sim};
 use crate::host::{Host, NQN};

@@ -11,18 +11,10 @@ use fabric::controller::BackendId;
 use sluice_core::Touched;
 use sluice_core::device::Device;
 
+use super::kept::Granted;
 use super::{Input, World, tenant};
 use crate::disk::Kind;
 use crate::driver::Rules;
-
-/// A reservation in force.
-#[derive(Clone, Debug)]
-pub(super) struct Granted {
-    pub(super) backend: BackendId,
-    pub(super) session: String,
-    pub(super) admitted: Admitted,
-    pub(super) reserved: Arc<Reserved>,
-}
 
 /// The session that is a host's own.
 pub(super) fn own(host: usize) -> String {
