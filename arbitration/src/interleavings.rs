@@ -17,7 +17,7 @@ use crate::credit::{Caps, Cost};
 use crate::device::{Device, DeviceRules};
 use crate::order::{ClassClock, Pace};
 use crate::reservation::Tally;
-use crate::session::{HostId, RootSpec, Session, SessionSpec, Sessions};
+use crate::session::{HostId, RootSpec, Session, SessionId, SessionSpec, Sessions};
 use crate::settings::{OrderSettings, WindowRule};
 use crate::window::{SLOT, Window};
 use crate::{Class, Nanos, Reactors, Sharing};
@@ -89,7 +89,7 @@ fn what_a_reactor_is_told_is_never_lost() {
             let waiters = Arc::new(Waiters::new(1));
             let told = others.map(|session| {
                 let waiters = Arc::clone(&waiters);
-                thread::spawn(move || waiters.tell(0, session))
+                thread::spawn(move || waiters.tell(0, SessionId(session)))
             });
             let mut heard = Vec::new();
             waiters.take(0, |session| heard.push(session));

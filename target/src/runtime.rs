@@ -1,11 +1,11 @@
 //! The running target: what it consists of, its start and its end.
 //!
-//! - [`threads`]: the threads; [`keeper`]: the one that keeps namespaces.
-//! - [`engine`]: what the control plane asks for.
-//! - [`listeners`], [`subsystems`], [`namespaces`]: what comes and goes; [`table`]: what is known
-//!   of each namespace; [`shown`]: what hosts see of it; [`recovery`]: devices that go away and
+//! - `threads`: the threads; `keeper`: the one that keeps namespaces.
+//! - `engine`: what the control plane asks for.
+//! - `listeners`, `subsystems`, `namespaces`: what comes and goes; `table`: what is known
+//!   of each namespace; `shown`: what hosts see of it; `recovery`: devices that go away and
 //!   come back.
-//! - [`settings`]: the configuration in the words of the service and of the arbiter; [`hurt`]: the
+//! - `settings`: the configuration in the words of the service and of the arbiter; `hurt`: the
 //!   hosts that a change would take something from.
 
 use std::sync::Arc;

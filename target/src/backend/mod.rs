@@ -5,11 +5,11 @@
 //! splits it into units for the reactor's ring. The reactor owns buffers and rings; a backend
 //! only says what to submit and what a result means.
 //!
-//! - [`interface`], [`description`], [`health`], [`queued`], [`error`]: what a backend is, for
+//! - `interface`, `description`, `health`, `queued`, `error`: what a backend is, for
 //!   those that use one.
 //! - [`open`]: from the configuration to an open backend; [`probe`]: whether one could be opened.
 //! - `file`, `nvme`, `memory`, `null`: the backends.
-//! - `source`, [`claim`], `identity`, `holders`, `signature`, `seen`, `look`, `sysfs`: a file or
+//! - `source`, `claim`, `identity`, `holders`, `signature`, `seen`, `look`, `sysfs`: a file or
 //!   device, who has it, what it holds, what it was before and what has become of it.
 
 mod claim;

@@ -13,6 +13,8 @@ struct Bucket {
     /// In 1/10^9 of a command or byte.
     level: u128,
     at: Nanos,
+    /// The largest amount that went at that time.
+    largest: u64,
 }
 
 /// 1/10^9 of a command or byte in one of them, and ns in a second.
@@ -22,13 +24,23 @@ impl Bucket {
     /// Counts what goes at a time. False where more went than the limit lets pass: its rate, 4 ms of
     /// it at once, and the command that comes last.
     fn passes(&mut self, at: Nanos, amount: u64) -> bool {
-        let rate = u128::from(self.rate);
-        self.level = self.level.saturating_sub(u128::from(at.0.saturating_sub(self.at.0)) * rate);
-        self.at = self.at.max(at);
+        if at < self.at {
+            // It has waited for memory of its device since its turn. The time that paid for it was
+            // forgotten when the bucket ran empty: it is not counted.
+            return true;
+        }
+        if at > self.at {
+            self.largest = 0;
+        }
+        // Of what several reactors let go at one time, the order is not seen here.
+        self.largest = self.largest.max(amount);
+        let (rate, largest) = (u128::from(self.rate), u128::from(self.largest));
+        self.level = self.level.saturating_sub(u128::from(at.ns_since(self.at)) * rate);
+        self.at = at;
         self.level += u128::from(amount) * NANO;
         // What calculating with whole ticks makes of it.
-        let rounded = (u128::from(amount) * NANO) / 1000 + NANO;
-        self.level <= u128::from(TOLERANCE.0) * rate + u128::from(amount) * NANO + rounded
+        let rounded = largest * NANO / 1000 + NANO;
+        self.level <= u128::from(TOLERANCE.0) * rate + largest * NANO + rounded
     }
 }
 
@@ -62,7 +74,7 @@ impl Limits {
             let rate = rate?.get();
             // After a change the old rate's excess is not held against the new one.
             let same = before.filter(|bucket| bucket.rate == rate);
-            Some(same.unwrap_or(Bucket { rate, level: 0, at: now }))
+            Some(same.unwrap_or(Bucket { rate, level: 0, at: now, largest: 0 }))
         };
         let watched = Watched {
             name: spec.name.clone(),
@@ -102,7 +114,7 @@ mod tests {
 
     #[test]
     fn a_bucket_notices_what_is_beyond_its_rate() {
-        let mut bucket = Bucket { rate: 1000, level: 0, at: Nanos(0) };
+        let mut bucket = Bucket { rate: 1000, level: 0, at: Nanos(0), largest: 0 };
         for command in 0..5 {
             assert!(bucket.passes(Nanos(0), 1), "4 ms of the rate, and one: command {command}");
         }
