@@ -60,6 +60,8 @@ pub struct Device {
     pub profiler: Profiler,
     /// Reactors that sleep while they have commands waiting here, one bit each.
     sleepers: AtomicU64,
+    /// Reactors with a reservation that is due and that find no room, one bit each.
+    due: AtomicU64,
     /// Commands that wait, by reactor and class.
     waiting: Vec<Counts>,
     /// The reservations in force. Taken where a reactor begins to use the device, and when it is
@@ -80,6 +82,7 @@ impl Device {
             fairness: Fairness::new(reactors.clamp(1, REACTORS_MAX)),
             profiler: Profiler::new(&rules.profile),
             sleepers: AtomicU64::new(0),
+            due: AtomicU64::new(0),
             waiting,
             reservations: Mutex::new(Arc::default()),
         }
@@ -121,6 +124,24 @@ impl Device {
     /// Notes that a reactor goes to sleep though commands wait here.
     pub(crate) fn sleep(&self, reactor: u32) {
         self.sleepers.fetch_or(1 << (reactor & 63), SeqCst);
+    }
+
+    /// Notes that a reservation is due in a reactor that finds no room: the room that comes free is
+    /// for it (docs/sources.md, F3: reservations are kept).
+    pub(crate) fn set_due(&self, reactor: u32) {
+        self.due.fetch_or(1 << (reactor & 63), SeqCst);
+    }
+
+    /// Notes that none is due there any more. Answers the reactors that sleep: they may go on.
+    pub(crate) fn clear_due(&self, reactor: u32) -> Reactors {
+        self.due.fetch_and(!(1 << (reactor & 63)), SeqCst);
+        self.wake()
+    }
+
+    /// Whether a reservation is due in another reactor, which finds no room.
+    #[inline]
+    pub(crate) fn is_due_beside(&self, reactor: u32) -> bool {
+        self.due.load(SeqCst) & !(1 << (reactor & 63)) != 0
     }
 
     /// Takes the reactors that sleep: they count as awake from now on.

@@ -16,8 +16,8 @@ use crate::arbiter::{
 use crate::credit::{Caps, Cost};
 use crate::device::{Device, DeviceRules};
 use crate::order::{ClassClock, Pace};
-use crate::reservation::Tally;
-use crate::session::{HostId, RootSpec, Session, SessionId, SessionSpec, Sessions};
+use crate::reservation::{Broker, Budget, Locality, Overrides, Reserved, Tally, Terms};
+use crate::session::{HostId, Reservation, RootSpec, Session, SessionId, SessionSpec, Sessions};
 use crate::settings::{OrderSettings, WindowRule};
 use crate::window::{SLOT, Window};
 use crate::{Class, Nanos, Reactors, Sharing};
@@ -332,5 +332,60 @@ fn who_is_held_back_for_a_class_elsewhere_is_woken_when_that_ends() {
         behind.pull(Arbiter::pull);
         let ahead = ahead.join().unwrap();
         assert!(ahead.got.is_some() || behind.woke.contains(0), "High sleeps, nobody is before it");
+    });
+}
+
+/// A reservation of a tenth of a second each second.
+fn reserve(session: &Arc<Session>) -> Reservation {
+    let overrides = Overrides { mean: Some(Nanos(1_000_000)), ..Overrides::default() };
+    let rules = DeviceRules { profile: overrides, ..DeviceRules::default() };
+    let profile = Device::new(rules, 1).profile().unwrap();
+    let terms = Terms {
+        budget: Budget::Operations(100),
+        period: Nanos(1_000_000_000),
+        request_bytes: 4096,
+        write_percent: 0,
+        locality: Locality::Random,
+    };
+    let admitted = Broker::admit(&profile, &[], 20, &terms).unwrap();
+    let reserved = Arc::new(Reserved::new(NOW, &admitted));
+    Reservation { session: Arc::clone(session), reserved }
+}
+
+#[test]
+fn who_leaves_room_to_a_reservation_is_woken_when_it_had_it() {
+    many(|| {
+        let sessions = sessions(10);
+        let a = session(&sessions);
+        let waiters = Arc::new(Waiters::new(2));
+        let rules = DeviceRules { window: WindowRule::Fixed(1), ..DeviceRules::default() };
+        let device = Arc::new(Device::new(rules, 2));
+        device.reserve(vec![reserve(&a)]);
+        let mut others = Reactor::new(0, &device, &waiters, sessions.root());
+        others.send(Class::High);
+        others.pull(Arbiter::pull);
+        others.send(Class::High);
+        let mut reserves = Reactor::new(1, &device, &waiters, &a);
+        let entry = reserves.send(Class::Low);
+        let reserves = thread::spawn(move || {
+            reserves.pull(Arbiter::pull_before_sleep);
+            // It is due, and withdraws its command where it has not got it.
+            if reserves.got.is_none() {
+                reserves.arbiter.cancel(entry);
+                reserves.pull(Arbiter::pull_before_sleep);
+            }
+            reserves
+        });
+        others.complete();
+        others.pull(Arbiter::pull_before_sleep);
+        let mut reserves = reserves.join().unwrap();
+        if reserves.got.is_some() {
+            reserves.complete();
+        }
+        if others.got.is_none() {
+            assert!(reserves.woke.contains(0), "it leaves room to a reservation that is over");
+            others.pull(Arbiter::pull_before_sleep);
+        }
+        assert!(others.got.is_some(), "room is left to a reservation that is over");
     });
 }

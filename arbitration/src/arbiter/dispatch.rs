@@ -77,6 +77,7 @@ impl<T: Copy> Arbiter<T> {
                 return self.dispatch_from_elevator(now, device);
             }
             if !queue.device.window.has_room() {
+                queue.note_full(now);
                 return None;
             }
             let next = queue.next(now, pace)?;
@@ -88,7 +89,10 @@ impl<T: Copy> Arbiter<T> {
             match self.try_next(now, device, &next)? {
                 Tried::Dispatched(command) => return Some(command),
                 Tried::Blocked => {}
-                Tried::Full => return None,
+                Tried::Full => {
+                    self.devices.kept_mut(device)?.note_full(now);
+                    return None;
+                }
             }
         }
     }

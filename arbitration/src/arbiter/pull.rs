@@ -56,7 +56,14 @@ impl<T: Copy> Arbiter<T> {
         for queue in self.devices.waiting() {
             queue.device.sleep(self.reactor);
         }
-        self.pull(now)
+        let answer = self.pull(now);
+        let reserved =
+            self.devices.waiting().filter_map(|queue| queue.places.next_throttled()).min();
+        match (answer, reserved) {
+            (Pull::Nothing, Some(when)) => Pull::Later(when.max(now.after(1))),
+            (Pull::Later(timer), Some(when)) => Pull::Later(timer.min(when.max(now.after(1)))),
+            (answer, _) => answer,
+        }
     }
 
     /// Takes the next command of any device, going on with the device that the last one went to.

@@ -55,6 +55,8 @@ pub(super) struct DeviceQueue {
     pub(super) listed: bool,
     /// The device is on its way out: nothing new comes.
     pub(super) leaving: bool,
+    /// The other reactors were told that a reservation is due here, for which there is no room.
+    told_due: bool,
     burst: Burst,
     /// Commands that are ordered by LBA and deadline; `None`: the device does not order so.
     pub(super) elevator: Option<Elevator>,
@@ -78,6 +80,7 @@ impl DeviceQueue {
             flows: None,
             listed: false,
             leaving: false,
+            told_due: false,
             burst: Burst::default(),
             elevator,
             samples: Samples::default(),
@@ -168,8 +171,44 @@ impl DeviceQueue {
         {
             return self.next_of(due.class, due.top, Precedence::Reserved, pace);
         }
+        self.tell_due(false);
+        if self.leaves_room() {
+            return None;
+        }
         let class = self.burst.pick(&self.device.clock, pace, has)?;
         self.next_of(class, NodeId::ROOT, Precedence::Weight, pace)
+    }
+
+    /// Whether the room that comes free is for a reservation that is due in another reactor.
+    #[inline]
+    fn leaves_room(&self) -> bool {
+        self.places.has_reservations() && self.device.is_due_beside(self.reactor)
+    }
+
+    /// Notes that the window has no room: where a reservation is due here, other reactors leave what
+    /// comes free to it. They refill the window as their own commands complete, before this one
+    /// could find room in it.
+    #[inline]
+    pub(super) fn note_full(&mut self, now: Nanos) {
+        if self.places.has_reservations() || self.told_due {
+            let due = self.places.has_due() && self.places.next_due(now).is_some();
+            self.tell_due(due);
+        }
+    }
+
+    fn tell_due(&mut self, due: bool) {
+        if due == self.told_due || self.device.fairness.is_alone() {
+            return;
+        }
+        self.told_due = due;
+        if due {
+            self.device.set_due(self.reactor);
+            return;
+        }
+        let woken = self.device.clear_due(self.reactor);
+        if !woken.is_empty() {
+            self.woken.fetch_or(woken.bits(), Relaxed);
+        }
     }
 
     #[inline]
@@ -258,6 +297,9 @@ impl DeviceQueue {
         *waiting = waiting.saturating_sub(1);
         self.total = self.total.saturating_sub(1);
         self.device.publish(self.reactor, class, self.waiting[class]);
+        if self.total == 0 {
+            self.tell_due(false);
+        }
     }
 
     /// Makes the grant of a command that goes to the device: the one way in which grants are made.
@@ -276,6 +318,7 @@ impl DeviceQueue {
 
 impl Drop for DeviceQueue {
     fn drop(&mut self) {
+        self.tell_due(false);
         for class in Class::ALL {
             if self.working & bit(class) != 0 {
                 self.device.clock.ends(class);

@@ -172,6 +172,11 @@ impl Places {
         }
     }
 
+    /// Says when the next of the reservations is due whose budget is ahead of its period.
+    pub(super) fn next_throttled(&self) -> Option<Nanos> {
+        self.throttled.peek().map(|Reverse((when, _))| *when)
+    }
+
     /// Whether reservations may be due.
     pub(super) fn has_due(&self) -> bool {
         !self.due.is_empty() || !self.throttled.is_empty()

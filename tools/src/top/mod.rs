@@ -4,7 +4,7 @@
 //! - [`client`]: the control socket; [`poll`]: a thread that asks it again and again.
 //! - [`sample`]: the daemon's answers at one time, made of [`answer`]s, [`io`] counters and the
 //!   [`network`]; [`model`]: rates and their history, from the differences between samples.
-//! - [`histogram`]: commands by their times; [`interval`]: the time between two samples.
+//! - `histogram`: commands by their times; `interval`: the time between two samples.
 //! - [`table`]: rows and columns, sorted and filtered; [`panes`]: the table of each pane;
 //!   [`plain`]: tables as text; [`json`]: the same for programs.
 //! - [`state`]: choices by keys; [`draw`]: the screen; [`terminal`]: keys and drawing.

@@ -115,8 +115,7 @@ impl Scenario {
     }
 
     /// A world at random in which the first host reserves a part of a device, and always has more
-    /// to do than that, as the others have. There is one reactor: a reservation that is due goes
-    /// before what its own reactor has to do, and not before what others have.
+    /// to do than that, as the others have.
     #[must_use]
     pub fn reserving(seed: u64) -> Self {
         let mut rng = Rng::with_seed(seed);
@@ -125,7 +124,7 @@ impl Scenario {
         Self {
             commands: 20_000,
             faults: false,
-            reactors: 1,
+            reactors: rng.usize(1..4),
             hosts: rng.usize(2..5),
             queues: 2,
             depth: 40,

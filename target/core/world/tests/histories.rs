@@ -75,7 +75,7 @@ fn fresh_seeds_keep_their_promises() {
 
 #[test]
 fn who_reserves_gets_what_was_reserved() {
-    for seed in 0..8 {
+    for seed in 0..30 {
         let outcome = World::new(Scenario::reserving(seed)).run();
         outcome.unwrap_or_else(|broken| panic!("seed {seed}: {broken}"));
     }

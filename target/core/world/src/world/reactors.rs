@@ -60,8 +60,8 @@ impl World {
         let resumed = what == MAY_RECEIVE || after.unread_bytes < before.unread_bytes;
         let waits = before.ordered > 0
             || states.iter().any(|(state, count)| state == "memory_turn" && count > 0);
-        // A reservation is due bit by bit. Its next bit is looked at when a command of the device
-        // completes: while none is there, others use the device.
+        // A reservation is due bit by bit, and commands of other reactors that complete may give it
+        // device time back: this reactor looks again when its next bit is due.
         let reserved = what == MAY_GO_ON && self.is_reserved_and_busy();
         let waits_for_others = promised || (resumed && waits) || reserved;
         if !waits_for_others {
