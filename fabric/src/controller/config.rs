@@ -2,7 +2,7 @@
 
 use core::time::Duration;
 
-use super::ListenerId;
+use super::ids::ListenerId;
 use crate::fabrics::NQN_MAX;
 use crate::nvm::BlockFormat;
 

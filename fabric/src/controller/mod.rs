@@ -20,6 +20,7 @@ mod discovery;
 mod events;
 mod features;
 mod identify;
+mod ids;
 mod instance;
 mod lifecycle;
 mod logs;
@@ -34,14 +35,14 @@ pub use config::{
     AddressFamily, ConfigError, ListenerSpec, ServiceConfig, SubsystemSpec, TransportType,
 };
 pub use deferred::DeferredCommands;
+pub use ids::{BackendId, ConnectionId, ControllerId, ListenerId};
 pub use logs::{FailedCommand, SmartCounters};
 pub use namespace::{DeviceIdentity, Geometry, Namespace, NamespaceFeatures, Readiness};
-pub use refusal::Refusal;
+pub use refusal::{Refusal, Rejected};
 pub use service::{ControllerSummary, Service, SubsystemSummary};
 pub use table::NamespaceTable;
 pub use types::{
-    AbortTicket, Action, BackendId, CloseReason, Connected, ConnectionId, ControllerId,
-    ControllerShared, DataLength, ListenerId, QueueKind, Rejected, Reply,
+    AbortTicket, Action, CloseReason, Connected, ControllerShared, DataLength, QueueKind, Reply,
 };
 
 #[cfg(test)]

@@ -2,8 +2,8 @@
 
 use bitflags::bitflags;
 
-use super::config::check_nqn;
-use super::{BackendId, ConfigError};
+use super::config::{ConfigError, check_nqn};
+use super::ids::BackendId;
 use crate::nvm::BlockFormat;
 use crate::nvme::identify::OptionalCommands;
 

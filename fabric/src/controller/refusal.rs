@@ -1,8 +1,19 @@
 //! Why a Connect was refused, in more detail than the completion tells.
 
-use super::Rejected;
 use crate::fabrics::ConnectField;
 use crate::nvme::Status;
+
+/// The answer to a Connect command that failed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Rejected {
+    /// The completion's status.
+    pub status: Status,
+    /// The completion's result: IPO 15:0 and IATTR 16 for Connect Invalid Parameters and Connect
+    /// Invalid Host, see [`ConnectField`]; else 0.
+    pub result: u64,
+    /// Why, for the log.
+    pub reason: Refusal,
+}
 
 /// Why a Connect command failed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]

@@ -4,29 +4,9 @@ use core::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
 use core::time::Duration;
 use std::sync::Arc;
 
-use super::{NamespaceTable, Refusal};
+use super::NamespaceTable;
+use super::ids::{ConnectionId, ControllerId};
 use crate::nvme::Status;
-
-/// A transport connection (one queue); the daemon never gives the same number twice.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub struct ConnectionId(pub u64);
-
-/// A controller identifier (CNTLID), 1 to FFEFh.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub struct ControllerId(pub u16);
-
-/// A listener, numbered by the daemon.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub struct ListenerId(pub u32);
-
-/// A backend (what a namespace's blocks are kept on), numbered by the daemon.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub struct BackendId(pub u64);
-
-impl BackendId {
-    /// No backend: what a namespace that is not ready has. The daemon never gives this number.
-    pub const NONE: Self = Self(u64::MAX);
-}
 
 /// What a connected queue is for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -65,18 +45,6 @@ pub struct Connected {
     pub keep_alive: Option<Duration>,
     /// The namespaces that the host sees now.
     pub namespaces: Arc<NamespaceTable>,
-}
-
-/// The answer to a Connect command that failed.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Rejected {
-    /// The completion's status.
-    pub status: Status,
-    /// The completion's result: IPO 15:0 and IATTR 16 for Connect Invalid Parameters and Connect
-    /// Invalid Host, see [`crate::fabrics::ConnectField`]; else 0.
-    pub result: u64,
-    /// Why, for the log.
-    pub reason: Refusal,
 }
 
 /// The answer to an admin or Fabrics command.

@@ -2,6 +2,7 @@
 
 mod controller;
 mod namespace;
+mod size;
 
 use zerocopy::FromZeros;
 
@@ -9,9 +10,7 @@ use super::Sqe;
 
 pub use controller::*;
 pub use namespace::*;
-
-/// Every Identify data structure is this long, in bytes.
-pub const IDENTIFY_SIZE: usize = 4096;
+pub use size::IDENTIFY_SIZE;
 
 /// Controller or Namespace Structure codes, CDW10 7:0.
 pub mod cns {

@@ -2,7 +2,8 @@
 
 use super::Violation;
 use super::digest::{Running, crc32c};
-use super::pdu::{self, DIGEST, Header, MAX_HEAD, TermReq};
+use super::pdu::{DIGEST, Header, MAX_HEAD, TermReq};
+use super::read::read;
 use super::rules::{Rules, Shape};
 use super::violation::Fes;
 
@@ -51,7 +52,7 @@ impl Framing {
     ) -> Result<Option<(Shape, &'b [u8])>, Violation> {
         self.given = 0;
         if self.have == 0 && input.len() >= size_of::<Header>() {
-            let shape = rules.check(&pdu::read(input)?)?;
+            let shape = rules.check(&read(input)?)?;
             if let Some((head, rest)) = input.split_at_checked(shape.head) {
                 check_digest(&shape, head)?;
                 *input = rest;
@@ -71,7 +72,7 @@ impl Framing {
         if !self.gather(input, size_of::<Header>()) {
             return Ok(None);
         }
-        let shape = rules.check(&pdu::read(&self.buffer)?)?;
+        let shape = rules.check(&read(&self.buffer)?)?;
         if !self.gather(input, shape.head) {
             return Ok(None);
         }

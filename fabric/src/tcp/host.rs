@@ -2,9 +2,8 @@
 
 use super::encode::{self, Encoder, Piece};
 use super::framing::{DataPiece, Framing};
-use super::pdu::{
-    self, CapsuleResp, DataPdu, Digests, Flags, Header, Initialize, PduType, R2t, TermReq,
-};
+use super::pdu::{CapsuleResp, DataPdu, Digests, Flags, Header, Initialize, PduType, R2t, TermReq};
+use super::read::read;
 use super::rules::{Rules, Shape};
 use super::tx::Tx;
 use super::{ADMIN_IN_CAPSULE_DATA, MAX_PDA, MIN_MAX_H2C_DATA, Violation};
@@ -131,12 +130,12 @@ impl<P: Payload + Clone> HostConnection<P> {
         let Some((shape, head)) = self.framing.head(input, &self.rules)? else { return Ok(None) };
         match shape.kind {
             PduType::C2hData => {
-                let pdu = pdu::read(head)?;
+                let pdu = read(head)?;
                 self.c2h_data(&pdu, &shape)?;
                 return Ok(Some(Head::Handled));
             }
             PduType::CapsuleResp => {
-                let CapsuleResp { cqe, .. } = pdu::read(head)?;
+                let CapsuleResp { cqe, .. } = read(head)?;
                 let event = self.response(cqe).ok_or_else(|| {
                     let what = "the completion's CID is not that of an outstanding command";
                     Violation::field(CapsuleResp::CID, what)
@@ -144,18 +143,18 @@ impl<P: Payload + Clone> HostConnection<P> {
                 return Ok(Some(Head::Event(event)));
             }
             PduType::R2t => {
-                let pdu = pdu::read(head)?;
+                let pdu = read(head)?;
                 self.r2t(&pdu)?;
                 return Ok(Some(Head::Handled));
             }
             PduType::IcResp => {
-                let pdu = pdu::read(head)?;
+                let pdu = read(head)?;
                 return self.initialize(&pdu).map(|event| Some(Head::Event(event)));
             }
             _ => {}
         }
         // The rules let pass no other type from a target.
-        let pdu: TermReq = pdu::read(head)?;
+        let pdu: TermReq = read(head)?;
         self.state = State::Closed;
         let (fes, fei) = (pdu.fes.get(), pdu.fei.get());
         let reason = Termination { code: fes, information: fei };

@@ -11,6 +11,7 @@ mod encode;
 mod framing;
 mod host;
 pub mod pdu;
+mod read;
 mod rules;
 mod tags;
 mod target;

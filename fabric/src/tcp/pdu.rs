@@ -6,7 +6,6 @@
 use zerocopy::little_endian::{U16, U32};
 use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout, Unaligned};
 
-use super::Violation;
 use crate::nvme::{Cqe, Sqe};
 
 /// Length of a header digest or data digest, bytes.
@@ -304,12 +303,4 @@ impl R2t {
     pub const CCCID: u32 = 8;
     /// Byte offset of R2TL.
     pub const R2TL: u32 = 16;
-}
-
-/// The PDU at the start of `head`.
-pub(crate) fn read<T: FromBytes>(head: &[u8]) -> Result<T, Violation> {
-    // `head` is as long as HLEN says, which was checked against the type.
-    T::read_from_prefix(head)
-        .map(|(pdu, _)| pdu)
-        .map_err(|_| Violation::field(Header::HLEN, "HLEN is too small for the PDU type"))
 }

@@ -2,7 +2,8 @@
 
 use super::encode::{self, Encoder, Piece};
 use super::framing::{DataPiece, Framing};
-use super::pdu::{self, CapsuleCmd, DataPdu, Digests, Flags, Header, Initialize, PduType, TermReq};
+use super::pdu::{CapsuleCmd, DataPdu, Digests, Flags, Header, Initialize, PduType, TermReq};
+use super::read::read;
 use super::rules::{Rules, Shape};
 use super::tags::Tags;
 use super::tx::{Kept, Tx};
@@ -124,23 +125,23 @@ impl<P: Payload> TargetConnection<P> {
         let Some((shape, head)) = self.framing.head(input, &self.rules)? else { return Ok(None) };
         match shape.kind {
             PduType::CapsuleCmd => {
-                let CapsuleCmd { sqe, .. } = pdu::read(head)?;
+                let CapsuleCmd { sqe, .. } = read(head)?;
                 return self.command(sqe, &shape, input).map(|event| Some(Head::Event(event)));
             }
             PduType::H2cData => {
-                let pdu = pdu::read(head)?;
+                let pdu = read(head)?;
                 self.h2c_data(&pdu, &shape)?;
                 return Ok(Some(Head::Data));
             }
             PduType::IcReq => {
-                let pdu = pdu::read(head)?;
+                let pdu = read(head)?;
                 self.initialize(&pdu)?;
                 return Ok(Some(Head::Event(Received::Initialized)));
             }
             _ => {}
         }
         // The rules let pass no other type from a host.
-        let pdu: TermReq = pdu::read(head)?;
+        let pdu: TermReq = read(head)?;
         self.state = State::Closed;
         let (fes, fei) = (pdu.fes.get(), pdu.fei.get());
         let reason = Termination { code: fes, information: fei };

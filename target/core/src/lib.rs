@@ -32,7 +32,7 @@ mod fairness;
 mod fetch;
 mod flow_cache;
 mod io_queue;
-mod job;
+pub mod job;
 mod key;
 mod memory;
 mod origin;

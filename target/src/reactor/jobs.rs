@@ -13,12 +13,12 @@ use sluice_core::{Key, Memory as _, Use};
 use super::pool::{Buffer, Pool};
 use super::ring::Ring;
 use super::tag::Tag;
-use super::uring::Uring;
 use crate::backend::{self, Memory, Outcome, Queued, Style, Unit};
+use crate::devices::Device;
 
-pub(super) type Job = sluice_core::Job<Uring>;
-pub(super) type Ended = sluice_core::Ended<Uring>;
-pub(super) type Started = sluice_core::Started<Uring>;
+pub(super) type Job = sluice_core::job::Job<Device, Buffer>;
+pub(super) type Ended = sluice_core::job::Ended<Device, Buffer>;
+pub(super) type Started = sluice_core::job::Started<Device, Buffer>;
 
 /// Where a job stands.
 #[derive(Debug)]

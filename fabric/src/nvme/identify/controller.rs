@@ -4,7 +4,7 @@ use bitflags::bitflags;
 use zerocopy::little_endian::{U16, U32, U64};
 use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout, Unaligned};
 
-use super::IDENTIFY_SIZE;
+use super::size::IDENTIFY_SIZE;
 
 bitflags! {
     /// CMIC, byte 76 of Identify Controller.

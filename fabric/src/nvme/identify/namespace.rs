@@ -4,7 +4,7 @@
 use zerocopy::little_endian::{U16, U32, U64};
 use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout, Unaligned};
 
-use super::IDENTIFY_SIZE;
+use super::size::IDENTIFY_SIZE;
 
 /// An LBA format descriptor, 4 bytes.
 #[derive(Clone, Copy, Debug, Default, FromBytes, IntoBytes, Immutable, KnownLayout, Unaligned)]

@@ -6,8 +6,9 @@ use zerocopy::little_endian::{U16, U32};
 use crate::nvme::{Sqe, Status};
 use crate::queue::{CapsuleData, HostReceived, HostTransport, Received, SlotId, Transport};
 use crate::tcp::pdu::{
-    CapsuleCmd, CapsuleResp, DataPdu, Digests, Flags, Header, Initialize, PduType, R2t, read,
+    CapsuleCmd, CapsuleResp, DataPdu, Digests, Flags, Header, Initialize, PduType, R2t,
 };
+use crate::tcp::read::read;
 use crate::tcp::{HostConnection, HostParams, TargetConnection, TargetParams};
 
 pub(super) fn sent(connection: &mut TargetConnection<Vec<u8>>) -> Vec<u8> {

@@ -7,8 +7,8 @@ use crate::nvme::{Cqe, Sqe, Status};
 use crate::queue::{HostReceived, HostTransport, Payload, SlotId, Termination, Transport};
 use crate::tcp::pdu::{
     CapsuleCmd, CapsuleResp, DataPdu, Digests, Flags, Header, Initialize, PduType, R2t, TermReq,
-    read,
 };
+use crate::tcp::read::read;
 use crate::tcp::{
     Fes, HostConnection, HostParams, TargetConnection, TargetParams, Tx, Violation, crc32c,
 };
