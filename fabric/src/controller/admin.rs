@@ -1,9 +1,9 @@
 //! Commands on admin queues, and Fabrics commands on I/O queues.
 
+use super::error_log::FailedCommand;
 use super::events;
 use super::identify::ABORT_LIMIT;
 use super::instance::ControllerKind;
-use super::logs::FailedCommand;
 use super::service::{Attachment, PendingAbort};
 use super::{
     AbortTicket, Action, CloseReason, ConnectionId, ControllerId, DataLength, Reply, Service,

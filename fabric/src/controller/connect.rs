@@ -5,11 +5,11 @@ use std::sync::Arc;
 
 use zerocopy::FromBytes;
 
+use super::error_log::ErrorLog;
 use super::events::{ChangedNamespaces, Events};
-use super::features::Features;
+use super::feature_values::Features;
 use super::instance::{Controller, ControllerKind, KeepAlive};
-use super::logs::ErrorLog;
-use super::properties::Properties;
+use super::registers::Properties;
 use super::service::Attachment;
 use super::{
     Connected, ConnectionId, ControllerId, ControllerShared, ListenerId, QueueKind, Refusal,

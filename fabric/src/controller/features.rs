@@ -3,6 +3,7 @@
 use core::sync::atomic::Ordering;
 
 use super::events::{configuration_is_good, io_events};
+use super::feature_values::Features;
 use super::instance::{Controller, ControllerKind};
 use super::{Reply, ServiceConfig};
 use crate::Nanos;
@@ -10,56 +11,10 @@ use crate::nvme::Status;
 use crate::nvme::feature::{GetFeature, HOST_BEHAVIOR_SIZE, Select, SetFeature, fid};
 use crate::nvme::identify::OptionalEvents;
 
-/// Warning composite temperature in kelvin (WCTEMP): the default over-temperature threshold.
-pub(super) const WARNING_TEMPERATURE: u16 = 343;
 /// Capabilities of a feature, DW0 bit 2: it can be changed. (Bit 0, saveable, never is.)
 const CHANGEABLE: u64 = 1 << 2;
 /// Capabilities, bit 1: the value is that of one namespace.
 const NAMESPACE_SPECIFIC: u64 = 1 << 1;
-
-/// The features' present values, as far as they can be set.
-#[derive(Debug)]
-pub(super) struct Features {
-    pub(super) arbitration: u32,
-    power: u32,
-    over_temperature: u16,
-    under_temperature: u16,
-    error_recovery: u32,
-    write_atomicity: u32,
-    /// I/O queues that the host may connect.
-    pub(super) queues_granted: u16,
-    host_behavior: bool,
-}
-
-impl Features {
-    /// The values after a reset.
-    pub(super) fn new(config: &ServiceConfig) -> Self {
-        Self {
-            arbitration: config.arbitration,
-            power: 0,
-            over_temperature: WARNING_TEMPERATURE,
-            under_temperature: 0,
-            error_recovery: 0,
-            write_atomicity: 0,
-            queues_granted: config.max_queues,
-            host_behavior: false,
-        }
-    }
-
-    /// The threshold that TMPSEL and THSEL of `cdw11` name, if it exists: only the composite
-    /// temperature has any.
-    fn threshold(&mut self, cdw11: u32, all: bool) -> Option<&mut u16> {
-        let sensor = cdw11 >> 16 & 0xf;
-        if sensor != 0 && !(all && sensor == 0xf) {
-            return None;
-        }
-        match cdw11 >> 20 & 0x3 {
-            0 => Some(&mut self.over_temperature),
-            1 => Some(&mut self.under_temperature),
-            _ => None,
-        }
-    }
-}
 
 /// Queues, 0's based, in both halves of DW0.
 fn queues(count: u16) -> u64 {

@@ -3,10 +3,10 @@
 use zerocopy::IntoBytes;
 use zerocopy::little_endian::{U16, U32, U64};
 
+use super::error_log::ERROR_ENTRIES;
 use super::events::AERL;
-use super::features::WARNING_TEMPERATURE;
+use super::feature_values::WARNING_TEMPERATURE;
 use super::instance::{Controller, ControllerKind};
-use super::logs::ERROR_ENTRIES;
 use super::{Namespace, NamespaceFeatures, Reply, Service, ServiceConfig};
 use crate::nvm::BlockFormat;
 use crate::nvme::Status;

@@ -5,10 +5,10 @@ use core::time::Duration;
 use std::collections::{BTreeMap, VecDeque};
 use std::sync::Arc;
 
+use super::error_log::ErrorLog;
 use super::events::{ChangedNamespaces, Events};
-use super::features::Features;
-use super::logs::ErrorLog;
-use super::properties::Properties;
+use super::feature_values::Features;
+use super::registers::Properties;
 use super::{
     Action, ConnectionId, ControllerId, ControllerShared, ListenerId, NamespaceTable, ServiceConfig,
 };

@@ -1,24 +1,22 @@
 //! Get Log Page (NVMe base 2.0, section 5.16); the discovery page is in `discovery`.
 
 use core::time::Duration;
-use std::collections::VecDeque;
 
 use zerocopy::IntoBytes;
 use zerocopy::little_endian::{U16, U32, U64};
 
+use super::error_log::FailedCommand;
 use super::features::{is_of_namespace, known};
 use super::identify::ANA_GROUP;
 use super::instance::{Controller, ControllerKind};
 use super::{ConnectionId, Service};
 use crate::nvme::identify::{OptionalCommands, OptionalEvents, ascii, zeroed};
 use crate::nvme::log::{
-    ANA_GROUPS_ONLY, AnaGroup, AnaHeader, EffectsLog, ErrorEntry, FirmwareLog, GetLogPage,
-    SmartLog, ana_state, effects, lid,
+    ANA_GROUPS_ONLY, AnaGroup, AnaHeader, EffectsLog, FirmwareLog, GetLogPage, SmartLog, ana_state,
+    effects, lid,
 };
 use crate::nvme::{Status, opcode};
 
-/// Entries of the Error Information log page (ELPE + 1).
-pub(super) const ERROR_ENTRIES: u8 = 64;
 /// Composite temperature in kelvin (40 °C): there is no sensor.
 const TEMPERATURE: u16 = 313;
 
@@ -39,57 +37,6 @@ pub struct SmartCounters {
     pub uptime: Duration,
     /// Commands that a device failed with a media error.
     pub media_errors: u64,
-}
-
-/// A command that failed, for the error log.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct FailedCommand {
-    /// Its queue.
-    pub qid: u16,
-    /// Its identifier.
-    pub cid: u16,
-    /// Its opcode.
-    pub opcode: u8,
-    /// Its namespace.
-    pub nsid: u32,
-    /// Its first block; 0 where it has none.
-    pub lba: u64,
-    /// The status it was completed with.
-    pub status: Status,
-}
-
-/// The last errors of one controller.
-#[derive(Debug, Default)]
-pub(super) struct ErrorLog {
-    entries: VecDeque<ErrorEntry>,
-    count: u64,
-}
-
-impl ErrorLog {
-    pub(super) fn record(&mut self, failed: FailedCommand) {
-        self.count = self.count.saturating_add(1);
-        self.entries.truncate(usize::from(ERROR_ENTRIES) - 1);
-        self.entries.push_front(ErrorEntry {
-            count: U64::new(self.count),
-            sqid: U16::new(failed.qid),
-            cid: U16::new(failed.cid),
-            status: U16::new(failed.status.bits() << 1),
-            location: U16::new(0xffff),
-            lba: U64::new(failed.lba),
-            nsid: U32::new(failed.nsid),
-            trtype: crate::fabrics::trtype::TCP,
-            opcode: failed.opcode,
-            version: 1,
-            ..ErrorEntry::default()
-        });
-    }
-
-    /// The page, newest first.
-    fn page(&self) -> Vec<u8> {
-        let mut page: Vec<u8> = self.entries.iter().flat_map(|e| e.as_bytes().to_vec()).collect();
-        page.resize(usize::from(ERROR_ENTRIES) * size_of::<ErrorEntry>(), 0);
-        page
-    }
 }
 
 /// Copies what a command wants of `page` to `out`; beyond the end there are zeroes.

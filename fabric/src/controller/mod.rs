@@ -17,7 +17,9 @@ mod configure;
 mod connect;
 mod deferred;
 mod discovery;
+mod error_log;
 mod events;
+mod feature_values;
 mod features;
 mod identify;
 mod ids;
@@ -27,6 +29,7 @@ mod logs;
 mod namespace;
 mod properties;
 mod refusal;
+mod registers;
 mod service;
 mod table;
 mod types;
@@ -35,8 +38,9 @@ pub use config::{
     AddressFamily, ConfigError, ListenerSpec, ServiceConfig, SubsystemSpec, TransportType,
 };
 pub use deferred::DeferredCommands;
+pub use error_log::FailedCommand;
 pub use ids::{BackendId, ConnectionId, ControllerId, ListenerId};
-pub use logs::{FailedCommand, SmartCounters};
+pub use logs::SmartCounters;
 pub use namespace::{DeviceIdentity, Geometry, Namespace, NamespaceFeatures, Readiness};
 pub use refusal::{Refusal, Rejected};
 pub use service::{ControllerSummary, Service, SubsystemSummary};

@@ -3,6 +3,7 @@
 use core::sync::atomic::Ordering;
 
 use super::instance::{Controller, ControllerKind};
+use super::registers::Quiesce;
 use super::{Action, CloseReason, ControllerId, Reply, Service, ServiceConfig};
 use crate::Nanos;
 use crate::fabrics::{PropertyGet, PropertySet, PropertySize};
@@ -19,38 +20,6 @@ const CQ_ENTRY_SIZE: u8 = 4;
 /// CC.CSS: the NVM command set, or all that Identify tells of.
 const CSS_NVM: u8 = 0;
 const CSS_ALL: u8 = 6;
-
-/// The properties of one controller.
-#[derive(Debug, Default)]
-pub(super) struct Properties {
-    pub(super) configuration: Configuration,
-    pub(super) status: ControllerStatus,
-    /// A reset or shutdown waits for the I/O queues to end.
-    pub(super) quiesce: Option<Quiesce>,
-}
-
-/// A reset or shutdown under way.
-#[derive(Clone, Copy, Debug)]
-pub(super) struct Quiesce {
-    /// When it is reported complete whatever the I/O queues do.
-    pub(super) until: Nanos,
-    reset: bool,
-    shutdown: bool,
-}
-
-impl Properties {
-    /// Reports a reset or shutdown as complete.
-    pub(super) fn finish_quiesce(&mut self) {
-        let Some(quiesce) = self.quiesce.take() else { return };
-        if quiesce.reset {
-            self.status = ControllerStatus::empty();
-        }
-        if quiesce.shutdown {
-            self.status.remove(ControllerStatus::SHUTDOWN_OCCURRING);
-            self.status.insert(ControllerStatus::SHUTDOWN_COMPLETE);
-        }
-    }
-}
 
 impl Controller {
     /// The controller's capabilities, CAP.

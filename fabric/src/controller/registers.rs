@@ -1,0 +1,36 @@
+//! The properties of one controller, as they are now (NVMe base 2.0, section 3.1.3).
+
+use crate::Nanos;
+use crate::nvme::property::{Configuration, ControllerStatus};
+
+/// The properties of one controller.
+#[derive(Debug, Default)]
+pub(super) struct Properties {
+    pub(super) configuration: Configuration,
+    pub(super) status: ControllerStatus,
+    /// A reset or shutdown waits for the I/O queues to end.
+    pub(super) quiesce: Option<Quiesce>,
+}
+
+/// A reset or shutdown under way.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Quiesce {
+    /// When it is reported complete whatever the I/O queues do.
+    pub(super) until: Nanos,
+    pub(super) reset: bool,
+    pub(super) shutdown: bool,
+}
+
+impl Properties {
+    /// Reports a reset or shutdown as complete.
+    pub(super) fn finish_quiesce(&mut self) {
+        let Some(quiesce) = self.quiesce.take() else { return };
+        if quiesce.reset {
+            self.status = ControllerStatus::empty();
+        }
+        if quiesce.shutdown {
+            self.status.remove(ControllerStatus::SHUTDOWN_OCCURRING);
+            self.status.insert(ControllerStatus::SHUTDOWN_COMPLETE);
+        }
+    }
+}
