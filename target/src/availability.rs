@@ -134,7 +134,7 @@ impl Watch {
         self.closed.as_ref().is_some_and(|closed| closed.next <= now)
     }
 
-    /// Returns when there is something to do for this namespace: a try, or errors that are to be
+    /// Returns when there is something to do for this namespace: a try, or errors that wait to be
     /// logged.
     pub(crate) fn next(&self) -> Option<Nanos> {
         let logging = self.errors.logged.filter(|_| self.errors.unlogged > 0);

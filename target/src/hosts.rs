@@ -239,7 +239,7 @@ impl Line {
     }
 }
 
-/// Says what to do where a host is to be let in: words that can be pasted.
+/// Says what lets a host in: words that can be pasted.
 fn remedy(host: &str, subsystem: &str, reason: Refusal) -> String {
     if reason != Refusal::HostNotAllowed {
         return String::new();

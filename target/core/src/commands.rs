@@ -235,7 +235,8 @@ impl<D: Driver> Slot<D> {
 /// How many commands are in each state.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct StateCounts(
-    /// By state. That of [`Kind::Free`] has no meaning: free places are not counted.
+    /// By state. Places are not counted while they are free: that of [`Kind::Free`] is 0 less all
+    /// others.
     [u64; Kind::ALL.len()],
 );
 
@@ -252,6 +253,12 @@ impl StateCounts {
     #[inline]
     pub(crate) fn of(&self, kind: Kind) -> u64 {
         self.0.get(kind as usize).copied().unwrap_or(0)
+    }
+
+    /// Returns the number of commands in all states.
+    #[inline]
+    pub(crate) fn all(&self) -> u64 {
+        self.of(Kind::Free).wrapping_neg()
     }
 
     /// Adds others.
@@ -277,13 +284,12 @@ impl StateCounts {
 #[derive(Debug)]
 pub(crate) struct Commands<D: Driver> {
     slots: Vec<Slot<D>>,
-    active: u32,
     counts: StateCounts,
 }
 
 impl<D: Driver> Default for Commands<D> {
     fn default() -> Self {
-        Self { slots: Vec::new(), active: 0, counts: StateCounts::default() }
+        Self { slots: Vec::new(), counts: StateCounts::default() }
     }
 }
 
@@ -306,7 +312,6 @@ impl<D: Driver> Commands<D> {
     /// Takes an I/O command into the table; [`Self::change`] says what follows.
     #[inline]
     pub(crate) fn arrive(&mut self, id: SlotId, command: Command<D>) {
-        self.active += 1;
         let slot = self.slot_mut(id);
         debug_assert_eq!(slot.kind(), Kind::Free, "slot {id:?} holds a command");
         *slot = Slot { state: State::Taken, from: Kind::Free, command: Some(command) };
@@ -314,7 +319,6 @@ impl<D: Driver> Commands<D> {
 
     /// Takes another command into the table: one that was refused, or of an admin queue.
     pub(crate) fn occupy(&mut self, id: SlotId, state: State<D>) {
-        self.active += 1;
         let slot = self.slot_mut(id);
         debug_assert_eq!(slot.kind(), Kind::Free, "slot {id:?} holds a command");
         let kind = state.kind().unwrap_or(Kind::Free);
@@ -357,10 +361,8 @@ impl<D: Driver> Commands<D> {
     pub(crate) fn release(&mut self, id: SlotId) -> (State<D>, Option<Command<D>>) {
         let slot = self.slot_mut(id);
         let from = slot.kind();
-        let held = from != Kind::Free || matches!(slot.state, State::Taken);
         debug_assert!(from.next().contains(&Kind::Free), "{id:?}: answered as {from:?}");
         let Slot { state, command, .. } = std::mem::replace(slot, Slot::FREE);
-        self.active = self.active.saturating_sub(u32::from(held));
         self.counts.moved(from, Kind::Free);
         (state, command)
     }
@@ -441,14 +443,13 @@ impl<D: Driver> Commands<D> {
     /// Counts the commands in the table that do not wait for something to happen (asynchronous event
     /// requests, aborts).
     pub(crate) fn at_work(&self) -> usize {
-        let deferred = self.counts.of(Kind::Deferred);
-        let all: u64 = self.counts.iter().map(|(_, count)| count).sum();
-        usize::try_from(all - deferred).unwrap_or(usize::MAX)
+        usize::try_from(self.counts.all() - self.counts.of(Kind::Deferred)).unwrap_or(usize::MAX)
     }
 
     /// Number of commands in the table.
+    #[inline]
     pub(crate) fn active(&self) -> u32 {
-        self.active
+        u32::try_from(self.counts.all()).unwrap_or(u32::MAX)
     }
 
     /// Says whether a command's data arrives in its buffer.

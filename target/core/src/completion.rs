@@ -7,6 +7,7 @@ use fabric::controller::{ConnectionId, ControllerShared, FailedCommand};
 use fabric::nvm::{IoCommand, Transfer};
 use fabric::nvme::{Sqe, Status};
 
+use crate::charge::Charge;
 use crate::context::Context;
 use crate::device::Device as _;
 use crate::driver::{Driver, Ended, Job};
@@ -59,18 +60,13 @@ impl Completion {
 
     /// Records a command in all the statistics that it belongs to.
     fn record<D: Driver>(&self, io: &Context<D>, job: &Job<D>, service_ns: u64, status: Status) {
-        let reactor = io.settings.reactor;
         let nanos = io.now.ns_since(job.arrived);
         let bytes = match job.command.transfer(job.device.format()) {
             Transfer::ToController(bytes) | Transfer::ToHost(bytes) => u64::from(bytes),
             Transfer::None => 0,
         };
-        let all = [
-            job.device.stats(reactor),
-            Some(&*self.stats),
-            io.driver.class_stats(job.charge.class),
-            io.stages.accounts.stats(job.charge.account, reactor),
-        ];
+        let Charge { class, account, .. } = job.charge;
+        let all = io.stats_of(Some(&job.device), class, account, &self.stats);
         for stats in all.into_iter().flatten() {
             stats.queueing.record(job.waited_ns, 1);
             stats.service.record(service_ns, 1);
@@ -88,7 +84,10 @@ impl Completion {
 
     /// Records the commands that were carried out on the spot until now.
     pub(crate) fn record_tally<D: Driver>(&self, io: &Context<D>, tally: &mut Tally, now: Nanos) {
-        tally.record(now, |of| io.stats_of(of, &self.stats));
+        tally.record(now, |of| {
+            let device = io.devices.get(of.device).map(|device| &**device);
+            io.stats_of(device, of.class, of.account, &self.stats)
+        });
     }
 
     /// Puts a failed command into its controller's error log. The status that says so.

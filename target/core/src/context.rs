@@ -3,10 +3,12 @@
 use std::collections::VecDeque;
 use std::sync::Arc;
 
+use arbitration::Class;
 use arbitration::arbiter::Waiters;
 use fabric::Nanos;
 use fabric::controller::BackendId;
 
+use crate::accounts::Account;
 use crate::agenda::Agenda;
 use crate::buffers::Buffers;
 use crate::device::{Device, device_id};
@@ -15,7 +17,6 @@ use crate::driver::{Buffer, Driver, Job};
 use crate::policies::Policies;
 use crate::stages::Stages;
 use crate::stats::IoStats;
-use crate::tally::Counted;
 use crate::timed::Timed;
 
 /// What is fixed while a reactor runs.
@@ -125,15 +126,17 @@ impl<D: Driver> Context<D> {
     #[inline]
     pub(crate) fn stats_of<'a>(
         &'a self,
-        of: &Counted,
+        device: Option<&'a D::Device>,
+        class: Class,
+        account: Account,
         own: &'a IoStats,
     ) -> [Option<&'a IoStats>; 4] {
         let reactor = self.settings.reactor;
         [
-            self.devices.get(of.device).and_then(|device| device.stats(reactor)),
+            device.and_then(|device| device.stats(reactor)),
             Some(own),
-            self.driver.class_stats(of.class),
-            self.stages.accounts.stats(of.account, reactor),
+            self.driver.class_stats(class),
+            self.stages.accounts.stats(account, reactor),
         ]
     }
 }

@@ -1,6 +1,7 @@
 //! The way of a command through its device (stages S2 to S5): its turn in the arbiter, the buffer
 //! for what it reads, the device itself.
 
+use std::ops::DerefMut;
 use std::sync::Arc;
 
 use arbitration::arbiter::{Dispatched, Grant, Request};
@@ -12,6 +13,7 @@ use crate::context::Context;
 use crate::deallocation::{Deallocation, Slice};
 use crate::device::{Data, Device, Immediate, Style};
 use crate::driver::{Buffer, Driver, Ended, Job, Started};
+use crate::job;
 use crate::key::Key;
 use crate::queue::Queue;
 
@@ -304,9 +306,9 @@ fn slice_soon<D: Driver>(
 }
 
 /// Carries a job out on the spot.
-fn run_now<V, B, I>(immediate: &I, mut job: crate::job::Job<V, B>) -> crate::job::Ended<V, B>
+fn run_now<V, B, I>(immediate: &I, mut job: job::Job<V, B>) -> job::Ended<V, B>
 where
-    B: std::ops::DerefMut<Target = [u8]>,
+    B: DerefMut<Target = [u8]>,
     I: Immediate + ?Sized,
 {
     let status = match (&job.command, &mut job.buffer) {
@@ -314,7 +316,7 @@ where
         (_, Some(buffer)) => immediate.run(&job.command, Data::Write(buffer)),
         (_, None) => immediate.run(&job.command, Data::None),
     };
-    crate::job::Ended { job, result: 0, status }
+    job::Ended { job, result: 0, status }
 }
 
 /// Returns what a command asks the stages for.

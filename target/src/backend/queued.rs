@@ -49,11 +49,11 @@ pub enum Memory {
 pub enum Outcome {
     /// The unit has ended, with the result and status for the host.
     Done(u64, Status),
-    /// The first bytes are done; the rest is to be submitted.
+    /// The first bytes are done; the rest must be submitted.
     Partial(u32),
     /// The device is busy: submit the unit again, a little later.
     Busy,
-    /// The backend has learned that it must do this kind of command otherwise: plan it anew.
+    /// The backend has learned that it must do this kind of command otherwise: plan it again.
     Replan,
 }
 

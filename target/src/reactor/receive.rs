@@ -86,25 +86,25 @@ impl Receiving {
         let message = self.idle.take().unwrap_or_else(Message::new);
         let (message, place) = self.active.insert((message, place));
         let rest = libc::iovec { iov_base: message.rest.as_mut_ptr().cast(), iov_len: REST };
-        let data = place.as_ref().map(|place| libc::iovec {
+        let data = place.as_mut().map(|place| libc::iovec {
             iov_base: place.buffer.address(place.range.start).cast(),
-            iov_len: place.range.len(),
+            iov_len: place.bytes_mut().len(),
         });
         *message.runs = [data.unwrap_or(rest), rest];
         message.header.msg_iov = message.runs.as_mut_ptr();
         message.header.msg_iovlen = 1 + usize::from(data.is_some());
         // SAFETY: header, runs and the room for the rest are boxed, the place's buffer is in its
-        // arena, and `range` is within it. None of them is touched or dropped before the receive
+        // arena, and `bytes_mut` is a part of it. None of them is touched or dropped before the receive
         // has completed: `ended` is called then, and `drop` leaks them where it was not.
         unsafe { ring.receive_message(socket, &raw mut *message.header, self.emptied, tag) };
     }
 
     /// The receive has completed.
     pub(super) fn ended(&mut self, completion: &Completion) -> Option<Received> {
-        let (message, place) = self.active.take()?;
+        let (message, mut place) = self.active.take()?;
         let bytes = usize::try_from(completion.result).unwrap_or(0);
         self.emptied = bytes > 0 && !completion.left_more();
-        let placed = place.as_ref().map_or(0, |place| place.range.len()).min(bytes);
+        let placed = place.as_mut().map_or(0, |place| place.bytes_mut().len()).min(bytes);
         Some(Received { place, placed, rest: Rest { message, length: bytes - placed } })
     }
 
