@@ -10,17 +10,17 @@ three_hosts high medium low
 quiet="quiet ${DISKS[1]} 1"
 bulk=("bulk ${DISKS[2]} 8 bs=128k" "bulk ${DISKS[3]} 8 bs=128k")
 
-# measure NAME JOB...: adds a line to the table; MEAN and P99 (in ms) of the quiet host, TOTAL (Mbit/s) of all
+# measure NAME JOB...: adds a line to the table; MEAN (in ms) of the quiet host, TOTAL (Mbit/s) of all
 # hosts. Nothing else runs meanwhile: what takes the CPU for a millisecond would be seen.
 measure() {
-    local name=$1 rate bulk
+    local name=$1 rate bulk p99
     shift
     fio_hosts "$name" $TIME "$@"
-    read -r rate MEAN P99 _ <<<"$(fio_got "$name" quiet)"
+    read -r rate MEAN p99 _ <<<"$(fio_got "$name" quiet)"
     bulk=$(mbits "$name" bulk 128)
     TOTAL=$(perl -e 'printf "%.1f", $ARGV[0] * 0.032768 + $ARGV[1]' "$rate" "$bulk")
-    MEAN=$(perl -e 'print $ARGV[0] / 1000' "$MEAN") P99=$(perl -e 'print $ARGV[0] / 1000' "$P99")
-    TABLE+=("$(printf '    %-20s %8.0f %9.2f ms %9.2f ms %12.1f %12.1f' "$name" "$rate" "$MEAN" "$P99" "$bulk" "$TOTAL")")
+    MEAN=$(perl -e 'print $ARGV[0] / 1000' "$MEAN") p99=$(perl -e 'print $ARGV[0] / 1000' "$p99")
+    TABLE+=("$(printf '    %-20s %8.0f %9.2f ms %9.2f ms %12.1f %12.1f' "$name" "$rate" "$MEAN" "$p99" "$bulk" "$TOTAL")")
 }
 TABLE=("$(printf '    %-20s %8s %12s %12s %12s %12s' "" IOPS mean p99 "bulk Mbit/s" "all Mbit/s")")
 
@@ -29,7 +29,7 @@ measure alone "$quiet"
 
 step "plain dctcp"
 measure plain "$quiet" "${bulk[@]}"
-plain=$MEAN plain_p99=$P99 plain_total=$TOTAL
+plain=$MEAN plain_total=$TOTAL
 
 step "classes that share"
 network_qos --enabled on
@@ -37,11 +37,13 @@ measure shares "$quiet" "${bulk[@]}"
 
 step "a latency to keep"
 network_qos class high --latency 2ms
+# The smoothed round trip is what is kept. The 99th percentile is only shown: bursts of the others
+# make it, and a pause of the machine does.
 kept() {
     measure latency "$quiet" "${bulk[@]}"
     printf '%s\n' "${TABLE[@]}"
     nearly "the mean with plain dctcp, for that with a latency to keep" "$plain" "$MEAN" 200 &&
-        nearly "p99, likewise" "$plain_p99" "$P99" 100 &&
+        nearly "a mean of 2 ms, for that" 2 "$MEAN" 65 &&
         nearly "the total, for that of plain dctcp" "$TOTAL" "$plain_total" 80
 }
 three_times kept
