@@ -5,7 +5,7 @@ use std::collections::BTreeSet;
 use std::sync::{Arc, Mutex};
 
 use crate::backend::{self, Backend, BackendError, Cause, Claims, OnSignature, Opening, OwnFile};
-use crate::config::{Config, Namespace, Target, derived_uuid};
+use crate::config::{Config, Namespace, TargetConfig, derived_uuid};
 use crate::engine::EngineError;
 use crate::store::{Place, Seen, SeenNamespaces, StoreError};
 use crate::sync::lock;
@@ -30,7 +30,7 @@ pub(crate) struct Backings {
 
 impl Backings {
     /// None is open yet; `seen` is what was seen of them earlier.
-    pub(crate) fn new(target: &Target, seen: SeenNamespaces) -> Self {
+    pub(crate) fn new(target: &TargetConfig, seen: SeenNamespaces) -> Self {
         let control = OwnFile { path: target.control.clone(), what: "the control socket" };
         let state = target.state.clone();
         let state = state.map(|path| OwnFile { path, what: "the state file" });

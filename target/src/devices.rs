@@ -17,7 +17,7 @@ use sluice_core::stats::{IoSnapshot, IoStats, PerReactor};
 
 /// An open backend and its statistics.
 #[derive(Debug)]
-pub struct Device {
+pub struct OpenDevice {
     /// The backend.
     pub backend: Arc<dyn Backend>,
     /// Its window and the state of its classes.
@@ -32,7 +32,7 @@ pub struct Device {
 /// of a namespace to the next.
 pub type Stats = Arc<PerReactor>;
 
-impl sluice_core::device::Device for Device {
+impl sluice_core::device::BlockDevice for OpenDevice {
     #[inline]
     fn style(&self) -> sluice_core::device::Style<'_> {
         use sluice_core::device::Style as Core;
@@ -80,10 +80,10 @@ pub struct Devices {
 #[derive(Debug, Default)]
 struct Table {
     /// By place: the device and its serial number.
-    places: Vec<Option<(u64, Arc<Device>)>>,
+    places: Vec<Option<(u64, Arc<OpenDevice>)>>,
     free: BinaryHeap<Reverse<u32>>,
     /// Devices that were removed and that somebody may still use.
-    leaving: VecDeque<(u32, Weak<Device>)>,
+    leaving: VecDeque<(u32, Weak<OpenDevice>)>,
     serial: u64,
 }
 
@@ -110,7 +110,7 @@ impl Table {
         }
     }
 
-    fn find(&self, id: BackendId) -> Option<&Arc<Device>> {
+    fn find(&self, id: BackendId) -> Option<&Arc<OpenDevice>> {
         let (of, device) = self.places.get(place(id) as usize)?.as_ref()?;
         (*of == serial(id)).then_some(device)
     }
@@ -123,13 +123,13 @@ impl Devices {
         backend: Arc<dyn Backend>,
         rules: DeviceRules,
         stats: Stats,
-    ) -> (BackendId, Arc<Device>) {
+    ) -> (BackendId, Arc<OpenDevice>) {
         let reactors = stats.reactors();
         let queued = !matches!(backend.style(), Style::Immediate(_));
         // What is carried out on the spot holds nothing.
         let window = if queued { rules.window } else { WindowRule::Off };
         let qos = Arc::new(qos::Device::new(DeviceRules { window, ..rules }, reactors));
-        let device = Arc::new(Device { backend, qos, queued, stats });
+        let device = Arc::new(OpenDevice { backend, qos, queued, stats });
         let mut table = lock(&self.table);
         let place = table.take_place();
         // 2^32 - 1 is never reached: it would be part of BackendId::NONE.
@@ -144,7 +144,7 @@ impl Devices {
 
     /// Removes a device from the table. Commands that are in it, and reactors that have not been
     /// told yet, hold it a little longer.
-    pub fn remove(&self, id: BackendId) -> Option<Arc<Device>> {
+    pub fn remove(&self, id: BackendId) -> Option<Arc<OpenDevice>> {
         let mut table = lock(&self.table);
         table.find(id)?;
         let (_, device) = table.places.get_mut(place(id) as usize).and_then(Option::take)?;
@@ -154,7 +154,7 @@ impl Devices {
 
     /// Returns a device.
     #[must_use]
-    pub fn get(&self, id: BackendId) -> Option<Arc<Device>> {
+    pub fn get(&self, id: BackendId) -> Option<Arc<OpenDevice>> {
         lock(&self.table).find(id).cloned()
     }
 
@@ -168,7 +168,7 @@ impl Devices {
         total
     }
 
-    fn all(&self) -> Vec<Arc<Device>> {
+    fn all(&self) -> Vec<Arc<OpenDevice>> {
         lock(&self.table).places.iter().flatten().map(|(_, device)| Arc::clone(device)).collect()
     }
 }
@@ -179,7 +179,7 @@ mod tests {
     use crate::backend::{self, Claims, OnSignature, Opening};
     use crate::config;
 
-    fn add(devices: &Devices) -> (BackendId, Arc<Device>) {
+    fn add(devices: &Devices) -> (BackendId, Arc<OpenDevice>) {
         let null = config::Backend::Null { size: 1 << 20, block_size: 4096, model: None };
         let claims = Claims::default();
         let opening =

@@ -10,7 +10,7 @@ use fabric::controller::{BackendId, Service, SmartCounters};
 use crate::clock::Clock;
 use crate::config::{self, Network, QosConfig};
 use crate::connections::Connections;
-use crate::devices::{Device, Devices};
+use crate::devices::{Devices, OpenDevice};
 use crate::gauges::{Events, ReactorGauges};
 use crate::hosts::{HostLog, Line};
 use crate::lent::Lent;
@@ -25,7 +25,7 @@ use sluice_core::Touched;
 #[derive(Debug)]
 pub struct Shared {
     /// `[target]` of the configuration.
-    pub settings: config::Target,
+    pub settings: config::TargetConfig,
     /// The clock.
     pub clock: Clock,
     /// The open devices.
@@ -59,7 +59,7 @@ impl Shared {
     /// # Errors
     /// No file descriptors are to be had.
     pub fn new(
-        settings: config::Target,
+        settings: config::TargetConfig,
         reactors: usize,
         service: Service,
         qos: &QosConfig,
@@ -134,7 +134,7 @@ impl Shared {
     }
 
     /// Removes devices, tells the reactors, and returns the devices.
-    pub(crate) fn remove_devices(&self, ids: &[BackendId]) -> Vec<Arc<Device>> {
+    pub(crate) fn remove_devices(&self, ids: &[BackendId]) -> Vec<Arc<OpenDevice>> {
         let removed: Vec<_> = ids.iter().filter_map(|id| self.devices.remove(*id)).collect();
         let gone: Arc<[BackendId]> = ids.into();
         for mailbox in self.mailboxes.iter().filter(|_| !removed.is_empty()) {

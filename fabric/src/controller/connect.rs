@@ -25,7 +25,7 @@ const DYNAMIC: u16 = 0xffff;
 const LAST_ID: u16 = 0xffef;
 
 /// A Connect command whose own fields are good.
-struct Request<'a> {
+struct ConnectRequest<'a> {
     connection: ConnectionId,
     listener: ListenerId,
     command: ConnectCommand,
@@ -70,7 +70,7 @@ impl Service {
         let data = data.map_err(|_| Refusal::DataLength.rejected())?;
         let names = self.check_fields(&command, data);
         let (subsystem, host) = names.map_err(Refusal::rejected)?;
-        let request = Request { connection, listener, command, data, subsystem, host };
+        let request = ConnectRequest { connection, listener, command, data, subsystem, host };
         self.check_access(&request).map_err(Refusal::rejected)?;
         let connected = if command.qid.get() == 0 {
             self.connect_admin(now, &request)
@@ -106,7 +106,7 @@ impl Service {
     }
 
     /// Whether the subsystem is served on the listener and to the host.
-    fn check_access(&self, request: &Request<'_>) -> Result<(), Refusal> {
+    fn check_access(&self, request: &ConnectRequest<'_>) -> Result<(), Refusal> {
         let listener = self.listeners.get(&request.listener).ok_or(Refusal::NoListener)?;
         if self.draining {
             return Err(Refusal::Draining);
@@ -124,7 +124,11 @@ impl Service {
         Ok(())
     }
 
-    fn connect_admin(&mut self, now: Nanos, request: &Request<'_>) -> Result<Connected, Refusal> {
+    fn connect_admin(
+        &mut self,
+        now: Nanos,
+        request: &ConnectRequest<'_>,
+    ) -> Result<Connected, Refusal> {
         if request.data.cntlid.get() != DYNAMIC {
             return Err(Refusal::StaticController);
         }
@@ -158,7 +162,12 @@ impl Service {
         Some(id)
     }
 
-    fn new_controller(&self, now: Nanos, id: ControllerId, request: &Request<'_>) -> Controller {
+    fn new_controller(
+        &self,
+        now: Nanos,
+        id: ControllerId,
+        request: &ConnectRequest<'_>,
+    ) -> Controller {
         let discovery = request.subsystem == DISCOVERY_NQN;
         let kind = if discovery { ControllerKind::Discovery } else { ControllerKind::Io };
         let table = self.subsystems.get(request.subsystem).map(|s| s.table_for(request.host));
@@ -184,7 +193,7 @@ impl Service {
         }
     }
 
-    fn connect_io(&mut self, request: &Request<'_>) -> Result<Connected, Refusal> {
+    fn connect_io(&mut self, request: &ConnectRequest<'_>) -> Result<Connected, Refusal> {
         let id = ControllerId(request.data.cntlid.get());
         let controller = self.controllers.get_mut(&id).ok_or(Refusal::NoController)?;
         let qid = request.command.qid.get();
@@ -218,7 +227,7 @@ impl Service {
     }
 }
 
-fn connected(controller: &Controller, request: &Request<'_>, kind: QueueKind) -> Connected {
+fn connected(controller: &Controller, request: &ConnectRequest<'_>, kind: QueueKind) -> Connected {
     let attributes = ConnectAttributes::from_bits_truncate(request.command.cattr);
     Connected {
         result: u64::from(controller.id.0),

@@ -13,7 +13,7 @@ pub(crate) struct Agenda {
     /// Connections that carried commands out on the spot, which are not recorded yet.
     pub(crate) to_record: Vec<Key>,
     /// Connections with data to ask their hosts for.
-    pub(crate) to_ask: Vec<Key>,
+    pub(crate) r2t_waits: Vec<Key>,
     /// When the first of them may be asked.
     pub(crate) next_r2t: Nanos,
     /// Connections that take no commands until there is room.
@@ -32,7 +32,7 @@ impl Agenda {
         Self {
             to_send: Vec::new(),
             to_record: Vec::new(),
-            to_ask: Vec::new(),
+            r2t_waits: Vec::new(),
             next_r2t: now,
             paused: Vec::new(),
             closing: Vec::new(),
@@ -42,8 +42,8 @@ impl Agenda {
     }
 
     /// Adds a connection whose host is asked for data as soon as it may be.
-    pub(crate) fn ask(&mut self, connection: Key, now: Nanos) {
-        self.to_ask.push(connection);
+    pub(crate) fn add_r2t(&mut self, connection: Key, now: Nanos) {
+        self.r2t_waits.push(connection);
         self.next_r2t = now;
     }
 }

@@ -19,7 +19,7 @@ use crate::admission::{Admission, Fullness, retry_later};
 use crate::charge::Charge;
 use crate::commands::Command;
 use crate::context::Context;
-use crate::device::{Data, Device, Style, device_id};
+use crate::device::{BlockDevice, Data, Style, device_id};
 use crate::driver::{Buffer, Driver};
 use crate::flow_cache::{FlowCache, NamespaceFlow};
 use crate::key::Key;

@@ -16,7 +16,7 @@ use fabric::queue::SlotId;
 use crate::budget::Promise;
 use crate::charge::Charge;
 use crate::deallocation::Deallocation;
-use crate::device::Device as _;
+use crate::device::BlockDevice as _;
 use crate::driver::{Buffer, DataPlace, Driver};
 
 /// How far a command has come.

@@ -9,7 +9,7 @@ use fabric::nvme::{Sqe, Status};
 
 use crate::charge::Charge;
 use crate::context::Context;
-use crate::device::Device as _;
+use crate::device::BlockDevice as _;
 use crate::driver::{Driver, Ended, Job};
 use crate::stats::IoStats;
 use crate::tally::Tally;

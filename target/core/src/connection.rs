@@ -465,12 +465,12 @@ impl<D: Driver> Connection<D> {
 
     /// Asks the host for data that it may be asked for now. When it may be asked for more, if there
     /// is more.
-    pub(crate) fn ask(&mut self, io: &mut Context<D>) -> Option<Nanos> {
+    pub(crate) fn send_r2ts(&mut self, io: &mut Context<D>) -> Option<Nanos> {
         if self.is_closing() {
             return None;
         }
         let (io_queue, queue) = self.io_queue()?;
-        io_queue.ask(queue, io)
+        io_queue.send_r2ts(queue, io)
     }
 
     /// Returns how many of its commands are in each state.

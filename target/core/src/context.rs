@@ -11,7 +11,7 @@ use fabric::controller::BackendId;
 use crate::accounts::Account;
 use crate::agenda::Agenda;
 use crate::buffers::Buffers;
-use crate::device::{Device, device_id};
+use crate::device::{BlockDevice, device_id};
 use crate::device_table::DeviceTable;
 use crate::driver::{Buffer, Driver, Job};
 use crate::policies::Policies;

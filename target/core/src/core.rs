@@ -30,7 +30,7 @@ const CHORES: Duration = Duration::from_millis(100);
 /// How often it does so while it settles what it has, to end.
 const DRAIN_CHORES: Duration = Duration::from_millis(2);
 /// How long hosts wait at most before it is seen again whether they may be asked for data.
-const ASK_AGAIN: Duration = Duration::from_millis(10);
+const R2T_AGAIN: Duration = Duration::from_millis(10);
 
 /// Connections whose DSCP one turn looks at.
 const DSCPS: usize = 16;
@@ -159,8 +159,8 @@ impl<D: Driver> Core<D> {
                 Pull::Nothing => break None,
             }
         };
-        let ask = (!self.io.agenda.to_ask.is_empty()).then_some(self.io.agenda.next_r2t);
-        let others = [timer, self.io.timed.next_due(), ask, self.io.agenda.next_end];
+        let r2t = (!self.io.agenda.r2t_waits.is_empty()).then_some(self.io.agenda.next_r2t);
+        let others = [timer, self.io.timed.next_due(), r2t, self.io.agenda.next_end];
         let others = others.into_iter().flatten().min();
         Some(others.map_or(self.next_chores, |at| at.min(self.next_chores)))
     }
@@ -179,7 +179,7 @@ impl<D: Driver> Core<D> {
 
     /// Does what follows from a batch of events. Whether anything went on.
     pub fn settle(&mut self) -> bool {
-        self.ask();
+        self.send_r2ts();
         let any = self.serve_ordered();
         self.serve_waiting();
         self.flush();
@@ -351,20 +351,20 @@ impl<D: Driver> Core<D> {
     }
 
     /// Asks hosts for data that may be asked for by now.
-    fn ask(&mut self) {
-        if self.io.agenda.to_ask.is_empty() || self.io.now < self.io.agenda.next_r2t {
+    fn send_r2ts(&mut self) {
+        if self.io.agenda.r2t_waits.is_empty() || self.io.now < self.io.agenda.next_r2t {
             return;
         }
         // A limit may be lifted or changed at any time, and nobody says so.
-        self.io.agenda.next_r2t = self.io.now + ASK_AGAIN;
-        let mut to_ask = std::mem::take(&mut self.io.agenda.to_ask);
-        to_ask.retain(|&key| {
+        self.io.agenda.next_r2t = self.io.now + R2T_AGAIN;
+        let mut r2t_waits = std::mem::take(&mut self.io.agenda.r2t_waits);
+        r2t_waits.retain(|&key| {
             let Some(connection) = self.places.find(key) else { return false };
-            let due = connection.ask(&mut self.io);
+            let due = connection.send_r2ts(&mut self.io);
             self.io.agenda.next_r2t = self.io.agenda.next_r2t.min(due.unwrap_or(Nanos(u64::MAX)));
             due.is_some()
         });
-        self.io.agenda.to_ask = to_ask;
+        self.io.agenda.r2t_waits = r2t_waits;
     }
 
     /// Sets going what the stages let go on, and wakes other reactors that may go on too. Whether

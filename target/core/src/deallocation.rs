@@ -11,7 +11,7 @@ use fabric::nvme::Status;
 use fabric::queue::SlotId;
 
 use crate::charge::Charge;
-use crate::device::{Data, Device, Style};
+use crate::device::{BlockDevice, Data, Style};
 use crate::job::{Ended, Job};
 use crate::key::Key;
 
@@ -40,7 +40,7 @@ pub(crate) enum Slice<V, B> {
     Last(Ended<V, B>),
 }
 
-impl<V: Device, B: Deref<Target = [u8]>> Deallocation<V, B> {
+impl<V: BlockDevice, B: Deref<Target = [u8]>> Deallocation<V, B> {
     /// Returns what a job deallocates, where that is so much that it is done in slices.
     pub(crate) fn ranges(job: &Job<V, B>) -> Option<VecDeque<LbaRange>> {
         let IoCommand::DatasetManagement { deallocate: true, ranges } = job.command else {
@@ -133,7 +133,7 @@ mod tests {
         }
     }
 
-    impl crate::device::Device for Device {
+    impl crate::device::BlockDevice for Device {
         fn style(&self) -> Style<'_> {
             Style::Immediate(self)
         }

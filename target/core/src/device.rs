@@ -13,7 +13,7 @@ use fabric::nvme::Status;
 use crate::stats::IoStats;
 
 /// A device that is open, shared by all reactors.
-pub trait Device: fmt::Debug {
+pub trait BlockDevice: fmt::Debug {
     /// How commands are carried out.
     fn style(&self) -> Style<'_>;
     /// The format of its blocks.

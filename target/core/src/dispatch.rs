@@ -11,7 +11,7 @@ use fabric::queue::{SlotId, Transport as _};
 use crate::commands::{Command, Source, State};
 use crate::context::Context;
 use crate::deallocation::{Deallocation, Slice};
-use crate::device::{Data, Device, Immediate, Style};
+use crate::device::{BlockDevice, Data, Immediate, Style};
 use crate::driver::{Buffer, Driver, Ended, Job, Started};
 use crate::job;
 use crate::key::Key;

@@ -13,7 +13,7 @@ use fabric::queue::SlotId;
 use fabric::tcp::{Batch, Violation};
 use qtcp::pacing::Pacing;
 
-use crate::device::Device;
+use crate::device::BlockDevice;
 use crate::job;
 use crate::key::Key;
 use crate::memory::Memory;
@@ -29,7 +29,7 @@ pub trait Driver: Sized + fmt::Debug {
     /// The I/O buffers.
     type Memory: Memory;
     /// What keeps a namespace's blocks.
-    type Device: Device;
+    type Device: BlockDevice;
     /// The settings of quality of service.
     type Policies: Policies;
 

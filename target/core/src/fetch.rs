@@ -43,7 +43,7 @@ impl<D: Driver> Fetch<'_, D> {
             Some(traffic) if traffic.needs_turns() => {
                 traffic.pacer_mut().push_fresh(class, slot, length(bytes));
                 self.queue.commands.change(slot, State::R2tTurn);
-                self.ask_soon();
+                self.list_for_r2t();
             }
             _ => self.wait_for_memory(slot, bytes),
         }
@@ -54,15 +54,15 @@ impl<D: Driver> Fetch<'_, D> {
         let class = self.queue.commands.charge(slot).class;
         if let Some(traffic) = &mut self.traffic {
             traffic.pacer_mut().push_begun(class, slot);
-            self.ask_soon();
+            self.list_for_r2t();
         }
     }
 
-    fn ask_soon(&mut self) {
+    fn list_for_r2t(&mut self) {
         if let Some(traffic) = &mut self.traffic
             && !traffic.pacer_mut().list()
         {
-            self.io.agenda.ask(self.queue.key, self.io.now);
+            self.io.agenda.add_r2t(self.queue.key, self.io.now);
         }
     }
 

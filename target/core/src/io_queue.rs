@@ -17,7 +17,7 @@ use crate::arrival::{Arrival, Arrived};
 use crate::commands::{Command, Source, State};
 use crate::completion::Completion;
 use crate::context::Context;
-use crate::device::Device as _;
+use crate::device::BlockDevice as _;
 use crate::dispatch::{Dispatch, Outcome};
 use crate::driver::{Buffer, Driver, Ended, Job, Started};
 use crate::dscp::Dscp;
@@ -200,10 +200,10 @@ impl<D: Driver> IoQueue<D> {
 
     /// Asks the host for data that it may be asked for now. When it may be asked for more, if
     /// there is more.
-    pub(crate) fn ask(&mut self, queue: &mut Queue<D>, io: &mut Context<D>) -> Option<Nanos> {
+    pub(crate) fn send_r2ts(&mut self, queue: &mut Queue<D>, io: &mut Context<D>) -> Option<Nanos> {
         loop {
             let (class, next) = match self.traffic.as_mut()?.next_r2t(io.now) {
-                Turn::Ask(class, next) => (class, next),
+                Turn::R2t(class, next) => (class, next),
                 Turn::Later(at) => return Some(at),
                 Turn::Idle => return None,
             };

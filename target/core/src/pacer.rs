@@ -60,8 +60,8 @@ pub(crate) enum Next {
 /// What the pacer says to do.
 #[derive(Debug)]
 pub(crate) enum Turn {
-    /// Ask for data of a command of this class, and [`R2tPacer::charge`] it.
-    Ask(Class, Next),
+    /// An R2T for a command of this class is due: send it, and [`R2tPacer::charge`] it.
+    R2t(Class, Next),
     /// Come back then.
     Later(Nanos),
     /// Nothing waits to be asked for.
@@ -112,7 +112,7 @@ impl R2tPacer {
             }
         }
         match self.pop() {
-            Some((class, next)) => Turn::Ask(class, next),
+            Some((class, next)) => Turn::R2t(class, next),
             None => {
                 self.listed = false;
                 Turn::Idle

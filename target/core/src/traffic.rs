@@ -75,7 +75,7 @@ impl<B: Deref<Target = [u8]>> Traffic<B> {
     pub(crate) fn next_r2t(&mut self, now: Nanos) -> Turn {
         let busy = self.owed.iter().any(|(_, bytes)| *bytes > 0);
         let turn = self.pacer.pull(now, &self.pacing, busy);
-        self.changed |= matches!(turn, Turn::Ask(..));
+        self.changed |= matches!(turn, Turn::R2t(..));
         turn
     }
 

@@ -10,7 +10,7 @@ pub const LINE_MAX: usize = 256 << 10;
 /// A request.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub struct Request {
+pub struct RequestLine {
     /// Any JSON value, which comes back in the answer.
     #[serde(default)]
     pub id: Value,

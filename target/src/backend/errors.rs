@@ -111,42 +111,42 @@ pub(super) fn blames_device(status: Status) -> bool {
     }
 }
 
-/// Wakes the thread that keeps namespaces. It rings once, however many errors there are, until it
-/// has been heard.
+/// Wakes the keeper, the thread that opens namespaces' devices: once, however many errors there
+/// are, until the keeper has cleared it.
 #[derive(Debug)]
-pub struct Bell {
-    rung: AtomicBool,
-    bell: EventFd,
+pub struct WakeUp {
+    pending: AtomicBool,
+    event: EventFd,
 }
 
-impl Bell {
-    /// Makes a bell that is silent.
+impl WakeUp {
+    /// Makes a wake-up that is not pending.
     ///
     /// # Errors
-    /// No file descriptor is to be had.
+    /// No file descriptor is left.
     pub fn new() -> std::io::Result<Arc<Self>> {
-        let bell = EventFd::from_flags(EfdFlags::EFD_NONBLOCK | EfdFlags::EFD_CLOEXEC)?;
-        Ok(Arc::new(Self { rung: AtomicBool::new(false), bell }))
+        let event = EventFd::from_flags(EfdFlags::EFD_NONBLOCK | EfdFlags::EFD_CLOEXEC)?;
+        Ok(Arc::new(Self { pending: AtomicBool::new(false), event }))
     }
 
-    /// Rings.
-    pub fn ring(&self) {
-        if !self.rung.swap(true, Ordering::AcqRel) {
+    /// Wakes the keeper, if no wake-up is pending.
+    pub fn wake(&self) {
+        if !self.pending.swap(true, Ordering::AcqRel) {
             // The counter cannot be full.
-            let _ = self.bell.write(1);
+            let _ = self.event.write(1);
         }
     }
 
-    /// Hears what has rung: it may ring again.
-    pub fn hear(&self) {
-        let _ = self.bell.read();
-        self.rung.store(false, Ordering::Release);
+    /// Takes note of the wake-up: from now on the next error wakes the keeper again.
+    pub fn clear(&self) {
+        let _ = self.event.read();
+        self.pending.store(false, Ordering::Release);
     }
 
-    /// Returns the descriptor that becomes readable when it rings.
+    /// Returns the descriptor that is readable while a wake-up is pending.
     #[must_use]
     pub fn descriptor(&self) -> &EventFd {
-        &self.bell
+        &self.event
     }
 }
 
@@ -190,12 +190,12 @@ mod tests {
 
     #[test]
     fn the_bell_rings_once_until_it_is_heard() {
-        let bell = Bell::new().unwrap();
-        bell.ring();
-        bell.ring();
-        assert_eq!(bell.descriptor().read().unwrap(), 1, "one system call for two errors");
-        bell.hear();
-        bell.ring();
-        assert_eq!(bell.descriptor().read().unwrap(), 1);
+        let wake_up = WakeUp::new().unwrap();
+        wake_up.wake();
+        wake_up.wake();
+        assert_eq!(wake_up.descriptor().read().unwrap(), 1, "one system call for two errors");
+        wake_up.clear();
+        wake_up.wake();
+        assert_eq!(wake_up.descriptor().read().unwrap(), 1);
     }
 }

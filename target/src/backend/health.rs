@@ -5,7 +5,7 @@ use std::sync::{Arc, Mutex, OnceLock};
 
 use fabric::nvm::{BlockFormat, IoLimits};
 
-use super::errors::{Bell, DeviceError};
+use super::errors::{DeviceError, WakeUp};
 use crate::sync::lock;
 
 /// What changes while a backend is open; read by anybody.
@@ -16,7 +16,7 @@ pub struct Health {
     fault: Mutex<Option<String>>,
     errors: AtomicU64,
     last: Mutex<Option<DeviceError>>,
-    bell: OnceLock<Arc<Bell>>,
+    wake_up: OnceLock<Arc<WakeUp>>,
 }
 
 impl Health {
@@ -57,14 +57,14 @@ impl Health {
             self.failed.store(true, Ordering::Release);
         }
         drop(fault);
-        self.ring();
+        self.wake_keeper();
     }
 
     /// Notes that the device answered a command with an error.
     pub(super) fn note(&self, error: DeviceError) {
         *lock(&self.last) = Some(error);
         self.errors.fetch_add(1, Ordering::Release);
-        self.ring();
+        self.wake_keeper();
     }
 
     /// Returns commands that the device answered with an error, and the last of these errors.
@@ -76,15 +76,15 @@ impl Health {
         }
     }
 
-    /// From now on, `bell` rings when something is noted.
-    pub fn report_to(&self, bell: &Arc<Bell>) {
+    /// Takes the wake-up of the keeper, which is told from now on when something is noted.
+    pub fn report_to(&self, wake_up: &Arc<WakeUp>) {
         // Whoever opened the backend says so once.
-        let _ = self.bell.set(Arc::clone(bell));
+        let _ = self.wake_up.set(Arc::clone(wake_up));
     }
 
-    fn ring(&self) {
-        if let Some(bell) = self.bell.get() {
-            bell.ring();
+    fn wake_keeper(&self) {
+        if let Some(wake_up) = self.wake_up.get() {
+            wake_up.wake();
         }
     }
 }

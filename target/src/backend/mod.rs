@@ -39,7 +39,7 @@ mod sysfs;
 pub use claim::{Claims, OwnFile};
 pub use description::{Abilities, Description};
 pub use error::{BackendError, Cause};
-pub use errors::{Answer, Bell, DeviceError};
+pub use errors::{Answer, DeviceError, WakeUp};
 pub use health::Health;
 pub use interface::{Backend, Finding, Style};
 pub use open::open;

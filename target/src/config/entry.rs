@@ -7,7 +7,7 @@ use toml::de::DeTable;
 use super::fields::{Fields, Problems};
 use super::listener::{self, Listener};
 use super::namespace::{self, Namespace};
-use super::network::{Link, Network};
+use super::network::{LinkConfig, Network};
 use super::node::Node;
 use super::qos::{Policy, Qos, Reserve, Session};
 use super::subsystem::{self, Subsystem};
@@ -119,6 +119,6 @@ pub(crate) fn network(fields: Fields<'_>, base: Network) -> Network {
 }
 
 /// Reads a link's settings; what is left out is as in `base`.
-pub(crate) fn link(fields: Fields<'_>, base: &Link) -> Option<Link> {
+pub(crate) fn link(fields: Fields<'_>, base: &LinkConfig) -> Option<LinkConfig> {
     network::link(fields, base).map(|parsed| parsed.link)
 }

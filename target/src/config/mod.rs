@@ -42,7 +42,7 @@ pub use identity::{
 pub use listener::{Listener, Transport};
 pub use machine::Machine;
 pub use namespace::Namespace;
-pub use network::{DEFAULT_LINK, Goal, Link, Network};
+pub use network::{DEFAULT_LINK, Goal, LinkConfig, Network};
 pub use qos::{
     DeviceQos, Order, Policy, Qos, QosConfig, ROOT as ROOT_SESSION, Reserve, Session,
     split_namespace,
@@ -54,7 +54,7 @@ pub use sluice_schema::keys::NSID_MAX;
 pub use subsystem::Subsystem;
 pub(crate) use subsystem::resolve_namespaces;
 pub(crate) use taken::Taken;
-pub use target::{Poll, Target};
+pub use target::{Poll, TargetConfig};
 pub use whole::Config;
 
 use crate::access;

@@ -19,7 +19,7 @@ const TRANSFERS_MIN: u64 = 2;
 
 /// `[target]`.
 #[derive(Clone, Debug, PartialEq)]
-pub struct Target {
+pub struct TargetConfig {
     /// `cores`: CPU numbers, one reactor thread pinned to each.
     pub cores: Vec<usize>,
     /// `poll`: what a reactor does without work.
@@ -50,7 +50,7 @@ pub struct Target {
     pub drain_time: Duration,
 }
 
-table! { Target, TARGET;
+table! { TargetConfig, TARGET;
     "cores" => with(read_already, write_cores),
     "poll" => field(poll),
     "poll_time" => field(poll_time),
@@ -67,7 +67,7 @@ table! { Target, TARGET;
     "drain_time" => field(drain_time),
 }
 
-impl Default for Target {
+impl Default for TargetConfig {
     fn default() -> Self {
         Self {
             cores: vec![0],
@@ -106,18 +106,22 @@ pub(crate) const POLL: [(&str, Poll); 3] =
 
 words! { Poll: POLL }
 
-fn write_cores(target: &Target, _: &ConfigKey) -> Written {
+fn write_cores(target: &TargetConfig, _: &ConfigKey) -> Written {
     Written::same(target.cores.clone())
 }
 
 /// Returns `[target]` where the file has none.
-pub(crate) fn standard(machine: &Machine) -> Target {
+pub(crate) fn standard(machine: &Machine) -> TargetConfig {
     let first = machine.cores.as_ref().and_then(BTreeSet::first).copied().unwrap_or(0);
-    Target { control: machine.control.clone(), cores: vec![first], ..Target::default() }
+    TargetConfig { control: machine.control.clone(), cores: vec![first], ..TargetConfig::default() }
 }
 
 /// Reads `[target]`.
-pub(crate) fn parse(mut fields: Fields<'_>, machine: &Machine, problems: &Problems) -> Target {
+pub(crate) fn parse(
+    mut fields: Fields<'_>,
+    machine: &Machine,
+    problems: &Problems,
+) -> TargetConfig {
     let mut target = standard(machine);
     let place = fields.place();
     let cores = fields.list("cores", values::integer(0, 65_535));
@@ -175,7 +179,7 @@ fn ranges(cores: &BTreeSet<usize>) -> String {
 /// `in_capsule_data`; `unread`: one of the first two could not be read, so that nothing is known of
 /// how they fit.
 fn check_memory(
-    target: &Target,
+    target: &TargetConfig,
     [io_at, max_at, in_capsule_at]: &[At<()>; 3],
     unread: bool,
     problems: &Problems,

@@ -425,7 +425,7 @@ pub(crate) fn configs() -> impl Strategy<Value = Config> {
     all.prop_map(|(subsystems, listeners, numbers, qos, network)| {
         let (core, shift, queue_depth, nanos, given) = numbers;
         let mut config = Config {
-            target: Target {
+            target: TargetConfig {
                 cores: vec![core],
                 poll: if given { Poll::Always } else { Poll::Never },
                 poll_time: std::time::Duration::from_nanos(nanos),
@@ -434,7 +434,7 @@ pub(crate) fn configs() -> impl Strategy<Value = Config> {
                 admin_queue_depth: queue_depth + 32,
                 state: given.then(|| "/var/lib/x \"y\"".into()),
                 metrics: given.then(|| "127.0.0.1:9090".parse().unwrap()),
-                ..Target::default()
+                ..TargetConfig::default()
             },
             network,
             ..Config::default()

@@ -4,13 +4,13 @@ use super::listener::Listener;
 use super::network::Network;
 use super::qos::QosConfig;
 use super::subsystem::Subsystem;
-use super::target::Target;
+use super::target::TargetConfig;
 
 /// A whole configuration file.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Config {
     /// `[target]`: what concerns the daemon as a whole.
-    pub target: Target,
+    pub target: TargetConfig,
     /// `[qos]`, `[[session]]`, `[[policy]]`.
     pub qos: QosConfig,
     /// `[network]`, `[[link]]`.

@@ -11,7 +11,7 @@ use super::Control;
 use super::named::{address, link_is_known, listener};
 use super::parameters::read;
 use super::protocol::Failure;
-use crate::config::{Config, DEFAULT_LINK, Link, Listener, Network, entry, table};
+use crate::config::{Config, DEFAULT_LINK, LinkConfig, Listener, Network, entry, table};
 use crate::engine::{Engine, LinkState};
 use crate::store::ObjectId;
 
@@ -71,8 +71,8 @@ fn users(config: &Config, link: &str) -> Vec<SocketAddr> {
 }
 
 /// Shows what is set for a link, and what it does.
-fn link_state(link: &Link, state: LinkState, config: &Config) -> answer::Link {
-    answer::Link {
+fn link_state(link: &LinkConfig, state: LinkState, config: &Config) -> answer::LinkRow {
+    answer::LinkRow {
         settings: table::show(link),
         listeners: users(config, &link.name).iter().map(SocketAddr::to_string).collect(),
         out: state.out,

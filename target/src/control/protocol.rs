@@ -2,7 +2,7 @@
 
 use serde_json::{Value, json};
 use sluice_schema::Method;
-use sluice_schema::wire::Request;
+use sluice_schema::wire::RequestLine;
 pub use sluice_schema::wire::{ErrorKind, Failure, LINE_MAX};
 
 use crate::engine::EngineError;
@@ -35,7 +35,7 @@ impl From<StoreError> for Failure {
 
 /// Tells whether a line asks for a change, which may take long, and not only for what there is.
 pub(super) fn changes(line: &[u8]) -> bool {
-    let Ok(Request { method, .. }) = serde_json::from_slice(line) else { return false };
+    let Ok(RequestLine { method, .. }) = serde_json::from_slice(line) else { return false };
     Method::from_name(&method).is_some_and(Method::changes)
 }
 
@@ -44,7 +44,7 @@ pub(crate) fn answer(
     line: &[u8],
     call: impl FnOnce(&str, &Value) -> Result<Value, Failure>,
 ) -> String {
-    let request: Request = match serde_json::from_slice(line) {
+    let request: RequestLine = match serde_json::from_slice(line) {
         Ok(request) => request,
         Err(error) => {
             let message = format!(

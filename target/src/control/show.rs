@@ -1,6 +1,6 @@
 //! What quality of service does, as answers show it.
 
-use sluice_schema::answer::{self, ClassTraffic, Credits, MeanTimes, Reservation};
+use sluice_schema::answer::{self, ClassTraffic, CreditUse, MeanTimes, Reservation};
 
 use super::Control;
 use super::measured::operations;
@@ -43,7 +43,8 @@ fn traffic(passed: &Traffic, buckets: bool) -> answer::Traffic {
 
 fn session(row: &SessionState, config: &Config, buckets: bool) -> answer::Session {
     let entry = config.qos.sessions.iter().find(|entry| entry.name == row.name);
-    let credits = |(used, credits): (u64, u64), share: Option<u8>| Credits { used, credits, share };
+    let credits =
+        |(used, credits): (u64, u64), share: Option<u8>| CreditUse { used, credits, share };
     answer::Session {
         name: row.name.clone(),
         parent: row.parent.clone(),
@@ -68,13 +69,13 @@ fn reservation(reserve: &ReserveState) -> Reservation {
     }
 }
 
-fn device(row: &DeviceState, config: &Config) -> answer::Device {
+fn device(row: &DeviceState, config: &Config) -> answer::DeviceRow {
     let waiting = row.waiting.iter().map(|(class, n)| (class.name().to_owned(), *n)).collect();
     let mut subsystems = config.subsystems.iter().filter(|s| s.nqn == row.subsystem);
     let class = subsystems
         .find_map(|s| s.namespaces.iter().find(|n| n.nsid == Some(row.nsid)))
         .and_then(|namespace| namespace.class);
-    answer::Device {
+    answer::DeviceRow {
         subsystem: row.subsystem.clone(),
         nsid: row.nsid,
         class: class.map(|class| class.name().to_owned()),

@@ -7,7 +7,8 @@ use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use arbitration::{Class, PerClass};
 
 use crate::config::{
-    Backend, Config, Link, Listener, Namespace, Network, QosConfig, Subsystem, clash, format_nguid,
+    Backend, Config, LinkConfig, Listener, Namespace, Network, QosConfig, Subsystem, clash,
+    format_nguid,
 };
 use crate::engine::{
     Availability, ConnectionNetwork, ConnectionState, DeviceState, DirectionState, Engine,
@@ -423,7 +424,7 @@ fn flow(class: Class) -> FlowState {
     }
 }
 
-fn link_state(link: &Link) -> LinkState {
+fn link_state(link: &LinkConfig) -> LinkState {
     let class =
         |class: Class| LinkClassState { class: class.name().into(), flows: 2, total: flow(class) };
     let direction = |estimate: f64| DirectionState {

@@ -33,7 +33,7 @@ pub(crate) struct LinkDirection {
 /// A link of the configuration.
 #[derive(Debug)]
 pub(crate) struct ConfiguredLink {
-    pub(crate) config: config::Link,
+    pub(crate) config: config::LinkConfig,
     out: LinkDirection,
     into: LinkDirection,
     /// Whether hosts' data is paced.
@@ -107,7 +107,7 @@ impl Links {
 }
 
 impl ConfiguredLink {
-    fn new(config: &config::Link) -> Self {
+    fn new(config: &config::LinkConfig) -> Self {
         let direction = || LinkDirection {
             link: link::Link::new(goals(config), capacity(config), Rules::default()),
             packets: PerClass::default(),
@@ -132,7 +132,7 @@ impl ConfiguredLink {
 }
 
 /// Returns what the configuration says that classes are to have, in payload.
-fn goals(link: &config::Link) -> PerClass<ClassGoal> {
+fn goals(link: &config::LinkConfig) -> PerClass<ClassGoal> {
     #[expect(clippy::cast_precision_loss, reason = "bits per second of a link")]
     link.goals.map(|goal| match goal {
         config::Goal::Share(share) => ClassGoal::Share(f64::from(share)),
@@ -143,7 +143,7 @@ fn goals(link: &config::Link) -> PerClass<ClassGoal> {
 }
 
 /// Returns the capacity that the configuration gives a link, in payload.
-fn capacity(link: &config::Link) -> Option<Rate> {
+fn capacity(link: &config::LinkConfig) -> Option<Rate> {
     #[expect(clippy::cast_precision_loss, reason = "bits per second of a link")]
     link.capacity.map(|bits| Rate::from_bits(bits as f64).times(PAYLOAD))
 }

@@ -4,7 +4,7 @@ use super::object::{Batch, Kept, Named, Object};
 use crate::config::fields::Fields;
 use crate::config::network::{new_link, values::name};
 use crate::config::{
-    Config, Link, Listener, Network, Policy, QosConfig, Session, entry, network, table,
+    Config, LinkConfig, Listener, Network, Policy, QosConfig, Session, entry, network, table,
 };
 
 /// An object of a list with its kind.
@@ -95,7 +95,7 @@ kinds! {
     /// `[network]` of one machine.
     Network "network";
     /// A `[[link]]` of one machine.
-    Link "link" named Link;
+    Link "link" named LinkConfig;
     /// What one machine saw of a namespace when it was open last.
     Seen "seen";
 }
@@ -203,7 +203,7 @@ impl Object for Policy {
     }
 }
 
-impl Object for Link {
+impl Object for LinkConfig {
     const WORD: &'static str = "link";
     const TITLE: &'static str = "the link";
     type Group = Network;
@@ -233,7 +233,7 @@ impl Object for Link {
     }
 }
 
-impl Named for Link {
+impl Named for LinkConfig {
     fn read_name(fields: &mut Fields<'_>) -> Option<String> {
         fields.require("name", "\"east\"", name).map(|at| at.value)
     }

@@ -17,7 +17,7 @@ use super::served::KnownNamespace;
 use super::snapshot::{NamespaceRule, Snapshot};
 use super::view;
 use crate::config::{DeviceQos, QosConfig};
-use crate::devices::Device;
+use crate::devices::OpenDevice;
 use crate::engine::QosState;
 use crate::lent::Lent;
 use crate::sync::lock;
@@ -138,7 +138,7 @@ impl QosShared {
         now: Nanos,
         (nqn, nsid): (&str, u32),
         backend: BackendId,
-        device: &Device,
+        device: &OpenDevice,
         (class, settings): (Option<Class>, &DeviceQos),
     ) {
         let known = KnownNamespace {

@@ -9,13 +9,13 @@ use super::*;
 use crate::backend::{self, Claims, OnSignature, Opening};
 use crate::config::QosConfig;
 use crate::config::{Backend, DeviceModel, DeviceQos, Policy, Reserve, Session};
-use crate::devices::{Device, Devices};
+use crate::devices::{Devices, OpenDevice};
 use arbitration::device::DeviceRules;
 
 const NQN: &str = "nqn.2026-01.io.x:s";
 const HOST: &str = "nqn.2026-01.io.x:h";
 
-fn device() -> (BackendId, Arc<Device>) {
+fn device() -> (BackendId, Arc<OpenDevice>) {
     let model = DeviceModel {
         service_time: std::time::Duration::from_millis(1),
         bandwidth: None,
@@ -46,7 +46,7 @@ fn shared(config: &QosConfig) -> QosShared {
 }
 
 /// With a namespace, and its device.
-fn shared_on(config: &QosConfig) -> (QosShared, Arc<Device>) {
+fn shared_on(config: &QosConfig) -> (QosShared, Arc<OpenDevice>) {
     let qos = QosShared::new(config, 2, 64 << 20);
     let (id, device) = device();
     qos.add_subsystem(Nanos(1), NQN);

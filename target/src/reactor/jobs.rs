@@ -14,11 +14,11 @@ use super::pool::{Buffer, Pool};
 use super::ring::Ring;
 use super::tag::Tag;
 use crate::backend::{self, Memory, Outcome, Queued, Style, Unit};
-use crate::devices::Device;
+use crate::devices::OpenDevice;
 
-pub(super) type Job = sluice_core::job::Job<Device, Buffer>;
-pub(super) type Ended = sluice_core::job::Ended<Device, Buffer>;
-pub(super) type Started = sluice_core::job::Started<Device, Buffer>;
+pub(super) type Job = sluice_core::job::Job<OpenDevice, Buffer>;
+pub(super) type Ended = sluice_core::job::Ended<OpenDevice, Buffer>;
+pub(super) type Started = sluice_core::job::Started<OpenDevice, Buffer>;
 
 /// Where a job stands.
 #[derive(Debug)]

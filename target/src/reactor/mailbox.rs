@@ -49,40 +49,40 @@ pub enum Message {
 #[derive(Debug)]
 pub struct Mailbox {
     messages: Mutex<Vec<Message>>,
-    bell: EventFd,
+    wake_up: EventFd,
 }
 
 impl Mailbox {
-    /// An empty mailbox.
+    /// Makes an empty mailbox.
     ///
     /// # Errors
-    /// No file descriptor is to be had.
+    /// No file descriptor is left.
     pub fn new() -> io::Result<Self> {
-        let bell = EventFd::from_flags(EfdFlags::EFD_NONBLOCK | EfdFlags::EFD_CLOEXEC)?;
-        Ok(Self { messages: Mutex::default(), bell })
+        let wake_up = EventFd::from_flags(EfdFlags::EFD_NONBLOCK | EfdFlags::EFD_CLOEXEC)?;
+        Ok(Self { messages: Mutex::default(), wake_up })
     }
 
     /// Leaves a message and wakes the reactor.
     pub fn post(&self, message: Message) {
         lock(&self.messages).push(message);
-        self.ring();
+        self.wake();
     }
 
     /// Wakes the reactor.
-    pub fn ring(&self) {
+    pub fn wake(&self) {
         // The counter can only be full if the reactor has been woken already.
-        let _ = self.bell.write(1);
+        let _ = self.wake_up.write(1);
     }
 
     /// Takes all messages.
     pub fn take(&self) -> Vec<Message> {
-        let _ = self.bell.read();
+        let _ = self.wake_up.read();
         std::mem::take(&mut *lock(&self.messages))
     }
 
-    /// The descriptor that becomes readable when there are messages.
+    /// Returns the descriptor that becomes readable when there are messages.
     #[must_use]
-    pub fn bell(&self) -> RawFd {
-        self.bell.as_fd().as_raw_fd()
+    pub fn wake_up_fd(&self) -> RawFd {
+        self.wake_up.as_fd().as_raw_fd()
     }
 }

@@ -75,8 +75,8 @@ pub struct Reactor {
     reactor: usize,
     buffers: RecvBuffers,
     listeners: HashMap<u32, Listening>,
-    /// Listeners whose accept has failed, to be tried again after a while.
-    deaf: Vec<u32>,
+    /// Listeners in accept back-off: their accept failed, and is tried again after a while.
+    accept_backoff: Vec<u32>,
     completions: Vec<Completion>,
     /// Bytes that came from sockets which have more, and are to be received from again.
     ahead: usize,
@@ -134,7 +134,7 @@ impl Reactor {
         let largest = max_transfer.max(backend::SCRATCH_MAX);
         let scratch = map(2 * largest, largest)?;
         if let Some(mailbox) = shared.mailboxes.get(reactor) {
-            ring.watch(mailbox.bell(), Tag::Mail.encode());
+            ring.watch(mailbox.wake_up_fd(), Tag::Mail.encode());
         }
         let now = shared.clock.now();
         let waiters = Arc::clone(&shared.qos.waiters);
@@ -145,7 +145,7 @@ impl Reactor {
             reactor,
             buffers,
             listeners: HashMap::new(),
-            deaf: Vec::new(),
+            accept_backoff: Vec::new(),
             completions: Vec::with_capacity(BATCH),
             ahead: 0,
             next_retry: now,
@@ -256,7 +256,7 @@ impl Reactor {
                 if !completion.more()
                     && let Some(mailbox) = self.shared.mailboxes.get(self.reactor)
                 {
-                    self.core.driver().ring.watch(mailbox.bell(), Tag::Mail.encode());
+                    self.core.driver().ring.watch(mailbox.wake_up_fd(), Tag::Mail.encode());
                 }
                 self.read_mail();
             }
@@ -320,7 +320,7 @@ impl Reactor {
                 self.listeners.remove(&listener);
             }
             // Most likely no descriptor is left: trying at once would fail again and again.
-            Some(_) if completion.result < 0 => self.deaf.push(listener),
+            Some(_) if completion.result < 0 => self.accept_backoff.push(listener),
             Some(_) => self.listen(listener),
             None => {}
         }
@@ -341,7 +341,7 @@ impl Reactor {
             let tag = Tag::Accept(listener).encode();
             self.core.driver().ring.cancel(tag, Tag::Cancel.encode());
         }
-        if self.deaf.contains(&listener) {
+        if self.accept_backoff.contains(&listener) {
             self.listeners.remove(&listener);
         }
     }
@@ -446,7 +446,7 @@ impl Reactor {
             gauges.seen.store(self.core.now().0, Ordering::Relaxed);
             gauges.set_states(&self.core.states());
         }
-        for listener in std::mem::take(&mut self.deaf) {
+        for listener in std::mem::take(&mut self.accept_backoff) {
             self.listen(listener);
         }
     }

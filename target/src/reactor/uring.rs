@@ -23,7 +23,7 @@ use super::receive::{DataPlace, Received, Receiving, Rest};
 use super::ring::{Completion, Ring};
 use super::send::Sending;
 use super::tag::Tag;
-use crate::devices::Device;
+use crate::devices::OpenDevice;
 use crate::engine::ConnectionState;
 use crate::hosts::Host;
 use crate::network::PacedSocket;
@@ -167,7 +167,7 @@ impl Uring {
 
 impl Driver for Uring {
     type Memory = Pool;
-    type Device = Device;
+    type Device = OpenDevice;
     type Policies = Snapshot;
 
     fn receive(&mut self, key: Key) {
@@ -241,7 +241,7 @@ impl Driver for Uring {
         self.jobs.start(job, &mut self.ring, &self.scratch)
     }
 
-    fn device(&mut self, id: BackendId) -> Option<Arc<Device>> {
+    fn device(&mut self, id: BackendId) -> Option<Arc<OpenDevice>> {
         self.shared.devices.get(id)
     }
 
@@ -286,7 +286,7 @@ impl Driver for Uring {
     fn wake(&mut self, reactors: Reactors) {
         for reactor in reactors {
             if let Some(mailbox) = self.shared.mailboxes.get(reactor as usize) {
-                mailbox.ring();
+                mailbox.wake();
             }
         }
     }

@@ -194,7 +194,8 @@ fn size(backend: &Backend) -> Option<u64> {
 
 /// Plans the changes of the network. Links that go stay until no listener names them any more.
 fn network(from: &Network, to: &Network, steps: &mut Steps) {
-    let known = |link: &crate::config::Link| to.links.iter().any(|other| other.name == link.name);
+    let known =
+        |link: &crate::config::LinkConfig| to.links.iter().any(|other| other.name == link.name);
     let going = from.links.iter().filter(|link| !known(link)).cloned();
     let mut both = to.clone();
     both.links.extend(going);

@@ -9,8 +9,8 @@ use uuid::Uuid;
 use super::change::Why;
 use super::*;
 use crate::config::{
-    Backend, Config, DeviceQos, Goal, Link, Listener, Namespace, Order, Policy, Session, Subsystem,
-    Transport, clash,
+    Backend, Config, DeviceQos, Goal, LinkConfig, Listener, Namespace, Order, Policy, Session,
+    Subsystem, Transport, clash,
 };
 use crate::control::test_engine::TestEngine;
 
@@ -102,7 +102,7 @@ fn config() -> impl Strategy<Value = Config> {
         config.network.links = links
             .iter()
             .map(|n| {
-                let mut link = Link { name: format!("l{n}"), ..Link::default() };
+                let mut link = LinkConfig { name: format!("l{n}"), ..LinkConfig::default() };
                 link.goals.high = Goal::Share(share);
                 link
             })

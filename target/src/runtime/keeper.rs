@@ -11,14 +11,14 @@ use fabric::Nanos;
 use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
 
 use super::recovery::Recovery;
-use crate::backend::Bell;
+use crate::backend::WakeUp;
 use crate::uevents::Uevents;
 
 /// The time from one look at files and devices, which give no sign themselves, to the next.
 const LOOK_EVERY: Duration = Duration::from_secs(5);
-/// The least time from one hearing of the bell to the next: a device whose every command fails
-/// keeps nobody busy.
-const HEAR_EVERY: Duration = Duration::from_millis(100);
+/// The least time from one wake-up that is cleared to the next: a device whose every command fails
+/// does not keep the thread busy.
+const CLEAR_EVERY: Duration = Duration::from_millis(100);
 /// The longest wait for the end of the thread, which a device that does not answer may hold.
 const END_WITHIN: Duration = Duration::from_secs(5);
 
@@ -42,7 +42,7 @@ pub(super) fn start(
 
 /// Waits for the end of the thread, but not for a device that does not answer.
 pub(super) fn join(recovery: &Recovery, thread: JoinHandle<()>) {
-    recovery.namespaces.bell.ring();
+    recovery.namespaces.wake_up.wake();
     let start = std::time::Instant::now();
     while !thread.is_finished() && start.elapsed() < END_WITHIN {
         std::thread::sleep(Duration::from_millis(1));
@@ -56,13 +56,13 @@ pub(super) fn join(recovery: &Recovery, thread: JoinHandle<()>) {
 
 fn keep(recovery: &Recovery, uevents: Option<&Uevents>, stopping: &AtomicBool) {
     let namespaces = &recovery.namespaces;
-    let (clock, bell) = (&namespaces.shared.clock, &namespaces.bell);
-    let (mut look_at, mut hear_at) = (clock.now() + LOOK_EVERY, Nanos(0));
+    let (clock, wake_up) = (&namespaces.shared.clock, &namespaces.wake_up);
+    let (mut look_at, mut clear_at) = (clock.now() + LOOK_EVERY, Nanos(0));
     while !stopping.load(Ordering::Relaxed) {
         let now = clock.now();
-        if now >= hear_at {
-            bell.hear();
-            hear_at = now + HEAR_EVERY;
+        if now >= clear_at {
+            wake_up.clear();
+            clear_at = now + CLEAR_EVERY;
         }
         let sign = uevents.is_some_and(Uevents::any);
         if sign {
@@ -73,17 +73,17 @@ fn keep(recovery: &Recovery, uevents: Option<&Uevents>, stopping: &AtomicBool) {
             look_at = now + LOOK_EVERY;
         }
         let next = recovery.tend(look).unwrap_or(look_at).min(look_at);
-        wait(bell, uevents, next.since(clock.now()));
-        // The bell stays where it is until it is heard.
+        wait(wake_up, uevents, next.since(clock.now()));
+        // A wake-up that comes during this sleep stays pending until it is cleared.
         if !stopping.load(Ordering::Relaxed) {
-            std::thread::sleep(hear_at.since(clock.now()));
+            std::thread::sleep(clear_at.since(clock.now()));
         }
     }
 }
 
 /// Waits until there is something to do, `limit` at the longest.
-fn wait(bell: &Bell, uevents: Option<&Uevents>, limit: Duration) {
-    let mut watched = vec![PollFd::new(bell.descriptor().as_fd(), PollFlags::POLLIN)];
+fn wait(wake_up: &WakeUp, uevents: Option<&Uevents>, limit: Duration) {
+    let mut watched = vec![PollFd::new(wake_up.descriptor().as_fd(), PollFlags::POLLIN)];
     watched.extend(uevents.map(|uevents| PollFd::new(uevents.as_fd(), PollFlags::POLLIN)));
     let millis = u16::try_from(limit.as_millis().saturating_add(1)).unwrap_or(u16::MAX);
     let _ = poll(&mut watched, PollTimeout::from(millis));

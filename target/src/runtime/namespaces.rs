@@ -11,7 +11,7 @@ use sluice_core::stats::PerReactor;
 
 use super::table::{Known, Table};
 use super::{settings, shown};
-use crate::backend::{Backend, BackendError, Bell};
+use crate::backend::{Backend, BackendError, WakeUp};
 use crate::backings::{Backings, Occasion};
 use crate::config::{self, Namespace};
 use crate::devices::Stats;
@@ -25,7 +25,7 @@ pub(super) struct Namespaces {
     pub(super) backings: Backings,
     pub(super) table: Table,
     /// Rings when a device has something to say.
-    pub(super) bell: Arc<Bell>,
+    pub(super) wake_up: Arc<WakeUp>,
 }
 
 impl Namespaces {
@@ -34,7 +34,7 @@ impl Namespaces {
     /// # Errors
     /// No file descriptor is to be had.
     pub(super) fn new(shared: Arc<Shared>, backings: Backings) -> std::io::Result<Self> {
-        Ok(Self { shared, backings, table: Table::default(), bell: Bell::new()? })
+        Ok(Self { shared, backings, table: Table::default(), wake_up: WakeUp::new()? })
     }
 
     /// Adds a namespace of the configuration, whether its device is there or not.
@@ -93,7 +93,7 @@ impl Namespaces {
         backend: Arc<dyn Backend>,
     ) -> Result<(), EngineError> {
         let place = (nqn.to_owned(), nsid);
-        backend.health().report_to(&self.bell);
+        backend.health().report_to(&self.wake_up);
         let again = self.table.with(&place, |known| Arc::clone(&known.stats));
         let reopened = again.is_some();
         let stats = again.unwrap_or_else(|| self.fresh_stats());

@@ -11,7 +11,7 @@ use super::table::{Known, sign};
 use crate::availability::Note;
 use crate::backend::Finding;
 use crate::backings::Occasion;
-use crate::devices::Device;
+use crate::devices::OpenDevice;
 use crate::store::Place;
 use crate::sync::lock;
 
@@ -96,7 +96,7 @@ impl Recovery {
     }
 
     /// Closes a device that is gone: its namespace stays, and hosts are told to come again.
-    fn close(&self, place: &Place, id: BackendId, device: Arc<Device>, why: String) {
+    fn close(&self, place: &Place, id: BackendId, device: Arc<OpenDevice>, why: String) {
         let Namespaces { shared, table, .. } = &*self.namespaces;
         let _one = lock(&shared.change);
         let (nqn, nsid) = (&place.0, place.1);

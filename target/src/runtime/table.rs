@@ -12,7 +12,7 @@ use sluice_core::stats::IoSnapshot;
 
 use crate::availability::Watch;
 use crate::config::Namespace;
-use crate::devices::{Device, Stats};
+use crate::devices::{OpenDevice, Stats};
 use crate::store::Place;
 use crate::sync::lock;
 
@@ -28,7 +28,7 @@ pub(super) struct Known {
     /// The device that it is kept on now.
     pub(super) open: Option<BackendId>,
     /// The device that it was kept on, while commands are still in it.
-    pub(super) left: Weak<Device>,
+    pub(super) left: Weak<OpenDevice>,
     /// Statistics of all devices that it was kept on.
     pub(super) stats: Stats,
     /// Errors of the devices that it was kept on before.

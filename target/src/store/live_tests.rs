@@ -5,7 +5,7 @@ use proptest::prelude::*;
 use super::*;
 use crate::config::tests::{configs, parse};
 use crate::config::{
-    Backend, Goal, Link, Listener, Namespace, Policy, Session, Subsystem, Transport,
+    Backend, Goal, LinkConfig, Listener, Namespace, Policy, Session, Subsystem, Transport,
 };
 use crate::store::MemoryStore;
 
@@ -90,11 +90,11 @@ fn model(config: &Config, op: &Op) -> Option<(ObjectId, Config)> {
             let name = format!("l{n}");
             next.network.links.retain(|l| l.name != name);
             next.network.links.extend(share.map(|share| {
-                let mut link = Link { name: name.clone(), ..Link::default() };
+                let mut link = LinkConfig { name: name.clone(), ..LinkConfig::default() };
                 link.goals.low = Goal::Share(share);
                 link
             }));
-            ObjectId::of::<Link>(name)
+            ObjectId::of::<LinkConfig>(name)
         }
         Op::Subsystem(s, add) => {
             match (find(&mut next, *s), add) {
@@ -331,7 +331,7 @@ fn listeners_and_the_links_that_they_name_come_back_together() {
     run(&mut live, &[Op::Link(1, Some(2)), Op::Listener(1, true, Some(1))]);
     let mut next = live.current().clone();
     next.network.links.retain(|link| link.name != "a");
-    let _ = set(&mut live, &ObjectId::of::<Link>("a"), next);
+    let _ = set(&mut live, &ObjectId::of::<LinkConfig>("a"), next);
     let (again, warnings) = Live::open(parse(&file).unwrap(), store.clone()).unwrap();
     assert!(warnings.is_empty(), "{warnings:?}");
     assert_eq!(again.current(), live.current());

@@ -11,8 +11,13 @@ use super::*;
 
 const MIB: u64 = 1 << 20;
 
-fn settings() -> Target {
-    Target { cores: vec![0], poll: Poll::Never, io_memory: 2 << 20, ..Target::default() }
+fn settings() -> TargetConfig {
+    TargetConfig {
+        cores: vec![0],
+        poll: Poll::Never,
+        io_memory: 2 << 20,
+        ..TargetConfig::default()
+    }
 }
 
 fn folder() -> TempDir {
@@ -95,7 +100,7 @@ fn the_daemons_own_files_are_nobodys_namespace() {
     let at = |name: &str| folder.path().join(name);
     File::create(at("state")).unwrap().set_len(MIB).unwrap();
     std::fs::hard_link(at("state"), at("disk")).unwrap();
-    let target = Target { state: Some(at("state")), control: at("control"), ..settings() };
+    let target = TargetConfig { state: Some(at("state")), control: at("control"), ..settings() };
     let (runtime, _) = serve(target, QosConfig::default(), Vec::new());
     for name in ["state", "disk"] {
         let text = in_use(&runtime, &disk(1, at(name), true));

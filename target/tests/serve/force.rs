@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use fabric::nvme::{Sqe, opcode};
-use sluiced::config::{Backend, Poll, QosConfig, Target};
+use sluiced::config::{Backend, Poll, QosConfig, TargetConfig};
 use sluiced::engine::{Engine, Loss};
 use zerocopy::little_endian::U32;
 
@@ -14,12 +14,12 @@ const OTHER: &str = "nqn.2014-08.org.nvmexpress:uuid:00000000-0000-0000-0000-000
 
 #[test]
 fn a_connected_host_is_named_wherever_it_would_lose_something() {
-    let settings = Target {
+    let settings = TargetConfig {
         cores: vec![0],
         poll: Poll::Never,
         io_memory: 2 << 20,
         drain_time: Duration::from_secs(5),
-        ..Target::default()
+        ..TargetConfig::default()
     };
     let hidden =
         sluiced::config::Namespace { hosts: Some(vec![OTHER.to_owned()]), ..namespace(memory()) };

@@ -6,7 +6,7 @@ use std::time::Duration;
 use fabric::nvme::{SglDescriptor, Sqe, Status, opcode};
 use zerocopy::little_endian::{U16, U32};
 
-use sluiced::config::{Poll, QosConfig, Target};
+use sluiced::config::{Poll, QosConfig, TargetConfig};
 use sluiced::engine::Engine;
 
 use super::client::{NQN, connect_command, connect_data, enable_command};
@@ -76,12 +76,12 @@ fn event_requests_whose_identifiers_are_reused_take_no_room_in_the_queue() {
 #[test]
 fn an_admin_queue_as_long_as_the_configuration_says_holds_data_of_128_commands() {
     const ENTRIES: u16 = 256;
-    let settings = Target {
+    let settings = TargetConfig {
         cores: vec![0],
         poll: Poll::Never,
         io_memory: 2 << 20,
         admin_queue_depth: ENTRIES,
-        ..Target::default()
+        ..TargetConfig::default()
     };
     let (runtime, address) = serve(settings, QosConfig::default(), vec![namespace(memory())]);
     let connect = |entries: u16| {

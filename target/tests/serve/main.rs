@@ -20,7 +20,8 @@ use std::time::{Duration, Instant};
 use client::{HOST, NQN, Queue, deallocate, io, pattern};
 use fabric::nvme::{Sqe, Status, opcode};
 use sluiced::config::{
-    Backend, Config, DeviceQos, Listener, Namespace, Poll, QosConfig, Subsystem, Target, Transport,
+    Backend, Config, DeviceQos, Listener, Namespace, Poll, QosConfig, Subsystem, TargetConfig,
+    Transport,
 };
 use sluiced::engine::Engine;
 use sluiced::runtime::Runtime;
@@ -65,25 +66,29 @@ fn target_with(
     reactors: usize,
     max_transfer: u32,
 ) -> (Arc<Runtime>, SocketAddr) {
-    let settings = Target {
+    let settings = TargetConfig {
         cores: vec![0; reactors],
         poll: Poll::Never,
         io_memory: 2 << 20,
         max_transfer,
         drain_time: Duration::from_secs(5),
-        ..Target::default()
+        ..TargetConfig::default()
     };
     serve(settings, QosConfig::default(), backends.into_iter().map(namespace).collect())
 }
 
 /// A target with one subsystem that any host may connect to, and its address.
-fn serve(target: Target, qos: QosConfig, namespaces: Vec<Namespace>) -> (Arc<Runtime>, SocketAddr) {
+fn serve(
+    target: TargetConfig,
+    qos: QosConfig,
+    namespaces: Vec<Namespace>,
+) -> (Arc<Runtime>, SocketAddr) {
     serve_again(target, qos, namespaces, SeenNamespaces::default())
 }
 
 /// The same, of a target that has seen namespaces before.
 fn serve_again(
-    target: Target,
+    target: TargetConfig,
     qos: QosConfig,
     namespaces: Vec<Namespace>,
     seen: SeenNamespaces,

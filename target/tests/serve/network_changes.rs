@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use arbitration::PerClass;
 use fabric::nvme::opcode;
-use sluiced::config::{Goal, Link, Network, QosConfig, Session};
+use sluiced::config::{Goal, LinkConfig, Network, QosConfig, Session};
 use sluiced::engine::{ConnectionNetwork, Engine};
 use sluiced::runtime::Runtime;
 
@@ -29,7 +29,7 @@ fn e8_a_listeners_connections_move_to_the_link_that_it_is_given() {
     let (mut queue, _) = Queue::connect(address, 1, id);
     queue.call(io(opcode::io::READ, 0, 1), None, 4096);
     eventually("a state of the network", || is_on(&runtime, "default"));
-    let east = Link { name: "east".to_owned(), ..Link::default() };
+    let east = LinkConfig { name: "east".to_owned(), ..LinkConfig::default() };
     let network = Network { links: vec![east], ..Network::default() };
     runtime.set_network(&network).unwrap();
     runtime.set_listener_link(address, Some("east")).unwrap();
@@ -51,7 +51,7 @@ fn e8_a_listeners_connections_move_to_the_link_that_it_is_given() {
 fn narrow() -> Network {
     let goal = Goal::Rate(16_000_000);
     let goals = PerClass { urgent: goal, high: goal, medium: goal, low: goal };
-    let link = Link { capacity: Some(20_000_000), goals, ..Link::default() };
+    let link = LinkConfig { capacity: Some(20_000_000), goals, ..LinkConfig::default() };
     Network { link, ..Network::default() }
 }
 

@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 use arbitration::settings::WindowRule;
 use fabric::nvme::{Sqe, opcode};
 use sluiced::config::{
-    Backend, DeviceModel, DeviceQos, Namespace, Poll, QosConfig, Session, Target,
+    Backend, DeviceModel, DeviceQos, Namespace, Poll, QosConfig, Session, TargetConfig,
 };
 use sluiced::engine::Engine;
 use sluiced::runtime::Runtime;
@@ -49,12 +49,12 @@ pub(crate) fn start(
     reactors: usize,
     qos: QosConfig,
 ) -> (Arc<Runtime>, SocketAddr) {
-    let settings = Target {
+    let settings = TargetConfig {
         cores: vec![0; reactors],
         poll: Poll::Never,
         io_memory: 2 << 20,
         drain_time: Duration::from_secs(1),
-        ..Target::default()
+        ..TargetConfig::default()
     };
     serve(settings, qos, namespaces)
 }

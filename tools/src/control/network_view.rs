@@ -1,7 +1,7 @@
 //! The network as people read it.
 
 use serde_json::Value;
-use sluice_schema::answer::{ConnectionNetwork, FlowState, Link, Network};
+use sluice_schema::answer::{ConnectionNetwork, FlowState, LinkRow, Network};
 use sluice_schema::params::Settings;
 
 use super::cells::{or_dash, rest, setting};
@@ -71,7 +71,7 @@ pub(super) fn show(network: &Network, room: Room) -> String {
     [text, links_table(&network.links, room), classes(&network.links, room)].join("\n")
 }
 
-fn links_table(links: &[Link], room: Room) -> String {
+fn links_table(links: &[LinkRow], room: Room) -> String {
     let mut table = Table::new(&[
         ("LINK", Left),
         ("CAPACITY", Right),
@@ -96,7 +96,7 @@ fn links_table(links: &[Link], room: Room) -> String {
 }
 
 /// Writes one line for each link, direction and class.
-fn classes(links: &[Link], room: Room) -> String {
+fn classes(links: &[LinkRow], room: Room) -> String {
     let mut table = Table::new(&[
         ("LINK", Left),
         ("DIRECTION", Left),

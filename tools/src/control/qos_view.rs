@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use serde_json::Value;
-use sluice_schema::answer::{ClassTraffic, Device, Policy, Qos, Session, Traffic};
+use sluice_schema::answer::{ClassTraffic, DeviceRow, Policy, Qos, Session, Traffic};
 use sluice_schema::params::Settings;
 
 use super::cells::{or_dash, plain, rest, setting, time};
@@ -181,7 +181,7 @@ pub(super) fn sessions(list: &[Session], room: Room) -> String {
     table.text("There are no sessions.", room)
 }
 
-fn devices(list: &[Device], room: Room) -> String {
+fn devices(list: &[DeviceRow], room: Room) -> String {
     let mut table = Table::new(&[
         ("DEVICE OF", Left),
         ("NSID", Right),

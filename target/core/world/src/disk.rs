@@ -7,7 +7,7 @@ use arbitration::device::{self as qos, DeviceRules};
 use fabric::Nanos;
 use fabric::nvm::{BlockFormat, IoCommand, IoLimits, LbaRange};
 use fabric::nvme::Status;
-use sluice_core::device::{Data, Device, Immediate, Style, Timed};
+use sluice_core::device::{BlockDevice, Data, Immediate, Style, Timed};
 use sluice_core::stats::{IoStats, PerReactor};
 
 /// Bytes of a block.
@@ -190,7 +190,7 @@ impl Disk {
     }
 }
 
-impl Device for Disk {
+impl BlockDevice for Disk {
     fn style(&self) -> Style<'_> {
         match self.kind {
             Kind::Immediate => Style::Immediate(self),

@@ -18,11 +18,11 @@ pub use measured::{
     HostIo, Io, Latency, NamespaceIo, Operations, QueueIo, ReactorChanges, Statistics,
 };
 pub use network::{
-    ConnectionNetwork, DirectionState, FlowState, Link, LinkClassState, LinkSettings, Network,
+    ConnectionNetwork, DirectionState, FlowState, LinkClassState, LinkRow, LinkSettings, Network,
     NetworkSettings,
 };
 pub use qos::{
-    ByClass, ClassTraffic, Credits, Device, MeanTimes, Qos, QosSettings, Reservation, Session,
+    ByClass, ClassTraffic, CreditUse, DeviceRow, MeanTimes, Qos, QosSettings, Reservation, Session,
     SessionSettings, Traffic,
 };
 pub use target::{

@@ -21,13 +21,13 @@ pub struct Network {
     /// What this kernel lacks for the stage to work well, and what to do about it.
     pub advice: Vec<String>,
     /// The links, the default one first.
-    pub links: Vec<Link>,
+    pub links: Vec<LinkRow>,
 }
 
 /// A link: what is set for it, and what it does.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default)]
-pub struct Link {
+pub struct LinkRow {
     /// The keys of `[[link]]`. As JSON they stand beside the other fields.
     #[serde(flatten)]
     pub settings: LinkSettings,

@@ -26,7 +26,7 @@ pub struct Qos {
     /// The sessions, a parent before its children.
     pub sessions: Vec<Session>,
     /// The devices of namespaces.
-    pub devices: Vec<Device>,
+    pub devices: Vec<DeviceRow>,
     /// The policies, each with the keys of `[[policy]]`.
     pub policies: Vec<Settings>,
 }
@@ -65,9 +65,9 @@ pub struct Session {
     /// Whether it comes with a subsystem or a namespace.
     pub automatic: bool,
     /// Operation credits in commands.
-    pub operations: Credits,
+    pub operations: CreditUse,
     /// Payload credits in bytes.
-    pub payload: Credits,
+    pub payload: CreditUse,
     /// The limit in commands per second.
     pub iops: Option<u64>,
     /// The limit in bytes per second.
@@ -84,7 +84,7 @@ pub struct Session {
 /// Credits of a session.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]
-pub struct Credits {
+pub struct CreditUse {
     /// Credits in use.
     pub used: u64,
     /// All credits.
@@ -112,7 +112,7 @@ pub struct Reservation {
 /// A namespace's device as the stages see it.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default)]
-pub struct Device {
+pub struct DeviceRow {
     /// The subsystem's NQN.
     pub subsystem: String,
     /// The namespace identifier.

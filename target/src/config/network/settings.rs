@@ -22,14 +22,14 @@ pub struct Network {
     /// has. Read at the start.
     pub base: Option<String>,
     /// The default link, which `[network]` itself describes.
-    pub link: Link,
+    pub link: LinkConfig,
     /// `[[link]]`: others.
-    pub links: Vec<Link>,
+    pub links: Vec<LinkConfig>,
 }
 
 /// A link: what the connections of some listeners have to share.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Link {
+pub struct LinkConfig {
     /// `name`; the default link's is [`DEFAULT_LINK`].
     pub name: String,
     /// `capacity`: bits per second; none (`auto`): as much as was seen to go through.
@@ -38,7 +38,7 @@ pub struct Link {
     pub goals: PerClass<Goal>,
 }
 
-impl Default for Link {
+impl Default for LinkConfig {
     fn default() -> Self {
         let (high, medium, low) = (Goal::Share(3), Goal::Share(2), Goal::Share(1));
         Self {
@@ -52,19 +52,25 @@ impl Default for Link {
 /// A link and the places of its values.
 #[derive(Debug)]
 pub(crate) struct ParsedLink {
-    pub(crate) link: Link,
+    pub(crate) link: LinkConfig,
     pub(crate) name: At<()>,
 }
 
 impl Default for Network {
     fn default() -> Self {
-        Self { enabled: true, writes: true, base: None, link: Link::default(), links: Vec::new() }
+        Self {
+            enabled: true,
+            writes: true,
+            base: None,
+            link: LinkConfig::default(),
+            links: Vec::new(),
+        }
     }
 }
 
 impl Network {
     /// Returns all links, the default one first.
-    pub fn all_links(&self) -> impl Iterator<Item = &Link> {
+    pub fn all_links(&self) -> impl Iterator<Item = &LinkConfig> {
         core::iter::once(&self.link).chain(&self.links)
     }
 
@@ -117,8 +123,8 @@ pub(crate) fn lines(lines: &mut Lines, network: &Network) {
 
 /// Returns what a new link has where nothing is said of it: the classes' goals of the default one. Not its
 /// capacity: another link is another wire.
-pub(crate) fn new_link(network: &Network) -> Link {
-    Link { capacity: None, ..network.link.clone() }
+pub(crate) fn new_link(network: &Network) -> LinkConfig {
+    LinkConfig { capacity: None, ..network.link.clone() }
 }
 
 /// Reads `[network]`; what is left out is as in `base`.
@@ -129,7 +135,7 @@ pub(crate) fn general(mut fields: Fields<'_>, mut base: Network) -> Network {
 }
 
 /// Reads `[[link]]`; what is left out is as in `base`.
-pub(crate) fn link(mut fields: Fields<'_>, base: &Link) -> Option<ParsedLink> {
+pub(crate) fn link(mut fields: Fields<'_>, base: &LinkConfig) -> Option<ParsedLink> {
     let name = fields.require("name", "\"east\"", values::name);
     let mut link = base.clone();
     table::read(&mut fields, &mut link);
@@ -151,7 +157,7 @@ table! { Network, NETWORK;
     "classes" => with(read_already, |network, _| write_goals(&network.link.goals)),
 }
 
-table! { Link, LINK;
+table! { LinkConfig, LINK;
     "name" => with(read_already, |link, _| Written::same(link.name.as_str())),
     "capacity" => with(
         |link, fields, _, _| shared(link, fields),
@@ -164,7 +170,7 @@ fn write_base(base: &Option<String>) -> Written {
     Written::same(base.as_deref().unwrap_or("auto"))
 }
 
-fn write_capacity(link: &Link) -> Written {
+fn write_capacity(link: &LinkConfig) -> Written {
     Written::same(link.capacity.map_or_else(|| "auto".into(), format_rate))
 }
 
@@ -196,7 +202,7 @@ fn json(goal: Goal) -> Json {
 }
 
 /// Reads `capacity` and `classes`, which every link has.
-fn shared(link: &mut Link, fields: &mut Fields<'_>) {
+fn shared(link: &mut LinkConfig, fields: &mut Fields<'_>) {
     let capacity = fields.get("capacity", values::capacity);
     let unread = fields.unread("capacity", capacity.as_ref());
     let mut place = capacity.as_ref().map_or_else(|| fields.place(), At::place);

@@ -6,7 +6,7 @@ use arbitration::PerClass;
 use proptest::prelude::*;
 
 use super::super::tests::parse;
-use super::{DEFAULT_LINK, Goal, Link, Network};
+use super::{DEFAULT_LINK, Goal, LinkConfig, Network};
 
 const LISTENER: &str = "[[listener]]\naddress = \"127.0.0.1:4420\"\n";
 
@@ -156,11 +156,15 @@ fn goal() -> impl Strategy<Value = Goal> {
     ]
 }
 
-fn link() -> impl Strategy<Value = Link> {
+fn link() -> impl Strategy<Value = LinkConfig> {
     // More than four of the greatest rates together.
     let capacity = proptest::option::of(1u64 << 40..10_000_000_000_000);
     (capacity, goal(), goal(), goal(), goal()).prop_map(|(capacity, urgent, high, medium, low)| {
-        Link { name: DEFAULT_LINK.into(), capacity, goals: PerClass { urgent, high, medium, low } }
+        LinkConfig {
+            name: DEFAULT_LINK.into(),
+            capacity,
+            goals: PerClass { urgent, high, medium, low },
+        }
     })
 }
 
@@ -177,6 +181,6 @@ pub(crate) fn networks() -> impl Strategy<Value = Network> {
         writes,
         base,
         link,
-        links: (0..).zip(links).map(|(n, l)| Link { name: format!("l{n}"), ..l }).collect(),
+        links: (0..).zip(links).map(|(n, l)| LinkConfig { name: format!("l{n}"), ..l }).collect(),
     })
 }

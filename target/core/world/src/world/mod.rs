@@ -463,7 +463,7 @@ impl World {
                 let what = format!("{backend:?} was given {given:?}, and the target says {told:?}");
                 return broken(self.now, what);
             }
-            let held = sluice_core::device::Device::qos(&**disk).window.held();
+            let held = sluice_core::device::BlockDevice::qos(&**disk).window.held();
             if held > 0 {
                 return broken(
                     self.now,

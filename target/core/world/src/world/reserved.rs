@@ -4,7 +4,7 @@
 use arbitration::reservation::Budget;
 use arbitration::session::{SessionId, SessionSpec};
 use fabric::Nanos;
-use sluice_core::device::Device as _;
+use sluice_core::device::BlockDevice as _;
 
 use super::World;
 use super::sessions::own;

@@ -9,7 +9,7 @@ use arbitration::session::{Reservation, SessionSpec};
 use fabric::Nanos;
 use fabric::controller::BackendId;
 use sluice_core::Touched;
-use sluice_core::device::Device;
+use sluice_core::device::BlockDevice;
 
 use super::kept::Granted;
 use super::{Input, World, tenant};
