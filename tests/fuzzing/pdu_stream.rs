@@ -198,7 +198,8 @@ impl Target {
     fn command(&mut self, slot: SlotId, sqe: &Sqe, data: &CapsuleData<'_>) {
         if !self.connected {
             self.connected = true;
-            self.connection.set_queue(ENTRIES, sqe.cdw15.get() & 1 == 1, IN_CAPSULE);
+            self.connection.set_queue(ENTRIES, sqe.cdw15.get() & 1 == 1);
+            self.connection.set_in_capsule_data(IN_CAPSULE);
         }
         assert!(!self.coming.contains_key(&slot), "the slot of a command that is not complete");
         match *data {

@@ -135,9 +135,9 @@ impl<H: Payload + Clone, P: Payload> LoopbackHost<H, P> {
     }
 }
 
-impl<H: Payload + Clone, P: Payload> HostTransport for LoopbackHost<H, P> {
+impl<H: Payload + Clone, P: Payload + 'static> HostTransport for LoopbackHost<H, P> {
     type Payload = H;
-    type Unit = ToHost<P>;
+    type Chunk<'a> = &'a [ToHost<P>];
     type Violation = Violation;
 
     fn set_in_capsule_data(&mut self, bytes: u32) {
@@ -176,7 +176,7 @@ impl<H: Payload + Clone, P: Payload> HostTransport for LoopbackHost<H, P> {
 
     fn next<'a>(
         &mut self,
-        input: &mut &'a [ToHost<P>],
+        input: &mut Self::Chunk<'a>,
     ) -> Result<Option<HostReceived<'a>>, Violation> {
         while !self.closed {
             let Some((message, rest)) = input.split_first() else { return Ok(None) };

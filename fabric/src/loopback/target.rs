@@ -1,17 +1,19 @@
 //! The target role.
 
+use core::fmt::Debug;
+
 use super::{DataMessage, GrantMessage, ToHost, ToTarget, Violation};
 use crate::nvm;
 use crate::nvme::{Sqe, Status};
 use crate::queue::{
-    self, Arriving, CapsuleData, Commands, MAX_GRANTS, Payload, Progress, Received, SlotId,
+    self, Arriving, CapsuleData, Chunk, Commands, MAX_GRANTS, Payload, Progress, Received, SlotId,
     Termination, Transport, length_of,
 };
 
 /// What the target demands.
 #[derive(Clone, Copy, Debug)]
 pub struct LoopbackParams {
-    /// The most in-capsule data, bytes, until [`Transport::set_queue`].
+    /// The most in-capsule data, bytes, until [`Transport::set_in_capsule_data`].
     pub in_capsule_data: u32,
     /// The most bytes that one grant allows.
     pub max_grant: u32,
@@ -46,7 +48,12 @@ pub struct LoopbackTarget<P, H> {
     /// A piece of data was reported whose end was not: slot.
     ending: Option<SlotId>,
     outbox: Vec<ToHost<P>>,
+    /// Bytes of the messages in the outbox and of what they bring.
     unsent: usize,
+    /// The batch that was given back, with what was not sent of it.
+    batch: Vec<ToHost<P>>,
+    /// A batch is with the caller of [`Transport::take_batch`].
+    taken: bool,
     host_payload: core::marker::PhantomData<fn(H)>,
 }
 
@@ -71,19 +78,15 @@ impl<P: Payload, H: Payload> LoopbackTarget<P, H> {
             ending: None,
             outbox: vec![ToHost::Accepted { max_data: params.max_data }],
             unsent: 0,
+            batch: Vec::new(),
+            taken: false,
             host_payload: core::marker::PhantomData,
         }
     }
 
-    /// Takes what is to be sent, in order, into `messages`.
-    pub fn transmit(&mut self, messages: &mut Vec<ToHost<P>>) {
-        messages.append(&mut self.outbox);
-        self.unsent = 0;
-    }
-
     fn close(&mut self, violation: Violation) -> Violation {
         self.closed = true;
-        self.outbox.push(ToHost::Terminated(violation));
+        self.send(ToHost::Terminated(violation));
         violation
     }
 
@@ -123,7 +126,7 @@ impl<P: Payload, H: Payload> LoopbackTarget<P, H> {
             Progress::GrantEnd => Some(Received::GrantEnd { slot }),
             Progress::End { digest_ok } => Some(Received::DataEnd { slot, digest_ok }),
             Progress::Complete(cqe) => {
-                self.outbox.push(ToHost::Response(cqe));
+                self.send(ToHost::Response(cqe));
                 None
             }
         }
@@ -144,24 +147,33 @@ impl<P: Payload, H: Payload> LoopbackTarget<P, H> {
         };
         let (tag, offset, length) = self.commands.open_grant(slot, metered, limits, tag)?;
         let cid = self.commands.cid(slot);
-        self.outbox.push(ToHost::Grant(GrantMessage { cid, slot, tag, offset, length }));
+        self.send(ToHost::Grant(GrantMessage { cid, slot, tag, offset, length }));
         Some(length)
     }
 
     fn put(&mut self, slot: SlotId, data: P, offset: u32) {
-        self.unsent += data.bytes().len();
-        self.outbox.push(ToHost::Data { cid: self.commands.cid(slot), offset, data });
+        self.send(ToHost::Data { cid: self.commands.cid(slot), offset, data });
+    }
+
+    fn send(&mut self, message: ToHost<P>) {
+        self.unsent += size_of::<ToHost<P>>() + message.payload_bytes() as usize;
+        self.outbox.push(message);
     }
 }
 
-impl<P: Payload, H: Payload> Transport for LoopbackTarget<P, H> {
+impl<P, H> Transport for LoopbackTarget<P, H>
+where
+    P: Payload,
+    H: Payload + Clone + Debug,
+{
     type Payload = P;
-    type Unit = ToTarget<H>;
+    type Inbox = Vec<ToTarget<H>>;
+    type Batch = Vec<ToHost<P>>;
     type Violation = Violation;
 
     fn next<'a>(
         &mut self,
-        input: &mut &'a [ToTarget<H>],
+        input: &mut Chunk<'a, Self::Inbox>,
     ) -> Result<Option<Received<'a>>, Violation> {
         if !self.opened && !self.closed {
             self.opened = true;
@@ -196,12 +208,16 @@ impl<P: Payload, H: Payload> Transport for LoopbackTarget<P, H> {
         }
     }
 
-    fn set_queue(&mut self, entries: u16, sq_flow_control: bool, in_capsule_data: u32) {
+    fn set_queue(&mut self, entries: u16, sq_flow_control: bool) {
         self.commands.set_queue(entries, sq_flow_control);
-        self.in_capsule_data = in_capsule_data;
+    }
+
+    fn set_in_capsule_data(&mut self, bytes: u32) {
+        self.in_capsule_data = bytes;
     }
 
     fn check_place(
+        &self,
         sqe: &Sqe,
         transfer: &nvm::Transfer,
         data: &CapsuleData<'_>,
@@ -226,7 +242,7 @@ impl<P: Payload, H: Payload> Transport for LoopbackTarget<P, H> {
 
     fn complete(&mut self, slot: SlotId, result: u64, status: Status) {
         if let Some(cqe) = self.commands.complete(slot, result, status) {
-            self.outbox.push(ToHost::Response(cqe));
+            self.send(ToHost::Response(cqe));
         }
     }
 
@@ -273,8 +289,34 @@ impl<P: Payload, H: Payload> Transport for LoopbackTarget<P, H> {
         None
     }
 
+    fn arrived(&mut self, _: &[u8]) -> bool {
+        debug_assert!(false, "nothing was arriving");
+        false
+    }
+
     fn unsent(&self) -> usize {
         self.unsent
+    }
+
+    fn take_batch(&mut self) -> Option<Vec<ToHost<P>>> {
+        if self.taken {
+            return None;
+        }
+        if self.batch.is_empty() {
+            core::mem::swap(&mut self.batch, &mut self.outbox);
+            self.unsent = 0;
+        }
+        self.taken = !self.batch.is_empty();
+        self.taken.then(|| core::mem::take(&mut self.batch))
+    }
+
+    fn give_back(&mut self, batch: Vec<ToHost<P>>) {
+        self.batch = batch;
+        self.taken = false;
+    }
+
+    fn is_sending(&self) -> bool {
+        self.taken || !self.batch.is_empty()
     }
 }
 

@@ -61,8 +61,8 @@ pub enum SubmitError {
 pub trait HostTransport {
     /// What a command writes.
     type Payload: Payload;
-    /// What arrives: a byte of a stream, or a message.
-    type Unit;
+    /// A piece of what arrives, as [`super::Inbox::Chunk`].
+    type Chunk<'a>;
     /// What a target can do wrong.
     type Violation: core::error::Error + Send + Sync + 'static;
 
@@ -90,7 +90,7 @@ pub trait HostTransport {
     /// queued, then close. Input is ignored from then on.
     fn next<'a>(
         &mut self,
-        input: &mut &'a [Self::Unit],
+        input: &mut Self::Chunk<'a>,
     ) -> Result<Option<HostReceived<'a>>, Self::Violation>;
 
     /// Number of commands that are not complete.

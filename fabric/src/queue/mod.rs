@@ -11,6 +11,7 @@
 mod commands;
 mod grants;
 mod host;
+mod inbox;
 mod place;
 mod received;
 mod transport;
@@ -21,6 +22,7 @@ use std::sync::Arc;
 pub(crate) use commands::{Commands, Progress};
 pub(crate) use grants::MAX_GRANTS;
 pub use host::{HostReceived, HostTransport, SubmitError};
+pub use inbox::{Chunk, Inbox};
 pub(crate) use place::check_place;
 pub use received::{CapsuleData, Received, Termination};
 pub use transport::{Arriving, Transport};

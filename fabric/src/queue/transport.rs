@@ -1,6 +1,6 @@
 //! The target's end of a queue.
 
-use super::{CapsuleData, Payload, Received, SlotId};
+use super::{CapsuleData, Chunk, Inbox, Payload, Received, SlotId};
 use crate::nvm::Transfer;
 use crate::nvme::{Sqe, Status};
 
@@ -24,8 +24,10 @@ pub struct Arriving {
 pub trait Transport {
     /// What data is returned by.
     type Payload: Payload;
-    /// What arrives: a byte of a stream, or a message.
-    type Unit;
+    /// What arrives.
+    type Inbox: Inbox;
+    /// What is sent at a time. It owns all that it refers to: who sends it may hold it for long.
+    type Batch;
     /// What a host can do wrong.
     type Violation: core::error::Error;
 
@@ -36,13 +38,17 @@ pub trait Transport {
     /// queued, then close. Input is ignored from then on.
     fn next<'a>(
         &mut self,
-        input: &mut &'a [Self::Unit],
+        input: &mut Chunk<'a, Self::Inbox>,
     ) -> Result<Option<Received<'a>>, Self::Violation>;
 
     /// Sizes the queue once Connect succeeded, before its completion: number of entries (SQSIZE +
-    /// 1), whether submission queue flow control is in use (CATTR bit 2 clear), and the most
-    /// in-capsule data in bytes. Until then one command may be outstanding, the Connect.
-    fn set_queue(&mut self, entries: u16, sq_flow_control: bool, in_capsule_data: u32);
+    /// 1), and whether submission queue flow control is in use (CATTR bit 2 clear). Until then one
+    /// command may be outstanding, the Connect.
+    fn set_queue(&mut self, entries: u16, sq_flow_control: bool);
+
+    /// Sets the most data that a capsule may bring, in bytes: on an I/O queue, before the Connect
+    /// is completed. Without it the limit is the one that the transport has for admin queues.
+    fn set_in_capsule_data(&mut self, bytes: u32);
 
     /// Checks that a command's data descriptor has a form that this transport knows, and that the
     /// data is where it says; `data` is what came in the capsule.
@@ -50,7 +56,12 @@ pub trait Transport {
     /// # Errors
     /// SGL Descriptor Type Invalid, SGL Offset Invalid, or Data SGL Length Invalid: the status to
     /// complete the command with.
-    fn check_place(sqe: &Sqe, transfer: &Transfer, data: &CapsuleData<'_>) -> Result<(), Status>;
+    fn check_place(
+        &self,
+        sqe: &Sqe,
+        transfer: &Transfer,
+        data: &CapsuleData<'_>,
+    ) -> Result<(), Status>;
 
     /// Fetches `length` bytes of the command's data. [`Received::Data`] and then
     /// [`Received::DataEnd`] follow. At most once for a command, and not for one that had data in
@@ -94,14 +105,25 @@ pub trait Transport {
     /// Whether a piece of data has begun to arrive and its end has not come.
     fn in_data(&self) -> bool;
 
-    /// Where the next input belongs, where that is data of a command that still wants it.
-    ///
-    /// A shell may receive up to [`Arriving::length`] bytes straight into the command's buffer and
-    /// hand those to [`Self::next`]: it answers one [`Received::Data`] with all of them, which
-    /// borrows from where they belong, so that nothing has to be copied. A data digest is computed
-    /// over them as over any other input.
+    /// Where the next input belongs, where that is data of a command that still wants it: a shell
+    /// may receive it straight into the command's buffer, and say so by [`Self::arrived`].
     fn arriving(&self) -> Option<Arriving>;
 
-    /// Bytes that wait to be sent, without those that the shell is sending now.
+    /// Takes note of data that was received where [`Self::arriving`] said it belongs: `bytes` from
+    /// the offset on, no more than the length. They are input that [`Self::next`] does not see;
+    /// a data digest is computed over them as over any other. Returns whether the command still
+    /// wants them; the end of its data comes by [`Self::next`].
+    fn arrived(&mut self, bytes: &[u8]) -> bool;
+
+    /// Bytes that wait to be sent, without those of the batch that is being sent.
     fn unsent(&self) -> usize;
+
+    /// Hands out what is to be sent, in order, unless there is nothing or a batch is out already.
+    fn take_batch(&mut self) -> Option<Self::Batch>;
+
+    /// Takes back the batch that [`Self::take_batch`] handed out: sent, or as far as it was.
+    fn give_back(&mut self, batch: Self::Batch);
+
+    /// Whether a batch is out, or came back with something in it that was not sent.
+    fn is_sending(&self) -> bool;
 }

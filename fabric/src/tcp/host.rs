@@ -296,7 +296,7 @@ impl<P: Payload + Clone> HostConnection<P> {
 
 impl<P: Payload + Clone> HostTransport for HostConnection<P> {
     type Payload = P;
-    type Unit = u8;
+    type Chunk<'a> = &'a [u8];
     type Violation = Violation;
 
     fn set_in_capsule_data(&mut self, bytes: u32) {
@@ -344,7 +344,10 @@ impl<P: Payload + Clone> HostTransport for HostConnection<P> {
 
     /// On an error the H2CTermReq is queued, unless [`Violation::answered`] is false.
     #[inline]
-    fn next<'a>(&mut self, input: &mut &'a [u8]) -> Result<Option<HostReceived<'a>>, Violation> {
+    fn next<'a>(
+        &mut self,
+        input: &mut Self::Chunk<'a>,
+    ) -> Result<Option<HostReceived<'a>>, Violation> {
         if let Some(cid) = self.pending.take() {
             return Ok(self.success(cid));
         }

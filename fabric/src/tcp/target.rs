@@ -6,12 +6,12 @@ use super::pdu::{CapsuleCmd, DataPdu, Digests, Flags, Header, Initialize, PduTyp
 use super::read::read;
 use super::rules::{Rules, Shape};
 use super::tags::Tags;
-use super::tx::{Kept, Tx};
+use super::tx::{Batch, Kept, Tx};
 use super::{MAX_PDA, MIN_MAX_H2C_DATA, Violation};
 use crate::nvm;
 use crate::nvme::{Sqe, Status};
 use crate::queue::{
-    self, Arriving, CapsuleData, Commands, MAX_GRANTS, Payload, Progress, Received, SlotId,
+    self, Arriving, CapsuleData, Chunk, Commands, MAX_GRANTS, Payload, Progress, Received, SlotId,
     Termination, Transport,
 };
 
@@ -27,12 +27,27 @@ pub struct TargetParams {
     pub data_digest: bool,
     /// MAXH2CDATA, bytes: at least 4096, a multiple of 4.
     pub max_h2c_data: u32,
-    /// The most in-capsule data, bytes, until [`Transport::set_queue`].
+    /// The most in-capsule data, bytes, until [`Transport::set_in_capsule_data`].
     pub in_capsule_data: u32,
     /// The most bytes that one R2T asks for.
     pub max_r2t_data: u32,
     /// The most bytes in one C2HData PDU.
     pub max_c2h_data: u32,
+}
+
+impl TargetParams {
+    /// Parameters of a target whose commands move at most `max_transfer` bytes: each in one R2T
+    /// and one C2HData PDU.
+    #[must_use]
+    pub fn for_transfers(max_transfer: u32) -> Self {
+        let params = Self::default();
+        Self {
+            max_h2c_data: max_transfer.max(params.max_h2c_data),
+            max_r2t_data: max_transfer,
+            max_c2h_data: max_transfer,
+            ..params
+        }
+    }
 }
 
 impl Default for TargetParams {
@@ -316,12 +331,16 @@ impl<P: Payload> TargetConnection<P> {
 
 impl<P: Payload> Transport for TargetConnection<P> {
     type Payload = P;
-    type Unit = u8;
+    type Inbox = Vec<u8>;
+    type Batch = Batch<P>;
     type Violation = Violation;
 
     /// On an error the C2HTermReq is queued, unless [`Violation::answered`] is false.
     #[inline]
-    fn next<'a>(&mut self, input: &mut &'a [u8]) -> Result<Option<Received<'a>>, Violation> {
+    fn next<'a>(
+        &mut self,
+        input: &mut Chunk<'a, Vec<u8>>,
+    ) -> Result<Option<Received<'a>>, Violation> {
         loop {
             if self.state == State::Closed {
                 *input = &[];
@@ -347,14 +366,18 @@ impl<P: Payload> Transport for TargetConnection<P> {
         }
     }
 
-    fn set_queue(&mut self, entries: u16, sq_flow_control: bool, in_capsule_data: u32) {
+    fn set_queue(&mut self, entries: u16, sq_flow_control: bool) {
         self.commands.set_queue(entries, sq_flow_control);
         self.tags = Tags::new(self.commands.entries());
-        self.in_capsule_data = in_capsule_data;
+    }
+
+    fn set_in_capsule_data(&mut self, bytes: u32) {
+        self.in_capsule_data = bytes;
     }
 
     #[inline]
     fn check_place(
+        &self,
         sqe: &Sqe,
         transfer: &nvm::Transfer,
         data: &CapsuleData<'_>,
@@ -427,9 +450,31 @@ impl<P: Payload> Transport for TargetConnection<P> {
         wanted.then_some(Arriving { slot, offset, length })
     }
 
+    fn arrived(&mut self, mut bytes: &[u8]) -> bool {
+        // One event has all of them, or none if the command was aborted: see `arriving`.
+        let event = self.next(&mut bytes);
+        let wanted = matches!(event, Ok(Some(Received::Data { .. })));
+        debug_assert!(bytes.is_empty() && (wanted || matches!(event, Ok(None))));
+        wanted
+    }
+
     #[inline]
     fn unsent(&self) -> usize {
         self.tx.pending_bytes()
+    }
+
+    #[inline]
+    fn take_batch(&mut self) -> Option<Batch<P>> {
+        self.tx.take()
+    }
+
+    #[inline]
+    fn give_back(&mut self, batch: Batch<P>) {
+        self.tx.give_back(batch);
+    }
+
+    fn is_sending(&self) -> bool {
+        self.tx.in_flight()
     }
 }
 

@@ -22,11 +22,10 @@ use crate::context::Context;
 use crate::device::{BlockDevice, Data, Style, device_id};
 use crate::driver::{Buffer, Driver};
 use crate::flow_cache::{FlowCache, NamespaceFlow};
-use crate::key::Key;
 use crate::origin::Origin;
 use crate::payload::{TxData, ZEROES};
 use crate::policies::Policies;
-use crate::queue::{Protocol, Queue};
+use crate::queue::Queue;
 use crate::tally::{Counted, Tally};
 
 /// Output Mark: a vendor-specific I/O command without data, by which a host says that what it has
@@ -105,8 +104,8 @@ impl Arrival {
     #[inline]
     pub(crate) fn take<D: Driver>(
         &mut self,
+        queue: &Queue<D>,
         io: &mut Context<D>,
-        key: Key,
         sqe: &Sqe,
         data: &CapsuleData<'_>,
     ) -> Result<Arrived<D>, Status> {
@@ -126,7 +125,7 @@ impl Arrival {
         let command = IoCommand::parse(sqe, &limits(namespace, io.settings.max_transfer))?;
         let transfer = command.transfer(format);
         if let Transfer::ToController(_) | Transfer::ToHost(_) = transfer {
-            Protocol::<D>::check_place(sqe, &transfer, data)?;
+            queue.transport.check_place(sqe, &transfer, data)?;
         }
         let place = self.flow(io, sqe.nsid.get(), backend);
         let charge = self.flows.charge(io.now, place, sqe);
@@ -139,7 +138,7 @@ impl Arrival {
             let (now, tally, agenda) = (io.now, &mut self.tally, &mut io.agenda);
             let mut count = |status| {
                 if tally.count(of, now, &command, format, status) {
-                    agenda.to_record.push(key);
+                    agenda.to_record.push(queue.key);
                 }
             };
             match (transfer, data) {

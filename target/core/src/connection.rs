@@ -11,24 +11,24 @@ use std::time::Duration;
 use fabric::Nanos;
 use fabric::controller::{Connected, ConnectionId, ListenerId, QueueKind};
 use fabric::nvme::Status;
-use fabric::queue::{Arriving, Received, SlotId, Termination, Transport as _};
-use fabric::tcp::{Batch, TargetParams};
+use fabric::queue::{Arriving, Inbox as _, Received, SlotId, Transport as _};
 
 use crate::admin_queue::AdminQueue;
 use crate::commands::StateCounts;
 use crate::completion::Completion;
-use crate::context::{Context, Settings};
-use crate::driver::{Buffer, DataPlace, Driver, Notice};
+use crate::context::Context;
+use crate::driver::{Arrivals, Batch, Buffer, Chunk, DataPlace, Driver, Notice};
 use crate::io_queue::IoQueue;
 use crate::key::Key;
 use crate::origin::Origin;
-use crate::payload::TxData;
 use crate::queue::Queue;
 use crate::stats::IoStats;
 
 /// A connection that has just been accepted.
 #[derive(Debug)]
-pub struct Accepted {
+pub struct Accepted<T> {
+    /// What carries its queue.
+    pub transport: T,
     /// The listener that accepted it.
     pub listener: ListenerId,
     /// The ToS or traffic class byte that the host connected with.
@@ -59,8 +59,8 @@ pub(crate) struct Connection<D: Driver> {
     origin: Origin,
     /// When it was accepted.
     since: Nanos,
-    /// Bytes received while no command could be taken.
-    held: Vec<u8>,
+    /// What has arrived while no command could be taken.
+    held: Arrivals<D>,
     paused: bool,
     receiving: Receiving,
     /// How often it is still received from once, without much data for a command, before the
@@ -108,38 +108,22 @@ const SINGLES: u8 = 8;
 /// How long a peer has to take what is still to be sent when a connection ends.
 const LINGER: Duration = Duration::from_secs(1);
 
-/// In-capsule data of an admin queue in bytes (NVMe/TCP transport specification, 3.3.1.1).
-const ADMIN_CAPSULE_DATA: u32 = 8192;
-
-/// Returns the protocol limits of a new connection.
-fn params(settings: &Settings) -> TargetParams {
-    TargetParams {
-        cpda: 0,
-        header_digest: true,
-        data_digest: true,
-        max_h2c_data: settings.max_transfer.max(128 << 10),
-        in_capsule_data: ADMIN_CAPSULE_DATA,
-        max_r2t_data: settings.max_transfer,
-        max_c2h_data: settings.max_transfer,
-    }
-}
-
 impl<D: Driver> Connection<D> {
     /// A connection that has just been accepted.
     pub(crate) fn new(
         io: &Context<D>,
         key: Key,
-        Accepted { listener, tos, stats, in_flight }: Accepted,
+        Accepted { transport, listener, tos, stats, in_flight }: Accepted<D::Transport>,
     ) -> Self {
         let id = key.id(io.settings.reactor);
         Self {
-            queue: Queue::new(key, id, params(&io.settings), io.now),
+            queue: Queue::new(key, id, transport, io.now),
             stage: Stage::Admin(AdminQueue::new(listener)),
             stats,
             in_flight,
             origin: Origin { listener, priority: 0, weighted: false, tos },
             since: io.now,
-            held: Vec::new(),
+            held: Arrivals::<D>::default(),
             paused: false,
             receiving: Receiving::No,
             singles: 0,
@@ -198,7 +182,7 @@ impl<D: Driver> Connection<D> {
         io: &mut Context<D>,
         place: Option<DataPlace<Buffer<D>>>,
         placed: usize,
-        rest: &[u8],
+        rest: Chunk<'_, D>,
     ) {
         self.disarmed();
         if let Some(place) = place
@@ -211,39 +195,32 @@ impl<D: Driver> Connection<D> {
 
     /// Takes a lent buffer back, with `length` bytes more of the command's data in it.
     fn placed(&mut self, DataPlace { slot, buffer, range }: DataPlace<Buffer<D>>, length: usize) {
-        let mut bytes = buffer.get(range).unwrap_or_default();
-        bytes = bytes.get(..length).unwrap_or(bytes);
-        if !bytes.is_empty() {
-            // One event has all of them, or none if the command was aborted: see `arriving`. The
-            // end of the data comes with what follows.
-            let event = self.queue.transport.next(&mut bytes);
-            debug_assert!(
-                bytes.is_empty() && matches!(event, Ok(None | Some(Received::Data { .. })))
-            );
-            if let (Ok(Some(Received::Data { bytes, .. })), Stage::Io(io_queue)) =
-                (event, &mut self.stage)
-            {
-                io_queue.count_data(&self.queue, slot, bytes.len());
-            }
+        let bytes = buffer.get(range).unwrap_or_default();
+        let bytes = bytes.get(..length).unwrap_or(bytes);
+        if !bytes.is_empty()
+            && self.queue.transport.arrived(bytes)
+            && let Stage::Io(io_queue) = &mut self.stage
+        {
+            io_queue.count_data(&self.queue, slot, bytes.len());
         }
         self.queue.commands.end_loan(slot, buffer);
     }
 
-    /// Takes received bytes.
+    /// Takes what has arrived.
     #[inline]
-    pub(crate) fn receive(&mut self, io: &mut Context<D>, bytes: &[u8]) {
+    pub(crate) fn receive(&mut self, io: &mut Context<D>, chunk: Chunk<'_, D>) {
         if self.closing.is_some() {
             return;
         }
         self.queue.heard = io.now;
         if self.paused {
-            self.held.extend_from_slice(bytes);
+            self.held.keep(chunk);
             return;
         }
         if let Stage::Io(queue) = &mut self.stage {
             queue.refresh(io);
         }
-        self.consume(io, bytes);
+        self.consume(io, chunk);
         if self.receiving == Receiving::Stream && self.large_data(io).is_some() {
             // All of it may have come before the stream of chunks ends: then the next data may go
             // where it belongs.
@@ -260,13 +237,13 @@ impl<D: Driver> Connection<D> {
         }
     }
 
-    fn consume(&mut self, io: &mut Context<D>, mut bytes: &[u8]) {
+    fn consume(&mut self, io: &mut Context<D>, mut chunk: Chunk<'_, D>) {
         while self.closing.is_none() {
             if self.must_wait(io) {
-                self.pause(io, bytes);
+                self.pause(io, chunk);
                 return;
             }
-            match self.queue.transport.next(&mut bytes) {
+            match self.queue.transport.next(&mut chunk) {
                 Ok(None) => break,
                 Ok(Some(event)) => self.event(io, event),
                 Err(violation) => {
@@ -309,8 +286,8 @@ impl<D: Driver> Connection<D> {
                 None
             }
             (Received::GrantEnd { .. }, Stage::Admin(_)) | (Received::Initialized, _) => None,
-            (Received::Terminated(Termination { code: fes, information: fei }), _) => {
-                io.driver.notice(queue.key, Notice::Terminated { fes, fei });
+            (Received::Terminated(termination), _) => {
+                io.driver.notice(queue.key, Notice::Terminated(termination));
                 self.close(io, false, "it ended the connection with a termination request");
                 None
             }
@@ -324,12 +301,13 @@ impl<D: Driver> Connection<D> {
     #[cold]
     fn connected(&mut self, io: &mut Context<D>, slot: SlotId, connected: Connected) {
         let is_io = matches!(connected.kind, QueueKind::Io);
-        let in_capsule = if is_io { io.settings.in_capsule_data } else { ADMIN_CAPSULE_DATA };
         let (queue, shared) = (&mut self.queue, connected.shared);
-        queue.transport.set_queue(connected.entries, connected.sq_flow_control, in_capsule);
-        let digests = queue.transport.digests();
-        let (kind, qid) = (connected.kind, connected.qid);
-        io.driver.notice(queue.key, Notice::Connected { kind, qid, shared: &shared, digests });
+        queue.transport.set_queue(connected.entries, connected.sq_flow_control);
+        if is_io {
+            queue.transport.set_in_capsule_data(io.settings.in_capsule_data);
+        }
+        let (kind, qid, transport) = (connected.kind, connected.qid, &queue.transport);
+        io.driver.notice(queue.key, Notice::Connected { kind, qid, shared: &shared, transport });
         self.origin.priority = connected.priority_class;
         self.origin.weighted = shared.wrr.load(Ordering::Relaxed);
         shared.note_traffic();
@@ -350,7 +328,7 @@ impl<D: Driver> Connection<D> {
     }
 
     /// Says whether no command may be taken now: the host does not read its answers, or the next
-    /// command would find no room. Then the bytes stay in the socket, and TCP holds the host back.
+    /// command would find no room. Then what arrives is left where it is, which holds the host back.
     #[inline]
     fn must_wait(&mut self, io: &Context<D>) -> bool {
         let unsent = self.queue.transport.unsent();
@@ -363,9 +341,9 @@ impl<D: Driver> Connection<D> {
     }
 
     #[cold]
-    fn pause(&mut self, io: &mut Context<D>, rest: &[u8]) {
+    fn pause(&mut self, io: &mut Context<D>, rest: Chunk<'_, D>) {
         self.paused = true;
-        self.held.extend_from_slice(rest);
+        self.held.keep(rest);
         io.agenda.paused.push(self.queue.key);
         self.stop_receiving(io);
         self.queue.send_soon(&mut io.agenda);
@@ -379,7 +357,7 @@ impl<D: Driver> Connection<D> {
         }
         self.paused = false;
         let held = std::mem::take(&mut self.held);
-        self.receive(io, &held);
+        self.receive(io, held.kept());
         self.arm(io);
     }
 
@@ -399,7 +377,7 @@ impl<D: Driver> Connection<D> {
         {
             io_queue.move_replies(queue, io);
         }
-        if let Some(batch) = queue.transport.tx().take() {
+        if let Some(batch) = queue.transport.take_batch() {
             self.sending = true;
             io.driver.send(queue.key, batch);
         }
@@ -412,11 +390,11 @@ impl<D: Driver> Connection<D> {
     pub(crate) fn sent(
         &mut self,
         io: &mut Context<D>,
-        batch: Batch<TxData<Buffer<D>>>,
+        batch: Batch<D>,
         lost: Option<Cow<'static, str>>,
     ) {
         self.sending = false;
-        self.queue.transport.tx().give_back(batch);
+        self.queue.transport.give_back(batch);
         match lost {
             None => self.queue.send_soon(&mut io.agenda),
             Some(reason) => self.close(io, false, reason),
@@ -485,7 +463,7 @@ impl<D: Driver> Connection<D> {
 
     /// Returns how many bytes were received and not looked at.
     pub(crate) fn held_bytes(&self) -> usize {
-        self.held.len()
+        self.held.bytes()
     }
 
     // The end.
@@ -523,7 +501,7 @@ impl<D: Driver> Connection<D> {
     /// Drives the end; true when the connection may be dropped: the driver has nothing of it.
     pub(crate) fn ended(&mut self, io: &mut Context<D>) -> bool {
         let Some(closing) = &mut self.closing else { return false };
-        let all_sent = !self.queue.transport.tx().in_flight();
+        let all_sent = !self.queue.transport.is_sending();
         if closing.flush && !all_sent && io.now < closing.deadline {
             return false;
         }

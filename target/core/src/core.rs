@@ -9,16 +9,14 @@ use arbitration::arbiter::{Dispatched, Pull, Waiters};
 use fabric::Nanos;
 use fabric::controller::{Action, BackendId, CloseReason};
 use fabric::queue::SlotId;
-use fabric::tcp::Batch;
 
 use crate::buffers::Buffers;
 use crate::changes::{Changes, Touched};
 use crate::commands::StateCounts;
 use crate::connection::{Accepted, Connection};
 use crate::context::{Context, Settings};
-use crate::driver::{Buffer, DataPlace, Driver, End, Notice, Started};
+use crate::driver::{Batch, Buffer, Chunk, DataPlace, Driver, End, Notice, Started};
 use crate::key::Key;
-use crate::payload::TxData;
 use crate::places::Places;
 
 /// How long a connection may take to send Connect, in ns.
@@ -226,7 +224,7 @@ impl<D: Driver> Core<D> {
     }
 
     /// Takes a new connection in.
-    pub fn accept(&mut self, accepted: Accepted) -> Key {
+    pub fn accept(&mut self, accepted: Accepted<D::Transport>) -> Key {
         self.places.insert(|key| Connection::new(&self.io, key, accepted))
     }
 
@@ -237,11 +235,11 @@ impl<D: Driver> Core<D> {
         }
     }
 
-    /// Takes a chunk of a connection's stream.
+    /// Takes a chunk of what arrives at a connection.
     #[inline]
-    pub fn received(&mut self, key: Key, bytes: &[u8]) {
+    pub fn received(&mut self, key: Key, chunk: Chunk<'_, D>) {
         if let Some(connection) = self.places.find(key) {
-            connection.receive(&mut self.io, bytes);
+            connection.receive(&mut self.io, chunk);
         }
     }
 
@@ -252,7 +250,7 @@ impl<D: Driver> Core<D> {
         key: Key,
         place: Option<DataPlace<Buffer<D>>>,
         placed: usize,
-        rest: &[u8],
+        rest: Chunk<'_, D>,
     ) {
         if let Some(connection) = self.places.find(key) {
             connection.received_once(&mut self.io, place, placed, rest);
@@ -273,12 +271,7 @@ impl<D: Driver> Core<D> {
     }
 
     /// A batch has been sent; or, with the reason, only a part of it, and the connection is lost.
-    pub fn sent(
-        &mut self,
-        key: Key,
-        batch: Batch<TxData<Buffer<D>>>,
-        lost: Option<Cow<'static, str>>,
-    ) {
+    pub fn sent(&mut self, key: Key, batch: Batch<D>, lost: Option<Cow<'static, str>>) {
         if let Some(connection) = self.places.find(key) {
             connection.sent(&mut self.io, batch, lost);
         }

@@ -9,8 +9,7 @@ use arbitration::{Class, Reactors};
 use fabric::controller::{
     BackendId, ConnectionId, ControllerShared, QueueKind, Refusal, Service, SmartCounters,
 };
-use fabric::queue::SlotId;
-use fabric::tcp::{Batch, Violation};
+use fabric::queue::{self, SlotId, Termination, Transport};
 use qtcp::pacing::Pacing;
 
 use crate::device::BlockDevice;
@@ -26,6 +25,9 @@ use crate::stats::IoStats;
 /// What a method starts ends with a call of the [`Core`](crate::Core) that its description names.
 /// None of them may call the core back.
 pub trait Driver: Sized + fmt::Debug {
+    /// What carries its connections' queues. A driver with transports of several kinds has an enum
+    /// of them here: each call of it is a branch, and nothing else of the core knows of the kinds.
+    type Transport: Transport<Payload = TxData<Buffer<Self>>> + fmt::Debug;
     /// The I/O buffers.
     type Memory: Memory;
     /// What keeps a namespace's blocks.
@@ -44,7 +46,7 @@ pub trait Driver: Sized + fmt::Debug {
     /// first goes to `place`, whose buffer is the driver's until then; a little may follow it.
     fn receive_once(&mut self, key: Key, place: Option<DataPlace<Buffer<Self>>>);
     /// Sends a batch: [`Core::sent`](crate::Core::sent). There is one at a time for a connection.
-    fn send(&mut self, key: Key, batch: Batch<TxData<Buffer<Self>>>);
+    fn send(&mut self, key: Key, batch: Batch<Self>);
     /// Ends a connection's stream in both directions; receiving and sending end.
     fn shut_down(&mut self, key: Key);
     /// Marks what a connection sends: a DSCP, and the priority in this machine's own queues (0 to
@@ -84,11 +86,17 @@ pub trait Driver: Sized + fmt::Debug {
     /// Wakes other reactors.
     fn wake(&mut self, reactors: Reactors);
     /// Something has happened that others tell of; nothing depends on it.
-    fn notice(&mut self, key: Key, notice: Notice<'_>);
+    fn notice(&mut self, key: Key, notice: Notice<'_, Self::Transport>);
     /// A connection is over: nothing is called for it any more.
     fn ended(&mut self, key: Key, end: End<'_>);
 }
 
+/// A piece of what arrives at a connection of a driver.
+pub type Chunk<'a, D> = queue::Chunk<'a, Arrivals<D>>;
+/// What arrives at a connection of a driver, and is not taken yet.
+pub(crate) type Arrivals<D> = <<D as Driver>::Transport as Transport>::Inbox;
+/// What a driver sends at a time.
+pub type Batch<D> = <<D as Driver>::Transport as Transport>::Batch;
 /// The buffers of a driver.
 pub type Buffer<D> = <<D as Driver>::Memory as Memory>::Buffer;
 /// A command in a device of a driver.
@@ -98,7 +106,7 @@ pub type Ended<D> = job::Ended<<D as Driver>::Device, Buffer<D>>;
 /// What became of a driver's job that was to start.
 pub type Started<D> = job::Started<<D as Driver>::Device, Buffer<D>>;
 
-/// A command's buffer, lent to the driver, and where in it the next bytes of the stream belong.
+/// A command's buffer, lent to the driver, and where in it the next bytes that arrive belong.
 #[derive(Debug)]
 pub struct DataPlace<B> {
     /// The command's slot.
@@ -118,7 +126,7 @@ impl<B: DerefMut<Target = [u8]>> DataPlace<B> {
 
 /// What has happened to a connection.
 #[derive(Debug)]
-pub enum Notice<'a> {
+pub enum Notice<'a, T: Transport> {
     /// It became a queue of a controller.
     Connected {
         /// Of which kind.
@@ -127,8 +135,8 @@ pub enum Notice<'a> {
         qid: u16,
         /// The controller.
         shared: &'a Arc<ControllerShared>,
-        /// Whether headers and data have digests.
-        digests: (bool, bool),
+        /// Its transport, as host and target have agreed to use it.
+        transport: &'a T,
     },
     /// Its Connect was refused.
     Refused {
@@ -138,14 +146,9 @@ pub enum Notice<'a> {
         reason: Refusal,
     },
     /// Its host broke the protocol.
-    BrokeProtocol(&'a Violation),
-    /// Its host ended it with a termination request.
-    Terminated {
-        /// Fatal Error Status.
-        fes: u16,
-        /// Fatal Error Information.
-        fei: u32,
-    },
+    BrokeProtocol(&'a T::Violation),
+    /// Its host ended it, and said why.
+    Terminated(Termination),
     /// Its controller's keep-alive timer has expired.
     KeepAliveExpired,
     /// It sent no Connect in time.

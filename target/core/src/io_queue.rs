@@ -95,7 +95,7 @@ impl<D: Driver> IoQueue<D> {
             fabrics_on_io_queue(queue, io, slot, sqe);
             return;
         }
-        match self.arrival.take(io, queue.key, sqe, &data) {
+        match self.arrival.take(queue, io, sqe, &data) {
             Ok(Arrived::Done) => queue.transport.complete(slot, 0, Status::SUCCESS),
             Ok(Arrived::Read(class, data)) => self.reply(queue, class, slot, data),
             Ok(Arrived::Accepted(command)) => self.enqueue(queue, io, slot, command, &data),

@@ -54,7 +54,7 @@ pub use commands::StateCounts;
 pub use connection::Accepted;
 pub use context::Settings;
 pub use core::{Core, Inventory};
-pub use driver::{Buffer, DataPlace, Driver, End, Ended, Job, Notice, Started};
+pub use driver::{Batch, Buffer, Chunk, DataPlace, Driver, End, Ended, Job, Notice, Started};
 pub use key::Key;
 pub use memory::{Memory, Use};
 pub use origin::Origin;

@@ -4,16 +4,11 @@ use fabric::Nanos;
 use fabric::controller::ConnectionId;
 use fabric::nvme::Status;
 use fabric::queue::{CapsuleData, SlotId, Transport as _};
-use fabric::tcp::{TargetConnection, TargetParams};
 
 use crate::agenda::Agenda;
 use crate::commands::{Commands, State};
-use crate::driver::{Buffer, Driver};
+use crate::driver::Driver;
 use crate::key::Key;
-use crate::payload::TxData;
-
-/// The transport of a queue.
-pub(crate) type Protocol<D> = TargetConnection<TxData<Buffer<D>>>;
 
 /// The queue of a connection.
 #[derive(Debug)]
@@ -22,7 +17,7 @@ pub(crate) struct Queue<D: Driver> {
     pub(crate) key: Key,
     /// The connection in the whole target.
     pub(crate) id: ConnectionId,
-    pub(crate) transport: Protocol<D>,
+    pub(crate) transport: D::Transport,
     pub(crate) commands: Commands<D>,
     /// When something was last received, or the host was asked for data: it owed nothing before.
     pub(crate) heard: Nanos,
@@ -32,15 +27,8 @@ pub(crate) struct Queue<D: Driver> {
 
 impl<D: Driver> Queue<D> {
     /// An empty queue.
-    pub(crate) fn new(key: Key, id: ConnectionId, params: TargetParams, now: Nanos) -> Self {
-        Self {
-            key,
-            id,
-            transport: TargetConnection::new(params),
-            commands: Commands::default(),
-            heard: now,
-            to_send: false,
-        }
+    pub(crate) fn new(key: Key, id: ConnectionId, transport: D::Transport, now: Nanos) -> Self {
+        Self { key, id, transport, commands: Commands::default(), heard: now, to_send: false }
     }
 
     /// Completes a command that is in the table of commands.

@@ -21,6 +21,7 @@ use std::time::Duration;
 
 use fabric::Nanos;
 use fabric::controller::ListenerId;
+use fabric::tcp::{TargetConnection, TargetParams};
 use sluice_core::{Accepted, Core, Key, Settings};
 use thiserror::Error;
 
@@ -380,7 +381,9 @@ impl Reactor {
         let (stats, in_flight) = (Arc::default(), Arc::default());
         let tos = socket::received_tos(&socket);
         let local = socket::local_address(&socket);
+        let params = TargetParams::for_transfers(self.shared.settings.max_transfer);
         let key = self.core.accept(Accepted {
+            transport: TargetConnection::new(params),
             listener,
             tos,
             stats: Arc::clone(&stats),

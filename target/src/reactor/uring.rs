@@ -10,7 +10,8 @@ use fabric::controller::{
     BackendId, ControllerShared, ListenerId, QueueKind, Refusal, Service, SmartCounters,
 };
 use fabric::fabrics::{ConnectData, nqn_field};
-use fabric::tcp::Batch;
+use fabric::queue::Termination;
+use fabric::tcp::{Batch, TargetConnection};
 use nix::sys::socket::{Shutdown, shutdown};
 use qtcp::pacing::Pacing;
 use sluice_core::stats::IoStats;
@@ -166,6 +167,7 @@ impl Uring {
 }
 
 impl Driver for Uring {
+    type Transport = TargetConnection<TxData<Buffer>>;
     type Memory = Pool;
     type Device = OpenDevice;
     type Policies = Snapshot;
@@ -291,18 +293,18 @@ impl Driver for Uring {
         }
     }
 
-    fn notice(&mut self, key: Key, notice: Notice<'_>) {
+    fn notice(&mut self, key: Key, notice: Notice<'_, Self::Transport>) {
         let events = &self.shared.events;
         match notice {
-            Notice::Connected { kind, qid, shared, digests } => {
-                self.connected(key, kind, qid, shared, digests);
+            Notice::Connected { kind, qid, shared, transport } => {
+                self.connected(key, kind, qid, shared, transport.digests());
             }
             Notice::Refused { data, reason } => self.refused(key, data, reason),
             Notice::BrokeProtocol(violation) => {
                 events.protocol_errors.fetch_add(1, Ordering::Relaxed);
                 tracing::warn!(peer = self.peer(key), %violation, "the host broke the protocol");
             }
-            Notice::Terminated { fes, fei } => {
+            Notice::Terminated(Termination { code: fes, information: fei }) => {
                 tracing::warn!(peer = self.peer(key), fes, fei, "the host ended the connection");
             }
             Notice::KeepAliveExpired => {

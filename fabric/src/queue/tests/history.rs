@@ -82,26 +82,30 @@ fn chunk<U>(wire: &mut Vec<U>, random: &mut Random) -> Vec<U> {
 }
 
 /// The target's shell: what it holds for each slot.
-struct Target<T> {
-    connection: T,
+struct Target<J: Joined> {
+    connection: J::Target,
     written: Vec<Vec<Option<u8>>>,
     ready: Vec<SlotId>,
 }
 
-impl<T: Transport<Payload = Vec<u8>>> Target<T> {
-    /// Takes what has arrived. Where it is data of a command, half of the times only that is
-    /// handed over at once, as by a shell that receives it where it belongs.
-    fn receive(&mut self, mut input: &[T::Unit], history: &History, random: &mut Random) {
+impl<J: Joined> Target<J> {
+    /// Takes what has arrived. Where it is data of a command, half of the times that is received
+    /// where it belongs.
+    fn receive(&mut self, mut input: &[J::ToTarget], history: &History, random: &mut Random) {
         while !input.is_empty() {
             let arriving = self.connection.arriving().filter(|_| random.below(2) == 0);
-            let most = arriving.map_or(usize::MAX, |arriving| arriving.length as usize);
-            let (part, rest) = input.split_at(input.len().min(most));
-            self.take(part, history);
+            let Some(arriving) = arriving else { return self.take(input, history) };
+            let (part, rest) = input.split_at(input.len().min(arriving.length as usize));
+            let bytes = J::data(part);
+            assert!(self.connection.arrived(bytes), "the command is not answered");
+            self.data(arriving.slot, arriving.offset, bytes);
             input = rest;
         }
+        // The end of data may have come with it.
+        self.take(&[], history);
     }
 
-    fn take(&mut self, mut input: &[T::Unit], history: &History) {
+    fn take(&mut self, mut input: &[J::ToTarget], history: &History) {
         loop {
             let (arriving, before) = (self.connection.arriving(), input);
             let Some(event) = self.connection.next(&mut input).unwrap() else { break };
@@ -115,7 +119,8 @@ impl<T: Transport<Payload = Vec<u8>>> Target<T> {
             match event {
                 Received::Initialized => {
                     let History { entries, flow_control, in_capsule, .. } = *history;
-                    self.connection.set_queue(entries, flow_control, in_capsule);
+                    self.connection.set_queue(entries, flow_control);
+                    self.connection.set_in_capsule_data(in_capsule);
                 }
                 Received::Command { slot, sqe, data } => self.command(slot, &sqe, &data, history),
                 Received::Data { slot, offset, bytes } => self.data(slot, offset, bytes),
@@ -221,8 +226,8 @@ impl<T: Transport<Payload = Vec<u8>>> Target<T> {
 }
 
 /// The host's shell.
-struct Host<H> {
-    connection: H,
+struct Host<J: Joined> {
+    connection: J::Host,
     ready: bool,
     next: usize,
     free: Vec<u16>,
@@ -231,7 +236,7 @@ struct Host<H> {
     done: Vec<usize>,
 }
 
-impl<H: HostTransport<Payload = Vec<u8>>> Host<H> {
+impl<J: Joined> Host<J> {
     fn submit_one(&mut self, history: &History) {
         if !self.ready || self.next == history.ops.len() {
             return;
@@ -250,7 +255,7 @@ impl<H: HostTransport<Payload = Vec<u8>>> Host<H> {
         self.next += 1;
     }
 
-    fn receive(&mut self, mut input: &[H::Unit], history: &History) {
+    fn receive(&mut self, mut input: &[J::ToHost], history: &History) {
         while let Some(event) = self.connection.next(&mut input).unwrap() {
             match event {
                 HostReceived::Ready { .. } => {
@@ -285,9 +290,9 @@ impl<H: HostTransport<Payload = Vec<u8>>> Host<H> {
 
 fn run<J: Joined>(settings: &J::Settings, history: &History) {
     let mut random = Random(history.seed | 1);
-    let mut target =
-        Target { connection: J::target(settings), written: Vec::new(), ready: Vec::new() };
-    let mut host = Host {
+    let (written, ready) = (Vec::new(), Vec::new());
+    let mut target = Target::<J> { connection: J::target(settings), written, ready };
+    let mut host = Host::<J> {
         connection: J::host(settings),
         ready: false,
         next: 0,

@@ -12,8 +12,11 @@ use crate::tcp::{HostConnection, HostParams, TargetConnection, TargetParams, Tx}
 pub(super) trait Joined {
     /// What a pair of ends is made with.
     type Settings: Clone + Debug;
-    type Target: Transport<Payload = Vec<u8>>;
-    type Host: HostTransport<Payload = Vec<u8>>;
+    /// What arrives at the target, and at the host.
+    type ToTarget: Clone + Debug;
+    type ToHost: 'static;
+    type Target: Transport<Payload = Vec<u8>, Inbox = Vec<Self::ToTarget>>;
+    type Host: for<'a> HostTransport<Payload = Vec<u8>, Chunk<'a> = &'a [Self::ToHost]>;
 
     fn settings() -> BoxedStrategy<Self::Settings>;
     /// The largest settings, with which data moves in one piece.
@@ -21,13 +24,12 @@ pub(super) trait Joined {
     fn target(settings: &Self::Settings) -> Self::Target;
     fn host(settings: &Self::Settings) -> Self::Host;
     /// Takes units that the target sends, of bytes `limit` at the most.
-    fn from_target(target: &mut Self::Target, limit: usize) -> Vec<HostUnit<Self>>;
+    fn from_target(target: &mut Self::Target, limit: usize) -> Vec<Self::ToHost>;
     /// Takes units that the host sends, of bytes `limit` at the most.
-    fn from_host(host: &mut Self::Host, limit: usize) -> Vec<TargetUnit<Self>>;
+    fn from_host(host: &mut Self::Host, limit: usize) -> Vec<Self::ToTarget>;
+    /// The bytes that these units are, where the target said that data arrives.
+    fn data(units: &[Self::ToTarget]) -> &[u8];
 }
-
-pub(super) type TargetUnit<J> = <<J as Joined>::Target as Transport>::Unit;
-pub(super) type HostUnit<J> = <<J as Joined>::Host as HostTransport>::Unit;
 
 /// xorshift64: the cuts and the order of what happens.
 pub(super) struct Random(pub(super) u64);
@@ -56,6 +58,8 @@ fn sent<P: Payload>(tx: &mut Tx<P>, limit: usize) -> Vec<u8> {
 
 impl Joined for Tcp {
     type Settings = (TargetParams, HostParams);
+    type ToTarget = u8;
+    type ToHost = u8;
     type Target = TargetConnection<Vec<u8>>;
     type Host = HostConnection<Vec<u8>>;
 
@@ -101,6 +105,10 @@ impl Joined for Tcp {
     fn from_host(host: &mut Self::Host, limit: usize) -> Vec<u8> {
         sent(host.tx(), limit)
     }
+
+    fn data(bytes: &[u8]) -> &[u8] {
+        bytes
+    }
 }
 
 /// The transport within the process, whose units are messages.
@@ -109,6 +117,8 @@ pub(super) struct Loopback;
 
 impl Joined for Loopback {
     type Settings = LoopbackParams;
+    type ToTarget = ToTarget<Vec<u8>>;
+    type ToHost = ToHost<Vec<u8>>;
     type Target = LoopbackTarget<Vec<u8>, Vec<u8>>;
     type Host = LoopbackHost<Vec<u8>, Vec<u8>>;
 
@@ -137,8 +147,10 @@ impl Joined for Loopback {
     }
 
     fn from_target(target: &mut Self::Target, _: usize) -> Vec<ToHost<Vec<u8>>> {
-        let mut messages = Vec::new();
-        target.transmit(&mut messages);
+        let messages = target.take_batch().unwrap_or_default();
+        if !messages.is_empty() {
+            target.give_back(Vec::new());
+        }
         messages
     }
 
@@ -146,5 +158,9 @@ impl Joined for Loopback {
         let mut messages = Vec::new();
         host.transmit(&mut messages);
         messages
+    }
+
+    fn data(_: &[ToTarget<Vec<u8>>]) -> &[u8] {
+        panic!("messages bring their bytes with them")
     }
 }

@@ -16,7 +16,8 @@ fn pair(params: HostParams) -> (HostConnection<Vec<u8>>, TargetConnection<Vec<u8
     let mut target = TargetConnection::new(TargetParams::default());
     let request = wire(&mut host);
     assert!(matches!(target.next(&mut &request[..]), Ok(Some(Received::Initialized))));
-    target.set_queue(8, false, 8192);
+    target.set_queue(8, false);
+    target.set_in_capsule_data(8192);
     let response = answer(&mut target);
     let ready = host.next(&mut &response[..]);
     assert!(matches!(ready, Ok(Some(HostReceived::Ready { .. }))));

@@ -29,7 +29,8 @@ fn measure(digests: bool) {
     let mut bytes = Vec::new();
     drain(host.tx(), &mut bytes);
     target.next(&mut &bytes[..]).unwrap();
-    target.set_queue(DEPTH, false, 4096);
+    target.set_queue(DEPTH, false);
+    target.set_in_capsule_data(4096);
     bytes.clear();
     drain(target.tx(), &mut bytes);
     host.next(&mut &bytes[..]).unwrap();

@@ -26,7 +26,8 @@ pub(super) fn ready(params: TargetParams, sq_flow_control: bool) -> TargetConnec
     let mut input = request.as_bytes();
     assert!(matches!(connection.next(&mut input), Ok(Some(Received::Initialized))));
     assert_eq!(sent(&mut connection).len(), 128);
-    connection.set_queue(8, sq_flow_control, 4096);
+    connection.set_queue(8, sq_flow_control);
+    connection.set_in_capsule_data(4096);
     connection
 }
 

@@ -96,7 +96,8 @@ fn target(before: Before) -> TargetConnection<Vec<u8>> {
     let digests = before == Before::Digests;
     let request = initialize(PduType::IcReq, |pdu| pdu.dgst = Digests::of(digests, digests).bits());
     assert!(connection.next(&mut &request[..]).unwrap().is_some());
-    connection.set_queue(2, true, 1024);
+    connection.set_queue(2, true);
+    connection.set_in_capsule_data(1024);
     sent(connection.tx());
     if before == Before::Busy {
         assert!(connection.next(&mut &command(|_| ())[..]).unwrap().is_some());

@@ -11,7 +11,7 @@ use arbitration::settings::OrderSettings;
 use arbitration::{Class, PerClass, Reactors};
 use fabric::Nanos;
 use fabric::controller::{Action, BackendId, Service, SmartCounters};
-use fabric::tcp::Batch;
+use fabric::tcp::{Batch, TargetConnection};
 use qtcp::pacing::Pacing;
 use sluice_core::buddies::{Block, Buddies, arena_bytes};
 use sluice_core::stats::IoStats;
@@ -209,6 +209,7 @@ impl Sim {
 }
 
 impl Driver for Sim {
+    type Transport = TargetConnection<TxData<Buffer>>;
     type Memory = Arena;
     type Device = Disk;
     type Policies = Rules;
@@ -295,7 +296,7 @@ impl Driver for Sim {
         self.ops.push(Op::Wake(reactors));
     }
 
-    fn notice(&mut self, key: Key, notice: Notice<'_>) {
+    fn notice(&mut self, key: Key, notice: Notice<'_, Self::Transport>) {
         if let Notice::Connected { qid, .. } = notice {
             self.queues.insert(key, qid);
             if qid > 0 {

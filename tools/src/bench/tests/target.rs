@@ -290,7 +290,8 @@ impl Queue {
         let entries = u16::try_from((sqe.cdw11.get() & 0xffff) + 1).unwrap();
         let flow_control = sqe.cdw11.get() >> 16 & 4 == 0;
         let in_capsule = if self.admin { 8192 } else { self.behaviour.in_capsule };
-        self.connection.set_queue(entries, flow_control, in_capsule);
+        self.connection.set_queue(entries, flow_control);
+        self.connection.set_in_capsule_data(in_capsule);
         self.connection.complete(slot, 1, Status::SUCCESS);
     }
 

@@ -6,6 +6,7 @@ use fabric::Nanos;
 use fabric::controller::Action;
 use fabric::nvm::{BlockFormat, IoCommand, Transfer};
 use fabric::nvme::Status;
+use fabric::tcp::{TargetConnection, TargetParams};
 use sluice_core::device::Data;
 use sluice_core::{Accepted, Ended, Job, Key, Started};
 
@@ -75,6 +76,7 @@ impl World {
     /// A turn; what it found to do without being told.
     fn take_turn(&mut self, index: usize) -> Option<&'static str> {
         let now = self.now;
+        let params = TargetParams::for_transfers(self.scenario.max_transfer);
         let reactor = self.reactors.get_mut(index)?;
         reactor.next = None;
         let (mut found, mut told) = (None, None);
@@ -90,6 +92,7 @@ impl World {
             match input {
                 Input::Accept(connection) => {
                     let key = reactor.core.accept(Accepted {
+                        transport: TargetConnection::new(params),
                         listener: LISTENER,
                         tos: None,
                         stats: Arc::default(),
