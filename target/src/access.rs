@@ -1,23 +1,22 @@
-//! Why a path cannot be used, in words that say what to do about it: a folder that is not there, a
-//! file system that is read only, or what systemd keeps from the daemon by its unit, which nobody
-//! finds by looking at the path.
+//! Advice for paths that cannot be used: a folder is missing, a file system is read only, or the
+//! systemd unit hides the path from the daemon, which looking at the path does not show.
 
 use std::io;
 use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 
-/// How the unit is changed.
+/// The way to change the unit, in words.
 const DROP_IN: &str = "in a drop-in (`systemctl edit sluiced`)";
 
-/// What is known of a path that cannot be used.
+/// Facts about a path that cannot be used.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Facts {
-    /// systemd started this process as a service.
+    /// Whether systemd started this process as a service.
     pub service: bool,
     /// The first folder on the way to the path that is not there.
     pub missing: Option<PathBuf>,
-    /// The path, or a folder on the way to it, that nobody may do anything with (mode 000): as
-    /// systemd covers what a unit hides.
+    /// The path, or a folder on the way to it, with mode 000, which permits nothing: systemd covers
+    /// so what a unit hides.
     pub hidden: Option<PathBuf>,
 }
 
@@ -47,8 +46,9 @@ impl Facts {
     }
 }
 
-/// Whether systemd started this process as a service. What it sets for a service its children
-/// inherit, a terminal's shell for one: since version 248 it names the process that is meant.
+/// Says whether systemd started this process as a service. Children of a service, such as a
+/// terminal's shell, inherit the variables that systemd sets: since version 248 one of them names
+/// the process that is meant.
 fn is_service() -> bool {
     let variable = |name| std::env::var(name).ok();
     started_by_systemd(
@@ -75,7 +75,8 @@ pub fn explain(error: &io::Error, path: &Path) -> String {
     }
 }
 
-/// Says what to do where `path` cannot be used because of `errno`; `None` where that says it all.
+/// Says what to do where `path` cannot be used because of `errno`; `None` where the error's own
+/// text suffices.
 #[must_use]
 pub fn advice(errno: i32, path: &Path, facts: &Facts) -> Option<String> {
     let folder = path.parent().unwrap_or(path).display();
@@ -127,8 +128,8 @@ pub fn advice(errno: i32, path: &Path, facts: &Facts) -> Option<String> {
 mod tests {
     use super::*;
 
-    /// What is said of a path: the error number, what is known, and words that must (or, after a
-    /// `!`, must not) be in it.
+    /// Cases of advice: the error number, the facts, and words that the advice must (or, after a
+    /// `!`, must not) contain.
     #[test]
     fn what_the_unit_does_is_named_where_it_is_the_reason_and_only_there() {
         let service = Facts { service: true, ..Facts::default() };

@@ -1,5 +1,5 @@
-//! Whether a namespace serves, what is said of it, and when its device is to be tried again: pure,
-//! with the time as an argument.
+//! The availability of a namespace, the reasons that are told of it, and the times at which its
+//! device is tried again: pure, with the time as an argument.
 
 use std::time::Duration;
 
@@ -7,8 +7,8 @@ use fabric::Nanos;
 
 use crate::engine::Availability;
 
-/// When a device that is not there is tried again, after the first try and after each sign of it:
-/// quickly first, for a device file comes before its size and its permissions do.
+/// Delays between tries of a missing device, after the first try and after each sign of the device:
+/// short ones first, for a device file appears before its size and its permissions do.
 const DELAYS: [Duration; 11] = [
     Duration::from_millis(250),
     Duration::from_millis(500),
@@ -22,19 +22,19 @@ const DELAYS: [Duration; 11] = [
     Duration::from_secs(40),
     Duration::from_secs(60),
 ];
-/// Two tries are at least so far apart, however many signs there are.
+/// The least time between two tries, however many signs there are.
 const APART: Duration = Duration::from_millis(200);
-/// One namespace's errors are logged once in this time.
+/// The least time between two lines of the log about one namespace's errors.
 const LOG_EVERY: Duration = Duration::from_secs(10);
-/// So long after its last error a device counts as sound again.
+/// The time after its last error at which a device counts as sound again.
 const FORGIVEN_AFTER: Duration = Duration::from_secs(300);
 
-/// What is known of one namespace's device.
+/// The watch over one namespace's device.
 #[derive(Debug)]
 pub(crate) struct Watch {
     closed: Option<Closed>,
     errors: Errors,
-    /// What is wrong with the open file or device itself.
+    /// The damage of the open file or device itself, in words.
     damage: Option<String>,
 }
 
@@ -51,33 +51,33 @@ struct Closed {
 
 #[derive(Debug, Default)]
 struct Errors {
-    /// Since the start.
+    /// Errors since the start.
     total: u64,
-    /// Of `total`, those that are forgiven.
+    /// Errors of `total` that are forgiven.
     forgiven: u64,
     last: Option<(Nanos, String)>,
     logged: Option<Nanos>,
     unlogged: u64,
 }
 
-/// What is to be logged.
+/// A note for the log.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Note {
     /// A device answered with errors: how many since the last such note, and the last of them.
     Errors(u64, String),
     /// The file or device is no longer what it was when it was opened.
     Damaged(String),
-    /// There was no error for long, or the damage has gone.
+    /// No error has come for long, or the damage has gone.
     Sound,
 }
 
 impl Watch {
-    /// Of a device that is open.
+    /// Makes the watch over a device that is open.
     pub(crate) fn open() -> Self {
         Self { closed: None, errors: Errors::default(), damage: None }
     }
 
-    /// Of a device that could not be opened.
+    /// Makes the watch over a device that could not be opened.
     pub(crate) fn closed(now: Nanos, why: String) -> Self {
         let mut watch = Self::open();
         watch.gone(now, why);
@@ -95,13 +95,13 @@ impl Watch {
         self.closed = Some(Closed { why, since: now, tried: now, tries: 0, next });
     }
 
-    /// Notes that the device was opened. Returns how long it was not.
+    /// Notes that the device was opened. Returns how long it was not open.
     pub(crate) fn opened(&mut self, now: Nanos) -> Duration {
         self.damage = None;
         self.closed.take().map_or(Duration::ZERO, |closed| now.since(closed.since))
     }
 
-    /// Notes that the device could not be opened once more. True where that is for another reason
+    /// Notes that another try to open the device has failed. Returns whether the reason is another
     /// than before.
     pub(crate) fn refused(&mut self, now: Nanos, why: String) -> bool {
         let Some(closed) = &mut self.closed else { return false };
@@ -114,7 +114,7 @@ impl Watch {
         new
     }
 
-    /// There is a sign that the device may be there.
+    /// Takes a sign that the device may be there.
     pub(crate) fn nudge(&mut self, now: Nanos) {
         if let Some(closed) = &mut self.closed {
             closed.tries = 0;
@@ -129,7 +129,7 @@ impl Watch {
         }
     }
 
-    /// Whether the device is to be tried now.
+    /// Says whether a try of the device is due.
     pub(crate) fn is_due(&self, now: Nanos) -> bool {
         self.closed.as_ref().is_some_and(|closed| closed.next <= now)
     }
@@ -143,8 +143,8 @@ impl Watch {
         [logging, trying].into_iter().flatten().min()
     }
 
-    /// Takes the number of errors since the start, and what the last one was; answers what is to
-    /// be logged.
+    /// Takes the number of errors since the start, and the last one in words. Returns the note for
+    /// the log.
     pub(crate) fn see_errors(
         &mut self,
         now: Nanos,
@@ -172,7 +172,7 @@ impl Watch {
         None
     }
 
-    /// Takes what a look at the open file or device found; answers what is to be logged.
+    /// Takes the finding of a look at the open file or device. Returns the note for the log.
     pub(crate) fn see_damage(&mut self, damage: Option<String>) -> Option<Note> {
         if self.damage == damage {
             return None;
@@ -184,7 +184,7 @@ impl Watch {
         }
     }
 
-    /// Errors since the start.
+    /// Returns the number of errors since the start.
     pub(crate) fn errors(&self) -> u64 {
         self.errors.total
     }

@@ -6,7 +6,7 @@ fn at(seconds: f64) -> Nanos {
     Nanos(0) + Duration::from_secs_f64(seconds)
 }
 
-/// When a device is tried that never comes, until `end`.
+/// Returns the times until `end` at which a device that never comes is tried.
 fn tries(watch: &mut Watch, from: Nanos, end: Nanos) -> Vec<Nanos> {
     let mut tries = Vec::new();
     let mut now = from;

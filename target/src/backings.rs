@@ -1,5 +1,5 @@
-//! The files and devices behind namespaces: which of them this daemon holds, and what was seen of
-//! them when they were open last.
+//! The files and devices behind namespaces: the claims on them, and their state when they were open
+//! last.
 
 use std::collections::BTreeSet;
 use std::sync::{Arc, Mutex};
@@ -10,12 +10,12 @@ use crate::engine::EngineError;
 use crate::store::{Place, Seen, SeenNamespaces, StoreError};
 use crate::sync::lock;
 
-/// Why a namespace is opened.
+/// The reason for which a namespace is opened.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Occasion {
-    /// The configuration has it, at the start or when it is tried again.
+    /// The configuration has the namespace, and it is opened at the start or tried again.
     Configured,
-    /// Somebody has just added it, and sees what becomes of it.
+    /// Somebody has just added the namespace, and sees the result.
     Added,
 }
 
@@ -24,12 +24,12 @@ pub(crate) enum Occasion {
 pub(crate) struct Backings {
     claims: Claims,
     seen: SeenNamespaces,
-    /// What was seen and is not kept yet.
+    /// The states that were seen and are not kept yet.
     pending: Mutex<Vec<(Place, Seen)>>,
 }
 
 impl Backings {
-    /// None is open yet; `seen` is what was seen of them earlier.
+    /// Makes the table before any is open; `seen` is their state when they were open last.
     pub(crate) fn new(target: &TargetConfig, seen: SeenNamespaces) -> Self {
         let control = OwnFile { path: target.control.clone(), what: "the control socket" };
         let state = target.state.clone();
@@ -41,7 +41,7 @@ impl Backings {
     /// Opens a namespace's backend, and notes what it sees until [`Backings::keep`].
     ///
     /// # Errors
-    /// It cannot be served, or not be served as the disk that hosts know.
+    /// The backend cannot be served, or not as the disk that hosts know.
     pub(crate) fn open(
         &self,
         nqn: &str,
@@ -50,11 +50,11 @@ impl Backings {
         occasion: Occasion,
     ) -> Result<Arc<dyn Backend>, BackendError> {
         let uuid = namespace.uuid.unwrap_or_else(|| derived_uuid(nqn, nsid));
-        // With another UUID it is another disk, of which nothing was seen.
+        // A namespace with another UUID is another disk, of which nothing was seen.
         let seen = self.seen.get(nqn, nsid).filter(|seen| seen.uuid == uuid);
         let signature = match occasion {
             _ if namespace.force => OnSignature::Ignore,
-            // It may have been served before, and hosts may have put there what there is.
+            // The device may have been served before, and its content may be the hosts'.
             Occasion::Configured if !self.seen.complete() => OnSignature::Warn,
             _ => OnSignature::Refuse,
         };
@@ -77,21 +77,21 @@ impl Backings {
         Ok(backend)
     }
 
-    /// Keeps what was seen since the last time, in one write.
+    /// Writes the states that were seen since the last call, all in one write.
     ///
     /// # Errors
-    /// The state cannot be written: the next start knows what was known before.
+    /// The state file cannot be written: the next start knows only the states before.
     pub(crate) fn keep(&self) -> Result<(), StoreError> {
         let pending = std::mem::take(&mut *self.pending());
         self.seen.note(pending)
     }
 
-    /// Does not keep what was seen of a namespace that is not served after all.
+    /// Drops the state that was seen of a namespace that is not served after all.
     pub(crate) fn discard(&self, nqn: &str, nsid: u32) {
         self.pending().retain(|((subsystem, id), _)| subsystem != nqn || *id != nsid);
     }
 
-    /// Returns what was seen of a namespace.
+    /// Returns the state of a namespace when it was open last.
     pub(crate) fn seen(&self, nqn: &str, nsid: u32) -> Option<Seen> {
         self.seen.get(nqn, nsid)
     }
@@ -105,7 +105,7 @@ impl Backings {
         }
     }
 
-    /// Forgets namespaces that were removed: of one with the same place nothing was seen.
+    /// Forgets namespaces that were removed: a new one in the same place counts as never seen.
     pub(crate) fn forget(&self, gone: impl Fn(&Place) -> bool) {
         self.pending().retain(|(place, _)| !gone(place));
         if let Err(error) = self.seen.forget(gone) {

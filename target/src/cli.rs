@@ -62,7 +62,7 @@ impl Args {
     /// Returns the configuration to run: the file's, or the embedded one.
     ///
     /// # Errors
-    /// All that is wrong with the file.
+    /// All faults of the file.
     pub fn load(&self) -> Result<Config, ConfigErrors> {
         match &self.config {
             Some(file) => Config::load(file),
@@ -115,7 +115,7 @@ fn check_status(file: &Path, offline: bool, out: &mut impl Write, errors: &mut i
     }
 }
 
-/// Says what a configuration means, for a person.
+/// Describes a configuration to a person.
 #[must_use]
 pub fn summary(config: &Config) -> String {
     let target = &config.target;
@@ -156,7 +156,7 @@ pub fn summary(config: &Config) -> String {
     lines.join("\n") + "\n"
 }
 
-/// `[qos]` in a few words.
+/// Describes `[qos]` in a few words.
 fn qos(config: &Config) -> String {
     let general = &config.qos.general;
     if !general.enabled {

@@ -6,7 +6,7 @@ use fabric::Nanos;
 ///
 /// It reads the CPU's time stamp counter where that is invariant. A reactor asks for the time in
 /// every turn, and where the kernel's clock takes a system call (user-mode kernels, some
-/// hypervisors) that would cost more than the turn.
+/// hypervisors) that call would cost more than the turn.
 #[derive(Clone, Debug)]
 pub struct Clock {
     clock: quanta::Clock,

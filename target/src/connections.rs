@@ -1,4 +1,4 @@
-//! The present connections, and what was done on those that have ended.
+//! The present connections, and the operations on those that have ended.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::sync::atomic::{AtomicU32, Ordering};
@@ -30,16 +30,16 @@ impl Registered {
     }
 }
 
-/// What was done on connections.
+/// The operations that were done on connections.
 #[derive(Debug, Default)]
 pub struct Done {
-    /// By each host in each subsystem, on connections that have ended as well.
+    /// The operations of each host in each subsystem, including connections that have ended.
     pub hosts: BTreeMap<HostKey, IoSnapshot>,
-    /// On each present queue.
+    /// The operations on each present queue.
     pub queues: Vec<(ConnectionState, IoSnapshot)>,
 }
 
-/// All connections. One lock guards the present ones and what is left of the others, so that
+/// All connections. One lock guards the present ones and the operations of the others, so that
 /// nothing is counted twice or not at all.
 #[derive(Debug, Default)]
 pub struct Connections(Mutex<Known>);
@@ -60,14 +60,14 @@ impl Connections {
         self.known().present.insert(id, registered);
     }
 
-    /// Changes what is shown of a connection.
+    /// Changes the state that is shown of a connection.
     pub fn update(&self, id: ConnectionId, change: impl FnOnce(&mut ConnectionState)) {
         if let Some(registered) = self.known().present.get_mut(&id) {
             change(&mut registered.state);
         }
     }
 
-    /// Removes a connection that has ended, and keeps what was done on it for its host.
+    /// Removes a connection that has ended, and adds its operations to its host's.
     pub fn remove(&self, now: Nanos, id: ConnectionId) -> Option<ConnectionState> {
         let mut known = self.known();
         let Registered { state, stats, .. } = known.present.remove(&id)?;
@@ -77,7 +77,7 @@ impl Connections {
         Some(state)
     }
 
-    /// Whether `meant` holds for a present connection.
+    /// Says whether `meant` holds for a present connection.
     pub fn any(&self, meant: impl Fn(&ConnectionState) -> bool) -> bool {
         self.known().present.values().any(|registered| meant(&registered.state))
     }
@@ -88,7 +88,7 @@ impl Connections {
         self.known().present.values().map(Registered::now).collect()
     }
 
-    /// Returns what was done, queues in no order.
+    /// Returns the operations that were done, queues in no order.
     #[must_use]
     pub fn done(&self) -> Done {
         let known = self.known();
@@ -104,7 +104,7 @@ impl Connections {
         done
     }
 
-    /// Forgets hosts that have been gone for long.
+    /// Forgets hosts that have been gone for a long time.
     pub fn forget_hosts(&self, now: Nanos) {
         let Known { present, ended } = &mut *self.known();
         let connected: BTreeSet<HostKey> =
@@ -118,7 +118,7 @@ mod tests {
     use super::*;
     use crate::ended;
 
-    /// An I/O queue of a host.
+    /// Makes an I/O queue of a host.
     fn queue(id: u64, host: &str) -> Registered {
         let state = ConnectionState {
             id,

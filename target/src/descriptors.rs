@@ -1,20 +1,20 @@
-//! File descriptors: as many as connections may need.
+//! The limit on file descriptors, raised to what connections may need.
 
 use std::io;
 
 use nix::sys::resource::{Resource, getrlimit, setrlimit};
 
-/// Descriptors of one connection: its socket, and one by which the network's stage knows it.
+/// The descriptors of one connection: its socket, and one of the network's poller.
 const EACH: u64 = 2;
-/// Descriptors for everything else: rings, listeners, control, logs, and as many devices and files
-/// as a subsystem may have namespaces.
+/// The descriptors for everything else: rings, listeners, control, logs, and as many devices and
+/// files as a subsystem may have namespaces.
 const OTHERS: u64 = 1024 + crate::config::NSID_MAX as u64;
 
-/// Lets this process have the descriptors that `connections` need, as far as its hard limit
-/// allows; how many connections it then has descriptors for.
+/// Raises this process's limit to the descriptors that `connections` need, as far as its hard limit
+/// allows. Returns the number of connections for which it then has descriptors.
 ///
 /// # Errors
-/// The kernel's, where it does not take the limit.
+/// The kernel does not take the limit.
 pub fn allow(connections: u32) -> io::Result<u64> {
     let needed = u64::from(connections) * EACH + OTHERS;
     let (soft, hard) = getrlimit(Resource::RLIMIT_NOFILE)?;

@@ -1,5 +1,5 @@
 //! The open devices. A reactor takes a device from here when the first command for it comes, and is
-//! told when it is gone: what comes and goes unused costs it nothing.
+//! told when the device is gone: a device that comes and goes unused costs no reactor anything.
 
 use std::cmp::Reverse;
 use std::collections::{BinaryHeap, VecDeque};
@@ -20,16 +20,16 @@ use sluice_core::stats::{IoSnapshot, IoStats, PerReactor};
 pub struct OpenDevice {
     /// The backend.
     pub backend: Arc<dyn Backend>,
-    /// Its window and the state of its classes.
+    /// The device's window and the state of its classes.
     pub qos: Arc<qos::Device>,
-    /// Whether it holds commands for a while, so that others may have to wait for them.
+    /// Whether the device holds commands for a while, so that others may have to wait for them.
     pub queued: bool,
-    /// One for each reactor, written by that reactor alone.
+    /// The device's statistics, a part for each reactor, which that reactor alone writes.
     pub stats: Stats,
 }
 
-/// Statistics of a namespace's device, one part for each reactor. They are handed from one device
-/// of a namespace to the next.
+/// Statistics of a namespace's device, a part for each reactor. A namespace's next device takes
+/// them over.
 pub type Stats = Arc<PerReactor>;
 
 impl sluice_core::device::BlockDevice for OpenDevice {
@@ -62,7 +62,7 @@ impl sluice_core::device::BlockDevice for OpenDevice {
     }
 }
 
-/// Tells the devices from each other that have had one place.
+/// Returns the serial number, which tells apart the devices that one place had in turn.
 fn serial(id: BackendId) -> u64 {
     id.0 >> 32
 }
@@ -79,16 +79,16 @@ pub struct Devices {
 
 #[derive(Debug, Default)]
 struct Table {
-    /// By place: the device and its serial number.
+    /// The device of each place, with its serial number.
     places: Vec<Option<(u64, Arc<OpenDevice>)>>,
     free: BinaryHeap<Reverse<u32>>,
-    /// Devices that were removed and that somebody may still use.
+    /// Removed devices that a reactor may still use.
     leaving: VecDeque<(u32, Weak<OpenDevice>)>,
     serial: u64,
 }
 
 impl Table {
-    /// Devices that are gone and are looked at for each that comes.
+    /// The number of removed devices that are checked for each new one.
     const LOOKS: usize = 4;
 
     fn take_place(&mut self) -> u32 {
@@ -117,7 +117,7 @@ impl Table {
 }
 
 impl Devices {
-    /// Adds a device, which `stats` has as many parts for as there are reactors.
+    /// Adds a device; `stats` has a part for each reactor.
     pub fn add(
         &self,
         backend: Arc<dyn Backend>,
@@ -126,7 +126,7 @@ impl Devices {
     ) -> (BackendId, Arc<OpenDevice>) {
         let reactors = stats.reactors();
         let queued = !matches!(backend.style(), Style::Immediate(_));
-        // What is carried out on the spot holds nothing.
+        // A device that carries commands out at once holds none.
         let window = if queued { rules.window } else { WindowRule::Off };
         let qos = Arc::new(qos::Device::new(DeviceRules { window, ..rules }, reactors));
         let device = Arc::new(OpenDevice { backend, qos, queued, stats });
@@ -142,8 +142,8 @@ impl Devices {
         (id(place, serial), device)
     }
 
-    /// Removes a device from the table. Commands that are in it, and reactors that have not been
-    /// told yet, hold it a little longer.
+    /// Removes a device from the table. Its commands, and reactors that have not been told yet,
+    /// keep it open a little longer.
     pub fn remove(&self, id: BackendId) -> Option<Arc<OpenDevice>> {
         let mut table = lock(&self.table);
         table.find(id)?;
@@ -152,13 +152,13 @@ impl Devices {
         Some(device)
     }
 
-    /// Returns a device.
+    /// Returns the device of an identifier.
     #[must_use]
     pub fn get(&self, id: BackendId) -> Option<Arc<OpenDevice>> {
         lock(&self.table).find(id).cloned()
     }
 
-    /// Sums up what was done on the present devices.
+    /// Sums up the operations on the present devices.
     #[must_use]
     pub fn done(&self) -> IoSnapshot {
         let mut total = IoSnapshot::default();

@@ -1,5 +1,6 @@
-//! What hosts did on connections that have ended: kept for a while, so that a host that comes back
-//! goes on counting, and then let go, so that hosts that are gone do not fill the monitoring.
+//! The operations of hosts on connections that have ended: kept for a while, so that a host that
+//! comes back goes on counting, and forgotten then, so that hosts that are gone do not fill the
+//! monitoring.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -8,44 +9,44 @@ use fabric::Nanos;
 
 use sluice_core::stats::IoSnapshot;
 
-/// A host's NQN and a subsystem's.
+/// The NQNs of a host and of a subsystem.
 pub type HostKey = (String, String);
 
-/// How long after its last connection has ended a host is remembered.
+/// The time for which a host without a connection is remembered.
 pub const KEEP: Duration = Duration::from_secs(3600);
-/// Most hosts without a connection that are remembered.
+/// The most hosts without a connection that are remembered.
 pub const HOSTS_MAX: usize = 1024;
 
-/// What hosts did on connections that have ended.
+/// The operations of hosts on connections that have ended.
 #[derive(Debug, Default)]
 pub struct Ended {
     hosts: BTreeMap<HostKey, Past>,
 }
 
-/// What one host did.
+/// The operations of one host.
 #[derive(Debug, Default)]
 struct Past {
     io: IoSnapshot,
-    /// When it was last seen with a connection.
+    /// The time at which the host last had a connection.
     seen: Nanos,
 }
 
 impl Ended {
-    /// Adds what was done on a connection that has ended now.
+    /// Adds the operations on a connection that has ended now.
     pub fn add(&mut self, now: Nanos, host: HostKey, io: &IoSnapshot) {
         let past = self.hosts.entry(host).or_default();
         past.io.merge(io);
         past.seen = now;
     }
 
-    /// Returns a copy of what each host did.
+    /// Returns a copy of each host's operations.
     #[must_use]
     pub fn snapshot(&self) -> BTreeMap<HostKey, IoSnapshot> {
         self.hosts.iter().map(|(host, past)| (host.clone(), past.io.clone())).collect()
     }
 
     /// Forgets hosts that have been gone for [`KEEP`], and beyond [`HOSTS_MAX`] those that have
-    /// been gone for longest. Never one that is connected: what is counted of it would fall.
+    /// been gone for longest. A host that is connected is never forgotten: its counters would fall.
     pub fn forget(&mut self, now: Nanos, is_connected: impl Fn(&HostKey) -> bool) {
         let mut gone = Vec::new();
         self.hosts.retain(|host, past| {

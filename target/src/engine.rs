@@ -1,5 +1,5 @@
-//! What the control plane asks of the running target: the boundary between the control socket
-//! and the reactors.
+//! The running target as the control plane uses it: the boundary between the control socket and the
+//! reactors.
 
 mod error;
 mod loss;
@@ -26,23 +26,23 @@ pub trait Engine: Send + Sync {
     fn add_subsystem(&self, subsystem: &Subsystem) -> Result<(), EngineError>;
     /// Removes a subsystem; its controllers' connections end.
     fn remove_subsystem(&self, nqn: &str) -> Result<(), EngineError>;
-    /// Adds a namespace; answers its NSID. Hosts are told by an asynchronous event.
+    /// Adds a namespace. Returns its NSID. Hosts are told by an asynchronous event.
     fn add_namespace(&self, nqn: &str, namespace: &Namespace) -> Result<u32, EngineError>;
     /// Removes a namespace. Hosts are told by an asynchronous event.
     fn remove_namespace(&self, nqn: &str, nsid: u32) -> Result<(), EngineError>;
-    /// Sets a namespace's size in bytes, or with `None` takes the size that its file or device
-    /// has now; answers the size. Hosts are told by an asynchronous event.
+    /// Sets a namespace's size in bytes; `None` stands for the size that its file or device has
+    /// now. Returns the size. Hosts are told by an asynchronous event.
     fn resize_namespace(&self, nqn: &str, nsid: u32, size: Option<u64>)
     -> Result<u64, EngineError>;
-    /// Tries to open namespaces that are not available, of one subsystem or one alone: those that
-    /// could be opened are available when this returns.
+    /// Tries to open namespaces that are not available: all, those of one subsystem, or one. Those
+    /// that could be opened are available when this returns.
     fn retry_namespaces(&self, nqn: Option<&str>, nsid: Option<u32>);
-    /// Returns the NQNs of connected hosts that would lose something by a change; none too where
-    /// what it names is not there.
+    /// Returns the NQNs of connected hosts that would lose something by a change; none where the
+    /// change names something that does not exist.
     fn hosts_hurt(&self, loss: &Loss<'_>) -> Vec<String>;
     /// Starts listening.
     fn add_listener(&self, listener: &Listener) -> Result<(), EngineError>;
-    /// Stops listening; connections that came through it end.
+    /// Stops listening; the listener's connections end.
     fn remove_listener(&self, address: SocketAddr) -> Result<(), EngineError>;
     /// Lets a host connect to a subsystem.
     fn add_host(&self, nqn: &str, host: &str) -> Result<(), EngineError>;
@@ -68,18 +68,18 @@ pub trait Engine: Send + Sync {
         nsid: u32,
         class: Option<Class>,
     ) -> Result<(), EngineError>;
-    /// Replaces the whole of what `[qos]`, `[[session]]` and `[[policy]]` say. A reservation
-    /// that does not fit is refused, with what is left and what would fit.
+    /// Replaces all settings of `[qos]`, `[[session]]` and `[[policy]]`. A reservation that does
+    /// not fit is refused, with what is left and what would fit.
     fn set_qos(&self, qos: &QosConfig) -> Result<(), EngineError>;
-    /// Returns what `[qos]`, `[[session]]` and `[[policy]]` say now.
+    /// Returns the present settings of `[qos]`, `[[session]]` and `[[policy]]`.
     fn qos_config(&self) -> QosConfig;
-    /// Returns what the stages do now.
+    /// Returns the present state of the stages.
     fn qos(&self) -> QosState;
-    /// Replaces the whole of what `[network]` and `[[link]]` say.
+    /// Replaces all settings of `[network]` and `[[link]]`.
     fn set_network(&self, network: &Network) -> Result<(), EngineError>;
-    /// Returns what `[network]` and `[[link]]` say now.
+    /// Returns the present settings of `[network]` and `[[link]]`.
     fn network_config(&self) -> Network;
-    /// Returns what classes get of the network now.
+    /// Returns the present state of the network.
     fn network(&self) -> NetworkState;
     /// Returns the present listeners.
     fn listeners(&self) -> Vec<Listener>;
@@ -87,14 +87,14 @@ pub trait Engine: Send + Sync {
     fn subsystems(&self) -> Vec<SubsystemState>;
     /// Returns the present connections.
     fn connections(&self) -> Vec<ConnectionState>;
-    /// Counters and histograms.
+    /// Returns counters and histograms.
     fn statistics(&self) -> Statistics;
-    /// Begins to end the target: no new commands, in-flight ones settled, hosts told. With
-    /// `now`, ends at once.
+    /// Begins to end the target: no new commands are taken, those in flight are settled, and hosts
+    /// are told. With `now`, the target ends at once.
     fn shutdown(&self, now: bool);
 }
 
-/// An engine that can be part of what is printed for debugging.
+/// An engine that can be printed for debugging.
 #[derive(Clone)]
 pub(crate) struct EngineHandle(pub(crate) Arc<dyn Engine>);
 

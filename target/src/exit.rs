@@ -1,15 +1,16 @@
-//! How the daemon ends, for whoever starts it: the exit statuses besides 0 (ended by SIGTERM or
-//! SIGINT), 1 (a failure) and 2 (wrong arguments). `systemd/sluiced.service` goes by them.
+//! The exit statuses of the daemon, besides 0 (ended by SIGTERM or SIGINT), 1 (a failure) and 2
+//! (wrong arguments). `systemd/sluiced.service` uses them.
 
 use std::process::ExitCode;
 
 use crate::config::ConfigErrors;
 
-/// The configuration is wrong, or cannot be read: another start will not do better (`EX_CONFIG`).
+/// The status of a configuration that is wrong or cannot be read, so that another start would fail
+/// too (`EX_CONFIG`).
 pub const WRONG_CONFIGURATION: u8 = 78;
 
-/// Ended by `sluice shutdown`: whoever starts the daemon is not to start it again by itself. Of
-/// the range that the Linux Standard Base leaves to applications, 150 to 199.
+/// The status of a daemon that `sluice shutdown` ended, so that systemd does not start it again.
+/// The Linux Standard Base leaves 150 to 199 to applications.
 pub const SHUT_DOWN: u8 = 150;
 
 /// Returns the status of a daemon that ended in order: by a signal, or else by a request on the

@@ -7,18 +7,18 @@ use sluice_core::stats::Histogram;
 
 use crate::engine::ReactorState;
 
-/// A reactor's own counters, for whoever asks.
+/// The counters of one reactor.
 #[derive(Debug, Default)]
 pub struct ReactorGauges {
-    /// CPU number.
+    /// The number of the reactor's CPU.
     pub core: AtomicU64,
-    /// Connections it serves, and those on their way to it.
+    /// Connections that the reactor serves, and those on their way to it.
     pub connections: AtomicU64,
     /// Nanoseconds spent working.
     pub busy_ns: AtomicU64,
     /// Turns of its loop.
     pub turns: AtomicU64,
-    /// When it was last seen turning, in nanoseconds of the daemon's clock.
+    /// The time of the reactor's last turn, in nanoseconds of the daemon's clock.
     pub seen: AtomicU64,
     /// I/O buffer bytes in use.
     pub buffer_used: AtomicU64,
@@ -26,7 +26,7 @@ pub struct ReactorGauges {
     pub buffer_total: AtomicU64,
     /// Commands in each state, in the order of [`StateCounts::iter`].
     pub states: [AtomicU64; StateCounts::LEN],
-    /// CPU time of each part of a change that it took in a turn.
+    /// CPU time of each part of a change that the reactor took in a turn.
     pub changes: Histogram,
 }
 
@@ -50,7 +50,7 @@ impl ReactorGauges {
         }
     }
 
-    /// Shows how many commands are in each state.
+    /// Stores the number of commands in each state.
     pub fn set_states(&self, counts: &StateCounts) {
         for (gauge, (_, count)) in self.states.iter().zip(counts.iter()) {
             gauge.store(count, Ordering::Relaxed);

@@ -46,7 +46,7 @@ impl Mapping {
         self.length
     }
 
-    /// Whether the mapping has no bytes: never.
+    /// Says whether the mapping has no bytes: never.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.length == 0

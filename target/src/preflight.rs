@@ -166,7 +166,7 @@ fn memory_total(text: &str) -> Option<u64> {
     line.trim().strip_suffix("kB")?.trim().parse::<u64>().ok()?.checked_mul(1024)
 }
 
-/// Whether this process may use a path, by its effective user.
+/// Says whether this process may use a path, by its effective user.
 fn may(path: &Path, mode: AccessFlags) -> io::Result<()> {
     Ok(faccessat(AT_FDCWD, path, mode, AtFlags::AT_EACCESS)?)
 }

@@ -112,7 +112,7 @@ impl Runtime {
         self.threads.wait(&self.recovery);
     }
 
-    /// Whether all reactors have turned within `limit` (they do so every 100 ms).
+    /// Says whether all reactors have turned within `limit` (they do so every 100 ms).
     #[must_use]
     pub fn is_alive(&self, limit: Duration) -> bool {
         let now = self.shared.clock.now();

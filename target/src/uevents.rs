@@ -61,8 +61,8 @@ impl AsFd for Uevents {
     }
 }
 
-/// Whether a message is about a device that a namespace may have: `KEY=VALUE` strings with a NUL
-/// after each, behind a header of either sender.
+/// Says whether a message is about a device that a namespace may have: `KEY=VALUE` strings with a
+/// NUL after each, behind a header of either sender.
 fn is_of_a_device(message: &[u8]) -> bool {
     message.split(|byte| *byte == 0).any(|part| SUBSYSTEMS.contains(&part))
 }

@@ -232,7 +232,7 @@ pub struct ListenerSpec {
 }
 
 impl ListenerSpec {
-    /// Whether I/O controllers of subsystem `nqn` can be reached here.
+    /// Says whether I/O controllers of subsystem `nqn` can be reached here.
     #[must_use]
     pub fn serves(&self, nqn: &str) -> bool {
         !self.discovery_only
@@ -279,7 +279,7 @@ fn check_text(name: &'static str, value: &str, limit: usize) -> Result<(), Confi
 }
 
 impl ServiceConfig {
-    /// Whether every limit is one that the wire formats can express.
+    /// Says whether every limit is one that the wire formats can express.
     ///
     /// # Errors
     /// Names the first setting that is out of range, and its range.

@@ -105,7 +105,7 @@ impl Service {
         Ok((subsystem, host.ok_or(Refusal::HostName)?))
     }
 
-    /// Whether the subsystem is served on the listener and to the host.
+    /// Says whether the subsystem is served on the listener and to the host.
     fn check_access(&self, request: &ConnectRequest<'_>) -> Result<(), Refusal> {
         let listener = self.listeners.get(&request.listener).ok_or(Refusal::NoListener)?;
         if self.draining {

@@ -84,7 +84,7 @@ pub(super) fn io_events() -> OptionalEvents {
     OptionalEvents::NAMESPACE_ATTRIBUTE | OptionalEvents::ANA_CHANGE
 }
 
-/// Whether `configuration` asks only for events that there are: `offered`, and on I/O
+/// Says whether `configuration` asks only for events that there are: `offered`, and on I/O
 /// controllers the critical warnings, which never come.
 pub(super) fn configuration_is_good(configuration: u32, offered: OptionalEvents) -> bool {
     let smart = if offered == OptionalEvents::DISCOVERY_CHANGE { 0 } else { SMART_EVENTS };

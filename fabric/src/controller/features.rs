@@ -252,7 +252,7 @@ pub(super) fn known(kind: ControllerKind) -> &'static [u8] {
     }
 }
 
-/// Whether a feature's value is that of one namespace.
+/// Says whether a feature's value is that of one namespace.
 pub(super) fn is_of_namespace(feature: u8) -> bool {
     feature == fid::ERROR_RECOVERY
 }

@@ -121,7 +121,7 @@ impl KeepAlive {
         self.deadline
     }
 
-    /// Whether the timer has run out. Traffic since it started starts it anew (TBKAS).
+    /// Says whether the timer has run out. Traffic since it started starts it anew (TBKAS).
     pub(super) fn expired(&mut self, now: Nanos, shared: &ControllerShared) -> bool {
         if self.deadline.is_none_or(|deadline| now < deadline) {
             return false;

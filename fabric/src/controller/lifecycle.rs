@@ -37,8 +37,8 @@ impl Service {
         self.finish_quiesce_if_settled(id);
     }
 
-    /// Whether a connection is a queue of a controller that its host has shut down (CC.SHN), or
-    /// is shutting down.
+    /// Says whether a connection is a queue of a controller that its host has shut down (CC.SHN),
+    /// or is shutting down.
     #[must_use]
     pub fn is_shut_down(&self, connection: ConnectionId) -> bool {
         let attachment = self.connections.get(&connection);

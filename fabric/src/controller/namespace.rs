@@ -116,7 +116,7 @@ pub struct Namespace {
 }
 
 impl Namespace {
-    /// Whether the namespace can be shown to hosts, apart from the others of its subsystem.
+    /// Says whether the namespace can be shown to hosts, apart from the others of its subsystem.
     pub(super) fn check(&self) -> Result<(), ConfigError> {
         if self.has_geometry() {
             self.geometry.check()?;
@@ -138,19 +138,19 @@ impl Namespace {
         self
     }
 
-    /// Whether its commands are executed.
+    /// Says whether its commands are executed.
     #[must_use]
     pub fn is_ready(&self) -> bool {
         self.readiness == Readiness::Ready
     }
 
-    /// Whether [`Self::geometry`] is known.
+    /// Says whether [`Self::geometry`] is known.
     #[must_use]
     pub fn has_geometry(&self) -> bool {
         self.readiness != Readiness::NotReady { geometry_known: false }
     }
 
-    /// Whether `host` sees the namespace.
+    /// Says whether `host` sees the namespace.
     #[must_use]
     pub fn visible_to(&self, host: &str) -> bool {
         self.hosts.as_ref().is_none_or(|hosts| hosts.iter().any(|h| h == host))

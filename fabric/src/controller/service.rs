@@ -25,7 +25,7 @@ pub(super) struct Subsystem {
 }
 
 impl Subsystem {
-    /// Whether `host` may connect.
+    /// Says whether `host` may connect.
     pub(super) fn allows(&self, host: &str) -> bool {
         self.spec.allow_any_host || self.spec.hosts.iter().any(|h| h == host)
     }

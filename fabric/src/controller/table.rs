@@ -102,7 +102,7 @@ impl NamespaceTable {
         u32::try_from(index + 1).unwrap_or(u32::MAX)
     }
 
-    /// Whether another table is this one but for one page at the most.
+    /// Says whether another table is this one but for one page at the most.
     #[cfg(test)]
     pub(super) fn shares_all_but_one_page_with(&self, other: &Self) -> bool {
         let of = |table: &Self, at: usize| table.pages.get(at).cloned().flatten();
@@ -119,7 +119,7 @@ impl NamespaceTable {
         self.count
     }
 
-    /// Whether there are none.
+    /// Says whether there are none.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.count == 0

@@ -204,7 +204,7 @@ impl ControllerShared {
         }
     }
 
-    /// Whether I/O commands are to be executed.
+    /// Says whether I/O commands are to be executed.
     #[must_use]
     pub fn is_ready(&self) -> bool {
         self.ready.load(Ordering::Acquire)

@@ -114,7 +114,7 @@ impl IoCommand {
         }
     }
 
-    /// Whether the command may change what blocks hold.
+    /// Says whether the command may change what blocks hold.
     #[must_use]
     pub fn changes_blocks(&self) -> bool {
         matches!(

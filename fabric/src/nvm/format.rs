@@ -188,7 +188,7 @@ impl BlockFormat {
         bytes >> self.shift
     }
 
-    /// Whether so many data bytes are whole blocks.
+    /// Says whether so many data bytes are whole blocks.
     #[must_use]
     pub fn divides(self, bytes: u64) -> bool {
         bytes.trailing_zeros() >= u32::from(self.shift)

@@ -141,13 +141,13 @@ impl Status {
         Self((self.0 & !0x1800) | ((crd as u16 & 0b11) << 11))
     }
 
-    /// Whether DNR is set.
+    /// Says whether DNR is set.
     #[must_use]
     pub const fn is_dnr(self) -> bool {
         self.0 & Self::DNR != 0
     }
 
-    /// Whether SCT and SC are both 0.
+    /// Says whether SCT and SC are both 0.
     #[must_use]
     pub const fn is_success(self) -> bool {
         self.0 & 0x7ff == 0

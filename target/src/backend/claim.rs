@@ -1,11 +1,12 @@
-//! Who has a file or device: a namespace's is held so that nobody else writes to it meanwhile.
+//! Claims on files and devices: a namespace's file or device is held, so that nobody else writes to
+//! it meanwhile.
 //!
 //! A file is locked as a whole by an open file description lock (`fcntl(2)`): for writing by a
-//! namespace that writes, for reading by one that only reads. A block device is opened
-//! exclusively, which fails while it, the disk that it is on or a partition on it is mounted, is
-//! swap, is part of a RAID or of a volume group, or is held so by another program. Neither is
-//! known by its path: a file is its device and inode number, a block device its device number.
-//! What a loop device lies on counts as the loop device does.
+//! namespace that writes, for reading by one that only reads. A block device is opened exclusively,
+//! which fails while it, the disk that it is on or a partition on it is mounted, is swap, is part
+//! of a RAID or of a volume group, or is held so by another program. Neither is known by its path:
+//! a file is known by its device and inode number, a block device by its device number. The file
+//! below a loop device counts as the loop device does.
 
 use std::fs::{File, OpenOptions};
 use std::io::{self, ErrorKind};
@@ -21,13 +22,13 @@ use super::identity::Identity;
 use super::{BackendError, holders, sysfs};
 use crate::sync;
 
-/// A hold on a file or device; it ends when the last one who has it drops it.
+/// A claim on a file or device; it ends when its last owner drops it.
 #[derive(Debug)]
 pub(super) struct Claim {
-    /// All that is held: a loop device and the file that it lies on are two.
+    /// The identities of all that is held: a loop device and the file below it are two.
     identities: Vec<Identity>,
     writes: bool,
-    /// Which namespace has it.
+    /// The namespace that has the claim.
     holder: String,
     /// The descriptors whose locks and exclusive opens keep others away; a block device's first.
     held: Vec<File>,
@@ -36,31 +37,31 @@ pub(super) struct Claim {
 /// A file of the daemon's own, which is never a namespace's.
 #[derive(Clone, Debug)]
 pub struct OwnFile {
-    /// Where it is, or will be.
+    /// The path at which the file is, or will be.
     pub path: PathBuf,
-    /// What it is: "the state file".
+    /// The file's name in messages: "the state file".
     pub what: &'static str,
 }
 
-/// What this daemon's namespaces hold.
+/// The claims of this daemon's namespaces.
 #[derive(Debug, Default)]
 pub struct Claims {
     own: Vec<OwnFile>,
     held: Mutex<Vec<Weak<Claim>>>,
 }
 
-/// Who asks for a claim.
+/// The namespace that asks for a claim.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Claimant<'a> {
     /// The path as it is configured.
     pub(super) path: &'a Path,
-    /// Which namespace wants it.
+    /// The namespace's name.
     pub(super) namespace: &'a str,
     pub(super) writes: bool,
 }
 
 impl Claims {
-    /// Nothing is held; `own` are the daemon's own files.
+    /// Makes a table without claims; `own` are the daemon's own files.
     #[must_use]
     pub fn new(own: Vec<OwnFile>) -> Self {
         Self { own, held: Mutex::default() }
@@ -69,7 +70,7 @@ impl Claims {
     /// Refuses to make one of the daemon's own files.
     ///
     /// # Errors
-    /// It is one.
+    /// The path is one of them.
     pub(super) fn may_make(&self, path: &Path) -> Result<(), BackendError> {
         let place = |path: &Path| {
             let folder = path.parent().and_then(|folder| folder.canonicalize().ok());
@@ -82,10 +83,10 @@ impl Claims {
         }
     }
 
-    /// Claims an open regular file by a lock on it, which lasts as long as the claim.
+    /// Claims an open regular file by a lock, which lasts as long as the claim.
     ///
     /// # Errors
-    /// Somebody has it, or it is one of the daemon's own.
+    /// Somebody has the file or device, or it is one of the daemon's own.
     pub(super) fn file(
         &self,
         claimant: Claimant<'_>,
@@ -114,7 +115,7 @@ impl Claims {
     /// share one claim.
     ///
     /// # Errors
-    /// Somebody has it, or it cannot be opened.
+    /// Somebody has the file or device, or it cannot be opened.
     pub(super) fn block(
         &self,
         claimant: Claimant<'_>,
@@ -157,7 +158,7 @@ impl Claims {
     /// Claims a character device that no block device stands beside, within this daemon.
     ///
     /// # Errors
-    /// Another namespace has it.
+    /// Another namespace has the device.
     pub(super) fn character(
         &self,
         claimant: Claimant<'_>,
@@ -173,8 +174,8 @@ impl Claims {
         sync::lock(&self.held)
     }
 
-    /// Looks whether a namespace of this daemon has one of these; answers the claim of one that
-    /// only reads, for another that only reads.
+    /// Refuses what a namespace of this daemon has already. Returns the claim that a namespace
+    /// which only reads may share with another one that only reads.
     fn nobody_here(
         &self,
         held: &[Weak<Claim>],
@@ -222,8 +223,8 @@ fn own_file(path: &Path, own: &OwnFile) -> BackendError {
     BackendError::in_use(path.display(), why)
 }
 
-/// Locks a whole file, by a lock that belongs to its open file description: another one conflicts
-/// even in the same process.
+/// Locks a whole file for its open file description: a lock of another description conflicts even
+/// in the same process.
 fn lock(claimant: Claimant<'_>, file: &File, identity: Identity) -> Result<(), BackendError> {
     let kind = if claimant.writes { libc::F_WRLCK } else { libc::F_RDLCK };
     let whole = libc::flock {

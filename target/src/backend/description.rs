@@ -1,39 +1,39 @@
-//! What is fixed when a backend is opened.
+//! The properties of a backend that are fixed when it is opened.
 
 use std::path::PathBuf;
 
 use fabric::nvm::BlockFormat;
 
-/// What a backend can do; hosts learn it from Identify.
+/// The abilities of a backend, which hosts learn from Identify.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[expect(clippy::struct_excessive_bools, reason = "each is a bit of the Identify data")]
 pub struct Abilities {
-    /// Completed writes may be lost with power until a Flush.
+    /// Whether completed writes may be lost with power until a Flush.
     pub volatile_cache: bool,
-    /// Dataset Management deallocates.
+    /// Whether Dataset Management deallocates.
     pub deallocate: bool,
-    /// Deallocated blocks read as zeroes.
+    /// Whether deallocated blocks read as zeroes.
     pub zeroes_after_deallocate: bool,
-    /// Write Zeroes.
+    /// Whether Write Zeroes is supported.
     pub write_zeroes: bool,
-    /// Compare.
+    /// Whether Compare is supported.
     pub compare: bool,
-    /// Verify.
+    /// Whether Verify is supported.
     pub verify: bool,
 }
 
-/// What is fixed when a backend is opened.
+/// The properties of a backend that are fixed when it is opened.
 #[derive(Clone, Debug)]
 pub struct Description {
     /// `null`, `memory`, `file`, `block` or `nvme`.
     pub kind: &'static str,
     /// The file or device, where there is one.
     pub path: Option<PathBuf>,
-    /// What a device says that it is: WWN, serial number; none where it says nothing.
+    /// The identity that the device reports: WWN, serial number; none where it reports nothing.
     pub device: Option<String>,
-    /// What a logical block is.
+    /// The format of a logical block.
     pub format: BlockFormat,
-    /// What it can do.
+    /// The backend's abilities.
     pub abilities: Abilities,
     /// Identify Namespace data of the real device behind passthrough.
     pub identify: Option<Box<[u8; 4096]>>,

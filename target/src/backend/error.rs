@@ -11,26 +11,26 @@ use crate::access;
 #[derive(Clone, Debug, Error)]
 #[error("{what}: {why}")]
 pub struct BackendError {
-    /// What kind of reason it is.
+    /// The kind of reason.
     pub cause: Cause,
     /// The file, device or setting.
     pub what: String,
-    /// What is wrong and what would be right.
+    /// The fault and the remedy, in words.
     pub why: String,
 }
 
-/// Why a backend cannot be opened.
+/// The kind of reason for which a backend cannot be opened.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Cause {
-    /// There is no such file or device, at least not now.
+    /// No such file or device is there, at least not now.
     Missing,
-    /// Somebody has it: another namespace, the kernel, another program.
+    /// Another namespace, the kernel or another program has the file or device.
     InUse,
-    /// It holds a file system or the like, and was never seen: only with `force`.
+    /// The device holds a file system or the like, and was never seen: `force` takes it.
     HoldsData,
-    /// It has become smaller, or is another device than the one that was seen.
+    /// The file or device has become smaller, or the device is another than the one that was seen.
     Changed,
-    /// It cannot be served, or the operating system refuses.
+    /// The file or device cannot be served, or the operating system refuses.
     Unusable,
 }
 

@@ -1,5 +1,5 @@
-//! The errors that devices answer commands with, for people: noted where they happen, told by the
-//! thread that keeps namespaces.
+//! The errors that devices answer commands with, in words for people: a backend notes them, and the
+//! keeper of namespaces logs them.
 
 use std::fmt;
 use std::sync::Arc;
@@ -13,18 +13,18 @@ use nix::sys::eventfd::{EfdFlags, EventFd};
 /// A command that a device answered with an error.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct DeviceError {
-    /// What the command was to do.
+    /// The operation of the command.
     pub operation: Operation,
-    /// The first logical block of the part of it that failed; none where it has no blocks.
+    /// The first logical block of the part that failed; none where the command has no blocks.
     pub lba: Option<u64>,
-    /// What the device answered.
+    /// The device's answer.
     pub answer: Answer,
 }
 
-/// What a command was to do.
+/// The operation of a command.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Operation {
-    /// Read, and what reads for its own ends.
+    /// Read, and reads that a backend does for other commands.
     Read,
     /// Write.
     Write,
@@ -40,14 +40,14 @@ pub enum Operation {
     Deallocate,
 }
 
-/// What a device answered.
+/// The answer of a device.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Answer {
     /// The operating system's error.
     Errno(i32),
     /// An NVMe status of the device itself.
     Status(Status),
-    /// Nothing: the file ends before the block.
+    /// No answer: the file ends before the block.
     EndOfFile,
 }
 
@@ -90,9 +90,9 @@ impl fmt::Display for DeviceError {
     }
 }
 
-/// Whether a status that a device gave tells of the device, and not of what the host asked for:
-/// internal errors, capacity, media and data integrity (but a Compare that found a difference),
-/// and what is specific to the vendor.
+/// Says whether the device, and not the host's command, is the reason for a status: internal
+/// errors, capacity, media and data integrity (except a Compare that found a difference), and the
+/// vendor's own statuses.
 #[must_use]
 pub(super) fn blames_device(status: Status) -> bool {
     let of = |other: Status| status.bits() & 0x7ff == other.bits() & 0x7ff;

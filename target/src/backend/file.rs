@@ -1,5 +1,5 @@
-//! `file` and `block`: a regular file or a block device, by reads and writes through the ring,
-//! with O_DIRECT where the file system has it.
+//! `file` and `block`: a regular file or a block device, by reads and writes through the ring, with
+//! O_DIRECT where the file system supports it.
 
 use std::fs::File;
 use std::io::{Error, Seek, SeekFrom};
@@ -28,7 +28,7 @@ const ZERO_RANGE: u8 = 0;
 const PUNCH_HOLE: u8 = 1;
 const WRITE: u8 = 2;
 
-/// `at` of a unit that is a fallocate in Write Zeroes: this and the way.
+/// `at` of a unit that is a fallocate in Write Zeroes: this number plus the way's.
 const FALLOCATE: u32 = 1;
 
 /// A file or a block device.
@@ -37,17 +37,17 @@ pub(super) struct FileDisk {
     description: Description,
     health: Health,
     source: Source,
-    /// The best of the ways above that has not been refused yet.
+    /// The best of the ways above that no file system has refused yet.
     zero_with: AtomicU8,
     /// Whether the file system refused to punch holes.
     no_holes: AtomicBool,
 }
 
 impl FileDisk {
-    /// Opens, as [`Source::open`].
+    /// Opens a file or device, as [`Source::open`].
     ///
     /// # Errors
-    /// As there; or it has no size, or a larger block size than configured.
+    /// As for [`Source::open`]; or it has no size, or a larger block size than configured.
     pub(super) fn open(
         path: &Path,
         options: FileOptions,
@@ -111,8 +111,8 @@ impl FileDisk {
         (&self.source.file).seek(SeekFrom::End(0)).map_err(|e| BackendError::new(self.name(), e))
     }
 
-    /// Zeroes are written where nothing better is left, or where they must be on media (fallocate
-    /// knows no FUA).
+    /// Plans Write Zeroes. Zeroes are written where no better way is left, or where they must be on
+    /// media (fallocate knows no FUA).
     fn plan_zeroes(&self, range: LbaRange, fua: bool, units: &mut Vec<Unit>) -> Memory {
         let (offset, length) = (range.offset(self.format()), range.bytes(self.format()));
         let way = self.zero_with.load(Relaxed);
@@ -140,8 +140,8 @@ impl FileDisk {
         Ok(Memory::None)
     }
 
-    /// Whether the device has been removed. Commands to one that has fail with any error (reads
-    /// end at once, writes find no space), but its size is 0 then.
+    /// Says whether the device has been removed. Commands to a device that was removed fail with
+    /// any error (reads end at once, writes find no space), but its size is 0 then.
     fn is_gone(&self) -> bool {
         self.source.is_device && self.present_size().is_ok_and(|size| size == 0)
     }
@@ -167,7 +167,7 @@ impl FileDisk {
         self.health.note(DeviceError::new(job.command, lba, answer));
     }
 
-    /// Says what a read or write means that moved nothing: the end of a file that has become
+    /// Says what a read or write that moved nothing means: the end of a file that has become
     /// shorter than its namespace, or a device that is gone.
     #[cold]
     fn ended_early(&self, job: &Job<'_>, unit: &Unit) -> Outcome {
@@ -178,8 +178,8 @@ impl FileDisk {
         Outcome::Done(0, Status::INTERNAL_ERROR)
     }
 
-    /// Says what the result of fallocate means: a file system that cannot do it this way teaches us
-    /// another.
+    /// Says what the result of fallocate means. Where a file system refuses a way, the next one is
+    /// tried.
     fn finish_fallocate(&self, job: &Job<'_>, unit: &Unit, errno: i32) -> Outcome {
         let refused = matches!(errno, libc::EOPNOTSUPP | libc::EINVAL | libc::ENOSYS);
         match job.command {

@@ -1,4 +1,4 @@
-//! What changes while a backend is open: its size, its errors, and whether its device is gone.
+//! The health of an open backend: its size, its errors, and whether its device is gone.
 
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, OnceLock};
@@ -8,7 +8,7 @@ use fabric::nvm::{BlockFormat, IoLimits};
 use super::errors::{DeviceError, WakeUp};
 use crate::sync::lock;
 
-/// What changes while a backend is open; read by anybody.
+/// The properties of an open backend that change; any thread may read them.
 #[derive(Debug, Default)]
 pub struct Health {
     blocks: AtomicU64,
@@ -24,13 +24,13 @@ impl Health {
         Self { blocks: AtomicU64::new(blocks), ..Self::default() }
     }
 
-    /// Returns what the ranges of a Dataset Management command are checked against.
+    /// Returns the limits that the ranges of a Dataset Management command are checked against.
     pub(super) fn limits(&self, format: BlockFormat) -> IoLimits {
         let blocks = self.blocks();
         IoLimits { format, blocks, read_only: false, max_transfer: u32::MAX }
     }
 
-    /// Returns number of logical blocks.
+    /// Returns the number of logical blocks.
     #[must_use]
     pub fn blocks(&self) -> u64 {
         self.blocks.load(Ordering::Relaxed)
@@ -67,7 +67,8 @@ impl Health {
         self.wake_keeper();
     }
 
-    /// Returns commands that the device answered with an error, and the last of these errors.
+    /// Returns the number of commands that the device answered with an error, and the last of these
+    /// errors.
     #[must_use]
     pub fn errors(&self) -> (u64, Option<DeviceError>) {
         match self.errors.load(Ordering::Acquire) {
@@ -76,9 +77,9 @@ impl Health {
         }
     }
 
-    /// Takes the wake-up of the keeper, which is told from now on when something is noted.
+    /// Takes the keeper's wake-up: from now on each error wakes the keeper.
     pub fn report_to(&self, wake_up: &Arc<WakeUp>) {
-        // Whoever opened the backend says so once.
+        // The namespace that opened the backend sets the wake-up once.
         let _ = self.wake_up.set(Arc::clone(wake_up));
     }
 

@@ -1,5 +1,5 @@
-//! Who has a file or a device, in words for a message: mount points, swap, devices that are built
-//! on it, processes. Looked up only when something could not be had.
+//! The holders of a file or a device, in words for a message: mount points, swap, devices that are
+//! built on it, processes. They are looked up only where a claim was refused.
 
 use std::fmt::Write;
 use std::path::{Path, PathBuf};
@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 use super::identity::Identity;
 use super::sysfs;
 
-/// Processes that a message names.
+/// The most processes that a message names.
 const NAMED: usize = 4;
 
 /// Says who has a block device, the disk that it is on, or a partition on it; and what to do.
@@ -39,8 +39,7 @@ pub(super) fn of_block(device: u64) -> String {
     format!("{}; or take another device", found.join("; "))
 }
 
-/// Says what use there is of a regular file by the kernel that no lock tells of: under a loop
-/// device, or as swap.
+/// Says how the kernel uses a regular file without a lock on it: below a loop device, or as swap.
 pub(super) fn kernel_user_of_file(file: Identity) -> Option<String> {
     if let Some(device) = sysfs::loop_on(file) {
         return Some(format!("the loop device {} lies on it", device.display()));
@@ -89,7 +88,7 @@ fn is_swap(identity: Identity) -> bool {
     is_listed(&std::fs::read_to_string("/proc/swaps").unwrap_or_default(), identity)
 }
 
-/// Whether a table like `/proc/swaps` lists a file or device.
+/// Says whether a table like `/proc/swaps` lists a file or device.
 fn is_listed(table: &str, identity: Identity) -> bool {
     let mut files = table.lines().skip(1).filter_map(|line| line.split_whitespace().next());
     files.any(|path| Identity::at(&unescaped(path)) == Some(identity))

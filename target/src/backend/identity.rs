@@ -1,10 +1,10 @@
-//! What a file or device is, however it is called.
+//! The identity of a file or device, whatever its path.
 
 use std::fs::Metadata;
 use std::os::unix::fs::{FileTypeExt, MetadataExt};
 use std::path::Path;
 
-/// What a file or device is, however it is called.
+/// The identity of a file or device, whatever its path.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Identity {
     /// A regular file: the device number of its file system, its inode number.
@@ -16,7 +16,8 @@ pub(super) enum Identity {
 }
 
 impl Identity {
-    /// Of what is neither a file nor a device: `None`.
+    /// Returns the identity that metadata tell; `None` of anything that is neither a file nor a
+    /// device.
     pub(super) fn of(metadata: &Metadata) -> Option<Self> {
         let kind = metadata.file_type();
         match () {
@@ -27,7 +28,7 @@ impl Identity {
         }
     }
 
-    /// Of what a path leads to.
+    /// Returns the identity of the file or device at a path.
     pub(super) fn at(path: &Path) -> Option<Self> {
         Self::of(&std::fs::metadata(path).ok()?)
     }

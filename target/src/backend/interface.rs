@@ -11,51 +11,51 @@ use super::queued::Queued;
 
 /// The store of one or more namespaces.
 pub trait Backend: Send + Sync + fmt::Debug {
-    /// Returns what is fixed.
+    /// Returns the properties that are fixed.
     fn description(&self) -> &Description;
-    /// Returns what changes.
+    /// Returns the properties that change.
     fn health(&self) -> &Health;
     /// Returns how commands are carried out.
     fn style(&self) -> Style<'_>;
-    /// Looks whether the file or device is still what it was when it was opened. Cheap enough for
-    /// every few seconds; not on a reactor.
+    /// Looks whether the file or device is still the one that was opened. A look is cheap enough
+    /// for every few seconds; a reactor has no time for it.
     fn look(&self) -> Option<Finding> {
         None
     }
 
-    /// Returns the size in blocks that the file or device has now, which may be another than what
-    /// is served.
+    /// Returns the size in blocks that the file or device has now, which may differ from the size
+    /// that is served.
     ///
     /// # Errors
-    /// It does not say.
+    /// The size cannot be read.
     fn present_blocks(&self) -> Result<u64, BackendError> {
         Ok(self.health().blocks())
     }
 
-    /// Sets the size in blocks, or with `None` takes the size that the file or device has now.
-    /// Answers the size in blocks.
+    /// Sets the size in blocks; `None` stands for the size that the file or device has now. Returns
+    /// the size in blocks.
     ///
     /// # Errors
     /// The backend cannot have that size.
     fn resize(&self, blocks: Option<u64>) -> Result<u64, BackendError>;
 }
 
-/// What is wrong with a file or device that is open, in words for the operator.
+/// A fault of an open file or device, in words for the operator.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Finding {
-    /// It is gone: no command can be carried out any more.
+    /// The file or device is gone: no command can be carried out any more.
     Gone(String),
-    /// It is not what it was; what is left of it is served.
+    /// The file or device has changed; the rest of it is served.
     Damaged(String),
 }
 
 /// How a backend carries out commands.
 #[derive(Debug)]
 pub enum Style<'a> {
-    /// On the spot.
+    /// On the reactor, at once.
     Immediate(&'a dyn Immediate),
     /// Through the reactor's ring.
     Queued(&'a dyn Queued),
-    /// On the spot, but complete only after a while: the model of a device.
+    /// On the reactor, at once, but complete only after a while: the model of a device.
     Timed(&'a dyn Timed),
 }

@@ -1,4 +1,4 @@
-//! What may happen to a file or device while it is served, and what the operator can do then.
+//! Faults that a file or device may get while it is served, with advice for the operator.
 
 use std::fs::File;
 use std::os::fd::AsRawFd;
@@ -7,7 +7,7 @@ use std::path::Path;
 
 use super::Finding;
 
-/// Looks at a block device of `size` bytes now, of which `served` bytes are a namespace.
+/// Looks at a block device that has `size` bytes now, of which `served` bytes are a namespace.
 pub(super) fn at_device(path: &Path, size: u64, served: u64) -> Option<Finding> {
     let path = path.display();
     if size == 0 {

@@ -1,5 +1,5 @@
 //! `memory`: anonymous memory, taken from the system as it is written and given back as it is
-//! deallocated. Lost at exit.
+//! deallocated. Its content is lost at exit.
 
 use std::ops::Range;
 use std::sync::OnceLock;
@@ -12,7 +12,8 @@ use super::{Abilities, Backend, BackendError, Description, Health, Style};
 use crate::config::format_size;
 use crate::mapping::Mapping;
 
-/// Memory comes in mappings of this size, so that a namespace can grow while it is in use.
+/// The size of one mapping in bytes: memory comes in mappings, so that a namespace can grow while
+/// it is in use.
 const SEGMENT: u64 = 1 << 30;
 /// Mappings of the largest memory namespace.
 const SEGMENTS_MAX: u64 = crate::config::MEMORY_MAX / SEGMENT;
@@ -31,7 +32,7 @@ impl std::fmt::Debug for Memory {
 }
 
 impl Memory {
-    /// Makes a memory disk of `blocks` blocks of that format, all zero.
+    /// Makes a memory disk of `blocks` blocks of a format, all zero.
     ///
     /// # Errors
     /// The system has no address space for it, or it is larger than 4 TiB.

@@ -1,16 +1,16 @@
-//! What namespaces keep their blocks on, behind one trait.
+//! The backends on which namespaces keep their blocks, behind one trait.
 //!
-//! A backend is opened once and shared by all reactors. An [`Immediate`] one (memory, null)
-//! carries a command out on the spot; a [`Queued`] one (file, block device, NVMe passthrough)
-//! splits it into units for the reactor's ring. The reactor owns buffers and rings; a backend
-//! only says what to submit and what a result means.
+//! A backend is opened once and shared by all reactors. An [`Immediate`] backend (memory, null)
+//! carries a command out on the reactor, at once; a [`Queued`] one (file, block device, NVMe
+//! passthrough) splits a command into units for the reactor's ring. The reactor owns buffers and
+//! rings; a backend only says what to submit and what a result means.
 //!
-//! - `interface`, `description`, `health`, `queued`, `error`: what a backend is, for
-//!   those that use one.
-//! - [`open`]: from the configuration to an open backend; [`probe`]: whether one could be opened.
+//! - `interface`, `description`, `health`, `queued`, `error`: a backend as its users see it.
+//! - [`open`]: from the configuration to an open backend; [`probe`]: whether a backend could be
+//!   opened.
 //! - `file`, `nvme`, `memory`, `null`: the backends.
 //! - `source`, `claim`, `identity`, `holders`, `signature`, `seen`, `look`, `sysfs`: a file or
-//!   device, who has it, what it holds, what it was before and what has become of it.
+//!   device, its holders, its content, its earlier state and its faults.
 
 mod claim;
 mod description;

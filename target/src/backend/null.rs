@@ -1,5 +1,5 @@
-//! `null`: reads zeroes, forgets writes. For measuring everything but a device; or, with a service
-//! time, the model of one, for trying out what quality of service does.
+//! `null`: reads zeroes, forgets writes. It serves to measure everything but a device; with a
+//! service time it is the model of a device, to try out what quality of service does.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 
@@ -19,22 +19,21 @@ pub(super) struct Null {
     model: Option<Model>,
 }
 
-/// A device that takes its time.
+/// The model of a device with a service time.
 #[derive(Debug)]
 struct Model {
     of: DeviceModel,
-    /// When each of its channels is free again, in ns.
+    /// The time at which each channel is free again, in ns.
     channels: Box<[AtomicU64]>,
-    /// Commands so far.
+    /// The number of commands so far.
     count: AtomicU64,
-    /// Of those that may fail.
+    /// The number of commands so far that may fail.
     tried: AtomicU64,
 }
 
 impl Model {
-    /// Returns how long a command takes, in ns: the service time, give or take an eighth. Channels
-    /// that all took exactly as long would all be free at the same moment, which those of no drive
-    /// are.
+    /// Returns how long a command takes, in ns: the service time, give or take an eighth. If all
+    /// channels took exactly as long, all would be free at the same moment, as in no drive.
     fn time(&self, bytes: u64) -> u64 {
         let fixed = u64::try_from(self.of.service_time.as_nanos()).unwrap_or(u64::MAX);
         // Multiplied by the golden ratio, successive numbers are spread evenly.
@@ -48,7 +47,7 @@ impl Model {
         fixed.saturating_add(moving)
     }
 
-    /// Whether the next command fails: of any hundred in a row, as many as there are per cent.
+    /// Says whether the next command fails: of any hundred in a row, as many as there are per cent.
     fn fails(&self) -> bool {
         let Some(percent) = self.of.errors else { return false };
         let before = self.tried.fetch_add(1, Ordering::Relaxed) % 100;
@@ -56,7 +55,8 @@ impl Model {
         failed(before + 1) > failed(before)
     }
 
-    /// Takes the channel that is free first; when the command is complete, in ns.
+    /// Takes the channel that is free first. Returns the time at which the command is complete, in
+    /// ns.
     fn occupy(&self, now: u64, bytes: u64) -> u64 {
         let time = self.time(bytes);
         loop {
@@ -73,7 +73,7 @@ impl Model {
 }
 
 impl Null {
-    /// Makes a null device of `blocks` blocks of that format, which takes as long as `model` says.
+    /// Makes a null device of `blocks` blocks of a format, which takes as long as `model` says.
     #[must_use]
     pub(super) fn new(format: BlockFormat, blocks: u64, model: Option<DeviceModel>) -> Self {
         let abilities = Abilities {
@@ -103,7 +103,7 @@ impl Null {
 }
 
 impl Null {
-    /// Returns what a device answers whose medium has a flaw.
+    /// Returns the status of a device whose medium has a flaw.
     #[cold]
     fn failure(&self, command: &IoCommand) -> Status {
         let (lba, status) = match command {

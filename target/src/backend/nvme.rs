@@ -36,7 +36,7 @@ pub(super) struct NvmeDisk {
     passthrough: Passthrough,
     /// Largest transfer of one command in bytes.
     largest: u64,
-    /// Keeps others from the block device beside it.
+    /// The claim that keeps others from the block device of the same namespace.
     _claim: Arc<Claim>,
 }
 
@@ -44,9 +44,9 @@ impl NvmeDisk {
     /// Opens a generic character device.
     ///
     /// # Errors
-    /// No such device, no permission, not an NVMe namespace, a format with metadata, a block size
-    /// other than 512 or 4096 bytes; in use, not what was seen before, or with data of
-    /// somebody's.
+    /// The device is missing, not permitted, no NVMe namespace, or in use; it has a format with
+    /// metadata or a block size other than 512 or 4096 bytes; it is not the one that was seen
+    /// before, or it holds data and was never seen.
     pub(super) fn open(
         path: &Path,
         read_only: bool,
@@ -107,7 +107,7 @@ impl NvmeDisk {
         self.description.format
     }
 
-    /// Returns largest transfer of one command that is whole blocks, in bytes.
+    /// Returns the largest transfer of one command that is whole blocks, in bytes.
     fn largest_whole(&self) -> u64 {
         self.format().bytes(self.format().blocks(self.largest))
     }
@@ -125,8 +125,8 @@ impl NvmeDisk {
         self.health.note(DeviceError::new(job.command, self.format().blocks(unit.offset), answer));
     }
 
-    /// Whether an error says that the device has been removed. The kernel says EINVAL too for one
-    /// that is gone, so the device file is looked for then.
+    /// Says whether an error says that the device has been removed. The kernel answers EINVAL too
+    /// where a device is gone, so the device file is looked for then.
     fn is_gone(&self, errno: i32) -> bool {
         match errno {
             libc::ENODEV | libc::ENXIO | libc::ESHUTDOWN => true,
@@ -148,7 +148,7 @@ impl NvmeDisk {
 }
 
 /// Claims a passthrough device by the block device of the same namespace, since the character
-/// device itself may be open any number of times; and says what the device says that it is.
+/// device itself may be open any number of times. Returns the names that the device reports, too.
 /// `identify` is Identify Namespace and Identify Controller.
 fn claim(
     claimant: Claimant<'_>,
@@ -170,8 +170,8 @@ fn claim(
     Ok((opening.claims.character(claimant, metadata.rdev())?, own_names))
 }
 
-/// What a device says that it is: NGUID (bytes 119:104) and EUI64 (bytes 127:120) of Identify
-/// Namespace, the serial number (bytes 23:4) of Identify Controller.
+/// Reads the names that a device reports: NGUID (bytes 119:104) and EUI64 (bytes 127:120) of
+/// Identify Namespace, the serial number (bytes 23:4) of Identify Controller.
 fn names(namespace: &[u8; 4096], controller: &[u8; 4096]) -> Names {
     let hex = |range: Range<usize>| {
         let bytes = namespace.get(range).unwrap_or_default();
@@ -188,12 +188,12 @@ fn byte(data: &[u8], at: usize) -> u8 {
     data.get(at).copied().unwrap_or(0)
 }
 
-/// NSZE, bytes 7:0 of Identify Namespace.
+/// Reads NSZE, bytes 7:0 of Identify Namespace.
 fn blocks(identify: Option<&[u8; 4096]>) -> u64 {
     identify.and_then(|data| data.first_chunk()).map_or(0, |bytes| u64::from_le_bytes(*bytes))
 }
 
-/// The format in use, where it is one that is served.
+/// Reads the format in use, where it is one that is served.
 fn format(identify: &[u8; 4096]) -> Result<BlockFormat, String> {
     let identify: &IdentifyNamespace = zerocopy::transmute_ref!(identify);
     let format = BlockFormat::in_use(identify).map_err(|why| why.to_string())?;
@@ -285,7 +285,8 @@ impl Queued for NvmeDisk {
                 Ok(Memory::Data)
             }
             IoCommand::WriteZeroes { range, .. } | IoCommand::Verify { range } => {
-                // Without data, but a device may limit these too (WZSL, VSL; else MDTS).
+                // These commands bring no data, but a device may limit them too (WZSL, VSL; else
+                // MDTS).
                 let all = whole(range);
                 split(units, all.offset, all.length, self.largest_whole());
                 Ok(Memory::None)

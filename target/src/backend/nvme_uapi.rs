@@ -60,7 +60,7 @@ nix::ioctl_readwrite!(nvme_admin_cmd, b'N', 0x41, PassthruCmd);
 /// Returns the namespace identifier behind a generic character device.
 ///
 /// # Errors
-/// Not an NVMe namespace device.
+/// The file is no NVMe namespace device.
 pub(super) fn namespace_id(device: &File) -> io::Result<u32> {
     // SAFETY: the ioctl takes no argument.
     let nsid = unsafe { nvme_id(device.as_raw_fd()) }?;

@@ -1,4 +1,4 @@
-//! From a configured backend to an open one.
+//! The step from a configured backend to an open one.
 
 use std::sync::Arc;
 
@@ -12,7 +12,8 @@ use super::source::FileOptions;
 use super::{Backend, BackendError, Opening};
 use crate::config;
 
-/// Opens what the configuration names, so that nobody else writes to it meanwhile.
+/// Opens the file or device that the configuration names, so that nobody else writes to it
+/// meanwhile.
 ///
 /// # Errors
 /// The file or device cannot be served; the message says why and what would be right.

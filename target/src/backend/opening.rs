@@ -1,31 +1,31 @@
-//! What opening a backend goes by beside the configuration.
+//! The circumstances of opening a backend, beside the configuration.
 
 use super::claim::Claims;
 use crate::store::Seen;
 
-/// What opening goes by beside the configuration.
+/// The circumstances of opening, beside the configuration.
 #[derive(Clone, Copy, Debug)]
 pub struct Opening<'a> {
-    /// What this daemon's namespaces hold. A file or device that is still held cannot be opened
-    /// once more: drop the backend that has it first.
+    /// The claims of this daemon's namespaces. A file or device that is still claimed cannot be
+    /// opened once more: drop the backend that has it first.
     pub claims: &'a Claims,
-    /// The namespace that it is for, in words.
+    /// The namespace that the backend is for, in words.
     pub namespace: &'a str,
-    /// What was seen of the namespace when it was open last. Nothing is made, and nothing else is
-    /// taken, in place of what was seen.
+    /// The state of the namespace's file or device when it was open last. No file is made, and no
+    /// other device is taken, in place of the one that was seen.
     pub seen: Option<&'a Seen>,
-    /// What becomes of a device that was never seen and holds a file system or the like.
+    /// The treatment of a device that was never seen and holds a file system or the like.
     pub signature: OnSignature,
 }
 
-/// What becomes of a device that was never seen and holds something.
+/// The treatment of a device that was never seen and holds something.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum OnSignature {
-    /// It is refused.
+    /// The device is refused.
     Refuse,
-    /// It is taken with a warning: what was seen earlier is not known, so that it may be the
-    /// hosts'.
+    /// The device is taken with a warning: the state file does not tell whether it was served
+    /// before, so its content may be the hosts'.
     Warn,
-    /// It is taken.
+    /// The device is taken.
     Ignore,
 }

@@ -1,4 +1,4 @@
-//! A host's command as the device is to see it: blocks of one unit, and no bits of ours.
+//! A host's command as the device sees it: the blocks of one unit, and no bits of this target.
 
 use fabric::nvm::{BlockFormat, IoCommand};
 use fabric::nvme::Sqe;
@@ -8,28 +8,28 @@ use super::nvme_uapi::UringCmd;
 
 /// CDW13 bits 15:8: spare, and used for the QoS class; a strict drive may refuse them.
 const CDW13_SPARE: u32 = 0xff00;
-/// Bits 9:8: the class.
+/// CDW13 bits 9:8: the class.
 const CDW13_CLASS: u32 = 0x0300;
 
-/// What is the same for all commands to one namespace of a device.
+/// The settings of all commands to one namespace of a device.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Passthrough {
     /// The device's own identifier of the namespace.
     pub(super) nsid: u32,
     format: BlockFormat,
-    /// Bits of CDW13 that the device does not see.
+    /// The bits of CDW13 that the device does not see.
     withheld: u32,
 }
 
 impl Passthrough {
-    /// Returns commands for a namespace of the device; with `forward_class` the device sees the
+    /// Makes the settings for a namespace of the device; with `forward_class` the device sees the
     /// class.
     pub(super) fn new(nsid: u32, format: BlockFormat, forward_class: bool) -> Self {
         let withheld = if forward_class { CDW13_SPARE & !CDW13_CLASS } else { CDW13_SPARE };
         Self { nsid, format, withheld }
     }
 
-    /// Returns the part of a host's command that a unit is, without its data's place.
+    /// Returns the command of one unit of a host's command, without the address of its data.
     pub(super) fn command(&self, sqe: &Sqe, parsed: &IoCommand, unit: &Unit) -> UringCmd {
         let mut command = UringCmd {
             opcode: sqe.opcode,

@@ -1,4 +1,4 @@
-//! Whether a namespace could be opened, without making, growing or changing anything.
+//! A probe whether a namespace could be opened, without making, growing or changing anything.
 
 use std::fs::{File, OpenOptions};
 use std::io::{ErrorKind, Seek, SeekFrom};
@@ -14,14 +14,14 @@ use super::nvme::NvmeDisk;
 use super::{Backend, BackendError, Opening, seen};
 use crate::config;
 
-/// A file or device that could be opened: held until it is dropped, so that a second namespace on
-/// it is seen.
+/// A file or device that could be opened. It stays claimed until this is dropped, so that a second
+/// namespace on it is noticed.
 #[derive(Debug)]
 pub struct Probed {
     _held: Option<Held>,
 }
 
-/// What holds a file or device.
+/// The claim on a file or device, of its kind.
 #[derive(Debug)]
 #[expect(dead_code, reason = "they hold by being there")]
 enum Held {
@@ -29,10 +29,10 @@ enum Held {
     Disk(Arc<dyn Backend>),
 }
 
-/// Looks whether a namespace could be opened.
+/// Checks that a namespace could be opened.
 ///
 /// # Errors
-/// What stands in its way, and what would be right.
+/// The obstacle, and the remedy.
 pub fn probe(
     backend: &config::Backend,
     read_only: bool,
@@ -94,7 +94,7 @@ fn length(mut file: File) -> std::io::Result<u64> {
     file.seek(SeekFrom::End(0))
 }
 
-/// Whether a file can be made in a folder, by this process's effective user.
+/// Says whether a file can be made in a folder, by this process's effective user.
 fn may_write(folder: &Path) -> std::io::Result<()> {
     let mode = AccessFlags::W_OK | AccessFlags::X_OK;
     Ok(faccessat(AT_FDCWD, folder, mode, AtFlags::AT_EACCESS)?)

@@ -14,7 +14,7 @@ pub const SCRATCH_MAX: usize = 256 << 10;
 pub struct Job<'a> {
     /// The command.
     pub command: &'a IoCommand,
-    /// As it came from the host.
+    /// The command as it came from the host.
     pub sqe: &'a Sqe,
     /// The host's data (Write, Compare, Dataset Management), else empty.
     pub data: &'a [u8],
@@ -31,7 +31,7 @@ pub struct Unit {
     pub at: u32,
 }
 
-/// Which memory a command's units move.
+/// The memory that a command's units move.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Memory {
     /// None.
@@ -44,7 +44,7 @@ pub enum Memory {
     Zeroes,
 }
 
-/// What a unit's completion means.
+/// The meaning of a unit's completion.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Outcome {
     /// The unit has ended, with the result and status for the host.
@@ -53,13 +53,14 @@ pub enum Outcome {
     Partial(u32),
     /// The device is busy: submit the unit again, a little later.
     Busy,
-    /// The backend has learned that it must do this kind of command otherwise: plan it again.
+    /// The backend has learned that this kind of command needs another way: plan the command again.
     Replan,
 }
 
 /// A backend whose commands go through the ring.
 pub trait Queued: fmt::Debug {
-    /// Splits a command into units (none: it is done already), and says which memory they move.
+    /// Splits a command into units (none: the command is done already), and says which memory the
+    /// units move.
     ///
     /// # Errors
     /// The status to complete the command with.

@@ -1,8 +1,8 @@
-//! A file or device against what was seen of its namespace when it was open last.
+//! A comparison of a file or device with its state when its namespace was open last.
 //!
-//! Of a file, that it is there and its size count: one that came back from a backup has another
-//! inode, perhaps another file system, and is right. Of a device its size and what it says that it
-//! is count, not its path: paths change with the order in which devices are found.
+//! A file counts by its presence and its size: a file that came back from a backup has another
+//! inode, perhaps another file system, and is right. A device counts by its size and the names that
+//! it reports, not by its path: paths change with the order in which devices are found.
 
 use std::path::Path;
 
@@ -11,25 +11,25 @@ use crate::access;
 use crate::config::format_size;
 use crate::store::Seen;
 
-/// What is to be done where something is not as it was.
+/// The remedy where a file or device is not as it was.
 const NEW_DISK: &str = "remove the namespace and add it again (or give it another `uuid` in the \
                         configuration file), so that hosts see a new disk";
 
-/// What a file or device is now.
+/// The present state of a file or device.
 #[derive(Debug)]
 pub(super) struct Present<'a> {
     pub(super) path: &'a Path,
     /// Size in bytes.
     pub(super) size: u64,
-    /// What a device says that it is: a word and a value each.
+    /// The names that a device reports: a word and a value each.
     pub(super) names: &'a [(&'static str, String)],
 }
 
-/// Refuses a file or device that has become smaller, and a device that is another one.
-/// `configured` is the size in bytes that the configuration gives.
+/// Refuses a file or device that has become smaller, and a device that is not the one that was
+/// seen. `configured` is the size in bytes that the configuration gives.
 ///
 /// # Errors
-/// It is not what was seen.
+/// The file or device is not the one that was seen.
 pub(super) fn compare(
     seen: Option<&Seen>,
     now: &Present<'_>,
@@ -80,7 +80,7 @@ pub(super) fn missing(path: &Path, seen: Option<&Seen>, size: Option<u64>) -> Ba
     BackendError::missing(path.display(), why)
 }
 
-/// Returns what is kept of what a device says that it is.
+/// Returns the part of a device's names that is kept.
 pub(super) fn kept(names: &[(&'static str, String)]) -> Option<String> {
     names.first().map(|(word, value)| format!("{word} {value}"))
 }

@@ -1,9 +1,10 @@
-//! What a device holds already: a file system, swap, a part of a RAID or of a volume group, a
-//! partition table. Whoever exports such a device for the first time has perhaps the wrong one.
+//! The content that a device has already: a file system, swap, a part of a RAID or of a volume
+//! group, a partition table. Such a device, exported for the first time, is perhaps the wrong one.
 //!
-//! `wipefs` (util-linux) tells. It knows some eighty formats and where on a device each has its
-//! marks, says so when it cannot read, erases just these marks if that is asked for, and is on every
-//! Debian machine. (`blkid -p` ends alike for a device that it cannot read and one that is empty.)
+//! `wipefs` (util-linux) finds such content. It knows some eighty formats and where on a device
+//! each has its marks, says so when it cannot read, erases just these marks if that is asked for,
+//! and is on every Debian machine. (`blkid -p` ends alike for a device that it cannot read and one
+//! that is empty.)
 
 use std::fs::File;
 use std::io::{ErrorKind, Read, Seek, SeekFrom};
@@ -17,7 +18,7 @@ use super::{BackendError, OnSignature, Opening};
 /// Refuses or warns of a device that holds something, unless the namespace was seen before.
 ///
 /// # Errors
-/// It holds something, or what it holds cannot be told.
+/// The device holds something, or its content cannot be read.
 pub(super) fn check(path: &Path, device: &File, opening: &Opening<'_>) -> Result<(), BackendError> {
     if opening.seen.is_some() || opening.signature == OnSignature::Ignore {
         return Ok(());
@@ -48,7 +49,8 @@ pub(super) fn check(path: &Path, device: &File, opening: &Opening<'_>) -> Result
     ))
 }
 
-/// Whether the first and the last block can be read: what cannot be read holds perhaps anything.
+/// Checks that the first and the last block can be read: a device that cannot be read may hold
+/// anything.
 fn readable(mut device: &File) -> Result<(), String> {
     const BLOCK: u64 = 4096;
     let mut block = [0; 4096];
@@ -74,7 +76,7 @@ struct Signature {
     label: Option<String>,
 }
 
-/// All that `wipefs` lists.
+/// The list that `wipefs` prints.
 #[derive(Debug, Deserialize)]
 struct Listing {
     signatures: Vec<Signature>,
@@ -83,8 +85,8 @@ struct Listing {
 /// Says what a device holds, in words; `commands` are places where `wipefs` may be.
 fn find(device: &File, commands: &[&str]) -> Result<Option<String>, String> {
     for command in commands {
-        // The device as the child's standard input: the same device, whatever the path leads to
-        // meanwhile.
+        // The device is the child's standard input, so that it stays the same device whatever
+        // happens to the path meanwhile.
         let input = device.try_clone().map_err(|error| error.to_string())?;
         let output = Command::new(command)
             .args(["--json", "--output", "TYPE,USAGE,LABEL", "/proc/self/fd/0"])
@@ -105,9 +107,9 @@ fn find(device: &File, commands: &[&str]) -> Result<Option<String>, String> {
     Err("there is no wipefs".into())
 }
 
-/// `wipefs`' list in words; `None` where it is empty.
+/// Returns `wipefs`' list in words; `None` where the list is empty.
 fn words(json: &[u8]) -> Result<Option<String>, serde_json::Error> {
-    // Older versions say nothing at all where there is nothing.
+    // Older versions print nothing at all where there is nothing.
     if json.trim_ascii().is_empty() {
         return Ok(None);
     }
@@ -140,7 +142,7 @@ mod tests {
     use super::*;
     use crate::backend::claim::Claims;
 
-    /// A file of 1 MiB that is made by a command.
+    /// Makes a file of 1 MiB by a command.
     fn made_by(command: &str, arguments: &[&str]) -> tempfile::NamedTempFile {
         let file = tempfile::NamedTempFile::new().unwrap();
         file.as_file().set_len(1 << 20).unwrap();

@@ -1,4 +1,4 @@
-//! From a path to an open file or block device that nobody else has.
+//! The step from a path to an open file or block device that nobody else has.
 
 use std::fs::{File, Metadata, OpenOptions};
 use std::io::{Error, ErrorKind, Seek, SeekFrom};
@@ -17,15 +17,16 @@ use crate::mapping::Mapping;
 /// Settings of a file namespace, as configured.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct FileOptions {
-    /// Grow a regular file to this many bytes, or serve the first of a larger one.
+    /// The size in bytes: a smaller regular file grows to it, of a larger one only these bytes are
+    /// served.
     pub(super) size: Option<u64>,
     /// Logical block size in bytes; none: the device's, 4096 for a file.
     pub(super) block_size: Option<u32>,
-    /// Try O_DIRECT.
+    /// Whether to try O_DIRECT.
     pub(super) direct: bool,
-    /// Make a regular file that is missing and was never seen.
+    /// Whether to make a regular file that is missing and was never seen.
     pub(super) create: bool,
-    /// Never write.
+    /// Whether the namespace only reads.
     pub(super) read_only: bool,
 }
 
@@ -36,9 +37,9 @@ pub(super) struct Source {
     pub(super) is_device: bool,
     /// Size in bytes.
     pub(super) size: u64,
-    /// What a device says that it is.
+    /// The names that a device reports, as they are kept.
     pub(super) device: Option<String>,
-    /// Keeps others from it.
+    /// The claim that keeps others from the file or device.
     _claim: Arc<Claim>,
 }
 
@@ -47,8 +48,8 @@ impl Source {
     /// so and it was never seen; one that is smaller than the configured size grows.
     ///
     /// # Errors
-    /// It cannot be opened, is something else, is in use, is not what was seen before, or holds
-    /// data of somebody's.
+    /// The file or device cannot be opened, is neither of both, is in use, is not the one that was
+    /// seen before, or holds data and was never seen.
     pub(super) fn open(
         path: &Path,
         options: FileOptions,
@@ -116,7 +117,7 @@ impl Source {
         Ok(Self { file, is_device: false, size, device: None, _claim: claim })
     }
 
-    /// Makes a file; nothing is left of it where that does not work.
+    /// Makes a file. Where that fails, nothing is left of it.
     fn make(
         claimant: Claimant<'_>,
         opening: &Opening<'_>,
@@ -130,7 +131,7 @@ impl Source {
         opening.claims.may_make(path)?;
         let file = OpenOptions::new().read(true).write(true).create_new(true).open(path);
         let file = file.map_err(fail)?;
-        // Its entry in the folder is to outlive a power failure, as its data will.
+        // The file's entry in the folder outlives a power failure, as its data will.
         let lasting = |source: Self| -> Result<Self, Error> {
             source.file.sync_all()?;
             if let Some(folder) = path.parent().filter(|folder| !folder.as_os_str().is_empty()) {
@@ -147,7 +148,7 @@ impl Source {
         made
     }
 
-    /// Turns O_DIRECT on, where a read of one block works with it.
+    /// Turns O_DIRECT on where a read of one block works with it.
     pub(super) fn go_direct(&self, path: &Path, block_size: u32) {
         let attempt = || -> Result<(), Error> {
             let flags = OFlag::from_bits_retain(fcntl(&self.file, FcntlArg::F_GETFL)?);
@@ -168,7 +169,7 @@ impl Source {
     }
 }
 
-/// Whether the folder that a file is to be in is there.
+/// Says whether the folder of a file is there.
 fn has_folder(path: &Path) -> bool {
     path.parent().is_none_or(|folder| folder.as_os_str().is_empty() || folder.is_dir())
 }

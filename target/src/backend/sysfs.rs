@@ -1,4 +1,4 @@
-//! What `/sys` says of devices.
+//! Facts about devices that `/sys` tells.
 
 use std::ffi::OsStr;
 use std::fs::File;
@@ -8,10 +8,10 @@ use std::path::{Path, PathBuf};
 
 use super::identity::Identity;
 
-/// What a device says that it is: words and their values, the best first.
+/// The names that a device reports: words and their values, the best first.
 pub(super) type Names = Vec<(&'static str, String)>;
 
-/// `8:17`.
+/// Writes a device number as `8:17`.
 pub(super) fn text(number: u64) -> String {
     format!("{}:{}", libc::major(number), libc::minor(number))
 }
@@ -72,8 +72,8 @@ pub(super) fn loop_on(file: Identity) -> Option<PathBuf> {
 }
 
 /// Returns the block device of the namespace behind an NVMe generic character device: its path and
-/// device number. `/dev/ng0n1` and `/dev/nvme0n1` are one namespace, with several paths to it as
-/// well.
+/// device number. `/dev/ng0n1` and `/dev/nvme0n1` are one namespace, even where several paths lead
+/// to it.
 pub(super) fn block_beside(device: &File, path: &Path) -> Option<(PathBuf, u64)> {
     let own = device.metadata().ok()?.rdev();
     let folder = Path::new("/sys/dev/char").join(text(own)).canonicalize().ok()?;
@@ -90,7 +90,7 @@ pub(super) fn block_beside(device: &File, path: &Path) -> Option<(PathBuf, u64)>
     Some((found?, number))
 }
 
-/// Returns what a block device says that it is. Not all devices say something.
+/// Returns the names that a block device reports. Not all devices report one.
 pub(super) fn names(device: u64) -> Names {
     let Ok(folder) = block(device).canonicalize() else { return Vec::new() };
     let partition = read(&folder.join("partition"));

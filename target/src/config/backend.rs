@@ -17,7 +17,7 @@ pub(crate) const SIZE_MAX: u64 = 1 << 60;
 /// Largest `memory` namespace in bytes: 4 TiB.
 pub(crate) const MEMORY_MAX: u64 = 4 << 40;
 
-/// What a namespace's blocks are kept on.
+/// The store of a namespace's blocks.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Backend {
     /// `null`: reads zeroes, forgets writes.
@@ -26,7 +26,7 @@ pub enum Backend {
         size: u64,
         /// `block_size` in bytes: 512 or 4096.
         block_size: u32,
-        /// What it takes the device to carry out a command; none: no time.
+        /// The times that the device takes; none: commands take no time.
         model: Option<DeviceModel>,
     },
     /// `memory`: anonymous memory, allocated as it is written, lost at exit.
@@ -44,17 +44,17 @@ pub enum Backend {
         size: Option<u64>,
         /// `block_size` in bytes: 512 or 4096; none: the device's, 4096 for a file.
         block_size: Option<u32>,
-        /// `direct`: O_DIRECT where it is possible (the default).
+        /// `direct`: whether to use O_DIRECT where it is possible (the default).
         direct: bool,
-        /// `create`: a regular file that is missing is made with `size`, for a namespace that was
-        /// never seen.
+        /// `create`: whether a regular file that is missing is made with `size`, for a namespace
+        /// that was never seen.
         create: bool,
     },
     /// `nvme`: io_uring passthrough to an NVMe namespace.
     Nvme {
         /// `device`: the generic character device, `/dev/ngXnY`.
         device: PathBuf,
-        /// `forward_class`: the device sees the class bits of CDW13 too.
+        /// `forward_class`: whether the device sees the class bits of CDW13 too.
         forward_class: bool,
     },
 }
@@ -82,7 +82,7 @@ impl Backend {
         }
     }
 
-    /// Sets the size in bytes that it is opened with.
+    /// Sets the size in bytes with which the backend is opened.
     pub fn set_size(&mut self, bytes: Option<u64>) {
         match self {
             Self::Null { size, .. } | Self::Memory { size, .. } => *size = bytes.unwrap_or(*size),
@@ -92,9 +92,9 @@ impl Backend {
     }
 }
 
-/// Each key as a file has it.
+/// Writers of the keys for a file.
 impl Backend {
-    /// Writes `backend`. A block device is served as a file is.
+    /// Writes `backend`. A block device is served like a file.
     pub(super) fn write_word(&self) -> Written {
         Written::same(match self {
             Self::File { .. } => "file",
@@ -185,7 +185,7 @@ impl Backend {
     }
 }
 
-/// A device that `null` pretends to be: for trying out what quality of service does.
+/// The model of a device that `null` imitates, to try out what quality of service does.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct DeviceModel {
     /// `service_time` of a command, beside its bytes.
@@ -194,11 +194,11 @@ pub struct DeviceModel {
     pub bandwidth: Option<u64>,
     /// `channels`: commands that are carried out at the same time.
     pub channels: u32,
-    /// `errors`: of a hundred commands, those that fail; none: none.
+    /// `errors`: the commands of a hundred that fail; none: no command fails.
     pub errors: Option<u8>,
 }
 
-/// Which settings a backend has.
+/// The kind of a backend, which decides about its settings.
 #[derive(Clone, Copy)]
 enum Kind {
     Null,
@@ -207,10 +207,10 @@ enum Kind {
     Nvme,
 }
 
-/// The settings of the device that `null` pretends to be.
+/// The settings of the device that `null` imitates.
 const MODEL: [&str; 4] = ["service_time", "bandwidth", "channels", "errors"];
 
-/// The settings of `backend`.
+/// The words of `backend`.
 const KINDS: [(&str, Kind); 5] = [
     ("null", Kind::Null),
     ("memory", Kind::Memory),
@@ -222,7 +222,7 @@ const KINDS: [(&str, Kind); 5] = [
 /// Reads `backend` and the settings that belong to it.
 pub(super) fn backend(fields: &mut Fields<'_>) -> Option<Backend> {
     let kind = fields.require("backend", "\"memory\"", values::choice(&KINDS));
-    // Without a backend that is right, do not blame the settings that belong to it.
+    // Where the backend itself is wrong, the settings that belong to it are no errors.
     fields.know(&["size", "block_size", "path", "direct", "create", "device", "forward_class"]);
     fields.know(&MODEL);
     match kind?.value {
@@ -312,7 +312,7 @@ fn nvme(fields: &mut Fields<'_>) -> Option<Backend> {
     Some(Backend::Nvme { device: device.value, forward_class })
 }
 
-/// Refuses the settings of the device that `null` pretends to be.
+/// Refuses the settings of the device that `null` imitates.
 fn refuse_model(fields: &mut Fields<'_>) -> Option<DeviceModel> {
     refuse(fields, &MODEL, "belongs to the backend \"null\", which pretends to be a device");
     None
@@ -325,7 +325,7 @@ fn refuse(fields: &mut Fields<'_>, keys: &[&'static str], reason: &str) {
     }
 }
 
-/// Returns the size where it is whole blocks.
+/// Returns the size if it is a multiple of the block size.
 fn whole_blocks(size: At<u64>, block_size: u32, fields: &Fields<'_>) -> Option<u64> {
     let block = u64::from(block_size);
     if size.value.is_multiple_of(block) {
@@ -341,8 +341,8 @@ fn whole_blocks(size: At<u64>, block_size: u32, fields: &Fields<'_>) -> Option<u
     None
 }
 
-/// Reads `service_time`, `bandwidth`, `channels` and `errors` of the backend "null"; `None` where none
-/// of them is there.
+/// Reads `service_time`, `bandwidth`, `channels` and `errors` of the backend "null"; `None` where
+/// all are missing.
 fn device_model(fields: &mut Fields<'_>) -> Option<DeviceModel> {
     let time = fields.get("service_time", values::duration_up_to(Duration::from_secs(10)));
     let bandwidth = fields.get("bandwidth", bandwidth);

@@ -1,4 +1,5 @@
-//! What no single value shows: numbers that do not fit together, and the same name twice.
+//! Checks of values against each other: numbers that do not fit together, and names that occur
+//! twice.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Display;
@@ -14,7 +15,7 @@ use super::subsystem::ParsedSubsystem;
 use super::taken::Taken;
 use super::whole::Config;
 
-/// Finds a value that is there twice.
+/// A finder of values that occur twice.
 struct Once<'a, K> {
     seen: BTreeSet<K>,
     problems: &'a Problems,
@@ -32,7 +33,7 @@ impl<'a, K: Ord + Clone + Display> Once<'a, K> {
     }
 }
 
-/// Checks that need the whole file.
+/// Runs the checks that need the whole file.
 pub(crate) fn across(
     listeners: &[ParsedListener],
     subsystems: &[ParsedSubsystem],
@@ -76,7 +77,7 @@ fn addresses(listeners: &[ParsedListener], problems: &Problems) {
     }
 }
 
-/// Checks that what listeners name is there.
+/// Checks that subsystems which listeners name exist.
 fn served(listeners: &[ParsedListener], subsystems: &[ParsedSubsystem], problems: &Problems) {
     let known: Vec<&str> = subsystems.iter().map(|s| s.subsystem.nqn.as_str()).collect();
     for parsed in listeners {
@@ -103,7 +104,8 @@ fn identifiers(subsystems: &[ParsedSubsystem], problems: &Problems) {
     let all = subsystems.iter().flat_map(|s| s.namespaces.iter().map(|n| (&s.subsystem.nqn, n)));
     for (nqn, parsed) in all {
         let namespace = &parsed.namespace;
-        // The same NSID twice is an error of its own; what is derived from it follows.
+        // An NSID that occurs twice is an error of its own; errors of the identifiers derived from
+        // it would only follow.
         if !seen.insert((nqn, namespace.nsid)) {
             continue;
         }
@@ -117,9 +119,9 @@ fn identifiers(subsystems: &[ParsedSubsystem], problems: &Problems) {
     }
 }
 
-/// Checks that who writes to a file or device has it alone: a host that reads it by another
-/// namespace would keep in its cache what is no longer there. What paths do not show is found when
-/// the files and devices are opened.
+/// Checks that a namespace which writes to a file or device has it alone: a host that reads the
+/// same blocks by another namespace would keep stale ones in its cache. Two paths to one file or
+/// device are found when they are opened.
 fn shared(subsystems: &[ParsedSubsystem], problems: &Problems) {
     let mut seen: BTreeMap<&Path, bool> = BTreeMap::new();
     for parsed in subsystems.iter().flat_map(|s| &s.namespaces) {
@@ -166,8 +168,8 @@ fn nsids(parsed: &ParsedSubsystem, problems: &Problems) {
     }
 }
 
-/// Says what of a configuration cannot be together, where a live change may have brought it about;
-/// `None` where all of it can.
+/// Says which parts of a configuration contradict each other, as far as a live change can bring it
+/// about; `None` where none do.
 pub(crate) fn clash(config: &Config) -> Option<String> {
     let namespaces = config.subsystems.iter().flat_map(|subsystem| &subsystem.namespaces);
     clash_of_listeners(config)
@@ -176,7 +178,7 @@ pub(crate) fn clash(config: &Config) -> Option<String> {
         .or_else(|| super::qos::wrong(&config.qos, &config.subsystems))
 }
 
-/// Says which listeners cannot be together.
+/// Says which listeners contradict each other.
 pub(crate) fn clash_of_listeners(config: &Config) -> Option<String> {
     let addresses: Vec<_> = config.listeners.iter().map(|l| l.address).collect();
     addresses.iter().enumerate().find_map(|(index, address)| {

@@ -1,5 +1,5 @@
-//! Reads one object by itself: a request's parameters (JSON), or an entry of the state file
-//! (TOML). The same readers as for a whole file, so the same rules and remedies.
+//! Readers of one object by itself: a request's parameters (JSON), or an entry of the state file
+//! (TOML). They are the readers of a whole file, so that rules and remedies are the same.
 
 use serde_json::Value as Json;
 use toml::de::DeTable;
@@ -16,7 +16,7 @@ use super::{network, qos};
 /// Reads settings from JSON.
 ///
 /// # Errors
-/// All that is wrong, one sentence each.
+/// All faults, one sentence each.
 pub(crate) fn read_json<T>(
     value: &Json,
     title: &'static str,
@@ -28,7 +28,7 @@ pub(crate) fn read_json<T>(
 /// Reads settings from TOML text without a title.
 ///
 /// # Errors
-/// All that is wrong, one sentence each.
+/// All faults, one sentence each.
 pub(crate) fn read_text<T>(
     text: &str,
     title: &'static str,
@@ -69,7 +69,7 @@ pub(crate) fn namespace(fields: Fields<'_>) -> Option<Namespace> {
     namespace::namespace(fields).map(|parsed| parsed.namespace)
 }
 
-/// Reads a subsystem's settings with its namespaces, complete.
+/// Reads a subsystem's settings with its namespaces, and derives what was left out.
 pub(crate) fn subsystem(fields: Fields<'_>) -> Option<Subsystem> {
     let problems = fields.problems();
     let mut parsed = subsystem::subsystem(fields)?;
@@ -79,8 +79,8 @@ pub(crate) fn subsystem(fields: Fields<'_>) -> Option<Subsystem> {
     Some(parsed.into_subsystem())
 }
 
-/// Reads a subsystem's settings as they were stored: each value is checked, but not whether they
-/// fit together, since live changes may since have taken a host away that a namespace names.
+/// Reads a subsystem's settings as they were stored. Each value is checked by itself only, since
+/// later live changes may have removed a host that a namespace names.
 pub(crate) fn stored_subsystem(fields: Fields<'_>) -> Option<Subsystem> {
     subsystem::subsystem(fields).map(|mut parsed| {
         subsystem::resolve(&mut parsed);
@@ -98,7 +98,8 @@ pub(crate) fn session(fields: Fields<'_>) -> Option<Session> {
     qos::session(fields, None).map(|parsed| parsed.session)
 }
 
-/// Reads a session's settings; what is left out is as in `base`, and `null` takes a setting back.
+/// Reads a session's settings; a setting that is left out is as in `base`, and `null` takes one
+/// back.
 pub(crate) fn session_onto(fields: Fields<'_>, base: Session) -> Option<Session> {
     qos::session(fields, Some(base)).map(|parsed| parsed.session)
 }
@@ -113,12 +114,13 @@ pub(crate) fn policy(fields: Fields<'_>) -> Option<Policy> {
     qos::policy(fields).map(|parsed| parsed.policy)
 }
 
-/// Reads the settings of `[network]`, all of them or some; what is left out is as in `base`.
+/// Reads the settings of `[network]`, all of them or some; a setting that is left out is as in
+/// `base`.
 pub(crate) fn network(fields: Fields<'_>, base: Network) -> Network {
     network::general(fields, base)
 }
 
-/// Reads a link's settings; what is left out is as in `base`.
+/// Reads a link's settings; a setting that is left out is as in `base`.
 pub(crate) fn link(fields: Fields<'_>, base: &LinkConfig) -> Option<LinkConfig> {
     network::link(fields, base).map(|parsed| parsed.link)
 }

@@ -1,19 +1,19 @@
-//! What is wrong with a configuration: where, what, and what would be right.
+//! The errors of a configuration, each with its place and its remedy.
 
 use std::fmt;
 use std::ops::Range;
 use std::path::{Path, PathBuf};
 
-/// Everything that is wrong with one configuration file, in the order of the file.
+/// The errors of one configuration file, in the order of the file.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ConfigErrors {
-    /// The file, as it was named.
+    /// The file, as the user named it.
     pub file: PathBuf,
-    /// At least one error.
+    /// The errors: at least one.
     pub errors: Vec<ConfigError>,
 }
 
-/// One thing that is wrong with a configuration.
+/// One error of a configuration.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ConfigError {
     /// Line in the file, from 1; 0 where the file could not be read at all.
@@ -22,11 +22,11 @@ pub struct ConfigError {
     pub column: usize,
     /// The whole line that is wrong.
     pub text: String,
-    /// How many characters of the line are wrong, from `column` on.
+    /// The number of wrong characters in the line, from `column` on.
     pub width: usize,
-    /// What is wrong.
+    /// The fault.
     pub message: String,
-    /// What would be right; may be empty where the message says it.
+    /// The remedy; it may be empty where the message says it.
     pub remedy: String,
 }
 
@@ -63,21 +63,21 @@ impl ConfigError {
     }
 }
 
-/// An error before it is known where in the text it is.
+/// An error whose line and column are not known yet.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Problem {
     /// Byte range in the text.
     pub(crate) span: Range<usize>,
-    /// Which value: `subsystem[0].namespace[1].size`.
+    /// The value's path: `subsystem[0].namespace[1].size`.
     pub(crate) path: String,
-    /// What is wrong.
+    /// The fault.
     pub(crate) message: String,
-    /// What would be right.
+    /// The remedy.
     pub(crate) remedy: String,
 }
 
 impl Problem {
-    /// Finds the place in the text.
+    /// Finds the error's line and column in the text.
     pub(crate) fn locate(self, text: &str) -> ConfigError {
         let start = floor_boundary(text, self.span.start);
         let before = text.get(..start).unwrap_or_default();
@@ -97,7 +97,7 @@ impl Problem {
     }
 }
 
-/// Longest line that an error quotes, in characters.
+/// The longest line that an error quotes, in characters.
 const QUOTE_MAX: usize = 200;
 
 /// Returns the line with control characters blanked, so that a file cannot drive the terminal.
@@ -114,7 +114,7 @@ fn floor_boundary(text: &str, at: usize) -> usize {
     at
 }
 
-/// Returns the name in `known` that `word` most likely meant.
+/// Returns the name in `known` that `word` most likely stands for.
 pub(crate) fn did_you_mean<'a>(word: &str, known: &[&'a str]) -> Option<&'a str> {
     let length = word.chars().count();
     let limit = if length < 4 { 1 } else { (length / 3).max(2) };
@@ -126,7 +126,7 @@ pub(crate) fn did_you_mean<'a>(word: &str, known: &[&'a str]) -> Option<&'a str>
         .map(|(_, name)| name)
 }
 
-/// Levenshtein distance; `-` and `_` count as the same.
+/// Computes the Levenshtein distance; `-` and `_` count as the same.
 fn distance(a: &str, b: &str) -> usize {
     let same = |x: char, y: char| x == y || matches!((x, y), ('-', '_') | ('_', '-'));
     let b: Vec<char> = b.chars().collect();

@@ -1,4 +1,4 @@
-//! Takes the settings out of a table one by one, and reports every one that is wrong, unknown or
+//! The settings of a table, taken one by one, with a report of every one that is wrong, unknown or
 //! missing.
 
 use std::cell::RefCell;
@@ -7,12 +7,12 @@ use std::ops::Range;
 use super::errors::{Problem, did_you_mean};
 use super::node::{Entry, Node, Value};
 
-/// What is wrong with a value, and what would be right.
+/// The fault of a value, and the remedy.
 #[derive(Debug)]
 pub(crate) struct Wrong {
     /// The end of a sentence that begins with the setting's name.
     pub(crate) message: String,
-    /// What would be right.
+    /// The remedy.
     pub(crate) remedy: String,
 }
 
@@ -22,7 +22,7 @@ impl Wrong {
     }
 }
 
-/// A value and where it came from.
+/// A value and its place in the text.
 #[derive(Clone, Debug)]
 pub(crate) struct At<T> {
     pub(crate) value: T,
@@ -31,22 +31,22 @@ pub(crate) struct At<T> {
 }
 
 impl<T> At<T> {
-    /// Returns the place alone.
+    /// Returns the place without the value.
     pub(crate) fn place(&self) -> At<()> {
         At { value: (), span: self.span.clone(), path: self.path.clone() }
     }
 }
 
-/// A list, as far as its entries could be read.
+/// A list with the entries that could be read.
 #[derive(Debug)]
 pub(crate) struct List<T> {
     /// The entries that are right.
     pub(crate) items: Vec<At<T>>,
-    /// Whether all of them are: what is missing from `items` is missing from the text too.
+    /// Whether all entries are right: an entry that is not in `items` is not in the text either.
     pub(crate) whole: bool,
 }
 
-// Not derived: that would ask for a default of `T`.
+// A derived default would need one of `T`.
 impl<T> Default for List<T> {
     fn default() -> Self {
         Self { items: Vec::new(), whole: true }
@@ -54,7 +54,7 @@ impl<T> Default for List<T> {
 }
 
 impl<T: Clone> List<T> {
-    /// Returns the values alone.
+    /// Returns the values without their places.
     pub(crate) fn values(&self) -> Vec<T> {
         self.items.iter().map(|at| at.value.clone()).collect()
     }
@@ -68,11 +68,11 @@ pub(crate) struct Problems {
     request: bool,
 }
 
-/// More problems than this are not collected: nobody reads them.
+/// The most problems that are collected: nobody reads more.
 const PROBLEMS_MAX: usize = 100;
 
 impl Problems {
-    /// For the parameters of a request: remedies speak of values, not of lines in a file.
+    /// Makes the list for a request's parameters: remedies speak of values, not of lines in a file.
     pub(crate) fn of_request() -> Self {
         Self { request: true, ..Self::default() }
     }
@@ -122,7 +122,7 @@ pub(crate) struct Fields<'a> {
 
 impl<'a> Fields<'a> {
     /// Begins to take the settings of `node`, which is called `title` in messages; `None` (and a
-    /// problem) where it is no table.
+    /// problem) where `node` is no table.
     pub(crate) fn of(
         node: &'a Node,
         title: &'static str,
@@ -163,13 +163,13 @@ impl<'a> Fields<'a> {
         }
     }
 
-    /// Whether a setting is there, right or wrong.
+    /// Says whether a setting is given, right or wrong.
     pub(crate) fn has(&self, key: &str) -> bool {
         self.entries.iter().any(|entry| entry.key == key)
     }
 
-    /// Whether a setting is there of which nothing could be read: that is a problem already, and
-    /// what is made of its default would be another that nobody has.
+    /// Says whether a setting is given that could not be read. That is a problem already; another
+    /// one that follows from its default would mislead.
     pub(crate) fn unread<T>(&self, key: &str, read: Option<&T>) -> bool {
         read.is_none() && self.has(key)
     }
@@ -184,7 +184,7 @@ impl<'a> Fields<'a> {
         self.get(key, read).map_or(default, |at| at.value)
     }
 
-    /// Takes a setting that must be there; `None` where it is not there or wrong, with a problem.
+    /// Takes a setting that must be given; `None` (and a problem) where it is missing or wrong.
     pub(crate) fn require<T>(
         &mut self,
         key: &'static str,
@@ -279,12 +279,12 @@ impl<'a> Fields<'a> {
         }
     }
 
-    /// Says that settings belong here, though nothing takes them now.
+    /// Notes that settings belong to this table, though nothing takes them now.
     pub(crate) fn know(&mut self, keys: &[&'static str]) {
         self.known.extend(keys.iter().filter(|key| !self.known.contains(key)).collect::<Vec<_>>());
     }
 
-    /// Reports the settings that nothing took.
+    /// Reports the settings that nothing has taken as unknown.
     pub(crate) fn finish(self) {
         for entry in self.entries.iter().filter(|e| !self.known.contains(&e.key.as_str())) {
             let message = format!("unknown key `{}` in {}", quoted(&entry.key), self.title);
@@ -296,12 +296,12 @@ impl<'a> Fields<'a> {
         }
     }
 
-    /// Returns where problems go.
+    /// Returns the list of problems.
     pub(crate) fn problems(&self) -> &'a Problems {
         self.problems
     }
 
-    /// Returns where the table is.
+    /// Returns the table's place.
     pub(crate) fn place(&self) -> At<()> {
         At { value: (), span: self.span.clone(), path: self.path.clone() }
     }
@@ -319,7 +319,7 @@ impl<'a> Fields<'a> {
     }
 }
 
-/// How much of a text from outside a message shows, in characters.
+/// The longest part of a text from outside that a message shows, in characters.
 const QUOTE_MAX: usize = 80;
 
 /// Returns text from outside as a message shows it: short, without control characters.

@@ -3,21 +3,21 @@
 
 use uuid::Uuid;
 
-/// Longest NQN in bytes (NVM Express Base Specification 2.1, 4.7: 223 and a NUL).
+/// The longest NQN in bytes (NVM Express Base Specification 2.1, 4.7: 223 and a NUL).
 pub const NQN_MAX: usize = 223;
 /// The NQN of the discovery subsystem, which no other subsystem may have.
 pub const DISCOVERY_NQN: &str = "nqn.2014-08.org.nvmexpress.discovery";
-/// How an NQN begins that is made of a UUID (NVM Express Base Specification 2.1, 4.7).
+/// The beginning of an NQN that is made of a UUID (NVM Express Base Specification 2.1, 4.7).
 const UUID_NQN: &str = "nqn.2014-08.org.nvmexpress:uuid:";
-/// Characters of a UUID in such an NQN: 32 hexadecimal digits and 4 hyphens.
+/// The length of a UUID in such an NQN, in characters: 32 hexadecimal digits and 4 hyphens.
 const UUID_LENGTH: usize = 36;
-/// The namespace of derived UUIDs. It never changes, or disks would change their names.
+/// The namespace of derived UUIDs. The value never changes, or disks would change their names.
 const NAMESPACE: Uuid = Uuid::from_u128(0x6f3d_2c1e_8a57_5f0b_9d34_51c6_7e20_a9b8);
 
 /// Says what is wrong with an NQN (NVM Express Base Specification 2.1, 4.7).
 ///
 /// # Errors
-/// What is wrong, as a sentence's end: "is longer than 223 bytes".
+/// The fault, as the end of a sentence: "is longer than 223 bytes".
 pub fn check_nqn(nqn: &str) -> Result<(), &'static str> {
     if nqn.len() > NQN_MAX {
         return Err("is longer than 223 bytes");
@@ -47,28 +47,27 @@ pub fn check_nqn(nqn: &str) -> Result<(), &'static str> {
     Ok(())
 }
 
-/// `yyyy-mm`.
+/// Says whether a date has the form `yyyy-mm`.
 fn date_is_right(date: &str) -> bool {
     let Some((year, month)) = date.split_once('-') else { return false };
     let digits = |text: &str, n| text.len() == n && text.bytes().all(|b| b.is_ascii_digit());
     digits(year, 4) && digits(month, 2) && (1..=12).contains(&month.parse().unwrap_or(0))
 }
 
-/// Returns the UUID of a namespace that was given none: version 5 of its subsystem's NQN and its
-/// NSID.
+/// Derives the UUID of a namespace without one: version 5 of its subsystem's NQN and its NSID.
 #[must_use]
 pub fn derived_uuid(nqn: &str, nsid: u32) -> Uuid {
     Uuid::new_v5(&NAMESPACE, format!("{nqn}\n{nsid}").as_bytes())
 }
 
-/// Returns the NGUID of a namespace that was given none: its UUID, with the OUI field (the first of
-/// its bytes is byte 8) marked as locally administered. Without the mark a UUID's bits could be the
-/// OUI of a vendor who has nothing to do with it.
+/// Derives the NGUID of a namespace without one: its UUID, with the OUI field (the first of its
+/// bytes is byte 8) marked as locally administered. Otherwise a UUID's bits could be the OUI of an
+/// unrelated vendor.
 #[must_use]
 pub fn derived_nguid(uuid: Uuid) -> [u8; 16] {
-    /// An OUI's first byte, bit 1: not given to a vendor.
+    /// Bit 1 of an OUI's first byte: locally administered, of no vendor.
     const LOCAL: u8 = 0b10;
-    /// Bit 0: a group's address.
+    /// Bit 0 of an OUI's first byte: a group's address.
     const GROUP: u8 = 0b01;
     let mut nguid = uuid.into_bytes();
     if let Some(first) = nguid.get_mut(8) {
@@ -77,15 +76,14 @@ pub fn derived_nguid(uuid: Uuid) -> [u8; 16] {
     nguid
 }
 
-/// Returns the serial number of a subsystem that was given none: 20 hexadecimal digits from its
-/// NQN.
+/// Derives the serial number of a subsystem without one: 20 hexadecimal digits from its NQN.
 #[must_use]
 pub fn derived_serial(nqn: &str) -> String {
     let digits = Uuid::new_v5(&NAMESPACE, nqn.as_bytes()).simple().to_string();
     digits.chars().take(20).collect()
 }
 
-/// 16 bytes as 32 hexadecimal digits.
+/// Writes 16 bytes as 32 hexadecimal digits.
 #[must_use]
 pub fn format_nguid(nguid: &[u8; 16]) -> String {
     Uuid::from_bytes(*nguid).simple().to_string()

@@ -20,13 +20,13 @@ pub struct Listener {
     /// `advertise`: the address that discovery hands out where it differs from `address`
     /// (NAT, or a listener on all interfaces).
     pub advertise: Option<SocketAddr>,
-    /// `discovery_only`: no I/O controllers here (port 8009).
+    /// `discovery_only`: whether the listener has no I/O controllers (port 8009).
     pub discovery_only: bool,
     /// `subsystems`: NQNs served here; none: all.
     pub subsystems: Option<Vec<String>>,
-    /// `class`: of connections that come through it and name none themselves.
+    /// `class`: the class of connections that come through the listener and name none themselves.
     pub class: Option<Class>,
-    /// `link`: the name of the link that its connections share; none: the default one.
+    /// `link`: the name of the link that the listener's connections share; none: the default one.
     pub link: Option<String>,
 }
 

@@ -1,4 +1,4 @@
-//! What a configuration is checked against: the machine it is for.
+//! The machine that a configuration is checked against.
 
 use std::collections::BTreeSet;
 use std::io::Read;
@@ -7,27 +7,28 @@ use std::path::{Path, PathBuf};
 /// A machine, as far as a configuration depends on it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Machine {
-    /// CPU numbers that are online; `None`: not known, so that any may be named.
+    /// The CPU numbers that are online; `None`: unknown, so that a configuration may name any.
     pub cores: Option<BTreeSet<usize>>,
-    /// Where the control socket is by default.
+    /// The default path of the control socket.
     pub control: PathBuf,
 }
 
 impl Machine {
-    /// Looks at the machine and user that this process has.
+    /// Reads the facts of this process's machine and user.
     #[must_use]
     pub fn present() -> Self {
         Self { cores: Some(online()), control: default_control() }
     }
 
-    /// Returns any machine: what a configuration is checked against where it is for another one.
+    /// Returns an unknown machine, for a configuration that is checked elsewhere than it runs.
     #[must_use]
     pub fn any() -> Self {
         Self { cores: None, control: default_control() }
     }
 }
 
-/// Reads the CPUs that are online; where the kernel does not say, as many as the scheduler allows.
+/// Reads the CPUs that are online; where the kernel does not tell them, as many as the scheduler
+/// allows.
 fn online() -> BTreeSet<usize> {
     let list = std::fs::read_to_string("/sys/devices/system/cpu/online").unwrap_or_default();
     let cores = parse_cpu_list(&list);
@@ -46,8 +47,8 @@ fn parse_cpu_list(list: &str) -> BTreeSet<usize> {
     list.split(',').filter_map(range).flatten().collect()
 }
 
-/// `$SLUICEGATE_CONTROL`; systemd's `$RUNTIME_DIRECTORY`; `/run/sluicegate` for root; else the
-/// user's own runtime folder.
+/// Returns the default path of the control socket: `$SLUICEGATE_CONTROL`; systemd's
+/// `$RUNTIME_DIRECTORY`; `/run/sluicegate` for root; else the user's own runtime folder.
 fn default_control() -> PathBuf {
     let variable = |name| std::env::var_os(name).map(PathBuf::from).filter(|p| p.is_absolute());
     let uid = nix::unistd::geteuid();
@@ -60,7 +61,7 @@ fn default_control() -> PathBuf {
     variable("SLUICEGATE_CONTROL").unwrap_or_else(|| folder.join("control.sock"))
 }
 
-/// Reads a file's bytes; `None` where there are more than `limit`.
+/// Reads a file's bytes; `None` where the file has more than `limit` bytes.
 pub(crate) fn read_limited(path: &Path, limit: u64) -> std::io::Result<Option<Vec<u8>>> {
     let mut bytes = Vec::new();
     std::fs::File::open(path)?.take(limit + 1).read_to_end(&mut bytes)?;

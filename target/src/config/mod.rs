@@ -1,8 +1,8 @@
 //! The configuration: TOML in, typed and checked values out.
 //!
 //! A value is read by a reader (`values`) that says what would be right; `fields` takes the
-//! settings out of a table and reports the unknown ones; `check` compares what no single value
-//! shows. Errors are collected, so that one run names them all.
+//! settings out of a table and reports the unknown ones; `check` compares values with each other.
+//! Errors are collected, so that one run names them all.
 
 mod backend;
 mod check;
@@ -64,15 +64,15 @@ use node::Node;
 
 /// Largest configuration file in bytes.
 const FILE_MAX: u64 = 4 << 20;
-/// What runs without a configuration file.
+/// The configuration that runs without a file.
 const EMBEDDED: &str = include_str!("embedded.toml");
 
 impl Config {
-    /// Parses a configuration for the machine this runs on. `file` is named in errors. Everything
-    /// that was left out is given: NSIDs, UUIDs, NGUIDs and serial numbers are all `Some`.
+    /// Parses a configuration for this machine. Errors name `file`. Identifiers that were left out
+    /// are derived: NSIDs, UUIDs, NGUIDs and serial numbers are all `Some`.
     ///
     /// # Errors
-    /// All that is wrong, with places and remedies.
+    /// All faults, with places and remedies.
     pub fn parse(text: &str, file: &Path) -> Result<Self, ConfigErrors> {
         Self::parse_for(text, file, &Machine::present())
     }
@@ -98,7 +98,7 @@ impl Config {
         Err(ConfigErrors { file: file.into(), errors })
     }
 
-    /// Parses bytes, which may not be text.
+    /// Parses bytes, which need not be text.
     ///
     /// # Errors
     /// As [`Config::parse`].
@@ -126,7 +126,7 @@ impl Config {
     /// Reads and parses a configuration file.
     ///
     /// # Errors
-    /// As [`Config::parse`], and where the file cannot be read.
+    /// As [`Config::parse`]; or the file cannot be read.
     pub fn load(path: &Path) -> Result<Self, ConfigErrors> {
         Self::load_for(path, &Machine::present())
     }
@@ -158,8 +158,8 @@ impl Config {
         }
     }
 
-    /// Returns what runs without a configuration file: one subsystem on the loopback address with a
-    /// memory and a null namespace, for any host.
+    /// Returns the configuration that runs without a file: one subsystem on the loopback address
+    /// with a memory and a null namespace, for any host.
     ///
     /// # Errors
     /// None in practice: the text is part of the program and a test parses it.
@@ -168,7 +168,7 @@ impl Config {
     }
 }
 
-/// Makes a problem of a TOML syntax error.
+/// Turns a TOML syntax error into a problem.
 fn syntax_problem(error: &toml::de::Error, text: &str) -> Problem {
     Problem {
         span: error.span().unwrap_or(text.len()..text.len()),
@@ -178,8 +178,8 @@ fn syntax_problem(error: &toml::de::Error, text: &str) -> Problem {
     }
 }
 
-/// Whether two listeners cannot both be open: the same port on the same address, or one of them
-/// on all addresses of the same family.
+/// Says whether two listeners cannot both be open: the same port on the same address, or one of
+/// them on all addresses of the same family.
 #[must_use]
 pub fn addresses_collide(a: SocketAddr, b: SocketAddr) -> bool {
     a.port() == b.port()

@@ -22,16 +22,16 @@ pub struct Namespace {
     pub uuid: Option<Uuid>,
     /// `nguid`: 16 bytes; made of the UUID where not given.
     pub nguid: Option<[u8; 16]>,
-    /// `read_only`.
+    /// `read_only`: whether hosts may only read.
     pub read_only: bool,
-    /// `force`: a device that holds a file system or the like is taken the first time, too.
+    /// `force`: whether a device that holds a file system or the like is taken the first time, too.
     pub force: bool,
     /// `hosts`: NQNs of the hosts that see this namespace; none: all that the subsystem allows.
     pub hosts: Option<Vec<String>>,
-    /// `class`: of commands that name none, on connections that name none, of hosts whose policy
-    /// names none.
+    /// `class`: the class of commands that name none, on connections that name none, of hosts whose
+    /// policy names none.
     pub class: Option<Class>,
-    /// How its device is shared.
+    /// The settings that say how the device is shared.
     pub device: DeviceQos,
 }
 
@@ -80,7 +80,7 @@ table! { Namespace, NAMESPACE;
     "errors" => with(read_already, |namespace, _| namespace.backend.write_errors()),
 }
 
-/// Reads `backend` with the keys that belong to it.
+/// Reads `backend` with its own keys.
 fn read_backend(
     namespace: &mut Namespace,
     fields: &mut Fields<'_>,
@@ -93,7 +93,7 @@ fn read_backend(
     }
 }
 
-/// Reads `window` with the keys that belong to it.
+/// Reads `window` with its own keys.
 fn read_window(
     namespace: &mut Namespace,
     fields: &mut Fields<'_>,

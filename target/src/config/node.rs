@@ -6,7 +6,7 @@ use std::ops::Range;
 use toml::Spanned;
 use toml::de::{DeInteger, DeTable, DeValue};
 
-/// A value and where it is in its text.
+/// A value and its place in its text.
 #[derive(Clone, Debug)]
 pub(crate) struct Node {
     /// Byte range in the text; empty for a value that has no text.
@@ -28,9 +28,9 @@ pub(crate) enum Value {
     Array(Vec<Node>),
     /// A table, in the order of the file.
     Table(Vec<Entry>),
-    /// Nothing: JSON's `null`, which TOML does not have.
+    /// JSON's `null`, which TOML does not have.
     Null,
-    /// Something that no setting takes.
+    /// A value that no setting takes.
     Other(&'static str),
 }
 
@@ -39,14 +39,14 @@ pub(crate) enum Value {
 pub(crate) struct Entry {
     /// The key.
     pub(crate) key: String,
-    /// Where the key is.
+    /// The key's byte range in the text.
     pub(crate) span: Range<usize>,
     /// Its value.
     pub(crate) node: Node,
 }
 
 impl Value {
-    /// Returns what the value is, with an article.
+    /// Returns the value's kind, with an article.
     pub(crate) fn kind(&self) -> &'static str {
         match self {
             Self::String(_) => "a string",
@@ -61,12 +61,12 @@ impl Value {
 }
 
 impl Node {
-    /// From a TOML document.
+    /// Makes the tree of a TOML document.
     pub(crate) fn from_toml(table: &Spanned<DeTable<'_>>) -> Self {
         Self { span: table.span(), value: toml_table(table.get_ref()) }
     }
 
-    /// From JSON, which has no positions.
+    /// Makes the tree of a JSON value, which has no positions.
     pub(crate) fn from_json(value: &serde_json::Value) -> Self {
         Self { span: 0..0, value: json_value(value) }
     }

@@ -1,4 +1,4 @@
-//! From the tree of a configuration to its typed values.
+//! The step from the tree of a configuration to its typed values.
 
 use super::fields::{Fields, Problems};
 use super::listener::{ParsedListener, listener};

@@ -1,4 +1,4 @@
-//! From typed values back to text that parses to the same values.
+//! The step from typed values back to text that parses to the same values.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -26,8 +26,8 @@ pub fn render(config: &Config) -> String {
     lines.into_text()
 }
 
-/// Returns what of a configuration is read at the start alone and differs between `from`, with
-/// which the target was started, and `to`: each key with its value now and after a restart.
+/// Returns the keys that are read at the start alone and differ between `from`, with which the
+/// target was started, and `to`: each with its value now and after a restart.
 pub(crate) fn restart_keys(from: &Config, to: &Config) -> Vec<String> {
     let (before, after) = (table::text(&from.target), table::text(&to.target));
     let pairs = |text: &str| -> BTreeMap<String, String> {

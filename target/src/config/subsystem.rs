@@ -14,13 +14,13 @@ use super::values;
 /// `[[subsystem]]`.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Subsystem {
-    /// `nqn`.
+    /// `nqn`: the subsystem's NQN.
     pub nqn: String,
-    /// `serial`: up to 20 ASCII characters; derived from the NQN where not given.
+    /// `serial`: the serial number, up to 20 ASCII characters; none: derived from the NQN.
     pub serial: Option<String>,
-    /// `model`: up to 40 ASCII characters.
+    /// `model`: the model number, up to 40 ASCII characters.
     pub model: Option<String>,
-    /// `allow_any_host`.
+    /// `allow_any_host`: whether any host may connect.
     pub allow_any_host: bool,
     /// `hosts`: NQNs of the hosts that may connect.
     pub hosts: Vec<String>,
@@ -95,7 +95,8 @@ pub(crate) fn lines(lines: &mut Lines, subsystem: &Subsystem, title: &str) {
     }
 }
 
-/// Gives what was left out: the lowest NSIDs that are free, UUIDs, NGUIDs, the serial number.
+/// Derives the identifiers that were left out: the lowest NSIDs that are free, UUIDs, NGUIDs, the
+/// serial number.
 pub(crate) fn resolve(parsed: &mut ParsedSubsystem) {
     let nqn = parsed.subsystem.nqn.clone();
     parsed.subsystem.serial.get_or_insert_with(|| derived_serial(&nqn));
@@ -103,7 +104,8 @@ pub(crate) fn resolve(parsed: &mut ParsedSubsystem) {
     resolve_namespaces(&nqn, BTreeSet::new(), namespaces.collect());
 }
 
-/// Gives namespaces what was left out; `taken` are the NSIDs of others in the same subsystem.
+/// Derives the identifiers that namespaces leave out; `taken` are the NSIDs of others in the same
+/// subsystem.
 pub(crate) fn resolve_namespaces(
     nqn: &str,
     mut taken: BTreeSet<u32>,

@@ -20,15 +20,15 @@ use super::values::{self, Read};
 
 /// A table of the configuration, as the value that its keys make.
 pub(crate) trait Table: Sized + 'static {
-    /// The keys.
+    /// The table's keys.
     const KEYS: &'static [ConfigKey];
-    /// What each of the keys is bound to, in the same order.
+    /// The binding of each key, in the same order.
     const BOUND: &'static [Bound<Self>];
-    /// Whether `null` takes a setting back.
+    /// Whether `null` takes a setting of this table back.
     const NULLS: bool = false;
 }
 
-/// What a key is bound to.
+/// The binding of a key.
 pub(crate) struct Bound<T> {
     /// The key's name.
     pub(crate) name: &'static str,
@@ -48,7 +48,7 @@ pub(crate) struct Written {
 }
 
 impl Written {
-    /// Writes a value that looks the same in both.
+    /// Writes a value that has one form in a file and in answers.
     pub(crate) fn same(value: impl Into<Json>) -> Self {
         let json = value.into();
         let toml = match &json {
@@ -75,7 +75,7 @@ impl Written {
     }
 }
 
-/// What was found of the keys of a table.
+/// The keys of a table that were found, and those that could not be read.
 #[derive(Debug, Default)]
 pub(crate) struct Seen {
     places: Vec<(&'static str, At<()>)>,
@@ -94,7 +94,7 @@ impl Seen {
         self.places.extend(value.map(|at| (key, at.place())));
     }
 
-    /// Notes that nothing could be read of a key.
+    /// Notes that a key could not be read.
     pub(crate) fn note_unread(&mut self, key: &'static str) {
         self.unread.push(key);
     }
@@ -105,18 +105,18 @@ impl Seen {
         at.map(|at| self.lists.swap_remove(at).1).unwrap_or_default()
     }
 
-    /// Tells whether a key is there that could not be read.
+    /// Says whether a key was given and could not be read.
     pub(crate) fn unread(&self, key: &str) -> bool {
         self.unread.contains(&key)
     }
 
-    /// Tells whether any key could not be read.
+    /// Says whether any key could not be read.
     pub(crate) fn any_unread(&self) -> bool {
         !self.unread.is_empty()
     }
 }
 
-/// Takes all keys of a table; what is left out stays as it is.
+/// Takes all keys of a table; a setting that is left out stays as it is.
 pub(crate) fn read<T: Table>(fields: &mut Fields<'_>, object: &mut T) -> Seen {
     let mut seen = Seen::default();
     for (key, bound) in T::KEYS.iter().zip(T::BOUND) {
@@ -150,7 +150,7 @@ pub(crate) fn take<F: Field>(
     }
 }
 
-/// Takes a list; entries that are wrong are left out of it.
+/// Takes a list without the entries that are wrong.
 pub(crate) fn take_list(
     fields: &mut Fields<'_>,
     key: &'static ConfigKey,
@@ -163,7 +163,7 @@ pub(crate) fn take_list(
     Some(values)
 }
 
-/// A list of a table, which may be left out.
+/// A list that a table may leave out.
 pub(crate) trait ListField {
     /// Returns the entries; `None`: the list is left out.
     fn entries(&self) -> Option<&[String]>;
@@ -222,7 +222,7 @@ pub(crate) fn show<T: Table>(object: &T) -> Settings {
     settings.into()
 }
 
-/// Tells whether a list of keys and what they are bound to have the same names.
+/// Says whether keys and bindings have the same names.
 pub(crate) const fn agree<T>(mut keys: &[ConfigKey], mut bound: &[Bound<T>]) -> bool {
     while let (Some((key, more_keys)), Some((one, more))) =
         (keys.split_first(), bound.split_first())
@@ -310,7 +310,7 @@ macro_rules! table {
 }
 pub(crate) use table;
 
-/// Reads a key together with another one: nothing is left to do.
+/// Does nothing, for a key that was read together with another one.
 pub(crate) fn read_already<T>(_: &mut T, _: &mut Fields<'_>, _: &'static ConfigKey, _: &mut Seen) {}
 
 /// A value that a key of the configuration can have.
@@ -321,7 +321,7 @@ pub(crate) trait Field: Sized {
     /// Writes the value.
     fn write(&self, takes: &Takes) -> Written;
 
-    /// Returns what `null` means; `None`: it means nothing.
+    /// Returns the value that `null` stands for; `None`: `null` is an error.
     fn none() -> Option<Self> {
         None
     }
@@ -438,7 +438,7 @@ impl Field for Uuid {
     }
 }
 
-/// An NGUID.
+/// The field of an NGUID.
 impl Field for [u8; 16] {
     fn read(_: &Takes, node: &Node) -> Read<Self> {
         values::nguid(node)

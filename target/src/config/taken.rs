@@ -1,4 +1,5 @@
-//! What only one namespace may have: identifiers, and a file or device that it writes to.
+//! The things that only one namespace may have: identifiers, and a file or device that it writes
+//! to.
 
 use std::path::PathBuf;
 
@@ -9,11 +10,11 @@ use super::identity;
 use super::namespace::Namespace;
 use super::whole::Config;
 
-/// What the namespaces of a configuration have. To add or remove one costs the same whatever their
-/// number is.
+/// The identifiers, files and devices of a configuration's namespaces. Adding or removing a
+/// namespace costs the same whatever their number is.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Taken {
-    /// How many have it, each.
+    /// The number of namespaces that have each UUID.
     uuids: FxHashMap<Uuid, u32>,
     nguids: FxHashMap<[u8; 16], u32>,
     paths: FxHashMap<PathBuf, Users>,
@@ -27,14 +28,14 @@ struct Users {
 }
 
 impl Taken {
-    /// Returns what all namespaces of a configuration have.
+    /// Makes the index of all namespaces of a configuration.
     pub(crate) fn of(config: &Config) -> Self {
         let mut taken = Self::default();
         taken.exchange([], config.subsystems.iter().flat_map(|s| &s.namespaces));
         taken
     }
 
-    /// Returns what a namespace cannot have beside those that are there; `None` where it can be.
+    /// Says what a namespace would share with another one; `None` where it shares nothing.
     fn clash(&self, namespace: &Namespace) -> Option<String> {
         if let Some(uuid) = namespace.uuid.filter(|uuid| self.uuids.contains_key(uuid)) {
             return Some(format!("UUID {uuid} would be there twice"));
@@ -49,8 +50,8 @@ impl Taken {
         writes.then(|| format!("two namespaces would have {path}, and one would write to it"))
     }
 
-    /// Takes what the namespaces of `new` have for what those of `old` had; answers the first thing
-    /// that one of `new` cannot have beside the others.
+    /// Replaces the namespaces of `old` by those of `new`. Returns the first thing that one of
+    /// `new` would share with another.
     pub(crate) fn exchange<'a>(
         &mut self,
         old: impl IntoIterator<Item = &'a Namespace>,
@@ -63,7 +64,7 @@ impl Taken {
         })
     }
 
-    /// Adds what a namespace has; answers what it cannot have beside the others.
+    /// Adds a namespace. Returns what it would share with another.
     fn add(&mut self, namespace: &Namespace) -> Option<String> {
         let clash = self.clash(namespace);
         if let Some(uuid) = namespace.uuid {
@@ -80,7 +81,7 @@ impl Taken {
         clash
     }
 
-    /// Removes what a namespace has that was added.
+    /// Removes a namespace that was added.
     fn remove(&mut self, namespace: &Namespace) {
         if let Some(uuid) = namespace.uuid {
             one_less(&mut self.uuids, &uuid);

@@ -1,4 +1,4 @@
-//! `[target]`: what concerns the daemon as a whole.
+//! `[target]`: the settings of the daemon as a whole.
 
 use std::collections::BTreeSet;
 use std::net::SocketAddr;
@@ -14,7 +14,7 @@ use super::machine::Machine;
 use super::table::{self, Written, read_already, table, words};
 use super::values;
 
-/// I/O buffers hold at least this many of the largest transfers.
+/// The number of largest transfers that I/O buffers hold at least.
 const TRANSFERS_MIN: u64 = 2;
 
 /// `[target]`.
@@ -22,7 +22,7 @@ const TRANSFERS_MIN: u64 = 2;
 pub struct TargetConfig {
     /// `cores`: CPU numbers, one reactor thread pinned to each.
     pub cores: Vec<usize>,
-    /// `poll`: what a reactor does without work.
+    /// `poll`: the behaviour of a reactor without work.
     pub poll: Poll,
     /// `poll_time`: with `poll = "adaptive"`, how long a reactor without work keeps polling.
     pub poll_time: Duration,
@@ -88,7 +88,7 @@ impl Default for TargetConfig {
     }
 }
 
-/// What a reactor does when it has no work.
+/// The behaviour of a reactor without work.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Poll {
     /// Polls for a while, then sleeps until something happens.
@@ -110,7 +110,7 @@ fn write_cores(target: &TargetConfig, _: &ConfigKey) -> Written {
     Written::same(target.cores.clone())
 }
 
-/// Returns `[target]` where the file has none.
+/// Returns the settings for a file without `[target]`.
 pub(crate) fn standard(machine: &Machine) -> TargetConfig {
     let first = machine.cores.as_ref().and_then(BTreeSet::first).copied().unwrap_or(0);
     TargetConfig { control: machine.control.clone(), cores: vec![first], ..TargetConfig::default() }
@@ -138,7 +138,7 @@ pub(crate) fn parse(
     target
 }
 
-/// Checks that cores are there, once each, and at least one.
+/// Checks that the cores exist, each is listed once, and at least one is.
 fn check_cores(list: Option<&List<usize>>, place: &At<()>, machine: &Machine, problems: &Problems) {
     let Some(list) = list else { return };
     if list.items.is_empty() && list.whole {
@@ -160,7 +160,7 @@ fn check_cores(list: Option<&List<usize>>, place: &At<()>, machine: &Machine, pr
     }
 }
 
-/// "0-3, 6".
+/// Writes CPU numbers as ranges: "0-3, 6".
 fn ranges(cores: &BTreeSet<usize>) -> String {
     let mut runs: Vec<(usize, usize)> = Vec::new();
     for core in cores {
@@ -176,8 +176,8 @@ fn ranges(cores: &BTreeSet<usize>) -> String {
 }
 
 /// Checks that buffer sizes fit together. The places are those of `io_memory`, `max_transfer` and
-/// `in_capsule_data`; `unread`: one of the first two could not be read, so that nothing is known of
-/// how they fit.
+/// `in_capsule_data`; `unread`: one of the first two could not be read, so that they cannot be
+/// compared.
 fn check_memory(
     target: &TargetConfig,
     [io_at, max_at, in_capsule_at]: &[At<()>; 3],

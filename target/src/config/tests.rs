@@ -1,4 +1,4 @@
-//! What a person who writes a configuration relies on.
+//! Tests of what a person who writes a configuration relies on.
 
 use std::collections::BTreeSet;
 
@@ -17,7 +17,7 @@ pub(crate) fn parse(text: &str) -> Result<Config, ConfigErrors> {
     Config::parse_for(text, Path::new("test.toml"), &machine())
 }
 
-/// A configuration around the lines of one namespace.
+/// Makes a configuration around the lines of one namespace.
 fn with_namespace(lines: &str) -> String {
     format!("[[subsystem]]\nnqn = \"nqn.2026-01.io.x:a\"\n[[subsystem.namespace]]\n{lines}\n")
 }
@@ -76,7 +76,7 @@ fn the_documentation_names_every_setting_and_its_example_is_right() {
     }
 }
 
-/// Each wrong text, where the error is, and words of its message and remedy.
+/// Cases: a wrong text, the place of the error, and words of its message and remedy.
 #[test]
 fn errors_name_the_place_and_the_remedy() {
     let namespace = |lines: &str| with_namespace(lines);
@@ -187,7 +187,7 @@ fn all_errors_are_named_at_once_in_the_order_of_the_file() {
     assert_eq!(lines, [2, 3, 4, 5, 6], "{errors}");
 }
 
-/// Texts with one slip each, of which nothing else may be said, and words of what is said.
+/// Cases: a text with one slip, and words of the one error that it may bring.
 #[test]
 fn one_slip_is_one_error() {
     let nqn = "nqn.2026-01.io.x:a";
@@ -280,7 +280,7 @@ fn deep_nesting_is_an_error_and_no_overflow() {
     assert!(parse(&format!("a{} = 1", ".a".repeat(50_000))).is_err());
 }
 
-/// Words that occur in configurations, so that random texts get far.
+/// Makes words that occur in configurations, so that random texts get far.
 fn snippet() -> impl Strategy<Value = String> {
     let words = [
         "[target]\n",

@@ -1,5 +1,4 @@
-//! Readers for single values: each takes a node and answers the value, or what is wrong with it
-//! and what would be right.
+//! Readers for single values: each takes a node and returns the value, or its fault and the remedy.
 
 use std::net::SocketAddr;
 use std::path::PathBuf;
@@ -14,13 +13,13 @@ use super::node::{Node, Value};
 
 pub(crate) type Read<T> = Result<T, Wrong>;
 
-/// Says that the value is of a kind that the setting does not take.
+/// Reports a value of a kind that the setting does not take.
 pub(super) fn kind<T>(node: &Node, wanted: &str, example: &str) -> Read<T> {
     let message = format!("is {}, not {wanted}", node.value.kind());
     Err(Wrong::new(message, format!("write {example}")))
 }
 
-/// `true` or `false`.
+/// Reads `true` or `false`.
 pub(crate) fn boolean(node: &Node) -> Read<bool> {
     match &node.value {
         Value::Boolean(value) => Ok(*value),
@@ -106,7 +105,7 @@ pub(crate) fn duration_within(min: Duration, max: Duration) -> impl Fn(&Node) ->
     }
 }
 
-/// Reads what `read` takes, or `null`, which takes a setting back. A file cannot say `null`.
+/// Reads what `read` takes, or `null`, which takes a setting back and which a file cannot say.
 pub(crate) fn nullable<T>(read: impl Fn(&Node) -> Read<T>) -> impl Fn(&Node) -> Read<Option<T>> {
     move |node| match node.value {
         Value::Null => Ok(None),
@@ -159,7 +158,7 @@ pub(crate) fn nqn(node: &Node) -> Read<String> {
     Ok(text.into())
 }
 
-/// Reads the NQN of a subsystem of ours.
+/// Reads the NQN of a subsystem other than discovery.
 pub(crate) fn subsystem_nqn(node: &Node) -> Read<String> {
     let nqn = nqn(node)?;
     if nqn == DISCOVERY_NQN {
@@ -171,7 +170,7 @@ pub(crate) fn subsystem_nqn(node: &Node) -> Read<String> {
     Ok(nqn)
 }
 
-/// Printable ASCII of at most `max` characters, as Identify Controller has it.
+/// Reads printable ASCII of at most `max` characters, as Identify Controller has it.
 pub(crate) fn ascii(max: usize) -> impl Fn(&Node) -> Read<String> {
     move |node| {
         let remedy = format!("1 to {max} printable ASCII characters in quotes");
@@ -204,7 +203,7 @@ pub(crate) fn nguid(node: &Node) -> Read<[u8; 16]> {
     nguid.map(Uuid::into_bytes).ok_or_else(wrong)
 }
 
-/// Reads one word of a few.
+/// Reads one of a list of words.
 pub(crate) fn choice<T: Copy>(words: &'static [(&'static str, T)]) -> impl Fn(&Node) -> Read<T> {
     move |node| {
         let names: Vec<String> = words.iter().map(|(name, _)| format!("\"{name}\"")).collect();

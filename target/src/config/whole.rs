@@ -9,11 +9,11 @@ use super::target::TargetConfig;
 /// A whole configuration file.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Config {
-    /// `[target]`: what concerns the daemon as a whole.
+    /// `[target]`: the daemon as a whole.
     pub target: TargetConfig,
-    /// `[qos]`, `[[session]]`, `[[policy]]`.
+    /// `[qos]`, `[[session]]`, `[[policy]]`: quality of service.
     pub qos: QosConfig,
-    /// `[network]`, `[[link]]`.
+    /// `[network]`, `[[link]]`: the network.
     pub network: Network,
     /// `[[listener]]`.
     pub listeners: Vec<Listener>,

@@ -1,5 +1,6 @@
-//! Methods that change the running target. Each is stored first and made then: a change that
-//! cannot be stored is not made, and one that the target refuses is taken out of the store again.
+//! Methods that change the running target. Each change is stored first and made then: a change that
+//! cannot be stored is not made, and a change that the target refuses is taken out of the store
+//! again.
 
 use std::collections::BTreeSet;
 
@@ -21,8 +22,8 @@ use crate::store::{Live, ObjectId};
 type Answer<T> = Result<Changed<T>, Failure>;
 
 impl Control {
-    /// Stores and makes one change: `edit` makes it in the configuration, of which it changes
-    /// `object` alone, `act` in the target.
+    /// Stores and makes one change: `edit` changes `object`, and nothing else, in the
+    /// configuration; `act` makes the change in the target.
     pub(super) fn change<T>(
         &self,
         live: &mut Live,
@@ -44,7 +45,7 @@ impl Control {
         }
     }
 
-    /// Says of a change whether it survives a restart.
+    /// Makes the answer of a change: its result, and whether it survives a restart.
     pub(super) fn done<T>(&self, result: T) -> Changed<T> {
         Changed { durable: Some(self.durable), result }
     }
@@ -257,8 +258,8 @@ fn lowest_free(namespaces: &[Namespace]) -> Option<u32> {
     u32::try_from(free + 1).ok()
 }
 
-/// Lets a namespace that is added with a size have its file made: whoever asks for it is there, and
-/// sees what becomes of it.
+/// Lets the file of a namespace that is added with a size be made: the operator is there, and sees
+/// the result.
 fn make_files(namespace: &mut Namespace) {
     if let Backend::File { size: Some(_), create, .. } = &mut namespace.backend {
         *create = !namespace.read_only;

@@ -1,21 +1,21 @@
-//! Why the control plane does not start.
+//! The reason for which the control plane does not start.
 
 use std::net::SocketAddr;
 use std::path::PathBuf;
 
 use thiserror::Error;
 
-/// The control plane does not start.
+/// A reason for which the control plane does not start.
 #[derive(Debug, Error)]
 pub enum ControlError {
     /// The control socket cannot be made.
     #[error("cannot listen on the control socket {}: {detail}; {remedy}", path.display())]
     Socket {
-        /// Its path.
+        /// The path of the socket.
         path: PathBuf,
-        /// What is wrong.
+        /// The fault.
         detail: String,
-        /// What would be right.
+        /// The remedy.
         remedy: &'static str,
     },
     /// Another daemon answers on the control socket.
@@ -25,28 +25,28 @@ pub enum ControlError {
         path.display()
     )]
     Running {
-        /// The socket's path.
+        /// The path of the socket.
         path: PathBuf,
     },
-    /// A program that is no daemon of ours listens on the control socket.
+    /// A program that is no Sluicegate daemon listens on the control socket.
     #[error(
         "another program listens on {}, and does not answer as a sluiced does; `ss -lxp` says \
          which it is: end it, or set another `control` in the configuration",
         path.display()
     )]
     Foreign {
-        /// The socket's path.
+        /// The path of the socket.
         path: PathBuf,
     },
     /// The metrics endpoint cannot be opened.
     #[error("cannot serve metrics: {detail}; or leave `metrics` out")]
     Metrics {
-        /// Its address.
+        /// The address of the endpoint.
         address: SocketAddr,
-        /// What the operating system says, and what to do.
+        /// The operating system's error, and the remedy.
         detail: String,
     },
-    /// There is no thread or ring for it.
+    /// The control plane gets no thread or ring.
     #[error("cannot start the control thread: {0}")]
     Thread(String),
 }

@@ -1,4 +1,5 @@
-//! Changes that would hurt hosts: refused with the hosts' names unless they are forced.
+//! Refusals of changes that would hurt connected hosts, with the hosts' names, unless the changes
+//! are forced.
 
 use super::Control;
 use super::named::list;
@@ -6,7 +7,7 @@ use super::protocol::{ErrorKind, Failure};
 use crate::engine::Loss;
 
 impl Control {
-    /// Refuses a change that connected hosts would lose something by, unless it is forced.
+    /// Refuses a change by which connected hosts would lose something, unless it is forced.
     pub(super) fn unless_hurt(&self, force: bool, loss: &Loss<'_>) -> Result<(), Failure> {
         let hosts = if force { Vec::new() } else { self.engine().hosts_hurt(loss) };
         if hosts.is_empty() {

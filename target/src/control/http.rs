@@ -1,18 +1,18 @@
-//! Just enough HTTP to be scraped: one request, one answer, the connection ends.
+//! HTTP as far as a metrics scraper needs it: one request, one answer, the connection ends.
 
-/// Longest request in bytes.
+/// The longest request in bytes.
 pub(super) const REQUEST_MAX: usize = 8 << 10;
-/// What OpenMetrics text is called.
+/// The media type of OpenMetrics text.
 const OPENMETRICS: &str = "application/openmetrics-text; version=1.0.0; charset=utf-8";
 
-/// What a request asks for.
+/// The meaning of a request.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) enum Asked {
-    /// The metrics; with `false`, only the head of the answer.
+    /// A request for the metrics; with `false`, only for the head of the answer.
     Metrics(bool),
-    /// Something else: the answer.
+    /// A request for something else: the answer that refuses it.
     Refused(Vec<u8>),
-    /// The request has not come whole.
+    /// The request has not arrived completely.
     More,
 }
 

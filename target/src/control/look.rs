@@ -112,7 +112,7 @@ impl Control {
     }
 }
 
-/// Says what is not as it should be, a line for each thing.
+/// Lists the problems of the target, a line for each.
 fn problems(subsystems: &[SubsystemState]) -> Vec<String> {
     let lines = subsystems.iter().flat_map(|subsystem| {
         let wrong = subsystem.namespaces.iter().filter(|n| n.state != Availability::Ready);

@@ -1,4 +1,4 @@
-//! Operations and how long they took, as answers show them.
+//! Operations and their latencies, as answers show them.
 
 use sluice_schema::answer::{
     HostIo, Io, Latency, NamespaceIo, Operations, QueueIo, ReactorChanges, Statistics,

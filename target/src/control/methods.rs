@@ -1,4 +1,4 @@
-//! The way from a method's name to what it does.
+//! The way from a method's name to its function.
 
 use serde_json::{Map, Value, json};
 use sluice_schema::{Call, Method, Params, Values, call};
@@ -15,7 +15,7 @@ use crate::config::{did_you_mean, values};
 use crate::objects::visit;
 
 impl Control {
-    /// Does what a method says.
+    /// Calls the method of a name.
     pub(crate) fn call(&self, method: &str, params: &Value) -> Result<Value, Failure> {
         let method = Method::from_name(method).ok_or_else(|| unknown(method))?;
         let empty = json!({});
@@ -101,7 +101,7 @@ impl Control {
 }
 
 impl Control {
-    /// Does a method of an object that has the generic ones.
+    /// Calls a generic method of a kind of object.
     fn object_method(&self, method: Method, params: &Value) -> Result<Value, Failure> {
         let found = method
             .object()
@@ -111,7 +111,7 @@ impl Control {
     }
 }
 
-/// Checks the parameters of a method, does what it says, and writes the answer.
+/// Checks the parameters of a method, calls it, and writes the answer.
 fn checked<M: Call<Params: Params>>(
     params: &Value,
     act: impl FnOnce(M::Params) -> Result<M::Answer, Failure>,
@@ -124,7 +124,7 @@ fn answer<M: Call>(answer: Result<M::Answer, Failure>) -> Result<Value, Failure>
     serde_json::to_value(answer?).map_err(|error| inconsistent(M::METHOD.name(), &error))
 }
 
-/// Checks parameters by their keys, all of them, and takes them.
+/// Checks all parameters by their keys, and takes them.
 fn check<P: Params>(params: &Value) -> Result<P, Failure> {
     let read = read(params, |mut fields| {
         let mut read = Map::new();
@@ -144,7 +144,8 @@ fn check<P: Params>(params: &Value) -> Result<P, Failure> {
     serde_json::from_value(Value::Object(read)).map_err(|error| inconsistent("parameters", &error))
 }
 
-/// Checks a value, and writes it in one way: sizes in bytes, addresses as the system writes them.
+/// Checks a value, and brings it into one form: sizes in bytes, addresses as the system writes
+/// them.
 fn plain(values: &Values, node: &Node) -> Result<Value, Wrong> {
     Ok(match *values {
         Values::Boolean => json!(values::boolean(node)?),
@@ -164,7 +165,7 @@ fn plain(values: &Values, node: &Node) -> Result<Value, Wrong> {
     })
 }
 
-/// Says that the method that was asked for is not there.
+/// Makes the failure of a request for a method that does not exist.
 fn unknown(method: &str) -> Failure {
     let names: Vec<&'static str> = Method::ALL.iter().map(|method| method.name()).collect();
     let method = crate::config::fields::quoted(method);

@@ -38,20 +38,20 @@ use crate::metrics::Metrics;
 use crate::store::Live;
 use crate::sync::lock;
 
-/// What requests act on.
+/// The state that requests act on.
 #[derive(Debug)]
 pub struct Control {
     engine: EngineHandle,
-    /// Also puts changes in an order: one at a time.
+    /// The live configuration; its lock makes changes one at a time.
     live: Mutex<Live>,
     metrics: Metrics,
     durable: bool,
     started: Instant,
-    /// The configuration file; none: what is part of the program runs.
+    /// The configuration file; none: the embedded configuration runs.
     file: Option<PathBuf>,
-    /// What the target was started with.
+    /// The configuration with which the target was started.
     first: Config,
-    /// Whether somebody asked for the end.
+    /// Whether a request asked for the end.
     told_to_end: AtomicBool,
 }
 
@@ -62,7 +62,8 @@ impl Control {
         Self::of_file(engine, live, None)
     }
 
-    /// As [`Control::new`], with the configuration file, which is read again on request.
+    /// Makes the control plane as [`Control::new`] does, with the configuration file, which is read
+    /// again on request.
     #[must_use]
     pub fn of_file(engine: Arc<dyn Engine>, live: Live, file: Option<PathBuf>) -> Arc<Self> {
         let engine = EngineHandle(engine);
@@ -78,7 +79,7 @@ impl Control {
         })
     }
 
-    /// Whether the method `shutdown` was called: that the daemon is to stay down.
+    /// Says whether the method `shutdown` was called, so that the daemon stays down.
     #[must_use]
     pub fn was_told_to_end(&self) -> bool {
         self.told_to_end.load(Ordering::Relaxed)

@@ -1,4 +1,5 @@
-//! Finds what requests name, and says what there is where it is not.
+//! Lookups of the objects that requests name; where one is missing, the failure lists those that
+//! exist.
 
 use std::net::SocketAddr;
 
@@ -61,7 +62,7 @@ pub(super) fn listener(config: &mut Config, address: SocketAddr) -> Result<&mut 
     })
 }
 
-/// Checks that a link is there; `None`: the default one.
+/// Checks that a link exists; `None`: the default one.
 pub(super) fn link_is_known(config: &Config, link: Option<&str>) -> Result<(), Failure> {
     match link.filter(|name| network::unknown(&config.network, Some(name))) {
         Some(name) => Err(no_link(config, name)),
@@ -69,13 +70,13 @@ pub(super) fn link_is_known(config: &Config, link: Option<&str>) -> Result<(), F
     }
 }
 
-/// Says that a link is not there.
+/// Makes the failure of a link that does not exist.
 pub(super) fn no_link(config: &Config, name: &str) -> Failure {
     let known = list(&network::known(&config.network));
     Failure::not_found(format!("there is no link {name}; there are: {known}"))
 }
 
-/// Writes names for a message, not more than a person reads.
+/// Writes names for a message, no more than a person reads.
 pub(super) fn list(names: &[String]) -> String {
     match names {
         [] => "none".into(),

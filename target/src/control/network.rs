@@ -1,5 +1,5 @@
-//! Methods that show and change what classes get of the network: each change makes the new whole of
-//! `[network]` and `[[link]]`, and the target takes it at once or not at all.
+//! Methods that show and change the settings of the network: each change makes a new version of all
+//! of `[network]` and `[[link]]`, and the target takes it as a whole or not at all.
 
 use std::net::SocketAddr;
 
@@ -70,7 +70,7 @@ fn users(config: &Config, link: &str) -> Vec<SocketAddr> {
     config.listeners.iter().filter(|l| named(&l.link)).map(|l| l.address).collect()
 }
 
-/// Shows what is set for a link, and what it does.
+/// Shows the settings of a link, and its traffic.
 fn link_state(link: &LinkConfig, state: LinkState, config: &Config) -> answer::LinkRow {
     answer::LinkRow {
         settings: table::show(link),

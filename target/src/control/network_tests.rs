@@ -1,4 +1,5 @@
-//! What a person relies on who changes what classes get of the network while hosts are at work.
+//! Tests of what a person relies on who changes the settings of the network while hosts are at
+//! work.
 
 use std::sync::atomic::Ordering::Relaxed;
 
@@ -29,7 +30,7 @@ fn e8_classes_change_while_hosts_work_and_survive_a_restart() {
     let answer = rig.call("network.set", json!({"enabled": false})).unwrap();
     assert_eq!((&answer["enabled"], &answer["writes"]), (&json!(false), &json!(false)));
     assert_eq!(answer["capacity"], "10 Gbit/s");
-    // What is answered can be given back.
+    // The values of an answer are valid parameters.
     let mut again = answer.clone();
     again.as_object_mut().unwrap().remove("durable");
     assert_eq!(rig.call("network.set", again).unwrap(), answer);
@@ -160,7 +161,7 @@ fn a_change_that_is_refused_or_cannot_be_stored_changes_nothing() {
     assert_eq!(rig.check_agreement(), before);
 }
 
-/// One change, by small numbers.
+/// Makes one change of small numbers.
 fn change(kind: u8, a: u8, b: u8) -> (&'static str, Value) {
     let name = |n: u8| format!("l{n}");
     let address = |n: u8| format!("127.0.0.1:442{}", n % 3);

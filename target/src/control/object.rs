@@ -13,7 +13,7 @@ use crate::config::{Config, table};
 use crate::objects::{Group, Listed, Named, Settable, Visitor, find, put};
 use crate::store::{Live, ObjectId};
 
-/// A method of an object, to be done for its kind.
+/// A call of a method, for the kind of object that it names.
 #[derive(Debug)]
 pub(super) struct ObjectCall<'a> {
     pub(super) control: &'a Control,
@@ -52,7 +52,8 @@ impl Control {
 
     fn set<T: Named + Listed>(&self, params: &Value) -> Result<Changed<Settings>, Failure> {
         let mut live = self.live();
-        // Keys that are not given stay, so the name is needed before the rest can be read.
+        // Keys that are not given stay as they are, so the name is needed before the rest can be
+        // read.
         let only = params.get("name").map_or_else(|| json!({}), |name| json!({ "name": name }));
         let name = read_name::<T>(&only)?;
         let before = find::<T>(T::Group::of(live.current()), &name).cloned();
@@ -122,7 +123,7 @@ fn read_name<T: Named + Listed>(params: &Value) -> Result<String, Failure> {
     })
 }
 
-/// Says that an object is not there.
+/// Makes the failure of an object that does not exist.
 fn missing<T: Named + Listed>(config: &Config, name: &str) -> Failure {
     let known = list(&T::known(T::Group::of(config)));
     Failure::not_found(format!("there is no {} {name}; there are: {known}", T::WORD))

@@ -1,4 +1,4 @@
-//! Who is at the control socket's path: nobody, a daemon of ours, or something else.
+//! The occupant of the control socket's path: nobody, a Sluicegate daemon, or another program.
 
 use std::io::{self, BufRead, BufReader, Read, Write};
 use std::os::unix::fs::FileTypeExt;
@@ -10,27 +10,27 @@ use serde_json::{Value, json};
 
 use super::ControlError;
 
-/// Longest path of a socket: sockaddr_un holds 108 bytes with the final NUL, and the socket is
-/// made under a name that is up to 16 bytes longer.
+/// The longest path of a socket in bytes: sockaddr_un holds 108 with the final NUL, and the socket
+/// is made under a name that is up to 16 bytes longer.
 const PATH_MAX: usize = 91;
-/// How long another program may take to say who it is.
+/// The time within which another program has to answer.
 const PATIENCE: Duration = Duration::from_secs(2);
-/// The longest answer that is read of it, in bytes.
+/// The longest answer that is read, in bytes.
 const ANSWER_MAX: u64 = 64 << 20;
 
-/// Who is at a path where nothing stands in the way of a daemon.
+/// The occupant of a path where a daemon can listen or already does.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Occupant {
-    /// Nobody: there is nothing, or a dead process's socket.
+    /// No process: the path is free, or a dead process has left its socket.
     Nobody,
-    /// A daemon of ours.
+    /// A Sluicegate daemon.
     Daemon,
 }
 
-/// Looks who is at a path.
+/// Finds the occupant of a path.
 ///
 /// # Errors
-/// No socket can be made there, now or ever.
+/// No socket can be made there.
 pub(crate) fn of(path: &Path) -> Result<Occupant, ControlError> {
     let wrong = |detail: String, remedy| ControlError::Socket { path: path.into(), detail, remedy };
     if path.as_os_str().len() > PATH_MAX {
@@ -51,8 +51,8 @@ pub(crate) fn of(path: &Path) -> Result<Occupant, ControlError> {
     }
 }
 
-/// Returns what the daemon at a path answers to a method without parameters; `None`: nothing of
-/// use.
+/// Returns what the daemon at a path answers to a method without parameters; `None`: no usable
+/// answer.
 pub(crate) fn ask(path: &Path, method: &str) -> Option<Value> {
     request(&UnixStream::connect(path).ok()?, method)?.get("result").cloned()
 }

@@ -1,4 +1,4 @@
-//! Parameters that readers of the configuration read.
+//! Parameters that have the form of the configuration's settings.
 
 use serde_json::Value;
 
@@ -14,7 +14,7 @@ pub(super) fn read<T>(
     entry::read_json(params, "the parameters", read).map_err(Failure::invalid)
 }
 
-/// Reports types that do not fit together: what was checked is not what the type takes.
+/// Reports parameters that passed their check and do not fit their type: a defect of the schema.
 pub(super) fn inconsistent(what: &str, error: &serde_json::Error) -> Failure {
     debug_assert!(false, "{what}: {error}");
     Failure::invalid(format!("{what}: {error}"))

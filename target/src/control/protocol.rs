@@ -33,7 +33,7 @@ impl From<StoreError> for Failure {
     }
 }
 
-/// Tells whether a line asks for a change, which may take long, and not only for what there is.
+/// Says whether a line asks for a change, which may take long, and not only for a look.
 pub(super) fn changes(line: &[u8]) -> bool {
     let Ok(RequestLine { method, .. }) = serde_json::from_slice(line) else { return false };
     Method::from_name(&method).is_some_and(Method::changes)

@@ -1,5 +1,5 @@
-//! Methods that change quality of service: each makes the new whole of `[qos]`, `[[session]]` and
-//! `[[policy]]`, and the target takes it at once or not at all.
+//! Methods that change quality of service: each makes a new version of all of `[qos]`,
+//! `[[session]]` and `[[policy]]`, and the target takes it as a whole or not at all.
 
 use arbitration::Class;
 use serde_json::{Value, json};
@@ -178,7 +178,7 @@ impl Control {
     fn set_session(&self, live: &mut Live, session: Session) -> Answer<SessionSettings> {
         let name = session.name.clone();
         let answer = table::show(&session);
-        // Nothing that is set for an automatic session is no entry.
+        // An automatic session without settings of its own has no entry.
         let bare = Session { name: name.clone(), ..Session::default() };
         let gone = session == bare && split_or_nqn(&name);
         self.change_group(live, &ObjectId::of::<Session>(name.clone()), |qos: &mut QosConfig| {
@@ -212,25 +212,25 @@ fn read_name(params: &Value, key: &str) -> Result<String, Failure> {
     })
 }
 
-/// Whether a name is an automatic session's.
+/// Says whether a name is an automatic session's.
 fn split_or_nqn(name: &str) -> bool {
     name.starts_with("nqn.")
 }
 
-/// Whether a session is there: by an entry, or with a subsystem or namespace.
+/// Says whether a session exists: by an entry, or with a subsystem or namespace.
 fn exists(config: &Config, name: &str) -> bool {
     let entry = config.qos.sessions.iter().any(|known| known.name == name);
     entry || config.subsystems.iter().any(|known| known.nqn == name) || is_namespace(config, name)
 }
 
-/// Whether NQN/NSID names a namespace that is there.
+/// Says whether NQN/NSID names an existing namespace.
 fn is_namespace(config: &Config, name: &str) -> bool {
     let Some((nqn, nsid)) = split_namespace(name) else { return false };
     let mut subsystems = config.subsystems.iter().filter(|known| known.nqn == nqn);
     subsystems.any(|known| known.namespaces.iter().any(|n| n.nsid == Some(nsid)))
 }
 
-/// Returns what is set for a session that is there.
+/// Returns the settings of an existing session.
 fn present(config: &Config, name: &str) -> Result<Session, Failure> {
     if !exists(config, name) {
         return Err(no_session(config, name));
@@ -249,7 +249,7 @@ fn no_session(config: &Config, name: &str) -> Failure {
     ))
 }
 
-/// Checks that what a session names is there.
+/// Checks that the objects which a session names exist.
 fn names_are_known(config: &Config, session: &Session) -> Result<(), Failure> {
     let Session { name, parent, reserve, .. } = session;
     if name.starts_with("nqn.") && !exists(config, name) {
@@ -266,10 +266,10 @@ fn names_are_known(config: &Config, session: &Session) -> Result<(), Failure> {
     Ok(())
 }
 
-/// Checks that no other session and no policy names a session that goes.
+/// Checks that no other session and no policy names a session that is removed.
 fn unused(config: &Config, name: &str) -> Result<(), Failure> {
     if split_or_nqn(name) {
-        // Its settings go, the session stays.
+        // The automatic session stays; only its settings are removed.
         return Ok(());
     }
     let children = config.qos.sessions.iter().filter(|s| s.parent.as_deref() == Some(name));
@@ -289,7 +289,7 @@ fn unused(config: &Config, name: &str) -> Result<(), Failure> {
     Err(Failure::invalid(message))
 }
 
-/// Checks that what a policy names is there.
+/// Checks that the objects which a policy names exist.
 fn policy_is_for_something(config: &Config, policy: &Policy) -> Result<(), Failure> {
     if let Some(nqn) = &policy.subsystem {
         let subsystem = known_subsystem(config, nqn)?;

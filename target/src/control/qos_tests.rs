@@ -1,4 +1,4 @@
-//! What a person relies on who changes quality of service while hosts are at work.
+//! Tests of what a person relies on who changes quality of service while hosts are at work.
 
 use std::sync::atomic::Ordering::Relaxed;
 
@@ -24,7 +24,7 @@ fn changes_take_effect_as_a_whole_and_survive_a_restart() {
     let answer = rig.call("qos.set", set).unwrap();
     assert_eq!(answer["weights"], json!({"high": 8, "medium": 4, "low": 1}));
     assert_eq!(answer["dscp"], json!({"urgent": 44, "high": 34, "medium": 18, "low": 8}));
-    // What is not given stays.
+    // A setting that is not given stays.
     let answer = rig.call("qos.set", json!({"latency_target": "1 ms", "enabled": true})).unwrap();
     assert_eq!(
         (&answer["window"], &answer["latency_target"]),
@@ -32,7 +32,7 @@ fn changes_take_effect_as_a_whole_and_survive_a_restart() {
     );
     assert_eq!((&answer["window_max"], &answer["durable"]), (&json!(1024), &json!(true)));
     rig.call("session.add", json!({"name": "tenants"})).unwrap();
-    // Below a session whose name comes later in the alphabet.
+    // The parent's name comes later in the alphabet.
     rig.call("session.add", json!({"name": "gold", "parent": "tenants", "iops": 1000})).unwrap();
     rig.call("session.set", json!({"name": "gold", "bandwidth": "1 MiB/s", "iops": null})).unwrap();
     rig.call("session.set", json!({"name": namespace(), "parent": "gold"})).unwrap();
@@ -198,7 +198,7 @@ fn what_goes_away_does_not_stop_later_changes() {
     rig.call("session.add", json!({"name": "gold"})).unwrap();
     rig.call("qos.set", json!({"burst": "unlimited"})).unwrap();
     rig.check_agreement();
-    // Its settings are there again when it is.
+    // The settings are there again when the namespace is.
     let again = json!({"nqn": NQN, "namespace": [{"backend": "null", "size": 4096}]});
     rig.call("subsystem.add", again).unwrap();
     let kept = rig.check_agreement().qos.sessions;
@@ -209,7 +209,7 @@ fn what_goes_away_does_not_stop_later_changes() {
     assert_eq!(rig.check_agreement().qos.sessions.len(), 1);
 }
 
-/// One change, by small numbers.
+/// Makes one change of small numbers.
 fn change(kind: u8, a: u8, b: u8) -> (&'static str, Value) {
     let name = |n: u8| match n % 6 {
         4 => NQN.to_owned(),

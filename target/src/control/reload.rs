@@ -1,4 +1,4 @@
-//! The configuration file is read again: everything that it changes, or nothing.
+//! The reload of the configuration file: all of its changes are made, or none.
 
 pub use sluice_schema::answer::Reloaded;
 use sluice_schema::params;
@@ -20,12 +20,12 @@ impl Control {
         }
     }
 
-    /// Reads the configuration file again and makes the target what it says, with the live changes
-    /// that still count; or leaves everything as it is. Says in the log what it did.
+    /// Reads the configuration file again and makes the target what the file says, with the live
+    /// changes that still count; or leaves everything as it is. Logs what it did.
     ///
     /// # Errors
-    /// The file has errors, a change cannot be stored or made, or would hurt connected hosts and
-    /// is not forced. Everything is as it was, unless the message says otherwise.
+    /// The file has errors, or a change cannot be stored or made, or would hurt connected hosts and
+    /// is not forced. The target is as it was, unless the message says otherwise.
     pub fn reload(&self, force: bool) -> Result<Reloaded, Failure> {
         let _told = Reloading::begin();
         let result = self.reload_now(force);
@@ -49,7 +49,7 @@ impl Control {
     /// Returns what [`Control::reload`] would do.
     ///
     /// # Errors
-    /// The file has errors, or what is stored cannot be read.
+    /// The file has errors, or the store cannot be read.
     pub fn would_reload(&self) -> Result<Reloaded, Failure> {
         let look = self.look(&self.live())?;
         let mut told = look.told();
@@ -57,7 +57,7 @@ impl Control {
         Ok(told)
     }
 
-    /// Returns what connected hosts would lose, in words.
+    /// Returns the losses of connected hosts, in words.
     fn refusals(&self, look: &Look) -> Vec<String> {
         let losses = harm(self.engine(), &look.changes, &look.next.config);
         losses.iter().map(|(loss, hosts)| refusal(loss, hosts)).collect()
@@ -83,7 +83,7 @@ impl Control {
         Ok(told)
     }
 
-    /// Reads the file and compares.
+    /// Reads the file and compares it with the running configuration.
     fn look(&self, live: &Live) -> Result<Look, Failure> {
         let path = self.file.as_ref().ok_or_else(|| {
             Failure::invalid(
@@ -93,14 +93,14 @@ impl Control {
         let file = Config::load(path).map_err(|errors| Failure::invalid(format!("{errors}")))?;
         let mut next = live.under(&file)?;
         let needs_restart = restart_keys(&self.first, &next.config);
-        // What is read at the start alone stays as it is.
+        // Settings that are read at the start alone stay as they are.
         next.config.target = live.current().target.clone();
         let changes = plan(live.current(), &next.config);
         Ok(Look { file, next, changes, needs_restart })
     }
 }
 
-/// A configuration file that was read, and what it means for the target that runs.
+/// A configuration file that was read, and its changes of the running target.
 struct Look {
     file: Config,
     next: Effective,

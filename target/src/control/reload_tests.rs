@@ -1,4 +1,4 @@
-//! What somebody who edits the file of a running target relies on.
+//! Tests of what somebody who edits the file of a running target relies on.
 
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -49,14 +49,15 @@ impl Rig {
         }
     }
 
-    /// The engine runs what the control plane believes.
+    /// Checks that the engine runs what the control plane believes.
     fn agrees_but_for_the_file(&self) -> Config {
         let current = self.control.live().current().clone();
         assert_eq!(*self.engine.config.lock().unwrap(), current);
         current
     }
 
-    /// The engine runs what the control plane believes, and what a start with the file would run.
+    /// Checks that the engine runs what the control plane believes, and what a start with the file
+    /// would run.
     fn agrees(&self) -> Config {
         let current = self.control.live().current().clone();
         assert_eq!(*self.engine.config.lock().unwrap(), current);
@@ -73,7 +74,7 @@ fn live_changes_stay_until_their_entry_in_the_file_changes() {
     let host = |n: u8| format!("nqn.2026-01.io.x:h{n}");
     rig.call("host.add", json!({"subsystem": NQN, "host": host(1)})).unwrap();
     rig.call("namespace.resize", json!({"subsystem": NQN, "nsid": 1, "size": "2 MiB"})).unwrap();
-    // What the file does not touch stays as it was changed.
+    // Objects that the file does not touch stay as they were changed.
     rig.edit(&FILE.replace("4420", "4421"));
     let answer = rig.call("reload", json!({})).unwrap();
     assert_eq!(
@@ -82,7 +83,7 @@ fn live_changes_stay_until_their_entry_in_the_file_changes() {
     );
     let subsystem = &rig.agrees().subsystems[0];
     assert_eq!(subsystem.hosts, [host(0), host(1)]);
-    // Another size in the file wins over the live one, which is forgotten.
+    // A new size in the file wins over the live one, which is forgotten.
     rig.edit(&FILE.replace("1 MiB", "4 MiB"));
     let answer = rig.call("reload", json!({ "check": true })).unwrap();
     assert_eq!(rig.store.objects().unwrap().len(), 2, "nothing was done");
@@ -117,7 +118,7 @@ fn what_cannot_be_done_changes_nothing() {
     rig.edit(&format!("{FILE}colour = 1\nsise = 2\n"));
     unchanged("unknown key `colour`", "invalid");
     unchanged("unknown key `sise`", "invalid");
-    // Two changes; the second one fails, whichever it is.
+    // The file brings two changes; the second one fails, whichever it is.
     rig.edit(&FILE.replace("4420", "4421").replace("1 MiB", "4 MiB"));
     for after in 0..3 {
         *rig.engine.refuse_after.lock().unwrap() = Some(after);
@@ -186,7 +187,7 @@ fn what_connected_hosts_would_lose_is_refused_with_their_names() {
     rig.edit(&FILE.replace("nsid = 1", "nsid = 2"));
     hurt(&format!("Namespace({NQN:?}, 1)"), 4);
     refused(&host(4));
-    // h0 is let in by another entry: only h1 loses its disks.
+    // The host h0 is let in by another entry: only h1 loses its disks.
     rig.edit(&FILE.replace("hosts", "allow_any_host = true\nhosts"));
     rig.call("reload", json!({})).unwrap();
     rig.edit(FILE);

@@ -23,22 +23,22 @@ use super::{Control, http};
 use crate::reactor::ring_error;
 use crate::socket::refusal;
 
-/// Clients of the control socket at one time, and of the metrics endpoint.
+/// The most clients of the control socket, and of the metrics endpoint, at one time.
 pub const CLIENTS_MAX: usize = 64;
-/// How long a client of the control socket may be silent.
+/// The time for which a client of the control socket may be silent.
 const IDLE: Duration = Duration::from_secs(600);
-/// How long a client may take to send an HTTP request, or to take an answer.
+/// The time within which a client has to send an HTTP request, or to take an answer.
 const PATIENCE: Duration = Duration::from_secs(10);
-/// How long requests that are being answered may hold up the end.
+/// The time for which requests that are being answered may delay the end.
 const GRACE: Duration = Duration::from_secs(1);
-/// How often a client is told that its change is being worked on.
+/// The time between two signs to a client that its change is being worked on.
 const SIGN: Duration = Duration::from_secs(1);
-/// How often at most: what takes longer than this many signs has got stuck.
+/// The most such signs: a change that takes longer is stuck.
 const SIGNS_MAX: u32 = 300;
-/// How much is read at once.
+/// The size of one read in bytes.
 const CHUNK: usize = 16 << 10;
 
-/// The running control plane. Ends with [`Server::stop`], or when it is dropped.
+/// The running control plane. It ends with [`Server::stop`], or when it is dropped.
 #[derive(Debug)]
 pub struct Server {
     thread: Option<JoinHandle<()>>,
@@ -47,7 +47,7 @@ pub struct Server {
 }
 
 impl Server {
-    /// Starts the thread, and answers when it serves.
+    /// Starts the thread, and returns when it serves.
     ///
     /// # Errors
     /// The socket or the metrics endpoint cannot be opened, or there is no io_uring.
@@ -70,14 +70,14 @@ impl Server {
         Ok(Self { thread: Some(thread), stop: Some(stop), metrics })
     }
 
-    /// Returns where metrics are served.
+    /// Returns the address of the metrics endpoint.
     #[must_use]
     pub fn metrics_address(&self) -> Option<SocketAddr> {
         self.metrics
     }
 
     /// Ends the thread: requests that are being answered have a second left; then the socket is
-    /// gone.
+    /// removed.
     pub fn stop(self) {
         drop(self);
     }
@@ -125,7 +125,7 @@ fn run(
             tokio_uring::spawn(accept_metrics(listener, control));
         }
         let _ = ready.send(Ok(address));
-        // Either a message or the sender's end means the end.
+        // A message and the sender's drop both mean the end.
         let _ = stopped.await;
         let quiet = async {
             while busy.get() > 0 {
@@ -166,7 +166,7 @@ impl Listeners {
     }
 }
 
-/// Counts one while it lives.
+/// A count of one client, as long as it lives.
 struct Guard(Rc<Cell<usize>>);
 
 impl Guard {
@@ -209,7 +209,7 @@ async fn accept_control(listener: UnixListener, control: Arc<Control>, busy: Rc<
     }
 }
 
-/// Accepting failed, probably for want of descriptors: others may end soon.
+/// Waits after an accept that failed, probably for want of descriptors: other clients may end soon.
 async fn pause(error: &io::Error) {
     tracing::warn!(%error, "cannot accept a client of the control plane");
     tokio::time::sleep(Duration::from_millis(100)).await;
@@ -228,7 +228,7 @@ async fn patiently<T, B>(action: impl Future<Output = (io::Result<T>, B)>) -> io
     Ok((result?, buffer))
 }
 
-/// Serves one client until it ends, is silent for too long, or sends what is no line.
+/// Serves one client until it ends, is silent for too long, or sends no proper line.
 async fn serve(stream: &UnixStream, control: Arc<Control>, busy: &Rc<Cell<usize>>) {
     let mut pending: Vec<u8> = Vec::new();
     loop {
@@ -264,8 +264,8 @@ fn find_newline(bytes: &[u8], from: usize) -> Option<usize> {
 }
 
 /// Answers a request on a thread of its own, since a change waits for the reactors and the disk.
-/// Meanwhile the client of a change gets signs of life: spaces, which JSON ignores. Whoever only
-/// looks gets none, so that a target that has got stuck is found out.
+/// Meanwhile the client of a change gets signs of life: spaces, which JSON ignores. A client that
+/// only looks gets none, so that it notices a target that is stuck.
 async fn answer(stream: &UnixStream, control: Arc<Control>, line: Vec<u8>) -> Option<Vec<u8>> {
     let mut signs = if changes(&line) { SIGNS_MAX } else { 0 };
     let mut work = tokio::task::spawn_blocking(move || {

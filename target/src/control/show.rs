@@ -1,4 +1,4 @@
-//! What quality of service does, as answers show it.
+//! The state of quality of service, as answers show it.
 
 use sluice_schema::answer::{self, ClassTraffic, CreditUse, MeanTimes, Reservation};
 

@@ -10,7 +10,7 @@ use super::ControlError;
 use super::occupant::{self, Occupant};
 use crate::access;
 
-/// Who may use the socket: its owner and group.
+/// The mode of the socket: its owner and group may use it.
 const MODE: u32 = 0o660;
 
 /// A socket file that is removed with its owner.
@@ -22,7 +22,7 @@ pub(super) struct SocketFile {
 
 impl Drop for SocketFile {
     fn drop(&mut self) {
-        // Only our own: another process may have taken the path over.
+        // Another process may have taken the path over: only this process's socket is removed.
         if std::fs::symlink_metadata(&self.path).is_ok_and(|meta| meta.ino() == self.inode) {
             let _ = std::fs::remove_file(&self.path);
         }
@@ -45,7 +45,8 @@ pub(super) fn listen(path: &Path) -> Result<(UnixListener, SocketFile), ControlE
     name.push(format!(".{}", std::process::id()));
     let fresh = PathBuf::from(name);
     let _ = std::fs::remove_file(&fresh);
-    // Not by tokio-uring: it asks for SO_REUSEPORT, which kernels refuse for local sockets.
+    // The standard library binds the socket, since tokio-uring asks for SO_REUSEPORT, which kernels
+    // refuse for local sockets.
     let listener = UnixListener::bind(&fresh).map_err(refused)?;
     let finish = || {
         listener.set_nonblocking(true)?;
@@ -62,7 +63,7 @@ pub(super) fn listen(path: &Path) -> Result<(UnixListener, SocketFile), ControlE
     }
 }
 
-/// Makes the folder where it is not there. One that another user made is not trusted.
+/// Makes the folder where it is missing. A folder that another user made is not trusted.
 fn folder(path: &Path) -> io::Result<()> {
     let Some(folder) = path.parent() else { return Ok(()) };
     if !folder.is_dir() {

@@ -21,19 +21,19 @@ use sluice_core::stats::{HistogramSnapshot, IoSnapshot, IoStats};
 #[derive(Debug, Default)]
 pub(crate) struct TestEngine {
     pub(crate) config: Mutex<Config>,
-    /// What the next change is refused with.
+    /// The message with which the next change is refused.
     pub(crate) refuse: Mutex<Option<String>>,
-    /// How many changes succeed before one is refused.
+    /// The number of changes that succeed before one is refused.
     pub(crate) refuse_after: Mutex<Option<usize>>,
-    /// Whether it refuses what cannot be together.
+    /// Whether configurations that contradict themselves are refused.
     pub(crate) strict: AtomicBool,
-    /// Whether it was told to end, and whether at once.
+    /// The end that was asked for: whether at once; none: none was.
     pub(crate) ended: Mutex<Option<bool>>,
     /// Namespaces that are not ready: subsystem, NSID, state and reason.
     pub(crate) wrong: Mutex<Vec<(String, u32, Availability, String)>>,
     /// Hosts that a change would hurt: the [`Loss`] as it is printed for debugging, and the host.
     pub(crate) hurt: Mutex<Vec<(String, String)>>,
-    /// How long statistics take, and changes.
+    /// The time that statistics and changes take.
     pub(crate) slow: Mutex<std::time::Duration>,
 }
 
@@ -410,7 +410,7 @@ fn connection() -> ConnectionState {
     }
 }
 
-/// Urgent is free: it has no target and no limit.
+/// Makes the flow of a class. Urgent is free: it has no target and no limit.
 fn flow(class: Class) -> FlowState {
     let held = class != Class::Urgent;
     FlowState {

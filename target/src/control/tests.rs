@@ -1,4 +1,4 @@
-//! What a client of the control socket relies on.
+//! Tests of what a client of the control socket relies on.
 
 use std::io::{BufRead, BufReader, Read, Write};
 use std::net::TcpStream;
@@ -70,7 +70,7 @@ impl Rig {
         Self::with(store, None)
     }
 
-    /// A target that reads a configuration file again on request.
+    /// Makes a target that reads a configuration file again on request.
     pub(super) fn of_file(file: &Path) -> Self {
         Self::with(Arc::default(), Some(file.into()))
     }
@@ -97,7 +97,7 @@ impl Rig {
         (error["kind"].as_str().unwrap().into(), error["message"].as_str().unwrap().into())
     }
 
-    /// The engine runs what the control plane believes, and what a restart would run.
+    /// Checks that the engine runs what the control plane believes, and what a restart would run.
     pub(super) fn check_agreement(&self) -> Config {
         // Sessions, policies, links and listeners stand in no order that means anything.
         let sorted = |config: &Config| {

@@ -10,7 +10,7 @@ use super::tests::{NQN, Rig};
 
 /// Requests and answers, a line for each.
 const EXPECTED: &str = include_str!("wire.txt");
-/// A configuration file for `reload`: another host and another namespace than the target runs.
+/// A configuration file for `reload`, with another host and another namespace than the target runs.
 const CHANGED: &str = r#"
 [target]
 queue_depth = 512
@@ -29,7 +29,7 @@ backend = "null"
 size = "8 KiB"
 "#;
 
-/// Each method once at least, and what is said of wrong parameters.
+/// Returns a request of each method, and requests with wrong parameters.
 fn requests() -> Vec<(&'static str, Value)> {
     let host = "nqn.2026-01.io.x:h1";
     vec![
@@ -145,7 +145,7 @@ fn requests() -> Vec<(&'static str, Value)> {
     ]
 }
 
-/// What differs between two runs of one program.
+/// Blanks the values that differ between two runs of one program.
 fn masked(mut answer: Value) -> Value {
     if let Some(status) = answer.get_mut("result").filter(|result| result.get("pid").is_some()) {
         for key in ["pid", "uptime_seconds", "version"] {
@@ -170,13 +170,13 @@ fn transcript() -> String {
     text
 }
 
-/// Where `wire.txt` is.
+/// Returns the path of `wire.txt`.
 fn place() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("src/control/wire.txt")
 }
 
-/// Tells whether an answer has all that programs know, as they know it. Fields may be added, and
-/// keys to the list that a message has of them.
+/// Says whether an answer still has all fields that programs know. Fields may be added, and keys to
+/// a message's list of keys.
 fn covers(now: &Value, known: &Value) -> bool {
     match (now, known) {
         (Value::Object(now), Value::Object(known)) => {
@@ -230,7 +230,7 @@ fn each_method_is_in_the_transcript() {
     let asked: Vec<Method> = asked.iter().filter_map(|(name, _)| Method::from_name(name)).collect();
     let verb = |method: &Method| method.object().map(|(_, verb)| verb);
     for method in Method::ALL {
-        // The generic methods do the same with all kinds of objects.
+        // A generic method does the same with all kinds of objects.
         let same = |other: &Method| verb(method).is_some() && verb(other) == verb(method);
         let covered = asked.iter().any(|other| other == method || same(other));
         assert!(covered, "{}", method.name());

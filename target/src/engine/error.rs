@@ -6,10 +6,10 @@ use thiserror::Error;
 /// A change that the running target refuses, with the reason and what would be right.
 #[derive(Debug, Error)]
 pub enum EngineError {
-    /// The object that the change names is not there.
+    /// The object that the change names does not exist.
     #[error("{0}")]
     NotFound(String),
-    /// The object that the change adds is there already.
+    /// The object that the change adds exists already.
     #[error("{0}")]
     Exists(String),
     /// The change asks for something that cannot be.
@@ -18,7 +18,7 @@ pub enum EngineError {
     /// The operating system refused (a port in use, a device that does not open).
     #[error("{0}")]
     System(String),
-    /// The target could do it, but hosts or data would be hurt: only with `force`.
+    /// The change would hurt hosts or data: `force` makes it all the same.
     #[error("{0}")]
     Refused(String),
 }

@@ -1,16 +1,16 @@
-//! What connected hosts would lose by a change.
+//! The loss that a change brings to connected hosts.
 
 use std::net::SocketAddr;
 
-/// What a change takes from hosts that are connected.
+/// A thing that a change takes from connected hosts.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Loss<'a> {
     /// A subsystem, by its NQN.
     Subsystem(&'a str),
     /// A namespace, by its subsystem's NQN and its NSID.
     Namespace(&'a str, u32),
-    /// What lies beyond a namespace's new size in bytes; without one, beyond the size that its
-    /// file or device has now. Nothing is lost where that is not less than its present size.
+    /// The blocks beyond a namespace's new size in bytes; without one, beyond the size that its
+    /// file or device has now. Nothing is lost where the new size is not less than the present one.
     Size(&'a str, u32, Option<u64>),
     /// A listener, by its address.
     Listener(SocketAddr),

@@ -1,6 +1,6 @@
-//! What the target tells of itself.
+//! The state that the target reports.
 //!
-//! What the control socket answers as it is has its type in `sluice-schema`.
+//! A part that the control socket answers unchanged has its type in `sluice-schema`.
 
 use arbitration::PerClass;
 pub use sluice_schema::answer::{
@@ -10,16 +10,16 @@ pub use sluice_schema::answer::{
 
 use sluice_core::stats::{HistogramSnapshot, IoSnapshot};
 
-/// What classes get of the network.
+/// The state of the network.
 #[derive(Clone, Debug, Default)]
 pub struct NetworkState {
     /// Whether stage S6 is on.
     pub enabled: bool,
     /// The kernel's congestion control under new connections.
     pub base: String,
-    /// What this kernel lacks for the stage to work well, and what to do about it.
+    /// Advice: what this kernel lacks for the stage to work well, and the remedy.
     pub advice: Vec<String>,
-    /// For each link, the default one first.
+    /// The links, the default one first.
     pub links: Vec<LinkState>,
 }
 
@@ -28,25 +28,25 @@ pub struct NetworkState {
 pub struct LinkState {
     /// Its name.
     pub name: String,
-    /// What the configuration says of its capacity, in bits per second; none: `auto`.
+    /// The configured capacity in bits per second; none: `auto`.
     pub capacity: Option<u64>,
-    /// What the target sends.
+    /// The direction from the target to hosts.
     pub out: DirectionState,
-    /// What hosts send.
+    /// The direction from hosts to the target.
     pub into: DirectionState,
 }
 
 /// Counters of the whole target.
 #[derive(Clone, Debug, Default)]
 pub struct Statistics {
-    /// For each namespace: subsystem NQN, NSID, operations.
+    /// The operations of each namespace, with its subsystem's NQN and its NSID.
     pub namespaces: Vec<(String, u32, IoSnapshot)>,
-    /// For each host and subsystem: host NQN, subsystem NQN, operations. Includes connections
-    /// that have ended.
+    /// The operations of each host in each subsystem, with both NQNs. Connections that have ended
+    /// are included.
     pub hosts: Vec<(String, String, IoSnapshot)>,
-    /// For each present I/O queue: its connection, operations.
+    /// The operations of each present I/O queue, with its connection.
     pub queues: Vec<(ConnectionState, IoSnapshot)>,
-    /// For each reactor.
+    /// The reactors.
     pub reactors: Vec<ReactorState>,
     /// Connections accepted since the start.
     pub accepted: u64,
@@ -71,31 +71,31 @@ pub struct ReactorState {
     pub buffer_used: u64,
     /// I/O buffer bytes in all.
     pub buffer_total: u64,
-    /// How many commands are in each state. The metrics have it.
+    /// The number of commands in each state, for the metrics.
     pub states: Vec<(&'static str, u64)>,
-    /// CPU time of each part of a change that it took in a turn. The metrics have it.
+    /// CPU time of each part of a change that the reactor took in a turn, for the metrics.
     pub changes: HistogramSnapshot,
 }
 
-/// What the stages do.
+/// The state of the stages.
 #[derive(Clone, Debug, Default)]
 pub struct QosState {
-    /// For each class: commands waiting now, and what it has done.
+    /// The traffic of each class.
     pub classes: PerClass<Traffic>,
-    /// For each session, the root first, a parent before its children.
+    /// The sessions, the root first, a parent before its children.
     pub sessions: Vec<SessionState>,
-    /// For each namespace's device.
+    /// The devices of namespaces.
     pub devices: Vec<DeviceState>,
 }
 
-/// What passed through a stage.
+/// The traffic through a stage.
 #[derive(Clone, Debug, Default)]
 pub struct Traffic {
     /// Commands waiting now.
     pub waiting: u64,
     /// Commands that were told to come again later.
     pub refused: u64,
-    /// What was carried out.
+    /// The operations that were carried out.
     pub io: IoSnapshot,
 }
 
@@ -106,21 +106,21 @@ pub struct SessionState {
     pub name: String,
     /// Its parent's name; none: the root itself.
     pub parent: Option<String>,
-    /// Whether it comes with a subsystem or a namespace.
+    /// Whether the session comes with a subsystem or a namespace.
     pub automatic: bool,
-    /// Operation credits in use, and what there are.
+    /// The operation credits in use, and all of them.
     pub operations: (u64, u64),
-    /// Payload credits in use, and what there are, in bytes.
+    /// The payload credits in use, and all of them, in bytes.
     pub payload: (u64, u64),
-    /// Commands per second, at most.
+    /// The most commands per second; none: no limit.
     pub iops: Option<u64>,
-    /// Bytes per second, at most.
+    /// The most bytes per second; none: no limit.
     pub bandwidth: Option<u64>,
     /// Commands that may wait before hosts are held back.
     pub queue: u32,
     /// Its reservation.
     pub reserve: Option<ReserveState>,
-    /// What was done on its account.
+    /// The traffic on the session's account.
     pub traffic: Traffic,
 }
 
@@ -135,18 +135,18 @@ pub struct ReserveState {
     pub utilisation: f64,
     /// Periods that have ended with demand.
     pub periods: u64,
-    /// Those in which the tenant got its budget, or all it asked for.
+    /// Periods in which the tenant got its budget, or all it asked for.
     pub kept: u64,
 }
 
-/// A namespace's device as the stages see it.
+/// The device of a namespace, as the stages see it.
 #[derive(Clone, Debug, Default)]
 pub struct DeviceState {
     /// NQN of the subsystem.
     pub subsystem: String,
     /// NSID.
     pub nsid: u32,
-    /// Whether commands wait here for their turn at all.
+    /// Whether the target arbitrates, so that commands wait for their turn at all.
     pub arbitrated: bool,
     /// Commands of ordinary size that the device may hold now; none: any number.
     pub window: Option<f64>,

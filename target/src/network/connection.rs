@@ -109,7 +109,7 @@ impl PacedConnection {
         if watched { info.rtt.clamp(SHORTEST, LONGEST) } else { LONGEST }
     }
 
-    /// Whether nothing has moved since the last look, and nothing waits.
+    /// Says whether nothing has moved since the last look, and nothing waits.
     fn is_quiet(&self) -> bool {
         let still = |traffic: &PerClass<Traffic>, flows: &PerClass<ClassFlow>| {
             traffic.iter().all(|(class, traffic)| {

@@ -101,7 +101,7 @@ impl Poller {
         }
     }
 
-    /// Whether there is anything to look at.
+    /// Says whether there is anything to look at.
     pub(super) fn is_idle(&self) -> bool {
         !self.enabled || self.places.is_empty()
     }

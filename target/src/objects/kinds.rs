@@ -101,8 +101,8 @@ kinds! {
 }
 
 impl Kind {
-    /// Whether it is a live change of the configuration, and not something that the daemon keeps
-    /// for itself.
+    /// Says whether it is a live change of the configuration, and not something that the daemon
+    /// keeps for itself.
     #[must_use]
     pub fn is_change(self) -> bool {
         self != Self::Seen

@@ -24,7 +24,7 @@ pub(crate) trait Object: Clone + 'static {
     /// Returns what tells it from others of its kind.
     fn id(&self) -> String;
 
-    /// Whether it is the one that `id` tells.
+    /// Says whether it is the one that `id` tells.
     fn is(&self, id: &str) -> bool {
         self.id() == id
     }

@@ -55,7 +55,7 @@ impl Reservations {
         Self { granted, pending, unsettled: Vec::new(), memory }
     }
 
-    /// Whether the configuration has some that are not in force.
+    /// Says whether the configuration has some that are not in force.
     pub(super) fn are_pending(&self) -> bool {
         !self.pending.is_empty()
     }

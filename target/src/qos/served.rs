@@ -63,12 +63,12 @@ impl Served {
         self.get(nqn, nsid)
     }
 
-    /// Whether there is a subsystem of this name.
+    /// Says whether there is a subsystem of this name.
     pub(super) fn has_subsystem(&self, name: &str) -> bool {
         self.0.contains_key(name)
     }
 
-    /// Whether there is a subsystem or a namespace of this name.
+    /// Says whether there is a subsystem or a namespace of this name.
     pub(super) fn has(&self, name: &str) -> bool {
         self.has_subsystem(name) || self.named(name).is_some()
     }

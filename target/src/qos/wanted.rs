@@ -33,7 +33,7 @@ impl Wanted {
         made
     }
 
-    /// Whether a policy names a session.
+    /// Says whether a policy names a session.
     pub(super) fn is_named(&self, session: &str) -> bool {
         self.named.contains(session)
     }
@@ -43,7 +43,7 @@ impl Wanted {
         self.below.get(parent).map_or(&[], Vec::as_slice)
     }
 
-    /// Whether a session of this name is to be there.
+    /// Says whether a session of this name is to be there.
     fn is_wanted(&self, served: &Served, name: &str) -> bool {
         served.has(name)
             || self.sessions.contains_key(name) && !comes_with_an_object(name)
@@ -91,7 +91,7 @@ impl Wanted {
     }
 }
 
-/// Whether a session of this name comes with a namespace or a subsystem.
+/// Says whether a session of this name comes with a namespace or a subsystem.
 fn comes_with_an_object(name: &str) -> bool {
     split_namespace(name).is_some() || name.starts_with("nqn.")
 }

@@ -121,8 +121,8 @@ impl Change {
         }
     }
 
-    /// Whether it takes something away that can be away already: a namespace whose device did not
-    /// open at the start was never there.
+    /// Says whether it takes something away that can be away already: a namespace whose device did
+    /// not open at the start was never there.
     pub(crate) fn is_removal(&self) -> bool {
         matches!(
             self,

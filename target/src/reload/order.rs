@@ -132,7 +132,7 @@ pub(super) fn in_order(steps: Steps) -> Vec<Change> {
     order
 }
 
-/// Whether it is an addition of something that nothing had the place of.
+/// Says whether it is an addition of something that nothing had the place of.
 fn is_new_place(change: &Change) -> bool {
     use super::change::Why::Itself;
     matches!(change, Change::AddSubsystem(_, Itself) | Change::AddNamespace(_, _, Itself))
@@ -148,7 +148,7 @@ fn rank(change: &Change, removal: bool) -> u8 {
     if removal { 2 - rank } else { rank }
 }
 
-/// Whether it is about something that exists in memory alone.
+/// Says whether it is about something that exists in memory alone.
 fn keeps_memory(change: &Change) -> bool {
     let in_memory = |namespace: &Namespace| matches!(namespace.backend, Backend::Memory { .. });
     match change {

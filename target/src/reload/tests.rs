@@ -193,7 +193,7 @@ fn reversed(config: &Config) -> Config {
     config
 }
 
-/// Whether what is in memory is gone after it.
+/// Says whether what is in memory is gone after it.
 fn loses_memory(change: &Change) -> bool {
     let memory = |n: &Namespace| matches!(n.backend, Backend::Memory { .. });
     match change {
@@ -204,7 +204,7 @@ fn loses_memory(change: &Change) -> bool {
     }
 }
 
-/// Whether an addition could not have been made on top of what there was.
+/// Says whether an addition could not have been made on top of what there was.
 fn waits(changes: &[Change], addition: &Change) -> bool {
     let ids = |change: &Change| -> Vec<String> {
         let namespaces = match change {

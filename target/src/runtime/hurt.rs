@@ -59,7 +59,7 @@ fn sees(service: &Service, controller: &ControllerSummary<'_>, nsid: u32) -> boo
     service.namespaces(controller.id).get(nsid).is_some()
 }
 
-/// Whether a namespace would become smaller.
+/// Says whether a namespace would become smaller.
 fn shrinks(shared: &Shared, nqn: &str, nsid: u32, size: Option<u64>) -> bool {
     let known = shared.with_service(|service| {
         let found = service.namespace(nqn, nsid)?;

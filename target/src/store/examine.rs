@@ -151,7 +151,7 @@ fn detail(error: RedbError) -> String {
     }
 }
 
-/// Whether a file that is no sound database is, or was, a state file: not somebody else's file
+/// Says whether a file that is no sound database is, or was, a state file: not somebody else's file
 /// that `state` names by mistake.
 fn is_ours(path: &Path) -> io::Result<bool> {
     let mut start = Vec::new();

@@ -137,7 +137,7 @@ impl Effective {
 /// Why a live change no longer counts.
 const CHANGED: &str = "its entry in the configuration file has changed since";
 
-/// Whether the file's entry is another than it was at the time of a live change.
+/// Says whether the file's entry is another than it was at the time of a live change.
 fn stale(file: &Config, object: &ObjectId, record: &Record) -> bool {
     let then = record.file.as_deref().map(|text| object.canonical(text)).transpose();
     then.is_err() || then.is_ok_and(|then| then != object.text(file))
@@ -222,7 +222,7 @@ impl Live {
         &self.current
     }
 
-    /// Whether changes survive a restart.
+    /// Says whether changes survive a restart.
     #[must_use]
     pub fn durable(&self) -> bool {
         self.store.durable()
@@ -424,7 +424,7 @@ impl Live {
     }
 }
 
-/// Whether a subsystem's record has its namespaces in it, as it had in earlier versions.
+/// Says whether a subsystem's record has its namespaces in it, as it had in earlier versions.
 fn holds_namespaces(record: &Record) -> bool {
     let value = record.value.as_deref();
     value.is_some_and(|text| text.contains("[[namespace]]"))

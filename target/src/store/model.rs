@@ -59,7 +59,7 @@ pub trait Store: Send + Sync + fmt::Debug {
     /// # Errors
     /// Nothing was changed.
     fn apply(&self, changes: &[Change]) -> Result<u64, StoreError>;
-    /// Whether changes survive a restart.
+    /// Says whether changes survive a restart.
     fn durable(&self) -> bool;
 }
 

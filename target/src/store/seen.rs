@@ -77,8 +77,8 @@ impl SeenNamespaces {
         self.lost = true;
     }
 
-    /// Whether a namespace of which nothing is known was never served: what was seen outlives the
-    /// process, and none of it is lost.
+    /// Says whether a namespace of which nothing is known was never served: what was seen outlives
+    /// the process, and none of it is lost.
     #[must_use]
     pub fn complete(&self) -> bool {
         self.store.durable() && !self.lost

@@ -150,7 +150,7 @@ impl Queue {
         (Status::from_bits(status.bits() & !0x2000), result, data)
     }
 
-    /// Whether the target has sent anything that was not read yet.
+    /// Says whether the target has sent anything that was not read yet.
     pub(crate) fn has_answers(&self) -> bool {
         self.stream.set_nonblocking(true).unwrap();
         let answers = self.stream.peek(&mut [0]).is_ok();

@@ -1,5 +1,5 @@
-//! What no single value shows: rates that fit into a link, links with names of their own, listeners
-//! that name links that are there.
+//! Checks of values against each other: rates that fit into a link, links with unique names,
+//! listeners that name existing links.
 
 use std::collections::BTreeSet;
 
@@ -9,10 +9,10 @@ use super::super::listener::{Listener, ParsedListener};
 use super::goal::DEFAULT_LINK;
 use super::settings::{Network, ParsedLink};
 
-/// Most `[[link]]` entries.
+/// The most `[[link]]` entries.
 pub(crate) const LINKS_MAX: usize = 256;
 
-/// Checks that need all links and listeners.
+/// Runs the checks that need all links and listeners.
 pub(super) fn across(links: &[ParsedLink], listeners: &[ParsedListener], problems: &Problems) {
     let mut seen = BTreeSet::new();
     for parsed in links {
@@ -37,7 +37,7 @@ pub(super) fn across(links: &[ParsedLink], listeners: &[ParsedListener], problem
     }
 }
 
-/// "did you mean …", or what there is.
+/// Writes "did you mean …", or the names that exist.
 fn choose(name: &str, names: &[&str]) -> String {
     match did_you_mean(name, names) {
         Some(near) => format!("did you mean \"{near}\"?"),
@@ -49,18 +49,18 @@ fn choose(name: &str, names: &[&str]) -> String {
     }
 }
 
-/// Returns the names of the links that are there, the default one first.
+/// Returns the names of all links, the default one first.
 pub(crate) fn known(network: &Network) -> Vec<String> {
     network.all_links().map(|link| link.name.clone()).collect()
 }
 
-/// Whether a link is not there; `None`: the default one.
+/// Says whether a link does not exist; `None`: the default one.
 pub(crate) fn unknown(network: &Network, name: Option<&str>) -> bool {
     name.is_some_and(|name| network.links.iter().all(|link| link.name != name))
 }
 
-/// Says what of a configuration's network cannot be together, where a live change may have brought
-/// it about; `None` where all of it can.
+/// Says which parts of a configuration's network contradict each other, as far as a live change can
+/// bring it about; `None` where none do.
 pub(crate) fn wrong(network: &Network, listeners: &[Listener]) -> Option<String> {
     let Network { links, .. } = network;
     let mut seen = BTreeSet::new();

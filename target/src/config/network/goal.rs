@@ -1,11 +1,11 @@
-//! What a class is to have of a link, and the default link's name.
+//! The goal of a class on a link, and the default link's name.
 
 use std::time::Duration;
 
-/// The name of the link that listeners share which name none.
+/// The name of the link of listeners that name none.
 pub const DEFAULT_LINK: &str = "default";
 
-/// What a class is to have of a link when that is congested.
+/// The goal of a class on a link that is congested.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Goal {
     /// `{ share = 3 }`: this number of parts of what the other goals leave.
@@ -14,6 +14,6 @@ pub enum Goal {
     Rate(u64),
     /// `{ latency = "2 ms" }`: round trips no longer than this, queues included.
     Latency(Duration),
-    /// `"free"`: whatever it asks for; never held back.
+    /// `"free"`: no limit: the class is never held back.
     Free,
 }

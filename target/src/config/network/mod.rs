@@ -1,10 +1,10 @@
-//! `[network]` and `[[link]]`: what classes are to have of the network (stage S6).
+//! `[network]` and `[[link]]`: the goals of classes on the network (stage S6).
 //!
-//! What is checked and what is not: rates that are promised fit into a capacity that is given, and
-//! leave something for shares. No class needs a share: without one, classes beyond their goals have
-//! what the kernel's congestion control gives them, which is what `free` says too. Latencies and
-//! shares may stand side by side; the class with the latency should be the more urgent one, but
-//! that is advice and no error, since each class is controlled by itself.
+//! It is checked that rates fit into a configured capacity, and leave something for shares. No
+//! class needs a share: without one, the kernel's congestion control decides what classes have
+//! beyond their goals, which is what `free` says too. Latencies and shares may stand side by side;
+//! the class with the latency should be the more urgent one, but that is advice and no error, since
+//! each class is controlled by itself.
 
 mod check;
 mod goal;
@@ -20,7 +20,7 @@ pub(crate) use check::{known, unknown, wrong};
 pub use goal::{DEFAULT_LINK, Goal};
 pub use settings::*;
 
-/// Checks that all of it fits together and with the listeners of the file.
+/// Checks that the settings fit together and with the listeners of the file.
 pub(crate) fn finish(parsed: Parsed, listeners: &[ParsedListener], problems: &Problems) -> Network {
     check::across(&parsed.links, listeners, problems);
     let links = parsed.links.into_iter().map(|parsed| parsed.link).collect();

@@ -11,30 +11,30 @@ use super::super::table::{self, Written, read_already, table};
 use super::goal::{DEFAULT_LINK, Goal};
 use super::values;
 
-/// What classes get of the network (stage S6), all of which may change while the daemon runs.
+/// The settings of the network (stage S6), which may change while the daemon runs, but for `base`.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Network {
-    /// `enabled`: off, the kernel's congestion control is on its own.
+    /// `enabled`: whether the stage acts; off, the kernel's congestion control is on its own.
     pub enabled: bool,
-    /// `writes`: R2T is paced by class, so that hosts' data is too.
+    /// `writes`: whether R2T is paced by class, and hosts' data with it.
     pub writes: bool,
     /// `base`: the kernel's congestion control for connections; none: the best that this kernel
     /// has. Read at the start.
     pub base: Option<String>,
     /// The default link, which `[network]` itself describes.
     pub link: LinkConfig,
-    /// `[[link]]`: others.
+    /// `[[link]]`: the other links.
     pub links: Vec<LinkConfig>,
 }
 
-/// A link: what the connections of some listeners have to share.
+/// A link that the connections of some listeners share.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct LinkConfig {
     /// `name`; the default link's is [`DEFAULT_LINK`].
     pub name: String,
     /// `capacity`: bits per second; none (`auto`): as much as was seen to go through.
     pub capacity: Option<u64>,
-    /// `urgent`, `high`, `medium`, `low`: what each class is to have.
+    /// `urgent`, `high`, `medium`, `low`: the goal of each class.
     pub goals: PerClass<Goal>,
 }
 
@@ -98,7 +98,7 @@ pub(crate) struct Parsed {
     pub(super) links: Vec<ParsedLink>,
 }
 
-/// Takes both tables out of the file.
+/// Reads both tables of a file.
 pub(crate) fn parse(fields: &mut Fields<'_>) -> Parsed {
     let standard = Network::default();
     let network = match fields.table("network", "[network]") {
@@ -121,20 +121,20 @@ pub(crate) fn lines(lines: &mut Lines, network: &Network) {
     }
 }
 
-/// Returns what a new link has where nothing is said of it: the classes' goals of the default one. Not its
-/// capacity: another link is another wire.
+/// Returns the defaults of a new link: the goals of the default link, but not its capacity, since
+/// another link is another wire.
 pub(crate) fn new_link(network: &Network) -> LinkConfig {
     LinkConfig { capacity: None, ..network.link.clone() }
 }
 
-/// Reads `[network]`; what is left out is as in `base`.
+/// Reads `[network]`; a setting that is left out is as in `base`.
 pub(crate) fn general(mut fields: Fields<'_>, mut base: Network) -> Network {
     table::read(&mut fields, &mut base);
     fields.finish();
     base
 }
 
-/// Reads `[[link]]`; what is left out is as in `base`.
+/// Reads `[[link]]`; a setting that is left out is as in `base`.
 pub(crate) fn link(mut fields: Fields<'_>, base: &LinkConfig) -> Option<ParsedLink> {
     let name = fields.require("name", "\"east\"", values::name);
     let mut link = base.clone();
@@ -174,7 +174,7 @@ fn write_capacity(link: &LinkConfig) -> Written {
     Written::same(link.capacity.map_or_else(|| "auto".into(), format_rate))
 }
 
-/// Writes all classes, so that they mean the same wherever they are read.
+/// Writes the goals of all classes, so that they mean the same whatever the defaults are.
 fn write_goals(goals: &PerClass<Goal>) -> Written {
     let lines: Vec<String> =
         goals.iter().map(|(class, goal)| format!("{class} = {}", toml(*goal))).collect();
@@ -213,13 +213,13 @@ fn shared(link: &mut LinkConfig, fields: &mut Fields<'_>) {
     if let Some(capacity) = capacity {
         link.capacity = capacity.value;
     }
-    // A capacity that cannot be read is a problem already.
+    // A capacity that could not be read is a problem already.
     if let Some((message, remedy)) = too_much(link.capacity.filter(|_| !unread), &link.goals) {
         fields.problems().at(&place, message, remedy);
     }
 }
 
-/// Reads `classes`; what is left out is as in `base`.
+/// Reads `classes`; a setting that is left out is as in `base`.
 fn goals(mut fields: Fields<'_>, base: PerClass<Goal>) -> PerClass<Goal> {
     let goals = PerClass {
         urgent: fields.value_or("urgent", base.urgent, values::goal),
@@ -231,7 +231,7 @@ fn goals(mut fields: Fields<'_>, base: PerClass<Goal>) -> PerClass<Goal> {
     goals
 }
 
-/// Says what is wrong with rates that do not fit into a link, and what would be right.
+/// Says which rates do not fit into a link, with the remedy.
 fn too_much(capacity: Option<u64>, goals: &PerClass<Goal>) -> Option<(String, String)> {
     let capacity = capacity?;
     let rate = |goal: &Goal| if let Goal::Rate(bits) = goal { *bits } else { 0 };

@@ -1,4 +1,4 @@
-//! What a person who sets up the network's part relies on.
+//! Tests of what a person who configures the network relies on.
 
 use std::time::Duration;
 
@@ -157,7 +157,7 @@ fn goal() -> impl Strategy<Value = Goal> {
 }
 
 fn link() -> impl Strategy<Value = LinkConfig> {
-    // More than four of the greatest rates together.
+    // The capacity exceeds four of the greatest rates together.
     let capacity = proptest::option::of(1u64 << 40..10_000_000_000_000);
     (capacity, goal(), goal(), goal(), goal()).prop_map(|(capacity, urgent, high, medium, low)| {
         LinkConfig {

@@ -10,20 +10,20 @@ use super::super::node::{Entry, Node, Value};
 use super::super::values::{Read, duration_within, integer, kind, string};
 use super::goal::{DEFAULT_LINK, Goal};
 
-/// Least and greatest rate that can be said, in bits per second.
+/// The least and greatest rate in bits per second.
 const RATES: std::ops::RangeInclusive<u64> = 1_000_000..=10_000_000_000_000;
-/// Greatest share.
+/// The greatest share.
 const SHARE_MAX: i128 = 1000;
-/// Shortest latency that can be said: what switches and kernels add by themselves is above it.
+/// The shortest latency: switches and kernels add more than this by themselves.
 const LATENCY_MIN: Duration = Duration::from_micros(50);
-/// Longest.
+/// The longest latency.
 const LATENCY_MAX: Duration = Duration::from_secs(1);
-/// Longest name of a link.
+/// The longest name of a link, in bytes.
 const NAME_MAX: usize = 64;
-/// Longest name of a congestion control (TCP_CA_NAME_MAX without the NUL).
+/// The longest name of a congestion control, in bytes (TCP_CA_NAME_MAX without the NUL).
 const BASE_MAX: usize = 15;
 
-/// What a class may have.
+/// The forms of a goal, in words.
 const GOALS: &str = "\"free\", { share = 3 }, { rate = \"2 Gbit/s\" } or { latency = \"2 ms\" }";
 
 /// Reads bits per second.
@@ -66,7 +66,7 @@ pub(super) fn base(node: &Node) -> Read<Option<String>> {
     Err(Wrong::new(message, remedy))
 }
 
-/// Reads what a class is to have.
+/// Reads the goal of a class.
 pub(super) fn goal(node: &Node) -> Read<Goal> {
     match &node.value {
         Value::String(text) if text == "free" => Ok(Goal::Free),
@@ -111,8 +111,8 @@ pub(crate) fn name(node: &Node) -> Read<String> {
     })
 }
 
-/// Reads the name of any link; `None`: the default one. `null`, which a file cannot say, is that
-/// too.
+/// Reads the name of any link; `None`: the default one. `null`, which only a request can say, means
+/// the default one too.
 pub(crate) fn reference(node: &Node) -> Read<Option<String>> {
     if matches!(node.value, Value::Null) {
         return Ok(None);

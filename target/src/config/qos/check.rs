@@ -1,5 +1,5 @@
-//! What no single value shows: sessions that form a tree, shares that add up, policies that name
-//! what is there.
+//! Checks of values against each other: sessions that form a tree, shares that add up, policies
+//! that name existing objects.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -11,26 +11,26 @@ use super::policy::ParsedPolicy;
 use super::session::{ParsedSession, Session};
 use super::settings::QosConfig;
 
-/// Most `[[session]]` entries, and most `[[policy]]` entries.
+/// The most `[[session]]` entries, and the most `[[policy]]` entries.
 pub(crate) const CUSTOM_MAX: usize = 4096;
-/// Most sessions from a session up to the root, both counted.
+/// The most sessions from a session up to the root, both counted.
 const DEPTH_MAX: usize = 16;
 
-/// Which subsystems there are.
+/// The subsystems against which names are checked.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Known {
-    /// Those of the file: what names another one is a mistake.
+    /// The subsystems of the file: a name of another one is a mistake.
     File,
-    /// Those of a file of which some could not be read, which is a mistake already: what names
-    /// another may well mean one of these.
+    /// The subsystems of a file, some of which could not be read: a name of another one may mean
+    /// one of these, whose mistake is reported already.
     Part,
-    /// Those that are here now. Others may have been here before and come again, so what names
-    /// them stays, without effect.
+    /// The subsystems that exist now. Others may have existed before and may come again, so their
+    /// names stay, without effect.
     Now,
 }
 
-/// Says what of a configuration's quality of service cannot be together; `None` where all of it
-/// can.
+/// Says which parts of a configuration's quality of service contradict each other; `None` where
+/// none do.
 pub(crate) fn wrong(qos: &QosConfig, subsystems: &[Subsystem]) -> Option<String> {
     let QosConfig { sessions, policies, .. } = qos;
     if sessions.is_empty() && policies.is_empty() {
@@ -51,7 +51,7 @@ pub(crate) fn wrong(qos: &QosConfig, subsystems: &[Subsystem]) -> Option<String>
     Some(format!("{}; {}", first.message, first.remedy))
 }
 
-/// Checks that need all sessions, policies and subsystems.
+/// Runs the checks that need all sessions, policies and subsystems.
 pub(super) fn across(
     sessions: &[ParsedSession],
     policies: &[ParsedPolicy],
@@ -113,14 +113,15 @@ impl<'a> Tree<'a> {
         }
     }
 
-    /// Whether a subsystem, and in it a namespace, is there.
+    /// Says whether a subsystem, and a namespace in it, exists.
     fn is_here(&self, nqn: &str, nsid: Option<u32>) -> bool {
         let has = |s: &Subsystem, nsid| s.namespaces.iter().any(|n| n.nsid == Some(nsid));
         let found = self.subsystems.get(nqn);
         found.is_some_and(|subsystem| nsid.is_none_or(|nsid| has(subsystem, nsid)))
     }
 
-    /// Whether a name is a session's: of the file, or one that comes with what is there.
+    /// Says whether a name is a session's: one of the file, or one that comes with a subsystem or
+    /// namespace.
     fn is_session(&self, name: &str) -> bool {
         if name == ROOT || self.entries.contains_key(name) {
             return true;
@@ -140,7 +141,7 @@ impl<'a> Tree<'a> {
         }
     }
 
-    /// Checks that an automatic session's subsystem, and its namespace, are there.
+    /// Checks that an automatic session's subsystem, and its namespace, exist.
     fn check_name(&self, parsed: &ParsedSession, problems: &Problems) {
         let name = &parsed.session.name;
         if let Some((nqn, nsid)) = self.automatic(name)
@@ -235,7 +236,7 @@ impl<'a> Tree<'a> {
         }
     }
 
-    /// "did you mean …", or what there is.
+    /// Writes "did you mean …", or the names that exist.
     fn choose(&self, name: &str) -> String {
         let mut names: Vec<String> = self.entries.keys().map(|name| (*name).to_owned()).collect();
         for (nqn, subsystem) in &self.subsystems {
@@ -288,7 +289,7 @@ fn check_policies(policies: &[ParsedPolicy], tree: &Tree<'_>, problems: &Problem
     }
 }
 
-/// Checks that what a policy is for is there.
+/// Checks that the objects which a policy names exist.
 fn check_scope(parsed: &ParsedPolicy, tree: &Tree<'_>, problems: &Problems) {
     let policy = &parsed.policy;
     let Some(nqn) = &policy.subsystem else {

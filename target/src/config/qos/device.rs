@@ -15,26 +15,26 @@ use super::window;
 /// The settings of a namespace that say how its device is shared.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct DeviceQos {
-    /// `window`: none: as `[qos]` says.
+    /// `window`: the window; none: as `[qos]` says.
     pub window: Option<WindowRule>,
-    /// `order`.
+    /// `order`: the order of commands.
     pub order: Order,
-    /// `latency_target`: what containers take as the deadline of a single command.
+    /// `latency_target`: the deadline of a single command, for containers.
     pub latency_target: Option<Duration>,
-    /// `flush_is_output`: a Flush ends a container.
+    /// `flush_is_output`: whether a Flush ends a container.
     pub flush_is_output: bool,
-    /// `service_time`: mean and worst time of a 4 KiB command, where no measurement is wanted.
+    /// `mean_time`: the mean time of a 4 KiB command; none: it is measured.
     pub mean_time: Option<Duration>,
-    /// `worst_time`.
+    /// `worst_time`: the worst time of a 4 KiB command; none: it is measured.
     pub worst_time: Option<Duration>,
     /// `parallelism`: commands that the device carries out at the same time.
     pub parallelism: Option<u32>,
 }
 
-/// `order`: what decides inside a device's set.
+/// `order`: the order inside a device.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Order {
-    /// Sessions, then hosts, in turn.
+    /// Sessions in turn, and their hosts in turn.
     #[default]
     Fair,
     /// Containers: for disks with heads.
@@ -89,7 +89,7 @@ impl DeviceQos {
     }
 }
 
-/// Checks that keys which belong to others come with these.
+/// Checks that keys which depend on another key come with that one.
 pub(crate) fn check(device: &DeviceQos, fields: &Fields<'_>, seen: &Seen) {
     let problems = fields.problems();
     let containers = device.order == Order::Containers;

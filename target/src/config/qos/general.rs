@@ -16,7 +16,7 @@ use super::window::{self, adaptive};
 /// `[qos]`.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Qos {
-    /// `enabled`: off, the target carries out commands as they come.
+    /// `enabled`: whether the stages act; off, the target carries out commands as they come.
     pub enabled: bool,
     /// `weights`, `unit`, `burst`, `urgent_share`: the order inside a device.
     pub order: OrderSettings,
@@ -29,9 +29,9 @@ pub struct Qos {
     pub payload: u64,
     /// `queue`: commands that may wait in the target at one time, all sessions together.
     pub queue: u32,
-    /// `wrr`: controllers offer weighted round robin with urgent (CAP.AMS).
+    /// `wrr`: whether controllers offer weighted round robin with urgent (CAP.AMS).
     pub wrr: bool,
-    /// `mark`: answers carry the DSCP of their connection's class.
+    /// `mark`: whether answers carry the DSCP of their connection's class.
     pub mark: bool,
     /// `dscp`: the DSCP of each class.
     pub dscp: Marks,
@@ -70,7 +70,7 @@ impl Default for Qos {
     }
 }
 
-/// Reads `[qos]`; what is left out is as in `base`.
+/// Reads `[qos]`; a setting that is left out is as in `base`.
 pub(crate) fn general(mut fields: Fields<'_>, mut base: Qos) -> Qos {
     table::read(&mut fields, &mut base);
     fields.finish();
@@ -98,7 +98,7 @@ fn write_burst(burst: &u16) -> Written {
     }
 }
 
-/// Reads `window` with what belongs to it.
+/// Reads `window` with its own keys.
 fn read_window(qos: &mut Qos, fields: &mut Fields<'_>, _: &'static ConfigKey, _: &mut Seen) {
     let (rule, target) = window::window(fields, Some(qos.window));
     if let Some(target) = target.filter(|_| rule.is_some() && !adaptive(rule)) {
@@ -109,7 +109,7 @@ fn read_window(qos: &mut Qos, fields: &mut Fields<'_>, _: &'static ConfigKey, _:
     qos.window = rule.unwrap_or(qos.window);
 }
 
-/// Reads `dscp`; what is left out stays.
+/// Reads `dscp`; a class that is left out keeps its DSCP.
 fn read_dscp(qos: &mut Qos, fields: &mut Fields<'_>, key: &'static ConfigKey, _: &mut Seen) {
     let Some(mut table) = fields.table(key.name, "`dscp`") else { return };
     let base = qos.dscp;

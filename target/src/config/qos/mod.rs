@@ -28,7 +28,7 @@ pub(crate) use session::{reserve, session};
 pub use settings::QosConfig;
 pub(crate) use settings::{Parsed, lines, parse};
 
-/// Checks that all of it fits together and with the subsystems of the file.
+/// Checks that the settings fit together and with the subsystems of the file.
 pub(crate) fn finish(
     parsed: Parsed,
     subsystems: &[Subsystem],

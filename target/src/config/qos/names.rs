@@ -24,7 +24,7 @@ pub fn split_namespace(name: &str) -> Option<(&str, u32)> {
     let (nqn, nsid) = name.rsplit_once('/')?;
     check_nqn(nqn).ok()?;
     let number: u32 = nsid.parse().ok()?;
-    // One way to write each.
+    // Each NSID is written in one way only.
     let right = (1..=NSID_MAX).contains(&number) && number.to_string() == nsid;
     right.then_some((nqn, number))
 }

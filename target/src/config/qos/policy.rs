@@ -8,28 +8,28 @@ use super::super::table::{self, Written, table};
 use super::super::values as plain;
 use super::values;
 
-/// `[[policy]]`: what holds for the commands of a host, in a subsystem, in a namespace; the entry
-/// that names more of them wins, setting by setting.
+/// `[[policy]]`: settings for the commands of a host, in a subsystem, in a namespace; the entry
+/// that names more of these wins, setting by setting.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Policy {
     /// `host`: NQN; none: any.
     pub host: Option<String>,
     /// `subsystem`: NQN; none: any.
     pub subsystem: Option<String>,
-    /// `nsid`; none: any; only together with `subsystem`.
+    /// `nsid`: the namespace, only together with `subsystem`; none: any.
     pub nsid: Option<u32>,
-    /// `class`: of commands and connections that name none.
+    /// `class`: the class of commands and connections that name none.
     pub class: Option<Class>,
-    /// `max_class`: commands that name a higher one have this one.
+    /// `max_class`: the greatest class: commands that name a higher one have this one.
     pub max_class: Option<Class>,
-    /// `urgent_iops`: Urgent commands per second, at most; what is above is High.
+    /// `urgent_iops`: the most Urgent commands per second; those beyond are High.
     pub urgent_iops: Option<u64>,
     /// `session`: the session that commands are charged to; none: the namespace's own.
     pub session: Option<String>,
 }
 
 impl Policy {
-    /// Returns what it is for, in words.
+    /// Returns the policy's scope, in words.
     #[must_use]
     pub fn scope(&self) -> String {
         let host = self.host.as_deref().unwrap_or("any host");
@@ -40,13 +40,13 @@ impl Policy {
         }
     }
 
-    /// Whether it is for the same host, subsystem and namespace as another.
+    /// Says whether another policy is for the same host, subsystem and namespace.
     #[must_use]
     pub fn same_scope(&self, other: &Self) -> bool {
         (&self.host, &self.subsystem, self.nsid) == (&other.host, &other.subsystem, other.nsid)
     }
 
-    /// Whether it sets nothing.
+    /// Says whether the policy sets nothing.
     #[must_use]
     pub const fn says_nothing(&self) -> bool {
         self.class.is_none()
@@ -86,7 +86,8 @@ pub(crate) fn policy(mut fields: Fields<'_>) -> Option<ParsedPolicy> {
     let mut policy = Policy::default();
     let seen = table::read(&mut fields, &mut policy);
     fields.finish();
-    // What cannot be read is a problem already; what is left of the policy says something else.
+    // A setting that could not be read is a problem already; the policy without it would say
+    // something else.
     (!seen.any_unread()).then(|| ParsedPolicy {
         place,
         subsystem: seen.place("subsystem"),

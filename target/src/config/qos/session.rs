@@ -16,35 +16,36 @@ use super::super::values::{duration_within, integer, size_within};
 use super::names::{ROOT, split_namespace};
 use super::values::{self, LOCALITIES};
 
-/// Shortest and longest period of a reservation.
+/// The shortest period of a reservation.
 const PERIOD_MIN: Duration = Duration::from_millis(1);
 const PERIOD_MAX: Duration = Duration::from_secs(60);
-/// The period where none is said.
+/// The period where none is given.
 const PERIOD: Duration = Duration::from_secs(1);
-/// The size of a command where none is said.
+/// The size of a command in bytes, where none is given.
 const REQUEST_BYTES: u32 = 4096;
 
-/// `[[session]]`: a QoS session (docs/sources.md, D1: sessions form a tree). Each subsystem has one
-/// by itself, named by its NQN, below the root; and each namespace one below its subsystem's, named
-/// NQN/NSID. An entry with such a name sets what these have; any other name is a session that
-/// groups others.
+/// `[[session]]`: a QoS session (docs/sources.md, D1: sessions form a tree). Each subsystem has a
+/// session by itself, named by its NQN, below the root; and each namespace has one below its
+/// subsystem's, named NQN/NSID. An entry with such a name sets what these have; an entry with any
+/// other name is a session that groups others.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Session {
-    /// `name`.
+    /// `name`: the session's name.
     pub name: String,
     /// `parent`: name of another session; none: the root (of a namespace: its subsystem's).
     pub parent: Option<String>,
-    /// `operations`: operation credits, in per cent of the parent's; none: as many as those.
+    /// `operations`: operation credits, in per cent of the parent's; none: as many as the parent
+    /// has.
     pub operations: Option<u8>,
     /// `payload`: payload credits, in per cent of the parent's.
     pub payload: Option<u8>,
-    /// `iops`: commands per second, at most.
+    /// `iops`: the most commands per second.
     pub iops: Option<u64>,
-    /// `bandwidth`: bytes per second, at most.
+    /// `bandwidth`: the most bytes per second.
     pub bandwidth: Option<u64>,
     /// `queue`: commands that may wait before hosts are held back; none: as many as the root's.
     pub queue: Option<u32>,
-    /// `reserve`.
+    /// `reserve`: the session's reservation.
     pub reserve: Option<Reserve>,
 }
 
@@ -160,7 +161,7 @@ pub(crate) struct ParsedSession {
 }
 
 impl ParsedSession {
-    /// Makes a session that did not come from a text.
+    /// Makes a session without places in a text.
     pub(super) fn bare(session: Session) -> Self {
         let name = At { value: (), span: 0..0, path: String::new() };
         let (parent, operations, payload, reserve) = (None, None, None, None);
@@ -168,7 +169,7 @@ impl ParsedSession {
     }
 }
 
-/// Reads `[[session]]`; what is left out is as in `base`. `null` takes a setting back.
+/// Reads `[[session]]`; a setting that is left out is as in `base`. `null` takes a setting back.
 pub(crate) fn session(mut fields: Fields<'_>, base: Option<Session>) -> Option<ParsedSession> {
     let name = fields.require("name", "\"gold\"", values::session_name);
     let mut session = base.unwrap_or_default();

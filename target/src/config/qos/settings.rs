@@ -39,7 +39,7 @@ pub(crate) struct Parsed {
     pub(super) policies: Vec<ParsedPolicy>,
 }
 
-/// Takes the three tables out of the file.
+/// Reads the three tables of a file.
 pub(crate) fn parse(fields: &mut Fields<'_>) -> Parsed {
     let standard = Qos::default();
     let general = match fields.table("qos", "[qos]") {

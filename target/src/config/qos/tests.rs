@@ -1,4 +1,4 @@
-//! What a person who sets up quality of service relies on.
+//! Tests of what a person who configures quality of service relies on.
 
 use std::time::Duration;
 
@@ -27,7 +27,7 @@ backend = "null"
 size = "1 GiB"
 "#;
 
-/// The text around which a file is otherwise right.
+/// Makes a file that is right but for `text`.
 fn with(text: &str) -> String {
     format!("{text}\n{DISK}")
 }
@@ -82,7 +82,7 @@ session = "nqn.2026-01.io.x:a"
     assert_eq!(parse(DISK).unwrap().qos, QosConfig::default());
 }
 
-/// Each wrong text, the line, and words of the message and the remedy.
+/// Cases: a wrong text, the line of the error, and words of the message and the remedy.
 #[test]
 fn mistakes_are_explained() {
     let session = |lines: &str| with(&format!("[[session]]\nname = \"s\"\n{lines}"));

@@ -13,9 +13,9 @@ use super::super::node::{Node, Value};
 use super::super::values::{Read, duration_within, integer, kind, size, string};
 use super::names::{ROOT, automatic, split_namespace};
 
-/// Greatest weight (NVMe: a byte that counts from 0).
+/// The greatest weight (NVMe: a byte that counts from 0).
 const WEIGHT_MAX: i128 = 256;
-/// Longest name of a session that is not named by an NQN.
+/// The longest name of a session that is not named by an NQN, in bytes.
 const NAME_MAX: usize = 64;
 
 /// The words of `class`.
@@ -38,7 +38,7 @@ pub(crate) fn word<T: PartialEq>(words: &[(&'static str, T)], value: &T) -> &'st
     words.iter().find(|(_, known)| known == value).map_or("", |(word, _)| word)
 }
 
-/// What `window` says by itself.
+/// The value of `window` by itself.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum WindowWord {
     Off,
@@ -133,12 +133,12 @@ pub(crate) fn bandwidth(node: &Node) -> Read<u64> {
     }
 }
 
-/// Reads how long something takes in a device.
+/// Reads the time that a command takes in a device.
 pub(super) fn device_time(node: &Node) -> Read<Duration> {
     duration_within(Duration::from_nanos(1), Duration::from_secs(10))(node)
 }
 
-/// Reads the latency that a device is to keep.
+/// Reads the target of a device's latency.
 pub(super) fn latency_target(node: &Node) -> Read<Duration> {
     duration_within(Duration::from_micros(1), Duration::from_secs(10))(node)
 }

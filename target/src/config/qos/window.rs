@@ -1,4 +1,4 @@
-//! `window` with what belongs to it, of `[qos]` and of a namespace.
+//! `window` with its own keys, of `[qos]` and of a namespace.
 
 use std::time::Duration;
 
@@ -11,9 +11,9 @@ use super::super::table::Written;
 use super::super::values::integer;
 use super::values::{self, WindowWord};
 
-/// `window = "adaptive"`: the latency that a device keeps where nothing is said.
+/// `window = "adaptive"`: the latency that a device keeps where the configuration gives none.
 const LATENCY_TARGET: arbitration::Nanos = arbitration::Nanos(2_000_000);
-/// `window = "adaptive"`: the largest window where nothing is said.
+/// `window = "adaptive"`: the largest window, in commands, where the configuration gives none.
 const ADAPTIVE_MAX: u32 = 1024;
 
 /// Tells whether a rule is the adaptive one.
@@ -21,8 +21,8 @@ pub(super) fn adaptive(rule: Option<WindowRule>) -> bool {
     matches!(rule, Some(WindowRule::Adaptive { .. }))
 }
 
-/// Reads `window`, `latency_target` and `window_max`: the rule, and the target where one is said.
-/// The rule is `None` where no key says one, or where the key that does is wrong.
+/// Reads `window`, `latency_target` and `window_max`: the rule, and the latency target where one is
+/// given. The rule is `None` where no key gives one, or where the key that does is wrong.
 pub(super) fn window(
     fields: &mut Fields<'_>,
     base: Option<WindowRule>,
@@ -56,7 +56,7 @@ pub(super) fn window(
     (Some(WindowRule::Adaptive { target, max }), said)
 }
 
-/// Writes the rule, without what belongs to it.
+/// Writes the rule, without its own keys.
 pub(super) fn write(rule: WindowRule) -> Written {
     match rule {
         WindowRule::Off => Written::same("off"),
@@ -75,7 +75,7 @@ pub(super) fn write_target(rule: WindowRule) -> Written {
     }
 }
 
-/// Writes the most that an adaptive window may be.
+/// Writes the largest size of an adaptive window.
 pub(super) fn write_max(rule: WindowRule) -> Written {
     match rule {
         WindowRule::Adaptive { max, .. } => Written::same(max),
