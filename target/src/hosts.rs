@@ -1,7 +1,7 @@
-//! What the log says of hosts: one line for each that connects, leaves or is refused, however
+//! The lines of the log about hosts: one for each host that connects, leaves or is refused, however
 //! many queues it has and however often it tries.
 //!
-//! Time is an argument; what is to be logged comes back as [`Line`]s.
+//! Time is an argument, and the lines are return values ([`Line`]).
 
 use std::collections::HashMap;
 use std::time::Duration;
@@ -9,11 +9,11 @@ use std::time::Duration;
 use fabric::Nanos;
 use fabric::controller::Refusal;
 
-/// A host has connected its queues when no further one has come for this long.
+/// The time without a further queue after which a host has connected all of its queues.
 const SETTLED: Duration = Duration::from_secs(1);
-/// The same refusal is told at most once in this time.
+/// The least time between two lines about the same refusal.
 const REFUSALS_APART: Duration = Duration::from_secs(60);
-/// Refusals that are told apart at one time; what is beyond is told in one line for all.
+/// The most refusals that are told apart at one time; others share one line.
 const REFUSALS_MAX: usize = 256;
 
 /// A line of the log.
@@ -21,48 +21,48 @@ const REFUSALS_MAX: usize = 256;
 pub(crate) enum Line {
     /// A host has connected, and its queues have settled.
     Connected {
-        /// Who.
+        /// The host.
         host: Host,
-        /// I/O queues.
+        /// The number of I/O queues.
         queues: u16,
     },
     /// A host has left.
     Left {
-        /// Who.
+        /// The host.
         host: Host,
         /// Why.
         reason: String,
-        /// Since its admin queue was connected.
+        /// The time since the host's admin queue was connected.
         connected_for: Duration,
     },
     /// A host was refused.
     Refused {
-        /// Its NQN, as it gave it.
+        /// The host's NQN, as the host gave it.
         host: String,
-        /// The subsystem that it asked for.
+        /// The subsystem that the host asked for.
         subsystem: String,
-        /// Its address.
+        /// The host's address.
         address: String,
         /// Why.
         reason: Refusal,
-        /// How many refusals like it were passed over since the last line.
+        /// The number of like refusals since the last line.
         passed_over: u64,
     },
     /// More hosts than are told apart were refused.
     OthersRefused {
-        /// How many refusals were passed over since the last line.
+        /// The number of refusals since the last line.
         passed_over: u64,
     },
 }
 
-/// A controller and whose it is.
+/// A controller and its host.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Host {
-    /// Its NQN; empty where it gave none.
+    /// The host's NQN; empty where the host gave none.
     pub(crate) host: String,
     /// The subsystem's NQN.
     pub(crate) subsystem: String,
-    /// The address that its admin queue came from.
+    /// The address from which the host's admin queue came.
     pub(crate) address: String,
     /// The controller's identifier.
     pub(crate) controller: u16,
@@ -74,11 +74,11 @@ struct Present {
     host: Host,
     since: Nanos,
     queues: u16,
-    /// When its queues have settled; none: they have, and were told.
+    /// The time at which the host's queues will have settled; none: they have, and were logged.
     settles: Option<Nanos>,
 }
 
-/// When a refusal was last told, and what came since.
+/// The time at which a refusal was last logged, and the number since.
 #[derive(Clone, Copy, Debug)]
 struct Told {
     at: Nanos,
@@ -86,7 +86,7 @@ struct Told {
 }
 
 impl Told {
-    /// Counts one more; the number passed over if it is to be told.
+    /// Counts one more refusal. Returns the number since the last line if a new line is due.
     fn again(&mut self, now: Nanos) -> Option<u64> {
         if now.since(self.at) < REFUSALS_APART {
             self.passed_over += 1;
@@ -97,12 +97,12 @@ impl Told {
     }
 }
 
-/// The hosts that are connected, and those that were refused a while ago. Memory: one entry for
-/// each controller, and for each of 256 refusals.
+/// The hosts that are connected, and those that were refused recently. It takes an entry for each
+/// controller, and for each of 256 refusals.
 #[derive(Debug, Default)]
 pub(crate) struct HostLog {
     present: HashMap<u16, Present>,
-    /// No host's queues settle before; none: nobody's are about to.
+    /// The earliest time at which a host's queues settle; none: no host waits for that.
     next: Option<Nanos>,
     refused: HashMap<(String, String, Refusal), Told>,
     others: Option<Told>,
@@ -147,8 +147,8 @@ impl HostLog {
         lines
     }
 
-    /// Notes that a host's admin queue is gone. Returns its line, after the one of its coming if
-    /// that is still owed.
+    /// Notes that a host's admin queue is gone. Returns its line, after the line of its connecting
+    /// if that is not written yet.
     pub(crate) fn left(&mut self, now: Nanos, controller: u16, reason: String) -> Vec<Line> {
         let Some(present) = self.present.remove(&controller) else { return Vec::new() };
         let came = present.settles.is_some().then(|| present.line());
@@ -156,8 +156,8 @@ impl HostLog {
         came.into_iter().chain([Line::Left { host: present.host, reason, connected_for }]).collect()
     }
 
-    /// Notes that a Connect was refused. Returns the line, unless the last one like it is too
-    /// fresh.
+    /// Notes that a Connect was refused. Returns the line, unless the last one about the same
+    /// refusal is too recent.
     pub(crate) fn refused(
         &mut self,
         now: Nanos,
@@ -239,7 +239,7 @@ impl Line {
     }
 }
 
-/// Says what lets a host in: words that can be pasted.
+/// Writes the command that lets a host in, to be pasted.
 fn remedy(host: &str, subsystem: &str, reason: Refusal) -> String {
     if reason != Refusal::HostNotAllowed {
         return String::new();
@@ -254,7 +254,7 @@ fn remedy(host: &str, subsystem: &str, reason: Refusal) -> String {
     }
 }
 
-/// `text` as one word of a shell: a host chooses its name, and an operator pastes it.
+/// Quotes `text` as one word of a shell: a host chooses its name, and an operator pastes it.
 fn shell_word(text: &str) -> String {
     let plain = |c: char| c.is_ascii_alphanumeric() || "._:@%+=/,-".contains(c);
     if !text.is_empty() && text.chars().all(plain) {
@@ -306,7 +306,7 @@ mod tests {
             log.queue_connected(Nanos(at(10).0 + queue * SECOND / 2), 1);
             assert_eq!(log.settled(Nanos(at(10).0 + queue * SECOND / 2)), []);
         }
-        // The eighth came at 13.5 s.
+        // The eighth queue came at 13.5 s.
         assert_eq!(log.settled(at(14)), []);
         assert_eq!(log.settled(at(15)), [Line::Connected { host: host(1), queues: 8 }]);
         log.queue_connected(at(16), 1);

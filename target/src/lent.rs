@@ -1,11 +1,11 @@
-//! Values that reactors use for a while. To free a large one takes longer than a reactor may stand
-//! still: whoever lends it frees it.
+//! Values that are lent to reactors for a while. Freeing a large one takes longer than a reactor
+//! may stand still, so the lending thread frees it.
 
 use std::sync::{Arc, Mutex};
 
 use crate::sync::lock;
 
-/// Values that somebody may still use.
+/// Values that a reactor may still use.
 #[derive(Debug)]
 pub(crate) struct Lent<T>(Mutex<Vec<Arc<T>>>);
 
@@ -16,7 +16,7 @@ impl<T> Default for Lent<T> {
 }
 
 impl<T> Lent<T> {
-    /// Keeps a value until nobody else has it any more, and frees those that are back.
+    /// Keeps a value until no reactor has it any more, and frees those that are back.
     pub(crate) fn keep(&self, value: Arc<T>) {
         let mut all = lock(&self.0);
         all.push(value);

@@ -1,4 +1,4 @@
-//! Where the log goes: the journal with its fields, or standard error as text.
+//! The setup of the log: the journal with its fields, or standard error as text.
 
 mod journal;
 
@@ -13,18 +13,18 @@ use tracing_subscriber::util::SubscriberInitExt;
 use crate::cli::LogTarget;
 use journal::Journal;
 
-/// The log cannot be set up.
+/// A reason for which the log cannot be set up.
 #[derive(Debug, Error)]
 pub enum LogError {
-    /// The filter is none.
+    /// The filter is not valid.
     #[error(
         "\"{filter}\" is no log level ({detail}); write error, warn, info, debug, trace, or \
          module=level"
     )]
     Filter {
-        /// The filter, as it was given.
+        /// The filter as the user gave it.
         filter: String,
-        /// What is wrong with it.
+        /// The filter's fault.
         detail: String,
     },
     /// The journal does not answer.
@@ -35,11 +35,11 @@ pub enum LogError {
     Twice(#[from] tracing_subscriber::util::TryInitError),
 }
 
-/// Sets up the process's log. Where `target` is not given, it is the journal when standard error
+/// Sets up the process's log. Without a `target`, the log goes to the journal if standard error
 /// leads there.
 ///
 /// # Errors
-/// `filter` is none, the journal does not answer, or the log is set up already.
+/// `filter` is not valid, the journal does not answer, or the log is set up already.
 pub fn init(filter: &str, target: Option<LogTarget>) -> Result<(), LogError> {
     let parsed = EnvFilter::try_new(filter);
     let parsed = parsed

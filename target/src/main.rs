@@ -28,7 +28,7 @@ fn main() -> ExitCode {
         Ok(by_signal) => exit::in_order(by_signal),
         Err(error) => {
             tracing::error!("{error:#}");
-            // Standard error too, where the log goes to the journal.
+            // The error goes to standard error too where the log goes to the journal.
             if args.log.is_some() {
                 eprintln!("sluiced: {error:#}");
             }
@@ -37,7 +37,7 @@ fn main() -> ExitCode {
     }
 }
 
-/// Serves until the daemon is asked to end: true, by a signal alone.
+/// Serves until the daemon is asked to end. Returns whether a signal alone asked.
 fn run(args: &Args) -> anyhow::Result<bool> {
     let signals = Signals::take().context("cannot take signals")?;
     let file = args.load()?;
@@ -99,8 +99,8 @@ fn run(args: &Args) -> anyhow::Result<bool> {
     Ok(!control.was_told_to_end())
 }
 
-/// What signals ask of the daemon. The thread that obeys them never ends, and keeps none of it: so
-/// that the state file is closed in order at the end.
+/// The parts of the daemon that signals act on. The thread that obeys signals never ends; it holds
+/// weak references only, so that the state file is closed in order at the end.
 struct Asked {
     runtime: Weak<Runtime>,
     control: Weak<Control>,
@@ -115,7 +115,7 @@ impl signals::Daemon for Asked {
 
     fn reload(&self) {
         if let Some(control) = self.control.upgrade() {
-            // It says in the log what became of it.
+            // The reload logs its own result.
             let _ = control.reload(false);
         }
     }

@@ -6,7 +6,7 @@ use std::ptr::NonNull;
 
 use nix::sys::mman::{MapFlags, MmapAdvise, ProtFlags, madvise, mmap_anonymous, munmap};
 
-/// A private anonymous mapping: zeroes, and takes memory only where it has been written.
+/// A private anonymous mapping. It reads as zeroes, and takes memory only where it was written.
 #[derive(Debug)]
 pub struct Mapping {
     start: NonNull<u8>,
@@ -16,14 +16,14 @@ pub struct Mapping {
 // SAFETY: the mapping is plain memory that lives until `drop`; who may touch which byte when is
 // the business of the `unsafe` accessors' callers.
 unsafe impl Send for Mapping {}
-// SAFETY: as above.
+// SAFETY: as for `Send`.
 unsafe impl Sync for Mapping {}
 
 impl Mapping {
     /// Maps `length` bytes of zeroes, without reserving swap space for them.
     ///
     /// # Errors
-    /// The operating system refuses; a length of 0.
+    /// The operating system refuses, or the length is 0.
     pub fn anonymous(length: usize) -> io::Result<Self> {
         let size = NonZeroUsize::new(length)
             .ok_or_else(|| io::Error::new(io::ErrorKind::InvalidInput, "a mapping of 0 bytes"))?;
@@ -40,13 +40,13 @@ impl Mapping {
         Ok(Self { start: start.cast(), length })
     }
 
-    /// Returns length in bytes.
+    /// Returns the length in bytes.
     #[must_use]
     pub fn len(&self) -> usize {
         self.length
     }
 
-    /// Says whether the mapping has no bytes: never.
+    /// Says whether the mapping has no bytes, which is never so.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.length == 0
@@ -82,7 +82,7 @@ impl Mapping {
         unsafe { std::slice::from_raw_parts_mut(self.address(offset), length) }
     }
 
-    /// Copies out of the mapping from `offset`; what lies beyond the end is left as it is.
+    /// Copies out of the mapping from `offset`; bytes of `into` beyond the end stay as they are.
     ///
     /// Another thread may write the same bytes meanwhile: then the copy holds some old and some
     /// new bytes, as with any storage device that is read and written at once.
@@ -94,7 +94,7 @@ impl Mapping {
         unsafe { std::ptr::copy_nonoverlapping(self.address(offset), into.as_mut_ptr(), length) };
     }
 
-    /// Copies into the mapping at `offset`; what would pass the end is dropped.
+    /// Copies into the mapping at `offset`; bytes beyond the end are dropped.
     pub fn write(&self, offset: usize, from: &[u8]) {
         let length = from.len().min(self.length.saturating_sub(offset));
         // SAFETY: as in `read`.
@@ -114,7 +114,7 @@ impl Mapping {
         }
     }
 
-    /// Gives whole pages back; they read as zeroes afterwards. False where the system refuses.
+    /// Gives whole pages back, which read as zeroes afterwards. Returns whether the system did so.
     fn discard(&self, offset: usize, length: usize) -> bool {
         let Some(start) = NonNull::new(self.address(offset).cast()) else { return false };
         // SAFETY: page-aligned and inside a private anonymous mapping, whose dropped pages read

@@ -1,5 +1,5 @@
-//! What a configuration asks of this machine and the machine lacks: the part of `--check` that no
-//! text shows. Nothing is made, changed or taken away by looking.
+//! Checks of this machine against a configuration: the part of `--check` that needs more than the
+//! file. The checks make, change and take away nothing.
 
 use std::io;
 use std::net::SocketAddr;
@@ -15,9 +15,9 @@ use crate::control::occupant::{self, Occupant};
 use crate::reactor::ring::{Ring, RingSize};
 use crate::{access, socket};
 
-/// Returns what this machine lacks, one sentence each; none: nothing stands in the way of a start.
-/// What a daemon of ours has that answers on the control socket of the configuration is not in its
-/// way.
+/// Returns what this machine lacks, one sentence each; none: a start should succeed. Addresses,
+/// files and devices of a Sluicegate daemon that answers on the configuration's control socket do
+/// not count as taken.
 #[must_use]
 pub fn lacking(config: &Config) -> Vec<String> {
     let own = |path: &PathBuf| OwnFile { path: path.clone(), what: "the state file" };
@@ -48,7 +48,7 @@ pub fn lacking(config: &Config) -> Vec<String> {
     found.lacks
 }
 
-/// What a daemon of ours has that runs already.
+/// The addresses, files and devices of a Sluicegate daemon that runs already.
 #[derive(Debug, Default)]
 struct Running {
     is: bool,
@@ -59,13 +59,14 @@ struct Running {
 struct Found {
     claims: Claims,
     running: Running,
-    /// Held until all is looked at, so that what two namespaces want is seen.
+    /// The devices that were probed, held to the end, so that two namespaces on one device are
+    /// noticed.
     probed: Vec<Probed>,
     lacks: Vec<String>,
 }
 
 impl Found {
-    /// Checks that the control socket can be made, or a daemon of ours has it.
+    /// Checks that the control socket can be made, or a Sluicegate daemon has it.
     fn control(&mut self, path: &Path) {
         match occupant::of(path) {
             Ok(Occupant::Nobody) => {
@@ -84,7 +85,7 @@ impl Found {
         }
     }
 
-    /// io_uring is to be had, with passthrough where a namespace needs it.
+    /// Checks that io_uring is available, with passthrough where a namespace needs it.
     fn ring(&mut self, config: &Config) {
         let smallest = RingSize { entries: 8, buffers: 1, buffer_bytes: 4096 };
         let mut all = config.subsystems.iter().flat_map(|subsystem| &subsystem.namespaces);
@@ -99,7 +100,7 @@ impl Found {
         }
     }
 
-    /// Checks that what may be taken of memory is there.
+    /// Checks that the machine has the memory that the configuration may take.
     fn memory(&mut self, config: &Config) {
         let all = config.subsystems.iter().flat_map(|subsystem| &subsystem.namespaces);
         let sizes = all.map(|namespace| match namespace.backend {
@@ -135,7 +136,7 @@ impl Found {
     /// Checks that the address is this machine's, and free.
     fn address(&mut self, address: SocketAddr) {
         if let Err(error) = socket::bind_to(address) {
-            // Hosts are served there, or will be when the one that runs has ended.
+            // The running daemon listens there, and gives the address free when it ends.
             let ours = self.running.is && error.raw_os_error() == Some(libc::EADDRINUSE);
             if !ours {
                 self.lacks.push(socket::refusal(address, &error));
@@ -150,7 +151,7 @@ impl Found {
             Backend::Null { .. } | Backend::Memory { .. } => return Ok(()),
         };
         if !self.running.paths.contains(path) {
-            // What was seen of it, the state knows and this does not look at.
+            // The state file knows what was seen of the device; this check does not read it.
             let signature = OnSignature::Ignore;
             let opening = Opening { claims: &self.claims, namespace: name, seen: None, signature };
             let probed = backend::probe(&namespace.backend, namespace.read_only, &opening)?;

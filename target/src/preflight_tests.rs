@@ -1,4 +1,4 @@
-//! What an operator relies on before a start.
+//! Tests of what an operator relies on before a start.
 
 use std::net::TcpListener;
 use std::os::unix::fs::PermissionsExt;
@@ -26,7 +26,7 @@ impl Place {
         parse(&text).unwrap_or_else(|errors| panic!("{errors}\n{text}"))
     }
 
-    /// With a namespace of these lines.
+    /// Makes a configuration with a namespace of these lines.
     fn namespace(&self, lines: &str) -> Config {
         let subsystem = "[[subsystem]]\nnqn = \"nqn.2026-01.io.x:a\"\n[[subsystem.namespace]]\n";
         self.config("", &format!("{subsystem}{lines}"))

@@ -1,10 +1,9 @@
-//! The running target: what it consists of, its start and its end.
+//! The running target: its parts, its start and its end.
 //!
-//! - `threads`: the threads; `keeper`: the one that keeps namespaces.
-//! - `engine`: what the control plane asks for.
-//! - `listeners`, `subsystems`, `namespaces`: what comes and goes; `table`: what is known
-//!   of each namespace; `shown`: what hosts see of it; `recovery`: devices that go away and
-//!   come back.
+//! - `threads`: the threads; `keeper`: the one that opens namespaces' devices.
+//! - `engine`: the methods for the control plane.
+//! - `listeners`, `subsystems`, `namespaces`: the objects that come and go; `table`: the state of
+//!   each namespace; `shown`: its image for hosts; `recovery`: devices that go away and come back.
 //! - `settings`: the configuration in the words of the service and of the arbiter; `hurt`: the
 //!   hosts that a change would take something from.
 
@@ -52,8 +51,9 @@ pub struct Runtime {
 
 impl Runtime {
     /// Starts the reactors and everything that the configuration names. A namespace whose device
-    /// does not open is there all the same: hosts are told to come again, and the device is tried
-    /// until it opens. `seen` is what was seen of the namespaces' files and devices earlier.
+    /// does not open exists all the same: hosts are told to come again, and the device is tried
+    /// until it opens. `seen` is the state of the namespaces' files and devices when they were open
+    /// last.
     ///
     /// # Errors
     /// The kernel lacks what a reactor needs, an address cannot be listened on, or a subsystem is
@@ -95,7 +95,7 @@ impl Runtime {
                 self.namespaces.add_configured(nqn, namespace)?;
             }
         }
-        // Before the first host comes.
+        // The states are kept before the first host comes.
         let backings = &self.namespaces.backings;
         if let Err(error) = backings.keep() {
             tracing::warn!(%error, "what was seen of files and devices is not kept");

@@ -1,5 +1,5 @@
-//! The service (subsystems and their controllers) behind one lock. What it wants done goes to the
-//! reactor of the connection that it is about.
+//! The service (subsystems and their controllers) behind one lock. The service's actions go to the
+//! reactor of the connection that they are about.
 
 use std::sync::{Condvar, Mutex, PoisonError};
 use std::time::Duration;
@@ -25,7 +25,7 @@ impl SharedService {
         Self { service: Mutex::new(service), timer: Condvar::new() }
     }
 
-    /// Does something with the service, then sends on what it wants done.
+    /// Calls `use_it` with the service, then posts the service's actions.
     pub(crate) fn with<R>(
         &self,
         mailboxes: &[Mailbox],
@@ -39,8 +39,8 @@ impl SharedService {
         answer
     }
 
-    /// Does what is due at `due`, which is at most `now`, and waits until more is or may be,
-    /// `longest` at the longest.
+    /// Runs the timers that are due at `due`, which is at most `now`, and waits until another is or
+    /// may be, `longest` at the longest.
     pub(crate) fn tick(
         &self,
         mailboxes: &[Mailbox],
@@ -56,14 +56,14 @@ impl SharedService {
     }
 }
 
-/// Posts what the service wants done.
+/// Posts the service's actions.
 fn route(service: &mut Service, mailboxes: &[Mailbox]) {
     while let Some(action) = service.poll_action() {
         let connection = match action {
             Action::Complete { connection, .. }
             | Action::Close { connection, .. }
             | Action::Abort { connection, .. } => connection,
-            // I/O queues see the new version in what they share with their controller.
+            // I/O queues see the new version in the state that they share with their controller.
             Action::TableChanged { .. } => continue,
         };
         let (reactor, _) = Key::of(connection);

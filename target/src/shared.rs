@@ -1,4 +1,4 @@
-//! What all threads of the daemon share. No I/O command takes a lock in here.
+//! The state that all threads of the daemon share. No I/O command takes a lock in here.
 
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex};
@@ -21,7 +21,7 @@ use crate::service::SharedService;
 use crate::sync::lock;
 use sluice_core::Touched;
 
-/// What all threads share.
+/// The state that all threads share.
 #[derive(Debug)]
 pub struct Shared {
     /// `[target]` of the configuration.
@@ -32,7 +32,7 @@ pub struct Shared {
     pub devices: Devices,
     /// Quality of service.
     pub(crate) qos: QosShared,
-    /// What connections get of the network.
+    /// Stage S6, the network.
     pub(crate) network: NetworkShared,
     /// One for each reactor.
     pub mailboxes: Vec<Mailbox>,
@@ -42,22 +42,22 @@ pub struct Shared {
     pub events: Events,
     /// Whether the kernel has NVMe passthrough by io_uring.
     pub passthrough: AtomicBool,
-    /// The present connections, and what was done on those that have ended.
+    /// The present connections, and the operations on those that have ended.
     pub connections: Connections,
-    /// Guards changes of the configuration: one at a time.
+    /// The lock of changes of the configuration: they are made one at a time.
     pub(crate) change: Mutex<()>,
-    /// What reactors were told to look at again.
+    /// The lists of things that reactors were told to look at again.
     touched: Lent<Touched>,
-    /// What the log says of hosts.
+    /// The lines of the log about hosts.
     hosts: Mutex<HostLog>,
     service: SharedService,
 }
 
 impl Shared {
-    /// Makes what `reactors` reactors share.
+    /// Makes the state that `reactors` reactors share.
     ///
     /// # Errors
-    /// No file descriptors are to be had.
+    /// No file descriptors are left.
     pub fn new(
         settings: config::TargetConfig,
         reactors: usize,
@@ -84,15 +84,15 @@ impl Shared {
         })
     }
 
-    /// Does something with the service, then sends on what it wants done.
+    /// Calls `use_it` with the service, then posts the service's actions.
     pub fn with_service<R>(&self, use_it: impl FnOnce(&mut Service) -> R) -> R {
         self.service.with(&self.mailboxes, use_it)
     }
 
-    /// Runs the timers of the service, of reservations that wait, and of what the log says of
-    /// hosts, until `over` says so: the body of the timer thread.
+    /// Runs the timers of the service, of reservations that wait, and of the log's lines about
+    /// hosts, until `over` holds: the body of the timer thread.
     pub fn run_timers(&self, over: impl Fn() -> bool) {
-        /// The time from one look for hosts that have been gone for long to the next.
+        /// The time from one look for hosts that have been gone for a long time to the next.
         const FORGET_EVERY: Duration = Duration::from_secs(10);
         /// The time within which the end of the daemon is noticed.
         const LONGEST: Duration = Duration::from_millis(200);
@@ -106,14 +106,14 @@ impl Shared {
             if self.qos.retry(now) {
                 self.refresh();
             }
-            // What a reactor that stood still has not read yet may be a Keep Alive.
+            // A reactor that stood still may not have read a Keep Alive yet.
             let read = now.min(self.oldest_turn() + LONGEST * 2);
             self.service.tick(&self.mailboxes, (now, read), LONGEST);
             self.tell_of_hosts(HostLog::settled);
         }
     }
 
-    /// Notes what a host did, and writes the lines that follow from it to the log.
+    /// Notes an event of a host, and logs the lines that follow from it.
     pub(crate) fn tell_of_hosts<L: IntoIterator<Item = Line>>(
         &self,
         note: impl FnOnce(&mut HostLog, Nanos) -> L,
@@ -122,7 +122,7 @@ impl Shared {
         lines.into_iter().for_each(|line| line.log());
     }
 
-    /// Lets the reactors see that settings have changed.
+    /// Tells the reactors that settings have changed.
     pub(crate) fn refresh(&self) {
         if let Some(touched) = self.qos.take_touched() {
             let touched = Arc::new(touched);
@@ -143,7 +143,7 @@ impl Shared {
         removed
     }
 
-    /// Returns when the reactor that has not turned for the longest time last did.
+    /// Returns the oldest of the reactors' last turns.
     fn oldest_turn(&self) -> Nanos {
         let seen = self.gauges.iter().map(|gauges| gauges.seen.load(Ordering::Relaxed));
         Nanos(seen.min().unwrap_or(u64::MAX))

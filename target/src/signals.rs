@@ -1,4 +1,4 @@
-//! What the daemon does when it is sent a signal.
+//! The daemon's reactions to signals.
 //!
 //! | signal | what it does |
 //! |---|---|
@@ -18,7 +18,7 @@ use std::time::Duration;
 use nix::sys::signal::{SigSet, Signal};
 use nix::sys::signalfd::SignalFd;
 
-/// Every signal that is taken; whatever is not here has its default.
+/// The signals that are taken; every other one has its default.
 const TAKEN: [Signal; 14] = [
     Signal::SIGTERM,
     Signal::SIGINT,
@@ -36,10 +36,10 @@ const TAKEN: [Signal; 14] = [
     Signal::SIGXCPU,
 ];
 
-/// Sent by the kernel, not by a process (`SI_KERNEL`).
+/// The code of a signal that the kernel, not a process, has sent (`SI_KERNEL`).
 const FROM_KERNEL: i32 = 0x80;
 
-/// What a signal asks for.
+/// The meaning of a signal.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Asked {
     /// To drain and end.
@@ -48,19 +48,19 @@ pub enum Asked {
     EndNow,
     /// To read the configuration file again.
     Reload,
-    /// Nothing.
+    /// To do nothing.
     Nothing,
-    /// Nothing; the limit on CPU time is reached.
+    /// To do nothing but warn: the limit on CPU time is reached.
     CpuTime,
 }
 
-/// Returns what a signal asks for; `kernel`: the kernel sent it.
+/// Returns the meaning of a signal; `kernel`: the kernel sent it.
 #[must_use]
 pub fn meaning(signal: Signal, kernel: bool) -> Asked {
     match signal {
         Signal::SIGTERM | Signal::SIGINT => Asked::End,
         Signal::SIGQUIT => Asked::EndNow,
-        // The terminal in which somebody tried the daemon is gone, and nobody could end it.
+        // The daemon's terminal is gone, and nobody could end it from there.
         Signal::SIGHUP if kernel => Asked::End,
         Signal::SIGHUP => Asked::Reload,
         Signal::SIGXCPU => Asked::CpuTime,
@@ -68,7 +68,7 @@ pub fn meaning(signal: Signal, kernel: bool) -> Asked {
     }
 }
 
-/// What signals act on.
+/// The daemon as signals act on it.
 pub trait Daemon {
     /// Drains and ends; with `now`, ends at once.
     fn end(&self, now: bool);
@@ -76,18 +76,18 @@ pub trait Daemon {
     fn reload(&self);
 }
 
-/// The signals of this process, from when they were taken on.
+/// The signals of this process, from the moment when they were taken.
 #[derive(Debug)]
 pub struct Signals {
     queue: SignalFd,
 }
 
 impl Signals {
-    /// Takes the signals. To be called before any thread is started: all of them leave the
-    /// signals to the one that waits for them, and what comes meanwhile is not lost.
+    /// Takes the signals. Call it before any thread is started: then all threads leave the signals
+    /// to the one that waits for them, and no signal is lost meanwhile.
     ///
     /// # Errors
-    /// There is no descriptor left.
+    /// No descriptor is left.
     pub fn take() -> nix::Result<Self> {
         let set = SigSet::from_iter(TAKEN);
         set.thread_block()?;
@@ -120,7 +120,7 @@ impl Signals {
                     tracing::info!(%signal, at_once = now, "a signal from {sender}: ending {how}");
                     target.end(now);
                     if now {
-                        // A device that does not answer does not keep it.
+                        // A device that does not answer does not delay the end.
                         std::thread::sleep(Duration::from_secs(1));
                         std::process::exit(1);
                     }
@@ -147,7 +147,7 @@ impl Signals {
 mod tests {
     use super::*;
 
-    /// Signals whose default ends a process, and that are neither a defect nor SIGKILL.
+    /// Checks all signals whose default ends a process, and that are neither a defect nor SIGKILL.
     #[test]
     fn no_signal_that_somebody_may_send_has_its_default() {
         let left = [

@@ -9,21 +9,21 @@ use nix::sys::socket::{
     sockopt,
 };
 
-/// Keep the headers of SYNs, and tell them once (linux/tcp.h).
+/// The socket option that keeps the headers of SYNs, to be read once (linux/tcp.h).
 const TCP_SAVE_SYN: libc::c_int = 27;
 const TCP_SAVED_SYN: libc::c_int = 28;
 
-/// Pending connections of a listening socket.
+/// The most pending connections of a listening socket.
 const BACKLOG: i32 = 1024;
 
 /// Opens a listening socket. IPv6 ones take IPv6 connections only, so that both families can have a
-/// listener on the same port. `prepare` sets what is to be set before hosts can connect.
+/// listener on the same port. `prepare` sets options before hosts can connect.
 ///
 /// # Errors
 /// The address is in use, not of this machine, or not permitted.
 pub fn listen_on(address: SocketAddr, prepare: impl FnOnce(&OwnedFd)) -> io::Result<OwnedFd> {
     let fd = bind_to(address)?;
-    // Without it no class is known from a host's ToS; all else works.
+    // Without this option no class is known from a host's ToS; all else works.
     let _ = set_int(&fd, libc::IPPROTO_TCP, TCP_SAVE_SYN, 1);
     prepare(&fd);
     listen(&fd, Backlog::new(BACKLOG)?)?;
@@ -74,7 +74,7 @@ pub fn refusal(address: SocketAddr, error: &io::Error) -> String {
     format!("cannot listen on {address}: {error}: {advice}")
 }
 
-/// Sets the options of an accepted socket; answers the peer's address.
+/// Sets the options of an accepted socket. Returns the peer's address.
 ///
 /// # Errors
 /// The connection is gone already.
@@ -84,8 +84,8 @@ pub fn prepare(socket: &OwnedFd) -> io::Result<SocketAddr> {
 }
 
 /// Returns the ToS (IPv4) or traffic class (IPv6) byte that the peer connected with, from the
-/// headers of its SYN, which [`listen_on`] asks the kernel to keep. `None` where it kept none (SYN
-/// cookies).
+/// headers of its SYN, which [`listen_on`] asks the kernel to keep. `None` where the kernel kept
+/// none (SYN cookies).
 #[must_use]
 pub fn received_tos(socket: &OwnedFd) -> Option<u8> {
     let mut header = [0u8; 128];
@@ -165,7 +165,7 @@ mod tests {
         let address = taken.local_addr().unwrap();
         let said = refused(&address.to_string());
         assert!(said.contains(&format!("ss -ltnp 'sport = :{}'", address.port())), "{said}");
-        // An address that is for documentation (RFC 5737), which no machine has.
+        // The address is one for documentation (RFC 5737), which no machine has.
         let said = refused("192.0.2.1:4420");
         assert!(said.contains("no address 192.0.2.1 now") && said.contains("0.0.0.0"), "{said}");
         assert!(!said.contains("another"), "{said}");

@@ -26,8 +26,8 @@ pub use model::{Change, Key, Object, Store, StoreError};
 pub(crate) use object::ObjectId;
 pub use seen::{Place, Seen, SeenNamespaces};
 
-/// Opens the state file, or where there is none keeps state in memory. Answers too what the
-/// operator has to know: a file that was damaged, changes that cannot be stored now.
+/// Opens the state file, or where there is none keeps state in memory. Returns warnings for the
+/// operator too: a file that was damaged, changes that cannot be stored now.
 ///
 /// # Errors
 /// The file cannot be read or made, is in use, or is no state file.

@@ -2,7 +2,8 @@
 
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
-/// Locks a mutex. One whose holder panicked is used on: what it guards is changed in whole steps.
+/// Locks a mutex. A mutex whose holder panicked is still used, since the data in it changes in
+/// whole steps.
 pub fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }

@@ -1,15 +1,16 @@
-//! What systemd is told.
+//! Messages to systemd.
 
 use sd_notify::NotifyState;
 
-/// Tells systemd something; without systemd nothing happens.
+/// Sends a message to systemd; without systemd it does nothing.
 pub fn tell(state: &[NotifyState<'_>]) {
     if let Err(error) = sd_notify::notify(state) {
         tracing::debug!(%error, "systemd was not told");
     }
 }
 
-/// Says that the configuration is being read again, as long as it lives.
+/// A guard that tells systemd that the configuration is being read again, as long as the guard
+/// lives.
 #[derive(Debug)]
 pub(crate) struct Reloading(());
 

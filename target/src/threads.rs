@@ -1,4 +1,4 @@
-//! Where threads run.
+//! The CPUs on which threads run.
 
 use std::io;
 
@@ -9,7 +9,7 @@ use nix::unistd::Pid;
 /// Returns the CPUs that the calling thread may run on.
 ///
 /// # Errors
-/// The kernel does not say.
+/// The kernel does not tell them.
 pub(crate) fn allowed() -> io::Result<Vec<usize>> {
     let set = sched_getaffinity(Pid::from_raw(0))?;
     Ok((0..CpuSet::count()).filter(|&cpu| set.is_set(cpu).unwrap_or(false)).collect())
@@ -26,7 +26,8 @@ pub(crate) fn pin(core: usize) -> io::Result<()> {
     Ok(())
 }
 
-/// Returns nanoseconds of CPU that the calling thread has had; zero where the kernel does not say.
+/// Returns the CPU time of the calling thread in nanoseconds; zero where the kernel does not tell
+/// it.
 pub(crate) fn cpu_time() -> u64 {
     let time = clock_gettime(ClockId::CLOCK_THREAD_CPUTIME_ID).map(std::time::Duration::from);
     u64::try_from(time.unwrap_or_default().as_nanos()).unwrap_or(u64::MAX)

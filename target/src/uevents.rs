@@ -1,8 +1,8 @@
 //! Signs of devices that come and go: the messages of udev, sent when a device has its name and
 //! its permissions, and those of the kernel, for machines and containers without udev.
 //!
-//! A message is no more than a sign: whoever gets it looks for itself. So it need not be told who
-//! sent it, and nothing of it is used but its subsystem.
+//! A message is only a sign: its receiver looks at the devices itself. So the sender does not
+//! matter, and only the message's subsystem is used.
 
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
 
@@ -11,12 +11,12 @@ use nix::sys::socket::{
     AddressFamily, MsgFlags, NetlinkAddr, SockFlag, SockProtocol, SockType, bind, recv, socket,
 };
 
-/// Multicast groups of NETLINK_KOBJECT_UEVENT, as bits: the kernel's is 1, udev's 2.
+/// The multicast groups of NETLINK_KOBJECT_UEVENT, as bits: the kernel's is 1, udev's 2.
 const GROUPS: u32 = 1 | 1 << 1;
-/// Subsystems that namespaces' devices are of.
+/// The subsystems of namespaces' devices.
 const SUBSYSTEMS: [&[u8]; 3] = [b"SUBSYSTEM=block", b"SUBSYSTEM=nvme", b"SUBSYSTEM=nvme-generic"];
 
-/// A socket that gets the messages.
+/// A socket that receives the messages.
 #[derive(Debug)]
 pub(crate) struct Uevents {
     socket: OwnedFd,
@@ -26,7 +26,8 @@ impl Uevents {
     /// Listens from now on. No privileges are needed.
     ///
     /// # Errors
-    /// There are no netlink sockets here: a sandbox without AF_NETLINK, or a kernel that is none.
+    /// No netlink sockets are available: in a sandbox without AF_NETLINK, or on a kernel without
+    /// them.
     pub(crate) fn listen() -> nix::Result<Self> {
         let socket = socket(
             AddressFamily::Netlink,
@@ -34,13 +35,13 @@ impl Uevents {
             SockFlag::SOCK_CLOEXEC | SockFlag::SOCK_NONBLOCK,
             SockProtocol::NetlinkKObjectUEvent,
         )?;
-        // Port 0: the kernel chooses one.
+        // Port 0 lets the kernel choose one.
         bind(socket.as_raw_fd(), &NetlinkAddr::new(0, GROUPS))?;
         Ok(Self { socket })
     }
 
-    /// Takes all messages that are there; whether any was about a device that a namespace may
-    /// have, or may have been (messages are lost when there are too many).
+    /// Takes all pending messages. Returns whether any was, or may have been, about a device that a
+    /// namespace may have (messages are lost when there are too many).
     pub(crate) fn any(&self) -> bool {
         let mut buffer = [0; 8192];
         let mut any = false;
@@ -86,7 +87,7 @@ mod tests {
 
     #[test]
     fn anybody_may_listen_and_nothing_there_is_no_sign() {
-        // Where there are no netlink sockets there is nothing to show.
+        // Without netlink sockets there is nothing to test.
         if let Ok(uevents) = Uevents::listen() {
             uevents.any();
         }

@@ -145,7 +145,8 @@ impl Service {
         next
     }
 
-    /// Changes [`arbitration`](super::ServiceConfig::arbitration) for controllers that are made or reset from now on.
+    /// Changes [`arbitration`](super::ServiceConfig::arbitration) for controllers that are made or
+    /// reset from now on.
     pub fn set_arbitration(&mut self, value: u32) {
         self.config.arbitration = value;
     }

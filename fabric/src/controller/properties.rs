@@ -12,7 +12,8 @@ use crate::nvme::property::{
     Capabilities, Configuration, ControllerStatus, ShutdownNotification, VERSION_2_0, offset,
 };
 
-/// CAP.TO, CRTO.CRWMT (15:0) and CRTO.CRIMT (31:16): 15 s, in units of 500 ms; above the limit for quiescing.
+/// CAP.TO, CRTO.CRWMT (15:0) and CRTO.CRIMT (31:16): 15 s, in units of 500 ms; above the limit for
+/// quiescing.
 const TIMEOUT_UNITS: u8 = 30;
 /// IOSQES and IOCQES: entries of 64 and 16 bytes.
 const SQ_ENTRY_SIZE: u8 = 6;

@@ -1,6 +1,6 @@
-//! The table of the namespaces that a host sees: a value that never changes, of which another is made
-//! for each change. The two share all but the page that differs, so that a change costs the same
-//! with ten namespaces and with ten thousand.
+//! The table of the namespaces that a host sees: a value that never changes, of which another is
+//! made for each change. The two share all but the page that differs, so that a change costs the
+//! same with ten namespaces and with ten thousand.
 
 use std::sync::Arc;
 
@@ -125,10 +125,10 @@ impl NamespaceTable {
         self.count == 0
     }
 
-    /// The optional commands that at least one namespace executes; all that the target knows
-    /// where there is no namespace yet, or one that is not ready. The union, because hosts read it once at connect and
-    /// namespaces come and go; a namespace that lacks a command answers Invalid Opcode, to which
-    /// hosts fall back.
+    /// The optional commands that at least one namespace executes; all that the target knows where
+    /// there is no namespace yet, or one that is not ready. The union, because hosts read it once
+    /// at connect and namespaces come and go; a namespace that lacks a command answers Invalid
+    /// Opcode, to which hosts fall back.
     pub(super) fn commands(&self) -> OptionalCommands {
         let all = NamespaceFeatures::all();
         let of = |n: &Namespace| if n.is_ready() { n.features } else { all };

@@ -11,8 +11,8 @@ use super::qos::values::{bandwidth, percent};
 use super::table::Written;
 use super::values;
 
-/// Largest namespace in bytes, 1 EiB: more than any drive or file system holds, and far enough below
-/// 2^63, where file offsets end.
+/// Largest namespace in bytes, 1 EiB: more than any drive or file system holds, and far enough
+/// below 2^63, where file offsets end.
 pub(crate) const SIZE_MAX: u64 = 1 << 60;
 /// Largest `memory` namespace in bytes: 4 TiB.
 pub(crate) const MEMORY_MAX: u64 = 4 << 40;

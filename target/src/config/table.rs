@@ -242,8 +242,9 @@ pub(crate) const fn agree<T>(mut keys: &[ConfigKey], mut bound: &[Bound<T>]) -> 
     keys.is_empty() && bound.is_empty()
 }
 
-/// Binds keys: to a field (`field`), to a field with a reader and a writer of its own (`read`), to a
-/// list with a reader of its entries (`list`), or to functions (`with`). A key that is not bound does not compile.
+/// Binds keys: to a field (`field`), to a field with a reader and a writer of its own (`read`), to
+/// a list with a reader of its entries (`list`), or to functions (`with`). A key that is not bound
+/// does not compile.
 macro_rules! table {
     ($type:ty, $keys:expr $(, nulls = $nulls:literal)?; $($name:literal => $kind:ident($($how:tt)*),)*) => {
         impl $crate::config::table::Table for $type {

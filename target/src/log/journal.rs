@@ -21,21 +21,21 @@ use tracing_subscriber::fmt::FormatFields;
 use tracing_subscriber::fmt::format::{DefaultFields, Writer};
 use tracing_subscriber::layer::Context;
 
-/// Where the journal takes entries.
+/// The socket at which the journal takes entries.
 pub(super) const SOCKET: &str = "/run/systemd/journal/socket";
-/// What the daemon is called in the journal (`journalctl -t`).
+/// The daemon's name in the journal (`journalctl -t`).
 const IDENTIFIER: &str = "sluiced";
-/// How the names of an event's own fields begin in the journal.
+/// The prefix of an event's own fields in the journal.
 const PREFIX: &str = "SLUICEGATE_";
 /// The longest name that the journal takes, in bytes.
 const NAME_MAX: usize = 64;
 
-/// Writes events to the journal.
+/// A layer that writes events to the journal.
 #[derive(Debug)]
 pub(super) struct Journal {
     socket: UnixDatagram,
     path: PathBuf,
-    /// Entries that the journal did not take since the last one that it took.
+    /// The number of entries that the journal refused since the last one that it took.
     lost: AtomicU64,
 }
 
@@ -46,7 +46,7 @@ impl Journal {
     /// Nobody listens there.
     pub(super) fn connect(path: &Path) -> io::Result<Self> {
         let socket = UnixDatagram::unbound()?;
-        // A journal that is stuck must not stop the reactor that has something to say.
+        // A journal that is stuck must not stop a reactor that logs.
         socket.set_nonblocking(true)?;
         // The journal drops an entry without fields.
         socket.send_to(&[], path)?;
@@ -61,8 +61,8 @@ impl Journal {
         }
     }
 
-    /// Sends what is larger than a datagram as a file in memory, which is sealed so that the
-    /// journal may map it.
+    /// Sends an entry that is larger than a datagram as a file in memory, which is sealed so that
+    /// the journal may map it.
     fn send_large(&self, entry: &[u8]) -> io::Result<()> {
         let flags = MFdFlags::MFD_ALLOW_SEALING | MFdFlags::MFD_CLOEXEC;
         let mut file = File::from(memfd_create(c"sluiced-journal", flags)?);
@@ -93,10 +93,11 @@ impl<S: Subscriber> Layer<S> for Journal {
     }
 }
 
-/// Writes an event as the journal takes it; `lost` entries before it were not taken.
+/// Writes an event in the journal's form; `lost` is the number of entries before it that were
+/// refused.
 fn entry(event: &Event<'_>, lost: u64) -> Vec<u8> {
     let mut message = String::new();
-    // A string takes whatever is written to it.
+    // Writing to a string cannot fail.
     let _ = DefaultFields::new().format_fields(Writer::new(&mut message), event);
     if lost > 0 {
         let _ = write!(message, " (the journal did not take {lost} messages before this one)");
@@ -130,7 +131,7 @@ fn priority(level: Level) -> &'static str {
 struct Entry(Vec<u8>);
 
 impl Entry {
-    /// Adds a field. A value of several lines is told by its length; the others end with their
+    /// Adds a field. A value of several lines has its length before it; the others end with their
     /// line.
     fn field(&mut self, name: &str, value: &str) {
         self.0.extend_from_slice(name.as_bytes());

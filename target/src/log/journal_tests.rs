@@ -1,4 +1,4 @@
-//! What the journal receives, at a socket that stands in for it.
+//! Tests of the entries that the journal receives, at a socket that stands in for it.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::io::{IoSliceMut, Read, Seek, SeekFrom};
@@ -31,7 +31,7 @@ impl Receiver {
         self.folder.path().join("socket")
     }
 
-    /// What `log` logs, as the journal reads it.
+    /// Returns the entries of `log`, as the journal reads them.
     fn receive(&self, log: impl FnOnce()) -> Vec<Fields> {
         let journal = Journal::connect(&self.path()).unwrap();
         tracing::subscriber::with_default(tracing_subscriber::registry().with(journal), log);
@@ -39,7 +39,7 @@ impl Receiver {
         entries.filter(|entry| !entry.is_empty()).map(|entry| parse(&entry)).collect()
     }
 
-    /// The next datagram, or the file that it carries.
+    /// Receives the next datagram, or the file that it carries.
     fn datagram(&self) -> Option<Vec<u8>> {
         let mut buffer = vec![0; 1 << 20];
         let mut space = cmsg_space!(std::os::fd::RawFd);
@@ -132,7 +132,7 @@ fn the_message_is_what_standard_error_shows() {
     assert_eq!(seen[0]["MESSAGE"], line.trim());
 }
 
-/// Collects what a text layer writes.
+/// A buffer for the output of a text layer.
 struct Shared(std::sync::Arc<std::sync::Mutex<Vec<u8>>>);
 
 impl std::io::Write for Shared {
@@ -206,7 +206,8 @@ fn nobody_at_the_socket_is_an_error() {
     assert!(Journal::connect(&folder.path().join("none")).is_err());
 }
 
-/// The names of the fields in one invocation of a macro of `tracing`: what stands before its text.
+/// Returns the names of the fields in one invocation of a macro of `tracing`: they stand before its
+/// text.
 fn fields_of(arguments: &str) -> BTreeSet<String> {
     let mut names = BTreeSet::new();
     let (mut depth, mut item) = (0, String::new());

@@ -1,5 +1,5 @@
-//! Each metric family: its name, unit, labels and where its values come from. All of them are
-//! described in docs/metrics.md.
+//! The metric families: the name, unit, labels and source of each. docs/metrics.md describes them
+//! all.
 
 use std::fmt::Error;
 
@@ -10,7 +10,7 @@ use prometheus_client::registry::Unit;
 use crate::engine::{Availability, ConnectionState, ReactorState, Statistics, SubsystemState};
 use sluice_core::stats::{BUCKETS, HistogramSnapshot, IoSnapshot, OpSnapshot, bucket_end_ns};
 
-/// A series' labels.
+/// The labels of a series.
 pub(super) type Labels = Vec<(&'static str, String)>;
 
 /// Exponents of the histograms' bounds: 2^11 ns (2 us) to 2^33 ns (8.6 s), each a bound of
@@ -20,13 +20,13 @@ const BOUNDS: std::ops::RangeInclusive<u32> = 11..=33;
 /// A way to pick one number.
 pub(super) type Pick<T> = fn(&T) -> u64;
 
-/// Writes metric families.
+/// A writer of metric families.
 #[derive(Debug)]
 pub(super) struct Families<'a> {
     pub(super) encoder: DescriptorEncoder<'a>,
 }
 
-/// Something with operations of its own: its labels, and its operations.
+/// An object with operations of its own: its labels, and its operations.
 pub(super) struct Source<'a> {
     pub(super) labels: Labels,
     pub(super) io: &'a IoSnapshot,
@@ -49,7 +49,7 @@ impl<'a> Families<'a> {
         Self { encoder }
     }
 
-    /// Writes what concerns the process.
+    /// Writes the families of the process.
     pub(super) fn process(&mut self, started_seconds: f64) -> Result<(), Error> {
         let labels = [("version", env!("CARGO_PKG_VERSION"))];
         let help = "The version that runs; always 1";
@@ -63,7 +63,7 @@ impl<'a> Families<'a> {
             .encode_gauge(&started_seconds)
     }
 
-    /// Writes what is counted.
+    /// Writes the counters of the whole target.
     pub(super) fn totals(&mut self, all: &Statistics, connections: usize) -> Result<(), Error> {
         let help = "Connections now, all listeners together";
         self.encoder
@@ -90,7 +90,7 @@ impl<'a> Families<'a> {
         self.operations(&QUEUE, &queues.collect::<Vec<_>>())
     }
 
-    /// Writes what is there.
+    /// Writes the families of subsystems and namespaces.
     pub(super) fn objects(&mut self, subsystems: &[SubsystemState]) -> Result<(), Error> {
         let all = || {
             subsystems.iter().flat_map(|subsystem| {
@@ -180,7 +180,7 @@ impl<'a> Families<'a> {
         Ok(())
     }
 
-    /// Writes the families that everything with operations has.
+    /// Writes the families that every object with operations has.
     pub(super) fn operations(
         &mut self,
         names: &Names,
@@ -210,7 +210,7 @@ impl<'a> Families<'a> {
     }
 }
 
-/// The names of the families of something with operations.
+/// The names of the families of an object with operations.
 pub(super) struct Names {
     pub(super) operations: &'static str,
     pub(super) transferred: &'static str,
@@ -279,7 +279,7 @@ pub(super) fn histogram(
     let mut buckets: Vec<(f64, u64)> = Vec::new();
     let mut gathered = 0;
     for (index, count) in latency.counts.iter().enumerate() {
-        // The last bucket also holds what is longer than it can tell.
+        // The last bucket also holds times beyond its bound.
         let end = if index + 1 < BUCKETS { bucket_end_ns(index) } else { u64::MAX };
         while let Some(bound) = bounds.next_if(|bound| *bound < end) {
             buckets.push((seconds(bound), std::mem::take(&mut gathered)));

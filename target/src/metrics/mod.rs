@@ -1,4 +1,4 @@
-//! The target's counters as OpenMetrics text, read from the engine when somebody asks.
+//! The target's counters as OpenMetrics text, read from the engine at each scrape.
 
 mod families;
 mod network;
@@ -10,13 +10,13 @@ use prometheus_client::registry::Registry;
 
 use crate::engine::EngineHandle;
 
-/// Makes OpenMetrics text out of an engine's state.
+/// The OpenMetrics text of an engine's state.
 #[derive(Debug)]
 pub struct Metrics {
     registry: Registry,
 }
 
-/// Reads the engine at each scrape.
+/// A collector that reads the engine at each scrape.
 #[derive(Debug)]
 struct EngineCollector {
     engine: EngineHandle,

@@ -9,7 +9,7 @@ use super::families::{Families, Labels, Pick, counter};
 use super::qos::{PickFraction, ratio};
 use crate::engine::{ConnectionNetwork, ConnectionState, FlowState, LinkState, NetworkState};
 
-/// The names of the families of something that flows.
+/// The names of the families of a class on a link or of a connection.
 struct Names {
     target: &'static str,
     rate: &'static str,
@@ -20,7 +20,7 @@ struct Names {
     marked: &'static str,
 }
 
-/// Of a class on a link.
+/// The families of a class on a link.
 const LINK: Names = Names {
     target: "link_target",
     rate: "link_rate",
@@ -31,7 +31,7 @@ const LINK: Names = Names {
     marked: "link_marked_packets",
 };
 
-/// Of one direction of a connection.
+/// The families of one direction of a connection.
 const FLOW: Names = Names {
     target: "flow_target",
     rate: "flow_rate",
@@ -140,7 +140,7 @@ fn rate() -> Unit {
     Unit::Other("bits_per_second".into())
 }
 
-/// `connection` tells apart what two controllers of one host have.
+/// Returns a connection's labels; `connection` tells two controllers of one host apart.
 fn connection_labels(connection: &ConnectionState, network: &ConnectionNetwork) -> Labels {
     vec![
         ("host", connection.host.clone().unwrap_or_default()),

@@ -8,7 +8,7 @@ use prometheus_client::registry::Unit;
 use super::families::{Families, Labels, Names, Pick, Source, counter, histogram, seconds};
 use crate::engine::{DeviceState, QosState, ReserveState, SessionState, Traffic};
 
-/// A way to pick one number with a fraction; `None`: there is none.
+/// A way to pick one fractional number; `None`: the series is left out.
 pub(super) type PickFraction<T> = fn(&T) -> Option<f64>;
 
 const CLASS: Names = Names {
@@ -20,7 +20,7 @@ const CLASS: Names = Names {
     service: Some("class_service"),
 };
 
-/// Without latencies: there may be thousands of sessions.
+/// The families of a session, without latencies: there may be thousands of sessions.
 const SESSION: Names = Names {
     operations: "session_operations",
     transferred: "session_transferred",
@@ -31,7 +31,7 @@ const SESSION: Names = Names {
 };
 
 impl Families<'_> {
-    /// Classes, sessions, reservations and devices.
+    /// Writes classes, sessions, reservations and devices.
     pub(super) fn qos(&mut self, enabled: bool, state: &QosState) -> Result<(), Error> {
         let help = "1 while commands wait their turn, 0 while they go as they come";
         let one = std::iter::once((Labels::new(), u64::from(enabled)));
@@ -53,7 +53,7 @@ impl Families<'_> {
         self.devices(&state.devices)
     }
 
-    /// Writes what passed through a stage.
+    /// Writes the traffic through a stage.
     fn traffic(
         &mut self,
         names: &Names,
@@ -177,7 +177,7 @@ impl Families<'_> {
         Ok(())
     }
 
-    /// Writes where the time of operations went.
+    /// Writes the parts of operations' latencies.
     pub(super) fn waits(&mut self, names: &Names, sources: &[Source<'_>]) -> Result<(), Error> {
         let (unit, kind) = (Some(&Unit::Seconds), MetricType::Histogram);
         if let Some(name) = names.queueing {

@@ -1,4 +1,4 @@
-//! The text is OpenMetrics, and the documentation says what it holds.
+//! Tests that the text is OpenMetrics, and that the documentation has every family.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -18,7 +18,7 @@ fn text() -> String {
     Metrics::new(EngineHandle(Arc::new(engine))).text().unwrap()
 }
 
-/// Each family's name and type.
+/// Returns each family's name and type.
 fn families(text: &str) -> BTreeMap<&str, &str> {
     text.lines()
         .filter_map(|line| line.strip_prefix("# TYPE "))
@@ -102,7 +102,7 @@ fn every_metric_is_documented_with_its_type_and_labels() {
     assert_eq!(documented, seen);
 }
 
-/// The labels of a family's first series, without `le`.
+/// Returns the labels of a family's first series, without `le`.
 fn labels<'a>(text: &'a str, name: &str) -> BTreeSet<&'a str> {
     // One family's name may begin with another's.
     let is_it = |line: &&str| {

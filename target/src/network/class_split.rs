@@ -1,5 +1,5 @@
-//! The class split: a connection may carry several classes, each a flow on its link. What the
-//! connection moved is divided among its classes, and what they may have is added up.
+//! The class split: a connection may carry several classes, each a flow on its link. The bytes that
+//! the connection moved are divided among its classes, and the classes' limits are added up.
 
 use std::time::Duration;
 
@@ -10,23 +10,23 @@ use qtcp::{Nanos, Observation, Rate};
 
 use super::links::{Direction, Links};
 
-/// A class for which nothing moves for this time leaves its link. A connection on which nothing
-/// moves for this time rests: the poller looks only at what its reactor says of it.
+/// The time without traffic after which a class leaves its link, and a connection rests: the poller
+/// then looks only at what the connection's reactor says of it.
 pub(super) const REST: Duration = Duration::from_secs(1);
 
 /// One class of one connection in one direction.
 #[derive(Debug, Default)]
 pub(super) struct ClassFlow {
-    /// The flow on the link, while the class has something to move.
+    /// The flow on the link, while the class has data to move.
     pub(super) id: Option<ClassFlowId>,
-    /// Bytes that had moved at the last look.
+    /// The bytes that had moved at the last look.
     pub(super) moved: u64,
-    /// This class's part of the bytes of the connection when any last moved.
+    /// The class's part of the connection's bytes when any last moved.
     part: f64,
-    /// When the class last had something to move.
+    /// The time at which the class last had data to move.
     busy_at: Nanos,
     pub(super) standing: Standing,
-    /// Packets that were delivered, and those of them that were marked.
+    /// The packets that were delivered, and those of them that were marked.
     pub(super) delivered: u64,
     pub(super) marked: u64,
 }
@@ -41,21 +41,21 @@ impl ClassFlow {
     }
 }
 
-/// One direction of a connection, to be divided among the classes that it carries.
+/// The split of one direction of a connection among its classes.
 pub(super) struct ClassSplit<'a> {
-    /// What was seen of all classes together.
+    /// The observation of all classes together.
     pub(super) all: &'a Observation,
-    /// The kernel and the network hold nothing back: a class has more to move only if some of it
-    /// waits in the target.
+    /// Whether the kernel and the network hold nothing back, so that a class has more to move only
+    /// if some of it waits in the target.
     pub(super) idle: bool,
     pub(super) direction: Direction,
 }
 
 impl ClassSplit<'_> {
-    /// Lets each class that the connection carries observe its part. Answers the rate that they may
-    /// have together, if any of them is limited. A class that is not limited, or wants less than
-    /// its limit, adds what it has and [some room](Self::room): otherwise the others would use what
-    /// it leaves.
+    /// Lets each class that the connection carries observe its part. Returns the limit of all of
+    /// them together, if any is limited. A class that is not limited, or wants less than its limit,
+    /// adds its present rate and [some room](Self::room): otherwise the others would use what it
+    /// leaves.
     pub(super) fn observe(
         &self,
         now: Nanos,
@@ -108,7 +108,7 @@ impl ClassSplit<'_> {
         rate.times(1.25) + Rate::over(PACKETS * f64::from(self.all.mss), self.all.rtt)
     }
 
-    /// Makes a class's part of what was seen; a part of a packet counts as one.
+    /// Computes a class's part of the observation; a part of a packet counts as one.
     fn seen(&self, part: f64, idle: bool) -> Observation {
         #[expect(
             clippy::cast_possible_truncation,
@@ -133,7 +133,7 @@ impl ClassSplit<'_> {
     }
 }
 
-/// Computes a class's part of what moved.
+/// Computes a class's part of the bytes that moved.
 fn part(moved: u64, all: u64) -> f64 {
     #[expect(clippy::cast_precision_loss, reason = "a ratio")]
     let part = moved as f64 / all as f64;

@@ -1,4 +1,4 @@
-//! A paced connection: what a look at it tells the poller, and what its socket is told.
+//! A paced connection: the poller looks at its state, and sets the limits of its socket.
 
 use std::os::fd::AsFd;
 use std::time::Duration;
@@ -13,43 +13,45 @@ use super::links::{Direction, Links};
 use super::socket::PacedSocket;
 use crate::engine::{ConnectionNetwork, FlowState};
 
-/// The bounds of the time from one look at a connection to the next.
+/// The shortest time from one look at a connection to the next.
 const SHORTEST: Duration = Duration::from_micros(200);
 pub(super) const LONGEST: Duration = Duration::from_millis(5);
 /// The time from one look at a connection that rests to the next.
 pub(super) const RESTING: Duration = Duration::from_millis(20);
-/// A pacing rate is set only if it changes by more than this part of itself: setting it costs a
-/// system call.
+/// The least change of a pacing rate that is set, as a part of the rate: setting it costs a system
+/// call.
 const WORTH: f64 = 0.01;
 
-/// One connection, as the poller knows it.
+/// A connection as the poller knows it.
 #[derive(Debug)]
 pub(super) struct PacedConnection {
     pub(super) of: PacedSocket,
-    /// Tells this connection from one that had its place in the poller's table before.
+    /// The generation, which tells this connection from earlier ones in the same place of the
+    /// poller's table.
     pub(super) generation: u32,
     /// The index of its link.
     pub(super) link: usize,
     sampler: Sampler,
-    /// Packets that had been sent again at the last look.
+    /// The packets that had been sent again at the last look.
     retransmitted: u32,
     /// The name of the kernel's congestion control.
     base: String,
-    /// When something last moved, and when something was last marked.
+    /// The time at which data last moved.
     moved_at: Nanos,
+    /// The time of the last ECN mark, or sign that counts as one.
     marked_at: Option<Nanos>,
     out: PerClass<ClassFlow>,
     into: PerClass<ClassFlow>,
-    /// The rates that it may have, sending and receiving.
+    /// The limits on the rates of sending and receiving.
     limits: (Option<Rate>, Option<Rate>),
-    /// The pacing rate that the socket was told.
+    /// The pacing rate that was set on the socket.
     paced: Option<Rate>,
-    /// The bytes that the socket was told to hold unsent at most.
+    /// The most unsent bytes, as set on the socket.
     unsent: Option<u32>,
 }
 
 impl PacedConnection {
-    /// Makes a connection that has just come.
+    /// Makes the entry of a connection that has just come.
     pub(super) fn new(now: Nanos, of: PacedSocket, generation: u32, link: usize) -> Self {
         let base = options::congestion(of.socket.as_fd()).unwrap_or_default();
         Self {
@@ -69,14 +71,14 @@ impl PacedConnection {
         }
     }
 
-    /// Looks at the connection: reads what moved, finds its limits and sets them. Answers how long
-    /// it is until the next look.
+    /// Looks at the connection: reads its counters, computes its limits and sets them. Returns the
+    /// time until the next look.
     pub(super) fn look(&mut self, now: Nanos, links: &mut Links) -> Duration {
         if self.is_quiet() {
             if now.since(self.moved_at) > REST {
                 self.leave(links);
                 self.lift_limits();
-                // The first look after the rest measures nothing: what came before has no rate.
+                // The first look after the rest measures nothing: the bytes before it have no rate.
                 self.sampler = Sampler::new();
                 return RESTING;
             }
@@ -109,7 +111,7 @@ impl PacedConnection {
         if watched { info.rtt.clamp(SHORTEST, LONGEST) } else { LONGEST }
     }
 
-    /// Says whether nothing has moved since the last look, and nothing waits.
+    /// Says whether no data has moved since the last look, and none waits.
     fn is_quiet(&self) -> bool {
         let still = |traffic: &PerClass<Traffic>, flows: &PerClass<ClassFlow>| {
             traffic.iter().all(|(class, traffic)| {
@@ -121,11 +123,11 @@ impl PacedConnection {
         still(out, &self.out) && still(into, &self.into)
     }
 
-    /// Counts other signs of congestion as ECN marks. Packets that were sent again are one. On a
-    /// connection without ECN, and where the kernel does not count the marks of what came, the time
-    /// that packets stand in queues is another. Slow hosts and targets make round trips long as
-    /// well: therefore that time counts for sent data only while the network is what it waits for,
-    /// and for received data only if it is clearly longer.
+    /// Counts other signs of congestion as ECN marks. Packets that were sent again are one sign. On
+    /// a connection without ECN, and where the kernel does not count the marks of received packets,
+    /// the time that packets stand in queues is another. Slow hosts and targets make round trips
+    /// long as well: therefore that time counts for sent data only while the data waits for the
+    /// network, and for received data only if it is clearly longer.
     fn infer_marks(&mut self, info: &Info, sample: &mut Sample) {
         const QUEUED_OUT: Duration = Duration::from_millis(1);
         const QUEUED_IN: Duration = Duration::from_millis(5);
@@ -143,7 +145,7 @@ impl PacedConnection {
         }
     }
 
-    /// Tells the socket the rate at which it may send, and how much it may take in advance.
+    /// Sets the rate at which the socket may send, and the bytes that it may hold unsent.
     fn pace(&mut self, limit: Option<Rate>, info: &Info) {
         self.limits.0 = limit;
         let same = match (limit, self.paced) {
@@ -171,7 +173,7 @@ impl PacedConnection {
         }
     }
 
-    /// Returns the flows of its classes in one direction.
+    /// Returns the flows of the connection's classes in one direction.
     pub(super) const fn flows(&self, direction: Direction) -> &PerClass<ClassFlow> {
         match direction {
             Direction::Out => &self.out,
@@ -179,7 +181,7 @@ impl PacedConnection {
         }
     }
 
-    /// Takes its flows off their link.
+    /// Takes the connection's flows off their link.
     pub(super) fn leave(&mut self, links: &mut Links) {
         for (flows, direction) in
             [(&mut self.out, Direction::Out), (&mut self.into, Direction::Into)]
@@ -188,7 +190,7 @@ impl PacedConnection {
         }
     }
 
-    /// Lifts its limits.
+    /// Lifts the connection's limits.
     pub(super) fn lift_limits(&mut self) {
         self.limits = (None, None);
         self.of.pacing.set_grant_rate(None);
@@ -202,7 +204,7 @@ impl PacedConnection {
         }
     }
 
-    /// Makes the connection's part of what the control socket shows.
+    /// Makes the connection's state for the control socket.
     pub(super) fn state(&self, links: &Links) -> ConnectionNetwork {
         let class = Class::ALL
             .into_iter()
@@ -218,8 +220,8 @@ impl PacedConnection {
     }
 }
 
-/// Computes how many bytes a socket may hold unsent at a limit: what it sends until it is filled
-/// again.
+/// Computes the bytes that a socket may hold unsent at a limit: those that it sends until it is
+/// filled again.
 fn unsent_limit(limit: Rate, rtt: Duration) -> u32 {
     let time = rtt.clamp(Duration::from_millis(2), Duration::from_millis(10));
     let bytes = limit.bytes() * time.as_secs_f64();

@@ -15,11 +15,11 @@ pub(crate) enum Direction {
     Into,
 }
 
-/// Packets of a class in one direction of a link.
+/// Counts of a class's packets in one direction of a link.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Packets {
     pub(crate) delivered: u64,
-    /// With an ECN mark, or lost, or late where nothing is marked.
+    /// Packets with an ECN mark, or lost, or late where nothing is marked.
     pub(crate) marked: u64,
 }
 
@@ -49,7 +49,7 @@ pub(crate) struct Links(Vec<ConfiguredLink>);
 const PAYLOAD: f64 = 0.95;
 
 impl Links {
-    /// Takes settings. A link that was there before keeps its flows and what it knows.
+    /// Takes new settings. A link that stays keeps its flows and its estimates.
     pub(crate) fn configure(&mut self, config: &Network) {
         let mut before = std::mem::take(&mut self.0);
         for link in config.all_links() {
@@ -67,7 +67,7 @@ impl Links {
         }
     }
 
-    /// Finds a link by its name; the default one where none has that name. Returns its index.
+    /// Returns the index of the link of a name; the default one's where no link has it.
     pub(crate) fn find(&self, name: Option<&str>) -> usize {
         let name = name.unwrap_or(DEFAULT_LINK);
         self.0.iter().position(|link| link.config.name == name).unwrap_or(0)
@@ -85,7 +85,7 @@ impl Links {
         paced.then_some(&mut link.direction_mut(direction).link)
     }
 
-    /// Counts the packets of a class that an observation tells of.
+    /// Counts the packets of a class in an observation.
     pub(crate) fn count(
         &mut self,
         index: usize,
@@ -131,7 +131,7 @@ impl ConfiguredLink {
     }
 }
 
-/// Returns what the configuration says that classes are to have, in payload.
+/// Returns the configured goals of classes, in payload.
 fn goals(link: &config::LinkConfig) -> PerClass<ClassGoal> {
     #[expect(clippy::cast_precision_loss, reason = "bits per second of a link")]
     link.goals.map(|goal| match goal {
@@ -142,7 +142,7 @@ fn goals(link: &config::LinkConfig) -> PerClass<ClassGoal> {
     })
 }
 
-/// Returns the capacity that the configuration gives a link, in payload.
+/// Returns the configured capacity of a link, in payload.
 fn capacity(link: &config::LinkConfig) -> Option<Rate> {
     #[expect(clippy::cast_precision_loss, reason = "bits per second of a link")]
     link.capacity.map(|bits| Rate::from_bits(bits as f64).times(PAYLOAD))

@@ -1,13 +1,13 @@
-//! Stage S6 in the daemon: links and classes of the configuration and of live changes, and what
-//! connections get of the network.
+//! Stage S6 in the daemon: the links and classes of the configuration and of live changes, and the
+//! limits of connections.
 //!
-//! - [`socket`]: a connection as the poller receives it; what its reactor and the poller tell each
-//!   other of it is in [`qtcp::pacing`].
-//! - [`links`]: the links, and what classes are to have of them.
+//! - [`socket`]: a connection as the poller receives it; [`qtcp::pacing`] has the messages between
+//!   its reactor and the poller.
+//! - [`links`]: the links, and the goals of their classes.
 //! - [`poller`]: a thread that looks at all connections; [`connection`]: one of them, and its
 //!   limits;
 //!   [`class_split`]: the classes that it carries.
-//! - [`view`]: what the control socket and the metrics show.
+//! - [`view`]: the state that the control socket and the metrics show.
 
 mod class_split;
 mod connection;
@@ -48,7 +48,7 @@ pub(crate) struct NetworkShared {
     offer: Offer,
 }
 
-/// A connection came or went.
+/// The coming or going of a connection.
 #[derive(Debug)]
 enum Event {
     Came(PacedSocket),
@@ -73,7 +73,7 @@ impl NetworkShared {
         }
     }
 
-    /// Says in the log what this kernel offers, and what to do where something is missing.
+    /// Logs the features of this kernel, and the remedy where one is missing.
     pub(crate) fn announce(&self) {
         if !self.config().enabled {
             return;
@@ -92,8 +92,8 @@ impl NetworkShared {
     /// Replaces the settings.
     ///
     /// # Errors
-    /// Connections cannot have the congestion control that is new in them; nothing is changed. One
-    /// that was asked for before stays, since nothing comes of leaving other changes undone.
+    /// Connections cannot have a congestion control that is new in the settings; nothing is
+    /// changed. One that was configured before is no error, so that other changes can be made.
     pub(crate) fn set(&self, config: &Network) -> Result<(), String> {
         let asked = config.base.as_deref().filter(|_| self.config().base != config.base);
         if let Some(reason) = asked.and_then(qtcp::linux::refusal) {
@@ -104,7 +104,7 @@ impl NetworkShared {
         Ok(())
     }
 
-    /// Says which link a listener's connections share.
+    /// Sets the link that a listener's connections share.
     pub(crate) fn set_listener(&self, listener: ListenerId, link: Option<&str>) {
         let mut listeners = lock(&self.listeners);
         match link {
@@ -156,7 +156,7 @@ impl NetworkShared {
         }
     }
 
-    /// Gives the poller what has changed.
+    /// Gives the poller all changes since the last call.
     fn refresh(&self, poller: &mut Poller, now: qtcp::Nanos) {
         let version = self.version.load(Ordering::Acquire);
         let events = std::mem::take(&mut *lock(&self.events));
@@ -184,7 +184,7 @@ mod tests {
         assert_eq!(shared.config().base, None);
         shared.set(&with("reno")).unwrap();
         assert_eq!(shared.config().base.as_deref(), Some("reno"));
-        // What a file brought stays as it is when something else changes.
+        // The congestion control of the file stays when another setting changes.
         let from_file = NetworkShared::new(&with("foo"));
         from_file.set(&Network { writes: false, ..with("foo") }).unwrap();
         assert!(!from_file.config().writes);

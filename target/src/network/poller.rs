@@ -1,5 +1,5 @@
-//! The poller looks at every connection about once in a round trip, and says how fast it may send
-//! and be asked for data. One thread does this for all connections, beside the reactors.
+//! The poller looks at every connection about once in a round trip, and limits its rate of sending
+//! and of R2T. One thread does this for all connections, beside the reactors.
 
 use std::cmp::Reverse;
 use std::collections::{BinaryHeap, HashMap};
@@ -18,10 +18,10 @@ use super::socket::PacedSocket;
 use crate::config::Network;
 use crate::engine::ConnectionNetwork;
 
-/// The time that one look costs.
+/// The CPU time of one look.
 const LOOK_COST: Duration = Duration::from_nanos(1500);
-/// All looks together may take one in this many parts of a core; beyond that they become rarer,
-/// down to one in the longest interval for each connection.
+/// The part of a core, as its inverse, that all looks together may take; beyond it they become
+/// rarer, down to one in the longest interval for each connection.
 const CORE_PART: u32 = 20;
 
 /// All connections that are paced, or would be if the stage were on.
@@ -33,7 +33,7 @@ pub(super) struct Poller {
     connections: Slab<PacedConnection>,
     /// The index of each connection in that table.
     places: HashMap<ConnectionId, usize>,
-    /// When to look next, at which index, and the generation of the connection that is meant.
+    /// The next looks: the time, the connection's index and its generation.
     due: BinaryHeap<Reverse<(Nanos, usize, u32)>>,
     generation: u32,
     /// Connections that were looked at in the last round of the longest interval.
@@ -101,12 +101,12 @@ impl Poller {
         }
     }
 
-    /// Says whether there is anything to look at.
+    /// Says whether there is nothing to look at: the stage is off, or no connection is there.
     pub(super) fn is_idle(&self) -> bool {
         !self.enabled || self.places.is_empty()
     }
 
-    /// Looks at the connections whose time has come. Answers when the next one is due.
+    /// Looks at the connections whose time has come. Returns the time at which the next one is due.
     pub(super) fn poll(&mut self, now: Nanos) -> Option<Nanos> {
         while let Some(&Reverse((at, index, generation))) = self.due.peek() {
             if at > now {
@@ -126,7 +126,7 @@ impl Poller {
             };
             self.due.push(Reverse((at, index, generation)));
             if now.since(self.busy_since) > LONGEST {
-                // Looks in the time of one longest interval; no more than one for each connection.
+                // The number of looks in one longest interval is at most one for each connection.
                 let known = u32::try_from(self.places.len()).unwrap_or(u32::MAX);
                 self.busy = self.busy_next.min(known);
                 (self.busy_since, self.busy_next) = (now, 0);
@@ -135,14 +135,14 @@ impl Poller {
         None
     }
 
-    /// Returns what a connection has and may have; `None` while the stage is off.
+    /// Returns a connection's rates and limits; `None` while the stage is off.
     pub(super) fn connection(&self, id: ConnectionId) -> Option<ConnectionNetwork> {
         let connection = self.connections.get(*self.places.get(&id)?)?;
         self.enabled.then(|| connection.state(&self.links))
     }
 
-    /// Counts the connections that move something of a class on a link. Returns their number, their
-    /// rates added up, and the means of their alpha and Q.
+    /// Sums up the connections that move data of a class on a link: their number, their rates added
+    /// up, and the means of their alpha and Q.
     pub(super) fn class_standing(
         &self,
         link: usize,
@@ -212,7 +212,7 @@ mod tests {
         }
     }
 
-    /// A connection that moves nothing.
+    /// Makes a connection that moves nothing.
     fn quiet(socket: &TcpStream, id: u64) -> PacedSocket {
         paced(socket, id, &Arc::default())
     }
@@ -224,7 +224,7 @@ mod tests {
         poller
     }
 
-    /// Rounds of looks from one time to another.
+    /// Counts the rounds of looks from one time to another.
     fn rounds(poller: &mut Poller, mut now: Nanos, end: Nanos) -> u32 {
         let mut rounds = 0;
         while now < end {

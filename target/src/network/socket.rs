@@ -1,4 +1,4 @@
-//! One connection as the poller receives it.
+//! A connection as the poller receives it.
 
 use std::os::fd::OwnedFd;
 use std::sync::Arc;
@@ -6,7 +6,7 @@ use std::sync::Arc;
 use fabric::controller::{ConnectionId, ListenerId};
 use qtcp::pacing::Pacing;
 
-/// The socket of an I/O connection, and what its reactor and the poller tell each other of it.
+/// The socket of an I/O connection, and the state that its reactor and the poller share.
 #[derive(Debug)]
 pub(crate) struct PacedSocket {
     pub(crate) id: ConnectionId,

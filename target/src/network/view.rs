@@ -18,7 +18,7 @@ impl NetworkShared {
         self.base.clone().or(default).unwrap_or_else(|| "unknown".to_owned())
     }
 
-    /// Returns what classes get now.
+    /// Returns the present state of links and classes.
     pub(crate) fn state(&self) -> NetworkState {
         let poller = lock(&self.poller);
         let links = poller.links.iter().enumerate();
@@ -30,7 +30,7 @@ impl NetworkShared {
         }
     }
 
-    /// Returns what a connection gets now.
+    /// Returns the present rates and limits of a connection.
     pub(crate) fn connection(&self, id: ConnectionId) -> Option<ConnectionNetwork> {
         lock(&self.poller).connection(id)
     }

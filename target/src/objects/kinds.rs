@@ -1,4 +1,4 @@
-//! All kinds of objects, one after the other.
+//! The kinds of objects, one after the other.
 
 use super::object::{Batch, Kept, Named, Object};
 use crate::config::fields::Fields;
@@ -13,20 +13,20 @@ pub(crate) trait Listed: Object {
     const KIND: Kind;
 }
 
-/// Does something with a kind of object that has the generic methods.
+/// A visitor of a kind of object that has the generic methods.
 pub(crate) trait Visitor {
-    /// What comes of it.
+    /// The result of the visit.
     type Output;
 
-    /// Does it for one kind.
+    /// Visits one kind.
     fn visit<T: Named + Listed>(self) -> Self::Output;
 }
 
-/// Makes [`Kind`]: each kind with its name in a store. `kept` ones are objects of lists, `named` ones
-/// have the generic methods besides.
+/// Makes [`Kind`]: each kind with its name in a store. `kept` ones are objects of lists, `named`
+/// ones have the generic methods besides.
 macro_rules! kinds {
     ($($(#[$doc:meta])* $kind:ident $name:literal $($of:ident $object:ty)?;)*) => {
-        /// What an object of a store describes.
+        /// The kind of an object in a store.
         #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
         pub enum Kind {
             $($(#[$doc])* $kind,)*
@@ -82,7 +82,7 @@ kinds! {
     Subsystem "subsystem";
     /// Whether any host may connect to a subsystem.
     AnyHost "any_host";
-    /// That a host may connect to a subsystem.
+    /// A host's permission to connect to a subsystem.
     Host "host";
     /// A namespace of a subsystem.
     Namespace "namespace";
@@ -96,19 +96,19 @@ kinds! {
     Network "network";
     /// A `[[link]]` of one machine.
     Link "link" named LinkConfig;
-    /// What one machine saw of a namespace when it was open last.
+    /// The state of a namespace's file or device when one machine had it open last.
     Seen "seen";
 }
 
 impl Kind {
-    /// Says whether it is a live change of the configuration, and not something that the daemon
-    /// keeps for itself.
+    /// Says whether objects of this kind are live changes of the configuration, and not the
+    /// daemon's own.
     #[must_use]
     pub fn is_change(self) -> bool {
         self != Self::Seen
     }
 
-    /// Returns when live changes of this kind are taken at the start.
+    /// Returns the batch in which live changes of this kind are taken at the start.
     pub(crate) fn batch(self) -> Batch {
         match self {
             Self::Qos => Batch::Qos,

@@ -1,7 +1,7 @@
 //! Objects that the configuration has lists of, such as sessions and links, each described once:
-//! whoever stores one, changes one by a method, or takes a change back, goes by the description.
+//! the store, the methods that change an object, and the undo of a change use the description.
 //!
-//! - [`object`]: what a description consists of.
+//! - [`object`]: the traits of a description.
 //! - [`kinds`]: the list of all kinds.
 
 mod kinds;

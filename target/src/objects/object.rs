@@ -1,4 +1,4 @@
-//! What an object of a list is, and the settings that it is part of.
+//! The traits of an object of a list, and of the settings to which it belongs.
 
 use crate::config::entry::read_text;
 use crate::config::fields::Fields;
@@ -8,11 +8,11 @@ use crate::engine::{Engine, EngineError};
 
 /// An object that the configuration has a list of.
 pub(crate) trait Object: Clone + 'static {
-    /// What it is called in messages, and before the dot in names of methods: `link`.
+    /// The object's name in messages, and before the dot in names of methods: `link`.
     const WORD: &'static str;
-    /// What a text of it is called in messages: `the link`.
+    /// The name of the object's text in messages: `the link`.
     const TITLE: &'static str;
-    /// The settings that it is part of, which change as a whole.
+    /// The settings to which the object belongs, which change as a whole.
     type Group: Group;
 
     /// Returns the list.
@@ -21,18 +21,18 @@ pub(crate) trait Object: Clone + 'static {
     /// Returns the list, to be changed.
     fn list_mut(group: &mut Self::Group) -> &mut Vec<Self>;
 
-    /// Returns what tells it from others of its kind.
+    /// Returns the identifier that tells the object from others of its kind.
     fn id(&self) -> String;
 
-    /// Says whether it is the one that `id` tells.
+    /// Says whether the object is the one of this identifier.
     fn is(&self, id: &str) -> bool {
         self.id() == id
     }
 
-    /// Reads its table as a whole, as the state file has it.
+    /// Reads the object's whole table, as the state file has it.
     fn read(fields: Fields<'_>) -> Option<Self>;
 
-    /// Writes its keys, a line for each.
+    /// Writes the object's keys, a line for each.
     fn text(&self) -> String;
 }
 
@@ -41,27 +41,27 @@ pub(crate) trait Named: Object<Group: Settable> + Table {
     /// Reads the key `name`.
     fn read_name(fields: &mut Fields<'_>) -> Option<String>;
 
-    /// Returns what one that is added has where its keys say nothing.
+    /// Returns an object with the defaults of one that is added.
     fn fresh(group: &Self::Group) -> Self;
 
-    /// Reads its table; what is left out is as in `base`.
+    /// Reads the object's table; a key that is left out is as in `base`.
     fn read_onto(fields: Fields<'_>, base: &Self) -> Option<Self>;
 
-    /// Returns the names that a message tells where one is not there.
+    /// Returns the names that the message about a missing object lists.
     fn known(group: &Self::Group) -> Vec<String> {
         Self::list(group).iter().map(Object::id).collect()
     }
 
-    /// What may name it, in the words of a message: `the listeners`.
+    /// The objects that may name this one, in the words of a message: `the listeners`.
     const USERS: &'static str;
 
-    /// Returns what names it, so that it cannot go.
+    /// Returns the objects that name this one, so that it cannot be removed.
     fn users(config: &Config, name: &str) -> Vec<String>;
 }
 
 /// Settings that change as a whole.
 pub(crate) trait Group: Clone + Send + 'static {
-    /// When live changes of it are taken at the start.
+    /// The batch in which live changes of the group are taken at the start.
     const BATCH: Batch;
 
     /// Returns the part of a configuration.
@@ -70,21 +70,21 @@ pub(crate) trait Group: Clone + Send + 'static {
     /// Returns the part of a configuration, to be changed.
     fn of_mut(config: &mut Config) -> &mut Self;
 
-    /// Says what of it cannot be together with the rest; `None` where all of it can.
+    /// Says which settings of the group contradict the configuration; `None` where none do.
     fn wrong(config: &Config) -> Option<String>;
 }
 
 /// Settings that the running target takes as a whole.
 pub(crate) trait Settable: Group {
-    /// Has the target take them.
+    /// Makes the target take the settings.
     ///
     /// # Errors
-    /// It refuses, and nothing has changed.
+    /// The target refuses, and nothing has changed.
     fn set(&self, engine: &dyn Engine) -> Result<(), EngineError>;
 }
 
-/// Live changes are taken in batches, one after the other, since they name each other: listeners
-/// name links, sessions name namespaces.
+/// The batches in which live changes are taken, one after the other, since objects name each other:
+/// listeners name links, sessions name namespaces.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) enum Batch {
     /// Subsystems and what belongs to them.
@@ -155,10 +155,10 @@ impl Settable for QosConfig {
     }
 }
 
-/// What a store needs of a kind of object: each is known by its name and its text.
+/// The functions that a store needs of a kind of object, which it knows by name and text.
 #[derive(Debug)]
 pub(crate) struct Kept {
-    /// When live changes of it are taken at the start.
+    /// The batch in which live changes of the kind are taken at the start.
     pub(crate) batch: Batch,
     /// Writes the object of this name; `None` where the configuration does not have it.
     pub(crate) text: fn(&Config, &str) -> Option<String>,
@@ -166,9 +166,9 @@ pub(crate) struct Kept {
     pub(crate) canonical: fn(&str) -> Result<String, String>,
     /// Makes the object of this name what the text says; `None` removes it.
     pub(crate) assign: fn(&mut Config, &str, Option<&str>) -> Result<(), String>,
-    /// Says what its settings cannot be together with.
+    /// Says which settings contradict the configuration.
     pub(crate) wrong: fn(&Config) -> Option<String>,
-    /// Copies the settings that it is part of.
+    /// Copies the settings to which the object belongs.
     pub(crate) copy: fn(&Config) -> Copied,
 }
 
@@ -190,7 +190,7 @@ impl Kept {
     }
 }
 
-/// Settings as they were, to be put back.
+/// A copy of settings, which can be put back.
 pub(crate) struct Copied(Box<dyn FnOnce(&mut Config) + Send>);
 
 impl std::fmt::Debug for Copied {
@@ -206,7 +206,7 @@ impl Copied {
         Self(Box::new(move |config| *G::of_mut(config) = before))
     }
 
-    /// Makes the settings what they were.
+    /// Puts the copied settings back.
     pub(crate) fn put_back(self, config: &mut Config) {
         (self.0)(config);
     }
@@ -217,7 +217,7 @@ pub(crate) fn find<'a, T: Object>(group: &'a T::Group, id: &str) -> Option<&'a T
     T::list(group).iter().find(|known| known.is(id))
 }
 
-/// Replaces, adds or removes a list's one entry that is meant.
+/// Replaces, adds or removes the entry of a list for which `is_it` holds.
 pub(crate) fn put<T>(list: &mut Vec<T>, is_it: impl Fn(&T) -> bool, value: Option<T>) {
     let place = list.iter_mut().find(|entry| is_it(entry));
     match (place, value) {

@@ -1,5 +1,5 @@
-//! The side of quality of service that changes. Each change costs what it changes: there may be
-//! ten thousand namespaces, and each of them has a session.
+//! The state of quality of service that changes act on. The cost of a change depends on its own
+//! size alone: there may be ten thousand namespaces, each with a session.
 
 use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
@@ -19,7 +19,7 @@ use super::snapshot::{NamespaceRule, Rule, Rules, Snapshot};
 use super::wanted::{Wanted, root};
 use crate::config::{Policy, Qos, QosConfig, ROOT_SESSION};
 
-/// What names a policy: host, subsystem, namespace.
+/// The key of a policy: host, subsystem, namespace.
 type PolicyKey = (Option<String>, Option<String>, Option<u32>);
 
 /// The state behind what the reactors see.
@@ -32,12 +32,12 @@ pub(super) struct Control {
     listeners: HashMap<u32, Class>,
     pub(super) reservations: Reservations,
     limiters: HashMap<PolicyKey, Arc<Limiter>>,
-    /// By session name: of which session they are, and the statistics.
+    /// The statistics of each session, by its name, with the session's identifier.
     pub(super) stats: HashMap<String, (u32, Arc<PerReactor>)>,
     reactors: usize,
-    /// Bytes of I/O buffers in all: what reservations may count on.
+    /// The bytes of I/O buffers in all, which reservations may count on.
     pub(super) memory: u64,
-    /// What reactors must look at again.
+    /// The sessions and devices that reactors must look at again.
     pub(super) touched: Touched,
     /// Whether the snapshot must be made again.
     stale: bool,
@@ -73,13 +73,13 @@ impl Control {
         control
     }
 
-    /// Brings the session of a subsystem or a namespace, and those that belong below it.
+    /// Adds the session of a subsystem or a namespace, and the sessions that belong below it.
     fn bring(&mut self, now: Nanos, name: &str) {
         let enabled = self.config.general.enabled;
         let spec = self.wanted.spec(&self.served, enabled, name);
         if let Err(error) = self.sessions.put(now, &spec) {
-            // The configuration was checked; what is left is what clashes with a subsystem that
-            // came later. It counts no more, rather than all.
+            // The configuration was checked, so only an entry that clashes with a subsystem that
+            // came later can fail. This entry is ignored, rather than all of them.
             tracing::error!(session = name, %error, "the session's settings are left out");
             let below =
                 |parent| SessionSpec { name: name.to_owned(), parent, ..SessionSpec::default() };
@@ -100,7 +100,7 @@ impl Control {
         self.follow();
     }
 
-    /// Lets a session go with its subsystem or namespace.
+    /// Removes a session with its subsystem or namespace.
     fn dismiss(&mut self, now: Nanos, name: &str) {
         self.sessions.remove(now, name);
         self.stats.remove(name);
@@ -108,7 +108,7 @@ impl Control {
         self.follow();
     }
 
-    /// Lets policies and reservations that name a session find it again: it has come or gone.
+    /// Lets policies and reservations that name a session find it again after it has come or gone.
     fn note(&mut self, name: &str) {
         self.reservations.touch(name);
         if self.wanted.is_named(name) {
@@ -116,13 +116,13 @@ impl Control {
         }
     }
 
-    /// Has connections resolve again what holds for them.
+    /// Makes connections resolve their settings again.
     fn invalidate(&mut self) {
         self.flows_version += 1;
         self.stale = true;
     }
 
-    /// Tells those that use a session which another one has replaced.
+    /// Marks users of sessions that other ones have replaced, so that reactors look at them again.
     fn follow(&mut self) {
         for session in self.sessions.take_replaced() {
             let name = session.name().to_owned();
@@ -137,7 +137,7 @@ impl Control {
         self.touched.sessions.extend(self.sessions.take_touched());
     }
 
-    /// Shows reactors a namespace as it is now.
+    /// Shows reactors the present settings of a namespace.
     fn show(&mut self, nqn: &str, nsid: u32) {
         let tenant = self.tenant(&namespace_name(nqn, nsid));
         let known = self.served.get(nqn, nsid);
@@ -149,7 +149,8 @@ impl Control {
         self.published.set(nqn, nsid, rule);
     }
 
-    /// Returns a session with its statistics. One that has moved does not count in two places at once.
+    /// Returns a session with its statistics. A session that has moved does not count in two places
+    /// at once.
     fn tenant(&mut self, name: &str) -> Option<Tenant> {
         let session = Arc::clone(self.sessions.named(name)?);
         Some(self.with_stats(name, session))
@@ -169,12 +170,12 @@ impl Control {
         Tenant { session, stats }
     }
 
-    /// Makes the reactors' view of what concerns all; `None` where it has not changed.
+    /// Makes the snapshot for the reactors; `None` where nothing has changed.
     pub(super) fn snapshot(&mut self, now: Nanos) -> Option<Snapshot> {
         std::mem::take(&mut self.stale).then(|| self.make_snapshot(now))
     }
 
-    /// Makes the first view that reactors have.
+    /// Makes the first snapshot for the reactors.
     pub(super) fn first_snapshot(&mut self) -> Snapshot {
         self.stale = false;
         self.make_snapshot(Nanos::ZERO)
@@ -211,7 +212,7 @@ impl Control {
         rules
     }
 
-    /// Takes the sessions of the present configuration; `before`: the names that had entries.
+    /// Takes the sessions of the present configuration; `before` are the names that had entries.
     fn take_sessions(&mut self, now: Nanos, before: &[String]) {
         let top = self.root();
         self.sessions.set_root(now, &top);
@@ -242,12 +243,13 @@ impl Control {
         top
     }
 
-    /// Takes a new configuration, if it can be.
+    /// Takes a new configuration, if it is possible.
     pub(super) fn set(&mut self, now: Nanos, config: &QosConfig) -> Result<(), String> {
         let wanted = Wanted::new(config);
         let top = root(config, self.memory);
         let mut trial = Sessions::new(&top);
-        // Off, they have no shares: what could not be with them on is refused all the same.
+        // With the stages off, sessions have no shares; a configuration that would fail with them
+        // on is refused all the same.
         let mut on = config.clone();
         on.general.enabled = true;
         trial
@@ -275,15 +277,15 @@ impl Control {
         Ok(())
     }
 
-    /// Puts in force what was reserved.
+    /// Puts admitted reservations in force.
     pub(super) fn settle_reservations(&mut self) {
         let enabled = self.config.general.enabled;
         let changed = self.reservations.settle(&self.served, &self.sessions, enabled);
         self.touched.devices.extend(changed);
     }
 
-    /// Admits what the configuration reserves and is not in force yet: all of it, or what is on
-    /// the device of one namespace. True where anything came into force.
+    /// Admits configured reservations that are not in force yet: all, or those on the device of one
+    /// namespace. Returns whether any came into force.
     pub(super) fn retry_reservations(&mut self, now: Nanos, only: Option<&str>) -> bool {
         self.reservations.retry(now, &self.served, &self.config, only)
     }
@@ -303,7 +305,7 @@ impl Control {
         self.published.forget(nqn);
     }
 
-    /// Adds a namespace, with its session and what is reserved on its device.
+    /// Adds a namespace, with its session and the reservations on its device.
     pub(super) fn namespace_came(
         &mut self,
         now: Nanos,
@@ -312,7 +314,7 @@ impl Control {
     ) {
         let name = namespace_name(nqn, nsid);
         if self.served.add(nqn, nsid, known) {
-            // They were on the device that it was kept on before.
+            // These reservations were on the namespace's earlier device.
             self.reservations.drop_on(&name);
         }
         self.bring(now, &name);
@@ -326,7 +328,7 @@ impl Control {
         self.dismiss_namespace(now, nqn, nsid);
     }
 
-    /// Lets a namespace's session go. What was reserved on its device is asked for again when it
+    /// Removes a namespace's session. Reservations on its device are tried again when the namespace
     /// comes back.
     fn dismiss_namespace(&mut self, now: Nanos, nqn: &str, nsid: u32) {
         let name = namespace_name(nqn, nsid);

@@ -1,11 +1,11 @@
-//! Quality of service in the daemon: what the configuration and live changes say, made into a
-//! [`Snapshot`] for the reactors, and what the stages do, for whoever asks.
+//! Quality of service in the daemon: the configuration and live changes, made into a [`Snapshot`]
+//! for the reactors, and the state of the stages, for answers and metrics.
 //!
-//! - [`shared`]: what other threads call; [`control`]: the state behind it.
-//! - [`served`]: the subsystems and namespaces that are there; [`wanted`]: the sessions that follow
-//!   from them and from the configuration; [`reserve`]: what is reserved.
-//! - [`snapshot`]: what all connections need to know; [`published`]: what those of one namespace do.
-//! - [`view`]: what the control socket and the metrics show.
+//! - [`shared`]: the methods for other threads; [`control`]: the state behind them.
+//! - [`served`]: the present subsystems and namespaces; [`wanted`]: the sessions that follow from
+//!   them and from the configuration; [`reserve`]: the reservations.
+//! - [`snapshot`]: the settings that all connections need; [`published`]: those of one namespace.
+//! - [`view`]: the state that the control socket and the metrics show.
 
 mod control;
 mod published;

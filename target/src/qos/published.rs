@@ -1,4 +1,4 @@
-//! The settings of namespaces as reactors find them.
+//! The settings of namespaces, for reactors to look up.
 
 use std::collections::HashMap;
 use std::sync::Mutex;
@@ -6,8 +6,8 @@ use std::sync::Mutex;
 use super::snapshot::NamespaceRule;
 use crate::sync::lock;
 
-/// The settings of all namespaces, for a reactor that begins to use one. Locked for one look or one
-/// change at a time.
+/// The settings of all namespaces, for a reactor that begins to use one. The lock is held for one
+/// look or one change at a time.
 #[derive(Debug, Default)]
 pub(super) struct PublishedRules(Mutex<HashMap<String, HashMap<u32, NamespaceRule>>>);
 

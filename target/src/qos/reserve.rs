@@ -15,7 +15,7 @@ use crate::config::{QosConfig, Session};
 /// A reservation that was admitted.
 #[derive(Clone, Debug)]
 pub(super) struct Granted {
-    /// NQN/NSID.
+    /// The NQN/NSID of the namespace.
     pub(super) namespace: String,
     device: BackendId,
     pub(super) admitted: Admitted,
@@ -29,19 +29,19 @@ impl Granted {
     }
 }
 
-/// By session name.
+/// The reservations, by session name.
 #[derive(Debug)]
 pub(super) struct Reservations {
     pub(super) granted: BTreeMap<String, Granted>,
-    /// Those of the configuration that are not in force, and why.
+    /// The configured reservations that are not in force, with the reason.
     pending: BTreeMap<String, String>,
     /// Namespaces and devices whose reservations have changed.
     unsettled: Vec<(String, BackendId)>,
-    /// Bytes of I/O buffers in all.
+    /// The bytes of I/O buffers in all.
     memory: u64,
 }
 
-/// Returns what a session asks for: where, and the terms.
+/// Returns the reservation that a session is configured with: its namespace and its terms.
 fn wanted(session: &Session) -> Option<(&str, &Terms)> {
     let reserve = session.reserve.as_ref()?;
     let namespace = reserve.namespace.as_deref().unwrap_or(&session.name);
@@ -49,26 +49,26 @@ fn wanted(session: &Session) -> Option<(&str, &Terms)> {
 }
 
 impl Reservations {
-    /// Makes none, on a target with `memory` bytes of I/O buffers.
+    /// Makes an empty table, on a target with `memory` bytes of I/O buffers.
     pub(super) fn new(memory: u64) -> Self {
         let (granted, pending) = (BTreeMap::new(), BTreeMap::new());
         Self { granted, pending, unsettled: Vec::new(), memory }
     }
 
-    /// Says whether the configuration has some that are not in force.
+    /// Says whether any configured reservation is not in force.
     pub(super) fn are_pending(&self) -> bool {
         !self.pending.is_empty()
     }
 
-    /// Notes that a session has come or gone: what it reserved is put in force again.
+    /// Notes that a session has come or gone, so that its reservation is put in force again.
     pub(super) fn touch(&mut self, session: &str) {
         if let Some(granted) = self.granted.get(session) {
             self.unsettled.push(granted.place());
         }
     }
 
-    /// Admits what a new configuration reserves beyond what is in force, all or nothing; what it
-    /// does not name any more is given up.
+    /// Admits the reservations of a new configuration that are not in force, all or none; those
+    /// that it does not have any more are given up.
     pub(super) fn admit(
         &mut self,
         now: Nanos,
@@ -95,8 +95,7 @@ impl Reservations {
                 Ok(one) => {
                     granted.insert(name.clone(), one);
                 }
-                // What was asked for before, and not to be had, does not stand in the way of
-                // other changes.
+                // A reservation that was refused before does not stand in the way of other changes.
                 Err(why) if before == Some((namespace, terms)) => {
                     pending.insert(name.clone(), why);
                 }
@@ -105,15 +104,15 @@ impl Reservations {
         }
         let old = std::mem::replace(&mut self.granted, granted);
         self.pending = pending;
-        // Which sessions there are is settled after this.
+        // The sessions themselves change after this.
         let now = self.granted.values().map(Granted::place);
         let places: Vec<_> = old.values().map(Granted::place).chain(now).collect();
         self.unsettled.extend(places);
         Ok(())
     }
 
-    /// Puts in force on their devices what has been granted since the last call, and no more;
-    /// while the stages are off (`enabled`), nothing. Returns the devices that have changed.
+    /// Puts the reservations in force on their devices that were granted since the last call; while
+    /// the stages are off (`enabled`), none. Returns the devices that have changed.
     pub(super) fn settle(
         &mut self,
         served: &Served,
@@ -140,7 +139,7 @@ impl Reservations {
         changes.map(|(_, device)| device).collect()
     }
 
-    /// Returns what is granted on a namespace's device.
+    /// Returns the reservations that are granted on a namespace's device.
     fn on_device(&self, sessions: &Sessions, namespace: &str) -> Vec<Reservation> {
         let here = self.granted.iter().filter(|(_, granted)| granted.namespace == namespace);
         here.filter_map(|(name, granted)| {
@@ -190,8 +189,8 @@ impl Reservations {
         })
     }
 
-    /// Admits what the configuration reserves and is not in force yet: all of it, or what is on
-    /// the device of one namespace. Whether anything came into force.
+    /// Admits configured reservations that are not in force yet: all, or those on the device of one
+    /// namespace. Returns whether any came into force.
     pub(super) fn retry(
         &mut self,
         now: Nanos,
@@ -228,8 +227,8 @@ impl Reservations {
         changed
     }
 
-    /// Gives up what was reserved on the device of a namespace that is gone; it is asked for again
-    /// when that comes back.
+    /// Gives up the reservations on the device of a namespace that is gone; they are tried again
+    /// when it comes back.
     pub(super) fn drop_on(&mut self, namespace: &str) {
         if self.granted.is_empty() {
             return;

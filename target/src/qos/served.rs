@@ -1,4 +1,4 @@
-//! The subsystems and namespaces that are there, as quality of service knows them.
+//! The present subsystems and namespaces, as quality of service knows them.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -9,18 +9,18 @@ use fabric::controller::BackendId;
 
 use crate::config::DeviceQos;
 
-/// A namespace as quality of service knows it.
+/// A namespace, as quality of service knows it.
 #[derive(Clone, Debug)]
 pub(super) struct KnownNamespace {
     pub(super) class: Option<Class>,
     pub(super) settings: DeviceQos,
     pub(super) backend: BackendId,
     pub(super) device: Arc<Device>,
-    /// Whether commands may wait for this device at all.
+    /// Whether commands may wait for the device at all.
     pub(super) queued: bool,
 }
 
-/// All subsystems with their namespaces; a subsystem without namespaces is there too.
+/// The subsystems with their namespaces, if any.
 #[derive(Debug, Default)]
 pub(super) struct Served(pub(super) BTreeMap<String, BTreeMap<u32, KnownNamespace>>);
 
@@ -35,7 +35,7 @@ impl Served {
         self.0.remove(nqn).unwrap_or_default().into_keys().collect()
     }
 
-    /// Adds a namespace; true where it replaces one.
+    /// Adds a namespace. Returns whether it replaces one.
     pub(super) fn add(&mut self, nqn: &str, nsid: u32, known: KnownNamespace) -> bool {
         self.0.entry(nqn.to_owned()).or_default().insert(nsid, known).is_some()
     }

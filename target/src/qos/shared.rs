@@ -27,18 +27,18 @@ use crate::sync::lock;
 pub(crate) struct QosShared {
     version: AtomicU64,
     current: Mutex<Arc<Snapshot>>,
-    /// Snapshots that reactors may still use.
+    /// Earlier snapshots that reactors may still use.
     before: Lent<Snapshot>,
     control: Mutex<Control>,
     published: Arc<PublishedRules>,
-    /// Statistics of the classes, for each reactor; written by that reactor alone.
+    /// The statistics of the classes, a part for each reactor, which that reactor alone writes.
     pub(crate) classes: Vec<PerClass<IoStats>>,
     pub(crate) waiters: Arc<Waiters>,
 }
 
 impl QosShared {
-    /// Makes the stages of `reactors` reactors with `memory` bytes of buffers in all. Sessions and reservations
-    /// of `config` come into force with the subsystems and namespaces that they are of.
+    /// Makes the stages of `reactors` reactors with `memory` bytes of buffers in all. Sessions and
+    /// reservations of `config` come into force with their subsystems and namespaces.
     pub(crate) fn new(config: &QosConfig, reactors: usize, memory: u64) -> Self {
         let published: Arc<PublishedRules> = Arc::default();
         let mut control = Control::new(config, reactors, memory, Arc::clone(&published));
@@ -65,14 +65,14 @@ impl QosShared {
         Arc::clone(&lock(&self.current))
     }
 
-    /// Takes what reactors must look at again; `None` where there is nothing.
+    /// Takes the list of things that reactors must look at again; `None` where it is empty.
     pub(crate) fn take_touched(&self) -> Option<Touched> {
         let touched = std::mem::take(&mut lock(&self.control).touched);
         Some(touched).filter(|touched| !touched.is_empty())
     }
 
-    /// Changes something; the caller tells the reactors afterwards (`Shared::refresh`). A change
-    /// that is refused changes nothing.
+    /// Makes a change; the caller tells the reactors afterwards (`Shared::refresh`). A change that
+    /// is refused changes nothing.
     fn change<R, E>(
         &self,
         now: Nanos,
@@ -90,20 +90,20 @@ impl QosShared {
         Ok(answer)
     }
 
-    /// Returns what the stages do now.
+    /// Returns the present state of the stages.
     pub(crate) fn state(&self) -> QosState {
         view::state(&lock(&self.control), &self.classes)
     }
 
-    /// Replaces what `[qos]`, `[[session]]` and `[[policy]]` say, as a whole.
+    /// Replaces all settings of `[qos]`, `[[session]]` and `[[policy]]`.
     ///
     /// # Errors
-    /// What cannot be, and what would be right; nothing has changed.
+    /// The settings are refused, with the reason and the remedy; nothing has changed.
     pub(crate) fn set(&self, now: Nanos, config: &QosConfig) -> Result<(), String> {
         self.change(now, |control| control.set(now, config))
     }
 
-    /// Returns what they say now.
+    /// Returns the present settings of `[qos]`, `[[session]]` and `[[policy]]`.
     pub(crate) fn config(&self) -> QosConfig {
         lock(&self.control).config.clone()
     }
@@ -162,7 +162,7 @@ impl QosShared {
         });
     }
 
-    /// Sets a namespace's class; false where there is no such namespace.
+    /// Sets a namespace's class. Returns whether the namespace exists.
     pub(crate) fn set_namespace(
         &self,
         now: Nanos,
@@ -179,8 +179,8 @@ impl QosShared {
         .is_ok()
     }
 
-    /// Tries again what could not be reserved because a device was not measured yet. True where
-    /// anything has changed: the caller tells the reactors.
+    /// Tries reservations again that failed because a device was not measured yet. Returns whether
+    /// anything has changed: then the caller tells the reactors.
     pub(crate) fn retry(&self, now: Nanos) -> bool {
         if !lock(&self.control).reservations.are_pending() {
             return false;
@@ -199,7 +199,7 @@ impl QosShared {
         self.published.get(nqn, nsid)
     }
 
-    /// Returns how many sessions have statistics.
+    /// Returns the number of sessions that have statistics.
     #[cfg(test)]
     pub(super) fn kept_statistics(&self) -> usize {
         lock(&self.control).stats.len()

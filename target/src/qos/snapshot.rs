@@ -1,6 +1,6 @@
-//! What the reactors know of quality of service as a whole: a value that is replaced when anything
-//! of it changes, so that reading it takes no lock and a change is seen all at once. What there is
-//! one of for each namespace is not in it.
+//! The settings of quality of service that all connections share: a value that is replaced when any
+//! of it changes, so that reading it takes no lock and a change is seen all at once. The settings
+//! of single namespaces are in [`published`](super::published).
 
 use std::collections::HashMap;
 use std::hash::{DefaultHasher, Hash, Hasher};
@@ -15,7 +15,7 @@ use fabric::controller::ListenerId;
 use crate::config::{Policy, Qos};
 use sluice_core::{Origin, Policies, Tenancy, Tenant};
 
-/// A policy with what it counts and names.
+/// A policy with its session and its counter of Urgent commands.
 #[derive(Clone, Debug)]
 pub(crate) struct Rule {
     pub(crate) policy: Policy,
@@ -23,7 +23,7 @@ pub(crate) struct Rule {
     pub(crate) tenant: Option<Tenant>,
 }
 
-/// What a policy is for.
+/// The scope of a policy.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 struct Scope<'a> {
     host: Option<&'a str>,
@@ -39,7 +39,7 @@ impl Scope<'_> {
     }
 }
 
-/// The policies, found by what they are for: there may be thousands.
+/// The policies, found by their scopes: there may be thousands.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Rules(HashMap<u64, Vec<Rule>>);
 
@@ -52,8 +52,8 @@ impl Rules {
         self.0.get(&wanted.hash())?.iter().find(|rule| scope(&rule.policy) == wanted)
     }
 
-    /// Returns those that fit, the one that names what it is for most closely first: of two that
-    /// name as many, the one that names the host.
+    /// Returns the policies that fit, those that name more of host, subsystem and namespace first;
+    /// of two that name as many, the one that names the host.
     fn fitting(&self, host: &str, subsystem: &str, nsid: Option<u32>) -> Vec<&Rule> {
         if self.0.is_empty() {
             return Vec::new();
@@ -91,22 +91,22 @@ pub(crate) struct NamespaceRule {
     pub(crate) flush_is_output: bool,
 }
 
-/// Everything that concerns all connections.
+/// The settings that concern all connections.
 #[derive(Clone, Debug)]
 pub(crate) struct Snapshot {
     pub(crate) general: Qos,
-    /// The version of what connections have resolved for themselves: where it changes, they do so
-    /// again.
+    /// The version of the settings that connections resolve for themselves: where it changes, they
+    /// resolve them again.
     pub(crate) flows_version: u64,
     pub(crate) rules: Arc<Rules>,
     pub(crate) listeners: HashMap<u32, Class>,
-    /// The root session: that of whatever has no other.
+    /// The root session, for commands that have no other.
     pub(crate) root: Tenant,
 }
 
 impl Snapshot {
-    /// Returns what holds for a host's commands to a namespace that has `own` settings; for its
-    /// connections without `nsid`.
+    /// Resolves the settings of a host's commands to a namespace that has `own` settings; without
+    /// `nsid`, those of the host's connections.
     pub(crate) fn resolve(
         &self,
         host: &str,
@@ -136,7 +136,7 @@ impl Snapshot {
         self.listeners.get(&listener.0).copied()
     }
 
-    /// Returns the class that a host's DSCP (of its ToS or traffic class byte) stands for.
+    /// Returns the class of a host's DSCP (of its ToS or traffic class byte).
     pub(crate) fn marked_class(&self, tos: Option<u8>) -> Option<Class> {
         class_of_mark(&self.general.dscp, tos? >> 2)
     }

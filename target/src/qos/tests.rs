@@ -45,7 +45,7 @@ fn shared(config: &QosConfig) -> QosShared {
     shared_on(config).0
 }
 
-/// With a namespace, and its device.
+/// Makes the stages with a namespace, and returns its device.
 fn shared_on(config: &QosConfig) -> (QosShared, Arc<OpenDevice>) {
     let qos = QosShared::new(config, 2, 64 << 20);
     let (id, device) = device();
@@ -55,7 +55,7 @@ fn shared_on(config: &QosConfig) -> (QosShared, Arc<OpenDevice>) {
     (qos, device)
 }
 
-/// What a reactor makes of it for one host's commands.
+/// Resolves the settings of one host's commands, as a reactor does.
 fn resolve(qos: &QosShared, host: &str, nqn: &str, nsid: u32) -> sluice_core::Tenancy {
     qos.snapshot().resolve(host, nqn, Some(nsid), qos.namespace(nqn, nsid))
 }
@@ -94,7 +94,8 @@ fn the_closest_policy_wins_setting_by_setting() {
     };
     let qos = shared(&config);
     let of = |host: &str, nsid: u32| resolve(&qos, host, NQN, nsid).class;
-    // The host's before the subsystem's; what it does not say, those that say less.
+    // The host's policy comes before the subsystem's; settings that it leaves out come from
+    // policies that name less.
     assert_eq!(of(HOST, 1).class, Some(Class::High));
     assert_eq!(of(HOST, 1).max_class, Some(Class::High));
     assert!(of(HOST, 1).urgent.is_some() && of(HOST, 2).urgent.is_none());
@@ -133,7 +134,7 @@ fn f2_what_does_not_fit_changes_nothing_and_says_what_would() {
     qos.set(Nanos(2), &config(1000)).unwrap();
     assert_eq!(device.qos.reservations().len(), 1);
     assert_eq!(qos.take_touched().unwrap().devices.len(), 1, "reactors are told");
-    // Its own reservation does not stand in the way of a change.
+    // A session's own reservation does not stand in the way of a change.
     qos.set(Nanos(3), &config(2000)).unwrap();
     let devices = qos.state().devices;
     assert!(devices[0].reserved > 0.5 && devices[0].reserved < 0.65, "{}", devices[0].reserved);

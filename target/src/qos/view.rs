@@ -1,4 +1,4 @@
-//! What the stages do, for the control socket and the metrics.
+//! The state of the stages, for the control socket and the metrics.
 
 use std::collections::HashMap;
 
@@ -21,7 +21,7 @@ fn sum<'a>(all: impl Iterator<Item = &'a IoStats>) -> IoSnapshot {
     total
 }
 
-/// Returns what the stages do now; `classes` has the statistics of each reactor.
+/// Returns the present state of the stages; `classes` has the statistics of each reactor.
 pub(super) fn state(control: &Control, classes: &[PerClass<IoStats>]) -> QosState {
     let devices = device_states(control);
     let classes = PerClass::from_fn(|class: Class| Traffic {
@@ -42,7 +42,7 @@ pub(super) fn state(control: &Control, classes: &[PerClass<IoStats>]) -> QosStat
         places.insert(session.name().to_owned(), index);
         sessions.push(session_state(control, session));
     }
-    // What a session's own sessions do is done on its account too. Children come last.
+    // The operations of a session's children count on its account too. Children come last.
     for index in (1..sessions.len()).rev() {
         let (above, below) = sessions.split_at_mut(index);
         let Some(child) = below.first() else { continue };
@@ -56,7 +56,7 @@ pub(super) fn state(control: &Control, classes: &[PerClass<IoStats>]) -> QosStat
     QosState { classes, sessions, devices }
 }
 
-/// Returns what a session can have: its own share, or the least of those above it.
+/// Returns the credits that a session can have: its own share, or the least of those above it.
 fn effective_caps(session: &Session, root: Caps) -> Caps {
     let mut caps = session.credits.caps();
     caps.operations = caps.operations.min(root.operations);
@@ -97,7 +97,7 @@ fn device_states(control: &Control) -> Vec<DeviceState> {
     devices
 }
 
-/// Returns a session without what is done below it.
+/// Returns a session's state without the operations of its children.
 fn session_state(control: &Control, session: &Session) -> SessionState {
     let name = session.name();
     let used = session.credits.used();

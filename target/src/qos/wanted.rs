@@ -1,4 +1,5 @@
-//! The sessions that are to be there, by the configuration and by what is served.
+//! The sessions that should exist, by the configuration and by the present subsystems and
+//! namespaces.
 
 use std::collections::{HashMap, HashSet};
 
@@ -9,11 +10,11 @@ use arbitration::session::{RootSpec, SessionSpec};
 use super::served::Served;
 use crate::config::{Qos, QosConfig, ROOT_SESSION, Session, split_namespace};
 
-/// What `[[session]]` and `[[policy]]` say, by name.
+/// The entries of `[[session]]` and `[[policy]]`, by name.
 #[derive(Debug, Default)]
 pub(super) struct Wanted {
     sessions: HashMap<String, Session>,
-    /// The sessions that have a parent by their entry, by that.
+    /// The sessions whose entry names a parent, by the parent's name.
     below: HashMap<String, Vec<String>>,
     /// Sessions that policies name.
     named: HashSet<String>,
@@ -38,19 +39,19 @@ impl Wanted {
         self.named.contains(session)
     }
 
-    /// Returns the sessions that have a parent by their entry.
+    /// Returns the sessions whose entry names this parent.
     pub(super) fn below(&self, parent: &str) -> &[String] {
         self.below.get(parent).map_or(&[], Vec::as_slice)
     }
 
-    /// Says whether a session of this name is to be there.
+    /// Says whether a session of this name should exist.
     fn is_wanted(&self, served: &Served, name: &str) -> bool {
         served.has(name)
             || self.sessions.contains_key(name) && !comes_with_an_object(name)
             || name == ROOT_SESSION
     }
 
-    /// Returns what a session is to have; while the stages are off (`enabled`), no more than its
+    /// Returns the settings of a session; while the stages are off (`enabled`), no more than its
     /// place.
     pub(super) fn spec(&self, served: &Served, enabled: bool, name: &str) -> SessionSpec {
         let own = self.sessions.get(name);
@@ -61,24 +62,25 @@ impl Wanted {
         let parent = own.and_then(|session| session.parent.clone()).or_else(subsystem);
         let mut spec = spec(name.to_owned(), parent, own);
         if spec.parent.as_ref().is_some_and(|parent| !self.is_wanted(served, parent)) {
-            // What it is below may not be there yet, or no more. Its shares were of that.
+            // The parent may not exist yet, or no more. The session's shares were of the parent's
+            // credits.
             (spec.parent, spec.operations, spec.payload) = (None, None, None);
         }
         if enabled {
             return spec;
         }
-        // What waits goes at once; what comes does not wait.
+        // Commands that wait go at once; commands that come do not wait.
         SessionSpec { name: spec.name, parent: spec.parent, ..SessionSpec::default() }
     }
 
-    /// Returns what the sessions of a configuration are to have that can be there now, each with
-    /// those above it.
+    /// Returns the settings of all sessions of a configuration that can exist now, each with those
+    /// above it.
     pub(super) fn specs(&self, served: &Served, config: &QosConfig) -> Vec<SessionSpec> {
         let mut specs: Vec<SessionSpec> = Vec::new();
         let mut known = HashSet::new();
         for session in &config.sessions {
             let mut name = session.name.clone();
-            // It comes with what it is named by.
+            // A session that is named comes with the one that names it.
             while self.is_wanted(served, &name) && known.insert(name.clone()) {
                 let spec = self.spec(served, config.general.enabled, &name);
                 let parent = spec.parent.clone();
@@ -91,12 +93,12 @@ impl Wanted {
     }
 }
 
-/// Says whether a session of this name comes with a namespace or a subsystem.
+/// Says whether a name is that of an automatic session, of a namespace or a subsystem.
 fn comes_with_an_object(name: &str) -> bool {
     split_namespace(name).is_some() || name.starts_with("nqn.")
 }
 
-/// Returns what the entry of a session says of it.
+/// Returns the settings in the entry of a session.
 fn spec(name: String, parent: Option<String>, own: Option<&Session>) -> SessionSpec {
     let parent = parent.filter(|parent| parent != "root");
     let Some(own) = own else {
@@ -113,13 +115,13 @@ fn spec(name: String, parent: Option<String>, own: Option<&Session>) -> SessionS
     }
 }
 
-/// Returns what the root session has; `memory` is what buffers there are in all, in bytes.
+/// Returns the settings of the root session; `memory` is the size of all I/O buffers, in bytes.
 pub(super) fn root(config: &QosConfig, memory: u64) -> RootSpec {
     let (general, usual) = (&config.general, Qos::default());
     let payload = general.payload.min(memory).div_ceil(1024);
     RootSpec {
         caps: Caps { operations: general.operations, payload },
-        // As many as there can be need no counting.
+        // Credits as many as there can be commands need no counting.
         bounded: general.operations < usual.operations || general.payload < usual.payload,
         queue: general.queue,
     }

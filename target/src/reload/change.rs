@@ -10,21 +10,21 @@ use crate::config::{
 };
 use crate::engine::{Engine, EngineError};
 
-/// One change of the running target, with what it takes to make it and to take it back. As text it
+/// One change of the running target, with all that is needed to make it and to undo it. Its text
 /// says what it does.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) enum Change {
-    /// A subsystem comes, with its namespaces.
+    /// A subsystem is added, with its namespaces.
     AddSubsystem(Subsystem, Why),
-    /// A subsystem goes, with its namespaces.
+    /// A subsystem is removed, with its namespaces.
     RemoveSubsystem(Subsystem, Why),
-    /// A namespace comes.
+    /// A namespace is added.
     AddNamespace(String, Namespace, Why),
-    /// A namespace goes.
+    /// A namespace is removed.
     RemoveNamespace(String, Namespace, Why),
-    /// A namespace has another size in bytes; none: the one that its file has.
+    /// A namespace gets another size in bytes; none: its file's.
     Resize { nqn: String, nsid: u32, from: Option<u64>, to: Option<u64> },
-    /// A namespace has another class.
+    /// A namespace gets another class.
     NamespaceClass { nqn: String, nsid: u32, from: Option<Class>, to: Option<Class> },
     /// A host may connect to a subsystem.
     AddHost(String, String),
@@ -32,26 +32,27 @@ pub(crate) enum Change {
     RemoveHost(String, String),
     /// Whether any host may connect to a subsystem.
     AnyHost(String, bool),
-    /// A listener comes.
+    /// A listener is added.
     AddListener(Listener, Why),
-    /// A listener goes.
+    /// A listener is removed.
     RemoveListener(Listener, Why),
-    /// A listener has another class.
+    /// A listener gets another class.
     ListenerClass { address: SocketAddr, from: Option<Class>, to: Option<Class> },
     /// A listener's connections share another link.
     ListenerLink { address: SocketAddr, from: Option<String>, to: Option<String> },
-    /// `[qos]`, `[[session]]` and `[[policy]]`.
+    /// `[qos]`, `[[session]]` and `[[policy]]` change.
     Qos { from: Box<QosConfig>, to: Box<QosConfig> },
-    /// `[network]` and `[[link]]`.
+    /// `[network]` and `[[link]]` change.
     Network { from: Box<Network>, to: Box<Network> },
 }
 
-/// Why something comes or goes.
+/// The reason for which an object is added or removed.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Why {
-    /// It is new, or is not wanted any more.
+    /// The object is new, or is not wanted any more.
     Itself,
-    /// It goes and comes again, since these settings of it cannot change while it is there.
+    /// The object is removed and added again, since these settings of it cannot change while it
+    /// exists.
     Settings(Vec<&'static str>),
 }
 
@@ -121,8 +122,8 @@ impl Change {
         }
     }
 
-    /// Says whether it takes something away that can be away already: a namespace whose device did
-    /// not open at the start was never there.
+    /// Says whether the change removes something that may be missing already: a namespace whose
+    /// device did not open at the start was never added.
     pub(crate) fn is_removal(&self) -> bool {
         matches!(
             self,
@@ -134,8 +135,8 @@ impl Change {
     }
 }
 
-/// Makes a namespace one whose file or device was served until now: what hosts have put there is no
-/// reason to refuse it, and a file that is missing is not made.
+/// Marks a namespace's file or device as served until now: the hosts' data on it is no reason to
+/// refuse it, and a file that is missing is not made.
 pub(super) fn known(namespace: &mut Namespace) {
     namespace.force = true;
     if let Backend::File { create, .. } = &mut namespace.backend {
@@ -144,7 +145,7 @@ pub(super) fn known(namespace: &mut Namespace) {
 }
 
 impl Why {
-    /// "is added", or "comes again, with other …".
+    /// Writes "is added", or "comes again, with other …".
     fn words(&self, alone: &str, changed: &str) -> String {
         match self {
             Self::Itself => alone.to_owned(),

@@ -1,4 +1,4 @@
-//! Which connected hosts a plan would take something from.
+//! The connected hosts from which a plan would take something.
 
 use std::collections::BTreeSet;
 
@@ -6,7 +6,7 @@ use super::change::Change;
 use crate::config::Config;
 use crate::engine::{Engine, Loss};
 
-/// Returns what connected hosts would lose by the changes that lead to `to`, and which hosts.
+/// Returns the losses of connected hosts by the changes that lead to `to`, with the hosts.
 pub(crate) fn harm<'a>(
     engine: &dyn Engine,
     changes: &'a [Change],
@@ -28,7 +28,7 @@ pub(crate) fn harm<'a>(
         };
         all.push((loss, engine.hosts_hurt(&loss)));
     }
-    // Of several changes of who may use a subsystem only what they come to counts.
+    // Of several changes of a subsystem's permissions only their sum counts.
     for nqn in permissions {
         let Some(next) = to.subsystems.iter().find(|subsystem| subsystem.nqn == nqn) else {
             continue;

@@ -1,5 +1,5 @@
-//! From the configuration that runs to another one, without a restart: what has to change, in an
-//! order in which nothing stands in the way of anything, and how to take it back.
+//! The way from the configuration that runs to another one, without a restart: the changes, an
+//! order in which none stands in the way of another, and their undo.
 
 mod change;
 mod harm;

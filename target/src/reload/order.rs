@@ -1,6 +1,6 @@
-//! The order of changes: what adds comes before what takes away, so that a change that fails
-//! leaves everything that was there; what waits for an address, a name or a file comes right after
-//! that has become free; and what is in memory goes last, for nothing brings it back.
+//! The order of changes: additions come before removals, so that a change that fails leaves
+//! everything in place; an addition that waits for an address, a name or a file comes right after
+//! that has become free; and namespaces in memory are removed last, for nothing brings them back.
 
 use std::collections::BTreeMap;
 use std::net::SocketAddr;
@@ -11,14 +11,14 @@ use uuid::Uuid;
 use super::change::Change;
 use crate::config::{Backend, Namespace, Subsystem, addresses_collide};
 
-/// Changes by what they do.
+/// The changes of a plan, by their effect.
 #[derive(Debug, Default)]
 pub(super) struct Steps {
-    /// Add something, or change what stays.
+    /// The changes that add permissions or change objects that stay.
     mild: Vec<Change>,
-    /// Subsystems, namespaces and listeners that come.
+    /// The additions of subsystems, namespaces and listeners.
     additions: Vec<Change>,
-    /// Whatever takes something away.
+    /// The changes that take something away.
     removals: Vec<Change>,
     pub(super) qos: Option<Change>,
     pub(super) network_before: Option<Change>,
@@ -39,22 +39,22 @@ impl Steps {
     }
 }
 
-/// What only one object can have at a time.
+/// A place that only one object can have at a time.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 enum Place<'a> {
     Subsystem(&'a str),
     Namespace(&'a str, Option<u32>),
     Uuid(Uuid),
     Nguid([u8; 16]),
-    /// A file or device: where one writes, nobody else has it.
+    /// A file or device: a namespace that writes to it has it alone.
     Path(&'a Path),
 }
 
 /// Puts changes in their order.
 pub(super) fn in_order(steps: Steps) -> Vec<Change> {
     let Steps { mild, mut additions, mut removals, qos, network_before, network_after } = steps;
-    // Memory last; else listeners before what they lead to goes, and subsystems before listeners
-    // that name them.
+    // Memory comes last; else removals go from listeners to subsystems, and additions from
+    // subsystems to listeners.
     removals.sort_by_key(|change| (keeps_memory(change), rank(change, true)));
     additions.sort_by_key(|change| (keeps_memory(change), rank(change, false)));
     let mut owners: BTreeMap<Place<'_>, Vec<usize>> = BTreeMap::new();
@@ -82,7 +82,8 @@ pub(super) fn in_order(steps: Steps) -> Vec<Change> {
         all
     };
     let needs: Vec<Vec<usize>> = additions.iter().map(waits_for).collect();
-    // Removals that are made last: of what is in memory, and whatever is exchanged together with it.
+    // The removals that are made last: of namespaces in memory, and of all that is exchanged
+    // together with them.
     let mut late: Vec<bool> = removals.iter().map(keeps_memory).collect();
     let is_late = |late: &[bool], all: &[usize]| all.iter().any(|at| late.get(*at) == Some(&true));
     loop {
@@ -99,7 +100,7 @@ pub(super) fn in_order(steps: Steps) -> Vec<Change> {
         }
     }
     let mut done = vec![false; removals.len()];
-    // Those that wait for nothing; those that wait; those of them that are made last.
+    // Additions that wait for nothing; those that wait; those of them that are made last.
     let (mut free, mut waiting, mut last) = (Vec::new(), Vec::new(), Vec::new());
     for (change, needed) in additions.iter().zip(&needs) {
         if needed.is_empty() {
@@ -117,7 +118,7 @@ pub(super) fn in_order(steps: Steps) -> Vec<Change> {
         group.push(change.clone());
     }
     let rest = removals.iter().zip(&done).filter(|(_, done)| !**done).map(|(c, _)| c.clone());
-    // Settings may name namespaces that come last; they fail more easily than those.
+    // Settings may name namespaces that come last, and fail more easily than they.
     let names_last = last.iter().any(is_new_place);
     let (first, second) = if names_last { (None, qos) } else { (qos, None) };
     let mut order: Vec<Change> = network_before.into_iter().collect();
@@ -132,13 +133,14 @@ pub(super) fn in_order(steps: Steps) -> Vec<Change> {
     order
 }
 
-/// Says whether it is an addition of something that nothing had the place of.
+/// Says whether a change adds an object whose place was free.
 fn is_new_place(change: &Change) -> bool {
     use super::change::Why::Itself;
     matches!(change, Change::AddSubsystem(_, Itself) | Change::AddNamespace(_, _, Itself))
 }
 
-/// Additions: subsystems, then namespaces, then listeners; removals the other way round.
+/// Ranks a change: additions of subsystems, then of namespaces, then of listeners; removals the
+/// other way round.
 fn rank(change: &Change, removal: bool) -> u8 {
     let rank = match change {
         Change::AddSubsystem(..) | Change::RemoveSubsystem(..) => 0,
@@ -148,7 +150,7 @@ fn rank(change: &Change, removal: bool) -> u8 {
     if removal { 2 - rank } else { rank }
 }
 
-/// Says whether it is about something that exists in memory alone.
+/// Says whether a change is about a namespace that exists in memory alone.
 fn keeps_memory(change: &Change) -> bool {
     let in_memory = |namespace: &Namespace| matches!(namespace.backend, Backend::Memory { .. });
     match change {
@@ -158,7 +160,7 @@ fn keeps_memory(change: &Change) -> bool {
         Change::AddNamespace(_, namespace, _) | Change::RemoveNamespace(_, namespace, _) => {
             in_memory(namespace)
         }
-        // What it cuts off is gone, wherever it was.
+        // The blocks that a resize cuts off are gone on every backend.
         Change::Resize { .. } => true,
         _ => false,
     }
@@ -173,7 +175,7 @@ fn address(change: &Change) -> Option<SocketAddr> {
     }
 }
 
-/// Returns what an object that comes or goes has for itself.
+/// Returns the places that an object which is added or removed has for itself.
 fn places(change: &Change) -> Vec<Place<'_>> {
     match change {
         Change::AddSubsystem(subsystem, _) | Change::RemoveSubsystem(subsystem, _) => {

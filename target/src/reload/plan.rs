@@ -1,4 +1,4 @@
-//! What differs between two configurations.
+//! The plan: the differences between two configurations.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -6,8 +6,9 @@ use super::change::{Change, Why, known};
 use super::order::{Steps, in_order};
 use crate::config::{Backend, Config, Listener, Namespace, Network, Subsystem};
 
-/// Returns what leads from `from`, which runs, to `to`, in the order in which it is done. In both,
-/// what was left out is given. `[target]` is not compared: it is read at the start alone.
+/// Returns the changes that lead from `from`, which runs, to `to`, in their order. In both,
+/// identifiers that were left out are derived. `[target]` is not compared: it is read at the start
+/// alone.
 pub(crate) fn plan(from: &Config, to: &Config) -> Vec<Change> {
     let mut steps = Steps::default();
     listeners(&from.listeners, &to.listeners, &mut steps);
@@ -30,17 +31,17 @@ pub(crate) fn plan(from: &Config, to: &Config) -> Vec<Change> {
     in_order(steps)
 }
 
-/// Indexes a list by what names its entries.
+/// Indexes a list by the keys of its entries.
 fn by<'a, T, K: Ord>(list: &'a [T], key: impl Fn(&'a T) -> K) -> BTreeMap<K, &'a T> {
     list.iter().map(|entry| (key(entry), entry)).collect()
 }
 
-/// Names in no order that means anything.
+/// Returns names as a set, since their order means nothing.
 fn set(names: &[String]) -> BTreeSet<&str> {
     names.iter().map(String::as_str).collect()
 }
 
-/// Returns the keys of what differs.
+/// Returns the keys that differ.
 fn differing(keys: &[(&'static str, bool)]) -> Vec<&'static str> {
     keys.iter().filter(|(_, differs)| *differs).map(|(key, _)| *key).collect()
 }
@@ -147,7 +148,7 @@ fn namespace(nqn: &str, old: &Namespace, new: &Namespace, steps: &mut Steps) {
     let (from, to) = (size(&old.backend), size(&new.backend));
     if from != to {
         let resize = Change::Resize { nqn: nqn.clone(), nsid, from, to };
-        // What a file has may be less than what was said.
+        // The file's own size may be less than the configured one.
         match (from, to) {
             (Some(from), Some(to)) if to > from => steps.mild(resize),
             _ => steps.remove(resize),
@@ -158,22 +159,22 @@ fn namespace(nqn: &str, old: &Namespace, new: &Namespace, steps: &mut Steps) {
     }
 }
 
-/// Returns a namespace that comes again in the place of `old`.
+/// Makes a namespace that is added again in the place of `old`.
 fn again(old: &Namespace, new: &Namespace) -> Namespace {
     let path = |namespace: &Namespace| match &namespace.backend {
         Backend::File { path, .. } | Backend::Nvme { device: path, .. } => Some(path.clone()),
         Backend::Null { .. } | Backend::Memory { .. } => None,
     };
     let mut new = new.clone();
-    // With another UUID it is another disk, which is looked at as any other.
+    // A namespace with another UUID is another disk, which is checked as any new one.
     if path(old) == path(&new) && old.uuid == new.uuid {
         known(&mut new);
     }
     new
 }
 
-/// Returns a backend with another size, to compare the rest. Whether a file may be made counts only
-/// when it is opened.
+/// Returns a backend with another size, to compare the rest. `create` counts only when a file is
+/// opened.
 fn sized(backend: &Backend, new: Option<u64>) -> Backend {
     let mut backend = backend.clone();
     match &mut backend {
@@ -192,7 +193,8 @@ fn size(backend: &Backend) -> Option<u64> {
     }
 }
 
-/// Plans the changes of the network. Links that go stay until no listener names them any more.
+/// Plans the changes of the network. Links that are removed stay until no listener names them any
+/// more.
 fn network(from: &Network, to: &Network, steps: &mut Steps) {
     let known =
         |link: &crate::config::LinkConfig| to.links.iter().any(|other| other.name == link.name);

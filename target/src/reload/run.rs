@@ -1,20 +1,19 @@
-//! Carries a plan out: all of it, or nothing.
+//! The execution of a plan: all of it, or nothing.
 
 use super::change::Change;
 use crate::engine::{Engine, EngineError};
 
-/// Makes all changes in their order. Where one fails, those before it are taken back in reverse
-/// order.
+/// Makes all changes in their order. Where one fails, those before it are undone in reverse order.
 ///
 /// # Errors
-/// What failed and why, and what could not be taken back.
+/// The change that failed, its reason, and the changes that could not be undone.
 pub(crate) fn run(engine: &dyn Engine, changes: &[Change]) -> Result<(), EngineError> {
     let mut undo = Vec::new();
     for change in changes {
         let back = take_back(engine, change);
         match change.make(engine) {
             Ok(()) => undo.push(back),
-            // What the plan removes is gone already, and does not come back.
+            // The object is gone already, and does not come back.
             Err(EngineError::NotFound(_)) if change.is_removal() => {}
             Err(error) => {
                 let failed = format!("{change}: {error}");
@@ -25,8 +24,8 @@ pub(crate) fn run(engine: &dyn Engine, changes: &[Change]) -> Result<(), EngineE
     Ok(())
 }
 
-/// Returns what takes a change back, as the target is before it. A file's size is what the file
-/// has: it is to have that again.
+/// Returns the change that undoes another one, as the target is before it. A file gets the size
+/// again that it has now.
 fn take_back(engine: &dyn Engine, change: &Change) -> Change {
     let mut back = change.inverse();
     if let Change::Resize { nqn, nsid, to: to @ None, .. } = &mut back {
@@ -37,7 +36,7 @@ fn take_back(engine: &dyn Engine, change: &Change) -> Change {
     back
 }
 
-/// Takes changes back; answers what of it failed, as the end of a message.
+/// Undoes changes. Returns the failures, as the end of a message.
 fn revert(engine: &dyn Engine, undo: Vec<Change>) -> String {
     let mut failed = Vec::new();
     for back in undo.into_iter().rev() {
@@ -51,7 +50,7 @@ fn revert(engine: &dyn Engine, undo: Vec<Change>) -> String {
     }
 }
 
-/// Makes an error of the same kind with other words.
+/// Makes an error of the same kind with another text.
 fn with_text(error: EngineError, text: String) -> EngineError {
     match error {
         EngineError::NotFound(_) => EngineError::NotFound(text),

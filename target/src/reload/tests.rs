@@ -1,4 +1,4 @@
-//! What a person who edits the file of a running target relies on.
+//! Tests of what a person who edits the file of a running target relies on.
 
 use std::sync::atomic::Ordering::Relaxed;
 
@@ -89,7 +89,7 @@ fn listener() -> impl Strategy<Value = Listener> {
     )
 }
 
-/// A configuration in which little is to be had, so that two of them meet everywhere.
+/// Makes a configuration of few names, addresses and paths, so that two of them clash often.
 fn config() -> impl Strategy<Value = Config> {
     let links = proptest::sample::subsequence(vec![0u8, 1, 2], 0..=3);
     let qos = (proptest::option::of(1u64..4), any::<bool>(), 1u32..4, 1u32..3);
@@ -113,7 +113,7 @@ fn config() -> impl Strategy<Value = Config> {
         let policy =
             policy.then(|| Policy { session, class: Some(Class::High), ..Policy::default() });
         config.qos.policies.extend(policy);
-        // Whatever cannot be with what is there already is left out.
+        // Objects that clash with earlier ones are left out.
         let fits = |next: &Config| clash(next).is_none();
         for subsystem in subsystems {
             if config.subsystems.iter().any(|known| known.nqn == subsystem.nqn) {
@@ -144,7 +144,7 @@ fn config() -> impl Strategy<Value = Config> {
 /// The size that the engine for tests says a file has.
 const FILE_SIZE: u64 = 77 * 4096;
 
-/// The configuration in an order that does not depend on its history.
+/// Sorts a configuration, so that its order does not depend on its history.
 fn sorted(config: &Config) -> Config {
     let mut config = config.clone();
     config.listeners.sort_by_key(|l| l.address);
@@ -153,7 +153,7 @@ fn sorted(config: &Config) -> Config {
     for subsystem in &mut config.subsystems {
         subsystem.hosts.sort();
         subsystem.namespaces.sort_by_key(|n| n.nsid);
-        // What counts only when it is opened.
+        // These settings count only when a file is opened.
         for namespace in &mut subsystem.namespaces {
             namespace.force = false;
             if let Backend::File { create, .. } = &mut namespace.backend {
@@ -164,7 +164,7 @@ fn sorted(config: &Config) -> Config {
     config
 }
 
-/// As [`sorted`], with the sizes that files have.
+/// Sorts a configuration as [`sorted`] does, and gives files their sizes.
 fn measured(config: &Config) -> Config {
     let mut config = sorted(config);
     for namespace in config.subsystems.iter_mut().flat_map(|s| &mut s.namespaces) {
@@ -193,7 +193,7 @@ fn reversed(config: &Config) -> Config {
     config
 }
 
-/// Says whether what is in memory is gone after it.
+/// Says whether a change loses data in memory.
 fn loses_memory(change: &Change) -> bool {
     let memory = |n: &Namespace| matches!(n.backend, Backend::Memory { .. });
     match change {
@@ -273,7 +273,8 @@ proptest! {
         let changes = plan(&from, &to);
         let first = changes.iter().position(loses_memory).unwrap_or(changes.len());
         for later in &changes[first..] {
-            // What takes the place of something in memory cannot come before that has gone.
+            // An object that takes the place of one in memory can be added only after that one is
+            // gone.
             let harmless = match later {
                 Change::AddListener(..) | Change::AddHost(..) | Change::AnyHost(_, true) => false,
                 Change::ListenerLink { .. } | Change::ListenerClass { .. } => false,
@@ -358,6 +359,6 @@ fn a_file_that_was_served_comes_again_as_it_is() {
     let elsewhere = parse(&file.replace("/srv/a", "/srv/b"));
     let changes = plan(&before, &elsewhere);
     assert!(matches!(&changes[1], Change::AddNamespace(_, new, _) if !new.force), "{changes:?}");
-    // Neither means anything to what is open.
+    // Neither key means anything to a file that is open.
     assert_eq!(plan(&before, &parse(&file.replace("create = true", "force = true"))), []);
 }

@@ -1,4 +1,4 @@
-//! What the control plane asks of the running target: each change under the lock of changes.
+//! The methods for the control plane: each change is made under the lock of changes.
 
 use std::net::SocketAddr;
 use std::sync::atomic::Ordering;
@@ -176,8 +176,8 @@ impl Engine for Runtime {
 }
 
 impl Runtime {
-    /// Adds what connections get of the network. Not under the lock of the connections, which
-    /// reactors take.
+    /// Adds the network's state to connections. The lock of the connections, which reactors take,
+    /// must not be held.
     fn add_network<'a>(&self, states: impl IntoIterator<Item = &'a mut ConnectionState>) {
         for state in states {
             state.network = self.shared.network.connection(ConnectionId(state.id));

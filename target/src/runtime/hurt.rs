@@ -1,4 +1,4 @@
-//! Which connected hosts a change would take something from.
+//! The connected hosts from which a change would take something.
 
 use std::collections::BTreeSet;
 

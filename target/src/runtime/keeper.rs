@@ -1,5 +1,5 @@
-//! The thread that keeps namespaces: it opens devices when they appear, notices when they are
-//! gone, and tells of their errors.
+//! The keeper of namespaces, a thread: it opens devices when they appear, notices when they are
+//! gone, and logs their errors.
 
 use std::os::fd::AsFd;
 use std::sync::Arc;
@@ -14,7 +14,7 @@ use super::recovery::Recovery;
 use crate::backend::WakeUp;
 use crate::uevents::Uevents;
 
-/// The time from one look at files and devices, which give no sign themselves, to the next.
+/// The time from one look at files and devices, which give no sign themselves, to the next look.
 const LOOK_EVERY: Duration = Duration::from_secs(5);
 /// The least time from one wake-up that is cleared to the next: a device whose every command fails
 /// does not keep the thread busy.
@@ -40,7 +40,7 @@ pub(super) fn start(
         .spawn(move || keep(&recovery, uevents.ok().as_ref(), &stopping))
 }
 
-/// Waits for the end of the thread, but not for a device that does not answer.
+/// Waits for the end of the thread, unless a device that does not answer holds it.
 pub(super) fn join(recovery: &Recovery, thread: JoinHandle<()>) {
     recovery.namespaces.wake_up.wake();
     let start = std::time::Instant::now();

@@ -1,4 +1,4 @@
-//! The listening sockets: each is accepted from by the first reactor.
+//! The listening sockets: the first reactor accepts from all of them.
 
 use std::net::SocketAddr;
 use std::os::fd::{AsRawFd, OwnedFd};
@@ -22,7 +22,7 @@ pub(super) struct Listeners(Mutex<Table>);
 #[derive(Debug, Default)]
 struct Table {
     all: Vec<Listening>,
-    /// Identifiers that were given.
+    /// The number of identifiers that were given.
     given: u32,
 }
 
@@ -76,8 +76,8 @@ impl Listeners {
         let Some(Listening { id, socket, .. }) = position.map(|at| table.all.remove(at)) else {
             return Err(EngineError::NotFound(format!("there is no listener on {address}")));
         };
-        // The address is free for another listener from here on, whenever the reactor comes to
-        // close its socket.
+        // The shutdown frees the address for another listener at once, however late the reactor
+        // closes its socket.
         let _ = shutdown(socket.as_raw_fd(), Shutdown::Both);
         if let Some(mailbox) = shared.mailboxes.first() {
             mailbox.post(Message::Unlisten(id));
@@ -129,7 +129,7 @@ impl Listeners {
     }
 }
 
-/// Returns what discovery tells of a listener.
+/// Returns the entry of a listener in discovery.
 fn spec(id: ListenerId, listener: &Listener) -> ListenerSpec {
     let address = listener.advertise.unwrap_or(listener.address);
     ListenerSpec {

@@ -1,5 +1,5 @@
-//! Namespaces that come, go and change: each has its device, its settings in the stages, and what
-//! hosts see of it.
+//! Namespaces that come, go and change: each with its device, its settings in the stages, and its
+//! image for hosts.
 
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
@@ -18,13 +18,13 @@ use crate::devices::Stats;
 use crate::engine::{EngineError, NamespaceState};
 use crate::shared::Shared;
 
-/// All namespaces, and what they are kept on.
+/// All namespaces, with their files and devices.
 #[derive(Debug)]
 pub(super) struct Namespaces {
     pub(super) shared: Arc<Shared>,
     pub(super) backings: Backings,
     pub(super) table: Table,
-    /// Rings when a device has something to say.
+    /// The keeper's wake-up, for errors of devices.
     pub(super) wake_up: Arc<WakeUp>,
 }
 
@@ -32,7 +32,7 @@ impl Namespaces {
     /// Makes a target without namespaces.
     ///
     /// # Errors
-    /// No file descriptor is to be had.
+    /// No file descriptor is left.
     pub(super) fn new(shared: Arc<Shared>, backings: Backings) -> std::io::Result<Self> {
         Ok(Self { shared, backings, table: Table::default(), wake_up: WakeUp::new()? })
     }
@@ -48,8 +48,8 @@ impl Namespaces {
         .with_context(|| format!("namespace {nsid} of {nqn}"))
     }
 
-    /// Adds a namespace that somebody asks for. It is not added where what was seen of it cannot be
-    /// kept: the next start could not tell it from one that is new.
+    /// Adds a namespace on request. It is not added where the state of its device cannot be kept:
+    /// the next start could not tell it from a new one.
     pub(super) fn add(&self, nqn: &str, namespace: &Namespace) -> Result<u32, EngineError> {
         let nsid = namespace.nsid.unwrap_or_else(|| self.lowest_free_nsid(nqn));
         if self.shared.with_service(|service| service.namespace(nqn, nsid).is_some()) {
@@ -65,7 +65,7 @@ impl Namespaces {
         Ok(nsid)
     }
 
-    /// Opens what a namespace is kept on.
+    /// Opens a namespace's file or device.
     pub(super) fn open(
         &self,
         nqn: &str,
@@ -100,7 +100,7 @@ impl Namespaces {
         let rules = settings::device_rules(namespace, &self.shared.qos.snapshot().general);
         let (id, device) = self.shared.devices.add(backend, rules, Arc::clone(&stats));
         let now = self.shared.clock.now();
-        // Its session and its class are there before its first command.
+        // The namespace's session and class exist before its first command.
         let qos = (namespace.class, &namespace.device);
         self.shared.qos.add_namespace(now, (nqn, nsid), id, &device, qos);
         self.shared.refresh();
@@ -165,7 +165,7 @@ impl Namespaces {
         Ok(())
     }
 
-    /// Removes what is left of the namespaces of a subsystem that is gone, which were kept on
+    /// Removes the rest of the namespaces of a subsystem that is gone, which were kept on
     /// `devices`.
     pub(super) fn remove_all_of(&self, nqn: &str, devices: &[BackendId]) {
         self.table.forget_all_of(nqn);
@@ -173,8 +173,8 @@ impl Namespaces {
         self.backings.forget(|(other, _)| other == nqn);
     }
 
-    /// Closes devices once no reactor has them any more, here and not on a reactor: giving a lot
-    /// of memory back takes its time.
+    /// Closes devices once no reactor has them any more. This thread does so, and no reactor, since
+    /// giving a lot of memory back takes time.
     fn retire(&self, backends: &[BackendId]) {
         const LONGEST: Duration = Duration::from_secs(5);
         const NAP: Duration = Duration::from_millis(2);
@@ -188,7 +188,7 @@ impl Namespaces {
         }
     }
 
-    /// Sets a namespace's size in bytes, or with `None` takes that of its file or device. Returns
+    /// Sets a namespace's size in bytes; `None` stands for the size of its file or device. Returns
     /// the size.
     pub(super) fn resize(
         &self,
@@ -234,7 +234,7 @@ impl Namespaces {
         Ok(format.bytes(blocks))
     }
 
-    /// Sets a namespace's class. One that is not available has it when it is.
+    /// Sets a namespace's class. A namespace that is not available has the class once it is.
     pub(super) fn set_class(
         &self,
         nqn: &str,
@@ -251,7 +251,7 @@ impl Namespaces {
         Err(EngineError::NotFound(format!("there is no namespace {nsid} in {nqn}")))
     }
 
-    /// Says why a namespace does not serve; `None` where it does, or is not there.
+    /// Says why a namespace does not serve; `None` where it does, or does not exist.
     fn why_unavailable(&self, nqn: &str, nsid: u32) -> Option<String> {
         let now = self.shared.clock.now();
         let known = self.table.with(&(nqn.to_owned(), nsid), |known| {
@@ -264,7 +264,7 @@ impl Namespaces {
         self.shared.with_service(|service| service.free_nsid(nqn)).unwrap_or(1)
     }
 
-    /// Returns what there is to tell of the namespaces of one subsystem that hosts see.
+    /// Returns the states of the namespaces of one subsystem that hosts see.
     pub(super) fn states(&self, nqn: &str, all: &[Arc<FabricNamespace>]) -> Vec<NamespaceState> {
         all.iter().map(|namespace| self.state(nqn, namespace)).collect()
     }
@@ -278,7 +278,7 @@ impl Namespaces {
             let path = backend.path().map(std::path::Path::to_owned);
             (backend.kind(), path, known.watch.state(now), known.watch.errors())
         });
-        // One that has just been removed is shown as far as hosts see it.
+        // A namespace that has just been removed is shown as far as hosts see it.
         let (kind, path, (state, reason), errors) = known.unwrap_or_default();
         let path = description.map_or(path, |open| open.path.clone());
         let block_size =

@@ -15,16 +15,16 @@ use crate::devices::OpenDevice;
 use crate::store::Place;
 use crate::sync::lock;
 
-/// Closes devices that are gone, and opens them again.
+/// The recovery of devices: closes those that are gone, and opens them again.
 #[derive(Debug)]
 pub(super) struct Recovery {
     pub(super) namespaces: Arc<Namespaces>,
-    /// Guards tries: a file cannot be opened by two at once.
+    /// The lock of tries: two threads cannot open one file at once.
     trying: Mutex<()>,
 }
 
 impl Recovery {
-    /// Looks after these namespaces.
+    /// Makes the recovery of these namespaces.
     pub(super) fn new(namespaces: Arc<Namespaces>) -> Self {
         Self { namespaces, trying: Mutex::default() }
     }
@@ -33,8 +33,8 @@ impl Recovery {
         self.namespaces.shared.clock.now()
     }
 
-    /// Does what there is to do for the namespaces now; with `look`, sees after their files too.
-    /// Returns when there is more to do.
+    /// Does all work that is due for the namespaces; with `look`, looks at their files too. Returns
+    /// the time of the next work.
     pub(super) fn tend(&self, look: bool) -> Option<Nanos> {
         let table = &self.namespaces.table;
         for place in table.places(|_, known| known.open.is_some()) {
@@ -61,7 +61,7 @@ impl Recovery {
         }
     }
 
-    /// Sees whether an open device is gone, and takes its errors.
+    /// Checks whether an open device is gone, and takes its errors.
     fn check_open(&self, place: &Place, look: bool) {
         let Namespaces { shared, table, .. } = &*self.namespaces;
         let open = table.with(place, |known| known.open).flatten();
@@ -134,7 +134,7 @@ impl Recovery {
         shared.remove_devices(&[id]);
     }
 
-    /// Tries to open what a namespace is kept on.
+    /// Tries to open a namespace's file or device.
     fn try_open(&self, place: &Place) {
         let Namespaces { shared, table, backings, .. } = &*self.namespaces;
         let _one_try = lock(&self.trying);
@@ -143,7 +143,7 @@ impl Recovery {
             if known.watch.is_open() {
                 return None;
             }
-            // What it was kept on is in the way until the last command has left it.
+            // The earlier device is in the way until the last command has left it.
             if known.left.strong_count() > 0 {
                 known.watch.postpone(self.now());
                 return None;
@@ -154,7 +154,7 @@ impl Recovery {
         let Some(config) = config.flatten() else { return };
         let opened = self.namespaces.open(nqn, nsid, &config, Occasion::Configured);
         let _one = lock(&shared.change);
-        // It may have been removed meanwhile, or configured otherwise.
+        // The namespace may have been removed meanwhile, or configured otherwise.
         let wanted = |known: &mut Known| !known.watch.is_open() && known.config == config;
         if table.with(place, wanted) != Some(true) {
             backings.discard(nqn, nsid);
@@ -188,7 +188,7 @@ impl Recovery {
     }
 }
 
-/// Logs what has been noted of a namespace's device.
+/// Logs a note about a namespace's device.
 fn tell((nqn, nsid): &Place, path: &Path, note: Note) {
     let path = path.display();
     match note {

@@ -1,4 +1,4 @@
-//! What the configuration says, in the words of the service and of the arbiter.
+//! The configuration, translated for the service and the arbiter.
 
 use std::time::Duration;
 
@@ -20,7 +20,8 @@ pub(super) fn service(config: &Config) -> ServiceConfig {
         queue_entries: target.queue_depth,
         admin_queue_entries: target.admin_queue_depth,
         max_queues: target.max_queues,
-        // A device may take this long to settle what was in it at a reset; CAP.TO is 15 s.
+        // The limit is the time that a device may take to settle its commands at a reset; CAP.TO is
+        // 15 s.
         quiesce_limit: Duration::from_secs(12),
         weighted_round_robin: qos.enabled && qos.wrr,
         arbitration: arbitration_feature(&qos.order),
@@ -30,8 +31,8 @@ pub(super) fn service(config: &Config) -> ServiceConfig {
     }
 }
 
-/// Encodes what the Arbitration feature (01h) tells hosts: burst 2:0 as a power of two (111b: no limit),
-/// and the weights, each less 1, of Low 15:8, Medium 23:16 and High 31:24.
+/// Encodes the Arbitration feature (01h): burst 2:0 as a power of two (111b: no limit), and the
+/// weights, each less 1, of Low 15:8, Medium 23:16 and High 31:24.
 pub(super) fn arbitration_feature(order: &OrderSettings) -> u32 {
     let weight = |weight: u16| u32::from(weight.clamp(1, 256)) - 1;
     let burst = if order.burst > 64 { 0b111 } else { order.burst.max(1).ilog2() };
@@ -39,18 +40,19 @@ pub(super) fn arbitration_feature(order: &OrderSettings) -> u32 {
     burst | weight(low) << 8 | weight(medium) << 16 | weight(high) << 24
 }
 
-/// Returns how many namespaces a subsystem may have: a Linux host does without ANA, and so without several
-/// paths, where the log of all that there may be (16 bytes, 32 for the group, 4 for each) is more
-/// than one transfer.
+/// Returns the most namespaces that a subsystem may have: a Linux host does without ANA, and so
+/// without several paths, where the ANA log of that many (16 bytes, 32 for the group, 4 for each)
+/// exceeds one transfer.
 fn max_namespaces(max_transfer: u32) -> u32 {
     (max_transfer.saturating_sub(48) / 4).clamp(1, config::NSID_MAX)
 }
 
-/// Returns how a namespace's device is shared, by the general settings.
+/// Returns the rules by which a namespace's device is shared, by its own settings and the general
+/// ones.
 pub(super) fn device_rules(namespace: &Namespace, general: &Qos) -> DeviceRules {
-    /// Commands that an order by place chooses from.
+    /// The number of commands from which an order by place chooses.
     const CHOSEN: usize = 256;
-    /// The deadline of a single command where nothing is said: a seek of a disk or two.
+    /// The default deadline of a single command: a seek of a disk or two.
     const DEADLINE: Duration = Duration::from_millis(20);
     let settings = &namespace.device;
     let nanos = |time: Duration| arbitration::Nanos(arbitration::nanos(time));
@@ -69,7 +71,7 @@ pub(super) fn device_rules(namespace: &Namespace, general: &Qos) -> DeviceRules 
         containers,
         profile: Overrides {
             mean: settings.mean_time.or(model.map(|m| m.service_time)).map(nanos),
-            // A model takes an eighth longer at the worst.
+            // A model's service time varies by an eighth.
             worst: settings.worst_time.or(model.map(|m| m.service_time / 8 * 9)).map(nanos),
             parallelism: settings.parallelism.or(model.map(|m| m.channels)),
             seeks: settings.order == config::Order::Containers,

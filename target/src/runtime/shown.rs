@@ -1,4 +1,4 @@
-//! What hosts see of a namespace: what its configuration says and what its device is.
+//! The image of a namespace for hosts, made of its configuration and its device.
 
 use fabric::controller::{
     BackendId, DeviceIdentity, Geometry, Namespace as FabricNamespace, NamespaceFeatures, Readiness,
@@ -34,7 +34,7 @@ pub(super) fn open(
     }
 }
 
-/// Returns what hosts are told that a namespace can do.
+/// Returns the features of a namespace that hosts are told.
 fn features(description: &Description, read_only: bool) -> NamespaceFeatures {
     let can = &description.abilities;
     let mut features = NamespaceFeatures::FUA;
@@ -52,7 +52,7 @@ fn features(description: &Description, read_only: bool) -> NamespaceFeatures {
     features
 }
 
-/// Reads what shows through of Identify Controller of a real device: MDTS (byte 77), ONCS
+/// Reads the fields of a real device's Identify Controller that hosts see: MDTS (byte 77), ONCS
 /// (bytes 521:520), VWC (byte 525).
 fn device_identity(identify: &[u8; 4096]) -> DeviceIdentity {
     DeviceIdentity {
@@ -68,8 +68,8 @@ fn device_identity(identify: &[u8; 4096]) -> DeviceIdentity {
     }
 }
 
-/// Describes a namespace whose device is not open, with the size that it had when it was seen
-/// last.
+/// Describes a namespace whose device is not open, with the size that the device had when it was
+/// seen last.
 pub(super) fn absent(
     nqn: &str,
     nsid: u32,
@@ -79,7 +79,7 @@ pub(super) fn absent(
     let uuid = namespace.uuid.unwrap_or_else(|| derived_uuid(nqn, nsid));
     let mut features = NamespaceFeatures::empty();
     features.set(NamespaceFeatures::READ_ONLY, namespace.read_only);
-    // With another UUID it is another disk.
+    // A namespace with another UUID is another disk.
     let geometry = seen.filter(|seen| seen.uuid == uuid).and_then(|seen| {
         let format = BlockFormat::plain(u64::from(seen.block_size)).ok()?;
         Some(Geometry { format, blocks: format.blocks(seen.size) })

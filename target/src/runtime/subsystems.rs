@@ -8,7 +8,7 @@ use super::namespaces::Namespaces;
 use crate::config::{Subsystem, derived_serial};
 use crate::engine::{EngineError, SubsystemState};
 
-/// Model number of a subsystem that was given none.
+/// The model number of a subsystem that has none of its own.
 const MODEL: &str = "Sluicegate";
 
 /// Adds a subsystem without its namespaces.
@@ -27,7 +27,7 @@ pub(super) fn add_bare(on: &Namespaces, subsystem: &Subsystem) -> Result<(), Eng
     Ok(())
 }
 
-/// Adds a subsystem with its namespaces, or nothing of it.
+/// Adds a subsystem with all its namespaces, or nothing.
 pub(super) fn add(on: &Namespaces, subsystem: &Subsystem) -> Result<(), EngineError> {
     add_bare(on, subsystem)?;
     for namespace in &subsystem.namespaces {
@@ -58,7 +58,7 @@ pub(super) fn remove(on: &Namespaces, nqn: &str) -> Result<(), EngineError> {
 
 /// Returns the present subsystems with their namespaces.
 pub(super) fn states(on: &Namespaces) -> Vec<SubsystemState> {
-    // Reactors want the service too: what there may be thousands of is looked at outside.
+    // Reactors use the service too: thousands of namespaces are looked at outside of its lock.
     let all: Vec<(SubsystemSpec, Vec<Arc<FabricNamespace>>)> = on.shared.with_service(|service| {
         let namespaces = |all: Vec<&Arc<_>>| all.into_iter().map(Arc::clone).collect();
         let subsystems = service.subsystems();

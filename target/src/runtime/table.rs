@@ -1,5 +1,5 @@
-//! The namespaces of the running target: how each is opened, what it is kept on now, and whether it
-//! serves.
+//! The namespaces of the running target: the configuration of each, its present device, and whether
+//! it serves.
 
 use std::collections::BTreeMap;
 use std::os::unix::fs::MetadataExt;
@@ -16,33 +16,33 @@ use crate::devices::{OpenDevice, Stats};
 use crate::store::Place;
 use crate::sync::lock;
 
-/// All namespaces. Its lock is the last one that is taken.
+/// The table of all namespaces. Its lock is taken after all others.
 #[derive(Debug, Default)]
 pub(super) struct Table(Mutex<BTreeMap<Place, Known>>);
 
-/// One namespace.
+/// A namespace of the running target.
 #[derive(Debug)]
 pub(super) struct Known {
-    /// How it is opened.
+    /// The configuration with which the namespace is opened.
     pub(super) config: Namespace,
-    /// The device that it is kept on now.
+    /// The present device.
     pub(super) open: Option<BackendId>,
-    /// The device that it was kept on, while commands are still in it.
+    /// The earlier device, while commands are still in it.
     pub(super) left: Weak<OpenDevice>,
-    /// Statistics of all devices that it was kept on.
+    /// The statistics of all devices that the namespace has had.
     pub(super) stats: Stats,
-    /// Errors of the devices that it was kept on before.
+    /// The errors of earlier devices.
     pub(super) errors_before: u64,
     pub(super) watch: Watch,
-    /// The file or device that was at its path when it was last tried.
+    /// The sign of the file or device that was at the namespace's path at the last try.
     pub(super) tried: Option<Sign>,
 }
 
-/// What tells whether something has changed at a path: device, inode, device number, size, and
-/// when it was last changed.
+/// A sign that changes with the file or device at a path: device, inode, device number, size, and
+/// the time of the last change.
 pub(super) type Sign = (u64, u64, u64, u64, i64, i64);
 
-/// Reads the sign of what is at a path.
+/// Reads the sign of a path.
 pub(super) fn sign(path: &Path) -> Option<Sign> {
     let seen = std::fs::metadata(path).ok()?;
     Some((seen.dev(), seen.ino(), seen.rdev(), seen.len(), seen.ctime(), seen.ctime_nsec()))
@@ -79,12 +79,13 @@ impl Table {
         lock(&self.0).retain(|(subsystem, _), _| subsystem != nqn);
     }
 
-    /// Looks at one namespace, or changes it; `None` where it is not there.
+    /// Looks at one namespace, or changes it; `None` where it does not exist.
     pub(super) fn with<R>(&self, place: &Place, use_it: impl FnOnce(&mut Known) -> R) -> Option<R> {
         lock(&self.0).get_mut(place).map(use_it)
     }
 
-    /// Changes how a namespace is opened the next time; false where it is not there.
+    /// Changes the configuration with which a namespace is opened next. Returns whether the
+    /// namespace exists.
     pub(super) fn reconfigure(
         &self,
         nqn: &str,
@@ -105,14 +106,14 @@ impl Table {
         lock(&self.0).values().filter_map(|known| known.watch.next()).min()
     }
 
-    /// Has all namespaces tried that are not available: there is a sign of a device.
+    /// Makes all namespaces due that are not available, since there is a sign of a device.
     pub(super) fn nudge_all(&self, now: Nanos) {
         for known in lock(&self.0).values_mut() {
             known.watch.nudge(now);
         }
     }
 
-    /// Has namespaces tried that are not available and at whose paths something has changed.
+    /// Makes namespaces due that are not available and whose paths have changed.
     pub(super) fn nudge_changed(&self, now: Nanos) {
         let closed: Vec<_> = lock(&self.0)
             .iter()
@@ -121,7 +122,7 @@ impl Table {
                 Some((place.clone(), known.config.backend.path()?.to_owned(), known.tried))
             })
             .collect();
-        // The lock is free while the file system is asked.
+        // The lock is free while this looks at the file system.
         for (place, path, tried) in closed {
             if sign(&path) != tried {
                 self.with(&place, |known| known.watch.nudge(now));

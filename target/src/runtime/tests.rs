@@ -1,4 +1,4 @@
-//! A device that goes away while its namespace is served, and comes back.
+//! Tests of a device that goes away while its namespace is served, and comes back.
 
 use std::time::{Duration, Instant};
 

@@ -1,5 +1,4 @@
-//! The threads of the target: reactors, timers, the network's poller, and the one that keeps
-//! namespaces.
+//! The threads of the target: reactors, timers, the network's poller, and the keeper of namespaces.
 
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, mpsc};
@@ -18,16 +17,16 @@ use crate::threads;
 #[derive(Debug, Default)]
 pub(super) struct Threads {
     running: Mutex<Running>,
-    /// Whether the threads beside the reactors are to end.
+    /// Whether the threads beside the reactors should end.
     stopping: Arc<AtomicBool>,
 }
 
 #[derive(Debug, Default)]
 struct Running {
     reactors: Vec<JoinHandle<()>>,
-    /// The timers' and the network's.
+    /// The threads of the timers and of the network.
     helpers: Vec<JoinHandle<()>>,
-    /// The thread that keeps namespaces.
+    /// The keeper of namespaces.
     keeper: Option<JoinHandle<()>>,
 }
 
@@ -65,10 +64,10 @@ impl Threads {
         Ok(())
     }
 
-    /// Starts the thread that keeps namespaces.
+    /// Starts the keeper of namespaces.
     ///
     /// # Errors
-    /// It cannot be started.
+    /// The thread cannot be started.
     pub(super) fn start_keeper(&self, recovery: &Arc<Recovery>) -> anyhow::Result<()> {
         let keeper = keeper::start(Arc::clone(recovery), Arc::clone(&self.stopping));
         let keeper = keeper.context("cannot start the thread that keeps namespaces")?;
@@ -76,7 +75,7 @@ impl Threads {
         Ok(())
     }
 
-    /// Waits until the reactors have ended, and has the other threads end.
+    /// Waits until the reactors have ended, and ends the other threads.
     pub(super) fn wait(&self, recovery: &Recovery) {
         let reactors = std::mem::take(&mut lock(&self.running).reactors);
         for thread in reactors {
@@ -94,8 +93,8 @@ impl Threads {
     }
 }
 
-/// Ends the process if its thread panics. A daemon that lacks one of its reactors would take
-/// connections and serve none of them; and the kernel may hold that reactor's memory.
+/// A guard that ends the process if its thread panics. A daemon without one of its reactors would
+/// take connections and serve none of them; and the kernel may hold that reactor's memory.
 struct WholeOrNothing;
 
 impl Drop for WholeOrNothing {

@@ -1,4 +1,4 @@
-//! Damaged files are kept under another name.
+//! Damaged files, which are kept under another name.
 
 use std::io::{self, ErrorKind};
 use std::path::{Path, PathBuf};
@@ -6,7 +6,7 @@ use std::time::{SystemTime, UNIX_EPOCH};
 
 use nix::fcntl::{AT_FDCWD, RenameFlags, renameat2};
 
-/// How a damaged file is kept.
+/// The way in which a damaged file is kept.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Keep {
     /// The file itself, under another name.
@@ -15,11 +15,11 @@ pub(super) enum Keep {
     Copied,
 }
 
-/// Keeps a file as `FILE.damaged-SECONDS` (since 1970), and never in place of another one;
-/// answers the new name.
+/// Keeps a file as `FILE.damaged-SECONDS` (since 1970), and never in place of another file. Returns
+/// the new name.
 ///
 /// # Errors
-/// It cannot be renamed or copied.
+/// The file cannot be renamed or copied.
 pub(super) fn set_aside(path: &Path, keep: Keep) -> io::Result<PathBuf> {
     let since = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
     let mut last = ErrorKind::AlreadyExists.into();
@@ -40,7 +40,7 @@ pub(super) fn set_aside(path: &Path, keep: Keep) -> io::Result<PathBuf> {
     Err(last)
 }
 
-/// Renames, but not in place of a file that is there.
+/// Renames a file, but not in place of another one.
 fn rename(from: &Path, to: &Path) -> io::Result<()> {
     use nix::errno::Errno;
     match renameat2(AT_FDCWD, from, AT_FDCWD, to, RenameFlags::RENAME_NOREPLACE) {

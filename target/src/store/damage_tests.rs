@@ -1,5 +1,5 @@
-//! A state file that was damaged in any way: the target starts, believes nothing that was not
-//! written, and keeps the file.
+//! Tests of state files that were damaged in any way: the target starts, believes nothing that was
+//! not written, and keeps the file.
 
 use std::path::{Path, PathBuf};
 
@@ -36,12 +36,13 @@ fn fill(store: &DiskStore) {
     }
     let seen = Key { kind: Kind::Seen, id: format!("{} nqn.2026-01.io.x:s 1", store.machine()) };
     store.apply(&[Change::Put(seen, "{}".into())]).unwrap();
-    // What was there, and is no more, must not come back.
+    // An object that was removed must not come back.
     let gone = Key { kind: Kind::Host, id: "nqn.2026-01.io.x:s 0".into() };
     store.apply(&[Change::Delete(gone)]).unwrap();
 }
 
-/// A state file's bytes after an orderly end, and after the process was killed; what is in it.
+/// Makes a state file: its bytes after an orderly end, and after the process was killed, and the
+/// objects in it.
 fn files(folder: &Path) -> ([Vec<u8>; 2], Vec<Object>) {
     let path = folder.join("first.redb");
     let (store, _) = DiskStore::open(&path).unwrap();
@@ -52,7 +53,7 @@ fn files(folder: &Path) -> ([Vec<u8>; 2], Vec<Object>) {
     ([std::fs::read(&path).unwrap(), killed], objects)
 }
 
-/// Places in a file that have something in them.
+/// Returns the places in a file that are not empty.
 fn filled(bytes: &[u8]) -> Vec<usize> {
     let sector = |n: &usize| bytes[n * 512..bytes.len().min(n * 512 + 512)].iter().any(|b| *b != 0);
     (0..bytes.len() / 512).filter(sector).collect()
@@ -61,14 +62,14 @@ fn filled(bytes: &[u8]) -> Vec<usize> {
 fn damage(bytes: &mut Vec<u8>, sectors: &[usize], random: &mut Random) {
     let sector = |random: &mut Random| sectors[random.below(sectors.len())] * 512;
     match random.below(6) {
-        // Bits flip, most of them where there is something.
+        // Bits flip, most of them in places that are not empty.
         0 => {
             for _ in 0..=random.below(4) {
                 let at = sector(random) + random.below(512);
                 bytes[at] ^= 1 << random.below(8);
             }
         }
-        // The first sector says where everything is.
+        // The first sector has the places of everything else.
         1 => {
             for _ in 0..=random.below(3) {
                 let at = random.below(320);
@@ -81,7 +82,7 @@ fn damage(bytes: &mut Vec<u8>, sectors: &[usize], random: &mut Random) {
             let end = bytes.len().min(at + length);
             bytes[at..end].fill(0);
         }
-        // The end is missing: mostly of what matters.
+        // The end of the file is missing, mostly more than free space.
         3 => {
             let reach = [64, 8192, bytes.len()][random.below(3)];
             bytes.truncate(random.below(reach));
@@ -105,13 +106,13 @@ fn damage(bytes: &mut Vec<u8>, sectors: &[usize], random: &mut Random) {
     }
 }
 
-/// The files beside a state file that were kept.
+/// Returns the files beside a state file that were kept.
 fn kept(path: &Path) -> Vec<PathBuf> {
     let all = std::fs::read_dir(path.parent().unwrap()).unwrap().map(|entry| entry.unwrap().path());
     all.filter(|other| other.to_string_lossy().contains("state.redb.damaged-")).collect()
 }
 
-/// Every damage is looked at; some of the files are used as well, with what that does to disks.
+/// Examines every damage, and uses some of the files as well, which writes to the disk.
 #[test]
 fn nothing_that_was_not_written_is_believed_whatever_happens_to_the_file() {
     const ROUNDS: usize = 2000;
@@ -145,14 +146,15 @@ fn nothing_that_was_not_written_is_believed_whatever_happens_to_the_file() {
             used += 1;
         }
     }
-    // The damage is such that both happen.
+    // Both results occur among the damages.
     assert!(
         whole > ROUNDS / 20 && lost > ROUNDS / 20 && used == ROUNDS / 20,
         "{whole} {lost} {used}"
     );
 }
 
-/// Of a file that was closed in order only what holds the objects can be lost.
+/// Checks that a file which was closed in order loses objects only by damage to the pages that hold
+/// them.
 #[test]
 fn damage_beside_the_objects_loses_none_of_them() {
     let folder = tempfile::tempdir().unwrap();
@@ -169,7 +171,7 @@ fn damage_beside_the_objects_loses_none_of_them() {
                 repaired += 1;
             }
             Found::Damaged { .. } => lost += 1,
-            // A page that is of no use any more.
+            // The page is not used any more.
             found => assert!(matches!(found, Found::Sound(_)), "page {page}: {found:?}"),
         }
     }
@@ -229,7 +231,7 @@ fn every_length_that_a_file_can_be_cut_to_is_survived() {
 const TABLE: TableDefinition<'_, (&str, &str), (u64, u64, &str)> =
     TableDefinition::new("sluicegate.objects.2");
 
-/// Writes into an object past the store.
+/// Writes into an object without the store's knowledge.
 fn falsify(path: &Path, id: &str, text: &str) {
     let database = Database::open(path).unwrap();
     let write = database.begin_write().unwrap();

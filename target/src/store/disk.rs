@@ -1,8 +1,8 @@
 //! A store in one file, by an embedded transactional database.
 //!
-//! The file is looked at before it is used ([`super::examine`]). One that is damaged is kept under
-//! another name, and the store begins with what is known to be all that was in it, or empty. A
-//! file system without room, or one that cannot be written, stops changes and not the start.
+//! The file is looked at before it is used ([`super::examine`]). A damaged file is kept under
+//! another name, and the store begins with its content, if that is known to be complete, or empty.
+//! A file system without room, or one that cannot be written, stops changes and not the start.
 
 use std::io;
 use std::os::unix::fs::DirBuilderExt;
@@ -20,10 +20,10 @@ use super::tables::{self, Content, Raw};
 use super::{Change, Key, Kind, Object, Store, StoreError};
 use crate::sync::lock;
 
-/// How the database is opened: a file, or in tests something that fails on demand.
+/// The function that opens the database: a file, or in tests a storage that fails on demand.
 type Opener = Box<dyn Fn() -> Result<Database, RedbError> + Send>;
 
-/// Keeps objects in a file.
+/// A store in a file.
 pub struct DiskStore {
     file: String,
     machine: Uuid,
@@ -38,15 +38,17 @@ impl std::fmt::Debug for DiskStore {
 
 struct State {
     opener: Opener,
-    /// `None` after a failed write: the database refuses everything then until it is opened again.
+    /// The open database; `None` after a failed write, since a database refuses everything then
+    /// until it is opened again.
     database: Option<Database>,
-    /// What the file was found to hold, until the database has been opened for the first time.
+    /// The content that was found in the file, until the database has been opened for the first
+    /// time.
     found: Option<Content>,
 }
 
 impl DiskStore {
-    /// Opens the file, or makes it and its folder. Answers too what the operator has to know: of
-    /// a damaged file, and of changes that cannot be stored now.
+    /// Opens the file, or makes it and its folder. Returns warnings for the operator too: of a
+    /// damaged file, and of changes that cannot be stored now.
     ///
     /// # Errors
     /// The file cannot be read or made, is in use, or is no state file.
@@ -105,7 +107,7 @@ impl DiskStore {
     }
 }
 
-/// Notes what stops changes and need not stop the start.
+/// Notes an error that stops changes and need not stop the start.
 fn tolerate(error: StoreError, problems: &mut Vec<String>) -> Result<(), StoreError> {
     match error {
         StoreError::Full { .. } | StoreError::ReadOnly { .. } | StoreError::Damaged { .. } => {
@@ -119,7 +121,7 @@ fn tolerate(error: StoreError, problems: &mut Vec<String>) -> Result<(), StoreEr
     }
 }
 
-/// Sets objects aside that are not what was written. Answers what is left, and whether the file
+/// Sets aside objects that are not as they were written. Returns the others, and whether the file
 /// can be used.
 fn leave_out(path: &Path, content: Content, problems: &mut Vec<String>) -> (Content, bool) {
     let wrong: Vec<String> =
@@ -143,8 +145,8 @@ fn leave_out(path: &Path, content: Content, problems: &mut Vec<String>) -> (Cont
     (sound, true)
 }
 
-/// Sets a damaged file aside. Answers what is left of it, and whether a new file can be made in
-/// its place.
+/// Sets a damaged file aside. Returns its content as far as it is used, and whether a new file can
+/// be made in its place.
 fn put_away(
     path: &Path,
     detail: &str,
@@ -172,11 +174,12 @@ fn put_away(
     (left, usable)
 }
 
-/// Keeps what was seen of namespaces, as far as it could be read: it only ever keeps a namespace
-/// from being made again or taken for another, so that a part of it is better than none.
+/// Keeps the states of namespaces that were seen, as far as they could be read: they only prevent
+/// that a namespace is made again or taken for another, so that some of them are better than none.
 fn seen_alone(content: Content) -> Content {
     match content {
-        // Without the machine's UUID nobody knows whose it is; the first version saw nothing.
+        // Without the machine's UUID nobody knows whose states these are; the first version kept
+        // none.
         Content { machine: Some(machine), revision, objects, first_format: false, .. } => Content {
             machine: Some(machine),
             revision,
@@ -191,13 +194,13 @@ fn is_seen(raw: &Raw) -> bool {
     raw.kind == Kind::Seen.name()
 }
 
-/// "a, b and 3 more are".
+/// Writes names as "a, b and 3 more are".
 fn names(names: &[String]) -> String {
     let verb = if names.len() == 1 { "is" } else { "are" };
     format!("{} {verb}", list(names))
 }
 
-/// At most eight names.
+/// Writes at most eight names.
 fn list(names: &[String]) -> String {
     let shown = names.iter().take(8).map(String::as_str).collect::<Vec<_>>().join(", ");
     match names.len().saturating_sub(8) {
@@ -208,7 +211,7 @@ fn list(names: &[String]) -> String {
 
 impl State {
     /// Runs an action on the database. After an error the database is closed, and opened again by
-    /// the next action. Damage can make the database library panic; that is an error here.
+    /// the next action. Damage can make the database library panic, which is an error here.
     fn run<T>(
         &mut self,
         file: &str,
@@ -238,8 +241,8 @@ impl State {
         Err(error)
     }
 
-    /// Closing a damaged database can panic in the database library too. Everything acknowledged
-    /// is already on the disk.
+    /// Closes the database. The database library can panic over a damaged file here too. Everything
+    /// acknowledged is already on the disk.
     fn close(&mut self) {
         let database = self.database.take();
         let _ = quietly(|| drop(database));
@@ -278,7 +281,8 @@ impl Store for DiskStore {
             Ok(()) => return Ok(next),
             Err(error) => error,
         };
-        // The database may fail after the change is in, when it tidies up: look.
+        // The database may fail after it has taken the change, when it tidies up: the revision
+        // tells.
         match state.run(&self.file, tables::revision) {
             Ok(seen) if seen == next => Ok(next),
             _ => Err(failed),
@@ -290,8 +294,8 @@ impl Store for DiskStore {
     }
 }
 
-/// Keeps the objects whose kinds this version knows: others are a later version's, and not ours to
-/// touch.
+/// Keeps the objects whose kinds this version knows: others are a later version's, which this one
+/// must not touch.
 fn known(content: Content) -> Vec<Object> {
     let object = |Raw { kind, id, version, value }| {
         let kind = Kind::ALL.iter().copied().find(|known| known.name() == kind)?;

@@ -1,4 +1,4 @@
-//! What is acknowledged is there after a restart; a full disk and damage are errors.
+//! Tests that acknowledged changes survive a restart, and that a full disk and damage are errors.
 
 use std::os::unix::fs::FileExt;
 use std::sync::Arc;

@@ -1,5 +1,5 @@
-//! A look at a state file before it is used: whether it is one, whether it is sound, and what of
-//! it can be read where it is not. Nothing is written to it.
+//! The examination of a state file before it is used: whether it is one, whether it is sound, and
+//! which objects can be read where it is not. Nothing is written to it.
 
 use std::cell::Cell;
 use std::fs::{File, OpenOptions};
@@ -16,39 +16,39 @@ use super::quiet::quietly;
 use super::scratch::Scratch;
 use super::tables::{self, Content, MARK};
 
-/// What a database begins with.
+/// The first bytes of a database.
 const MAGIC: &[u8; 9] = b"redb\x1a\x0a\xa9\x0d\x0a";
-/// Place of a database's flags.
+/// The place of a database's flags, in bytes.
 const FLAGS: u64 = MAGIC.len() as u64;
-/// In the flags: which commit is the newer one.
+/// The flag that tells which commit is the newer one.
 const NEWER: u8 = 1;
-/// In the flags: it is in use, or its process was killed.
+/// The flag of a database that is in use, or whose process was killed.
 const UNCLEAN: u8 = 2;
-/// How much of a file is searched for signs that it was a state file, in bytes.
+/// The part of a file that is searched for signs that it was a state file, in bytes.
 const SEARCHED: u64 = 64 << 20;
 
-/// What a state file is found to be.
+/// The result of the examination.
 #[derive(Debug)]
 pub(super) enum Found {
-    /// There is none.
+    /// There is no state file.
     Nothing,
-    /// All is as it was written, but for the objects that `wrong` of it names.
+    /// The content is as it was written, but for the objects in its `wrong`.
     Sound(Content),
-    /// It is damaged.
+    /// The file is damaged.
     Damaged {
-        /// What is wrong.
+        /// The damage, in words.
         detail: String,
-        /// What could be read.
+        /// The content that could be read.
         content: Content,
-        /// Whether that is known to be all that was in it.
+        /// Whether this is known to be all that was in the file.
         whole: bool,
     },
 }
 
-/// Looks at a file.
+/// Examines a file.
 ///
 /// # Errors
-/// It cannot be read, another process has it, or it is no state file.
+/// The file cannot be read, another process has it, or it is no state file.
 pub(super) fn examine(path: &Path) -> Result<Found, StoreError> {
     let name = path.display().to_string();
     let (file, writable) = match open(path) {
@@ -61,7 +61,7 @@ pub(super) fn examine(path: &Path) -> Result<Found, StoreError> {
         return Err(unusable(&name, &io::Error::other("it is not a regular file")));
     }
     let mut content = Content::default();
-    // An empty database would be made in an empty file.
+    // The library would make an empty database in an empty file.
     let looked = match metadata.len() {
         0 => Ok(Err(RedbError::Corrupted("it is empty".into()))),
         _ => quietly(|| check(&file, writable, Trust::Flags, &mut content)),
@@ -78,7 +78,7 @@ pub(super) fn examine(path: &Path) -> Result<Found, StoreError> {
     if !is_ours(path).unwrap_or(true) {
         return Err(StoreError::Foreign { file: name });
     }
-    // The commit before the last has everything too.
+    // The commit before the last has all acknowledged changes too.
     let mut other = Content::default();
     let whole = quietly(|| check(&file, writable, Trust::Checksums, &mut other));
     let whole = matches!(whole, Ok(Ok(_))) && other.wrong.is_empty() && !other.first_format;
@@ -87,16 +87,16 @@ pub(super) fn examine(path: &Path) -> Result<Found, StoreError> {
     Ok(Found::Damaged { detail, content, whole })
 }
 
-/// What of a file's beginning is believed.
+/// The part of a file's beginning that is believed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Trust {
-    /// Its flags: what the database goes by.
+    /// The flags, as the database library does.
     Flags,
-    /// Of its two commits the newer one whose checksums are right, as after a crash.
+    /// The newer of the two commits whose checksums are right, as after a crash.
     Checksums,
 }
 
-/// Opens a file, for writing too where that is possible: so that nobody else has it meanwhile.
+/// Opens a file, for writing too where that is possible, so that nobody else has it meanwhile.
 fn open(path: &Path) -> io::Result<(File, bool)> {
     match OpenOptions::new().read(true).write(true).open(path) {
         Ok(file) => Ok((file, true)),
@@ -109,7 +109,7 @@ fn is_closed_to_writing(error: &io::Error) -> bool {
     matches!(error.kind(), ErrorKind::ReadOnlyFilesystem | ErrorKind::PermissionDenied)
 }
 
-/// Reads all of a database; answers whether it was sound. Repairs are made in memory.
+/// Reads all of a database. Returns whether it was sound. Repairs are made in memory.
 fn check(
     file: &File,
     writable: bool,
@@ -126,16 +126,17 @@ fn check(
     }
     let mut database = Database::builder()
         .set_repair_callback(move |repair| {
-            // A third is done when the last commit turns out to be of no use.
+            // The progress is a third when the last commit proves useless.
             repaired.set(repaired.get() || repair.progress() < 0.5);
         })
         .create_with_backend(scratch)?;
-    // All pages against their checksums: opening alone believes a database that was closed.
+    // The check compares all pages with their checksums; opening alone believes a database that was
+    // closed.
     let checked = database.check_integrity();
     let read = quietly(|| tables::read(&database, content));
     // Closing a damaged database may panic as well.
     let _ = quietly(|| drop(database));
-    // After a crash the last commit may be half there; after an orderly end it is not.
+    // The last commit may be incomplete after a crash, but not after an orderly end.
     let sound = checked? && !(clean && fell_back.get());
     match read {
         Ok(read) => read.map(|()| sound),
@@ -143,7 +144,7 @@ fn check(
     }
 }
 
-/// Says what a database error means, without words about how it was found.
+/// Says what a database error means, without the words about how it was found.
 fn detail(error: RedbError) -> String {
     match error {
         RedbError::Corrupted(text) => text,
@@ -151,7 +152,7 @@ fn detail(error: RedbError) -> String {
     }
 }
 
-/// Says whether a file that is no sound database is, or was, a state file: not somebody else's file
+/// Says whether a file that is no sound database is, or was, a state file, and not another file
 /// that `state` names by mistake.
 fn is_ours(path: &Path) -> io::Result<bool> {
     let mut start = Vec::new();
@@ -164,7 +165,7 @@ fn is_ours(path: &Path) -> io::Result<bool> {
     let mut input = io::BufReader::with_capacity(1 << 20, File::open(path)?.take(SEARCHED));
     let (mut chunk, mut zeroes) = (Vec::new(), true);
     loop {
-        // The end of the chunk before: the mark may lie across two.
+        // The end of each chunk is kept, since the mark may lie across two.
         let kept = chunk.len().saturating_sub(MARK.len());
         chunk.drain(..kept);
         let before = chunk.len();

@@ -1,4 +1,4 @@
-//! What errors of the state file mean for whoever runs the target.
+//! Explanations of the state file's errors for the operator.
 
 use std::io;
 use std::path::Path;
@@ -13,7 +13,7 @@ pub(super) fn damaged(file: &str, detail: impl std::fmt::Display) -> StoreError 
     StoreError::Damaged { file: file.into(), detail: detail.to_string() }
 }
 
-/// Says what the operating system's error means for whoever runs the target.
+/// Explains an error of the operating system to the operator.
 pub(super) fn unusable(file: &str, error: &io::Error) -> StoreError {
     let detail = || access::explain(error, Path::new(file));
     let file: String = file.into();
@@ -29,7 +29,7 @@ pub(super) fn unusable(file: &str, error: &io::Error) -> StoreError {
     }
 }
 
-/// Says what a database error means for whoever runs the target.
+/// Explains a database error to the operator.
 pub(super) fn explain(file: &str, error: RedbError) -> StoreError {
     match error {
         RedbError::Io(error) => unusable(file, &error),

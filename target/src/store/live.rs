@@ -1,7 +1,8 @@
 //! Live changes against the configuration file.
 //!
-//! A live change is kept with the file's own entry for the same object as it was at the time. It
-//! wins for as long as that entry stays; when the entry in the file changes, the file wins.
+//! A live change is kept with the file's own entry for the same object as it was at the time. The
+//! live change wins for as long as that entry stays; when the entry in the file changes, the file
+//! wins.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -24,12 +25,12 @@ struct Record {
     value: Option<String>,
 }
 
-/// What the target should be: the file with the live changes that still count.
+/// The effective configuration: the file with the live changes that still count.
 #[derive(Debug)]
 pub struct Effective {
     /// The configuration to run.
     pub config: Config,
-    /// What a person should know: live changes that no longer count, and why.
+    /// Warnings about live changes that no longer count, with the reasons.
     pub warnings: Vec<String>,
     /// The live changes that no longer count.
     stale: Vec<Key>,
@@ -50,11 +51,11 @@ pub fn effective(file: &Config, store: &dyn Store) -> Result<Effective, StoreErr
                 .push(format!("the live change of {} cannot be read: {error}", object.key)),
         }
     }
-    // What was removed first: what was added may have taken its place.
+    // Removals come first: an addition may have taken the place of a removed object.
     records.sort_by_key(|(_, record)| record.value.is_some());
     let (later, others): (Vec<_>, Vec<_>) =
         records.into_iter().partition(|(key, _)| key.kind.batch() != Batch::Subsystems);
-    // What belongs to a subsystem that is no longer the live one goes with it.
+    // The changes that belong to a live subsystem which no longer counts go with it.
     let machine = store.machine();
     let gone: BTreeSet<String> = others
         .iter()
@@ -79,8 +80,8 @@ pub fn effective(file: &Config, store: &dyn Store) -> Result<Effective, StoreErr
 }
 
 impl Effective {
-    /// Takes live changes of which one may need another: all at once, or where that cannot be,
-    /// as many as can be together.
+    /// Takes live changes of which one may need another: all at once, or where they contradict each
+    /// other, as many as fit together.
     fn take_together(&mut self, file: &Config, mut records: Vec<(Key, Record)>, machine: Uuid) {
         loop {
             let before = records.len();
@@ -95,8 +96,8 @@ impl Effective {
         }
     }
 
-    /// Takes what can be taken one after the other; what cannot is found by halves, for there may
-    /// be many thousands, of which few cannot. Answers these, and why.
+    /// Takes those changes that can be taken one after the other. It finds the others by bisection,
+    /// for there may be many thousands, of which few fail. Returns these, with the reasons.
     fn take_some(
         &mut self,
         file: &Config,
@@ -127,23 +128,23 @@ impl Effective {
         left
     }
 
-    /// Forgets a live change, and says why.
+    /// Forgets a live change, and notes the reason.
     fn drop(&mut self, key: Key, reason: &str) {
         self.warnings.push(format!("the live change of {key} is dropped: {reason}"));
         self.stale.push(key);
     }
 }
 
-/// Why a live change no longer counts.
+/// The reason for which a live change no longer counts.
 const CHANGED: &str = "its entry in the configuration file has changed since";
 
-/// Says whether the file's entry is another than it was at the time of a live change.
+/// Says whether the file's entry has changed since a live change.
 fn stale(file: &Config, object: &ObjectId, record: &Record) -> bool {
     let then = record.file.as_deref().map(|text| object.canonical(text)).transpose();
     then.is_err() || then.is_ok_and(|then| then != object.text(file))
 }
 
-/// Makes one live change in a configuration, where the file's entry has stayed what it was.
+/// Makes one live change in a configuration, if the file's entry has not changed since.
 fn apply(
     config: &mut Config,
     file: &Config,
@@ -152,7 +153,7 @@ fn apply(
     machine: Uuid,
 ) -> Result<(), String> {
     let Some(object) = ObjectId::parse(key, machine) else {
-        // Another machine's.
+        // The object is another machine's.
         return Ok(());
     };
     if stale(file, &object, record) {
@@ -166,34 +167,34 @@ fn apply(
 pub struct Live {
     file: Config,
     current: Config,
-    /// What the namespaces of the current configuration have.
+    /// The index of what the namespaces of the current configuration have to themselves.
     taken: Taken,
     records: BTreeMap<Key, Record>,
     store: Arc<dyn Store>,
-    /// After a write that failed it is not known what the store has.
+    /// Whether the content of the store is unknown, after a write that failed.
     doubtful: bool,
 }
 
-/// Why a change cannot be: what it would clash with.
+/// The reason for which a change is refused: the clash with another object.
 #[derive(Debug, thiserror::Error)]
 #[error("{0}; nothing was changed")]
 pub(crate) struct Clash(String);
 
-/// Which records a change writes, and which it removes.
+/// The records that a change writes, and those that it removes.
 type Plan = Vec<(Key, Option<Record>)>;
 
-/// A change that is in the store, and how to take it back.
+/// A change that is in the store, with all that is needed to undo it.
 #[must_use]
 #[derive(Debug)]
 pub(crate) struct Stored {
     before: Part,
     records: Plan,
-    /// The configuration file before, where that has changed.
+    /// The configuration file before the change, if it is another.
     file: Option<Config>,
 }
 
 impl Live {
-    /// Reads the store; forgets live changes that no longer count. Answers the warnings too.
+    /// Reads the store, and forgets live changes that no longer count. Returns the warnings too.
     ///
     /// # Errors
     /// The store cannot be read.
@@ -229,11 +230,11 @@ impl Live {
     }
 
     /// Makes a change in the configuration, and stores it. `edit` changes nothing but `object`.
-    /// Nothing has changed when this fails. It costs what it changes: there may be many thousands
-    /// of namespaces.
+    /// Nothing has changed when this fails. The cost depends on the size of the change alone: there
+    /// may be many thousands of namespaces.
     ///
     /// # Errors
-    /// What `edit` says, the change clashes with something else, or the store cannot be written.
+    /// `edit` fails, the change clashes with another object, or the store cannot be written.
     pub(crate) fn store<F: From<StoreError> + From<Clash>>(
         &mut self,
         object: &ObjectId,
@@ -259,15 +260,14 @@ impl Live {
         }
     }
 
-    /// Makes a part what it was.
+    /// Restores a part of the configuration.
     fn put_back(&mut self, before: Part) {
-        // They were together before: nothing clashes.
+        // The namespaces were together before, so nothing clashes.
         self.taken.exchange(before.namespaces_in(&self.current), before.namespaces());
         before.put_back(&mut self.current);
     }
 
-    /// Returns what another configuration file would mean, with the live changes that still count
-    /// on it.
+    /// Returns the effective configuration of another file, with the live changes that still count.
     ///
     /// # Errors
     /// The store cannot be read.
@@ -275,7 +275,7 @@ impl Live {
         effective(file, self.store.as_ref())
     }
 
-    /// Takes another configuration file, and what [`Live::under`] has made of it; forgets the live
+    /// Takes another configuration file, and the result of [`Live::under`]; forgets the live
     /// changes that no longer count. Nothing has changed when this fails.
     ///
     /// # Errors
@@ -286,7 +286,7 @@ impl Live {
         let gone = self.records.keys().filter(|key| !wanted.contains_key(*key));
         let mut plan: Plan = gone.map(|key| (key.clone(), None)).collect();
         plan.extend(wanted.into_iter().map(|(key, record)| (key, Some(record))));
-        // What is in the store counts, not what is known of it.
+        // The content of the store counts from here, not the records in memory.
         self.doubtful = true;
         let records = self.write(plan)?;
         self.taken = Taken::of(&next.config);
@@ -297,7 +297,7 @@ impl Live {
         })
     }
 
-    /// Takes a stored change back.
+    /// Undoes a stored change.
     ///
     /// # Errors
     /// The store cannot be written: the change may come back with the next start.
@@ -313,10 +313,10 @@ impl Live {
         result.map(drop)
     }
 
-    /// Makes the store hold the records of a plan; answers what it had in their places.
+    /// Writes the records of a plan to the store. Returns the plan that undoes this.
     fn write(&mut self, plan: Plan) -> Result<Plan, StoreError> {
         let changes = if self.doubtful {
-            // Whatever is there, it is to be what it should.
+            // The store must hold these records, whatever it holds now.
             let mut wanted = self.records.clone();
             for (key, record) in &plan {
                 put(&mut wanted, key.clone(), record.clone());
@@ -335,7 +335,7 @@ impl Live {
         Ok(self.adopt(plan))
     }
 
-    /// Takes the records of a plan; answers what was in their places.
+    /// Takes the records of a plan. Returns the plan that undoes this.
     fn adopt(&mut self, plan: Plan) -> Plan {
         let mut before = Vec::with_capacity(plan.len());
         for (key, record) in plan {
@@ -345,15 +345,15 @@ impl Live {
         before
     }
 
-    /// Returns which records a change of `object` writes and removes.
+    /// Returns the records that a change of `object` writes and removes.
     fn plan(&self, object: &ObjectId) -> Plan {
         let machine = self.store.machine();
         if let Some(nqn) = object.subsystem() {
             let whole = ObjectId::Subsystem(nqn.into());
             let stored = self.records.get(&whole.key(machine));
             let in_file = self.file.subsystems.iter().any(|subsystem| subsystem.nqn == nqn);
-            // A subsystem that is not the file's has one record without its namespaces, and one
-            // for each of these.
+            // A subsystem that differs from the file's has one record without its namespaces, and
+            // one for each of these.
             if !in_file || stored.is_some() || *object == whole {
                 return match object {
                     ObjectId::Namespace(..) if !stored.is_none_or(holds_namespaces) => {
@@ -386,7 +386,7 @@ impl Live {
             };
             plan.extend(parts.map(|(key, _)| key).filter(ours).map(|key| (key.clone(), None)));
         }
-        // As the file has it, it needs no records at all.
+        // A subsystem that is as in the file needs no records at all.
         if whole.1.is_some() {
             let here = self.current.subsystems.iter().filter(|subsystem| subsystem.nqn == nqn);
             for nsid in here.flat_map(|s| &s.namespaces).filter_map(|namespace| namespace.nsid) {
@@ -400,8 +400,8 @@ impl Live {
         plan.into_iter().collect()
     }
 
-    /// Returns the record of a live subsystem, without its namespaces; none where it is as the file
-    /// has it.
+    /// Returns the record of a live subsystem, without its namespaces; none where it is as in the
+    /// file.
     fn whole_record(&self, nqn: &str) -> (Key, Option<Record>) {
         let whole = ObjectId::Subsystem(nqn.into());
         let key = whole.key(self.store.machine());
@@ -415,7 +415,7 @@ impl Live {
         (key, Some(Record { file: whole.text(&self.file), value }))
     }
 
-    /// Returns the record of a live subsystem's namespace; none where it is not there.
+    /// Returns the record of a live subsystem's namespace; none where it does not exist.
     fn record(&self, object: &ObjectId) -> (Key, Option<Record>) {
         let value = object.text(&self.current);
         let record =
@@ -430,7 +430,7 @@ fn holds_namespaces(record: &Record) -> bool {
     value.is_some_and(|text| text.contains("[[namespace]]"))
 }
 
-/// Puts a record into its place, or takes it away; answers what was there.
+/// Puts a record into its place, or takes it away. Returns the one that was there.
 fn put(records: &mut BTreeMap<Key, Record>, key: Key, record: Option<Record>) -> Option<Record> {
     match record {
         Some(record) => records.insert(key, record),

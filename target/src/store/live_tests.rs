@@ -1,4 +1,4 @@
-//! What a person who changes a running target relies on.
+//! Tests of what a person who changes a running target relies on.
 
 use proptest::prelude::*;
 
@@ -9,7 +9,7 @@ use crate::config::{
 };
 use crate::store::MemoryStore;
 
-/// A live change, with small numbers so that changes meet.
+/// A live change of small numbers, so that changes meet often.
 #[derive(Clone, Debug)]
 enum Op {
     Listener(u16, bool, Option<u8>),
@@ -61,7 +61,7 @@ fn namespace(nqn: &str, nsid: u32, blocks: u64) -> Namespace {
     namespace
 }
 
-/// What the change means, in the plainest way; `None` where it is refused.
+/// Makes the change in the plainest way; `None` where it is refused.
 fn model(config: &Config, op: &Op) -> Option<(ObjectId, Config)> {
     let mut next = config.clone();
     let find = |next: &mut Config, s: u8| next.subsystems.iter().position(|x| x.nqn == nqn(s));
@@ -128,7 +128,7 @@ fn model(config: &Config, op: &Op) -> Option<(ObjectId, Config)> {
     clash(&next).is_none().then_some((object, next))
 }
 
-/// The configuration in an order that does not depend on its history.
+/// Sorts a configuration, so that its order does not depend on its history.
 fn sorted(config: &Config) -> Config {
     let mut config = config.clone();
     config.listeners.sort_by_key(|l| l.address);
@@ -141,7 +141,7 @@ fn sorted(config: &Config) -> Config {
     config
 }
 
-/// Stores that `object` is now as in `next`.
+/// Stores the change that makes `object` as in `next`.
 fn set(live: &mut Live, object: &ObjectId, next: Config) -> Stored {
     let edit = |config: &mut Config| {
         *config = next;
@@ -150,7 +150,7 @@ fn set(live: &mut Live, object: &ObjectId, next: Config) -> Stored {
     live.store(object, edit).unwrap()
 }
 
-/// Why a change was not made.
+/// The reason for which a change was not made.
 #[derive(Debug, thiserror::Error)]
 enum Refused {
     #[error("{0}")]
@@ -261,7 +261,7 @@ fn a_live_resize_wins_until_the_files_size_changes() {
     assert!(warnings[0].contains("has changed since"), "{warnings:?}");
 }
 
-/// Stores that the sessions and policies of `text` are set live.
+/// Stores the sessions and policies of `text` as live changes.
 fn set_live(live: &mut Live, text: &str) {
     let qos = parse(text).unwrap_or_else(|errors| panic!("{errors}")).qos;
     let mut next = live.current().clone();
@@ -280,7 +280,7 @@ fn set_live(live: &mut Live, text: &str) {
 #[test]
 fn sessions_that_name_each_other_come_back_together() {
     let store: Arc<dyn Store> = Arc::new(MemoryStore::default());
-    // One by one, in the order of their names, most could not be.
+    // Taken one by one in the order of their names, most would be refused.
     let file = "[[session]]\nname = \"a\"\noperations = \"60 %\"\n\
                 [[session]]\nname = \"b\"\noperations = \"40 %\"\n\
                 [[session]]\nname = \"c\"\nparent = \"b\"\n";
@@ -367,7 +367,7 @@ fn a_change_writes_what_it_changes_and_no_more_than_that() {
     let (again, warnings) = Live::open(parse("").unwrap(), store.clone()).unwrap();
     assert!(warnings.is_empty(), "{warnings:?}");
     assert_eq!(sorted(again.current()), sorted(live.current()));
-    // With the subsystem everything of it goes.
+    // All records of a subsystem go with it.
     run(&mut live, &[Op::Subsystem(0, false)]);
     assert!(store.objects().unwrap().is_empty());
 }
@@ -379,7 +379,7 @@ fn a_subsystem_that_an_earlier_version_stored_as_one_record_is_read_and_changed(
     let namespaces = [1, 2, 3].map(|nsid| Op::Namespace(0, nsid, Some(8)));
     run(&mut live, &[Op::Subsystem(0, true)]);
     run(&mut live, &namespaces);
-    // As it was written then.
+    // The record has the form of earlier versions.
     let machine = store.machine();
     let whole = ObjectId::Subsystem(live.current().subsystems[0].nqn.clone());
     let record = Record { file: None, value: whole.text(live.current()) };
@@ -419,7 +419,7 @@ fn a_namespace_that_clashes_is_refused_and_leaves_no_trace() {
         assert!(refused.contains("UUID") && refused.contains("nothing was changed"), "{refused}");
         assert_eq!((live.current(), &live.taken), (&file, &Taken::of(&file)));
     }
-    // Once the other is gone it can be.
+    // The change succeeds once the other object is gone.
     let mut without = file.clone();
     without.subsystems[0].namespaces.clear();
     let gone = set(&mut live, &ObjectId::Namespace(nqn(0), 1), without);

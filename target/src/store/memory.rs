@@ -8,7 +8,7 @@ use uuid::Uuid;
 use super::{Change, Key, Object, Store, StoreError};
 use crate::sync::lock;
 
-/// Keeps objects in memory.
+/// A store in memory.
 #[derive(Debug, Default)]
 pub struct MemoryStore {
     state: Mutex<State>,

@@ -1,4 +1,4 @@
-//! What a store holds, what it can do, and why it fails.
+//! The model of a store: its objects, its methods, and its errors.
 
 use std::fmt;
 
@@ -7,14 +7,14 @@ use uuid::Uuid;
 
 use crate::objects::Kind;
 
-/// Names an object. NQNs are unique in the world and identifiers begin with one, but for
-/// listeners, quality of service, the network and what was seen of namespaces, whose identifiers
-/// begin with the machine's UUID: so several targets can share one store.
+/// The name of an object. Identifiers begin with an NQN, which is unique in the world; those of
+/// listeners, quality of service, the network and states of namespaces begin with the machine's
+/// UUID. So several targets can share one store.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Key {
-    /// What it describes.
+    /// The kind of the object.
     pub kind: Kind,
-    /// Which one.
+    /// The identifier of the object.
     pub id: String,
 }
 
@@ -27,12 +27,12 @@ impl fmt::Display for Key {
 /// An object as it is stored.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Object {
-    /// Its name.
+    /// The object's name.
     pub key: Key,
     /// The store's revision at which it was written last; a watcher sees what is above the
     /// revision that it has.
     pub version: u64,
-    /// Its value.
+    /// The object's value.
     pub value: String,
 }
 
@@ -45,7 +45,7 @@ pub enum Change {
     Delete(Key),
 }
 
-/// Where objects are kept.
+/// A store of objects.
 pub trait Store: Send + Sync + fmt::Debug {
     /// Returns the UUID of the machine that this store is opened on, the same after every restart.
     fn machine(&self) -> Uuid;
@@ -54,7 +54,8 @@ pub trait Store: Send + Sync + fmt::Debug {
     /// # Errors
     /// The store cannot be read.
     fn objects(&self) -> Result<Vec<Object>, StoreError>;
-    /// Makes all changes or none; answers the new revision. What it has answered is durable.
+    /// Makes all changes or none. Returns the new revision. The changes are durable when it
+    /// returns.
     ///
     /// # Errors
     /// Nothing was changed.
@@ -63,10 +64,10 @@ pub trait Store: Send + Sync + fmt::Debug {
     fn durable(&self) -> bool;
 }
 
-/// A store that does not work.
+/// An error of a store.
 #[derive(Debug, Error)]
 pub enum StoreError {
-    /// There is no room.
+    /// The disk is full.
     #[error("no space left to write the state file {file}; free some space and try again")]
     Full {
         /// The state file.
@@ -81,15 +82,15 @@ pub enum StoreError {
         /// The state file.
         file: String,
     },
-    /// It is on a file system that cannot be written.
+    /// The file is on a file system that cannot be written.
     #[error("the state file {file} cannot be written: {detail}")]
     ReadOnly {
         /// The state file.
         file: String,
-        /// What the operating system says, and what to do about it.
+        /// The operating system's error, and the remedy.
         detail: String,
     },
-    /// The file is something else.
+    /// The file is no state file.
     #[error(
         "the file {file} is no state file, and was left as it is; name another file as `state`"
     )]
@@ -97,7 +98,7 @@ pub enum StoreError {
         /// The file.
         file: String,
     },
-    /// The file's content is not what was written.
+    /// The file's content is not as it was written.
     #[error(
         "the state file {file} is damaged ({detail}); restart sluiced: it sets the file aside and \
          serves the configuration file"
@@ -105,7 +106,7 @@ pub enum StoreError {
     Damaged {
         /// The state file.
         file: String,
-        /// What the database says.
+        /// The database's error.
         detail: String,
     },
     /// The operating system refuses.
@@ -113,7 +114,7 @@ pub enum StoreError {
     Unusable {
         /// The state file.
         file: String,
-        /// What the operating system says.
+        /// The operating system's error.
         detail: String,
     },
 }

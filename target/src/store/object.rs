@@ -1,4 +1,4 @@
-//! The objects of a configuration that can change by themselves, as names and texts.
+//! Objects of a configuration that can change by themselves, as names and texts.
 
 use uuid::Uuid;
 
@@ -12,7 +12,7 @@ use crate::objects::{Group, Listed, put};
 /// An object of a configuration that can change by itself.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum ObjectId {
-    /// One of a list: its kind, and what tells it from others of that.
+    /// An object of a list: its kind, and the identifier that tells it from others of the kind.
     Listed(Kind, String),
     /// A subsystem by its NQN.
     Subsystem(String),
@@ -49,8 +49,8 @@ impl ObjectId {
         Key { kind, id }
     }
 
-    /// Reads the object of a name; `None` for another machine's, for what is no live change, or a
-    /// name that is none.
+    /// Reads the object of a name; `None` for another machine's, for an object that is no live
+    /// change, or a name that is not valid.
     pub(super) fn parse(key: &Key, machine: Uuid) -> Option<Self> {
         let pair = || key.id.split_once(' ');
         let ours = || pair().filter(|(owner, _)| *owner == machine.to_string());
@@ -99,12 +99,12 @@ impl ObjectId {
         }
     }
 
-    /// Says what the object cannot be together with; `None` where it can be. What its namespaces
-    /// cannot be together with is another question ([`crate::config::Taken`]).
+    /// Says with which other object this one clashes; `None` where it does not. Clashes of its
+    /// namespaces are found by [`crate::config::Taken`].
     pub(super) fn clash(&self, config: &Config) -> Option<String> {
         match self {
             Self::Listed(kind, _) => kind.kept().and_then(|kept| (kept.wrong)(config)),
-            // What its name means to a session may change with it.
+            // The meaning of a session's name may change with the subsystem.
             Self::Subsystem(_) | Self::Qos => QosConfig::wrong(config),
             Self::Namespace(..) | Self::AnyHost(_) | Self::Host(..) => None,
             Self::Network => Network::wrong(config),

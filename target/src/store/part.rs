@@ -1,5 +1,5 @@
-//! The part of a configuration that one change is of, as it was before: what it takes to undo the
-//! change without a copy of everything else.
+//! The part of a configuration that one change touches, as it was before: enough to undo the change
+//! without a copy of everything else.
 
 use super::object::ObjectId;
 use crate::config::{Config, Namespace, Network, QosConfig, Subsystem};
@@ -10,20 +10,20 @@ use crate::objects::Copied;
 pub(super) enum Part {
     /// Settings that change as a whole.
     Group(Copied),
-    /// A subsystem, and where it was.
+    /// A subsystem, and its place in the list.
     Subsystem { nqn: String, before: Option<(usize, Box<Subsystem>)> },
-    /// Who may connect to a subsystem.
+    /// The hosts that may connect to a subsystem.
     Hosts { nqn: String, any: bool, hosts: Vec<String> },
-    /// A namespace, and where it was.
+    /// A namespace, and its place in the list.
     Namespace { nqn: String, nsid: u32, before: Option<(usize, Box<Namespace>)> },
-    /// All of it.
+    /// The whole configuration.
     Whole(Box<Config>),
-    /// There is no such thing, and its change cannot succeed.
+    /// No such object exists, so its change cannot succeed.
     Nothing,
 }
 
 impl Part {
-    /// Copies what a change of `object` changes, as it is now.
+    /// Copies the part that a change of `object` touches, as it is now.
     pub(super) fn of(config: &Config, object: &ObjectId) -> Self {
         match object {
             ObjectId::Listed(kind, _) => {
@@ -85,7 +85,7 @@ impl Part {
         }
     }
 
-    /// Makes this part of a configuration what it was.
+    /// Restores this part of a configuration.
     pub(super) fn put_back(self, config: &mut Config) {
         match self {
             Self::Group(before) => before.put_back(config),

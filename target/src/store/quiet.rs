@@ -5,16 +5,16 @@ use std::panic::{self, AssertUnwindSafe, catch_unwind};
 use std::sync::Once;
 
 thread_local! {
-    /// Whether a panic of this thread is expected, and says nothing.
+    /// Whether a panic of this thread is expected, and prints nothing.
     static EXPECTED: Cell<bool> = const { Cell::new(false) };
 }
 
-/// Runs an action. A panic in it is an error with its text, and is printed nowhere; panics of
-/// other threads are printed as ever.
+/// Runs an action. A panic in it becomes an error with its text, and is not printed; panics of
+/// other threads are printed as usual.
 pub(super) fn quietly<T>(action: impl FnOnce() -> T) -> Result<T, String> {
     static HOOK: Once = Once::new();
-    // One hook for the whole process, set once: to set and restore it for each action would let
-    // two threads restore each other's.
+    // The hook is set once for the whole process: if each action set and restored it, two threads
+    // could restore each other's.
     HOOK.call_once(|| {
         let before = panic::take_hook();
         panic::set_hook(Box::new(move |info| {

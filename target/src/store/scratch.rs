@@ -1,5 +1,5 @@
-//! A file as storage of a database, in which whatever is written stays in memory: so that a file
-//! can be opened, checked and repaired for a look, and is as it was afterwards.
+//! A file as storage of a database, in which all writes stay in memory, so that a file can be
+//! opened, checked and repaired for a look, and is unchanged afterwards.
 
 use std::collections::BTreeMap;
 use std::fs::File;
@@ -13,15 +13,14 @@ use redb::{BackendError, StorageBackend};
 
 use crate::sync::lock;
 
-/// Bytes that are kept together in memory.
+/// The size of a page in memory, in bytes.
 const PAGE: u64 = 4096;
 
 /// A file that is read and never written.
 #[derive(Debug)]
 pub(super) struct Scratch {
     file: File,
-    /// Who holds the locks that other processes see; none where the file cannot be written, by
-    /// others neither.
+    /// The holder of the locks that other processes see; none where nobody can write the file.
     locks: Option<FileBackend>,
     state: Mutex<State>,
 }
@@ -29,13 +28,13 @@ pub(super) struct Scratch {
 #[derive(Debug)]
 struct State {
     length: u64,
-    /// Bytes from the start that are the file's, where `pages` has none.
+    /// The bytes from the start that come from the file, where `pages` has none.
     solid: u64,
     pages: BTreeMap<u64, Vec<u8>>,
 }
 
 impl Scratch {
-    /// Over an open file; `writable`: it was opened for writing too.
+    /// Makes a storage over an open file; `writable`: the file was opened for writing too.
     pub(super) fn new(file: File, writable: bool) -> io::Result<Self> {
         let length = file.metadata()?.len();
         let locks = match writable {
@@ -174,7 +173,7 @@ mod tests {
     }
 
     proptest! {
-        /// It reads as a file would that was written, and the file is as it was.
+        /// Checks that writes are read back, and that the file is unchanged.
         #[test]
         fn what_is_written_is_read_and_the_file_stays(
             length in 0usize..20_000,

@@ -1,8 +1,8 @@
-//! What was seen of each namespace when it was open last: so that a file that is missing, a
-//! device that has become smaller and a device that is another one are noticed, instead of served
-//! as the disk that hosts know.
+//! The state of each namespace's file or device when it was open last, so that a missing file, a
+//! smaller device and another device are noticed, instead of served as the disk that hosts know.
 //!
-//! Kept beside the live changes, and apart from them: it says nothing of what is configured.
+//! These states are kept beside the live changes, and apart from them: they are no part of the
+//! configuration.
 
 use std::collections::BTreeMap;
 use std::path::PathBuf;
@@ -14,19 +14,19 @@ use uuid::Uuid;
 use super::{Change, Key, Kind, MemoryStore, Store, StoreError};
 use crate::sync::lock;
 
-/// What was seen of a namespace's file or device.
+/// The state of a namespace's file or device when it was open last.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Seen {
-    /// Size of the namespace in bytes.
+    /// The size of the namespace in bytes.
     pub size: u64,
-    /// Logical block size in bytes.
+    /// The logical block size in bytes.
     pub block_size: u32,
     /// `file`, `block` or `nvme`.
     pub kind: String,
     /// The file or device.
     pub path: PathBuf,
-    /// What the device says that it is: WWN, serial number; none where it says nothing, and for
-    /// files.
+    /// The names that the device reports: WWN, serial number; none where it reports nothing, and
+    /// for files.
     pub device: Option<String>,
     /// The namespace's UUID. A namespace with another one is another disk to hosts.
     pub uuid: Uuid,
@@ -35,25 +35,26 @@ pub struct Seen {
 /// A namespace: its subsystem's NQN, and the NSID.
 pub type Place = (String, u32);
 
-/// What was seen of all namespaces.
+/// The states of all namespaces that were seen.
 #[derive(Debug)]
 pub struct SeenNamespaces {
     store: Arc<dyn Store>,
-    /// Something of what was seen earlier is lost.
+    /// Whether some of the earlier states are lost.
     lost: bool,
-    /// What the store has.
+    /// The states that the store has.
     known: Mutex<BTreeMap<Place, Seen>>,
 }
 
 impl Default for SeenNamespaces {
-    /// Nothing has been seen, and what will be is forgotten with the process.
+    /// Makes an empty table whose states are forgotten with the process.
     fn default() -> Self {
         Self { store: Arc::new(MemoryStore::default()), lost: false, known: Mutex::default() }
     }
 }
 
 impl SeenNamespaces {
-    /// Reads what this machine has seen; answers warnings about what cannot be read, too.
+    /// Reads the states that this machine has seen. Returns warnings about those that cannot be
+    /// read, too.
     ///
     /// # Errors
     /// The store cannot be read.
@@ -72,28 +73,28 @@ impl SeenNamespaces {
         Ok((Self { store, lost: false, known: Mutex::new(known) }, warnings))
     }
 
-    /// Notes that something of what was seen earlier is lost: the state was damaged.
+    /// Notes that some of the earlier states are lost: the state file was damaged.
     pub fn set_lost(&mut self) {
         self.lost = true;
     }
 
-    /// Says whether a namespace of which nothing is known was never served: what was seen outlives
-    /// the process, and none of it is lost.
+    /// Says whether a namespace without a state was never served: states outlive the process, and
+    /// none of them is lost.
     #[must_use]
     pub fn complete(&self) -> bool {
         self.store.durable() && !self.lost
     }
 
-    /// Returns what was seen of a namespace.
+    /// Returns the state of a namespace that was seen.
     #[must_use]
     pub fn get(&self, nqn: &str, nsid: u32) -> Option<Seen> {
         self.known().get(&(nqn.to_owned(), nsid)).cloned()
     }
 
-    /// Keeps what has been seen of namespaces, all in one write, and none where nothing is new.
+    /// Keeps the states of namespaces, all in one write, and without a write where nothing is new.
     ///
     /// # Errors
-    /// The store cannot be written; it is as before.
+    /// The store cannot be written; it is unchanged.
     pub fn note(&self, all: Vec<(Place, Seen)>) -> Result<(), StoreError> {
         let mut known = self.known();
         let fresh: Vec<_> =
@@ -112,7 +113,7 @@ impl SeenNamespaces {
     /// Forgets the namespaces of which `gone` is true, all in one write.
     ///
     /// # Errors
-    /// The store cannot be written; it is as before.
+    /// The store cannot be written; it is unchanged.
     pub fn forget(&self, gone: impl Fn(&Place) -> bool) -> Result<(), StoreError> {
         let mut known = self.known();
         let changes: Vec<_> = known

@@ -1,7 +1,7 @@
-//! What is in the database: objects and the store's own values, each with a checksum of its own.
+//! The tables of the database: objects and the store's own values, each with a checksum of its own.
 //!
-//! The database has checksums of its pages; those of the objects also cover what happened before
-//! a page was written, or to what is read from it.
+//! The database has checksums of its pages; those of the objects also cover damage before a page
+//! was written, or after it was read.
 
 use std::io;
 
@@ -14,22 +14,22 @@ use uuid::Uuid;
 
 use super::Change;
 
-/// Kind and identifier to version, checksum and value.
+/// The table of objects: kind and identifier to version, checksum and value.
 const OBJECTS: TableDefinition<'_, (&str, &str), (u64, u64, &str)> =
     TableDefinition::new("sluicegate.objects.2");
-/// The store's own values, each with its checksum.
+/// The table of the store's own values, each with its checksum.
 const META: TableDefinition<'_, &str, (u128, u64)> = TableDefinition::new("sluicegate.meta.2");
-/// Part of the tables' names: where it occurs in a file, that is or was a state file.
+/// A part of the tables' names: a file in which it occurs is or was a state file.
 pub(super) const MARK: &[u8] = b"sluicegate.";
-/// As [`OBJECTS`], without checksums: what the first version wrote.
+/// The objects of the first version: as [`OBJECTS`], without checksums.
 const OBJECTS_1: TableDefinition<'_, (&str, &str), (u64, &str)> = TableDefinition::new("objects");
-/// As [`META`], without checksums.
+/// The values of the first version: as [`META`], without checksums.
 const META_1: TableDefinition<'_, &str, u128> = TableDefinition::new("meta");
-/// In [`META`]: how often the store was changed.
+/// The name in [`META`] of the number of changes of the store.
 const REVISION: &str = "revision";
-/// In [`META`]: the machine's UUID.
+/// The name in [`META`] of the machine's UUID.
 const MACHINE: &str = "machine";
-/// In [`META`]: the last revision that is in both of the database's commits.
+/// The name in [`META`] of the last revision that is in both of the database's commits.
 const CONFIRMED: &str = "confirmed";
 
 /// An object as it is in the database, of a kind that this version may not know.
@@ -41,15 +41,15 @@ pub(super) struct Raw {
     pub(super) value: String,
 }
 
-/// Everything that is in the database.
+/// The content of the database.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(super) struct Content {
     pub(super) machine: Option<Uuid>,
     pub(super) revision: u64,
     pub(super) objects: Vec<Raw>,
-    /// Kind and identifier of objects that are not what was written.
+    /// The kind and identifier of objects that are not as they were written.
     pub(super) wrong: Vec<(String, String)>,
-    /// Whether the first version wrote it, which knew no checksums.
+    /// Whether the first version wrote the file, without checksums.
     pub(super) first_format: bool,
 }
 
@@ -95,7 +95,8 @@ fn meta(read: &ReadTransaction, name: &str) -> Result<Option<u128>, RedbError> {
     }
 }
 
-/// Reads all there is into `content`, which has what was read when this fails half-way.
+/// Reads the whole database into `content`, which has the part that was read if this fails
+/// half-way.
 pub(super) fn read(database: &Database, content: &mut Content) -> Result<(), RedbError> {
     let read = database.begin_read()?;
     if let Some(table) = present(read.open_table(OBJECTS))? {
@@ -136,13 +137,13 @@ fn narrow(revision: u128) -> u64 {
     u64::try_from(revision).unwrap_or(u64::MAX)
 }
 
-/// Reads how often the store was changed.
+/// Reads the number of changes of the store.
 pub(super) fn revision(database: &Database) -> Result<u64, RedbError> {
     Ok(narrow(meta(&database.begin_read()?, REVISION)?.unwrap_or_default()))
 }
 
-/// Makes the tables where they are not there: from those of the first version where these are,
-/// else with what is in `found`.
+/// Makes the tables where they are missing: from those of the first version where these exist, else
+/// with the content of `found`.
 pub(super) fn prepare(database: &Database, found: Option<&Content>) -> Result<(), RedbError> {
     if meta(&database.begin_read()?, MACHINE)?.is_some() {
         return Ok(());
@@ -203,8 +204,8 @@ pub(super) fn write(
     confirm(database, revision)
 }
 
-/// Commits once more. The database keeps its last two commits, and falls back to the one before
-/// where the last is damaged: then that has every change too that was ever acknowledged.
+/// Commits once more. The database keeps its last two commits, and falls back to the earlier one
+/// where the last is damaged: thereby both have every change that was acknowledged.
 fn confirm(database: &Database, revision: u64) -> Result<(), RedbError> {
     let write = database.begin_write()?;
     put_meta(&write, CONFIRMED, revision.into())?;
