@@ -39,6 +39,16 @@ impl Index {
     }
 }
 
+/// Finds the place of this number in a table, which grows to have one.
+#[expect(clippy::indexing_slicing, reason = "the table has just been made large enough")]
+#[inline]
+pub(crate) fn grown<T>(table: &mut Vec<T>, at: usize, make: impl FnMut() -> T) -> &mut T {
+    if at >= table.len() {
+        table.resize_with(at + 1, make);
+    }
+    &mut table[at]
+}
+
 /// A typed name of a place.
 pub(crate) trait Name: Copy {
     /// Names a place.

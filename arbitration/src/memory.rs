@@ -250,7 +250,9 @@ impl<T> MemoryGate<T> {
                 self.burst.took();
                 self.clock.charge(&self.pace, class, cost);
             }
-            let entry = self.remove(id)?;
+            let entry = self.remove(id);
+            debug_assert!(entry.is_some(), "what is first in a queue waits");
+            let entry = entry?;
             return Some((entry.item, MemoryGrant { flow: flow_id, pages: taken }));
         }
         None

@@ -92,8 +92,9 @@ impl Table {
     const LOOKS: usize = 4;
 
     fn take_place(&mut self) -> u32 {
-        for _ in 0..Self::LOOKS.min(self.leaving.len()) {
-            let Some((place, device)) = self.leaving.pop_front() else { break };
+        let looks = Self::LOOKS.min(self.leaving.len());
+        let left: Vec<_> = self.leaving.drain(..looks).collect();
+        for (place, device) in left {
             if device.strong_count() == 0 {
                 self.free.push(Reverse(place));
             } else {

@@ -116,7 +116,10 @@ impl Mapping {
 
     /// Gives whole pages back, which read as zeroes afterwards. Returns whether the system did so.
     fn discard(&self, offset: usize, length: usize) -> bool {
-        let Some(start) = NonNull::new(self.address(offset).cast()) else { return false };
+        let Some(start) = NonNull::new(self.address(offset).cast()) else {
+            debug_assert!(false, "no mapping is at address 0");
+            return false;
+        };
         // SAFETY: page-aligned and inside a private anonymous mapping, whose dropped pages read
         // as zeroes again.
         unsafe { madvise(start, length, MmapAdvise::MADV_DONTNEED) }.is_ok()

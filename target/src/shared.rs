@@ -84,6 +84,20 @@ impl Shared {
         })
     }
 
+    /// Finds the mailbox of a reactor.
+    pub(crate) fn mailbox(&self, reactor: usize) -> Option<&Mailbox> {
+        let mailbox = self.mailboxes.get(reactor);
+        debug_assert!(mailbox.is_some(), "each reactor has a mailbox");
+        mailbox
+    }
+
+    /// Finds the gauges of a reactor.
+    pub(crate) fn gauges(&self, reactor: usize) -> Option<&ReactorGauges> {
+        let gauges = self.gauges.get(reactor);
+        debug_assert!(gauges.is_some(), "each reactor has gauges");
+        gauges
+    }
+
     /// Calls `use_it` with the service, then posts the service's actions.
     pub fn with_service<R>(&self, use_it: impl FnOnce(&mut Service) -> R) -> R {
         self.service.with(&self.mailboxes, use_it)

@@ -2,6 +2,7 @@
 
 use super::ids::DeviceId;
 use super::queue::DeviceQueue;
+use crate::index::grown;
 
 /// The devices' queues.
 #[derive(Debug)]
@@ -52,18 +53,12 @@ impl Devices {
     }
 
     pub(super) fn insert(&mut self, device: DeviceId, queue: DeviceQueue) {
-        if place(device) >= self.queues.len() {
-            self.queues.resize_with(place(device) + 1, || None);
-        }
-        if let Some(place) = self.queues.get_mut(place(device)) {
-            *place = Some(queue);
-        }
+        *grown(&mut self.queues, place(device), || None) = Some(queue);
     }
 
     pub(super) fn remove(&mut self, device: DeviceId) {
-        if let Some(place) = self.queues.get_mut(place(device)) {
-            *place = None;
-        }
+        let gone = self.queues.get_mut(place(device)).and_then(Option::take);
+        debug_assert!(gone.is_some(), "no device goes twice");
     }
 
     /// Adds a device to those at which commands wait. It must not be among them.

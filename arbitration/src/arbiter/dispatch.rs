@@ -68,7 +68,7 @@ impl<T: Copy> Arbiter<T> {
     pub(super) fn dispatch(&mut self, now: Nanos, device: DeviceId) -> Option<Dispatched<T>> {
         loop {
             let Self { devices, pace, .. } = self;
-            let queue = devices.get_mut(device)?;
+            let queue = devices.kept_mut(device)?;
             if !queue.waits() {
                 return None;
             }
@@ -107,8 +107,8 @@ impl<T: Copy> Arbiter<T> {
         next: &Next,
     ) -> Option<Option<Dispatched<T>>> {
         let Self { devices, flows, entries, sessions, pace, .. } = self;
-        let queue = devices.get_mut(device)?;
-        let ends = queue.queue_of(next.class, next.leaf)?;
+        let queue = devices.kept_mut(device)?;
+        let ends = queue.ends_of(next)?;
         let entry = entries.at(ends.first);
         let Entry { flow: flow_id, bytes, operations, class, write, entered, .. } = *entry;
         let item = entry.item?;
@@ -148,7 +148,7 @@ impl<T: Copy> Arbiter<T> {
                 return Some(Tried::Blocked);
             }
         };
-        let queue = self.devices.get(device)?;
+        let queue = self.devices.kept(device)?;
         let price = queue.device.window.price(head.work.write, head.work.bytes);
         if !take_room(&queue.device, price) {
             if let Some(set) = set {
@@ -166,9 +166,7 @@ impl<T: Copy> Arbiter<T> {
     /// Finds the first command of the host that goes next, and the host's queue.
     #[inline]
     pub(super) fn head_of(&self, device: DeviceId, next: &Next) -> Option<(Head, Ends<EntryId>)> {
-        let ends = self.devices.get(device)?.queue_of(next.class, next.leaf);
-        debug_assert!(ends.is_some(), "a host that goes next has a command waiting");
-        let ends = ends?;
+        let ends = self.devices.kept(device)?.ends_of(next)?;
         let entry = self.entries.at(ends.first);
         let session = self.flows.at(entry.flow).session;
         let &Entry { write, bytes, operations, flow, class, .. } = entry;

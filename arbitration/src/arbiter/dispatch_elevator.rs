@@ -58,7 +58,10 @@ impl<T: Copy> Arbiter<T> {
     ) {
         let Self { devices, entries, order, .. } = self;
         let queue = devices.kept_mut(device);
-        let Some(elevator) = queue.and_then(|queue| queue.elevator.as_mut()) else { return };
+        let Some(elevator) = queue.and_then(|queue| queue.elevator.as_mut()) else {
+            debug_assert!(false, "a device that orders commands has an elevator");
+            return;
+        };
         entries.enter_elevator(id, |entry, located| {
             let due = elevator.deadline(order, next.class, entry.entered);
             let blocks = (located.lba, located.blocks);

@@ -76,7 +76,13 @@ impl Elevator {
     /// Takes the entry out that is next.
     pub(super) fn pick(&mut self, now: Nanos) -> Option<EntryId> {
         let number = self.set.pick(now)?;
-        self.entries.try_remove(number as usize)
+        self.take_entry(number)
+    }
+
+    fn take_entry(&mut self, number: u32) -> Option<EntryId> {
+        let entry = self.entries.try_remove(number as usize);
+        debug_assert!(entry.is_some(), "each request in the set has its entry");
+        entry
     }
 
     /// Finds any entry in the elevator.
@@ -86,9 +92,9 @@ impl Elevator {
 
     /// Takes the request of this number out.
     pub(super) fn remove(&mut self, number: u32) {
-        if self.set.remove(number) {
-            self.entries.try_remove(number as usize);
-        }
+        let removed = self.set.remove(number);
+        debug_assert!(removed, "a command in the elevator is in its set");
+        self.take_entry(number);
     }
 
     /// Computes when a command of a class is due, from when it entered.

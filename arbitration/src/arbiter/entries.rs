@@ -4,7 +4,7 @@ use units::{Class, Nanos};
 
 use super::ids::{CreditSetId, EntryId, FlowIndex};
 use super::table::Table;
-use crate::index::Name;
+use crate::index::{Name, grown};
 use crate::order::Ends;
 use crate::reservation::Charge;
 
@@ -148,14 +148,9 @@ impl<T: Copy> Entries<T> {
     }
 
     /// Finds a command's blocks.
-    #[expect(clippy::indexing_slicing, reason = "the table has just been made large enough")]
     fn located_mut(&mut self, id: EntryId) -> &mut Located {
-        let at = id.index().at();
         // Only where the table of entries had to grow does this one.
-        if at >= self.located.len() {
-            self.located.resize(at + 1, Located::default());
-        }
-        &mut self.located[at]
+        grown(&mut self.located, id.index().at(), Located::default)
     }
 
     /// Moves a command that has left its flow's queue into the elevator: `enter` takes it in and

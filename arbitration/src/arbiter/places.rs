@@ -154,13 +154,10 @@ impl Places {
         std::mem::take(&mut self.dropped)
     }
 
-    /// Keeps all of a session from going on. Answers whether the session has a place here.
+    /// Keeps all of a session from going on that has a place here. Answers whether the session has
+    /// yet to note that it is blocked here.
     pub(super) fn block(&mut self, session: SessionId) -> bool {
-        self.order.block(session)
-    }
-
-    /// Answers whether a session that is blocked here has yet to note it.
-    pub(super) fn take_note(&mut self, session: SessionId) -> bool {
+        self.order.block(session);
         let standing = self.order.of_owner(session);
         standing.is_some_and(|standing| !std::mem::replace(&mut standing.noted, true))
     }

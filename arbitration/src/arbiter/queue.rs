@@ -103,6 +103,14 @@ impl DeviceQueue {
         self.places.order.trees[class].queue(leaf)
     }
 
+    /// Finds the ends of the queue of a host that goes next.
+    #[inline]
+    pub(super) fn ends_of(&self, next: &Next) -> Option<Ends<EntryId>> {
+        let ends = self.queue_of(next.class, next.leaf);
+        debug_assert!(ends.is_some(), "a host that goes next has a command waiting");
+        ends
+    }
+
     /// Takes the reservations that are in force at the device.
     pub(super) fn adopt_reservations(&mut self, now: Nanos) {
         self.places.adopt_reservations(now, self.device.reservations());
@@ -124,11 +132,9 @@ impl DeviceQueue {
     /// Keeps all of a session from going on. Answers whether the session has to note that it is
     /// blocked here.
     pub(super) fn block(&mut self, session: SessionId) -> bool {
-        if !self.places.block(session) {
-            return false;
-        }
+        let noting = self.places.block(session);
         self.sync_all();
-        self.places.take_note(session)
+        noting
     }
 
     /// Lets a session go on.

@@ -44,7 +44,15 @@ impl Places {
     /// Finds the reservation that a session's commands are charged to.
     #[inline]
     pub(super) fn reservation_over(&self, session: SessionId) -> Option<&Arc<Reserved>> {
-        self.reservation(self.covering(session)?)
+        self.reservation_of(self.covering(session)?)
+    }
+
+    /// Finds the reservation of a session that has one.
+    #[inline]
+    fn reservation_of(&self, session: SessionId) -> Option<&Arc<Reserved>> {
+        let reserved = self.reservation(session);
+        debug_assert!(reserved.is_some(), "what covers sessions, or is due, is a reservation");
+        reserved
     }
 
     /// Takes other reservations for those that are in force.
@@ -93,7 +101,7 @@ impl Places {
     /// Notes that a command of a session has come: its reservation has demand.
     pub(super) fn note_demand(&mut self, now: Nanos, session: SessionId) {
         let Some(session) = self.covering(session) else { return };
-        if let Some(reserved) = self.reservation(session) {
+        if let Some(reserved) = self.reservation_of(session) {
             reserved.note_demand(now);
         }
         if self.standing(session).state == ReservationState::Idle {
@@ -135,7 +143,7 @@ impl Places {
                 }
                 continue;
             };
-            let reserved = self.reservation(session)?;
+            let reserved = self.reservation_of(session)?;
             match reserved.due(now) {
                 Some(deadline) if deadline == key => return Some(found),
                 Some(deadline) => {
@@ -159,14 +167,16 @@ impl Places {
         let top = self.place(session).top();
         let waits =
             top.is_some_and(|top| Class::ALL.into_iter().any(|c| self.order.has_work(c, top)));
-        if let Some(reserved) = self.reservation(session) {
+        if let Some(reserved) = self.reservation_of(session) {
             if waits { reserved.note_demand(now) } else { reserved.note_idle(now) }
         }
     }
 
     /// Notes that a limit above the session that [`Self::next_due`] found blocks it.
     pub(super) fn block_due(&mut self) {
-        if let Some(Reverse((_, session))) = self.due.pop() {
+        let due = self.due.pop();
+        debug_assert!(due.is_some(), "the session that is due is the first of those that may be");
+        if let Some(Reverse((_, session))) = due {
             self.set_state(session, ReservationState::Blocked);
             self.blocked.push(session);
         }

@@ -5,6 +5,7 @@ use std::sync::Arc;
 
 use super::credit_sets::CreditSets;
 use super::ids::{CreditSetId, DeviceId, FlowIndex};
+use crate::index::grown;
 use crate::session::{Session, SessionId};
 
 /// What an arbiter needs to know of a session for each command.
@@ -97,13 +98,8 @@ impl LocalSessions {
     }
 
     /// Finds where a session is among the others.
-    #[expect(clippy::indexing_slicing, reason = "the table has just been made large enough")]
     pub(super) fn links_mut(&mut self, session: SessionId) -> &mut Links {
-        let at = place(session);
-        if at >= self.links.len() {
-            self.links.resize_with(at + 1, Links::default);
-        }
-        &mut self.links[at]
+        grown(&mut self.links, place(session), Links::default)
     }
 
     /// Counts the places there are for sessions.
@@ -148,14 +144,9 @@ impl LocalSessions {
             let links = self.links_mut(id);
             (links.parent, links.prev, links.next) = (Some(above), None, next);
         }
-        if place(id) >= self.places.len() {
-            self.places.resize_with(place(id) + 1, || None);
-        }
         let session = Arc::clone(session);
         let local = LocalSession { session, limits: Vec::new(), set: None, free: true, here: 0 };
-        if let Some(place) = self.places.get_mut(place(id)) {
-            *place = Some(local);
-        }
+        *grown(&mut self.places, place(id), || None) = Some(local);
         self.derive(id);
         made
     }
@@ -164,6 +155,7 @@ impl LocalSessions {
     /// the same is true of that now.
     pub(super) fn remove(&mut self, session: SessionId) -> Option<SessionId> {
         let local = self.places.get_mut(place(session)).and_then(Option::take);
+        debug_assert!(local.is_some(), "no session goes twice");
         if let Some(set) = local.and_then(|local| local.set) {
             self.sets.retire(set);
         }

@@ -17,6 +17,15 @@ struct Told {
     words: [AtomicU64; 64],
 }
 
+impl Told {
+    /// Finds the word of this number, of which there are 64.
+    #[expect(clippy::indexing_slicing, reason = "a number modulo the words is that of a word")]
+    #[inline]
+    fn word(&self, number: u32) -> &AtomicU64 {
+        &self.words[number as usize % 64]
+    }
+}
+
 /// Tells the reactors that wait for credits which sessions have some again. All reactors share it.
 #[derive(Debug)]
 pub struct Waiters {
@@ -53,27 +62,33 @@ impl Waiters {
         wake
     }
 
+    /// Finds what a reactor was told.
+    #[inline]
+    fn told(&self, reactor: u32) -> Option<&Told> {
+        let told = self.told.get(reactor as usize);
+        debug_assert!(told.is_some(), "there is a place for each reactor that has an arbiter");
+        told
+    }
+
     /// Tells a reactor that a session has credits.
     pub(crate) fn tell(&self, reactor: u32, session: SessionId) {
-        let Some(told) = self.told.get(reactor as usize) else { return };
+        let Some(told) = self.told(reactor) else { return };
         let SessionId(session) = session;
-        let word = session as usize / 64 % 64;
-        if let Some(bits) = told.words.get(word) {
-            bits.fetch_or(1 << (session % 64), SeqCst);
-            // After the word: who takes the summary finds the word set.
-            told.summary.fetch_or(1 << word, SeqCst);
-        }
+        let word = session / 64 % 64;
+        told.word(word).fetch_or(1 << (session % 64), SeqCst);
+        // After the word: who takes the summary finds the word set.
+        told.summary.fetch_or(1 << word, SeqCst);
     }
 
     /// Whether a reactor was told nothing.
     #[inline]
     pub(crate) fn is_empty(&self, reactor: u32) -> bool {
-        self.told.get(reactor as usize).is_none_or(|told| told.summary.load(SeqCst) == 0)
+        self.told(reactor).is_none_or(|told| told.summary.load(SeqCst) == 0)
     }
 
     /// Takes what a reactor was told: numbers of sessions modulo [`SESSIONS_TOLD_APART`].
     pub(crate) fn take(&self, reactor: u32, mut each: impl FnMut(u32)) {
-        let Some(told) = self.told.get(reactor as usize) else { return };
+        let Some(told) = self.told(reactor) else { return };
         if told.summary.load(SeqCst) == 0 {
             return;
         }
@@ -82,8 +97,7 @@ impl Waiters {
         while summary != 0 {
             let word = summary.trailing_zeros();
             summary &= summary - 1;
-            let Some(bits) = told.words.get(word as usize) else { continue };
-            let mut bits = bits.swap(0, SeqCst);
+            let mut bits = told.word(word).swap(0, SeqCst);
             while bits != 0 {
                 each(word * 64 + bits.trailing_zeros());
                 bits &= bits - 1;

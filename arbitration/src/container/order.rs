@@ -34,14 +34,17 @@ impl<K: Copy + Ord + Default> Order<K> {
         self.chance ^= self.chance << 13;
         self.chance ^= self.chance >> 17;
         self.chance ^= self.chance << 5;
-        let Some(node) = self.nodes.get_mut(slot as usize) else { return };
+        let Some(node) = self.nodes.get_mut(slot as usize) else {
+            debug_assert!(false, "slots are below the capacity");
+            return;
+        };
         *node = Node { key, priority: self.chance, left: NIL, right: NIL, size: 1 };
         let (below, above) = self.split(self.root, key);
         let lower = self.merge(below, slot);
         self.root = self.merge(lower, above);
     }
 
-    /// Takes the slot with this key out, if there is one.
+    /// Takes the slot with this key out, which is in the set.
     pub(super) fn remove(&mut self, key: K) {
         self.root = self.without(self.root, key);
     }
@@ -114,7 +117,10 @@ impl<K: Copy + Ord + Default> Order<K> {
     }
 
     fn without(&mut self, at: u32, key: K) -> u32 {
-        let Some(&Node { key: here, left, right, .. }) = self.node(at) else { return NIL };
+        let Some(&Node { key: here, left, right, .. }) = self.node(at) else {
+            debug_assert!(false, "what is taken out is in the set");
+            return NIL;
+        };
         if here == key {
             return self.merge(left, right);
         }

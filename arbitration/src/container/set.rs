@@ -65,12 +65,12 @@ pub struct DiskSet {
     blocks: Order<(u64, u32)>,
     /// All requests by deadline; with containers, each stream for itself.
     deadlines: Order<(u32, Nanos, u32)>,
-    /// Each stream by block: for batches and containers.
-    by_stream: Order<(u32, u64, u32)>,
+    /// Each stream by block; `None`: neither batches nor containers need that.
+    by_stream: Option<Order<(u32, u64, u32)>>,
     /// With containers, the streams that have something waiting, by when that is due.
     due: Order<(Nanos, u32)>,
-    due_at: Vec<Option<Nanos>>,
-    streams: Vec<Stream>,
+    /// The streams whose containers are told apart, and when the next request of each is due.
+    streams: Vec<(Stream, Option<Nanos>)>,
     /// The block after the last one that was chosen.
     head: u64,
     /// The stream that has a batch open, and how much of it is left.
@@ -84,7 +84,7 @@ impl DiskSet {
     /// Makes an empty set for up to `capacity` requests of `streams` streams. Allocates, once.
     #[must_use]
     pub fn new(scheduler: Scheduler, capacity: usize, streams: usize) -> Self {
-        let apart = if scheduler == Scheduler::Vanilla { 0 } else { capacity };
+        let apart = scheduler != Scheduler::Vanilla;
         let containers = if scheduler == Scheduler::Containers { streams } else { 0 };
         Self {
             scheduler,
@@ -92,10 +92,9 @@ impl DiskSet {
             len: 0,
             blocks: Order::new(capacity),
             deadlines: Order::new(capacity),
-            by_stream: Order::new(apart),
+            by_stream: apart.then(|| Order::new(capacity)),
             due: Order::new(containers),
-            due_at: vec![None; containers],
-            streams: vec![Stream::default(); containers],
+            streams: vec![(Stream::default(), None); containers],
             head: 0,
             batch: None,
             service: 0,
@@ -128,38 +127,35 @@ impl DiskSet {
         self.len += 1;
         self.blocks.insert(request.id, waiting.by_block());
         self.deadlines.insert(request.id, self.by_deadline(&waiting));
-        self.by_stream.insert(request.id, waiting.by_stream());
-        if let Some(stream) = self.streams.get_mut(request.stream as usize) {
-            stream.entered(now);
-            self.reckon(request.stream);
+        if let Some(by_stream) = &mut self.by_stream {
+            by_stream.insert(request.id, waiting.by_stream());
         }
+        self.follow_stream(request.stream, |stream| stream.entered(now));
         true
     }
 
     /// Takes the request out that goes to the device next: its id.
     pub fn pick(&mut self, now: Nanos) -> Option<u32> {
         let id = self.batched().or_else(|| self.imminent(now)).or_else(|| self.in_order())?;
-        let Waiting { request, latency } = self.take(id)?;
+        let taken = self.take(id);
+        debug_assert!(taken.is_some(), "a request waits until it is chosen or removed");
+        let Waiting { request, latency } = taken?;
         self.head = request.lba.saturating_add(u64::from(request.blocks));
         if let Scheduler::Batch(size) = self.scheduler {
             let open = self.batch.filter(|(stream, left)| *stream == request.stream && *left > 0);
             let left = open.map_or(size, |(_, left)| left);
             self.batch = Some((request.stream, left.saturating_sub(1)));
         }
-        if let Some(stream) = self.streams.get_mut(request.stream as usize) {
+        self.follow_stream(request.stream, |stream| {
             stream.chosen(now, request.deadline, latency);
-            self.reckon(request.stream);
-        }
+        });
         Some(id)
     }
 
     /// Takes a request out that is not to be served. False where there is none of this id.
     pub fn remove(&mut self, id: u32) -> bool {
         let Some(Waiting { request, .. }) = self.take(id) else { return false };
-        if let Some(stream) = self.streams.get_mut(request.stream as usize) {
-            stream.left();
-            self.reckon(request.stream);
-        }
+        self.follow_stream(request.stream, Stream::left);
         true
     }
 
@@ -176,10 +172,7 @@ impl DiskSet {
 
     /// Ends a stream's container, whose user has seen an output; another begins.
     pub fn output(&mut self, now: Nanos, stream: u32) {
-        if let Some(ended) = self.streams.get_mut(stream as usize) {
-            ended.output(now);
-            self.reckon(stream);
-        }
+        self.follow_stream(stream, |ended| ended.output(now));
     }
 
     fn by_deadline(&self, waiting: &Waiting) -> (u32, Nanos, u32) {
@@ -193,31 +186,33 @@ impl DiskSet {
         self.len -= 1;
         self.blocks.remove(waiting.by_block());
         self.deadlines.remove(self.by_deadline(&waiting));
-        self.by_stream.remove(waiting.by_stream());
+        if let Some(by_stream) = &mut self.by_stream {
+            by_stream.remove(waiting.by_stream());
+        }
         Some(waiting)
     }
 
-    /// Notes when the stream's next request is due, after anything of the stream changed.
-    fn reckon(&mut self, stream: u32) {
-        let due = self.due_of(stream);
-        let Some(noted) = self.due_at.get_mut(stream as usize) else { return };
-        if *noted == due {
+    /// Changes a stream whose containers are told apart, and notes when its next request is due.
+    fn follow_stream(&mut self, number: u32, change: impl FnOnce(&mut Stream)) {
+        if self.scheduler != Scheduler::Containers {
             return;
         }
-        if let Some(before) = noted.take() {
-            self.due.remove((before, stream));
+        let oldest = self.oldest(number);
+        let oldest = oldest.and_then(|oldest| self.waiting.get(oldest as usize)?.as_ref());
+        // An output of a stream that the set does not tell apart ends nothing.
+        let Some((stream, noted)) = self.streams.get_mut(number as usize) else { return };
+        change(stream);
+        let due = oldest.map(|oldest| stream.due(oldest.request.deadline, oldest.latency));
+        let before = std::mem::replace(noted, due);
+        if before == due {
+            return;
+        }
+        if let Some(before) = before {
+            self.due.remove((before, number));
         }
         if let Some(due) = due {
-            self.due.insert(stream, (due, stream));
+            self.due.insert(number, (due, number));
         }
-        *noted = due;
-    }
-
-    fn due_of(&self, stream: u32) -> Option<Nanos> {
-        let oldest = self.oldest(stream)?;
-        let waiting = self.waiting.get(oldest as usize)?.as_ref()?;
-        let of = self.streams.get(stream as usize)?;
-        Some(of.due(waiting.request.deadline, waiting.latency))
     }
 
     /// Finds the request with the earliest deadline of its own: of a stream with containers, of all
@@ -235,7 +230,10 @@ impl DiskSet {
 
     /// Finds a stream's next request in CSCAN order.
     fn onwards(&self, stream: u32) -> Option<u32> {
-        let from = |lba| self.by_stream.at_or_after((stream, lba, 0));
+        let by_stream = self.by_stream.as_ref();
+        debug_assert!(by_stream.is_some(), "batches and containers keep streams by block");
+        let by_stream = by_stream?;
+        let from = |lba| by_stream.at_or_after((stream, lba, 0));
         let mine = |found: &((u32, u64, u32), u32)| found.0.0 == stream;
         from(self.head).filter(mine).or_else(|| from(0).filter(mine)).map(|(_, id)| id)
     }
@@ -252,7 +250,7 @@ impl DiskSet {
 
     fn imminent_container(&self, now: Nanos) -> Option<u32> {
         let stream = self.short_of_time(now)?;
-        let of = self.streams.get(stream as usize)?;
+        let (of, _) = self.streams.get(stream as usize)?;
         if of.is_together() { self.onwards(stream) } else { self.oldest(stream) }
     }
 
@@ -262,7 +260,7 @@ impl DiskSet {
         let (mut from, mut requests, mut short) = ((Nanos::ZERO, 0), 0_u32, None);
         for _ in 0..AHEAD {
             let Some(((due, _), stream)) = self.due.at_or_after(from) else { break };
-            let needed = self.streams.get(stream as usize).map_or(1, Stream::needed);
+            let needed = self.streams.get(stream as usize).map_or(1, |(of, _)| of.needed());
             if self.is_near(now, due, needed) {
                 return Some(stream);
             }

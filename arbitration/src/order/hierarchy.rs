@@ -241,24 +241,22 @@ impl<O, I: Copy> Hierarchy<O, I> {
             if let Some(place) = self.places.remove(&session) {
                 dropped(session, place.of_owner);
             }
-            // The root alone has none above it, and stays.
-            let Some(above) = parent else { return };
-            if let Some(place) = self.kept(above) {
+            debug_assert!(parent.is_some(), "the root alone has none above it, and stays");
+            session = parent.unwrap_or(SessionId::ROOT);
+            if let Some(place) = self.kept(session) {
                 debug_assert!(place.children > 0, "a place is counted in the one above it");
                 place.children = place.children.saturating_sub(1);
             }
-            session = above;
         }
     }
 
-    /// Keeps all of a session from going on. Answers whether the session has a place here.
-    pub(crate) fn block(&mut self, session: SessionId) -> bool {
-        let Some(place) = self.places.get_mut(&session) else { return false };
+    /// Keeps all of a session from going on that has a place here.
+    pub(crate) fn block(&mut self, session: SessionId) {
+        let Some(place) = self.kept(session) else { return };
         place.blocked = true;
         if let Some(top) = place.top() {
             self.block_node(top);
         }
-        true
     }
 
     /// Lets a session go on. Answers whether it was blocked.

@@ -8,7 +8,7 @@
 
 use std::num::NonZeroU32;
 
-use crate::index::{Index, names};
+use crate::index::{Index, grown, names};
 
 /// A node: a session's group, a session's own hosts, or a host.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -104,10 +104,7 @@ impl<I: Copy> Tree<I> {
 
     /// Makes (or remakes) a node that has no work.
     pub(crate) fn place(&mut self, node: NodeId, parent: NodeId, leaf: bool) {
-        if node.0.at() >= self.nodes.len() {
-            self.nodes.resize(node.0.at() + 1, Node::EMPTY);
-        }
-        *self.at(node) = Node { parent, leaf, ..Node::EMPTY };
+        *grown(&mut self.nodes, node.0.at(), || Node::EMPTY) = Node { parent, leaf, ..Node::EMPTY };
     }
 
     /// Leaves that have work.
@@ -251,6 +248,7 @@ impl<I: Copy> Tree<I> {
         let mut node = from;
         loop {
             let this = *self.get(node);
+            debug_assert!(this.has_work(), "only what has work is asked whose turn it is");
             if this.leaf {
                 return this.queue.is_some().then_some(node);
             }

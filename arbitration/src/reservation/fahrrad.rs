@@ -151,7 +151,10 @@ impl Fahrrad {
 
     /// Notes that the request picked last has completed, after `actual` ns in the device.
     pub fn completed(&mut self, now: Nanos, actual: u64) {
-        let Some(member) = self.served.take() else { return };
+        let Some(member) = self.served.take() else {
+            debug_assert!(false, "what completes was picked");
+            return;
+        };
         self.set_time = self.set_time.saturating_sub(member.worst);
         let Some(stream) = self.streams.get_mut(member.stream) else {
             debug_assert!(false, "no stream goes");
@@ -221,7 +224,10 @@ impl Fahrrad {
     /// have reserved up to each deadline (up to the stream's own, when it has budget) still fits
     /// before it.
     fn fits(&self, now: Nanos, number: usize) -> bool {
-        let Some(of) = self.streams.get(number) else { return false };
+        let Some(of) = self.streams.get(number) else {
+            debug_assert!(false, "no stream goes");
+            return false;
+        };
         let in_budget = of.in_budget();
         let needed = self.set_time.saturating_add(of.worst);
         let earliest = self.streams.iter().map(|stream| stream.end).min().unwrap_or(Nanos::MAX);

@@ -234,7 +234,14 @@ impl Sessions {
     }
 
     /// Finds a session that is there: one that was looked up, or the parent of one.
-    fn known(&mut self, name: &str) -> Option<&mut Node> {
+    fn known(&self, name: &str) -> Option<&Node> {
+        let node = self.nodes.get(name);
+        debug_assert!(node.is_some(), "a session's parent is there as long as the session is");
+        node
+    }
+
+    /// Finds a session that is there: one that was looked up, or the parent of one.
+    fn known_mut(&mut self, name: &str) -> Option<&mut Node> {
         let node = self.nodes.get_mut(name);
         debug_assert!(node.is_some(), "a session's parent is there as long as the session is");
         node
@@ -242,13 +249,13 @@ impl Sessions {
 
     /// Changes the settings of a session that stays where it is.
     fn update(&mut self, now: Nanos, spec: &SessionSpec) {
-        let Some(node) = self.known(&spec.name) else { return };
+        let Some(node) = self.known_mut(&spec.name) else { return };
         if node.spec == *spec {
             return;
         }
         let (before, after) = (shares(&node.spec), shares(spec));
         node.spec = spec.clone();
-        if let Some(parent) = self.nodes.get_mut(parent_name(spec)) {
+        if let Some(parent) = self.known_mut(parent_name(spec)) {
             for ((given, before), after) in parent.given.iter_mut().zip(before).zip(after) {
                 *given = given.saturating_sub(before).saturating_add(after);
             }
@@ -266,7 +273,7 @@ impl Sessions {
 
     /// Makes a session that is not there, or is somewhere else: then those below it follow.
     fn place(&mut self, now: Nanos, spec: &SessionSpec) {
-        let Some(parent) = self.known(parent_name(spec)) else { return };
+        let Some(parent) = self.known_mut(parent_name(spec)) else { return };
         parent.children.insert(spec.name.clone());
         for (given, share) in parent.given.iter_mut().zip(shares(spec)) {
             *given = given.saturating_add(share);
@@ -303,11 +310,10 @@ impl Sessions {
         let Some(above) = self.known(&parent) else { return };
         let above = Arc::clone(&above.session);
         let session = self.make(name, above);
-        if let Some(node) = self.nodes.get_mut(name) {
-            self.replaced.push(Arc::clone(&session));
-            let old = std::mem::replace(&mut node.session, session);
-            self.retire(now, old);
-        }
+        let Some(node) = self.known_mut(name) else { return };
+        let old = std::mem::replace(&mut node.session, Arc::clone(&session));
+        self.replaced.push(session);
+        self.retire(now, old);
         self.settle(now, name);
         for child in children {
             self.follow(now, &child);
@@ -322,7 +328,7 @@ impl Sessions {
 
     /// Takes a session out of what its parent has.
     fn leave_parent(&mut self, spec: &SessionSpec) {
-        let Some(parent) = self.known(parent_name(spec)) else { return };
+        let Some(parent) = self.known_mut(parent_name(spec)) else { return };
         parent.children.remove(&spec.name);
         for (given, share) in parent.given.iter_mut().zip(shares(spec)) {
             *given = given.saturating_sub(share);
@@ -336,7 +342,10 @@ impl Sessions {
 
     /// Gives a session what its specification says of what is there now.
     fn settle(&mut self, now: Nanos, name: &str) {
-        let Some(node) = self.nodes.get(name).filter(|_| name != ROOT) else { return };
+        if name == ROOT {
+            return;
+        }
+        let Some(node) = self.known(name) else { return };
         let of = self.effective(parent_name(&node.spec));
         let (session, spec) = (Arc::clone(&node.session), node.spec.clone());
         self.watch(&session, |session| session.set(now, &spec, of));
@@ -367,7 +376,10 @@ impl Sessions {
 
     /// What the shares of a session's children are of: its own, or without one its parent's.
     fn effective(&self, name: &str) -> Caps {
-        let Some(node) = self.nodes.get(name).filter(|_| name != ROOT) else { return self.caps };
+        if name == ROOT {
+            return self.caps;
+        }
+        let Some(node) = self.known(name) else { return self.caps };
         let above = self.effective(parent_name(&node.spec));
         let own = node.spec.caps(above);
         Caps {
@@ -391,8 +403,9 @@ impl Places {
     const LOOKS: usize = 4;
 
     fn take(&mut self) -> (SessionId, u32) {
-        for _ in 0..Self::LOOKS.min(self.leaving.len()) {
-            let Some((id, session)) = self.leaving.pop_front() else { break };
+        let looks = Self::LOOKS.min(self.leaving.len());
+        let left: Vec<_> = self.leaving.drain(..looks).collect();
+        for (id, session) in left {
             if session.strong_count() == 0 {
                 self.free.push(Reverse(id.0));
             } else {

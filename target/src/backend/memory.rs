@@ -111,7 +111,10 @@ impl Memory {
         let offset = range.offset(self.description.format);
         with.chunks(buffer.len()).enumerate().all(|(index, theirs)| {
             let at = offset + (index * buffer.len()) as u64;
-            let Some(mine) = buffer.get_mut(..theirs.len()) else { return false };
+            let Some(mine) = buffer.get_mut(..theirs.len()) else {
+                debug_assert!(false, "no chunk is larger than the buffer");
+                return false;
+            };
             self.pieces(at, theirs.len() as u64, |mapping, within, part| {
                 if let Some(part) = mine.get_mut(part) {
                     mapping.read(within, part);

@@ -93,8 +93,10 @@ impl Links {
         class: Class,
         seen: &Observation,
     ) {
-        debug_assert!(index < self.0.len(), "connections go by the links that are there");
-        let Some(link) = self.0.get_mut(index) else { return };
+        let Some(link) = self.0.get_mut(index) else {
+            debug_assert!(false, "connections go by the links that are there");
+            return;
+        };
         let packets = &mut link.direction_mut(direction).packets[class];
         packets.delivered += u64::from(seen.delivered);
         packets.marked += u64::from(seen.marked);

@@ -43,15 +43,15 @@ pub(super) fn state(control: &Control, classes: &[PerClass<IoStats>]) -> QosStat
         sessions.push(session_state(control, session));
     }
     // The operations of a session's children count on its account too. Children come last.
-    for index in (1..sessions.len()).rev() {
-        let (above, below) = sessions.split_at_mut(index);
-        let Some(child) = below.first() else { continue };
+    let mut rest = sessions.as_mut_slice();
+    while let Some((child, above)) = rest.split_last_mut() {
         let parent = child.parent.as_ref().and_then(|name| places.get(name));
         if let Some(parent) = parent.and_then(|at| above.get_mut(*at)) {
             parent.traffic.waiting += child.traffic.waiting;
             parent.traffic.refused += child.traffic.refused;
             parent.traffic.io.merge(&child.traffic.io);
         }
+        rest = above;
     }
     QosState { classes, sessions, devices }
 }

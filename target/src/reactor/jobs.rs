@@ -106,10 +106,14 @@ impl Jobs {
         ring: &mut Ring,
         pool: &Pool,
     ) -> Option<(Key, Started)> {
-        let flying = *self.flying.get(unit as usize)?;
-        let running = self.running.get_mut(flying.job)?;
+        let flying = self.flying.get(unit as usize).copied();
+        debug_assert!(flying.is_some(), "a unit is known until it completes");
+        let flying = flying?;
+        let running = self.running.get_mut(flying.job);
+        debug_assert!(running.is_some(), "a job is known until its last unit completes");
+        let running = running?;
         let device = Arc::clone(&running.job.device);
-        let Style::Queued(queued) = device.backend.style() else { return None };
+        let queued = queued(&device)?;
         match queued.finish(&view(&running.job), &flying.unit, result, extra) {
             Outcome::Busy => {
                 self.busy.push(unit);
@@ -140,7 +144,7 @@ impl Jobs {
         if !over {
             return None;
         }
-        let running = self.running.try_remove(flying.job)?;
+        let running = self.running.remove(flying.job);
         let key = running.job.connection();
         if running.replan && running.status.is_success() {
             return Some((key, self.start(running.job, ring, pool)));
@@ -170,13 +174,26 @@ impl Jobs {
     }
 
     fn submit(&mut self, unit: u32, ring: &mut Ring) {
-        let Some(flying) = self.flying.get(unit as usize) else { return };
-        let Some(running) = self.running.get(flying.job) else { return };
-        let Style::Queued(queued) = running.job.device.backend.style() else { return };
+        let flying = self.flying.get(unit as usize);
+        let known = flying.and_then(|flying| Some((flying, self.running.get(flying.job)?)));
+        debug_assert!(known.is_some(), "a unit that is submitted, and its job, are known");
+        let Some((flying, running)) = known else { return };
+        let Some(queued) = queued(&running.job.device) else { return };
         let entry = running.entry(queued, &flying.unit);
         // SAFETY: the entry refers to the job's own buffers (or to the static zeroes); the job
         // stays in the table until every unit of it has completed.
         unsafe { ring.push(entry.user_data(Tag::Unit(unit).encode())) };
+    }
+}
+
+/// Finds the backend of a device that a job was started at.
+fn queued(device: &Device) -> Option<&dyn Queued> {
+    match device.backend.style() {
+        Style::Queued(queued) => Some(queued),
+        Style::Immediate(_) | Style::Timed(_) => {
+            debug_assert!(false, "jobs are started at queued backends");
+            None
+        }
     }
 }
 

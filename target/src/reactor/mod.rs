@@ -134,7 +134,7 @@ impl Reactor {
         let capsules = map((bytes / CAPSULE_SHARE).max(in_capsule * 16), in_capsule)?;
         let largest = max_transfer.max(backend::SCRATCH_MAX);
         let scratch = map(2 * largest, largest)?;
-        if let Some(mailbox) = shared.mailboxes.get(reactor) {
+        if let Some(mailbox) = shared.mailbox(reactor) {
             ring.watch(mailbox.wake_up_fd(), Tag::Mail.encode());
         }
         let now = shared.clock.now();
@@ -173,7 +173,7 @@ impl Reactor {
                 last_work = self.core.now();
             }
         }
-        if let Some(gauges) = self.shared.gauges.get(self.reactor) {
+        if let Some(gauges) = self.shared.gauges(self.reactor) {
             // Nobody waits for a reactor that has ended.
             gauges.seen.store(u64::MAX, Ordering::Relaxed);
         }
@@ -236,7 +236,7 @@ impl Reactor {
     fn change(&mut self) -> bool {
         let start = threads::cpu_time();
         let any = self.core.change();
-        if let Some(gauges) = self.shared.gauges.get(self.reactor) {
+        if let Some(gauges) = self.shared.gauges(self.reactor) {
             gauges.changes.record(threads::cpu_time().saturating_sub(start), 1);
         }
         any
@@ -255,7 +255,7 @@ impl Reactor {
             Some(Tag::Unit(unit)) => self.unit_ended(unit, &completion),
             Some(Tag::Mail) => {
                 if !completion.more()
-                    && let Some(mailbox) = self.shared.mailboxes.get(self.reactor)
+                    && let Some(mailbox) = self.shared.mailbox(self.reactor)
                 {
                     self.core.driver().ring.watch(mailbox.wake_up_fd(), Tag::Mail.encode());
                 }
@@ -352,7 +352,7 @@ impl Reactor {
         let shared = &self.shared;
         shared.events.accepted.fetch_add(1, Ordering::Relaxed);
         let load = |index: &usize| {
-            shared.gauges.get(*index).map_or(u64::MAX, |g| g.connections.load(Ordering::Relaxed))
+            shared.gauges(*index).map_or(u64::MAX, |g| g.connections.load(Ordering::Relaxed))
         };
         let total: u64 = (0..shared.gauges.len()).map(|i| load(&i)).sum();
         if total >= u64::from(shared.settings.max_connections) {
@@ -367,12 +367,12 @@ impl Reactor {
             }
         };
         let reactor = (0..shared.gauges.len()).min_by_key(load).unwrap_or(self.reactor);
-        if let Some(gauges) = shared.gauges.get(reactor) {
+        if let Some(gauges) = shared.gauges(reactor) {
             gauges.connections.fetch_add(1, Ordering::Relaxed);
         }
         if reactor == self.reactor {
             self.serve(socket, listener, peer);
-        } else if let Some(mailbox) = shared.mailboxes.get(reactor) {
+        } else if let Some(mailbox) = shared.mailbox(reactor) {
             mailbox.post(Message::Serve { socket, listener, peer });
         }
     }
@@ -410,7 +410,7 @@ impl Reactor {
 
     fn read_mail(&mut self) {
         let shared = Arc::clone(&self.shared);
-        let Some(mailbox) = shared.mailboxes.get(self.reactor) else { return };
+        let Some(mailbox) = shared.mailbox(self.reactor) else { return };
         for message in mailbox.take() {
             self.deliver(message);
         }
@@ -445,7 +445,7 @@ impl Reactor {
 
     /// Looks after what has no completion of its own.
     fn chores(&mut self) {
-        if let Some(gauges) = self.shared.gauges.get(self.reactor) {
+        if let Some(gauges) = self.shared.gauges(self.reactor) {
             gauges.seen.store(self.core.now().0, Ordering::Relaxed);
             gauges.set_states(&self.core.states());
         }
@@ -455,7 +455,7 @@ impl Reactor {
     }
 
     fn account(&self) {
-        let Some(gauges) = self.shared.gauges.get(self.reactor) else { return };
+        let Some(gauges) = self.shared.gauges(self.reactor) else { return };
         let busy = self.shared.clock.now().0.saturating_sub(self.core.now().0);
         gauges.busy_ns.store(gauges.busy_ns.load(Ordering::Relaxed) + busy, Ordering::Relaxed);
         gauges.turns.store(gauges.turns.load(Ordering::Relaxed) + 1, Ordering::Relaxed);

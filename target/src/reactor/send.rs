@@ -41,7 +41,10 @@ impl Sending {
 
     /// Submits what is left of the batch.
     fn submit(&mut self, socket: RawFd, tag: u64, ring: &mut Ring) {
-        let Some(batch) = &self.batch else { return };
+        let Some(batch) = &self.batch else {
+            debug_assert!(false, "what is submitted is left of a batch");
+            return;
+        };
         self.runs.clear();
         self.runs.extend(batch.slices().take(RUNS_MAX).map(|run| libc::iovec {
             iov_base: run.as_ptr().cast_mut().cast(),
@@ -68,6 +71,7 @@ impl Sending {
         tag: u64,
         ring: &mut Ring,
     ) -> Option<Batch<TxData<Buffer>>> {
+        debug_assert!(self.batch.is_some(), "only a send that was started ends");
         let batch = self.batch.as_mut()?;
         match usize::try_from(result) {
             Ok(bytes) if !batch.advance(bytes) => {

@@ -87,6 +87,21 @@ impl Uring {
         (socket.generation == key.generation).then_some(socket)
     }
 
+    /// Finds the socket of a connection that has not ended.
+    fn open_socket(&self, key: Key) -> Option<&Socket> {
+        let socket = self.socket(key);
+        debug_assert!(socket.is_some(), "a connection has a socket until it has ended");
+        socket
+    }
+
+    /// Finds the socket of a connection that has not ended.
+    #[inline]
+    fn open_socket_mut(sockets: &mut [Option<Socket>], key: Key) -> Option<&mut Socket> {
+        let socket = sockets.get_mut(key.index as usize).and_then(Option::as_mut);
+        debug_assert!(socket.is_some(), "a connection has a socket until it has ended");
+        socket
+    }
+
     /// A send has completed; the batch, if it is over.
     pub(super) fn send_ended(&mut self, key: Key, result: i32) -> Option<Batch<TxData<Buffer>>> {
         self.ring.send_ended();
@@ -126,7 +141,7 @@ impl Uring {
             state.queue = Some(qid);
             state.digests = digests;
         });
-        let Some(socket) = self.socket(key) else { return };
+        let Some(socket) = self.open_socket(key) else { return };
         tracing::debug!(
             peer = %socket.peer, host = shared.host_nqn, subsystem = shared.subsystem_nqn,
             controller, queue = qid, "a queue is connected"
@@ -162,7 +177,7 @@ impl Uring {
     }
 
     fn peer(&self, key: Key) -> String {
-        self.socket(key).map_or_else(String::new, |socket| socket.peer.to_string())
+        self.open_socket(key).map_or_else(String::new, |socket| socket.peer.to_string())
     }
 }
 
@@ -173,7 +188,7 @@ impl Driver for Uring {
     type Policies = Snapshot;
 
     fn receive(&mut self, key: Key) {
-        if let Some(fd) = self.socket(key).map(|socket| socket.fd.as_raw_fd()) {
+        if let Some(fd) = self.open_socket(key).map(|socket| socket.fd.as_raw_fd()) {
             self.ring.receive(fd, Tag::Receive(key).encode());
         }
     }
@@ -185,11 +200,7 @@ impl Driver for Uring {
     #[inline]
     fn receive_once(&mut self, key: Key, place: Option<DataPlace>) {
         let Self { sockets, ring, .. } = self;
-        let socket = sockets.get_mut(key.index as usize).and_then(Option::as_mut);
-        let Some(socket) = socket else {
-            debug_assert!(false, "a connection has a socket until it has ended");
-            return;
-        };
+        let Some(socket) = Self::open_socket_mut(sockets, key) else { return };
         let (fd, tag) = (socket.fd.as_raw_fd(), Tag::ReceiveOnce(key).encode());
         socket.receiving.start(place, fd, tag, ring);
     }
@@ -197,23 +208,19 @@ impl Driver for Uring {
     #[inline]
     fn send(&mut self, key: Key, batch: Batch<TxData<Buffer>>) {
         let Self { sockets, ring, .. } = self;
-        let socket = sockets.get_mut(key.index as usize).and_then(Option::as_mut);
-        let Some(socket) = socket else {
-            debug_assert!(false, "a connection has a socket until it has ended");
-            return;
-        };
+        let Some(socket) = Self::open_socket_mut(sockets, key) else { return };
         socket.sending.start(batch, socket.fd.as_raw_fd(), Tag::Send(key).encode(), ring);
     }
 
     fn shut_down(&mut self, key: Key) {
-        if let Some(socket) = self.socket(key) {
+        if let Some(socket) = self.open_socket(key) {
             // Fails only where the peer has gone already.
             let _ = shutdown(socket.fd.as_raw_fd(), Shutdown::Both);
         }
     }
 
     fn mark(&mut self, key: Key, dscp: u8, priority: i32) -> bool {
-        let Some(socket) = self.socket_mut(key) else { return false };
+        let Some(socket) = self.open_socket(key) else { return false };
         match socket::mark(&socket.fd, socket.peer.is_ipv6(), dscp, priority) {
             Ok(()) => true,
             Err(error) => {
@@ -224,7 +231,7 @@ impl Driver for Uring {
     }
 
     fn join_network(&mut self, key: Key, pacing: &Arc<Pacing>) -> bool {
-        let Some(socket) = self.socket(key) else { return false };
+        let Some(socket) = self.open_socket(key) else { return false };
         match socket.fd.as_fd().try_clone_to_owned() {
             Ok(own) => {
                 let (id, listener) = (key.id(self.reactor), socket.listener);
@@ -287,7 +294,7 @@ impl Driver for Uring {
 
     fn wake(&mut self, reactors: Reactors) {
         for reactor in reactors {
-            if let Some(mailbox) = self.shared.mailboxes.get(reactor as usize) {
+            if let Some(mailbox) = self.shared.mailbox(reactor as usize) {
                 mailbox.wake();
             }
         }
@@ -338,7 +345,7 @@ impl Driver for Uring {
             let reason = if shut_down { "it shut the controller down" } else { reason };
             shared.tell_of_hosts(|hosts, now| hosts.left(now, controller, reason.to_owned()));
         }
-        if let Some(gauges) = shared.gauges.get(self.reactor) {
+        if let Some(gauges) = shared.gauges(self.reactor) {
             gauges.connections.fetch_sub(1, Ordering::Relaxed);
         }
     }

@@ -62,7 +62,7 @@ impl Listeners {
         network.set_listener(id, listener.link.as_deref());
         let spec = spec(id, listener);
         shared.with_service(|service| service.add_listener(now, spec))?;
-        if let Some(mailbox) = shared.mailboxes.first() {
+        if let Some(mailbox) = shared.mailbox(0) {
             mailbox.post(Message::Listen { listener: id, socket });
         }
         table.all.push(Listening { id, listener: listener.clone(), socket: ours });
@@ -79,7 +79,7 @@ impl Listeners {
         // The shutdown frees the address for another listener at once, however late the reactor
         // closes its socket.
         let _ = shutdown(socket.as_raw_fd(), Shutdown::Both);
-        if let Some(mailbox) = shared.mailboxes.first() {
+        if let Some(mailbox) = shared.mailbox(0) {
             mailbox.post(Message::Unlisten(id));
         }
         let now = shared.clock.now();

@@ -116,7 +116,7 @@ fn run_reactor(
     if let Err(error) = threads::pin(core) {
         tracing::warn!(core, %error, "the reactor is not pinned to its core");
     }
-    if let Some(gauges) = shared.gauges.get(index) {
+    if let Some(gauges) = shared.gauges(index) {
         gauges.core.store(core as u64, Ordering::Relaxed);
     }
     match Reactor::new(shared, index, &cpus) {
