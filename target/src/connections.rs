@@ -77,11 +77,6 @@ impl Connections {
         Some(state)
     }
 
-    /// Says whether `meant` holds for a present connection.
-    pub fn any(&self, meant: impl Fn(&ConnectionState) -> bool) -> bool {
-        self.known().present.values().any(|registered| meant(&registered.state))
-    }
-
     /// Returns the present connections, in no order.
     #[must_use]
     pub fn present(&self) -> Vec<ConnectionState> {

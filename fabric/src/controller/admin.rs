@@ -286,6 +286,7 @@ impl Service {
             fabrics::DISCONNECT => {
                 if let Some(controller) = self.controllers.get_mut(&attachment.controller) {
                     controller.queues.remove(&attachment.qid);
+                    controller.settled.remove(&attachment.qid);
                 }
                 self.close_queue(connection, CloseReason::Disconnected);
                 Reply::OK

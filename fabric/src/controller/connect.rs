@@ -184,6 +184,8 @@ impl Service {
             local_address: None,
             admin: request.connection,
             queues: std::collections::BTreeMap::new(),
+            settled: std::collections::BTreeSet::new(),
+            settled_at: None,
             properties: Properties::default(),
             features,
             events: Events::default(),

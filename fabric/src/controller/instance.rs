@@ -2,7 +2,7 @@
 
 use core::sync::atomic::Ordering;
 use core::time::Duration;
-use std::collections::{BTreeMap, VecDeque};
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::sync::Arc;
 
 use super::error_log::ErrorLog;
@@ -35,6 +35,10 @@ pub(super) struct Controller {
     pub(super) local_address: Option<String>,
     pub(super) admin: ConnectionId,
     pub(super) queues: BTreeMap<u16, ConnectionId>,
+    /// Those of its I/O queues that have nothing left to do in a target that drains.
+    pub(super) settled: BTreeSet<u16>,
+    /// When the last of them had nothing left to do.
+    pub(super) settled_at: Option<Nanos>,
     pub(super) properties: Properties,
     pub(super) features: Features,
     pub(super) events: Events,

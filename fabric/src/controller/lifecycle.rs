@@ -3,7 +3,7 @@
 use core::sync::atomic::Ordering;
 
 use super::instance::ControllerKind;
-use super::service::PendingAbort;
+use super::service::{Attachment, PendingAbort};
 use super::{AbortTicket, Action, CloseReason, ConnectionId, ControllerId, Service};
 use crate::Nanos;
 use crate::nvme::Status;
@@ -32,9 +32,30 @@ impl Service {
             && let Some(controller) = self.controllers.get_mut(&id)
         {
             controller.queues.remove(&attachment.qid);
+            controller.settled.remove(&attachment.qid);
         }
         self.settle_aborts(connection);
         self.finish_quiesce_if_settled(id);
+    }
+
+    /// Notes that a queue has nothing left to do, in a target that drains and takes no new
+    /// commands. Returns since when its connection may be closed: an I/O queue's once all I/O
+    /// queues of its controller have nothing left, for a host that loses one of them gives up what
+    /// the others have under way; an admin queue's once those are gone.
+    pub fn settle_queue(&mut self, now: Nanos, connection: ConnectionId) -> Option<Nanos> {
+        let attachment = self.connections.get(&connection).filter(|a| !a.closing);
+        let Some(Attachment { controller, qid, .. }) = attachment else { return Some(Nanos(0)) };
+        let Some(controller) = self.controllers.get_mut(controller) else {
+            return Some(Nanos(0));
+        };
+        if *qid == 0 {
+            return controller.queues.is_empty().then_some(Nanos(0));
+        }
+        controller.settled.insert(*qid);
+        if controller.settled.len() < controller.queues.len() {
+            return None;
+        }
+        Some(*controller.settled_at.get_or_insert(now))
     }
 
     /// Says whether a connection is a queue of a controller that its host has shut down (CC.SHN),
@@ -77,6 +98,7 @@ impl Service {
     /// once.
     pub(super) fn close_queues(&mut self, id: ControllerId, reason: CloseReason) {
         let Some(controller) = self.controllers.get_mut(&id) else { return };
+        controller.settled.clear();
         for connection in std::mem::take(&mut controller.queues).into_values() {
             self.close_queue(connection, reason);
         }

@@ -412,11 +412,6 @@ impl<D: Driver> Connection<D> {
         }
     }
 
-    /// Says whether it is an I/O queue.
-    pub(crate) fn is_io(&self) -> bool {
-        matches!(self.stage, Stage::Io(_))
-    }
-
     /// Says whether it is the admin queue of a controller.
     pub(crate) fn is_admin(&self) -> bool {
         matches!(&self.stage, Stage::Admin(admin) if admin.is_connected())

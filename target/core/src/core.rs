@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use arbitration::arbiter::{Dispatched, Pull, Waiters};
 use fabric::Nanos;
-use fabric::controller::{Action, BackendId, CloseReason};
+use fabric::controller::{Action, BackendId, CloseReason, ConnectionId};
 use fabric::queue::SlotId;
 
 use crate::buffers::Buffers;
@@ -27,6 +27,9 @@ const DATA_TIME_NS: u64 = 30_000_000_000;
 const CHORES: Duration = Duration::from_millis(100);
 /// How often it does so while it settles what it has, to end.
 const DRAIN_CHORES: Duration = Duration::from_millis(2);
+/// How long a controller's connections stay open after its last command was answered, in a target
+/// that drains: the answers are on their way, and a host that loses a connection looks no further.
+const ANSWERS_ARRIVE: Duration = Duration::from_millis(20);
 /// How long hosts wait at most before it is seen again whether they may be asked for data.
 const R2T_AGAIN: Duration = Duration::from_millis(10);
 
@@ -545,14 +548,27 @@ impl<D: Driver> Core<D> {
         }
     }
 
-    /// Closes what has settled. A controller's admin queue goes after its I/O queues, which
-    /// otherwise would end with it.
+    /// Closes what has settled: the I/O queues of a controller together, then its admin queue. Closes
+    /// everything once the time for that is over.
     fn close_settled(&mut self) {
-        let overdue = self.drain_until.is_some_and(|until| self.io.now >= until);
-        let io_left = self.io.driver.has_io_queues();
-        for connection in self.places.iter_mut() {
-            let last = connection.is_io() || !io_left;
-            if overdue || (last && connection.is_idle()) {
+        let now = self.io.now;
+        let overdue = self.drain_until.is_some_and(|until| now >= until);
+        let mut settled: Vec<ConnectionId> = self
+            .places
+            .iter_mut()
+            .filter(|connection| !connection.is_closing() && (overdue || connection.is_idle()))
+            .map(|connection| connection.id())
+            .collect();
+        if !overdue {
+            self.io.driver.service(|service| {
+                settled.retain(|id| {
+                    let since = service.settle_queue(now, *id);
+                    since.is_some_and(|since| now.since(since) >= ANSWERS_ARRIVE)
+                });
+            });
+        }
+        for id in settled {
+            if let Some(connection) = self.places.find(Key::of(id).1) {
                 connection.close(&mut self.io, !overdue, "the target is ending");
             }
         }

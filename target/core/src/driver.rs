@@ -81,8 +81,6 @@ pub trait Driver: Sized + fmt::Debug {
     fn service<R>(&mut self, use_it: impl FnOnce(&mut Service) -> R) -> R;
     /// The counters that the SMART log shows.
     fn smart(&self) -> SmartCounters;
-    /// Whether any reactor still serves an I/O queue.
-    fn has_io_queues(&self) -> bool;
     /// Wakes other reactors.
     fn wake(&mut self, reactors: Reactors);
     /// Something has happened that others tell of; nothing depends on it.

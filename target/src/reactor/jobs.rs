@@ -187,7 +187,7 @@ impl Jobs {
 }
 
 /// Finds the backend of a device that a job was started at.
-fn queued(device: &Device) -> Option<&dyn Queued> {
+fn queued(device: &OpenDevice) -> Option<&dyn Queued> {
     match device.backend.style() {
         Style::Queued(queued) => Some(queued),
         Style::Immediate(_) | Style::Timed(_) => {

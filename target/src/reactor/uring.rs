@@ -25,7 +25,6 @@ use super::ring::{Completion, Ring};
 use super::send::Sending;
 use super::tag::Tag;
 use crate::devices::OpenDevice;
-use crate::engine::ConnectionState;
 use crate::hosts::Host;
 use crate::network::PacedSocket;
 use crate::qos::Snapshot;
@@ -285,11 +284,6 @@ impl Driver for Uring {
 
     fn smart(&self) -> SmartCounters {
         self.shared.smart()
-    }
-
-    fn has_io_queues(&self) -> bool {
-        let is_io = |state: &ConnectionState| state.queue.is_some_and(|queue| queue > 0);
-        self.shared.connections.any(is_io)
     }
 
     fn wake(&mut self, reactors: Reactors) {

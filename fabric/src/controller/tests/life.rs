@@ -313,3 +313,39 @@ fn a_configuration_that_cannot_be_is_refused_and_changes_nothing() {
     let message = Service::new(limits).unwrap_err().to_string();
     assert_eq!(message, "max_transfer is 5000: it must be a power of two of at least 4096");
 }
+
+#[test]
+fn queues_of_a_controller_settle_together_and_the_admin_queue_after_them() {
+    let mut bench = Bench::new();
+    let (admin, connected) = bench.admin_queue(0);
+    let id = connected.controller.0;
+    let [one, two] = [bench.io_queue(1, id), bench.io_queue(2, id)];
+    let (idle, _) = bench.admin_queue(3);
+    let first = bench.now;
+    assert_eq!(bench.service.settle_queue(first, one), None, "the other has commands");
+    assert_eq!(bench.service.settle_queue(first, admin), None, "I/O queues are there");
+    assert!(bench.service.settle_queue(first, idle).is_some(), "of another controller");
+
+    bench.pass(Duration::from_millis(5));
+    let last = bench.now;
+    assert_eq!(bench.service.settle_queue(last, two), Some(last));
+    bench.pass(Duration::from_millis(5));
+    assert_eq!(bench.service.settle_queue(bench.now, one), Some(last));
+    bench.service.disconnected(bench.now, one);
+    assert_eq!(bench.service.settle_queue(bench.now, two), Some(last));
+    assert_eq!(bench.service.settle_queue(bench.now, admin), None);
+    bench.service.disconnected(bench.now, two);
+    assert!(bench.service.settle_queue(bench.now, admin).is_some());
+}
+
+#[test]
+fn a_queue_that_goes_while_others_work_settles_nothing_for_them() {
+    let mut bench = Bench::new();
+    let (_, connected) = bench.admin_queue(0);
+    let id = connected.controller.0;
+    let [one, two, three] = [1, 2, 3].map(|qid| bench.io_queue(qid, id));
+    assert_eq!(bench.service.settle_queue(bench.now, one), None);
+    bench.service.disconnected(bench.now, one);
+    assert_eq!(bench.service.settle_queue(bench.now, two), None, "the third has commands");
+    assert!(bench.service.settle_queue(bench.now, three).is_some());
+}

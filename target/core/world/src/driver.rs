@@ -1,6 +1,6 @@
 //! A reactor's machine in the simulation: what it is asked to do is kept for the world to do.
 
-use std::cell::{Cell, RefCell};
+use std::cell::RefCell;
 use std::collections::{HashMap, VecDeque};
 use std::ops::{Deref, DerefMut};
 use std::rc::Rc;
@@ -160,8 +160,6 @@ pub(crate) struct Shared {
     pub(crate) actions: RefCell<VecDeque<Action>>,
     pub(crate) rules: RefCell<Arc<Rules>>,
     pub(crate) disks: RefCell<HashMap<BackendId, Arc<Disk>>>,
-    /// I/O queues that are connected.
-    pub(crate) io_queues: Cell<usize>,
 }
 
 impl Shared {
@@ -189,7 +187,6 @@ pub(crate) struct Sim {
     pub(crate) is_short: bool,
     pub(crate) classes: PerClass<IoStats>,
     pub(crate) now: Nanos,
-    queues: HashMap<Key, u16>,
 }
 
 impl Sim {
@@ -203,7 +200,6 @@ impl Sim {
             is_short: false,
             classes: PerClass::from_fn(|_| IoStats::default()),
             now: Nanos(0),
-            queues: HashMap::new(),
         }
     }
 }
@@ -288,29 +284,15 @@ impl Driver for Sim {
         SmartCounters::default()
     }
 
-    fn has_io_queues(&self) -> bool {
-        self.shared.io_queues.get() > 0
-    }
-
     fn wake(&mut self, reactors: Reactors) {
         self.ops.push(Op::Wake(reactors));
     }
 
-    fn notice(&mut self, key: Key, notice: Notice<'_, Self::Transport>) {
-        if let Notice::Connected { qid, .. } = notice {
-            self.queues.insert(key, qid);
-            if qid > 0 {
-                self.shared.io_queues.set(self.shared.io_queues.get() + 1);
-            }
-        }
-    }
+    fn notice(&mut self, _key: Key, _notice: Notice<'_, Self::Transport>) {}
 
     fn ended(&mut self, key: Key, end: End<'_>) {
         let now = self.now;
         self.shared.with_service(|service| service.disconnected(now, end.id));
-        if self.queues.remove(&key).is_some_and(|qid| qid > 0) {
-            self.shared.io_queues.set(self.shared.io_queues.get().saturating_sub(1));
-        }
         self.ops.push(Op::Ended(key));
     }
 }

@@ -121,6 +121,8 @@ pub(crate) struct Host {
     /// It sends no Keep Alive.
     pub(crate) mute: bool,
     pub(crate) next_keep_alive: Nanos,
+    /// When an I/O command of it was answered last.
+    pub(crate) answered_at: Nanos,
 }
 
 impl Host {
@@ -133,6 +135,7 @@ impl Host {
             queues: Vec::new(),
             mute: false,
             next_keep_alive: Nanos(0),
+            answered_at: Nanos(0),
         }
     }
 

@@ -88,6 +88,15 @@ impl Scenario {
         Self { faults: false, drain: false, ..self }
     }
 
+    /// The same world in which nothing goes wrong, and the target ends by draining: its devices
+    /// are so slow that a host's queues have their last answers at different times.
+    #[must_use]
+    pub fn draining(self) -> Self {
+        let slow = |(kind, channels, time, window)| (kind, channels, time * 100, window);
+        let disks = self.disks.into_iter().map(slow).collect();
+        Self { faults: false, drain: true, depth: 1 + self.depth % 4, disks, ..self }
+    }
+
     /// Smaller worlds that may break as this one does, the smallest first.
     pub(crate) fn smaller(&self) -> Vec<Self> {
         let mut all = Vec::new();

@@ -49,6 +49,14 @@ fn a_world_in_which_nothing_goes_wrong_answers_everything() {
 }
 
 #[test]
+fn hosts_have_their_answers_before_a_target_that_drains_closes_a_queue() {
+    for seed in 0..40 {
+        let outcome = World::new(Scenario::random(seed).draining()).run();
+        outcome.unwrap_or_else(|broken| panic!("seed {seed}: {broken}"));
+    }
+}
+
+#[test]
 fn a_seed_that_is_given_keeps_its_promises() {
     run(number("SEED").unwrap_or(1));
 }

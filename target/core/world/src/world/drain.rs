@@ -11,6 +11,8 @@ use crate::oracle::Broken;
 /// What a drain takes at most beyond the time that it is given, in ns: a second in which hosts may
 /// take what is still to be sent, what is in a device, and the network's time.
 const BEYOND_NS: u64 = 3_000_000_000;
+/// The time that the answers of a target that drains have to arrive before it closes, in ns.
+const ARRIVE_NS: u64 = 10_000_000;
 /// The time that suffices for what a world has under way, where nothing goes wrong.
 const LONG: Duration = Duration::from_secs(60);
 /// Commands that hosts submit to a target that drains.
@@ -56,12 +58,12 @@ impl World {
         }
     }
 
-    /// A host has lost a queue to a target that drains, and keeps the others: what they have under
-    /// way is to be answered.
-    pub(super) fn lose_queue(&mut self, host: usize, qid: u16) {
-        let queue = self.hosts.get_mut(host).and_then(|h| h.queues.get_mut(usize::from(qid)));
-        if let Some(queue) = queue.and_then(Option::take) {
-            self.cut(queue.connection);
+    /// A host loses a queue, and with it what it has under way on all.
+    pub(super) fn is_lost(&mut self, host: usize) {
+        let calm = !self.scenario.faults && self.drain.is_some_and(|drain| drain.time == LONG);
+        let answered_at = self.hosts.get(host).map_or(Nanos(0), |host| host.answered_at);
+        if calm && self.now.ns_since(answered_at) < ARRIVE_NS {
+            self.breaks("a target that drains closed while answers could be on their way");
         }
     }
 

@@ -191,6 +191,9 @@ impl World {
 
     pub(super) fn io_answered(&mut self, host: usize, failed: bool, since: u64) {
         self.is_answered(since);
+        if let Some(host) = self.hosts.get_mut(host) {
+            host.answered_at = self.now;
+        }
         self.outcome.answered += 1;
         self.outcome.succeeded += u64::from(!failed);
         let think = self.scenario.think_ns;
@@ -209,10 +212,8 @@ impl World {
     pub(super) fn lose(&mut self, host: usize, qid: u16, index: usize) {
         let queue = self.hosts.get(host).and_then(|h| h.queues.get(usize::from(qid)));
         if queue.is_some_and(|queue| queue.as_ref().is_some_and(|q| q.connection == index)) {
-            match self.drain {
-                Some(_) => self.lose_queue(host, qid),
-                None => self.leave(host),
-            }
+            self.is_lost(host);
+            self.leave(host);
         }
     }
 

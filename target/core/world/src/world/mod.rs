@@ -10,7 +10,7 @@ mod reactors;
 mod reserved;
 mod sessions;
 
-use std::cell::{Cell, RefCell};
+use std::cell::RefCell;
 use std::cmp::Reverse;
 use std::collections::{BinaryHeap, HashMap, VecDeque};
 use std::rc::Rc;
@@ -208,7 +208,6 @@ impl World {
             actions: RefCell::default(),
             rules: RefCell::new(Arc::new(rules)),
             disks: RefCell::default(),
-            io_queues: Cell::new(0),
         });
         let waiters = Arc::new(Waiters::new(scenario.reactors));
         let reactors = (0..scenario.reactors)
