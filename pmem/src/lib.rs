@@ -9,8 +9,8 @@
 pub struct PoolWord(pub i64);
 
 impl PoolWord {
-    /// How many tokens a client got that asked for `batch` and read this word: zero where the
-    /// pool was empty or overdrawn.
+    /// Returns how many tokens a client got that asked for `batch` and read this word: zero where
+    /// the pool was empty or overdrawn.
     #[must_use]
     pub fn granted(self, batch: u32) -> u32 {
         u32::try_from(self.0.clamp(0, i64::from(batch))).unwrap_or(0)

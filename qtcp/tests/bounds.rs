@@ -73,7 +73,7 @@ fn growth() -> impl Strategy<Value = Growth> {
     prop_oneof![Just(Growth::Packet), Just(Growth::Quality), Just(Growth::Target)]
 }
 
-/// One of each.
+/// Returns one of each.
 fn controllers(settings: &Settings) -> [Box<dyn Controller>; 6] {
     let rates = dcqcn::Settings { limits: settings.limits, ..dcqcn::Settings::of(LINE) };
     [

@@ -17,12 +17,12 @@ use crate::nvme::log::GetLogPage;
 use crate::nvme::opcode::{FABRICS, admin, fabrics};
 use crate::nvme::{Sqe, Status};
 
-/// Bytes of the Connect data.
+/// The size of the Connect data in bytes.
 const CONNECT_DATA: u32 = 1024;
-/// Result of an Abort command that found nothing to abort.
+/// The result of an Abort command that found nothing to abort.
 const NOT_ABORTED: u64 = 1;
 
-/// An admin command and what belongs to it.
+/// An admin command with its queue and its data.
 struct Command<'a> {
     now: Nanos,
     connection: ConnectionId,
@@ -33,9 +33,9 @@ struct Command<'a> {
 }
 
 impl Service {
-    /// Answers a command on a connected admin queue, Fabrics commands included. `data` is what
-    /// the command brings, as long as [`Self::data_length`] says; `out` receives what the answer
-    /// brings. Commands that fail leave an entry in the error log.
+    /// Answers a command on a connected admin queue, Fabrics commands included. `data` is the
+    /// command's data, as long as [`Self::data_length`] says; `out` receives the answer's data.
+    /// Commands that fail leave an entry in the error log.
     pub fn admin(
         &mut self,
         now: Nanos,
@@ -59,7 +59,7 @@ impl Service {
         self.record_failure(id, sqe, reply, out)
     }
 
-    /// The controller whose admin queue that connection is.
+    /// Finds the controller whose admin queue a connection is.
     fn admin_queue_of(&self, connection: ConnectionId) -> Option<ControllerId> {
         match self.connections.get(&connection) {
             Some(Attachment { controller, qid: 0, closing: false }) => Some(*controller),
@@ -68,9 +68,9 @@ impl Service {
     }
 
     /// Takes an Asynchronous Event Request back whose identifier the host has used for another
-    /// command: it is not completed. Whether there was one; a completion of it may be on its way.
-    /// [`Self::admin`] does this too; a transport does it when a command arrives, before the
-    /// command's data has, with [`super::DeferredCommands`].
+    /// command: the request is not completed. Returns whether there was one; a completion of it may
+    /// be on its way. [`Self::admin`] does this too; a transport does it when a command arrives,
+    /// before the command's data has, with [`super::DeferredCommands`].
     ///
     /// A host may use an identifier again only after its command's completion (NVMe base 2.0,
     /// section 3.3.3.1). There are hosts that give up their requests when they shut a controller
@@ -82,8 +82,8 @@ impl Service {
         controller.is_some_and(|controller| controller.events.cancel(cid))
     }
 
-    /// Any command keeps a controller alive: an I/O controller by TBKAS, a discovery controller
-    /// without keep alive timer by its activity.
+    /// Notes that a command keeps a controller alive: an I/O controller by TBKAS, a discovery
+    /// controller without keep alive timer by its activity.
     fn note_admin_traffic(&mut self, now: Nanos, id: ControllerId) {
         if let Some(controller) = self.controllers.get_mut(&id) {
             controller.shared.note_traffic();
@@ -93,7 +93,7 @@ impl Service {
         }
     }
 
-    /// What holds for every command.
+    /// Checks the rules of every command.
     fn check(&self, command: &Command<'_>) -> Result<(), Status> {
         let controller = self.controllers.get(&command.id).ok_or(Status::INTERNAL_ERROR)?;
         let sqe = command.sqe;
@@ -199,7 +199,7 @@ impl Service {
         Reply::Deferred
     }
 
-    /// Keep Alive restarts the timer.
+    /// Answers Keep Alive, which restarts the timer.
     fn keep_alive(&mut self, command: &Command<'_>) -> Reply {
         if let Some(controller) = self.controllers.get_mut(&command.id) {
             controller.shared.heard.store(false, core::sync::atomic::Ordering::Relaxed);
@@ -208,7 +208,7 @@ impl Service {
         Reply::OK
     }
 
-    /// Abort: CDW10 has the queue in 15:0 and the command in 31:16.
+    /// Answers Abort: CDW10 has the queue in 15:0 and the command in 31:16.
     fn abort(&mut self, command: &Command<'_>) -> Reply {
         let [q0, q1, c0, c1] = command.sqe.cdw10.to_bytes();
         let (qid, cid) = (u16::from_le_bytes([q0, q1]), u16::from_le_bytes([c0, c1]));
@@ -266,8 +266,8 @@ impl Service {
         }
     }
 
-    /// Answers a Fabrics command on a connected I/O queue. Disconnect frees the queue
-    /// identifier; the connection is to be closed after its completion is sent.
+    /// Answers a Fabrics command on a connected I/O queue. Disconnect frees the queue identifier;
+    /// the caller closes the connection after its completion is sent.
     pub fn fabrics_on_io_queue(
         &mut self,
         _now: Nanos,
@@ -300,8 +300,8 @@ impl Service {
         }
     }
 
-    /// The data that a command moves. On a connection that is not connected yet that is
-    /// Connect's; on an I/O queue, that of Fabrics commands alone (none).
+    /// Returns the length of the data that a command moves. On a connection that is not connected
+    /// yet it is Connect's; on an I/O queue, that of Fabrics commands (none).
     #[must_use]
     pub fn data_length(&self, connection: ConnectionId, sqe: &Sqe) -> DataLength {
         let to_host = |bytes: u64| DataLength {
@@ -350,14 +350,14 @@ impl Service {
         Reply::Done { result, status: status.more() }
     }
 
-    /// The most Asynchronous Event Requests that one controller holds.
+    /// Returns the most Asynchronous Event Requests that one controller holds.
     #[must_use]
     pub fn event_request_limit() -> usize {
         usize::from(events::AERL) + 1
     }
 }
 
-/// FCTYPE, byte 4 of a Fabrics command.
+/// Reads FCTYPE, byte 4 of a Fabrics command.
 fn fctype(sqe: &Sqe) -> u8 {
     let [fctype, ..] = sqe.nsid.to_bytes();
     fctype

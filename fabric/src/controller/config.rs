@@ -1,4 +1,4 @@
-//! What the service is configured with.
+//! The configuration of the service.
 
 use core::time::Duration;
 
@@ -27,22 +27,22 @@ pub struct ServiceConfig {
     /// Granularity of the keep alive timer (KAS), a multiple of 100 ms; timeouts are rounded up
     /// to it.
     pub keep_alive_granularity: Duration,
-    /// How long a discovery controller without keep alive timer lives without a command.
+    /// The time for which a discovery controller without keep alive timer lives without a command.
     pub discovery_idle: Duration,
-    /// How long a reset or shutdown waits for the I/O queues' commands to settle before it is
+    /// The time for which a reset or shutdown waits for the I/O queues' commands, before it is
     /// reported complete all the same.
     pub quiesce_limit: Duration,
     /// Largest Write Zeroes and Verify in bytes: a power of two of at least 4 KiB, or 0 for
     /// `max_transfer` (WZSL, VSL).
     pub zeroes_limit: u32,
-    /// CRDT1..3: what the three Command Retry Delays mean, in units of 100 ms.
+    /// CRDT1..3: the three Command Retry Delays, in units of 100 ms.
     pub retry_delays: [u16; 3],
-    /// CAP.AMS bit 17: offer weighted round robin with urgent priority class.
+    /// CAP.AMS bit 17: whether weighted round robin with urgent priority class is offered.
     pub weighted_round_robin: bool,
     /// The Arbitration feature (01h) as it is after a reset: burst 2:0 (2^n commands, 111b no
-    /// limit), weights of Low 15:8, Medium 23:16 and High 31:24, each less 1. A host may set it
-    /// and reads back what it set; how a device is shared among hosts is not for one of them to
-    /// say.
+    /// limit), weights of Low 15:8, Medium 23:16 and High 31:24, each less 1. A host may set it and
+    /// reads back its value, without effect: one host must not decide how a device is shared among
+    /// all.
     pub arbitration: u32,
     /// Firmware revision, up to 8 ASCII characters.
     pub firmware: String,
@@ -70,7 +70,7 @@ impl Default for ServiceConfig {
     }
 }
 
-/// A change of the configuration that cannot be.
+/// The error of a change of the configuration that is refused.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum ConfigError {
     /// A limit is out of range.
@@ -78,12 +78,12 @@ pub enum ConfigError {
     Limit {
         /// The setting.
         name: &'static str,
-        /// What it is.
+        /// The value.
         value: u64,
-        /// What it may be.
+        /// The range that is allowed.
         wanted: &'static str,
     },
-    /// An NQN is not one.
+    /// A name is no NQN.
     #[error("{0:?} is not an NQN: it must begin with \"nqn.\" and have at most 223 bytes")]
     Nqn(String),
     /// The discovery subsystem is built in.
@@ -94,7 +94,7 @@ pub enum ConfigError {
     Text {
         /// The setting.
         name: &'static str,
-        /// What it is.
+        /// The value.
         value: String,
         /// Longest text.
         limit: usize,
@@ -124,7 +124,7 @@ pub enum ConfigError {
     /// All NSIDs are taken or the NSID is beyond the limit.
     #[error("namespace identifiers go from 1 to {limit}: {nsid} is not free or not among them")]
     NamespaceLimit {
-        /// What was asked for; 0: any.
+        /// The NSID that was asked for; 0: any.
         nsid: u32,
         /// Largest NSID.
         limit: u32,
@@ -137,7 +137,7 @@ pub enum ConfigError {
         /// UUID or NGUID.
         what: &'static str,
     },
-    /// The block format is none that is served.
+    /// The block format is not one that is served.
     #[error(
         "logical blocks of {} bytes with {} bytes of metadata: they must have 512 or 4096 bytes, \
          and no metadata",
@@ -213,7 +213,7 @@ pub enum AddressFamily {
 /// A listener to add.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ListenerSpec {
-    /// Its number; also the port identifier in the discovery log page (its low 16 bits).
+    /// The listener's number; also the port identifier in the discovery log page (its low 16 bits).
     pub id: ListenerId,
     /// Transport.
     pub transport: TransportType,
@@ -225,7 +225,7 @@ pub struct ListenerSpec {
     pub family: AddressFamily,
     /// Port as discovery hands it out, up to 31 ASCII characters.
     pub trsvcid: String,
-    /// Only discovery controllers here.
+    /// Whether the listener has discovery controllers only.
     pub discovery_only: bool,
     /// NQNs of the subsystems served here; none: all.
     pub subsystems: Option<Vec<String>>,

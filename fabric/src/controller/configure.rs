@@ -1,4 +1,4 @@
-//! Changes of the configuration, each all or nothing, and what hosts are told of them.
+//! Changes of the configuration, each all or nothing, and the events by which hosts learn of them.
 
 use core::sync::atomic::Ordering;
 use std::collections::{BTreeSet, HashMap};
@@ -38,7 +38,7 @@ impl Service {
         Ok(())
     }
 
-    /// Removes a subsystem; its controllers end. Answers its namespaces.
+    /// Removes a subsystem; its controllers end. Returns its namespaces.
     ///
     /// # Errors
     /// There is no such subsystem.
@@ -56,7 +56,7 @@ impl Service {
         Ok(removed.iter().flat_map(|s| s.namespaces.iter().cloned()).collect())
     }
 
-    /// Adds a namespace; answers its NSID.
+    /// Adds a namespace. Returns its NSID.
     ///
     /// # Errors
     /// There is no such subsystem, the NSID is taken or beyond the limit, the UUID is zero, UUID
@@ -77,7 +77,7 @@ impl Service {
         Ok(nsid)
     }
 
-    /// Removes a namespace and answers it.
+    /// Removes a namespace and returns it.
     ///
     /// # Errors
     /// There is no such subsystem or namespace.
@@ -108,8 +108,9 @@ impl Service {
         self.replace_namespace(now, nqn, namespace).map(|_| ())
     }
 
-    /// Puts another namespace in the place of one with the same NSID; answers the old one. This is
-    /// also how a namespace stops being ready, and is ready again; hosts are told of either.
+    /// Puts another namespace in the place of one with the same NSID. Returns the old one. A
+    /// namespace also stops being ready, and becomes ready again, by this method; hosts are told of
+    /// both.
     ///
     /// # Errors
     /// There is no such subsystem or namespace; an identifier is used by a third namespace.
@@ -246,7 +247,7 @@ impl Service {
         }
     }
 
-    /// Controllers whose host may not use the subsystem any more end.
+    /// Ends controllers whose host may not use the subsystem any more.
     fn end_refused_hosts(&mut self, nqn: &str) {
         let Some(subsystem) = self.subsystems.get(nqn) else { return };
         let refused = |c: &&Controller| c.subsystem() == nqn && !subsystem.allows(c.host());
@@ -257,7 +258,8 @@ impl Service {
         }
     }
 
-    /// A subsystem enters or leaves the discovery log pages of the hosts that may use it.
+    /// Notes that a subsystem enters or leaves the discovery log pages of the hosts that may use
+    /// it.
     fn subsystem_listed(&mut self, nqn: &str) {
         let Some(subsystem) = self.subsystems.get(nqn) else { return };
         let served = self.listeners.values().any(|l| l.serves(nqn));
@@ -302,7 +304,7 @@ impl Subsystem {
         self.namespaces.get(nsid).cloned().ok_or_else(missing)
     }
 
-    /// `wanted`, or for 0 the lowest free NSID.
+    /// Returns `wanted`, or for 0 the lowest free NSID.
     fn choose_nsid(&self, wanted: u32, limit: u32) -> Result<u32, ConfigError> {
         if self.namespaces.get(wanted).is_some() {
             return Err(ConfigError::NamespaceExists { nqn: self.spec.nqn.clone(), nsid: wanted });
@@ -315,8 +317,8 @@ impl Subsystem {
         }
     }
 
-    /// UUID and NGUID must differ from those of all other namespaces: hosts take namespaces with
-    /// the same identifier for one.
+    /// Checks that UUID and NGUID differ from those of all other namespaces: hosts take namespaces
+    /// with the same identifier for one.
     fn check_identifiers(&self, namespace: &Namespace) -> Result<(), ConfigError> {
         namespace.check()?;
         let of = |known: &HashMap<[u8; 16], u32>, id: &[u8; 16]| known.get(id).copied();

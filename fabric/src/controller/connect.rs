@@ -19,9 +19,9 @@ use crate::Nanos;
 use crate::fabrics::{ConnectAttributes, ConnectCommand, ConnectData, DISCOVERY_NQN, nqn_field};
 use crate::nvme::{Sqe, opcode};
 
-/// CNTLID with which a host asks for any controller.
+/// The CNTLID with which a host asks for any controller.
 const DYNAMIC: u16 = 0xffff;
-/// Largest controller identifier; FFF0h and up are reserved.
+/// The largest controller identifier; FFF0h and up are reserved.
 const LAST_ID: u16 = 0xffef;
 
 /// A Connect command whose own fields are good.
@@ -80,7 +80,7 @@ impl Service {
         connected.map_err(Refusal::rejected)
     }
 
-    /// What can be checked without knowing the subsystem.
+    /// Checks the fields that do not depend on the subsystem.
     fn check_fields<'a>(
         &self,
         command: &ConnectCommand,
@@ -147,8 +147,8 @@ impl Service {
         Ok(connected)
     }
 
-    /// The next controller identifier that is not in use: none is given twice before all others
-    /// were.
+    /// Returns the next controller identifier that is not in use: none is given twice before all
+    /// others were.
     fn allocate_id(&mut self) -> Option<ControllerId> {
         if self.controllers.len() >= usize::from(self.config.max_controllers) {
             return None;

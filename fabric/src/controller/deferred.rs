@@ -1,15 +1,15 @@
-//! Which deferred command a completion of the service belongs to, for the transport.
+//! The deferred commands of a queue, to which the service's completions belong, for the transport.
 
 /// The deferred commands of one admin queue: Asynchronous Event Requests, and Aborts under way.
 ///
-/// The service names them by identifier, and its completions take a while to reach the
-/// transport. Meanwhile the host may have used the identifier of an event request for another
-/// command (some hosts give their requests up and say so to nobody): what comes for the request
-/// then must not be taken for the answer to that command.
+/// The service names them by identifier, and its completions take a while to reach the transport.
+/// Meanwhile the host may have used the identifier of an event request for another command (some
+/// hosts give their requests up and tell nobody): a completion of the request must then not be
+/// taken for the answer to that command.
 #[derive(Debug)]
 pub struct DeferredCommands<P> {
     waiting: Vec<Waiting<P>>,
-    /// Identifiers of requests that were given up when their completion was on its way already.
+    /// The identifiers of requests that were given up while their completion was on its way.
     stale: Vec<u16>,
 }
 
@@ -28,14 +28,14 @@ impl<P> Default for DeferredCommands<P> {
 }
 
 impl<P> DeferredCommands<P> {
-    /// The service has deferred a command; `place` is the transport's name for it.
+    /// Notes that the service has deferred a command; `place` is the transport's name for it.
     pub fn deferred(&mut self, cid: u16, event_request: bool, place: P) {
         self.waiting.push(Waiting { cid, event_request, place });
     }
 
-    /// A command has arrived, whose data may be still to come. Where it takes the place of an
-    /// event request, answers that request's place: it is to be freed, without a completion.
-    /// `withdraw` asks the service for the request back and says whether it was there
+    /// Notes that a command has arrived, whose data may still be missing. Where the command takes
+    /// the identifier of an event request, returns that request's place, to be freed without a
+    /// completion. `withdraw` asks the service for the request back and says whether it was there
     /// ([`super::Service::withdraw_event_request`]).
     pub fn arrived(&mut self, cid: u16, withdraw: impl FnOnce() -> bool) -> Option<P> {
         let at = self.waiting.iter().position(|w| w.event_request && w.cid == cid)?;
@@ -45,8 +45,8 @@ impl<P> DeferredCommands<P> {
         Some(self.waiting.swap_remove(at).place)
     }
 
-    /// The service completes a command: the place of the one that is to be answered; none where
-    /// it is answered no more.
+    /// Takes a completion of the service. Returns the place of the command that it answers; none
+    /// where that command was given up.
     pub fn completed(&mut self, cid: u16) -> Option<P> {
         if let Some(at) = self.stale.iter().position(|&c| c == cid) {
             self.stale.remove(at);
@@ -65,7 +65,7 @@ mod tests {
 
     use super::*;
 
-    /// What happens on an admin queue whose service answers late.
+    /// A step on an admin queue whose service answers late.
     #[derive(Clone, Copy, Debug)]
     enum Step {
         /// The host sends an event request.

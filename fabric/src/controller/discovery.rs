@@ -1,4 +1,4 @@
-//! The discovery log page: what each host may connect to, and where.
+//! The discovery log page: the subsystems that each host may connect to, and their addresses.
 
 use zerocopy::IntoBytes;
 use zerocopy::little_endian::{U16, U32, U64};
@@ -22,8 +22,8 @@ struct Record<'a> {
 }
 
 impl Service {
-    /// Tells the address on which a discovery controller's host reached the target, for listeners
-    /// on all addresses (`0.0.0.0`, `::`). Without effect on other queues.
+    /// Sets the address on which a discovery controller's host reached the target, for listeners on
+    /// all addresses (`0.0.0.0`, `::`). It has no effect on other queues.
     pub fn local_address(&mut self, connection: ConnectionId, traddr: &str) {
         if let Some(attachment) = self.connections.get(&connection)
             && let Some(controller) = self.controllers.get_mut(&attachment.controller)
@@ -62,7 +62,7 @@ impl Service {
         Ok(())
     }
 
-    /// Record 0 is the header, record n entry n - 1.
+    /// Writes a record: record 0 is the header, record n entry n - 1.
     fn write_record(
         &self,
         controller: &Controller,
@@ -86,8 +86,8 @@ impl Service {
         out.extend_from_slice(header.as_bytes());
     }
 
-    /// The discovery subsystem itself, then for each listener the subsystems served there that
-    /// the host may use.
+    /// Returns the records: the discovery subsystem itself, then for each listener the subsystems
+    /// served there that the host may use.
     fn discovery_records(&self, controller: &Controller, local: bool) -> Vec<Record<'_>> {
         let here = |l: &&ListenerSpec| !local || l.id == controller.listener;
         let own = self.listeners.get(&controller.listener);
@@ -102,8 +102,8 @@ impl Service {
         current.into_iter().chain(subsystems).collect()
     }
 
-    /// The page has changed for hosts that satisfy `concerns`: the generation moves on and they
-    /// are told.
+    /// Notes that the page has changed for hosts that satisfy `concerns`: the generation moves on
+    /// and they are told.
     pub(super) fn discovery_changed(&mut self, concerns: impl Fn(&Controller) -> bool) {
         self.generation += 1;
         for controller in self.controllers.values_mut() {
@@ -144,13 +144,14 @@ fn write_entry(
     entry
 }
 
-/// The low half of the listener's number.
+/// Returns the low half of the listener's number.
 fn port_id(id: ListenerId) -> U16 {
     let [low, high, ..] = id.0.to_le_bytes();
     U16::from_bytes([low, high])
 }
 
-/// A listener on all addresses is reached where this host has reached the target.
+/// Returns the address of a listener: one on all addresses has the address at which this host has
+/// reached the target.
 fn address<'a>(listener: &'a ListenerSpec, controller: &'a Controller) -> &'a str {
     let any = match listener.family {
         AddressFamily::Ipv4 => listener.traddr == "0.0.0.0",

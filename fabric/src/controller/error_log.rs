@@ -14,15 +14,15 @@ pub(super) const ERROR_ENTRIES: u8 = 64;
 /// A command that failed, for the error log.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct FailedCommand {
-    /// Its queue.
+    /// The command's queue.
     pub qid: u16,
-    /// Its identifier.
+    /// The command's identifier.
     pub cid: u16,
-    /// Its opcode.
+    /// The command's opcode.
     pub opcode: u8,
-    /// Its namespace.
+    /// The command's namespace.
     pub nsid: u32,
-    /// Its first block; 0 where it has none.
+    /// The command's first block; 0 where it has none.
     pub lba: u64,
     /// The status it was completed with.
     pub status: Status,
@@ -37,7 +37,7 @@ pub(super) struct ErrorLog {
 }
 
 impl ErrorLog {
-    /// Puts a command in; the oldest entry goes where there are too many.
+    /// Adds a command; the oldest entry is dropped where there are too many.
     pub(super) fn record(&mut self, failed: FailedCommand) {
         self.count = self.count.saturating_add(1);
         self.entries.truncate(usize::from(ERROR_ENTRIES) - 1);

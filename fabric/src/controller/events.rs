@@ -12,8 +12,8 @@ const CHANGED_MAX: usize = 1024;
 /// Critical warnings of SMART that a host may ask events for: bits 7:0 of the configuration.
 const SMART_EVENTS: u32 = 0xff;
 
-/// The requests that wait for an event, the events that wait for a request, and what is masked
-/// until the host has read the log page that its last event named.
+/// The requests that wait for an event, the events that wait for a request, and the events that are
+/// masked until the host has read the log page of the last one.
 #[derive(Debug, Default)]
 pub(super) struct Events {
     /// The Asynchronous Event Configuration feature.
@@ -24,7 +24,7 @@ pub(super) struct Events {
 }
 
 impl Events {
-    /// Takes a request; false where as many as AERL allows are outstanding.
+    /// Takes a request. Returns false where as many as AERL allows are outstanding.
     pub(super) fn request(&mut self, cid: u16) -> bool {
         let room = self.requests.len() <= usize::from(AERL);
         if room {
@@ -33,7 +33,7 @@ impl Events {
         room
     }
 
-    /// Takes request `cid` back; false where there is none.
+    /// Takes request `cid` back. Returns false where there is none.
     pub(super) fn cancel(&mut self, cid: u16) -> bool {
         let at = self.requests.iter().position(|&c| c == cid);
         at.and_then(|at| self.requests.remove(at)).is_some()
@@ -44,20 +44,20 @@ impl Events {
         std::mem::take(self).requests
     }
 
-    /// Something happened. Told to the host if it wants to know and has read of the last one.
+    /// Raises an event. The host is told if it has enabled the event and has read the log page of
+    /// the last one.
     pub(super) fn raise(&mut self, event: OptionalEvents) {
         let wanted = OptionalEvents::from_bits_truncate(self.configuration);
         self.pending |= event & wanted & !self.masked;
     }
 
-    /// The host has read the log page of `event`: what it was told is done with, and the next
-    /// one may be told.
+    /// Notes that the host has read the log page of `event`, so that the next one may be told.
     pub(super) fn log_read(&mut self, event: OptionalEvents) {
         self.masked.remove(event);
         self.pending.remove(event);
     }
 
-    /// The next request to complete: its identifier and result.
+    /// Returns the next request to complete: its identifier and result.
     pub(super) fn poll(&mut self) -> Option<(u16, u64)> {
         let event = self.pending.iter().next()?;
         let cid = self.requests.pop_front()?;
@@ -67,7 +67,7 @@ impl Events {
     }
 }
 
-/// Completion DW0: event type 2:0 (2 notice), information 15:8, log page 23:16.
+/// Encodes completion DW0: event type 2:0 (2 notice), information 15:8, log page 23:16.
 fn result(event: OptionalEvents) -> u64 {
     let (information, page) = if event == OptionalEvents::NAMESPACE_ATTRIBUTE {
         (0x00, lid::CHANGED_NAMESPACES)
@@ -79,13 +79,13 @@ fn result(event: OptionalEvents) -> u64 {
     2 | information << 8 | u64::from(page) << 16
 }
 
-/// The events that an I/O controller can be asked for (OAES).
+/// Returns the events that an I/O controller can be asked for (OAES).
 pub(super) fn io_events() -> OptionalEvents {
     OptionalEvents::NAMESPACE_ATTRIBUTE | OptionalEvents::ANA_CHANGE
 }
 
-/// Says whether `configuration` asks only for events that there are: `offered`, and on I/O
-/// controllers the critical warnings, which never come.
+/// Says whether `configuration` asks only for existing events: `offered`, and on I/O controllers
+/// the critical warnings, which never come.
 pub(super) fn configuration_is_good(configuration: u32, offered: OptionalEvents) -> bool {
     let smart = if offered == OptionalEvents::DISCOVERY_CHANGE { 0 } else { SMART_EVENTS };
     configuration & !(offered.bits() | smart) == 0
@@ -99,7 +99,7 @@ pub(super) struct ChangedNamespaces {
 }
 
 impl ChangedNamespaces {
-    /// A namespace appeared, changed or went away.
+    /// Notes that a namespace appeared, changed or went away.
     pub(super) fn insert(&mut self, nsid: u32) {
         self.nsids.insert(nsid);
         if self.nsids.len() > CHANGED_MAX {
@@ -108,12 +108,12 @@ impl ChangedNamespaces {
         }
     }
 
-    /// Forgets all.
+    /// Forgets all changes.
     pub(super) fn clear(&mut self) {
         *self = Self::default();
     }
 
-    /// The log page.
+    /// Returns the log page.
     pub(super) fn page(&self) -> Vec<u8> {
         let overflow = self.overflow.then_some(u32::MAX);
         let listed = self.nsids.iter().copied().filter(|_| !self.overflow);

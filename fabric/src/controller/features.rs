@@ -16,7 +16,7 @@ const CHANGEABLE: u64 = 1 << 2;
 /// Capabilities, bit 1: the value is that of one namespace.
 const NAMESPACE_SPECIFIC: u64 = 1 << 1;
 
-/// Queues, 0's based, in both halves of DW0.
+/// Encodes a number of queues, 0's based, in both halves of DW0.
 fn queues(count: u16) -> u64 {
     let count = u64::from(count.saturating_sub(1));
     count | count << 16
@@ -87,7 +87,7 @@ impl Controller {
         })
     }
 
-    /// The host identifier in its 128-bit form (EXHID), the only one over fabrics.
+    /// Returns the host identifier in its 128-bit form (EXHID), the only one over fabrics.
     fn host_identifier(&self, cdw11: u32, out: &mut Vec<u8>) -> Option<u64> {
         if cdw11 & 1 == 0 {
             return None;
@@ -141,7 +141,7 @@ impl Controller {
         Ok(())
     }
 
-    /// There is one power state; the workload hint (7:5) is kept.
+    /// Sets the power state, of which there is one; the workload hint (7:5) is kept.
     fn set_power(&mut self, value: u32) -> Result<(), Status> {
         if value & !0xe0 != 0 {
             return Err(Status::INVALID_FIELD);
@@ -157,7 +157,7 @@ impl Controller {
         Ok(())
     }
 
-    /// TLER is kept; DULBE needs a namespace that tells deallocated blocks from others.
+    /// Sets TLER; DULBE needs a namespace that tells deallocated blocks from others.
     fn set_error_recovery(&mut self, value: u32) -> Result<(), Status> {
         if value & !0xffff != 0 {
             return Err(Status::INVALID_FIELD);
@@ -166,8 +166,8 @@ impl Controller {
         Ok(())
     }
 
-    /// DN says that the host does not need AWUN and NAWUN. Both are one block, which the target
-    /// writes atomically whatever the host needs.
+    /// Sets DN, which says that the host does not need AWUN and NAWUN. Both are one block, which
+    /// the target writes atomically in any case.
     fn set_write_atomicity(&mut self, value: u32) -> Result<(), Status> {
         if value & !1 != 0 {
             return Err(Status::INVALID_FIELD);
@@ -197,7 +197,7 @@ impl Controller {
         Ok(())
     }
 
-    /// OAES.
+    /// Returns the events that the controller offers (OAES).
     pub(super) fn offered_events(&self) -> OptionalEvents {
         match self.kind {
             ControllerKind::Io => io_events(),
@@ -205,7 +205,7 @@ impl Controller {
         }
     }
 
-    /// ACRE is byte 0; the other behaviours are ignored, as the controller offers none of them.
+    /// Sets ACRE (byte 0); the other behaviours are ignored, as the controller offers none of them.
     fn set_host_behavior(&mut self, data: &[u8]) -> Result<(), Status> {
         let on = match data.first() {
             Some(0) => false,
@@ -223,7 +223,7 @@ fn host_behavior(acre: bool, out: &mut Vec<u8>) {
     out.resize(HOST_BEHAVIOR_SIZE, 0);
 }
 
-/// The cache cannot be turned off: Flush and FUA are the way to stable storage.
+/// Refuses to turn the cache off: Flush and FUA are the way to stable storage.
 fn set_write_cache(value: u32) -> Result<(), Status> {
     match value {
         1 => Ok(()),
@@ -232,7 +232,7 @@ fn set_write_cache(value: u32) -> Result<(), Status> {
     }
 }
 
-/// The features of a controller.
+/// Returns the features of a controller.
 pub(super) fn known(kind: ControllerKind) -> &'static [u8] {
     match kind {
         ControllerKind::Io => &[

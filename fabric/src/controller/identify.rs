@@ -1,4 +1,4 @@
-//! Identify: the data structures as a controller's host is to see them.
+//! Identify: the data structures as a controller's host sees them.
 
 use zerocopy::IntoBytes;
 use zerocopy::little_endian::{U16, U32, U64};
@@ -45,7 +45,7 @@ impl Service {
                 out.resize(IDENTIFY_SIZE, 0);
                 Reply::OK
             }
-            // The only status here that a later try may change.
+            // Only this status may change at a later try.
             Err(Status::NAMESPACE_NOT_READY) => {
                 Reply::failed(controller.shared.namespace_not_ready())
             }
@@ -90,7 +90,7 @@ impl Service {
         }
     }
 
-    /// Controllers whose host sees the namespace.
+    /// Returns the controllers whose host sees the namespace.
     fn controllers_with(
         &self,
         controller: &Controller,
@@ -105,7 +105,7 @@ impl Service {
         Ok(())
     }
 
-    /// A controller list: count, then up to 2047 identifiers from `from` up.
+    /// Writes a controller list: count, then up to 2047 identifiers from `from` up.
     fn controller_list(
         &self,
         controller: &Controller,
@@ -155,7 +155,7 @@ fn discovery_controller(id: &mut IdentifyController, config: &ServiceConfig) {
     id.maxcmd = U16::new(config.admin_queue_entries);
 }
 
-/// What only I/O controllers have.
+/// Writes the fields that only I/O controllers have.
 fn io_controller(id: &mut IdentifyController, controller: &Controller, config: &ServiceConfig) {
     id.cntrltype = CNTRLTYPE_IO;
     // The recommended burst is the one that holds; 2^6 commands where there is no limit.
@@ -178,7 +178,7 @@ fn io_controller(id: &mut IdentifyController, controller: &Controller, config: &
     id.nn = U32::new(config.max_namespaces);
     id.mnan = U32::new(config.max_namespaces);
     id.oncs = U16::new((controller.table.commands() | OptionalCommands::SAVE_SELECT).bits());
-    // A cache is always told of: hosts read this once, and a namespace with a cache may be added
+    // A cache is always reported: hosts read this once, and a namespace with a cache may be added
     // later. Namespaces without one answer Flush at once, and say so in CNS 08h. Flush of all
     // namespaces in one command (bits 2:1) is not supported: 10b.
     id.vwc = 0b101;
@@ -187,19 +187,19 @@ fn io_controller(id: &mut IdentifyController, controller: &Controller, config: &
     id.msdbd = 1;
     // Disconnect.
     id.ofcs = U16::new(1);
-    // 25 W, as other targets say that have no real power state.
+    // 25 W is the value of other targets that have no real power state.
     id.psd0.max_power = U16::new(2500);
     id.psd0.entry_latency = U32::new(16);
     id.psd0.exit_latency = U32::new(4);
 }
 
-/// KAS, in units of 100 ms.
+/// Returns KAS, in units of 100 ms.
 fn keep_alive_granularity(config: &ServiceConfig) -> U16 {
     let units = config.keep_alive_granularity.as_millis() / 100;
     U16::new(u16::try_from(units).unwrap_or(u16::MAX))
 }
 
-/// log2 of a power of two of bytes in pages of 4 KiB; 0 for none.
+/// Returns log2 of a power of two of bytes in pages of 4 KiB; 0 for none.
 fn pages(bytes: u32) -> u8 {
     u8::try_from(bytes.max(4096).ilog2().saturating_sub(12)).unwrap_or(0)
 }
@@ -208,7 +208,7 @@ fn valid_nsid(nsid: u32, config: &ServiceConfig) -> bool {
     (1..=config.max_namespaces).contains(&nsid)
 }
 
-/// A structure of one namespace; all zero where the NSID is valid but not active.
+/// Writes a structure of one namespace, all zero where the NSID is valid but not active.
 fn namespace(
     controller: &Controller,
     nsid: u32,
@@ -234,7 +234,7 @@ fn namespace_list(controller: &Controller, after: u32, out: &mut Vec<u8>) -> Res
     Ok(())
 }
 
-/// Identify Namespace: the device's own where there is one, then what is ours.
+/// Writes Identify Namespace: the device's own where there is one, then the target's fields.
 fn identify_namespace(namespace: &Namespace, out: &mut Vec<u8>) {
     let mut id = zeroed::<IdentifyNamespace>();
     match &namespace.identify {
@@ -258,12 +258,12 @@ fn identify_namespace(namespace: &Namespace, out: &mut Vec<u8>) {
     out.extend_from_slice(id.as_bytes());
 }
 
-/// What of a device's Identify Namespace stays true through the target: thin provisioning and
-/// preferred sizes, what deallocated blocks read as, its identifiers. Its format in use becomes
-/// the only one.
+/// Copies the fields of a device's Identify Namespace that stay true through the target: thin
+/// provisioning and preferred sizes, the value that deallocated blocks read as, and its
+/// identifiers. Its format in use becomes the only one.
 fn show_device(id: &mut IdentifyNamespace, device: &[u8; IDENTIFY_SIZE]) {
     let device: &IdentifyNamespace = zerocopy::transmute_ref!(device);
-    // THINP and OPTPERF. Not atomics: a command may be split on its way.
+    // THINP and OPTPERF are copied, atomics are not: a command may be split on its way.
     id.nsfeat = device.nsfeat & 0b1_0001;
     id.dlfeat = device.dlfeat;
     id.noiob = device.noiob;
@@ -283,7 +283,7 @@ fn deallocated_blocks(features: NamespaceFeatures) -> u8 {
     u8::from(zeroes) | u8::from(write_zeroes) << 3
 }
 
-/// I/O command set independent Identify Namespace.
+/// Writes the I/O command set independent Identify Namespace.
 fn identify_independent(namespace: &Namespace, out: &mut Vec<u8>) {
     let cache = namespace.features.contains(NamespaceFeatures::VOLATILE_CACHE);
     let read_only = namespace.features.contains(NamespaceFeatures::READ_ONLY);
@@ -298,7 +298,7 @@ fn identify_independent(namespace: &Namespace, out: &mut Vec<u8>) {
     out.extend_from_slice(id.as_bytes());
 }
 
-/// Namespace Identification Descriptor list: UUID, NGUID, EUI64, CSI.
+/// Writes the Namespace Identification Descriptor list: UUID, NGUID, EUI64, CSI.
 fn descriptors(controller: &Controller, nsid: u32, out: &mut Vec<u8>) -> Result<(), Status> {
     let namespace = controller.table.get(nsid).ok_or(Status::INVALID_NAMESPACE)?;
     let mut structure = Vec::with_capacity(IDENTIFY_SIZE);
@@ -322,14 +322,14 @@ fn descriptors(controller: &Controller, nsid: u32, out: &mut Vec<u8>) -> Result<
     Ok(())
 }
 
-/// Identify Controller of the NVM command set: size limits; Dataset Management has none.
+/// Writes Identify Controller of the NVM command set: size limits; Dataset Management has none.
 fn controller_nvm(config: &ServiceConfig, out: &mut Vec<u8>) {
     let limit = if config.zeroes_limit == 0 { 0 } else { pages(config.zeroes_limit) };
     let id = IdentifyControllerNvm { vsl: limit, wzsl: limit, ..Default::default() };
     out.extend_from_slice(id.as_bytes());
 }
 
-/// I/O command set combinations: one, the NVM command set alone.
+/// Writes the I/O command set combinations: one, the NVM command set alone.
 fn command_sets(controller: &Controller, cntid: u16, out: &mut Vec<u8>) -> Result<(), Status> {
     if cntid != 0xffff && cntid != controller.id.0 {
         return Err(Status::INVALID_FIELD);

@@ -12,11 +12,12 @@ pub struct ControllerId(pub u16);
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct ListenerId(pub u32);
 
-/// A backend (what a namespace's blocks are kept on), numbered by the daemon.
+/// A backend (the store of a namespace's blocks), numbered by the daemon.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct BackendId(pub u64);
 
 impl BackendId {
-    /// No backend: what a namespace that is not ready has. The daemon never gives this number.
+    /// The value for no backend, of a namespace that is not ready. The daemon never gives this
+    /// number.
     pub const NONE: Self = Self(u64::MAX);
 }

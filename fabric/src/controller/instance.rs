@@ -1,4 +1,4 @@
-//! One controller: what it is, its queues, its keep alive timer.
+//! One controller: its kind, its queues, its keep alive timer.
 
 use core::sync::atomic::Ordering;
 use core::time::Duration;
@@ -15,7 +15,7 @@ use super::{
 use crate::Nanos;
 use crate::nvme::Status;
 
-/// What a controller is for.
+/// The kind of a controller.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum ControllerKind {
     Io,
@@ -48,12 +48,12 @@ pub(super) struct Controller {
 }
 
 impl Controller {
-    /// The host's NQN.
+    /// Returns the host's NQN.
     pub(super) fn host(&self) -> &str {
         &self.shared.host_nqn
     }
 
-    /// The subsystem's NQN.
+    /// Returns the subsystem's NQN.
     pub(super) fn subsystem(&self) -> &str {
         &self.shared.subsystem_nqn
     }
@@ -71,8 +71,8 @@ impl Controller {
         }
     }
 
-    /// Gives the features back their defaults, as a reset does; answers the Asynchronous Event
-    /// Requests that are to be completed as aborted.
+    /// Gives the features back their defaults, as a reset does. Returns the Asynchronous Event
+    /// Requests, to be completed as aborted.
     pub(super) fn reset(&mut self, config: &ServiceConfig) -> VecDeque<u16> {
         self.features = Features::new(config);
         self.changed.clear();
@@ -88,13 +88,13 @@ impl Controller {
 pub(super) struct KeepAlive {
     /// The timeout that the host asked for, rounded up, in milliseconds; 0 off.
     pub(super) milliseconds: u32,
-    /// Lifetime without a command where the host's timer is off.
+    /// The lifetime without a command where the host's timer is off.
     idle: Option<Duration>,
     deadline: Option<Nanos>,
 }
 
 impl KeepAlive {
-    /// A timer that starts now.
+    /// Makes a timer that starts now.
     pub(super) fn new(now: Nanos, kato: u32, kind: ControllerKind, config: &ServiceConfig) -> Self {
         let idle = (kind == ControllerKind::Discovery).then_some(config.discovery_idle);
         let mut timer = Self { milliseconds: 0, idle, deadline: None };
@@ -102,7 +102,7 @@ impl KeepAlive {
         timer
     }
 
-    /// Sets the timeout, rounded up to the granularity, and starts anew.
+    /// Sets the timeout, rounded up to the granularity, and restarts the timer.
     pub(super) fn set(&mut self, now: Nanos, kato: u32, config: &ServiceConfig) {
         let step = u64::try_from(config.keep_alive_granularity.as_millis()).unwrap_or(u64::MAX);
         let rounded = u64::from(kato).div_ceil(step.max(1)).saturating_mul(step);
@@ -110,22 +110,22 @@ impl KeepAlive {
         self.restart(now);
     }
 
-    /// The timeout, none for off.
+    /// Returns the timeout, none for off.
     pub(super) fn timeout(&self) -> Option<Duration> {
         (self.milliseconds > 0).then(|| Duration::from_millis(u64::from(self.milliseconds)))
     }
 
-    /// A sign of life: starts anew.
+    /// Restarts the timer at a sign of life.
     pub(super) fn restart(&mut self, now: Nanos) {
         self.deadline = self.timeout().or(self.idle).map(|timeout| now + timeout);
     }
 
-    /// When the timer runs out.
+    /// Returns when the timer runs out.
     pub(super) fn deadline(&self) -> Option<Nanos> {
         self.deadline
     }
 
-    /// Says whether the timer has run out. Traffic since it started starts it anew (TBKAS).
+    /// Says whether the timer has run out. Traffic since its start restarts it (TBKAS).
     pub(super) fn expired(&mut self, now: Nanos, shared: &ControllerShared) -> bool {
         if self.deadline.is_none_or(|deadline| now < deadline) {
             return false;

@@ -1,4 +1,4 @@
-//! How controllers and queues end: lost connections, timers, aborts, draining.
+//! The ends of controllers and queues: lost connections, timers, aborts, draining.
 
 use core::sync::atomic::Ordering;
 
@@ -15,12 +15,12 @@ const ABORTED: u64 = 0;
 const NOT_ABORTED: u64 = 1;
 
 impl Service {
-    /// A connection has ended, for whatever reason, and its commands are settled. Without effect
-    /// where that is known already.
+    /// Notes that a connection has ended, for any reason, and its commands are settled. It has no
+    /// effect where that is known already.
     ///
-    /// The end of an admin queue's connection ends its controller; the I/O queues' connections
-    /// are closed. The end of an I/O queue's connection ends that queue alone: the host may
-    /// connect it anew.
+    /// The end of an admin queue's connection ends its controller; the I/O queues' connections are
+    /// closed. The end of an I/O queue's connection ends that queue alone: the host may connect it
+    /// again.
     pub fn disconnected(&mut self, _now: Nanos, connection: ConnectionId) {
         let Some(attachment) = self.connections.remove(&connection) else { return };
         let id = attachment.controller;
@@ -68,8 +68,8 @@ impl Service {
         controller.is_some_and(|c| c.properties.status.intersects(shutdown))
     }
 
-    /// The daemon's answer to [`Action::Abort`]: whether the command was found and will be
-    /// completed as aborted. Without effect where the ticket is no longer of interest.
+    /// Takes the daemon's answer to [`Action::Abort`]: whether the command was found and will be
+    /// completed as aborted. It has no effect where the ticket is no longer valid.
     pub fn abort_done(&mut self, ticket: AbortTicket, aborted: bool) {
         let Some(abort) = self.aborts.remove(&ticket) else { return };
         self.complete_abort(abort, aborted);
@@ -85,7 +85,7 @@ impl Service {
         });
     }
 
-    /// Aborts whose target queue is gone have found nothing.
+    /// Completes aborts whose target queue is gone: they have found nothing.
     fn settle_aborts(&mut self, target: ConnectionId) {
         let settled: Vec<AbortTicket> =
             self.aborts.iter().filter(|(_, a)| a.target == target).map(|(&t, _)| t).collect();
@@ -137,15 +137,15 @@ impl Service {
         let close: Vec<ConnectionId> =
             controller.queues.into_values().chain([admin]).filter(open).collect();
         self.connections.retain(|_, attachment| attachment.controller != id);
-        // What was to be completed on the admin queue goes with its connection.
+        // Completions on the admin queue are dropped with its connection.
         self.actions
             .retain(|a| !matches!(a, Action::Complete { connection, .. } if *connection == admin));
         self.actions
             .extend(close.into_iter().map(|connection| Action::Close { connection, reason }));
     }
 
-    /// Advances timers to `now`; answers when to call again at the latest, none where no timer
-    /// runs. Whoever calls late expires timers late: no harm is done.
+    /// Advances timers to `now`. Returns the latest time of the next call, none where no timer
+    /// runs. A late call expires timers late, which does no harm.
     pub fn tick(&mut self, now: Nanos) -> Option<Nanos> {
         let mut expired = Vec::new();
         let mut next: Option<Nanos> = None;
@@ -173,9 +173,9 @@ impl Service {
         self.config.arbitration = value;
     }
 
-    /// The daemon is draining: no Connect succeeds any more (Controller Busy: hosts come back
-    /// later), and the ANA group is told to be inaccessible, so that hosts use other paths or
-    /// hold their I/O back until the target is there again. What is connected goes on.
+    /// Notes that the daemon is draining: no Connect succeeds any more (Controller Busy: hosts come
+    /// back later), and the ANA group is reported inaccessible, so that hosts use other paths or
+    /// hold their I/O back until the target is there again. Connected queues go on.
     pub fn begin_shutdown(&mut self, _now: Nanos) {
         if self.draining {
             return;

@@ -17,10 +17,10 @@ use crate::nvme::log::{
 };
 use crate::nvme::{Status, opcode};
 
-/// Composite temperature in kelvin (40 °C): there is no sensor.
+/// The composite temperature in kelvin (40 °C): there is no sensor.
 const TEMPERATURE: u16 = 313;
 
-/// What the SMART log page tells of a subsystem, counted by the daemon since its start.
+/// The counters of a subsystem's SMART log page, counted by the daemon since its start.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct SmartCounters {
     /// Bytes that hosts have read.
@@ -39,7 +39,7 @@ pub struct SmartCounters {
     pub media_errors: u64,
 }
 
-/// Copies what a command wants of `page` to `out`; beyond the end there are zeroes.
+/// Copies the part of `page` that a command wants to `out`; beyond the end there are zeroes.
 pub(super) fn copy_part(
     page: &[u8],
     command: &GetLogPage,
@@ -122,7 +122,7 @@ impl Service {
 }
 
 impl Controller {
-    /// The host has read a log page without Retain Asynchronous Event.
+    /// Notes that the host has read a log page without Retain Asynchronous Event.
     pub(super) fn log_was_read(&mut self, page: u8) {
         match page {
             lid::CHANGED_NAMESPACES => {
@@ -136,7 +136,7 @@ impl Controller {
     }
 }
 
-/// Supported Log Pages: bit 0 of the entry of each page.
+/// Makes Supported Log Pages: bit 0 of the entry of each page.
 fn supported_pages(kind: ControllerKind) -> Vec<u8> {
     let pages: &[u8] = match kind {
         ControllerKind::Io => &[
@@ -162,7 +162,7 @@ fn supported_pages(kind: ControllerKind) -> Vec<u8> {
     (0..=u8::MAX).flat_map(|id| u32::from(pages.contains(&id)).to_le_bytes()).collect()
 }
 
-/// SMART of the whole controller; there is none for single namespaces (LPA bit 0 is 0).
+/// Makes SMART of the whole controller; there is none for single namespaces (LPA bit 0 is 0).
 fn smart_page(
     controller: &Controller,
     command: &GetLogPage,
@@ -189,8 +189,8 @@ fn smart_page(
     Ok(log.as_bytes().to_vec())
 }
 
-/// Feature Identifiers Supported and Effects: for each feature whether there is one, and its
-/// scope. None has an effect on data or on what there is.
+/// Makes Feature Identifiers Supported and Effects: the support of each feature, and its scope.
+/// None has an effect on data or on namespaces.
 fn features_page(kind: ControllerKind) -> Vec<u8> {
     let entry = |feature: u8| {
         let scope = if is_of_namespace(feature) {
@@ -203,12 +203,12 @@ fn features_page(kind: ControllerKind) -> Vec<u8> {
     (0..=u8::MAX).flat_map(|feature| entry(feature).to_le_bytes()).collect()
 }
 
-/// NVMe-MI Commands Supported and Effects: there are none.
+/// Makes NVMe-MI Commands Supported and Effects: there are none.
 fn management_page() -> Vec<u8> {
     vec![0; 1024]
 }
 
-/// Commands Supported and Effects, as far as Identify's ONCS says.
+/// Makes Commands Supported and Effects, in accord with Identify's ONCS.
 fn effects_page(controller: &Controller) -> Vec<u8> {
     use opcode::{admin, io};
     let for_all = U32::new(effects::SUPPORTED | effects::CONTROLLER_SCOPE);

@@ -8,7 +8,7 @@ use crate::nvm::BlockFormat;
 use crate::nvme::identify::OptionalCommands;
 
 bitflags! {
-    /// What a namespace can do.
+    /// The features of a namespace.
     #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
     pub struct NamespaceFeatures: u32 {
         /// Completed writes may be lost before a Flush or without FUA.
@@ -32,18 +32,18 @@ bitflags! {
     }
 }
 
-/// Size of a namespace; no blocks where it is not known.
+/// The size of a namespace; no blocks where it is not known.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Geometry {
-    /// What a logical block is.
+    /// The format of a logical block.
     pub format: BlockFormat,
-    /// Logical blocks.
+    /// The number of logical blocks.
     pub blocks: u64,
 }
 
 impl Geometry {
-    /// Checks that hosts can be shown this: blocks of a format that they and the backends know,
-    /// and at least one, for hosts take a namespace without blocks for one that is not there.
+    /// Checks that hosts can be shown this size: blocks of a format that they and the backends
+    /// know, and at least one, for hosts take a namespace without blocks for one that is not there.
     fn check(self) -> Result<(), ConfigError> {
         if !matches!(self.format, BlockFormat::BYTES_512 | BlockFormat::BYTES_4096) {
             return Err(ConfigError::BlockFormat(self.format));
@@ -51,7 +51,7 @@ impl Geometry {
         if self.blocks == 0 { Err(ConfigError::NoBlocks) } else { Ok(()) }
     }
 
-    /// Size in bytes, `u64::MAX` at the most.
+    /// Returns the size in bytes, `u64::MAX` at the most.
     #[must_use]
     pub fn bytes(self) -> u64 {
         self.format.bytes(self.blocks)
@@ -61,27 +61,27 @@ impl Geometry {
 /// Whether the commands of a namespace can be executed now.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Readiness {
-    /// They are.
+    /// Commands are executed.
     #[default]
     Ready,
-    /// They are answered with Namespace Not Ready: what the blocks are kept on is not there. The
+    /// Commands are answered with Namespace Not Ready: the file or device is not there. The
     /// namespace stays in the list of active namespaces, so that hosts keep their disk.
     NotReady {
-        /// [`Namespace::geometry`] is the last one known. Else Identify Namespace is answered
-        /// with Namespace Not Ready as well: a capacity of 0 would tell hosts that the namespace
-        /// is gone.
+        /// Whether [`Namespace::geometry`] is the last one known. Else Identify Namespace is
+        /// answered with Namespace Not Ready as well: a capacity of 0 would tell hosts that the
+        /// namespace is gone.
         geometry_known: bool,
     },
 }
 
-/// What the real controller behind a passthrough namespace says of itself.
+/// The identity of the real controller behind a passthrough namespace.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct DeviceIdentity {
-    /// Its largest transfer in bytes; 0 no limit. Larger commands are split in the target.
+    /// The device's largest transfer in bytes; 0 no limit. Larger commands are split in the target.
     pub max_transfer: u32,
-    /// Whether it has a volatile write cache.
+    /// Whether the device has a volatile write cache.
     pub volatile_cache: bool,
-    /// Its optional commands.
+    /// The device's optional commands.
     pub commands: OptionalCommands,
 }
 
@@ -94,22 +94,22 @@ pub struct Namespace {
     pub uuid: [u8; 16],
     /// NGUID; all zero means none.
     pub nguid: [u8; 16],
-    /// Size.
+    /// The namespace's size.
     pub geometry: Geometry,
-    /// What it can do.
+    /// The namespace's features.
     pub features: NamespaceFeatures,
     /// NQNs of the hosts that see it; none: all that the subsystem allows.
     pub hosts: Option<Vec<String>>,
-    /// What its blocks are kept on; the service makes it [`BackendId::NONE`] where the namespace
-    /// is not ready, so that no command finds a backend.
+    /// The store of the namespace's blocks; the service makes it [`BackendId::NONE`] where the
+    /// namespace is not ready, so that no command finds a backend.
     pub backend: BackendId,
-    /// Whether its commands can be executed. One that becomes ready again must have the
-    /// identifiers that it had (`uuid`, `nguid`, and those in `identify`): hosts take a namespace
-    /// with others for another one.
+    /// Whether the namespace's commands can be executed. A namespace that becomes ready again must
+    /// have the identifiers that it had (`uuid`, `nguid`, and those in `identify`): hosts take a
+    /// namespace with others for another one.
     pub readiness: Readiness,
-    /// Identify Namespace of the device behind a passthrough namespace. It shows through but for
-    /// what is ours: size, the one LBA format, sharing, ANA group, identifiers, no metadata, no
-    /// reservations, no copy, no atomics beyond one block.
+    /// Identify Namespace of the device behind a passthrough namespace. Hosts see it but for the
+    /// target's own fields: size, the one LBA format, sharing, ANA group, identifiers, no metadata,
+    /// no reservations, no copy, no atomics beyond one block.
     pub identify: Option<Box<[u8; 4096]>>,
     /// The controller behind a passthrough namespace.
     pub device: Option<DeviceIdentity>,
@@ -127,7 +127,8 @@ impl Namespace {
         self.hosts.iter().flatten().try_for_each(|host| check_nqn(host))
     }
 
-    /// The namespace as hosts are shown it: nothing of what its readiness makes untrue.
+    /// Returns the namespace as hosts are shown it, without the values that its readiness makes
+    /// untrue.
     pub(super) fn settled(mut self) -> Self {
         if !self.is_ready() {
             self.backend = BackendId::NONE;

@@ -1,4 +1,5 @@
-//! Property Get and Set: enable, reset, shutdown (NVMe base 2.0, sections 3.1.3, 3.6, 3.7).
+//! Property Get and Property Set: enable, reset, shutdown (NVMe base 2.0, sections 3.1.3, 3.6,
+//! 3.7).
 
 use core::sync::atomic::Ordering;
 
@@ -23,7 +24,7 @@ const CSS_NVM: u8 = 0;
 const CSS_ALL: u8 = 6;
 
 impl Controller {
-    /// The controller's capabilities, CAP.
+    /// Returns the controller's capabilities, CAP.
     fn capabilities(config: &ServiceConfig) -> u64 {
         Capabilities {
             max_queue_entries: config.queue_entries.saturating_sub(1),
@@ -130,9 +131,9 @@ impl Service {
         controller.shared.ready.store(running, Ordering::Release);
     }
 
-    /// Begins a reset or a shutdown: I/O queues are closed, what waits on the admin queue is
-    /// completed as aborted. CSTS tells the end once the I/O queues' commands are settled, so
-    /// that no write of before lands after it.
+    /// Begins a reset or a shutdown: I/O queues are closed, commands that wait on the admin queue
+    /// are completed as aborted. CSTS reports the end once the I/O queues' commands are settled, so
+    /// that no earlier write lands after it.
     fn quiesce(&mut self, now: Nanos, id: ControllerId, reset: bool, shutdown: bool) {
         let reason =
             if reset { CloseReason::ControllerReset } else { CloseReason::ControllerShutdown };

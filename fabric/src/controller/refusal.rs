@@ -1,4 +1,4 @@
-//! Why a Connect was refused, in more detail than the completion tells.
+//! The reasons for which a Connect is refused, in more detail than the completion tells.
 
 use crate::fabrics::ConnectField;
 use crate::nvme::Status;
@@ -11,11 +11,11 @@ pub struct Rejected {
     /// The completion's result: IPO 15:0 and IATTR 16 for Connect Invalid Parameters and Connect
     /// Invalid Host, see [`ConnectField`]; else 0.
     pub result: u64,
-    /// Why, for the log.
+    /// The reason, for the log.
     pub reason: Refusal,
 }
 
-/// Why a Connect command failed.
+/// The reason for which a Connect command failed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Refusal {
     /// The first command of a connection is another one.
@@ -67,7 +67,7 @@ pub enum Refusal {
 }
 
 impl Refusal {
-    /// The reason in words.
+    /// Returns the reason in words.
     #[must_use]
     pub fn text(self) -> &'static str {
         match self {
@@ -97,7 +97,7 @@ impl Refusal {
         }
     }
 
-    /// Status and result of the Connect's completion (NVMe base 2.0, section 6.3).
+    /// Returns status and result of the Connect's completion (NVMe base 2.0, section 6.3).
     pub(super) fn rejected(self) -> Rejected {
         let field =
             |field: ConnectField| (Status::CONNECT_INVALID_PARAMETERS.dnr(), field.result());
@@ -120,7 +120,7 @@ impl Refusal {
                 field(ConnectField::CntlId)
             }
             Self::NoIoQueues | Self::NotEnabled | Self::QueueId => field(ConnectField::Qid),
-            // Its connection may be about to end.
+            // The queue's connection may be about to end.
             Self::QueueInUse => (Status::COMMAND_SEQUENCE_ERROR, 0),
         };
         Rejected { status, result, reason: self }

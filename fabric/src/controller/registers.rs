@@ -8,14 +8,14 @@ use crate::nvme::property::{Configuration, ControllerStatus};
 pub(super) struct Properties {
     pub(super) configuration: Configuration,
     pub(super) status: ControllerStatus,
-    /// A reset or shutdown waits for the I/O queues to end.
+    /// The reset or shutdown that waits for the I/O queues to end.
     pub(super) quiesce: Option<Quiesce>,
 }
 
 /// A reset or shutdown under way.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Quiesce {
-    /// When it is reported complete whatever the I/O queues do.
+    /// The time at which it is reported complete whatever the I/O queues do.
     pub(super) until: Nanos,
     pub(super) reset: bool,
     pub(super) shutdown: bool,

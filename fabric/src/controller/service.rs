@@ -16,9 +16,9 @@ pub(super) struct Subsystem {
     pub(super) spec: SubsystemSpec,
     /// All namespaces.
     pub(super) namespaces: Arc<NamespaceTable>,
-    /// Those that not every host sees.
+    /// The number of namespaces that not every host sees.
     pub(super) restricted: usize,
-    /// Of which namespace each UUID, and each NGUID, is.
+    /// The NSID of each UUID and each NGUID.
     pub(super) uuids: HashMap<[u8; 16], u32>,
     pub(super) nguids: HashMap<[u8; 16], u32>,
     pub(super) controllers: BTreeSet<ControllerId>,
@@ -30,7 +30,7 @@ impl Subsystem {
         self.spec.allow_any_host || self.spec.hosts.iter().any(|h| h == host)
     }
 
-    /// The namespaces that `host` sees.
+    /// Returns the namespaces that `host` sees.
     pub(super) fn table_for(&self, host: &str) -> Arc<NamespaceTable> {
         if self.restricted == 0 {
             return Arc::clone(&self.namespaces);
@@ -40,12 +40,12 @@ impl Subsystem {
     }
 }
 
-/// Which queue a connection is.
+/// The queue that a connection is.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Attachment {
     pub(super) controller: ControllerId,
     pub(super) qid: u16,
-    /// Its close was ordered; the daemon has not yet said that it is done.
+    /// Whether a close was ordered and the daemon has not yet reported its end.
     pub(super) closing: bool,
 }
 
@@ -83,26 +83,26 @@ pub struct Service {
 /// A subsystem as it is now.
 #[derive(Clone, Debug)]
 pub struct SubsystemSummary<'a> {
-    /// What it was added with, and hosts as they are now.
+    /// The subsystem as it was added, with its present hosts.
     pub spec: &'a SubsystemSpec,
-    /// Its namespaces, in ascending order of NSID.
+    /// The subsystem's namespaces, in ascending order of NSID.
     pub namespaces: Vec<&'a Arc<Namespace>>,
-    /// Its controllers.
+    /// The subsystem's controllers.
     pub controllers: Vec<ControllerId>,
 }
 
 /// A controller as it is now.
 #[derive(Clone, Debug)]
 pub struct ControllerSummary<'a> {
-    /// Its identifier.
+    /// The controller's identifier.
     pub id: ControllerId,
-    /// Whether it is a discovery controller.
+    /// Whether the controller is a discovery controller.
     pub discovery: bool,
     /// The host's NQN.
     pub host: &'a str,
     /// The subsystem's NQN.
     pub subsystem: &'a str,
-    /// The listener that its admin queue came through.
+    /// The listener through which the admin queue came.
     pub listener: ListenerId,
     /// The admin queue's connection.
     pub admin: ConnectionId,
@@ -113,7 +113,7 @@ pub struct ControllerSummary<'a> {
 }
 
 impl Service {
-    /// A service without subsystems and listeners.
+    /// Makes a service without subsystems and listeners.
     ///
     /// # Errors
     /// A limit that the wire formats cannot express.
@@ -136,27 +136,27 @@ impl Service {
         })
     }
 
-    /// The configuration.
+    /// Returns the configuration.
     #[must_use]
     pub fn config(&self) -> &ServiceConfig {
         &self.config
     }
 
-    /// The next thing to be done; none where there is nothing more.
+    /// Returns the next action; none where there are no more.
     pub fn poll_action(&mut self) -> Option<Action> {
         let changed =
             || Some(Action::TableChanged { controller: self.tables_changed.pop_first()? });
         self.actions.pop_front().or_else(changed)
     }
 
-    /// The namespaces that a controller's host sees; an empty table where there is no such
+    /// Returns the namespaces that a controller's host sees; an empty table where there is no such
     /// controller.
     #[must_use]
     pub fn namespaces(&self, id: ControllerId) -> Arc<NamespaceTable> {
         self.controllers.get(&id).map_or_else(Arc::default, |c| Arc::clone(&c.table))
     }
 
-    /// All subsystems, by NQN.
+    /// Returns all subsystems, by NQN.
     pub fn subsystems(&self) -> impl Iterator<Item = SubsystemSummary<'_>> {
         self.subsystems.values().map(|s| SubsystemSummary {
             spec: &s.spec,
@@ -165,7 +165,7 @@ impl Service {
         })
     }
 
-    /// One subsystem.
+    /// Returns one subsystem.
     #[must_use]
     pub fn subsystem(&self, nqn: &str) -> Option<SubsystemSummary<'_>> {
         let s = self.subsystems.get(nqn)?;
@@ -176,24 +176,25 @@ impl Service {
         })
     }
 
-    /// One namespace.
+    /// Returns one namespace.
     #[must_use]
     pub fn namespace(&self, nqn: &str, nsid: u32) -> Option<&Arc<Namespace>> {
         self.subsystems.get(nqn)?.namespaces.get(nsid)
     }
 
-    /// The lowest NSID of a subsystem that is free; `None` where there is no such subsystem.
+    /// Returns the lowest NSID of a subsystem that is free; `None` where there is no such
+    /// subsystem.
     #[must_use]
     pub fn free_nsid(&self, nqn: &str) -> Option<u32> {
         Some(self.subsystems.get(nqn)?.namespaces.lowest_free())
     }
 
-    /// All listeners, by number.
+    /// Returns all listeners, by number.
     pub fn listeners(&self) -> impl Iterator<Item = &ListenerSpec> {
         self.listeners.values()
     }
 
-    /// All controllers, by identifier.
+    /// Returns all controllers, by identifier.
     pub fn controllers(&self) -> impl Iterator<Item = ControllerSummary<'_>> {
         self.controllers.values().map(|c| ControllerSummary {
             id: c.id,
@@ -207,7 +208,7 @@ impl Service {
         })
     }
 
-    /// The queue that a connection is: controller and queue identifier.
+    /// Returns the controller and the queue identifier of a connection.
     #[must_use]
     pub fn queue_of(&self, connection: ConnectionId) -> Option<(ControllerId, u16)> {
         self.connections.get(&connection).map(|a| (a.controller, a.qid))
@@ -219,13 +220,13 @@ impl Service {
         self.generation
     }
 
-    /// The identifiers of a subsystem's controllers.
+    /// Returns the identifiers of a subsystem's controllers.
     pub(super) fn controllers_of(&self, nqn: &str) -> Vec<ControllerId> {
         let of = self.subsystems.get(nqn).map(|s| s.controllers.iter().copied().collect());
         of.unwrap_or_default()
     }
 
-    /// The serial, model and NQN that a controller shows.
+    /// Returns the serial, model and NQN that a controller shows.
     pub(super) fn identity_of<'a>(&'a self, controller: &'a Controller) -> (&'a str, &'a str) {
         match self.subsystems.get(controller.subsystem()) {
             Some(s) if controller.subsystem() != DISCOVERY_NQN => (&s.spec.serial, &s.spec.model),

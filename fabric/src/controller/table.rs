@@ -1,5 +1,5 @@
-//! The table of the namespaces that a host sees: a value that never changes, of which another is
-//! made for each change. The two share all but the page that differs, so that a change costs the
+//! The table of the namespaces that a host sees: a value that never changes, and is replaced at
+//! each change. Old and new table share all but the page that differs, so that a change costs the
 //! same with ten namespaces and with ten thousand.
 
 use std::sync::Arc;
@@ -7,21 +7,21 @@ use std::sync::Arc;
 use super::{Namespace, NamespaceFeatures};
 use crate::nvme::identify::OptionalCommands;
 
-/// Namespaces in a page.
+/// The number of namespaces in a page.
 const PAGE: usize = 64;
 
-/// By NSID.
+/// A page: namespaces by NSID.
 type Page = [Option<Arc<Namespace>>; PAGE];
 
 /// The namespaces that one host sees, by NSID; never changes.
 #[derive(Clone, Debug, Default)]
 pub struct NamespaceTable {
-    /// Those with NSID 1 to 64, and so on. The last is not empty.
+    /// The pages: namespaces with NSID 1 to 64, and so on. The last one is not empty.
     pages: Vec<Option<Arc<Page>>>,
     count: usize,
 }
 
-/// The page that an NSID is in, and its place there.
+/// Returns the page of an NSID, and its place there.
 #[inline]
 fn place(nsid: u32) -> Option<(usize, usize)> {
     let index = usize::try_from(nsid).ok()?.checked_sub(1)?;
@@ -29,7 +29,7 @@ fn place(nsid: u32) -> Option<(usize, usize)> {
 }
 
 impl NamespaceTable {
-    /// A table of these namespaces.
+    /// Makes a table of these namespaces.
     pub(super) fn new(namespaces: impl IntoIterator<Item = Arc<Namespace>>) -> Self {
         let mut table = Self::default();
         for namespace in namespaces {
@@ -38,7 +38,7 @@ impl NamespaceTable {
         table
     }
 
-    /// The table with another namespace, or none, with this NSID.
+    /// Returns the table with another namespace, or none, with this NSID.
     pub(super) fn with(&self, nsid: u32, namespace: Option<Arc<Namespace>>) -> Self {
         let mut table = self.clone();
         table.set(nsid, namespace);
@@ -69,7 +69,7 @@ impl NamespaceTable {
         }
     }
 
-    /// The namespace, if the host sees it.
+    /// Returns the namespace, if the host sees it.
     #[inline]
     #[must_use]
     pub fn get(&self, nsid: u32) -> Option<&Arc<Namespace>> {
@@ -77,19 +77,19 @@ impl NamespaceTable {
         self.pages.get(page)?.as_ref()?.get(at)?.as_ref()
     }
 
-    /// All of them, in ascending order of NSID.
+    /// Returns all namespaces, in ascending order of NSID.
     pub fn iter(&self) -> impl Iterator<Item = &Arc<Namespace>> {
         self.pages.iter().flatten().flat_map(|page| page.iter().flatten())
     }
 
-    /// Those with a greater NSID, in ascending order.
+    /// Returns the namespaces with a greater NSID, in ascending order.
     pub(super) fn after(&self, nsid: u32) -> impl Iterator<Item = &Arc<Namespace>> {
         let first = usize::try_from(nsid).unwrap_or(usize::MAX) / PAGE;
         let pages = self.pages.iter().skip(first).flatten();
         pages.flat_map(|page| page.iter().flatten()).filter(move |n| n.nsid > nsid)
     }
 
-    /// The lowest NSID that none of them has.
+    /// Returns the lowest free NSID.
     pub(super) fn lowest_free(&self) -> u32 {
         let free = self.pages.iter().enumerate().find_map(|(index, page)| {
             let at = match page {
@@ -102,7 +102,7 @@ impl NamespaceTable {
         u32::try_from(index + 1).unwrap_or(u32::MAX)
     }
 
-    /// Says whether another table is this one but for one page at the most.
+    /// Says whether another table differs in one page at the most.
     #[cfg(test)]
     pub(super) fn shares_all_but_one_page_with(&self, other: &Self) -> bool {
         let of = |table: &Self, at: usize| table.pages.get(at).cloned().flatten();
@@ -113,22 +113,22 @@ impl NamespaceTable {
         (0..self.pages.len().max(other.pages.len())).filter(differ).count() <= 1
     }
 
-    /// How many there are.
+    /// Returns the number of namespaces.
     #[must_use]
     pub fn len(&self) -> usize {
         self.count
     }
 
-    /// Says whether there are none.
+    /// Says whether the table has no namespaces.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.count == 0
     }
 
-    /// The optional commands that at least one namespace executes; all that the target knows where
-    /// there is no namespace yet, or one that is not ready. The union, because hosts read it once
-    /// at connect and namespaces come and go; a namespace that lacks a command answers Invalid
-    /// Opcode, to which hosts fall back.
+    /// Returns the optional commands that at least one namespace executes; all that the target
+    /// knows where there is no namespace yet, or one that is not ready. It is the union, because
+    /// hosts read it once at connect and namespaces come and go; a namespace that lacks a command
+    /// answers Invalid Opcode, and hosts fall back.
     pub(super) fn commands(&self) -> OptionalCommands {
         let all = NamespaceFeatures::all();
         let of = |n: &Namespace| if n.is_ready() { n.features } else { all };

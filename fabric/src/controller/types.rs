@@ -1,4 +1,4 @@
-//! What goes between the service and the daemon: identifiers, answers, actions.
+//! The types between the service and the daemon: identifiers, answers, actions.
 
 use core::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
 use core::time::Duration;
@@ -8,7 +8,7 @@ use super::NamespaceTable;
 use super::ids::{ConnectionId, ControllerId};
 use crate::nvme::Status;
 
-/// What a connected queue is for.
+/// The kind of a connected queue.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum QueueKind {
     /// Admin queue of an I/O controller.
@@ -27,19 +27,19 @@ pub struct Connected {
     pub result: u64,
     /// The controller.
     pub controller: ControllerId,
-    /// What its queues read without a lock.
+    /// The controller's state that its queues read without a lock.
     pub shared: Arc<ControllerShared>,
-    /// 0 for the admin queue.
+    /// The queue identifier; 0 is the admin queue.
     pub qid: u16,
     /// Entries of the submission queue (SQSIZE + 1): that many commands may be outstanding.
     pub entries: u16,
     /// Whether the host uses SQHD (it did not set DISSQFC). Without it the SUCCESS flag of
     /// C2HData may replace a response.
     pub sq_flow_control: bool,
-    /// What the queue is for.
+    /// The queue's kind.
     pub kind: QueueKind,
-    /// CATTR 1:0: 0 urgent, 1 high, 2 medium, 3 low. Of meaning only where
-    /// [`ControllerShared::wrr`] is set.
+    /// CATTR 1:0: 0 urgent, 1 high, 2 medium, 3 low. It counts only where [`ControllerShared::wrr`]
+    /// is set.
     pub priority_class: u8,
     /// The keep alive timeout, none for a timer that is off.
     pub keep_alive: Option<Duration>,
@@ -50,14 +50,14 @@ pub struct Connected {
 /// The answer to an admin or Fabrics command.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Reply {
-    /// Complete it now. Data for the host, if any, was put into `out`.
+    /// The completion to send now. Data for the host, if any, was put into `out`.
     Done {
         /// The completion's DW0 and DW1.
         result: u64,
         /// The completion's status.
         status: Status,
     },
-    /// [`Action::Complete`] will complete it, unless its connection ends first.
+    /// No completion yet: [`Action::Complete`] will bring it, unless the connection ends first.
     Deferred,
 }
 
@@ -73,7 +73,7 @@ impl Reply {
     }
 }
 
-/// How many bytes a command moves, so that the transport can provide for them.
+/// The bytes that a command moves, so that the transport can provide for them.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct DataLength {
     /// Bytes that the command needs from the host.
@@ -86,7 +86,7 @@ pub struct DataLength {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct AbortTicket(pub u64);
 
-/// Why a connection is to be closed.
+/// The reason for which a connection is closed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum CloseReason {
     /// The keep alive timer (or a discovery controller's activity timer) expired.
@@ -108,7 +108,7 @@ pub enum CloseReason {
 }
 
 impl CloseReason {
-    /// The reason in words.
+    /// Returns the reason in words.
     #[must_use]
     pub fn text(self) -> &'static str {
         match self {
@@ -124,7 +124,7 @@ impl CloseReason {
     }
 }
 
-/// What the service wants done.
+/// An action that the service asks of the daemon.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Action {
     /// Send the completion of a deferred command.
@@ -144,13 +144,13 @@ pub enum Action {
     Close {
         /// The connection.
         connection: ConnectionId,
-        /// Why.
+        /// The reason.
         reason: CloseReason,
     },
     /// Abort a command of an I/O queue if it still waits in the target. Answer with
     /// [`super::Service::abort_done`].
     Abort {
-        /// To answer with.
+        /// The ticket for the answer.
         ticket: AbortTicket,
         /// The I/O queue's connection.
         connection: ConnectionId,
@@ -165,7 +165,7 @@ pub enum Action {
     },
 }
 
-/// What the I/O queues of a controller read and tell without a lock.
+/// The state of a controller that I/O queues read and write without a lock.
 #[derive(Debug)]
 pub struct ControllerShared {
     /// The controller.
@@ -174,16 +174,16 @@ pub struct ControllerShared {
     pub host_nqn: String,
     /// The subsystem's NQN.
     pub subsystem_nqn: String,
-    /// CC.EN, CSTS.RDY and not shutting down: I/O commands are executed. Else they are answered
-    /// with Command Sequence Error.
+    /// Whether I/O commands are executed: CC.EN, CSTS.RDY and not shutting down. Else they are
+    /// answered with Command Sequence Error.
     pub ready: AtomicBool,
-    /// Set by I/O queues when a command arrives: traffic based keep alive (TBKAS).
+    /// Whether a command has arrived, as I/O queues note it: traffic based keep alive (TBKAS).
     pub heard: AtomicBool,
-    /// Grows with each change of the controller's namespaces.
+    /// The version of the controller's namespaces, which grows with each change.
     pub table_version: AtomicU64,
-    /// The host honours Command Retry Delays (Host Behavior Support).
+    /// Whether the host honours Command Retry Delays (Host Behavior Support).
     pub acre: AtomicBool,
-    /// CC.AMS is weighted round robin with urgent: queues' priority classes are meant.
+    /// Whether CC.AMS is weighted round robin with urgent, so that queues' priority classes count.
     pub wrr: AtomicBool,
     /// The Arbitration feature: AB 2:0, LPW 15:8, MPW 23:16, HPW 31:24.
     pub arbitration: AtomicU32,
@@ -204,24 +204,24 @@ impl ControllerShared {
         }
     }
 
-    /// Says whether I/O commands are to be executed.
+    /// Says whether I/O commands are executed.
     #[must_use]
     pub fn is_ready(&self) -> bool {
         self.ready.load(Ordering::Acquire)
     }
 
-    /// Namespace Not Ready, as this host is to be told: the same command may succeed later (DNR
-    /// is 0), and a host that honours Command Retry Delays waits for CRDT2 first.
+    /// Returns Namespace Not Ready for this host: the same command may succeed later (DNR is 0),
+    /// and a host that honours Command Retry Delays waits for CRDT2 first.
     #[cold]
     #[must_use]
     pub fn namespace_not_ready(&self) -> Status {
-        // Never 3: there are hosts that take the delay after the one that is meant.
+        // The delay is never 3: some hosts take the delay after the one that is meant.
         let delay = if self.acre.load(Ordering::Relaxed) { 2 } else { 0 };
         Status::NAMESPACE_NOT_READY.with_retry_delay(delay)
     }
 
-    /// Tells the keep alive timer that a command arrived. Writes the cache line only where it
-    /// has to.
+    /// Tells the keep alive timer that a command arrived. It writes the cache line only where
+    /// needed.
     pub fn note_traffic(&self) {
         if !self.heard.load(Ordering::Relaxed) {
             self.heard.store(true, Ordering::Relaxed);

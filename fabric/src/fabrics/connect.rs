@@ -103,7 +103,7 @@ pub enum ConnectField {
 }
 
 impl ConnectField {
-    /// The completion's result that points at this field.
+    /// Returns the completion's result that points at this field.
     #[must_use]
     pub fn result(self) -> u64 {
         const DATA: u64 = 1 << 16;
@@ -118,9 +118,9 @@ impl ConnectField {
     }
 }
 
-/// The NQN in a 256-byte field: text up to the NUL that must end it, 1 to 223 bytes of UTF-8
-/// without control characters. That it begins with `nqn.` is not asked for: hosts exist whose
-/// name does not, and a name that is in no list opens nothing.
+/// Returns the NQN in a 256-byte field: text up to the NUL that must end it, 1 to 223 bytes of
+/// UTF-8 without control characters. The prefix `nqn.` is not required: some hosts' names lack it,
+/// and a name that is in no list opens nothing.
 #[must_use]
 pub fn nqn_field(field: &[u8; 256]) -> Option<&str> {
     let length = field.iter().position(|&b| b == 0)?;

@@ -14,7 +14,7 @@ pub struct DiscoveryHeader {
     pub numrec: U64,
     /// Bytes 17:16: record format, 0.
     pub recfmt: U16,
-    /// Byte 18: which of the options in LSP the page follows.
+    /// Byte 18: the options in LSP that the page follows.
     pub dlpf: u8,
     /// Byte 19.
     pub reserved19: u8,

@@ -2,7 +2,7 @@
 
 use crate::nvme::Sqe;
 
-/// ATTRIB 2:0: how many bytes of the property move.
+/// ATTRIB 2:0: the number of bytes of the property that move.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum PropertySize {
     /// 000b: 4 bytes.
@@ -12,7 +12,7 @@ pub enum PropertySize {
 }
 
 impl PropertySize {
-    /// From ATTRIB, byte 40 of the command (CDW10 7:0); none where reserved.
+    /// Reads ATTRIB, byte 40 of the command (CDW10 7:0); none where reserved.
     fn parse(sqe: &Sqe) -> Option<Self> {
         match sqe.cdw10.get() & 0x7 {
             0 => Some(Self::Four),
@@ -32,7 +32,7 @@ pub struct PropertyGet {
 }
 
 impl PropertyGet {
-    /// The fields of the command.
+    /// Reads the fields of the command.
     #[must_use]
     pub fn parse(sqe: &Sqe) -> Self {
         Self { size: PropertySize::parse(sqe), offset: sqe.cdw11.get() }
@@ -51,7 +51,7 @@ pub struct PropertySet {
 }
 
 impl PropertySet {
-    /// The fields of the command.
+    /// Reads the fields of the command.
     #[must_use]
     pub fn parse(sqe: &Sqe) -> Self {
         Self {

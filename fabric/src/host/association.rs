@@ -18,10 +18,10 @@ pub const KEEP_ALIVES: u32 = 3;
 
 /// Time between two looks at CSTS.
 const POLL: Duration = Duration::from_millis(2);
-/// A command without an answer for this long ends the association.
+/// The time without an answer to a command after which the association ends.
 const PATIENCE: Duration = Duration::from_secs(10);
 
-/// SQSIZE of the admin queue: commands that may be outstanding.
+/// The SQSIZE of the admin queue: the most commands that may be outstanding.
 const OUTSTANDING: u16 = 31;
 /// Command identifiers: of the step under way, of Keep Alive, of the event requests, and the first
 /// of the shell's own commands.
@@ -30,7 +30,7 @@ const KEEP_ALIVE: u16 = 1;
 const EVENTS: u16 = 2;
 const OWN: u16 = 6;
 
-/// What a host wants of a controller.
+/// The settings of a host's association with a controller.
 #[derive(Clone, Debug)]
 pub struct Settings {
     /// NQN of the subsystem.
@@ -41,13 +41,14 @@ pub struct Settings {
     pub host_id: [u8; 16],
     /// Keep alive timeout (KATO), in milliseconds; zero for none.
     pub keep_alive: Duration,
-    /// I/O queues to ask for; 0 asks for none.
+    /// The number of I/O queues to ask for; 0 asks for none.
     pub queues: u16,
     /// Whether the queues' priority classes are to count (CC.AMS).
     pub weighted_round_robin: bool,
     /// Asynchronous Event Requests to keep at the controller, up to 4.
     pub event_requests: u16,
-    /// Events that are to be told (Asynchronous Event Configuration), where there are requests.
+    /// The events that the controller should tell of (Asynchronous Event Configuration), where
+    /// there are requests.
     pub events: u32,
 }
 
@@ -56,13 +57,13 @@ pub struct Settings {
 pub struct AdminCommand {
     /// The command, with its identifier.
     pub sqe: Sqe,
-    /// What it writes.
+    /// The data that the command writes.
     pub data: Option<Vec<u8>>,
-    /// Bytes that it reads.
+    /// The bytes that the command reads.
     pub read_length: u32,
 }
 
-/// What a completed Asynchronous Event Request told.
+/// The event that a completed Asynchronous Event Request told of.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct AsyncEvent {
     /// Event type, DW0 2:0.
@@ -73,7 +74,7 @@ pub struct AsyncEvent {
     pub log: u8,
 }
 
-/// What the shell is to do, or to know.
+/// An action for the shell, or an event for its knowledge.
 #[derive(Clone, Debug)]
 pub enum Action {
     /// Send a command on the admin queue; [`Association::answered`] takes the answer.
@@ -85,24 +86,24 @@ pub enum Action {
     Event(AsyncEvent),
     /// A command of [`Association::submit`] is complete.
     Answered {
-        /// Its identifier.
+        /// The command's identifier.
         cid: u16,
         /// The completion.
         cqe: Cqe,
-        /// What was read.
+        /// The data that was read.
         data: Vec<u8>,
     },
     /// The association is over: close the connections. Without an error it was shut down.
     Ended(Option<HostError>),
 }
 
-/// Where the association stands.
+/// The step of an association.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Step {
     Idle,
     Connect,
     Capabilities,
-    /// CC with EN clear is on its way, or CSTS.RDY is being waited for to become 0.
+    /// CC with EN clear is on its way, or the host waits for CSTS.RDY to become 0.
     Disable,
     AwaitDisabled,
     Enable,
@@ -117,7 +118,7 @@ enum Step {
 }
 
 impl Step {
-    /// The command of the step.
+    /// Returns the command of the step.
     fn what(self) -> &'static str {
         match self {
             Self::Connect => "Connect",
@@ -131,7 +132,7 @@ impl Step {
         }
     }
 
-    /// What the controller is to do, where CSTS tells.
+    /// Returns the goal of the step that CSTS tells, in words.
     fn goal(self) -> &'static str {
         match self {
             Self::AwaitDisabled => "reset",
@@ -147,23 +148,23 @@ pub struct Association {
     settings: Settings,
     step: Step,
     facts: Facts,
-    /// CAP.TO: how long CSTS may take.
+    /// CAP.TO: the time within which CSTS follows.
     timeout: Duration,
-    /// The step's command has no answer yet; when that is too late.
+    /// The time at which the answer of the step's command is too late; none: it was answered.
     unanswered: Option<Nanos>,
-    /// CSTS is to be looked at then, and has to be as wanted at the end.
+    /// The time of the next look at CSTS, and the time by which CSTS must be as wanted.
     poll: Option<Nanos>,
     poll_end: Nanos,
-    /// When the next Keep Alive is due, and when the answer of the last one is too late.
+    /// The time at which the next Keep Alive is due.
     keep_alive: Option<Nanos>,
     keep_alive_end: Option<Nanos>,
-    /// Identifiers of the shell's own commands that are in use: a bit each.
+    /// The identifiers of the shell's own commands that are in use: a bit each.
     own: u32,
     actions: VecDeque<Action>,
 }
 
 impl Association {
-    /// An association that is not connected yet.
+    /// Makes an association that is not connected yet.
     #[must_use]
     pub fn new(settings: Settings) -> Self {
         Self {
@@ -181,7 +182,7 @@ impl Association {
         }
     }
 
-    /// Connects, on an admin queue that takes commands now.
+    /// Connects, on an admin queue that takes commands from now on.
     pub fn connect(&mut self, now: Nanos) {
         if self.step != Step::Idle {
             return;
@@ -192,12 +193,12 @@ impl Association {
         self.enter(now, Step::Connect, sqe, Some(data), 0);
     }
 
-    /// What is to be done next, if anything.
+    /// Returns the next action, if there is one.
     pub fn poll_action(&mut self) -> Option<Action> {
         self.actions.pop_front()
     }
 
-    /// When [`Self::tick`] is due.
+    /// Returns when [`Self::tick`] is due.
     #[must_use]
     pub fn next_timeout(&self) -> Option<Nanos> {
         if self.step == Step::Over {
@@ -209,7 +210,7 @@ impl Association {
             .min()
     }
 
-    /// Time has passed.
+    /// Advances the timers to `now`.
     pub fn tick(&mut self, now: Nanos) {
         if self.step == Step::Over {
             return;
@@ -231,7 +232,7 @@ impl Association {
         }
     }
 
-    /// A command of [`Action::Submit`] was answered; `data` is what it read.
+    /// Takes the answer to a command of [`Action::Submit`]; `data` is what the command read.
     pub fn answered(&mut self, now: Nanos, cqe: &Cqe, data: Vec<u8>) {
         let cid = cqe.cid.get();
         match cid {
@@ -251,7 +252,7 @@ impl Association {
         }
     }
 
-    /// Sends a command of the shell's; its identifier.
+    /// Sends a command of the shell. Returns its identifier.
     ///
     /// # Errors
     /// The controller is not ready, or the queue is full.
@@ -290,13 +291,13 @@ impl Association {
         self.leave(now, Step::ShutDown, configuration)
     }
 
-    /// What the controller says of itself, as far as it was asked.
+    /// Returns the controller's facts, as far as they are known.
     #[must_use]
     pub fn facts(&self) -> &Facts {
         &self.facts
     }
 
-    /// What connections need in order to become I/O queues.
+    /// Returns the data that connections need in order to become I/O queues.
     #[must_use]
     pub fn io_connector(&self) -> IoConnector {
         IoConnector { connect_data: self.connect_data(), facts: self.facts.clone() }
@@ -307,7 +308,7 @@ impl Association {
         commands::connect_data(*host_id, self.facts.cntlid, subsystem, host)
     }
 
-    /// CC, enabled.
+    /// Returns CC with EN set.
     fn configuration(&self) -> u32 {
         let classes = if self.settings.weighted_round_robin { CC_WEIGHTED_ROUND_ROBIN } else { 0 };
         CC_ENABLE | classes
@@ -337,7 +338,7 @@ impl Association {
         self.actions.push_back(Action::Submit(AdminCommand { sqe, data, read_length }));
     }
 
-    /// Waits for CSTS to become what the step wants.
+    /// Waits for CSTS to become as the step wants.
     fn await_status(&mut self, now: Nanos, step: Step) {
         self.step = step;
         self.poll_end = now + self.timeout;
@@ -470,7 +471,7 @@ impl Association {
     }
 }
 
-/// The bit of one of the shell's own identifiers.
+/// Returns the bit of one of the shell's own identifiers.
 fn own_bit(cid: u16) -> u32 {
     1u32.checked_shl(u32::from(cid)).unwrap_or(0)
 }

@@ -24,8 +24,8 @@ fn fabrics(fctype: u8) -> Sqe {
     Sqe { opcode: opcode::FABRICS, nsid: U32::new(u32::from(fctype)), ..Sqe::default() }
 }
 
-/// CATTR bits 1:0: the priority class of a queue. 0, Urgent, is also what hosts send that know
-/// nothing of classes: it counts only while CC.AMS is weighted round robin.
+/// Encodes the priority class of a queue in CATTR bits 1:0. 0, Urgent, is also what hosts without
+/// classes send: it counts only while CC.AMS is weighted round robin.
 fn cattr(class: Option<Class>) -> u32 {
     match class {
         Some(Class::Urgent) | None => 0,
@@ -35,7 +35,7 @@ fn cattr(class: Option<Class>) -> u32 {
     }
 }
 
-/// Connect for queue `qid` with `sqsize` + 1 entries and a priority class, without submission
+/// Makes Connect for queue `qid` with `sqsize` + 1 entries and a priority class, without submission
 /// queue flow control.
 #[must_use]
 pub fn connect(qid: u16, sqsize: u16, kato_ms: u32, class: Option<Class>) -> Sqe {
@@ -49,7 +49,7 @@ pub fn connect(qid: u16, sqsize: u16, kato_ms: u32, class: Option<Class>) -> Sqe
     }
 }
 
-/// The Connect data: HOSTID 15:0, CNTLID 17:16, SUBNQN 511:256, HOSTNQN 767:512.
+/// Makes the Connect data: HOSTID 15:0, CNTLID 17:16, SUBNQN 511:256, HOSTNQN 767:512.
 #[must_use]
 pub fn connect_data(host_id: [u8; 16], cntlid: u16, nqn: &str, hostnqn: &str) -> Vec<u8> {
     let mut data = Vec::with_capacity(CONNECT_DATA);
@@ -63,7 +63,7 @@ pub fn connect_data(host_id: [u8; 16], cntlid: u16, nqn: &str, hostnqn: &str) ->
     data
 }
 
-/// Property Get; `eight` for a property of 8 bytes.
+/// Makes Property Get; `eight` for a property of 8 bytes.
 #[must_use]
 pub fn property_get(offset: u32, eight: bool) -> Sqe {
     Sqe {
@@ -73,7 +73,7 @@ pub fn property_get(offset: u32, eight: bool) -> Sqe {
     }
 }
 
-/// Property Set of a property of 4 bytes.
+/// Makes Property Set of a property of 4 bytes.
 #[must_use]
 pub fn property_set(offset: u32, value: u32) -> Sqe {
     Sqe {
@@ -83,7 +83,7 @@ pub fn property_set(offset: u32, value: u32) -> Sqe {
     }
 }
 
-/// Identify.
+/// Makes Identify.
 #[must_use]
 pub fn identify(cns: u8, nsid: u32) -> Sqe {
     Sqe {
@@ -94,7 +94,7 @@ pub fn identify(cns: u8, nsid: u32) -> Sqe {
     }
 }
 
-/// Set Features, Number of Queues (07h): `queues` I/O queues.
+/// Makes Set Features, Number of Queues (07h): `queues` I/O queues.
 #[must_use]
 pub fn set_number_of_queues(queues: u16) -> Sqe {
     let zero_based = u32::from(queues.saturating_sub(1));
@@ -106,7 +106,7 @@ pub fn set_number_of_queues(queues: u16) -> Sqe {
     }
 }
 
-/// Set Features with a value in CDW11.
+/// Makes Set Features with a value in CDW11.
 #[must_use]
 pub fn set_feature(fid: u8, value: u32) -> Sqe {
     Sqe {
@@ -117,19 +117,19 @@ pub fn set_feature(fid: u8, value: u32) -> Sqe {
     }
 }
 
-/// Asynchronous Event Request: completed when something has happened.
+/// Makes Asynchronous Event Request, which is completed when an event has happened.
 #[must_use]
 pub fn event_request() -> Sqe {
     Sqe { opcode: opcode::admin::ASYNC_EVENT_REQUEST, ..Sqe::default() }
 }
 
-/// Keep Alive.
+/// Makes Keep Alive.
 #[must_use]
 pub fn keep_alive() -> Sqe {
     Sqe { opcode: opcode::admin::KEEP_ALIVE, ..Sqe::default() }
 }
 
-/// Read or Write of `blocks` logical blocks from `slba`.
+/// Makes Read or Write of `blocks` logical blocks from `slba`.
 #[must_use]
 #[inline]
 pub fn transfer(write: bool, nsid: u32, slba: u64, blocks: u32, cdw13: u32) -> Sqe {

@@ -1,4 +1,4 @@
-//! What a host learns of a controller and its namespaces, and what can go wrong.
+//! The facts that a host learns of a controller and its namespaces, and the errors that may occur.
 
 use units::Class;
 use zerocopy::FromBytes;
@@ -8,7 +8,7 @@ use crate::nvm::{BlockFormat, BlockFormatError};
 use crate::nvme::identify::{IdentifyController, IdentifyNamespace};
 use crate::nvme::{Sqe, Status};
 
-/// Why an association ended, or a request was not possible.
+/// The reason for which an association ended, or a request was not possible.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum HostError {
     /// Connect was refused.
@@ -35,9 +35,9 @@ pub enum HostError {
     /// The controller grants too few I/O queues.
     #[error("the target allows {granted} I/O queues, {wanted} are wanted")]
     TooFewQueues {
-        /// I/O queues that it allows.
+        /// The number of I/O queues that the controller allows.
         granted: u32,
-        /// I/O queues that were asked for.
+        /// The number of I/O queues that were asked for.
         wanted: u16,
     },
     /// The controller's queues are shorter.
@@ -54,7 +54,7 @@ pub enum HostError {
     /// CSTS did not change within CAP.TO.
     #[error("the controller did not {what} in time (CAP.TO)")]
     TooSlow {
-        /// What it was to do.
+        /// The goal that CSTS did not reach.
         what: &'static str,
     },
     /// A command had no answer.
@@ -68,21 +68,21 @@ pub enum HostError {
     Short {
         /// The structure.
         what: &'static str,
-        /// Its length.
+        /// The length in bytes.
         length: usize,
     },
     /// The namespace has no blocks.
     #[error("namespace {nsid} is not active")]
     Inactive {
-        /// Its identifier.
+        /// The namespace identifier.
         nsid: u32,
     },
-    /// The namespace's format cannot be.
+    /// The namespace's format is not possible.
     #[error("namespace {nsid}: {why}")]
     Format {
-        /// Its identifier.
+        /// The namespace identifier.
         nsid: u32,
-        /// What is wrong with it.
+        /// The fault of the format.
         why: BlockFormatError,
     },
     /// All identifiers of the admin queue are in use.
@@ -93,7 +93,7 @@ pub enum HostError {
     NotReady,
 }
 
-/// What a controller says of itself.
+/// The facts about a controller.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Facts {
     /// CNTLID.
@@ -106,7 +106,7 @@ pub struct Facts {
     pub in_capsule_data: u32,
     /// The most bytes in one command (MDTS); 0 without limit.
     pub max_transfer: u64,
-    /// I/O queues that it allows.
+    /// The number of I/O queues that the controller allows.
     pub queues: u32,
     /// Model number.
     pub model: String,
@@ -115,7 +115,7 @@ pub struct Facts {
 }
 
 impl Facts {
-    /// Takes over what Identify Controller says.
+    /// Takes over the facts of Identify Controller.
     pub(super) fn identified(&mut self, data: &[u8]) -> Result<(), HostError> {
         let (id, _) = IdentifyController::read_from_prefix(data)
             .map_err(|_| HostError::Short { what: "Identify Controller", length: data.len() })?;
@@ -131,14 +131,14 @@ impl Facts {
     }
 }
 
-/// What a controller says of a namespace.
+/// The facts about a namespace.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct NamespaceFacts {
     /// Namespace identifier.
     pub nsid: u32,
     /// Logical blocks.
     pub blocks: u64,
-    /// What a logical block is.
+    /// The format of a logical block.
     pub format: BlockFormat,
 }
 
@@ -146,8 +146,8 @@ impl NamespaceFacts {
     /// Reads Identify Namespace data (CNS 00h).
     ///
     /// # Errors
-    /// The data is too short, the namespace is not active, or its format is none that the NVM
-    /// command set has.
+    /// The data is too short, the namespace is not active, or its format is not one of the NVM
+    /// command set.
     pub fn parse(nsid: u32, data: &[u8]) -> Result<Self, HostError> {
         let id = IdentifyNamespace::ref_from_bytes(data)
             .map_err(|_| HostError::Short { what: "Identify Namespace", length: data.len() })?;
@@ -160,8 +160,8 @@ impl NamespaceFacts {
     }
 }
 
-/// What a connection needs in order to become an I/O queue of a controller. It may go to other
-/// threads.
+/// The data that a connection needs in order to become an I/O queue of a controller. It may go to
+/// other threads.
 #[derive(Clone, Debug)]
 pub struct IoConnector {
     pub(super) connect_data: Vec<u8>,
@@ -170,7 +170,7 @@ pub struct IoConnector {
 }
 
 impl IoConnector {
-    /// Connect for I/O queue `qid` of a priority class, so that `depth` commands may be
+    /// Makes Connect for I/O queue `qid` of a priority class, so that `depth` commands may be
     /// outstanding: the command, with identifier 0, and its data.
     ///
     /// # Errors

@@ -1,10 +1,9 @@
 //! The host's side of a controller: connecting, enabling, identifying, keeping alive, resetting,
 //! shutting down.
 //!
-//! [`Association`] is the state machine: answers and the present time go in, commands for the
-//! admin queue and news come out ([`Action`]). It knows no transport. Each I/O queue is a
-//! connection of its own, which [`IoConnector`] has the Connect command for. [`commands`] makes
-//! the commands.
+//! [`Association`] is the state machine: answers and the present time go in, commands for the admin
+//! queue and events come out ([`Action`]). It knows no transport. Each I/O queue is a connection of
+//! its own, for which [`IoConnector`] has the Connect command. [`commands`] makes the commands.
 
 mod association;
 pub mod commands;

@@ -54,7 +54,7 @@ fn namespace(tag: u8) -> Namespace {
     }
 }
 
-/// A host and a target, and what the host's association had to say.
+/// A host and a target, and the actions of the host's association.
 struct Bench {
     service: Service,
     host: Association,
@@ -62,7 +62,7 @@ struct Bench {
     told: Vec<Action>,
     /// Keep Alives that the target has answered.
     keep_alives: usize,
-    /// The target answers nothing.
+    /// Whether the target answers nothing.
     silent: bool,
 }
 
@@ -106,7 +106,7 @@ impl Bench {
         self.host.answered(self.now, &Cqe::new(cid, 0, result, status), data);
     }
 
-    /// Carries commands and answers to and fro until nobody has anything to say.
+    /// Carries commands and answers to and fro until both sides are silent.
     fn settle(&mut self) {
         loop {
             let action = self.host.poll_action();
@@ -150,7 +150,7 @@ impl Bench {
             return;
         }
         let (smart, mut out) = (SmartCounters::default(), Vec::new());
-        // What the transport fills in.
+        // The transport fills in the descriptor.
         let sgl = crate::nvme::SglDescriptor::transport(read_length);
         let sqe = Sqe { flags: 0x40, sgl, ..sqe };
         match self.service.admin(self.now, ADMIN, &sqe, &[], &smart, &mut out) {
@@ -326,7 +326,7 @@ fn a_silent_target_is_given_up_after_ten_seconds() {
     assert_eq!(bench.ended(), Some(&HostError::Silent { what: "Connect" }));
 }
 
-/// Answers a step that the host is at: CAP with TO 2 (1 s), else `csts`.
+/// Answers the host's present step: CAP with TO 2 (1 s), else `csts`.
 fn step(host: &mut Association, now: Nanos, csts: u64) {
     while let Some(action) = host.poll_action() {
         if let Action::Submit(AdminCommand { sqe, .. }) = action {

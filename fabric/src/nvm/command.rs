@@ -26,7 +26,7 @@ pub enum IoCommand {
     WriteZeroes {
         /// The blocks.
         range: LbaRange,
-        /// The blocks may be deallocated, if they read as zeroes afterwards.
+        /// Whether the blocks may be deallocated, if they read as zeroes afterwards.
         deallocate: bool,
         /// Force Unit Access.
         fua: bool,
@@ -50,14 +50,14 @@ pub enum IoCommand {
     },
 }
 
-/// Which way a command's data moves.
+/// The direction in which a command's data moves, with its length in bytes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Transfer {
     /// No data.
     None,
-    /// From the host to the controller: bytes.
+    /// Bytes from the host to the controller.
     ToController(u32),
-    /// From the controller to the host: bytes.
+    /// Bytes from the controller to the host.
     ToHost(u32),
 }
 
@@ -65,10 +65,10 @@ impl IoCommand {
     /// Parses an I/O command of the NVM command set.
     ///
     /// # Errors
-    /// The status that the command is to be completed with: Invalid Opcode, Invalid Field (a
-    /// fused command, PRP instead of SGL, more than the maximum transfer, a bad range count),
-    /// LBA Out of Range, Data SGL Length Invalid, Namespace Is Write Protected. All with Do Not
-    /// Retry: the same command would fail again.
+    /// The status of the command's completion: Invalid Opcode, Invalid Field (a fused command, PRP
+    /// instead of SGL, more than the maximum transfer, a bad range count), LBA Out of Range, Data
+    /// SGL Length Invalid, Namespace Is Write Protected. All with Do Not Retry: the same command
+    /// would fail again.
     #[inline]
     pub fn parse(sqe: &Sqe, limits: &IoLimits) -> Result<Self, Status> {
         if sqe.fuse() != 0 {
@@ -98,7 +98,7 @@ impl IoCommand {
         Ok(command)
     }
 
-    /// The data that moves with the command.
+    /// Returns the direction and length of the command's data.
     #[must_use]
     #[inline]
     pub fn transfer(&self, format: BlockFormat) -> Transfer {
@@ -123,8 +123,8 @@ impl IoCommand {
         )
     }
 
-    /// The descriptor must hold exactly the data; a Dataset Management command may bring more
-    /// than its ranges need (hosts send a whole page).
+    /// Checks that the descriptor holds exactly the data; a Dataset Management command may bring
+    /// more than its ranges need (hosts send a whole page).
     #[inline]
     fn check_transfer(&self, sqe: &Sqe, limits: &IoLimits) -> Result<(), Status> {
         let (bytes, exact) = match self.transfer(limits.format) {
@@ -145,7 +145,7 @@ impl IoCommand {
     }
 }
 
-/// FUA, CDW12 bit 30.
+/// Reads FUA, CDW12 bit 30.
 #[inline]
 fn fua(sqe: &Sqe) -> bool {
     sqe.cdw12.get() >> 30 & 1 == 1

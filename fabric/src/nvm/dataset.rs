@@ -3,7 +3,7 @@
 use super::{IoLimits, LbaRange};
 use crate::nvme::Status;
 
-/// Bytes of one range definition.
+/// The size of one range definition in bytes.
 pub const DSM_RANGE_BYTES: u32 = 16;
 
 impl IoLimits {

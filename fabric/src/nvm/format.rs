@@ -1,5 +1,5 @@
-//! What a logical block is: its data, its metadata, its protection information (NVM command set
-//! 1.0, sections 2.1.2, 4.1.5.1 and 5.2).
+//! The format of a logical block: its data, its metadata, its protection information (NVM command
+//! set 1.0, sections 2.1.2, 4.1.5.1 and 5.2).
 
 use crate::nvme::identify::{IdentifyNamespace, LbaFormat};
 
@@ -30,7 +30,7 @@ pub enum Protection {
     Type3,
 }
 
-/// Why a block format is none that the NVM command set has.
+/// The reason for which a block format is not one of the NVM command set.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum BlockFormatError {
     /// The data size is no power of two, or out of range.
@@ -50,7 +50,7 @@ pub enum BlockFormatError {
     /// DPS names no type of protection information.
     #[error("protection information of type {0}: there are types 1 to 3, and 0 for none")]
     UnknownProtection(u8),
-    /// FLBAS names a format that the device has not.
+    /// FLBAS names a format that the device does not have.
     #[error("LBA format {0} is in use: there are formats 0 to 63")]
     Index(u8),
 }
@@ -59,7 +59,7 @@ impl Protection {
     /// The bytes of protection information with a 16-bit guard.
     pub const BYTES: u16 = 8;
 
-    /// The type that DPS 2:0 names.
+    /// Returns the type that DPS 2:0 names.
     ///
     /// # Errors
     /// The type is reserved.
@@ -73,7 +73,7 @@ impl Protection {
         }
     }
 
-    /// DPS 2:0.
+    /// Returns DPS 2:0.
     #[must_use]
     pub fn dps(self) -> u8 {
         match self {
@@ -98,7 +98,8 @@ impl BlockFormat {
     /// Blocks of 4096 bytes without metadata.
     pub const BYTES_4096: Self = Self { shift: 12, metadata: 0, protection: Protection::None };
 
-    /// A format of `data` bytes (a power of two), `metadata` bytes and protection information.
+    /// Makes a format of `data` bytes (a power of two), `metadata` bytes and protection
+    /// information.
     ///
     /// # Errors
     /// The NVM command set has no such format: the data is no power of two of at least 512 bytes,
@@ -112,7 +113,7 @@ impl BlockFormat {
         Self::of(shift, metadata, protection)
     }
 
-    /// A format without metadata, from its data bytes.
+    /// Makes a format without metadata, from its data bytes.
     ///
     /// # Errors
     /// As [`Self::new`].
@@ -120,7 +121,7 @@ impl BlockFormat {
         Self::new(data, 0, Protection::None)
     }
 
-    /// The format in use of a device: FLBAS chooses the LBA format, DPS the protection
+    /// Returns the format in use of a device: FLBAS chooses the LBA format, DPS the protection
     /// information.
     ///
     /// # Errors
@@ -131,7 +132,7 @@ impl BlockFormat {
         Self::of(format.shift, format.metadata.get(), Protection::from_dps(device.dps)?)
     }
 
-    /// The index of the LBA format in use: FLBAS 6:5 above FLBAS 3:0.
+    /// Returns the index of the LBA format in use: FLBAS 6:5 above FLBAS 3:0.
     #[must_use]
     pub fn index_in_use(device: &IdentifyNamespace) -> u8 {
         device.flbas & 0xf | (device.flbas >> 5 & 0b11) << 4
@@ -147,55 +148,56 @@ impl BlockFormat {
         Ok(Self { shift, metadata, protection })
     }
 
-    /// log2 of the data bytes of a block (LBADS).
+    /// Returns log2 of the data bytes of a block (LBADS).
     #[must_use]
     #[inline]
     pub fn shift(self) -> u8 {
         self.shift
     }
 
-    /// Data bytes of a block.
+    /// Returns the data bytes of a block.
     #[must_use]
     #[inline]
     pub fn data_bytes(self) -> u32 {
         1 << self.shift
     }
 
-    /// Metadata bytes of a block (MS).
+    /// Returns the metadata bytes of a block (MS).
     #[must_use]
     #[inline]
     pub fn metadata_bytes(self) -> u16 {
         self.metadata
     }
 
-    /// Protection information in the metadata.
+    /// Returns the type of protection information in the metadata.
     #[must_use]
     pub fn protection(self) -> Protection {
         self.protection
     }
 
-    /// Data bytes of so many blocks, `u64::MAX` at the most: sizes, and offsets of blocks.
+    /// Returns the data bytes of a number of blocks, `u64::MAX` at the most: a size, or a block's
+    /// offset.
     #[must_use]
     #[inline]
     pub fn bytes(self, blocks: u64) -> u64 {
         blocks.saturating_mul(1 << self.shift)
     }
 
-    /// Whole blocks in so many data bytes.
+    /// Returns the number of whole blocks in a number of data bytes.
     #[must_use]
     #[inline]
     pub fn blocks(self, bytes: u64) -> u64 {
         bytes >> self.shift
     }
 
-    /// Says whether so many data bytes are whole blocks.
+    /// Says whether a number of data bytes is whole blocks.
     #[must_use]
     pub fn divides(self, bytes: u64) -> bool {
         bytes.trailing_zeros() >= u32::from(self.shift)
     }
 
-    /// Bytes that so many blocks take on the wire, data and metadata; `u32::MAX` at the most,
-    /// which no transfer has.
+    /// Returns the bytes of a number of blocks on the wire, data and metadata; `u32::MAX` at the
+    /// most, which no transfer has.
     #[must_use]
     #[inline]
     pub fn transfer_bytes(self, blocks: u32) -> u32 {
@@ -203,8 +205,8 @@ impl BlockFormat {
         u32::try_from(u64::from(blocks) * block).unwrap_or(u32::MAX)
     }
 
-    /// Tells hosts of this format, as the only one that the namespace has: NLBAF, FLBAS, MC, DPC,
-    /// DPS and LBAF0. Its relative performance stays what it is.
+    /// Writes this format as the only one that the namespace has: NLBAF, FLBAS, MC, DPC, DPS and
+    /// LBAF0. The relative performance stays.
     pub fn describe(self, id: &mut IdentifyNamespace) {
         let performance = id.lbaf.first().map_or(0, |format| format.performance);
         id.lbaf = [LbaFormat::default(); 64];

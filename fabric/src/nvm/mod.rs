@@ -1,8 +1,8 @@
-//! The NVM command set: I/O commands, parsed once. What leaves this module names blocks that
-//! exist and a transfer of the right length.
+//! The NVM command set: I/O commands, parsed once. A parsed command names blocks that exist and a
+//! transfer of the right length.
 //!
-//! [`BlockFormat`] says what a logical block is; [`IoLimits`] what a command is checked against;
-//! [`IoCommand`] what is left of a submission queue entry once it has been checked.
+//! [`BlockFormat`] is the format of a logical block; [`IoLimits`] are the limits against which a
+//! command is checked; [`IoCommand`] is a submission queue entry that has been checked.
 
 mod command;
 mod dataset;

@@ -1,4 +1,4 @@
-//! Ranges of logical blocks, and what they have to lie in.
+//! Ranges of logical blocks, and the limits in which they have to lie.
 
 use super::BlockFormat;
 use crate::nvme::{Sqe, Status};
@@ -12,10 +12,10 @@ pub struct LbaRange {
     pub blocks: u32,
 }
 
-/// What a command is checked against.
+/// The limits against which a command is checked.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct IoLimits {
-    /// What a logical block is.
+    /// The format of a logical block.
     pub format: BlockFormat,
     /// Number of logical blocks.
     pub blocks: u64,
@@ -26,21 +26,21 @@ pub struct IoLimits {
 }
 
 impl LbaRange {
-    /// Data bytes of the range.
+    /// Returns the data bytes of the range.
     #[must_use]
     #[inline]
     pub fn bytes(&self, format: BlockFormat) -> u64 {
         format.bytes(u64::from(self.blocks))
     }
 
-    /// Offset of the range's first data byte.
+    /// Returns the offset of the range's first data byte.
     #[must_use]
     #[inline]
     pub fn offset(&self, format: BlockFormat) -> u64 {
         format.bytes(self.lba)
     }
 
-    /// Bytes of the range on the wire, data and metadata; `u32::MAX` at the most.
+    /// Returns the bytes of the range on the wire, data and metadata; `u32::MAX` at the most.
     #[must_use]
     #[inline]
     pub fn transfer_bytes(&self, format: BlockFormat) -> u32 {

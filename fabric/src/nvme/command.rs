@@ -42,19 +42,19 @@ pub struct Sqe {
 const _: () = assert!(size_of::<Sqe>() == 64);
 
 impl Sqe {
-    /// FUSE, CDW0 9:8: 0 for a command that is not part of a fused operation.
+    /// Reads FUSE, CDW0 9:8: 0 for a command that is not part of a fused operation.
     #[must_use]
     pub fn fuse(&self) -> u8 {
         self.flags & 0b11
     }
 
-    /// PSDT, CDW0 15:14: 1 or 2 where the data pointer is an SGL descriptor.
+    /// Reads PSDT, CDW0 15:14: 1 or 2 where the data pointer is an SGL descriptor.
     #[must_use]
     pub fn psdt(&self) -> u8 {
         self.flags >> 6
     }
 
-    /// Starting LBA of an NVM I/O command: CDW11 (high half), CDW10 (low half).
+    /// Reads the starting LBA of an NVM I/O command: CDW11 (high half), CDW10 (low half).
     #[must_use]
     pub fn slba(&self) -> u64 {
         u64::from(self.cdw10.get()) | u64::from(self.cdw11.get()) << 32

@@ -26,7 +26,7 @@ pub struct Cqe {
 const _: () = assert!(size_of::<Cqe>() == 16);
 
 impl Cqe {
-    /// The entry that completes command `cid`.
+    /// Makes the entry that completes command `cid`.
     #[must_use]
     pub fn new(cid: u16, sqhd: u16, result: u64, status: Status) -> Self {
         Self {
@@ -38,7 +38,7 @@ impl Cqe {
         }
     }
 
-    /// The status without the phase tag.
+    /// Returns the status without the phase tag.
     #[must_use]
     pub fn status(&self) -> Status {
         Status::from_bits(self.status.get() >> 1)

@@ -28,8 +28,8 @@ pub mod fid {
     pub const HOST_IDENTIFIER: u8 = 0x81;
 }
 
-/// Bytes of the Host Behavior Support data structure. Byte 0 is ACRE: 1 where the host honours
-/// Command Retry Delays.
+/// The size of the Host Behavior Support data structure in bytes. Byte 0 is ACRE: 1 where the host
+/// honours Command Retry Delays.
 pub const HOST_BEHAVIOR_SIZE: usize = 512;
 
 /// SEL, CDW10 10:8 of Get Features.
@@ -41,7 +41,7 @@ pub enum Select {
     Default,
     /// 010b.
     Saved,
-    /// 011b: what the feature can do: bit 0 saveable, 1 namespace specific, 2 changeable.
+    /// 011b: the feature's abilities: bit 0 saveable, 1 namespace specific, 2 changeable.
     Capabilities,
 }
 
@@ -57,7 +57,7 @@ pub struct GetFeature {
 }
 
 impl GetFeature {
-    /// The fields of a Get Features command.
+    /// Reads the fields of a Get Features command.
     #[must_use]
     pub fn parse(sqe: &Sqe) -> Self {
         let [fid, sel, ..] = sqe.cdw10.to_bytes();
@@ -71,7 +71,7 @@ impl GetFeature {
         Self { fid, select, cdw11: sqe.cdw11.get() }
     }
 
-    /// Bytes of data that the answer has.
+    /// Returns the length of the answer's data in bytes.
     #[must_use]
     pub fn data_length(&self) -> usize {
         if self.select == Some(Select::Capabilities) {
@@ -90,21 +90,21 @@ impl GetFeature {
 pub struct SetFeature {
     /// CDW10 7:0.
     pub fid: u8,
-    /// CDW10 31: keep the value over resets and power cycles.
+    /// CDW10 31: whether to keep the value over resets and power cycles.
     pub save: bool,
     /// CDW11.
     pub cdw11: u32,
 }
 
 impl SetFeature {
-    /// The fields of a Set Features command.
+    /// Reads the fields of a Set Features command.
     #[must_use]
     pub fn parse(sqe: &Sqe) -> Self {
         let [fid, _, _, high] = sqe.cdw10.to_bytes();
         Self { fid, save: high & 0x80 != 0, cdw11: sqe.cdw11.get() }
     }
 
-    /// Bytes of data that the command brings.
+    /// Returns the length of the command's data in bytes.
     #[must_use]
     pub fn data_length(&self) -> usize {
         match self.fid {
@@ -115,7 +115,8 @@ impl SetFeature {
     }
 }
 
-/// EXHID, CDW11 bit 0 of the Host Identifier feature: 16 bytes, else 8.
+/// Returns the length that EXHID, CDW11 bit 0 of the Host Identifier feature, tells: 16 bytes, else
+/// 8.
 fn host_identifier_length(cdw11: u32) -> usize {
     if cdw11 & 1 != 0 { 16 } else { 8 }
 }

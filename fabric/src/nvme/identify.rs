@@ -45,7 +45,7 @@ pub mod cns {
 /// CSI of the NVM command set.
 pub const CSI_NVM: u8 = 0x00;
 
-/// What an Identify command asks for.
+/// The fields of an Identify command.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct IdentifyCommand {
     /// CDW10 7:0: see [`cns`].
@@ -59,7 +59,7 @@ pub struct IdentifyCommand {
 }
 
 impl IdentifyCommand {
-    /// The fields of an Identify command.
+    /// Reads the fields of an Identify command.
     #[must_use]
     pub fn parse(sqe: &Sqe) -> Self {
         let [cns, _, low, high] = sqe.cdw10.to_bytes();
@@ -68,13 +68,13 @@ impl IdentifyCommand {
     }
 }
 
-/// An all-zero structure, boxed: Identify structures are large to move about.
+/// Makes an all-zero structure, boxed, since Identify structures are too large to move about.
 #[must_use]
 pub fn zeroed<T: FromZeros>() -> Box<T> {
     Box::new(T::new_zeroed())
 }
 
-/// `text` padded with spaces (or cut) to `N` bytes, as Identify's ASCII fields want it;
+/// Pads `text` with spaces (or cuts it) to `N` bytes, as Identify's ASCII fields want it;
 /// characters outside printable ASCII become `?`.
 #[must_use]
 pub fn ascii<const N: usize>(text: &str) -> [u8; N] {
@@ -85,7 +85,7 @@ pub fn ascii<const N: usize>(text: &str) -> [u8; N] {
     out
 }
 
-/// `text` ended by NUL and cut to `N` bytes, as NQN and address fields want it.
+/// Ends `text` by NUL and cuts it to `N` bytes, as NQN and address fields want it.
 #[must_use]
 pub fn nul_padded<const N: usize>(text: &str) -> [u8; N] {
     let mut out = [0; N];

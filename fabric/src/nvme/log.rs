@@ -29,7 +29,7 @@ pub mod lid {
     pub const DISCOVERY: u8 = 0x70;
 }
 
-/// What a Get Log Page command asks for.
+/// The fields of a Get Log Page command.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct GetLogPage {
     /// CDW10 7:0: see [`lid`].
@@ -49,7 +49,7 @@ pub struct GetLogPage {
 }
 
 impl GetLogPage {
-    /// The fields of a Get Log Page command.
+    /// Reads the fields of a Get Log Page command.
     #[must_use]
     pub fn parse(sqe: &Sqe) -> Self {
         let cdw10 = sqe.cdw10.get();

@@ -43,7 +43,7 @@ impl Capabilities {
     /// hosts of old versions ask whether a namespace is ready only where bit 60 is set.
     const CRMS: u64 = 0b11 << 59;
 
-    /// The property's value. MPSMIN and MPSMAX (51:48, 55:52) are 0: pages of 4 KiB; NSSRS
+    /// Returns the property's value. MPSMIN and MPSMAX (51:48, 55:52) are 0: pages of 4 KiB; NSSRS
     /// (bit 36) is 0: no subsystem reset.
     #[must_use]
     pub fn bits(self) -> u64 {
@@ -82,31 +82,31 @@ impl Configuration {
     /// CSS, MPS, AMS, CRIME: may change only while EN is 0.
     const FIXED_WHILE_ENABLED: u32 = 0x0100_3ff0;
 
-    /// Bit 0.
+    /// Reads EN, bit 0.
     #[must_use]
     pub fn enabled(self) -> bool {
         self.0 & 1 != 0
     }
 
-    /// Bits 6:4: 000b NVM command set, 110b all supported command sets, 111b admin only.
+    /// Reads CSS, bits 6:4: 000b NVM command set, 110b all supported command sets, 111b admin only.
     #[must_use]
     pub fn command_set(self) -> u8 {
         field(self.0, 4, 0x7)
     }
 
-    /// Bits 10:7: memory page size, 2^(12+n) bytes.
+    /// Reads MPS, bits 10:7: memory page size, 2^(12+n) bytes.
     #[must_use]
     pub fn page_size(self) -> u8 {
         field(self.0, 7, 0xf)
     }
 
-    /// Bits 13:11: 000b round robin, 001b weighted round robin with urgent.
+    /// Reads AMS, bits 13:11: 000b round robin, 001b weighted round robin with urgent.
     #[must_use]
     pub fn arbitration(self) -> u8 {
         field(self.0, 11, 0x7)
     }
 
-    /// Bits 15:14.
+    /// Reads SHN, bits 15:14.
     #[must_use]
     pub fn shutdown(self) -> ShutdownNotification {
         match field(self.0, 14, 0x3) {
@@ -117,13 +117,13 @@ impl Configuration {
         }
     }
 
-    /// Bits 19:16: submission queue entry size, 2^n bytes.
+    /// Reads IOSQES, bits 19:16: submission queue entry size, 2^n bytes.
     #[must_use]
     pub fn sq_entry_size(self) -> u8 {
         field(self.0, 16, 0xf)
     }
 
-    /// Bits 23:20: completion queue entry size, 2^n bytes.
+    /// Reads IOCQES, bits 23:20: completion queue entry size, 2^n bytes.
     #[must_use]
     pub fn cq_entry_size(self) -> u8 {
         field(self.0, 20, 0xf)
@@ -135,7 +135,7 @@ impl Configuration {
         self.0 & !Self::DEFINED != 0
     }
 
-    /// Says whether `next` changes what may change only while EN is 0.
+    /// Says whether `next` changes bits that may change only while EN is 0.
     #[must_use]
     pub fn conflicts_with(self, next: Self) -> bool {
         (self.0 ^ next.0) & Self::FIXED_WHILE_ENABLED != 0

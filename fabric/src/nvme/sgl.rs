@@ -22,7 +22,7 @@ pub struct SglDescriptor {
 
 const _: () = assert!(size_of::<SglDescriptor>() == 16);
 
-/// Where an NVMe/TCP command's data travels, as its SGL descriptor tells.
+/// The way of an NVMe/TCP command's data, as its SGL descriptor tells.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum SglKind {
     /// 01h: data block with an offset subtype: the data lies in the capsule.
@@ -42,19 +42,19 @@ impl SglDescriptor {
     /// Type byte of a transport SGL data block.
     pub const TRANSPORT: u8 = 0x5a;
 
-    /// A descriptor for `length` bytes of in-capsule data at offset 0.
+    /// Makes a descriptor for `length` bytes of in-capsule data at offset 0.
     #[must_use]
     pub fn in_capsule(length: u32) -> Self {
         Self { length: U32::new(length), kind: Self::IN_CAPSULE, ..Self::default() }
     }
 
-    /// A descriptor for `length` bytes that the transport's data PDUs carry.
+    /// Makes a descriptor for `length` bytes that the transport's data PDUs carry.
     #[must_use]
     pub fn transport(length: u32) -> Self {
         Self { length: U32::new(length), kind: Self::TRANSPORT, ..Self::default() }
     }
 
-    /// What the type byte says.
+    /// Decodes the type byte.
     #[must_use]
     pub fn decode(&self) -> SglKind {
         match self.kind {

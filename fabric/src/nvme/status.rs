@@ -12,7 +12,7 @@ macro_rules! statuses {
         impl Status {
             $($(#[$doc])* pub const $name: Self = Self($bits);)*
 
-            /// The status in words, without its DNR and CRD fields.
+            /// Returns the status in words, without its DNR and CRD fields.
             #[must_use]
             pub fn text(self) -> &'static str {
                 match self.0 & 0x7ff {
@@ -111,31 +111,31 @@ impl Status {
     /// More, bit 13: the error log has an entry for this completion.
     const MORE: u16 = 1 << 13;
 
-    /// From the 15 bits above; bit 15 is dropped.
+    /// Makes a status of the 15 bits above; bit 15 is dropped.
     #[must_use]
     pub fn from_bits(bits: u16) -> Self {
         Self(bits & 0x7fff)
     }
 
-    /// The 15 bits.
+    /// Returns the 15 bits.
     #[must_use]
     pub fn bits(self) -> u16 {
         self.0
     }
 
-    /// The same status with DNR set: the host must not retry.
+    /// Returns the same status with DNR set: the host must not retry.
     #[must_use]
     pub const fn dnr(self) -> Self {
         Self(self.0 | Self::DNR)
     }
 
-    /// The same status with M set: more in the error log.
+    /// Returns the same status with M set: more in the error log.
     #[must_use]
     pub const fn more(self) -> Self {
         Self(self.0 | Self::MORE)
     }
 
-    /// The same status with Command Retry Delay `crd` (1..=3 select CRDT1..3, 0 none).
+    /// Returns the same status with Command Retry Delay `crd` (1..=3 select CRDT1..3, 0 none).
     #[must_use]
     pub const fn with_retry_delay(self, crd: u8) -> Self {
         Self((self.0 & !0x1800) | ((crd as u16 & 0b11) << 11))

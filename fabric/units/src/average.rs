@@ -16,12 +16,12 @@ pub struct Average {
     value: f64,
     /// The weight of a sample, 0.0 to 1.0.
     weight: f64,
-    /// There was no sample yet: the first one is taken as it is.
+    /// Whether there was no sample yet: the first one is taken as it is.
     empty: bool,
 }
 
 impl Default for Average {
-    /// An average of samples that come with weights of their own ([`Average::add_by`]); for
+    /// Makes an average of samples that come with weights of their own ([`Average::add_by`]); for
     /// [`Average::add`], the last sample.
     fn default() -> Self {
         Self { value: 0.0, weight: 1.0, empty: true }

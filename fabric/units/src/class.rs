@@ -19,13 +19,14 @@ pub enum Class {
 }
 
 impl Class {
-    /// How many classes there are.
+    /// The number of classes.
     pub const COUNT: usize = 4;
 
     /// All classes, the most urgent first: each at its [number](Self::number).
     pub const ALL: [Self; Self::COUNT] = [Self::Urgent, Self::High, Self::Medium, Self::Low];
 
-    /// The number by which tables and sets of bits know the class: 0 for Urgent to 3 for Low.
+    /// Returns the number by which tables and sets of bits know the class: 0 for Urgent to 3 for
+    /// Low.
     #[must_use]
     #[inline]
     pub const fn number(self) -> usize {
@@ -37,8 +38,8 @@ impl Class {
         }
     }
 
-    /// The class that a command's CDW13 names in bits 9:8: 00b none (inherit), 01b Medium, 10b
-    /// High, 11b Urgent.
+    /// Returns the class that a command's CDW13 names in bits 9:8: 00b none (inherit), 01b Medium,
+    /// 10b High, 11b Urgent.
     ///
     /// The bits are spare only where CETYPE (`cdw12` bits 19:16) is zero; else they belong to the
     /// command extension and name no class.
@@ -55,8 +56,8 @@ impl Class {
         }
     }
 
-    /// The class that CATTR bits 1:0 of a Connect command name: 00b Urgent, 01b High, 10b Medium,
-    /// 11b Low. They count only while CC.AMS is weighted round robin with urgent.
+    /// Returns the class that CATTR bits 1:0 of a Connect command name: 00b Urgent, 01b High, 10b
+    /// Medium, 11b Low. They count only while CC.AMS is weighted round robin with urgent.
     #[must_use]
     pub const fn of_connect(priority_class: u8) -> Self {
         match priority_class & 0b11 {
@@ -67,7 +68,7 @@ impl Class {
         }
     }
 
-    /// `urgent`, `high`, `medium` or `low`.
+    /// Returns `urgent`, `high`, `medium` or `low`.
     #[must_use]
     pub const fn name(self) -> &'static str {
         match self {
@@ -86,17 +87,17 @@ impl fmt::Display for Class {
 }
 
 /// One value for each class.
-// In the order of the numbers, so that an index finds its value without a branch.
+// The fields are in the order of the numbers, so that an index finds its value without a branch.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[repr(C)]
 pub struct PerClass<T> {
-    /// Of Urgent.
+    /// The value of Urgent.
     pub urgent: T,
-    /// Of High.
+    /// The value of High.
     pub high: T,
-    /// Of Medium.
+    /// The value of Medium.
     pub medium: T,
-    /// Of Low.
+    /// The value of Low.
     pub low: T,
 }
 
@@ -111,22 +112,22 @@ impl<T> PerClass<T> {
         }
     }
 
-    /// The values with their classes, the most urgent first.
+    /// Returns the values with their classes, the most urgent first.
     pub fn iter(&self) -> impl Iterator<Item = (Class, &T)> {
         Class::ALL.into_iter().zip(self.values())
     }
 
-    /// The values alone, the most urgent class's first.
+    /// Returns the values alone, the most urgent class's first.
     pub fn values(&self) -> impl Iterator<Item = &T> {
         [&self.urgent, &self.high, &self.medium, &self.low].into_iter()
     }
 
-    /// The values alone, to be changed, the most urgent class's first.
+    /// Returns the values alone, to be changed, the most urgent class's first.
     pub fn values_mut(&mut self) -> impl Iterator<Item = &mut T> {
         [&mut self.urgent, &mut self.high, &mut self.medium, &mut self.low].into_iter()
     }
 
-    /// Makes of each value another one.
+    /// Converts each value.
     #[must_use]
     pub fn map<U>(self, mut make: impl FnMut(T) -> U) -> PerClass<U> {
         PerClass {

@@ -1,4 +1,4 @@
-//! What several of the libraries must agree on.
+//! Types that several of the libraries must agree on.
 //!
 //! - [`Nanos`]: a point in time, as an argument, never a clock.
 //! - [`Class`], [`PerClass`]: the classes of quality of service, their numbers, and one value for

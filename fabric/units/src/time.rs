@@ -11,24 +11,24 @@ pub struct Nanos(pub u64);
 impl Nanos {
     /// The origin. In a setting that is a length of time: none.
     pub const ZERO: Self = Self(0);
-    /// Never.
+    /// The end of all time, for a time that never comes.
     pub const MAX: Self = Self(u64::MAX);
 
-    /// The time that has passed since `earlier`; zero if `earlier` is later.
+    /// Returns the time that has passed since `earlier`; zero if `earlier` is later.
     #[must_use]
     #[inline]
     pub const fn since(self, earlier: Self) -> Duration {
         Duration::from_nanos(self.ns_since(earlier))
     }
 
-    /// The time that has passed since `earlier`, in ns; 0 if `earlier` is later.
+    /// Returns the time that has passed since `earlier`, in ns; 0 if `earlier` is later.
     #[must_use]
     #[inline]
     pub const fn ns_since(self, earlier: Self) -> u64 {
         self.0.saturating_sub(earlier.0)
     }
 
-    /// The point in time that is `ns` nanoseconds later.
+    /// Returns the point in time that is `ns` nanoseconds later.
     #[must_use]
     #[inline]
     pub const fn after(self, ns: u64) -> Self {

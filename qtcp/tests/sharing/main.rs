@@ -167,8 +167,8 @@ fn e1_growth_by_quality_puts_far_flows_in_order() {
     assert!(printed[0] < shares[0], "{printed:.3?}");
 }
 
-/// The time from when two flows join a third until all stay within 15 % of their parts for 2 ms,
-/// in steps of 1 ms.
+/// Returns the time from when two flows join a third until all stay within 15 % of their parts for
+/// 2 ms, in steps of 1 ms.
 fn joined(mut link: Bottleneck, parts: &[f64; 3]) -> u32 {
     link.flows[1].active = false;
     link.flows[2].active = false;

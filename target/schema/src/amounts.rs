@@ -73,7 +73,7 @@ pub fn parse_rate(text: &str) -> Result<u64, String> {
     }
 }
 
-/// What the writer of a rate with another unit most likely meant.
+/// Guesses the rate that the writer of another unit meant, as a remedy.
 fn rate_remedy(number: &str, unit: &str) -> String {
     let amount = unit.trim_end_matches("/s").trim_end_matches("ps");
     let bytes = SIZES.iter().find(|(name, _)| amount.ends_with('B') && *name == amount);
@@ -98,7 +98,7 @@ fn rate_remedy(number: &str, unit: &str) -> String {
     }
 }
 
-/// A rate in the largest unit that gives a whole number.
+/// Writes a rate in the largest unit that gives a whole number.
 #[must_use]
 pub fn format_rate(bits: u64) -> String {
     let unit = RATES.iter().find(|(_, unit)| bits >= *unit && bits.is_multiple_of(*unit));
@@ -108,7 +108,7 @@ pub fn format_rate(bits: u64) -> String {
     }
 }
 
-/// A size in the largest unit that gives a whole number.
+/// Writes a size in the largest unit that gives a whole number.
 #[must_use]
 pub fn format_size(bytes: u64) -> String {
     let unit = SIZES.iter().take(6).find(|(_, unit)| bytes >= *unit && bytes.is_multiple_of(*unit));
@@ -118,7 +118,7 @@ pub fn format_size(bytes: u64) -> String {
     }
 }
 
-/// A duration in the largest unit that gives a whole number.
+/// Writes a duration in the largest unit that gives a whole number.
 #[must_use]
 pub fn format_duration(time: Duration) -> String {
     let ns = u64::try_from(time.as_nanos()).unwrap_or(u64::MAX);
@@ -129,7 +129,7 @@ pub fn format_duration(time: Duration) -> String {
     }
 }
 
-/// A number and its unit.
+/// Splits a number from its unit.
 fn split(text: &str) -> (&str, &str) {
     let text = text.trim();
     let end = text.find(|c: char| !matches!(c, '0'..='9' | '.' | '_')).unwrap_or(text.len());
@@ -137,7 +137,7 @@ fn split(text: &str) -> (&str, &str) {
     (number, unit.trim_start())
 }
 
-/// `number` (which may have a fraction) times `unit`, where that is a whole number.
+/// Multiplies `number` (which may have a fraction) by `unit`, where the product is a whole number.
 fn scaled(number: &str, unit: u64) -> Result<u64, String> {
     let (whole, fraction) = number.split_once('.').unwrap_or((number, ""));
     if number.ends_with('.') || whole.is_empty() {

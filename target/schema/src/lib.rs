@@ -2,9 +2,8 @@
 //! line share.
 //!
 //! [`Method`] lists the methods. For each there is a type in [`call`] with its parameters and its
-//! answer, so that the daemon cannot answer and the command line cannot ask what the other one
-//! does not know. [`wire`] has the lines that carry them. [`keys`] has the keys of the configuration,
-//! which requests set too.
+//! answer, so that the daemon and the command line cannot differ about them. [`wire`] has the lines
+//! that carry them. [`keys`] has the keys of the configuration, which requests set too.
 
 pub mod amounts;
 pub mod answer;

@@ -32,14 +32,14 @@ macro_rules! methods {
                 match self { $(Self::$name => $text,)* }
             }
 
-            /// Tells whether the method changes something, which may take long.
+            /// Says whether the method changes something, which may take long.
             #[must_use]
             pub const fn changes(self) -> bool {
                 match self { $(Self::$name => methods!(@$kind),)* }
             }
 
-            /// Returns what a generic method of an object does: one that adds, sets or removes an
-            /// object by its name.
+            /// Returns the verb of a generic method, one that adds, sets or removes an object by
+            /// its name.
             const fn verb(self) -> Option<Verb> {
                 match self { $(Self::$name => methods!(@verb $kind),)* }
             }
@@ -57,7 +57,7 @@ macro_rules! methods {
             }
         }
 
-        /// A type for each method, which says what it takes and what it answers.
+        /// The types of the methods, which name their parameters and their answers.
         pub mod calls {
             use super::{Call, Method};
             use crate::{answer, params};
@@ -197,19 +197,19 @@ methods! {
         "`name`";
 }
 
-/// What a generic method of an object does.
+/// The verb of a generic method of an object.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Verb {
-    /// Adds one.
+    /// Adds an object.
     Add,
-    /// Changes one that is there; keys that are not given stay.
+    /// Changes an existing object; keys that are not given stay.
     Set,
-    /// Removes one.
+    /// Removes an object.
     Remove,
 }
 
 impl Method {
-    /// Returns the object that a generic method is of, and what it does with it.
+    /// Returns the kind of object of a generic method, and the method's verb.
     #[must_use]
     pub fn object(self) -> Option<(&'static str, Verb)> {
         let (word, _) = self.name().split_once('.')?;

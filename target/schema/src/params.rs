@@ -12,11 +12,11 @@ use crate::values::Values;
 /// A parameter of a method.
 #[derive(Clone, Copy, Debug)]
 pub struct Parameter {
-    /// Its name.
+    /// The parameter's name.
     pub name: &'static str,
-    /// The values that it takes.
+    /// The values that the parameter takes.
     pub values: Values,
-    /// What may be given, where it must be given.
+    /// An example of a value, for a parameter that must be given.
     pub example: Option<&'static str>,
 }
 
@@ -51,7 +51,7 @@ impl Settings {
         self
     }
 
-    /// Tells whether no key is set.
+    /// Says whether no key is set.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.0.is_empty()
@@ -146,7 +146,7 @@ params! {
         optional {
             /// Whether hosts may lose what they are using.
             force: bool = Values::Boolean;
-            /// Whether nothing is changed, but only said what would be.
+            /// Whether to only say what would change.
             check: bool = Values::Boolean;
         }
     }
@@ -167,16 +167,16 @@ params! {
             nqn: String = Values::Nqn, "the subsystem's NQN";
         }
         optional {
-            /// Whether connected hosts may lose it.
+            /// Whether connected hosts may lose the object.
             force: bool = Values::Boolean;
         }
     }
 
-    /// The parameters of methods that list what one subsystem has, or all.
+    /// The parameters of methods that list objects of one subsystem, or of all.
     OfSubsystem {
         needed {}
         optional {
-            /// The NQN of the only subsystem that is meant.
+            /// The NQN of the subsystem; none: all.
             subsystem: Option<String> = Values::Nqn;
         }
     }
@@ -190,7 +190,7 @@ params! {
             nsid: u32 = Values::NSID, "1";
         }
         optional {
-            /// Whether connected hosts may lose it.
+            /// Whether connected hosts may lose the object.
             force: bool = Values::Boolean;
         }
     }
@@ -204,7 +204,7 @@ params! {
             nsid: u32 = Values::NSID, "1";
         }
         optional {
-            /// The new size; none: what the file or device has now.
+            /// The new size; none: the size that the file or device has now.
             size: Option<Setting> = Values::SIZE;
             /// Whether connected hosts may lose data beyond the new end.
             force: bool = Values::Boolean;
@@ -215,9 +215,9 @@ params! {
     NamespaceRetry {
         needed {}
         optional {
-            /// The NQN of the only subsystem that is meant.
+            /// The NQN of the subsystem; none: all.
             subsystem: Option<String> = Values::Nqn;
-            /// The only namespace of it that is meant.
+            /// The namespace identifier; none: all namespaces.
             nsid: Option<u32> = Values::NSID;
         }
     }
@@ -278,7 +278,7 @@ params! {
         needed {
             /// IP address and port.
             address: String = Values::Address, "\"0.0.0.0:4420\"";
-            /// The class's name; none: connections have none by their listener.
+            /// The class's name; none: the listener gives its connections no class.
             class: Option<String> = Values::Class, "\"high\", or null for none";
         }
         optional {}
@@ -291,7 +291,7 @@ params! {
             subsystem: String = Values::Nqn, "the subsystem's NQN";
             /// The namespace identifier.
             nsid: u32 = Values::NSID, "1";
-            /// The class's name; none: commands have none by their namespace.
+            /// The class's name; none: the namespace gives its commands no class.
             class: Option<String> = Values::Class, "\"high\", or null for none";
         }
         optional {}

@@ -1,4 +1,4 @@
-//! What values a parameter takes.
+//! The values of parameters.
 
 /// The values that a parameter takes. The daemon has a reader for each, which says what is wrong
 /// with a value and what would be right.

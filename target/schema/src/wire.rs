@@ -21,7 +21,7 @@ pub struct RequestLine {
     pub params: Value,
 }
 
-/// What kind of failure an answer tells of, for programs.
+/// The kind of an answer's failure, for programs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum ErrorKind {
@@ -29,15 +29,15 @@ pub enum ErrorKind {
     BadRequest,
     /// There is no such method.
     UnknownMethod,
-    /// The object is not there.
+    /// The object does not exist.
     NotFound,
-    /// The object is there already, or something of it is another's.
+    /// The object exists already, or a part of it is another's.
     Exists,
     /// The parameters ask for something that cannot be.
     Invalid,
     /// The operating system refused.
     System,
-    /// It could be done, but hosts or data would be hurt: only with `force`.
+    /// The change would hurt hosts or data: `force` makes it all the same.
     Refused,
     /// The change could not be stored, and was not made.
     Store,
@@ -81,7 +81,7 @@ impl ErrorKind {
 pub struct Failure {
     /// The kind, for programs.
     pub kind: ErrorKind,
-    /// What is wrong and what would be right, for people.
+    /// The fault and the remedy, for people.
     pub message: String,
 }
 
@@ -104,7 +104,7 @@ impl Failure {
         Self::new(ErrorKind::NotFound, message)
     }
 
-    /// Makes a failure: the object is there already.
+    /// Makes a failure: the object exists already.
     #[must_use]
     pub fn exists(message: impl Into<String>) -> Self {
         Self::new(ErrorKind::Exists, message)

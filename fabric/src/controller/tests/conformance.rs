@@ -1,10 +1,10 @@
-//! What the specifications ask of every controller (docs/conformance.md): NVM Express base 2.2,
-//! figures 28, 31 and 32, and the NVM command set 1.1.
+//! Tests of what the specifications ask of every controller (docs/conformance.md): NVM Express base
+//! 2.2, figures 28, 31 and 32, and the NVM command set 1.1.
 
 use super::*;
 use crate::nvme::Status;
 
-/// An admin queue of either kind of controller.
+/// Returns an admin queue of either kind of controller.
 fn queues(bench: &mut Bench) -> [(&'static str, ConnectionId); 2] {
     let (io, _) = bench.admin_queue(0);
     [("I/O", io), ("discovery", bench.discovery(0, HOST))]

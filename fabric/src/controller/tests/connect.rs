@@ -13,7 +13,7 @@ fn rejected(connect: &Connect, bench: &mut Bench) -> (u16, bool, u64) {
 
 type Bend = fn(&mut Connect);
 
-/// What is wrong, what makes it so, status, DNR, result.
+/// Returns bad Connects: the fault, the change that makes it, status, DNR, result.
 fn bad_admin_connects() -> Vec<(&'static str, Bend, Status, bool, u64)> {
     let invalid = Status::CONNECT_INVALID_PARAMETERS;
     let field = ConnectField::result;
@@ -182,7 +182,7 @@ fn a_draining_target_asks_hosts_to_come_back_later() {
     assert_eq!(bench.out[32], 0x03, "the ANA group is told to be inaccessible");
 }
 
-/// Connect of a host that leaves HOSTNQN empty.
+/// Makes the Connect of a host that leaves HOSTNQN empty.
 fn nameless(subsystem: &str, qid: u16, cntlid: u16) -> Connect {
     let mut connect = Connect::new(subsystem, qid, cntlid);
     connect.data.hostnqn = [0; 256];
@@ -211,7 +211,7 @@ fn a_host_without_a_name_may_use_what_any_host_may_use() {
     bench.ok(discovery, &log(0x70, 4096, 0, true));
     let shown = String::from_utf8_lossy(&bench.out).into_owned();
     assert!(shown.contains(OTHER) && !shown.contains(SUBSYSTEM));
-    // Who is asked for a name from now on has none to give.
+    // The host has no name to show once names are needed.
     bench.service.set_allow_any_host(bench.now, OTHER, false).unwrap();
     let ended = Action::Close { connection: admin, reason: CloseReason::HostRemoved };
     assert!(bench.actions().contains(&ended));

@@ -4,7 +4,7 @@ use super::*;
 use crate::fabrics::{DiscoveryEntry, DiscoveryHeader};
 use zerocopy::FromBytes;
 
-/// The page as read in parts of `part` bytes: the header and the entries.
+/// Returns the page as read in parts of `part` bytes: the header and the entries.
 fn read(bench: &mut Bench, admin: ConnectionId, part: u32) -> (u64, Vec<DiscoveryEntry>) {
     let mut page = Vec::new();
     let mut total = 1024;

@@ -7,7 +7,7 @@ use zerocopy::{FromBytes, IntoBytes};
 
 use super::*;
 
-/// One step of a history. Small numbers pick among what there is.
+/// One step of a history. Small numbers pick among the existing objects.
 #[derive(Clone, Debug)]
 enum Step {
     Connect { subsystem: u8, qid: u16, controller: u8, kato: u16, stranger: bool, listener: bool },
@@ -76,12 +76,12 @@ fn step() -> impl Strategy<Value = Step> {
     ]
 }
 
-/// The daemon's side: what it knows of connections, and what it was promised.
+/// The daemon's side: its connections, and the commands that wait for answers.
 struct Daemon {
     bench: Bench,
-    /// Connected, and not told to close or gone.
+    /// Connections that are open.
     open: Vec<ConnectionId>,
-    /// Told to close, commands not yet settled.
+    /// Connections that were told to close, and whose commands are not settled yet.
     closing: Vec<ConnectionId>,
     /// Deferred commands, and which of them are event requests.
     waiting: HashMap<(ConnectionId, u16), bool>,
@@ -282,7 +282,7 @@ impl Daemon {
         }
     }
 
-    /// What holds at any time.
+    /// Checks the invariants.
     fn check(&mut self) {
         let generation = self.bench.service.generation();
         assert!(generation >= self.generation, "the generation never goes back");

@@ -1,4 +1,4 @@
-//! How controllers live and end: keep alive, lost connections, reset, shutdown, abort, removal.
+//! The life of controllers: keep alive, lost connections, reset, shutdown, abort, removal.
 
 use super::*;
 

@@ -1,5 +1,5 @@
-//! More namespaces than fit into one page of anything: every list is told whole, and a change costs
-//! what it changes.
+//! More namespaces than fit into one page of anything: every list is complete, and the cost of a
+//! change does not depend on their number.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -9,7 +9,7 @@ use proptest::prelude::*;
 use super::*;
 use crate::controller::NamespaceTable;
 
-/// A namespace that differs from all others.
+/// Returns a namespace that differs from all others.
 fn numbered(nsid: u32) -> Namespace {
     let mut id = [7; 16];
     id[..4].copy_from_slice(&nsid.to_le_bytes());
@@ -17,7 +17,7 @@ fn numbered(nsid: u32) -> Namespace {
 }
 
 impl Bench {
-    /// With namespaces of these identifiers besides 1.
+    /// Adds namespaces of these identifiers besides 1.
     fn filled(nsids: impl Iterator<Item = u32>) -> Self {
         let mut bench = Self::new();
         for nsid in nsids {
@@ -26,7 +26,7 @@ impl Bench {
         bench
     }
 
-    /// The active namespaces, as a Linux host scans them: 1,024 at a time, after the last.
+    /// Returns the active namespaces, as a Linux host scans them: 1,024 at a time, after the last.
     fn scan(&mut self, admin: ConnectionId) -> Vec<u32> {
         let mut all = Vec::new();
         loop {
@@ -60,7 +60,7 @@ fn a_host_finds_ten_thousand_namespaces_and_learns_what_changes() {
     let told = bench.out[48..].chunks(4).map(|n| u32::from_le_bytes(n.try_into().unwrap()));
     assert_eq!(told.take_while(|nsid| *nsid != 0).collect::<Vec<_>>(), all);
     assert_eq!(bench.out[20..24], 10_001u32.to_le_bytes());
-    // What changes: up to 1,024 by name, more as "any".
+    // Changes are listed by name up to 1,024, more as "any".
     bench.ok(admin, &set_feature(0x0b, 0x100));
     bench.ok(admin, &log(0x04, 4096, 0, false));
     for nsid in 5001..=6024 {
@@ -77,7 +77,7 @@ fn a_host_finds_ten_thousand_namespaces_and_learns_what_changes() {
     assert_eq!(bench.scan(admin).len(), 10_001 - 1024);
     let table = bench.service.namespaces(connected.controller);
     assert!(table.get(5500).is_none() && table.get(7500).unwrap().geometry.blocks == 5);
-    // The next that comes takes the lowest that is free, up to the last.
+    // A new namespace takes the lowest NSID that is free, up to the last.
     assert_eq!(bench.service.free_nsid(SUBSYSTEM), Some(5001));
     let beyond = bench.service.add_namespace(bench.now, SUBSYSTEM, numbered(16_385));
     assert!(matches!(beyond, Err(ConfigError::NamespaceLimit { limit: 16_384, .. })));
@@ -97,7 +97,7 @@ fn identifiers_are_unique_among_all_and_free_when_their_namespace_is_gone() {
     assert!(matches!(error, Err(ConfigError::DuplicateIdentifier { nsid: 2500, what: "NGUID" })));
     bench.service.remove_namespace(bench.now, SUBSYSTEM, 2500).unwrap();
     assert_eq!(copy(&mut bench, 2500, 4000), Ok(4000));
-    // The same again in its own place is no clash.
+    // The same identifiers in the same place are no clash.
     let same = Namespace { nsid: 4000, ..numbered(2500) };
     bench.service.replace_namespace(bench.now, SUBSYSTEM, same).unwrap();
 }

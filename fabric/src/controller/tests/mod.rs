@@ -143,7 +143,7 @@ impl Bench {
         std::iter::from_fn(|| self.service.poll_action()).collect()
     }
 
-    /// An admin queue of an enabled I/O controller.
+    /// Returns an admin queue of an enabled I/O controller.
     pub(super) fn admin_queue(&mut self, kato: u32) -> (ConnectionId, Connected) {
         let (id, connected) = Connect::new(SUBSYSTEM, 0, 0xffff).kato(kato).send(self);
         let connected = connected.unwrap();
@@ -151,7 +151,7 @@ impl Bench {
         (id, connected)
     }
 
-    /// An enabled discovery controller.
+    /// Returns an enabled discovery controller.
     pub(super) fn discovery(&mut self, kato: u32, host: &str) -> ConnectionId {
         let connect = Connect::new(DISCOVERY_NQN, 0, 0xffff).kato(kato).host(host);
         let (id, connected) = connect.send(self);
@@ -175,7 +175,7 @@ impl Bench {
         self.admin_with(id, sqe, &[])
     }
 
-    /// Sends a command that must succeed; answers its result.
+    /// Sends a command that must succeed. Returns its result.
     pub(super) fn ok(&mut self, id: ConnectionId, sqe: &Sqe) -> u64 {
         match self.admin(id, sqe) {
             Reply::Done { result, status } if status.is_success() => result,
@@ -192,7 +192,7 @@ impl Bench {
     }
 }
 
-/// The status code (with type) that a reply carries, without DNR, M and CRD.
+/// Returns the status code (with type) that a reply carries, without DNR, M and CRD.
 pub(super) fn code(reply: Reply) -> u16 {
     match reply {
         Reply::Done { status, .. } => status.bits() & 0x7ff,
@@ -228,7 +228,7 @@ pub(super) fn identify(cns: u8, nsid: u32) -> Sqe {
     sqe
 }
 
-/// `length` in bytes.
+/// Makes a Get Log Page command; `length` is in bytes.
 pub(super) fn log(lid: u8, length: u32, offset: u64, retain: bool) -> Sqe {
     let mut sqe = command(op::GET_LOG_PAGE, 1);
     let dwords = length / 4 - 1;

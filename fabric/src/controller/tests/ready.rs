@@ -20,7 +20,7 @@ impl Bench {
         self.service.replace_namespace(self.now, SUBSYSTEM, first(readiness)).unwrap();
     }
 
-    /// NSTAT.NRDY, as a Linux host reads it before it takes or keeps a disk.
+    /// Reads NSTAT.NRDY, as a Linux host does before it takes or keeps a disk.
     fn tells_ready(&mut self, admin: ConnectionId) -> bool {
         self.ok(admin, &identify(INDEPENDENT, 1));
         self.out[14] == 1

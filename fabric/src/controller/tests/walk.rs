@@ -25,7 +25,7 @@ fn enable(bench: &mut Bench, admin: ConnectionId) {
     assert_eq!(bench.ok(admin, &property_get(8, 0)), 0x2_0000);
 }
 
-/// What drivers/nvme/host refuses a controller for.
+/// Checks all reasons for which drivers/nvme/host refuses a controller.
 fn check_controller(bench: &Bench, id: u16) {
     let page = &bench.out;
     assert_eq!(page.len(), 4096);

@@ -1,4 +1,4 @@
 //! The size that all Identify data structures have.
 
-/// Every Identify data structure is this long, in bytes.
+/// The size of every Identify data structure in bytes.
 pub const IDENTIFY_SIZE: usize = 4096;

@@ -1,4 +1,4 @@
-//! What methods answer that change something.
+//! The answers of methods that change something.
 
 use serde::{Deserialize, Serialize};
 
@@ -10,7 +10,7 @@ pub struct Changed<T> {
     /// Whether the change survives a restart; `None`: an older daemon does not say.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub durable: Option<bool>,
-    /// What was changed. As JSON its fields stand beside `durable`.
+    /// The changed object. As JSON its fields stand beside `durable`.
     #[serde(flatten)]
     pub result: T,
 }
@@ -19,16 +19,16 @@ pub struct Changed<T> {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Nothing {}
 
-/// What reading the configuration again has changed, or would change; a line for each thing.
+/// The changes that a reload has made, or would make; a line for each.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct Reloaded {
-    /// What changes.
+    /// The changes.
     pub changes: Vec<String>,
-    /// What only a restart changes.
+    /// The settings that only a restart changes.
     pub needs_restart: Vec<String>,
-    /// Live changes that no longer count, and why; before a reload also what connected hosts would
-    /// lose.
+    /// Live changes that no longer count, with the reason; before a reload also the losses of
+    /// connected hosts.
     pub warnings: Vec<String>,
 }
 
@@ -43,7 +43,7 @@ macro_rules! objects {
 }
 
 objects! {
-    /// An object that its name says.
+    /// The name of an object.
     Name {
         /// Its name.
         name: String,

@@ -96,7 +96,7 @@ pub struct Operations {
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct Latency {
-    /// The sum of all times: the difference of two tells the mean in between.
+    /// The sum of all times: the difference of two answers tells the mean in between.
     pub sum: u64,
     /// The mean.
     pub mean: u64,
@@ -108,8 +108,8 @@ pub struct Latency {
     pub p99: u64,
     /// The 99.9th percentile.
     pub p999: u64,
-    /// End and count of each bucket that has some, in turn: the difference of two tells the
-    /// percentiles in between.
+    /// The end and the count of each bucket that is not empty, in turn: the difference of two
+    /// answers tells the percentiles in between.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub buckets: Option<Vec<u64>>,
 }

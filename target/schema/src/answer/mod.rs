@@ -1,7 +1,7 @@
 //! The answers of methods.
 //!
 //! A field that an older daemon does not send has its default value, so that the command line can
-//! show what there is.
+//! show the other fields.
 
 mod changes;
 mod measured;

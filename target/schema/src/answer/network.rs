@@ -1,4 +1,4 @@
-//! What classes get of the network (stage S6).
+//! The state of the network (stage S6).
 
 use serde::{Deserialize, Serialize};
 
@@ -18,13 +18,13 @@ pub struct Network {
     pub settings: NetworkSettings,
     /// The kernel's congestion control under new connections.
     pub base_used: String,
-    /// What this kernel lacks for the stage to work well, and what to do about it.
+    /// Advice: what this kernel lacks for the stage to work well, and the remedy.
     pub advice: Vec<String>,
     /// The links, the default one first.
     pub links: Vec<LinkRow>,
 }
 
-/// A link: what is set for it, and what it does.
+/// A link with its settings and its traffic.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct LinkRow {
@@ -33,9 +33,9 @@ pub struct LinkRow {
     pub settings: LinkSettings,
     /// Addresses of the listeners whose connections share it.
     pub listeners: Vec<String>,
-    /// What the target sends.
+    /// The direction from the target to hosts.
     pub out: DirectionState,
-    /// What hosts send. As JSON its name is `in`.
+    /// The direction from hosts to the target. As JSON its name is `in`.
     #[serde(rename = "in")]
     pub into: DirectionState,
 }
@@ -44,7 +44,7 @@ pub struct LinkRow {
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct DirectionState {
-    /// What goes through when it is congested, in bits of payload per second; 0: not known yet.
+    /// The estimated rate of the congested link, in bits of payload per second; 0: not known yet.
     pub estimate: f64,
     /// Its classes, the most urgent first.
     pub classes: Vec<LinkClassState>,
@@ -58,13 +58,13 @@ pub struct LinkClassState {
     pub class: String,
     /// Connections that have something to send.
     pub flows: u32,
-    /// All of them together: alpha and Q are means; counters include connections that have ended.
+    /// The sum of all flows: alpha and Q are means; counters include connections that have ended.
     /// As JSON its fields stand beside the class.
     #[serde(flatten)]
     pub total: FlowState,
 }
 
-/// What a connection gets of the network.
+/// The state of a connection on the network.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct ConnectionNetwork {
@@ -76,9 +76,9 @@ pub struct ConnectionNetwork {
     pub base: String,
     /// The round-trip time in microseconds, queues included.
     pub rtt_us: u64,
-    /// What the target sends: answers and data that hosts read.
+    /// The direction to the host: answers and data that it reads.
     pub out: FlowState,
-    /// What the host sends: data that it writes. As JSON its name is `in`.
+    /// The direction from the host: data that it writes. As JSON its name is `in`.
     #[serde(rename = "in")]
     pub into: FlowState,
 }
@@ -89,9 +89,9 @@ pub struct ConnectionNetwork {
 pub struct FlowState {
     /// The smoothed rate.
     pub rate: f64,
-    /// The rate that it is to have; none: whatever it gets.
+    /// The target rate; none: no target.
     pub target: Option<f64>,
-    /// The rate that it may have at most now; none: it is not held back.
+    /// The present limit on the rate; none: no limit.
     pub limit: Option<f64>,
     /// The smoothed fraction of marked packets, 0 to 1.
     pub alpha: f64,

@@ -1,4 +1,4 @@
-//! What the stages of quality of service do.
+//! The state of the stages of quality of service.
 
 use std::collections::BTreeMap;
 
@@ -31,7 +31,7 @@ pub struct Qos {
     pub policies: Vec<Settings>,
 }
 
-/// What passed through a stage.
+/// The traffic through a stage.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct Traffic {
@@ -39,7 +39,7 @@ pub struct Traffic {
     pub waiting: u64,
     /// Commands that were told to come again later.
     pub refused: u64,
-    /// What was carried out.
+    /// The operations that were carried out.
     pub io: Io,
 }
 
@@ -47,7 +47,7 @@ pub struct Traffic {
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct ClassTraffic {
-    /// Its name.
+    /// The name.
     pub class: String,
     /// Its commands. As JSON the fields stand beside the name.
     #[serde(flatten)]
@@ -58,11 +58,11 @@ pub struct ClassTraffic {
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct Session {
-    /// Its name.
+    /// The name.
     pub name: String,
     /// Its parent's name; none for the root.
     pub parent: Option<String>,
-    /// Whether it comes with a subsystem or a namespace.
+    /// Whether the session comes with a subsystem or a namespace.
     pub automatic: bool,
     /// Operation credits in commands.
     pub operations: CreditUse,
@@ -76,7 +76,7 @@ pub struct Session {
     pub queue: u32,
     /// Its reservation.
     pub reserve: Option<Reservation>,
-    /// What was done on its account. As JSON the fields stand beside the others.
+    /// The traffic on the session's account. As JSON the fields stand beside the others.
     #[serde(flatten)]
     pub traffic: Traffic,
 }
@@ -119,11 +119,11 @@ pub struct DeviceRow {
     pub nsid: u32,
     /// The class of the namespace's commands.
     pub class: Option<String>,
-    /// Whether commands wait here for their turn at all.
+    /// Whether the target arbitrates, so that commands wait for their turn at all.
     pub arbitrated: bool,
     /// Commands of ordinary size that the device may hold now; none: any number.
     pub window: Option<f64>,
-    /// Commands of ordinary size that it holds.
+    /// Commands of ordinary size that the device holds.
     pub in_use: f64,
     /// Commands that wait.
     pub waiting: ByClass<u64>,
@@ -137,8 +137,8 @@ pub struct DeviceRow {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct MeanTimes {
-    /// Of a read.
+    /// The time of a read.
     pub read: u64,
-    /// Of a write.
+    /// The time of a write.
     pub write: u64,
 }

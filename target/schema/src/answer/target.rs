@@ -26,7 +26,7 @@ pub struct Status {
     pub namespaces_unavailable: usize,
     /// The number of namespaces whose devices answer with errors.
     pub namespaces_with_errors: usize,
-    /// What is not as it should be, a line for each thing.
+    /// The problems of the target, a line for each.
     pub problems: Vec<String>,
     /// The number of connections.
     pub connections: usize,
@@ -98,9 +98,9 @@ pub struct Namespace {
     pub read_only: bool,
     /// NQNs of the hosts that see it; none: all that the subsystem allows.
     pub hosts: Option<Vec<String>>,
-    /// Whether it serves.
+    /// The namespace's availability.
     pub state: Availability,
-    /// What is wrong and since when; `None` while nothing is.
+    /// The fault, and since when; `None` while there is none.
     pub reason: Option<String>,
     /// Commands that its device answered with an error since the daemon's start.
     pub errors: u64,
@@ -121,12 +121,12 @@ pub struct NamespaceRow {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Availability {
-    /// Its device works.
+    /// The namespace's device works.
     #[default]
     Ready,
-    /// It serves, but its device has answered with errors.
+    /// The namespace serves, but its device has answered with errors.
     Errors,
-    /// Its device is not open, or gone: hosts are told to come again later.
+    /// The namespace's device is not open, or gone: hosts are told to come again later.
     Unavailable,
 }
 
@@ -150,9 +150,9 @@ pub struct Listener {
     pub transport: String,
     /// IP address and port.
     pub address: String,
-    /// The address that discovery hands out, where it is another one.
+    /// The address that discovery hands out, where it differs.
     pub advertise: Option<String>,
-    /// Whether only the discovery controller answers here.
+    /// Whether the listener has discovery controllers only.
     pub discovery_only: bool,
     /// NQNs of the subsystems that are served here; none: all.
     pub subsystems: Option<Vec<String>>,
@@ -196,15 +196,15 @@ pub struct Connection {
     pub queue: Option<u16>,
     /// Commands in the target now.
     pub in_flight: u32,
-    /// Whether there are header digests, and data digests.
+    /// Whether the connection has header digests, and data digests.
     pub digests: (bool, bool),
-    /// What it gets of the network; none where nothing is known yet, or stage S6 is off.
+    /// The connection's state on the network; none where it is not known yet, or stage S6 is off.
     pub network: Option<ConnectionNetwork>,
 }
 
 impl Connection {
-    /// Returns the host and the subsystem whose commands it carries; `None` where it carries no
-    /// I/O commands.
+    /// Returns the host and the subsystem of the connection; `None` where it carries no I/O
+    /// commands.
     #[must_use]
     pub fn host_key(&self) -> Option<(String, String)> {
         self.queue.filter(|queue| *queue > 0)?;

@@ -1,4 +1,4 @@
-//! What a key of the configuration is.
+//! The description of a key of the configuration.
 
 use std::time::Duration;
 
@@ -6,15 +6,16 @@ use crate::amounts::{format_duration, format_size};
 
 /// The classes' names, the most urgent first.
 pub const CLASSES: [&str; 4] = ["urgent", "high", "medium", "low"];
-/// The highest namespace identifier: lists of namespaces are kept below it (NN in Identify Controller).
+/// The highest namespace identifier: lists of namespaces are kept below it (NN in Identify
+/// Controller).
 pub const NSID_MAX: u32 = 16_384;
 /// The largest window in commands.
 pub const WINDOW_MAX: u64 = 65_536;
-/// Most operation credits, and most commands that wait.
+/// The most operation credits, and the most commands that wait.
 pub const COMMANDS_MAX: u64 = (1 << 24) - 1;
 /// The greatest limit in operations, or bytes, per second.
 pub const RATE_MAX: u64 = 1 << 40;
-/// Most commands that a device carries out at the same time.
+/// The most commands that a device carries out at the same time.
 pub const PARALLEL_MAX: u64 = 4096;
 
 /// A table of docs/configuration.md: its heading, and the keys in their order.
@@ -23,15 +24,15 @@ pub type Documented = (&'static str, &'static [ConfigKey]);
 /// A key of the configuration.
 #[derive(Clone, Copy, Debug)]
 pub struct ConfigKey {
-    /// Its name.
+    /// The key's name.
     pub name: &'static str,
     /// The values that it takes.
     pub takes: Takes,
-    /// What else is asked of values, in the words of docs/configuration.md.
+    /// Further conditions on values, in the words of docs/configuration.md.
     pub and: &'static str,
     /// The default, in the words of docs/configuration.md.
     pub default: &'static str,
-    /// What it means, in the words of docs/configuration.md.
+    /// The key's meaning, in the words of docs/configuration.md.
     pub meaning: &'static str,
     /// The option of `sluice` that sets it.
     pub option: Option<Opt>,
@@ -80,22 +81,22 @@ pub enum Takes {
     Nqn,
     /// A list of NQNs.
     Nqns,
-    /// What a reader of its own reads, in the words of docs/configuration.md.
+    /// Values of a reader of their own, in the words of docs/configuration.md.
     Other(&'static str),
 }
 
 /// An option of `sluice` that sets a key. Its long name is the key's, with hyphens.
 #[derive(Clone, Copy, Debug)]
 pub struct Opt {
-    /// What its value is called in the help; empty: as the key.
+    /// The name of the option's value in the help; empty: as the key.
     pub value: &'static str,
-    /// The help.
+    /// The option's help.
     pub help: &'static str,
-    /// How it is written.
+    /// The form in which the value is written.
     pub shape: Shape,
 }
 
-/// How the value of an option is written.
+/// The form in which the value of an option is written.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Shape {
     /// `on` or `off`.
@@ -116,7 +117,7 @@ pub enum Shape {
     ByClass,
 }
 
-/// Makes a key that no option sets.
+/// Makes a key without an option.
 pub(super) const fn key(
     name: &'static str,
     takes: Takes,
@@ -127,12 +128,12 @@ pub(super) const fn key(
 }
 
 impl ConfigKey {
-    /// Adds what else is asked of values.
+    /// Adds further conditions on values.
     pub(super) const fn with(self, and: &'static str) -> Self {
         Self { and, ..self }
     }
 
-    /// Gives it an option.
+    /// Adds an option.
     pub(super) const fn option(self, value: &'static str, help: &'static str) -> Self {
         let shape = match self.takes {
             Takes::Boolean => Shape::Switch,
@@ -143,7 +144,7 @@ impl ConfigKey {
         Self { option: Some(Opt { value, help, shape }), ..self }
     }
 
-    /// Sets how the value of its option is written, where that does not follow from the values.
+    /// Sets the form of the option's value, where it does not follow from the values.
     pub(super) const fn shape(self, shape: Shape) -> Self {
         match self.option {
             Some(option) => Self { option: Some(Opt { shape, ..option }), ..self },

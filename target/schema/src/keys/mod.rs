@@ -1,7 +1,7 @@
 //! The keys of the configuration: one list for each table of the file.
 //!
-//! A key's entry says what it takes and what it means. From it come the daemon's limits, the tables
-//! of docs/configuration.md, and the options of `sluice` that set it.
+//! A key's entry has its values and its meaning. The daemon's limits, the tables of
+//! docs/configuration.md, and the options of `sluice` that set the key come from it.
 
 mod key;
 mod network;
