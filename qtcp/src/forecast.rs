@@ -34,11 +34,19 @@ impl Default for Forecast {
 }
 
 impl Forecast {
-    /// Takes in that `freed` bytes in all have become free by `now`.
+    /// Takes in that `freed` bytes in all have become free by `now`. At a time that it has seen
+    /// already they count with those that become free until the next.
     pub fn see(&mut self, now: Nanos, freed: u64) {
-        let before = core::mem::replace(&mut self.freed, freed);
-        let Some(at) = self.at.replace(now) else { return };
+        let Some(at) = self.at else {
+            (self.at, self.freed) = (Some(now), freed);
+            return;
+        };
         let time = now.since(at);
+        if time.is_zero() {
+            return;
+        }
+        self.at = Some(now);
+        let before = core::mem::replace(&mut self.freed, freed);
         #[expect(clippy::cast_precision_loss, reason = "bytes of one interval")]
         let rate = Rate::over(freed.saturating_sub(before) as f64, time);
         self.rate.add_by(rate.bytes(), weight_of(time, MEMORY));
@@ -75,5 +83,16 @@ mod tests {
         forecast.see(Nanos(2_000_000_000), 0);
         forecast.see(Nanos(2_000_000_000), u64::MAX);
         assert!(forecast.within(Duration::MAX) < u64::MAX || forecast.rate.value().is_finite());
+    }
+
+    #[test]
+    fn what_becomes_free_between_two_looks_at_one_time_counts() {
+        let mut forecast = Forecast::default();
+        for ms in 0..1000_u64 {
+            forecast.see(Nanos(ms * 1_000_000), ms * 1_000_000);
+            forecast.see(Nanos(ms * 1_000_000), (ms + 1) * 1_000_000);
+        }
+        let soon = forecast.within(Duration::from_millis(2));
+        assert!((900_000..=1_000_000).contains(&soon), "{soon}");
     }
 }
