@@ -45,6 +45,8 @@ mod replies;
 mod stages;
 pub mod stats;
 mod tally;
+#[cfg(test)]
+mod tests;
 mod timed;
 mod traffic;
 

@@ -1,0 +1,176 @@
+//! Connections that end: by their hosts' silence, or with the target.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use fabric::nvme::{Sqe, Status, opcode};
+use zerocopy::little_endian::U32;
+
+use super::rig::{BLOCKS, DRIVE, MEMORY, MS, Plan, Rig, io, read, write};
+
+#[test]
+fn who_sends_no_connect_is_disconnected_after_ten_seconds() {
+    let mut rig = Rig::new(&Plan::default());
+    let silent = rig.accept();
+    rig.pass(9_900 * MS);
+    assert_eq!(rig.peers[silent].ended, None);
+    rig.pass(200 * MS);
+    assert_eq!(rig.peers[silent].ended.as_deref(), Some("no Connect within 10 s"));
+    assert!(rig.core.driver().notices.iter().any(|notice| notice.contains("NoConnect")));
+    assert!(rig.peers[0].ended.is_none() && rig.peers[1].ended.is_none());
+    assert_eq!(rig.core.inventory().connections, 2);
+}
+
+#[test]
+fn who_owes_data_is_disconnected_after_thirty_seconds_and_what_it_held_is_free() {
+    let mut rig = Rig::new(&Plan::default());
+    let idle = rig.connect(2);
+    rig.pass(60_000 * MS);
+    rig.queue(1, write(DRIVE, 0, 64), Some(vec![3; 64 * 512]), 0);
+    rig.run_until_asked(1);
+    assert!(rig.core.buffers().0 > 0);
+    rig.pass(29_900 * MS);
+    assert_eq!(rig.peers[1].ended, None);
+    rig.pass(300 * MS);
+    assert_eq!(rig.peers[1].ended.as_deref(), Some("it owes data for 30 s"));
+    assert_eq!((rig.core.buffers().0, rig.states()), (0, vec![]));
+    assert!(rig.peers[idle].ended.is_none(), "who owes nothing may be silent");
+    assert!(rig.call(idle, read(MEMORY, 0, 1), None, 512).0.is_success());
+}
+
+#[test]
+fn a_host_that_waits_for_its_device_owes_nothing() {
+    let mut rig = Rig::new(&Plan::default());
+    let cid = rig.submit(1, write(DRIVE, 0, 64), Some(vec![3; 64 * 512]), 0);
+    rig.pass(100_000 * MS);
+    assert_eq!(rig.peers[1].ended, None);
+    rig.end_oldest();
+    assert_eq!(rig.answer(1, cid), Some(Status::SUCCESS));
+}
+
+#[test]
+fn a_target_that_ends_answers_what_it_has_and_takes_nothing_new() {
+    let mut rig = Rig::new(&Plan { window: 1, ..Plan::default() });
+    let had: Vec<u16> = (0..2).map(|lba| rig.submit(1, read(DRIVE, lba, 1), None, 512)).collect();
+    rig.core.drain(Duration::from_secs(5));
+    let late = rig.submit(1, read(MEMORY, 0, 1), None, 512);
+    rig.pass(100 * MS);
+    assert!(!rig.core.is_drained() && rig.peers[1].ended.is_none());
+    while rig.end_oldest() {}
+    for _ in 0..10 {
+        rig.pass(5 * MS);
+    }
+    assert!(had.iter().all(|cid| rig.answer(1, *cid) == Some(Status::SUCCESS)));
+    assert_eq!(rig.answer(1, late), None, "its host sends it again elsewhere");
+    for peer in [0, 1] {
+        assert_eq!(rig.peers[peer].ended.as_deref(), Some("the target is ending"));
+    }
+    assert!(rig.core.is_drained());
+}
+
+#[test]
+fn a_target_that_ends_waits_for_its_devices_but_not_for_its_hosts() {
+    let mut rig = Rig::new(&Plan::default());
+    rig.submit(1, read(DRIVE, 0, 1), None, 512);
+    let other = rig.connect(2);
+    rig.queue(other, write(DRIVE, 0, 64), Some(vec![3; 64 * 512]), 0);
+    rig.run_until_asked(other);
+    rig.core.drain(Duration::from_secs(1));
+    rig.pass(990 * MS);
+    assert!(rig.peers[other].ended.is_none());
+    rig.pass(20 * MS);
+    assert_eq!(rig.peers[other].ended.as_deref(), Some("the target is ending"));
+    assert!(!rig.core.is_drained(), "a command is in its device");
+    rig.end_oldest();
+    rig.pass(10 * MS);
+    assert!(rig.core.is_drained());
+    assert_eq!(rig.core.buffers().0, 0);
+}
+
+#[test]
+fn a_connection_that_ends_with_a_command_in_its_device_ends_when_that_is_over() {
+    let mut rig = Rig::new(&Plan { window: 1, ..Plan::default() });
+    rig.submit(1, write(DRIVE, 0, 1), Some(vec![1; 512]), 0);
+    rig.submit(1, write(DRIVE, 1, 1), Some(vec![1; 512]), 0);
+    let key = rig.peers[1].key;
+    rig.core.receive_ended(key, Some("the host has gone".into()));
+    rig.run();
+    assert_eq!(rig.peers[1].ended, None, "a write may not reach a device after its queue is gone");
+    assert_eq!(rig.core.inventory().ordered, 0, "what waited goes nowhere");
+    assert!(rig.end_oldest() && !rig.end_oldest());
+    assert_eq!(rig.peers[1].ended.as_deref(), Some("the host has gone"));
+    assert_eq!(rig.core.inventory().connections, 1);
+}
+
+/// Dataset Management: deallocates some blocks.
+fn deallocate(nsid: u32, lba: u64, blocks: u32) -> (Sqe, Vec<u8>) {
+    let mut definition = vec![0; 4];
+    definition.extend(blocks.to_le_bytes());
+    definition.extend(lba.to_le_bytes());
+    let sqe = Sqe {
+        cdw10: U32::new(0),
+        cdw11: U32::new(1 << 2),
+        cdw12: U32::new(0),
+        ..io(opcode::io::DATASET_MANAGEMENT, nsid, 0, 1)
+    };
+    (sqe, definition)
+}
+
+#[test]
+fn a_large_deallocation_lets_others_go_between_its_slices() {
+    let mut rig = Rig::new(&Plan::default());
+    let other = rig.connect(2);
+    for lba in [0, BLOCKS - 1] {
+        let (status, _) = rig.call(1, write(MEMORY, lba, 1), Some(vec![9; 512]), 0);
+        assert!(status.is_success());
+    }
+    let (sqe, ranges) = deallocate(MEMORY, 0, u32::try_from(BLOCKS).unwrap());
+    let large = rig.queue(1, sqe, Some(ranges), 0);
+    let mut between = 0;
+    while rig.answer(1, large).is_none() {
+        let cid = rig.queue(other, read(MEMORY, 5, 1), None, 512);
+        while rig.answer(other, cid).is_none() {
+            assert!(rig.turn());
+        }
+        between += 1;
+    }
+    // 64 MiB in slices of 16 MiB.
+    assert!(between >= 3, "{between} reads went between slices");
+    for lba in [0, BLOCKS - 1] {
+        let cid = rig.submit(1, read(MEMORY, lba, 1), None, 512);
+        assert!(rig.data(1, cid).iter().all(|byte| *byte == 0), "block {lba}");
+    }
+    assert_eq!(rig.states(), []);
+}
+
+#[test]
+fn a_large_deallocation_ends_with_its_connection() {
+    let mut rig = Rig::new(&Plan::default());
+    let (sqe, ranges) = deallocate(MEMORY, 0, u32::try_from(BLOCKS).unwrap());
+    rig.queue(1, sqe, Some(ranges), 0);
+    rig.turn();
+    let key = rig.peers[1].key;
+    rig.core.receive_ended(key, Some("the host has gone".into()));
+    rig.run();
+    assert_eq!(rig.peers[1].ended.as_deref(), Some("the host has gone"));
+    assert_eq!((rig.states(), rig.core.buffers().0), (vec![], 0));
+}
+
+#[test]
+fn commands_that_wait_for_a_device_that_goes_are_told_so() {
+    let mut rig = Rig::new(&Plan { window: 1, ..Plan::default() });
+    let first = rig.submit(1, read(DRIVE, 0, 1), None, 512);
+    let waits = rig.submit(1, read(DRIVE, 1, 1), None, 512);
+    let backend = fabric::controller::BackendId(u64::from(DRIVE));
+    rig.core.driver().disks.remove(&backend);
+    rig.core.lose(Arc::from([backend]));
+    rig.run();
+    let told = rig.answer(1, waits).expect("an answer");
+    assert!(!told.is_success());
+    assert_eq!(rig.answer(1, first), None, "it is in the device");
+    rig.end_oldest();
+    assert_eq!(rig.answer(1, first), Some(Status::SUCCESS));
+    let (status, _) = rig.call(1, read(DRIVE, 0, 1), None, 512);
+    assert!(!status.is_success());
+    assert_eq!(rig.core.inventory().commands, 0);
+}

@@ -1,0 +1,356 @@
+//! A machine below a reactor in which everything happens when a test says so.
+
+use std::cell::{Cell, RefCell};
+use std::collections::HashMap;
+use std::ops::{Deref, DerefMut};
+use std::rc::Rc;
+use std::sync::Arc;
+
+use arbitration::classify::{ConnectionClass, PolicyClass};
+use arbitration::credit::Caps;
+use arbitration::device::{self as qos, DeviceRules};
+use arbitration::session::{RootSpec, SessionSpec, Sessions};
+use arbitration::settings::{OrderSettings, WindowRule};
+use arbitration::{Class, PerClass, Reactors};
+use fabric::Nanos;
+use fabric::controller::{BackendId, Service, SmartCounters};
+use fabric::nvm::{BlockFormat, IoCommand, LbaRange};
+use fabric::nvme::Status;
+use fabric::tcp::{Batch, TargetConnection};
+use qtcp::pacing::Pacing;
+
+use crate::buddies::{Block, Buddies, arena_bytes};
+use crate::device::{BlockDevice, Data, Immediate, Style};
+use crate::driver::{DataPlace, Driver, End, Job, Notice, Started};
+use crate::key::Key;
+use crate::memory::{Memory, Use};
+use crate::origin::Origin;
+use crate::payload::TxData;
+use crate::policies::{Policies, Tenancy, Tenant};
+use crate::stats::{IoStats, PerReactor};
+
+/// Bytes of a block.
+pub(super) const BLOCK: usize = 512;
+
+/// Buffers with memory of their own.
+#[derive(Clone, Debug)]
+pub(super) struct Arena {
+    bytes: usize,
+    free: Rc<RefCell<Buddies>>,
+}
+
+impl Arena {
+    pub(super) fn new(bytes: usize, largest: usize) -> Self {
+        let free = Rc::new(RefCell::new(Buddies::new(bytes, largest)));
+        Self { bytes: arena_bytes(bytes, largest), free }
+    }
+}
+
+#[derive(Debug)]
+pub(super) struct Buffer {
+    arena: Arena,
+    block: Block,
+    bytes: Vec<u8>,
+}
+
+impl Deref for Buffer {
+    type Target = [u8];
+
+    fn deref(&self) -> &[u8] {
+        &self.bytes
+    }
+}
+
+impl DerefMut for Buffer {
+    fn deref_mut(&mut self) -> &mut [u8] {
+        &mut self.bytes
+    }
+}
+
+impl Drop for Buffer {
+    fn drop(&mut self) {
+        self.arena.free.borrow_mut().give_back(&self.block);
+    }
+}
+
+impl Memory for Arena {
+    type Buffer = Buffer;
+
+    fn take(&self, length: usize, what: Use) -> Option<Buffer> {
+        let block = self.free.borrow_mut().take(length, what)?;
+        Some(Buffer { arena: self.clone(), block, bytes: vec![0xee; length] })
+    }
+
+    fn has(&self, length: usize) -> bool {
+        self.free.borrow().has(length)
+    }
+
+    fn usage(&self) -> (usize, usize) {
+        (self.free.borrow().used(), self.bytes)
+    }
+
+    fn data_used(&self) -> usize {
+        self.free.borrow().data_used()
+    }
+
+    fn data_freed(&self) -> u64 {
+        self.free.borrow().data_freed()
+    }
+}
+
+/// A device: on the spot, or when a test says so.
+#[derive(Debug)]
+pub(super) struct Disk {
+    immediate: bool,
+    data: RefCell<Vec<u8>>,
+    qos: Arc<qos::Device>,
+    pub(super) stats: PerReactor,
+    /// What all of its commands end with, where they fail.
+    pub(super) fails: Cell<Option<Status>>,
+}
+
+impl Disk {
+    pub(super) fn new(immediate: bool, blocks: u64, window: WindowRule) -> Self {
+        let rules = DeviceRules { window, ..DeviceRules::default() };
+        Self {
+            immediate,
+            data: RefCell::new(vec![0; usize::try_from(blocks).unwrap() * BLOCK]),
+            qos: Arc::new(qos::Device::new(rules, 1)),
+            stats: PerReactor::new(1),
+            fails: Cell::new(None),
+        }
+    }
+}
+
+impl Immediate for Disk {
+    fn run(&self, command: &IoCommand, data: Data<'_>) -> Status {
+        if let Some(status) = self.fails.get() {
+            return status;
+        }
+        let mut held = self.data.borrow_mut();
+        let span = |range: &LbaRange| {
+            let start = usize::try_from(range.lba).unwrap() * BLOCK;
+            start..start + range.blocks as usize * BLOCK
+        };
+        match (command, data) {
+            (IoCommand::Read { range, .. }, Data::Read(into)) => {
+                into.copy_from_slice(&held[span(range)]);
+            }
+            (IoCommand::Write { range, .. }, Data::Write(from)) => {
+                held[span(range)].copy_from_slice(from);
+            }
+            (IoCommand::WriteZeroes { range, .. }, _) => held[span(range)].fill(0),
+            _ => {}
+        }
+        Status::SUCCESS
+    }
+}
+
+impl BlockDevice for Disk {
+    fn style(&self) -> Style<'_> {
+        if self.immediate { Style::Immediate(self) } else { Style::Queued }
+    }
+
+    fn format(&self) -> BlockFormat {
+        BlockFormat::BYTES_512
+    }
+
+    fn blocks(&self) -> u64 {
+        (self.data.borrow().len() / BLOCK) as u64
+    }
+
+    fn qos(&self) -> &Arc<qos::Device> {
+        &self.qos
+    }
+
+    fn stats(&self, reactor: usize) -> Option<&IoStats> {
+        self.stats.get(reactor)
+    }
+}
+
+/// The settings of quality of service.
+#[derive(Clone, Debug)]
+pub(super) struct Rules {
+    pub(super) version: u64,
+    pub(super) order: OrderSettings,
+    /// Commands that may wait in the whole target.
+    pub(super) queue: u32,
+    /// The class of commands that name none.
+    pub(super) class: Option<Class>,
+    pub(super) tenant: Tenant,
+    /// Another session.
+    pub(super) other: Tenant,
+    /// What the classes' answers carry, as DSCP.
+    pub(super) dscp: PerClass<u8>,
+}
+
+impl Rules {
+    /// Rules by which `queue` commands of the one session may wait.
+    pub(super) fn new(queue: u32) -> Self {
+        let caps = Caps { operations: 1000, payload: 1 << 20 };
+        let root = RootSpec { caps, bounded: true, queue };
+        let mut sessions = Sessions::new(&root);
+        let spec = SessionSpec { name: "other".to_owned(), ..SessionSpec::default() };
+        sessions.apply(Nanos(0), &root, &[spec]).unwrap();
+        let tenant =
+            |session| Tenant { session: Arc::clone(session), stats: Arc::new(PerReactor::new(1)) };
+        Self {
+            version: 1,
+            order: OrderSettings::default(),
+            queue: 4096,
+            class: None,
+            tenant: tenant(sessions.root()),
+            other: tenant(sessions.named("other").unwrap()),
+            dscp: PerClass::default(),
+        }
+    }
+}
+
+impl Policies for Rules {
+    fn flows_version(&self) -> u64 {
+        self.version
+    }
+
+    fn enabled(&self) -> bool {
+        true
+    }
+
+    fn order(&self) -> &OrderSettings {
+        &self.order
+    }
+
+    fn queue(&self) -> u32 {
+        self.queue
+    }
+
+    fn dscp(&self, class: Class) -> u8 {
+        self.dscp[class]
+    }
+
+    fn connection_class(&self, origin: &Origin) -> ConnectionClass {
+        ConnectionClass {
+            priority: origin.priority,
+            weighted: origin.weighted,
+            mark: None,
+            listener: None,
+        }
+    }
+}
+
+/// What the core wants done with a connection.
+#[derive(Debug)]
+pub(super) enum Op {
+    Receive(Key),
+    StopReceiving(Key),
+    ReceiveOnce(Key, Option<DataPlace<Buffer>>),
+    Send(Key, Batch<TxData<Buffer>>),
+    ShutDown(Key),
+    Ended(Key, String),
+}
+
+/// A machine.
+#[derive(Debug)]
+pub(super) struct Machine {
+    pub(super) service: Service,
+    pub(super) rules: Arc<Rules>,
+    pub(super) disks: HashMap<BackendId, Arc<Disk>>,
+    /// Whether the network's stage looks after connections; what it has of them.
+    pub(super) network: bool,
+    pub(super) paced: Vec<Arc<Pacing>>,
+    pub(super) classes: PerClass<IoStats>,
+    pub(super) ops: Vec<Op>,
+    /// Commands in devices, the oldest first.
+    pub(super) launched: Vec<Job<Self>>,
+    /// What connections' packets carry: DSCP and priority.
+    pub(super) marks: Vec<(Key, u8, i32)>,
+    pub(super) notices: Vec<String>,
+    pub(super) now: Nanos,
+}
+
+impl Driver for Machine {
+    type Memory = Arena;
+    type Device = Disk;
+    type Policies = Rules;
+    type Transport = TargetConnection<TxData<Buffer>>;
+
+    fn receive(&mut self, key: Key) {
+        self.ops.push(Op::Receive(key));
+    }
+
+    fn stop_receiving(&mut self, key: Key) {
+        self.ops.push(Op::StopReceiving(key));
+    }
+
+    fn receive_once(&mut self, key: Key, place: Option<DataPlace<Buffer>>) {
+        self.ops.push(Op::ReceiveOnce(key, place));
+    }
+
+    fn send(&mut self, key: Key, batch: Batch<TxData<Buffer>>) {
+        self.ops.push(Op::Send(key, batch));
+    }
+
+    fn shut_down(&mut self, key: Key) {
+        self.ops.push(Op::ShutDown(key));
+    }
+
+    fn mark(&mut self, key: Key, dscp: u8, priority: i32) -> bool {
+        self.marks.push((key, dscp, priority));
+        true
+    }
+
+    fn join_network(&mut self, _: Key, pacing: &Arc<Pacing>) -> bool {
+        if self.network {
+            self.paced.push(Arc::clone(pacing));
+        }
+        self.network
+    }
+
+    fn launch(&mut self, job: Job<Self>) -> Started<Self> {
+        self.launched.push(job);
+        Started::<Self>::Running
+    }
+
+    fn device(&mut self, id: BackendId) -> Option<Arc<Disk>> {
+        self.disks.get(&id).cloned()
+    }
+
+    fn policies_version(&self) -> u64 {
+        self.rules.version
+    }
+
+    fn policies(&self) -> Arc<Rules> {
+        Arc::clone(&self.rules)
+    }
+
+    fn resolve(&self, rules: &Rules, _: &str, _: &str, _: Option<u32>) -> Tenancy {
+        Tenancy {
+            class: PolicyClass { class: rules.class, max_class: None, urgent: None },
+            tenant: rules.tenant.clone(),
+            flush_is_output: false,
+        }
+    }
+
+    fn class_stats(&self, class: Class) -> Option<&IoStats> {
+        Some(&self.classes[class])
+    }
+
+    fn service<R>(&mut self, use_it: impl FnOnce(&mut Service) -> R) -> R {
+        use_it(&mut self.service)
+    }
+
+    fn smart(&self) -> SmartCounters {
+        SmartCounters::default()
+    }
+
+    fn wake(&mut self, _: Reactors) {}
+
+    fn notice(&mut self, _: Key, notice: Notice<'_, Self::Transport>) {
+        self.notices.push(format!("{notice:?}"));
+    }
+
+    fn ended(&mut self, key: Key, end: End<'_>) {
+        let now = self.now;
+        self.service.disconnected(now, end.id);
+        self.ops.push(Op::Ended(key, end.reason.to_owned()));
+    }
+}

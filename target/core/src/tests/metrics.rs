@@ -1,0 +1,121 @@
+//! What metrics say of commands.
+
+use arbitration::Class;
+use fabric::nvme::{Status, opcode};
+
+use super::rig::{DRIVE, MEMORY, MS, Plan, Rig, io, read, write};
+use crate::stats::{IoSnapshot, OpSnapshot};
+
+/// Operations, bytes and errors.
+fn sums(of: &OpSnapshot) -> (u64, u64, u64) {
+    assert_eq!(of.latency.count(), of.ops, "each has its latency");
+    (of.ops, of.bytes, of.errors)
+}
+
+/// Where each command is counted: its connection, device, class and session.
+fn everywhere(rig: &mut Rig, nsid: u32, class: Class) -> [IoSnapshot; 4] {
+    let disk = rig.disk(nsid);
+    [
+        rig.peers[1].stats.snapshot(),
+        disk.stats.get(0).unwrap().snapshot(),
+        rig.core.driver().classes[class].snapshot(),
+        rig.session_stats(),
+    ]
+}
+
+/// Two reads of 4 KiB, a write of 2 KiB, a write of 32 KiB and a flush, as High.
+fn some(rig: &mut Rig, nsid: u32) {
+    let high = |sqe: fabric::nvme::Sqe| fabric::nvme::Sqe { cdw13: 0x200.into(), ..sqe };
+    rig.submit(1, high(read(nsid, 0, 8)), None, 4096);
+    rig.submit(1, high(read(nsid, 8, 8)), None, 4096);
+    rig.submit(1, high(write(nsid, 0, 4)), Some(vec![1; 2048]), 0);
+    rig.submit(1, high(write(nsid, 0, 64)), Some(vec![1; 32 << 10]), 0);
+}
+
+#[test]
+fn commands_are_counted_for_their_connection_device_class_and_session() {
+    for nsid in [MEMORY, DRIVE] {
+        let mut rig = Rig::new(&Plan::default());
+        some(&mut rig, nsid);
+        rig.now = fabric::Nanos(rig.now.0 + MS);
+        while rig.end_oldest() {}
+        for seen in everywhere(&mut rig, nsid, Class::High) {
+            assert_eq!(sums(&seen.read), (2, 8192, 0), "namespace {nsid}");
+            assert_eq!(sums(&seen.write), (2, 34 << 10, 0), "namespace {nsid}");
+            assert_eq!(sums(&seen.other), (0, 0, 0), "namespace {nsid}");
+            if nsid == DRIVE {
+                assert_eq!(seen.service.count(), 4);
+                assert!(seen.service.quantile_ns(0.0) >= MS, "a millisecond in the drive");
+                assert!(seen.read.latency.quantile_ns(0.0) >= MS);
+                assert!(seen.queueing.quantile_ns(1.0) < MS, "they waited for nothing");
+            }
+        }
+        for class in [Class::Urgent, Class::Medium, Class::Low] {
+            let seen = rig.core.driver().classes[class].snapshot();
+            assert_eq!(seen, IoSnapshot::default(), "{class:?}");
+        }
+    }
+}
+
+#[test]
+fn other_commands_count_as_others_and_failures_as_errors() {
+    for nsid in [MEMORY, DRIVE] {
+        let mut rig = Rig::new(&Plan::default());
+        rig.submit(1, io(opcode::io::FLUSH, nsid, 0, 1), None, 0);
+        rig.submit(1, io(opcode::io::WRITE_ZEROES, nsid, 0, 8), None, 0);
+        while rig.end_oldest() {}
+        rig.disk(nsid).fails.set(Some(Status::INTERNAL_ERROR));
+        let mut failed = vec![
+            rig.submit(1, read(nsid, 0, 1), None, 512),
+            rig.submit(1, write(nsid, 0, 1), Some(vec![1; 512]), 0),
+            rig.submit(1, io(opcode::io::WRITE_ZEROES, nsid, 0, 8), None, 0),
+        ];
+        while rig.end_oldest() {}
+        for seen in everywhere(&mut rig, nsid, Class::Low) {
+            assert_eq!(sums(&seen.read), (1, 512, 1), "namespace {nsid}");
+            assert_eq!(sums(&seen.write), (1, 512, 1), "namespace {nsid}");
+            assert_eq!(sums(&seen.other), (3, 0, 1), "namespace {nsid}");
+        }
+        failed.retain(|cid| rig.answer(1, *cid).is_some_and(|status| !status.is_success()));
+        assert_eq!(failed.len(), 3, "each host was told");
+    }
+}
+
+#[test]
+fn time_in_the_queue_and_time_in_the_device_are_told_apart() {
+    let mut rig = Rig::new(&Plan { window: 1, ..Plan::default() });
+    rig.submit(1, read(DRIVE, 0, 1), None, 512);
+    rig.submit(1, read(DRIVE, 1, 1), None, 512);
+    rig.now = fabric::Nanos(rig.now.0 + 10 * MS);
+    rig.end_oldest();
+    rig.now = fabric::Nanos(rig.now.0 + MS);
+    rig.end_oldest();
+    let seen = rig.peers[1].stats.snapshot();
+    let within = |ns: u64, least: u64| ns >= least && ns <= least * 9 / 8 + 8;
+    assert!(within(seen.queueing.quantile_ns(1.0), 10 * MS), "the second waited for 10 ms");
+    assert!(seen.queueing.quantile_ns(0.5) < MS, "the first did not wait");
+    assert!(within(seen.service.quantile_ns(1.0), 10 * MS), "the first was in the drive for 10 ms");
+    assert!(within(seen.service.quantile_ns(0.5), MS), "the second for 1 ms");
+    assert!(within(seen.read.latency.quantile_ns(1.0), 11 * MS), "both together");
+}
+
+#[test]
+fn the_gauges_say_what_the_reactor_holds() {
+    let mut rig = Rig::new(&Plan { window: 1, ..Plan::default() });
+    assert_eq!(rig.core.inventory().connections, 2);
+    for lba in 0..3 {
+        rig.submit(1, read(DRIVE, lba, 1), None, 512);
+    }
+    assert_eq!(rig.states(), [("device_turn", 2), ("in_device", 1)]);
+    let held = rig.core.inventory();
+    assert_eq!((held.connections, held.commands, held.ordered), (2, 3, 2));
+    assert_eq!((held.buffer_bytes, held.promised_bytes, held.unread_bytes), (4096, 0, 0));
+    assert_eq!((rig.in_flight(0), rig.in_flight(1)), (0, 3));
+    // An event request waits in the controller, and is no work of the target's.
+    rig.submit(0, fabric::host::commands::event_request(), None, 0);
+    assert_eq!(rig.core.inventory().commands, 3);
+    while rig.end_oldest() {}
+    let held = rig.core.inventory();
+    assert_eq!((held.commands, held.ordered, held.buffer_bytes), (0, 0, 0));
+    assert_eq!((rig.in_flight(0), rig.in_flight(1)), (1, 0));
+}

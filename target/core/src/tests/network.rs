@@ -1,0 +1,159 @@
+//! What the network's stage asks of a reactor (stage S6).
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use arbitration::{Class, PerClass};
+use fabric::nvme::{Sqe, Status};
+
+use super::machine::Rules;
+use super::rig::{DRIVE, MEMORY, MS, Plan, Rig, read, write};
+
+fn of(class: Class, sqe: Sqe) -> Sqe {
+    let bits: u32 = match class {
+        Class::Urgent => 0x300,
+        Class::High => 0x200,
+        Class::Medium => 0x100,
+        Class::Low => 0,
+    };
+    Sqe { cdw13: bits.into(), ..sqe }
+}
+
+fn rig() -> Rig {
+    Rig::new(&Plan { network: true, ..Plan::default() })
+}
+
+#[test]
+fn while_a_connection_is_limited_replies_leave_in_the_order_of_their_classes() {
+    let mut rig = rig();
+    let pacing = Arc::clone(&rig.core.driver().paced[0]);
+    pacing.set_held(true);
+    rig.peers[1].reads = false;
+    let low: Vec<u16> =
+        (0..6).map(|n| rig.submit(1, read(MEMORY, n * 64, 64), None, 32 << 10)).collect();
+    let urgent = rig.submit(1, of(Class::Urgent, read(MEMORY, 0, 8)), None, 4096);
+    let (moved, waiting) = pacing.out[Class::Low].read();
+    assert_eq!(moved + waiting, 6 * (32 << 10), "what is sent and what waits");
+    assert!(waiting >= 3 * (32 << 10), "no more than 64 KiB is handed over at once: {waiting}");
+    assert_eq!(pacing.out[Class::Urgent].read(), (0, 4096));
+    assert!(pacing.is_sending());
+    rig.peers[1].reads = true;
+    rig.run();
+    let order = &rig.peers[1].order;
+    let place = order.iter().position(|cid| *cid == urgent).unwrap();
+    assert!(place <= order.len() - 4, "before those that waited longer: {order:?}");
+    assert!(low.iter().all(|cid| rig.answer(1, *cid) == Some(Status::SUCCESS)));
+    assert_eq!(pacing.out[Class::Low].read(), (6 * (32 << 10), 0));
+    assert_eq!(pacing.out[Class::Urgent].read(), (4096, 0));
+    assert!(!pacing.is_sending());
+}
+
+#[test]
+fn a_host_is_asked_for_data_at_the_rate_that_it_may_send_at() {
+    let mut rig = rig();
+    let pacing = Arc::clone(&rig.core.driver().paced[0]);
+    // 64 KiB in 65 ms, but for what is asked for at once.
+    pacing.set_grant_rate(Some(1_000_000));
+    let cids: Vec<u16> = (0..4)
+        .map(|n| rig.submit(1, write(MEMORY, n * 128, 128), Some(vec![1; 64 << 10]), 0))
+        .collect();
+    let mut times = Vec::new();
+    for ms in 1..1000 {
+        rig.pass(MS);
+        if rig.peers[1].answers.len() > times.len() + 1 {
+            times.push(ms);
+        }
+    }
+    assert!(cids.iter().all(|cid| rig.answer(1, *cid) == Some(Status::SUCCESS)));
+    let last = times.last().copied().unwrap_or_default();
+    assert!((180..=320).contains(&last), "256 KiB at 1 MB/s: {times:?} ms");
+    assert_eq!(pacing.into[Class::Low].read(), (256 << 10, 0));
+}
+
+#[test]
+fn data_that_hosts_owe_is_known() {
+    let mut rig = rig();
+    let pacing = Arc::clone(&rig.core.driver().paced[0]);
+    rig.queue(1, of(Class::High, write(DRIVE, 0, 64)), Some(vec![3; 32 << 10]), 0);
+    rig.run_until_asked(1);
+    assert_eq!(pacing.into[Class::High].read(), (0, 32 << 10));
+    rig.peers[1].sends = true;
+    rig.run();
+    assert_eq!(pacing.into[Class::High].read(), (32 << 10, 0));
+}
+
+#[test]
+fn a_host_is_asked_for_data_before_there_is_a_buffer_where_one_will_be_free_in_time() {
+    let mut rig = Rig::new(&Plan { network: true, memory: 256 << 10, ..Plan::default() });
+    let mut hosts = vec![1];
+    hosts.extend((0..7).map(|_| rig.add_host()));
+    for pacing in &rig.core.driver().paced {
+        pacing.set_rtt(Duration::from_millis(10));
+    }
+    // More is always on its way than there are buffers for, and 16 KiB become free each ms.
+    let (mut written, mut ahead) = (Vec::new(), 0);
+    for n in 0..300 {
+        for &host in &hosts {
+            while rig.in_flight(host) < 4 {
+                let data = Some(vec![5; 16 << 10]);
+                written.push((host, rig.submit(host, write(DRIVE, n * 32, 32), data, 0)));
+            }
+        }
+        let held = rig.core.inventory();
+        assert!(held.promised_bytes <= 32 << 10, "an eighth of the memory: {held:?}");
+        ahead += u32::from(held.promised_bytes > 0);
+        rig.pass(MS);
+        rig.end_oldest();
+    }
+    assert!(ahead > 200, "hosts were asked ahead in {ahead} of 300 ms");
+    while rig.end_oldest() {}
+    assert!(written.iter().all(|(host, cid)| rig.answer(*host, *cid) == Some(Status::SUCCESS)));
+    let held = rig.core.inventory();
+    assert_eq!((held.promised_bytes, held.buffer_bytes, held.commands), (0, 0, 0));
+}
+
+#[test]
+fn packets_carry_the_mark_of_their_connections_class() {
+    let mut rig = rig();
+    assert_eq!(rig.core.driver().marks, [], "nothing is marked by the default");
+    for qid in 2..40 {
+        rig.connect(qid);
+    }
+    let mut rules = Rules::clone(&rig.core.driver().rules);
+    rules.version = 2;
+    rules.class = Some(Class::High);
+    rules.dscp = PerClass { high: 34, ..PerClass::default() };
+    rig.core.driver().rules = Arc::new(rules.clone());
+    rig.run();
+    let mut marked = std::mem::take(&mut rig.core.driver().marks);
+    marked.sort_unstable_by_key(|(key, ..)| key.index);
+    let keys: Vec<_> = rig.peers[1..].iter().map(|peer| (peer.key, 34, 4)).collect();
+    assert_eq!(marked, keys, "all I/O queues, each once");
+    rules.version = 3;
+    rig.core.driver().rules = Arc::new(rules);
+    rig.run();
+    assert_eq!(rig.core.driver().marks, [], "they are marked so already");
+}
+
+#[test]
+fn commands_that_wait_to_be_asked_are_charged_by_what_holds_when_they_are() {
+    let mut rig = rig();
+    let pacing = Arc::clone(&rig.core.driver().paced[0]);
+    pacing.set_grant_rate(Some(1_000_000));
+    for n in 0..3 {
+        rig.submit(1, write(MEMORY, n * 128, 128), Some(vec![1; 64 << 10]), 0);
+    }
+    let mut rules = Rules::clone(&rig.core.driver().rules);
+    (rules.version, rules.class) = (2, Some(Class::High));
+    std::mem::swap(&mut rules.tenant, &mut rules.other);
+    let before = std::mem::replace(&mut rig.core.driver().rules, Arc::new(rules));
+    // By the next command of the connection it knows of the change.
+    rig.submit(1, read(MEMORY, 0, 1), None, 512);
+    for _ in 0..500 {
+        rig.pass(MS);
+    }
+    let seen = before.tenant.stats.get(0).unwrap().snapshot().write.ops;
+    assert_eq!(seen + rig.session_stats().write.ops, 3);
+    assert!(rig.session_stats().write.ops >= 1, "{seen} were charged to the session before");
+    assert_eq!(rig.core.driver().classes[Class::High].snapshot().write.ops, 3 - seen);
+}

@@ -1,0 +1,98 @@
+//! More comes than there is room for.
+
+use arbitration::Class;
+use fabric::nvme::Status;
+
+use super::rig::{DRIVE, MEMORY, MS, Plan, Rig, comes_again, read, write};
+
+/// A session of which four commands may wait, one of them in the drive.
+fn small() -> Rig {
+    Rig::new(&Plan { queue: 4, window: 1, ..Plan::default() })
+}
+
+/// Submits reads of these blocks; their identifiers.
+fn flood(rig: &mut Rig, blocks: impl IntoIterator<Item = u64>) -> Vec<(u16, u64)> {
+    let submit = |lba| (rig.queue(1, read(DRIVE, lba, 1), None, 512), lba);
+    let submitted = blocks.into_iter().map(submit).collect();
+    rig.run();
+    submitted
+}
+
+#[test]
+fn a_host_whose_session_is_full_is_not_read_from_until_there_is_room() {
+    let mut rig = small();
+    let reads = flood(&mut rig, 0..50);
+    assert_eq!(rig.states(), [("device_turn", 4), ("in_device", 1)]);
+    assert!(rig.core.inventory().unread_bytes > 0);
+    rig.pass(10_000 * MS);
+    assert_eq!(rig.core.inventory().commands, 5, "it does not understand delays, and waits");
+    while rig.end_oldest() {
+        assert!(rig.core.inventory().ordered <= 4);
+    }
+    assert!(reads.iter().all(|(cid, _)| rig.answer(1, *cid) == Some(Status::SUCCESS)));
+    assert_eq!(rig.core.inventory().unread_bytes, 0);
+}
+
+#[test]
+fn a_host_that_understands_is_told_when_to_come_again_and_not_twice() {
+    let mut rig = small();
+    let (sqe, data) = comes_again();
+    assert!(rig.call(0, sqe, Some(data), 0).0.is_success());
+    // One in 200 ms: those that wait have most of a second before them.
+    let mut reads = flood(&mut rig, 0..8);
+    for _ in 0..3 {
+        rig.now = fabric::Nanos(rig.now.0 + 200 * MS);
+        rig.end_oldest();
+    }
+    rig.pass(200 * MS);
+    reads.extend(flood(&mut rig, 8..11));
+    let failed = |rig: &Rig, cid| rig.answer(1, cid).filter(|status| !status.is_success());
+    reads.retain(|(cid, _)| failed(&rig, *cid).is_some());
+    assert!(!reads.is_empty(), "{:?}", rig.states());
+    for (cid, _) in &reads {
+        let status = rig.answer(1, *cid).unwrap();
+        // SCT and SC, DNR, and CRD: one of the delays that Identify names.
+        assert_eq!(Status::from_bits(status.bits() & 0x7ff), Status::COMMAND_INTERRUPTED);
+        assert!(!status.is_dnr(), "{status}");
+        assert!(status.bits() >> 11 & 0b11 > 0, "{status}");
+    }
+    let refused = rig.core.driver().classes[Class::Low].refused();
+    assert_eq!(refused, reads.len() as u64);
+    let again = flood(&mut rig, reads.into_iter().map(|(_, lba)| lba));
+    assert!(again.iter().all(|(cid, _)| failed(&rig, *cid).is_none()), "none is refused twice");
+    while rig.end_oldest() {}
+    assert!(again.iter().all(|(cid, _)| rig.answer(1, *cid) == Some(Status::SUCCESS)));
+}
+
+#[test]
+fn reads_wait_for_buffers_in_the_order_in_which_they_came() {
+    let mut rig = Rig::new(&Plan { memory: 128 << 10, ..Plan::default() });
+    // Each takes half of the memory; hosts do not read their answers yet.
+    rig.peers[1].reads = false;
+    let cids: Vec<u16> =
+        (0..4).map(|n| rig.submit(1, read(MEMORY, n * 128, 128), None, 64 << 10)).collect();
+    assert_eq!(rig.states(), [("read_buffer", 2)]);
+    assert_eq!(rig.core.buffers().0, 128 << 10);
+    rig.peers[1].reads = true;
+    rig.run();
+    assert!(cids.iter().all(|cid| rig.answer(1, *cid) == Some(Status::SUCCESS)));
+    assert_eq!(rig.core.buffers().0, 0);
+}
+
+#[test]
+fn what_is_written_is_what_is_read_by_any_way_of_the_data() {
+    for nsid in [MEMORY, DRIVE] {
+        let mut rig = Rig::new(&Plan::default());
+        // In a capsule, by an R2T, and by an R2T straight into the command's buffer.
+        for (turn, blocks) in [(1, 1), (2, 16), (3, 128)] {
+            let data: Vec<u8> = (0..251).map(|n| n ^ turn).cycle().take(blocks * 512).collect();
+            let blocks = u32::try_from(blocks).unwrap();
+            let cid = rig.submit(1, write(nsid, 500, blocks), Some(data.clone()), 0);
+            while rig.end_oldest() {}
+            assert_eq!(rig.answer(1, cid), Some(Status::SUCCESS));
+            let cid = rig.submit(1, read(nsid, 500, blocks), None, blocks * 512);
+            while rig.end_oldest() {}
+            assert_eq!(rig.data(1, cid), data, "{blocks} blocks of namespace {nsid}");
+        }
+    }
+}

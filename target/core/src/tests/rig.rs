@@ -1,0 +1,512 @@
+//! A reactor and the hosts that are connected to it. Bytes are on their way for no time.
+
+use std::collections::{HashMap, VecDeque};
+use std::rc::Rc;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU32, Ordering};
+
+use arbitration::PerClass;
+use arbitration::arbiter::Waiters;
+use arbitration::settings::WindowRule;
+use fabric::Nanos;
+use fabric::controller::{
+    AddressFamily, BackendId, Geometry, ListenerId, ListenerSpec, Namespace, NamespaceFeatures,
+    Readiness, Service, ServiceConfig, SubsystemSpec, TransportType,
+};
+use fabric::host::commands;
+use fabric::nvm::{BlockFormat, IoCommand};
+use fabric::nvme::{Sqe, Status, opcode};
+use fabric::queue::{HostReceived, HostTransport as _};
+use fabric::tcp::{Batch, HostConnection, HostParams, TargetConnection, TargetParams};
+use zerocopy::little_endian::{U16, U32};
+
+use super::machine::{Arena, Buffer, Disk, Machine, Op, Rules};
+use crate::connection::Accepted;
+use crate::context::Settings;
+use crate::core::Core;
+use crate::device::{Data, Immediate as _};
+use crate::driver::{DataPlace, Ended, Started};
+use crate::key::Key;
+use crate::payload::TxData;
+use crate::stats::IoStats;
+
+const NQN: &str = "nqn.2026-01.io.sluicegate:core";
+/// The most data that a command moves, in bytes.
+const MAX_TRANSFER: u32 = 64 << 10;
+const LISTENER: ListenerId = ListenerId(1);
+pub(super) const MS: u64 = 1_000_000;
+
+/// The two namespaces: one whose commands are carried out on the spot, one whose commands are in
+/// their device until [`Rig::end_oldest`].
+pub(super) const MEMORY: u32 = 1;
+pub(super) const DRIVE: u32 = 2;
+pub(super) const BLOCKS: u64 = 1 << 17;
+
+/// What a reactor receives of a connection.
+#[derive(Debug)]
+enum Receiving {
+    No,
+    Stream,
+    Once(Option<DataPlace<Buffer>>),
+}
+
+/// A connection, and the host at its other end.
+#[derive(Debug)]
+pub(super) struct Peer {
+    pub(super) key: Key,
+    host: HostConnection<Rc<Vec<u8>>>,
+    /// Bytes of the host that the reactor has not received.
+    pub(super) up: VecDeque<u8>,
+    receiving: Receiving,
+    sending: Option<Batch<TxData<Buffer>>>,
+    /// Whether the host sends what it has to send, and reads what there is to read.
+    pub(super) sends: bool,
+    pub(super) reads: bool,
+    pub(super) answers: HashMap<u16, (Status, u64)>,
+    /// Commands in the order of their answers.
+    pub(super) order: Vec<u16>,
+    data: HashMap<u16, Vec<u8>>,
+    next_cid: u16,
+    pub(super) stats: Arc<IoStats>,
+    pub(super) in_flight: Arc<AtomicU32>,
+    /// Why the connection has ended.
+    pub(super) ended: Option<String>,
+}
+
+/// A reactor and its hosts.
+#[derive(Debug)]
+pub(super) struct Rig {
+    pub(super) core: Core<Machine>,
+    pub(super) now: Nanos,
+    pub(super) peers: Vec<Peer>,
+    /// The controller of the queues that connect now, and the number of its host.
+    controller: u16,
+    host: u8,
+}
+
+/// What a reactor of a test is made of.
+#[derive(Debug)]
+pub(super) struct Plan {
+    /// Commands that may wait.
+    pub(super) queue: u32,
+    /// Commands that the drive holds at one time.
+    pub(super) window: u32,
+    /// I/O buffers, in bytes.
+    pub(super) memory: usize,
+    /// The network's stage looks after connections.
+    pub(super) network: bool,
+}
+
+impl Default for Plan {
+    fn default() -> Self {
+        Self { queue: 1000, window: 1000, memory: 1 << 20, network: false }
+    }
+}
+
+fn service() -> Service {
+    let config = ServiceConfig {
+        max_transfer: MAX_TRANSFER,
+        in_capsule_data: 4096,
+        queue_entries: 128,
+        admin_queue_entries: 32,
+        ..ServiceConfig::default()
+    };
+    let mut service = Service::new(config).unwrap();
+    let subsystem = SubsystemSpec {
+        nqn: NQN.to_owned(),
+        serial: "CORE".to_owned(),
+        model: "Core".to_owned(),
+        allow_any_host: true,
+        hosts: Vec::new(),
+    };
+    service.add_subsystem(Nanos(0), subsystem).unwrap();
+    let listener = ListenerSpec {
+        id: LISTENER,
+        transport: TransportType::Tcp,
+        traddr: "127.0.0.1".to_owned(),
+        family: AddressFamily::Ipv4,
+        trsvcid: "4420".to_owned(),
+        discovery_only: false,
+        subsystems: None,
+    };
+    service.add_listener(Nanos(0), listener).unwrap();
+    for nsid in [MEMORY, DRIVE] {
+        let namespace = Namespace {
+            nsid,
+            uuid: [u8::try_from(nsid).unwrap(); 16],
+            nguid: [0; 16],
+            geometry: Geometry { format: BlockFormat::BYTES_512, blocks: BLOCKS },
+            features: NamespaceFeatures::all() - NamespaceFeatures::READ_ONLY,
+            hosts: None,
+            backend: BackendId(u64::from(nsid)),
+            readiness: Readiness::Ready,
+            identify: None,
+            device: None,
+        };
+        service.add_namespace(Nanos(0), NQN, namespace).unwrap();
+    }
+    service
+}
+
+/// An I/O command on some blocks.
+pub(super) fn io(opcode: u8, nsid: u32, lba: u64, blocks: u32) -> Sqe {
+    Sqe { opcode, ..commands::transfer(false, nsid, lba, blocks, 0) }
+}
+
+/// A read.
+pub(super) fn read(nsid: u32, lba: u64, blocks: u32) -> Sqe {
+    io(opcode::io::READ, nsid, lba, blocks)
+}
+
+/// A write.
+pub(super) fn write(nsid: u32, lba: u64, blocks: u32) -> Sqe {
+    io(opcode::io::WRITE, nsid, lba, blocks)
+}
+
+impl Rig {
+    /// A reactor with one connected controller: peer 0 is its admin queue, peer 1 an I/O queue.
+    pub(super) fn new(plan: &Plan) -> Self {
+        let now = Nanos(1_000_000_000);
+        let drive = Disk::new(false, BLOCKS, WindowRule::Fixed(plan.window));
+        let disks = [(MEMORY, Disk::new(true, BLOCKS, WindowRule::Off)), (DRIVE, drive)];
+        #[expect(clippy::arc_with_non_send_sync, reason = "what the core takes; one thread has it")]
+        let disks = disks.map(|(nsid, disk)| (BackendId(u64::from(nsid)), Arc::new(disk)));
+        let machine = Machine {
+            service: service(),
+            rules: Arc::new(Rules::new(plan.queue)),
+            disks: HashMap::from(disks),
+            network: plan.network,
+            paced: Vec::new(),
+            classes: PerClass::from_fn(|_| IoStats::default()),
+            ops: Vec::new(),
+            launched: Vec::new(),
+            marks: Vec::new(),
+            notices: Vec::new(),
+            now,
+        };
+        let settings = Settings {
+            reactor: 0,
+            reactors: 1,
+            max_transfer: MAX_TRANSFER,
+            in_capsule_data: 4096,
+            direct_min: 16 << 10,
+        };
+        let memory = (Arena::new(plan.memory, 64 << 10), Arena::new(64 << 10, 4096));
+        let core = Core::new(machine, settings, Arc::new(Waiters::new(1)), memory, now);
+        let mut rig = Self { core, now, peers: Vec::new(), controller: 0xffff, host: 0 };
+        rig.add_host();
+        rig
+    }
+
+    /// Connects another host: the admin queue of a controller, and an I/O queue, the number of whose
+    /// peer is returned.
+    pub(super) fn add_host(&mut self) -> usize {
+        (self.controller, self.host) = (0xffff, self.host + 1);
+        let admin = self.connect(0);
+        self.call(admin, commands::property_set(0x14, commands::CC_ENABLE), None, 0);
+        self.connect(1)
+    }
+
+    /// Connects a queue of the controller; the number of its peer.
+    pub(super) fn connect(&mut self, qid: u16) -> usize {
+        let peer = self.accept();
+        let host = format!("nqn.2026-01.io:host{}", self.host);
+        let data = commands::connect_data([self.host; 16], self.controller, NQN, &host);
+        let (entries, kato) = if qid == 0 { (32, 120_000) } else { (128, 0) };
+        let connect = commands::connect(qid, entries - 1, kato, None);
+        let (status, result) = self.call(peer, connect, Some(data), 0);
+        assert!(status.is_success(), "{status}");
+        if qid == 0 {
+            self.controller = u16::try_from(result & 0xffff).unwrap();
+        } else {
+            self.peers[peer].host.set_in_capsule_data(4096);
+        }
+        peer
+    }
+
+    /// Accepts a connection; the number of its peer.
+    pub(super) fn accept(&mut self) -> usize {
+        let (stats, in_flight) = (Arc::<IoStats>::default(), Arc::<AtomicU32>::default());
+        let key = self.core.accept(Accepted {
+            transport: TargetConnection::new(TargetParams::for_transfers(MAX_TRANSFER)),
+            listener: LISTENER,
+            tos: None,
+            stats: Arc::clone(&stats),
+            in_flight: Arc::clone(&in_flight),
+        });
+        self.core.start(key);
+        self.peers.push(Peer {
+            key,
+            host: HostConnection::new(HostParams::default()),
+            up: VecDeque::new(),
+            receiving: Receiving::No,
+            sending: None,
+            sends: true,
+            reads: true,
+            answers: HashMap::new(),
+            order: Vec::new(),
+            data: HashMap::new(),
+            next_cid: 0,
+            stats,
+            in_flight,
+            ended: None,
+        });
+        self.run();
+        self.peers.len() - 1
+    }
+
+    /// Submits a command, and runs until nothing happens any more. The command's identifier.
+    pub(super) fn submit(
+        &mut self,
+        peer: usize,
+        sqe: Sqe,
+        data: Option<Vec<u8>>,
+        reads: u32,
+    ) -> u16 {
+        let cid = self.queue(peer, sqe, data, reads);
+        self.run();
+        cid
+    }
+
+    /// Submits a command that the reactor sees when it next runs.
+    pub(super) fn queue(
+        &mut self,
+        peer: usize,
+        sqe: Sqe,
+        data: Option<Vec<u8>>,
+        reads: u32,
+    ) -> u16 {
+        let peer = &mut self.peers[peer];
+        let cid = peer.next_cid;
+        peer.next_cid += 1;
+        peer.data.insert(cid, vec![0; reads as usize]);
+        let sqe = Sqe { cid: U16::new(cid), ..sqe };
+        peer.host.submit(sqe, data.map(Rc::new), reads).unwrap();
+        cid
+    }
+
+    /// Submits a command, which must be answered at once.
+    pub(super) fn call(
+        &mut self,
+        peer: usize,
+        sqe: Sqe,
+        data: Option<Vec<u8>>,
+        reads: u32,
+    ) -> (Status, u64) {
+        let cid = self.submit(peer, sqe, data, reads);
+        self.peers[peer].answers.remove(&cid).expect("an answer")
+    }
+
+    /// The status of a command, if it was answered.
+    pub(super) fn answer(&self, peer: usize, cid: u16) -> Option<Status> {
+        self.peers[peer].answers.get(&cid).map(|(status, _)| *status)
+    }
+
+    /// What a command has read.
+    pub(super) fn data(&self, peer: usize, cid: u16) -> &[u8] {
+        &self.peers[peer].data[&cid]
+    }
+
+    /// Lets time pass, and runs until nothing happens any more.
+    pub(super) fn pass(&mut self, ns: u64) {
+        self.now = Nanos(self.now.0 + ns);
+        self.run();
+    }
+
+    /// Ends the command that has been in the drive for longest. Whether there was one.
+    pub(super) fn end_oldest(&mut self) -> bool {
+        if self.core.driver().launched.is_empty() {
+            return false;
+        }
+        let mut job = self.core.driver().launched.remove(0);
+        let data = match (&job.command, &mut job.buffer) {
+            (IoCommand::Read { .. }, Some(buffer)) => Data::Read(buffer),
+            (_, Some(buffer)) => Data::Write(buffer),
+            (_, None) => Data::None,
+        };
+        let status = job.device.run(&job.command, data);
+        self.core.set_time(self.now);
+        let key = job.connection();
+        let ended = Ended::<Machine> { job, result: 0, status };
+        self.core.job_ended(key, Started::<Machine>::Ended(ended));
+        self.run();
+        true
+    }
+
+    /// The commands in each state that any are in.
+    pub(super) fn states(&self) -> Vec<(&'static str, u64)> {
+        self.core.states().iter().filter(|(_, count)| *count > 0).collect()
+    }
+
+    /// The statistics of the session, which all commands are charged to.
+    pub(super) fn session_stats(&mut self) -> crate::stats::IoSnapshot {
+        self.core.driver().rules.tenant.stats.get(0).unwrap().snapshot()
+    }
+
+    pub(super) fn disk(&mut self, nsid: u32) -> Arc<Disk> {
+        Arc::clone(&self.core.driver().disks[&BackendId(u64::from(nsid))])
+    }
+
+    /// Commands in the target, as the connection's metric says.
+    pub(super) fn in_flight(&self, peer: usize) -> u32 {
+        self.peers[peer].in_flight.load(Ordering::Relaxed)
+    }
+
+    /// Turns until nothing happens any more at this time.
+    pub(super) fn run(&mut self) {
+        for _ in 0..10_000 {
+            if !self.turn() {
+                return;
+            }
+        }
+        panic!("the reactor never rests: {:?}", self.states());
+    }
+
+    /// Runs until a host was asked for data, which it does not send.
+    pub(super) fn run_until_asked(&mut self, peer: usize) {
+        let before = self.peers[peer].host.tx().pending_bytes();
+        assert!(before > 0, "there is a command to send");
+        self.turn();
+        self.peers[peer].sends = false;
+        self.run();
+    }
+
+    /// Takes one turn. Whether anything happened.
+    pub(super) fn turn(&mut self) -> bool {
+        self.core.set_time(self.now);
+        self.core.driver().now = self.now;
+        let mut any = self.core.has_changes() && self.core.change();
+        any |= self.core.begin();
+        for peer in 0..self.peers.len() {
+            any |= self.deliver(peer);
+        }
+        any |= self.core.settle();
+        if self.core.has_tallies() {
+            self.core.record(Nanos(self.now.0 + 1000));
+        }
+        self.core.end();
+        any |= self.core.rest().is_none_or(|at| at <= self.now);
+        for op in std::mem::take(&mut self.core.driver().ops) {
+            any |= self.carry_out(op);
+        }
+        while let Some(action) = self.core.driver().service.poll_action() {
+            any = true;
+            self.core.act(action);
+        }
+        any
+    }
+
+    /// Brings bytes of a connection to their other end. Whether there were any.
+    fn deliver(&mut self, index: usize) -> bool {
+        let Some(peer) = self.peers.get_mut(index) else { return false };
+        let tx = peer.host.tx();
+        while peer.sends && (tx.in_flight() || tx.begin()) {
+            let bytes: Vec<u8> = tx.slices().flatten().copied().collect();
+            tx.advance(bytes.len());
+            peer.up.extend(bytes);
+        }
+        let mut any = false;
+        if !peer.up.is_empty() && !matches!(peer.receiving, Receiving::No) {
+            any = true;
+            match std::mem::replace(&mut peer.receiving, Receiving::No) {
+                Receiving::Once(mut place) => {
+                    let mut placed = 0;
+                    for to in place.iter_mut().flat_map(DataPlace::bytes_mut) {
+                        let Some(byte) = peer.up.pop_front() else { break };
+                        (*to, placed) = (byte, placed + 1);
+                    }
+                    let rest: Vec<u8> = peer.up.drain(..peer.up.len().min(4096)).collect();
+                    self.core.received_once(peer.key, place, placed, &rest);
+                }
+                other => {
+                    let length = peer.up.len().min(16 << 10);
+                    let bytes: Vec<u8> = peer.up.drain(..length).collect();
+                    peer.receiving = other;
+                    self.core.received(peer.key, &bytes);
+                }
+            }
+        }
+        let Some(peer) = self.peers.get_mut(index) else { return any };
+        if peer.reads
+            && let Some(mut batch) = peer.sending.take()
+        {
+            any = true;
+            let bytes: Vec<u8> = batch.slices().flatten().copied().collect();
+            batch.advance(bytes.len());
+            hear(peer, &bytes);
+            self.core.sent(peer.key, batch, None);
+        }
+        any
+    }
+
+    /// Does what the reactor wants done. Whether that changes anything: a connection that ends is
+    /// shut down in each turn until it has ended.
+    fn carry_out(&mut self, op: Op) -> bool {
+        let key = match &op {
+            Op::Receive(key) | Op::StopReceiving(key) | Op::ReceiveOnce(key, _) => *key,
+            Op::Send(key, _) | Op::ShutDown(key) | Op::Ended(key, _) => *key,
+        };
+        let found = self.peers.iter_mut().find(|peer| peer.key == key && peer.ended.is_none());
+        let peer = found.expect("a connection");
+        match op {
+            Op::Receive(_) => peer.receiving = Receiving::Stream,
+            Op::ReceiveOnce(_, place) => peer.receiving = Receiving::Once(place),
+            Op::StopReceiving(_) => {
+                peer.receiving = Receiving::No;
+                self.core.receive_ended(key, None);
+            }
+            Op::Send(_, batch) => peer.sending = Some(batch),
+            Op::ShutDown(_) => {
+                let before = std::mem::replace(&mut peer.receiving, Receiving::No);
+                let (receives, batch) = (!matches!(before, Receiving::No), peer.sending.take());
+                let any = receives || batch.is_some();
+                if receives {
+                    self.core.receive_ended(key, Some("shut down".into()));
+                }
+                if let Some(batch) = batch {
+                    self.core.sent(key, batch, Some("shut down".into()));
+                }
+                return any;
+            }
+            Op::Ended(_, reason) => peer.ended = Some(reason),
+        }
+        true
+    }
+}
+
+/// A host takes bytes.
+fn hear(peer: &mut Peer, bytes: &[u8]) {
+    let mut input = bytes;
+    while let Some(event) = peer.host.next(&mut input).unwrap() {
+        match event {
+            HostReceived::ReadData { cid, offset, bytes } => {
+                let data = peer.data.get_mut(&cid).unwrap();
+                data[offset as usize..][..bytes.len()].copy_from_slice(bytes);
+            }
+            HostReceived::Response { cid, cqe, .. } => {
+                let twice = peer.answers.insert(cid, (cqe.status(), cqe.result.get()));
+                assert!(twice.is_none(), "command {cid} was answered twice");
+                peer.order.push(cid);
+            }
+            HostReceived::Ready { .. } => {}
+            other => panic!("the host hears: {other:?}"),
+        }
+    }
+}
+
+/// Set Features, Host Behavior Support: the host honours Command Retry Delays (ACRE).
+pub(super) fn comes_again() -> (Sqe, Vec<u8>) {
+    let mut data = vec![0; 512];
+    data[0] = 1;
+    let sqe = Sqe { opcode: opcode::admin::SET_FEATURES, cdw10: U32::new(0x16), ..Sqe::default() };
+    (sqe, data)
+}
+
+/// Abort of a command of an I/O queue.
+pub(super) fn abort(qid: u16, cid: u16) -> Sqe {
+    Sqe {
+        opcode: opcode::admin::ABORT,
+        cdw10: U32::new(u32::from(qid) | u32::from(cid) << 16),
+        ..Sqe::default()
+    }
+}
