@@ -13,13 +13,16 @@ const KEPT: &[u64] =
 const FRESH: Duration = Duration::from_secs(60);
 
 /// Runs one seed. If it breaks a promise, finds the smallest world that does, and tells its
-/// history.
+/// history, unless SHRINK=0 says that it is enough to know.
 fn run(seed: u64) -> u64 {
     let scenario = Scenario::random(seed);
     let broken = match World::new(scenario.clone()).run() {
         Ok(outcome) => return outcome.submitted,
         Err(broken) => broken,
     };
+    if number("SHRINK") == Some(0) {
+        panic!("seed {seed}: {broken}");
+    }
     let smallest = World::shrink(scenario);
     let (outcome, history) = World::new(smallest.clone()).tell();
     for line in history.iter().rev().take(200).rev() {
