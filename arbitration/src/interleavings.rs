@@ -11,7 +11,7 @@ use shuttle::scheduler::{DfsScheduler, PctScheduler, RandomScheduler, Scheduler}
 use shuttle::{Config, Runner, thread};
 
 use crate::arbiter::{
-    Arbiter, DeviceId, Dispatched, EntryId, FlowId, Grant, Pull, Request, Waiters,
+    Arbiter, DeviceId, Dispatched, EntryId, Grant, HostFlowId, Pull, Submission, Waiters,
 };
 use crate::credit::{Caps, Cost};
 use crate::device::{Device, DeviceRules};
@@ -166,7 +166,7 @@ fn a_class_that_begins_at_two_reactors_begins_with_the_others() {
 /// A reactor with a command of session `a` that waits.
 struct Reactor {
     arbiter: Arbiter<()>,
-    flow: FlowId,
+    flow: HostFlowId,
     got: Option<Grant>,
     /// Whom it woke.
     woke: Reactors,
@@ -182,7 +182,7 @@ impl Reactor {
     }
 
     fn send(&mut self, class: Class) -> EntryId {
-        self.arbiter.enqueue(NOW, self.flow, class, Request::user((), false, 4096)).unwrap()
+        self.arbiter.enqueue(NOW, self.flow, class, Submission::of_host((), false, 4096)).unwrap()
     }
 
     fn pull(&mut self, pull: fn(&mut Arbiter<()>, Nanos) -> Pull<()>) {
@@ -319,7 +319,7 @@ fn who_is_held_back_for_a_class_elsewhere_is_woken_when_that_ends() {
         let device = Arc::new(Device::new(rules, 2));
         let mut ahead = Reactor::new(0, &device, &waiters, root);
         let mut behind = Reactor::new(1, &device, &waiters, root);
-        let low = Request::user((), false, 4096);
+        let low = Submission::of_host((), false, 4096);
         let entry = behind.arbiter.enqueue(NOW, behind.flow, Class::Low, low).unwrap();
         ahead.send(Class::High);
         let pace = Pace::new(&OrderSettings::default());

@@ -17,7 +17,7 @@ use units::Class;
 
 use crate::Sharing;
 use crate::index::{Index, Name, names};
-use crate::order::{Burst, ClassClock, Ends, Hierarchy, NodeId, Pace, bit};
+use crate::order::{ClassBurst, ClassClock, Ends, Hierarchy, NodeId, Pace, bit};
 use crate::session::{HostId, Session, SessionId};
 use crate::settings::OrderSettings;
 
@@ -26,20 +26,20 @@ pub const PAGE: u32 = 4096;
 
 /// A host's commands on one session's account.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub struct MemoryFlow(Index);
+pub struct MemoryFlowId(Index);
 
 /// A command that waits for memory. Another command may have the same name once this one has
 /// been pulled or cancelled.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct MemoryEntry(Index);
+pub struct MemoryEntryId(Index);
 
-names!(MemoryFlow, MemoryEntry);
+names!(MemoryFlowId, MemoryEntryId);
 
 /// The memory that a command holds. Give it back with [`MemoryGate::give_back`].
 #[derive(Debug)]
 #[must_use = "the memory is lost unless the grant is given back"]
 pub struct MemoryGrant {
-    flow: MemoryFlow,
+    flow: MemoryFlowId,
     pages: u32,
 }
 
@@ -53,7 +53,7 @@ impl MemoryGrant {
 
 /// A host on a session.
 #[derive(Debug)]
-struct Flow {
+struct MemoryFlow {
     /// Keeps its number from being given to another session.
     session: Arc<Session>,
     host: HostId,
@@ -74,11 +74,11 @@ struct Flow {
 struct Entry<T> {
     item: T,
     class: Class,
-    flow: MemoryFlow,
+    flow: MemoryFlowId,
     bytes: u32,
     /// Neighbours in its flow's queue.
-    prev: Option<MemoryEntry>,
-    next: Option<MemoryEntry>,
+    prev: Option<MemoryEntryId>,
+    next: Option<MemoryEntryId>,
 }
 
 /// The gate of one reactor. See the module's documentation.
@@ -89,12 +89,12 @@ pub struct MemoryGate<T> {
     free: u32,
     pace: Pace,
     clock: ClassClock,
-    burst: Burst,
+    burst: ClassBurst,
     /// Classes of which something may go on, one [`bit`] each.
     working: u8,
-    order: Hierarchy<(), MemoryEntry>,
-    flows: Slab<Flow>,
-    by_host: FxHashMap<(SessionId, HostId), MemoryFlow>,
+    order: Hierarchy<(), MemoryEntryId>,
+    flows: Slab<MemoryFlow>,
+    by_host: FxHashMap<(SessionId, HostId), MemoryFlowId>,
     entries: Slab<Entry<T>>,
 }
 
@@ -116,7 +116,7 @@ impl<T> MemoryGate<T> {
             free: pages,
             pace: Pace::new(order),
             clock: ClassClock::new(Sharing::One),
-            burst: Burst::default(),
+            burst: ClassBurst::default(),
             working: 0,
             order: Hierarchy::new(()),
             flows: Slab::new(),
@@ -146,7 +146,7 @@ impl<T> MemoryGate<T> {
     /// Finds the flow of a host on a session, or makes it. Each call is met by a
     /// [`Self::release`]. A flow ends when nobody uses it, nothing of it waits and it holds no
     /// memory.
-    pub fn flow(&mut self, session: &Arc<Session>, host: HostId) -> MemoryFlow {
+    pub fn flow(&mut self, session: &Arc<Session>, host: HostId) -> MemoryFlowId {
         let key = (session.id(), host);
         if let Some(&id) = self.by_host.get(&key)
             && let Some(flow) = self.used(id)
@@ -158,28 +158,28 @@ impl<T> MemoryGate<T> {
         self.sync();
         let session = Arc::clone(session);
         let flow =
-            Flow { session, host, node, references: 1, waiting: 0, pages: 0, blocked: false };
-        let id = MemoryFlow::of(Index::nth(self.flows.insert(flow)));
+            MemoryFlow { session, host, node, references: 1, waiting: 0, pages: 0, blocked: false };
+        let id = MemoryFlowId::of(Index::nth(self.flows.insert(flow)));
         self.by_host.insert(key, id);
         id
     }
 
     /// Finds a flow that somebody uses, that has commands waiting or holds memory.
-    fn used(&mut self, flow: MemoryFlow) -> Option<&mut Flow> {
+    fn used(&mut self, flow: MemoryFlowId) -> Option<&mut MemoryFlow> {
         let found = self.flows.get_mut(flow.0.at());
         debug_assert!(found.is_some(), "a flow is there while it is used, waits or holds memory");
         found
     }
 
     /// Finds a command that waits.
-    fn entry(&mut self, entry: MemoryEntry) -> Option<&mut Entry<T>> {
+    fn entry(&mut self, entry: MemoryEntryId) -> Option<&mut Entry<T>> {
         let found = self.entries.get_mut(entry.0.at());
         debug_assert!(found.is_some(), "a queue names commands that wait");
         found
     }
 
     /// Gives up one use of a flow.
-    pub fn release(&mut self, flow: MemoryFlow) {
+    pub fn release(&mut self, flow: MemoryFlowId) {
         if let Some(used) = self.used(flow) {
             debug_assert!(used.references > 0, "a flow is released once for each use");
             used.references = used.references.saturating_sub(1);
@@ -188,8 +188,14 @@ impl<T> MemoryGate<T> {
     }
 
     /// Lets a command wait for memory for `bytes` of its host's data.
-    pub fn enqueue(&mut self, flow: MemoryFlow, class: Class, bytes: u32, item: T) -> MemoryEntry {
-        let id = MemoryEntry::of(Index::nth(self.entries.vacant_key()));
+    pub fn enqueue(
+        &mut self,
+        flow: MemoryFlowId,
+        class: Class,
+        bytes: u32,
+        item: T,
+    ) -> MemoryEntryId {
+        let id = MemoryEntryId::of(Index::nth(self.entries.vacant_key()));
         let Some(of) = self.used(flow) else { return id };
         of.waiting += 1;
         let node = of.node;
@@ -212,7 +218,7 @@ impl<T> MemoryGate<T> {
     }
 
     /// Takes a command back that waits. Answers `None` where none of this name does.
-    pub fn cancel(&mut self, entry: MemoryEntry) -> Option<T> {
+    pub fn cancel(&mut self, entry: MemoryEntryId) -> Option<T> {
         let removed = self.remove(entry)?;
         self.forget_unused(removed.flow);
         Some(removed.item)
@@ -284,7 +290,7 @@ impl<T> MemoryGate<T> {
     }
 
     /// Takes an entry out of its flow's queue, and away.
-    fn remove(&mut self, id: MemoryEntry) -> Option<Entry<T>> {
+    fn remove(&mut self, id: MemoryEntryId) -> Option<Entry<T>> {
         let entry = self.entries.try_remove(id.0.at())?;
         if let Some(prev) = entry.prev.and_then(|prev| self.entry(prev)) {
             prev.next = entry.next;
@@ -308,12 +314,12 @@ impl<T> MemoryGate<T> {
     }
 
     /// Takes a flow away that nobody uses, that has nothing waiting and holds nothing.
-    fn forget_unused(&mut self, id: MemoryFlow) {
+    fn forget_unused(&mut self, id: MemoryFlowId) {
         let Some(flow) = self.used(id) else { return };
         if flow.references > 0 || flow.waiting > 0 || flow.pages > 0 {
             return;
         }
-        let Flow { session, host, node, .. } = self.flows.remove(id.0.at());
+        let MemoryFlow { session, host, node, .. } = self.flows.remove(id.0.at());
         self.by_host.remove(&(session.id(), host));
         self.order.remove_flow(session.id(), node, &mut |_, ()| ());
         self.sync();
@@ -334,7 +340,7 @@ impl<T> MemoryGate<T> {
 impl<T> MemoryGate<T> {
     /// Pages that each host on a session holds.
     #[cfg(test)]
-    fn held_by(&self, flow: MemoryFlow) -> u32 {
+    fn held_by(&self, flow: MemoryFlowId) -> u32 {
         self.flows[flow.0.at()].pages
     }
 }

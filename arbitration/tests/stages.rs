@@ -6,7 +6,7 @@ use std::cmp::Reverse;
 use std::collections::BinaryHeap;
 use std::sync::Arc;
 
-use arbitration::arbiter::{Arbiter, DeviceId, FlowId, Grant, Pull, Request, Waiters};
+use arbitration::arbiter::{Arbiter, DeviceId, Grant, HostFlowId, Pull, Submission, Waiters};
 use arbitration::container::Scheduler;
 use arbitration::credit::Caps;
 use arbitration::device::{ContainerRules, Device, DeviceRules};
@@ -67,14 +67,15 @@ impl Bench {
         }
     }
 
-    fn flow(&mut self, session: &Arc<Session>, host: u64) -> FlowId {
+    fn flow(&mut self, session: &Arc<Session>, host: u64) -> HostFlowId {
         self.arbiter.flow(DEVICE, session, HostId(host)).unwrap()
     }
 
-    fn send(&mut self, source: usize, flow: FlowId, class: Class, lba: u64) {
+    fn send(&mut self, source: usize, flow: HostFlowId, class: Class, lba: u64) {
         self.sent += 1;
-        let request = Request { lba, blocks: 1, ..Request::user((source, self.sent), false, 4096) };
-        self.arbiter.enqueue(self.now, flow, class, request).unwrap();
+        let submission =
+            Submission { lba, blocks: 1, ..Submission::of_host((source, self.sent), false, 4096) };
+        self.arbiter.enqueue(self.now, flow, class, submission).unwrap();
     }
 
     fn dispatch(&mut self) {
@@ -149,7 +150,7 @@ fn f3_reservations_are_kept_in_every_period_while_others_flood() {
     let mut bench = Bench::new(rules, reservations, 3);
     // The reserved ones are of the class with the least weight.
     let flow = |(name, host)| bench.flow(sessions.named(name).unwrap(), host);
-    let flows: Vec<FlowId> = ["a", "b", "flood"].into_iter().zip(0..).map(flow).collect();
+    let flows: Vec<HostFlowId> = ["a", "b", "flood"].into_iter().zip(0..).map(flow).collect();
     let classes = [Class::Low, Class::Low, Class::High];
     for (source, depth) in [(0, 16), (1, 16), (2, 256)] {
         for _ in 0..depth {
@@ -233,7 +234,7 @@ fn e5_urgent_keeps_its_latency_under_a_flood() {
     bench.channels = vec![Nanos(0); 64];
     let sessions = sessions(&[]);
     let root = sessions.named("root").unwrap();
-    let flows: Vec<FlowId> = (0..4).map(|host| bench.flow(root, host)).collect();
+    let flows: Vec<HostFlowId> = (0..4).map(|host| bench.flow(root, host)).collect();
     let classes = [Class::Urgent, Class::High, Class::Medium, Class::Low];
     let mut random = 99u64;
     for source in 1..4 {

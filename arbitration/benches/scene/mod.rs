@@ -12,7 +12,7 @@
 use std::collections::VecDeque;
 use std::sync::Arc;
 
-use arbitration::arbiter::{Arbiter, DeviceId, FlowId, Grant, Pull, Request, Waiters};
+use arbitration::arbiter::{Arbiter, DeviceId, Grant, HostFlowId, Pull, Submission, Waiters};
 use arbitration::credit::Caps;
 use arbitration::device::{Device, DeviceRules};
 use arbitration::session::{HostId, RootSpec, SessionSpec, Sessions};
@@ -27,7 +27,7 @@ const IN_DEVICE: u64 = 32;
 /// See the module's documentation.
 pub(crate) struct Scene {
     arbiter: Arbiter<u64>,
-    flows: Vec<FlowId>,
+    flows: Vec<HostFlowId>,
     grants: VecDeque<Grant>,
     now: u64,
     random: u64,
@@ -74,8 +74,8 @@ impl Scene {
         let random = self.next();
         let flow = self.flows[(random >> 40) as usize % self.flows.len()];
         let class = Class::ALL[(random % 4) as usize];
-        let request = Request::user(random, false, 4096);
-        self.arbiter.enqueue(Nanos(self.now), flow, class, request).unwrap();
+        let submission = Submission::of_host(random, false, 4096);
+        self.arbiter.enqueue(Nanos(self.now), flow, class, submission).unwrap();
     }
 
     #[inline]

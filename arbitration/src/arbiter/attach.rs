@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use super::Arbiter;
 use super::flows::Lists;
-use super::ids::{DeviceId, FlowId, FlowIndex};
+use super::ids::{DeviceId, HostFlowId, HostFlowIndex};
 use crate::session::{HostId, Session};
 
 impl<T: Copy> Arbiter<T> {
@@ -17,7 +17,7 @@ impl<T: Copy> Arbiter<T> {
         device: DeviceId,
         session: &Arc<Session>,
         host: HostId,
-    ) -> Option<FlowId> {
+    ) -> Option<HostFlowId> {
         let id = session.id();
         if let Some(flow) = self.flows.of_host(device, id, host) {
             self.flows.at_mut(flow).references += 1;
@@ -42,7 +42,7 @@ impl<T: Copy> Arbiter<T> {
     }
 
     /// Gives up one use of a flow. The flow goes when nobody uses it and nothing of it is here.
-    pub fn release(&mut self, flow: FlowId) {
+    pub fn release(&mut self, flow: HostFlowId) {
         if let Some(found) = self.flows.find_mut(flow) {
             debug_assert!(found.references > 0, "a flow is released once for each use");
             found.references = found.references.saturating_sub(1);
@@ -51,14 +51,14 @@ impl<T: Copy> Arbiter<T> {
     }
 
     /// Forgets a flow if nobody uses it and nothing is left of it.
-    pub(super) fn forget_flow(&mut self, flow: FlowIndex) {
+    pub(super) fn forget_flow(&mut self, flow: HostFlowIndex) {
         if self.flows.at(flow).is_unused() {
             self.remove_flow(flow);
         }
     }
 
     /// Takes a flow away of which nothing waits.
-    pub(super) fn remove_flow(&mut self, flow: FlowIndex) {
+    pub(super) fn remove_flow(&mut self, flow: HostFlowIndex) {
         self.visit(1);
         self.changes.step_over_flow(&self.flows, flow);
         let gone = *self.flows.at(flow);
@@ -98,7 +98,7 @@ impl<T: Copy> Arbiter<T> {
     }
 
     /// Classifies a flow as plain or not.
-    pub(super) fn classify_flow(&mut self, flow: FlowIndex) {
+    pub(super) fn classify_flow(&mut self, flow: HostFlowIndex) {
         self.visit(1);
         let found = self.flows.at(flow);
         let free = self.sessions.kept(found.session).is_some_and(|local| local.free);
@@ -112,13 +112,13 @@ impl<T: Copy> Arbiter<T> {
     /// nor a reservation concern the flow.
     #[inline]
     #[must_use]
-    pub fn is_plain(&self, flow: FlowId) -> bool {
+    pub fn is_plain(&self, flow: HostFlowId) -> bool {
         self.flows.find(flow).is_some_and(|flow| flow.plain)
     }
 
     /// Finds the session that a flow is charged to.
     #[must_use]
-    pub fn session_of(&self, flow: FlowId) -> Option<&Session> {
+    pub fn session_of(&self, flow: HostFlowId) -> Option<&Session> {
         Some(&self.sessions.kept(self.flows.find(flow)?.session)?.session)
     }
 }

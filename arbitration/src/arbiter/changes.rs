@@ -5,7 +5,7 @@ use std::collections::VecDeque;
 use std::sync::Arc;
 
 use super::flows::Flows;
-use super::ids::{DeviceId, FlowIndex};
+use super::ids::{DeviceId, HostFlowIndex};
 use super::sessions::LocalSessions;
 use crate::session::{Session, SessionId};
 
@@ -33,9 +33,14 @@ enum Walk {
     /// Comes to a session next: `top`, or one below it.
     ToSession { top: SessionId, at: SessionId },
     /// Has come to a session; its flows from `flow` on and devices at which it is blocked are left.
-    AtSession { top: SessionId, at: SessionId, flow: Option<FlowIndex>, blocked_at: Vec<DeviceId> },
+    AtSession {
+        top: SessionId,
+        at: SessionId,
+        flow: Option<HostFlowIndex>,
+        blocked_at: Vec<DeviceId>,
+    },
     /// Goes through the flows at a device, from this one on.
-    AtDevice { flow: Option<FlowIndex> },
+    AtDevice { flow: Option<HostFlowIndex> },
 }
 
 /// What one step asks for.
@@ -46,7 +51,7 @@ pub(super) enum Step {
     /// Find out again what limits a session's commands.
     Derive(SessionId),
     /// Classify a flow again.
-    Classify(FlowIndex),
+    Classify(HostFlowIndex),
     /// Unblock a session at a device.
     Unblock(SessionId, DeviceId),
     /// Adopt a device's reservations, then [go on with its flows](Changes::go_through_flows).
@@ -118,7 +123,7 @@ impl Changes {
     }
 
     /// Goes on with a device's flows, whose first is this one.
-    pub(super) fn go_through_flows(&mut self, first: Option<FlowIndex>) {
+    pub(super) fn go_through_flows(&mut self, first: Option<HostFlowIndex>) {
         self.walk = Walk::AtDevice { flow: first };
     }
 
@@ -132,7 +137,7 @@ impl Changes {
     }
 
     /// Steps over a flow that goes: the way through the flows goes on behind it.
-    pub(super) fn step_over_flow(&mut self, flows: &Flows, gone: FlowIndex) {
+    pub(super) fn step_over_flow(&mut self, flows: &Flows, gone: HostFlowIndex) {
         match &mut self.walk {
             Walk::AtDevice { flow } if *flow == Some(gone) => *flow = flows.next_at_device(gone),
             Walk::AtSession { flow, .. } if *flow == Some(gone) => {

@@ -113,11 +113,11 @@ struct Life {
     arbiter: Arbiter<u64>,
     devices: BTreeMap<u32, Arc<Device>>,
     leaving: Vec<u32>,
-    flows: Vec<(u32, FlowId)>,
+    flows: Vec<(u32, HostFlowId)>,
     /// Those of devices that are on their way out.
-    going: Vec<(u32, FlowId)>,
+    going: Vec<(u32, HostFlowId)>,
     /// Flows that were given up, or went with their devices.
-    stale: Vec<FlowId>,
+    stale: Vec<HostFlowId>,
     grants: Vec<Grant>,
     sent: u64,
     back: u64,
@@ -305,8 +305,8 @@ impl Life {
             }
             None => {
                 let class = Class::ALL[which as usize % 4];
-                let request = Request::user(self.sent, which.is_multiple_of(2), 4096);
-                self.arbiter.enqueue(self.now, flow, class, request).unwrap();
+                let submission = Submission::of_host(self.sent, which.is_multiple_of(2), 4096);
+                self.arbiter.enqueue(self.now, flow, class, submission).unwrap();
             }
         }
         if which.is_multiple_of(11) {
@@ -532,7 +532,7 @@ fn a_change_of_everything_is_taken_in_steps_and_none_is_left_out() {
         }
         // Sessions go meanwhile, also the very one that the change has come to.
         let at = if turns % 2 == 0 { life.arbiter.changes.looking_at() } else { None };
-        let of = |(_, flow): &(u32, FlowId)| {
+        let of = |(_, flow): &(u32, HostFlowId)| {
             life.arbiter.flows.find(*flow).map(|flow| flow.session) == at
         };
         let index = life.flows.iter().position(of).unwrap_or(turns * 7 % life.flows.len());

@@ -5,10 +5,10 @@ use units::{Class, Nanos};
 use super::Arbiter;
 use super::entries::Entry;
 use super::grant::{Charged, Holds, Work};
-use super::ids::{CreditSetId, DeviceId, EntryId, FlowIndex};
+use super::ids::{CreditSetId, DeviceId, EntryId, HostFlowIndex};
 use super::places::SetTimer;
 use super::queue::{Next, Precedence};
-use super::request::Dispatched;
+use super::submission::Dispatched;
 use super::timers::Timer;
 use crate::credit::Cost;
 use crate::device::Device;
@@ -53,7 +53,7 @@ fn take_room(device: &Device, price: u32) -> bool {
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Head {
     pub(super) id: EntryId,
-    pub(super) flow: FlowIndex,
+    pub(super) flow: HostFlowIndex,
     pub(super) class: Class,
     pub(super) work: Work,
     /// It is an output mark.

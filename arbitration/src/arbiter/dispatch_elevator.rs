@@ -9,7 +9,7 @@ use super::entries::{Entry, Held};
 use super::grant::Work;
 use super::ids::{CreditSetId, DeviceId, EntryId};
 use super::queue::Next;
-use super::request::Dispatched;
+use super::submission::Dispatched;
 use crate::reservation::Charge;
 
 impl<T: Copy> Arbiter<T> {

@@ -5,15 +5,15 @@ use units::{Class, Nanos};
 use super::Arbiter;
 use super::entries::{Entry, Held};
 use super::grant::{Grant, Holds, Work};
-use super::ids::{EntryId, FlowId, FlowIndex};
-use super::request::Request;
+use super::ids::{EntryId, HostFlowId, HostFlowIndex};
+use super::submission::Submission;
 use crate::credit::Cost;
 
 impl<T: Copy> Arbiter<T> {
     /// Lets a command go on at once, if nothing waits and nothing has to be charged: the answer is
     /// its grant. `None`: the caller [enqueues](Self::enqueue) the command.
     #[inline]
-    pub fn pass(&mut self, now: Nanos, flow: FlowId, write: bool, bytes: u32) -> Option<Grant> {
+    pub fn pass(&mut self, now: Nanos, flow: HostFlowId, write: bool, bytes: u32) -> Option<Grant> {
         let flow = self.flows.find(flow)?;
         if !flow.plain {
             return None;
@@ -37,17 +37,17 @@ impl<T: Copy> Arbiter<T> {
     pub fn enqueue(
         &mut self,
         now: Nanos,
-        flow: FlowId,
+        flow: HostFlowId,
         class: Class,
-        request: Request<T>,
+        submission: Submission<T>,
     ) -> Option<EntryId> {
         self.flows.find(flow)?;
-        self.append(now, flow.0.name, class, &request, Some(request.item))
+        self.append(now, flow.0.name, class, &submission, Some(submission.item))
     }
 
     /// Notes that the flow's container ends here (docs/sources.md, I1: outputs end containers): an
     /// Output Mark, or a Flush that counts as one.
-    pub fn output(&mut self, now: Nanos, flow: FlowId, class: Class) {
+    pub fn output(&mut self, now: Nanos, flow: HostFlowId, class: Class) {
         let Some(&found) = self.flows.find(flow) else { return };
         let Some(queue) = self.devices.kept_mut(found.device) else { return };
         let last = queue.queue_of(class, found.node).map(|queue| queue.last);
@@ -58,8 +58,14 @@ impl<T: Copy> Arbiter<T> {
             // Behind another mark there is nothing to end.
             Some(false) => {}
             Some(true) => {
-                let nothing =
-                    Request { item: (), write: false, bytes: 0, operations: 0, lba: 0, blocks: 0 };
+                let nothing = Submission {
+                    item: (),
+                    write: false,
+                    bytes: 0,
+                    operations: 0,
+                    lba: 0,
+                    blocks: 0,
+                };
                 self.append(now, flow.0.name, class, &nothing, None);
             }
         }
@@ -70,16 +76,16 @@ impl<T: Copy> Arbiter<T> {
     fn append<R>(
         &mut self,
         now: Nanos,
-        flow_id: FlowIndex,
+        flow_id: HostFlowIndex,
         class: Class,
-        request: &Request<R>,
+        submission: &Submission<R>,
         item: Option<T>,
     ) -> Option<EntryId> {
         let Self { devices, flows, entries, sessions, waiting, .. } = self;
         let flow = flows.at_mut(flow_id);
         let queue = devices.kept_mut(flow.device)?;
         let leaf = flow.node;
-        let Request { write, bytes, operations, lba, blocks, .. } = *request;
+        let Submission { write, bytes, operations, lba, blocks, .. } = *submission;
         let entry = Entry::new((now, flow_id, class), write, (bytes, operations), item);
         flow.waiting += 1;
         *waiting += 1;

@@ -2,7 +2,7 @@
 
 use units::{Class, Nanos};
 
-use super::ids::{CreditSetId, EntryId, FlowIndex};
+use super::ids::{CreditSetId, EntryId, HostFlowIndex};
 use super::table::Table;
 use crate::index::{Name, grown};
 use crate::order::Ends;
@@ -15,7 +15,7 @@ pub(super) struct Entry<T> {
     prev: Option<EntryId>,
     /// The entry behind it in its flow's queue.
     next: Option<EntryId>,
-    pub(super) flow: FlowIndex,
+    pub(super) flow: HostFlowIndex,
     pub(super) bytes: u32,
     pub(super) operations: u32,
     pub(super) class: Class,
@@ -32,7 +32,7 @@ impl<T> Entry<T> {
     /// Makes an entry that is in no queue yet.
     #[inline]
     pub(super) fn new(
-        (now, flow, class): (Nanos, FlowIndex, Class),
+        (now, flow, class): (Nanos, HostFlowIndex, Class),
         write: bool,
         (bytes, operations): (u32, u32),
         item: Option<T>,
@@ -87,7 +87,8 @@ pub(super) struct Entries<T> {
 
 impl<T: Copy> Entries<T> {
     pub(super) fn with_capacity(entries: usize) -> Self {
-        let unused = Entry::new((Nanos::ZERO, FlowIndex::NONE, Class::Low), false, (0, 0), None);
+        let unused =
+            Entry::new((Nanos::ZERO, HostFlowIndex::NONE, Class::Low), false, (0, 0), None);
         Self { table: Table::with_capacity(entries, unused), located: Vec::new() }
     }
 

@@ -2,14 +2,14 @@
 
 use rustc_hash::FxHashMap;
 
-use super::ids::{DeviceId, FlowId, FlowIndex};
+use super::ids::{DeviceId, HostFlowId, HostFlowIndex};
 use super::table::Table;
 use crate::order::NodeId;
 use crate::session::{HostId, SessionId};
 
 /// A host's commands on one session's account at one device.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Flow {
+pub(super) struct HostFlow {
     pub(super) device: DeviceId,
     pub(super) session: SessionId,
     host: HostId,
@@ -33,15 +33,15 @@ pub(super) struct Flow {
 /// Neighbours in a list.
 #[derive(Clone, Copy, Debug)]
 struct Neighbours {
-    prev: Option<FlowIndex>,
-    next: Option<FlowIndex>,
+    prev: Option<HostFlowIndex>,
+    next: Option<HostFlowIndex>,
 }
 
 impl Neighbours {
     const NONE: Self = Self { prev: None, next: None };
 }
 
-impl Flow {
+impl HostFlow {
     /// Makes a flow that is in no list yet, and that nobody uses.
     const fn new((device, session, host): (DeviceId, SessionId, HostId), node: NodeId) -> Self {
         Self {
@@ -73,20 +73,20 @@ impl Flow {
 
 /// The firsts of the two lists that a flow is in: that of its device, and that of its session.
 pub(super) struct Lists<'a> {
-    pub(super) at_device: &'a mut Option<FlowIndex>,
-    pub(super) of_session: &'a mut Option<FlowIndex>,
+    pub(super) at_device: &'a mut Option<HostFlowIndex>,
+    pub(super) of_session: &'a mut Option<HostFlowIndex>,
 }
 
 /// All flows, by name and by device, session and host.
 #[derive(Debug)]
 pub(super) struct Flows {
-    table: Table<FlowIndex, Flow>,
-    by_host: FxHashMap<(DeviceId, SessionId, HostId), FlowIndex>,
+    table: Table<HostFlowIndex, HostFlow>,
+    by_host: FxHashMap<(DeviceId, SessionId, HostId), HostFlowIndex>,
 }
 
 impl Flows {
     pub(super) fn with_capacity(flows: usize) -> Self {
-        let unused = Flow::new((DeviceId(0), SessionId::ROOT, HostId(0)), NodeId::ROOT);
+        let unused = HostFlow::new((DeviceId(0), SessionId::ROOT, HostId(0)), NodeId::ROOT);
         Self {
             table: Table::with_capacity(flows, unused),
             by_host: FxHashMap::with_capacity_and_hasher(flows, rustc_hash::FxBuildHasher),
@@ -95,32 +95,32 @@ impl Flows {
 
     /// Finds a flow that is certain to be there: a queue, a list or an entry names it.
     #[inline]
-    pub(super) fn at(&self, flow: FlowIndex) -> &Flow {
+    pub(super) fn at(&self, flow: HostFlowIndex) -> &HostFlow {
         self.table.at(flow)
     }
 
     /// Finds a flow that is certain to be there: a queue, a list or an entry names it.
     #[inline]
-    pub(super) fn at_mut(&mut self, flow: FlowIndex) -> &mut Flow {
+    pub(super) fn at_mut(&mut self, flow: HostFlowIndex) -> &mut HostFlow {
         self.table.at_mut(flow)
     }
 
     /// Finds a flow that a caller outside names, if it is still there.
     #[inline]
-    pub(super) fn find(&self, flow: FlowId) -> Option<&Flow> {
+    pub(super) fn find(&self, flow: HostFlowId) -> Option<&HostFlow> {
         self.table.find(flow.0)
     }
 
     /// Finds a flow that a caller outside names, if it is still there.
     #[inline]
-    pub(super) fn find_mut(&mut self, flow: FlowId) -> Option<&mut Flow> {
+    pub(super) fn find_mut(&mut self, flow: HostFlowId) -> Option<&mut HostFlow> {
         self.table.find_mut(flow.0)
     }
 
     /// Names a flow for callers outside.
     #[inline]
-    pub(super) fn id(&self, flow: FlowIndex) -> FlowId {
-        FlowId(self.table.tagged(flow))
+    pub(super) fn id(&self, flow: HostFlowIndex) -> HostFlowId {
+        HostFlowId(self.table.tagged(flow))
     }
 
     /// Finds the flow of a host on a session at a device.
@@ -129,7 +129,7 @@ impl Flows {
         device: DeviceId,
         session: SessionId,
         host: HostId,
-    ) -> Option<FlowIndex> {
+    ) -> Option<HostFlowIndex> {
         self.by_host.get(&(device, session, host)).copied()
     }
 
@@ -139,13 +139,13 @@ impl Flows {
         (device, session, host): (DeviceId, SessionId, HostId),
         node: NodeId,
         lists: Lists<'_>,
-    ) -> FlowIndex {
-        let behind = |next: &Option<FlowIndex>| Neighbours { prev: None, next: *next };
-        let flow = self.table.insert(Flow {
+    ) -> HostFlowIndex {
+        let behind = |next: &Option<HostFlowIndex>| Neighbours { prev: None, next: *next };
+        let flow = self.table.insert(HostFlow {
             references: 1,
             at_device: behind(lists.at_device),
             of_session: behind(lists.of_session),
-            ..Flow::new((device, session, host), node)
+            ..HostFlow::new((device, session, host), node)
         });
         if let Some(next) = lists.at_device.replace(flow) {
             self.at_mut(next).at_device.prev = Some(flow);
@@ -158,8 +158,8 @@ impl Flows {
     }
 
     /// Takes a flow away, and out of its lists.
-    pub(super) fn remove(&mut self, flow: FlowIndex, lists: Lists<'_>) {
-        let Flow { device, session, host, at_device, of_session, .. } = self.table.remove(flow);
+    pub(super) fn remove(&mut self, flow: HostFlowIndex, lists: Lists<'_>) {
+        let HostFlow { device, session, host, at_device, of_session, .. } = self.table.remove(flow);
         self.by_host.remove(&(device, session, host));
         if let Some(next) = at_device.next {
             self.at_mut(next).at_device.prev = at_device.prev;
@@ -178,18 +178,18 @@ impl Flows {
     }
 
     /// Finds the flow behind another in the list of their device.
-    pub(super) fn next_at_device(&self, flow: FlowIndex) -> Option<FlowIndex> {
+    pub(super) fn next_at_device(&self, flow: HostFlowIndex) -> Option<HostFlowIndex> {
         self.at(flow).at_device.next
     }
 
     /// Finds the flow behind another in the list of their session.
-    pub(super) fn next_of_session(&self, flow: FlowIndex) -> Option<FlowIndex> {
+    pub(super) fn next_of_session(&self, flow: HostFlowIndex) -> Option<HostFlowIndex> {
         self.at(flow).of_session.next
     }
 
     /// Lists the flows.
     #[cfg(test)]
-    pub(super) fn iter(&self) -> impl Iterator<Item = &Flow> {
+    pub(super) fn iter(&self) -> impl Iterator<Item = &HostFlow> {
         self.by_host.values().map(|flow| self.at(*flow))
     }
 

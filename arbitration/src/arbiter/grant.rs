@@ -2,7 +2,7 @@
 
 use units::Nanos;
 
-use super::ids::{CreditSetId, DeviceId, FlowId};
+use super::ids::{CreditSetId, DeviceId, HostFlowId};
 use crate::credit::Cost;
 use crate::reservation::Charge;
 use crate::session::SessionId;
@@ -78,5 +78,5 @@ pub(super) struct Holds {
 pub(super) struct Charged {
     pub(super) charge: Charge,
     /// The flow by which the reservation is found.
-    pub(super) flow: FlowId,
+    pub(super) flow: HostFlowId,
 }

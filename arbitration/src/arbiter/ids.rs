@@ -10,7 +10,7 @@ pub struct DeviceId(pub u32);
 /// A flow: a host's commands on one session's account at one device. The name of a flow that has
 /// gone names nothing, whatever comes in its place.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub struct FlowId(pub(super) Tagged<FlowIndex>);
+pub struct HostFlowId(pub(super) Tagged<HostFlowIndex>);
 
 /// A command that waits. Another command may have the same name once this one has been dispatched
 /// or cancelled.
@@ -19,15 +19,15 @@ pub struct EntryId(Index);
 
 /// A flow's place, while it is there.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub(super) struct FlowIndex(Index);
+pub(super) struct HostFlowIndex(Index);
 
 /// A credit set: the sessions that a command's credits are taken from.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct CreditSetId(Index);
 
-impl FlowIndex {
+impl HostFlowIndex {
     /// The flow of what belongs to none.
     pub(super) const NONE: Self = Self(Index::FIRST);
 }
 
-names!(EntryId, FlowIndex, CreditSetId);
+names!(EntryId, HostFlowIndex, CreditSetId);

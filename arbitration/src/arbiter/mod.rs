@@ -38,11 +38,11 @@ mod ids;
 mod places;
 mod pull;
 mod queue;
-mod request;
 mod reserved;
 mod samples;
 mod sessions;
 mod settle;
+mod submission;
 mod table;
 #[cfg(test)]
 mod tests;
@@ -63,11 +63,11 @@ use devices::Devices;
 use entries::Entries;
 use flows::Flows;
 pub use grant::Grant;
-pub use ids::{DeviceId, EntryId, FlowId};
+pub use ids::{DeviceId, EntryId, HostFlowId};
 pub use pull::Pull;
 use queue::DeviceQueue;
-pub use request::{Dispatched, Request};
 use sessions::LocalSessions;
+pub use submission::{Dispatched, Submission};
 use timers::Timers;
 pub use waiters::Waiters;
 

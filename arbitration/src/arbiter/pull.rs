@@ -6,7 +6,7 @@ use std::sync::Arc;
 use units::Nanos;
 
 use super::Arbiter;
-use super::request::Dispatched;
+use super::submission::Dispatched;
 use super::waiters::SESSIONS_TOLD_APART;
 use crate::reactors::Reactors;
 use crate::session::SessionId;

@@ -7,11 +7,11 @@ use units::{Class, Nanos, PerClass};
 
 use super::elevator::Elevator;
 use super::grant::{Grant, Holds, Work};
-use super::ids::{DeviceId, EntryId, FlowIndex};
+use super::ids::{DeviceId, EntryId, HostFlowIndex};
 use super::places::Places;
 use super::samples::Samples;
 use crate::device::Device;
-use crate::order::{Burst, Ends, NodeId, Pace, Tree, bit};
+use crate::order::{ClassBurst, Ends, NodeId, Pace, Tree, bit};
 use crate::session::{Session, SessionId};
 
 /// The command that goes next.
@@ -50,14 +50,14 @@ pub(super) struct DeviceQueue {
     /// waiting here.
     working: u8,
     /// The first of the flows that are here.
-    pub(super) flows: Option<FlowIndex>,
+    pub(super) flows: Option<HostFlowIndex>,
     /// The device is among those at which something may wait.
     pub(super) listed: bool,
     /// The device is on its way out: nothing new comes.
     pub(super) leaving: bool,
     /// The other reactors were told that a reservation is due here, for which there is no room.
     told_due: bool,
-    burst: Burst,
+    burst: ClassBurst,
     /// Commands that are ordered by LBA and deadline; `None`: the device does not order so.
     pub(super) elevator: Option<Elevator>,
     pub(super) samples: Samples,
@@ -81,7 +81,7 @@ impl DeviceQueue {
             listed: false,
             leaving: false,
             told_due: false,
-            burst: Burst::default(),
+            burst: ClassBurst::default(),
             elevator,
             samples: Samples::default(),
             woken,

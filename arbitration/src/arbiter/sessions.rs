@@ -4,7 +4,7 @@
 use std::sync::Arc;
 
 use super::credit_sets::CreditSets;
-use super::ids::{CreditSetId, DeviceId, FlowIndex};
+use super::ids::{CreditSetId, DeviceId, HostFlowIndex};
 use crate::index::grown;
 use crate::session::{Session, SessionId};
 
@@ -33,7 +33,7 @@ pub(super) struct Links {
     prev: Option<SessionId>,
     next: Option<SessionId>,
     /// The first of its flows.
-    pub(super) flows: Option<FlowIndex>,
+    pub(super) flows: Option<HostFlowIndex>,
     /// Devices at which it was blocked, until it is unblocked everywhere.
     pub(super) blocked_at: Vec<DeviceId>,
 }

@@ -141,14 +141,14 @@ fn urgent_goes_before_all_that_waited_longer() {
 }
 
 /// What waits: the item, its entry and its bytes.
-type Waiting = (u64, MemoryEntry, u32);
+type Waiting = (u64, MemoryEntryId, u32);
 
 /// A history of the gate, and what must hold of it.
 struct History {
     gate: MemoryGate<u64>,
     pages: u32,
     sessions: Sessions,
-    flows: Vec<MemoryFlow>,
+    flows: Vec<MemoryFlowId>,
     /// By flow and class, in order: the items that wait, with their entries.
     waiting: BTreeMap<(usize, usize), VecDeque<Waiting>>,
     held: Vec<(usize, MemoryGrant)>,

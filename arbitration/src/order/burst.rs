@@ -6,19 +6,19 @@ use super::{ClassClock, Pace};
 
 /// The class that a reactor takes commands of, and how many more.
 #[derive(Debug, Default)]
-pub(crate) struct Burst {
+pub(crate) struct ClassBurst {
     class: Option<Class>,
     left: u16,
 }
 
-impl Burst {
+impl ClassBurst {
     /// Chooses the class that is next by weight, of those in `has` (a [`bit`](super::bit) each).
     #[inline]
     pub(crate) fn pick(&mut self, clock: &ClassClock, pace: &Pace, has: u8) -> Option<Class> {
         let current = self.class.filter(|_| self.left > 0);
         let class = clock.pick(has, current)?;
         if current != Some(class) {
-            (self.class, self.left) = (Some(class), pace.burst(class));
+            (self.class, self.left) = (Some(class), pace.burst_length(class));
         }
         Some(class)
     }

@@ -64,7 +64,7 @@ pub struct Pace {
     steps: PerClass<u64>,
     /// What a unit of cost earns Urgent, in 1/2^16.
     earned: u64,
-    bursts: PerClass<u16>,
+    burst_lengths: PerClass<u16>,
     /// What a turn in a ring of hosts or sessions is worth, in cost.
     pub(crate) quantum: i32,
     bytes: bool,
@@ -76,11 +76,11 @@ impl Pace {
     pub fn new(settings: &OrderSettings) -> Self {
         let share = u64::from(settings.urgent_share.clamp(1, 90));
         let of = |class| (u64::from(STEP) << PACE_DIGITS) / weight(&settings.weights, class);
-        let length = |class| burst(settings, class);
+        let length = |class| burst_length(settings, class);
         Self {
             steps: PerClass::from_fn(of),
             earned: (share << PACE_DIGITS) / (100 - share),
-            bursts: PerClass::from_fn(length),
+            burst_lengths: PerClass::from_fn(length),
             quantum: i32::from(settings.burst.clamp(1, 64).cast_signed()) * COST.cast_signed(),
             bytes: settings.unit == Unit::Bytes,
         }
@@ -99,8 +99,8 @@ impl Pace {
     /// Returns how many commands of a class a reactor takes before it looks at the classes again.
     #[inline]
     #[must_use]
-    pub fn burst(&self, class: Class) -> u16 {
-        self.bursts[class]
+    pub fn burst_length(&self, class: Class) -> u16 {
+        self.burst_lengths[class]
     }
 
     #[inline]
@@ -247,7 +247,7 @@ impl ClassClock {
 }
 
 /// Computes how many commands of one class a reactor takes before it looks at the classes again.
-fn burst(settings: &OrderSettings, class: Class) -> u16 {
+fn burst_length(settings: &OrderSettings, class: Class) -> u16 {
     let weight = weight(&settings.weights, class);
     settings.burst.max(1).min(u16::try_from(weight).unwrap_or(u16::MAX))
 }

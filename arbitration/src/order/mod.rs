@@ -6,7 +6,7 @@ mod fairness;
 mod hierarchy;
 mod tree;
 
-pub(crate) use burst::Burst;
+pub(crate) use burst::ClassBurst;
 pub(crate) use clock::bit;
 pub use clock::{ClassClock, Pace};
 pub use fairness::Fairness;

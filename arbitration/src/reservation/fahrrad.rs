@@ -22,7 +22,7 @@ use super::broker::Admitted;
 
 /// A request to the device.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Request {
+pub struct DiskRequest {
     /// Whatever the caller knows it by.
     pub id: u64,
     /// Where it goes.
@@ -48,7 +48,7 @@ pub struct Fahrrad {
 #[derive(Clone, Copy, Debug)]
 struct Member {
     stream: usize,
-    request: Request,
+    request: DiskRequest,
     worst: u64,
     /// The end of the period it was charged in; `None`: it was not charged.
     charged: Option<Nanos>,
@@ -57,7 +57,7 @@ struct Member {
 /// A stream's queue and what is left of its budget.
 #[derive(Debug)]
 struct Stream {
-    queue: VecDeque<Request>,
+    queue: VecDeque<DiskRequest>,
     worst: u64,
     /// b and p; `None`: best effort.
     reserved: Option<(u64, u64)>,
@@ -123,7 +123,7 @@ impl Fahrrad {
     }
 
     /// A request of a stream has come. One of a stream that there is not is forgotten.
-    pub fn arrive(&mut self, now: Nanos, stream: usize, request: Request) {
+    pub fn arrive(&mut self, now: Nanos, stream: usize, request: DiskRequest) {
         if let Some(stream) = self.streams.get_mut(stream) {
             stream.roll(now);
             stream.queue.push_back(request);
@@ -132,7 +132,7 @@ impl Fahrrad {
 
     /// The next request for the idle device, with the number of its stream. Nothing waits where
     /// there is none.
-    pub fn pick(&mut self, now: Nanos) -> Option<(usize, Request)> {
+    pub fn pick(&mut self, now: Nanos) -> Option<(usize, DiskRequest)> {
         self.streams.iter_mut().for_each(|stream| stream.roll(now));
         while let Some(stream) = self.next_to_move(now) {
             self.take_in(stream);

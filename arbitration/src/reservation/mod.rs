@@ -21,7 +21,7 @@ mod utilisation;
 mod tests;
 
 pub use broker::{Admitted, Broker, LONGEST_PERIOD, SHORTEST_PERIOD, Translation};
-pub use fahrrad::{Fahrrad, Request};
+pub use fahrrad::{DiskRequest, Fahrrad};
 pub use profile::{Overrides, PerKib, Profile, ServiceTime};
 pub use profiler::{Profiler, Sureness};
 pub use refusal::{Refusal, Shortage};

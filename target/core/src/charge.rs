@@ -3,8 +3,8 @@
 use std::sync::Arc;
 
 use arbitration::Class;
-use arbitration::arbiter::FlowId;
-use arbitration::memory::MemoryFlow;
+use arbitration::arbiter::HostFlowId;
+use arbitration::memory::MemoryFlowId;
 use fabric::controller::BackendId;
 
 use crate::accounts::Account;
@@ -18,9 +18,9 @@ pub(crate) struct Charge {
     /// Its session's statistics.
     pub(crate) account: Account,
     /// Its queue at the device; none where commands take no turns.
-    pub(crate) flow: Option<FlowId>,
+    pub(crate) flow: Option<HostFlowId>,
     /// Its queue for memory for the host's data.
-    pub(crate) fetch: Option<MemoryFlow>,
+    pub(crate) fetch: Option<MemoryFlowId>,
     /// Its device.
     pub(crate) backend: Option<BackendId>,
     /// The generation of the flow cache that the queues are of.

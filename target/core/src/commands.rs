@@ -7,7 +7,7 @@
 use std::sync::Arc;
 
 use arbitration::arbiter::EntryId;
-use arbitration::memory::{MemoryEntry, MemoryGrant};
+use arbitration::memory::{MemoryEntryId, MemoryGrant};
 use fabric::Nanos;
 use fabric::nvm::{IoCommand, Transfer};
 use fabric::nvme::Status;
@@ -35,7 +35,7 @@ pub(crate) enum State<D: Driver> {
     /// It waits until its host may be asked for more data.
     R2tTurn,
     /// It waits for its turn to have memory for the host's data.
-    MemoryTurn(MemoryEntry),
+    MemoryTurn(MemoryEntryId),
     /// It waits for a buffer for the host's data, which has not been asked for.
     DataBuffer(Option<MemoryGrant>),
     /// The host was asked for data for which there will be a buffer when it comes.

@@ -5,7 +5,7 @@
 use std::collections::VecDeque;
 use std::ops::Deref;
 
-use arbitration::arbiter::Request;
+use arbitration::arbiter::Submission;
 use fabric::nvm::{DSM_RANGE_BYTES, IoCommand, IoLimits, LbaRange};
 use fabric::nvme::Status;
 use fabric::queue::SlotId;
@@ -72,8 +72,8 @@ impl<V: BlockDevice, B: Deref<Target = [u8]>> Deallocation<V, B> {
     }
 
     /// Returns what its next slice asks the stages for.
-    pub(crate) fn request(&self) -> Request<(Key, SlotId)> {
-        Request { operations: OPERATIONS, ..Request::user(self.job.origin, true, 0) }
+    pub(crate) fn submission(&self) -> Submission<(Key, SlotId)> {
+        Submission { operations: OPERATIONS, ..Submission::of_host(self.job.origin, true, 0) }
     }
 
     /// Carries out the next slice.
@@ -215,8 +215,8 @@ mod tests {
     #[test]
     fn d2_a_slice_asks_for_more_than_a_users_command() {
         let deallocation = Deallocation::new(job(Device::default(), &[(0, 9000)]), VecDeque::new());
-        let request = deallocation.request();
-        let user = Request::user(deallocation.job.origin, true, 0);
-        assert!(request.operations > user.operations);
+        let submission = deallocation.submission();
+        let user = Submission::of_host(deallocation.job.origin, true, 0);
+        assert!(submission.operations > user.operations);
     }
 }

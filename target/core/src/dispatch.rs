@@ -4,7 +4,7 @@
 use std::ops::DerefMut;
 use std::sync::Arc;
 
-use arbitration::arbiter::{Dispatched, Grant, Request};
+use arbitration::arbiter::{Dispatched, Grant, Submission};
 use fabric::nvm::{BlockFormat, IoCommand, Transfer};
 use fabric::queue::{SlotId, Transport as _};
 
@@ -73,11 +73,11 @@ impl Dispatch {
         let Some(flow) = charge.flow.filter(|flow| !immediate || !arbiter.is_plain(*flow)) else {
             return self.start_or_wait(queue, io, slot, buffer, source, None);
         };
-        let request = request((queue.key, slot), command, device.format());
-        if let Some(grant) = arbiter.pass(io.now, flow, request.write, request.bytes) {
+        let submission = submission((queue.key, slot), command, device.format());
+        if let Some(grant) = arbiter.pass(io.now, flow, submission.write, submission.bytes) {
             return self.start_or_wait(queue, io, slot, buffer, source, Some((grant, 0)));
         }
-        match arbiter.enqueue(io.now, flow, charge.class, request) {
+        match arbiter.enqueue(io.now, flow, charge.class, submission) {
             Some(waiting) => {
                 self.in_capsules += u32::from(matches!(source, Source::Capsule));
                 queue.commands.change(slot, State::DeviceTurn(waiting, buffer, source));
@@ -265,9 +265,9 @@ impl Dispatch {
         if !charge.serves(&io.devices, &deallocation.job.device) {
             return Outcome::DeviceGone;
         }
-        let (arbiter, request) = (&mut io.stages.arbiter, deallocation.request());
+        let (arbiter, submission) = (&mut io.stages.arbiter, deallocation.submission());
         let waiting =
-            charge.flow.and_then(|flow| arbiter.enqueue(io.now, flow, charge.class, request));
+            charge.flow.and_then(|flow| arbiter.enqueue(io.now, flow, charge.class, submission));
         match waiting {
             Some(waiting) => {
                 queue.commands.change(slot, State::SliceTurn(deallocation, waiting));
@@ -323,11 +323,11 @@ where
 ///
 /// Verify and Write Zeroes move no data between host and target, but the device's: they count for
 /// the bytes of their blocks.
-fn request(
+fn submission(
     item: (Key, SlotId),
     command: &IoCommand,
     format: BlockFormat,
-) -> Request<(Key, SlotId)> {
+) -> Submission<(Key, SlotId)> {
     let bytes = match (command, command.transfer(format)) {
         (IoCommand::WriteZeroes { range, .. } | IoCommand::Verify { range }, _) => {
             range.transfer_bytes(format)
@@ -349,5 +349,10 @@ fn request(
         IoCommand::DatasetManagement { ranges, .. } => u32::from(*ranges).div_ceil(16),
         _ => 1,
     };
-    Request { operations, lba, blocks, ..Request::user(item, command.changes_blocks(), bytes) }
+    Submission {
+        operations,
+        lba,
+        blocks,
+        ..Submission::of_host(item, command.changes_blocks(), bytes)
+    }
 }

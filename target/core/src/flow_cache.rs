@@ -2,9 +2,9 @@
 //! the queues that they wait in (stage S1).
 
 use arbitration::Class;
-use arbitration::arbiter::FlowId;
+use arbitration::arbiter::HostFlowId;
 use arbitration::classify::Classifier;
-use arbitration::memory::MemoryFlow;
+use arbitration::memory::MemoryFlowId;
 use arbitration::overload::Backlog;
 use fabric::Nanos;
 use fabric::controller::BackendId;
@@ -26,9 +26,9 @@ pub(crate) struct NamespaceFlow {
     pub(crate) classifier: Classifier,
     pub(crate) account: Account,
     /// The queue at the device.
-    pub(crate) flow: Option<FlowId>,
+    pub(crate) flow: Option<HostFlowId>,
     /// The queue for memory for data that the host is asked for.
-    pub(crate) fetch: Option<MemoryFlow>,
+    pub(crate) fetch: Option<MemoryFlowId>,
     pub(crate) flush_is_output: bool,
 }
 

@@ -6,7 +6,9 @@ mod workload;
 use std::fmt::Write as _;
 
 use arbitration::Nanos;
-use arbitration::reservation::{Broker, Fahrrad, PerKib, Profile, Refusal, Request, ServiceTime};
+use arbitration::reservation::{
+    Broker, DiskRequest, Fahrrad, PerKib, Profile, Refusal, ServiceTime,
+};
 
 use self::deadline::Deadline;
 use self::workload::{Stream, streams};
@@ -29,14 +31,14 @@ enum Scheduler {
 }
 
 impl Scheduler {
-    fn arrive(&mut self, now: Nanos, stream: usize, request: Request) {
+    fn arrive(&mut self, now: Nanos, stream: usize, request: DiskRequest) {
         match self {
             Self::Fahrrad(set) => set.arrive(now, stream, request),
             Self::Deadline(queue) => queue.arrive(now, stream, request),
         }
     }
 
-    fn pick(&mut self, now: Nanos) -> Option<(usize, Request)> {
+    fn pick(&mut self, now: Nanos) -> Option<(usize, DiskRequest)> {
         match self {
             Self::Fahrrad(set) => set.pick(now),
             Self::Deadline(queue) => queue.pick(now),

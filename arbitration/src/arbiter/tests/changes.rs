@@ -32,7 +32,9 @@ fn what_is_withdrawn_is_gone_and_leaves_no_trace() {
     let flow = arbiter.flow(DEVICE, session, HostId(1)).unwrap();
     let entries: Vec<EntryId> = (0..10)
         .map(|n| {
-            arbiter.enqueue(Nanos(1), flow, Class::Medium, Request::user(n, false, 4096)).unwrap()
+            arbiter
+                .enqueue(Nanos(1), flow, Class::Medium, Submission::of_host(n, false, 4096))
+                .unwrap()
         })
         .collect();
     for (n, entry) in entries.iter().enumerate() {
@@ -80,11 +82,11 @@ fn a_flow_ends_with_its_device_and_is_none_of_the_next_in_its_place() {
     let list = vec![from("a", 1), from("b", 2), from("b", 3)];
     let mut world = World::new(1, fixed(4), OrderSettings::default(), &specs, list);
     let flows = world.flows.clone();
-    let request = |n| Request::user(n, false, 512);
+    let submission = |n| Submission::of_host(n, false, 512);
     let arbiter = &mut world.arbiters[0];
     let first = arbiter.pass(Nanos(1), flows[2], false, 512).unwrap();
     for n in 0..5 {
-        arbiter.enqueue(Nanos(1), flows[0], Class::Low, request(n)).unwrap();
+        arbiter.enqueue(Nanos(1), flows[0], Class::Low, submission(n)).unwrap();
     }
     // In steps: two flows, five commands that wait, and their flow; then what is in the device.
     let mut back = Vec::new();
@@ -101,7 +103,7 @@ fn a_flow_ends_with_its_device_and_is_none_of_the_next_in_its_place() {
     arbiter.add_device(DEVICE, Arc::new(Device::new(DeviceRules::default(), 1)));
     let fresh = arbiter.flow(DEVICE, b, HostId(2)).unwrap();
     for flow in flows {
-        assert!(arbiter.enqueue(Nanos(3), flow, Class::Low, request(7)).is_none());
+        assert!(arbiter.enqueue(Nanos(3), flow, Class::Low, submission(7)).is_none());
         assert!(arbiter.pass(Nanos(3), flow, false, 512).is_none());
         assert!(arbiter.session_of(flow).is_none() && !arbiter.is_plain(flow));
         arbiter.release(flow);

@@ -111,7 +111,7 @@ fn credits_of_a_set_come_back_after_a_new_plan() {
     for (host, name) in (0..).zip(["a", "b"]) {
         let flow = arbiter.flow(DEVICE, sessions.named(name).unwrap(), HostId(host)).unwrap();
         for item in 0..10 {
-            arbiter.enqueue(now, flow, Class::Low, Request::user(item, false, 4096)).unwrap();
+            arbiter.enqueue(now, flow, Class::Low, Submission::of_host(item, false, 4096)).unwrap();
         }
     }
     let first = arbiter.dispatch(now, DEVICE).unwrap();

@@ -48,7 +48,7 @@ struct World {
     device: Arc<Device>,
     sessions: Sessions,
     sources: Vec<Source>,
-    flows: Vec<FlowId>,
+    flows: Vec<HostFlowId>,
     /// Each command's source and when it came.
     commands: Vec<(usize, Nanos)>,
     in_device: BinaryHeap<Reverse<(Nanos, u64)>>,
@@ -137,8 +137,8 @@ impl World {
             self.start(id, source.reactor, grant, 0);
             return;
         }
-        let request = Request::user(id, source.write, source.bytes);
-        arbiter.enqueue(self.now, self.flows[index], source.class, request).unwrap();
+        let submission = Submission::of_host(id, source.write, source.bytes);
+        arbiter.enqueue(self.now, self.flows[index], source.class, submission).unwrap();
     }
 
     fn start(&mut self, id: u64, reactor: usize, grant: Grant, waited: u64) {

@@ -155,8 +155,9 @@ fn i3_a_device_with_more_hosts_than_streams_serves_all_of_them() {
     let hosts = 1200;
     for host in 0..hosts {
         let flow = arbiter.flow(DEVICE, sessions.root(), HostId(host)).unwrap();
-        let request = Request { lba: host * 8, blocks: 8, ..Request::user(host, false, 4096) };
-        arbiter.enqueue(Nanos(1), flow, Class::Low, request).unwrap();
+        let submission =
+            Submission { lba: host * 8, blocks: 8, ..Submission::of_host(host, false, 4096) };
+        arbiter.enqueue(Nanos(1), flow, Class::Low, submission).unwrap();
         arbiter.output(Nanos(2), flow, Class::Low);
     }
     let mut served = HashSet::new();

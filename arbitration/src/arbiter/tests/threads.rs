@@ -7,11 +7,11 @@ fn a_reactor_held_back_for_a_class_elsewhere_is_woken_when_that_goes() {
     let list = vec![source(0, Class::High, 1), source(1, Class::Low, 1)];
     let mut world = World::new(2, WindowRule::Off, OrderSettings::default(), &[], list);
     let [high, low] = [world.flows[0], world.flows[1]];
-    let request = |n| Request::user(n, false, 4096);
-    let entry = world.arbiters[1].enqueue(Nanos(1), low, Class::Low, request(0)).unwrap();
+    let submission = |n| Submission::of_host(n, false, 4096);
+    let entry = world.arbiters[1].enqueue(Nanos(1), low, Class::Low, submission(0)).unwrap();
     let mut grants = Vec::new();
     for n in 0.. {
-        world.arbiters[0].enqueue(Nanos(1), high, Class::High, request(n)).unwrap();
+        world.arbiters[0].enqueue(Nanos(1), high, Class::High, submission(n)).unwrap();
         let Some(command) = world.arbiters[0].dispatch(Nanos(1), DEVICE) else { break };
         grants.push(command.grant);
         assert!(n < 100_000, "High is never held back");
@@ -48,7 +48,7 @@ fn react(
         while sent < commands && arbiter.waiting() < 8 {
             let class = Class::ALL[usize::try_from(sent % 4).unwrap()];
             let bytes = if sent % 7 == 0 { 300_000 } else { 4096 };
-            arbiter.enqueue(now, flow, class, Request::user(sent, false, bytes)).unwrap();
+            arbiter.enqueue(now, flow, class, Submission::of_host(sent, false, bytes)).unwrap();
             sent += 1;
         }
         // Whether to pull again.

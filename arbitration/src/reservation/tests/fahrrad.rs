@@ -2,7 +2,7 @@ use proptest::prelude::*;
 use units::Nanos;
 
 use super::{MS, SECOND, admit, disk, terms};
-use crate::reservation::{Admitted, Broker, Budget, Fahrrad, Request};
+use crate::reservation::{Admitted, Broker, Budget, DiskRequest, Fahrrad};
 
 const MET: u64 = 8 * MS;
 const WCET: u64 = 20 * MS;
@@ -83,11 +83,11 @@ fn run(tenants: &mut [Tenant], length: u64, mut random: impl FnMut(u64) -> u64) 
                 _ => 64_usize.saturating_sub(device.waiting(number)),
             };
             for _ in 0..wanted {
-                device.arrive(now, number, Request { id: 0, position: random(1 << 20) });
+                device.arrive(now, number, DiskRequest { id: 0, position: random(1 << 20) });
             }
         }
         while device.waiting(rest) < 64 {
-            device.arrive(now, rest, Request { id: 0, position: random(1 << 20) });
+            device.arrive(now, rest, DiskRequest { id: 0, position: random(1 << 20) });
         }
         let Some((stream, _)) = device.pick(now) else {
             (now, idle) = (now.after(MS), idle + MS);
@@ -117,7 +117,7 @@ fn f3_requests_of_the_set_are_served_in_one_sweep() {
     let stream =
         device.add_reserved(Nanos(0), &admit(&disk(), &terms(Budget::Operations(20), SECOND)));
     for position in [50, 10, 40, 20, 30] {
-        device.arrive(Nanos(0), stream, Request { id: position, position });
+        device.arrive(Nanos(0), stream, DiskRequest { id: position, position });
     }
     let mut order = Vec::new();
     while let Some((_, request)) = device.pick(Nanos(0)) {
@@ -134,7 +134,7 @@ fn f3_the_set_is_never_larger_than_the_time_to_the_earliest_deadline() {
         device.add_reserved(Nanos(0), &admit(&disk(), &terms(Budget::Operations(60), SECOND)));
     device.add_reserved(Nanos(0), &admit(&disk(), &terms(Budget::Operations(1), 200 * MS)));
     for position in 0..100 {
-        device.arrive(Nanos(0), long, Request { id: position, position });
+        device.arrive(Nanos(0), long, DiskRequest { id: position, position });
     }
     device.pick(Nanos(0));
     // 200 ms, of which 60 are the other stream's, in requests of 20 ms: one is in the device.
@@ -144,7 +144,7 @@ fn f3_the_set_is_never_larger_than_the_time_to_the_earliest_deadline() {
     let alone =
         device.add_reserved(Nanos(0), &admit(&disk(), &terms(Budget::Operations(60), SECOND)));
     for position in 0..60 {
-        device.arrive(Nanos(0), alone, Request { id: position, position });
+        device.arrive(Nanos(0), alone, DiskRequest { id: position, position });
     }
     device.pick(Nanos(900 * MS));
     assert_eq!(device.in_set() + 1, 5);
@@ -157,7 +157,7 @@ fn f3_best_effort_has_the_whole_device_when_nothing_else_waits() {
     let rest = device.add_best_effort(Nanos(WCET));
     let mut now = Nanos(0);
     for position in 0..1000 {
-        device.arrive(now, rest, Request { id: position, position });
+        device.arrive(now, rest, DiskRequest { id: position, position });
         assert!(device.pick(now).is_some(), "idle at {now:?}");
         now = now.after(MET);
         device.completed(now, MET);

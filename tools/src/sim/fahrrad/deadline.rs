@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, VecDeque};
 
 use arbitration::Nanos;
-use arbitration::reservation::Request;
+use arbitration::reservation::DiskRequest;
 
 /// The time after which a read expires (`read_expire`: 500 ms).
 const EXPIRE: u64 = 500_000_000;
@@ -13,7 +13,7 @@ const BATCH: u32 = 16;
 const REQUESTS: usize = 128;
 
 /// A request with its stream.
-type Entry = (usize, Request);
+type Entry = (usize, DiskRequest);
 
 /// Scheduler of reads in the order of positions, in batches; a batch begins with the oldest request
 /// once that has waited for too long.
@@ -30,7 +30,7 @@ pub(super) struct Deadline {
 }
 
 impl Deadline {
-    pub(super) fn arrive(&mut self, now: Nanos, stream: usize, request: Request) {
+    pub(super) fn arrive(&mut self, now: Nanos, stream: usize, request: DiskRequest) {
         self.outside.push_back((stream, request));
         self.let_in(now);
     }
@@ -79,8 +79,8 @@ impl Deadline {
 mod tests {
     use super::*;
 
-    fn request(position: u64) -> Request {
-        Request { id: 0, position }
+    fn request(position: u64) -> DiskRequest {
+        DiskRequest { id: 0, position }
     }
 
     #[test]

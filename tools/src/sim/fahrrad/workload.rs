@@ -1,7 +1,7 @@
 //! The streams of the figure.
 
 use arbitration::Nanos;
-use arbitration::reservation::{Budget, Locality, Request, Terms};
+use arbitration::reservation::{Budget, DiskRequest, Locality, Terms};
 
 use super::super::random::Random;
 
@@ -68,7 +68,7 @@ impl Stream {
         &mut self,
         now: Nanos,
         random: &mut Random,
-        mut take: impl FnMut(Request),
+        mut take: impl FnMut(DiskRequest),
     ) {
         match self.arrivals {
             Arrivals::Even { per_second, room } => {
@@ -103,7 +103,7 @@ impl Stream {
         }
     }
 
-    fn request(&mut self, now: Nanos, random: &mut Random) -> Request {
+    fn request(&mut self, now: Nanos, random: &mut Random) -> DiskRequest {
         self.outstanding += 1;
         let id = self.next_due(now);
         let position = match &mut self.place {
@@ -114,7 +114,7 @@ impl Stream {
             }
             Place::Random(from, to) => *from + random.below(to.saturating_sub(*from)),
         };
-        Request { id, position }
+        DiskRequest { id, position }
     }
 
     /// Computes when the next request is due by the reservation, in ns: the requests that wait at

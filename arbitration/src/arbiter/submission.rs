@@ -5,16 +5,16 @@ use units::Class;
 use super::grant::Grant;
 use super::ids::DeviceId;
 
-/// A command that asks to go on.
+/// A command as its caller submits it to the arbiter.
 #[derive(Clone, Copy, Debug)]
-pub struct Request<T> {
+pub struct Submission<T> {
     /// What the caller knows the command by.
     pub item: T,
     /// Whether it changes the device.
     pub write: bool,
     /// Bytes that it moves.
     pub bytes: u32,
-    /// Operation credits that it takes: 1 for a user's command (docs/sources.md, D2: credits bound
+    /// Operation credits that it takes: 1 for a host's command (docs/sources.md, D2: credits bound
     /// what runs).
     pub operations: u32,
     /// The first block, for devices that order by LBA.
@@ -23,10 +23,10 @@ pub struct Request<T> {
     pub blocks: u32,
 }
 
-impl<T> Request<T> {
-    /// Makes the request of a user's command.
+impl<T> Submission<T> {
+    /// Makes the submission of a host's command.
     #[must_use]
-    pub fn user(item: T, write: bool, bytes: u32) -> Self {
+    pub fn of_host(item: T, write: bool, bytes: u32) -> Self {
         Self { item, write, bytes, operations: 1, lba: 0, blocks: 0 }
     }
 }
