@@ -17,6 +17,10 @@ use crate::window::Window;
 /// Reactors that one device may have.
 pub const REACTORS_MAX: usize = 64;
 
+/// Urgent may save up one in this many of the commands that the device carries out in the shortest
+/// period of a reservation.
+const URGENT_PART: u64 = 32;
+
 /// What is fixed of a device.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct DeviceRules {
@@ -97,6 +101,9 @@ impl Device {
     /// Puts these reservations in force, and no others. Reactors take them when
     /// [`touch_device`](crate::arbiter::Arbiter::touch_device) tells them to.
     pub fn reserve(&self, reservations: Vec<Reservation>) {
+        // What Urgent has saved up goes before them: it has to be small beside each period.
+        let commands = reservations.iter().map(|one| one.reserved.commands() / URGENT_PART);
+        self.clock.bound_urgent(commands.min());
         *self.reservations.lock().unwrap_or_else(PoisonError::into_inner) = reservations.into();
     }
 

@@ -251,7 +251,7 @@ impl<T> MemoryGate<T> {
             let cost = self.pace.cost(bytes);
             self.order.trees[class].charge(leaf, NodeId::ROOT, cost);
             if urgent {
-                self.clock.charge_urgent(cost);
+                self.clock.charge_urgent(cost, false);
             } else {
                 self.burst.took();
                 self.clock.charge(&self.pace, class, cost);

@@ -181,6 +181,69 @@ fn f3_reservations_are_kept_in_every_period_while_others_flood() {
     assert!(total >= 79_500, "the device is kept busy: {total}");
 }
 
+/// Runs a tenant that reserves 40 of the 80 commands that the device carries out in a period, of a
+/// class, beside three that flood it with Urgent from the 20th period on, and perhaps one that floods
+/// it with High. Checks that the tenant has what it reserved in each of 40 periods.
+fn beside_urgent(class: Class, high: bool) {
+    const PERIOD: u64 = 2_000_000;
+    let sessions = sessions(&["a", "b", "c", "d", "high"]);
+    let rules = DeviceRules {
+        window: WindowRule::Fixed(4),
+        profile: Overrides {
+            mean: Some(Nanos(SERVICE_NS)),
+            worst: Some(Nanos(SERVICE_NS)),
+            parallelism: Some(4),
+            seeks: false,
+        },
+        ..DeviceRules::default()
+    };
+    let profile = Device::new(rules, 1).profile().unwrap();
+    let terms = Terms {
+        budget: Budget::Operations(40),
+        period: Nanos(PERIOD),
+        request_bytes: 4096,
+        write_percent: 0,
+        locality: Locality::Random,
+    };
+    let admitted = Broker::admit(&profile, &[], 20, &terms).unwrap();
+    let reserved = Arc::new(Reserved::new(Nanos(1_000_000_000), &admitted));
+    let session = Arc::clone(sessions.named("a").unwrap());
+    let mut bench = Bench::new(rules, vec![Reservation { session, reserved }], 5);
+    let flow = |(name, host)| bench.flow(sessions.named(name).unwrap(), host);
+    let flows: Vec<_> = ["a", "b", "c", "d", "high"].into_iter().zip(0..).map(flow).collect();
+    let classes = [class, Class::Urgent, Class::Urgent, Class::Urgent, Class::High];
+    let start = bench.now;
+    for (from, to, sources) in [(0, 20, &[0, 4][..=usize::from(high)]), (20, 40, &[1, 2, 3][..])] {
+        for &source in sources {
+            (0..64).for_each(|_| bench.send(source, flows[source], classes[source], 0));
+        }
+        let end = start.after(to * PERIOD);
+        while bench.now < end {
+            for source in bench.step(end) {
+                bench.send(source, flows[source], classes[source], 0);
+            }
+        }
+        for period in from..to {
+            let (from, to) = (start.after(period * PERIOD), start.after((period + 1) * PERIOD));
+            let got = bench.served[0].iter().filter(|at| **at > from && **at <= to).count();
+            // What was dispatched at a period's end is complete in the next.
+            assert!(got + 4 >= 40, "{class:?}, period {period}: {got} of 40");
+        }
+    }
+    let urgent: usize = bench.served[1..4].iter().map(Vec::len).sum();
+    assert!(urgent > 20 * 8, "Urgent has its share of what is left: {urgent}");
+}
+
+#[test]
+fn f3_reservations_are_kept_beside_urgent_that_was_silent_and_floods() {
+    beside_urgent(Class::Low, true);
+}
+
+#[test]
+fn f3_reservations_of_urgent_commands_are_kept_beside_those_of_others() {
+    beside_urgent(Class::Urgent, false);
+}
+
 #[test]
 fn f1_a_groups_reservation_covers_the_sessions_below_it() {
     let specs: Vec<SessionSpec> = [("group", None), ("one", Some("group")), ("flood", None)]

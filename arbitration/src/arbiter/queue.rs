@@ -168,8 +168,14 @@ impl DeviceQueue {
                 }
             }
         }
+        // Urgent goes before reservations within its share alone, which admission has left to it.
+        let clock = &self.device.clock;
         let urgent = has & bit(Class::Urgent) != 0;
-        if urgent && self.device.clock.urgent_is_first() {
+        let is_first = match self.places.has_reservations() {
+            true => clock.urgent_has_saved(),
+            false => clock.urgent_is_first(),
+        };
+        if urgent && is_first {
             return self.next_of(Class::Urgent, NodeId::ROOT, Precedence::Urgent, pace);
         }
         if self.places.has_due()
@@ -240,7 +246,9 @@ impl DeviceQueue {
             self.device.fairness.charge(next.class, self.reactor, cost, hosts);
         }
         match next.precedence {
-            Precedence::Urgent => self.device.clock.charge_urgent(cost),
+            Precedence::Urgent => {
+                self.device.clock.charge_urgent(cost, self.places.has_reservations());
+            }
             Precedence::Reserved => {}
             Precedence::Weight => {
                 self.burst.took();

@@ -24,8 +24,9 @@ pub(super) const STEP: u32 = 256;
 /// at another reactor.
 const SLACK: i64 = 16 * COST as i64 * STEP as i64;
 
-/// What Urgent may save up, in cost: it is strictly first for that much after a pause.
-const URGENT_SAVED: i64 = 64 * COST as i64;
+/// Commands of ordinary size that Urgent may save up: it is strictly first for that much after a
+/// pause.
+const URGENT_SAVED: u64 = 64;
 
 /// The state of a device's classes, shared by all reactors.
 #[derive(Debug, Default)]
@@ -36,6 +37,8 @@ pub struct ClassClock {
     waiting: AtomicU64,
     /// What Urgent may still take strictly first, in cost.
     urgent: AtomicI64,
+    /// What Urgent may save up, in cost.
+    urgent_most: AtomicI64,
 }
 
 const fn weight(weights: &Weights, class: Class) -> u64 {
@@ -118,7 +121,17 @@ impl ClassClock {
     /// A clock whose Urgent class has all that it may save up.
     #[must_use]
     pub fn new(sharing: Sharing) -> Self {
-        Self { urgent: AtomicI64::new(URGENT_SAVED), sharing, ..Self::default() }
+        let most = cost_of(URGENT_SAVED);
+        let (urgent, urgent_most) = (AtomicI64::new(most), AtomicI64::new(most));
+        Self { urgent, urgent_most, sharing, ..Self::default() }
+    }
+
+    /// Bounds what Urgent may save up: to `commands` of ordinary size where that is given, and to
+    /// what it is usually.
+    pub(crate) fn bound_urgent(&self, commands: Option<u64>) {
+        let most = cost_of(commands.unwrap_or(URGENT_SAVED).clamp(1, URGENT_SAVED));
+        self.urgent_most.store(most, Relaxed);
+        self.urgent.fetch_min(most, Relaxed);
     }
 
     /// Adds to what Urgent has saved.
@@ -217,10 +230,18 @@ impl ClassClock {
         best.filter(|(_, time)| may(*time)).map(|(class, _)| class)
     }
 
-    /// Charges Urgent for a command that it has taken strictly first.
+    /// Whether Urgent has not used up its share: it goes before reservations that are due.
     #[inline]
-    pub fn charge_urgent(&self, cost: u32) {
-        if self.waiting.load(Relaxed) & !0xffff != 0 {
+    #[must_use]
+    pub(crate) fn urgent_has_saved(&self) -> bool {
+        self.urgent.load(Relaxed) > 0
+    }
+
+    /// Charges Urgent for a command that it has taken strictly first; `beside_reserved` where it
+    /// may have gone before a reservation, of whatever class that one's commands are.
+    #[inline]
+    pub fn charge_urgent(&self, cost: u32, beside_reserved: bool) {
+        if beside_reserved || self.waiting.load(Relaxed) & !0xffff != 0 {
             self.save(-i64::from(cost));
         }
     }
@@ -228,10 +249,10 @@ impl ClassClock {
     /// A class has taken `cost` by its weight.
     #[inline]
     pub fn charge(&self, pace: &Pace, class: Class, cost: u32) {
-        let saved = self.urgent.load(Relaxed);
-        if saved < URGENT_SAVED {
+        let (saved, most) = (self.urgent.load(Relaxed), self.urgent_most.load(Relaxed));
+        if saved < most {
             let earned = (u64::from(cost) * pace.earned) >> PACE_DIGITS;
-            self.save(earned.cast_signed().min(URGENT_SAVED - saved));
+            self.save(earned.cast_signed().min(most - saved));
         }
         let step = pace.step(class, cost);
         match self.sharing {
@@ -244,6 +265,11 @@ impl ClassClock {
             }
         }
     }
+}
+
+/// Computes what some commands of ordinary size cost.
+const fn cost_of(commands: u64) -> i64 {
+    commands.saturating_mul(COST as u64).cast_signed()
 }
 
 /// Computes how many commands of one class a reactor takes before it looks at the classes again.

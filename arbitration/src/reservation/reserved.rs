@@ -29,6 +29,8 @@ pub struct Reserved {
     assumed: u64,
     /// The mean time of the tenant's usual command in the device.
     in_device: u64,
+    /// The number of the tenant's usual commands that the device carries out in a period.
+    commands: u64,
     /// The number of the present period, from 1 on.
     number: AtomicU64,
     used: Used,
@@ -91,6 +93,7 @@ impl Reserved {
             period: terms.period.0.clamp(1, MOST),
             limits: Limits { operations, bytes, time },
             assumed: profile.assumed_of(terms).min(time),
+            commands: terms.period.0 / profile.mean_of(terms).max(1),
             in_device: profile.mean_of(terms).saturating_mul(profile.parallelism.max(1).into()),
             number: AtomicU64::new(1),
             used: Used::default(),
@@ -243,6 +246,13 @@ impl Reserved {
             let number = self.present(now);
             self.end_wait(now, number, 0);
         }
+    }
+
+    /// Computes how many of the tenant's usual commands the device carries out in a period, if it
+    /// does nothing else.
+    #[must_use]
+    pub(crate) fn commands(&self) -> u64 {
+        self.commands
     }
 
     /// The end of the present period.
