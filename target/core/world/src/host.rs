@@ -1,11 +1,14 @@
-//! A host: a controller's admin queue, its I/O queues, and what it has asked for.
+//! A host: its side of a controller, its queues, and what it has asked for.
 
+use std::collections::BTreeSet;
 use std::fmt;
 use std::rc::Rc;
+use std::time::Duration;
 
 use fabric::Nanos;
-use fabric::host::commands;
+use fabric::host::{Association, Settings, commands};
 use fabric::nvme::Sqe;
+use fabric::nvme::identify::OptionalEvents;
 use fabric::queue::HostTransport;
 use fabric::tcp::{HostConnection, HostParams};
 use zerocopy::little_endian::U16;
@@ -13,16 +16,30 @@ use zerocopy::little_endian::U16;
 /// The one subsystem.
 pub(crate) const NQN: &str = "nqn.2026-01.io.sluicegate:world";
 
+/// What hosts write.
+pub(crate) type Written = Rc<Vec<u8>>;
+/// The host's end of a queue, as worlds have it.
+pub(crate) type Wire = HostConnection<Written>;
+
 /// What a command is for, and what follows from its answer.
 #[derive(Debug)]
 pub(crate) enum Purpose {
+    /// Connect of an I/O queue.
     Connect,
-    Enable,
-    KeepAlive,
-    Event,
+    /// A command of the association.
     Admin,
-    Read { nsid: u32, lba: u64, data: Vec<u8> },
-    Write { nsid: u32, lba: u64, blocks: u32, write: u64 },
+    /// An Asynchronous Event Request, which may stay unanswered.
+    Event,
+    Read {
+        nsid: u32,
+        lba: u64,
+    },
+    Write {
+        nsid: u32,
+        lba: u64,
+        blocks: u32,
+        write: u64,
+    },
     Other,
 }
 
@@ -30,13 +47,9 @@ impl fmt::Display for Purpose {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Connect => write!(f, "a connection"),
-            Self::Enable => write!(f, "its controller"),
-            Self::KeepAlive => write!(f, "time"),
-            Self::Event => write!(f, "events"),
             Self::Admin => write!(f, "an admin command"),
-            Self::Read { nsid, lba, data } => {
-                write!(f, "a read of namespace {nsid}, block {lba}, {} bytes", data.len())
-            }
+            Self::Event => write!(f, "events"),
+            Self::Read { nsid, lba } => write!(f, "a read of namespace {nsid}, block {lba}"),
             Self::Write { nsid, lba, blocks, write } => {
                 write!(f, "write {write} of namespace {nsid}, block {lba}, {blocks} blocks")
             }
@@ -51,51 +64,58 @@ pub(crate) struct Outstanding {
     pub(crate) purpose: Purpose,
     /// The step at which it began.
     pub(crate) since: u64,
+    /// What it reads.
+    pub(crate) read: Vec<u8>,
 }
 
-/// One of its queues.
+/// One of a host's queues; `T` is its end of the transport.
 #[derive(Debug)]
-pub(crate) struct Queue {
+pub(crate) struct Queue<T> {
     /// The index of its connection.
     pub(crate) connection: usize,
-    pub(crate) protocol: HostConnection<Rc<Vec<u8>>>,
+    pub(crate) protocol: T,
     /// Its Connect has succeeded.
     pub(crate) live: bool,
+    /// By command identifier.
     pub(crate) outstanding: Vec<Option<Outstanding>>,
     pub(crate) in_flight: usize,
 }
 
-impl Queue {
-    pub(crate) fn new(connection: usize, digests: bool, in_capsule: u32) -> Self {
-        let params =
-            HostParams { header_digest: digests, data_digest: digests, ..HostParams::default() };
-        let mut protocol = HostConnection::new(params);
-        protocol.set_in_capsule_data(in_capsule);
+impl<T: HostTransport<Payload = Written>> Queue<T> {
+    pub(crate) fn new(connection: usize, protocol: T) -> Self {
         Self { connection, protocol, live: false, outstanding: Vec::new(), in_flight: 0 }
     }
 
-    /// Submits a command; `None` where the connection is not ready.
-    pub(crate) fn submit(
-        &mut self,
-        sqe: Sqe,
-        data: Option<Vec<u8>>,
-        read: u32,
-        outstanding: Outstanding,
-    ) -> Option<u16> {
+    /// Returns an identifier that no command has.
+    pub(crate) fn free(&self) -> u16 {
         let free = self.outstanding.iter().position(Option::is_none);
-        let place = free.unwrap_or_else(|| {
-            self.outstanding.push(None);
-            self.outstanding.len() - 1
-        });
-        let cid = u16::try_from(place).ok()?;
-        let sqe = Sqe { cid: U16::new(cid), ..sqe };
-        self.protocol.submit(sqe, data.map(Rc::new), read).ok()?;
+        u16::try_from(free.unwrap_or(self.outstanding.len())).unwrap_or(u16::MAX)
+    }
+
+    /// Submits a command under the identifier in `sqe`; nothing where the connection is not ready.
+    pub(crate) fn submit(&mut self, sqe: Sqe, data: Option<Vec<u8>>, outstanding: Outstanding) {
+        let read = u32::try_from(outstanding.read.len()).unwrap_or(0);
+        if self.protocol.submit(sqe, data.map(Rc::new), read).is_err() {
+            return;
+        }
+        let place = usize::from(sqe.cid.get());
+        if self.outstanding.len() <= place {
+            self.outstanding.resize_with(place + 1, || None);
+        }
         if let Some(at) = self.outstanding.get_mut(place) {
             *at = Some(outstanding);
             self.in_flight += 1;
         }
-        Some(cid)
     }
+}
+
+/// A host's end of a new connection by TCP.
+pub(crate) fn wire(digests: bool) -> Wire {
+    HostConnection::new(HostParams {
+        header_digest: digests,
+        data_digest: digests,
+        ..HostParams::default()
+    })
 }
 
 /// What a host does.
@@ -103,49 +123,69 @@ impl Queue {
 pub(crate) enum Phase {
     /// Nothing, until then.
     Away(Nanos),
-    /// Connects its admin queue.
+    /// Its association connects, or connects again after a reset.
     Connecting,
-    /// Its controller is enabled, its I/O queues connect or are connected.
+    /// Its controller is ready, its I/O queues connect or are connected.
     Up,
 }
 
-/// A host.
+/// A host; `T` is its end of the transport.
 #[derive(Debug)]
-pub(crate) struct Host {
+pub(crate) struct Host<T> {
     pub(crate) nqn: String,
     pub(crate) number: u8,
     pub(crate) phase: Phase,
-    pub(crate) controller: u16,
+    pub(crate) association: Association,
+    /// The next look at the association's time-outs.
+    pub(crate) timer: Option<Nanos>,
     /// By number: the admin queue first.
-    pub(crate) queues: Vec<Option<Queue>>,
-    /// It sends no Keep Alive.
+    pub(crate) queues: Vec<Option<Queue<T>>>,
+    /// Its association hears of no time that passes: it sends no Keep Alive.
     pub(crate) mute: bool,
-    pub(crate) next_keep_alive: Nanos,
     /// When an I/O command of it was answered last.
     pub(crate) answered_at: Nanos,
+    /// Commands that read the log of changed namespaces.
+    pub(crate) log_reads: Vec<u16>,
+    /// Namespaces that have changed and that it has not been told of.
+    pub(crate) untold: BTreeSet<u32>,
 }
 
-impl Host {
+impl<T> Host<T> {
     pub(crate) fn new(number: u8) -> Self {
+        let nqn = format!("nqn.2026-01.io.sluicegate:host{number}");
         Self {
-            nqn: format!("nqn.2026-01.io.sluicegate:host{number}"),
+            association: Association::new(settings(&nqn, number, 0, false)),
+            nqn,
             number,
             phase: Phase::Away(Nanos(0)),
-            controller: 0,
+            timer: None,
             queues: Vec::new(),
             mute: false,
-            next_keep_alive: Nanos(0),
             answered_at: Nanos(0),
+            log_reads: Vec::new(),
+            untold: BTreeSet::new(),
         }
     }
 
-    /// The Connect data of one of its queues.
-    pub(crate) fn connect_data(&self, qid: u16) -> Vec<u8> {
-        let controller = if qid == 0 { 0xffff } else { self.controller };
-        commands::connect_data([self.number + 1; 16], controller, NQN, &self.nqn)
+    /// Begins an association for so many I/O queues, whose classes count or not.
+    pub(crate) fn associate(&mut self, now: Nanos, queues: u16, weighted: bool) {
+        let settings = settings(&self.nqn, self.number, queues, weighted);
+        self.association = Association::new(settings);
+        self.association.connect(now);
     }
 
-    /// Commands that are not answered, but for event requests.
+    /// Gives the association up, until then; the queues that it had.
+    pub(crate) fn leave(&mut self, until: Nanos) -> Vec<Option<Queue<T>>> {
+        let left = Self { phase: Phase::Away(until), ..Self::new(self.number) };
+        std::mem::replace(self, left).queues
+    }
+
+    /// Returns one of its queues.
+    pub(crate) fn queue(&mut self, qid: u16) -> Option<&mut Queue<T>> {
+        self.queues.get_mut(usize::from(qid))?.as_mut()
+    }
+
+    /// Counts the commands that are not answered, but for event requests.
     pub(crate) fn waits_for(&self) -> usize {
         let waits = |o: &&Outstanding| !matches!(o.purpose, Purpose::Event);
         let queues = self.queues.iter().flatten();
@@ -153,15 +193,28 @@ impl Host {
     }
 }
 
-/// Keep alive time-out of controllers, in ms.
-pub(crate) const KEEP_ALIVE_MS: u32 = 5_000;
+/// Keep alive timeout of controllers.
+const KEEP_ALIVE: Duration = Duration::from_secs(5);
 
-/// Property Set of CC: enabled or not.
-pub(crate) fn enable(enabled: bool) -> Sqe {
-    commands::property_set(0x14, 0x46_0000 | u32::from(enabled))
+fn settings(nqn: &str, number: u8, queues: u16, weighted_round_robin: bool) -> Settings {
+    Settings {
+        subsystem: NQN.to_owned(),
+        host: nqn.to_owned(),
+        host_id: [number + 1; 16],
+        keep_alive: KEEP_ALIVE,
+        queues,
+        weighted_round_robin,
+        event_requests: u16::from(number % 4) + 1,
+        events: OptionalEvents::NAMESPACE_ATTRIBUTE.bits(),
+    }
 }
 
 /// An I/O command on some blocks, with a class in its CDW13 9:8.
 pub(crate) fn io(opcode: u8, nsid: u32, lba: u64, blocks: u32, class: u32) -> Sqe {
     Sqe { opcode, ..commands::transfer(false, nsid, lba, blocks, class << 8) }
+}
+
+/// A command under another identifier.
+pub(crate) fn named(sqe: Sqe, cid: u16) -> Sqe {
+    Sqe { cid: U16::new(cid), ..sqe }
 }

@@ -8,12 +8,10 @@ use arbitration::settings::WindowRule;
 use fabric::Nanos;
 use fabric::controller::{BackendId, Geometry, Namespace, NamespaceFeatures, Readiness};
 use fabric::nvm::BlockFormat;
-use fabric::nvme::{Sqe, opcode};
-use zerocopy::little_endian::U32;
 
 use super::{Event, Input, Known, World};
 use crate::disk::Disk;
-use crate::host::{NQN, Purpose, enable};
+use crate::host::NQN;
 
 impl World {
     /// Something happens at random.
@@ -69,10 +67,8 @@ impl World {
                     host.mute = true;
                 }
             }
-            12 => {
-                let host = self.rng.usize(0..self.hosts.len());
-                self.submit(host, 0, enable(false), None, 0, Purpose::Admin);
-            }
+            12 => self.reset(),
+            13 => self.shut_down(),
             _ => {}
         }
     }
@@ -84,27 +80,6 @@ impl World {
             .filter(|index| self.connections.get(*index).is_some_and(|one| !one.cut))
             .collect();
         if live.is_empty() { None } else { live.get(self.rng.usize(0..live.len())).copied() }
-    }
-
-    pub(super) fn abort(&mut self) {
-        let host = self.rng.usize(0..self.hosts.len());
-        let qid = self.rng.u16(1..=self.scenario.queues);
-        let queue = self.hosts.get(host).and_then(|h| h.queues.get(usize::from(qid)));
-        let Some(Some(queue)) = queue else { return };
-        let cids: Vec<usize> = (0..queue.outstanding.len())
-            .filter(|cid| queue.outstanding.get(*cid).is_some_and(Option::is_some))
-            .collect();
-        if cids.is_empty() {
-            return;
-        }
-        let cid = cids.get(self.rng.usize(0..cids.len())).copied().unwrap_or(0);
-        let cid = u32::try_from(cid).unwrap_or(0);
-        let sqe = Sqe {
-            opcode: opcode::admin::ABORT,
-            cdw10: U32::new(cid << 16 | u32::from(qid)),
-            ..Sqe::default()
-        };
-        self.submit(host, 0, sqe, None, 0, Purpose::Admin);
     }
 
     pub(super) fn add_namespace(&mut self, disk: usize) {
@@ -149,6 +124,7 @@ impl World {
         if added.is_ok() {
             self.trace(|| format!("namespace {nsid} comes: {kind:?}, {blocks} blocks"));
             self.namespaces.push(Known { nsid, backend, blocks });
+            self.namespace_changed(nsid);
         }
     }
 
@@ -157,6 +133,7 @@ impl World {
         let now = self.now;
         let fails = self.rng.bool();
         let _ = self.shared.with_service(|service| service.remove_namespace(now, NQN, known.nsid));
+        self.namespace_changed(known.nsid);
         let disk = self.shared.disks.borrow_mut().remove(&known.backend);
         if let Some(disk) = disk.filter(|_| fails) {
             disk.fail();
@@ -174,7 +151,7 @@ impl World {
             return;
         }
         let at = self.rng.usize(0..self.namespaces.len());
-        let grown = self.rng.u64(0..64);
+        let grown = self.rng.u64(1..64);
         let Some(known) = self.namespaces.get_mut(at) else { return };
         known.blocks += grown;
         let (now, known) = (self.now, *known);
@@ -184,5 +161,6 @@ impl World {
         let _ = self
             .shared
             .with_service(|service| service.resize_namespace(now, NQN, known.nsid, known.blocks));
+        self.namespace_changed(known.nsid);
     }
 }

@@ -37,8 +37,8 @@ impl World {
         }
     }
 
-    /// A reactor was told, and had so many commands then.
-    pub(super) fn is_told(&mut self, commands: usize) {
+    /// A reactor was told to drain, and had so many commands then.
+    pub(super) fn drains(&mut self, commands: usize) {
         let step = self.oracle.step();
         if let Some(drain) = &mut self.drain {
             drain.had += commands;

@@ -2,15 +2,14 @@
 
 use fabric::Nanos;
 use fabric::controller::BackendId;
-use fabric::host::commands;
-use fabric::nvme::{Sqe, Status, opcode};
+use fabric::nvme::{Cqe, Sqe, opcode};
 use fabric::queue::{HostReceived, HostTransport};
 use zerocopy::little_endian::U32;
 
-use super::{ADMIN_ENTRIES, ENTRIES, Event, Input, Known, World};
+use super::{ENTRIES, Event, Input, Known, World};
 use crate::connection::Connection;
 use crate::disk::BLOCK;
-use crate::host::{KEEP_ALIVE_MS, Outstanding, Phase, Purpose, Queue, enable, io};
+use crate::host::{Outstanding, Phase, Purpose, Queue, io, named, wire};
 
 impl World {
     pub(super) fn connect(&mut self, host: usize, qid: u16) {
@@ -26,15 +25,14 @@ impl World {
         self.connections.push(Connection::new(host, qid, reactor, times));
         self.outcome.connections += 1;
         self.trace(|| format!("host {host} connects queue {qid} as connection {index}"));
-        let (digests, in_capsule) = (self.scenario.digests, self.scenario.in_capsule);
-        let in_capsule = if qid == 0 { 8192 } else { in_capsule };
+        let protocol = wire(self.scenario.digests);
         if let Some(host) = self.hosts.get_mut(host) {
             let place = usize::from(qid);
             if host.queues.len() <= place {
                 host.queues.resize_with(place + 1, || None);
             }
             if let Some(queue) = host.queues.get_mut(place) {
-                *queue = Some(Queue::new(index, digests, in_capsule));
+                *queue = Some(Queue::new(index, protocol));
             }
         }
         self.put(reactor, Input::Accept(index));
@@ -45,8 +43,8 @@ impl World {
     pub(super) fn hear(&mut self, host: usize, qid: u16, index: usize, bytes: &[u8]) {
         let mut input = bytes;
         loop {
-            let queue = self.hosts.get_mut(host).and_then(|h| h.queues.get_mut(usize::from(qid)));
-            let Some(Some(queue)) = queue else { return };
+            let queue = self.hosts.get_mut(host).and_then(|host| host.queue(qid));
+            let Some(queue) = queue else { return };
             if queue.connection != index {
                 return;
             }
@@ -55,10 +53,8 @@ impl World {
                 Ok(Some(HostReceived::Ready { .. })) => self.ready(host, qid),
                 Ok(Some(HostReceived::ReadData { cid, offset, bytes })) => {
                     let place = queue.outstanding.get_mut(usize::from(cid));
-                    if let Some(Some(Outstanding { purpose: Purpose::Read { data, .. }, .. })) =
-                        place
-                    {
-                        let into = data.get_mut(offset as usize..).unwrap_or_default();
+                    if let Some(Some(Outstanding { read, .. })) = place {
+                        let into = read.get_mut(offset as usize..).unwrap_or_default();
                         if let Some(into) = into.get_mut(..bytes.len()) {
                             into.copy_from_slice(bytes);
                         }
@@ -74,7 +70,7 @@ impl World {
                         return;
                     };
                     queue.in_flight -= 1;
-                    self.answered(host, qid, outstanding, cqe.status(), cqe.result.get());
+                    self.answered(host, qid, outstanding, &cqe);
                 }
                 Ok(Some(HostReceived::Terminated(why))) => {
                     self.breaks(format!("the target says that a host broke the protocol: {why:?}"));
@@ -98,79 +94,57 @@ impl World {
     ) {
         let since = self.oracle.step();
         self.trace(|| format!("host {host} queue {qid} asks for {purpose}"));
-        let outstanding = Outstanding { purpose, since };
-        let queue = self.hosts.get_mut(host).and_then(|h| h.queues.get_mut(usize::from(qid)));
-        if let Some(Some(queue)) = queue {
-            queue.submit(sqe, data, read, outstanding);
+        let outstanding = Outstanding { purpose, since, read: vec![0xdd; read as usize] };
+        if let Some(queue) = self.hosts.get_mut(host).and_then(|host| host.queue(qid)) {
+            // The association names its commands itself.
+            let sqe = if qid == 0 { sqe } else { named(sqe, queue.free()) };
+            queue.submit(sqe, data, outstanding);
             let index = queue.connection;
             self.pump_up(index);
         }
     }
 
-    pub(super) fn ready(&mut self, host: usize, qid: u16) {
-        let Some(data) = self.hosts.get(host).map(|host| host.connect_data(qid)) else { return };
-        let (entries, kato) = if qid == 0 { (ADMIN_ENTRIES, KEEP_ALIVE_MS) } else { (ENTRIES, 0) };
-        self.submit(
-            host,
-            qid,
-            commands::connect(qid, entries - 1, kato, None),
-            Some(data),
-            0,
-            Purpose::Connect,
-        );
+    /// A connection takes commands.
+    fn ready(&mut self, host: usize, qid: u16) {
+        if qid > 0 {
+            return self.connect_queue(host, qid);
+        }
+        let (queues, now) = (self.scenario.queues, self.now);
+        let weighted = !self.scenario.reserved && self.rng.bool();
+        if let Some(host) = self.hosts.get_mut(host) {
+            host.associate(now, queues, weighted);
+        }
+        self.associate(host);
     }
 
     /// A command was answered.
-    pub(super) fn answered(
-        &mut self,
-        host: usize,
-        qid: u16,
-        outstanding: Outstanding,
-        status: Status,
-        result: u64,
-    ) {
+    fn answered(&mut self, host: usize, qid: u16, outstanding: Outstanding, cqe: &Cqe) {
+        let status = cqe.status();
         self.note(u64::from(status.bits()) << 16 | u64::from(qid));
         self.trace(|| format!("host {host} queue {qid}: {status} for {}", outstanding.purpose));
         let failed = !status.is_success();
+        let now = self.now;
         match outstanding.purpose {
             Purpose::Connect if failed => self.leave(host),
-            Purpose::Connect if qid == 0 => {
-                if let Some(host) = self.hosts.get_mut(host) {
-                    host.controller = u16::try_from(result & 0xffff).unwrap_or(0);
-                    host.next_keep_alive = Nanos(self.now.0 + 2_000_000_000);
-                }
-                self.submit(host, 0, enable(true), None, 0, Purpose::Enable);
-            }
             Purpose::Connect => {
-                let queue =
-                    self.hosts.get_mut(host).and_then(|h| h.queues.get_mut(usize::from(qid)));
-                if let Some(Some(queue)) = queue {
+                let Some(one) = self.hosts.get_mut(host) else { return };
+                let in_capsule = one.association.facts().in_capsule_data;
+                if let Some(queue) = one.queue(qid) {
+                    queue.protocol.set_in_capsule_data(in_capsule);
                     queue.live = true;
                 }
                 self.after(0, Event::Host(host));
             }
-            Purpose::Enable if failed => self.leave(host),
-            Purpose::Enable => {
-                let event = commands::event_request();
-                self.submit(host, 0, event, None, 0, Purpose::Event);
+            Purpose::Admin | Purpose::Event => {
                 if let Some(host) = self.hosts.get_mut(host) {
-                    host.phase = Phase::Up;
+                    host.association.answered(now, cqe, outstanding.read);
                 }
-                for qid in 1..=self.scenario.queues {
-                    self.connect(host, qid);
-                }
+                self.associate(host);
             }
-            Purpose::KeepAlive | Purpose::Admin => {}
-            Purpose::Event => {
-                if !failed {
-                    let event = commands::event_request();
-                    self.submit(host, 0, event, None, 0, Purpose::Event);
-                }
-            }
-            Purpose::Read { nsid, lba, data } => {
+            Purpose::Read { nsid, lba } => {
                 self.io_answered(host, failed, outstanding.since);
                 if !failed {
-                    for (offset, block) in (0..).zip(data.chunks(BLOCK)) {
+                    for (offset, block) in (0..).zip(outstanding.read.chunks(BLOCK)) {
                         let seen = self.oracle.check(nsid, lba + offset, outstanding.since, block);
                         if let Err(what) = seen {
                             self.breaks(what);
@@ -222,9 +196,7 @@ impl World {
         let wait = self.rng.u64(1_000_000..2_000_000_000);
         self.trace(|| format!("host {index} leaves"));
         let Some(host) = self.hosts.get_mut(index) else { return };
-        let queues = std::mem::take(&mut host.queues);
-        host.phase = Phase::Away(Nanos(self.now.0 + wait));
-        host.mute = false;
+        let queues = host.leave(Nanos(self.now.0 + wait));
         for queue in queues.into_iter().flatten() {
             self.cut(queue.connection);
         }
@@ -241,21 +213,9 @@ impl World {
             }
             Phase::Away(_) | Phase::Connecting => {}
             Phase::Up => {
-                if self.now >= host.next_keep_alive && !host.mute {
-                    host.next_keep_alive = Nanos(self.now.0 + u64::from(KEEP_ALIVE_MS) * 400_000);
-                    let sqe = commands::keep_alive();
-                    self.submit(index, 0, sqe, None, 0, Purpose::KeepAlive);
-                }
                 for qid in 1..=self.scenario.queues {
                     self.fill(index, qid);
                 }
-            }
-        }
-        let next = self.hosts.get(index).map(|host| host.next_keep_alive);
-        if let Some(next) = next.filter(|next| *next > self.now) {
-            // One at a time is enough: hosts are looked at with each answer too.
-            if self.rng.u8(0..8) == 0 || self.settling {
-                self.at(next, Event::Host(index));
             }
         }
     }
@@ -263,8 +223,9 @@ impl World {
     /// Submits as many commands as a queue's depth allows.
     pub(super) fn fill(&mut self, host: usize, qid: u16) {
         while self.is_open() {
-            let queue = self.hosts.get(host).and_then(|h| h.queues.get(usize::from(qid)));
-            let Some(Some(queue)) = queue else { return };
+            let Some(queue) = self.hosts.get_mut(host).and_then(|host| host.queue(qid)) else {
+                return;
+            };
             if !queue.live || queue.in_flight >= self.scenario.depth.min(usize::from(ENTRIES) - 1) {
                 return;
             }
@@ -292,8 +253,7 @@ impl World {
         let command = |opcode| io(opcode, nsid, lba, blocks, class);
         match self.rng.u8(0..100) {
             0..45 => {
-                let data = vec![0xdd; bytes as usize];
-                let purpose = Purpose::Read { nsid, lba, data };
+                let purpose = Purpose::Read { nsid, lba };
                 self.submit(host, qid, command(opcode::io::READ), None, bytes, purpose);
             }
             45..85 => {

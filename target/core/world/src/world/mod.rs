@@ -1,6 +1,7 @@
 //! The world: what happens when, and what must hold.
 
 mod chance;
+mod controllers;
 mod drain;
 mod hosts;
 mod kept;
@@ -37,7 +38,7 @@ use self::kept::{Drain, Granted};
 use self::limits::Limits;
 use crate::connection::Connection;
 use crate::driver::{Arena, Buffer, Rules, Shared, Sim};
-use crate::host::{Host, NQN};
+use crate::host::{Host, NQN, Wire};
 use crate::oracle::{Broken, Oracle};
 use crate::scenario::Scenario;
 
@@ -79,6 +80,8 @@ enum Event {
     Down(usize),
     Job(usize, usize),
     Host(usize),
+    /// A host's association asks for a look.
+    Timer(usize),
     Service,
     Chance,
 }
@@ -134,7 +137,7 @@ pub struct World {
     had: Vec<u64>,
     reactors: Vec<Reactor>,
     connections: Vec<Connection>,
-    hosts: Vec<Host>,
+    hosts: Vec<Host<Wire>>,
     namespaces: Vec<Known>,
     paced: Vec<Arc<Pacing>>,
     /// How often rates of the network have changed; nobody tells the reactors.
@@ -168,6 +171,7 @@ impl World {
             queue_entries: ENTRIES,
             admin_queue_entries: ADMIN_ENTRIES,
             max_namespaces: 1024,
+            weighted_round_robin: true,
             ..ServiceConfig::default()
         };
         #[expect(clippy::expect_used, reason = "a scenario is made by this crate")]
@@ -379,6 +383,7 @@ impl World {
             Event::Down(connection) => self.deliver_down(connection),
             Event::Job(reactor, job) => self.end_job(reactor, job),
             Event::Host(host) => self.host(host),
+            Event::Timer(host) => self.time(host),
             Event::Service => self.tick(),
             Event::Chance => self.chance(),
         }
@@ -419,7 +424,7 @@ impl World {
     }
 
     fn is_settled(&self) -> bool {
-        self.hosts.iter().all(|host| host.waits_for() == 0)
+        self.hosts.iter().all(|host| host.waits_for() == 0 && host.untold.is_empty())
             && self.reactors.iter().all(|reactor| {
                 let held = reactor.core.inventory();
                 reactor.inbox.is_empty()
@@ -430,12 +435,13 @@ impl World {
     }
 
     fn unsettled(&self) -> Broken {
-        let waits: Vec<usize> = self.hosts.iter().map(Host::waits_for).collect();
+        let waits: Vec<_> =
+            self.hosts.iter().map(|host| (host.waits_for(), &host.untold)).collect();
         let held: Vec<_> =
             self.reactors.iter().map(|one| (one.core.inventory(), one.core.states())).collect();
         let what = format!(
-            "{waits:?} commands of the hosts are not answered, although nothing stands in their \
-             way; reactors hold {held:?}"
+            "of the hosts, these commands are not answered and these changes not told, although \
+             nothing stands in their way: {waits:?}; reactors hold {held:?}"
         );
         Broken { at: self.now, what }
     }

@@ -140,7 +140,7 @@ impl World {
         let held = reactor.core.inventory();
         let ops = std::mem::take(&mut reactor.core.driver().ops);
         if let Some(commands) = told {
-            self.is_told(commands);
+            self.drains(commands);
         }
         for op in ops {
             found = found.or(match op {

@@ -1,0 +1,217 @@
+//! What hosts do with their controllers: [`Association`] says what, and here it happens.
+
+#[cfg(doc)]
+use fabric::host::Association;
+use fabric::host::{Action, AdminCommand};
+use fabric::nvme::log::lid;
+use fabric::nvme::{Cqe, Sqe, opcode};
+use units::Class;
+use zerocopy::little_endian::U32;
+
+use super::{ENTRIES, Event, World};
+use crate::host::{Phase, Purpose};
+
+/// Length of the log of changed namespaces, in bytes.
+const CHANGED_BYTES: u32 = 4096;
+/// The one entry of that log where more namespaces have changed than it holds.
+const TOO_MANY: u32 = u32::MAX;
+/// Admin commands of a host that are not answered, from which on it sends no Abort.
+const BUSY: usize = 16;
+
+impl World {
+    /// Does what a host's association wants done.
+    pub(super) fn associate(&mut self, host: usize) {
+        loop {
+            let action = self.hosts.get_mut(host).and_then(|host| host.association.poll_action());
+            match action {
+                None => break,
+                Some(Action::Submit(AdminCommand { sqe, data, read_length })) => {
+                    let event = sqe.opcode == opcode::admin::ASYNC_EVENT_REQUEST;
+                    let purpose = if event { Purpose::Event } else { Purpose::Admin };
+                    self.submit(host, 0, sqe, data, read_length, purpose);
+                }
+                Some(Action::Ready) => self.is_ready(host),
+                Some(Action::Event(event)) if event.log == lid::CHANGED_NAMESPACES => {
+                    self.read_changes(host);
+                }
+                Some(Action::Event(event)) => {
+                    self.breaks(format!("host {host} was told of {event:?}, and asked for none"));
+                }
+                Some(Action::Answered { cid, cqe, data }) => self.is_told(host, cid, &cqe, &data),
+                Some(Action::Ended(error)) => {
+                    let calm = !self.scenario.faults && self.drain.is_none();
+                    if let Some(error) = error.filter(|_| calm) {
+                        self.breaks(format!("the association of host {host} has ended: {error}"));
+                    }
+                    return self.leave(host);
+                }
+            }
+        }
+        self.plan_timer(host);
+    }
+
+    /// Plans a look at a host's association for when it asks for one.
+    fn plan_timer(&mut self, index: usize) {
+        let Some(host) = self.hosts.get_mut(index).filter(|host| !host.mute) else { return };
+        let Some(at) = host.association.next_timeout() else { return };
+        if host.timer.is_none_or(|timer| at < timer) {
+            host.timer = Some(at);
+            self.at(at, Event::Timer(index));
+        }
+    }
+
+    /// Time has passed for a host's association.
+    pub(super) fn time(&mut self, index: usize) {
+        let now = self.now;
+        let Some(host) = self.hosts.get_mut(index).filter(|host| host.timer == Some(now)) else {
+            return;
+        };
+        host.timer = None;
+        if !host.mute && !matches!(host.phase, Phase::Away(_)) {
+            host.association.tick(now);
+            self.associate(index);
+        }
+    }
+
+    /// A controller is ready: its host connects I/O queues.
+    fn is_ready(&mut self, index: usize) {
+        if let Some(host) = self.hosts.get_mut(index) {
+            host.phase = Phase::Up;
+            host.untold.clear();
+        }
+        for qid in 1..=self.scenario.queues {
+            if let Some(old) = self.hosts.get_mut(index).and_then(|host| host.queue(qid)) {
+                let old = old.connection;
+                self.cut(old);
+            }
+            self.connect(index, qid);
+        }
+    }
+
+    /// Connects an I/O queue, on a connection that takes commands now.
+    pub(super) fn connect_queue(&mut self, index: usize, qid: u16) {
+        let class = Class::ALL.get(self.rng.usize(0..5)).copied();
+        let Some(host) = self.hosts.get_mut(index) else { return };
+        match host.association.io_connector().connect(qid, ENTRIES - 1, class) {
+            Ok((sqe, data)) => self.submit(index, qid, sqe, Some(data), 0, Purpose::Connect),
+            Err(error) => self.breaks(format!("host {index}: {error}")),
+        }
+    }
+
+    /// A host sends an admin command that its association does not need.
+    fn command_controller(&mut self, index: usize, sqe: Sqe, read: u32) -> Option<u16> {
+        let host = self.hosts.get_mut(index)?;
+        let cid = host.association.submit(sqe, None, read).ok();
+        self.associate(index);
+        cid
+    }
+
+    /// A host was told that namespaces have changed, and reads which.
+    fn read_changes(&mut self, index: usize) {
+        let dwords = CHANGED_BYTES / 4 - 1;
+        let sqe = Sqe {
+            opcode: opcode::admin::GET_LOG_PAGE,
+            nsid: U32::new(u32::MAX),
+            cdw10: U32::new(dwords << 16 | u32::from(lid::CHANGED_NAMESPACES)),
+            ..Sqe::default()
+        };
+        let Some(host) = self.hosts.get_mut(index) else { return };
+        if let Ok(cid) = host.association.submit(sqe, None, CHANGED_BYTES) {
+            host.log_reads.push(cid);
+        }
+    }
+
+    /// An admin command is answered that the association does not need.
+    fn is_told(&mut self, index: usize, cid: u16, cqe: &Cqe, data: &[u8]) {
+        let Some(host) = self.hosts.get_mut(index) else { return };
+        let Some(at) = host.log_reads.iter().position(|read| *read == cid) else { return };
+        host.log_reads.swap_remove(at);
+        if !cqe.status().is_success() {
+            return;
+        }
+        let entries = data.as_chunks::<4>().0.iter().map(|entry| u32::from_le_bytes(*entry));
+        for nsid in entries.take_while(|nsid| *nsid != 0) {
+            host.untold.remove(&nsid);
+            if nsid == TOO_MANY {
+                host.untold.clear();
+            }
+        }
+    }
+
+    /// A namespace has come, changed or gone: whoever uses the subsystem is to be told.
+    pub(super) fn namespace_changed(&mut self, nsid: u32) {
+        for host in self.hosts.iter_mut().filter(|host| host.phase == Phase::Up) {
+            host.untold.insert(nsid);
+        }
+    }
+
+    /// A host aborts one of its commands.
+    pub(super) fn abort(&mut self) {
+        let index = self.rng.usize(0..self.hosts.len());
+        let qid = self.rng.u16(1..=self.scenario.queues);
+        let Some(host) = self.hosts.get_mut(index) else { return };
+        if host.queue(0).is_none_or(|admin| admin.in_flight >= BUSY) {
+            return;
+        }
+        let Some(queue) = host.queue(qid) else { return };
+        let cids: Vec<usize> = (0..queue.outstanding.len())
+            .filter(|cid| queue.outstanding.get(*cid).is_some_and(Option::is_some))
+            .collect();
+        if cids.is_empty() {
+            return;
+        }
+        let cid = cids.get(self.rng.usize(0..cids.len())).copied().unwrap_or(0);
+        let cid = u32::try_from(cid).unwrap_or(0);
+        self.trace(|| format!("host {index} aborts command {cid} of queue {qid}"));
+        let sqe = Sqe {
+            opcode: opcode::admin::ABORT,
+            cdw10: U32::new(cid << 16 | u32::from(qid)),
+            ..Sqe::default()
+        };
+        self.command_controller(index, sqe, 0);
+    }
+
+    /// A host resets its controller, after its I/O queues have gone or with them.
+    pub(super) fn reset(&mut self) {
+        let index = self.rng.usize(0..self.hosts.len());
+        let before = self.rng.bool();
+        let now = self.now;
+        let Some(host) = self.hosts.get_mut(index) else { return };
+        if host.association.reset(now).is_err() {
+            return;
+        }
+        host.phase = Phase::Connecting;
+        self.trace(|| format!("host {index} resets its controller"));
+        if before {
+            self.lose_io_queues(index);
+        }
+        self.associate(index);
+    }
+
+    /// A host shuts its controller down, after its I/O queues have gone or with them.
+    pub(super) fn shut_down(&mut self) {
+        let index = self.rng.usize(0..self.hosts.len());
+        let before = self.rng.bool();
+        let now = self.now;
+        let Some(host) = self.hosts.get_mut(index) else { return };
+        if host.association.shut_down(now).is_err() {
+            return;
+        }
+        host.phase = Phase::Connecting;
+        self.trace(|| format!("host {index} shuts its controller down"));
+        if before {
+            self.lose_io_queues(index);
+        }
+        self.associate(index);
+    }
+
+    fn lose_io_queues(&mut self, index: usize) {
+        for qid in 1..=self.scenario.queues {
+            let queues = self.hosts.get_mut(index).map(|host| &mut host.queues);
+            let queue = queues.and_then(|queues| queues.get_mut(usize::from(qid))?.take());
+            if let Some(queue) = queue {
+                self.cut(queue.connection);
+            }
+        }
+    }
+}
