@@ -144,6 +144,12 @@ impl<D: Driver> Connection<D> {
 
     // The stream.
 
+    /// Begins to receive, and sends what its transport has to say first.
+    pub(crate) fn start(&mut self, io: &mut Context<D>) {
+        self.queue.send_soon(&mut io.agenda);
+        self.arm(io);
+    }
+
     /// Receives, unless it does already or may not.
     pub(crate) fn arm(&mut self, io: &mut Context<D>) {
         if self.receiving != Receiving::No || self.paused || self.closing.is_some() {

@@ -231,10 +231,10 @@ impl<D: Driver> Core<D> {
         self.places.insert(|key| Connection::new(&self.io, key, accepted))
     }
 
-    /// Begins to receive from a connection that was accepted.
+    /// Begins to receive from a connection that was accepted, and to send to it.
     pub fn start(&mut self, key: Key) {
         if let Some(connection) = self.places.find(key) {
-            connection.arm(&mut self.io);
+            connection.start(&mut self.io);
         }
     }
 
