@@ -68,7 +68,7 @@ impl<P: Payload, H: Payload> LoopbackTarget<P, H> {
             grants: params.grants.clamp(1, MAX_GRANTS),
             ..params
         };
-        Self {
+        let mut target = Self {
             params,
             in_capsule_data: params.in_capsule_data,
             commands: Commands::new(),
@@ -76,12 +76,14 @@ impl<P: Payload, H: Payload> LoopbackTarget<P, H> {
             opened: false,
             closed: false,
             ending: None,
-            outbox: vec![ToHost::Accepted { max_data: params.max_data }],
+            outbox: Vec::new(),
             unsent: 0,
             batch: Vec::new(),
             taken: false,
             host_payload: core::marker::PhantomData,
-        }
+        };
+        target.send(ToHost::Accepted { max_data: params.max_data });
+        target
     }
 
     fn close(&mut self, violation: Violation) -> Violation {

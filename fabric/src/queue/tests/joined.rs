@@ -6,7 +6,7 @@ use proptest::prelude::*;
 
 use crate::loopback::{LoopbackHost, LoopbackParams, LoopbackTarget, ToHost, ToTarget};
 use crate::queue::{HostTransport, Payload, Transport};
-use crate::tcp::{HostConnection, HostParams, TargetConnection, TargetParams, Tx};
+use crate::tcp::{Batch, HostConnection, HostParams, TargetConnection, TargetParams, Tx};
 
 /// A transport as the suite drives it.
 pub(super) trait Joined {
@@ -27,6 +27,8 @@ pub(super) trait Joined {
     fn from_target(target: &mut Self::Target, limit: usize) -> Vec<Self::ToHost>;
     /// Takes units that the host sends, of bytes `limit` at the most.
     fn from_host(host: &mut Self::Host, limit: usize) -> Vec<Self::ToTarget>;
+    /// Sends all of a batch.
+    fn send(batch: &mut <Self::Target as Transport>::Batch) -> Vec<Self::ToHost>;
     /// The bytes that these units are, where the target said that data arrives.
     fn data(units: &[Self::ToTarget]) -> &[u8];
 }
@@ -106,6 +108,12 @@ impl Joined for Tcp {
         sent(host.tx(), limit)
     }
 
+    fn send(batch: &mut Batch<Vec<u8>>) -> Vec<u8> {
+        let bytes: Vec<u8> = batch.slices().flatten().copied().collect();
+        assert!(batch.advance(bytes.len()), "all of it was sent");
+        bytes
+    }
+
     fn data(bytes: &[u8]) -> &[u8] {
         bytes
     }
@@ -147,10 +155,9 @@ impl Joined for Loopback {
     }
 
     fn from_target(target: &mut Self::Target, _: usize) -> Vec<ToHost<Vec<u8>>> {
-        let messages = target.take_batch().unwrap_or_default();
-        if !messages.is_empty() {
-            target.give_back(Vec::new());
-        }
+        let Some(mut batch) = target.take_batch() else { return Vec::new() };
+        let messages = Self::send(&mut batch);
+        target.give_back(batch);
         messages
     }
 
@@ -158,6 +165,10 @@ impl Joined for Loopback {
         let mut messages = Vec::new();
         host.transmit(&mut messages);
         messages
+    }
+
+    fn send(batch: &mut Vec<ToHost<Vec<u8>>>) -> Vec<ToHost<Vec<u8>>> {
+        std::mem::take(batch)
     }
 
     fn data(_: &[ToTarget<Vec<u8>>]) -> &[u8] {

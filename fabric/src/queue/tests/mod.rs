@@ -1,5 +1,6 @@
 //! What every transport has to keep: the suite is generic, and each transport is put through it.
 
+mod batches;
 mod history;
 mod joined;
 mod violations;

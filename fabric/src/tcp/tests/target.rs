@@ -1,10 +1,12 @@
 //! The target role against hand-made PDUs.
 
 use zerocopy::IntoBytes;
-use zerocopy::little_endian::{U16, U32};
+use zerocopy::little_endian::U16;
 
 use crate::nvme::{Sqe, Status};
-use crate::queue::{CapsuleData, HostReceived, HostTransport, Received, SlotId, Transport};
+use crate::queue::{
+    Arriving, CapsuleData, HostReceived, HostTransport, Received, SlotId, Transport,
+};
 use crate::tcp::pdu::{
     CapsuleCmd, CapsuleResp, DataPdu, Digests, Flags, Header, Initialize, PduType, R2t,
 };
@@ -100,6 +102,41 @@ fn read_data_ends_with_success_flag_only_without_flow_control_and_result() {
     }
 }
 
+/// The data that an R2T asks for.
+fn data_for(r2t: &R2t) -> Vec<u8> {
+    let length = r2t.r2tl.get();
+    let pdu = DataPdu {
+        header: Header::new(PduType::H2cData, Flags::LAST, 24, 24 + length),
+        cccid: r2t.cccid,
+        ttag: r2t.ttag,
+        datao: r2t.r2to,
+        datal: r2t.r2tl,
+        reserved: [0; 4],
+    };
+    let mut bytes = pdu.as_bytes().to_vec();
+    bytes.resize(24 + length as usize, 1);
+    bytes
+}
+
+#[test]
+fn data_that_has_arrived_belongs_to_its_command_until_that_is_answered() {
+    let mut connection = ready(TargetParams::default(), true);
+    let slot = take_command(&mut connection, 3);
+    connection.fetch(slot, 6000);
+    let bytes = data_for(&read(&sent(&mut connection)).unwrap());
+    let (head, data) = bytes.split_at(24);
+    assert!(matches!(connection.next(&mut &head[..]), Ok(None)));
+    let arriving = |offset, length| Some(Arriving { slot, offset, length });
+    assert_eq!(connection.arriving(), arriving(0, 6000));
+    assert!(connection.arrived(&data[..1000]));
+    assert_eq!(connection.arriving(), arriving(1000, 5000));
+    connection.complete(slot, 0, Status::ABORT_REQUESTED);
+    assert_eq!(connection.arriving(), None);
+    assert!(!connection.arrived(&data[1000..]), "nobody wants it any more");
+    assert!(matches!(connection.next(&mut &[][..]), Ok(None)));
+    assert_eq!(sent(&mut connection).len(), 24, "the answer waited for the data");
+}
+
 #[test]
 fn r2t_data_is_asked_for_in_parts_and_its_end_reported_once() {
     let params = TargetParams { max_r2t_data: 4096, ..TargetParams::default() };
@@ -109,17 +146,7 @@ fn r2t_data_is_asked_for_in_parts_and_its_end_reported_once() {
     for (offset, length) in [(0, 4096), (4096, 1904)] {
         let r2t: R2t = read(&sent(&mut connection)).unwrap();
         assert_eq!((r2t.r2to.get(), r2t.r2tl.get()), (offset, length));
-        let mut bytes = DataPdu {
-            header: Header::new(PduType::H2cData, Flags::LAST, 24, 24 + length),
-            cccid: U16::new(3),
-            ttag: r2t.ttag,
-            datao: U32::new(offset),
-            datal: U32::new(length),
-            reserved: [0; 4],
-        }
-        .as_bytes()
-        .to_vec();
-        bytes.resize(24 + length as usize, 1);
+        let bytes = data_for(&r2t);
         let mut input = &bytes[..];
         let event = connection.next(&mut input).unwrap().unwrap();
         assert!(matches!(event, Received::Data { offset: at, .. } if at == offset), "{event:?}");
