@@ -196,7 +196,17 @@ mod tests {
         assert_eq!(at(&fused), Err(Status::INVALID_FIELD.dnr()));
         let prp = Sqe { flags: 0, ..read(0, 0, 4096) };
         assert_eq!(at(&prp), Err(Status::INVALID_FIELD.dnr()));
-        assert_eq!(at(&Sqe { opcode: 0x99, ..read(0, 0, 0) }), Err(Status::INVALID_OPCODE.dnr()));
+    }
+
+    #[test]
+    fn commands_that_are_not_offered_are_invalid_opcodes() {
+        let reservations = [0x0d, 0x0e, 0x11, 0x15];
+        let others = [opcode::io::WRITE_UNCORRECTABLE, opcode::io::COPY, 0x99];
+        for opcode in reservations.into_iter().chain(others) {
+            let command = Sqe { opcode, ..read(0, 0, 0) };
+            let refused = Err(Status::INVALID_OPCODE.dnr());
+            assert_eq!(IoCommand::parse(&command, &LIMITS), refused, "{opcode:#04x}");
+        }
     }
 
     #[test]

@@ -86,7 +86,7 @@ macro_rules! methods {
 methods! {
     Status "status" shows (params::Nothing) -> answer::Status,
         "",
-        "Version, process, uptime, numbers of objects, reactors; `durable`: whether changes survive a restart; `namespaces_unavailable`, `namespaces_with_errors`: numbers of namespaces in these states; `problems`: what is not as it should be, a line for each thing.";
+        "Version, process, uptime, numbers of objects, reactors; `durable`: whether changes survive a restart; `namespaces_unavailable`, `namespaces_with_errors`: numbers of namespaces in these states; `problems`: a line for each.";
     Connections "connections" shows (params::Nothing) -> Vec<answer::Connection>,
         "",
         "One object for each connection.";
@@ -95,7 +95,7 @@ methods! {
         "Operations, bytes, errors and latency (sum, mean and percentiles in nanoseconds) for each namespace, host and queue; for each reactor the CPU time that a change of the configuration took of it in one turn (`changes_ns`); with `buckets` the counts that percentiles are made of, see below.";
     Reload "reload" changes (params::Reload) -> answer::Reloaded,
         "`check` (boolean, default false: change nothing), `force` (boolean, default false)",
-        "`changes`, `needs_restart`, `warnings`: lists of lines for people: what changes, in its order; what only a restart changes, with the value now and then; live changes that no longer count, and with `check` what connected hosts would lose.";
+        "`changes`, `needs_restart`, `warnings`: lists of lines for people: the changes in their order; the keys that only a restart changes, each with its present and its next value; live changes that no longer count, and with `check` the losses of connected hosts.";
     Shutdown "shutdown" changes (params::Shutdown) -> answer::Nothing,
         "`now` (boolean, default false)",
         "Nothing; the daemon drains and ends, with `now` at once. Its exit status is 150, so that systemd leaves it ended.";
@@ -118,7 +118,7 @@ methods! {
         "`subsystem`, `nsid`, `force`",
         "`subsystem`, `nsid`";
     NamespaceResize "namespace.resize" changes (params::NamespaceResize) -> answer::Changed<answer::NamespaceResized>,
-        "`subsystem`, `nsid`, `size` (left out: what the file or device has now), `force`",
+        "`subsystem`, `nsid`, `size` (left out: the present size of the file or device), `force`",
         "`subsystem`, `nsid`, `size` in bytes";
     NamespaceRetry "namespace.retry" changes (params::NamespaceRetry) -> Vec<answer::NamespaceRow>,
         "`subsystem`, `nsid` (both may be left out: all)",
@@ -146,10 +146,10 @@ methods! {
         "`subsystem`, `allow_any_host`";
     QosShow "qos.show" shows (params::Buckets) -> answer::Qos,
         "`buckets`, as in `statistics`",
-        "What `[qos]` says, and `classes`, `sessions`, `devices`, `policies`: see below.";
+        "The settings of `[qos]`, and `classes`, `sessions`, `devices`, `policies`: see below.";
     QosSet "qos.set" changes (params::Settings) -> answer::Changed<answer::QosSettings>,
-        "keys of `[qos]`; what is not given stays",
-        "What `[qos]` says now";
+        "keys of `[qos]`; a key that is not given stays",
+        "The settings of `[qos]`";
     QosListener "qos.listener" changes (params::ListenerClass) -> answer::Changed<answer::ListenerClass>,
         "`address`, `class` (`null`: none)",
         "`address`, `class`";
@@ -164,34 +164,34 @@ methods! {
         "The sessions, as in `qos.show`.";
     SessionAdd "session.add" adds (params::Settings) -> answer::Changed<answer::SessionSettings>,
         "as `[[session]]`",
-        "What is set for the session";
+        "The settings of the session";
     SessionSet "session.set" sets (params::Settings) -> answer::Changed<answer::SessionSettings>,
-        "`name`, and keys of `[[session]]`; what is not given stays, `null` takes a setting back",
-        "What is set for the session";
+        "`name`, and keys of `[[session]]`; a key that is not given stays, `null` takes a setting back",
+        "The settings of the session";
     SessionRemove "session.remove" removes (params::SessionRemove) -> answer::Changed<answer::Name>,
-        "`name`; what is set for an automatic session goes, the session stays",
+        "`name`; of an automatic session only the settings are removed",
         "`name`";
     SessionReserve "session.reserve" changes (params::Settings) -> answer::Changed<answer::SessionSettings>,
         "`session`, and as `reserve`",
-        "What is set for the session";
+        "The settings of the session";
     SessionRelease "session.release" changes (params::SessionRelease) -> answer::Changed<answer::SessionSettings>,
         "`session`",
-        "What is set for the session";
+        "The settings of the session";
     NetworkShow "network.show" shows (params::Nothing) -> answer::Network,
         "",
-        "What `[network]` says, and `base_used`, `advice`, `links`: see below.";
+        "The settings of `[network]`, and `base_used`, `advice`, `links`: see below.";
     NetworkSet "network.set" changes (params::Settings) -> answer::Changed<answer::NetworkSettings>,
-        "keys of `[network]`, in `classes` those that are to change; what is not given stays",
-        "What `[network]` says now";
+        "keys of `[network]`, in `classes` only those that change; a key that is not given stays",
+        "The settings of `[network]`";
     NetworkListener "network.listener" changes (params::ListenerLink) -> answer::Changed<answer::ListenerLink>,
         "`address`, `link` (`null`: the default one)",
         "`address`, `link`";
     LinkAdd "link.add" adds (params::Settings) -> answer::Changed<answer::LinkSettings>,
         "as `[[link]]`; classes that are not given are as in `[network]` now",
-        "What is set for the link";
+        "The settings of the link";
     LinkSet "link.set" sets (params::Settings) -> answer::Changed<answer::LinkSettings>,
-        "`name`, and keys of `[[link]]`; what is not given stays",
-        "What is set for the link";
+        "`name`, and keys of `[[link]]`; a key that is not given stays",
+        "The settings of the link";
     LinkRemove "link.remove" removes (params::LinkRemove) -> answer::Changed<answer::Name>,
         "`name` of a link that no listener names",
         "`name`";

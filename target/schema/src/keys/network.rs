@@ -13,7 +13,7 @@ pub const NETWORK: &[ConfigKey] = &[
         "writes",
         Takes::Boolean,
         "`true`",
-        "What hosts send is paced too: data is asked for (R2T) at the rate that its class has.",
+        "Whether data from hosts is paced too: it is asked for (R2T) at the rate that its class has.",
     )
     .option("", "Whether what hosts send is paced too"),
     key(
@@ -34,12 +34,12 @@ pub const NETWORK: &[ConfigKey] = &[
         "capacity",
         Takes::Other("rate, 1 Mbit/s to 10 Tbit/s, or `\"auto\"`"),
         "`\"auto\"`",
-        "What the narrowest part of the way carries, in each direction. `\"auto\"`: as much as \
-         was seen to go through.",
+        "The rate that the narrowest part of the way carries, in each direction. `\"auto\"`: the \
+         rate that was seen under congestion.",
     )
     .option("RATE", "What the default link carries, such as \"10 Gbit/s\", or auto")
     .shape(Shape::Text),
-    key("classes", Takes::Other("table"), "as below", "What each class is to have."),
+    key("classes", Takes::Other("table"), "as below", "The goal of each class."),
 ];
 
 /// The keys of `[[link]]`.
@@ -48,13 +48,13 @@ pub const LINK: &[ConfigKey] = &[
         "name",
         Takes::Other("1 to 64 letters, digits and `-_.:@+`; not `default`"),
         "needed",
-        "Listeners name it.",
+        "The name by which listeners choose the link.",
     ),
     key("capacity", Takes::Other("as in `[network]`"), "`\"auto\"`", ""),
     key(
         "classes",
         Takes::Other("as in `[network]`"),
         "those of `[network]` in this file",
-        "A live change of `[network]` does not change links that are there.",
+        "A live change of `[network]` does not change existing links.",
     ),
 ];

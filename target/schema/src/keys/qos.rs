@@ -26,7 +26,7 @@ pub const QOS: &[ConfigKey] = &[
     )
     .option("H,M,L", "Weights of high, medium and low")
     .shape(Shape::Numbers),
-    key("unit", Takes::Words(&["commands", "bytes"]), "`\"commands\"`", "What the weights count.")
+    key("unit", Takes::Words(&["commands", "bytes"]), "`\"commands\"`", "The unit that the weights count.")
         .option("", "What weights count: commands or bytes"),
     key(
         "burst",
@@ -39,31 +39,31 @@ pub const QOS: &[ConfigKey] = &[
         "urgent_share",
         Takes::Share { min: 1, max: 90 },
         "`\"20 %\"`",
-        "What Urgent may take of a device strictly before the others; what it wants beyond has \
-         the weight of High.",
+        "The share of a device that Urgent may take strictly before the others; beyond it Urgent \
+         has the weight of High.",
     )
     .option("SHARE", "What Urgent may take strictly first, such as \"20 %\""),
     key(
         "window",
         Takes::Other("1 to 65536, `\"off\"`, `\"adaptive\"`"),
         "128",
-        "How much each device may hold at once, in commands of ordinary size. `\"off\"`: whatever \
-         comes, so that the device decides the order. `\"adaptive\"`: as much as it completes \
-         within `latency_target`.",
+        "The amount that each device may hold at once, in commands of ordinary size. `\"off\"`: any \
+         amount, so that the device decides the order. `\"adaptive\"`: the amount that the device \
+         completes within `latency_target`.",
     )
     .option("", "What a device may hold at once: a number of commands, off, or adaptive"),
     key(
         "latency_target",
         Takes::Time { min: Duration::from_micros(1), max: Duration::from_secs(10) },
         "`\"2 ms\"`",
-        "With `window = \"adaptive\"`.",
+        "With `window = \"adaptive\"`: the latency that a device keeps.",
     )
     .option("TIME", "The latency that an adaptive window keeps, such as \"2 ms\""),
     key(
         "window_max",
         Takes::Number { min: 1, max: WINDOW_MAX },
         "1024",
-        "With `window = \"adaptive\"`: the most.",
+        "With `window = \"adaptive\"`: the largest window.",
     )
     .option("COMMANDS", "The most of an adaptive window"),
     key(
@@ -153,7 +153,7 @@ pub const SESSION: &[ConfigKey] = &[
         "iops",
         Takes::Number { min: 1, max: RATE_MAX },
         "no limit",
-        "Commands for each second, at most.",
+        "The most commands in a second.",
     )
     .option("", "Commands for each second, at most")
     .shape(Shape::OrNone),
@@ -161,7 +161,7 @@ pub const SESSION: &[ConfigKey] = &[
         "bandwidth",
         Takes::Other("size for each second: `\"200 MiB\"`"),
         "no limit",
-        "Bytes for each second, at most.",
+        "The most bytes in a second.",
     )
     .option("SIZE", "Bytes for each second, at most, such as \"200 MiB\"")
     .shape(Shape::OrNone),
@@ -169,7 +169,7 @@ pub const SESSION: &[ConfigKey] = &[
         "queue",
         Takes::Number { min: 1, max: COMMANDS_MAX },
         "as in `[qos]`",
-        "Commands on its own account (not those of sessions below it) that may wait before hosts \
+        "Commands on the session's own account (not those of sessions below it) that may wait before hosts \
          are held back.",
     )
     .option("COMMANDS", "Commands that may wait before hosts are held back")
@@ -195,12 +195,17 @@ pub const RESERVE: &[ConfigKey] = &[
         "The usual size of a command.",
     ),
     key("writes", Takes::Share { min: 0, max: 100 }, "`\"0 %\"`", "Writes among the commands."),
-    key("locality", Takes::Words(&["random", "sequential"]), "`\"random\"`", "Where they go."),
+    key(
+        "locality",
+        Takes::Words(&["random", "sequential"]),
+        "`\"random\"`",
+        "The order of the places that the commands go to.",
+    ),
     key(
         "namespace",
         Takes::Other("`NQN/NSID`"),
         "a namespace's own session: that one; else needed",
-        "On whose device it is made.",
+        "The namespace on whose device the reservation is.",
     ),
 ];
 
@@ -230,7 +235,7 @@ pub const POLICY: &[ConfigKey] = &[
         "urgent_iops",
         Takes::Number { min: 1, max: RATE_MAX },
         "no limit",
-        "Urgent commands for each second; what is above is High.",
+        "The most Urgent commands in a second; those beyond are High.",
     ),
     key(
         "session",

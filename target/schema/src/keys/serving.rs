@@ -25,27 +25,32 @@ pub const LISTENER: &[ConfigKey] = &[
         "advertise",
         Takes::Address,
         "`address`",
-        "What discovery hands out: behind address translation, or to name one address of a \
-         listener on all.",
+        "The address that discovery hands out: for hosts behind address translation, or to name \
+         one address of a listener on all.",
     ),
-    key("discovery_only", Takes::Boolean, "`false`", "Only the discovery controller answers here."),
+    key(
+        "discovery_only",
+        Takes::Boolean,
+        "`false`",
+        "Whether the listener has the discovery controller only.",
+    ),
     key(
         "subsystems",
         Takes::Other("list of NQNs in this file"),
         "all",
-        "The subsystems that are served here.",
+        "The subsystems that the listener serves.",
     ),
     key(
         "class",
         Takes::Words(&CLASSES),
         "none",
-        "The class of connections that come through here and name none themselves.",
+        "The class of connections that come through the listener and name none themselves.",
     ),
     key(
         "link",
         Takes::Other("name of a `[[link]]`, or `\"default\"`"),
         "`\"default\"`",
-        "The link that its connections share.",
+        "The link that the listener's connections share.",
     ),
 ];
 
@@ -111,7 +116,7 @@ pub const NAMESPACE: &[ConfigKey] = &[
         "direct",
         Takes::Boolean,
         "`true`",
-        "For file and block: around the page cache where that is possible.",
+        "For file and block: whether to go around the page cache where that is possible.",
     ),
     key(
         "device",
@@ -155,19 +160,19 @@ pub const NAMESPACE: &[ConfigKey] = &[
         "window",
         Takes::Other("1 to 65536, `\"off\"`, `\"adaptive\"`"),
         "as in `[qos]`",
-        "How much its device may hold at once.",
+        "The amount that the namespace's device may hold at once.",
     ),
     key(
         "window_max",
         Takes::Number { min: 1, max: WINDOW_MAX },
         "1024",
-        "With `window = \"adaptive\"`: the most.",
+        "With `window = \"adaptive\"`: the largest window.",
     ),
     key(
         "latency_target",
         Takes::Time { min: Duration::from_micros(1), max: Duration::from_secs(10) },
         "`\"2 ms\"` for the window",
-        "With `window = \"adaptive\"`: the latency that the device is to keep. With `order = \
+        "With `window = \"adaptive\"`: the latency that the device keeps. With `order = \
          \"containers\"`: the deadline of a single command.",
     ),
     key(
@@ -186,10 +191,15 @@ pub const NAMESPACE: &[ConfigKey] = &[
         "mean_time",
         Takes::Time { min: Duration::from_nanos(1), max: Duration::from_secs(10) },
         "measured",
-        "Mean time that a 4 KiB command takes of the device: what reservations are checked \
-         against.",
+        "The mean time that a 4 KiB command takes of the device. Reservations are checked against \
+         it.",
     ),
-    key("worst_time", Takes::Other("time, at least `mean_time`"), "measured", "The longest."),
+    key(
+        "worst_time",
+        Takes::Other("time, at least `mean_time`"),
+        "measured",
+        "The longest time that a 4 KiB command takes of the device.",
+    ),
     key(
         "parallelism",
         Takes::Number { min: 1, max: PARALLEL_MAX },
@@ -206,8 +216,8 @@ pub const NAMESPACE: &[ConfigKey] = &[
         "service_time",
         Takes::Time { min: Duration::ZERO, max: Duration::from_secs(10) },
         "none",
-        "For null: it pretends to be a device that takes this long for each command, give or take \
-         an eighth. For trying out quality of service.",
+        "For null: the namespace imitates a device that takes this time for each command, give or \
+         take an eighth, to try out quality of service.",
     ),
     key(
         "bandwidth",
@@ -225,7 +235,7 @@ pub const NAMESPACE: &[ConfigKey] = &[
         "errors",
         Takes::Other("1 % to 100 %"),
         "none",
-        "For null: the share of commands that fail, as on a medium with flaws. For trying out what \
-         hosts and monitoring make of it.",
+        "For null: the share of commands that fail, as on a medium with flaws. It serves to try \
+         out how hosts and monitoring react.",
     ),
 ];

@@ -19,14 +19,14 @@ pub const TARGET: &[ConfigKey] = &[
         "poll",
         Takes::Words(&["adaptive", "always", "never"]),
         "`\"adaptive\"`",
-        "What a reactor does without work: polls for `poll_time` and then sleeps; never sleeps \
+        "The behaviour of a reactor without work: it polls for `poll_time` and then sleeps; never sleeps \
          (lowest latency, a CPU at 100 %); sleeps at once.",
     ),
     key(
         "poll_time",
         Takes::Time { min: Duration::ZERO, max: Duration::from_secs(1) },
         "`\"50 us\"`",
-        "See `poll`.",
+        "The time for which an adaptive reactor polls.",
     ),
     key(
         "io_memory",
@@ -76,15 +76,20 @@ pub const TARGET: &[ConfigKey] = &[
         "state",
         Takes::Path,
         "none",
-        "File in which live changes are kept; its folder is made where it is not there. Without \
-         it live changes end with the daemon.",
+        "The file in which live changes are kept; its folder is made where it is missing. Without \
+         this key live changes end with the daemon.",
     ),
     key("control", Takes::Path, "see below", "The control socket."),
-    key("metrics", Takes::Address, "none", "Where [metrics](metrics.md) are served."),
+    key(
+        "metrics",
+        Takes::Address,
+        "none",
+        "The address at which [metrics](metrics.md) are served.",
+    ),
     key(
         "drain_time",
         Takes::Time { min: Duration::ZERO, max: Duration::from_secs(600) },
         "`\"10 s\"`",
-        "How long SIGTERM waits for commands in flight.",
+        "The time for which SIGTERM waits for commands in flight.",
     ),
 ];
