@@ -181,9 +181,10 @@ impl Association {
             HostError::NoWeightedRoundRobin => {
                 anyhow::anyhow!("{error}: let the target offer it, or leave out --prioclass")
             }
-            HostError::TooFewQueues { .. } => {
-                anyhow::anyhow!("{error}: use fewer --connections")
-            }
+            HostError::TooFewQueues { granted, wanted } => anyhow::anyhow!(
+                "{error}: use at most --connections {granted}, or set max_queues = {wanted} in \
+                 [target] of the target's configuration and restart it"
+            ),
             HostError::QueueTooLong { most, .. } => {
                 anyhow::anyhow!("{error}: use --depth {most} and more --connections")
             }

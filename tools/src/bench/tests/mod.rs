@@ -80,7 +80,7 @@ fn a_load_that_does_not_fit_the_target_is_refused_with_a_remedy() {
         ("--nsid 7", "--nsid"),
         ("--bs 1000", "multiple"),
         ("--bs 2m", "MDTS"),
-        ("--connections 65", "fewer --connections"),
+        ("--connections 65", "at most --connections 64, or set max_queues = 65 in [target]"),
         ("--depth 1024 --connections 2", "CAP.MQES"),
         ("--verify --span 64k --depth 128", "--span"),
         ("--core 999", "999"),
