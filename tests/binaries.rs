@@ -6,7 +6,7 @@ use std::sync::OnceLock;
 
 use anyhow::{Context, Result, anyhow, ensure};
 
-/// The folder that holds `sluiced` and `sluice`, up to date, in the profile of the tests
+/// Returns the folder that holds `sluiced` and `sluice`, up to date, in the profile of the tests
 /// themselves.
 ///
 /// # Errors
@@ -33,7 +33,7 @@ fn build() -> Result<PathBuf> {
     Ok(folder)
 }
 
-/// The test binary is in PROFILE/deps/.
+/// Returns the folder of the profile: the test binary is in its `deps/`.
 fn folder() -> Result<PathBuf> {
     let test = std::env::current_exe().context("where is this test's binary?")?;
     let profile = test.parent().and_then(|deps| deps.parent());

@@ -249,7 +249,7 @@ fn leaves(tree: &str, before: &[String], hands_on: bool, found: &mut Vec<Import>
 mod tests {
     use super::*;
 
-    /// A crate of files with these texts.
+    /// Returns a crate of files with these texts.
     fn source(files: &[(&str, &str)]) -> Source {
         let folder = tempfile::tempdir().expect("a folder");
         for (name, text) in files {

@@ -18,7 +18,7 @@ fn make(arguments: &[&str]) -> String {
     String::from_utf8(output.stdout).expect("make prints text")
 }
 
-/// All files below a folder, by their path in it.
+/// Returns all files below a folder, by their path in it.
 fn files(folder: &Path) -> BTreeSet<PathBuf> {
     let mut found = BTreeSet::new();
     let mut left = vec![folder.to_path_buf()];
@@ -35,7 +35,7 @@ fn files(folder: &Path) -> BTreeSet<PathBuf> {
     found
 }
 
-/// A folder that holds two programs that can be installed.
+/// Returns a folder that holds two programs that can be installed.
 fn binaries() -> tempfile::TempDir {
     let folder = tempfile::tempdir().expect("a folder");
     for name in ["sluiced", "sluice"] {

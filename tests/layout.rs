@@ -49,7 +49,8 @@ fn metadata() -> Value {
     serde_json::from_slice(&output.stdout).expect("cargo metadata is JSON")
 }
 
-/// The names of tracked entries of the root folder, or of all entries outside a git checkout.
+/// Returns the names of tracked entries of the root folder, or of all entries outside a git
+/// checkout.
 fn top_level() -> BTreeSet<String> {
     let mut git = Command::new("git");
     let git = git.args(["ls-files", "-co", "--exclude-standard"]);
@@ -63,7 +64,7 @@ fn top_level() -> BTreeSet<String> {
     })
 }
 
-/// The command's output, none where it fails.
+/// Returns the command's output, none where it fails.
 fn run_in(folder: &Path, command: &mut Command) -> Option<String> {
     let output = command.current_dir(folder).output().ok()?;
     output.status.success().then(|| String::from_utf8_lossy(&output.stdout).into_owned())

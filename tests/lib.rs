@@ -19,7 +19,7 @@ use anyhow::{Context, Result, bail};
 /// How long a scenario may take where it does not say otherwise; a hung kernel is killed then.
 pub const TIME_LIMIT: Duration = Duration::from_secs(240);
 
-/// The workspace's root folder.
+/// Returns the workspace's root folder.
 #[must_use]
 pub fn root() -> PathBuf {
     let tests = PathBuf::from(env!("CARGO_MANIFEST_DIR"));

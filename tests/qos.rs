@@ -127,7 +127,7 @@ fn assert_shares(what: &str, report: &Value, unit: &str) {
     }
 }
 
-/// The periods of a session's reservation in which it had demand, and those that were kept.
+/// Returns the periods of a session's reservation in which it had demand, and those that were kept.
 fn reserved_periods(daemon: &Daemon, session: &str) -> Result<(f64, f64)> {
     let state = daemon.sluice(&["qos", "show"])?;
     let sessions = state.get("sessions").and_then(Value::as_array).context("there are sessions")?;
@@ -319,7 +319,7 @@ fn d1_limits_and_reservations_hold_on_sockets() -> Result<()> {
     Ok(())
 }
 
-/// A `--job` for each class: 128 KiB at a time.
+/// Returns a `--job` for each class: 128 KiB at a time.
 fn bulk(daemon: &Daemon, way: &str) -> Vec<String> {
     let job = |(class, address): (&&str, &SocketAddr)| {
         format!("name={class},address={address},rw={way},bs=128k,depth=8")

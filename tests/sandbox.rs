@@ -18,7 +18,7 @@ use syscalls::Sysno;
 
 const NQN: &str = "nqn.2026-01.io.sluicegate:sandbox";
 
-/// The groups of system calls that the unit may name, as systemd has them.
+/// Returns the groups of system calls that the unit may name, as systemd has them.
 fn groups() -> Result<BTreeMap<String, Vec<String>>> {
     // By its own loader: this machine need not have systemd, nor as new a C library.
     let root = e2e::uml::system()?;
@@ -45,7 +45,7 @@ fn groups() -> Result<BTreeMap<String, Vec<String>>> {
     Ok(groups)
 }
 
-/// The numbers of what the unit lets the daemon call.
+/// Returns the numbers of what the unit lets the daemon call.
 fn allowed() -> Result<BTreeSet<i64>> {
     let unit = fs::read_to_string(e2e::root().join("systemd/sluiced.service"))?;
     let filter = unit.lines().find_map(|line| line.strip_prefix("SystemCallFilter="));
@@ -140,7 +140,7 @@ impl Daemon {
     }
 }
 
-/// How a process ended, which it does within a minute.
+/// Returns how a process ended, which it does within a minute.
 fn ended(child: &mut Child) -> Result<Option<i32>> {
     let start = Instant::now();
     loop {

@@ -25,7 +25,7 @@ pub enum Target {
 }
 
 impl Target {
-    /// The target that `SLUICEGATE_E2E_TARGET` names; the daemon where it is not set.
+    /// Returns the target that `SLUICEGATE_E2E_TARGET` names; the daemon where it is not set.
     ///
     /// # Errors
     /// A name that is neither `sluiced` nor `nvmet`.
@@ -46,8 +46,8 @@ impl Target {
     }
 }
 
-/// The user-mode kernel: `SLUICEGATE_UML`, or what `tests/lab/build-uml` finds or builds, which
-/// takes some minutes the first time.
+/// Returns the user-mode kernel: `SLUICEGATE_UML`, or what `tests/lab/build-uml` finds or builds,
+/// which takes some minutes the first time.
 ///
 /// # Errors
 /// `build-uml`'s own message.
@@ -60,8 +60,8 @@ pub fn kernel() -> Result<PathBuf> {
     kernel.clone().map_err(|e| anyhow!("no user-mode kernel: {e}"))
 }
 
-/// The system with systemd that `tests/lab/build-root` finds or installs, which takes some minutes
-/// the first time.
+/// Returns the system with systemd that `tests/lab/build-root` finds or installs, which takes some
+/// minutes the first time.
 ///
 /// # Errors
 /// `build-root`'s own message.
@@ -71,7 +71,7 @@ pub fn system() -> Result<PathBuf> {
     system.clone().map_err(|e| anyhow!("no system to boot: {e}"))
 }
 
-/// The path that a script of `tests/lab/` prints.
+/// Returns the path that a script of `tests/lab/` prints.
 fn made_by(script: &str) -> Result<PathBuf> {
     let path = crate::root().join("tests/lab").join(script);
     let output =
@@ -142,8 +142,8 @@ impl Machine {
         Ok(command)
     }
 
-    /// Writes the script that the kernel starts first. Only /run is covered here: the repository and the
-    /// build may be anywhere, also below a folder that the scenario covers with tmpfs.
+    /// Writes the script that the kernel starts first. Only /run is covered here: the repository
+    /// and the build may be anywhere, also below a folder that the scenario covers with tmpfs.
     fn write_init(&self, path: &Path, script: &str, arguments: &[&str]) -> Result<PathBuf> {
         let text = format!(
             "#!/bin/bash\n\
@@ -222,7 +222,7 @@ pub enum Outcome {
 }
 
 impl Report {
-    /// The scenario's result; none where it did not come to one.
+    /// Returns the scenario's result; none where it did not come to one.
     #[must_use]
     pub fn outcome(&self) -> Option<Outcome> {
         let lines = self.text.lines();
@@ -233,13 +233,13 @@ impl Report {
         }
     }
 
-    /// The step that was begun last.
+    /// Returns the step that was begun last.
     #[must_use]
     pub fn last_step(&self) -> Option<&str> {
         self.text.lines().filter_map(|line| line.strip_prefix("STEP ")).next_back()
     }
 
-    /// The last `count` lines.
+    /// Returns the last `count` lines.
     #[must_use]
     pub fn tail(&self, count: usize) -> String {
         let lines = self.text.lines().collect::<Vec<_>>();

@@ -74,7 +74,7 @@ impl Bench {
         Self { service, now, open, last: 0, deferred, out: Vec::new() }
     }
 
-    /// One of the open connections; the one that `data` names, if it is there.
+    /// Returns one of the open connections; the one that `data` names, if it is there.
     fn pick(&self, data: &mut &[u8]) -> Option<ConnectionId> {
         let index = usize::from(byte(data));
         self.open.get(index % self.open.len().max(1)).copied()

@@ -336,7 +336,7 @@ fn without_echo(sent: &[u8]) -> Vec<u8> {
     kept
 }
 
-/// The type of the last PDU of `sent`.
+/// Returns the type of the last PDU of `sent`.
 fn last_pdu(sent: &[u8]) -> Option<PduType> {
     let mut last = None;
     walk(sent, |kind, _| last = Some(kind));

@@ -139,7 +139,7 @@ fn i2_what_is_learnt_of_a_pause_puts_nothing_off_for_long() {
             None => panic!("something waits"),
         }
     }
-    panic!("put off for ever");
+    panic!("put off without end");
 }
 
 #[test]

@@ -290,14 +290,14 @@ impl Reserved {
         let swap = (Ordering::Relaxed, Ordering::Relaxed);
         match self.number.compare_exchange(old, new, swap.0, swap.1) {
             Ok(_) => {
-                self.judge(old, new);
+                self.count_periods(old, new);
                 new
             }
             Err(other) => other.max(new),
         }
     }
 
-    /// The wait that was going on is over: counts it in period `number`, as `least` ns or more.
+    /// Ends the present wait, and counts it in period `number`, as `least` ns or more.
     #[inline]
     fn end_wait(&self, now: Nanos, number: u64, least: u64) {
         let since = Nanos(self.demand.since.load(Ordering::Relaxed));
@@ -308,8 +308,8 @@ impl Reserved {
         self.demand.waited.add(number, now.ns_since(began).max(least));
     }
 
-    /// Judges period `old` and those that passed before `new` without a call.
-    fn judge(&self, old: u64, new: u64) {
+    /// Counts period `old`, and those that passed before `new` without a call, as kept or not.
+    fn count_periods(&self, old: u64, new: u64) {
         let since = Nanos(self.demand.since.load(Ordering::Relaxed));
         let waits = since != Nanos::ZERO;
         let tail = if waits { self.end(old).ns_since(since.max(self.end(old - 1))) } else { 0 };

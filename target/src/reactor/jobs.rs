@@ -96,8 +96,8 @@ impl Jobs {
         Started::Running
     }
 
-    /// A unit has come back. When it was its job's last, the job has ended, or starts anew: then
-    /// the answer names its connection.
+    /// Takes a unit that has come back. After its last unit the job has ended, or starts again:
+    /// then the answer names its connection.
     pub(super) fn finish(
         &mut self,
         unit: u32,

@@ -49,8 +49,8 @@ const BATCH: usize = 256;
 /// Data of which at least this much is to come, in bytes, is received into its command's buffer: a
 /// receive of its own costs about what it costs to copy so much.
 const DIRECT_MIN: u32 = 16 << 10;
-/// How often in a turn, and until how many bytes have come, sockets that have more are received from
-/// again before anything is sent.
+/// How often in a turn, and until how many bytes have come, sockets that have more are received
+/// from again before anything is sent.
 const RECEIVES: usize = 8;
 const RECEIVED_MAX: usize = 1 << 20;
 /// How long units wait whose device was busy.
@@ -106,7 +106,7 @@ impl Reactor {
     /// its files may run on `worker_cpus`.
     ///
     /// # Errors
-    /// No ring or no memory is to be had; the message says what to do.
+    /// No ring or no memory is available; the message names the remedy.
     pub fn new(
         shared: Arc<Shared>,
         reactor: usize,

@@ -18,8 +18,8 @@ use crate::client::NQN;
 /// Longest that anything here is waited for.
 const PATIENCE: Duration = Duration::from_secs(30);
 
-/// An address that stays free while a daemon ends and starts again: on a loopback address that no
-/// other test uses, of this process or another one.
+/// Returns an address that stays free while a daemon ends and starts again: on a loopback address
+/// that no other test uses, of this process or another one.
 pub(crate) fn free_address() -> SocketAddr {
     static NEXT: AtomicU8 = AtomicU8::new(1);
     let [_, _, high, low] = std::process::id().to_be_bytes();
@@ -43,7 +43,7 @@ impl Setup {
         self.folder.path().join(name)
     }
 
-    /// A configuration with one memory namespace, and more lines at its end.
+    /// Returns a configuration with one memory namespace, and more lines at its end.
     pub(crate) fn text(&self, more: &str) -> String {
         let (control, state) = (self.path("control.sock"), self.path("state.redb"));
         format!(
@@ -62,7 +62,7 @@ impl Setup {
         std::fs::write(self.path("a.toml"), text).unwrap();
     }
 
-    /// A command that starts the daemon.
+    /// Returns a command that starts the daemon.
     pub(crate) fn command(&self) -> Command {
         let mut command = Command::new(env!("CARGO_BIN_EXE_sluiced"));
         command.args(["--log", "stderr", "--config"]).arg(self.path("a.toml"));
@@ -121,7 +121,7 @@ impl Daemon {
         }
     }
 
-    /// How many lines of the log have these words.
+    /// Returns how many lines of the log have these words.
     pub(crate) fn count(&self, words: &str) -> usize {
         self.log().lines().filter(|line| line.contains(words)).count()
     }

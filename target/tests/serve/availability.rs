@@ -14,7 +14,7 @@ use zerocopy::little_endian::U32;
 use super::client::{NQN, Queue, io, pattern};
 use super::{end, memory, namespace, target};
 
-/// A file with the size that it has.
+/// Returns a file with the size that it has.
 fn existing(path: &Path) -> Backend {
     Backend::File {
         path: path.to_owned(),
@@ -47,7 +47,7 @@ fn on(nsid: u32, sqe: Sqe) -> Sqe {
     Sqe { nsid: U32::new(nsid), ..sqe }
 }
 
-/// A status without DNR and the retry delay.
+/// Returns a status without DNR and the retry delay.
 fn is_not_ready(status: Status) -> bool {
     status.bits() & 0x7ff == Status::NAMESPACE_NOT_READY.bits() && !status.is_dnr()
 }

@@ -24,7 +24,7 @@ fn folder() -> TempDir {
     tempfile::tempdir_in(env!("CARGO_TARGET_TMPDIR")).unwrap()
 }
 
-/// A namespace on a file of 1 MiB at least, which it makes where `create` says so.
+/// Returns a namespace on a file of 1 MiB at least, which it makes where `create` says so.
 fn disk(nsid: u32, path: PathBuf, create: bool) -> Namespace {
     let backend = Backend::File { path, size: Some(MIB), block_size: None, direct: true, create };
     Namespace { nsid: Some(nsid), ..namespace(backend) }

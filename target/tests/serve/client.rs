@@ -40,7 +40,7 @@ impl Queue {
         (queue, u16::try_from(result & 0xffff).unwrap())
     }
 
-    /// A connection that takes commands.
+    /// Makes a connection that takes commands.
     fn open(address: SocketAddr) -> Self {
         let stream = TcpStream::connect(address).unwrap();
         stream.set_nodelay(true).unwrap();
@@ -59,7 +59,7 @@ impl Queue {
         queue
     }
 
-    /// An enabled controller: its admin queue and its identifier.
+    /// Returns an enabled controller: its admin queue and its identifier.
     pub(crate) fn controller(address: SocketAddr) -> (Self, u16) {
         let mut admin = Self::open(address);
         let mut host = Association::new(Settings {
@@ -177,7 +177,7 @@ pub(crate) fn connect_command(qid: u16) -> Sqe {
     commands::connect(qid, outstanding, kato_ms, None)
 }
 
-/// The Connect data.
+/// Returns the Connect data.
 pub(crate) fn connect_data(cntlid: u16) -> Vec<u8> {
     commands::connect_data(HOST_ID, cntlid, NQN, HOST)
 }
@@ -187,7 +187,7 @@ pub(crate) fn enable_command() -> Sqe {
     commands::property_set(offset::CC, commands::CC_ENABLE)
 }
 
-/// An I/O command on blocks of 4096 bytes of namespace 1.
+/// Returns an I/O command on blocks of 4096 bytes of namespace 1.
 pub(crate) fn io(opcode: u8, lba: u32, blocks: u32) -> Sqe {
     Sqe {
         opcode,

@@ -28,7 +28,7 @@ impl Write for Kept {
     }
 }
 
-/// The lines at INFO and above that name this host.
+/// Returns the lines at INFO and above that name this host.
 fn lines(host: &str) -> Vec<String> {
     static ONCE: Once = Once::new();
     ONCE.call_once(|| {
@@ -39,7 +39,7 @@ fn lines(host: &str) -> Vec<String> {
     log.lines().filter(|line| line.contains(host)).map(str::to_owned).collect()
 }
 
-/// The Connect data of a host with this NQN.
+/// Returns the Connect data of a host with this NQN.
 fn data_of(host: &str, cntlid: u16) -> Vec<u8> {
     let mut data = connect_data(cntlid);
     data[512..768].fill(0);

@@ -43,7 +43,7 @@ impl Raw {
         }
     }
 
-    /// A command capsule.
+    /// Returns a command capsule.
     fn capsule(sqe: &Sqe, sgl: SglDescriptor, data: &[u8]) -> Vec<u8> {
         let length = u32::try_from(72 + data.len()).unwrap();
         let mut pdu = vec![4, 0, 72, if data.is_empty() { 0 } else { 72 }];
@@ -57,7 +57,7 @@ impl Raw {
         self.0.write_all(&Self::capsule(sqe, sgl, data)).unwrap();
     }
 
-    /// The next PDU's type, and what follows its common header.
+    /// Returns the next PDU's type, and what follows its common header.
     pub(crate) fn receive(&mut self) -> std::io::Result<(u8, Vec<u8>)> {
         let mut header = [0; 8];
         self.0.read_exact(&mut header)?;
@@ -68,12 +68,12 @@ impl Raw {
     }
 }
 
-/// The status of a response capsule, without its phase tag.
+/// Returns the status of a response capsule, without its phase tag.
 pub(crate) fn status(response: &[u8]) -> u16 {
     u16::from_le_bytes([response[14], response[15]]) >> 1
 }
 
-/// Bytes of memory that this process has.
+/// Returns the memory of this process in bytes.
 fn resident() -> u64 {
     let statm = std::fs::read_to_string("/proc/self/statm").unwrap();
     statm.split(' ').nth(1).unwrap().parse::<u64>().unwrap() * 4096

@@ -56,7 +56,7 @@ fn file(path: &Path) -> Backend {
     }
 }
 
-/// A target with one subsystem of these namespaces, and little I/O memory.
+/// Returns a target with one subsystem of these namespaces, and little I/O memory.
 fn target(backends: Vec<Backend>, reactors: usize) -> (Arc<Runtime>, SocketAddr) {
     target_with(backends, reactors, 1 << 20)
 }
@@ -77,7 +77,7 @@ fn target_with(
     serve(settings, QosConfig::default(), backends.into_iter().map(namespace).collect())
 }
 
-/// A target with one subsystem that any host may connect to, and its address.
+/// Returns a target with one subsystem that any host may connect to, and its address.
 fn serve(
     target: TargetConfig,
     qos: QosConfig,
@@ -86,7 +86,7 @@ fn serve(
     serve_again(target, qos, namespaces, SeenNamespaces::default())
 }
 
-/// The same, of a target that has seen namespaces before.
+/// Returns the same, of a target that has seen namespaces before.
 fn serve_again(
     target: TargetConfig,
     qos: QosConfig,

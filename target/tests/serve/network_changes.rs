@@ -47,7 +47,7 @@ fn e8_a_listeners_connections_move_to_the_link_that_it_is_given() {
     end(&runtime);
 }
 
-/// A link on which hosts' data is held to a few megabytes per second.
+/// Returns a link on which hosts' data is held to a few megabytes per second.
 fn narrow() -> Network {
     let goal = Goal::Rate(16_000_000);
     let goals = PerClass { urgent: goal, high: goal, medium: goal, low: goal };

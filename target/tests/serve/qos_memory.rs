@@ -1,4 +1,4 @@
-//! Memory, windows and queues together: nobody waits for ever, and nobody waits for a tenant that
+//! Memory, windows and queues together: nobody starves, and nobody waits for a tenant that
 //! is slow by its own limits.
 
 use std::net::SocketAddr;

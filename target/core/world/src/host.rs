@@ -167,7 +167,7 @@ impl<T> Host<T> {
         }
     }
 
-    /// Begins an association for so many I/O queues, whose classes count or not.
+    /// Begins an association for `queues` I/O queues; `weighted`: their classes count.
     pub(crate) fn associate(&mut self, now: Nanos, queues: u16, weighted: bool) {
         let settings = settings(&self.nqn, self.number, queues, weighted);
         self.association = Association::new(settings);

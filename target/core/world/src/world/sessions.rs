@@ -129,7 +129,7 @@ impl World {
         self.publish(self.rules(), &[backend]);
     }
 
-    /// Admits a reservation of so many commands of 4 KiB in a period, if it fits.
+    /// Admits a reservation of `operations` commands of 4 KiB in a period, if it fits.
     pub(super) fn reserve(
         &mut self,
         session: &str,
