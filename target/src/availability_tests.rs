@@ -118,7 +118,7 @@ proptest! {
         prop_assert!(tried.len() as u128 >= least.saturating_sub(1), "{} tries", tried.len());
     }
 
-    /// Whatever is noted is logged in the end, once.
+    /// Checks that each error that was noted is logged in the end, once.
     #[test]
     fn all_errors_are_in_the_log(new in prop::collection::vec((0u64..20_000, 0u64..5), 1..100)) {
         let mut watch = Watch::open();

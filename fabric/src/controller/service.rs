@@ -214,7 +214,8 @@ impl Service {
         self.connections.get(&connection).map(|a| (a.controller, a.qid))
     }
 
-    /// GENCTR of the discovery log page: grows with every change that hosts can see in it.
+    /// Returns GENCTR of the discovery log page, which grows with every change that hosts can see
+    /// in it.
     #[must_use]
     pub fn generation(&self) -> u64 {
         self.generation

@@ -219,7 +219,7 @@ impl Flow {
 const KERNELS: [Kernel; 3] = [Kernel::Dctcp, Kernel::Cut(0.5), Kernel::Cut(0.7)];
 const THREE: [ClassGoal; 3] = [ClassGoal::Share(3.0), ClassGoal::Share(2.0), ClassGoal::Share(1.0)];
 
-/// Three flows, one of each class, for ten seconds after one to settle.
+/// Runs three flows, one of each class, for ten seconds after one to settle.
 fn three(kernel: Kernel, mbit: f64, control: bool) -> (Vec<f64>, f64) {
     let mut water = Water::new(mbit, &THREE, control);
     for class in 0..3 {

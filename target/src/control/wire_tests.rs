@@ -208,7 +208,8 @@ fn a_field_that_is_gone_or_says_something_else_is_noticed() {
     }
 }
 
-/// With `SLUICE_REWRITE=1` the file is written instead: look at what differs before it is kept.
+/// Compares, or with `SLUICE_REWRITE=1` writes the file: look at the differences before you keep
+/// it.
 #[test]
 fn requests_and_answers_are_what_programs_know() {
     let text = transcript();

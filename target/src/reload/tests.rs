@@ -267,7 +267,8 @@ proptest! {
         prop_assert_eq!(measured(&engine.config.lock().unwrap()), measured(&from));
     }
 
-    /// What is in memory cannot be brought back: whatever can fail comes before it goes.
+    /// Checks that changes which can fail come before the removal of memory, which nothing brings
+    /// back.
     #[test]
     fn what_is_in_memory_goes_after_everything_that_can_fail(from in config(), to in config()) {
         let changes = plan(&from, &to);

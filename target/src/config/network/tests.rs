@@ -168,7 +168,7 @@ fn link() -> impl Strategy<Value = LinkConfig> {
     })
 }
 
-/// Anything that `[network]` and `[[link]]` can say.
+/// Makes any settings that `[network]` and `[[link]]` can have.
 pub(crate) fn networks() -> impl Strategy<Value = Network> {
     let flags = (any::<bool>(), any::<bool>());
     let base = proptest::option::of("[a-z][a-z0-9_]{0,14}").prop_map(|base| {

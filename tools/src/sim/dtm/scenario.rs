@@ -17,7 +17,7 @@ struct File {
     duration: Time,
     #[serde(default = "one")]
     seed: u64,
-    link: Link,
+    link: LinkSection,
     #[serde(default)]
     control: Control,
     #[serde(default, rename = "class")]
@@ -26,7 +26,7 @@ struct File {
 
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
-struct Link {
+struct LinkSection {
     capacity: Bits,
     #[serde(default = "packet")]
     packet: u32,
@@ -196,7 +196,7 @@ impl Scenario {
     }
 }
 
-fn class(entry: &Entry, link: &Link, packet_bits: f64) -> anyhow::Result<ModelClass> {
+fn class(entry: &Entry, link: &LinkSection, packet_bits: f64) -> anyhow::Result<ModelClass> {
     let goal = match (entry.share, entry.latency) {
         (Some(_), Some(_)) => {
             bail!("class {} has a share and a latency: give it one of them", entry.name)
