@@ -1,20 +1,25 @@
-//! A TCP connection between a host and a reactor: bytes that are on their way, in both directions.
+//! A connection between a host and a reactor: what is on its way, in both directions.
 
-use std::collections::VecDeque;
+use fabric::loopback::{ToHost, ToTarget};
+use fabric::queue::Payload as _;
+use sluice_core::{DataPlace, Key};
 
-use fabric::tcp::Batch;
-use sluice_core::{DataPlace, Key, TxData};
-
-use crate::driver::Buffer;
+use crate::host::Written;
+use crate::host_end::Read;
+use crate::memory::Buffer;
+use crate::target_end::{Batch, Returned};
+use crate::units::{Line, Units};
 
 /// Bytes that one direction holds: what the sender's socket takes before it is full.
 const ROOM: usize = 64 << 10;
+/// Messages that the direction to a host holds.
+const MESSAGES: usize = 16;
 
 /// Bytes that a reactor takes at once beside a command's data.
 const REST: usize = 4096;
 
 /// What a reactor has received once: where data belongs, bytes there, and what follows.
-type Once = (Option<DataPlace<Buffer>>, usize, Vec<u8>);
+type Once = (Option<DataPlace<Buffer>>, usize, Units<ToTarget<Written>>);
 
 /// One connection.
 #[derive(Debug)]
@@ -25,16 +30,18 @@ pub(crate) struct Connection {
     /// Its name in its reactor; `None` before it was accepted and after it has ended.
     pub(crate) key: Option<Key>,
     /// To the target.
-    pub(crate) up: VecDeque<u8>,
+    pub(crate) up: Line<ToTarget<Written>>,
     /// To the host.
-    pub(crate) down: VecDeque<u8>,
+    pub(crate) down: Line<ToHost<Read>>,
     /// The reactor receives.
     pub(crate) armed: bool,
     /// The reactor wants to receive no more.
     pub(crate) stopping: bool,
     /// The reactor receives once, into a place for data if it has one.
     pub(crate) once: Option<Option<DataPlace<Buffer>>>,
-    pub(crate) sending: Option<Batch<TxData<Buffer>>>,
+    pub(crate) sending: Option<Batch>,
+    /// Messages of the batch that are on their way; the batch keeps them until all are.
+    sent: usize,
     /// Nothing is delivered to the target any more, though the connection stands.
     pub(crate) silent: bool,
     pub(crate) cut: bool,
@@ -48,18 +55,26 @@ pub(crate) struct Connection {
 }
 
 impl Connection {
-    pub(crate) fn new(host: usize, qid: u16, reactor: usize, (up_ns, down_ns): (u64, u64)) -> Self {
+    /// A connection between that queue of a host and that reactor, for messages or bytes, with the
+    /// times between one delivery and the next.
+    pub(crate) fn new(
+        (host, qid): (usize, u16),
+        reactor: usize,
+        messages: bool,
+        (up_ns, down_ns): (u64, u64),
+    ) -> Self {
         Self {
             host,
             qid,
             reactor,
             key: None,
-            up: VecDeque::new(),
-            down: VecDeque::new(),
+            up: Line::new(messages),
+            down: Line::new(messages),
             armed: false,
             stopping: false,
             once: None,
             sending: None,
+            sent: 0,
             silent: false,
             cut: false,
             host_knows: false,
@@ -70,24 +85,46 @@ impl Connection {
         }
     }
 
-    /// Takes bytes from the target's batch as far as there is room; the batch, when it is over.
-    pub(crate) fn take_batch(&mut self) -> Option<Batch<TxData<Buffer>>> {
-        let batch = self.sending.as_mut()?;
-        if self.cut {
-            return self.sending.take();
-        }
-        let mut room = ROOM.saturating_sub(self.down.len());
-        let mut taken = 0;
-        for run in batch.slices() {
-            let part = run.get(..room).unwrap_or(run);
-            self.down.extend(part);
-            taken += part.len();
-            room -= part.len();
-            if room == 0 {
-                break;
+    /// Says whether messages are on their way here, and not bytes.
+    pub(crate) fn has_messages(&self) -> bool {
+        matches!(self.up, Line::Messages(_))
+    }
+
+    /// Takes from the target's batch as far as there is room; the batch, when it is over.
+    pub(crate) fn take_batch(&mut self) -> Option<Batch> {
+        let sent = std::mem::take(&mut self.sent);
+        match (self.sending.as_mut()?, &mut self.down) {
+            (Batch::Loopback(messages), _) if self.cut => drop(messages.drain(..sent)),
+            _ if self.cut => {}
+            (Batch::Tcp(batch), Line::Bytes(down)) => {
+                let mut room = ROOM.saturating_sub(down.len());
+                let mut taken = 0;
+                for run in batch.slices() {
+                    let part = run.get(..room).unwrap_or(run);
+                    down.extend(part);
+                    taken += part.len();
+                    room -= part.len();
+                    if room == 0 {
+                        break;
+                    }
+                }
+                if taken == 0 || !batch.advance(taken) {
+                    return None;
+                }
             }
+            (Batch::Loopback(messages), Line::Messages(down)) => {
+                let room = MESSAGES.saturating_sub(down.len());
+                down.extend(messages.iter().skip(sent).take(room).map(copy));
+                self.sent = messages.len().min(sent + room);
+                if self.sent < messages.len() {
+                    return None;
+                }
+                self.sent = 0;
+                messages.clear();
+            }
+            _ => debug_assert!(false, "bytes leave over TCP, messages within the process"),
         }
-        if taken > 0 && batch.advance(taken) { self.sending.take() } else { None }
+        self.sending.take()
     }
 
     /// The room for bytes to the target.
@@ -107,16 +144,30 @@ impl Connection {
         let mut place = self.once.take().flatten();
         let mut placed = 0;
         for to in place.iter_mut().flat_map(DataPlace::bytes_mut).take(length) {
-            let Some(byte) = self.up.pop_front() else { break };
+            let Line::Bytes(up) = &mut self.up else { break };
+            let Some(byte) = up.pop_front() else { break };
             *to = byte;
             placed += 1;
         }
         let rest = (length - placed).min(REST).min(self.up.len());
-        (place, placed, self.up.drain(..rest).collect())
+        (place, placed, self.up.take(rest))
     }
 
     /// Whether there is something for the host to receive.
     pub(crate) fn can_deliver_down(&self) -> bool {
         !self.down.is_empty() || self.sending.is_some() || (self.cut && !self.host_knows)
+    }
+}
+
+/// Copies a message to its host, whose data stays the target's until all of the batch is sent.
+fn copy(message: &ToHost<Returned>) -> ToHost<Read> {
+    match message {
+        ToHost::Accepted { max_data } => ToHost::Accepted { max_data: *max_data },
+        ToHost::Grant(grant) => ToHost::Grant(*grant),
+        ToHost::Data { cid, offset, data } => {
+            ToHost::Data { cid: *cid, offset: *offset, data: data.bytes().to_vec() }
+        }
+        ToHost::Response(cqe) => ToHost::Response(*cqe),
+        ToHost::Terminated(violation) => ToHost::Terminated(*violation),
     }
 }

@@ -2,7 +2,6 @@
 
 use std::cell::RefCell;
 use std::collections::{HashMap, VecDeque};
-use std::ops::{Deref, DerefMut};
 use std::rc::Rc;
 use std::sync::Arc;
 
@@ -11,16 +10,15 @@ use arbitration::settings::OrderSettings;
 use arbitration::{Class, PerClass, Reactors};
 use fabric::Nanos;
 use fabric::controller::{Action, BackendId, Service, SmartCounters};
-use fabric::tcp::{Batch, TargetConnection};
 use qtcp::pacing::Pacing;
-use sluice_core::buddies::{Block, Buddies, arena_bytes};
 use sluice_core::stats::IoStats;
 use sluice_core::{
-    DataPlace, Driver, End, Job, Key, Memory, Notice, Origin, Policies, Started, Tenancy, Tenant,
-    TxData, Use,
+    DataPlace, Driver, End, Job, Key, Notice, Origin, Policies, Started, Tenancy, Tenant,
 };
 
 use crate::disk::Disk;
+use crate::memory::{Arena, Buffer};
+use crate::target_end::{Batch, TargetEnd};
 
 /// What a reactor wants done.
 #[derive(Debug)]
@@ -28,84 +26,12 @@ pub(crate) enum Op {
     Receive(Key),
     StopReceiving(Key),
     ReceiveOnce(Key, Option<DataPlace<Buffer>>),
-    Send(Key, Batch<TxData<Buffer>>),
+    Send(Key, Batch),
     ShutDown(Key),
     Launch(Box<Job<Sim>>),
     Wake(Reactors),
     Paced(Arc<Pacing>),
     Ended(Key),
-}
-
-/// An arena of one reactor's buffers; their bytes are their own.
-#[derive(Clone, Debug)]
-pub(crate) struct Arena {
-    bytes: usize,
-    free: Rc<RefCell<Buddies>>,
-    /// Bytes of buffers that were given back, to be used again.
-    spare: Rc<RefCell<Vec<Vec<u8>>>>,
-}
-
-impl Arena {
-    pub(crate) fn new(bytes: usize, largest: usize) -> Self {
-        let free = Rc::new(RefCell::new(Buddies::new(bytes, largest)));
-        Self { bytes: arena_bytes(bytes, largest), free, spare: Rc::default() }
-    }
-}
-
-/// A buffer. What it held before is still in it, as it is on a real machine.
-#[derive(Debug)]
-pub(crate) struct Buffer {
-    arena: Arena,
-    block: Block,
-    bytes: Vec<u8>,
-}
-
-impl Deref for Buffer {
-    type Target = [u8];
-
-    fn deref(&self) -> &[u8] {
-        &self.bytes
-    }
-}
-
-impl DerefMut for Buffer {
-    fn deref_mut(&mut self) -> &mut [u8] {
-        &mut self.bytes
-    }
-}
-
-impl Drop for Buffer {
-    fn drop(&mut self) {
-        self.arena.free.borrow_mut().give_back(&self.block);
-        self.arena.spare.borrow_mut().push(std::mem::take(&mut self.bytes));
-    }
-}
-
-impl Memory for Arena {
-    type Buffer = Buffer;
-
-    fn take(&self, length: usize, what: Use) -> Option<Buffer> {
-        let block = self.free.borrow_mut().take(length, what)?;
-        let mut bytes = self.spare.borrow_mut().pop().unwrap_or_default();
-        bytes.resize(length, 0xee);
-        Some(Buffer { arena: self.clone(), block, bytes })
-    }
-
-    fn has(&self, length: usize) -> bool {
-        self.free.borrow().has(length)
-    }
-
-    fn usage(&self) -> (usize, usize) {
-        (self.free.borrow().used(), self.bytes)
-    }
-
-    fn data_used(&self) -> usize {
-        self.free.borrow().data_used()
-    }
-
-    fn data_freed(&self) -> u64 {
-        self.free.borrow().data_freed()
-    }
 }
 
 /// The settings of quality of service.
@@ -205,7 +131,7 @@ impl Sim {
 }
 
 impl Driver for Sim {
-    type Transport = TargetConnection<TxData<Buffer>>;
+    type Transport = TargetEnd;
     type Memory = Arena;
     type Device = Disk;
     type Policies = Rules;
@@ -222,7 +148,7 @@ impl Driver for Sim {
         self.ops.push(Op::ReceiveOnce(key, place));
     }
 
-    fn send(&mut self, key: Key, batch: Batch<TxData<Buffer>>) {
+    fn send(&mut self, key: Key, batch: Batch) {
         self.ops.push(Op::Send(key, batch));
     }
 

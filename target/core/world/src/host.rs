@@ -10,7 +10,6 @@ use fabric::host::{Association, Settings, commands};
 use fabric::nvme::Sqe;
 use fabric::nvme::identify::OptionalEvents;
 use fabric::queue::HostTransport;
-use fabric::tcp::{HostConnection, HostParams};
 use zerocopy::little_endian::U16;
 
 /// The one subsystem.
@@ -18,8 +17,6 @@ pub(crate) const NQN: &str = "nqn.2026-01.io.sluicegate:world";
 
 /// What hosts write.
 pub(crate) type Written = Rc<Vec<u8>>;
-/// The host's end of a queue, as worlds have it.
-pub(crate) type Wire = HostConnection<Written>;
 
 /// What a command is for, and what follows from its answer.
 #[derive(Debug)]
@@ -107,15 +104,6 @@ impl<T: HostTransport<Payload = Written>> Queue<T> {
             self.in_flight += 1;
         }
     }
-}
-
-/// A host's end of a new connection by TCP.
-pub(crate) fn wire(digests: bool) -> Wire {
-    HostConnection::new(HostParams {
-        header_digest: digests,
-        data_digest: digests,
-        ..HostParams::default()
-    })
 }
 
 /// What a host does.

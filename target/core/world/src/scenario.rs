@@ -1,8 +1,21 @@
 //! What a world is made of, chosen by its seed.
 
+use fabric::loopback::LoopbackParams;
+use fabric::tcp::TargetParams;
 use fastrand::Rng;
 
 use crate::disk::Kind;
+use crate::target_end::TargetEnd;
+
+/// Which transports carry the queues of a world.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Carriers {
+    Tcp,
+    /// The one within the process.
+    Loopback,
+    /// One or the other for each connection.
+    Both,
+}
 
 /// The size and the dangers of a world.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -23,6 +36,12 @@ pub struct Scenario {
     pub(crate) max_transfer: u32,
     pub(crate) in_capsule: u32,
     pub(crate) direct_min: u32,
+    pub(crate) carriers: Carriers,
+    /// Within the process: grants that are open for one command, bytes that one grant allows, and
+    /// bytes in a message to the target.
+    pub(crate) grants: u8,
+    pub(crate) max_grant: u32,
+    pub(crate) max_data: u32,
     pub(crate) digests: bool,
     pub(crate) stages: bool,
     pub(crate) waiting: u32,
@@ -79,6 +98,14 @@ impl Scenario {
             groups: rng.bool(),
             reserved: false,
             direct_min: 512 << rng.u32(0..8),
+            carriers: match rng.u8(0..4) {
+                0 => Carriers::Tcp,
+                1 => Carriers::Loopback,
+                _ => Carriers::Both,
+            },
+            grants: rng.u8(1..=4),
+            max_grant: 1 << rng.u32(9..18),
+            max_data: 1 << rng.u32(9..18),
         }
     }
 
@@ -97,6 +124,20 @@ impl Scenario {
         Self { faults: false, drain: true, depth: 1 + self.depth % 4, disks, ..self }
     }
 
+    /// The target's end of a new connection, for messages or bytes.
+    pub(crate) fn target_end(&self, messages: bool) -> TargetEnd {
+        if messages {
+            TargetEnd::loopback(LoopbackParams {
+                max_grant: self.max_grant,
+                max_data: self.max_data,
+                grants: self.grants,
+                ..LoopbackParams::default()
+            })
+        } else {
+            TargetEnd::tcp(TargetParams::for_transfers(self.max_transfer))
+        }
+    }
+
     /// Smaller worlds that may break as this one does, the smallest first.
     pub(crate) fn smaller(&self) -> Vec<Self> {
         let mut all = Vec::new();
@@ -106,6 +147,10 @@ impl Scenario {
         all.push(Self { commands: self.commands - self.commands / 8, ..self.clone() });
         all.push(Self { faults: false, ..self.clone() });
         all.push(Self { stages: false, ..self.clone() });
+        all.push(Self { carriers: Carriers::Tcp, ..self.clone() });
+        if self.carriers == Carriers::Both {
+            all.push(Self { carriers: Carriers::Loopback, ..self.clone() });
+        }
         all.push(Self { digests: false, ..self.clone() });
         all.push(Self { direct_min: u32::MAX, ..self.clone() });
         all.push(Self { whole_chunks: true, ..self.clone() });
@@ -171,6 +216,10 @@ impl Scenario {
             max_transfer: 64 << 10,
             in_capsule: 8192,
             direct_min: 16 << 10,
+            carriers: Carriers::Tcp,
+            grants: 1,
+            max_grant: 64 << 10,
+            max_data: 64 << 10,
             digests: false,
             stages: true,
             waiting: 65_536,

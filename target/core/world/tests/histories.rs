@@ -41,14 +41,17 @@ fn number(variable: &str) -> Option<u64> {
 
 #[test]
 fn a_world_in_which_nothing_goes_wrong_answers_everything() {
-    let mut placed = 0;
+    let (mut placed, mut mixed) = (0, 0);
     for seed in 0..20 {
         let outcome = World::new(Scenario::random(seed).without_faults()).run();
         let outcome = outcome.unwrap_or_else(|broken| panic!("seed {seed}: {broken}"));
         assert_eq!(outcome.submitted, outcome.answered, "seed {seed}: {outcome:?}");
         placed += outcome.placed;
+        let loopback = outcome.loopback;
+        mixed += u32::from(loopback > 0 && loopback < outcome.connections);
     }
     assert!(placed > 1 << 20, "{placed} bytes were received where they belong");
+    assert!(mixed > 5, "{mixed} worlds had queues of both transports");
 }
 
 #[test]

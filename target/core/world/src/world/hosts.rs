@@ -2,6 +2,7 @@
 
 use fabric::Nanos;
 use fabric::controller::BackendId;
+use fabric::loopback::ToHost;
 use fabric::nvme::{Cqe, Sqe, opcode};
 use fabric::queue::{HostReceived, HostTransport};
 use zerocopy::little_endian::U32;
@@ -9,7 +10,10 @@ use zerocopy::little_endian::U32;
 use super::{ENTRIES, Event, Input, Known, World};
 use crate::connection::Connection;
 use crate::disk::BLOCK;
-use crate::host::{Outstanding, Phase, Purpose, Queue, io, named, wire};
+use crate::host::{Outstanding, Phase, Purpose, Queue, io, named};
+use crate::host_end::{HostEnd, Read};
+use crate::scenario::Carriers;
+use crate::units::Run;
 
 impl World {
     pub(super) fn connect(&mut self, host: usize, qid: u16) {
@@ -22,10 +26,13 @@ impl World {
         let slow = self.scenario.faults && self.rng.u8(0..10) == 0;
         let times = (self.rng.u64(1_000..100_000), self.rng.u64(1_000..100_000));
         let times = if slow { (times.0, times.1 * 100) } else { times };
-        self.connections.push(Connection::new(host, qid, reactor, times));
+        let messages = self.chooses_messages();
+        self.connections.push(Connection::new((host, qid), reactor, messages, times));
         self.outcome.connections += 1;
+        self.outcome.loopback += u64::from(messages);
         self.trace(|| format!("host {host} connects queue {qid} as connection {index}"));
-        let protocol = wire(self.scenario.digests);
+        let protocol =
+            if messages { HostEnd::loopback() } else { HostEnd::tcp(self.scenario.digests) };
         if let Some(host) = self.hosts.get_mut(host) {
             let place = usize::from(qid);
             if host.queues.len() <= place {
@@ -39,9 +46,23 @@ impl World {
         self.pump_up(index);
     }
 
-    /// A host has received bytes on one of its queues.
-    pub(super) fn hear(&mut self, host: usize, qid: u16, index: usize, bytes: &[u8]) {
-        let mut input = bytes;
+    /// Says whether the next connection is one within the process, where messages go.
+    fn chooses_messages(&mut self) -> bool {
+        match self.scenario.carriers {
+            Carriers::Tcp => false,
+            Carriers::Loopback => true,
+            Carriers::Both => self.rng.bool(),
+        }
+    }
+
+    /// A host has received something on one of its queues.
+    pub(super) fn hear(
+        &mut self,
+        host: usize,
+        qid: u16,
+        index: usize,
+        mut input: Run<'_, ToHost<Read>>,
+    ) {
         loop {
             let queue = self.hosts.get_mut(host).and_then(|host| host.queue(qid));
             let Some(queue) = queue else { return };

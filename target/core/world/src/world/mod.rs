@@ -27,20 +27,24 @@ use fabric::controller::{
     Action, AddressFamily, BackendId, ListenerId, ListenerSpec, Service, ServiceConfig,
     SubsystemSpec, TransportType,
 };
-use fabric::tcp::Batch;
+use fabric::loopback::ToTarget;
 use fastrand::Rng;
 use qtcp::pacing::Pacing;
 use slab::Slab;
 use sluice_core::stats::PerReactor;
-use sluice_core::{Core, DataPlace, Ended, Job, Key, Settings, Tenant, Touched, TxData};
+use sluice_core::{Core, DataPlace, Ended, Job, Key, Settings, Tenant, Touched};
 
 use self::kept::{Drain, Granted};
 use self::limits::Limits;
 use crate::connection::Connection;
-use crate::driver::{Arena, Buffer, Rules, Shared, Sim};
-use crate::host::{Host, NQN, Wire};
+use crate::driver::{Rules, Shared, Sim};
+use crate::host::{Host, NQN, Written};
+use crate::host_end::HostEnd;
+use crate::memory::{Arena, Buffer};
 use crate::oracle::{Broken, Oracle};
 use crate::scenario::Scenario;
+use crate::target_end::Batch;
+use crate::units::Units;
 
 const LISTENER: ListenerId = ListenerId(1);
 /// A reactor's turn takes at least this long, in ns.
@@ -64,6 +68,8 @@ pub struct Outcome {
     pub placed: u64,
     /// Connections that hosts made.
     pub connections: u64,
+    /// Of these, connections within the process, where messages go in place of bytes.
+    pub loopback: u64,
     /// Simulated time at the end.
     pub ended_at: Nanos,
     /// A number that follows from everything that happened: two runs of one seed have the same.
@@ -90,10 +96,10 @@ enum Event {
 #[derive(Debug)]
 enum Input {
     Accept(usize),
-    Received(Key, Vec<u8>),
-    ReceivedOnce(Key, Option<DataPlace<Buffer>>, usize, Vec<u8>),
+    Received(Key, Units<ToTarget<Written>>),
+    ReceivedOnce(Key, Option<DataPlace<Buffer>>, usize, Units<ToTarget<Written>>),
     ReceiveEnded(Key, bool),
-    Sent(Key, Batch<TxData<Buffer>>, bool),
+    Sent(Key, Batch, bool),
     JobEnded(Box<Ended<Sim>>),
     Act(Action),
     Touch(Arc<Touched>),
@@ -137,7 +143,7 @@ pub struct World {
     had: Vec<u64>,
     reactors: Vec<Reactor>,
     connections: Vec<Connection>,
-    hosts: Vec<Host<Wire>>,
+    hosts: Vec<Host<HostEnd>>,
     namespaces: Vec<Known>,
     paced: Vec<Arc<Pacing>>,
     /// How often rates of the network have changed; nobody tells the reactors.

@@ -1,4 +1,4 @@
-//! Bytes on their way between hosts and reactors.
+//! What is on its way between hosts and reactors.
 
 use super::{Event, Input, World};
 
@@ -41,7 +41,7 @@ impl World {
                 self.outcome.placed += placed as u64;
                 Input::ReceivedOnce(key, place, placed, rest)
             } else {
-                Input::Received(key, connection.up.drain(..length).collect())
+                Input::Received(key, connection.up.take(length))
             };
             self.put(reactor, input);
         } else {
@@ -60,20 +60,8 @@ impl World {
             .get_mut(connection.host)
             .and_then(|host| host.queues.get_mut(usize::from(connection.qid))?.as_mut());
         if let Some(queue) = queue.filter(|queue| queue.connection == index && !connection.cut) {
-            let tx = queue.protocol.tx();
-            while tx.in_flight() || tx.begin() {
-                let mut room = connection.up_room();
-                let mut taken = 0;
-                for run in tx.slices() {
-                    let part = run.get(..room).unwrap_or(run);
-                    connection.up.extend(part);
-                    taken += part.len();
-                    room -= part.len();
-                }
-                if taken == 0 || !tx.advance(taken) {
-                    break;
-                }
-            }
+            let room = connection.up_room();
+            queue.protocol.send(&mut connection.up, room);
         }
         self.schedule(index);
     }
@@ -83,10 +71,10 @@ impl World {
         let length = self.chunk(length);
         let Some(connection) = self.connections.get_mut(index) else { return };
         connection.down_scheduled = false;
-        let bytes: Vec<u8> = connection.down.drain(..length).collect();
+        let arrived = connection.down.take(length);
         let over = connection.take_batch();
         let (reactor, key, cut) = (connection.reactor, connection.key, connection.cut);
-        let ends = cut && connection.down.is_empty() && bytes.is_empty();
+        let ends = cut && connection.down.is_empty() && arrived.len() == 0;
         let (host, qid) = (connection.host, connection.qid);
         if ends {
             connection.host_knows = true;
@@ -94,8 +82,8 @@ impl World {
         if let (Some(batch), Some(key)) = (over, key) {
             self.put(reactor, Input::Sent(key, batch, cut));
         }
-        if !bytes.is_empty() {
-            self.hear(host, qid, index, &bytes);
+        if arrived.len() > 0 {
+            self.hear(host, qid, index, arrived.run());
         }
         if ends {
             self.lose(host, qid, index);

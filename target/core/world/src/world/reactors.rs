@@ -6,7 +6,6 @@ use fabric::Nanos;
 use fabric::controller::Action;
 use fabric::nvm::{BlockFormat, IoCommand, Transfer};
 use fabric::nvme::Status;
-use fabric::tcp::{TargetConnection, TargetParams};
 use sluice_core::device::Data;
 use sluice_core::{Accepted, Ended, Job, Key, Started};
 
@@ -76,7 +75,6 @@ impl World {
     /// A turn; what it found to do without being told.
     fn take_turn(&mut self, index: usize) -> Option<&'static str> {
         let now = self.now;
-        let params = TargetParams::for_transfers(self.scenario.max_transfer);
         let reactor = self.reactors.get_mut(index)?;
         reactor.next = None;
         let (mut found, mut told) = (None, None);
@@ -90,23 +88,22 @@ impl World {
         }
         while let Some(input) = reactor.inbox.pop_front() {
             match input {
-                Input::Accept(connection) => {
+                Input::Accept(index) => {
+                    let Some(connection) = self.connections.get_mut(index) else { continue };
                     let key = reactor.core.accept(Accepted {
-                        transport: TargetConnection::new(params),
+                        transport: self.scenario.target_end(connection.has_messages()),
                         listener: LISTENER,
                         tos: None,
                         stats: Arc::default(),
                         in_flight: Arc::default(),
                     });
-                    reactor.connections.insert(key, connection);
-                    if let Some(connection) = self.connections.get_mut(connection) {
-                        connection.key = Some(key);
-                    }
+                    reactor.connections.insert(key, index);
+                    connection.key = Some(key);
                     reactor.core.start(key);
                 }
-                Input::Received(key, bytes) => reactor.core.received(key, &bytes),
+                Input::Received(key, units) => reactor.core.received(key, units.run()),
                 Input::ReceivedOnce(key, place, placed, rest) => {
-                    reactor.core.received_once(key, place, placed, &rest);
+                    reactor.core.received_once(key, place, placed, rest.run());
                 }
                 Input::ReceiveEnded(key, lost) => {
                     reactor.core.receive_ended(key, lost.then(|| "it was cut".into()));

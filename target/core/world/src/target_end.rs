@@ -1,0 +1,173 @@
+//! The target's end of a queue: over TCP or within the process, both in one reactor.
+
+use fabric::loopback::{self, LoopbackParams, LoopbackTarget, ToHost, ToTarget};
+use fabric::nvm::Transfer;
+use fabric::nvme::{Sqe, Status};
+use fabric::queue::{Arriving, CapsuleData, Chunk, Received, SlotId, Transport};
+use fabric::tcp::{self, TargetConnection, TargetParams};
+use sluice_core::TxData;
+
+use crate::host::Written;
+use crate::memory::Buffer;
+use crate::units::{Run, Units};
+
+/// What the target returns.
+pub(crate) type Returned = TxData<Buffer>;
+
+/// The target's end of a queue.
+#[derive(Debug)]
+pub(crate) enum TargetEnd {
+    Tcp(Box<TargetConnection<Returned>>),
+    Loopback(LoopbackTarget<Returned, Written>),
+}
+
+impl TargetEnd {
+    pub(crate) fn tcp(params: TargetParams) -> Self {
+        Self::Tcp(Box::new(TargetConnection::new(params)))
+    }
+
+    pub(crate) fn loopback(params: LoopbackParams) -> Self {
+        Self::Loopback(LoopbackTarget::new(params))
+    }
+}
+
+/// What is sent at a time.
+#[derive(Debug)]
+pub(crate) enum Batch {
+    Tcp(tcp::Batch<Returned>),
+    Loopback(Vec<ToHost<Returned>>),
+}
+
+/// What a host did wrong.
+#[derive(Debug, thiserror::Error)]
+pub(crate) enum Violation {
+    #[error(transparent)]
+    Tcp(tcp::Violation),
+    #[error(transparent)]
+    Loopback(loopback::Violation),
+}
+
+/// Asks the transport that carries the queue.
+macro_rules! either {
+    ($end:ident . $method:ident ( $($argument:expr),* )) => {
+        match $end {
+            TargetEnd::Tcp(end) => end.$method($($argument),*),
+            TargetEnd::Loopback(end) => end.$method($($argument),*),
+        }
+    };
+}
+
+impl Transport for TargetEnd {
+    type Payload = Returned;
+    type Inbox = Units<ToTarget<Written>>;
+    type Batch = Batch;
+    type Violation = Violation;
+
+    fn next<'a>(
+        &mut self,
+        input: &mut Chunk<'a, Self::Inbox>,
+    ) -> Result<Option<Received<'a>>, Violation> {
+        match (self, input) {
+            (Self::Tcp(end), Run::Bytes(bytes)) => end.next(bytes).map_err(Violation::Tcp),
+            (Self::Loopback(end), Run::Messages(messages)) => {
+                end.next(messages).map_err(Violation::Loopback)
+            }
+            _ => {
+                debug_assert!(false, "bytes arrive over TCP, messages within the process");
+                Ok(None)
+            }
+        }
+    }
+
+    fn set_queue(&mut self, entries: u16, sq_flow_control: bool) {
+        either!(self.set_queue(entries, sq_flow_control));
+    }
+
+    fn set_in_capsule_data(&mut self, bytes: u32) {
+        either!(self.set_in_capsule_data(bytes));
+    }
+
+    fn check_place(
+        &self,
+        sqe: &Sqe,
+        transfer: &Transfer,
+        data: &CapsuleData<'_>,
+    ) -> Result<(), Status> {
+        either!(self.check_place(sqe, transfer, data))
+    }
+
+    fn fetch(&mut self, slot: SlotId, length: u32) {
+        either!(self.fetch(slot, length));
+    }
+
+    fn fetch_metered(&mut self, slot: SlotId, length: u32) {
+        either!(self.fetch_metered(slot, length));
+    }
+
+    fn grant(&mut self, slot: SlotId, most: u32) -> u32 {
+        either!(self.grant(slot, most))
+    }
+
+    fn complete(&mut self, slot: SlotId, result: u64, status: Status) {
+        either!(self.complete(slot, result, status));
+    }
+
+    fn complete_with_data(&mut self, slot: SlotId, data: Returned, result: u64) {
+        either!(self.complete_with_data(slot, data, result));
+    }
+
+    fn send_data(&mut self, slot: SlotId, data: Returned, offset: u32, last: bool) {
+        either!(self.send_data(slot, data, offset, last));
+    }
+
+    fn withdraw(&mut self, slot: SlotId) {
+        either!(self.withdraw(slot));
+    }
+
+    fn sqe_of(&self, slot: SlotId) -> &Sqe {
+        either!(self.sqe_of(slot))
+    }
+
+    fn find_cid(&self, cid: u16) -> Option<SlotId> {
+        either!(self.find_cid(cid))
+    }
+
+    fn in_flight(&self) -> usize {
+        either!(self.in_flight())
+    }
+
+    fn in_data(&self) -> bool {
+        either!(self.in_data())
+    }
+
+    fn arriving(&self) -> Option<Arriving> {
+        either!(self.arriving())
+    }
+
+    fn arrived(&mut self, bytes: &[u8]) -> bool {
+        either!(self.arrived(bytes))
+    }
+
+    fn unsent(&self) -> usize {
+        either!(self.unsent())
+    }
+
+    fn take_batch(&mut self) -> Option<Batch> {
+        match self {
+            Self::Tcp(end) => end.take_batch().map(Batch::Tcp),
+            Self::Loopback(end) => end.take_batch().map(Batch::Loopback),
+        }
+    }
+
+    fn give_back(&mut self, batch: Batch) {
+        match (self, batch) {
+            (Self::Tcp(end), Batch::Tcp(batch)) => end.give_back(batch),
+            (Self::Loopback(end), Batch::Loopback(batch)) => end.give_back(batch),
+            _ => debug_assert!(false, "a batch goes back to where it came from"),
+        }
+    }
+
+    fn is_sending(&self) -> bool {
+        either!(self.is_sending())
+    }
+}
