@@ -160,3 +160,32 @@ impl Device {
         Reactors::of_bits(self.sleepers.swap(0, SeqCst))
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn f3_room_is_left_to_another_reactors_reservation_until_it_is_due_no_more() {
+        let device = Device::new(DeviceRules::default(), REACTORS_MAX);
+        for reactor in 0..64 {
+            let other = (reactor + 1) % 64;
+            assert!(!device.is_due_beside(other));
+            device.set_due(reactor);
+            assert!(device.is_due_beside(other) && !device.is_due_beside(reactor));
+            device.sleep(other);
+            let woken = device.clear_due(reactor);
+            assert!(woken.contains(other) && !woken.contains(reactor), "{other} is told");
+            assert!(!device.is_due_beside(other), "nothing is due in {reactor} any more");
+        }
+    }
+
+    #[test]
+    fn what_waits_is_counted_by_class_over_all_reactors() {
+        let device = Device::new(DeviceRules::default(), 2);
+        device.publish(0, Class::High, 3);
+        device.publish(1, Class::High, 4);
+        device.publish(1, Class::Low, 1);
+        assert_eq!(device.waiting(), PerClass { high: 7, low: 1, ..PerClass::default() });
+    }
+}

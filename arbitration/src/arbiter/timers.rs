@@ -70,3 +70,45 @@ impl Timers {
         self.heap.len()
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn timer(when: u64, session: u32) -> Timer {
+        Timer { when: Nanos(when), device: DeviceId(0), session: SessionId(session) }
+    }
+
+    #[test]
+    fn timers_run_out_in_order_and_not_before_their_time() {
+        let mut timers = Timers::default();
+        for when in [30, 10, 20] {
+            timers.start(timer(when, 0));
+        }
+        assert_eq!(timers.next(), Some(Nanos(10)));
+        assert_eq!(timers.pop(Nanos(9)), None);
+        assert_eq!(timers.pop(Nanos(10)), Some(timer(10, 0)));
+        assert_eq!(timers.pop(Nanos(25)), Some(timer(20, 0)));
+        assert_eq!((timers.pop(Nanos(25)), timers.next()), (None, Some(Nanos(30))));
+    }
+
+    #[test]
+    fn timers_that_nobody_needs_do_not_pile_up_and_others_stay() {
+        let mut timers = Timers::default();
+        for when in 0..10 {
+            timers.start(timer(when, 1));
+        }
+        for when in 0..10_000 {
+            timers.start(timer(when, 0));
+            timers.note_idle();
+            let few = when < 63;
+            timers.sift(|timer| {
+                assert!(!few, "all timers are looked at for the sake of a few");
+                timer.session == SessionId(1)
+            });
+            assert!(timers.len() <= 10 + Timers::FEW, "{} timers", timers.len());
+        }
+        let needed = std::iter::from_fn(|| timers.pop(Nanos::MAX));
+        assert_eq!(needed.filter(|timer| timer.session == SessionId(1)).count(), 10);
+    }
+}

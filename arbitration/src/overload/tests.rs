@@ -229,3 +229,24 @@ fn threads_together_count_every_command() {
     });
     assert_eq!(backlog.waiting(), 3);
 }
+
+#[test]
+fn d5_a_few_commands_that_come_at_once_say_nothing_about_the_rate() {
+    let (backlog, mut queue) = (Backlog::new(100), VecDeque::new());
+    let mut now = keep_busy(&backlog, &mut queue, SECOND, (2, 10 * MS), 2 * SECOND);
+    let expected = |backlog: &Backlog, now| {
+        let gap = backlog.gap.load(Relaxed) >> GAP_DIGITS;
+        assert!(is_near(gap, 10 * MS), "{gap} ns between two that leave, at {now}");
+    };
+    expected(&backlog, now);
+    while let Some(entered) = queue.pop_front() {
+        now += 10 * MS;
+        backlog.left(Nanos(now), now - entered);
+    }
+    for _ in 0..100 {
+        now += SECOND;
+        (0..3).for_each(|_| backlog.entered());
+        (0..3).for_each(|n| backlog.left(Nanos(now + n * 1000), 1000));
+        expected(&backlog, now);
+    }
+}
