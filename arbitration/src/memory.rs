@@ -1,14 +1,22 @@
-//! The gate to a reactor's I/O memory: large writes wait here until there is memory for their data,
-//! and only then is the host asked for it (docs/sources.md, D2: credits bound what runs).
+//! A gate to a reactor's I/O memory. Large writes wait here until there is memory for their data,
+//! and only then is the host asked for it (docs/sources.md, D2: credits bound what runs). Reads
+//! wait here for memory for what they read, and hold it until the host has taken it.
 //!
 //! Classes share the memory by weight, sessions of a class in turn, and hosts of a session in
-//! turn, as at a device. No host holds more than a quarter of it, unless a single command needs
-//! more. The gate belongs to one reactor and knows no time: a command that waits goes on when
-//! pages come back, and only then.
+//! turn, as at a device. Hosts that do not give memory back cannot keep it from others:
+//!
+//! - No host, whatever its sessions, holds more than a quarter, unless a single command needs more.
+//! - An eighth is a reserve for hosts that hold little: a 1,024th of all and no more than they
+//!   leave, or one command of a quarter of what is left. They take from it out of turn, and their
+//!   turns pay for it later.
+//!
+//! The gate belongs to one reactor and knows no time: a command that waits goes on when pages come
+//! back, and only then.
 
 #[cfg(test)]
 mod tests;
 
+use std::collections::VecDeque;
 use std::sync::Arc;
 
 use rustc_hash::FxHashMap;
@@ -23,6 +31,16 @@ use crate::settings::OrderSettings;
 
 /// Bytes of a page, the unit in which memory is counted.
 pub const PAGE: u32 = 4096;
+
+/// The most that a host holds, as a part of all memory.
+const HOST_PART: u32 = 4;
+/// The reserve for hosts that hold little, as a part of all memory.
+const RESERVE_PART: u32 = 8;
+/// The most that a host holds which takes from the reserve, as a part of all memory.
+const LITTLE_PART: u32 = 1024;
+/// The largest command for which a host that holds nothing takes from the reserve, as a part of what
+/// is left.
+const ONE_PART: u32 = 4;
 
 /// A host's commands on one session's account.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -41,6 +59,7 @@ names!(MemoryFlowId, MemoryEntryId);
 pub struct MemoryGrant {
     flow: MemoryFlowId,
     pages: u32,
+    reserved: bool,
 }
 
 impl MemoryGrant {
@@ -49,6 +68,20 @@ impl MemoryGrant {
     pub const fn pages(&self) -> u32 {
         self.pages
     }
+
+    /// Says whether it was taken of the reserve, out of turn.
+    #[must_use]
+    pub const fn is_reserved(&self) -> bool {
+        self.reserved
+    }
+}
+
+/// A host, whatever its sessions.
+#[derive(Debug, Default)]
+struct Holder {
+    /// Pages that its commands hold.
+    pages: u32,
+    flows: Vec<MemoryFlowId>,
 }
 
 /// A host on a session.
@@ -57,6 +90,8 @@ struct MemoryFlow {
     /// Keeps its number from being given to another session.
     session: Arc<Session>,
     host: HostId,
+    /// The host's place among the holders.
+    holder: usize,
     /// The host's node in the trees.
     node: NodeId,
     /// Calls of [`MemoryGate::flow`] that no [`MemoryGate::release`] has met.
@@ -65,8 +100,10 @@ struct MemoryFlow {
     waiting: u32,
     /// Pages that its commands hold.
     pages: u32,
-    /// It has its quarter: its commands wait until some of it comes back.
+    /// The host has its quarter: the flow's commands wait until some of it comes back.
     blocked: bool,
+    /// It is among those that wait for the reserve.
+    needy: bool,
 }
 
 /// A command that waits.
@@ -84,9 +121,11 @@ struct Entry<T> {
 /// The gate of one reactor. See the module's documentation.
 #[derive(Debug)]
 pub struct MemoryGate<T> {
-    /// All pages, and those that nobody holds.
+    /// All pages, and those that no command of the gate holds.
     pages: u32,
     free: u32,
+    /// Pages that are in use beside those of the gate's commands.
+    others: u32,
     pace: Pace,
     clock: ClassClock,
     burst: ClassBurst,
@@ -95,6 +134,10 @@ pub struct MemoryGate<T> {
     order: Hierarchy<(), MemoryEntryId>,
     flows: Slab<MemoryFlow>,
     by_host: FxHashMap<(SessionId, HostId), MemoryFlowId>,
+    holders: Slab<Holder>,
+    holder_of: FxHashMap<HostId, usize>,
+    /// Flows with commands waiting whose hosts held little, those that have waited longest first.
+    needy: VecDeque<MemoryFlowId>,
     entries: Slab<Entry<T>>,
 }
 
@@ -114,6 +157,7 @@ impl<T> MemoryGate<T> {
         Self {
             pages,
             free: pages,
+            others: 0,
             pace: Pace::new(order),
             clock: ClassClock::new(Sharing::One),
             burst: ClassBurst::default(),
@@ -121,8 +165,16 @@ impl<T> MemoryGate<T> {
             order: Hierarchy::new(()),
             flows: Slab::new(),
             by_host: FxHashMap::default(),
+            holders: Slab::new(),
+            holder_of: FxHashMap::default(),
+            needy: VecDeque::new(),
             entries: Slab::new(),
         }
+    }
+
+    /// Notes how many bytes of the memory are in use beside what the gate's commands hold.
+    pub fn set_others(&mut self, bytes: usize) {
+        self.others = u32::try_from(bytes.div_ceil(PAGE as usize)).unwrap_or(u32::MAX);
     }
 
     /// Takes new settings of the order between the classes.
@@ -156,12 +208,163 @@ impl<T> MemoryGate<T> {
         }
         let node = self.order.add_flow(session, &mut |_, _| ());
         self.sync();
-        let session = Arc::clone(session);
-        let flow =
-            MemoryFlow { session, host, node, references: 1, waiting: 0, pages: 0, blocked: false };
+        let holders = &mut self.holders;
+        let holder =
+            *self.holder_of.entry(host).or_insert_with(|| holders.insert(Holder::default()));
+        let flow = MemoryFlow {
+            session: Arc::clone(session),
+            host,
+            holder,
+            node,
+            references: 1,
+            waiting: 0,
+            pages: 0,
+            blocked: false,
+            needy: false,
+        };
         let id = MemoryFlowId::of(Index::nth(self.flows.insert(flow)));
         self.by_host.insert(key, id);
+        if let Some(holder) = self.holders.get_mut(holder) {
+            holder.flows.push(id);
+        }
         id
+    }
+
+    /// Counts the pages that a flow's host holds.
+    #[inline]
+    fn held_by_host(&self, flow: MemoryFlowId) -> u32 {
+        let holder = self.flows.get(flow.0.at()).and_then(|flow| self.holders.get(flow.holder));
+        debug_assert!(holder.is_some(), "a flow has a holder");
+        holder.map_or(0, |holder| holder.pages)
+    }
+
+    /// Counts the pages that are not in use.
+    #[inline]
+    const fn room(&self) -> u32 {
+        self.free.saturating_sub(self.others)
+    }
+
+    /// Says whether a host that holds `held` pages may have `pages` more.
+    #[inline]
+    fn fits_host(&self, held: u32, pages: u32) -> bool {
+        let all = u64::from(held) + u64::from(pages);
+        held == 0 || all * u64::from(HOST_PART) <= u64::from(self.pages)
+    }
+
+    /// Says whether there is memory for a command whose turn it is. What is larger than what
+    /// there is beside the reserve goes alone.
+    #[inline]
+    fn fits_in_turn(&self, pages: u32) -> bool {
+        let (room, reserve) = (self.room(), self.pages / RESERVE_PART);
+        let alone = self.free == self.pages && pages.min(self.pages) <= room;
+        alone || pages <= room.saturating_sub(reserve)
+    }
+
+    /// Says whether a host that holds `held` pages may have `pages` more out of turn.
+    #[inline]
+    fn fits_reserve(&self, held: u32, pages: u32) -> bool {
+        let all = held.saturating_add(pages);
+        let (room, little) = (self.room(), self.pages / LITTLE_PART);
+        (all <= little && all <= room) || (held == 0 && pages <= room / ONE_PART)
+    }
+
+    /// Takes memory for a command at once, if nothing of its flow waits, and nobody whose turn is
+    /// before.
+    #[inline]
+    pub fn pass(&mut self, flow: MemoryFlowId, class: Class, bytes: u32) -> Option<MemoryGrant> {
+        let MemoryFlow { waiting, node, .. } = *self.used(flow)?;
+        if waiting > 0 {
+            return None;
+        }
+        let (held, pages) = (self.held_by_host(flow), pages_of(bytes));
+        if self.passes_in_turn(held, pages) {
+            return Some(self.hold(flow, pages, false));
+        }
+        self.fits_reserve(held, pages).then(|| {
+            self.charge(class, node, bytes);
+            self.hold(flow, pages, true)
+        })
+    }
+
+    /// Says whether [`Self::pass`] would give memory now.
+    #[inline]
+    #[must_use]
+    pub fn may_pass(&self, flow: MemoryFlowId, bytes: u32) -> bool {
+        let Some(MemoryFlow { waiting: 0, .. }) = self.flows.get(flow.0.at()) else { return false };
+        let (held, pages) = (self.held_by_host(flow), pages_of(bytes));
+        self.passes_in_turn(held, pages) || self.fits_reserve(held, pages)
+    }
+
+    #[inline]
+    fn passes_in_turn(&self, held: u32, pages: u32) -> bool {
+        self.working == 0 && self.fits_host(held, pages) && self.fits_in_turn(pages)
+    }
+
+    /// Charges a host's node for a command out of turn, and its class if it takes turns now.
+    fn charge(&mut self, class: Class, node: NodeId, bytes: u32) {
+        let cost = self.pace.cost(bytes);
+        self.order.trees[class].charge(node, NodeId::ROOT, cost);
+        if self.working & bit(class) != 0 {
+            self.clock.charge(&self.pace, class, cost);
+        }
+    }
+
+    /// Lets a flow hold pages.
+    #[inline]
+    fn hold(&mut self, id: MemoryFlowId, pages: u32, reserved: bool) -> MemoryGrant {
+        let pages = pages.min(self.free);
+        self.free -= pages;
+        if let Some(flow) = self.used(id) {
+            flow.pages += pages;
+            let holder = flow.holder;
+            if let Some(holder) = self.holders.get_mut(holder) {
+                holder.pages += pages;
+            }
+        }
+        MemoryGrant { flow: id, pages, reserved }
+    }
+
+    /// Lets a flow wait for the reserve, if its host holds little.
+    fn may_need(&mut self, id: MemoryFlowId) {
+        if self.held_by_host(id) >= (self.pages / LITTLE_PART).max(1) {
+            return;
+        }
+        if let Some(flow) = self.used(id)
+            && flow.waiting > 0
+            && !std::mem::replace(&mut flow.needy, true)
+        {
+            self.needy.push_back(id);
+        }
+    }
+
+    /// Takes the command out that may have memory of the reserve, in the order in which flows began
+    /// to wait for it.
+    fn pull_needy(&mut self) -> Option<(T, MemoryGrant)> {
+        for _ in 0..self.needy.len() {
+            let id = self.needy.pop_front()?;
+            let held = self.held_by_host(id);
+            let flow = self.used(id)?;
+            flow.needy = false;
+            let node = flow.node;
+            let trees = &self.order.trees;
+            let mut queues =
+                Class::ALL.into_iter().filter_map(|class| Some((class, trees[class].queue(node)?)));
+            let Some((class, Ends { first, .. })) = queues.next() else { continue };
+            let bytes = self.entry(first)?.bytes;
+            let pages = pages_of(bytes);
+            if self.fits_reserve(held, pages) {
+                self.charge(class, node, bytes);
+                let grant = self.hold(id, pages, true);
+                let entry = self.remove(first)?;
+                self.may_need(id);
+                return Some((entry.item, grant));
+            }
+            // Where the host holds too much, it comes again when it has given some back.
+            if held == 0 || held.saturating_add(pages) <= self.pages / LITTLE_PART {
+                self.may_need(id);
+            }
+        }
+        None
     }
 
     /// Finds a flow that somebody uses, that has commands waiting or holds memory.
@@ -214,6 +417,7 @@ impl<T> MemoryGate<T> {
         }
         self.entries.insert(Entry { item, class, flow, bytes, prev, next: None });
         self.sync();
+        self.may_need(flow);
         id
     }
 
@@ -232,22 +436,16 @@ impl<T> MemoryGate<T> {
             let id = tree.queue(leaf)?.first;
             let entry = self.entry(id)?;
             let (bytes, pages, flow_id) = (entry.bytes, pages_of(entry.bytes), entry.flow);
-            let (all, free) = (self.pages, self.free);
-            let flow = self.used(flow_id)?;
-            let quarter = u64::from(flow.pages) + u64::from(pages);
-            if flow.pages > 0 && quarter * 4 > u64::from(all) {
-                flow.blocked = true;
+            if !self.fits_host(self.held_by_host(flow_id), pages) {
+                self.used(flow_id)?.blocked = true;
                 self.order.block_node(leaf);
                 self.sync();
                 continue;
             }
-            // What is larger than all of the memory goes alone.
-            if pages > free && free < all {
-                return None;
+            if !self.fits_in_turn(pages) {
+                break;
             }
-            let taken = pages.min(free);
-            flow.pages += taken;
-            self.free -= taken;
+            let grant = self.hold(flow_id, pages, false);
             let cost = self.pace.cost(bytes);
             self.order.trees[class].charge(leaf, NodeId::ROOT, cost);
             if urgent {
@@ -258,26 +456,42 @@ impl<T> MemoryGate<T> {
             }
             let entry = self.remove(id);
             debug_assert!(entry.is_some(), "what is first in a queue waits");
-            let entry = entry?;
-            return Some((entry.item, MemoryGrant { flow: flow_id, pages: taken }));
+            return Some((entry?.item, grant));
         }
-        None
+        self.pull_needy()
     }
 
     /// Takes memory back; a command that waits for it goes on with the next [`Self::pull`].
     pub fn give_back(&mut self, grant: MemoryGrant) {
-        let MemoryGrant { flow: id, pages } = grant;
+        let MemoryGrant { flow: id, pages, .. } = grant;
         self.free += pages;
         debug_assert!(self.free <= self.pages, "no page comes back twice");
         let Some(flow) = self.used(id) else { return };
         debug_assert!(flow.pages >= pages, "a flow holds what its commands hold");
         flow.pages = flow.pages.saturating_sub(pages);
+        let holder = flow.holder;
+        if let Some(holder) = self.holders.get_mut(holder) {
+            holder.pages = holder.pages.saturating_sub(pages);
+        }
+        self.forget_unused(id);
+        let others = self.holders.get(holder).map_or(0, |holder| holder.flows.len());
+        for at in 0..others {
+            let Some(&id) = self.holders.get(holder).and_then(|holder| holder.flows.get(at)) else {
+                break;
+            };
+            self.unblock(id);
+            self.may_need(id);
+        }
+    }
+
+    /// Lets a flow's commands go on whose host has given memory back.
+    fn unblock(&mut self, id: MemoryFlowId) {
+        let Some(flow) = self.used(id) else { return };
         if std::mem::take(&mut flow.blocked) {
             let node = flow.node;
             self.order.unblock_node(node);
             self.sync();
         }
-        self.forget_unused(id);
     }
 
     /// Chooses the class that is next, and whether it goes strictly first as Urgent.
@@ -319,8 +533,18 @@ impl<T> MemoryGate<T> {
         if flow.references > 0 || flow.waiting > 0 || flow.pages > 0 {
             return;
         }
-        let MemoryFlow { session, host, node, .. } = self.flows.remove(id.0.at());
+        let MemoryFlow { session, host, node, holder, needy, .. } = self.flows.remove(id.0.at());
         self.by_host.remove(&(session.id(), host));
+        if needy {
+            self.needy.retain(|flow| *flow != id);
+        }
+        if let Some(of) = self.holders.get_mut(holder) {
+            of.flows.retain(|flow| *flow != id);
+            if of.flows.is_empty() {
+                self.holders.remove(holder);
+                self.holder_of.remove(&host);
+            }
+        }
         self.order.remove_flow(session.id(), node, &mut |_, ()| ());
         self.sync();
     }

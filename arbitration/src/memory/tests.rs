@@ -58,6 +58,80 @@ fn no_host_has_more_than_a_quarter() {
 }
 
 #[test]
+fn a_host_has_one_quarter_whatever_its_sessions() {
+    let sessions = sessions();
+    let mut gate = gate(1024);
+    let flows = ["a", "b1", "b2"].map(|name| gate.flow(sessions.named(name).unwrap(), HostId(1)));
+    for n in 0..60 {
+        gate.enqueue(flows[n % 3], Class::ALL[n % 4], 32 * PAGE, n);
+    }
+    let mut held: Vec<_> = std::iter::from_fn(|| gate.pull()).collect();
+    assert_eq!((held.len(), gate.held()), (8, 256));
+    let mut went = 8;
+    while let Some((_, grant)) = held.pop() {
+        gate.give_back(grant);
+        let next: Vec<_> = std::iter::from_fn(|| gate.pull()).collect();
+        assert!(next.len() <= 1 && gate.held() <= 256, "{} pages", gate.held());
+        went += next.len();
+        held.extend(next);
+    }
+    assert_eq!(went, 60, "what one session gives back another goes on with");
+}
+
+/// Hosts that take all that they can get in commands of one size, and keep it: what is left.
+fn left_by(hosts: u64, pages: u32, bytes: u32) -> (MemoryGate<u64>, Sessions, u32) {
+    let sessions = sessions();
+    let mut gate = gate(pages);
+    for host in 0..hosts {
+        let flow = gate.flow(sessions.named("a").unwrap(), HostId(host));
+        for _ in 0..2 * pages {
+            gate.enqueue(flow, Class::Urgent, bytes, host);
+        }
+        // The grants are never given back.
+        while gate.pull().is_some() {}
+    }
+    let left = pages - gate.held();
+    (gate, sessions, left)
+}
+
+#[test]
+fn who_keeps_memory_cannot_keep_it_from_others() {
+    for (hosts, bytes) in [(1, PAGE), (4, PAGE), (12, 256 * PAGE), (16, PAGE), (100, PAGE)] {
+        let (mut gate, sessions, left) = left_by(hosts, 16_384, bytes);
+        let flow = gate.flow(sessions.named("b").unwrap(), HostId(1 << 40));
+        let least = if bytes > PAGE { 768_u64 } else { 2048 - hosts * 16 };
+        assert!(u64::from(left) >= least, "{left}: {hosts} of {bytes}");
+        assert!(
+            gate.pass(flow, Class::Low, PAGE).is_some(),
+            "a host that holds nothing goes at once"
+        );
+        gate.enqueue(flow, Class::Low, PAGE, u64::MAX);
+        let next = gate.pull().map(|(item, _)| item);
+        assert_eq!(next, Some(u64::MAX), "before those that have waited longer and hold much");
+    }
+}
+
+#[test]
+fn who_holds_much_takes_nothing_of_the_reserve() {
+    let (gate, _, left) = left_by(5, 16_384, 64 * PAGE);
+    assert!(left > 16_384 / 8 - 3 * 64, "two hosts found only their first command there: {left}");
+    assert!(gate.waiting() > 0);
+}
+
+#[test]
+fn what_others_use_is_not_there() {
+    let sessions = sessions();
+    let mut gate = gate(1024);
+    let flow = gate.flow(sessions.named("a").unwrap(), HostId(1));
+    gate.set_others(1000 * PAGE as usize);
+    assert!(gate.pass(flow, Class::High, 25 * PAGE).is_none());
+    gate.enqueue(flow, Class::High, 25 * PAGE, ());
+    assert!(gate.pull().is_none(), "24 pages are left");
+    gate.set_others(999 * PAGE as usize);
+    assert!(gate.pull().is_some());
+}
+
+#[test]
 fn what_is_larger_than_a_quarter_or_than_all_goes_nevertheless() {
     let sessions = sessions();
     let mut gate = gate(16);
@@ -96,7 +170,7 @@ fn flood(hosts: &[(&str, Class)], commands: usize) -> Vec<f64> {
         }
         gate.give_back(held.pop_front().unwrap());
     }
-    assert!(gate.held() >= 63 * 32, "the memory is used");
+    assert!(gate.held() >= 55 * 32, "the memory is used, but for the reserve");
     went
 }
 
@@ -202,6 +276,12 @@ impl History {
         let (_, _, bytes) = queue.pop_front().unwrap();
         assert!(self.gone.insert(item), "pulled twice");
         assert_eq!(grant.pages(), bytes.div_ceil(PAGE).max(1).min(self.pages - before));
+        let host = flow / 4;
+        let held: u32 = (0..4).map(|n| self.gate.held_by(self.flows[host * 4 + n])).sum();
+        let (others, left) = (held - grant.pages(), self.pages - self.gate.held());
+        let in_turn = left >= self.pages / RESERVE_PART;
+        let little = others == 0 || held <= left + grant.pages();
+        assert!(in_turn || little || before == 0, "{held} pages of one host, {left} are left");
         self.held.push((*flow, grant));
         self.check();
         true
@@ -220,28 +300,42 @@ impl History {
         assert_eq!(self.gate.held(), sum, "pages that are held are those of the grants");
         assert!(sum <= self.pages);
         for flow in 0..8 {
-            let grants = || self.held.iter().filter(|(of, _)| *of == flow);
-            let pages: u32 = grants().map(|(_, grant)| grant.pages()).sum();
+            let grants = self.held.iter().filter(|(of, _)| *of == flow);
+            let pages: u32 = grants.map(|(_, grant)| grant.pages()).sum();
             assert_eq!(pages, self.gate.held_by(self.flows[flow]));
+        }
+        for host in 0..2 {
+            let grants = || self.held.iter().filter(|(of, _)| *of / 4 == host);
+            let pages: u32 = grants().map(|(_, grant)| grant.pages()).sum();
             assert!(grants().count() <= 1 || pages * 4 <= self.pages, "more than a quarter");
         }
     }
 
-    /// Whoever waits has its quarter, or waits behind a command for which memory is short.
+    /// Whoever waits has its quarter, or waits behind a command for which memory is short; and
+    /// hosts that hold nothing find the reserve.
     fn check_that_none_could_go(&self) {
         let waits = |flow: usize| {
             let heads = self.waiting.iter().filter(move |((of, _), _)| *of == flow);
             heads.filter_map(|(_, queue)| queue.front()).map(|head| pages_of(head.2))
         };
-        let short = (0..8).flat_map(waits).any(|pages| pages > self.pages - self.gate.held());
+        let left = self.pages - self.gate.held();
+        let in_turn = left.saturating_sub(self.pages / RESERVE_PART);
+        let short = (0..8).flat_map(waits).any(|pages| pages > in_turn);
         for flow in 0..8 {
-            let held = self.gate.held_by(self.flows[flow]);
+            let host = flow / 4 * 4;
+            let held: u32 = (host..host + 4).map(|n| self.gate.held_by(self.flows[n])).sum();
             let blocked = held > 0 && waits(flow).any(|pages| (held + pages) * 4 > self.pages);
             let none = waits(flow).next().is_none();
             let cancelled = self.gate.flows[self.flows[flow].0.at()].blocked;
             assert!(
                 none || blocked || short || cancelled && held > 0,
                 "flow {flow} waits for nothing"
+            );
+            // The reserve is asked with the first command of the flow's first class.
+            let first = waits(flow).next();
+            assert!(
+                held > 0 || first.is_none_or(|pages| pages > left / ONE_PART),
+                "flow {flow} holds nothing, and {left} pages are left"
             );
         }
         assert!(
@@ -279,6 +373,15 @@ proptest! {
                     history.gate.set_order(&order);
                 }
                 7 => history.give_back(which),
+                8 => {
+                    let (flow, bytes) = (which % 8, size * 3000);
+                    let waits = history.waiting.iter().any(|((of, _), q)| *of == flow && !q.is_empty());
+                    if let Some(grant) = history.gate.pass(history.flows[flow], Class::ALL[which / 8 % 4], bytes) {
+                        prop_assert!(!waits, "it overtakes its own");
+                        history.held.push((flow, grant));
+                        history.check();
+                    }
+                }
                 _ => while history.pull() {},
             }
         }
@@ -303,6 +406,8 @@ proptest! {
         prop_assert_eq!(history.gone.len() as u64, history.sent, "each command once");
         prop_assert_eq!(history.gate.held(), 0);
         prop_assert!(history.gate.by_host.is_empty() && history.gate.flows.is_empty());
+        prop_assert!(history.gate.holder_of.is_empty() && history.gate.holders.is_empty());
+        prop_assert!(history.gate.needy.is_empty());
         prop_assert_eq!(history.gate.order.sizes(), (0, 1));
         prop_assert!(!history.gate.clock.contended());
     }

@@ -286,6 +286,10 @@ where
         self.ending.is_some()
     }
 
+    fn brings_data(&self, input: &&[ToTarget<H>]) -> bool {
+        matches!(input.first(), Some(ToTarget::Command { data: Some(_), .. }))
+    }
+
     /// Never: messages bring their bytes with them.
     fn arriving(&self) -> Option<Arriving> {
         None

@@ -105,6 +105,10 @@ pub trait Transport {
     /// Whether a piece of data has begun to arrive and its end has not come.
     fn in_data(&self) -> bool;
 
+    /// Says whether what [`Self::next`] would take from the front of `input` is a command with
+    /// in-capsule data. Where too little of it is there to tell, nothing would come of it either.
+    fn brings_data(&self, input: &Chunk<'_, Self::Inbox>) -> bool;
+
     /// Where the next input belongs, where that is data of a command that still wants it: a shell
     /// may receive it straight into the command's buffer, and say so by [`Self::arrived`].
     fn arriving(&self) -> Option<Arriving>;

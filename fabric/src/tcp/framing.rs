@@ -62,6 +62,22 @@ impl Framing {
         self.assemble(input, rules)
     }
 
+    /// Looks at the next PDU without taking anything: its shape, if the stream is in a head whose
+    /// first bytes are there.
+    #[cold]
+    pub(crate) fn next_shape(&self, input: &[u8], rules: &Rules) -> Option<Shape> {
+        if self.in_data() {
+            return None;
+        }
+        let mut header = [0; size_of::<Header>()];
+        let have = self.buffer.get(..self.have).unwrap_or_default();
+        let mut there = have.iter().chain(input);
+        for byte in &mut header {
+            *byte = *there.next()?;
+        }
+        rules.check(&read(&header).ok()?).ok()
+    }
+
     /// The head from more than one chunk.
     #[cold]
     fn assemble<'b>(

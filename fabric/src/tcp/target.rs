@@ -443,6 +443,11 @@ impl<P: Payload> Transport for TargetConnection<P> {
         self.framing.in_data()
     }
 
+    fn brings_data(&self, input: &&[u8]) -> bool {
+        let shape = self.framing.next_shape(input, &self.rules);
+        shape.is_some_and(|shape| shape.kind == PduType::CapsuleCmd && shape.data > 0)
+    }
+
     fn arriving(&self) -> Option<Arriving> {
         let length = self.framing.data_left();
         let (slot, offset) = self.place;

@@ -81,6 +81,7 @@ impl AdminQueue {
                     State::Failing(Status::COMMAND_INTERRUPTED)
                 };
                 queue.commands.occupy(slot, state);
+                queue.commands.expect_data(slot, Some(io.now));
             }
             _ if too_much => queue.transport.complete(slot, 0, Status::INVALID_FIELD.dnr()),
             (_, CapsuleData::Whole(bytes)) => match bytes.get(..length as usize) {
@@ -90,6 +91,8 @@ impl AdminQueue {
             (SglKind::Transport, CapsuleData::None) if length > 0 => match self.collect(length) {
                 Some(state) => {
                     queue.commands.occupy(slot, state);
+                    queue.commands.expect_data(slot, Some(io.now));
+                    queue.progress.hear(io.now);
                     queue.transport.fetch(slot, length);
                 }
                 None => queue.transport.complete(slot, 0, Status::COMMAND_INTERRUPTED),

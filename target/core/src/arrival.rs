@@ -22,6 +22,7 @@ use crate::context::Context;
 use crate::device::{BlockDevice, Data, Style, device_id};
 use crate::driver::{Buffer, Driver};
 use crate::flow_cache::{FlowCache, NamespaceFlow};
+use crate::lease::Leased;
 use crate::origin::Origin;
 use crate::payload::{TxData, ZEROES};
 use crate::policies::Policies;
@@ -161,13 +162,19 @@ impl Arrival {
                     return Ok(Arrived::Read(charge.class, TxData::Zeroes(bytes as usize)));
                 }
                 (Transfer::ToHost(bytes), _) => {
-                    if let Some(mut buffer) = io.buffers.for_read(bytes as usize) {
+                    let lease = io.stages.lease_now(&charge, bytes, io.buffers.data_used());
+                    if let Some(lease) = lease
+                        && let Some(mut buffer) = io.buffers.for_read(bytes as usize)
+                    {
                         let status = immediate.run(&command, Data::Read(&mut buffer));
                         count(status);
                         if !status.is_success() {
                             return Err(status);
                         }
-                        return Ok(Arrived::Read(charge.class, TxData::Buffer(buffer)));
+                        return Ok(Arrived::Read(
+                            charge.class,
+                            TxData::Buffer(Leased::new(buffer, Some(lease))),
+                        ));
                     }
                 }
                 _ => {}
@@ -218,9 +225,7 @@ impl Arrival {
     ) -> usize {
         let (host, subsystem) = (&self.controller.host_nqn, &self.controller.subsystem_nqn);
         let resolved = io.driver.resolve(&io.policies, host, subsystem, Some(nsid));
-        let mut hasher = DefaultHasher::new();
-        host.hash(&mut hasher);
-        let host = HostId(hasher.finish());
+        let host = host_id(host);
         let (stages, session) = (&mut io.stages, &resolved.tenant.session);
         let device = device_id(backend);
         let enabled = io.policies.enabled();
@@ -234,6 +239,7 @@ impl Arrival {
             account: stages.accounts.open(&resolved.tenant),
             flow: if enabled { stages.arbiter.flow(device, session, host) } else { None },
             fetch: enabled.then(|| stages.gate.flow(session, host)),
+            read: stages.reads.flow(session, host),
             flush_is_output: resolved.flush_is_output,
         };
         self.flows.put(stages, entry)
@@ -297,6 +303,13 @@ impl Arrival {
     fn comes_again(&self) -> bool {
         self.controller.acre.load(Ordering::Relaxed)
     }
+}
+
+/// Returns the number by which a reactor's stages know a host.
+pub(crate) fn host_id(nqn: &str) -> HostId {
+    let mut hasher = DefaultHasher::new();
+    nqn.hash(&mut hasher);
+    HostId(hasher.finish())
 }
 
 /// Returns what a command of this namespace is checked against.

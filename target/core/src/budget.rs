@@ -13,10 +13,11 @@ use std::time::Duration;
 use fabric::Nanos;
 use qtcp::forecast::Forecast;
 
-/// The part of the I/O buffers that data from hosts may take, in quarters, and the part that may be
-/// promised beside it, in eighths.
+/// The part of the I/O buffers that data from hosts may take, in quarters; the part that may be
+/// promised beside it, and the part that is kept for hosts that hold little, in eighths.
 const DATA_QUARTERS: usize = 3;
 const PROMISED_EIGHTHS: usize = 1;
+const RESERVED_EIGHTHS: usize = 1;
 
 /// Space that was promised; what is left of it goes back when this is dropped.
 #[derive(Debug)]
@@ -40,6 +41,8 @@ pub(crate) struct DataBudget {
     data: usize,
     /// Bytes that may be promised beside them.
     most: usize,
+    /// Bytes of buffers beside them for hosts that hold little.
+    reserve: usize,
 }
 
 impl DataBudget {
@@ -50,6 +53,7 @@ impl DataBudget {
             promised: Rc::default(),
             data: memory / 4 * DATA_QUARTERS,
             most: memory / 8 * PROMISED_EIGHTHS,
+            reserve: memory / 8 * RESERVED_EIGHTHS,
         }
     }
 
@@ -58,9 +62,10 @@ impl DataBudget {
         self.promised.get()
     }
 
-    /// Bytes that hosts may be asked for at one time: with buffers, and promised.
+    /// Bytes that hosts may be asked for at one time: with buffers, promised, and kept for hosts
+    /// that hold little.
     pub(crate) fn window(&self) -> usize {
-        self.data + self.most
+        self.data + self.most + self.reserve
     }
 
     /// Learns how fast buffers become free: `freed` bytes of data since the start.
@@ -72,6 +77,11 @@ impl DataBudget {
     /// buffers there are.
     pub(crate) fn has_room(&self, used: usize, bytes: usize) -> bool {
         used == 0 || used + bytes <= self.data
+    }
+
+    /// Whether a host that holds little may take `bytes` more beside `used`.
+    pub(crate) fn has_reserve(&self, used: usize, bytes: usize) -> bool {
+        self.has_room(used.saturating_sub(self.reserve), bytes)
     }
 
     /// Promises `bytes` that will be free within `time`.

@@ -19,8 +19,10 @@ pub(crate) struct Charge {
     pub(crate) account: Account,
     /// Its queue at the device; none where commands take no turns.
     pub(crate) flow: Option<HostFlowId>,
-    /// Its queue for memory for the host's data.
+    /// Its queue for memory for the host's data; none where commands take no turns.
     pub(crate) fetch: Option<MemoryFlowId>,
+    /// Its queue for memory for what it reads.
+    pub(crate) read: Option<MemoryFlowId>,
     /// Its device.
     pub(crate) backend: Option<BackendId>,
     /// The generation of the flow cache that the queues are of.

@@ -18,6 +18,8 @@ use crate::charge::Charge;
 use crate::deallocation::Deallocation;
 use crate::device::BlockDevice as _;
 use crate::driver::{Buffer, DataPlace, Driver};
+use crate::lease::Lease;
+use crate::progress::Owed;
 
 /// How far a command has come.
 #[derive(Debug)]
@@ -52,8 +54,10 @@ pub(crate) enum State<D: Driver> {
     ),
     /// It waits for its turn at its device, with what it has of the host.
     DeviceTurn(EntryId, Option<Buffer<D>>, Source),
-    /// It waits for a buffer for what it reads.
-    ReadBuffer,
+    /// It waits for its turn to have memory for what it reads.
+    ReadTurn(MemoryEntryId),
+    /// It has memory for what it reads, and waits for a buffer in one piece.
+    ReadBuffer(Lease),
     /// It is in its device, or waits for memory that its device needs.
     InDevice,
     /// A large deallocation, between two slices.
@@ -70,17 +74,27 @@ pub(crate) enum Source {
     /// It has none of the host.
     None,
     /// Its capsule brought it.
-    Capsule,
+    Capsule(Lease),
     /// The host was asked for it.
     Fetched(Option<MemoryGrant>),
+    /// It has none: the buffer is for what it reads.
+    Read(Lease),
 }
 
 impl Source {
     /// Takes what goes back to the memory for data.
     pub(crate) fn grant(self) -> Option<MemoryGrant> {
+        self.parts().0
+    }
+
+    /// Takes apart what the buffer takes of the memory for data that hosts are asked for, and of
+    /// that for reads or in-capsule data.
+    #[inline]
+    pub(crate) fn parts(self) -> (Option<MemoryGrant>, Option<Lease>) {
         match self {
-            Self::Fetched(grant) => grant,
-            Self::None | Self::Capsule => None,
+            Self::Fetched(grant) => (grant, None),
+            Self::Read(lease) | Self::Capsule(lease) => (None, Some(lease)),
+            Self::None => (None, None),
         }
     }
 }
@@ -100,6 +114,7 @@ pub(crate) enum Kind {
     Lent,
     Parked,
     DeviceTurn,
+    ReadTurn,
     ReadBuffer,
     InDevice,
     Slicing,
@@ -115,7 +130,7 @@ impl Kind {
         match self {
             Free => &[
                 Collecting, Deferred, Failing, R2tTurn, MemoryTurn, DataBuffer, Filling,
-                DeviceTurn, ReadBuffer, InDevice, Slicing, Free,
+                DeviceTurn, ReadTurn, ReadBuffer, InDevice, Slicing, Free,
             ],
             Collecting | Deferred | Failing => &[Free, Withdrawn],
             R2tTurn => &[MemoryTurn, DataBuffer, Free, Withdrawn],
@@ -125,8 +140,9 @@ impl Kind {
             Filling => &[Lent, DeviceTurn, InDevice, Slicing, Free, Withdrawn],
             Lent => &[Filling, Free, Withdrawn],
             Parked => &[DeviceTurn, InDevice, Slicing, Free, Withdrawn],
-            DeviceTurn => &[ReadBuffer, InDevice, Slicing, Free, Withdrawn],
-            ReadBuffer => &[DeviceTurn, ReadBuffer, InDevice, Free, Withdrawn],
+            DeviceTurn => &[ReadTurn, ReadBuffer, InDevice, Slicing, Free, Withdrawn],
+            ReadTurn => &[ReadBuffer, DeviceTurn, InDevice, Free, Withdrawn],
+            ReadBuffer => &[DeviceTurn, InDevice, Free, Withdrawn],
             InDevice => &[Free],
             Slicing => &[SliceTurn, Slicing, Free, Withdrawn],
             SliceTurn => &[Slicing, Free, Withdrawn],
@@ -135,7 +151,7 @@ impl Kind {
     }
 
     /// All states, in the order of their declaration.
-    pub(crate) const ALL: [Self; 17] = [
+    pub(crate) const ALL: [Self; 18] = [
         Self::Free,
         Self::Collecting,
         Self::Deferred,
@@ -148,6 +164,7 @@ impl Kind {
         Self::Lent,
         Self::Parked,
         Self::DeviceTurn,
+        Self::ReadTurn,
         Self::ReadBuffer,
         Self::InDevice,
         Self::Slicing,
@@ -170,6 +187,7 @@ impl Kind {
             Self::Lent => "lent",
             Self::Parked => "parked",
             Self::DeviceTurn => "device_turn",
+            Self::ReadTurn => "read_turn",
             Self::ReadBuffer => "read_buffer",
             Self::InDevice => "in_device",
             Self::Slicing => "slicing",
@@ -196,7 +214,8 @@ impl<D: Driver> State<D> {
             Self::Lent(_) => Kind::Lent,
             Self::Parked(..) => Kind::Parked,
             Self::DeviceTurn(..) => Kind::DeviceTurn,
-            Self::ReadBuffer => Kind::ReadBuffer,
+            Self::ReadTurn(_) => Kind::ReadTurn,
+            Self::ReadBuffer(_) => Kind::ReadBuffer,
             Self::InDevice => Kind::InDevice,
             Self::Slicing(_) => Kind::Slicing,
             Self::SliceTurn(..) => Kind::SliceTurn,
@@ -220,12 +239,14 @@ struct Slot<D: Driver> {
     state: State<D>,
     /// Which state it was taken out of.
     from: Kind,
+    /// When its host was asked for data that it owes.
+    asked: Option<Nanos>,
     /// The command, where it is one of an I/O queue that was accepted.
     command: Option<Command<D>>,
 }
 
 impl<D: Driver> Slot<D> {
-    const FREE: Self = Self { state: State::Free, from: Kind::Free, command: None };
+    const FREE: Self = Self { state: State::Free, from: Kind::Free, asked: None, command: None };
 
     fn kind(&self) -> Kind {
         self.state.kind().unwrap_or(self.from)
@@ -314,7 +335,7 @@ impl<D: Driver> Commands<D> {
     pub(crate) fn arrive(&mut self, id: SlotId, command: Command<D>) {
         let slot = self.slot_mut(id);
         debug_assert_eq!(slot.kind(), Kind::Free, "slot {id:?} holds a command");
-        *slot = Slot { state: State::Taken, from: Kind::Free, command: Some(command) };
+        *slot = Slot { state: State::Taken, command: Some(command), ..Slot::FREE };
     }
 
     /// Takes another command into the table: one that was refused, or of an admin queue.
@@ -322,7 +343,7 @@ impl<D: Driver> Commands<D> {
         let slot = self.slot_mut(id);
         debug_assert_eq!(slot.kind(), Kind::Free, "slot {id:?} holds a command");
         let kind = state.kind().unwrap_or(Kind::Free);
-        *slot = Slot { state, from: Kind::Free, command: None };
+        *slot = Slot { state, ..Slot::FREE };
         self.counts.moved(Kind::Free, kind);
     }
 
@@ -428,6 +449,29 @@ impl<D: Driver> Commands<D> {
             .map(|kind| self.counts.of(kind))
             .iter()
             .sum()
+    }
+
+    /// Notes when a command's host was asked for data; `None` while it is not.
+    pub(crate) fn expect_data(&mut self, id: SlotId, asked: Option<Nanos>) {
+        self.slot_mut(id).asked = asked;
+    }
+
+    /// Adds up what the host owes.
+    pub(crate) fn owed(&self) -> Owed {
+        let mut owed = Owed::default();
+        for id in self.ids() {
+            let Some(slot) = self.slot(id) else { continue };
+            let bytes = match &slot.state {
+                State::Collecting(data) => data.len(),
+                State::Promised(..) | State::Filling(..) | State::Lent(_) => self.data_bytes(id),
+                _ => continue,
+            };
+            if let Some(asked) = slot.asked {
+                owed.bytes += bytes as u64;
+                owed.since = Some(owed.since.map_or(asked, |since| since.min(asked)));
+            }
+        }
+        owed
     }
 
     /// Names all places.

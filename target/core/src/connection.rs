@@ -21,6 +21,7 @@ use crate::driver::{Arrivals, Batch, Buffer, Chunk, DataPlace, Driver, Notice};
 use crate::io_queue::IoQueue;
 use crate::key::Key;
 use crate::origin::Origin;
+use crate::progress::taken_by;
 use crate::queue::Queue;
 use crate::stats::IoStats;
 
@@ -66,8 +67,8 @@ pub(crate) struct Connection<D: Driver> {
     /// How often it is still received from once, without much data for a command, before the
     /// driver receives chunk after chunk again.
     singles: u8,
-    /// A batch of it is with the driver.
-    sending: bool,
+    /// A batch of it is with the driver: until when the host is to have taken it.
+    sending: Option<Nanos>,
     closing: Option<Closing>,
 }
 
@@ -127,7 +128,7 @@ impl<D: Driver> Connection<D> {
             paused: false,
             receiving: Receiving::No,
             singles: 0,
-            sending: false,
+            sending: None,
             closing: None,
         }
     }
@@ -207,7 +208,7 @@ impl<D: Driver> Connection<D> {
             && self.queue.transport.arrived(bytes)
             && let Stage::Io(io_queue) = &mut self.stage
         {
-            io_queue.count_data(&self.queue, slot, bytes.len());
+            io_queue.count_data(&mut self.queue, slot, bytes.len());
         }
         self.queue.commands.end_loan(slot, buffer);
     }
@@ -218,7 +219,7 @@ impl<D: Driver> Connection<D> {
         if self.closing.is_some() {
             return;
         }
-        self.queue.heard = io.now;
+        self.queue.progress.hear(io.now);
         if self.paused {
             self.held.keep(chunk);
             return;
@@ -244,8 +245,9 @@ impl<D: Driver> Connection<D> {
     }
 
     fn consume(&mut self, io: &mut Context<D>, mut chunk: Chunk<'_, D>) {
+        io.stages.take_capsules_back();
         while self.closing.is_none() {
-            if self.must_wait(io) {
+            if Self::must_wait(&self.queue, &mut self.stage, io, &chunk) {
                 self.pause(io, chunk);
                 return;
             }
@@ -277,6 +279,7 @@ impl<D: Driver> Connection<D> {
                 None
             }
             (Received::Data { slot, offset, bytes }, Stage::Admin(_)) => {
+                queue.progress.data_came(bytes.len());
                 queue.commands.fill(slot, offset, bytes);
                 None
             }
@@ -322,7 +325,7 @@ impl<D: Driver> Connection<D> {
                 let (stats, controller) = (Arc::clone(&self.stats), Arc::clone(&shared));
                 let completion = Completion::new(controller, qid, queue.id, stats, io.now);
                 let table = connected.namespaces;
-                let mut io_queue = IoQueue::new(&shared, table, completion, self.origin);
+                let mut io_queue = IoQueue::new(io, &shared, table, completion, self.origin);
                 io_queue.set_dscp(io, queue.key);
                 io_queue.join_network(io, queue.key);
                 self.stage = Stage::Io(io_queue);
@@ -336,11 +339,17 @@ impl<D: Driver> Connection<D> {
     /// Says whether no command may be taken now: the host does not read its answers, or the next
     /// command would find no room. Then what arrives is left where it is, which holds the host back.
     #[inline]
-    fn must_wait(&mut self, io: &Context<D>) -> bool {
-        let unsent = self.queue.transport.unsent();
-        match &mut self.stage {
+    fn must_wait(
+        queue: &Queue<D>,
+        stage: &mut Stage<D>,
+        io: &Context<D>,
+        input: &Chunk<'_, D>,
+    ) -> bool {
+        let unsent = queue.transport.unsent();
+        match stage {
             Stage::Io(io_queue) => {
-                unsent + io_queue.held_replies() > UNSENT_MAX || io_queue.must_wait(&self.queue, io)
+                unsent + io_queue.held_replies() > UNSENT_MAX
+                    || io_queue.must_wait(queue, io, input)
             }
             Stage::Admin(_) => unsent > ADMIN_UNSENT_MAX,
         }
@@ -357,7 +366,7 @@ impl<D: Driver> Connection<D> {
 
     /// Goes on where [`Self::pause`] stopped, if it may.
     pub(crate) fn resume(&mut self, io: &mut Context<D>) {
-        if self.must_wait(io) {
+        if Self::must_wait(&self.queue, &mut self.stage, io, &self.held.kept()) {
             io.agenda.paused.push(self.queue.key);
             return;
         }
@@ -383,12 +392,13 @@ impl<D: Driver> Connection<D> {
         {
             io_queue.move_replies(queue, io);
         }
+        let unsent = queue.transport.unsent();
         if let Some(batch) = queue.transport.take_batch() {
-            self.sending = true;
+            self.sending = Some(taken_by(io.now, unsent));
             io.driver.send(queue.key, batch);
         }
         if let Stage::Io(io_queue) = &mut self.stage {
-            io_queue.publish(queue, self.sending);
+            io_queue.publish(queue, self.sending.is_some());
         }
     }
 
@@ -399,7 +409,7 @@ impl<D: Driver> Connection<D> {
         batch: Batch<D>,
         lost: Option<Cow<'static, str>>,
     ) {
-        self.sending = false;
+        self.sending = None;
         self.queue.transport.give_back(batch);
         match lost {
             None => self.queue.send_soon(&mut io.agenda),
@@ -514,7 +524,7 @@ impl<D: Driver> Connection<D> {
             Stage::Io(io_queue) => io_queue.is_settled(),
             Stage::Admin(_) => true,
         };
-        self.receiving == Receiving::No && !self.sending && settled
+        self.receiving == Receiving::No && self.sending.is_none() && settled
     }
 
     /// Says whether it has sent no Connect for `nanos` since it was accepted.
@@ -523,17 +533,25 @@ impl<D: Driver> Connection<D> {
         waits && now.ns_since(self.since) > nanos
     }
 
-    /// Says whether the host owes data (the rest of a PDU, or the answer to an R2T) and has sent nothing
-    /// for `nanos`: it holds buffers that others wait for.
-    pub(crate) fn owes_data(&self, now: Nanos, nanos: u64) -> bool {
-        let queue = &self.queue;
-        now.ns_since(queue.heard) > nanos
-            && !self.paused
-            && (queue.transport.in_data()
-                || match &self.stage {
-                    Stage::Io(io_queue) => io_queue.owes_data(queue),
-                    Stage::Admin(_) => queue.commands.awaiting_data() > 0,
-                })
+    /// Says why the host is too slow with data that it owes (the rest of a PDU, or the answer to an
+    /// R2T), if it is: it holds buffers that others wait for.
+    pub(crate) fn owes_data(&mut self, now: Nanos) -> Option<&'static str> {
+        let queue = &mut self.queue;
+        let owes = queue.transport.in_data()
+            || match &self.stage {
+                Stage::Io(io_queue) => io_queue.owes_data(queue),
+                Stage::Admin(_) => queue.commands.awaiting_data() > 0,
+            };
+        if !owes || self.paused {
+            queue.progress.excuse(now);
+            return None;
+        }
+        queue.progress.fault(now, || queue.commands.owed())
+    }
+
+    /// Says whether the host is too slow with the taking of its answers.
+    pub(crate) fn keeps_answers(&self, now: Nanos) -> bool {
+        self.sending.is_some_and(|until| now > until)
     }
 
     /// Says whether the connection is on its way out.
@@ -547,6 +565,6 @@ impl<D: Driver> Connection<D> {
             Stage::Io(io_queue) => io_queue.is_idle(&self.queue),
             Stage::Admin(_) => true,
         };
-        quiet && !self.sending && self.queue.transport.unsent() == 0
+        quiet && self.sending.is_none() && self.queue.transport.unsent() == 0
     }
 }

@@ -7,6 +7,7 @@ use arbitration::Class;
 use arbitration::arbiter::Waiters;
 use fabric::Nanos;
 use fabric::controller::BackendId;
+use fabric::queue::SlotId;
 
 use crate::accounts::Account;
 use crate::agenda::Agenda;
@@ -14,6 +15,8 @@ use crate::buffers::Buffers;
 use crate::device::{BlockDevice, device_id};
 use crate::device_table::DeviceTable;
 use crate::driver::{Buffer, Driver, Job};
+use crate::key::Key;
+use crate::lease::Lease;
 use crate::policies::Policies;
 use crate::stages::Stages;
 use crate::stats::IoStats;
@@ -77,7 +80,7 @@ impl<D: Driver> Context<D> {
             driver,
             settings,
             now,
-            stages: Stages::new(number, policies.order(), waiters, buffers.window()),
+            stages: Stages::new(number, policies.order(), waiters, buffers.sizes()),
             buffers,
             devices: DeviceTable::new(),
             agenda: Agenda::new(now),
@@ -99,6 +102,12 @@ impl<D: Driver> Context<D> {
         self.stages.arbiter.add_device(device_id(id), Arc::clone(device.qos()));
         self.devices.insert(id, device);
         true
+    }
+
+    /// Takes the next read out for which there is memory.
+    #[inline]
+    pub(crate) fn next_lease(&mut self) -> Option<((Key, SlotId), Lease)> {
+        self.stages.next_lease(self.buffers.data_used())
     }
 
     /// Whether there are settings of quality of service that were not taken yet.

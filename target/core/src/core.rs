@@ -21,8 +21,6 @@ use crate::places::Places;
 
 /// How long a connection may take to send Connect, in ns.
 const CONNECT_TIME_NS: u64 = 10_000_000_000;
-/// How long a host may owe data that it was asked for, or the rest of a PDU, in ns.
-const DATA_TIME_NS: u64 = 30_000_000_000;
 /// How often a reactor looks after what has no event of its own.
 const CHORES: Duration = Duration::from_millis(100);
 /// How often it does so while it settles what it has, to end.
@@ -145,7 +143,12 @@ impl<D: Driver> Core<D> {
     /// Says when the core wants its next turn, if nothing happens before; `None` where there is
     /// something to do. While it rests, other reactors wake it when there is room for a command that waits.
     pub fn rest(&mut self) -> Option<Nanos> {
-        if !self.io.agenda.slices.is_empty() || self.is_changing() || self.serve_memory() {
+        if !self.io.agenda.slices.is_empty()
+            || self.is_changing()
+            || self.serve_memory()
+            || self.serve_reads()
+            || (!self.io.agenda.paused.is_empty() && self.io.stages.capsules_came_back())
+        {
             return None;
         }
         let now = self.io.now;
@@ -422,6 +425,8 @@ impl<D: Driver> Core<D> {
         self.io.buffers.learn(self.io.now);
         self.serve_in_turn(|buffers| &mut buffers.data);
         self.serve_in_turn(|buffers| &mut buffers.reads);
+        self.serve_reads();
+        self.io.stages.capsules_came_back();
         if !self.io.agenda.paused.is_empty() {
             for key in std::mem::take(&mut self.io.agenda.paused) {
                 if let Some(connection) = self.places.find(key) {
@@ -445,6 +450,18 @@ impl<D: Driver> Core<D> {
             }
             waiting(&mut self.io.buffers).pop_front();
         }
+    }
+
+    /// Sets reads going for which there is memory. Whether there were any.
+    fn serve_reads(&mut self) -> bool {
+        let mut any = false;
+        while let Some(((key, slot), lease)) = self.io.next_lease() {
+            any = true;
+            if let Some((io_queue, queue)) = self.places.find_io(key) {
+                io_queue.read_granted(queue, &mut self.io, slot, lease);
+            }
+        }
+        any
     }
 
     /// Sends what connections have queued.
@@ -538,9 +555,13 @@ impl<D: Driver> Core<D> {
             if connection.is_late(self.io.now, CONNECT_TIME_NS) {
                 self.io.driver.notice(connection.key(), Notice::NoConnect);
                 connection.close(&mut self.io, false, "no Connect within 10 s");
-            } else if connection.owes_data(self.io.now, DATA_TIME_NS) {
-                self.io.driver.notice(connection.key(), Notice::OwesData);
-                connection.close(&mut self.io, false, "it owes data for 30 s");
+            } else if let Some(why) = connection.owes_data(self.io.now) {
+                self.io.driver.notice(connection.key(), Notice::TooSlow(why));
+                connection.close(&mut self.io, false, why);
+            } else if connection.keeps_answers(self.io.now) {
+                let why = "it takes its answers at less than 64 KiB a second";
+                self.io.driver.notice(connection.key(), Notice::TooSlow(why));
+                connection.close(&mut self.io, false, why);
             }
         }
         if self.io.draining {

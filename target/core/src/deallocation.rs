@@ -173,6 +173,7 @@ mod tests {
             charge: Charge::default(),
             grant: None,
             memory: None,
+            lease: None,
             waited_ns: 0,
         }
     }

@@ -35,19 +35,11 @@ pub(crate) enum Outcome<D: Driver> {
 /// A queue's commands on their way through their devices.
 #[derive(Debug, Default)]
 pub(crate) struct Dispatch {
-    /// Commands that wait for their turn with a buffer for in-capsule data in hand.
-    in_capsules: u32,
     /// Commands that are in a queued device.
     in_device: u32,
 }
 
 impl Dispatch {
-    /// Counts the commands that wait for their turn with a buffer for in-capsule data in hand.
-    #[inline]
-    pub(crate) fn in_capsules(&self) -> u32 {
-        self.in_capsules
-    }
-
     /// Says whether a queued device has none of the commands.
     pub(crate) fn is_settled(&self) -> bool {
         self.in_device == 0
@@ -79,7 +71,6 @@ impl Dispatch {
         }
         match arbiter.enqueue(io.now, flow, charge.class, submission) {
             Some(waiting) => {
-                self.in_capsules += u32::from(matches!(source, Source::Capsule));
                 queue.commands.change(slot, State::DeviceTurn(waiting, buffer, source));
                 Outcome::Underway
             }
@@ -97,7 +88,6 @@ impl Dispatch {
         let Dispatched { item: (_, slot), grant, waited_ns, .. } = command;
         match queue.commands.take(slot) {
             State::DeviceTurn(_, buffer, source) => {
-                self.leave_turn(&source);
                 self.start_or_wait(queue, io, slot, buffer, source, Some((grant, waited_ns)))
             }
             State::SliceTurn(deallocation, _) => {
@@ -113,12 +103,6 @@ impl Dispatch {
         }
     }
 
-    /// Counts a command no more among those that wait for their turn with a buffer for in-capsule
-    /// data in hand.
-    pub(crate) fn leave_turn(&mut self, source: &Source) {
-        self.in_capsules -= u32::from(matches!(source, Source::Capsule));
-    }
-
     /// Takes the state of a command that waits for its turn at a device that is gone: with its
     /// namespace, or alone. The arbiter has given the turn up already.
     pub(crate) fn device_gone<D: Driver>(
@@ -129,7 +113,6 @@ impl Dispatch {
     ) -> Outcome<D> {
         match queue.commands.take(slot) {
             State::DeviceTurn(_, _, source) => {
-                self.leave_turn(&source);
                 io.stages.give_back_memory(source.grant());
                 Outcome::DeviceGone
             }
@@ -155,14 +138,29 @@ impl Dispatch {
         if bytes == 0 {
             return self.start(queue, io, slot, buffer, source, grant);
         }
-        if let Some(buffer) = io.buffers.for_read(bytes) {
+        let charge = queue.commands.charge(slot);
+        let length = u32::try_from(bytes).unwrap_or(u32::MAX);
+        let lease = io.stages.lease_now(&charge, length, io.buffers.data_used());
+        if lease.is_some()
+            && let Some(buffer) = io.buffers.for_read(bytes)
+        {
+            let source = lease.map_or(Source::None, Source::Read);
             return self.start(queue, io, slot, Some(buffer), source, grant);
         }
         if let Some((grant, _)) = grant {
             io.stages.arbiter.complete(io.now, grant, false);
         }
-        queue.commands.change(slot, State::ReadBuffer);
-        io.buffers.reads.push_back((queue.key, slot));
+        let command = (queue.key, slot);
+        if let Some(lease) = lease {
+            queue.commands.change(slot, State::ReadBuffer(lease));
+            io.buffers.reads.push_back(command);
+        } else {
+            let entry = io.stages.await_lease(&charge, length, command);
+            debug_assert!(entry.is_some(), "a command that reads has a queue for its memory");
+            if let Some(entry) = entry {
+                queue.commands.change(slot, State::ReadTurn(entry));
+            }
+        }
         Outcome::Underway
     }
 
@@ -182,6 +180,7 @@ impl Dispatch {
             debug_assert!(false, "only I/O commands are started");
             return Outcome::Underway;
         };
+        let (memory, lease) = source.parts();
         let mut job = Job::<D> {
             origin: (queue.key, slot),
             device: Arc::clone(&device),
@@ -190,7 +189,8 @@ impl Dispatch {
             buffer,
             arrived,
             charge,
-            memory: source.grant(),
+            memory,
+            lease,
             grant,
             waited_ns,
         };

@@ -151,8 +151,8 @@ pub enum Notice<'a, T: Transport> {
     KeepAliveExpired,
     /// It sent no Connect in time.
     NoConnect,
-    /// Its host owes data for too long.
-    OwesData,
+    /// Its host is too slow with data that it owes, or with the taking of its answers: how.
+    TooSlow(&'static str),
     /// Its end begins.
     Ending(&'a str),
 }

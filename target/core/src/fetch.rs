@@ -52,6 +52,7 @@ impl<D: Driver> Fetch<'_, D> {
     /// Lets a command's next R2T wait for its turn: all that was asked for has come.
     pub(crate) fn r2t_ended(&mut self, slot: SlotId) {
         let class = self.queue.commands.charge(slot).class;
+        self.queue.commands.expect_data(slot, None);
         if let Some(traffic) = &mut self.traffic {
             traffic.pacer_mut().push_begun(class, slot);
             self.list_for_r2t();
@@ -86,8 +87,10 @@ impl<D: Driver> Fetch<'_, D> {
             self.io.stages.gate.give_back(grant);
             return;
         }
+        let reserved = grant.is_reserved();
         self.queue.commands.change(slot, State::DataBuffer(Some(grant)));
-        if !self.io.buffers.data.is_empty() || !self.take_buffer(slot) {
+        let in_turn = reserved || self.io.buffers.data.is_empty();
+        if !in_turn || !self.take_buffer(slot) {
             self.io.buffers.data.push_back((self.queue.key, slot));
         }
     }
@@ -96,9 +99,12 @@ impl<D: Driver> Fetch<'_, D> {
     /// where it goes on waiting.
     pub(crate) fn take_buffer(&mut self, slot: SlotId) -> bool {
         let bytes = self.queue.commands.data_bytes(slot);
-        let Some(buffer) = self.io.buffers.for_data(bytes) else {
-            return self.promise(slot, bytes);
-        };
+        let reserved = matches!(
+            self.queue.commands.state(slot), State::DataBuffer(Some(grant)) if grant.is_reserved()
+        );
+        let buffers = &self.io.buffers;
+        let buffer = if reserved { buffers.for_reserved(bytes) } else { buffers.for_data(bytes) };
+        let Some(buffer) = buffer else { return self.promise(slot, bytes) };
         match self.queue.commands.take(slot) {
             State::DataBuffer(grant) => {
                 self.queue.commands.change(slot, State::Filling(buffer, Source::Fetched(grant)));
@@ -130,7 +136,8 @@ impl<D: Driver> Fetch<'_, D> {
         let queue = &mut *self.queue;
         let class = queue.commands.charge(slot).class;
         // The host owes nothing before it is asked.
-        queue.heard = self.io.now;
+        queue.progress.hear(self.io.now);
+        queue.commands.expect_data(slot, Some(self.io.now));
         match &mut self.traffic {
             Some(traffic) => traffic.fetch(&mut queue.transport, slot, class, length(bytes)),
             None => queue.transport.fetch(slot, length(bytes)),

@@ -29,6 +29,8 @@ pub(crate) struct NamespaceFlow {
     pub(crate) flow: Option<HostFlowId>,
     /// The queue for memory for data that the host is asked for.
     pub(crate) fetch: Option<MemoryFlowId>,
+    /// The queue for memory for what commands read.
+    pub(crate) read: MemoryFlowId,
     pub(crate) flush_is_output: bool,
 }
 
@@ -40,6 +42,7 @@ impl NamespaceFlow {
         if let Some(flow) = self.fetch {
             stages.gate.release(flow);
         }
+        stages.reads.release(self.read);
     }
 }
 
@@ -96,6 +99,7 @@ impl FlowCache {
             account: entry.account,
             flow: entry.flow,
             fetch: entry.fetch,
+            read: Some(entry.read),
             backend: Some(entry.backend),
             generation: self.generation,
         }

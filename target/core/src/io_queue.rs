@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use arbitration::Class;
 use arbitration::arbiter::Dispatched;
-use arbitration::memory::MemoryGrant;
+use arbitration::memory::{MemoryFlowId, MemoryGrant};
 use fabric::Nanos;
 use fabric::controller::{ControllerShared, NamespaceTable};
 use fabric::nvm::{IoCommand, Transfer};
@@ -13,16 +13,17 @@ use fabric::queue::{CapsuleData, SlotId, Transport as _};
 use qtcp::pacing::Pacing;
 
 use crate::admin_queue::fabrics_on_io_queue;
-use crate::arrival::{Arrival, Arrived};
+use crate::arrival::{Arrival, Arrived, host_id};
 use crate::commands::{Command, Source, State};
 use crate::completion::Completion;
 use crate::context::Context;
 use crate::device::BlockDevice as _;
 use crate::dispatch::{Dispatch, Outcome};
-use crate::driver::{Buffer, Driver, Ended, Job, Started};
+use crate::driver::{Buffer, Chunk, Driver, Ended, Job, Started};
 use crate::dscp::Dscp;
 use crate::fetch::{Fetch, Fetched};
 use crate::key::Key;
+use crate::lease::{Lease, Leased};
 use crate::origin::Origin;
 use crate::pacer::{Next, Turn};
 use crate::payload::TxData;
@@ -36,6 +37,8 @@ pub(crate) struct IoQueue<D: Driver> {
     controller: Arc<ControllerShared>,
     arrival: Arrival,
     dispatch: Dispatch,
+    /// The queue for memory for in-capsule data; none once the queue is on its way out.
+    capsules: Option<MemoryFlowId>,
     completion: Completion,
     /// Its side of stage S6; none where the network's stage does not look after it.
     traffic: Option<Box<Traffic<Buffer<D>>>>,
@@ -47,13 +50,18 @@ pub(crate) struct IoQueue<D: Driver> {
 impl<D: Driver> IoQueue<D> {
     /// An I/O queue of a controller.
     pub(crate) fn new(
+        io: &mut Context<D>,
         controller: &Arc<ControllerShared>,
         table: Arc<NamespaceTable>,
         completion: Completion,
         origin: Origin,
     ) -> Self {
+        let (host, subsystem) = (&controller.host_nqn, &controller.subsystem_nqn);
+        let session = io.driver.resolve(&io.policies, host, subsystem, None).tenant.session;
+        let capsules = io.stages.capsules.flow(&session, host_id(host));
         Self {
             arrival: Arrival::new(Arc::clone(controller), table, origin),
+            capsules: Some(capsules),
             controller: Arc::clone(controller),
             dispatch: Dispatch::default(),
             completion,
@@ -130,8 +138,12 @@ impl<D: Driver> IoQueue<D> {
             self.fetch(queue, io).begin(slot, bytes);
             return;
         }
-        let Some(mut buffer) = io.buffers.for_capsule(bytes) else {
-            // Commands are only taken while there is a buffer for in-capsule data.
+        let lease = self.capsules.and_then(|flow| {
+            io.stages.lease_capsule(flow, command.charge.class, io.settings.in_capsule_data)
+        });
+        let buffer = io.buffers.for_capsule(bytes);
+        let (Some(lease), Some(mut buffer)) = (lease, buffer) else {
+            // Commands with in-capsule data are only taken while there is a buffer for it.
             queue.refuse(slot, Status::COMMAND_INTERRUPTED, data);
             return;
         };
@@ -141,9 +153,10 @@ impl<D: Driver> IoQueue<D> {
             if let (Some(to), Some(from)) = (buffer.get_mut(..length), from.get(..length)) {
                 to.copy_from_slice(from);
             }
-            self.submit(queue, io, slot, Some(buffer), Source::Capsule);
+            self.submit(queue, io, slot, Some(buffer), Source::Capsule(lease));
         } else {
-            queue.commands.change(slot, State::Filling(buffer, Source::Capsule));
+            queue.commands.change(slot, State::Filling(buffer, Source::Capsule(lease)));
+            queue.commands.expect_data(slot, Some(io.now));
         }
     }
 
@@ -170,7 +183,8 @@ impl<D: Driver> IoQueue<D> {
 
     /// Counts a piece of a command's data that has come.
     #[inline]
-    pub(crate) fn count_data(&mut self, queue: &Queue<D>, slot: SlotId, bytes: usize) {
+    pub(crate) fn count_data(&mut self, queue: &mut Queue<D>, slot: SlotId, bytes: usize) {
+        queue.progress.data_came(bytes);
         if let Some(traffic) = &mut self.traffic {
             let place = queue.transport.sqe_of(slot).sgl.decode();
             let asked = matches!(place, SglKind::Transport);
@@ -210,7 +224,8 @@ impl<D: Driver> IoQueue<D> {
             let bytes = match next {
                 Next::Begun(slot) => {
                     // The host owed nothing while it was not asked.
-                    queue.heard = io.now;
+                    queue.progress.hear(io.now);
+                    queue.commands.expect_data(slot, Some(io.now));
                     self.traffic.as_mut()?.fetch_more(&mut queue.transport, slot, class)
                 }
                 Next::Fresh(slot, bytes) => {
@@ -238,6 +253,27 @@ impl<D: Driver> IoQueue<D> {
         self.fetch(queue, io).memory_granted(slot, grant);
     }
 
+    /// Takes memory for what a command reads, and lets the command go on if there is a buffer.
+    pub(crate) fn read_granted(
+        &mut self,
+        queue: &mut Queue<D>,
+        io: &mut Context<D>,
+        slot: SlotId,
+        lease: Lease,
+    ) {
+        if !matches!(queue.commands.state(slot), State::ReadTurn(_)) {
+            return;
+        }
+        let Some(buffer) = io.buffers.for_read(queue.commands.read_bytes(slot)) else {
+            queue.commands.change(slot, State::ReadBuffer(lease));
+            io.buffers.reads.push_back((queue.key, slot));
+            return;
+        };
+        queue.commands.take(slot);
+        self.submit(queue, io, slot, Some(buffer), Source::Read(lease));
+        queue.send_soon(&mut io.agenda);
+    }
+
     /// Lets a command go on that has waited for a buffer, if there is one now (unless it waits no
     /// more). False where there is still none.
     pub(crate) fn take_buffer(
@@ -252,11 +288,16 @@ impl<D: Driver> IoQueue<D> {
                 Some((buffer, source)) => (buffer, source),
                 None => return false,
             },
-            State::ReadBuffer => {
+            State::ReadBuffer(_) => {
                 let bytes = queue.commands.read_bytes(slot);
                 let Some(buffer) = io.buffers.for_first_read(bytes) else { return false };
-                queue.commands.take(slot);
-                (buffer, Source::None)
+                match queue.commands.take(slot) {
+                    State::ReadBuffer(lease) => (buffer, Source::Read(lease)),
+                    other => {
+                        queue.commands.put_back(slot, other);
+                        return true;
+                    }
+                }
             }
             _ => return true,
         };
@@ -295,6 +336,10 @@ impl<D: Driver> IoQueue<D> {
         command: Dispatched<(Key, SlotId)>,
     ) {
         let slot = command.item.1;
+        if matches!(queue.commands.state(slot), State::DeviceTurn(..)) {
+            // Settings may have changed while it waited, and it may need memory.
+            self.arrival.charge_again(io, queue, slot);
+        }
         let outcome = self.dispatch.granted(queue, io, command);
         self.follow(queue, io, slot, outcome);
         queue.send_soon(&mut io.agenda);
@@ -361,7 +406,8 @@ impl<D: Driver> IoQueue<D> {
         queue.commands.release(slot);
         match (job.command, job.buffer) {
             (IoCommand::Read { .. }, Some(buffer)) if status.is_success() => {
-                self.reply(queue, job.charge.class, slot, TxData::Buffer(buffer));
+                let data = TxData::Buffer(Leased::new(buffer, job.lease));
+                self.reply(queue, job.charge.class, slot, data);
             }
             (IoCommand::Read { .. }, Some(_)) => queue.transport.complete(slot, 0, status),
             _ => queue.transport.complete(slot, result, status),
@@ -408,6 +454,9 @@ impl<D: Driver> IoQueue<D> {
             }
         }
         self.arrival.leave(io);
+        if let Some(flow) = self.capsules.take() {
+            io.stages.capsules.release(flow);
+        }
     }
 
     /// Takes a command out of whatever it waits for, and gives back all that it holds. False, and
@@ -426,7 +475,6 @@ impl<D: Driver> IoQueue<D> {
             }
             State::DeviceTurn(entry, _, source) => {
                 stages.arbiter.cancel(entry);
-                self.dispatch.leave_turn(&source);
                 source.grant()
             }
             State::SliceTurn(_, entry) => {
@@ -437,7 +485,11 @@ impl<D: Driver> IoQueue<D> {
                 grant
             }
             State::Filling(_, source) | State::Lent(source) => source.grant(),
-            State::R2tTurn | State::ReadBuffer | State::Slicing(_) => None,
+            State::ReadTurn(entry) => {
+                stages.reads.cancel(entry);
+                None
+            }
+            State::R2tTurn | State::ReadBuffer(_) | State::Slicing(_) => None,
             other => {
                 queue.commands.put_back(slot, other);
                 return false;
@@ -450,19 +502,29 @@ impl<D: Driver> IoQueue<D> {
     /// Says whether no command may be taken now: the next one might find no buffer for its in-capsule
     /// data, or more waits than there is room for.
     #[inline]
-    pub(crate) fn must_wait(&mut self, queue: &Queue<D>, io: &Context<D>) -> bool {
+    pub(crate) fn must_wait(
+        &mut self,
+        queue: &Queue<D>,
+        io: &Context<D>,
+        input: &Chunk<'_, D>,
+    ) -> bool {
         // Data that is arriving has its buffer already.
         !queue.transport.in_data()
-            && (!io.buffers.has_for_capsule(io.settings.in_capsule_data as usize)
+            && ((!self.has_for_capsule(io) && queue.transport.brings_data(input))
                 || (io.stages.waits() && self.is_held_back(io)))
+    }
+
+    /// Says whether the host may have a buffer for in-capsule data now.
+    #[inline]
+    fn has_for_capsule(&self, io: &Context<D>) -> bool {
+        let each = io.settings.in_capsule_data;
+        self.capsules.is_some_and(|flow| io.stages.may_lease_capsule(flow, each))
+            && io.buffers.has_for_capsule(each as usize)
     }
 
     #[cold]
     fn is_held_back(&mut self, io: &Context<D>) -> bool {
-        let each = io.settings.in_capsule_data as usize;
-        io.stages.arbiter.waiting() >= io.waiting_max
-            || io.buffers.is_part_of_capsules(self.dispatch.in_capsules(), each)
-            || self.arrival.holds_back(io)
+        io.stages.arbiter.waiting() >= io.waiting_max || self.arrival.holds_back(io)
     }
 
     /// Returns how many bytes of replies wait for their turn.

@@ -12,6 +12,7 @@ use fabric::queue::SlotId;
 
 use crate::charge::Charge;
 use crate::key::Key;
+use crate::lease::Lease;
 
 /// A command in a device of type `V`, with its data in a buffer of type `B`.
 #[derive(Debug)]
@@ -32,8 +33,10 @@ pub struct Job<V, B> {
     pub(crate) charge: Charge,
     /// What it holds of the arbiter.
     pub(crate) grant: Option<Grant>,
-    /// What its buffer takes of the memory for data.
+    /// What its buffer takes of the memory for data from hosts.
     pub(crate) memory: Option<MemoryGrant>,
+    /// What its buffer takes of the memory for reads, or for in-capsule data.
+    pub(crate) lease: Option<Lease>,
     /// How long it waited for its turn, in ns.
     pub(crate) waited_ns: u64,
 }

@@ -4,6 +4,8 @@ use std::ops::Deref;
 
 use fabric::queue::Payload;
 
+use crate::lease::Leased;
+
 /// The largest piece of zeroes that is written or sent at once, in bytes.
 pub const ZEROES: usize = 128 << 10;
 
@@ -25,7 +27,7 @@ pub enum TxData<B> {
     /// This many zeroes, at most [`ZEROES`].
     Zeroes(usize),
     /// An I/O buffer, given back when it has been sent.
-    Buffer(B),
+    Buffer(Leased<B>),
     /// The data of an admin command.
     Bytes(Vec<u8>),
 }

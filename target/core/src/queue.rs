@@ -9,6 +9,7 @@ use crate::agenda::Agenda;
 use crate::commands::{Commands, State};
 use crate::driver::Driver;
 use crate::key::Key;
+use crate::progress::Progress;
 
 /// The queue of a connection.
 #[derive(Debug)]
@@ -19,8 +20,7 @@ pub(crate) struct Queue<D: Driver> {
     pub(crate) id: ConnectionId,
     pub(crate) transport: D::Transport,
     pub(crate) commands: Commands<D>,
-    /// When something was last received, or the host was asked for data: it owed nothing before.
-    pub(crate) heard: Nanos,
+    pub(crate) progress: Progress,
     /// The reactor's agenda has the connection among those with something to send.
     to_send: bool,
 }
@@ -28,7 +28,14 @@ pub(crate) struct Queue<D: Driver> {
 impl<D: Driver> Queue<D> {
     /// An empty queue.
     pub(crate) fn new(key: Key, id: ConnectionId, transport: D::Transport, now: Nanos) -> Self {
-        Self { key, id, transport, commands: Commands::default(), heard: now, to_send: false }
+        Self {
+            key,
+            id,
+            transport,
+            commands: Commands::default(),
+            progress: Progress::new(now),
+            to_send: false,
+        }
     }
 
     /// Completes a command that is in the table of commands.

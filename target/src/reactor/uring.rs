@@ -312,8 +312,8 @@ impl Driver for Uring {
                 events.keep_alive_expired.fetch_add(1, Ordering::Relaxed);
             }
             Notice::NoConnect => tracing::info!(peer = self.peer(key), "no Connect within 10 s"),
-            Notice::OwesData => {
-                tracing::warn!(peer = self.peer(key), "the host owes data for 30 s: closing");
+            Notice::TooSlow(why) => {
+                tracing::warn!(peer = self.peer(key), why, "the host is too slow: closing");
             }
             Notice::Ending(reason) => {
                 tracing::debug!(peer = self.peer(key), reason, "a connection is ended");

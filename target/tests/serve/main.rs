@@ -5,6 +5,7 @@ mod availability;
 mod backings;
 mod client;
 mod force;
+mod holding;
 mod host_log;
 mod hostile;
 mod independent;

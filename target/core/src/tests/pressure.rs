@@ -67,12 +67,13 @@ fn a_host_that_understands_is_told_when_to_come_again_and_not_twice() {
 #[test]
 fn reads_wait_for_buffers_in_the_order_in_which_they_came() {
     let mut rig = Rig::new(&Plan { memory: 128 << 10, ..Plan::default() });
-    // Each takes half of the memory; hosts do not read their answers yet.
+    // Each takes half of the memory, so that the host has one at a time; it does not read its
+    // answers yet.
     rig.peers[1].reads = false;
     let cids: Vec<u16> =
         (0..4).map(|n| rig.submit(1, read(MEMORY, n * 128, 128), None, 64 << 10)).collect();
-    assert_eq!(rig.states(), [("read_buffer", 2)]);
-    assert_eq!(rig.core.buffers().0, 128 << 10);
+    assert_eq!(rig.states(), [("read_turn", 3)]);
+    assert_eq!(rig.core.buffers().0, 64 << 10, "the memory of the first one is held");
     rig.peers[1].reads = true;
     rig.run();
     assert!(cids.iter().all(|cid| rig.answer(1, *cid) == Some(Status::SUCCESS)));

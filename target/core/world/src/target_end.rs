@@ -140,6 +140,14 @@ impl Transport for TargetEnd {
         either!(self.in_data())
     }
 
+    fn brings_data(&self, input: &Chunk<'_, Self::Inbox>) -> bool {
+        match (self, input) {
+            (Self::Tcp(end), Run::Bytes(bytes)) => end.brings_data(bytes),
+            (Self::Loopback(end), Run::Messages(messages)) => end.brings_data(messages),
+            _ => false,
+        }
+    }
+
     fn arriving(&self) -> Option<Arriving> {
         either!(self.arriving())
     }

@@ -1,0 +1,174 @@
+//! Hosts that hold what they can get, and never give it back: others go on.
+
+use std::net::SocketAddr;
+use std::sync::Arc;
+use std::time::Duration;
+
+use fabric::host::commands;
+use fabric::nvme::{SglDescriptor, Sqe, opcode};
+use sluiced::config::{Poll, QosConfig, TargetConfig};
+use sluiced::runtime::Runtime;
+use zerocopy::IntoBytes;
+use zerocopy::little_endian::U16;
+
+use crate::client::{NQN, Queue, connect_command, enable_command, io, pattern};
+use crate::hostile::Raw;
+use crate::{buffers_in_use, end, eventually, file, memory, namespace, serve};
+
+/// Hosts that hold what they can get: more than have a quarter of the memory each.
+const HOSTS: u32 = 6;
+
+/// Host number `n`, with a controller of its own.
+struct Holder {
+    n: u32,
+    _admin: Raw,
+    controller: u16,
+}
+
+fn connect_data(n: u32, cntlid: u16) -> Vec<u8> {
+    let uuid = format!("nqn.2014-08.org.nvmexpress:uuid:00000000-0000-0000-0000-{n:012x}");
+    let mut id = [1; 16];
+    id[..4].copy_from_slice(&n.to_le_bytes());
+    commands::connect_data(id, cntlid, NQN, &uuid)
+}
+
+impl Holder {
+    fn new(address: SocketAddr, n: u32) -> Self {
+        let data = connect_data(n, 0xffff);
+        let (mut admin, controller) =
+            Raw::connect_with(address, &connect_command(0), &data).unwrap();
+        admin.send(&enable_command(), SglDescriptor::default(), &[]);
+        admin.receive().unwrap();
+        Self { n, _admin: admin, controller }
+    }
+
+    fn queue(&self, address: SocketAddr, qid: u16) -> Raw {
+        let data = connect_data(self.n, self.controller);
+        Raw::connect_with(address, &connect_command(qid), &data).unwrap().0
+    }
+}
+
+fn holders(address: SocketAddr) -> Vec<Holder> {
+    (0..HOSTS).map(|n| Holder::new(address, n)).collect()
+}
+
+fn start(io_memory: u64) -> (tempfile::TempDir, Arc<Runtime>, SocketAddr) {
+    let folder = tempfile::tempdir_in(env!("CARGO_TARGET_TMPDIR")).unwrap();
+    let settings = TargetConfig {
+        cores: vec![0],
+        poll: Poll::Never,
+        io_memory,
+        drain_time: Duration::from_secs(1),
+        ..TargetConfig::default()
+    };
+    let disk = namespace(file(&folder.path().join("disk")));
+    let (runtime, address) = serve(settings, QosConfig::default(), vec![disk, namespace(memory())]);
+    (folder, runtime, address)
+}
+
+/// Another host reads and writes, in the capsule and not, while others hold what they can.
+fn goes_on(address: SocketAddr) {
+    let (_admin, id) = Queue::controller(address);
+    let (mut queue, _) = Queue::connect(address, 1, id);
+    for blocks in [1, 2, 16, 32] {
+        for _ in 0..4 {
+            let data = pattern(0, blocks, 3);
+            let (status, ..) = queue.call(io(opcode::io::WRITE, 0, blocks), Some(data.clone()), 0);
+            assert!(status.is_success(), "{status}");
+            let bytes = u32::try_from(data.len()).unwrap();
+            let (status, _, read) = queue.call(io(opcode::io::READ, 0, blocks), None, bytes);
+            assert!(status.is_success() && read == data, "{status}");
+        }
+    }
+    let reads: Vec<u16> =
+        (0..32).map(|lba| queue.submit(io(opcode::io::READ, lba, 1), None, 4096)).collect();
+    for cid in reads {
+        assert!(queue.wait(cid).0.is_success());
+    }
+}
+
+/// Waits until as much memory is in use as was a moment ago: nothing goes on any more.
+fn settled(runtime: &Runtime, least: u64) {
+    let mut before = 0;
+    eventually("the memory is held", || {
+        std::thread::sleep(Duration::from_millis(100));
+        let used = buffers_in_use(runtime);
+        std::mem::replace(&mut before, used) == used && used >= least
+    });
+}
+
+fn numbered(sqe: Sqe, cid: u16, nsid: u32) -> Sqe {
+    Sqe { cid: U16::new(cid), nsid: nsid.into(), ..sqe }
+}
+
+/// Hosts ask for 63 MiB each and never read an answer.
+#[test]
+fn who_does_not_read_its_answers_stops_nobody_elses_reads() {
+    for nsid in [1, 2] {
+        let (_folder, runtime, address) = start(16 << 20);
+        let holders = holders(address);
+        let queues: Vec<_> = holders
+            .iter()
+            .map(|holder| {
+                let mut queue = holder.queue(address, 1);
+                for cid in 0..63 {
+                    let read = numbered(io(opcode::io::READ, u32::from(cid) * 256, 256), cid, nsid);
+                    queue.send(&read, SglDescriptor::transport(1 << 20), &[]);
+                }
+                queue
+            })
+            .collect();
+        settled(&runtime, 12 << 20);
+        goes_on(address);
+        drop(queues);
+        end(&runtime);
+    }
+}
+
+/// Hosts announce writes and never send the data that they are asked for.
+#[test]
+fn who_owes_data_stops_nobody_elses_writes() {
+    let (_folder, runtime, address) = start(16 << 20);
+    let holders = holders(address);
+    let queues: Vec<_> = holders
+        .iter()
+        .map(|holder| {
+            let mut queue = holder.queue(address, 1);
+            for cid in 0..63 {
+                let nsid = u32::from(cid % 2) + 1;
+                let write = numbered(io(opcode::io::WRITE, u32::from(cid) * 32, 32), cid, nsid);
+                queue.send(&write, SglDescriptor::transport(128 << 10), &[]);
+            }
+            queue
+        })
+        .collect();
+    settled(&runtime, 10 << 20);
+    goes_on(address);
+    drop(queues);
+    end(&runtime);
+}
+
+/// Hosts begin to send a capsule with data on each of many connections, and stop after one byte.
+#[test]
+fn who_sends_a_byte_of_a_capsule_stops_nobody_else() {
+    let (_folder, runtime, address) = start(4 << 20);
+    let holders = holders(address);
+    let mut queues = Vec::new();
+    for holder in &holders {
+        for qid in 1..=20 {
+            let mut queue = holder.queue(address, qid);
+            let write = numbered(io(opcode::io::WRITE, 0, 2), 1, 2);
+            let sqe = Sqe { flags: 0x40, sgl: SglDescriptor::in_capsule(8192), ..write };
+            let mut pdu = vec![4, 0, 72, 72];
+            pdu.extend((72_u32 + 8192).to_le_bytes());
+            pdu.extend(sqe.as_bytes());
+            pdu.push(0);
+            std::io::Write::write_all(&mut queue.0, &pdu).unwrap();
+            queues.push(queue);
+        }
+    }
+    settled(&runtime, 300 << 10);
+    goes_on(address);
+    drop(queues);
+    end(&runtime);
+}
