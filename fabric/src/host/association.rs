@@ -204,10 +204,9 @@ impl Association {
         if self.step == Step::Over {
             return None;
         }
-        [self.unanswered, self.poll, self.keep_alive, self.keep_alive_end]
-            .into_iter()
-            .flatten()
-            .min()
+        // The next Keep Alive waits for the answer to the one before.
+        let keep_alive = self.keep_alive_end.or(self.keep_alive);
+        [self.unanswered, self.poll, keep_alive].into_iter().flatten().min()
     }
 
     /// Advances the timers to `now`.

@@ -257,6 +257,8 @@ fn keep_alives_keep_the_controller_and_an_unanswered_one_ends_it() {
     bench.pass(Duration::from_secs(5));
     bench.pass(Duration::from_millis(14_999));
     assert!(bench.told.is_empty());
+    let end = bench.now + Duration::from_millis(1);
+    assert_eq!(bench.host.next_timeout(), Some(end), "nothing is due before that");
     bench.pass(Duration::from_millis(1));
     assert_eq!(bench.ended(), Some(&HostError::Silent { what: "Keep Alive" }));
 }

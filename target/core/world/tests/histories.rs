@@ -6,8 +6,18 @@ use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 use sluice_world::{Scenario, World};
 
 /// Seeds that once broke a promise.
-const KEPT: &[u64] =
-    &[11, 13, 121, 124, 333, 407, 117_658_637_107_201, 117_658_638_418_061, 117_658_832_732_171];
+const KEPT: &[u64] = &[
+    11,
+    13,
+    121,
+    124,
+    333,
+    407,
+    117_658_637_107_201,
+    117_658_638_418_061,
+    117_658_832_732_171,
+    117_659_749_711_885,
+];
 
 /// How long fresh seeds are tried, unless SIMULATE_SECONDS says otherwise.
 const FRESH: Duration = Duration::from_secs(60);
