@@ -172,6 +172,8 @@ impl BlockDevice for Disk {
 #[derive(Clone, Debug)]
 pub(super) struct Rules {
     pub(super) version: u64,
+    /// Whether commands wait for their turns at all.
+    pub(super) enabled: bool,
     pub(super) order: OrderSettings,
     /// Commands that may wait in the whole target.
     pub(super) queue: u32,
@@ -196,6 +198,7 @@ impl Rules {
             |session| Tenant { session: Arc::clone(session), stats: Arc::new(PerReactor::new(1)) };
         Self {
             version: 1,
+            enabled: true,
             order: OrderSettings::default(),
             queue: 4096,
             class: None,
@@ -212,7 +215,7 @@ impl Policies for Rules {
     }
 
     fn enabled(&self) -> bool {
-        true
+        self.enabled
     }
 
     fn order(&self) -> &OrderSettings {

@@ -6,6 +6,9 @@ use fabric::nvme::{Status, opcode};
 use super::rig::{DRIVE, MEMORY, MS, Plan, Rig, io, read, write};
 use crate::stats::{IoSnapshot, OpSnapshot};
 
+/// Namespaces, with turns and without.
+const WAYS: [(u32, bool); 4] = [(MEMORY, true), (MEMORY, false), (DRIVE, true), (DRIVE, false)];
+
 /// Operations, bytes and errors.
 fn sums(of: &OpSnapshot) -> (u64, u64, u64) {
     assert_eq!(of.latency.count(), of.ops, "each has its latency");
@@ -34,8 +37,8 @@ fn some(rig: &mut Rig, nsid: u32) {
 
 #[test]
 fn commands_are_counted_for_their_connection_device_class_and_session() {
-    for nsid in [MEMORY, DRIVE] {
-        let mut rig = Rig::new(&Plan::default());
+    for (nsid, stages) in WAYS {
+        let mut rig = Rig::new(&Plan { stages, ..Plan::default() });
         some(&mut rig, nsid);
         rig.now = fabric::Nanos(rig.now.0 + MS);
         while rig.end_oldest() {}
@@ -59,8 +62,8 @@ fn commands_are_counted_for_their_connection_device_class_and_session() {
 
 #[test]
 fn other_commands_count_as_others_and_failures_as_errors() {
-    for nsid in [MEMORY, DRIVE] {
-        let mut rig = Rig::new(&Plan::default());
+    for (nsid, stages) in WAYS {
+        let mut rig = Rig::new(&Plan { stages, ..Plan::default() });
         rig.submit(1, io(opcode::io::FLUSH, nsid, 0, 1), None, 0);
         rig.submit(1, io(opcode::io::WRITE_ZEROES, nsid, 0, 8), None, 0);
         while rig.end_oldest() {}

@@ -95,11 +95,13 @@ pub(super) struct Plan {
     pub(super) memory: usize,
     /// The network's stage looks after connections.
     pub(super) network: bool,
+    /// Commands wait for their turns. Without turns, those to memory are carried out on the spot.
+    pub(super) stages: bool,
 }
 
 impl Default for Plan {
     fn default() -> Self {
-        Self { queue: 1000, window: 1000, memory: 1 << 20, network: false }
+        Self { queue: 1000, window: 1000, memory: 1 << 20, network: false, stages: true }
     }
 }
 
@@ -173,7 +175,7 @@ impl Rig {
         let disks = disks.map(|(nsid, disk)| (BackendId(u64::from(nsid)), Arc::new(disk)));
         let machine = Machine {
             service: service(),
-            rules: Arc::new(Rules::new(plan.queue)),
+            rules: Arc::new(Rules { enabled: plan.stages, ..Rules::new(plan.queue) }),
             disks: HashMap::from(disks),
             network: plan.network,
             paced: Vec::new(),

@@ -33,7 +33,7 @@ pub const TARGET: &[ConfigKey] = &[
         Takes::Size { min: 1 << 20, max: 1 << 40 },
         "`\"64 MiB\"`",
         "I/O buffers of each reactor. Hosts wait when they are used up; the daemon never takes \
-         more.",
+         more. No host holds more than a quarter, unless one command needs more.",
     )
     .with(", whole pages, at least 2 x `max_transfer`"),
     key(
