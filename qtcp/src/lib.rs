@@ -8,11 +8,13 @@
 //! - [`dtm`]: the discrete-time model of QTCP on one bottleneck.
 //! - [`forecast`]: buffer space that will be free, for credits.
 //! - [`link`]: the flows of several classes on one link, on top of the kernel's own controllers.
+//! - [`class_split`]: the classes of one connection, each a flow on its link.
 //! - [`pacing`]: what the thread that moves data and the thread that paces it tell each other of a
 //!   connection.
 //! - [`linux`]: what a Linux socket tells and takes.
 #![deny(unsafe_code)]
 
+pub mod class_split;
 pub mod control;
 pub mod dtm;
 pub mod forecast;

@@ -4,11 +4,11 @@ use std::os::fd::AsFd;
 use std::time::Duration;
 
 use arbitration::{Class, PerClass};
+use qtcp::class_split::{ClassFlow, ClassSplit, REST};
 use qtcp::linux::{Info, Sample, Sampler, options};
 use qtcp::pacing::{Pacing, Traffic};
 use qtcp::{Nanos, Rate};
 
-use super::class_split::{ClassFlow, ClassSplit, REST};
 use super::links::{Direction, Links};
 use super::socket::PacedSocket;
 use crate::engine::{ConnectionNetwork, FlowState};
@@ -98,11 +98,15 @@ impl PacedConnection {
         }
         let sending = self.of.pacing.is_sending();
         let idle = sample.out.app_limited && !sending;
-        let out = ClassSplit { all: &sample.out, idle, direction: Direction::Out };
-        let limit = out.observe(now, links, self.link, &self.of.pacing.out, &mut self.out);
+        let out = ClassSplit { all: &sample.out, idle };
+        let limit = links
+            .direction(self.link, Direction::Out)
+            .and_then(|link| out.observe(now, link, &self.of.pacing.out, &mut self.out));
         self.pace(limit, &info);
-        let into = ClassSplit { all: &sample.into, idle: true, direction: Direction::Into };
-        let grant = into.observe(now, links, self.link, &self.of.pacing.into, &mut self.into);
+        let into = ClassSplit { all: &sample.into, idle: true };
+        let grant = links
+            .direction(self.link, Direction::Into)
+            .and_then(|link| into.observe(now, link, &self.of.pacing.into, &mut self.into));
         self.of.pacing.set_grant_rate(grant.map(whole));
         self.limits.1 = grant;
         let watched = limit.is_some()
@@ -186,7 +190,10 @@ impl PacedConnection {
         for (flows, direction) in
             [(&mut self.out, Direction::Out), (&mut self.into, Direction::Into)]
         {
-            flows.values_mut().for_each(|flow| flow.leave(links.link(self.link, direction)));
+            for flow in flows.values_mut() {
+                let link = links.direction(self.link, direction);
+                flow.leave(link.and_then(|direction| direction.paced()));
+            }
         }
     }
 

@@ -1,8 +1,9 @@
 //! The links of the configuration, each in both directions.
 
-use arbitration::{Class, PerClass};
+use arbitration::PerClass;
+use qtcp::Rate;
+use qtcp::class_split::LinkDirection;
 use qtcp::link::{self, ClassGoal, Rules};
-use qtcp::{Observation, Rate};
 
 use crate::config::{self, DEFAULT_LINK, Network};
 
@@ -15,29 +16,12 @@ pub(crate) enum Direction {
     Into,
 }
 
-/// Counts of a class's packets in one direction of a link.
-#[derive(Clone, Copy, Debug, Default)]
-pub(crate) struct Packets {
-    pub(crate) delivered: u64,
-    /// Packets with an ECN mark, or lost, or late where nothing is marked.
-    pub(crate) marked: u64,
-}
-
-/// One direction of a link.
-#[derive(Debug)]
-pub(crate) struct LinkDirection {
-    pub(crate) link: link::Link,
-    pub(crate) packets: PerClass<Packets>,
-}
-
 /// A link of the configuration.
 #[derive(Debug)]
 pub(crate) struct ConfiguredLink {
     pub(crate) config: config::LinkConfig,
     out: LinkDirection,
     into: LinkDirection,
-    /// Whether hosts' data is paced.
-    writes: bool,
 }
 
 /// All links, the default one first.
@@ -59,7 +43,7 @@ impl Links {
                 None => ConfiguredLink::new(link),
             };
             known.config = link.clone();
-            known.writes = config.writes;
+            known.into.paced = config.writes;
             for direction in [&mut known.out, &mut known.into] {
                 direction.link.configure(goals(link), capacity(link));
             }
@@ -78,28 +62,14 @@ impl Links {
         self.0.get(index).map_or(DEFAULT_LINK, |link| &link.config.name)
     }
 
-    /// Returns one direction of a link; `None` where that is not paced.
-    pub(crate) fn link(&mut self, index: usize, direction: Direction) -> Option<&mut link::Link> {
-        let link = self.0.get_mut(index)?;
-        let paced = direction == Direction::Out || link.writes;
-        paced.then_some(&mut link.direction_mut(direction).link)
-    }
-
-    /// Counts the packets of a class in an observation.
-    pub(crate) fn count(
+    /// Returns one direction of a link.
+    pub(crate) fn direction(
         &mut self,
         index: usize,
         direction: Direction,
-        class: Class,
-        seen: &Observation,
-    ) {
-        let Some(link) = self.0.get_mut(index) else {
-            debug_assert!(false, "connections go by the links that are there");
-            return;
-        };
-        let packets = &mut link.direction_mut(direction).packets[class];
-        packets.delivered += u64::from(seen.delivered);
-        packets.marked += u64::from(seen.marked);
+    ) -> Option<&mut LinkDirection> {
+        debug_assert!(index < self.0.len(), "connections go by the links that are there");
+        Some(self.0.get_mut(index)?.direction_mut(direction))
     }
 
     /// Returns all links, the default one first.
@@ -110,11 +80,9 @@ impl Links {
 
 impl ConfiguredLink {
     fn new(config: &config::LinkConfig) -> Self {
-        let direction = || LinkDirection {
-            link: link::Link::new(goals(config), capacity(config), Rules::default()),
-            packets: PerClass::default(),
-        };
-        Self { config: config.clone(), out: direction(), into: direction(), writes: true }
+        let link = || link::Link::new(goals(config), capacity(config), Rules::default());
+        let direction = || LinkDirection::new(link());
+        Self { config: config.clone(), out: direction(), into: direction() }
     }
 
     /// Returns one direction.

@@ -6,10 +6,9 @@
 //! - [`links`]: the links, and the goals of their classes.
 //! - [`poller`]: a thread that looks at all connections; [`connection`]: one of them, and its
 //!   limits;
-//!   [`class_split`]: the classes that it carries.
+//!   [`qtcp::class_split`]: the classes that it carries.
 //! - [`view`]: the state that the control socket and the metrics show.
 
-mod class_split;
 mod connection;
 mod links;
 mod poller;

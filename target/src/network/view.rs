@@ -2,9 +2,10 @@
 
 use arbitration::Class;
 use fabric::controller::ConnectionId;
+use qtcp::class_split::LinkDirection;
 
 use super::NetworkShared;
-use super::links::{ConfiguredLink, Direction, LinkDirection};
+use super::links::{ConfiguredLink, Direction};
 use super::poller::Poller;
 use crate::engine::{
     ConnectionNetwork, DirectionState, FlowState, LinkClassState, LinkState, NetworkState,
@@ -51,7 +52,7 @@ fn direction(
     link: &ConfiguredLink,
     which: Direction,
 ) -> DirectionState {
-    let LinkDirection { link, packets } = link.direction(which);
+    let LinkDirection { link, packets, .. } = link.direction(which);
     let class = |class: Class| {
         let (flows, standing) = poller.class_standing(index, class, which);
         let target = link.class_target(class);

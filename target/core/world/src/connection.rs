@@ -1,5 +1,6 @@
 //! A connection between a host and a reactor: what is on its way, in both directions.
 
+use fabric::Nanos;
 use fabric::loopback::{ToHost, ToTarget};
 use fabric::queue::Payload as _;
 use sluice_core::{DataPlace, Key};
@@ -47,6 +48,11 @@ pub(crate) struct Connection {
     pub(crate) cut: bool,
     /// The host has heard of the cut.
     pub(crate) host_knows: bool,
+    /// Its place among the connections that are looked at.
+    pub(crate) paced: Option<usize>,
+    /// The rate at which its target sends, in bytes a second, and when that lets it send again.
+    pub(crate) pace: Option<u64>,
+    pub(crate) pace_at: Nanos,
     pub(crate) up_scheduled: bool,
     pub(crate) down_scheduled: bool,
     /// Between one delivery and the next, in ns.
@@ -78,6 +84,9 @@ impl Connection {
             silent: false,
             cut: false,
             host_knows: false,
+            paced: None,
+            pace: None,
+            pace_at: Nanos(0),
             up_scheduled: false,
             down_scheduled: false,
             up_ns,

@@ -30,7 +30,7 @@ pub(crate) enum Op {
     ShutDown(Key),
     Launch(Box<Job<Sim>>),
     Wake(Reactors),
-    Paced(Arc<Pacing>),
+    Paced(Key, Arc<Pacing>),
     Ended(Key),
 }
 
@@ -160,8 +160,8 @@ impl Driver for Sim {
         true
     }
 
-    fn join_network(&mut self, _: Key, pacing: &Arc<Pacing>) -> bool {
-        self.ops.push(Op::Paced(Arc::clone(pacing)));
+    fn join_network(&mut self, key: Key, pacing: &Arc<Pacing>) -> bool {
+        self.ops.push(Op::Paced(key, Arc::clone(pacing)));
         true
     }
 

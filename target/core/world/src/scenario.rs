@@ -55,6 +55,8 @@ pub struct Scenario {
     pub(crate) groups: bool,
     /// The first host reserves as much of the device as it may have.
     pub(crate) reserved: bool,
+    /// What the link carries that all connections share, in bytes a second.
+    pub(crate) link: Option<u64>,
 }
 
 impl Scenario {
@@ -97,6 +99,7 @@ impl Scenario {
             drain: rng.u8(0..4) == 0,
             groups: rng.bool(),
             reserved: false,
+            link: (rng.u8(0..3) == 0).then(|| rng.u64(20_000_000..500_000_000)),
             direct_min: 512 << rng.u32(0..8),
             carriers: match rng.u8(0..4) {
                 0 => Carriers::Tcp,
@@ -157,6 +160,7 @@ impl Scenario {
         all.push(Self { scratch: 0, ..self.clone() });
         all.push(Self { drain: false, ..self.clone() });
         all.push(Self { groups: false, ..self.clone() });
+        all.push(Self { link: None, ..self.clone() });
         all.push(Self { reactors: 1, ..self.clone() });
         all.push(Self { hosts: 1, ..self.clone() });
         all.push(Self { queues: 1, ..self.clone() });
@@ -195,6 +199,7 @@ impl Scenario {
             drain: false,
             groups: false,
             reserved: true,
+            link: None,
             ..Self::random(seed)
         }
     }
@@ -230,6 +235,7 @@ impl Scenario {
             drain: false,
             groups: false,
             reserved: false,
+            link: None,
         }
     }
 }

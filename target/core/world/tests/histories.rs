@@ -52,7 +52,7 @@ fn number(variable: &str) -> Option<u64> {
 #[test]
 fn a_world_in_which_nothing_goes_wrong_answers_everything() {
     let (mut placed, mut mixed) = (0, 0);
-    for seed in 0..20 {
+    for seed in 0..40 {
         let outcome = World::new(Scenario::random(seed).without_faults()).run();
         let outcome = outcome.unwrap_or_else(|broken| panic!("seed {seed}: {broken}"));
         assert_eq!(outcome.submitted, outcome.answered, "seed {seed}: {outcome:?}");
@@ -60,7 +60,7 @@ fn a_world_in_which_nothing_goes_wrong_answers_everything() {
         let loopback = outcome.loopback;
         mixed += u32::from(loopback > 0 && loopback < outcome.connections);
     }
-    assert!(placed > 1 << 20, "{placed} bytes were received where they belong");
+    assert!(placed > 256 << 10, "{placed} bytes were received where they belong");
     assert!(mixed > 5, "{mixed} worlds had queues of both transports");
 }
 

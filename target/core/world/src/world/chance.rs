@@ -27,9 +27,10 @@ impl World {
             1 => self.change_rules(),
             // Nothing else is to keep the host that reserves from having enough to do.
             2..5 if self.scenario.reserved => {}
+            2 if self.link.is_some() => {}
             2 => {
                 self.rates_changed += 1;
-                for pacing in &self.paced {
+                for pacing in self.paced.iter().map(|paced| &paced.pacing) {
                     let rate = self.rng.u64(1_000_000..1_000_000_000);
                     pacing.set_grant_rate(self.rng.bool().then_some(rate));
                     pacing.set_held(self.rng.bool());

@@ -6,6 +6,7 @@ mod drain;
 mod hosts;
 mod kept;
 mod limits;
+mod link;
 mod network;
 mod reactors;
 mod reserved;
@@ -29,13 +30,13 @@ use fabric::controller::{
 };
 use fabric::loopback::ToTarget;
 use fastrand::Rng;
-use qtcp::pacing::Pacing;
 use slab::Slab;
 use sluice_core::stats::PerReactor;
 use sluice_core::{Core, DataPlace, Ended, Job, Key, Settings, Tenant, Touched};
 
 use self::kept::{Drain, Granted};
 use self::limits::Limits;
+use self::link::{Paced, SharedLink};
 use crate::connection::Connection;
 use crate::driver::{Rules, Shared, Sim};
 use crate::host::{Host, NQN, Written};
@@ -88,6 +89,8 @@ enum Event {
     Host(usize),
     /// A host's association asks for a look.
     Timer(usize),
+    /// A look at what a connection has seen of the link.
+    Sample(usize),
     Service,
     Chance,
 }
@@ -145,7 +148,9 @@ pub struct World {
     connections: Vec<Connection>,
     hosts: Vec<Host<HostEnd>>,
     namespaces: Vec<Known>,
-    paced: Vec<Arc<Pacing>>,
+    paced: Vec<Paced>,
+    /// The link that all connections share, if it is a slow one.
+    link: Option<SharedLink>,
     /// How often rates of the network have changed; nobody tells the reactors.
     rates_changed: u64,
     oracle: Oracle,
@@ -262,6 +267,7 @@ impl World {
             hosts,
             namespaces: Vec::new(),
             paced: Vec::new(),
+            link: scenario.link.map(SharedLink::new),
             rates_changed: 0,
             oracle: Oracle::default(),
             next_backend: 1,
@@ -390,6 +396,7 @@ impl World {
             Event::Job(reactor, job) => self.end_job(reactor, job),
             Event::Host(host) => self.host(host),
             Event::Timer(host) => self.time(host),
+            Event::Sample(paced) => self.sample(paced),
             Event::Service => self.tick(),
             Event::Chance => self.chance(),
         }
@@ -414,11 +421,7 @@ impl World {
 
     /// Nothing goes wrong any more, and nothing is limited: what waits now must be served.
     fn mend(&mut self) {
-        self.rates_changed += 1;
-        for pacing in &self.paced {
-            pacing.set_grant_rate(None);
-            pacing.set_held(false);
-        }
+        self.lift_limits();
         for index in 0..self.connections.len() {
             if let Some(connection) = self.connections.get_mut(index) {
                 connection.down_ns = connection.down_ns.min(100_000);

@@ -1,5 +1,6 @@
 //! What is on its way between hosts and reactors.
 
+use super::link::Way;
 use super::{Event, Input, World};
 
 impl World {
@@ -11,11 +12,14 @@ impl World {
         connection.up_scheduled |= up;
         connection.down_scheduled |= down;
         let (up_ns, down_ns) = (connection.up_ns, connection.down_ns);
+        let (up_bytes, down_bytes) = (connection.up.len(), connection.down.len());
         if up {
-            self.after(up_ns, Event::Up(index));
+            let at = self.carry(index, Way::Up, up_bytes, up_ns);
+            self.at(at, Event::Up(index));
         }
         if down {
-            self.after(down_ns, Event::Down(index));
+            let at = self.carry(index, Way::Down, down_bytes, down_ns);
+            self.at(at, Event::Down(index));
         }
     }
 

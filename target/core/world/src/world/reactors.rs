@@ -203,12 +203,15 @@ impl World {
                     self.plan_turn(reactor as usize, Nanos(self.now.0 + TURN_NS));
                 }
             }
-            Op::Paced(pacing) => {
-                let steady = self.settling || self.scenario.reserved;
+            Op::Paced(key, pacing) => {
+                let steady = self.settling || self.scenario.reserved || self.link.is_some();
                 if !steady && self.rng.bool() {
                     pacing.set_grant_rate(Some(self.rng.u64(1_000_000..100_000_000)));
                 }
-                self.paced.push(pacing);
+                let known = self.reactors.get(reactor).map(|reactor| &reactor.connections);
+                if let Some(&connection) = known.and_then(|known| known.get(&key)) {
+                    self.join_link(connection, pacing);
+                }
             }
             Op::Ended(key) => {
                 let ended = self.reactors.get_mut(reactor).and_then(|r| r.connections.remove(&key));

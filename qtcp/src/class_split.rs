@@ -1,39 +1,82 @@
 //! The class split: a connection may carry several classes, each a flow on its link. The bytes that
 //! the connection moved are divided among its classes, and the classes' limits are added up.
 
-use std::time::Duration;
+use core::time::Duration;
 
-use arbitration::{Class, PerClass};
-use qtcp::link::{ClassFlowId, Link, Standing};
-use qtcp::pacing::Traffic;
-use qtcp::{Nanos, Observation, Rate};
+use units::{Class, PerClass};
 
-use super::links::{Direction, Links};
+use crate::link::{ClassFlowId, Link, Standing};
+use crate::pacing::Traffic;
+use crate::{Nanos, Observation, Rate};
 
 /// The time without traffic after which a class leaves its link, and a connection rests: the poller
 /// then looks only at what the connection's reactor says of it.
-pub(super) const REST: Duration = Duration::from_secs(1);
+pub const REST: Duration = Duration::from_secs(1);
+
+/// Counts of a class's packets in one direction of a link.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Packets {
+    /// Packets that were delivered.
+    pub delivered: u64,
+    /// Packets with an ECN mark, or lost, or late where nothing is marked.
+    pub marked: u64,
+}
+
+/// One direction of a link, with its counts.
+#[derive(Debug)]
+pub struct LinkDirection {
+    /// The link.
+    pub link: Link,
+    /// The packets of each class.
+    pub packets: PerClass<Packets>,
+    /// Whether the connections are held to what the link says: otherwise packets are counted only.
+    pub paced: bool,
+}
+
+impl LinkDirection {
+    /// Makes a direction in which nothing was delivered, and that is paced.
+    #[must_use]
+    pub fn new(link: Link) -> Self {
+        Self { link, packets: PerClass::default(), paced: true }
+    }
+
+    /// Returns the link; `None` where it is not paced.
+    #[inline]
+    pub fn paced(&mut self) -> Option<&mut Link> {
+        self.paced.then_some(&mut self.link)
+    }
+
+    /// Counts the packets of a class that an observation tells of.
+    #[inline]
+    fn count(&mut self, class: Class, seen: &Observation) {
+        let packets = &mut self.packets[class];
+        packets.delivered += u64::from(seen.delivered);
+        packets.marked += u64::from(seen.marked);
+    }
+}
 
 /// One class of one connection in one direction.
 #[derive(Debug, Default)]
-pub(super) struct ClassFlow {
+pub struct ClassFlow {
     /// The flow on the link, while the class has data to move.
-    pub(super) id: Option<ClassFlowId>,
+    pub id: Option<ClassFlowId>,
     /// The bytes that had moved at the last look.
-    pub(super) moved: u64,
+    pub moved: u64,
     /// The class's part of the connection's bytes when any last moved.
     part: f64,
     /// The time at which the class last had data to move.
     busy_at: Nanos,
-    pub(super) standing: Standing,
-    /// The packets that were delivered, and those of them that were marked.
-    pub(super) delivered: u64,
-    pub(super) marked: u64,
+    /// What the flow has and may have.
+    pub standing: Standing,
+    /// The packets that were delivered.
+    pub delivered: u64,
+    /// The packets that were delivered with a mark.
+    pub marked: u64,
 }
 
 impl ClassFlow {
     /// Takes the flow off its link.
-    pub(super) fn leave(&mut self, link: Option<&mut Link>) {
+    pub fn leave(&mut self, link: Option<&mut Link>) {
         if let (Some(id), Some(link)) = (self.id.take(), link) {
             link.remove(id);
         }
@@ -42,13 +85,13 @@ impl ClassFlow {
 }
 
 /// The split of one direction of a connection among its classes.
-pub(super) struct ClassSplit<'a> {
+#[derive(Clone, Copy, Debug)]
+pub struct ClassSplit<'a> {
     /// The observation of all classes together.
-    pub(super) all: &'a Observation,
+    pub all: &'a Observation,
     /// Whether the kernel and the network hold nothing back, so that a class has more to move only
     /// if some of it waits in the target.
-    pub(super) idle: bool,
-    pub(super) direction: Direction,
+    pub idle: bool,
 }
 
 impl ClassSplit<'_> {
@@ -56,11 +99,10 @@ impl ClassSplit<'_> {
     /// them together, if any is limited. A class that is not limited, or wants less than its limit,
     /// adds its present rate and [some room](Self::room): otherwise the others would use what it
     /// leaves.
-    pub(super) fn observe(
+    pub fn observe(
         &self,
         now: Nanos,
-        links: &mut Links,
-        index: usize,
+        direction: &mut LinkDirection,
         traffic: &PerClass<Traffic>,
         flows: &mut PerClass<ClassFlow>,
     ) -> Option<Rate> {
@@ -75,7 +117,7 @@ impl ClassSplit<'_> {
             if moved[class] > 0 || waiting > 0 {
                 flow.busy_at = now;
             } else if flow.id.is_none() || now.since(flow.busy_at) > REST {
-                flow.leave(links.link(index, self.direction));
+                flow.leave(direction.paced());
                 continue;
             }
             if all > 0 {
@@ -86,8 +128,8 @@ impl ClassSplit<'_> {
             let seen = self.seen(part, idle);
             flow.delivered += u64::from(seen.delivered);
             flow.marked += u64::from(seen.marked);
-            links.count(index, self.direction, class, &seen);
-            let Some(link) = links.link(index, self.direction) else { continue };
+            direction.count(class, &seen);
+            let Some(link) = direction.paced() else { continue };
             let id = *flow.id.get_or_insert_with(|| link.add(class));
             flow.standing = link.observe(id, now, &seen);
             let room = self.room(flow.standing.rate);
@@ -143,14 +185,19 @@ fn part(moved: u64, all: u64) -> f64 {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::config::Network;
+    use crate::link::{ClassGoal, Rules};
 
     /// Runs a connection of which High and Low move `high` and `low` bytes in each of 200 looks,
     /// beside one of Medium that moves as much. Returns the limits of both, and the first one's
     /// flows.
     fn together(high: u64, low: u64) -> (Option<Rate>, Option<Rate>, PerClass<ClassFlow>) {
-        let mut links = Links::default();
-        links.configure(&Network::default());
+        let goals = PerClass::from_fn(|class| match class {
+            Class::Urgent => ClassGoal::Free,
+            Class::High => ClassGoal::Share(3.0),
+            Class::Medium => ClassGoal::Share(2.0),
+            Class::Low => ClassGoal::Share(1.0),
+        });
+        let mut link = LinkDirection::new(Link::new(goals, None, Rules::default()));
         let (mixed, other) = (PerClass::<Traffic>::default(), PerClass::<Traffic>::default());
         let (mut flows, mut others) = (PerClass::default(), PerClass::default());
         let mut limits = (None, None);
@@ -168,9 +215,9 @@ mod tests {
                 app_limited: false,
             };
             let now = Nanos(look * 5_000_000);
-            let split = ClassSplit { all: &all, idle: false, direction: Direction::Out };
-            limits.0 = split.observe(now, &mut links, 0, &mixed, &mut flows);
-            limits.1 = split.observe(now, &mut links, 0, &other, &mut others);
+            let split = ClassSplit { all: &all, idle: false };
+            limits.0 = split.observe(now, &mut link, &mixed, &mut flows);
+            limits.1 = split.observe(now, &mut link, &other, &mut others);
         }
         (limits.0, limits.1, flows)
     }
