@@ -59,7 +59,6 @@ names!(MemoryFlowId, MemoryEntryId);
 pub struct MemoryGrant {
     flow: MemoryFlowId,
     pages: u32,
-    reserved: bool,
 }
 
 impl MemoryGrant {
@@ -67,12 +66,6 @@ impl MemoryGrant {
     #[must_use]
     pub const fn pages(&self) -> u32 {
         self.pages
-    }
-
-    /// Says whether it was taken of the reserve, out of turn.
-    #[must_use]
-    pub const fn is_reserved(&self) -> bool {
-        self.reserved
     }
 }
 
@@ -124,8 +117,10 @@ pub struct MemoryGate<T> {
     /// All pages, and those that no command of the gate holds.
     pages: u32,
     free: u32,
-    /// Pages that are in use beside those of the gate's commands.
+    /// Pages that are in use beside those of the gate's commands, and those that are kept for
+    /// others.
     others: u32,
+    kept: u32,
     pace: Pace,
     clock: ClassClock,
     burst: ClassBurst,
@@ -158,6 +153,7 @@ impl<T> MemoryGate<T> {
             pages,
             free: pages,
             others: 0,
+            kept: 0,
             pace: Pace::new(order),
             clock: ClassClock::new(Sharing::One),
             burst: ClassBurst::default(),
@@ -172,9 +168,11 @@ impl<T> MemoryGate<T> {
         }
     }
 
-    /// Notes how many bytes of the memory are in use beside what the gate's commands hold.
-    pub fn set_others(&mut self, bytes: usize) {
-        self.others = u32::try_from(bytes.div_ceil(PAGE as usize)).unwrap_or(u32::MAX);
+    /// Notes how many bytes of the memory are in use beside what the gate's commands hold, and how
+    /// many are kept for others. A command that goes alone may have the latter.
+    pub fn set_others(&mut self, used: usize, kept: usize) {
+        let pages = |bytes: usize| u32::try_from(bytes.div_ceil(PAGE as usize)).unwrap_or(u32::MAX);
+        (self.others, self.kept) = (pages(used), pages(kept));
     }
 
     /// Takes new settings of the order between the classes.
@@ -238,10 +236,10 @@ impl<T> MemoryGate<T> {
         holder.map_or(0, |holder| holder.pages)
     }
 
-    /// Counts the pages that are not in use.
+    /// Counts the pages that are neither in use nor kept for others.
     #[inline]
     const fn room(&self) -> u32 {
-        self.free.saturating_sub(self.others)
+        self.free.saturating_sub(self.others).saturating_sub(self.kept)
     }
 
     /// Says whether a host that holds `held` pages may have `pages` more.
@@ -255,9 +253,9 @@ impl<T> MemoryGate<T> {
     /// there is beside the reserve goes alone.
     #[inline]
     fn fits_in_turn(&self, pages: u32) -> bool {
-        let (room, reserve) = (self.room(), self.pages / RESERVE_PART);
-        let alone = self.free == self.pages && pages.min(self.pages) <= room;
-        alone || pages <= room.saturating_sub(reserve)
+        let alone = self.free == self.pages
+            && pages.min(self.pages) <= self.free.saturating_sub(self.others);
+        alone || pages <= self.room().saturating_sub(self.pages / RESERVE_PART)
     }
 
     /// Says whether a host that holds `held` pages may have `pages` more out of turn.
@@ -278,11 +276,11 @@ impl<T> MemoryGate<T> {
         }
         let (held, pages) = (self.held_by_host(flow), pages_of(bytes));
         if self.passes_in_turn(held, pages) {
-            return Some(self.hold(flow, pages, false));
+            return Some(self.hold(flow, pages));
         }
         self.fits_reserve(held, pages).then(|| {
             self.charge(class, node, bytes);
-            self.hold(flow, pages, true)
+            self.hold(flow, pages)
         })
     }
 
@@ -311,7 +309,7 @@ impl<T> MemoryGate<T> {
 
     /// Lets a flow hold pages.
     #[inline]
-    fn hold(&mut self, id: MemoryFlowId, pages: u32, reserved: bool) -> MemoryGrant {
+    fn hold(&mut self, id: MemoryFlowId, pages: u32) -> MemoryGrant {
         let pages = pages.min(self.free);
         self.free -= pages;
         if let Some(flow) = self.used(id) {
@@ -321,7 +319,7 @@ impl<T> MemoryGate<T> {
                 holder.pages += pages;
             }
         }
-        MemoryGrant { flow: id, pages, reserved }
+        MemoryGrant { flow: id, pages }
     }
 
     /// Lets a flow wait for the reserve, if its host holds little.
@@ -337,9 +335,19 @@ impl<T> MemoryGate<T> {
         }
     }
 
+    /// Says whether the host of a grant holds so little besides that the reserve is for it.
+    #[must_use]
+    pub fn is_for_reserve(&self, grant: &MemoryGrant) -> bool {
+        let others = self.held_by_host(grant.flow).saturating_sub(grant.pages);
+        let all = others.saturating_add(grant.pages);
+        let room = self.room().saturating_add(grant.pages);
+        (all <= self.pages / LITTLE_PART && all <= room)
+            || (others == 0 && grant.pages <= room / ONE_PART)
+    }
+
     /// Takes the command out that may have memory of the reserve, in the order in which flows began
     /// to wait for it.
-    fn pull_needy(&mut self) -> Option<(T, MemoryGrant)> {
+    pub fn pull_needy(&mut self) -> Option<(T, MemoryGrant)> {
         for _ in 0..self.needy.len() {
             let id = self.needy.pop_front()?;
             let held = self.held_by_host(id);
@@ -354,7 +362,7 @@ impl<T> MemoryGate<T> {
             let pages = pages_of(bytes);
             if self.fits_reserve(held, pages) {
                 self.charge(class, node, bytes);
-                let grant = self.hold(id, pages, true);
+                let grant = self.hold(id, pages);
                 let entry = self.remove(first)?;
                 self.may_need(id);
                 return Some((entry.item, grant));
@@ -430,6 +438,11 @@ impl<T> MemoryGate<T> {
 
     /// Takes the next command out for which there is memory.
     pub fn pull(&mut self) -> Option<(T, MemoryGrant)> {
+        self.pull_in_turn().or_else(|| self.pull_needy())
+    }
+
+    /// Takes the next command out whose turn it is, if there is memory for it.
+    fn pull_in_turn(&mut self) -> Option<(T, MemoryGrant)> {
         while let Some((class, urgent)) = self.next_class() {
             let tree = &mut self.order.trees[class];
             let leaf = tree.select(NodeId::ROOT, self.pace.quantum)?;
@@ -443,9 +456,9 @@ impl<T> MemoryGate<T> {
                 continue;
             }
             if !self.fits_in_turn(pages) {
-                break;
+                return None;
             }
-            let grant = self.hold(flow_id, pages, false);
+            let grant = self.hold(flow_id, pages);
             let cost = self.pace.cost(bytes);
             self.order.trees[class].charge(leaf, NodeId::ROOT, cost);
             if urgent {
@@ -458,7 +471,7 @@ impl<T> MemoryGate<T> {
             debug_assert!(entry.is_some(), "what is first in a queue waits");
             return Some((entry?.item, grant));
         }
-        self.pull_needy()
+        None
     }
 
     /// Takes memory back; a command that waits for it goes on with the next [`Self::pull`].

@@ -123,12 +123,14 @@ fn what_others_use_is_not_there() {
     let sessions = sessions();
     let mut gate = gate(1024);
     let flow = gate.flow(sessions.named("a").unwrap(), HostId(1));
-    gate.set_others(1000 * PAGE as usize);
+    gate.set_others(1000 * PAGE as usize, 0);
     assert!(gate.pass(flow, Class::High, 25 * PAGE).is_none());
     gate.enqueue(flow, Class::High, 25 * PAGE, ());
     assert!(gate.pull().is_none(), "24 pages are left");
-    gate.set_others(999 * PAGE as usize);
+    gate.set_others(999 * PAGE as usize, 0);
     assert!(gate.pull().is_some());
+    gate.set_others(0, 1024 * PAGE as usize);
+    assert!(gate.pass(flow, Class::High, PAGE).is_none(), "all is kept for others");
 }
 
 #[test]

@@ -162,7 +162,7 @@ impl Arrival {
                     return Ok(Arrived::Read(charge.class, TxData::Zeroes(bytes as usize)));
                 }
                 (Transfer::ToHost(bytes), _) => {
-                    let lease = io.stages.lease_now(&charge, bytes, io.buffers.data_used());
+                    let lease = io.stages.lease_now(&charge, bytes, io.buffers.not_for_reads());
                     if let Some(lease) = lease
                         && let Some(mut buffer) = io.buffers.for_read(bytes as usize)
                     {
@@ -238,7 +238,7 @@ impl Arrival {
             ),
             account: stages.accounts.open(&resolved.tenant),
             flow: if enabled { stages.arbiter.flow(device, session, host) } else { None },
-            fetch: enabled.then(|| stages.gate.flow(session, host)),
+            fetch: stages.gate.flow(session, host),
             read: stages.reads.flow(session, host),
             flush_is_output: resolved.flush_is_output,
         };

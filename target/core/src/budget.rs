@@ -68,6 +68,11 @@ impl DataBudget {
         self.data + self.most + self.reserve
     }
 
+    /// Bytes of buffers that are kept for data of hosts that hold little.
+    pub(crate) fn reserve(&self) -> usize {
+        self.reserve
+    }
+
     /// Learns how fast buffers become free: `freed` bytes of data since the start.
     pub(crate) fn learn(&mut self, now: Nanos, freed: u64) {
         self.forecast.see(now, freed);

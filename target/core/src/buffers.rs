@@ -55,10 +55,11 @@ impl<M: Memory> Buffers<M> {
         Sizes { window, memory, capsules: self.capsules.usage().1 }
     }
 
-    /// Returns the bytes in use for data that hosts were asked for.
+    /// Returns the bytes in use for data that hosts were asked for, and those that are kept for such
+    /// data of hosts that hold little.
     #[inline]
-    pub(crate) fn data_used(&self) -> usize {
-        self.pool.data_used()
+    pub(crate) fn not_for_reads(&self) -> (usize, usize) {
+        (self.pool.data_used(), self.budget.reserve())
     }
 
     /// Returns how many bytes are promised now.
@@ -99,7 +100,15 @@ impl<M: Memory> Buffers<M> {
     /// Takes a buffer for data from a host, if its part of the buffers has one beside those that
     /// were promised to others.
     pub(crate) fn for_data(&self, bytes: usize) -> Option<M::Buffer> {
-        self.beside(self.budget.promised(), bytes)
+        // What is kept for hosts that hold little, for their data and for their reads, stays free.
+        self.leaves(2, bytes).then(|| self.beside(self.budget.promised(), bytes))?
+    }
+
+    /// Says whether so many reserves are left when `bytes` bytes more are in use. One command may
+    /// always go on.
+    fn leaves(&self, reserves: usize, bytes: usize) -> bool {
+        let (used, all) = self.pool.usage();
+        self.pool.data_used() == 0 || used + bytes + reserves * self.budget.reserve() <= all
     }
 
     /// Takes a buffer for data that has come: promises to others stand back.
@@ -110,7 +119,7 @@ impl<M: Memory> Buffers<M> {
     /// Takes a buffer for data of a host that holds little, out of turn.
     pub(crate) fn for_reserved(&self, bytes: usize) -> Option<M::Buffer> {
         let room = self.budget.has_reserve(self.pool.data_used(), bytes);
-        if room { self.pool.take(bytes, Use::Data) } else { None }
+        if room && self.leaves(1, bytes) { self.pool.take(bytes, Use::Data) } else { None }
     }
 
     fn beside(&self, promised: usize, bytes: usize) -> Option<M::Buffer> {

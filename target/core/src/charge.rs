@@ -19,7 +19,7 @@ pub(crate) struct Charge {
     pub(crate) account: Account,
     /// Its queue at the device; none where commands take no turns.
     pub(crate) flow: Option<HostFlowId>,
-    /// Its queue for memory for the host's data; none where commands take no turns.
+    /// Its queue for memory for the host's data.
     pub(crate) fetch: Option<MemoryFlowId>,
     /// Its queue for memory for what it reads.
     pub(crate) read: Option<MemoryFlowId>,

@@ -5,6 +5,7 @@ use std::sync::Arc;
 
 use arbitration::Class;
 use arbitration::arbiter::Waiters;
+use arbitration::memory::MemoryGrant;
 use fabric::Nanos;
 use fabric::controller::BackendId;
 use fabric::queue::SlotId;
@@ -104,10 +105,17 @@ impl<D: Driver> Context<D> {
         true
     }
 
+    /// Takes the next command out for which there is memory for its host's data. While one waits
+    /// for a buffer, nobody's turn comes.
+    pub(crate) fn next_memory(&mut self) -> Option<((Key, SlotId), MemoryGrant)> {
+        let gate = &mut self.stages.gate;
+        if self.buffers.data.is_empty() { gate.pull() } else { gate.pull_needy() }
+    }
+
     /// Takes the next read out for which there is memory.
     #[inline]
     pub(crate) fn next_lease(&mut self) -> Option<((Key, SlotId), Lease)> {
-        self.stages.next_lease(self.buffers.data_used())
+        self.stages.next_lease(self.buffers.not_for_reads())
     }
 
     /// Whether there are settings of quality of service that were not taken yet.

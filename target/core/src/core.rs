@@ -386,7 +386,7 @@ impl<D: Driver> Core<D> {
     /// Has hosts asked for data for which there is memory. Whether there was any.
     fn serve_memory(&mut self) -> bool {
         let mut any = false;
-        while let Some(((key, slot), grant)) = self.io.stages.gate.pull() {
+        while let Some(((key, slot), grant)) = self.io.next_memory() {
             any = true;
             match self.places.find_io(key) {
                 Some((io_queue, queue)) => {

@@ -140,7 +140,7 @@ impl Dispatch {
         }
         let charge = queue.commands.charge(slot);
         let length = u32::try_from(bytes).unwrap_or(u32::MAX);
-        let lease = io.stages.lease_now(&charge, length, io.buffers.data_used());
+        let lease = io.stages.lease_now(&charge, length, io.buffers.not_for_reads());
         if lease.is_some()
             && let Some(buffer) = io.buffers.for_read(bytes)
         {

@@ -87,11 +87,12 @@ impl<D: Driver> Fetch<'_, D> {
             self.io.stages.gate.give_back(grant);
             return;
         }
-        let reserved = grant.is_reserved();
+        let little = self.io.stages.gate.is_for_reserve(&grant);
         self.queue.commands.change(slot, State::DataBuffer(Some(grant)));
-        let in_turn = reserved || self.io.buffers.data.is_empty();
+        let in_turn = little || self.io.buffers.data.is_empty();
         if !in_turn || !self.take_buffer(slot) {
-            self.io.buffers.data.push_back((self.queue.key, slot));
+            let (waiting, command) = (&mut self.io.buffers.data, (self.queue.key, slot));
+            if little { waiting.push_front(command) } else { waiting.push_back(command) }
         }
     }
 
@@ -99,11 +100,15 @@ impl<D: Driver> Fetch<'_, D> {
     /// where it goes on waiting.
     pub(crate) fn take_buffer(&mut self, slot: SlotId) -> bool {
         let bytes = self.queue.commands.data_bytes(slot);
-        let reserved = matches!(
-            self.queue.commands.state(slot), State::DataBuffer(Some(grant)) if grant.is_reserved()
+        let gate = &self.io.stages.gate;
+        let little = matches!(
+            self.queue.commands.state(slot),
+            State::DataBuffer(Some(grant)) if gate.is_for_reserve(grant)
         );
-        let buffers = &self.io.buffers;
-        let buffer = if reserved { buffers.for_reserved(bytes) } else { buffers.for_data(bytes) };
+        let mut buffer = self.io.buffers.for_data(bytes);
+        if buffer.is_none() && little {
+            buffer = self.io.buffers.for_reserved(bytes);
+        }
         let Some(buffer) = buffer else { return self.promise(slot, bytes) };
         match self.queue.commands.take(slot) {
             State::DataBuffer(grant) => {

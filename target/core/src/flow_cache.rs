@@ -28,7 +28,7 @@ pub(crate) struct NamespaceFlow {
     /// The queue at the device.
     pub(crate) flow: Option<HostFlowId>,
     /// The queue for memory for data that the host is asked for.
-    pub(crate) fetch: Option<MemoryFlowId>,
+    pub(crate) fetch: MemoryFlowId,
     /// The queue for memory for what commands read.
     pub(crate) read: MemoryFlowId,
     pub(crate) flush_is_output: bool,
@@ -39,9 +39,7 @@ impl NamespaceFlow {
         if let Some(flow) = self.flow {
             stages.arbiter.release(flow);
         }
-        if let Some(flow) = self.fetch {
-            stages.gate.release(flow);
-        }
+        stages.gate.release(self.fetch);
         stages.reads.release(self.read);
     }
 }
@@ -98,7 +96,7 @@ impl FlowCache {
             class: entry.classifier.class(now, named_class(sqe)),
             account: entry.account,
             flow: entry.flow,
-            fetch: entry.fetch,
+            fetch: Some(entry.fetch),
             read: Some(entry.read),
             backend: Some(entry.backend),
             generation: self.generation,

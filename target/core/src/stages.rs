@@ -71,17 +71,17 @@ impl Stages {
         self.arbiter.waiting() > 0 || self.gate.waiting() > 0
     }
 
-    /// Takes memory for a read of `bytes` bytes at once, if it need not wait for its turn; `others`
-    /// bytes of the memory are used by others.
+    /// Takes memory for a read of `bytes` bytes at once, if it need not wait for its turn. Others use
+    /// `used` bytes of the memory, and `kept` are kept for them.
     #[inline]
     pub(crate) fn lease_now(
         &mut self,
         charge: &Charge,
         bytes: u32,
-        others: usize,
+        (used, kept): (usize, usize),
     ) -> Option<Lease> {
         self.take_leases_back();
-        self.reads.set_others(others);
+        self.reads.set_others(used, kept);
         let grant = self.reads.pass(charge.read?, charge.class, block(bytes))?;
         Some(self.returned.lend(grant))
     }
@@ -96,15 +96,18 @@ impl Stages {
         Some(self.reads.enqueue(charge.read?, charge.class, block(bytes), command))
     }
 
-    /// Takes the next read out for which there is memory; `others` bytes of the memory are used by
-    /// others.
+    /// Takes the next read out for which there is memory. Others use `used` bytes of it, and `kept`
+    /// are kept for them.
     #[inline]
-    pub(crate) fn next_lease(&mut self, others: usize) -> Option<((Key, SlotId), Lease)> {
+    pub(crate) fn next_lease(
+        &mut self,
+        (used, kept): (usize, usize),
+    ) -> Option<((Key, SlotId), Lease)> {
         self.take_leases_back();
         if self.reads.waiting() == 0 {
             return None;
         }
-        self.reads.set_others(others);
+        self.reads.set_others(used, kept);
         let (command, grant) = self.reads.pull()?;
         Some((command, self.returned.lend(grant)))
     }

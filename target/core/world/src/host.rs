@@ -132,6 +132,8 @@ pub(crate) struct Host<T> {
     pub(crate) mute: bool,
     /// When an I/O command of it was answered last.
     pub(crate) answered_at: Nanos,
+    /// When it last submitted an I/O command while none was outstanding.
+    pub(crate) asked_at: Nanos,
     /// Commands that read the log of changed namespaces.
     pub(crate) log_reads: Vec<u16>,
     /// Namespaces that have changed and that it has not been told of.
@@ -150,6 +152,7 @@ impl<T> Host<T> {
             queues: Vec::new(),
             mute: false,
             answered_at: Nanos(0),
+            asked_at: Nanos(0),
             log_reads: Vec::new(),
             untold: BTreeSet::new(),
         }
@@ -171,6 +174,11 @@ impl<T> Host<T> {
     /// Returns one of its queues.
     pub(crate) fn queue(&mut self, qid: u16) -> Option<&mut Queue<T>> {
         self.queues.get_mut(usize::from(qid))?.as_mut()
+    }
+
+    /// Counts the commands of I/O queues that are not answered.
+    pub(crate) fn io_outstanding(&self) -> usize {
+        self.queues.iter().skip(1).flatten().map(|queue| queue.in_flight).sum()
     }
 
     /// Counts the commands that are not answered, but for event requests.

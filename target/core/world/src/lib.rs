@@ -20,5 +20,5 @@ mod units;
 mod world;
 
 pub use oracle::Broken;
-pub use scenario::Scenario;
+pub use scenario::{Hostility, Scenario};
 pub use world::{Outcome, World};

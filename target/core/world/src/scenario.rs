@@ -57,6 +57,17 @@ pub struct Scenario {
     pub(crate) reserved: bool,
     /// What the link carries that all connections share, in bytes a second.
     pub(crate) link: Option<u64>,
+    /// What all hosts but the last do to the target.
+    pub(crate) hostility: Option<Hostility>,
+}
+
+/// What a host does to a target.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Hostility {
+    /// It does not read its answers.
+    KeepsAnswers,
+    /// It falls silent: data that it was asked for, or a part of a capsule, never comes.
+    OwesData,
 }
 
 impl Scenario {
@@ -100,6 +111,7 @@ impl Scenario {
             groups: rng.bool(),
             reserved: false,
             link: (rng.u8(0..3) == 0).then(|| rng.u64(20_000_000..500_000_000)),
+            hostility: None,
             direct_min: 512 << rng.u32(0..8),
             carriers: match rng.u8(0..4) {
                 0 => Carriers::Tcp,
@@ -204,6 +216,29 @@ impl Scenario {
         }
     }
 
+    /// A world at random in which all hosts but the last hold what they can get, and give nothing
+    /// back.
+    #[must_use]
+    pub fn hostile(seed: u64, hostility: Hostility) -> Self {
+        let mut rng = Rng::with_seed(seed);
+        let max_transfer = 8192 << rng.u32(0..4);
+        Self {
+            commands: 3000,
+            faults: false,
+            hosts: rng.usize(2..7),
+            queues: rng.u16(1..5),
+            depth: 40,
+            largest: max_transfer / 512,
+            io_memory: (max_transfer as usize) << rng.u32(6..9),
+            max_transfer,
+            drain: false,
+            reserved: false,
+            link: None,
+            hostility: Some(hostility),
+            ..Self::random(seed)
+        }
+    }
+
     /// A world that does a lot of work: for its speed.
     #[must_use]
     pub fn busy(commands: u64) -> Self {
@@ -236,6 +271,7 @@ impl Scenario {
             groups: false,
             reserved: false,
             link: None,
+            hostility: None,
         }
     }
 }

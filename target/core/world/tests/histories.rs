@@ -3,7 +3,7 @@
 
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
-use sluice_world::{Scenario, World};
+use sluice_world::{Hostility, Scenario, World};
 
 /// Seeds that once broke a promise.
 const KEPT: &[u64] = &[
@@ -102,6 +102,16 @@ fn who_reserves_gets_what_was_reserved() {
     for seed in 0..30 {
         let outcome = World::new(Scenario::reserving(seed)).run();
         outcome.unwrap_or_else(|broken| panic!("seed {seed}: {broken}"));
+    }
+}
+
+#[test]
+fn hosts_that_hold_what_they_can_keep_nothing_from_another() {
+    for hostility in [Hostility::KeepsAnswers, Hostility::OwesData] {
+        for seed in 0..60 {
+            let outcome = World::new(Scenario::hostile(seed, hostility)).run();
+            outcome.unwrap_or_else(|broken| panic!("seed {seed}, {hostility:?}: {broken}"));
+        }
     }
 }
 

@@ -116,6 +116,9 @@ impl World {
         let since = self.oracle.step();
         self.trace(|| format!("host {host} queue {qid} asks for {purpose}"));
         let outstanding = Outstanding { purpose, since, read: vec![0xdd; read as usize] };
+        if let Some(host) = self.hosts.get_mut(host).filter(|host| host.io_outstanding() == 0) {
+            host.asked_at = self.now;
+        }
         if let Some(queue) = self.hosts.get_mut(host).and_then(|host| host.queue(qid)) {
             // The association names its commands itself.
             let sqe = if qid == 0 { sqe } else { named(sqe, queue.free()) };
@@ -264,7 +267,8 @@ impl World {
                 blocks: 8,
             }),
         };
-        let most = u64::from(self.scenario.largest).min(known.blocks).max(1);
+        let largest = self.largest_of(host).min(self.scenario.largest);
+        let most = u64::from(largest).min(known.blocks).max(1);
         let blocks = u32::try_from(self.rng.u64(1..=most)).unwrap_or(1);
         let lba = self.rng.u64(0..=known.blocks - u64::from(blocks).min(known.blocks));
         let class = self.rng.u32(0..4);

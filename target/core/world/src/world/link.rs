@@ -1,125 +1,16 @@
-//! The link that all connections share: it carries so much, queues the rest, and marks what has
-//! stood in the queue. What connections see of it is observed and published as the daemon does it.
+//! The link that all connections share at work: it carries so much, queues the rest, and marks what
+//! has stood in the queue. What connections see of it is observed and published as the daemon does it.
 
 use std::sync::Arc;
 use std::time::Duration;
 
-use arbitration::{Class, PerClass};
 use fabric::Nanos;
-use qtcp::class_split::{ClassFlow, ClassSplit, LinkDirection, REST};
-use qtcp::link::{ClassGoal, Link, Rules};
-use qtcp::pacing::{Pacing, Traffic};
-use qtcp::{Observation, Rate};
+use qtcp::Rate;
+use qtcp::class_split::{ClassSplit, REST};
+use qtcp::pacing::Pacing;
 
+use super::shared_link::{LOOK_NS, MARK_NS, Paced, Way};
 use super::{Event, World};
-
-/// Time between two looks at a connection, in ns.
-const LOOK_NS: u64 = 2_000_000;
-/// What has stood in the queue for longer is marked, in ns.
-const MARK_NS: u64 = 500_000;
-/// Bytes of payload in a packet.
-const MSS: u32 = 1448;
-/// Shares of the classes: High, Medium, Low.
-const SHARES: [f64; 3] = [3.0, 2.0, 1.0];
-
-/// A direction of the link, or of a connection.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Way {
-    /// To hosts.
-    Down,
-    /// To the target.
-    Up,
-}
-
-/// One direction of the link.
-#[derive(Debug)]
-struct Lane {
-    classes: LinkDirection,
-    /// When it has carried all that stands in its queue.
-    free_at: Nanos,
-}
-
-impl Lane {
-    fn new() -> Self {
-        let [high, medium, low] = SHARES.map(ClassGoal::Share);
-        let goals = PerClass { urgent: ClassGoal::Free, high, medium, low };
-        let link = Link::new(goals, None, Rules::default());
-        Self { classes: LinkDirection::new(link), free_at: Nanos(0) }
-    }
-}
-
-/// The link.
-#[derive(Debug)]
-pub(super) struct SharedLink {
-    /// Bytes a second.
-    rate: u64,
-    down: Lane,
-    up: Lane,
-}
-
-impl SharedLink {
-    pub(super) fn new(rate: u64) -> Self {
-        Self { rate, down: Lane::new(), up: Lane::new() }
-    }
-
-    fn lane(&mut self, way: Way) -> &mut Lane {
-        match way {
-            Way::Down => &mut self.down,
-            Way::Up => &mut self.up,
-        }
-    }
-}
-
-/// What one direction of a connection has seen of the link since the last look.
-#[derive(Debug, Default)]
-struct Seen {
-    bytes: u64,
-    marked: u64,
-    /// How long the last bytes stood in the queue, in ns.
-    queued: u64,
-    flows: PerClass<ClassFlow>,
-}
-
-impl Seen {
-    /// Makes the observation since the last look.
-    fn observation(&mut self, interval: u64, rtt: u64, app_limited: bool) -> Observation {
-        let packets = |bytes: u64| u32::try_from(bytes.div_ceil(MSS.into())).unwrap_or(u32::MAX);
-        let (bytes, marked) = (std::mem::take(&mut self.bytes), std::mem::take(&mut self.marked));
-        Observation {
-            interval: Duration::from_nanos(interval),
-            delivered: packets(bytes),
-            marked: packets(marked),
-            bytes,
-            rtt: Duration::from_nanos(rtt),
-            mss: MSS,
-            app_limited,
-        }
-    }
-
-    /// Whether nothing of a connection moves or waits in this direction.
-    fn is_quiet(&self, traffic: &PerClass<Traffic>) -> bool {
-        let still =
-            |(class, traffic): (Class, &Traffic)| traffic.read() == (self.flows[class].moved, 0);
-        traffic.iter().all(still)
-    }
-
-    fn leave(&mut self, lane: &mut Lane) {
-        for flow in self.flows.values_mut() {
-            flow.leave(lane.classes.paced());
-        }
-    }
-}
-
-/// A connection that is looked at.
-#[derive(Debug)]
-pub(super) struct Paced {
-    pub(super) pacing: Arc<Pacing>,
-    connection: usize,
-    looked_at: Nanos,
-    moved_at: Nanos,
-    down: Seen,
-    up: Seen,
-}
 
 impl World {
     /// A connection's I/O queue is connected: it is looked at from now on.

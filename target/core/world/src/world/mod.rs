@@ -3,6 +3,7 @@
 mod chance;
 mod controllers;
 mod drain;
+mod hostile;
 mod hosts;
 mod kept;
 mod limits;
@@ -11,6 +12,7 @@ mod network;
 mod reactors;
 mod reserved;
 mod sessions;
+mod shared_link;
 
 use std::cell::RefCell;
 use std::cmp::Reverse;
@@ -36,7 +38,7 @@ use sluice_core::{Core, DataPlace, Ended, Job, Key, Settings, Tenant, Touched};
 
 use self::kept::{Drain, Granted};
 use self::limits::Limits;
-use self::link::{Paced, SharedLink};
+use self::shared_link::{Paced, SharedLink};
 use crate::connection::Connection;
 use crate::driver::{Rules, Shared, Sim};
 use crate::host::{Host, NQN, Written};
@@ -335,6 +337,7 @@ impl World {
         while let Some(Reverse((at, _, event))) = self.events.pop() {
             self.now = self.now.max(at);
             self.happen(event);
+            self.check_innocent()?;
             if let Some(broken) = self.broken.take() {
                 return Err(broken);
             }

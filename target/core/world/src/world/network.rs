@@ -1,6 +1,6 @@
 //! What is on its way between hosts and reactors.
 
-use super::link::Way;
+use super::shared_link::Way;
 use super::{Event, Input, World};
 
 impl World {
@@ -53,6 +53,7 @@ impl World {
             (connection.armed, connection.stopping, connection.once) = (false, false, None);
             self.put(reactor, Input::ReceiveEnded(key, lost));
         }
+        self.fall_silent(index);
         self.pump_up(index);
     }
 
@@ -71,6 +72,12 @@ impl World {
     }
 
     pub(super) fn deliver_down(&mut self, index: usize) {
+        if self.is_deaf(index) {
+            if let Some(connection) = self.connections.get_mut(index) {
+                connection.down_scheduled = false;
+            }
+            return;
+        }
         let length = self.connections.get(index).map_or(0, |connection| connection.down.len());
         let length = self.chunk(length);
         let Some(connection) = self.connections.get_mut(index) else { return };
