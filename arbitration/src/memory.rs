@@ -288,8 +288,13 @@ impl<T> MemoryGate<T> {
     #[inline]
     #[must_use]
     pub fn may_pass(&self, flow: MemoryFlowId, bytes: u32) -> bool {
+        let pages = pages_of(bytes);
+        if self.entries.is_empty() && self.others == 0 && self.fits_host(self.held(), pages) {
+            // All hosts together hold no more than one may.
+            return self.fits_in_turn(pages);
+        }
         let Some(MemoryFlow { waiting: 0, .. }) = self.flows.get(flow.0.at()) else { return false };
-        let (held, pages) = (self.held_by_host(flow), pages_of(bytes));
+        let held = self.held_by_host(flow);
         self.passes_in_turn(held, pages) || self.fits_reserve(held, pages)
     }
 

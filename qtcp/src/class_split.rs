@@ -97,7 +97,7 @@ pub struct ClassSplit<'a> {
 impl ClassSplit<'_> {
     /// Lets each class that the connection carries observe its part. Returns the limit of all of
     /// them together, if any is limited. A class that is not limited, or wants less than its limit,
-    /// adds its present rate and [some room](Self::room): otherwise the others would use what it
+    /// adds its present rate and some room: otherwise the others would use what it
     /// leaves.
     pub fn observe(
         &self,
