@@ -261,9 +261,14 @@ impl<T> MemoryGate<T> {
     /// Says whether a host that holds `held` pages may have `pages` more out of turn.
     #[inline]
     fn fits_reserve(&self, held: u32, pages: u32) -> bool {
+        self.fits_reserve_of(self.room(), held, pages)
+    }
+
+    /// Says the same where `room` pages are left.
+    #[inline]
+    const fn fits_reserve_of(&self, room: u32, held: u32, pages: u32) -> bool {
         let all = held.saturating_add(pages);
-        let (room, little) = (self.room(), self.pages / LITTLE_PART);
-        (all <= little && all <= room) || (held == 0 && pages <= room / ONE_PART)
+        (all <= self.pages / LITTLE_PART && all <= room) || (held == 0 && pages <= room / ONE_PART)
     }
 
     /// Takes memory for a command at once, if nothing of its flow waits, and nobody whose turn is
@@ -343,11 +348,9 @@ impl<T> MemoryGate<T> {
     /// Says whether the host of a grant holds so little besides that the reserve is for it.
     #[must_use]
     pub fn is_for_reserve(&self, grant: &MemoryGrant) -> bool {
-        let others = self.held_by_host(grant.flow).saturating_sub(grant.pages);
-        let all = others.saturating_add(grant.pages);
+        let besides = self.held_by_host(grant.flow).saturating_sub(grant.pages);
         let room = self.room().saturating_add(grant.pages);
-        (all <= self.pages / LITTLE_PART && all <= room)
-            || (others == 0 && grant.pages <= room / ONE_PART)
+        self.fits_reserve_of(room, besides, grant.pages)
     }
 
     /// Takes the command out that may have memory of the reserve, in the order in which flows began
@@ -481,7 +484,7 @@ impl<T> MemoryGate<T> {
 
     /// Takes memory back; a command that waits for it goes on with the next [`Self::pull`].
     pub fn give_back(&mut self, grant: MemoryGrant) {
-        let MemoryGrant { flow: id, pages, .. } = grant;
+        let MemoryGrant { flow: id, pages } = grant;
         self.free += pages;
         debug_assert!(self.free <= self.pages, "no page comes back twice");
         let Some(flow) = self.used(id) else { return };

@@ -114,32 +114,43 @@ impl Bench {
     }
 }
 
+/// Rules of a device that carries out four commands at once.
+fn four_at_once() -> DeviceRules {
+    let time = Some(Nanos(SERVICE_NS));
+    DeviceRules {
+        window: WindowRule::Fixed(4),
+        profile: Overrides { mean: time, worst: time, parallelism: Some(4), seeks: false },
+        ..DeviceRules::default()
+    }
+}
+
+/// A reservation of random reads of 4 KiB in each period, in ns.
+fn terms(operations: u64, period: u64) -> Terms {
+    Terms {
+        budget: Budget::Operations(operations),
+        period: Nanos(period),
+        request_bytes: 4096,
+        write_percent: 0,
+        locality: Locality::Random,
+    }
+}
+
+/// Counts the commands that were complete after `from`, and by `to`.
+fn served_within(served: &[Nanos], from: Nanos, to: Nanos) -> usize {
+    served.iter().filter(|at| **at > from && **at <= to).count()
+}
+
 #[test]
 fn f3_reservations_are_kept_in_every_period_while_others_flood() {
     const PERIOD: u64 = 100_000_000;
     let sessions = sessions(&["a", "b", "flood"]);
-    let rules = DeviceRules {
-        window: WindowRule::Fixed(4),
-        profile: Overrides {
-            mean: Some(Nanos(SERVICE_NS)),
-            worst: Some(Nanos(SERVICE_NS)),
-            parallelism: Some(4),
-            seeks: false,
-        },
-        ..DeviceRules::default()
-    };
+    let rules = four_at_once();
     // 4,000 commands in each period: a quarter and an eighth of them are reserved.
     let profile = Device::new(rules, 1).profile().unwrap();
     let mut already = Vec::new();
     let (mut reserved, mut reservations) = (Vec::new(), Vec::new());
     for (name, operations) in [("a", 1000), ("b", 500)] {
-        let terms = Terms {
-            budget: Budget::Operations(operations),
-            period: Nanos(PERIOD),
-            request_bytes: 4096,
-            write_percent: 0,
-            locality: Locality::Random,
-        };
+        let terms = terms(operations, PERIOD);
         let admitted = Broker::admit(&profile, &already, 20, &terms).unwrap();
         already.push(admitted);
         let running = Arc::new(Reserved::new(Nanos(1_000_000_000), &admitted));
@@ -167,7 +178,7 @@ fn f3_reservations_are_kept_in_every_period_while_others_flood() {
     for (source, least) in [(0, 1000), (1, 500)] {
         for period in 0..20 {
             let (from, to) = (start.after(period * PERIOD), start.after((period + 1) * PERIOD));
-            let got = bench.served[source].iter().filter(|at| **at > from && **at <= to).count();
+            let got = served_within(&bench.served[source], from, to);
             // What was dispatched at a period's end is complete in the next.
             assert!(got + 4 >= least, "source {source}, period {period}: {got} of {least}");
         }
@@ -187,25 +198,9 @@ fn f3_reservations_are_kept_in_every_period_while_others_flood() {
 fn beside_urgent(class: Class, high: bool) {
     const PERIOD: u64 = 2_000_000;
     let sessions = sessions(&["a", "b", "c", "d", "high"]);
-    let rules = DeviceRules {
-        window: WindowRule::Fixed(4),
-        profile: Overrides {
-            mean: Some(Nanos(SERVICE_NS)),
-            worst: Some(Nanos(SERVICE_NS)),
-            parallelism: Some(4),
-            seeks: false,
-        },
-        ..DeviceRules::default()
-    };
+    let rules = four_at_once();
     let profile = Device::new(rules, 1).profile().unwrap();
-    let terms = Terms {
-        budget: Budget::Operations(40),
-        period: Nanos(PERIOD),
-        request_bytes: 4096,
-        write_percent: 0,
-        locality: Locality::Random,
-    };
-    let admitted = Broker::admit(&profile, &[], 20, &terms).unwrap();
+    let admitted = Broker::admit(&profile, &[], 20, &terms(40, PERIOD)).unwrap();
     let reserved = Arc::new(Reserved::new(Nanos(1_000_000_000), &admitted));
     let session = Arc::clone(sessions.named("a").unwrap());
     let mut bench = Bench::new(rules, vec![Reservation { session, reserved }], 5);
@@ -225,7 +220,7 @@ fn beside_urgent(class: Class, high: bool) {
         }
         for period in from..to {
             let (from, to) = (start.after(period * PERIOD), start.after((period + 1) * PERIOD));
-            let got = bench.served[0].iter().filter(|at| **at > from && **at <= to).count();
+            let got = served_within(&bench.served[0], from, to);
             // What was dispatched at a period's end is complete in the next.
             assert!(got + 4 >= 40, "{class:?}, period {period}: {got} of 40");
         }

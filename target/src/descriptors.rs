@@ -6,8 +6,8 @@ use nix::sys::resource::{Resource, getrlimit, setrlimit};
 
 /// The descriptors of one connection: its socket, and one of the network's poller.
 const EACH: u64 = 2;
-/// The descriptors for everything else: rings, listeners, control, logs, and as many devices and
-/// files as a subsystem may have namespaces.
+/// The descriptors that the daemon needs beside its connections: for rings, listeners, the control
+/// socket and logs, and one for each namespace that a subsystem may have.
 const OTHERS: u64 = 1024 + crate::config::NSID_MAX as u64;
 
 /// Raises this process's limit to the descriptors that `connections` need, as far as its hard limit

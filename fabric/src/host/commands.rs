@@ -129,6 +129,23 @@ pub fn keep_alive() -> Sqe {
     Sqe { opcode: opcode::admin::KEEP_ALIVE, ..Sqe::default() }
 }
 
+/// Makes Dataset Management that deallocates `blocks` logical blocks from `slba`, and its data: one
+/// range definition.
+#[must_use]
+pub fn deallocate(nsid: u32, slba: u64, blocks: u32) -> (Sqe, Vec<u8>) {
+    let mut definition = vec![0; 4];
+    definition.extend(blocks.to_le_bytes());
+    definition.extend(slba.to_le_bytes());
+    let sqe = Sqe {
+        opcode: opcode::io::DATASET_MANAGEMENT,
+        nsid: U32::new(nsid),
+        // AD, bit 2: deallocate.
+        cdw11: U32::new(1 << 2),
+        ..Sqe::default()
+    };
+    (sqe, definition)
+}
+
 /// Makes Read or Write of `blocks` logical blocks from `slba`.
 #[must_use]
 #[inline]

@@ -122,7 +122,8 @@ pub trait Transport {
     /// Bytes that wait to be sent, without those of the batch that is being sent.
     fn unsent(&self) -> usize;
 
-    /// Hands out what is to be sent, in order, unless there is nothing or a batch is out already.
+    /// Hands out the next batch to send. `None` where there is nothing to send, or where a batch was
+    /// handed out and has not come back.
     fn take_batch(&mut self) -> Option<Self::Batch>;
 
     /// Takes back the batch that [`Self::take_batch`] handed out: sent, or as far as it was.

@@ -162,7 +162,7 @@ impl Arrival {
                     return Ok(Arrived::Read(charge.class, TxData::Zeroes(bytes as usize)));
                 }
                 (Transfer::ToHost(bytes), _) => {
-                    let lease = io.stages.lease_now(&charge, bytes, io.buffers.not_for_reads());
+                    let lease = io.stages.lease_read(&charge, bytes, io.buffers.not_for_reads());
                     if let Some(lease) = lease
                         && let Some(mut buffer) = io.buffers.for_read(bytes as usize)
                     {
@@ -239,7 +239,7 @@ impl Arrival {
             account: stages.accounts.open(&resolved.tenant),
             flow: if enabled { stages.arbiter.flow(device, session, host) } else { None },
             fetch: stages.gate.flow(session, host),
-            read: stages.reads.flow(session, host),
+            read: stages.reads.gate().flow(session, host),
             flush_is_output: resolved.flush_is_output,
         };
         self.flows.put(stages, entry)

@@ -149,91 +149,16 @@ impl<M: Memory> Buffers<M> {
 
 #[cfg(test)]
 mod tests {
-    use std::cell::{Cell, RefCell};
-    use std::rc::Rc;
+    use std::cell::RefCell;
 
     use super::*;
+    use crate::heap::HeapArena;
 
-    /// An arena that counts.
-    #[derive(Debug)]
-    struct Arena {
-        bytes: usize,
-        used: Rc<Cell<usize>>,
-        data: Rc<Cell<usize>>,
-        freed: Rc<Cell<u64>>,
+    fn arena(bytes: usize) -> HeapArena {
+        HeapArena::new(bytes, bytes.min(2 * SMALL))
     }
 
-    #[derive(Debug)]
-    struct Piece {
-        memory: Vec<u8>,
-        used: Rc<Cell<usize>>,
-        data: Option<DataCounts>,
-    }
-
-    /// Bytes in use for data, and bytes that came back.
-    type DataCounts = (Rc<Cell<usize>>, Rc<Cell<u64>>);
-
-    impl Drop for Piece {
-        fn drop(&mut self) {
-            self.used.set(self.used.get() - self.memory.len());
-            if let Some((data, freed)) = &self.data {
-                data.set(data.get() - self.memory.len());
-                freed.set(freed.get() + self.memory.len() as u64);
-            }
-        }
-    }
-
-    impl std::ops::Deref for Piece {
-        type Target = [u8];
-
-        fn deref(&self) -> &[u8] {
-            &self.memory
-        }
-    }
-
-    impl std::ops::DerefMut for Piece {
-        fn deref_mut(&mut self) -> &mut [u8] {
-            &mut self.memory
-        }
-    }
-
-    impl Memory for Arena {
-        type Buffer = Piece;
-
-        fn take(&self, length: usize, what: Use) -> Option<Piece> {
-            if !self.has(length) {
-                return None;
-            }
-            self.used.set(self.used.get() + length);
-            let data = (what == Use::Data).then(|| {
-                self.data.set(self.data.get() + length);
-                (Rc::clone(&self.data), Rc::clone(&self.freed))
-            });
-            Some(Piece { memory: vec![0; length], used: Rc::clone(&self.used), data })
-        }
-
-        fn has(&self, length: usize) -> bool {
-            self.used.get() + length <= self.bytes
-        }
-
-        fn usage(&self) -> (usize, usize) {
-            (self.used.get(), self.bytes)
-        }
-
-        fn data_used(&self) -> usize {
-            self.data.get()
-        }
-
-        fn data_freed(&self) -> u64 {
-            self.freed.get()
-        }
-    }
-
-    fn arena(bytes: usize) -> Arena {
-        Arena { bytes, used: Rc::default(), data: Rc::default(), freed: Rc::default() }
-    }
-
-    fn buffers() -> Buffers<Arena> {
+    fn buffers() -> Buffers<HeapArena> {
         Buffers::new(arena(1 << 20), arena(8 * 8192))
     }
 

@@ -39,9 +39,9 @@ pub(crate) enum State<D: Driver> {
     /// It waits for its turn to have memory for the host's data.
     MemoryTurn(MemoryEntryId),
     /// It waits for a buffer for the host's data, which has not been asked for.
-    DataBuffer(Option<MemoryGrant>),
+    DataBuffer(MemoryGrant),
     /// The host was asked for data for which there will be a buffer when it comes.
-    Promised(Promise, Option<MemoryGrant>),
+    Promised(Promise, MemoryGrant),
     /// The host's data arrives in this buffer.
     Filling(Buffer<D>, Source),
     /// The driver receives the host's data into the command's buffer, and has it.
@@ -50,7 +50,7 @@ pub(crate) enum State<D: Driver> {
     Parked(
         Vec<u8>,
         #[expect(dead_code, reason = "what was promised is held until the state is left")] Promise,
-        Option<MemoryGrant>,
+        MemoryGrant,
     ),
     /// It waits for its turn at its device, with what it has of the host.
     DeviceTurn(EntryId, Option<Buffer<D>>, Source),
@@ -76,7 +76,7 @@ pub(crate) enum Source {
     /// Its capsule brought it.
     Capsule(Lease),
     /// The host was asked for it.
-    Fetched(Option<MemoryGrant>),
+    Fetched(MemoryGrant),
     /// It has none: the buffer is for what it reads.
     Read(Lease),
 }
@@ -92,7 +92,7 @@ impl Source {
     #[inline]
     pub(crate) fn parts(self) -> (Option<MemoryGrant>, Option<Lease>) {
         match self {
-            Self::Fetched(grant) => (grant, None),
+            Self::Fetched(grant) => (Some(grant), None),
             Self::Read(lease) | Self::Capsule(lease) => (None, Some(lease)),
             Self::None => (None, None),
         }
@@ -129,11 +129,11 @@ impl Kind {
         use Kind::*;
         match self {
             Free => &[
-                Collecting, Deferred, Failing, R2tTurn, MemoryTurn, DataBuffer, Filling,
-                DeviceTurn, ReadTurn, ReadBuffer, InDevice, Slicing, Free,
+                Collecting, Deferred, Failing, R2tTurn, MemoryTurn, Filling, DeviceTurn, ReadTurn,
+                ReadBuffer, InDevice, Slicing, Free,
             ],
             Collecting | Deferred | Failing => &[Free, Withdrawn],
-            R2tTurn => &[MemoryTurn, DataBuffer, Free, Withdrawn],
+            R2tTurn => &[MemoryTurn, Free, Withdrawn],
             MemoryTurn => &[DataBuffer, Free, Withdrawn],
             DataBuffer => &[Promised, Filling, Free, Withdrawn],
             Promised => &[Filling, Parked, Free, Withdrawn],

@@ -245,7 +245,7 @@ impl<D: Driver> Connection<D> {
     }
 
     fn consume(&mut self, io: &mut Context<D>, mut chunk: Chunk<'_, D>) {
-        io.stages.take_capsules_back();
+        io.stages.capsules.take_back();
         while self.closing.is_none() {
             if Self::must_wait(&self.queue, &mut self.stage, io, &chunk) {
                 self.pause(io, chunk);

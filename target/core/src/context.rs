@@ -115,7 +115,7 @@ impl<D: Driver> Context<D> {
     /// Takes the next read out for which there is memory.
     #[inline]
     pub(crate) fn next_lease(&mut self) -> Option<((Key, SlotId), Lease)> {
-        self.stages.next_lease(self.buffers.not_for_reads())
+        self.stages.next_read(self.buffers.not_for_reads())
     }
 
     /// Whether there are settings of quality of service that were not taken yet.

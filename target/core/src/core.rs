@@ -147,7 +147,7 @@ impl<D: Driver> Core<D> {
             || self.is_changing()
             || self.serve_memory()
             || self.serve_reads()
-            || (!self.io.agenda.paused.is_empty() && self.io.stages.capsules_came_back())
+            || (!self.io.agenda.paused.is_empty() && self.io.stages.capsules.came_back())
         {
             return None;
         }
@@ -426,7 +426,7 @@ impl<D: Driver> Core<D> {
         self.serve_in_turn(|buffers| &mut buffers.data);
         self.serve_in_turn(|buffers| &mut buffers.reads);
         self.serve_reads();
-        self.io.stages.capsules_came_back();
+        self.io.stages.capsules.came_back();
         if !self.io.agenda.paused.is_empty() {
             for key in std::mem::take(&mut self.io.agenda.paused) {
                 if let Some(connection) = self.places.find(key) {

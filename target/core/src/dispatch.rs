@@ -138,28 +138,30 @@ impl Dispatch {
         if bytes == 0 {
             return self.start(queue, io, slot, buffer, source, grant);
         }
-        let charge = queue.commands.charge(slot);
+        let (command, charge) = ((queue.key, slot), queue.commands.charge(slot));
         let length = u32::try_from(bytes).unwrap_or(u32::MAX);
-        let lease = io.stages.lease_now(&charge, length, io.buffers.not_for_reads());
-        if lease.is_some()
-            && let Some(buffer) = io.buffers.for_read(bytes)
-        {
-            let source = lease.map_or(Source::None, Source::Read);
-            return self.start(queue, io, slot, Some(buffer), source, grant);
-        }
+        let lease = io.stages.lease_read(&charge, length, io.buffers.not_for_reads());
+        let buffer = lease.as_ref().and_then(|_| io.buffers.for_read(bytes));
+        let waits = match (lease, buffer) {
+            (Some(lease), Some(buffer)) => {
+                return self.start(queue, io, slot, Some(buffer), Source::Read(lease), grant);
+            }
+            (Some(lease), None) => {
+                io.buffers.reads.push_back(command);
+                Some(State::ReadBuffer(lease))
+            }
+            (None, _) => {
+                let reads = &mut io.stages.reads;
+                let enqueue = |flow| reads.enqueue(flow, charge.class, length, command);
+                charge.read.map(enqueue).map(State::ReadTurn)
+            }
+        };
         if let Some((grant, _)) = grant {
             io.stages.arbiter.complete(io.now, grant, false);
         }
-        let command = (queue.key, slot);
-        if let Some(lease) = lease {
-            queue.commands.change(slot, State::ReadBuffer(lease));
-            io.buffers.reads.push_back(command);
-        } else {
-            let entry = io.stages.await_lease(&charge, length, command);
-            debug_assert!(entry.is_some(), "a command that reads has a queue for its memory");
-            if let Some(entry) = entry {
-                queue.commands.change(slot, State::ReadTurn(entry));
-            }
+        debug_assert!(waits.is_some(), "a command that reads has a queue for its memory");
+        if let Some(state) = waits {
+            queue.commands.change(slot, state);
         }
         Outcome::Underway
     }

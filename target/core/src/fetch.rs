@@ -67,13 +67,11 @@ impl<D: Driver> Fetch<'_, D> {
         }
     }
 
-    /// Lets a command wait for its turn to have memory for its data, or for a buffer where no
-    /// turns are taken.
+    /// Lets a command wait for its turn to have memory for its data.
     pub(crate) fn wait_for_memory(&mut self, slot: SlotId, bytes: usize) {
         let (key, charge) = (self.queue.key, self.queue.commands.charge(slot));
         let Some(flow) = charge.fetch else {
-            self.queue.commands.change(slot, State::DataBuffer(None));
-            self.io.buffers.data.push_back((key, slot));
+            debug_assert!(false, "a command that brings data has a queue for its memory");
             return;
         };
         let gate = &mut self.io.stages.gate;
@@ -87,8 +85,8 @@ impl<D: Driver> Fetch<'_, D> {
             self.io.stages.gate.give_back(grant);
             return;
         }
-        let little = self.io.stages.gate.is_for_reserve(&grant);
-        self.queue.commands.change(slot, State::DataBuffer(Some(grant)));
+        self.queue.commands.change(slot, State::DataBuffer(grant));
+        let little = self.holds_little(slot);
         let in_turn = little || self.io.buffers.data.is_empty();
         if !in_turn || !self.take_buffer(slot) {
             let (waiting, command) = (&mut self.io.buffers.data, (self.queue.key, slot));
@@ -96,17 +94,21 @@ impl<D: Driver> Fetch<'_, D> {
         }
     }
 
+    /// Says whether the host of a command with memory holds so little besides that the reserve is
+    /// for it.
+    fn holds_little(&self, slot: SlotId) -> bool {
+        match self.queue.commands.state(slot) {
+            State::DataBuffer(grant) => self.io.stages.gate.is_for_reserve(grant),
+            _ => false,
+        }
+    }
+
     /// Asks for a command's data if there is a buffer for it, or one is expected in time. False
     /// where it goes on waiting.
     pub(crate) fn take_buffer(&mut self, slot: SlotId) -> bool {
         let bytes = self.queue.commands.data_bytes(slot);
-        let gate = &self.io.stages.gate;
-        let little = matches!(
-            self.queue.commands.state(slot),
-            State::DataBuffer(Some(grant)) if gate.is_for_reserve(grant)
-        );
         let mut buffer = self.io.buffers.for_data(bytes);
-        if buffer.is_none() && little {
+        if buffer.is_none() && self.holds_little(slot) {
             buffer = self.io.buffers.for_reserved(bytes);
         }
         let Some(buffer) = buffer else { return self.promise(slot, bytes) };
@@ -179,7 +181,7 @@ impl<D: Driver> Fetch<'_, D> {
                 return Fetched::Waits;
             }
             State::Filling(_, source) => source.grant(),
-            State::Parked(_, _, grant) => grant,
+            State::Parked(_, _, grant) => Some(grant),
             State::Failing(status) => return Fetched::Failed(status),
             other => {
                 self.queue.commands.put_back(slot, other);

@@ -40,7 +40,7 @@ impl NamespaceFlow {
             stages.arbiter.release(flow);
         }
         stages.gate.release(self.fetch);
-        stages.reads.release(self.read);
+        stages.reads.gate().release(self.read);
     }
 }
 

@@ -58,7 +58,7 @@ impl<D: Driver> IoQueue<D> {
     ) -> Self {
         let (host, subsystem) = (&controller.host_nqn, &controller.subsystem_nqn);
         let session = io.driver.resolve(&io.policies, host, subsystem, None).tenant.session;
-        let capsules = io.stages.capsules.flow(&session, host_id(host));
+        let capsules = io.stages.capsules.gate().flow(&session, host_id(host));
         Self {
             arrival: Arrival::new(Arc::clone(controller), table, origin),
             capsules: Some(capsules),
@@ -139,7 +139,7 @@ impl<D: Driver> IoQueue<D> {
             return;
         }
         let lease = self.capsules.and_then(|flow| {
-            io.stages.lease_capsule(flow, command.charge.class, io.settings.in_capsule_data)
+            io.stages.capsules.lease_now(flow, command.charge.class, io.settings.in_capsule_data)
         });
         let buffer = io.buffers.for_capsule(bytes);
         let (Some(lease), Some(mut buffer)) = (lease, buffer) else {
@@ -455,7 +455,7 @@ impl<D: Driver> IoQueue<D> {
         }
         self.arrival.leave(io);
         if let Some(flow) = self.capsules.take() {
-            io.stages.capsules.release(flow);
+            io.stages.capsules.gate().release(flow);
         }
     }
 
@@ -482,11 +482,11 @@ impl<D: Driver> IoQueue<D> {
                 None
             }
             State::DataBuffer(grant) | State::Promised(_, grant) | State::Parked(_, _, grant) => {
-                grant
+                Some(grant)
             }
             State::Filling(_, source) | State::Lent(source) => source.grant(),
             State::ReadTurn(entry) => {
-                stages.reads.cancel(entry);
+                stages.reads.gate().cancel(entry);
                 None
             }
             State::R2tTurn | State::ReadBuffer(_) | State::Slicing(_) => None,
@@ -518,7 +518,7 @@ impl<D: Driver> IoQueue<D> {
     #[inline]
     fn has_for_capsule(&self, io: &Context<D>) -> bool {
         let each = io.settings.in_capsule_data;
-        self.capsules.is_some_and(|flow| io.stages.may_lease_capsule(flow, each))
+        self.capsules.is_some_and(|flow| io.stages.capsules.may_lease(flow, each))
             && io.buffers.has_for_capsule(each as usize)
     }
 

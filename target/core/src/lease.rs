@@ -5,34 +5,102 @@ use std::cell::RefCell;
 use std::ops::Deref;
 use std::rc::Rc;
 
-use arbitration::memory::MemoryGrant;
+use arbitration::Class;
+use arbitration::memory::{MemoryEntryId, MemoryFlowId, MemoryGate, MemoryGrant};
+use arbitration::settings::OrderSettings;
 
 /// The grants of leases that have ended, until the gate takes them back.
-#[derive(Clone, Debug, Default)]
-pub(crate) struct Returned(Rc<RefCell<Vec<MemoryGrant>>>);
+type Returned = Rc<RefCell<Vec<MemoryGrant>>>;
 
-impl Returned {
-    /// Lends a grant until the lease is dropped.
-    #[inline]
-    pub(crate) fn lend(&self, grant: MemoryGrant) -> Lease {
-        Lease { grant: Some(grant), returned: self.clone() }
+/// A gate whose memory is lent: a lease gives it back when it is dropped, wherever it is then.
+#[derive(Debug)]
+pub(crate) struct LeaseGate<T> {
+    gate: MemoryGate<T>,
+    returned: Returned,
+    /// Memory has come back since [`Self::came_back`] was last asked.
+    back: bool,
+}
+
+impl<T> LeaseGate<T> {
+    /// A gate to `bytes` bytes of memory.
+    pub(crate) fn new(order: &OrderSettings, bytes: usize) -> Self {
+        Self { gate: MemoryGate::new(order, bytes), returned: Returned::default(), back: false }
     }
 
-    /// Says whether a lease has ended since the last [`Self::drain`].
-    #[inline]
-    pub(crate) fn is_empty(&self) -> bool {
-        self.0.borrow().is_empty()
+    /// The gate itself: its order and its flows, and the commands that wait.
+    pub(crate) fn gate(&mut self) -> &mut MemoryGate<T> {
+        &mut self.gate
     }
 
-    /// Takes the grants of leases that have ended.
-    pub(crate) fn drain(&self, mut take: impl FnMut(MemoryGrant)) {
-        for grant in self.0.borrow_mut().drain(..) {
-            take(grant);
+    /// Takes memory for a buffer of `bytes` bytes at once, if it need not wait for its turn.
+    #[inline]
+    pub(crate) fn lease_now(
+        &mut self,
+        flow: MemoryFlowId,
+        class: Class,
+        bytes: u32,
+    ) -> Option<Lease> {
+        self.take_back();
+        let grant = self.gate.pass(flow, class, block(bytes))?;
+        Some(self.lend(grant))
+    }
+
+    /// Says whether [`Self::lease_now`] would give memory now.
+    #[inline]
+    pub(crate) fn may_lease(&self, flow: MemoryFlowId, bytes: u32) -> bool {
+        self.gate.may_pass(flow, block(bytes))
+    }
+
+    /// Lets a command wait for its turn to have memory for a buffer of `bytes` bytes.
+    pub(crate) fn enqueue(
+        &mut self,
+        flow: MemoryFlowId,
+        class: Class,
+        bytes: u32,
+        item: T,
+    ) -> MemoryEntryId {
+        self.gate.enqueue(flow, class, block(bytes), item)
+    }
+
+    /// Takes the next command out for which there is memory.
+    #[inline]
+    pub(crate) fn next(&mut self) -> Option<(T, Lease)> {
+        self.take_back();
+        if self.gate.waiting() == 0 {
+            return None;
         }
+        let (item, grant) = self.gate.pull()?;
+        Some((item, self.lend(grant)))
+    }
+
+    /// Takes the memory back of leases that have ended.
+    #[inline]
+    pub(crate) fn take_back(&mut self) {
+        let mut returned = self.returned.borrow_mut();
+        self.back |= !returned.is_empty();
+        for grant in returned.drain(..) {
+            self.gate.give_back(grant);
+        }
+    }
+
+    /// Says whether memory has come back since this was last asked.
+    pub(crate) fn came_back(&mut self) -> bool {
+        self.take_back();
+        std::mem::take(&mut self.back)
+    }
+
+    fn lend(&self, grant: MemoryGrant) -> Lease {
+        Lease { grant: Some(grant), returned: Rc::clone(&self.returned) }
     }
 }
 
-/// Memory for what a command reads, or for its in-capsule data. It goes back to the gate when the lease is dropped.
+/// Returns the bytes that a buffer for this many takes of the memory: buffers are powers of two.
+const fn block(bytes: u32) -> u32 {
+    if bytes > 1 << 31 { u32::MAX } else { bytes.next_power_of_two() }
+}
+
+/// Memory for what a command reads, or for its in-capsule data. It goes back to the gate when the
+/// lease is dropped.
 #[derive(Debug)]
 pub(crate) struct Lease {
     grant: Option<MemoryGrant>,
@@ -42,7 +110,7 @@ pub(crate) struct Lease {
 impl Drop for Lease {
     #[inline]
     fn drop(&mut self) {
-        self.returned.0.borrow_mut().extend(self.grant.take());
+        self.returned.borrow_mut().extend(self.grant.take());
     }
 }
 

@@ -31,6 +31,7 @@ mod dscp;
 mod fairness;
 mod fetch;
 mod flow_cache;
+pub mod heap;
 mod io_queue;
 pub mod job;
 mod key;

@@ -17,8 +17,8 @@ pub trait Backend: Send + Sync + fmt::Debug {
     fn health(&self) -> &Health;
     /// Returns how commands are carried out.
     fn style(&self) -> Style<'_>;
-    /// Looks whether the file or device is still the one that was opened. A look is cheap enough
-    /// for every few seconds; a reactor has no time for it.
+    /// Looks whether the file or device is still the one that was opened. A look may be
+    /// taken every few seconds, but not by a reactor: it would stand still meanwhile.
     fn look(&self) -> Option<Finding> {
         None
     }

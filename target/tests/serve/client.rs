@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 use fabric::Nanos;
 use fabric::host::{Action, AdminCommand, Association, Settings, commands};
 use fabric::nvme::property::offset;
-use fabric::nvme::{Cqe, Sqe, Status, opcode};
+use fabric::nvme::{Cqe, Sqe, Status};
 use fabric::queue::{HostReceived, HostTransport};
 use fabric::tcp::{HostConnection, HostParams};
 use zerocopy::little_endian::{U16, U32};
@@ -198,18 +198,9 @@ pub(crate) fn io(opcode: u8, lba: u32, blocks: u32) -> Sqe {
     }
 }
 
-/// Deallocates blocks.
+/// Deallocates blocks of namespace 1.
 pub(crate) fn deallocate(lba: u64, blocks: u32) -> (Sqe, Vec<u8>) {
-    let mut definition = vec![0; 16];
-    definition[4..8].copy_from_slice(&blocks.to_le_bytes());
-    definition[8..].copy_from_slice(&lba.to_le_bytes());
-    let sqe = Sqe {
-        cdw10: U32::new(0),
-        cdw11: U32::new(1 << 2),
-        cdw12: U32::new(0),
-        ..io(opcode::io::DATASET_MANAGEMENT, 0, 1)
-    };
-    (sqe, definition)
+    commands::deallocate(1, lba, blocks)
 }
 
 /// Blocks that tell where they belong.

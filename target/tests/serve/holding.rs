@@ -101,23 +101,32 @@ fn numbered(sqe: Sqe, cid: u16, nsid: u32) -> Sqe {
     Sqe { cid: U16::new(cid), nsid: nsid.into(), ..sqe }
 }
 
+/// Has each host send 63 commands of so many bytes by one queue.
+fn flood(
+    address: SocketAddr,
+    holders: &[Holder],
+    bytes: u32,
+    command: impl Fn(u16) -> Sqe,
+) -> Vec<Raw> {
+    let flooded = |holder: &Holder| {
+        let mut queue = holder.queue(address, 1);
+        for cid in 0..63 {
+            queue.send(&command(cid), SglDescriptor::transport(bytes), &[]);
+        }
+        queue
+    };
+    holders.iter().map(flooded).collect()
+}
+
 /// Hosts ask for 63 MiB each and never read an answer.
 #[test]
 fn who_does_not_read_its_answers_stops_nobody_elses_reads() {
     for nsid in [1, 2] {
         let (_folder, runtime, address) = start(16 << 20);
         let holders = holders(address);
-        let queues: Vec<_> = holders
-            .iter()
-            .map(|holder| {
-                let mut queue = holder.queue(address, 1);
-                for cid in 0..63 {
-                    let read = numbered(io(opcode::io::READ, u32::from(cid) * 256, 256), cid, nsid);
-                    queue.send(&read, SglDescriptor::transport(1 << 20), &[]);
-                }
-                queue
-            })
-            .collect();
+        let queues = flood(address, &holders, 1 << 20, |cid| {
+            numbered(io(opcode::io::READ, u32::from(cid) * 256, 256), cid, nsid)
+        });
         settled(&runtime, 12 << 20);
         goes_on(address);
         drop(queues);
@@ -130,18 +139,10 @@ fn who_does_not_read_its_answers_stops_nobody_elses_reads() {
 fn who_owes_data_stops_nobody_elses_writes() {
     let (_folder, runtime, address) = start(16 << 20);
     let holders = holders(address);
-    let queues: Vec<_> = holders
-        .iter()
-        .map(|holder| {
-            let mut queue = holder.queue(address, 1);
-            for cid in 0..63 {
-                let nsid = u32::from(cid % 2) + 1;
-                let write = numbered(io(opcode::io::WRITE, u32::from(cid) * 32, 32), cid, nsid);
-                queue.send(&write, SglDescriptor::transport(128 << 10), &[]);
-            }
-            queue
-        })
-        .collect();
+    let queues = flood(address, &holders, 128 << 10, |cid| {
+        let nsid = u32::from(cid % 2) + 1;
+        numbered(io(opcode::io::WRITE, u32::from(cid) * 32, 32), cid, nsid)
+    });
     settled(&runtime, 10 << 20);
     goes_on(address);
     drop(queues);

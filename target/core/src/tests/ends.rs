@@ -3,10 +3,10 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use fabric::nvme::{Sqe, Status, opcode};
-use zerocopy::little_endian::U32;
+use fabric::host::commands::deallocate;
+use fabric::nvme::Status;
 
-use super::rig::{BLOCKS, DRIVE, MEMORY, MS, Plan, Rig, io, read, write};
+use super::rig::{BLOCKS, DRIVE, MEMORY, MS, Plan, Rig, read, write};
 
 #[test]
 fn who_sends_no_connect_is_disconnected_after_ten_seconds() {
@@ -100,20 +100,6 @@ fn a_connection_that_ends_with_a_command_in_its_device_ends_when_that_is_over() 
     assert!(rig.end_oldest() && !rig.end_oldest());
     assert_eq!(rig.peers[1].ended.as_deref(), Some("the host has gone"));
     assert_eq!(rig.core.inventory().connections, 1);
-}
-
-/// Dataset Management: deallocates some blocks.
-fn deallocate(nsid: u32, lba: u64, blocks: u32) -> (Sqe, Vec<u8>) {
-    let mut definition = vec![0; 4];
-    definition.extend(blocks.to_le_bytes());
-    definition.extend(lba.to_le_bytes());
-    let sqe = Sqe {
-        cdw10: U32::new(0),
-        cdw11: U32::new(1 << 2),
-        cdw12: U32::new(0),
-        ..io(opcode::io::DATASET_MANAGEMENT, nsid, 0, 1)
-    };
-    (sqe, definition)
 }
 
 #[test]

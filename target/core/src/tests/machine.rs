@@ -2,8 +2,6 @@
 
 use std::cell::{Cell, RefCell};
 use std::collections::HashMap;
-use std::ops::{Deref, DerefMut};
-use std::rc::Rc;
 use std::sync::Arc;
 
 use arbitration::classify::{ConnectionClass, PolicyClass};
@@ -19,11 +17,10 @@ use fabric::nvme::Status;
 use fabric::tcp::{Batch, TargetConnection};
 use qtcp::pacing::Pacing;
 
-use crate::buddies::{Block, Buddies, arena_bytes};
 use crate::device::{BlockDevice, Data, Immediate, Style};
 use crate::driver::{DataPlace, Driver, End, Job, Notice, Started};
+use crate::heap::{HeapArena, HeapBuffer};
 use crate::key::Key;
-use crate::memory::{Memory, Use};
 use crate::origin::Origin;
 use crate::payload::TxData;
 use crate::policies::{Policies, Tenancy, Tenant};
@@ -31,72 +28,6 @@ use crate::stats::{IoStats, PerReactor};
 
 /// Bytes of a block.
 pub(super) const BLOCK: usize = 512;
-
-/// Buffers with memory of their own.
-#[derive(Clone, Debug)]
-pub(super) struct Arena {
-    bytes: usize,
-    free: Rc<RefCell<Buddies>>,
-}
-
-impl Arena {
-    pub(super) fn new(bytes: usize, largest: usize) -> Self {
-        let free = Rc::new(RefCell::new(Buddies::new(bytes, largest)));
-        Self { bytes: arena_bytes(bytes, largest), free }
-    }
-}
-
-#[derive(Debug)]
-pub(super) struct Buffer {
-    arena: Arena,
-    block: Block,
-    bytes: Vec<u8>,
-}
-
-impl Deref for Buffer {
-    type Target = [u8];
-
-    fn deref(&self) -> &[u8] {
-        &self.bytes
-    }
-}
-
-impl DerefMut for Buffer {
-    fn deref_mut(&mut self) -> &mut [u8] {
-        &mut self.bytes
-    }
-}
-
-impl Drop for Buffer {
-    fn drop(&mut self) {
-        self.arena.free.borrow_mut().give_back(&self.block);
-    }
-}
-
-impl Memory for Arena {
-    type Buffer = Buffer;
-
-    fn take(&self, length: usize, what: Use) -> Option<Buffer> {
-        let block = self.free.borrow_mut().take(length, what)?;
-        Some(Buffer { arena: self.clone(), block, bytes: vec![0xee; length] })
-    }
-
-    fn has(&self, length: usize) -> bool {
-        self.free.borrow().has(length)
-    }
-
-    fn usage(&self) -> (usize, usize) {
-        (self.free.borrow().used(), self.bytes)
-    }
-
-    fn data_used(&self) -> usize {
-        self.free.borrow().data_used()
-    }
-
-    fn data_freed(&self) -> u64 {
-        self.free.borrow().data_freed()
-    }
-}
 
 /// A device: on the spot, or when a test says so.
 #[derive(Debug)]
@@ -245,8 +176,8 @@ impl Policies for Rules {
 pub(super) enum Op {
     Receive(Key),
     StopReceiving(Key),
-    ReceiveOnce(Key, Option<DataPlace<Buffer>>),
-    Send(Key, Batch<TxData<Buffer>>),
+    ReceiveOnce(Key, Option<DataPlace<HeapBuffer>>),
+    Send(Key, Batch<TxData<HeapBuffer>>),
     ShutDown(Key),
     Ended(Key, String),
 }
@@ -271,10 +202,10 @@ pub(super) struct Machine {
 }
 
 impl Driver for Machine {
-    type Memory = Arena;
+    type Memory = HeapArena;
     type Device = Disk;
     type Policies = Rules;
-    type Transport = TargetConnection<TxData<Buffer>>;
+    type Transport = TargetConnection<TxData<HeapBuffer>>;
 
     fn receive(&mut self, key: Key) {
         self.ops.push(Op::Receive(key));
@@ -284,11 +215,11 @@ impl Driver for Machine {
         self.ops.push(Op::StopReceiving(key));
     }
 
-    fn receive_once(&mut self, key: Key, place: Option<DataPlace<Buffer>>) {
+    fn receive_once(&mut self, key: Key, place: Option<DataPlace<HeapBuffer>>) {
         self.ops.push(Op::ReceiveOnce(key, place));
     }
 
-    fn send(&mut self, key: Key, batch: Batch<TxData<Buffer>>) {
+    fn send(&mut self, key: Key, batch: Batch<TxData<HeapBuffer>>) {
         self.ops.push(Op::Send(key, batch));
     }
 

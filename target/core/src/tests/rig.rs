@@ -20,12 +20,13 @@ use fabric::queue::{HostReceived, HostTransport as _};
 use fabric::tcp::{Batch, HostConnection, HostParams, TargetConnection, TargetParams};
 use zerocopy::little_endian::{U16, U32};
 
-use super::machine::{Arena, Buffer, Disk, Machine, Op, Rules};
+use super::machine::{Disk, Machine, Op, Rules};
 use crate::connection::Accepted;
 use crate::context::Settings;
 use crate::core::Core;
 use crate::device::{Data, Immediate as _};
 use crate::driver::{DataPlace, Ended, Started};
+use crate::heap::{HeapArena, HeapBuffer};
 use crate::key::Key;
 use crate::payload::TxData;
 use crate::stats::IoStats;
@@ -47,7 +48,7 @@ pub(super) const BLOCKS: u64 = 1 << 17;
 enum Receiving {
     No,
     Stream,
-    Once(Option<DataPlace<Buffer>>),
+    Once(Option<DataPlace<HeapBuffer>>),
 }
 
 /// A connection, and the host at its other end.
@@ -58,7 +59,7 @@ pub(super) struct Peer {
     /// Bytes of the host that the reactor has not received.
     pub(super) up: VecDeque<u8>,
     receiving: Receiving,
-    sending: Option<Batch<TxData<Buffer>>>,
+    sending: Option<Batch<TxData<HeapBuffer>>>,
     /// Whether the host sends what it has to send, and reads what there is to read.
     pub(super) sends: bool,
     pub(super) reads: bool,
@@ -193,7 +194,7 @@ impl Rig {
             in_capsule_data: 4096,
             direct_min: 16 << 10,
         };
-        let memory = (Arena::new(plan.memory, 64 << 10), Arena::new(64 << 10, 4096));
+        let memory = (HeapArena::new(plan.memory, 64 << 10), HeapArena::new(64 << 10, 4096));
         let core = Core::new(machine, settings, Arc::new(Waiters::new(1)), memory, now);
         let mut rig = Self { core, now, peers: Vec::new(), controller: 0xffff, host: 0 };
         rig.add_host();

@@ -7,9 +7,9 @@ use sluice_core::{DataPlace, Key};
 
 use crate::host::Written;
 use crate::host_end::Read;
-use crate::memory::Buffer;
 use crate::target_end::{Batch, Returned};
 use crate::units::{Line, Units};
+use sluice_core::heap::HeapBuffer;
 
 /// Bytes that one direction holds: what the sender's socket takes before it is full.
 const ROOM: usize = 64 << 10;
@@ -20,7 +20,7 @@ const MESSAGES: usize = 16;
 const REST: usize = 4096;
 
 /// What a reactor has received once: where data belongs, bytes there, and what follows.
-type Once = (Option<DataPlace<Buffer>>, usize, Units<ToTarget<Written>>);
+type Once = (Option<DataPlace<HeapBuffer>>, usize, Units<ToTarget<Written>>);
 
 /// One connection.
 #[derive(Debug)]
@@ -39,7 +39,7 @@ pub(crate) struct Connection {
     /// The reactor wants to receive no more.
     pub(crate) stopping: bool,
     /// The reactor receives once, into a place for data if it has one.
-    pub(crate) once: Option<Option<DataPlace<Buffer>>>,
+    pub(crate) once: Option<Option<DataPlace<HeapBuffer>>>,
     pub(crate) sending: Option<Batch>,
     /// Messages of the batch that are on their way; the batch keeps them until all are.
     sent: usize,

@@ -17,15 +17,15 @@ use sluice_core::{
 };
 
 use crate::disk::Disk;
-use crate::memory::{Arena, Buffer};
 use crate::target_end::{Batch, TargetEnd};
+use sluice_core::heap::{HeapArena, HeapBuffer};
 
 /// What a reactor wants done.
 #[derive(Debug)]
 pub(crate) enum Op {
     Receive(Key),
     StopReceiving(Key),
-    ReceiveOnce(Key, Option<DataPlace<Buffer>>),
+    ReceiveOnce(Key, Option<DataPlace<HeapBuffer>>),
     Send(Key, Batch),
     ShutDown(Key),
     Launch(Box<Job<Sim>>),
@@ -132,7 +132,7 @@ impl Sim {
 
 impl Driver for Sim {
     type Transport = TargetEnd;
-    type Memory = Arena;
+    type Memory = HeapArena;
     type Device = Disk;
     type Policies = Rules;
 
@@ -144,7 +144,7 @@ impl Driver for Sim {
         self.ops.push(Op::StopReceiving(key));
     }
 
-    fn receive_once(&mut self, key: Key, place: Option<DataPlace<Buffer>>) {
+    fn receive_once(&mut self, key: Key, place: Option<DataPlace<HeapBuffer>>) {
         self.ops.push(Op::ReceiveOnce(key, place));
     }
 

@@ -7,7 +7,7 @@ use fabric::tcp::{HostConnection, HostParams};
 
 use crate::host::Written;
 use crate::target_end::Violation;
-use crate::units::{Line, Run};
+use crate::units::{Line, Run, either};
 
 /// What a host reads, as it comes to it within the process.
 pub(crate) type Read = Vec<u8>;
@@ -67,10 +67,7 @@ impl HostTransport for HostEnd {
     type Violation = Violation;
 
     fn set_in_capsule_data(&mut self, bytes: u32) {
-        match self {
-            Self::Tcp(end) => end.set_in_capsule_data(bytes),
-            Self::Loopback(end) => end.set_in_capsule_data(bytes),
-        }
+        either!(self.set_in_capsule_data(bytes))
     }
 
     fn submit(
@@ -79,10 +76,7 @@ impl HostTransport for HostEnd {
         data: Option<Written>,
         read_length: u32,
     ) -> Result<(), SubmitError> {
-        match self {
-            Self::Tcp(end) => end.submit(sqe, data, read_length),
-            Self::Loopback(end) => end.submit(sqe, data, read_length),
-        }
+        either!(self.submit(sqe, data, read_length))
     }
 
     fn next<'a>(
@@ -102,9 +96,6 @@ impl HostTransport for HostEnd {
     }
 
     fn in_flight(&self) -> usize {
-        match self {
-            Self::Tcp(end) => end.in_flight(),
-            Self::Loopback(end) => end.in_flight(),
-        }
+        either!(self.in_flight())
     }
 }

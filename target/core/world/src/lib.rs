@@ -12,7 +12,6 @@ mod disk;
 mod driver;
 mod host;
 mod host_end;
-mod memory;
 mod oracle;
 mod scenario;
 mod target_end;

@@ -8,11 +8,11 @@ use fabric::tcp::{self, TargetConnection, TargetParams};
 use sluice_core::TxData;
 
 use crate::host::Written;
-use crate::memory::Buffer;
-use crate::units::{Run, Units};
+use crate::units::{Run, Units, either};
+use sluice_core::heap::HeapBuffer;
 
 /// What the target returns.
-pub(crate) type Returned = TxData<Buffer>;
+pub(crate) type Returned = TxData<HeapBuffer>;
 
 /// The target's end of a queue.
 #[derive(Debug)]
@@ -45,16 +45,6 @@ pub(crate) enum Violation {
     Tcp(tcp::Violation),
     #[error(transparent)]
     Loopback(loopback::Violation),
-}
-
-/// Asks the transport that carries the queue.
-macro_rules! either {
-    ($end:ident . $method:ident ( $($argument:expr),* )) => {
-        match $end {
-            TargetEnd::Tcp(end) => end.$method($($argument),*),
-            TargetEnd::Loopback(end) => end.$method($($argument),*),
-        }
-    };
 }
 
 impl Transport for TargetEnd {

@@ -5,6 +5,17 @@ use std::fmt::Debug;
 
 use fabric::queue::Inbox;
 
+/// Asks the transport that carries a queue, in a method of its end.
+macro_rules! either {
+    ($end:ident . $method:ident ( $($argument:expr),* )) => {
+        match $end {
+            Self::Tcp(end) => end.$method($($argument),*),
+            Self::Loopback(end) => end.$method($($argument),*),
+        }
+    };
+}
+pub(crate) use either;
+
 /// What one end has sent and the other has not received, in order.
 #[derive(Debug)]
 pub(crate) enum Line<M> {

@@ -2,6 +2,7 @@
 
 use fabric::Nanos;
 use fabric::controller::BackendId;
+use fabric::host::commands;
 use fabric::loopback::ToHost;
 use fabric::nvme::{Cqe, Sqe, opcode};
 use fabric::queue::{HostReceived, HostTransport};
@@ -295,15 +296,9 @@ impl World {
             }
             90..94 => {
                 let write = self.oracle.begin(nsid, lba, blocks, 0);
-                let mut definition = vec![0; 4];
-                definition.extend(blocks.to_le_bytes());
-                definition.extend(lba.to_le_bytes());
-                let sqe = Sqe {
-                    cdw10: U32::new(0),
-                    cdw11: U32::new(1 << 2),
-                    cdw12: U32::new(0),
-                    ..command(opcode::io::DATASET_MANAGEMENT)
-                };
+                let (sqe, definition) = commands::deallocate(nsid, lba, blocks);
+                let cdw13 = command(opcode::io::DATASET_MANAGEMENT).cdw13;
+                let sqe = Sqe { cdw13, ..sqe };
                 let purpose = Purpose::Write { nsid, lba, blocks, write };
                 self.submit(host, qid, sqe, Some(definition), 0, purpose);
             }

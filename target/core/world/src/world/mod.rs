@@ -43,11 +43,11 @@ use crate::connection::Connection;
 use crate::driver::{Rules, Shared, Sim};
 use crate::host::{Host, NQN, Written};
 use crate::host_end::HostEnd;
-use crate::memory::{Arena, Buffer};
 use crate::oracle::{Broken, Oracle};
 use crate::scenario::Scenario;
 use crate::target_end::Batch;
 use crate::units::Units;
+use sluice_core::heap::{HeapArena, HeapBuffer};
 
 const LISTENER: ListenerId = ListenerId(1);
 /// A reactor's turn takes at least this long, in ns.
@@ -102,7 +102,7 @@ enum Event {
 enum Input {
     Accept(usize),
     Received(Key, Units<ToTarget<Written>>),
-    ReceivedOnce(Key, Option<DataPlace<Buffer>>, usize, Units<ToTarget<Written>>),
+    ReceivedOnce(Key, Option<DataPlace<HeapBuffer>>, usize, Units<ToTarget<Written>>),
     ReceiveEnded(Key, bool),
     Sent(Key, Batch, bool),
     JobEnded(Box<Ended<Sim>>),
@@ -239,8 +239,11 @@ impl World {
                 let (bytes, largest) = (scenario.io_memory, scenario.max_transfer as usize);
                 let in_capsule = scenario.in_capsule as usize;
                 let pools = (
-                    Arena::new(bytes, largest),
-                    Arena::new((bytes / 8).max(in_capsule.max(4096) * 16), in_capsule.max(4096)),
+                    HeapArena::new(bytes, largest),
+                    HeapArena::new(
+                        (bytes / 8).max(in_capsule.max(4096) * 16),
+                        in_capsule.max(4096),
+                    ),
                 );
                 let sim = Sim::new(Rc::clone(&shared), scenario.scratch);
                 Reactor {

@@ -1,23 +1,26 @@
-//! The buffers of a reactor in the simulation.
+//! Buffers on the heap: the arena of simulated reactors, and of tests.
 
 use std::cell::RefCell;
 use std::ops::{Deref, DerefMut};
 use std::rc::Rc;
 
-use sluice_core::buddies::{Block, Buddies, arena_bytes};
-use sluice_core::{Memory, Use};
+use crate::buddies::{Block, Buddies, arena_bytes};
+use crate::memory::{Memory, Use};
 
 /// An arena of one reactor's buffers; their bytes are their own.
 #[derive(Clone, Debug)]
-pub(crate) struct Arena {
+pub struct HeapArena {
     bytes: usize,
     free: Rc<RefCell<Buddies>>,
     /// Bytes of buffers that were given back, to be used again.
     spare: Rc<RefCell<Vec<Vec<u8>>>>,
 }
 
-impl Arena {
-    pub(crate) fn new(bytes: usize, largest: usize) -> Self {
+impl HeapArena {
+    /// An arena of `bytes` bytes (rounded down to a multiple of `largest`) for buffers of up to
+    /// `largest` bytes.
+    #[must_use]
+    pub fn new(bytes: usize, largest: usize) -> Self {
         let free = Rc::new(RefCell::new(Buddies::new(bytes, largest)));
         Self { bytes: arena_bytes(bytes, largest), free, spare: Rc::default() }
     }
@@ -25,13 +28,13 @@ impl Arena {
 
 /// A buffer. What it held before is still in it, as it is on a real machine.
 #[derive(Debug)]
-pub(crate) struct Buffer {
-    arena: Arena,
+pub struct HeapBuffer {
+    arena: HeapArena,
     block: Block,
     bytes: Vec<u8>,
 }
 
-impl Deref for Buffer {
+impl Deref for HeapBuffer {
     type Target = [u8];
 
     fn deref(&self) -> &[u8] {
@@ -39,27 +42,27 @@ impl Deref for Buffer {
     }
 }
 
-impl DerefMut for Buffer {
+impl DerefMut for HeapBuffer {
     fn deref_mut(&mut self) -> &mut [u8] {
         &mut self.bytes
     }
 }
 
-impl Drop for Buffer {
+impl Drop for HeapBuffer {
     fn drop(&mut self) {
         self.arena.free.borrow_mut().give_back(&self.block);
         self.arena.spare.borrow_mut().push(std::mem::take(&mut self.bytes));
     }
 }
 
-impl Memory for Arena {
-    type Buffer = Buffer;
+impl Memory for HeapArena {
+    type Buffer = HeapBuffer;
 
-    fn take(&self, length: usize, what: Use) -> Option<Buffer> {
+    fn take(&self, length: usize, what: Use) -> Option<HeapBuffer> {
         let block = self.free.borrow_mut().take(length, what)?;
         let mut bytes = self.spare.borrow_mut().pop().unwrap_or_default();
         bytes.resize(length, 0xee);
-        Some(Buffer { arena: self.clone(), block, bytes })
+        Some(HeapBuffer { arena: self.clone(), block, bytes })
     }
 
     fn has(&self, length: usize) -> bool {
