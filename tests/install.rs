@@ -8,7 +8,7 @@ use std::process::Command;
 
 use e2e::root;
 
-/// What `make ARGUMENTS` prints.
+/// Returns the output of `make ARGUMENTS` prints.
 fn make(arguments: &[&str]) -> String {
     let mut make = Command::new("make");
     // A test command that is itself run by make hands down its flags.

@@ -39,7 +39,8 @@ fn free_address() -> Result<SocketAddr> {
 }
 
 impl Daemon {
-    /// `qos` is what `[qos]` holds, `device` the settings of the namespace, `rest` more tables.
+    /// Starts a target: `qos` is what `[qos]` holds, `device` the settings of the namespace, `rest`
+    /// more tables.
     fn start(cores: &str, qos: &str, device: &str, rest: &str) -> Result<Self> {
         let alone = ALONE.lock().unwrap_or_else(PoisonError::into_inner);
         let binaries = e2e::binaries::built()?;
@@ -92,7 +93,7 @@ impl Daemon {
         Ok(serde_json::from_slice(&output.stdout)?)
     }
 
-    /// What a control method answers.
+    /// Returns what a control method answers.
     fn sluice(&self, arguments: &[&str]) -> Result<Value> {
         let output = Command::new(self.binaries.join("sluice"))
             .args(arguments)
@@ -116,7 +117,7 @@ fn iops(report: &Value, job: usize) -> f64 {
     number(report, &format!("/jobs/{job}/reads/iops"))
 }
 
-/// Each job's share of the commands or bytes is the weight's, within 2 %.
+/// Checks that each job's share of the commands or bytes is the weight's, within 2 %.
 fn assert_shares(what: &str, report: &Value, unit: &str) {
     for (job, class) in CLASSES.iter().enumerate() {
         let at = |leaf: &str| number(report, &format!("/shares/jobs/{job}/{leaf}"));

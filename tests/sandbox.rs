@@ -66,7 +66,7 @@ fn allowed() -> Result<BTreeSet<i64>> {
     Ok(numbers)
 }
 
-/// What else is refused, as `SystemCallErrorNumber=EPERM` says.
+/// Makes the program that refuses all other calls, as `SystemCallErrorNumber=EPERM` says.
 fn program(allowed: &BTreeSet<i64>) -> Result<BpfProgram> {
     let rules = allowed.iter().map(|&number| (number, Vec::new())).collect();
     let refuse = SeccompAction::Errno(u32::try_from(nix::libc::EPERM)?);

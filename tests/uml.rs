@@ -165,7 +165,7 @@ impl Machine {
     }
 }
 
-/// What a line `# kernel: ARGUMENTS` of a scenario says.
+/// Returns the arguments in a line `# kernel: ARGUMENTS` of a scenario.
 fn kernel_arguments(script: &str) -> Result<Vec<String>> {
     let path = crate::root().join("tests/scenarios").join(format!("{script}.sh"));
     let text =

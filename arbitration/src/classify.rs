@@ -26,7 +26,7 @@ pub struct ConnectionClass {
 }
 
 impl ConnectionClass {
-    /// The class of the connection, where it names one.
+    /// Returns the class of the connection, where it names one.
     #[must_use]
     pub fn named(&self) -> Option<Class> {
         if self.weighted {
@@ -67,13 +67,13 @@ impl Classifier {
         }
     }
 
-    /// The class of commands that name none, the rate of Urgent aside.
+    /// Returns the class of commands that name none, before the limit on the rate of Urgent.
     #[must_use]
     pub fn inherited(&self) -> Class {
         self.inherited.min(self.max)
     }
 
-    /// The class of a command that arrives now; `named` is what [`Class::of_command`] says.
+    /// Returns the class of a command that arrives now; `named` is what [`Class::of_command`] says.
     #[inline]
     #[must_use]
     pub fn class(&self, now: Nanos, named: Option<Class>) -> Class {
@@ -85,7 +85,7 @@ impl Classifier {
     }
 }
 
-/// The class that a DSCP stands for; none for best effort and for what nobody has named.
+/// Returns the class that a DSCP stands for; none for best effort and for what nobody has named.
 #[must_use]
 pub fn class_of_mark(marks: &Marks, dscp: u8) -> Option<Class> {
     if dscp == 0 {

@@ -28,7 +28,7 @@ pub struct Cost {
 }
 
 impl Cost {
-    /// A host's command that moves this many bytes: one operation.
+    /// Makes the cost of a host's command that moves this many bytes: one operation.
     #[inline]
     #[must_use]
     pub fn user(bytes: u64) -> Self {
@@ -58,7 +58,7 @@ impl Caps {
 }
 
 impl Default for Caps {
-    /// No cap.
+    /// Makes caps that cap nothing.
     fn default() -> Self {
         Self::NONE
     }
@@ -141,7 +141,7 @@ impl Credits {
         self.payload.store(caps.payload, Relaxed);
     }
 
-    /// The caps.
+    /// Returns the caps.
     #[inline]
     #[must_use]
     pub fn caps(&self) -> Caps {
@@ -183,7 +183,7 @@ impl Credits {
         }
     }
 
-    /// Whether `cost` could be taken now.
+    /// Says whether `cost` could be taken now.
     #[inline]
     #[must_use]
     pub fn fits(&self, cost: Cost) -> bool {

@@ -145,7 +145,7 @@ impl Device {
         self.wake()
     }
 
-    /// Whether a reservation is due in another reactor, which finds no room.
+    /// Says whether a reservation is due in another reactor, which finds no room.
     #[inline]
     pub(crate) fn is_due_beside(&self, reactor: u32) -> bool {
         self.due.load(SeqCst) & !(1 << (reactor & 63)) != 0

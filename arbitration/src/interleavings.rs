@@ -43,7 +43,7 @@ fn many(model: impl Fn() + Send + Sync + Clone + 'static) {
     run(RandomScheduler::new(2000), model);
 }
 
-/// Session `a`, which may have one operation at a time below a root that has `operations`.
+/// Makes session `a`, which may have one operation at a time below a root that has `operations`.
 fn sessions(operations: u32) -> Sessions {
     let root =
         RootSpec { caps: Caps { operations, payload: u64::MAX }, bounded: true, queue: u32::MAX };
@@ -220,8 +220,8 @@ fn reactors(count: u32, window: WindowRule, operations: u32) -> (Vec<Reactor>, S
     (all, sessions)
 }
 
-/// All but the first go to sleep while the first completes its command. Then whoever is woken goes
-/// on, and so on: each has its command in the end.
+/// Sends all reactors but the first to sleep while the first completes its command. Then whoever is
+/// woken goes on, and so on: each has its command in the end.
 fn all_are_woken(count: u32, window: WindowRule, operations: u32) {
     let (mut all, sessions) = reactors(count, window, operations);
     let sleepers: Vec<_> = all
@@ -335,7 +335,7 @@ fn who_is_held_back_for_a_class_elsewhere_is_woken_when_that_ends() {
     });
 }
 
-/// A reservation of a tenth of a second each second.
+/// Makes a reservation of a tenth of a second each second.
 fn reserve(session: &Arc<Session>) -> Reservation {
     let overrides = Overrides { mean: Some(Nanos(1_000_000)), ..Overrides::default() };
     let rules = DeviceRules { profile: overrides, ..DeviceRules::default() };

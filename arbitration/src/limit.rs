@@ -51,7 +51,8 @@ impl Rate {
         self.0
     }
 
-    /// The time of one operation or byte, in 1/2^28 ticks: 2^64 is just more than that of 1/s.
+    /// Returns the time of one operation or byte, in 1/2^28 ticks: 2^64 is just more than that of
+    /// 1/s.
     const fn interval(self) -> u64 {
         (SECOND_TICKS << INTERVAL_DIGITS) / self.0
     }
@@ -71,7 +72,7 @@ pub struct Limiter {
 }
 
 impl Limiter {
-    /// A limit of this rate; none: no limit.
+    /// Makes a limit of this rate; none: no limit.
     #[must_use]
     pub fn new(rate: Option<Rate>) -> Self {
         Self {
@@ -95,20 +96,20 @@ impl Limiter {
         }
     }
 
-    /// The rate; none: no limit.
+    /// Returns the rate; none: no limit.
     #[must_use]
     pub fn rate(&self) -> Option<Rate> {
         Rate::per_second(self.rate.load(Relaxed))
     }
 
-    /// Whether there is a limit.
+    /// Says whether there is a limit.
     #[inline]
     #[must_use]
     pub fn is_limited(&self) -> bool {
         self.interval.load(Relaxed) != 0
     }
 
-    /// Whether one more may pass now, whatever its size.
+    /// Says whether one more may pass now, whatever its size.
     ///
     /// # Errors
     ///
@@ -189,7 +190,7 @@ fn may_pass(paid: u64, now: u64) -> Result<(), Nanos> {
     Err(Nanos((paid - TOLERANCE_TICKS).div_ceil(TICKS_PER_NS)))
 }
 
-/// The time that `amount` takes at this interval, in ticks, rounded to the nearest.
+/// Returns the time that `amount` takes at this interval, in ticks, rounded to the nearest.
 #[inline]
 fn cost(interval: u64, amount: u64) -> u64 {
     let half = 1 << (INTERVAL_DIGITS - 1);
@@ -197,7 +198,7 @@ fn cost(interval: u64, amount: u64) -> u64 {
     u64::try_from(ticks).unwrap_or(u64::MAX)
 }
 
-/// A debt in ticks at the interval `old`, in ticks at the interval `new`; at most a second.
+/// Converts a debt in ticks at the interval `old` to ticks at the interval `new`; at most a second.
 fn converted(debt: u64, old: u64, new: u64) -> u64 {
     let ticks = (u128::from(debt) * u128::from(new)).checked_div(u128::from(old)).unwrap_or(0);
     u64::try_from(ticks).unwrap_or(u64::MAX).min(SECOND_TICKS)

@@ -86,12 +86,12 @@ impl Backlog {
         self.bound.store(bound.max(1), Relaxed);
     }
 
-    /// The bound is the common one from now on.
+    /// Sets the bound to the common one.
     pub(crate) fn inherit(&self) {
         self.bound.store(0, Relaxed);
     }
 
-    /// The bound.
+    /// Returns the bound.
     #[inline]
     #[must_use]
     pub fn bound(&self) -> u32 {
@@ -101,13 +101,13 @@ impl Backlog {
         }
     }
 
-    /// A command waits.
+    /// Counts a command that begins to wait.
     #[inline]
     pub fn entered(&self) {
         self.count(|waiting, left| (waiting.saturating_add(1), left));
     }
 
-    /// A command goes on, after `waited` ns.
+    /// Counts a command that goes on, after `waited` ns.
     #[inline]
     pub fn left(&self, now: Nanos, waited: u64) {
         let (waiting, left) =
@@ -123,7 +123,7 @@ impl Backlog {
         }
     }
 
-    /// A command that waited was cancelled.
+    /// Counts a command that was cancelled while it waited.
     #[inline]
     pub fn withdrawn(&self) {
         let (waiting, _) = self.count(|waiting, left| (waiting.saturating_sub(1), left));
@@ -139,14 +139,14 @@ impl Backlog {
         counts(self.counts.load(Relaxed)).0
     }
 
-    /// Whether the bound is reached, and hosts should send no more.
+    /// Says whether the bound is reached, and hosts should send no more.
     #[inline]
     #[must_use]
     pub fn is_full(&self) -> bool {
         self.waiting() >= self.bound()
     }
 
-    /// Whether twice the bound is reached, and commands should be refused where the host
+    /// Says whether twice the bound is reached, and commands should be refused where the host
     /// understands.
     #[inline]
     #[must_use]
@@ -238,7 +238,7 @@ fn counts(word: u64) -> (u32, u32) {
     (part(word), part(word >> 32))
 }
 
-/// The mean time between `count` commands in `elapsed` ns, in 1/256 ns.
+/// Returns the mean time between `count` commands in `elapsed` ns, in 1/256 ns.
 fn between(elapsed: u64, count: u32) -> u64 {
     (elapsed.saturating_mul(1 << GAP_DIGITS)).checked_div(u64::from(count)).unwrap_or(0)
 }

@@ -8,32 +8,32 @@ impl Reactors {
     /// No reactor.
     pub const NONE: Self = Self(0);
 
-    /// The reactors whose bits are set: bit n for reactor n.
+    /// Makes the set of the reactors whose bits are set: bit n for reactor n.
     #[inline]
     pub(crate) const fn of_bits(bits: u64) -> Self {
         Self(bits)
     }
 
-    /// Bit n for reactor n.
+    /// Returns the set as bits: bit n for reactor n.
     #[inline]
     pub(crate) const fn bits(self) -> u64 {
         self.0
     }
 
-    /// Whether there is no reactor in it.
+    /// Says whether the set is empty.
     #[inline]
     #[must_use]
     pub const fn is_empty(self) -> bool {
         self.0 == 0
     }
 
-    /// Whether a reactor is one of them.
+    /// Says whether a reactor is in the set.
     #[must_use]
     pub const fn contains(self, reactor: u32) -> bool {
         self.0 >> (reactor & 63) & 1 != 0
     }
 
-    /// These reactors, but not this one.
+    /// Returns the set without this reactor.
     #[inline]
     pub(crate) const fn without(self, reactor: u32) -> Self {
         Self(self.0 & !(1 << (reactor & 63)))

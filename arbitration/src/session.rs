@@ -182,13 +182,13 @@ impl Session {
         self.parent.as_ref()
     }
 
-    /// Whether its rates are limited.
+    /// Says whether the session's rates are limited.
     #[must_use]
     pub fn is_limited(&self) -> bool {
         self.iops.is_limited() || self.bandwidth.is_limited()
     }
 
-    /// Whether its credits are bounded.
+    /// Says whether the session's credits are bounded.
     #[must_use]
     pub fn is_capped(&self) -> bool {
         self.credits.caps() != Caps::NONE

@@ -138,7 +138,7 @@ impl Window {
         }
     }
 
-    /// Whether there is room for any command at all.
+    /// Says whether there is room for any command at all.
     #[inline]
     #[must_use]
     pub fn has_room(&self) -> bool {

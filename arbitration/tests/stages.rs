@@ -124,7 +124,7 @@ fn four_at_once() -> DeviceRules {
     }
 }
 
-/// A reservation of random reads of 4 KiB in each period, in ns.
+/// Makes the terms of random reads of 4 KiB in each period, in ns.
 fn terms(operations: u64, period: u64) -> Terms {
     Terms {
         budget: Budget::Operations(operations),
@@ -345,9 +345,9 @@ enum Outputs {
     Behind,
 }
 
-/// How long a High command with a deadline of 100 ms waits far from the disk's head, which has
-/// enough to do where it is; after ten containers of nine commands, each ended by an output or not.
-/// In ns.
+/// Returns the time in ns that a High command with a deadline of 100 ms waits far from the disk's
+/// head, which has enough to do where it is; after ten containers of nine commands, each ended by
+/// an output or not.
 fn wait_of_a_container(outputs: Outputs) -> u64 {
     const MS: u64 = 1_000_000;
     let sessions = sessions(&[]);

@@ -80,7 +80,7 @@ impl Bench {
         self.open.get(index % self.open.len().max(1)).copied()
     }
 
-    /// A new connection, and the command that comes first. Connect as a rule.
+    /// Makes a new connection, with the command that comes first: Connect as a rule.
     fn connect(&mut self, data: &mut &[u8]) {
         if self.open.len() >= CONNECTIONS {
             return;
@@ -127,7 +127,7 @@ impl Bench {
         }
     }
 
-    /// An admin command: a whole entry of the input, or a common one bent by some bytes.
+    /// Makes an admin command: a whole entry of the input, or a common one with some bytes changed.
     fn command(&mut self, data: &mut &[u8]) {
         let Some(connection) = self.pick(data) else { return };
         let mut sqe = Sqe::new_zeroed();
@@ -190,7 +190,7 @@ impl Bench {
         self.close(connection);
     }
 
-    /// The connection ends: what it waits for is of no interest any more.
+    /// Ends a connection: what the connection waits for is of no interest any more.
     fn close(&mut self, connection: ConnectionId) {
         self.open.retain(|c| *c != connection);
         self.deferred.retain(|(c, _), _| *c != connection);
@@ -241,7 +241,7 @@ impl Bench {
         }
     }
 
-    /// What bounds memory.
+    /// Checks what bounds memory.
     fn check(&self) {
         let controllers = self.service.controllers().count();
         assert!(controllers <= usize::from(CONTROLLERS), "{controllers} controllers");

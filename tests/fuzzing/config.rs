@@ -18,7 +18,7 @@ pub fn run(data: &[u8]) {
     }
 }
 
-/// Each error has a place in the file and words.
+/// Checks that each error has a place in the file and words.
 fn check(data: &[u8], errors: &ConfigErrors) {
     assert!(!errors.errors.is_empty(), "neither a configuration nor an error");
     let lines = 1 + data.iter().filter(|&&byte| byte == b'\n').count();

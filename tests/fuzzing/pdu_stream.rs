@@ -39,7 +39,7 @@ pub fn run(mut data: &[u8]) {
     assert!(same, "the answer depends on how the stream is cut:\n{whole:02x?}\n{cut:02x?}");
 }
 
-/// What one side sends when the peer sends `stream`.
+/// Returns what one side sends when the peer sends `stream`.
 fn stream(settings: u8, stream: &[u8], mut chunks: Option<Chunks>) -> Vec<u8> {
     let mut side = Side::new(settings);
     let mut rest = stream;
@@ -241,8 +241,8 @@ impl Target {
     }
 }
 
-/// Data that was said to arrive must be handed over all at once, from where it was received: it may
-/// be its command's own buffer.
+/// Checks that data which was said to arrive is handed over all at once, from where it was
+/// received: that may be its command's own buffer.
 fn check_place(arriving: Arriving, input: &[u8], event: &Received<'_>) {
     let seen = match event {
         Received::Data { slot, offset, bytes } => {
@@ -320,8 +320,8 @@ impl Host {
     }
 }
 
-/// `sent` without what a termination request repeats of the offending PDU: that is as much as had
-/// arrived of it.
+/// Returns `sent` without what a termination request repeats of the offending PDU: as much as had
+/// arrived of that PDU.
 fn without_echo(sent: &[u8]) -> Vec<u8> {
     let mut kept = sent.to_vec();
     let mut at = 0;
@@ -343,7 +343,8 @@ fn last_pdu(sent: &[u8]) -> Option<PduType> {
     last
 }
 
-/// All of `sent` must be whole PDUs of the kinds that this role sends, nothing after the end.
+/// Checks that all of `sent` is whole PDUs of the kinds that this role sends, with nothing after
+/// the end.
 fn check_pdus(sent: &[u8], host: bool) {
     let mut ended = false;
     walk(sent, |kind, _| {

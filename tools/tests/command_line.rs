@@ -15,7 +15,7 @@ fn refused(kind: &str, message: &str) -> Value {
     json!({ "error": { "kind": kind, "message": message } })
 }
 
-/// The exit status, standard output and standard error.
+/// Runs a line. Returns the exit status, standard output and standard error.
 fn run(daemon: &Daemon, line: &str) -> (Option<i32>, String, String) {
     let output = daemon.sluice(line).output().unwrap();
     let text = |bytes: Vec<u8>| String::from_utf8(bytes).unwrap();

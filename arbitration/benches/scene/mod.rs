@@ -86,7 +86,7 @@ impl Scene {
         self.grants.push_back(command.grant);
     }
 
-    /// One command comes, one completes, one is dispatched, `times` times; the choice of flow
+    /// Enqueues one command, completes one and dispatches one, `times` times; the choice of flow
     /// and class is in it.
     #[inline(never)]
     pub(crate) fn turns(&mut self, times: u64) {
@@ -99,8 +99,8 @@ impl Scene {
         }
     }
 
-    /// The time in ns for one command to be enqueued and one to be dispatched, over a batch of
-    /// as many as are in the device; what completes meanwhile does so outside the time.
+    /// Measures the time in ns for one command to be enqueued and one to be dispatched, over a
+    /// batch of as many as are in the device; what completes meanwhile does so outside the time.
     #[inline(never)]
     pub(crate) fn enqueue_dispatch(&mut self) -> f64 {
         while let Some(grant) = self.grants.pop_front() {
@@ -116,7 +116,7 @@ impl Scene {
         start.elapsed().as_nanos() as f64 / IN_DEVICE as f64
     }
 
-    /// One command passes where nothing waits, and completes, `times` times. The scene must have
+    /// Passes one command where nothing waits, and completes it, `times` times. The scene must have
     /// no commands queued.
     #[inline(never)]
     pub(crate) fn passes(&mut self, times: u64) {
@@ -128,7 +128,7 @@ impl Scene {
         }
     }
 
-    /// What the benchmark itself costs in [`Self::turns`].
+    /// Does what the benchmark itself costs in [`Self::turns`].
     #[inline(never)]
     pub(crate) fn nothing(&mut self, times: u64) {
         for _ in 0..times {

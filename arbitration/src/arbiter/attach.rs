@@ -108,8 +108,8 @@ impl<T: Copy> Arbiter<T> {
         self.flows.at_mut(flow).plain = plain;
     }
 
-    /// Whether a flow's commands need nothing but room in the window: neither limits nor credits
-    /// nor a reservation concern the flow.
+    /// Says whether a flow's commands need nothing but room in the window: neither limits nor
+    /// credits nor a reservation concern the flow.
     #[inline]
     #[must_use]
     pub fn is_plain(&self, flow: HostFlowId) -> bool {

@@ -69,7 +69,7 @@ impl Changes {
         self.waiting.push_back(Change::Device(device));
     }
 
-    /// Whether there are changes to carry out.
+    /// Says whether there are changes to carry out.
     pub(super) fn is_changing(&self) -> bool {
         !self.waiting.is_empty() || !matches!(self.walk, Walk::Nothing)
     }

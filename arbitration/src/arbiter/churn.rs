@@ -33,7 +33,7 @@ struct Sizes {
 }
 
 impl<T: Copy> Arbiter<T> {
-    /// What is there now.
+    /// Counts what is there now.
     fn present(&self) -> Sizes {
         let links = |(session, _)| self.sessions.links(session);
         Sizes {
@@ -46,7 +46,7 @@ impl<T: Copy> Arbiter<T> {
         }
     }
 
-    /// The places that were ever made.
+    /// Counts the places that were ever made.
     fn places(&self) -> Sizes {
         Sizes {
             sessions: self.sessions.places(),
@@ -56,7 +56,7 @@ impl<T: Copy> Arbiter<T> {
         }
     }
 
-    /// What holds at any time, whatever has happened.
+    /// Checks what holds at any time, whatever has happened.
     fn check(&self) {
         for (session, _) in self.sessions.iter() {
             let links = self.sessions.links(session);
@@ -80,7 +80,8 @@ impl<T: Copy> Arbiter<T> {
         }
     }
 
-    /// What holds once all changes are carried out: what is known of a session is what it says.
+    /// Checks what holds once all changes are carried out: what is known of a session is what the
+    /// session says.
     fn check_settled(&self) {
         for (_, local) in self.sessions.iter() {
             let session = &local.session;
@@ -99,7 +100,7 @@ impl<T: Copy> Arbiter<T> {
     }
 }
 
-/// A session, device or flow that a step chooses: one of those that are there.
+/// Returns the session, device or flow that a step chooses, of those that are there.
 fn one<K: Copy, V>(of: &BTreeMap<K, V>, which: u32) -> Option<K> {
     of.keys().nth(which as usize % of.len().max(1)).copied()
 }
@@ -154,7 +155,7 @@ impl Life {
         }
     }
 
-    /// A session comes, below another; with a limit, a share, or nothing.
+    /// Adds a session below another, with a limit, a share, or nothing.
     fn add_session(&mut self, kind: u32) {
         let above = one(&self.specs, kind / 4).filter(|_| !kind.is_multiple_of(3));
         self.names += 1;
@@ -232,7 +233,7 @@ impl Life {
         });
     }
 
-    /// A device comes, at the lowest place that is free.
+    /// Adds a device at the lowest place that is free.
     fn add_device(&mut self, kind: u32) {
         let free = |id: &u32| !self.devices.contains_key(id) && !self.leaving.contains(id);
         let id = (0..).find(free).unwrap();
@@ -321,7 +322,7 @@ impl Life {
         }
     }
 
-    /// One turn of the reactor.
+    /// Takes one turn of the reactor.
     fn turn(&mut self, steps: usize) {
         self.arbiter.settle(self.now, steps);
         let mut back = Vec::new();
@@ -365,7 +366,7 @@ impl Life {
         self.turn(steps);
     }
 
-    /// All leave, with what they have under way.
+    /// Makes all leave, with what they have under way.
     fn end(&mut self) {
         while let Some(device) = one(&self.devices, 0) {
             self.remove_device(device);
@@ -428,8 +429,8 @@ proptest! {
     }
 }
 
-/// An arbiter in whose life `gone` sessions and devices have come and gone, with `flows` flows on
-/// sessions and devices of their own.
+/// Makes an arbiter in whose life `gone` sessions and devices have come and gone, with `flows`
+/// flows on sessions and devices of their own.
 fn used(gone: u32, flows: u32) -> Life {
     let mut life = Life::new();
     let add = |life: &mut Life, n: u32| {
@@ -455,7 +456,7 @@ fn used(gone: u32, flows: u32) -> Life {
     life
 }
 
-/// What each change makes the arbiter look at.
+/// Counts what a change makes the arbiter look at.
 fn work(life: &mut Life, change: impl FnOnce(&mut Life)) -> usize {
     life.arbiter.visits = 0;
     change(life);

@@ -205,7 +205,7 @@ impl<T: Copy> Arbiter<T> {
         }
     }
 
-    /// Whether limits and credits let a session's command go on; takes the credits.
+    /// Says whether limits and credits let a session's command go on, and takes the credits.
     #[inline]
     pub(super) fn admit(
         &mut self,

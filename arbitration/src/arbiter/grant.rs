@@ -32,13 +32,13 @@ impl Grant {
         Self { device, session, write, bytes, operations, price, set, at: now, charged }
     }
 
-    /// When the command was dispatched.
+    /// Returns the time at which the command was dispatched.
     #[must_use]
     pub fn at(&self) -> Nanos {
         self.at
     }
 
-    /// The session that the command is charged to.
+    /// Returns the session that the command is charged to.
     #[must_use]
     pub fn session(&self) -> SessionId {
         self.session

@@ -196,7 +196,7 @@ impl Places {
         }
     }
 
-    /// Whether a timer that runs out then is a session's.
+    /// Says whether a timer that runs out at `when` is a session's.
     pub(super) fn has_timer(&self, session: SessionId, when: Nanos) -> bool {
         self.standing(session).timer == Some(when)
     }

@@ -144,13 +144,13 @@ impl DeviceQueue {
         }
     }
 
-    /// Whether anything waits.
+    /// Says whether anything waits.
     #[inline]
     pub(super) fn waits(&self) -> bool {
         self.total != 0
     }
 
-    /// Whether commands are ordered by place before they go.
+    /// Says whether commands are ordered by place before they go.
     #[inline]
     pub(super) fn is_ordered(&self) -> bool {
         self.elevator.is_some()
@@ -191,7 +191,7 @@ impl DeviceQueue {
         self.next_of(class, NodeId::ROOT, Precedence::Weight, pace)
     }
 
-    /// Whether the room that comes free is for a reservation that is due in another reactor.
+    /// Says whether the room that comes free is for a reservation that is due in another reactor.
     #[inline]
     fn leaves_room(&self) -> bool {
         self.places.has_reservations() && self.device.is_due_beside(self.reactor)

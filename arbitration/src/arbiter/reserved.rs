@@ -30,7 +30,7 @@ impl Places {
         self.standing(session).covered
     }
 
-    /// Whether any session has a reservation here.
+    /// Says whether any session has a reservation here.
     #[inline]
     pub(super) fn has_reservations(&self) -> bool {
         !self.terms.is_empty()
@@ -187,7 +187,7 @@ impl Places {
         self.throttled.peek().map(|Reverse((when, _))| *when)
     }
 
-    /// Whether reservations may be due.
+    /// Says whether reservations may be due.
     pub(super) fn has_due(&self) -> bool {
         !self.due.is_empty() || !self.throttled.is_empty()
     }

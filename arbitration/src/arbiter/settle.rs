@@ -34,7 +34,7 @@ impl<T: Copy> Arbiter<T> {
         self.is_changing()
     }
 
-    /// Whether there are changes to carry out.
+    /// Says whether there are changes to carry out.
     #[must_use]
     pub fn is_changing(&self) -> bool {
         self.changes.is_changing()
@@ -93,7 +93,7 @@ impl<T: Copy> Arbiter<T> {
         }
         over
     }
-    /// Whether [`Self::retire_device`] has more to take back: if not, only commands that were
+    /// Says whether [`Self::retire_device`] has more to take back: if not, only commands that were
     /// dispatched keep the device.
     #[must_use]
     pub fn is_retiring(&self, id: DeviceId) -> bool {

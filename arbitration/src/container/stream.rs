@@ -44,18 +44,18 @@ pub(super) struct Stream {
 }
 
 impl Stream {
-    /// A request came.
+    /// Takes note that a request came.
     pub(super) fn entered(&mut self, now: Nanos) {
         self.waiting += 1;
         self.begun.get_or_insert(now);
     }
 
-    /// A request left without being served.
+    /// Takes note that a request left without being served.
     pub(super) fn left(&mut self) {
         self.waiting = self.waiting.saturating_sub(1);
     }
 
-    /// A request of this deadline and allowed latency was chosen.
+    /// Takes note that a request of this deadline and allowed latency was chosen.
     pub(super) fn chosen(&mut self, now: Nanos, deadline: Nanos, latency: u64) {
         let earliest = Nanos(now.0.saturating_sub(latency.saturating_mul(ARREARS)));
         self.last_deadline = self.own(deadline, latency);
@@ -64,7 +64,8 @@ impl Stream {
         self.left();
     }
 
-    /// An output: the container ends, and is learnt from. One without requests tells nothing.
+    /// Ends the container at an output, and learns from it. A container without requests tells
+    /// nothing.
     pub(super) fn output(&mut self, now: Nanos) {
         if let Some(begun) = self.begun.filter(|_| self.served > 0) {
             self.size.add(self.served);
@@ -82,7 +83,8 @@ impl Stream {
         self.expected = Some(Expected { assumed, together });
     }
 
-    /// When the next request has to be done, whose own deadline and allowed latency these are.
+    /// Returns the time by which the next request has to be done, whose own deadline and allowed
+    /// latency these are.
     ///
     /// The first requests of a container share the deadline of the last of them. Those after them
     /// keep their own, but a stream that got more than one request for each of its allowed
@@ -100,22 +102,23 @@ impl Stream {
         own.max(begun.after(credit.max(together)))
     }
 
-    /// How many requests have to be done by the time that the next one is due.
+    /// Returns the number of requests that have to be done by the time that the next one is due.
     pub(super) fn needed(&self) -> u32 {
         let assumed = self.expected.map_or(0, |expected| expected.assumed);
         let left = u32::try_from(assumed.saturating_sub(self.served)).unwrap_or(u32::MAX);
         left.max(1).min(self.waiting)
     }
 
-    /// Whether the next request shares its deadline with others, so that any of them may be next.
+    /// Says whether the next request shares its deadline with others, so that any of them may be
+    /// next.
     pub(super) fn is_together(&self) -> bool {
         self.expected.is_some_and(|expected| self.served < expected.assumed)
     }
 
-    /// A request's deadline, counted from when the request before it was served, or was due if that
-    /// was earlier. With more in flight than the latency allows for, deadlines counted from the
-    /// arrival are past before anything can be done about them, and say nothing; "20 ms" is then
-    /// the same as "50 in a second".
+    /// Returns a request's deadline, counted from when the request before it was served, or was due
+    /// if that was earlier. With more in flight than the latency allows for, deadlines counted from
+    /// the arrival are past before anything can be done about them, and say nothing; "20 ms" is
+    /// then the same as "50 in a second".
     fn own(&self, deadline: Nanos, latency: u64) -> Nanos {
         deadline.max(self.turn.after(latency))
     }

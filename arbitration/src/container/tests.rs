@@ -23,7 +23,7 @@ fn picks(set: &mut DiskSet, now: Nanos) -> Vec<u32> {
     std::iter::from_fn(|| set.pick(now)).collect()
 }
 
-/// A set of two streams whose device takes 5 ms for a request.
+/// Makes a set of two streams whose device takes 5 ms for a request.
 fn set(scheduler: Scheduler) -> DiskSet {
     let mut set = DiskSet::new(scheduler, 64, 2);
     (0..100).for_each(|_| set.completed(5 * MS));

@@ -16,7 +16,8 @@ fn limiter(rate: u64) -> Limiter {
 /// What passed, in the order of time: (ns, amount).
 type Passed = Vec<(u64, u64)>;
 
-/// The most that passed in any span of this length. Such a span begins with something that passed.
+/// Returns the most that passed in any span of this length. Such a span begins with something that
+/// passed.
 fn most(passed: &Passed, span: u64) -> u64 {
     let (mut inside, mut sum, mut most) = (VecDeque::new(), 0, 0);
     for &(at, amount) in passed {
@@ -31,7 +32,8 @@ fn most(passed: &Passed, span: u64) -> u64 {
     most
 }
 
-/// The least that passed in any span of this length up to `end`. Such a span begins after something.
+/// Returns the least that passed in any span of this length up to `end`. Such a span begins after
+/// something.
 fn least(passed: &Passed, span: u64, end: u64) -> u64 {
     let (mut next, mut sum, mut least) = (0, 0_u64, u64::MAX);
     let starts = std::iter::once((0, 0)).chain(passed.iter().copied());
@@ -46,7 +48,7 @@ fn least(passed: &Passed, span: u64, end: u64) -> u64 {
     least
 }
 
-/// A user who always has work and asks at these intervals, until `end`.
+/// Runs a user who always has work and asks at these intervals, until `end`.
 fn backlogged(limiter: &Limiter, gaps: &[u64], amounts: &[u64], split: bool, end: u64) -> Passed {
     let mut gaps = gaps.iter().copied().cycle();
     let mut amounts = amounts.iter().copied().cycle();
@@ -65,7 +67,7 @@ fn backlogged(limiter: &Limiter, gaps: &[u64], amounts: &[u64], split: bool, end
     passed
 }
 
-/// A rate, and amounts of which no more than some ten thousand pass in a second.
+/// Generates a rate, and amounts of which no more than some ten thousand pass in a second.
 fn load() -> impl Strategy<Value = (u64, Vec<u64>)> {
     (0_u32..=40, any::<u64>(), 0_u32..=15, any::<u64>()).prop_flat_map(
         |(rate_digits, rate, count_digits, count)| {
@@ -174,7 +176,7 @@ fn two_threads_together_keep_the_limit() {
     }
 }
 
-/// One thread of two that move one clock: steps of up to 0.1 ms.
+/// Runs one thread of two that move one clock, in steps of up to 0.1 ms.
 fn one_of_two(
     limiter: &Limiter,
     clock: &AtomicU64,

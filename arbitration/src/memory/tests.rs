@@ -313,8 +313,8 @@ impl History {
         }
     }
 
-    /// Whoever waits has its quarter, or waits behind a command for which memory is short; and
-    /// hosts that hold nothing find the reserve.
+    /// Checks that whoever waits has its quarter, or waits behind a command for which memory is
+    /// short; and that hosts that hold nothing find the reserve.
     fn check_that_none_could_go(&self) {
         let waits = |flow: usize| {
             let heads = self.waiting.iter().filter(move |((of, _), _)| *of == flow);

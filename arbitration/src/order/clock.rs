@@ -74,7 +74,7 @@ pub struct Pace {
 }
 
 impl Pace {
-    /// The pace of these settings.
+    /// Makes the pace of these settings.
     #[must_use]
     pub fn new(settings: &OrderSettings) -> Self {
         let share = u64::from(settings.urgent_share.clamp(1, 90));
@@ -112,13 +112,13 @@ impl Pace {
     }
 }
 
-/// The order of two virtual times, which may wrap around.
+/// Compares two virtual times, which may wrap around.
 pub(super) const fn ahead(a: u64, b: u64) -> i64 {
     a.wrapping_sub(b).cast_signed()
 }
 
 impl ClassClock {
-    /// A clock whose Urgent class has all that it may save up.
+    /// Makes a clock whose Urgent class has all that it may save up.
     #[must_use]
     pub fn new(sharing: Sharing) -> Self {
         let most = cost_of(URGENT_SAVED);
@@ -149,7 +149,7 @@ impl ClassClock {
         &self.virtual_time[class]
     }
 
-    /// Whether commands of any class wait at any reactor.
+    /// Says whether commands of any class wait at any reactor.
     #[inline]
     #[must_use]
     pub fn contended(&self) -> bool {
@@ -160,7 +160,7 @@ impl ClassClock {
         waiting >> (16 * class.number()) & 0xffff != 0
     }
 
-    /// The least virtual time of the classes that wait anywhere.
+    /// Returns the least virtual time of the classes that wait anywhere.
     #[inline]
     fn floor(&self, waiting: u64) -> Option<u64> {
         let mut least: Option<u64> = None;
@@ -173,8 +173,8 @@ impl ClassClock {
         least
     }
 
-    /// A reactor's first command of a class waits. A class that had nothing waiting anywhere
-    /// begins with the others: what it did not use is gone.
+    /// Takes note that a reactor's first command of a class waits. A class that had nothing waiting
+    /// anywhere begins with the others: what it did not use is gone.
     pub fn begins(&self, class: Class) {
         let waiting = self.waiting.fetch_add(1 << (16 * class.number()), SeqCst);
         if Self::waits(waiting, class) {
@@ -191,20 +191,20 @@ impl ClassClock {
         }
     }
 
-    /// A reactor has no command of a class waiting any more, or none that may go.
+    /// Takes note that a reactor has no command of a class waiting any more, or none that may go.
     pub fn ends(&self, class: Class) {
         self.waiting.fetch_sub(1 << (16 * class.number()), SeqCst);
     }
 
-    /// Whether Urgent may go strictly first now: it has not used up its share, or nobody else
-    /// waits.
+    /// Says whether Urgent may go strictly first now: it has not used up its share, or no other
+    /// class waits.
     #[inline]
     #[must_use]
     pub fn urgent_is_first(&self) -> bool {
         self.urgent.load(Relaxed) > 0 || self.waiting.load(SeqCst) & !0xffff == 0
     }
 
-    /// The class that a reactor takes next by weight, of those it has commands of (a [`bit`]
+    /// Picks the class that a reactor takes next by weight, of those it has commands of (a [`bit`]
     /// each); `current` is the one it takes a burst of. `None` where all it has must wait for
     /// classes at other reactors.
     #[inline]
@@ -230,7 +230,7 @@ impl ClassClock {
         best.filter(|(_, time)| may(*time)).map(|(class, _)| class)
     }
 
-    /// Whether Urgent has not used up its share: it goes before reservations that are due.
+    /// Says whether Urgent has not used up its share: it goes before reservations that are due.
     #[inline]
     #[must_use]
     pub(crate) fn urgent_has_saved(&self) -> bool {
@@ -246,7 +246,7 @@ impl ClassClock {
         }
     }
 
-    /// A class has taken `cost` by its weight.
+    /// Charges `cost` to a class by its weight.
     #[inline]
     pub fn charge(&self, pace: &Pace, class: Class, cost: u32) {
         let (saved, most) = (self.urgent.load(Relaxed), self.urgent_most.load(Relaxed));

@@ -41,13 +41,14 @@ impl Fairness {
         Self { classes: PerClass::from_fn(of_class), alone: reactors <= 1 }
     }
 
-    /// Whether there is but one reactor.
+    /// Says whether there is but one reactor.
     #[inline]
     pub(crate) const fn is_alone(&self) -> bool {
         self.alone
     }
 
-    /// A reactor's first command of a class waits: it begins with the others.
+    /// Takes note that a reactor's first command of a class waits: the reactor begins with the
+    /// others.
     pub(crate) fn begins(&self, class: Class, reactor: u32) {
         let of = &self.classes[class];
         let others = of.waiting.fetch_or(1 << (reactor & 63), SeqCst) & !(1 << (reactor & 63));
@@ -59,12 +60,12 @@ impl Fairness {
         }
     }
 
-    /// A reactor has none waiting any more.
+    /// Takes note that a reactor has none waiting any more.
     pub(crate) fn ends(&self, class: Class, reactor: u32) {
         self.classes[class].waiting.fetch_and(!(1 << (reactor & 63)), SeqCst);
     }
 
-    /// Whether a reactor may go on with a class.
+    /// Says whether a reactor may go on with a class.
     #[inline]
     pub(crate) fn may(&self, class: Class, reactor: u32) -> bool {
         let of = &self.classes[class];
@@ -87,7 +88,7 @@ impl Fairness {
 }
 
 impl OfClass {
-    /// The least virtual time of some reactors.
+    /// Returns the least virtual time of some reactors.
     fn least(&self, mut reactors: u64) -> Option<u64> {
         let mut least: Option<u64> = None;
         while reactors != 0 {

@@ -39,7 +39,7 @@ impl<O> Place<O> {
         if self.group.is_some() { self.group } else { self.own }
     }
 
-    /// Whether nothing of the session may go on.
+    /// Says whether nothing of the session may go on.
     pub(crate) const fn is_blocked(&self) -> bool {
         self.blocked
     }
@@ -285,7 +285,7 @@ impl<O, I: Copy> Hierarchy<O, I> {
         }
     }
 
-    /// Whether anything of a class may be taken from below a node.
+    /// Says whether anything of a class may be taken from below a node.
     #[inline]
     pub(crate) fn has_work(&self, class: Class, node: NodeId) -> bool {
         self.trees[class].node_has_work(node)

@@ -68,7 +68,7 @@ impl<I> Node<I> {
         leaf: false,
     };
 
-    /// Whether anything waits in the node's own queue, or may go on below it.
+    /// Says whether anything waits in the node's own queue, or may go on below it.
     #[inline]
     const fn has_work(&self) -> bool {
         self.cursor.is_some() || self.queue.is_some()
@@ -130,7 +130,7 @@ impl<I: Copy> Tree<I> {
         self.unblock(from);
     }
 
-    /// Whether anything may be taken from the tree.
+    /// Says whether anything may be taken from the tree.
     #[inline]
     #[must_use]
     pub(crate) fn has_work(&self) -> bool {
@@ -138,7 +138,7 @@ impl<I: Copy> Tree<I> {
         root.cursor.is_some() && !root.blocked
     }
 
-    /// Whether anything may be taken from below a node.
+    /// Says whether anything may be taken from below a node.
     #[inline]
     #[must_use]
     pub(crate) fn node_has_work(&self, node: NodeId) -> bool {
@@ -242,7 +242,7 @@ impl<I: Copy> Tree<I> {
         }
     }
 
-    /// The leaf whose turn it is below `from`. There must be one.
+    /// Selects the leaf whose turn it is below `from`. There must be one.
     #[inline]
     pub(crate) fn select(&mut self, from: NodeId, quantum: i32) -> Option<NodeId> {
         let mut node = from;

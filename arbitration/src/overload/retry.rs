@@ -19,8 +19,8 @@ impl RetryDelays {
     /// 100 ms, 500 ms and again 500 ms.
     pub const DEFAULT: Self = Self([1, 5, 5]);
 
-    /// These delays; none where the first is 0, one is less than the one before it, or the last is
-    /// more than 30 s: refused commands are remembered for a minute.
+    /// Makes these delays; none where the first is 0, one is less than the one before it, or the
+    /// last is more than 30 s: refused commands are remembered for a minute.
     #[must_use]
     pub const fn new(delays: [u16; 3]) -> Option<Self> {
         let [first, second, third] = delays;
@@ -31,14 +31,14 @@ impl RetryDelays {
         }
     }
 
-    /// CRDT1 to CRDT3, in units of 100 ms.
+    /// Returns CRDT1 to CRDT3, in units of 100 ms.
     #[must_use]
     pub const fn hundreds_of_ms(self) -> [u16; 3] {
         self.0
     }
 
-    /// The CRD field (bits 29:28 of dword 3 of a completion) for a host that should come back after
-    /// `wait` ns: 1 for CRDT1 where that is long enough, else 2 for CRDT2.
+    /// Chooses the CRD field (bits 29:28 of dword 3 of a completion) for a host that should come
+    /// back after `wait` ns: 1 for CRDT1 where that is long enough, else 2 for CRDT2.
     ///
     /// Never 3. SPDK's host takes the delay after the one that is meant: it finds nothing after the
     /// third, and after the others one that is no shorter.
@@ -55,8 +55,9 @@ impl Default for RetryDelays {
     }
 }
 
-/// A key by which a command is known again when its host sends it once more: all that stays the
-/// same then. Two commands may have one key; then one of them is not refused that might have been.
+/// Returns a key by which a command is known again when its host sends it once more: all that stays
+/// the same then. Two commands may have one key; then one of them is not refused that might have
+/// been.
 #[must_use]
 pub fn command_key(opcode: u8, nsid: u32, slba: u64, blocks: u16) -> u64 {
     let rest = u64::from(nsid) << 24 | u64::from(opcode) << 16 | u64::from(blocks);
@@ -87,8 +88,8 @@ pub struct RefusedOnce {
 }
 
 impl RefusedOnce {
-    /// Room for this many, rounded up to a multiple of eight; less where more than eight of them
-    /// happen to share the same eight places. Allocates once.
+    /// Makes room for this many, rounded up to a multiple of eight; less where more than eight of
+    /// them happen to share the same eight places. Allocates once.
     #[must_use]
     pub fn new(commands: usize) -> Self {
         let places = commands.div_ceil(WAYS).max(1);
@@ -108,8 +109,8 @@ impl RefusedOnce {
         true
     }
 
-    /// Whether this command was refused before, and is not to be refused now. Forgets it: as often as
-    /// one like it was refused, one is let in.
+    /// Says whether this command was refused before, and must be let in now. Forgets the refusal:
+    /// as often as one like it was refused, one is let in.
     pub fn take(&mut self, now: Nanos, key: u64) -> bool {
         if self.held == 0 {
             return false;
@@ -124,7 +125,7 @@ impl RefusedOnce {
         true
     }
 
-    /// The places where a key may be.
+    /// Returns the places where a key may be.
     fn place(&mut self, key: u64) -> &mut [Refused] {
         let places = u64::try_from(self.places.len()).unwrap_or(u64::MAX).max(1);
         let place = usize::try_from(mixed(key) % places).unwrap_or(0);

@@ -8,8 +8,8 @@ use super::*;
 const MS: u64 = 1_000_000;
 const SECOND: u64 = 1000 * MS;
 
-/// A session that lets a command go on every `gap` ns, and in which `depth` commands always wait,
-/// for this long. Returns the time at its end.
+/// Runs a session that lets a command go on every `gap` ns, and in which `depth` commands always
+/// wait, for this long. Returns the time at its end.
 fn keep_busy(
     backlog: &Backlog,
     queue: &mut VecDeque<u64>,

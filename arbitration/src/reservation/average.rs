@@ -34,12 +34,12 @@ impl Average {
         self.0.store(count << MEAN_BITS | new.min(MEAN_MASK), Ordering::Relaxed);
     }
 
-    /// How many samples it is of, as far as they have not faded.
+    /// Returns the number of samples in the average, as far as they have not faded.
     pub(super) fn count(&self) -> u64 {
         self.0.load(Ordering::Relaxed) >> MEAN_BITS
     }
 
-    /// The mean, once it is one.
+    /// Returns the mean, once there is one.
     pub(super) fn get(&self) -> Option<u64> {
         let word = self.0.load(Ordering::Relaxed);
         (word >> MEAN_BITS >= ENOUGH).then_some((word & MEAN_MASK) >> 4)

@@ -44,7 +44,7 @@ pub struct Admitted {
 }
 
 impl Broker {
-    /// What `terms` take of a device.
+    /// Translates `terms` into what they take of a device.
     ///
     /// For a disk that is Eq. (1) (docs/sources.md, F1): u'' = (2*WCET + max(WCET, (n-1)*MET +
     /// WCET)) / p. Without seeks the two extra worst times fall away and MET is padded by one
@@ -73,8 +73,8 @@ impl Broker {
         })
     }
 
-    /// Whether `terms` can be kept beside what was admitted `already` on the same device, of which
-    /// `urgent_share` per cent are kept for Urgent.
+    /// Admits `terms` if they can be kept beside what was admitted `already` on the same device, of
+    /// which `urgent_share` per cent are kept for Urgent.
     ///
     /// # Errors
     /// Why not, with what is left and what would fit.
@@ -102,7 +102,7 @@ impl Broker {
         })))
     }
 
-    /// Whether `admitted` finds the buffer space it needs in the `left` bytes that other
+    /// Checks that `admitted` finds the buffer space it needs in the `left` bytes that other
     /// reservations leave (docs/sources.md, F4: buffers count in admission).
     ///
     /// # Errors
@@ -135,7 +135,7 @@ impl Room {
         Self { reserved, urgent, blocking, left, shortest_period, worst }
     }
 
-    /// A period must be longer than one command may hold the device.
+    /// Checks that a period is longer than one command may hold the device.
     fn check_period(&self) -> Result<(), Refusal> {
         let longest = Utilisation::WHOLE.less(self.urgent).within(self.shortest_period.0);
         if self.worst.0 < longest {
@@ -149,8 +149,9 @@ impl Room {
     }
 }
 
-/// The longest that a command already in the device may keep a due one waiting, of any host:
-/// commands are not taken back. It is set aside once, for the shortest period.
+/// Returns the longest time in ns for which a command already in the device may keep a due one
+/// waiting, of any host: commands are not taken back. The time is set aside once, for the shortest
+/// period.
 fn longest_command(profile: &Profile) -> Nanos {
     let worst = profile.read.worst.max(profile.write.worst);
     Nanos(worst.0.saturating_mul(u64::from(profile.parallelism.max(1))))
@@ -172,13 +173,13 @@ fn check(terms: &Terms) -> Result<(), Refusal> {
     Ok(())
 }
 
-/// MET as the budget counts it.
+/// Returns the mean execution time (MET) as the budget counts it, in ns.
 fn padded_mean(profile: &Profile, terms: &Terms) -> u64 {
     let mean = profile.mean_of(terms);
     if profile.seeks { mean } else { padded(mean) }
 }
 
-/// n, at least 1.
+/// Returns the number of operations in a period (n), at least 1.
 fn operations(profile: &Profile, terms: &Terms) -> u64 {
     match terms.budget {
         Budget::Operations(n) => n,
@@ -188,8 +189,9 @@ fn operations(profile: &Profile, terms: &Terms) -> u64 {
     .max(1)
 }
 
-/// How many of a tenant's commands must be in the device at once to use the budget in time when
-/// each takes its worst time there; no more than are served at once or asked for, at least 1.
+/// Returns the number of a tenant's commands that must be in the device at once to use the budget
+/// in time when each takes its worst time there; no more than are served at once or asked for, at
+/// least 1.
 ///
 /// It is what has to be charged at the worst at one time. For one command at a time that is the one
 /// extra worst time of Eq. (1).
@@ -200,7 +202,7 @@ fn at_once(profile: &Profile, terms: &Terms, operations: u64) -> u64 {
     u64::try_from(needed).unwrap_or(u64::MAX).clamp(1, served.min(operations.max(1)))
 }
 
-/// The largest budget with the same period that `left` has room for.
+/// Returns the largest budget with the same period that `left` has room for.
 fn largest(profile: &Profile, terms: &Terms, left: Utilisation) -> Option<Terms> {
     let fits = |amount| {
         let smaller = Terms { budget: terms.budget.with_amount(amount), ..*terms };
@@ -215,15 +217,15 @@ fn largest(profile: &Profile, terms: &Terms, left: Utilisation) -> Option<Terms>
     fits(low).map(|fits| in_whole_commands(fits, terms))
 }
 
-/// A budget in bytes as whole commands, where that is not nothing.
+/// Rounds a budget in bytes down to whole commands, where that is not nothing.
 fn in_whole_commands(fits: Terms, terms: &Terms) -> Terms {
     let Budget::Bytes(bytes) = fits.budget else { return fits };
     let whole = bytes - bytes % u64::from(terms.request_bytes.max(1));
     if whole == 0 { fits } else { Terms { budget: Budget::Bytes(whole), ..fits } }
 }
 
-/// The same rate with the shortest of the longer periods (2, 3, 5 and 10 times, and so on) with
-/// which it would be admitted.
+/// Returns the same rate with the shortest of the longer periods (2, 3, 5 and 10 times, and so on)
+/// with which it would be admitted.
 fn longer(
     profile: &Profile,
     already: &[Admitted],

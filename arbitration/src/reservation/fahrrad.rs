@@ -122,7 +122,7 @@ impl Fahrrad {
         self.streams.len() - 1
     }
 
-    /// A request of a stream has come. One of a stream that there is not is forgotten.
+    /// Takes a request of a stream that has come. A request of an unknown stream is dropped.
     pub fn arrive(&mut self, now: Nanos, stream: usize, request: DiskRequest) {
         if let Some(stream) = self.streams.get_mut(stream) {
             stream.roll(now);
@@ -130,8 +130,8 @@ impl Fahrrad {
         }
     }
 
-    /// The next request for the idle device, with the number of its stream. Nothing waits where
-    /// there is none.
+    /// Picks the next request for the idle device, with the number of its stream. Nothing waits
+    /// where there is none.
     pub fn pick(&mut self, now: Nanos) -> Option<(usize, DiskRequest)> {
         self.streams.iter_mut().for_each(|stream| stream.roll(now));
         while let Some(stream) = self.next_to_move(now) {
@@ -220,9 +220,9 @@ impl Fahrrad {
         (0..count).map(|step| (self.turn + step) % count).find(waits)
     }
 
-    /// Whether one more request of a stream can be in the set at its worst, and what other streams
-    /// have reserved up to each deadline (up to the stream's own, when it has budget) still fits
-    /// before it.
+    /// Says whether one more request of a stream can be in the set at its worst, and what other
+    /// streams have reserved up to each deadline (up to the stream's own, when it has budget) still
+    /// fits before it.
     fn fits(&self, now: Nanos, number: usize) -> bool {
         let Some(of) = self.streams.get(number) else {
             debug_assert!(false, "no stream goes");

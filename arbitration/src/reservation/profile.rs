@@ -61,8 +61,8 @@ pub struct Overrides {
 }
 
 impl Profile {
-    /// A profile from times in the device, for reads and writes alike: `mean` and `worst` of a
-    /// command of 4 KiB, `per_kib` ns for each KiB beyond, of which the device serves
+    /// Makes a profile from times in the device, for reads and writes alike: `mean` and `worst` of
+    /// a command of 4 KiB, `per_kib` ns for each KiB beyond, of which the device serves
     /// `parallelism` at once.
     #[must_use]
     pub fn of_device(mean: Nanos, worst: Nanos, per_kib: u64, parallelism: u32) -> Self {
@@ -74,7 +74,8 @@ impl Profile {
         Self { read: time, write: time, per_kib, parallelism, seeks: false }
     }
 
-    /// This profile where the configuration says nothing else.
+    /// Returns this profile with the values of the configuration in place of those that were
+    /// measured.
     #[must_use]
     pub fn overridden(mut self, by: &Overrides) -> Self {
         self.parallelism = by.parallelism.unwrap_or(self.parallelism).max(1);
@@ -91,35 +92,36 @@ impl Profile {
         if write { (self.write, self.per_kib.write) } else { (self.read, self.per_kib.read) }
     }
 
-    /// The mean share of a command of `bytes` bytes anywhere on the device, in ns.
+    /// Returns the mean share of a command of `bytes` bytes anywhere on the device, in ns.
     #[must_use]
     pub const fn mean(&self, write: bool, bytes: u32) -> u64 {
         let (time, per_kib) = self.of(write);
         time.mean.0.saturating_add(beyond(bytes).saturating_mul(per_kib))
     }
 
-    /// The worst share of a command of `bytes` bytes, in ns.
+    /// Returns the worst share of a command of `bytes` bytes, in ns.
     #[must_use]
     pub const fn worst(&self, write: bool, bytes: u32) -> u64 {
         let (time, per_kib) = self.of(write);
         time.worst.0.saturating_add(beyond(bytes).saturating_mul(per_kib))
     }
 
-    /// What a command is charged until its time is known, in ns. On a disk, its worst time. A
-    /// device without seeks serves many commands at once, and a command's time there tells of the
-    /// others as well: no more counts, then or later, than what the broker sets aside for a
-    /// command of its size and kind.
+    /// Returns what a command is charged until its time is known, in ns. On a disk, its worst time.
+    /// A device without seeks serves many commands at once, and a command's time there tells of the
+    /// others as well: no more counts, then or later, than what the broker sets aside for a command
+    /// of its size and kind.
     pub(super) const fn assumed(&self, write: bool, bytes: u32) -> u64 {
         if self.seeks { self.worst(write, bytes) } else { padded(self.mean(write, bytes)) }
     }
 
-    /// The same of a tenant's usual command, of the kinds it sends.
+    /// Returns the same charge for a tenant's usual command, of the kinds that the tenant sends.
     pub(super) fn assumed_of(&self, terms: &Terms) -> u64 {
         let assumed = |write| self.assumed(write, terms.request_bytes);
         Self::most_of(terms.write_percent, assumed)
     }
 
-    /// MET of a tenant's commands, in ns: by their size, their mix and their locality.
+    /// Returns the mean time (MET) of a tenant's commands in ns, by their size, their mix and their
+    /// locality.
     #[must_use]
     pub fn mean_of(&self, terms: &Terms) -> u64 {
         let mean = |write| match terms.locality {
@@ -131,13 +133,14 @@ impl Profile {
         u64::try_from(sum.div_ceil(100)).unwrap_or(u64::MAX).max(1)
     }
 
-    /// WCET of a tenant's commands, in ns: the worst of the kinds it sends.
+    /// Returns the worst time (WCET) of a tenant's commands in ns: the worst of the kinds that the
+    /// tenant sends.
     #[must_use]
     pub fn worst_of(&self, terms: &Terms) -> u64 {
         Self::most_of(terms.write_percent, |write| self.worst(write, terms.request_bytes))
     }
 
-    /// The greater of a read's and a write's, of the kinds that there are.
+    /// Returns the greater value of a read and a write, of the kinds that there are.
     fn most_of(write_percent: u8, of: impl Fn(bool) -> u64) -> u64 {
         match write_percent {
             0 => of(false),
@@ -146,7 +149,7 @@ impl Profile {
         }
     }
 
-    /// What a command that needs no seek costs: its transfer.
+    /// Returns the time of a command that needs no seek, in ns: its transfer.
     fn transfer(&self, write: bool, bytes: u32) -> u64 {
         let (time, per_kib) = self.of(write);
         let kib = u64::from(bytes.div_ceil(1024)).max(1);
@@ -155,21 +158,21 @@ impl Profile {
 }
 
 impl Default for Profile {
-    /// A modest flash drive, for a device that was not measured yet: 100 us for a command of
-    /// 4 KiB, 10 ms at the worst, eight at once, 500 MB/s.
+    /// Makes the profile of a modest flash drive, for a device that was not measured yet: 100 us
+    /// for a command of 4 KiB, 10 ms at the worst, eight at once, 500 MB/s.
     fn default() -> Self {
         Self::of_device(Nanos(100_000), Nanos(10_000_000), 16_384, 8)
     }
 }
 
-/// A mean share on a device without seeks as the broker counts it: one eighth more, because it is a
-/// measured one, and a tenant's own commands scatter around it. A disk has the two seeks of
+/// Returns a mean share on a device without seeks as the broker counts it: one eighth more, because
+/// it is a measured one, and a tenant's own commands scatter around it. A disk has the two seeks of
 /// Eq. (1).
 pub(super) const fn padded(mean: u64) -> u64 {
     mean.saturating_add(mean.div_ceil(8))
 }
 
-/// Whole or begun KiB beyond the first four.
+/// Returns the whole and begun KiB beyond the first four.
 const fn beyond(bytes: u32) -> u64 {
     (bytes.div_ceil(1024) as u64).saturating_sub(BASE_KIB)
 }

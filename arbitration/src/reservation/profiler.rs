@@ -78,7 +78,7 @@ impl fmt::Display for Sureness {
 }
 
 impl Profiler {
-    /// A profiler that knows nothing but a configured parallelism.
+    /// Makes a profiler that knows nothing but a configured parallelism.
     #[must_use]
     pub fn new(overrides: &Overrides) -> Self {
         let profiler = Self::default();
@@ -95,9 +95,9 @@ impl Profiler {
         }
     }
 
-    /// A command of `bytes` bytes, in the device since `dispatched`, has completed; `in_device`
-    /// commands were there with it, itself among them (when it came or when it left). Returns its
-    /// share of the device's time in ns, which is what
+    /// Records a command of `bytes` bytes, in the device since `dispatched`, that has completed;
+    /// `in_device` commands were there with it, itself among them (when it came or when it left).
+    /// Returns its share of the device's time in ns, which is what
     /// [`Reserved::settle`](super::Reserved::settle) wants.
     #[inline]
     pub fn record(
@@ -145,8 +145,8 @@ impl Profiler {
         }
     }
 
-    /// The profile, as far as it was measured and with what was configured instead; `None` until
-    /// there is one.
+    /// Returns the profile, as far as it was measured and with what was configured instead; `None`
+    /// until there is one.
     #[must_use]
     pub fn profile(&self, overrides: &Overrides) -> Option<Profile> {
         let measured = self.measured();
@@ -154,7 +154,7 @@ impl Profiler {
         Some(measured.or(configured)?.overridden(overrides))
     }
 
-    /// How well the device is known by now.
+    /// Says how well the device is known by now.
     #[must_use]
     pub fn sureness(&self) -> Sureness {
         match self.reads.samples().max(self.writes.samples()) {
@@ -174,7 +174,7 @@ impl Profiler {
         Some(Profile { read, write, per_kib, parallelism, seeks: false })
     }
 
-    /// How many commands the device serves at once.
+    /// Estimates the number of commands that the device serves at once.
     fn estimate(&self) -> u32 {
         match self.configured.load(Ordering::Relaxed) {
             0 => self.reads.parallelism().max(self.writes.parallelism()).unwrap_or(1),
@@ -182,7 +182,7 @@ impl Profiler {
         }
     }
 
-    /// Once in a while, in one thread: estimates the parallelism, and lets old samples fade.
+    /// Estimates the parallelism once in a while, in one thread, and lets old samples fade.
     #[cold]
     fn go_on(&self, beat: u64) {
         let before = self.beat.fetch_max(beat, Ordering::Relaxed);
@@ -207,7 +207,7 @@ impl Kind {
         }
     }
 
-    /// The mean for commands that are `depth` together.
+    /// Returns the mean for commands that are `depth` together.
     #[inline]
     fn small_at(&self, depth: u32) -> &Average {
         let [.., last] = &self.small;
@@ -225,13 +225,14 @@ impl Kind {
         self.small.iter().map(Average::count).sum::<u64>() + self.large.count()
     }
 
-    /// The mean share of a small command in a busy device.
+    /// Returns the mean share of a small command in a busy device.
     fn busy(&self) -> Option<u64> {
         self.small.iter().filter_map(Average::get).min()
     }
 
-    /// How many lone commands would fit into the time of one: their time over their share in a
-    /// busy device. Where none was alone, the least depth that made the device busy.
+    /// Estimates the number of lone commands that would fit into the time of one: their time over
+    /// their share in a busy device. Where none was alone, the least depth that made the device
+    /// busy.
     fn parallelism(&self) -> Option<u32> {
         let busy = self.busy()?.max(1);
         let found = match self.small.first().and_then(Average::get) {
@@ -244,7 +245,7 @@ impl Kind {
         Some(u32::try_from(found).unwrap_or(u32::MAX).clamp(1, 1024))
     }
 
-    /// The service time of 4 KiB, and what a KiB adds.
+    /// Returns the service time of 4 KiB, and what a KiB adds.
     fn times(&self, parallelism: u32) -> Option<(ServiceTime, u64)> {
         let (mean, per_kib) = match (self.busy(), self.large()) {
             (Some(mean), Some((share, kib))) => (mean, share.saturating_sub(mean) / (kib - 4)),
@@ -259,12 +260,12 @@ impl Kind {
         Some((ServiceTime { mean, worst }, per_kib))
     }
 
-    /// The mean share and size, in KiB, of large commands.
+    /// Returns the mean share and size, in KiB, of large commands.
     fn large(&self) -> Option<(u64, u64)> {
         Some((self.large.get()?, self.large_kib.get()?.max(u64::from(LARGE >> 10))))
     }
 
-    /// Minute number `minute` begins.
+    /// Begins minute number `minute`, and lets samples fade.
     fn fade(&self, minute: u64) {
         self.small.iter().chain([&self.large, &self.large_kib]).for_each(Average::fade);
         self.worst_of(minute).store(0, Ordering::Relaxed);

@@ -101,8 +101,8 @@ impl Reserved {
         }
     }
 
-    /// The deadline of the tenant's next command, which is the end of the period, while budget is
-    /// left for it at its worst; `None` when it has to take its turn among the others.
+    /// Returns the deadline of the tenant's next command, which is the end of the period, while
+    /// budget is left for it at its worst; `None` when it has to take its turn among the others.
     ///
     /// A disk serves a budget as soon as there is demand, for it pays for two seeks in a period.
     /// Elsewhere the budget is due bit by bit: what it is at the present point of the period, and a
@@ -114,7 +114,7 @@ impl Reserved {
         (self.has_left(number) && self.is_on_time(now, number)).then(|| self.end(number))
     }
 
-    /// Whether budget is left in the period, so that a command is charged, due or not.
+    /// Says whether budget is left in the period, so that a command is charged, due or not.
     #[inline]
     #[must_use]
     pub fn has_budget(&self, now: Nanos) -> bool {
@@ -129,7 +129,7 @@ impl Reserved {
             && self.used.time.used(number).saturating_add(self.assumed) <= time
     }
 
-    /// What the budget is in: used, and in all.
+    /// Returns the part of the budget that is used, and all of it.
     #[inline]
     fn progress(&self, number: u64) -> (u64, u64) {
         let Limits { operations, bytes, time } = self.limits;
@@ -142,7 +142,7 @@ impl Reserved {
         }
     }
 
-    /// Whether no more of the budget is used than is due by now.
+    /// Says whether no more of the budget is used than is due by now.
     #[inline]
     fn is_on_time(&self, now: Nanos, number: u64) -> bool {
         if self.profile.seeks {
@@ -153,7 +153,7 @@ impl Reserved {
         u128::from(used) * u128::from(self.period) <= u128::from(all) * u128::from(point)
     }
 
-    /// When more of the budget is due.
+    /// Returns the time at which more of the budget is due.
     fn on_time_at(&self, number: u64) -> Nanos {
         let (used, all) = self.progress(number);
         let at = u128::from(used) * u128::from(self.period) / u128::from(all.max(1));
@@ -161,10 +161,10 @@ impl Reserved {
         self.end(number - 1).after(point.saturating_add(1))
     }
 
-    /// When to ask again whether a command is due, after it was not: at the end of the period if
-    /// the budget in operations or bytes is used up; when more of it is due, where it is ahead of
-    /// the period. Otherwise device time is wanting, and commands that are in the device may give
-    /// some of theirs back: in the mean time that a command is there.
+    /// Returns the time at which to ask again whether a command is due, after it was not: at the
+    /// end of the period if the budget in operations or bytes is used up; when more of it is due,
+    /// where it is ahead of the period. Otherwise device time is wanting, and commands that are in
+    /// the device may give some of theirs back: in the mean time that a command is there.
     #[must_use]
     pub fn again(&self, now: Nanos) -> Nanos {
         let number = self.present(now);
@@ -199,10 +199,10 @@ impl Reserved {
         Charge { number, bytes, assumed }
     }
 
-    /// A charged command has completed: gives back what it did not take of the device time it was
-    /// charged, or, on a disk, adds what it took beyond. `actual_ns` is its share of the device's
-    /// time (see [`ServiceTime`](super::ServiceTime)). After the end of the period it was charged
-    /// in, nothing happens.
+    /// Settles a charged command that has completed: gives back what it did not take of the device
+    /// time it was charged, or, on a disk, adds what it took beyond. `actual_ns` is its share of
+    /// the device's time (see [`ServiceTime`](super::ServiceTime)). After the end of the period it
+    /// was charged in, nothing happens.
     ///
     /// On a disk all of it counts, as the seeks are the stream's own. Elsewhere a command's time
     /// tells of what others do as well, and no more counts than it was charged.
@@ -218,16 +218,16 @@ impl Reserved {
         }
     }
 
-    /// A charged command did not reach the device: all of the charge is given back, if its period
-    /// is still the present one.
+    /// Cancels a charged command that did not reach the device: all of the charge is given back, if
+    /// its period is still the present one.
     pub fn cancel(&self, charge: Charge) {
         self.used.operations.take_back(charge.number, 1);
         self.used.bytes.take_back(charge.number, charge.bytes.into());
         self.used.time.take_back(charge.number, charge.assumed);
     }
 
-    /// A command of this tenant waits: to be said when one has come and when, after a round of
-    /// dispatching, one is still there. The wait ends with the next charge or with
+    /// Takes note that a command of this tenant waits: to be called when one has come and when,
+    /// after a round of dispatching, one is still there. The wait ends with the next charge or with
     /// [`Self::note_idle`].
     #[inline]
     pub fn note_demand(&self, now: Nanos) {
@@ -238,8 +238,8 @@ impl Reserved {
         }
     }
 
-    /// No command of this tenant waits any more, though none was charged: it went among the
-    /// others, or was withdrawn.
+    /// Takes note that no command of this tenant waits any more, though none was charged: it went
+    /// among the others, or was withdrawn.
     #[inline]
     pub fn note_idle(&self, now: Nanos) {
         if self.demand.since.load(Ordering::Relaxed) != 0 {
@@ -255,14 +255,14 @@ impl Reserved {
         self.commands
     }
 
-    /// The end of the present period.
+    /// Returns the end of the present period.
     #[must_use]
     pub fn next_period(&self, now: Nanos) -> Nanos {
         self.end(self.present(now))
     }
 
-    /// Of the periods that have ended: those in which commands waited, and those of them in which
-    /// the reservation was kept.
+    /// Counts the periods that have ended: those in which commands waited, and those of them in
+    /// which the reservation was kept.
     ///
     /// It was kept when the budget was used up, or when the tenant had the part of the budget that
     /// corresponds to the part of the period in which its commands waited: a tenant that asks for
@@ -277,7 +277,8 @@ impl Reserved {
         self.start.after(number.saturating_mul(self.period))
     }
 
-    /// The number of the period that `now` is in, or of a later one that another thread has seen.
+    /// Returns the number of the period that `now` is in, or of a later one that another thread has
+    /// seen.
     #[inline]
     fn present(&self, now: Nanos) -> u64 {
         let number = self.number.load(Ordering::Relaxed);
@@ -324,8 +325,8 @@ impl Reserved {
         self.demand.kept.fetch_add(u64::from(kept), Ordering::Relaxed);
     }
 
-    /// Whether a period's use comes up to the reserved rate over the time that commands waited in
-    /// it, but for one command.
+    /// Says whether a period's use comes up to the reserved rate over the time that commands waited
+    /// in it, but for one command.
     fn had_its_part(&self, number: u64, waited: u64) -> bool {
         let part = |limit: u64| {
             let part = u128::from(limit) * u128::from(waited) / u128::from(self.period);

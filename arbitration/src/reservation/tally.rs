@@ -40,14 +40,14 @@ impl Tally {
         });
     }
 
-    /// What was used in period `number` so far; in one that has passed, what was used in the
-    /// present one.
+    /// Returns what was used in period `number` so far; in one that has passed, what was used in
+    /// the present one.
     #[inline]
     pub(crate) fn used(&self, number: u64) -> u64 {
         at(self.0.load(Ordering::Relaxed), number).1
     }
 
-    /// What was used in period `number`, exactly: nothing where another period's is kept.
+    /// Returns what was used in period `number`, exactly: nothing where another period's is kept.
     pub(super) fn used_in(&self, number: u64) -> u64 {
         let word = self.0.load(Ordering::Relaxed);
         if word >> AMOUNT_BITS == number & NUMBER_MASK { word & MOST } else { 0 }
@@ -65,7 +65,7 @@ impl Tally {
     }
 }
 
-/// The later of the word's period and `number`, and what was used in it.
+/// Returns the later of the word's period and `number`, and what was used in it.
 const fn at(word: u64, number: u64) -> (u64, u64) {
     let behind = number.wrapping_sub(word >> AMOUNT_BITS) & NUMBER_MASK;
     if behind == 0 {

@@ -18,7 +18,7 @@ pub enum Budget {
 }
 
 impl Budget {
-    /// The amount, in the budget's own unit: commands, bytes or ns.
+    /// Returns the amount, in the budget's own unit: commands, bytes or ns.
     #[must_use]
     pub const fn amount(self) -> u64 {
         match self {
@@ -28,7 +28,7 @@ impl Budget {
         }
     }
 
-    /// Another amount of the same unit.
+    /// Returns another amount of the same unit.
     #[must_use]
     pub const fn with_amount(self, amount: u64) -> Self {
         match self {
@@ -76,7 +76,7 @@ pub struct Terms {
 }
 
 impl Terms {
-    /// The same rate with a period `k` times as long (docs/sources.md, F4: buffers count in
+    /// Returns the same rate with a period `k` times as long (docs/sources.md, F4: buffers count in
     /// admission): what a stream of writes may reserve when the server has `k` times the buffers
     /// for it, and absorbs that many periods' commands. The fixed cost of a period is then paid
     /// once instead of `k` times.

@@ -13,13 +13,14 @@ impl Utilisation {
     /// The whole device.
     pub const WHOLE: Self = Self(1_000_000_000);
 
-    /// This many per cent.
+    /// Makes a utilisation of this many per cent.
     #[must_use]
     pub fn percent(percent: u8) -> Self {
         Self(u64::from(percent) * 10_000_000)
     }
 
-    /// `ns` out of every `period` ns, rounded up; with a period of 0, more than any device has.
+    /// Makes the utilisation of `ns` out of every `period` ns, rounded up; with a period of 0, more
+    /// than any device has.
     #[must_use]
     pub fn of(ns: u64, period: u64) -> Self {
         if period == 0 {
@@ -29,32 +30,32 @@ impl Utilisation {
         Self(u64::try_from(parts).unwrap_or(u64::MAX))
     }
 
-    /// The ns that this share is of every `period` ns, rounded down.
+    /// Returns the time in ns that this share is of every `period` ns, rounded down.
     #[must_use]
     pub fn within(self, period: u64) -> u64 {
         let ns = u128::from(self.0) * u128::from(period) / u128::from(Self::WHOLE.0);
         u64::try_from(ns).unwrap_or(u64::MAX)
     }
 
-    /// This and that.
+    /// Adds two utilisations.
     #[must_use]
     pub const fn plus(self, other: Self) -> Self {
         Self(self.0.saturating_add(other.0))
     }
 
-    /// This without that; nothing where that is more.
+    /// Subtracts `other`; nothing is left where that is more.
     #[must_use]
     pub const fn less(self, other: Self) -> Self {
         Self(self.0.saturating_sub(other.0))
     }
 
-    /// In per cent, rounded down.
+    /// Returns the utilisation in per cent, rounded down.
     #[must_use]
     pub const fn whole_percent(self) -> u64 {
         self.0 / 10_000_000
     }
 
-    /// As a fraction: 1 is the whole device.
+    /// Returns the utilisation as a fraction: 1 is the whole device.
     #[must_use]
     #[expect(clippy::cast_precision_loss, reason = "a share for people to read")]
     pub fn fraction(self) -> f64 {
@@ -69,7 +70,7 @@ impl std::iter::Sum for Utilisation {
 }
 
 impl fmt::Display for Utilisation {
-    /// In per cent with two decimals.
+    /// Writes the utilisation in per cent with two decimals.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{:.2} %", self.fraction() * 100.0)
     }

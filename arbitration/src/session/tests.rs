@@ -160,7 +160,7 @@ proptest! {
     }
 }
 
-/// Each session's name, its parent's, and its credits.
+/// Returns each session's name, its parent's, and its credits.
 fn named_caps(sessions: &Sessions) -> Vec<(String, Option<String>, Caps)> {
     let of = |s: &Arc<Session>| {
         let parent = s.parent().map(|parent| parent.name().to_owned());

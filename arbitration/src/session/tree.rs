@@ -199,7 +199,7 @@ impl Sessions {
         Ok(())
     }
 
-    /// Whether one session can be what `spec` says.
+    /// Checks that one session can be what `spec` says.
     fn check(&self, spec: &SessionSpec) -> Result<(), SessionError> {
         if spec.name == ROOT {
             return Err(SessionError::Twice(spec.name.clone()));
@@ -374,7 +374,8 @@ impl Sessions {
         }
     }
 
-    /// What the shares of a session's children are of: its own, or without one its parent's.
+    /// Returns what the shares of a session's children are of: its own caps, or without one its
+    /// parent's.
     fn effective(&self, name: &str) -> Caps {
         if name == ROOT {
             return self.caps;
@@ -432,12 +433,12 @@ fn parent_name(spec: &SessionSpec) -> &str {
     spec.parent.as_deref().unwrap_or(ROOT)
 }
 
-/// Operation and payload shares, in per cent.
+/// Returns operation and payload shares, in per cent.
 fn shares(spec: &SessionSpec) -> [u32; 2] {
     [spec.operations, spec.payload].map(|share| share.unwrap_or(0).into())
 }
 
-/// The specs with parents before children. Parents that are not among them must be `known`.
+/// Returns the specs with parents before children. Parents that are not among them must be `known`.
 fn in_order(
     specs: &[SessionSpec],
     known: impl Fn(&str) -> bool,
@@ -483,7 +484,7 @@ fn in_order(
     Ok(order)
 }
 
-/// What is assigned must be there (docs/sources.md, D1: sessions form a tree).
+/// Checks that what is assigned is there (docs/sources.md, D1: sessions form a tree).
 fn check_shares(specs: &[SessionSpec]) -> Result<(), SessionError> {
     let mut sums = std::collections::BTreeMap::<&str, (u32, u32)>::new();
     for spec in specs {

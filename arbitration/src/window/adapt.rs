@@ -92,7 +92,7 @@ impl Adaptation {
         due
     }
 
-    /// Whether `count` times say enough about this depth.
+    /// Says whether `count` times are enough to judge this depth.
     pub(super) fn is_enough(&self, depth: u64, count: u64) -> bool {
         self.target != 0 && count >= (2 * depth / SLOTS).clamp(FEWEST, MOST)
     }
@@ -135,7 +135,7 @@ impl Adaptation {
     }
 }
 
-/// Whether a lower depth made the mean time shorter by at least half of what it should where a
+/// Says whether a lower depth made the mean time shorter by at least half of what it should where a
 /// device is busy: both are depths and mean times.
 fn was_of_use(from: (u64, u64), to: (u64, u64)) -> bool {
     let [from_depth, from_mean, to_depth, to_mean] = [from.0, from.1, to.0, to.1].map(u128::from);

@@ -21,7 +21,7 @@ impl Device {
         Self { parallel, free: (0..parallel).map(|_| Reverse(0)).collect() }
     }
 
-    /// When a command that comes now and takes this long is complete.
+    /// Returns the time at which a command that comes now and takes this long is complete.
     fn complete(&mut self, now: u64, work: u64) -> u64 {
         let Reverse(free) = self.free.pop().expect("parallel is at least 1");
         let done = free.max(now) + work;
@@ -69,7 +69,7 @@ impl Run {
         self.times as f64 / self.completed as f64
     }
 
-    /// How much of the device's time was used.
+    /// Returns the part of the device's time that was used.
     fn busy(&self, device: &Device) -> f64 {
         self.worked as f64 / (self.span * device.parallel as u64) as f64
     }

@@ -37,7 +37,7 @@ impl<H: Payload + Clone, P: Payload> Default for LoopbackHost<H, P> {
 }
 
 impl<H: Payload + Clone, P: Payload> LoopbackHost<H, P> {
-    /// A host's end that waits to be accepted.
+    /// Makes a host's end that waits to be accepted.
     #[must_use]
     pub fn new() -> Self {
         Self {

@@ -58,8 +58,8 @@ pub struct LoopbackTarget<P, H> {
 }
 
 impl<P: Payload, H: Payload> LoopbackTarget<P, H> {
-    /// A target's end with its [`ToHost::Accepted`] in the outbox. Parameters out of range are
-    /// brought into range.
+    /// Makes a target's end with its [`ToHost::Accepted`] in the outbox. Parameters out of range
+    /// are brought into range.
     #[must_use]
     pub fn new(params: LoopbackParams) -> Self {
         let params = LoopbackParams {
@@ -120,7 +120,7 @@ impl<P: Payload, H: Payload> LoopbackTarget<P, H> {
         Ok(wanted.then_some(Received::Data { slot, offset, bytes }))
     }
 
-    /// The end of a message of data.
+    /// Ends a message of data.
     fn data_end<'a>(&mut self, slot: SlotId) -> Option<Received<'a>> {
         self.send_grants(slot);
         match self.commands.piece_end(slot, true) {
@@ -290,7 +290,7 @@ where
         matches!(input.first(), Some(ToTarget::Command { data: Some(_), .. }))
     }
 
-    /// Never: messages bring their bytes with them.
+    /// Returns `None`: messages bring their bytes with them.
     fn arriving(&self) -> Option<Arriving> {
         None
     }
@@ -327,7 +327,7 @@ where
 }
 
 impl<H: Payload> ToTarget<H> {
-    /// The bytes that the message brings.
+    /// Returns the number of bytes that the message brings.
     #[must_use]
     pub fn payload_bytes(&self) -> u32 {
         match self {
@@ -339,7 +339,7 @@ impl<H: Payload> ToTarget<H> {
 }
 
 impl<P: Payload> ToHost<P> {
-    /// The bytes that the message brings.
+    /// Returns the number of bytes that the message brings.
     #[must_use]
     pub fn payload_bytes(&self) -> u32 {
         match self {

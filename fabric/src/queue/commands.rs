@@ -62,7 +62,7 @@ pub(crate) struct Commands {
 }
 
 impl Commands {
-    /// A queue that takes one command, the Connect.
+    /// Makes a queue that takes one command, the Connect.
     pub(crate) fn new() -> Self {
         Self {
             commands: Slab::new(),
@@ -85,7 +85,7 @@ impl Commands {
         self.entries
     }
 
-    /// Whether completions tell the host how far its submission queue was read.
+    /// Says whether completions tell the host how far its submission queue was read.
     #[inline]
     pub(crate) fn sq_flow_control(&self) -> bool {
         self.sq_flow_control
@@ -118,52 +118,52 @@ impl Commands {
         self.commands.get(slot.index())
     }
 
-    /// The command in that slot and the transfer of its data.
+    /// Returns the command in that slot and the transfer of its data.
     fn receiving(&mut self, slot: SlotId) -> Option<(&mut Command, &mut Transfer)> {
         let command = self.commands.get_mut(slot.index())?;
         Some((command, self.transfers.get_mut(slot.index())?))
     }
 
-    /// The command in that slot, all zeroes if it holds none.
+    /// Returns the command in that slot, all zeroes if it holds none.
     #[inline]
     pub(crate) fn sqe_of(&self, slot: SlotId) -> &Sqe {
         static NO_COMMAND: Sqe = zerocopy::transmute!([0u8; 64]);
         self.get(slot).map_or(&NO_COMMAND, |command| &command.sqe)
     }
 
-    /// The identifier of the command in that slot.
+    /// Returns the identifier of the command in that slot.
     #[inline]
     pub(crate) fn cid(&self, slot: SlotId) -> u16 {
         self.sqe_of(slot).cid.get()
     }
 
-    /// The outstanding command with that identifier.
+    /// Returns the outstanding command with that identifier.
     pub(crate) fn find_cid(&self, cid: u16) -> Option<SlotId> {
         let (index, _) = self.commands.iter().find(|(_, command)| command.sqe.cid.get() == cid)?;
         u16::try_from(index).ok().map(SlotId)
     }
 
-    /// The rest of a command's capsule is on its way.
+    /// Takes note that the rest of a command's capsule is on its way.
     pub(crate) fn await_capsule(&mut self, slot: SlotId) {
         if let Some((command, _)) = self.receiving(slot) {
             command.awaiting = Awaiting::Capsule;
         }
     }
 
-    /// Whether a command is there whose data events the shell still wants.
+    /// Says whether a command is there whose data events the shell still wants.
     #[inline]
     pub(crate) fn wants_data(&self, slot: SlotId) -> bool {
         let transfer = self.transfers.get(slot.index());
         self.get(slot).is_some() && transfer.is_some_and(|transfer| transfer.deferred.is_none())
     }
 
-    /// Whether the slot holds a command.
+    /// Says whether the slot holds a command.
     #[inline]
     pub(crate) fn holds(&self, slot: SlotId) -> bool {
         self.get(slot).is_some()
     }
 
-    /// Whether nothing of the command's data is on its way.
+    /// Says whether nothing of the command's data is on its way.
     #[inline]
     pub(crate) fn is_settled(&self, slot: SlotId) -> bool {
         self.get(slot).is_some_and(|command| command.awaiting == Awaiting::Nothing)
@@ -196,7 +196,7 @@ impl Commands {
         transfer.grants.open(limit, most, tag)
     }
 
-    /// The open grant at `index` of a command, if its tag is that one; with the command's
+    /// Returns the open grant at `index` of a command, if its tag is that one; with the command's
     /// identifier.
     pub(crate) fn find_grant(
         &mut self,
@@ -208,7 +208,7 @@ impl Commands {
         Some((command.sqe.cid.get(), transfer.grants.find(index, tag)?))
     }
 
-    /// A piece of a command's data has ended.
+    /// Ends a piece of a command's data.
     pub(crate) fn piece_end(&mut self, slot: SlotId, digest_ok: bool) -> Progress {
         let Some((command, transfer)) = self.receiving(slot) else { return Progress::More };
         command.digest_ok &= digest_ok;

@@ -14,7 +14,7 @@ pub(crate) struct Grant {
 }
 
 impl Grant {
-    /// Bytes that have not arrived.
+    /// Returns the number of bytes that have not arrived.
     pub(crate) fn left(&self) -> u32 {
         self.end - self.next
     }
@@ -38,12 +38,12 @@ impl Grants {
         *self = Self { wanted, metered, ..Self::default() };
     }
 
-    /// Whether each grant is opened when the shell says so.
+    /// Says whether each grant is opened when the shell says so.
     pub(crate) fn metered(&self) -> bool {
         self.metered
     }
 
-    /// Bytes that were not asked for yet.
+    /// Returns the number of bytes that were not asked for yet.
     pub(crate) fn unasked(&self) -> u32 {
         self.wanted - self.asked
     }
@@ -74,18 +74,18 @@ impl Grants {
         self.wanted = self.asked;
     }
 
-    /// The open grant at `index`, if its tag is that one.
+    /// Returns the open grant at `index`, if its tag is that one.
     pub(crate) fn find(&mut self, index: u8, tag: u16) -> Option<&mut Grant> {
         let grant = self.open.get_mut(usize::from(index))?;
         (grant.left() > 0 && grant.tag == tag).then_some(grant)
     }
 
-    /// Whether the host owes nothing.
+    /// Says whether the host owes nothing.
     pub(crate) fn idle(&self) -> bool {
         self.open.iter().all(|grant| grant.left() == 0)
     }
 
-    /// Whether all that is wanted has arrived.
+    /// Says whether all that is wanted has arrived.
     pub(crate) fn done(&self) -> bool {
         self.asked == self.wanted && self.idle()
     }

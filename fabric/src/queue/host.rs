@@ -93,6 +93,6 @@ pub trait HostTransport {
         input: &mut Self::Chunk<'a>,
     ) -> Result<Option<HostReceived<'a>>, Self::Violation>;
 
-    /// Number of commands that are not complete.
+    /// Returns the number of commands that are not complete.
     fn in_flight(&self) -> usize;
 }

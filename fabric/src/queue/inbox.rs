@@ -16,10 +16,10 @@ pub trait Inbox: Default + Debug {
     /// Keeps a chunk behind what is there already.
     fn keep(&mut self, chunk: Self::Chunk<'_>);
 
-    /// What is kept.
+    /// Returns what is kept.
     fn kept(&self) -> Self::Chunk<'_>;
 
-    /// Bytes that are kept, without what messages refer to.
+    /// Returns the number of bytes that are kept, without what messages refer to.
     fn bytes(&self) -> usize;
 }
 

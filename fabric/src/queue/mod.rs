@@ -43,7 +43,7 @@ impl SlotId {
 /// The bytes must neither move nor change between the call that hands the payload over and the
 /// moment at which the transport drops it: after it was sent.
 pub trait Payload {
-    /// The bytes to send.
+    /// Returns the bytes to send.
     fn bytes(&self) -> &[u8];
 }
 
@@ -71,7 +71,7 @@ impl<T: Payload + ?Sized> Payload for Rc<T> {
     }
 }
 
-/// The length of a payload in bytes; what is beyond 4 GiB - 1 is not sent.
+/// Returns the length of a payload in bytes; what is beyond 4 GiB - 1 is not sent.
 pub(crate) fn length_of<P: Payload>(payload: &P) -> u32 {
     u32::try_from(payload.bytes().len()).unwrap_or(u32::MAX)
 }

@@ -68,8 +68,9 @@ pub trait Transport {
     /// its capsule; a length of 0 fetches nothing.
     fn fetch(&mut self, slot: SlotId, length: u32);
 
-    /// Like [`Self::fetch`], but nothing may come yet: [`Self::grant`] says when. After all that
-    /// was granted has come, and before there is all of the data, comes [`Received::GrantEnd`].
+    /// Fetches data like [`Self::fetch`], but nothing may come yet: [`Self::grant`] says when.
+    /// After all that was granted has come, and before there is all of the data, comes
+    /// [`Received::GrantEnd`].
     fn fetch_metered(&mut self, slot: SlotId, length: u32);
 
     /// Lets at most `most` further bytes (and a DWORD at least) of a metered fetch come; the bytes
@@ -93,24 +94,24 @@ pub trait Transport {
     /// Forgets a command without an answer, unless its data is on its way: the slot is free again.
     fn withdraw(&mut self, slot: SlotId);
 
-    /// The command in a slot; all zeroes if the slot holds none.
+    /// Returns the command in a slot; all zeroes if the slot holds none.
     fn sqe_of(&self, slot: SlotId) -> &Sqe;
 
-    /// The slot of the outstanding command with that identifier: a search, for Abort.
+    /// Finds the slot of the outstanding command with that identifier: a search, for Abort.
     fn find_cid(&self, cid: u16) -> Option<SlotId>;
 
-    /// Number of commands that are not completed.
+    /// Returns the number of commands that are not completed.
     fn in_flight(&self) -> usize;
 
-    /// Whether a piece of data has begun to arrive and its end has not come.
+    /// Says whether a piece of data has begun to arrive and its end has not come.
     fn in_data(&self) -> bool;
 
     /// Says whether what [`Self::next`] would take from the front of `input` is a command with
     /// in-capsule data. Where too little of it is there to tell, nothing would come of it either.
     fn brings_data(&self, input: &Chunk<'_, Self::Inbox>) -> bool;
 
-    /// Where the next input belongs, where that is data of a command that still wants it: a shell
-    /// may receive it straight into the command's buffer, and say so by [`Self::arrived`].
+    /// Says where the next input belongs, where that is data of a command that still wants it: a
+    /// shell may receive it straight into the command's buffer, and say so by [`Self::arrived`].
     fn arriving(&self) -> Option<Arriving>;
 
     /// Takes note of data that was received where [`Self::arriving`] said it belongs: `bytes` from
@@ -119,7 +120,8 @@ pub trait Transport {
     /// wants them; the end of its data comes by [`Self::next`].
     fn arrived(&mut self, bytes: &[u8]) -> bool;
 
-    /// Bytes that wait to be sent, without those of the batch that is being sent.
+    /// Returns the number of bytes that wait to be sent, without those of the batch that is being
+    /// sent.
     fn unsent(&self) -> usize;
 
     /// Hands out the next batch to send. `None` where there is nothing to send, or where a batch was
@@ -129,6 +131,6 @@ pub trait Transport {
     /// Takes back the batch that [`Self::take_batch`] handed out: sent, or as far as it was.
     fn give_back(&mut self, batch: Self::Batch);
 
-    /// Whether a batch is out, or came back with something in it that was not sent.
+    /// Says whether a batch is out, or came back with something in it that was not sent.
     fn is_sending(&self) -> bool;
 }

@@ -2,7 +2,7 @@
 
 use crc_fast::{CrcAlgorithm, Digest};
 
-/// The CRC32C of `bytes`, as a digest field holds it in little-endian order.
+/// Returns the CRC32C of `bytes`, as a digest field holds it in little-endian order.
 #[must_use]
 pub fn crc32c(bytes: &[u8]) -> u32 {
     crc_fast::crc32_iscsi(bytes)
@@ -21,7 +21,7 @@ impl Running {
         self.0.update(bytes);
     }
 
-    /// The digest field of what was added so far.
+    /// Returns the digest field of what was added so far.
     pub(crate) fn field(&self) -> [u8; 4] {
         // A 32-bit algorithm: the upper half is zero.
         u32::try_from(self.0.finalize()).unwrap_or(0).to_le_bytes()

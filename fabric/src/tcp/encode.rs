@@ -40,7 +40,7 @@ impl Default for Encoder {
 }
 
 impl Encoder {
-    /// The alignment in bytes that an HPDA or CPDA of 0..=31 asks for.
+    /// Returns the alignment in bytes that an HPDA or CPDA of 0..=31 asks for.
     pub(crate) fn alignment_of(pda: u8) -> u8 {
         (pda.min(super::MAX_PDA) + 1) * 4
     }
@@ -49,18 +49,18 @@ impl Encoder {
         if self.header_digest { Flags::HEADER_DIGEST } else { Flags::empty() }
     }
 
-    /// Header length with its digest.
+    /// Returns a header's length with its digest.
     fn digested(&self, kind: PduType) -> u8 {
         let digest = if self.header_digest { 4 } else { 0 };
         kind.header_length() + digest
     }
 
-    /// The header of a PDU without data.
+    /// Returns the header of a PDU without data.
     fn plain(&self, kind: PduType) -> Header {
         Header::new(kind, self.header_flag(), 0, u32::from(self.digested(kind)))
     }
 
-    /// The header of a PDU with `length` bytes of data.
+    /// Returns the header of a PDU with `length` bytes of data.
     fn with_data(&self, kind: PduType, flags: Flags, length: u32) -> Header {
         let pdo = self.digested(kind).next_multiple_of(self.alignment);
         let (digest_flag, digest) =
@@ -77,7 +77,7 @@ impl Encoder {
         }
     }
 
-    /// The head of a data PDU, the piece of the payload, and the data digest.
+    /// Queues the head of a data PDU, the piece of the payload, and the data digest.
     fn put_with_data<P: Payload>(
         &self,
         tx: &mut Tx<P>,
@@ -98,21 +98,21 @@ impl Encoder {
         }
     }
 
-    /// A CapsuleResp.
+    /// Queues a CapsuleResp.
     #[inline]
     pub(crate) fn response<P: Payload>(&self, tx: &mut Tx<P>, cqe: Cqe) {
         let header = self.plain(PduType::CapsuleResp);
         self.put(tx, CapsuleResp { header, cqe }.as_bytes());
     }
 
-    /// A CapsuleCmd without data.
+    /// Queues a CapsuleCmd without data.
     #[inline]
     pub(crate) fn command<P: Payload>(&self, tx: &mut Tx<P>, sqe: Sqe) {
         let header = self.plain(PduType::CapsuleCmd);
         self.put(tx, CapsuleCmd { header, sqe }.as_bytes());
     }
 
-    /// A CapsuleCmd with a whole payload in the capsule.
+    /// Queues a CapsuleCmd with a whole payload in the capsule.
     pub(crate) fn command_with_data<P: Payload>(&self, tx: &mut Tx<P>, sqe: Sqe, data: P) {
         let kept = tx.keep(data);
         let header = self.with_data(PduType::CapsuleCmd, Flags::empty(), kept.length);
@@ -120,7 +120,7 @@ impl Encoder {
         self.put_with_data(tx, head.as_bytes(), header.pdo, (kept, 0, kept.length));
     }
 
-    /// An R2T for `length` bytes from `offset` of the command's data.
+    /// Queues an R2T for `length` bytes from `offset` of the command's data.
     pub(crate) fn r2t<P: Payload>(
         &self,
         tx: &mut Tx<P>,
@@ -140,7 +140,7 @@ impl Encoder {
         self.put(tx, pdu.as_bytes());
     }
 
-    /// One H2CData or C2HData PDU with `length` bytes from `start` of a kept payload.
+    /// Queues one H2CData or C2HData PDU with `length` bytes from `start` of a kept payload.
     #[inline]
     pub(crate) fn data<P: Payload>(
         &self,
@@ -160,8 +160,8 @@ impl Encoder {
         self.put_with_data(tx, pdu.as_bytes(), header.pdo, (kept, start, length));
     }
 
-    /// Bytes `start..end` of a kept payload as data PDUs of at most `most` bytes each; `last` are
-    /// the flags that the last of them gets in addition.
+    /// Queues bytes `start..end` of a kept payload as data PDUs of at most `most` bytes each;
+    /// `last` are the flags that the last of them gets in addition.
     pub(crate) fn data_split<P: Payload>(
         &self,
         tx: &mut Tx<P>,
@@ -182,7 +182,7 @@ impl Encoder {
     }
 }
 
-/// ICReq or ICResp, which never carry digests.
+/// Queues ICReq or ICResp, which never carry digests.
 pub(crate) fn initialize<P: Payload>(
     tx: &mut Tx<P>,
     kind: PduType,
@@ -193,7 +193,7 @@ pub(crate) fn initialize<P: Payload>(
     tx.put(Initialize::new(kind, pda, digests, limit).as_bytes());
 }
 
-/// A termination request with the head of the offending PDU, as far as it was received.
+/// Queues a termination request with the head of the offending PDU, as far as it was received.
 pub(crate) fn terminate<P: Payload>(
     tx: &mut Tx<P>,
     kind: PduType,

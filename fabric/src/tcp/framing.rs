@@ -42,8 +42,8 @@ impl Framing {
         Self { phase: Phase::Head, buffer: [0; MAX_HEAD], have: 0, given: 0, digest: None }
     }
 
-    /// The head of the next PDU, once all of it is there: from the chunk itself where it lies in
-    /// one, else from the buffer.
+    /// Takes the head of the next PDU, once all of it is there: from the chunk itself where it lies
+    /// in one, else from the buffer.
     #[inline]
     pub(crate) fn head<'a: 'b, 'b>(
         &'b mut self,
@@ -78,7 +78,7 @@ impl Framing {
         rules.check(&read(&header).ok()?).ok()
     }
 
-    /// The head from more than one chunk.
+    /// Assembles the head from more than one chunk.
     #[cold]
     fn assemble<'b>(
         &'b mut self,
@@ -110,8 +110,8 @@ impl Framing {
         self.have >= want
     }
 
-    /// What was received of the head that [`Self::head`] or a later check found wrong, at most
-    /// 128 bytes; `chunk` is the input at the start of the head.
+    /// Returns what was received of the head that [`Self::head`] or a later check found wrong, at
+    /// most 128 bytes; `chunk` is the input at the start of the head.
     pub(crate) fn offending<'b>(&'b self, chunk: &'b [u8]) -> &'b [u8] {
         let (bytes, length) = match self.have.max(self.given) {
             0 => (chunk, chunk.len()),
@@ -122,7 +122,7 @@ impl Framing {
         bytes.get(..length.min(hlen).min(TermReq::MAX_DATA)).unwrap_or_default()
     }
 
-    /// The data of the PDU whose head came last, if all of it and a correct digest are in the
+    /// Takes the data of the PDU whose head came last, if all of it and a correct digest are in the
     /// chunk.
     #[inline]
     pub(crate) fn whole<'a>(&mut self, input: &mut &'a [u8], shape: &Shape) -> Option<&'a [u8]> {
@@ -150,7 +150,7 @@ impl Framing {
         matches!(self.phase, Phase::Data { .. })
     }
 
-    /// Bytes of the expected data that have not arrived.
+    /// Returns the number of bytes of the expected data that have not arrived.
     pub(crate) fn data_left(&self) -> u32 {
         match self.phase {
             Phase::Head => 0,
@@ -158,7 +158,7 @@ impl Framing {
         }
     }
 
-    /// The next piece of the data that is expected. None: more bytes are needed.
+    /// Takes the next piece of the data that is expected; `None`: more bytes are needed.
     #[inline]
     pub(crate) fn data<'a>(&mut self, input: &mut &'a [u8]) -> Option<DataPiece<'a>> {
         let Phase::Data { left } = &mut self.phase else { return None };

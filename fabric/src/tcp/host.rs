@@ -75,7 +75,7 @@ pub struct HostConnection<P> {
 }
 
 impl<P: Payload + Clone> HostConnection<P> {
-    /// A connection with the ICReq queued. An HPDA above 31 counts as 31.
+    /// Makes a connection with the ICReq queued. An HPDA above 31 counts as 31.
     #[must_use]
     pub fn new(params: HostParams) -> Self {
         let params = HostParams { hpda: params.hpda.min(MAX_PDA), ..params };
@@ -105,7 +105,7 @@ impl<P: Payload + Clone> HostConnection<P> {
         }
     }
 
-    /// The table entry of an identifier that is not in use.
+    /// Returns the table entry of an identifier that is not in use.
     #[inline]
     fn free_entry(&mut self, cid: u16) -> Option<&mut Option<Command<P>>> {
         let index = usize::from(cid);
@@ -188,7 +188,7 @@ impl<P: Payload + Clone> HostConnection<P> {
         Ok(HostReceived::Ready { max_h2c_data, header_digest: header, data_digest: data })
     }
 
-    /// The head of a C2HData PDU: it must bring the next bytes that its command reads.
+    /// Takes the head of a C2HData PDU: it must bring the next bytes that its command reads.
     #[inline]
     fn c2h_data(&mut self, pdu: &DataPdu, shape: &Shape) -> Result<(), Violation> {
         let cid = pdu.cccid.get();
@@ -226,7 +226,7 @@ impl<P: Payload + Clone> HostConnection<P> {
         HostReceived::ReadData { cid, offset, bytes }
     }
 
-    /// The end of a C2HData PDU's data.
+    /// Ends a C2HData PDU's data.
     #[inline]
     fn pdu_end<'a>(&mut self, digest_ok: bool) -> Option<HostReceived<'a>> {
         let Arriving { cid, success, .. } = self.arriving;
@@ -240,7 +240,7 @@ impl<P: Payload + Clone> HostConnection<P> {
         Some(HostReceived::DigestError { cid })
     }
 
-    /// The response that the SUCCESS flag stands for.
+    /// Makes the response that the SUCCESS flag stands for.
     #[inline]
     fn success<'a>(&mut self, cid: u16) -> Option<HostReceived<'a>> {
         self.response(Cqe::new(cid, u16::MAX, 0, Status::SUCCESS))
@@ -281,13 +281,13 @@ impl<P: Payload + Clone> HostConnection<P> {
         Ok(())
     }
 
-    /// Whether header digests and data digests are in use.
+    /// Says whether header digests and data digests are in use.
     #[must_use]
     pub fn digests(&self) -> (bool, bool) {
         (self.encoder.header_digest, self.encoder.data_digest)
     }
 
-    /// What is to be sent.
+    /// Returns the queue of what this end sends.
     #[inline]
     pub fn tx(&mut self) -> &mut Tx<P> {
         &mut self.tx
@@ -342,7 +342,8 @@ impl<P: Payload + Clone> HostTransport for HostConnection<P> {
         Ok(())
     }
 
-    /// On an error the H2CTermReq is queued, unless [`Violation::answered`] is false.
+    /// Takes the next event from the input. On an error the H2CTermReq is queued, unless
+    /// [`Violation::answered`] is false.
     #[inline]
     fn next<'a>(
         &mut self,

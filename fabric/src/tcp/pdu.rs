@@ -56,7 +56,7 @@ pub enum PduType {
 }
 
 impl PduType {
-    /// The type of that number, if it is one.
+    /// Returns the type of that number, if it is one.
     #[must_use]
     pub fn from_code(code: u8) -> Option<Self> {
         Some(match code {
@@ -73,14 +73,14 @@ impl PduType {
         })
     }
 
-    /// The number.
+    /// Returns the type's number.
     #[must_use]
     pub fn code(self) -> u8 {
         // A fieldless enum with a stated representation: the discriminant is the code.
         self as u8
     }
 
-    /// HLEN of this type, bytes.
+    /// Returns HLEN of this type in bytes.
     #[must_use]
     pub fn header_length(self) -> u8 {
         match self {
@@ -121,7 +121,7 @@ impl Header {
     /// Byte offset of PLEN.
     pub const PLEN: u32 = 4;
 
-    /// The header of a PDU of that type without data, `plen` bytes long.
+    /// Makes the header of a PDU of that type without data, `plen` bytes long.
     #[must_use]
     pub fn new(kind: PduType, flags: Flags, pdo: u8, plen: u32) -> Self {
         let (kind, hlen) = (kind.code(), kind.header_length());
@@ -143,7 +143,7 @@ bitflags::bitflags! {
 }
 
 impl Digests {
-    /// The set that the two booleans describe.
+    /// Makes the set that the two booleans describe.
     #[must_use]
     pub fn of(header: bool, data: bool) -> Self {
         let mut digests = Self::empty();
@@ -185,7 +185,7 @@ impl Initialize {
     /// Byte offset of MAXR2T or MAXH2CDATA.
     pub const LIMIT: u32 = 12;
 
-    /// An ICReq or ICResp.
+    /// Makes an ICReq or ICResp.
     #[must_use]
     pub fn new(kind: PduType, pda: u8, dgst: Digests, limit: u32) -> Self {
         Self {

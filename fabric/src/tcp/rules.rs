@@ -34,7 +34,7 @@ pub(crate) struct Shape {
 }
 
 impl Rules {
-    /// What follows the common header.
+    /// Checks a common header. Returns the shape of what follows it.
     #[inline]
     pub(crate) fn check(&self, header: &Header) -> Result<Shape, Violation> {
         let kind = self.kind(header.kind)?;
@@ -69,7 +69,8 @@ impl Rules {
         }
     }
 
-    /// ICReq, ICResp and the termination requests: no digests; PLEN from HLEN to `longest`.
+    /// Checks an ICReq, an ICResp or a termination request: no digests; PLEN from HLEN to
+    /// `longest`.
     fn undigested(kind: PduType, header: &Header, longest: u32) -> Result<Shape, Violation> {
         let flags = Flags::from_bits_retain(header.flags);
         if flags.intersects(Flags::HEADER_DIGEST | Flags::DATA_DIGEST) {
@@ -101,7 +102,7 @@ impl Rules {
         Ok(kind.header_length() + digest)
     }
 
-    /// CapsuleResp and R2T.
+    /// Checks a CapsuleResp or an R2T.
     fn without_data(
         &self,
         kind: PduType,
@@ -120,7 +121,7 @@ impl Rules {
         Ok(Shape { kind, flags, head, data: 0, header_digest, data_digest: false })
     }
 
-    /// CapsuleCmd, H2CData and C2HData.
+    /// Checks a CapsuleCmd, an H2CData or a C2HData.
     #[inline]
     fn with_data(&self, kind: PduType, flags: Flags, header: &Header) -> Result<Shape, Violation> {
         let head = self.digested(kind, flags, header)?;

@@ -10,7 +10,7 @@ pub(crate) struct Tags {
 }
 
 impl Tags {
-    /// For slot numbers below `entries`.
+    /// Makes tags for slot numbers below `entries`.
     pub(crate) fn new(entries: u32) -> Self {
         let slot_bits = entries.clamp(2, 1 << 16).next_power_of_two().trailing_zeros();
         Self { slot_bits, grant_bits: (16 - slot_bits).min(2), sequence: 0 }
@@ -21,7 +21,7 @@ impl Tags {
         1 << self.grant_bits
     }
 
-    /// A tag for grant `index` of `slot`, unlike the last one.
+    /// Makes a tag for grant `index` of `slot`, unlike the last one.
     pub(crate) fn make(&mut self, slot: u16, index: u8) -> u16 {
         self.sequence = self.sequence.wrapping_add(1);
         let shift = self.slot_bits + self.grant_bits;
@@ -29,7 +29,7 @@ impl Tags {
         slot | u16::from(index).checked_shl(self.slot_bits).unwrap_or(0) | sequence
     }
 
-    /// Slot and grant index of a tag.
+    /// Splits a tag into slot and grant index.
     pub(crate) fn split(&self, tag: u16) -> (u16, u8) {
         let mask = |bits: u32| 1u16.checked_shl(bits).map_or(u16::MAX, |bit| bit - 1);
         let index = tag.checked_shr(self.slot_bits).unwrap_or(0) & mask(self.grant_bits);

@@ -93,7 +93,7 @@ pub struct TargetConnection<P> {
 }
 
 impl<P: Payload> TargetConnection<P> {
-    /// A connection that waits for ICReq. Values out of range are brought into range.
+    /// Makes a connection that waits for ICReq. Values out of range are brought into range.
     #[must_use]
     pub fn new(params: TargetParams) -> Self {
         let cpda = params.cpda.min(MAX_PDA);
@@ -211,7 +211,7 @@ impl<P: Payload> TargetConnection<P> {
         Ok(Received::Command { slot, sqe, data })
     }
 
-    /// The head of an H2CData PDU: it must answer an R2T, contiguously, within the limits.
+    /// Takes the head of an H2CData PDU: it must answer an R2T, contiguously, within the limits.
     fn h2c_data(&mut self, pdu: &DataPdu, shape: &Shape) -> Result<(), Violation> {
         let unknown = || Violation::sequence("H2CData with a TTAG that no R2T is open for");
         let (slot, index) = self.tags.split(pdu.ttag.get());
@@ -241,7 +241,7 @@ impl<P: Payload> TargetConnection<P> {
         Ok(())
     }
 
-    /// A piece of data; no event if the command has been answered already.
+    /// Takes a piece of data; no event if the command has been answered already.
     fn piece<'a>(&mut self, bytes: &'a [u8]) -> Option<Received<'a>> {
         let (slot, offset) = self.place;
         let length = u32::try_from(bytes.len()).unwrap_or(u32::MAX);
@@ -249,7 +249,7 @@ impl<P: Payload> TargetConnection<P> {
         self.commands.wants_data(slot).then_some(Received::Data { slot, offset, bytes })
     }
 
-    /// The end of a PDU's data: perhaps the end of the command's data, else more to ask for.
+    /// Ends a PDU's data: perhaps the end of the command's data, else more to ask for.
     fn pdu_end<'a>(&mut self, digest_ok: bool) -> Option<Received<'a>> {
         let (slot, _) = self.place;
         self.send_r2ts(slot);
@@ -316,13 +316,13 @@ impl<P: Payload> TargetConnection<P> {
         self.encoder.data_split(&mut self.tx, piece, range, most, last);
     }
 
-    /// Whether header digests and data digests are in use.
+    /// Says whether header digests and data digests are in use.
     #[must_use]
     pub fn digests(&self) -> (bool, bool) {
         (self.encoder.header_digest, self.encoder.data_digest)
     }
 
-    /// What is to be sent.
+    /// Returns the queue of what this end sends.
     #[inline]
     pub fn tx(&mut self) -> &mut Tx<P> {
         &mut self.tx
@@ -335,7 +335,8 @@ impl<P: Payload> Transport for TargetConnection<P> {
     type Batch = Batch<P>;
     type Violation = Violation;
 
-    /// On an error the C2HTermReq is queued, unless [`Violation::answered`] is false.
+    /// Takes the next event from the input. On an error the C2HTermReq is queued, unless
+    /// [`Violation::answered`] is false.
     #[inline]
     fn next<'a>(
         &mut self,

@@ -44,8 +44,8 @@ impl<P> Default for Batch<P> {
 }
 
 impl<P: Payload> Batch<P> {
-    /// Header bytes and payload bytes of segment `index`; the one after the last segment is what
-    /// header bytes follow it.
+    /// Returns header bytes and payload bytes of segment `index`; the one after the last segment is
+    /// the header bytes that follow it.
     fn runs(&self, index: usize) -> (&[u8], &[u8]) {
         let Some(segment) = self.segments.get(index) else {
             let start = self.segments.last().map_or(0, |last| last.head_end);
@@ -70,8 +70,8 @@ impl<P: Payload> Batch<P> {
         self.head.is_empty()
     }
 
-    /// The runs of bytes that are not yet sent, in order; adjacent headers are one run. The
-    /// addresses are stable until [`Self::advance`] finishes the batch.
+    /// Iterates over the runs of bytes that are not yet sent, in order; adjacent headers are one
+    /// run. The addresses are stable until [`Self::advance`] finishes the batch.
     pub fn slices(&self) -> impl Iterator<Item = &[u8]> {
         let mut skip = self.sent;
         (self.segment..=self.segments.len())
@@ -120,14 +120,14 @@ impl<P> Default for Tx<P> {
 }
 
 impl<P: Payload> Tx<P> {
-    /// Bytes that are queued and not yet in flight.
+    /// Returns the number of bytes that are queued and not yet in flight.
     #[must_use]
     #[inline]
     pub fn pending_bytes(&self) -> usize {
         self.filling.head.len() + self.filling.payload_bytes
     }
 
-    /// Whether a batch is in flight.
+    /// Says whether a batch is in flight.
     #[must_use]
     #[inline]
     pub fn in_flight(&self) -> bool {
@@ -160,12 +160,12 @@ impl<P: Payload> Tx<P> {
         self.taken = false;
     }
 
-    /// What [`Batch::slices`] says of the batch in flight.
+    /// Returns [`Batch::slices`] of the batch in flight.
     pub fn slices(&self) -> impl Iterator<Item = &[u8]> {
         self.flying.slices()
     }
 
-    /// What [`Batch::advance`] does to the batch in flight.
+    /// Does [`Batch::advance`] to the batch in flight.
     pub fn advance(&mut self, n: usize) -> bool {
         self.flying.advance(n)
     }
@@ -190,7 +190,7 @@ impl<P: Payload> Tx<P> {
         Kept { index, length }
     }
 
-    /// The bytes `start..start + length` of a payload that was kept since the last
+    /// Returns the bytes `start..start + length` of a payload that was kept since the last
     /// [`Self::begin`].
     pub(crate) fn bytes(&self, kept: Kept, start: u32, length: u32) -> &[u8] {
         let payload = self.filling.payloads.get(kept.index).map_or(&[][..], Payload::bytes);

@@ -22,7 +22,7 @@ pub enum Fes {
 }
 
 impl Fes {
-    /// The value of the FES field.
+    /// Returns the value of the FES field.
     #[must_use]
     pub fn code(self) -> u16 {
         // A fieldless enum with a stated representation: the discriminant is the code.
@@ -52,12 +52,12 @@ impl Violation {
         Self { fes, fei, what, answered: true }
     }
 
-    /// An invalid field at byte `offset` of the PDU header.
+    /// Makes the violation of an invalid field at byte `offset` of the PDU header.
     pub(crate) fn field(offset: u32, what: &'static str) -> Self {
         Self::new(Fes::InvalidHeaderField, offset, what)
     }
 
-    /// PLEN does not fit the PDU.
+    /// Makes the violation of a PLEN that does not fit the PDU.
     pub(crate) fn length(what: &'static str) -> Self {
         Self::field(Header::PLEN, what)
     }
@@ -78,7 +78,7 @@ impl Violation {
         Self::new(Fes::UnsupportedParameter, offset, what)
     }
 
-    /// A fault in a termination request: the connection ends without an answer.
+    /// Marks the fault as one in a termination request: the connection ends without an answer.
     pub(crate) fn unanswered(mut self) -> Self {
         self.answered = false;
         self

@@ -227,8 +227,8 @@ fn e8_a_new_flow_takes_of_its_class_alone() {
     }
 }
 
-/// Three classes alone, then beside a flow of DCTCP, then alone again, each for 100 ms; `each` runs
-/// every round trip. The shares in the last 20 ms of each.
+/// Runs three classes alone, then beside a flow of DCTCP, then alone again, each for 100 ms; `each`
+/// runs every round trip. Returns the shares in the last 20 ms of each.
 fn beside_dctcp(
     mut flows: Vec<Flow>,
     mut each: impl FnMut(&mut Bottleneck, &[f64]),
@@ -303,7 +303,7 @@ fn e9_who_has_time_gives_way_to_who_has_none() {
     assert!(shares.iter().sum::<f64>() > 0.95, "{shares:.3?}");
 }
 
-/// Rate-based flows on 40 Gbit/s with a round trip of 20 us, after 40 ms.
+/// Runs rate-based flows on 40 Gbit/s with a round trip of 20 us. Returns their rates after 40 ms.
 fn rate_based(flow: impl Fn() -> Box<dyn Controller>, parts: &[f64; 4]) -> Vec<f64> {
     let flows = (0..4).map(|_| Flow::paced(flow(), 20, 55)).collect();
     let mut link = Bottleneck::new(FORTY, 40.0, flows);

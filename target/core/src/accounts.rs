@@ -25,7 +25,7 @@ impl Default for Accounts {
 }
 
 impl Accounts {
-    /// The account of a session, from now on.
+    /// Opens the account of a session, which counts from now on.
     pub(crate) fn open(&mut self, tenant: &Tenant) -> Account {
         let (place, serial) = (tenant.session.id().0, tenant.session.serial());
         let index = place as usize;
@@ -40,7 +40,7 @@ impl Accounts {
         Account { place, serial }
     }
 
-    /// A session's statistics in this reactor.
+    /// Returns a session's statistics in this reactor.
     #[inline]
     pub(crate) fn stats(&self, account: Account, reactor: usize) -> Option<&IoStats> {
         let (serial, stats) = self.0.get(account.place as usize)?.as_ref()?;

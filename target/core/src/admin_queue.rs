@@ -43,7 +43,7 @@ pub(crate) struct AdminQueue {
 pub(crate) type Accepted = Option<(SlotId, Connected)>;
 
 impl AdminQueue {
-    /// A queue before Connect.
+    /// Makes a queue before Connect.
     pub(crate) fn new(listener: ListenerId) -> Self {
         Self { listener, connected: false, collecting: 0, deferred: DeferredCommands::default() }
     }
@@ -53,12 +53,13 @@ impl AdminQueue {
         self.connected = true;
     }
 
-    /// Whether it is the admin queue of a controller.
+    /// Says whether the queue is the admin queue of a controller.
     pub(crate) fn is_connected(&self) -> bool {
         self.connected
     }
 
-    /// A command has arrived. Returns a Connect that was accepted, for the caller to complete.
+    /// Carries out a command that has arrived. Returns a Connect that was accepted, for the caller
+    /// to complete.
     #[cold]
     pub(crate) fn command<D: Driver>(
         &mut self,
@@ -114,7 +115,8 @@ impl AdminQueue {
         Some(State::Collecting(vec![0; length as usize]))
     }
 
-    /// All of a command's data is here. Returns a Connect that was accepted, for the caller to complete.
+    /// Carries out a command all of whose data is here. Returns a Connect that was accepted, for
+    /// the caller to complete.
     pub(crate) fn data_end<D: Driver>(
         &mut self,
         queue: &mut Queue<D>,
@@ -205,7 +207,7 @@ impl AdminQueue {
         queue.send_soon(&mut io.agenda);
     }
 
-    /// A command has arrived: an event request with its identifier is forgotten.
+    /// Forgets the event request that has the identifier of a command that has arrived.
     fn replace_event_request<D: Driver>(
         &mut self,
         queue: &mut Queue<D>,
@@ -221,7 +223,7 @@ impl AdminQueue {
     }
 }
 
-/// A Fabrics command on an I/O queue (Disconnect).
+/// Carries out a Fabrics command on an I/O queue (Disconnect).
 #[cold]
 pub(crate) fn fabrics_on_io_queue<D: Driver>(
     queue: &mut Queue<D>,

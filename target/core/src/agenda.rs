@@ -27,7 +27,7 @@ pub(crate) struct Agenda {
 }
 
 impl Agenda {
-    /// Nothing to come back to.
+    /// Makes an agenda with nothing to come back to.
     pub(crate) fn new(now: Nanos) -> Self {
         Self {
             to_send: Vec::new(),

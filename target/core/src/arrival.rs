@@ -299,7 +299,7 @@ impl Arrival {
         Some(retry_later(io.now, &session.backlog))
     }
 
-    /// Whether the host understands Command Retry Delay (Host Behavior Support, ACRE).
+    /// Says whether the host understands Command Retry Delay (Host Behavior Support, ACRE).
     fn comes_again(&self) -> bool {
         self.controller.acre.load(Ordering::Relaxed)
     }

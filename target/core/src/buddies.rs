@@ -21,7 +21,7 @@ pub struct Block {
 }
 
 impl Block {
-    /// Where it begins, in bytes.
+    /// Returns the block's offset in the arena, in bytes.
     #[must_use]
     pub fn offset(&self) -> usize {
         (self.first as usize) << MIN_SHIFT
@@ -49,18 +49,18 @@ impl fmt::Debug for Buddies {
     }
 }
 
-/// The bytes of a buffer of an order.
+/// Returns the bytes of a buffer of an order.
 fn size_of_order(order: u32) -> usize {
     1 << (order + MIN_SHIFT)
 }
 
-/// The order (log2 in units of the smallest buffer) of a buffer of `length` bytes.
+/// Returns the order (log2 in units of the smallest buffer) of a buffer of `length` bytes.
 fn order_of(length: usize) -> u32 {
     length.next_power_of_two().trailing_zeros().saturating_sub(MIN_SHIFT)
 }
 
-/// The bytes of an arena for at most `bytes` in buffers of up to `largest`: what is no multiple
-/// of the largest buffer is left out.
+/// Returns the size of an arena for at most `bytes` bytes in buffers of up to `largest`: what is no
+/// multiple of the largest buffer is left out.
 #[must_use]
 pub fn arena_bytes(bytes: usize, largest: usize) -> usize {
     let largest = largest_block(largest);
@@ -73,8 +73,8 @@ fn largest_block(largest: usize) -> usize {
 
 #[expect(clippy::indexing_slicing, reason = "block numbers come from the lists themselves")]
 impl Buddies {
-    /// All of an arena of [`arena_bytes`]`(bytes, largest)` is free; buffers have up to `largest`
-    /// bytes.
+    /// Makes the buddies of an arena of [`arena_bytes`]`(bytes, largest)`, all of it free; buffers
+    /// have up to `largest` bytes.
     #[must_use]
     pub fn new(bytes: usize, largest: usize) -> Self {
         let blocks = arena_bytes(bytes, largest) >> MIN_SHIFT;
@@ -94,7 +94,7 @@ impl Buddies {
         new
     }
 
-    /// A block of at least `length` bytes, or `None` when there is none.
+    /// Takes a block of at least `length` bytes; `None` when there is none.
     pub fn take(&mut self, length: usize, what: Use) -> Option<Block> {
         let order = order_of(length);
         let first = self.take_block(order)?;
@@ -117,25 +117,26 @@ impl Buddies {
         self.give_block(block.first, block.order);
     }
 
-    /// Whether [`Self::take`] of `length` bytes would give a block now.
+    /// Says whether [`Self::take`] of `length` bytes would give a block now.
     #[must_use]
     pub fn has(&self, length: usize) -> bool {
         self.heads.iter().skip(order_of(length) as usize).any(|&head| head != NONE)
     }
 
-    /// Bytes handed out.
+    /// Returns the number of bytes handed out.
     #[must_use]
     pub fn used(&self) -> usize {
         self.used
     }
 
-    /// Bytes handed out for data that hosts were asked for.
+    /// Returns the number of bytes handed out for data that hosts were asked for.
     #[must_use]
     pub fn data_used(&self) -> usize {
         self.data
     }
 
-    /// Bytes of such data that came back since the start.
+    /// Returns the number of bytes for data that hosts were asked for which came back since the
+    /// start.
     #[must_use]
     pub fn data_freed(&self) -> u64 {
         self.data_freed

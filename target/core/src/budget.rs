@@ -46,7 +46,7 @@ pub(crate) struct DataBudget {
 }
 
 impl DataBudget {
-    /// A budget for `memory` bytes of I/O buffers.
+    /// Makes the budget of `memory` bytes of I/O buffers.
     pub(crate) fn new(memory: usize) -> Self {
         Self {
             forecast: Forecast::default(),
@@ -57,18 +57,18 @@ impl DataBudget {
         }
     }
 
-    /// Bytes that are promised now.
+    /// Returns the number of bytes that are promised now.
     pub(crate) fn promised(&self) -> usize {
         self.promised.get()
     }
 
-    /// Bytes that hosts may be asked for at one time: with buffers, promised, and kept for hosts
-    /// that hold little.
+    /// Returns the number of bytes that hosts may be asked for at one time: with buffers, promised,
+    /// and kept for hosts that hold little.
     pub(crate) fn window(&self) -> usize {
         self.data + self.most + self.reserve
     }
 
-    /// Bytes of buffers that are kept for data of hosts that hold little.
+    /// Returns the number of bytes of buffers that are kept for data of hosts that hold little.
     pub(crate) fn reserve(&self) -> usize {
         self.reserve
     }
@@ -78,13 +78,13 @@ impl DataBudget {
         self.forecast.see(now, freed);
     }
 
-    /// Whether `bytes` more may be taken beside `used`. One command may always go on, however few
-    /// buffers there are.
+    /// Says whether `bytes` more may be taken beside `used`. One command may always go on, however
+    /// few buffers there are.
     pub(crate) fn has_room(&self, used: usize, bytes: usize) -> bool {
         used == 0 || used + bytes <= self.data
     }
 
-    /// Whether a host that holds little may take `bytes` more beside `used`.
+    /// Says whether a host that holds little may take `bytes` more beside `used`.
     pub(crate) fn has_reserve(&self, used: usize, bytes: usize) -> bool {
         self.has_room(used.saturating_sub(self.reserve), bytes)
     }

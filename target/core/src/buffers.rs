@@ -43,7 +43,7 @@ pub(crate) struct Buffers<M: Memory> {
 }
 
 impl<M: Memory> Buffers<M> {
-    /// The buffers of a pool, and those for in-capsule data.
+    /// Makes the buffers of a reactor from its pool, and from the pool for in-capsule data.
     pub(crate) fn new(pool: M, capsules: M) -> Self {
         let budget = DataBudget::new(pool.usage().1);
         Self { pool, capsules, budget, reads: VecDeque::new(), data: VecDeque::new() }

@@ -30,7 +30,7 @@ pub(crate) struct Charge {
 }
 
 impl Charge {
-    /// Whether the device that a command is charged to is still the one that it is for.
+    /// Says whether the device that a command is charged to is still the one that it is for.
     pub(crate) fn serves<V>(&self, devices: &DeviceTable<V>, device: &Arc<V>) -> bool {
         let present = self.backend.and_then(|backend| devices.get(backend));
         present.is_some_and(|present| Arc::ptr_eq(present, device))

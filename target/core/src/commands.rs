@@ -265,7 +265,7 @@ impl StateCounts {
     /// Number of states that a command may be in.
     pub const LEN: usize = Kind::ALL.len() - 1;
 
-    /// The states' names with how many commands are in each.
+    /// Iterates over the states' names, each with the number of commands in that state.
     pub fn iter(&self) -> impl Iterator<Item = (&'static str, u64)> {
         Kind::ALL.into_iter().zip(self.0).skip(1).map(|(kind, count)| (kind.name(), count))
     }
@@ -319,7 +319,7 @@ impl<D: Driver> Commands<D> {
         self.slots.get(usize::from(id.0))
     }
 
-    /// The place, made if it is new.
+    /// Returns the slot, made if it is new.
     #[inline]
     fn slot_mut(&mut self, id: SlotId) -> &mut Slot<D> {
         let index = usize::from(id.0);
@@ -490,7 +490,7 @@ impl<D: Driver> Commands<D> {
         usize::try_from(self.counts.all() - self.counts.of(Kind::Deferred)).unwrap_or(usize::MAX)
     }
 
-    /// Number of commands in the table.
+    /// Returns the number of commands in the table.
     #[inline]
     pub(crate) fn active(&self) -> u32 {
         u32::try_from(self.counts.all()).unwrap_or(u32::MAX)

@@ -110,7 +110,7 @@ const SINGLES: u8 = 8;
 const LINGER: Duration = Duration::from_secs(1);
 
 impl<D: Driver> Connection<D> {
-    /// A connection that has just been accepted.
+    /// Makes a connection that has just been accepted.
     pub(crate) fn new(
         io: &Context<D>,
         key: Key,
@@ -170,7 +170,7 @@ impl<D: Driver> Connection<D> {
         }
     }
 
-    /// Data of a command that comes next, if there is much of it and it has a buffer.
+    /// Returns where data of the next command belongs, if there is much of it and it has a buffer.
     #[inline]
     fn large_data(&self, io: &Context<D>) -> Option<Arriving> {
         let arriving = self.queue.transport.arriving()?;
@@ -183,7 +183,8 @@ impl<D: Driver> Connection<D> {
         self.receiving = Receiving::No;
     }
 
-    /// The driver has received once: `placed` bytes where they belong, and others after them.
+    /// Takes note that the driver has received once: `placed` bytes where they belong, and others
+    /// after them.
     pub(crate) fn received_once(
         &mut self,
         io: &mut Context<D>,
@@ -504,7 +505,8 @@ impl<D: Driver> Connection<D> {
         self.closing.as_ref().map_or("it was dropped", |closing| &closing.reason)
     }
 
-    /// Until when a connection on its way out may send what it has; `None` where it sends no more.
+    /// Says until when a connection on its way out may send what it has; `None` where it sends no
+    /// more.
     pub(crate) fn sends_until(&self) -> Option<Nanos> {
         self.closing.as_ref().filter(|closing| closing.flush).map(|closing| closing.deadline)
     }

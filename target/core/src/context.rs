@@ -66,7 +66,8 @@ pub(crate) struct Context<D: Driver> {
 }
 
 impl<D: Driver> Context<D> {
-    /// A reactor's machine and settings. Memory: I/O buffers, and buffers for in-capsule data.
+    /// Makes a reactor's machine and settings from two memories: I/O buffers, and buffers for
+    /// in-capsule data.
     pub(crate) fn new(
         driver: D,
         settings: Settings,
@@ -118,7 +119,7 @@ impl<D: Driver> Context<D> {
         self.stages.next_read(self.buffers.not_for_reads())
     }
 
-    /// Whether there are settings of quality of service that were not taken yet.
+    /// Says whether there are settings of quality of service that were not taken yet.
     #[inline]
     pub(crate) fn has_new_policies(&self) -> bool {
         self.driver.policies_version() != self.policies_version

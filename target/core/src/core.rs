@@ -72,8 +72,8 @@ pub struct Inventory {
 }
 
 impl<D: Driver> Core<D> {
-    /// A reactor without connections. Memory: I/O buffers, and buffers for in-capsule data;
-    /// `waiters` are what all reactors share of the arbiter.
+    /// Makes a reactor without connections from two memories: I/O buffers, and buffers for
+    /// in-capsule data; `waiters` are what all reactors share of the arbiter.
     #[must_use]
     pub fn new(
         driver: D,
@@ -181,7 +181,7 @@ impl<D: Driver> Core<D> {
         worked
     }
 
-    /// Does what follows from a batch of events. Whether anything went on.
+    /// Does what follows from a batch of events. Returns whether anything went on.
     pub fn settle(&mut self) -> bool {
         self.send_r2ts();
         let any = self.serve_ordered();
@@ -190,7 +190,7 @@ impl<D: Driver> Core<D> {
         any
     }
 
-    /// Whether commands were carried out on the spot that [`Self::record`] is to record.
+    /// Says whether commands were carried out on the spot that [`Self::record`] has not recorded.
     #[inline]
     #[must_use]
     pub fn has_tallies(&self) -> bool {
@@ -249,7 +249,8 @@ impl<D: Driver> Core<D> {
         }
     }
 
-    /// The driver has received once: `placed` bytes in the buffer that was lent to it, then `rest`.
+    /// Takes note that the driver has received once: `placed` bytes in the buffer that was lent to
+    /// it, then `rest`.
     #[inline]
     pub fn received_once(
         &mut self,
@@ -265,8 +266,8 @@ impl<D: Driver> Core<D> {
         }
     }
 
-    /// The driver receives no more from a connection; it is asked to again, unless the connection
-    /// is `lost`: the stream has ended, or an error says so.
+    /// Takes note that the driver receives no more from a connection. The driver is asked to
+    /// receive again, unless the connection is `lost`: the stream has ended, or an error says so.
     pub fn receive_ended(&mut self, key: Key, lost: Option<Cow<'static, str>>) {
         let Some(connection) = self.places.find(key) else { return };
         if let Some(reason) = lost {
@@ -276,14 +277,15 @@ impl<D: Driver> Core<D> {
         self.rearm.push(key);
     }
 
-    /// A batch has been sent; or, with the reason, only a part of it, and the connection is lost.
+    /// Takes note that a batch has been sent; or, with the reason, only a part of it, and the
+    /// connection is lost.
     pub fn sent(&mut self, key: Key, batch: Batch<D>, lost: Option<Cow<'static, str>>) {
         if let Some(connection) = self.places.find(key) {
             connection.sent(&mut self.io, batch, lost);
         }
     }
 
-    /// A job that was in its device goes on, or is over.
+    /// Goes on with a job that was in its device, or ends it.
     pub fn job_ended(&mut self, key: Key, started: Started<D>) {
         if let Some((io_queue, queue)) = self.places.find_io(key) {
             io_queue.launched(queue, &mut self.io, started);
@@ -325,7 +327,7 @@ impl<D: Driver> Core<D> {
         self.next_chores = self.io.now;
     }
 
-    /// Whether it was told to [`Self::drain`] and has no connection left.
+    /// Says whether the reactor was told to [`Self::drain`] and has no connection left.
     #[must_use]
     pub fn is_drained(&self) -> bool {
         self.drain_until.is_some() && self.places.iter().next().is_none()
@@ -383,7 +385,7 @@ impl<D: Driver> Core<D> {
         }
     }
 
-    /// Has hosts asked for data for which there is memory. Whether there was any.
+    /// Has hosts asked for data for which there is memory. Returns whether there was any.
     fn serve_memory(&mut self) -> bool {
         let mut any = false;
         while let Some(((key, slot), grant)) = self.io.next_memory() {
@@ -491,7 +493,7 @@ impl<D: Driver> Core<D> {
             || self.changes.is_changing()
     }
 
-    /// Whether [`Self::change`] has something to do.
+    /// Says whether [`Self::change`] has something to do.
     #[inline]
     #[must_use]
     pub fn has_changes(&self) -> bool {

@@ -61,12 +61,12 @@ impl<V: BlockDevice, B: Deref<Target = [u8]>> Deallocation<V, B> {
         (job.device.format().bytes(blocks) > SMALL).then_some(left)
     }
 
-    /// A deallocation of the ranges `left`.
+    /// Makes a deallocation of the ranges `left`.
     pub(crate) fn new(job: Job<V, B>, left: VecDeque<LbaRange>) -> Box<Self> {
         Box::new(Self { job, left })
     }
 
-    /// To whom its slices are charged.
+    /// Returns the charge of the deallocation's slices.
     pub(crate) fn charge(&self) -> Charge {
         self.job.charge
     }

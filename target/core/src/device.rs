@@ -14,15 +14,15 @@ use crate::stats::IoStats;
 
 /// A device that is open, shared by all reactors.
 pub trait BlockDevice: fmt::Debug {
-    /// How commands are carried out.
+    /// Says how commands are carried out.
     fn style(&self) -> Style<'_>;
-    /// The format of its blocks.
+    /// Returns the format of the device's blocks.
     fn format(&self) -> BlockFormat;
-    /// Number of logical blocks at present.
+    /// Returns the number of logical blocks at present.
     fn blocks(&self) -> u64;
-    /// Its window and the state of its classes.
+    /// Returns the device's window and the state of its classes.
     fn qos(&self) -> &Arc<qos::Device>;
-    /// Its statistics in one reactor, written by that reactor alone.
+    /// Returns the device's statistics in one reactor, which that reactor alone writes.
     fn stats(&self, reactor: usize) -> Option<&IoStats>;
 }
 
@@ -53,7 +53,7 @@ pub trait Immediate: fmt::Debug {
     /// Carries out a command whose blocks exist; `data` has the command's length.
     fn run(&self, command: &IoCommand, data: Data<'_>) -> Status;
 
-    /// Whether every read gives zeroes, so that no buffer need be filled.
+    /// Says whether every read gives zeroes, so that no buffer need be filled.
     fn reads_zeroes(&self) -> bool {
         false
     }
@@ -61,18 +61,18 @@ pub trait Immediate: fmt::Debug {
 
 /// A device that carries commands out on the spot and completes them as slowly as a real one.
 pub trait Timed: Immediate {
-    /// When a command that is dispatched at `now` is complete.
+    /// Returns the time at which a command that is dispatched at `now` is complete.
     fn done_at(&self, now: Nanos, command: &IoCommand) -> Nanos;
 }
 
-/// A device's place in tables: no other device has it before the last user of the device has let
-/// go of it. Bits 31:0 of its identifier.
+/// Returns a device's place in tables: no other device has it before the last user of the device
+/// has let go of it. Bits 31:0 of its identifier.
 #[must_use]
 pub fn place(id: BackendId) -> u32 {
     u32::try_from(id.0 & u64::from(u32::MAX)).unwrap_or(u32::MAX)
 }
 
-/// A device's number in the arbiters.
+/// Returns a device's number in the arbiters.
 #[inline]
 #[must_use]
 pub fn device_id(backend: BackendId) -> DeviceId {

@@ -14,12 +14,12 @@ const DEVICES: usize = 1 << 14;
 pub(crate) struct DeviceTable<T>(Vec<Option<(BackendId, Arc<T>)>>);
 
 impl<T> DeviceTable<T> {
-    /// No devices, and room for many.
+    /// Makes a table without devices, with room for many.
     pub(crate) fn new() -> Self {
         Self(Vec::with_capacity(DEVICES))
     }
 
-    /// A device of the table.
+    /// Returns a device of the table.
     #[inline]
     pub(crate) fn get(&self, id: BackendId) -> Option<&Arc<T>> {
         let (of, device) = self.0.get(place(id) as usize)?.as_ref()?;

@@ -58,14 +58,15 @@ pub trait Driver: Sized + fmt::Debug {
     /// Starts a command in a device that takes a while:
     /// [`Core::job_ended`](crate::Core::job_ended), unless it is over already.
     fn launch(&mut self, job: Job<Self>) -> Started<Self>;
-    /// A device, for as long as it is used.
+    /// Returns a device, for as long as it is used.
     fn device(&mut self, id: BackendId) -> Option<Arc<Self::Device>>;
 
-    /// The version of the present settings.
+    /// Returns the version of the present settings.
     fn policies_version(&self) -> u64;
-    /// The present settings.
+    /// Returns the present settings.
     fn policies(&self) -> Arc<Self::Policies>;
-    /// What holds for a host's commands to a namespace; for its connections without `nsid`.
+    /// Resolves what holds for a host's commands to a namespace; for its connections without
+    /// `nsid`.
     fn resolve(
         &self,
         policies: &Self::Policies,
@@ -73,19 +74,19 @@ pub trait Driver: Sized + fmt::Debug {
         subsystem: &str,
         nsid: Option<u32>,
     ) -> Tenancy;
-    /// A class's statistics in this reactor.
+    /// Returns a class's statistics in this reactor.
     fn class_stats(&self, class: Class) -> Option<&IoStats>;
 
     /// Does something with the subsystems and controllers, of which there is one set for all
     /// reactors.
     fn service<R>(&mut self, use_it: impl FnOnce(&mut Service) -> R) -> R;
-    /// The counters that the SMART log shows.
+    /// Returns the counters that the SMART log shows.
     fn smart(&self) -> SmartCounters;
     /// Wakes other reactors.
     fn wake(&mut self, reactors: Reactors);
-    /// Something has happened that others tell of; nothing depends on it.
+    /// Tells others of something that has happened; nothing depends on it.
     fn notice(&mut self, key: Key, notice: Notice<'_, Self::Transport>);
-    /// A connection is over: nothing is called for it any more.
+    /// Takes note that a connection is over: nothing is called for that connection any more.
     fn ended(&mut self, key: Key, end: End<'_>);
 }
 
@@ -116,7 +117,7 @@ pub struct DataPlace<B> {
 }
 
 impl<B: DerefMut<Target = [u8]>> DataPlace<B> {
-    /// The bytes to receive into.
+    /// Returns the bytes to receive into.
     pub fn bytes_mut(&mut self) -> &mut [u8] {
         self.buffer.get_mut(self.range.clone()).unwrap_or_default()
     }

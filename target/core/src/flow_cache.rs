@@ -103,7 +103,7 @@ impl FlowCache {
         }
     }
 
-    /// Whether a command was charged by what still holds.
+    /// Says whether a command's charge still holds.
     #[inline]
     pub(crate) fn is_current(&self, charge: &Charge) -> bool {
         charge.generation == self.generation
@@ -146,12 +146,14 @@ impl FlowCache {
         nsid as usize & self.places.len().saturating_sub(1)
     }
 
-    /// Whether any session that the host's commands are charged to has as many waiting as it may.
+    /// Says whether any session that the host's commands are charged to has as many waiting as it
+    /// may.
     pub(crate) fn is_full(&self, stages: &Stages) -> bool {
         self.any_backlog(stages, Backlog::is_full)
     }
 
-    /// Whether any of those has twice as many waiting.
+    /// Says whether any session that the host's commands are charged to has twice as many waiting
+    /// as it may.
     pub(crate) fn is_over(&self, stages: &Stages) -> bool {
         self.any_backlog(stages, Backlog::is_over)
     }

@@ -17,8 +17,8 @@ pub struct HeapArena {
 }
 
 impl HeapArena {
-    /// An arena of `bytes` bytes (rounded down to a multiple of `largest`) for buffers of up to
-    /// `largest` bytes.
+    /// Makes an arena of `bytes` bytes (rounded down to a multiple of `largest`) for buffers of up
+    /// to `largest` bytes.
     #[must_use]
     pub fn new(bytes: usize, largest: usize) -> Self {
         let free = Rc::new(RefCell::new(Buddies::new(bytes, largest)));

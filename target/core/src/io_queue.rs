@@ -48,7 +48,7 @@ pub(crate) struct IoQueue<D: Driver> {
 }
 
 impl<D: Driver> IoQueue<D> {
-    /// An I/O queue of a controller.
+    /// Makes an I/O queue of a controller.
     pub(crate) fn new(
         io: &mut Context<D>,
         controller: &Arc<ControllerShared>,

@@ -42,13 +42,14 @@ pub struct Job<V, B> {
 }
 
 impl<V, B> Job<V, B> {
-    /// The connection that it came from.
+    /// Returns the connection that the command came from.
     #[must_use]
     pub fn connection(&self) -> Key {
         self.origin.0
     }
 
-    /// Which session it is charged to, and when its turn came; `None` where it took no turn.
+    /// Returns the session that the command is charged to, and when its turn came; `None` where it
+    /// took no turn.
     #[must_use]
     pub fn turn(&self) -> Option<(SessionId, Nanos)> {
         self.grant.as_ref().map(|grant| (grant.session(), grant.at()))

@@ -15,7 +15,8 @@ pub struct Key {
 const MASK: u32 = 0xff_ffff;
 
 impl Key {
-    /// The connection's name in the whole daemon: reactor 63:48, generation 47:24, index 23:0.
+    /// Returns the connection's name in the whole daemon: reactor 63:48, generation 47:24, index
+    /// 23:0.
     #[must_use]
     pub fn id(self, reactor: usize) -> ConnectionId {
         let reactor = u64::try_from(reactor).unwrap_or(0);
@@ -24,7 +25,7 @@ impl Key {
         )
     }
 
-    /// The reactor and the key that [`Self::id`] was made from.
+    /// Returns the reactor and the key that [`Self::id`] was made from.
     #[must_use]
     pub fn of(id: ConnectionId) -> (usize, Self) {
         let low = |bits: u64| u32::try_from(bits & u64::from(MASK)).unwrap_or(0);

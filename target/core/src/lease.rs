@@ -22,12 +22,12 @@ pub(crate) struct LeaseGate<T> {
 }
 
 impl<T> LeaseGate<T> {
-    /// A gate to `bytes` bytes of memory.
+    /// Makes a gate to `bytes` bytes of memory.
     pub(crate) fn new(order: &OrderSettings, bytes: usize) -> Self {
         Self { gate: MemoryGate::new(order, bytes), returned: Returned::default(), back: false }
     }
 
-    /// The gate itself: its order and its flows, and the commands that wait.
+    /// Returns the gate itself: its order and its flows, and the commands that wait.
     pub(crate) fn gate(&mut self) -> &mut MemoryGate<T> {
         &mut self.gate
     }

@@ -17,15 +17,16 @@ pub trait Memory: fmt::Debug {
     /// A buffer.
     type Buffer: DerefMut<Target = [u8]> + fmt::Debug;
 
-    /// A buffer of `length` bytes, or `None` when there is none: wait until one is dropped. The
+    /// Takes a buffer of `length` bytes; `None` when there is none: wait until one is dropped. The
     /// contents are whatever they were.
     fn take(&self, length: usize, what: Use) -> Option<Self::Buffer>;
-    /// Whether [`Self::take`] of `length` bytes would give a buffer now.
+    /// Says whether [`Self::take`] of `length` bytes would give a buffer now.
     fn has(&self, length: usize) -> bool;
-    /// Bytes in use, and bytes in all.
+    /// Returns the number of bytes in use, and in all.
     fn usage(&self) -> (usize, usize);
-    /// Bytes in use for data that hosts were asked for.
+    /// Returns the number of bytes in use for data that hosts were asked for.
     fn data_used(&self) -> usize;
-    /// Bytes of such data whose buffers came back since the start.
+    /// Returns the number of bytes for data that hosts were asked for whose buffers came back since
+    /// the start.
     fn data_freed(&self) -> u64;
 }

@@ -83,13 +83,14 @@ impl R2tPacer {
         }
     }
 
-    /// Bytes of a class that were not asked for; at least 1 where a command was begun.
+    /// Returns the number of bytes of a class that were not asked for; at least 1 where a command
+    /// was begun.
     pub(crate) fn waiting_bytes(&self, class: Class) -> u64 {
         // What is left of begun commands, the transport knows: it counts as little, but not as nothing.
         self.fresh_bytes[class] + u64::from(!self.begun[class].is_empty())
     }
 
-    /// Whether a command of which nothing was asked for has to wait its turn.
+    /// Says whether a command of which nothing was asked for has to wait its turn.
     #[inline]
     pub(crate) fn is_needed(&self, pacing: &Pacing) -> bool {
         pacing.grant_rate().is_some() || self.count > 0
@@ -128,7 +129,7 @@ impl R2tPacer {
         }
     }
 
-    /// Number of commands of which a part has come: their hosts owe nothing.
+    /// Returns the number of commands of which a part has come: their hosts owe nothing.
     pub(crate) fn begun(&self) -> usize {
         self.begun.iter().map(|(_, begun)| begun.len()).sum()
     }

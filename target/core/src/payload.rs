@@ -15,7 +15,7 @@ struct Aligned([u8; ZEROES]);
 
 static ZERO_PAGES: Aligned = Aligned([0; ZEROES]);
 
-/// `length` zero bytes, at most [`ZEROES`].
+/// Returns `length` zero bytes, at most [`ZEROES`].
 #[must_use]
 pub fn zeroes(length: usize) -> &'static [u8] {
     ZERO_PAGES.0.get(..length).unwrap_or(&ZERO_PAGES.0)

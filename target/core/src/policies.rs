@@ -33,17 +33,17 @@ pub struct Tenancy {
 
 /// Everything that concerns all connections.
 pub trait Policies: fmt::Debug {
-    /// The version of what connections have resolved for themselves: where it changes, they do so
-    /// again.
+    /// Returns the version of what connections have resolved for themselves: where it changes, they
+    /// resolve it again.
     fn flows_version(&self) -> u64;
-    /// Whether commands wait for their turns at all.
+    /// Says whether commands wait for their turns at all.
     fn enabled(&self) -> bool;
-    /// The order of the classes.
+    /// Returns the order of the classes.
     fn order(&self) -> &OrderSettings;
     /// Commands that may wait at one time, all reactors together.
     fn queue(&self) -> u32;
-    /// The DSCP of what a class sends; 0 where nothing is marked.
+    /// Returns the DSCP of what a class sends; 0 where nothing is marked.
     fn dscp(&self, class: Class) -> u8;
-    /// What a connection's origin says of its class.
+    /// Returns what a connection's origin says of its class.
     fn connection_class(&self, origin: &Origin) -> ConnectionClass;
 }

@@ -35,7 +35,7 @@ pub(crate) struct Progress {
 }
 
 impl Progress {
-    /// A host that owes nothing.
+    /// Makes the progress of a host that owes nothing.
     pub(crate) fn new(now: Nanos) -> Self {
         Self { heard: now, began: now, wanted: 0, came: 0 }
     }

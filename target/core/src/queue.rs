@@ -26,7 +26,7 @@ pub(crate) struct Queue<D: Driver> {
 }
 
 impl<D: Driver> Queue<D> {
-    /// An empty queue.
+    /// Makes an empty queue.
     pub(crate) fn new(key: Key, id: ConnectionId, transport: D::Transport, now: Nanos) -> Self {
         Self {
             key,

@@ -32,7 +32,7 @@ pub(crate) struct Stages {
 }
 
 impl Stages {
-    /// The stages of reactor number `reactor`.
+    /// Makes the stages of reactor number `reactor`.
     pub(crate) fn new(
         reactor: u32,
         order: &OrderSettings,
@@ -56,7 +56,7 @@ impl Stages {
         self.capsules.gate().set_order(order);
     }
 
-    /// Whether any command waits for its turn.
+    /// Says whether any command waits for its turn.
     #[inline]
     pub(crate) fn waits(&self) -> bool {
         self.arbiter.waiting() > 0 || self.gate.waiting() > 0

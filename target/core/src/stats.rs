@@ -29,7 +29,7 @@ fn add(cell: &AtomicU64, n: u64) {
     cell.store(cell.load(Relaxed).wrapping_add(n), Relaxed);
 }
 
-/// The bucket of a value in nanoseconds.
+/// Returns the bucket of a value in nanoseconds.
 #[inline]
 fn bucket_of(ns: u64) -> usize {
     if ns < SUB as u64 {
@@ -40,7 +40,7 @@ fn bucket_of(ns: u64) -> usize {
     ((exponent - 2) * SUB + sub).min(BUCKETS - 1)
 }
 
-/// The smallest value in nanoseconds that is above bucket `index`.
+/// Returns the smallest value in nanoseconds that is above bucket `index`.
 #[must_use]
 pub fn bucket_end_ns(index: usize) -> u64 {
     if index < SUB {
@@ -60,7 +60,7 @@ impl Histogram {
         add(&self.sum_ns, ns.wrapping_mul(n));
     }
 
-    /// A copy, for reading.
+    /// Copies the histogram, for reading.
     #[must_use]
     pub fn snapshot(&self) -> HistogramSnapshot {
         HistogramSnapshot {
@@ -86,7 +86,7 @@ impl Default for HistogramSnapshot {
 }
 
 impl HistogramSnapshot {
-    /// Number of events.
+    /// Returns the number of events.
     #[must_use]
     pub fn count(&self) -> u64 {
         self.counts.iter().sum()
@@ -100,8 +100,8 @@ impl HistogramSnapshot {
         self.sum_ns = self.sum_ns.wrapping_add(other.sum_ns);
     }
 
-    /// The value in nanoseconds that `q` (0.0 to 1.0) of the events do not exceed, to a bucket's
-    /// width; 0 where there are no events.
+    /// Returns the value in nanoseconds that `q` (0.0 to 1.0) of the events do not exceed, to a
+    /// bucket's width; 0 where there are no events.
     #[must_use]
     #[expect(
         clippy::cast_possible_truncation,
@@ -134,20 +134,20 @@ impl PerReactor {
         Self((0..reactors).map(|_| OnceLock::new()).collect())
     }
 
-    /// Of how many reactors.
+    /// Returns the number of reactors that count.
     #[must_use]
     pub fn reactors(&self) -> usize {
         self.0.len()
     }
 
-    /// Those that a reactor writes.
+    /// Returns the statistics that a reactor writes.
     #[inline]
     #[must_use]
     pub fn get(&self, reactor: usize) -> Option<&IoStats> {
         Some(self.0.get(reactor)?.get_or_init(Box::default))
     }
 
-    /// Those that a reactor has written.
+    /// Iterates over the statistics that reactors have written.
     pub fn iter(&self) -> impl Iterator<Item = &IoStats> {
         self.0.iter().filter_map(|stats| stats.get().map(|stats| &**stats))
     }
@@ -177,7 +177,7 @@ impl OpStats {
         add(&self.errors, n);
     }
 
-    /// A copy, for reading.
+    /// Copies the counters, for reading.
     #[must_use]
     pub fn snapshot(&self) -> OpSnapshot {
         OpSnapshot {
@@ -217,7 +217,7 @@ impl IoStats {
         self.refused.load(Relaxed)
     }
 
-    /// A copy, for reading.
+    /// Copies the counters, for reading.
     #[must_use]
     pub fn snapshot(&self) -> IoSnapshot {
         IoSnapshot {

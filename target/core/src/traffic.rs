@@ -37,7 +37,7 @@ pub(crate) struct Traffic<B> {
 }
 
 impl<B: Deref<Target = [u8]>> Traffic<B> {
-    /// Nothing has moved yet.
+    /// Makes the traffic of a connection of which nothing has moved yet.
     pub(crate) fn new(pacing: Arc<Pacing>, now: Nanos) -> Self {
         Self {
             pacing,

@@ -161,13 +161,13 @@ impl Jobs {
         self.busy = units;
     }
 
-    /// Whether units wait for a device that was busy.
+    /// Says whether units wait for a device that was busy.
     #[must_use]
     pub(super) fn any_busy(&self) -> bool {
         !self.busy.is_empty()
     }
 
-    /// Number of jobs that have not ended.
+    /// Returns the number of jobs that have not ended.
     #[must_use]
     pub(super) fn len(&self) -> usize {
         self.running.len()
@@ -197,7 +197,7 @@ fn queued(device: &OpenDevice) -> Option<&dyn Queued> {
     }
 }
 
-/// What a backend sees of a job.
+/// Returns what a backend sees of a job.
 fn view(job: &Job) -> backend::Job<'_> {
     let data = match job.command {
         // The kernel writes to a read's buffer meanwhile.
@@ -235,7 +235,7 @@ impl Running {
     }
 }
 
-/// The address of byte `at`; null where there is no buffer.
+/// Returns the address of byte `at`; null where there is no buffer.
 fn address(memory: Option<&Buffer>, at: u32) -> *mut u8 {
     memory.map_or(std::ptr::null_mut(), |buffer| buffer.address(at as usize))
 }

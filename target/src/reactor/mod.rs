@@ -91,7 +91,7 @@ struct Listening {
     ending: bool,
 }
 
-/// Why a connection is over after a receive or send that ended so: 0 or less.
+/// Says why a connection is over after a receive or send that ended with `result`: 0 or less.
 fn lost(result: i32) -> Cow<'static, str> {
     match result.checked_neg() {
         Some(0) | None => "it closed the connection".into(),
@@ -180,14 +180,15 @@ impl Reactor {
         Ok(())
     }
 
-    /// How long this reactor may sleep; `None` where there is something to do.
+    /// Returns the time that this reactor may sleep; `None` where there is something to do.
     fn sleep_time(&mut self) -> Option<Duration> {
         let until = self.core.rest()?;
         let time = until.since(self.shared.clock.now());
         Some(if self.core.driver().jobs.any_busy() { time.min(BUSY_WAIT) } else { time })
     }
 
-    /// One turn: takes what has completed, and sets going what follows. Whether there was work.
+    /// Takes one turn: takes what has completed, and sets going what follows. Returns whether there
+    /// was work.
     fn turn(&mut self) -> std::io::Result<bool> {
         let mut worked = self.core.has_changes() && self.change();
         worked |= self.core.begin();
@@ -438,7 +439,7 @@ impl Reactor {
         self.core.drain(if now { Duration::ZERO } else { self.shared.settings.drain_time });
     }
 
-    /// Whether the reactor was told to stop and has nothing left.
+    /// Says whether the reactor was told to stop and has nothing left.
     fn finished(&mut self) -> bool {
         self.core.is_drained() && self.core.driver().jobs.len() == 0
     }

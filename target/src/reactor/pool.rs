@@ -80,7 +80,7 @@ impl Buffer {
         self.block.offset()
     }
 
-    /// The address of byte `at` (at most the length), for the kernel.
+    /// Returns the address of byte `at` (at most the length), for the kernel.
     #[must_use]
     pub fn address(&self, at: usize) -> *mut u8 {
         self.pool.0.memory.address(self.offset() + at.min(self.length))

@@ -99,7 +99,7 @@ impl Receiving {
         unsafe { ring.receive_message(socket, &raw mut *message.header, self.emptied, tag) };
     }
 
-    /// The receive has completed.
+    /// Takes the completion of a receive.
     pub(super) fn ended(&mut self, completion: &Completion) -> Option<Received> {
         let (message, mut place) = self.active.take()?;
         let bytes = usize::try_from(completion.result).unwrap_or(0);

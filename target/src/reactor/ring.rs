@@ -37,19 +37,19 @@ pub struct Completion {
 }
 
 impl Completion {
-    /// Whether a multishot operation goes on.
+    /// Says whether a multishot operation goes on.
     #[must_use]
     pub fn more(&self) -> bool {
         cqueue::more(self.flags)
     }
 
-    /// Whether a receive has left something in its socket, as far as the kernel says.
+    /// Says whether a receive has left something in its socket, as far as the kernel says.
     #[must_use]
     pub fn left_more(&self) -> bool {
         cqueue::sock_nonempty(self.flags)
     }
 
-    /// The receive buffer that holds the data.
+    /// Returns the receive buffer that holds the data.
     #[must_use]
     pub fn buffer(&self) -> Option<u16> {
         cqueue::buffer_select(self.flags)
@@ -144,7 +144,7 @@ impl Ring {
         self.ring.submitter().register_iowq_aff(&set)
     }
 
-    /// Whether this kernel has NVMe passthrough (URING_CMD) at all.
+    /// Says whether this kernel has NVMe passthrough (URING_CMD) at all.
     #[must_use]
     pub fn has_passthrough(&self) -> bool {
         let mut probe = Probe::new();
@@ -206,7 +206,7 @@ impl Ring {
         unsafe { self.push(entry.user_data(user_data).into()) };
     }
 
-    /// A send has completed.
+    /// Takes the completion of a send.
     pub fn send_ended(&mut self) {
         self.sends_flying = self.sends_flying.saturating_sub(1);
     }
@@ -277,8 +277,8 @@ impl Ring {
         }
     }
 
-    /// Submits, and runs deferred work in the same call: what a send wakes on this machine is
-    /// often an answer already.
+    /// Submits, and runs deferred work in the same call: what a send wakes on this machine is often
+    /// an answer already.
     fn enter(&mut self) -> io::Result<usize> {
         const GETEVENTS: u32 = 1;
         let entries = u32::try_from(self.ring.submission().len()).unwrap_or(u32::MAX);
@@ -286,7 +286,7 @@ impl Ring {
         unsafe { self.ring.submitter().enter::<libc::sigset_t>(entries, 0, GETEVENTS, None) }
     }
 
-    /// Whether a system call would do nothing: no entry to submit, no deferred work to run. A
+    /// Says whether a system call would do nothing: no entry to submit, no deferred work to run. A
     /// reactor that polls looks at memory only.
     fn nothing_to_enter_for(&mut self) -> bool {
         let queue = self.ring.submission();
@@ -366,7 +366,7 @@ impl RecvBuffers {
         Ok(new)
     }
 
-    /// The received bytes in a buffer that a completion named.
+    /// Returns the received bytes in a buffer that a completion named.
     #[must_use]
     pub fn received(&self, buffer: u16, length: usize) -> &[u8] {
         // SAFETY: a buffer that a completion named is ours until it is recycled, and recycling

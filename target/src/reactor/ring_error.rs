@@ -48,7 +48,7 @@ impl Limits {
     }
 }
 
-/// The error of a call of io_uring, and what to do about it.
+/// Explains an error of a call of io_uring, and says what to do about it.
 #[must_use]
 pub(crate) fn explain(error: &io::Error) -> String {
     let errno = error.raw_os_error().unwrap_or(0);

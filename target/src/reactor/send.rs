@@ -62,8 +62,8 @@ impl Sending {
         unsafe { ring.send(socket, &raw const **header, tag) };
     }
 
-    /// A send has completed with `result`, bytes or a negated errno. The batch, if it is over: all
-    /// was sent, or nothing more can be.
+    /// Takes the completion of a send with `result`, bytes or a negated errno. Returns the batch,
+    /// if it is over: all was sent, or nothing more can be.
     pub(super) fn ended(
         &mut self,
         result: i32,

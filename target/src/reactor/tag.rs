@@ -23,7 +23,7 @@ pub(super) enum Tag {
 }
 
 impl Tag {
-    /// As 64 bits: kind 63:56, generation 47:24, index 31:0 or 23:0.
+    /// Encodes the tag in 64 bits: kind 63:56, generation 47:24, index 31:0 or 23:0.
     #[must_use]
     pub(super) fn encode(self) -> u64 {
         let key = |kind: u64, key: Key| kind << 56 | key.id(0).0;
@@ -38,7 +38,7 @@ impl Tag {
         }
     }
 
-    /// From 64 bits; nothing that [`Self::encode`] did not make.
+    /// Decodes 64 bits; `None` for what [`Self::encode`] did not make.
     #[must_use]
     pub(super) fn decode(bits: u64) -> Option<Self> {
         let low = u32::try_from(bits & u64::from(u32::MAX)).ok()?;

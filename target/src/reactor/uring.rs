@@ -101,7 +101,7 @@ impl Uring {
         socket
     }
 
-    /// A send has completed; the batch, if it is over.
+    /// Takes the completion of a send. Returns the batch, if it is over.
     pub(super) fn send_ended(&mut self, key: Key, result: i32) -> Option<Batch<TxData<Buffer>>> {
         self.ring.send_ended();
         let Self { sockets, ring, .. } = self;
@@ -110,7 +110,7 @@ impl Uring {
         socket.sending.ended(result, socket.fd.as_raw_fd(), tag, ring)
     }
 
-    /// A receive of one message has completed.
+    /// Takes the completion of a receive of one message.
     pub(super) fn receive_ended(&mut self, key: Key, completion: &Completion) -> Option<Received> {
         self.socket_mut(key)?.receiving.ended(completion)
     }

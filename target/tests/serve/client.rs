@@ -170,7 +170,7 @@ impl Queue {
     }
 }
 
-/// Connect for a queue of 64 entries, without submission queue flow control.
+/// Makes Connect for a queue of 64 entries, without submission queue flow control.
 pub(crate) fn connect_command(qid: u16) -> Sqe {
     let kato_ms = u32::try_from(KEEP_ALIVE.as_millis()).unwrap();
     let (outstanding, kato_ms) = if qid == 0 { (31, kato_ms) } else { (63, 0) };
@@ -182,7 +182,7 @@ pub(crate) fn connect_data(cntlid: u16) -> Vec<u8> {
     commands::connect_data(HOST_ID, cntlid, NQN, HOST)
 }
 
-/// Property Set of CC: enable.
+/// Makes Property Set of CC: enable.
 pub(crate) fn enable_command() -> Sqe {
     commands::property_set(offset::CC, commands::CC_ENABLE)
 }

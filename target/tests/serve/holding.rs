@@ -66,7 +66,8 @@ fn start(io_memory: u64) -> (tempfile::TempDir, Arc<Runtime>, SocketAddr) {
     (folder, runtime, address)
 }
 
-/// Another host reads and writes, in the capsule and not, while others hold what they can.
+/// Checks that another host reads and writes, in the capsule and not, while others hold what they
+/// can.
 fn goes_on(address: SocketAddr) {
     let (_admin, id) = Queue::controller(address);
     let (mut queue, _) = Queue::connect(address, 1, id);
@@ -101,7 +102,7 @@ fn numbered(sqe: Sqe, cid: u16, nsid: u32) -> Sqe {
     Sqe { cid: U16::new(cid), nsid: nsid.into(), ..sqe }
 }
 
-/// Has each host send 63 commands of so many bytes by one queue.
+/// Sends 63 commands of `length` bytes from each host by one queue.
 fn flood(
     address: SocketAddr,
     holders: &[Holder],

@@ -13,7 +13,7 @@ use super::client::{NQN, connect_command, connect_data, enable_command};
 use super::hostile::{Raw, status};
 use super::{end, memory, namespace, serve, target};
 
-/// Property Get or Set of CC.
+/// Makes Property Get or Set of CC.
 fn property(fctype: u8, value: u32, cid: u16) -> Sqe {
     Sqe {
         nsid: U32::new(fctype.into()),

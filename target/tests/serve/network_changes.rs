@@ -13,7 +13,7 @@ use crate::client::{Queue, io, pattern};
 use crate::qos_memory::{of_namespace, slow_device, start, with_window};
 use crate::{buffers_in_use, end, eventually, memory, target};
 
-/// What the only I/O queue has of the network.
+/// Returns the network statistics of the only I/O queue.
 fn of_queue(runtime: &Runtime) -> Option<ConnectionNetwork> {
     runtime.connections().into_iter().find(|one| one.queue == Some(1))?.network
 }

@@ -40,7 +40,7 @@ fn lines_that_ask_for_nothing_or_for_two_things_are_refused() {
     }
 }
 
-/// The words of a line; quotes hold words together.
+/// Returns the words of a line; quotes hold words together.
 fn words(line: &str) -> Vec<String> {
     let mut words = Vec::new();
     for (index, part) in line.split('"').enumerate() {

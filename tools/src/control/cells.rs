@@ -24,7 +24,7 @@ pub(super) fn setting(settings: &Settings, key: &str) -> String {
     plain(settings.get(key))
 }
 
-/// "1 listener", "2 listeners".
+/// Returns "1 listener", "2 listeners".
 pub(super) fn count(number: usize, what: &str) -> String {
     format!("{number} {what}{}", if number == 1 { "" } else { "s" })
 }

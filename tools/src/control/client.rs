@@ -22,7 +22,8 @@ const CHUNK: usize = 64 << 10;
 /// How much of what a foreign program says is shown, in characters.
 const QUOTE_MAX: usize = 40;
 
-/// The socket to use: the one that was named, the service's, or that of the user's own daemon.
+/// Returns the socket to use: the one that was named, the service's, or that of the user's own
+/// daemon.
 pub(crate) fn socket(named: Option<&Path>) -> PathBuf {
     let service = PathBuf::from(SERVICE);
     match named {
@@ -32,7 +33,7 @@ pub(crate) fn socket(named: Option<&Path>) -> PathBuf {
     }
 }
 
-/// Where a daemon listens that a user started.
+/// Returns the socket of a daemon that the user started.
 fn users_own() -> PathBuf {
     let folder = match std::env::var_os("XDG_RUNTIME_DIR").map(PathBuf::from) {
         Some(folder) if folder.is_absolute() => folder.join("sluicegate"),
@@ -92,7 +93,7 @@ impl Connection {
         }
     }
 
-    /// What the answer says.
+    /// Returns what the answer says.
     fn result(&self) -> Result<Value, Failure> {
         let mut answer: Value = serde_json::from_slice(&self.line).unwrap_or_default();
         let text = |of: &Value, key| of.get(key).and_then(Value::as_str).map(str::to_owned);
@@ -108,7 +109,7 @@ impl Connection {
         }
     }
 
-    /// The connection failed while it mattered.
+    /// Makes the failure of a connection that broke before the answer had come.
     fn trouble(&self, method: Method, error: &io::Error) -> Failure {
         let what = match error.kind() {
             ErrorKind::WouldBlock | ErrorKind::TimedOut => format!(
@@ -126,7 +127,7 @@ impl Connection {
         Failure::new(NO_DAEMON, what + hint)
     }
 
-    /// What listens does not speak the daemon's language.
+    /// Makes the failure of a listener that does not speak the daemon's language.
     fn foreign(&self) -> Failure {
         let said = String::from_utf8_lossy(&self.line);
         let said: String = said.trim().chars().filter(|c| !c.is_control()).collect();
@@ -143,7 +144,7 @@ impl Connection {
         Failure::new(NO_DAEMON, message)
     }
 
-    /// The process at the other end in parentheses, where the kernel tells.
+    /// Returns the name of the process at the other end in parentheses, where the kernel tells.
     fn listener(&self) -> String {
         let peer = socket::getsockopt(self.stream.get_ref(), sockopt::PeerCredentials);
         let Some(pid) = peer.ok().map(|peer| peer.pid()).filter(|pid| *pid > 0) else {
@@ -157,7 +158,7 @@ impl Connection {
     }
 }
 
-/// Whether a line that was cut off began as the daemon's do.
+/// Says whether a line that was cut off began as the daemon's do.
 fn looks_like_ours(line: &[u8]) -> bool {
     line.trim_ascii_start().first().is_none_or(|first| *first == b'{')
 }

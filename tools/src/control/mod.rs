@@ -77,7 +77,7 @@ fn print(text: &str) {
     let _ = std::io::stdout().write_all(text.as_bytes());
 }
 
-/// Whether standard output is a terminal that can do more than print lines.
+/// Says whether standard output is a terminal that can do more than print lines.
 pub(crate) fn on_terminal() -> bool {
     std::io::stdout().is_terminal()
 }

@@ -17,7 +17,7 @@ const KINDS: [(&str, &str); 3] =
     [(" in quotes", ""), (", without quotes", ""), (" is a string, not a", " is not a")];
 
 impl Names {
-    /// The names that the command has which `matches` chose.
+    /// Makes the names that the command has which `matches` chose.
     pub(crate) fn of(whole: &clap::Command, matches: &ArgMatches) -> Self {
         let mut names: BTreeMap<String, String> =
             OTHERWISE.map(|(key, name)| (key.to_owned(), name.to_owned())).into();
@@ -37,7 +37,7 @@ impl Names {
         }
     }
 
-    /// What the daemon says of parameters, in the words of the command line.
+    /// Rewords what the daemon says of parameters, in the words of the command line.
     pub(super) fn reword(&self, message: &str) -> String {
         let mut text = String::new();
         for (index, part) in message.split('`').enumerate() {

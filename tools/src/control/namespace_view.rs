@@ -53,7 +53,7 @@ pub(super) fn retried(tried: &[NamespaceRow], room: Room) -> String {
     }
 }
 
-/// "NQN/NSID is unavailable: why".
+/// Returns text such as "NQN/NSID is unavailable: why".
 fn reason(row: &NamespaceRow) -> Option<String> {
     let NamespaceRow { subsystem, namespace } = row;
     let reason = namespace.reason.as_ref().filter(|text| !text.is_empty())?;

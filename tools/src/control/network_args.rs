@@ -98,7 +98,7 @@ pub(crate) enum LinkAction {
 }
 
 impl Goal {
-    /// As the daemon takes it.
+    /// Returns the goal as the daemon takes it.
     fn json(&self) -> Value {
         match self {
             Self { share: Some(parts), .. } => json!({ "share": parts }),

@@ -11,7 +11,7 @@ use super::table::{Room, Table, rate};
 /// The classes, the most urgent first.
 const CLASSES: [&str; 4] = ["urgent", "high", "medium", "low"];
 
-/// "link east: capacity auto; urgent free, high 3 parts, …".
+/// Returns text such as "link east: capacity auto; urgent free, high 3 parts, …".
 pub(super) fn link(link: &Settings) -> String {
     let (name, capacity) = (setting(link, "name"), setting(link, "capacity"));
     format!("link {name}: capacity {capacity}; {}", goals(link))

@@ -246,7 +246,7 @@ fn policies(list: &[Settings], room: Room) -> String {
     table.text("There are no policies.", room)
 }
 
-/// "class high", or "no class".
+/// Returns "class high", or "no class".
 pub(super) fn class(name: Option<String>) -> String {
     name.map_or_else(|| "no class".to_owned(), |name| format!("class {name}"))
 }

@@ -35,7 +35,7 @@ impl Command {
     }
 }
 
-/// A list that was given; none where it is empty.
+/// Returns a list that was given; none where it is empty.
 fn given(list: &[String]) -> Option<Vec<String>> {
     (!list.is_empty()).then(|| list.to_vec())
 }

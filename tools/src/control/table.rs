@@ -3,7 +3,8 @@
 /// How many characters a line may have; `None`: as many as it takes.
 pub(crate) type Room = Option<usize>;
 
-/// How wide the terminal is that standard output goes to; `None` where that is a pipe or a file.
+/// Returns the width of the terminal that standard output goes to; `None` where that is a pipe or a
+/// file.
 pub(super) fn terminal_width() -> Room {
     let size = rustix::termios::tcgetwinsize(std::io::stdout()).ok()?;
     Some(usize::from(size.ws_col)).filter(|columns| *columns > 0)
@@ -49,8 +50,8 @@ impl Table {
         self.rows.push(cells);
     }
 
-    /// The table as text; `empty` where it has no rows. Where there is not room for all, names are
-    /// shortened in the middle, then columns are left out, which a last line says.
+    /// Returns the table as text; `empty` where it has no rows. Where there is not room for all,
+    /// names are shortened in the middle, then columns are left out, which a last line says.
     pub(super) fn text(&self, empty: &str, room: Room) -> String {
         if self.rows.is_empty() {
             return format!("{empty}\n");
@@ -69,8 +70,8 @@ impl Table {
         text
     }
 
-    /// Which columns are shown and how wide, of columns as wide as they would be; and the headings
-    /// of those that are not.
+    /// Chooses the columns that are shown and their widths, of columns as wide as they would be.
+    /// Returns also the headings of those that are not shown.
     fn fit(
         &self,
         mut widths: Vec<(usize, usize)>,
@@ -134,8 +135,8 @@ fn total(widths: &[(usize, usize)]) -> usize {
     widths.iter().map(|(_, width)| width + GAP).sum::<usize>().saturating_sub(GAP)
 }
 
-/// `text` in at most `width` characters: of a name that is longer the beginning and, twice as much,
-/// the end, where names differ.
+/// Cuts `text` to at most `width` characters: of a longer name the beginning and, twice as much,
+/// the end stay, since names differ at their ends.
 fn middle_cut(text: &str, width: usize) -> String {
     let length = text.chars().count();
     if length <= width {
@@ -147,7 +148,7 @@ fn middle_cut(text: &str, width: usize) -> String {
     text.chars().take(head).chain(std::iter::once('…')).chain(tail).take(width).collect()
 }
 
-/// A size with its unit and at most two decimals: "4 GiB", "1.46 TiB".
+/// Returns a size with its unit and at most two decimals: "4 GiB", "1.46 TiB".
 pub(crate) fn size(bytes: u64) -> String {
     const UNITS: [&str; 6] = ["KiB", "MiB", "GiB", "TiB", "PiB", "EiB"];
     let unit = UNITS.iter().zip(1u32..).filter(|(_, power)| bytes >= 1u64 << (10 * power)).last();
@@ -161,7 +162,7 @@ pub(crate) fn size(bytes: u64) -> String {
     format!("{whole}{fraction} {unit}")
 }
 
-/// A rate in bits per second with its unit and three digits: "4.75 Gbit/s".
+/// Returns a rate in bits per second with its unit and three digits: "4.75 Gbit/s".
 pub(crate) fn rate(bits: f64) -> String {
     const UNITS: [(&str, f64); 4] =
         [("Tbit/s", 1e12), ("Gbit/s", 1e9), ("Mbit/s", 1e6), ("kbit/s", 1e3)];
@@ -178,7 +179,7 @@ pub(crate) fn rate(bits: f64) -> String {
     format!("{digits} {name}")
 }
 
-/// A time in words: "3 d 4 h", "12 s".
+/// Returns a time in words: "3 d 4 h", "12 s".
 pub(crate) fn duration(seconds: u64) -> String {
     let (minutes, hours, days) = (seconds / 60, seconds / 3600, seconds / 86_400);
     match (days, hours, minutes) {
@@ -202,7 +203,7 @@ mod tests {
         assert_eq!(table.text("", None), "NAME     SIZE\nä           1\nlonger  12345\n");
     }
 
-    /// A table of two names and a number in each row, of which UUID is the least important.
+    /// Makes a table of two names and a number in each row, of which UUID is the least important.
     fn names() -> Table {
         let heading = [("NQN", Align::Left), ("NSID", Align::Right), ("UUID", Align::Left)];
         let mut table = Table::new(&heading).least(&["MISSING", "UUID"]);

@@ -334,7 +334,7 @@ mod tests {
 
     use super::*;
 
-    /// An answer as text, as wide as it becomes.
+    /// Returns an answer as text, as wide as it becomes.
     fn text(method: Method, answer: &Value) -> String {
         super::text(&Request { method, params: json!({}) }, answer, None).unwrap()
     }

@@ -27,7 +27,7 @@ pub(crate) enum Class {
 }
 
 impl Class {
-    /// The daemon's word.
+    /// Returns the daemon's word.
     pub(super) const fn name(self) -> &'static str {
         match self {
             Self::Urgent => "urgent",

@@ -27,8 +27,8 @@ fn a_reactor_held_back_for_a_class_elsewhere_is_woken_when_that_goes() {
     assert!(matches!(world.arbiters[0].pull(Nanos(3)), Pull::Command(_)));
 }
 
-/// One of two reactors on threads of their own: sends `commands`, keeps them in the device for a
-/// few turns, sleeps when it can do nothing, and is told by `doorbells` when it can again.
+/// Runs one of two reactors on threads of their own: sends `commands`, keeps them in the device for
+/// a few turns, sleeps when it can do nothing, and is told by `doorbells` when it can again.
 fn react(
     reactor: usize,
     mut arbiter: Arbiter<u64>,

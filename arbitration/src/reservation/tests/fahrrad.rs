@@ -32,7 +32,8 @@ impl Tenant {
         usize::try_from(since / self.admitted.terms.period.0).ok()
     }
 
-    /// What its next request takes when dispatched in the present period: as long as may be.
+    /// Returns the time that the stream's next request takes when dispatched in the present period:
+    /// as long as may be.
     fn takes(&self, now: Nanos) -> u64 {
         if self.conduct != Conduct::KeepsContract {
             return WCET;
@@ -52,7 +53,7 @@ impl Tenant {
         self.served[at] += 1;
     }
 
-    /// Of the periods up to `now`, those in which it got less than it reserved.
+    /// Counts the periods up to `now` in which the stream got less than it reserved.
     fn missed(&self, now: Nanos) -> usize {
         let ended = self.period(now).unwrap_or(0);
         let got = |at: usize| self.served.get(at).copied().unwrap_or(0);

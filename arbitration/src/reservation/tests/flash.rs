@@ -40,7 +40,8 @@ impl Device {
         (self.state >> 33) % bound
     }
 
-    /// One in 50 takes up to the worst time, and the others less, so that the mean is as promised.
+    /// Returns the time of a command: one in 50 takes up to the worst time, and the others less, so
+    /// that the mean is as promised.
     fn takes(&mut self, bytes: u32) -> u64 {
         let base = match self.random(50) {
             0 => WORST,

@@ -11,7 +11,7 @@ use super::{Admitted, Broker, Budget, Locality, Profile, Terms};
 const SECOND: u64 = 1_000_000_000;
 const MS: u64 = 1_000_000;
 
-/// Random commands of 4 KiB.
+/// Makes terms of random commands of 4 KiB.
 fn terms(budget: Budget, period: u64) -> Terms {
     let (request_bytes, write_percent) = (4096, 0);
     Terms {
@@ -23,7 +23,7 @@ fn terms(budget: Budget, period: u64) -> Terms {
     }
 }
 
-/// A disk: 8 ms for a command, 20 ms at the worst.
+/// Makes the profile of a disk: 8 ms for a command, 20 ms at the worst.
 fn disk() -> Profile {
     let times = (Nanos(8 * MS), Nanos(20 * MS));
     Profile { seeks: true, ..Profile::of_device(times.0, times.1, 10_000, 1) }

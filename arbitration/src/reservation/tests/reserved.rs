@@ -4,7 +4,7 @@ use units::Nanos;
 use super::{MS, SECOND, admit, disk, terms};
 use crate::reservation::{Budget, Charge, Profile, Reserved};
 
-/// 10 us of the device for a command, 125 us at the worst.
+/// Makes the profile of a flash device: 10 us for a command, 125 us at the worst.
 fn flash() -> Profile {
     Profile::of_device(Nanos(80_000), Nanos(MS), 1000, 8)
 }
@@ -47,7 +47,7 @@ fn f3_what_is_not_used_is_not_carried_over() {
     assert_eq!(use_up(&reserved, Nanos(7 + 10 * SECOND), 10_000), 500);
 }
 
-/// Eleven commands a second on a disk: 140 ms of it.
+/// Makes a reservation of eleven commands a second on a disk: 140 ms of it.
 fn on_disk() -> Reserved {
     Reserved::new(Nanos(0), &admit(&disk(), &terms(Budget::Operations(11), SECOND)))
 }
@@ -133,7 +133,8 @@ fn f3_time_that_goes_back_a_little_stays_in_the_present_period() {
     assert!(!reserved.has_budget(Nanos(0)));
 }
 
-/// A tenant that always waits and is served `served` commands in each of four periods.
+/// Serves `served` commands of a tenant that always waits in each of four periods. Returns what was
+/// kept.
 fn kept_when_served(served: u64) -> (u64, u64) {
     let reserved = reserved(Budget::Operations(500));
     for period in 0..4 {

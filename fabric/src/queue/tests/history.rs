@@ -59,19 +59,19 @@ prop_compose! {
     }
 }
 
-/// The data of command number `op`: every byte tells its place.
+/// Returns the data of command number `op`: every byte tells its place.
 fn pattern(op: usize, length: u32) -> Vec<u8> {
     (0..length)
         .map(|at| (at as usize * 31 + (at as usize >> 8) * 7 + op * 101).to_le_bytes()[0])
         .collect()
 }
 
-/// The most bytes that an end sends at a time.
+/// Returns the most bytes that an end sends at a time.
 fn limit(random: &mut Random) -> usize {
     if random.below(2) == 0 { usize::MAX } else { 1 + random.below(9000) }
 }
 
-/// A chunk from the front of a wire.
+/// Takes a chunk from the front of a wire.
 fn chunk<U>(wire: &mut Vec<U>, random: &mut Random) -> Vec<U> {
     let n = match random.below(3) {
         0 => wire.len(),
@@ -166,8 +166,8 @@ impl<J: Joined> Target<J> {
         }
     }
 
-    /// Two of three commands' data is asked for grant by grant; a refused one may not get as far
-    /// as its first.
+    /// Asks for two of three commands' data grant by grant; a refused one may not get as far as its
+    /// first.
     fn ask(&mut self, slot: SlotId, sqe: &Sqe, refused: bool) {
         let (op, length) = (sqe.cdw10.get(), sqe.sgl.length.get());
         if op.is_multiple_of(3) {

@@ -19,7 +19,7 @@ pub(super) trait Joined {
     type Host: for<'a> HostTransport<Payload = Vec<u8>, Chunk<'a> = &'a [Self::ToHost]>;
 
     fn settings() -> BoxedStrategy<Self::Settings>;
-    /// The largest settings, with which data moves in one piece.
+    /// Makes the largest settings, with which data moves in one piece.
     fn plain() -> Self::Settings;
     fn target(settings: &Self::Settings) -> Self::Target;
     fn host(settings: &Self::Settings) -> Self::Host;
@@ -29,7 +29,7 @@ pub(super) trait Joined {
     fn from_host(host: &mut Self::Host, limit: usize) -> Vec<Self::ToTarget>;
     /// Sends all of a batch.
     fn send(batch: &mut <Self::Target as Transport>::Batch) -> Vec<Self::ToHost>;
-    /// The bytes that these units are, where the target said that data arrives.
+    /// Returns the bytes that these units are, where the target said that data arrives.
     fn data(units: &[Self::ToTarget]) -> &[u8];
 }
 

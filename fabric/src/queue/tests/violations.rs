@@ -100,7 +100,8 @@ impl<J: Joined> Pair<J> {
         }
     }
 
-    /// The host's next units break the protocol: nothing is heard of it any more, and it is told.
+    /// Checks that the target ends when the host's next units break the protocol: nothing is heard
+    /// of the host any more, and it is told.
     fn assert_target_ends(&mut self, units: &[J::ToTarget]) {
         self.feed(units).expect_err("a violation");
         assert_eq!(self.feed(units), Ok(vec![]), "input is ignored from then on");
@@ -116,7 +117,7 @@ impl<J: Joined> Pair<J> {
     }
 }
 
-/// Each violation in turn.
+/// Tries each violation in turn.
 fn all<J: Joined + Debug>() {
     too_many_commands::<J>();
     too_much_in_a_capsule::<J>();
@@ -171,7 +172,8 @@ fn returned_out_of_order<J: Joined>() {
     pair.assert_host_ends();
 }
 
-/// While the host owes data its command is not answered, and its slot not given to another.
+/// Checks that a command is not answered, and its slot not given to another, while the host owes
+/// its data.
 fn completions_wait_for_data_and_withdrawals_too<J: Joined>() {
     let mut pair = Pair::<J>::new();
     let slot = pair.take_command(0, 4096, 0);

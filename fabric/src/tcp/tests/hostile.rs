@@ -10,7 +10,7 @@ use crate::tcp::{HostConnection, HostParams, TargetConnection, TargetParams};
 const DIGESTS: HostParams =
     HostParams { hpda: 0, header_digest: true, data_digest: true, maxr2t: 1 };
 
-/// Both roles, initialized, with digests as the host asks.
+/// Makes both roles, initialized, with digests as the host asks.
 fn pair(params: HostParams) -> (HostConnection<Vec<u8>>, TargetConnection<Vec<u8>>) {
     let mut host = HostConnection::new(params);
     let mut target = TargetConnection::new(TargetParams::default());
@@ -39,7 +39,8 @@ fn sqe(cid: u16) -> Sqe {
     Sqe { cid: U16::new(cid), ..Sqe::default() }
 }
 
-/// Everything that `bytes` leads to: for each piece of data its length, for each end its verdict.
+/// Returns everything that `bytes` leads to: for each piece of data its length, for each end its
+/// verdict.
 fn data_events(target: &mut TargetConnection<Vec<u8>>, bytes: &[u8]) -> (Vec<usize>, Vec<bool>) {
     let (mut pieces, mut ends) = (vec![], vec![]);
     for mut input in bytes.chunks(1000) {
@@ -157,7 +158,7 @@ fn flood_host(host: &mut HostConnection<Vec<u8>>, bytes: &[u8], chunk: usize) {
     assert!(host.tx().pending_bytes() <= 20_000);
 }
 
-/// Bytes that look like PDUs often enough to get past the first checks.
+/// Generates bytes that look like PDUs often enough to get past the first checks.
 fn plausible() -> impl Strategy<Value = Vec<u8>> {
     let pdu = (0u8..12, 0u8..4, any::<bool>(), any::<u8>(), prop::collection::vec(0u8..9, 120));
     let pdu = pdu.prop_map(|(kind, flags, plain, noise, body)| {

@@ -21,7 +21,7 @@ pub(super) fn sent(connection: &mut TargetConnection<Vec<u8>>) -> Vec<u8> {
     bytes
 }
 
-/// An initialized connection with a queue of 8 entries.
+/// Makes an initialized connection with a queue of 8 entries.
 pub(super) fn ready(params: TargetParams, sq_flow_control: bool) -> TargetConnection<Vec<u8>> {
     let mut connection = TargetConnection::new(params);
     let request = Initialize::new(PduType::IcReq, 0, Digests::empty(), 0);
@@ -102,7 +102,7 @@ fn read_data_ends_with_success_flag_only_without_flow_control_and_result() {
     }
 }
 
-/// The data that an R2T asks for.
+/// Returns the data that an R2T asks for.
 fn data_for(r2t: &R2t) -> Vec<u8> {
     let length = r2t.r2tl.get();
     let pdu = DataPdu {

@@ -51,7 +51,7 @@ fn command(edit: impl FnOnce(&mut Header)) -> Vec<u8> {
     CapsuleCmd { header, sqe }.as_bytes().to_vec()
 }
 
-/// A data PDU without its data; PLEN says what DATAL said before the edit.
+/// Makes a data PDU without its data; PLEN says what DATAL said before the edit.
 fn data(
     kind: PduType,
     cid: u16,
@@ -72,7 +72,7 @@ fn data(
     pdu.as_bytes().to_vec()
 }
 
-/// The tag of the R2T that [`Before::Busy`] opens.
+/// Returns the tag of the R2T that [`Before::Busy`] opens.
 fn open_tag() -> u16 {
     let mut connection = target(Before::Plain);
     let mut input = &command(|_| ())[..];
@@ -152,7 +152,7 @@ fn fault(
     None
 }
 
-/// The termination request must name the fault and repeat the header that it is about.
+/// Checks that the termination request names the fault and repeats the header that the fault is in.
 fn check_term_req(case: &Case, kind: PduType, violation: Option<Violation>, answer: &[u8]) {
     let (name, _, bytes, fes, fei) = case;
     let violation = violation.unwrap_or_else(|| panic!("{name}: accepted"));

@@ -9,13 +9,13 @@ use crate::stats::{IoSnapshot, OpSnapshot};
 /// Namespaces, with turns and without.
 const WAYS: [(u32, bool); 4] = [(MEMORY, true), (MEMORY, false), (DRIVE, true), (DRIVE, false)];
 
-/// Operations, bytes and errors.
+/// Returns operations, bytes and errors.
 fn sums(of: &OpSnapshot) -> (u64, u64, u64) {
     assert_eq!(of.latency.count(), of.ops, "each has its latency");
     (of.ops, of.bytes, of.errors)
 }
 
-/// Where each command is counted: its connection, device, class and session.
+/// Checks that a command is counted everywhere: at its connection, device, class and session.
 fn everywhere(rig: &mut Rig, nsid: u32, class: Class) -> [IoSnapshot; 4] {
     let disk = rig.disk(nsid);
     [
@@ -26,7 +26,7 @@ fn everywhere(rig: &mut Rig, nsid: u32, class: Class) -> [IoSnapshot; 4] {
     ]
 }
 
-/// Two reads of 4 KiB, a write of 2 KiB, a write of 32 KiB and a flush, as High.
+/// Carries out two reads of 4 KiB, a write of 2 KiB, a write of 32 KiB and a flush, as High.
 fn some(rig: &mut Rig, nsid: u32) {
     let high = |sqe: fabric::nvme::Sqe| fabric::nvme::Sqe { cdw13: 0x200.into(), ..sqe };
     rig.submit(1, high(read(nsid, 0, 8)), None, 4096);

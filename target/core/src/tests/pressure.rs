@@ -5,7 +5,7 @@ use fabric::nvme::Status;
 
 use super::rig::{DRIVE, MEMORY, MS, Plan, Rig, comes_again, read, write};
 
-/// A session of which four commands may wait, one of them in the drive.
+/// Makes a reactor with a session of which four commands may wait, one of them in the drive.
 fn small() -> Rig {
     Rig::new(&Plan { queue: 4, window: 1, ..Plan::default() })
 }

@@ -151,23 +151,24 @@ fn service() -> Service {
     service
 }
 
-/// An I/O command on some blocks.
+/// Makes an I/O command on some blocks.
 pub(super) fn io(opcode: u8, nsid: u32, lba: u64, blocks: u32) -> Sqe {
     Sqe { opcode, ..commands::transfer(false, nsid, lba, blocks, 0) }
 }
 
-/// A read.
+/// Makes a read.
 pub(super) fn read(nsid: u32, lba: u64, blocks: u32) -> Sqe {
     io(opcode::io::READ, nsid, lba, blocks)
 }
 
-/// A write.
+/// Makes a write.
 pub(super) fn write(nsid: u32, lba: u64, blocks: u32) -> Sqe {
     io(opcode::io::WRITE, nsid, lba, blocks)
 }
 
 impl Rig {
-    /// A reactor with one connected controller: peer 0 is its admin queue, peer 1 an I/O queue.
+    /// Makes a reactor with one connected controller: peer 0 is its admin queue, peer 1 an I/O
+    /// queue.
     pub(super) fn new(plan: &Plan) -> Self {
         let now = Nanos(1_000_000_000);
         let drive = Disk::new(false, BLOCKS, WindowRule::Fixed(plan.window));
@@ -300,12 +301,12 @@ impl Rig {
         self.peers[peer].answers.remove(&cid).expect("an answer")
     }
 
-    /// The status of a command, if it was answered.
+    /// Returns the status of a command, if it was answered.
     pub(super) fn answer(&self, peer: usize, cid: u16) -> Option<Status> {
         self.peers[peer].answers.get(&cid).map(|(status, _)| *status)
     }
 
-    /// What a command has read.
+    /// Returns what a command has read.
     pub(super) fn data(&self, peer: usize, cid: u16) -> &[u8] {
         &self.peers[peer].data[&cid]
     }
@@ -336,12 +337,12 @@ impl Rig {
         true
     }
 
-    /// The commands in each state that any are in.
+    /// Returns the commands in each state that any are in.
     pub(super) fn states(&self) -> Vec<(&'static str, u64)> {
         self.core.states().iter().filter(|(_, count)| *count > 0).collect()
     }
 
-    /// The statistics of the session, which all commands are charged to.
+    /// Returns the statistics of the session, which all commands are charged to.
     pub(super) fn session_stats(&mut self) -> crate::stats::IoSnapshot {
         self.core.driver().rules.tenant.stats.get(0).unwrap().snapshot()
     }
@@ -442,8 +443,8 @@ impl Rig {
         any
     }
 
-    /// Does what the reactor wants done. Whether that changes anything: a connection that ends is
-    /// shut down in each turn until it has ended.
+    /// Does what the reactor wants done. Returns whether that changes anything: a connection that
+    /// ends is shut down in each turn until it has ended.
     fn carry_out(&mut self, op: Op) -> bool {
         let key = match &op {
             Op::Receive(key) | Op::StopReceiving(key) | Op::ReceiveOnce(key, _) => *key,
@@ -477,7 +478,7 @@ impl Rig {
     }
 }
 
-/// A host takes bytes.
+/// Gives bytes to a host.
 fn hear(peer: &mut Peer, bytes: &[u8]) {
     let mut input = bytes;
     while let Some(event) = peer.host.next(&mut input).unwrap() {
@@ -497,7 +498,7 @@ fn hear(peer: &mut Peer, bytes: &[u8]) {
     }
 }
 
-/// Set Features, Host Behavior Support: the host honours Command Retry Delays (ACRE).
+/// Makes Set Features, Host Behavior Support: the host honours Command Retry Delays (ACRE).
 pub(super) fn comes_again() -> (Sqe, Vec<u8>) {
     let mut data = vec![0; 512];
     data[0] = 1;
@@ -505,7 +506,7 @@ pub(super) fn comes_again() -> (Sqe, Vec<u8>) {
     (sqe, data)
 }
 
-/// Abort of a command of an I/O queue.
+/// Makes Abort of a command of an I/O queue.
 pub(super) fn abort(qid: u16, cid: u16) -> Sqe {
     Sqe {
         opcode: opcode::admin::ABORT,

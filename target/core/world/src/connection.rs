@@ -61,8 +61,8 @@ pub(crate) struct Connection {
 }
 
 impl Connection {
-    /// A connection between that queue of a host and that reactor, for messages or bytes, with the
-    /// times between one delivery and the next.
+    /// Makes a connection between that queue of a host and that reactor, for messages or bytes,
+    /// with the times between one delivery and the next.
     pub(crate) fn new(
         (host, qid): (usize, u16),
         reactor: usize,
@@ -136,12 +136,12 @@ impl Connection {
         self.sending.take()
     }
 
-    /// The room for bytes to the target.
+    /// Returns the room for bytes to the target.
     pub(crate) fn up_room(&self) -> usize {
         ROOM.saturating_sub(self.up.len())
     }
 
-    /// Whether there is something for the reactor to receive, and it wants to.
+    /// Says whether there is something that the reactor may receive now.
     pub(crate) fn can_deliver_up(&self) -> bool {
         let arrived = self.cut || (!self.up.is_empty() && !self.silent);
         (self.armed && (self.stopping || arrived)) || (self.once.is_some() && arrived)
@@ -162,7 +162,7 @@ impl Connection {
         (place, placed, self.up.take(rest))
     }
 
-    /// Whether there is something for the host to receive.
+    /// Says whether there is something for the host to receive.
     pub(crate) fn can_deliver_down(&self) -> bool {
         !self.down.is_empty() || self.sending.is_some() || (self.cut && !self.host_knows)
     }

@@ -73,7 +73,7 @@ impl Disk {
         }
     }
 
-    /// What it was given, and what the target says of that.
+    /// Returns what the device was given, and what the target says of that.
     pub(crate) fn counts(&self) -> (Counts, Counts) {
         let mut told = Counts::default();
         for stats in self.stats.iter().map(IoStats::snapshot) {
@@ -107,7 +107,7 @@ impl Disk {
         self.kind
     }
 
-    /// The device is gone from now on.
+    /// Removes the device: it is gone from now on.
     pub(crate) fn fail(&self) {
         self.failed.set(true);
     }
@@ -121,7 +121,8 @@ impl Disk {
         }
     }
 
-    /// When a command that comes now is complete, in its turn.
+    /// Occupies the device with a command that comes now. Returns the time at which the command is
+    /// complete, in its turn.
     pub(crate) fn occupy(&self, now: Nanos, service_ns: u64) -> Nanos {
         let mut channels = self.channels.borrow_mut();
         let free = channels.iter_mut().min();

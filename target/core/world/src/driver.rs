@@ -89,7 +89,7 @@ pub(crate) struct Shared {
 }
 
 impl Shared {
-    /// Does something with the service, and keeps what it wants done.
+    /// Does something with the service, and keeps what the service wants done.
     pub(crate) fn with_service<R>(&self, use_it: impl FnOnce(&mut Service) -> R) -> R {
         let mut service = self.service.borrow_mut();
         let answer = use_it(&mut service);

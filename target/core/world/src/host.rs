@@ -205,12 +205,12 @@ fn settings(nqn: &str, number: u8, queues: u16, weighted_round_robin: bool) -> S
     }
 }
 
-/// An I/O command on some blocks, with a class in its CDW13 9:8.
+/// Makes an I/O command on some blocks, with a class in its CDW13 9:8.
 pub(crate) fn io(opcode: u8, nsid: u32, lba: u64, blocks: u32, class: u32) -> Sqe {
     Sqe { opcode, ..commands::transfer(false, nsid, lba, blocks, class << 8) }
 }
 
-/// A command under another identifier.
+/// Makes the same command under another identifier.
 pub(crate) fn named(sqe: Sqe, cid: u16) -> Sqe {
     Sqe { cid: U16::new(cid), ..sqe }
 }

@@ -20,14 +20,14 @@ pub(crate) enum HostEnd {
 }
 
 impl HostEnd {
-    /// A host's end of a new connection over TCP.
+    /// Makes a host's end of a new connection over TCP.
     pub(crate) fn tcp(digests: bool) -> Self {
         let (header_digest, data_digest) = (digests, digests);
         let params = HostParams { header_digest, data_digest, ..HostParams::default() };
         Self::Tcp(Box::new(HostConnection::new(params)))
     }
 
-    /// A host's end of a new connection within the process.
+    /// Makes a host's end of a new connection within the process.
     pub(crate) fn loopback() -> Self {
         Self::Loopback(LoopbackHost::new())
     }

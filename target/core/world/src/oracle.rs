@@ -39,8 +39,8 @@ impl Block {
         Self(vec![Written { content: 0, write: 0, begun: 0, done: Some(0) }])
     }
 
-    /// Whether a read that began at `since` may see this write: unless another one began after it
-    /// was done, and was done before the read began.
+    /// Says whether a read that began at `since` may see this write: unless another one began after
+    /// it was done, and was done before the read began.
     fn may_see(&self, written: &Written, since: u64) -> bool {
         let Some(done) = written.done else { return true };
         !self.0.iter().any(|later| later.begun > done && later.done.is_some_and(|d| d < since))
@@ -56,13 +56,13 @@ pub(crate) struct Oracle {
 }
 
 impl Oracle {
-    /// The present step, and the next one is another.
+    /// Returns the present step, and begins the next one.
     pub(crate) fn step(&mut self) -> u64 {
         self.step += 1;
         self.step
     }
 
-    /// A write of `content` to blocks of a namespace begins; its name.
+    /// Begins a write of `content` to blocks of a namespace. Returns its name.
     pub(crate) fn begin(&mut self, nsid: u32, lba: u64, blocks: u32, content: u64) -> u64 {
         self.writes += 1;
         let (write, begun) = (self.writes, self.step());
@@ -73,8 +73,8 @@ impl Oracle {
         write
     }
 
-    /// A write was acknowledged; `oldest` is the step at which the oldest command began that is
-    /// not answered yet.
+    /// Acknowledges a write; `oldest` is the step at which the oldest command began that is not
+    /// answered yet.
     pub(crate) fn acknowledge(
         &mut self,
         nsid: u32,

@@ -71,7 +71,7 @@ pub enum Hostility {
 }
 
 impl Scenario {
-    /// A world at random.
+    /// Makes a world at random.
     #[must_use]
     pub fn random(seed: u64) -> Self {
         let mut rng = Rng::with_seed(seed);
@@ -124,14 +124,14 @@ impl Scenario {
         }
     }
 
-    /// The same world in which nothing goes wrong, and the target goes on.
+    /// Makes the same world in which nothing goes wrong, and the target goes on.
     #[must_use]
     pub fn without_faults(self) -> Self {
         Self { faults: false, drain: false, ..self }
     }
 
-    /// The same world in which nothing goes wrong, and the target ends by draining: its devices
-    /// are so slow that a host's queues have their last answers at different times.
+    /// Makes the same world in which nothing goes wrong, and the target ends by draining: its
+    /// devices are so slow that a host's queues have their last answers at different times.
     #[must_use]
     pub fn draining(self) -> Self {
         let slow = |(kind, channels, time, window)| (kind, channels, time * 100, window);
@@ -139,7 +139,7 @@ impl Scenario {
         Self { faults: false, drain: true, depth: 1 + self.depth % 4, disks, ..self }
     }
 
-    /// The target's end of a new connection, for messages or bytes.
+    /// Makes the target's end of a new connection, for messages or bytes.
     pub(crate) fn target_end(&self, messages: bool) -> TargetEnd {
         if messages {
             TargetEnd::loopback(LoopbackParams {
@@ -153,7 +153,7 @@ impl Scenario {
         }
     }
 
-    /// Smaller worlds that may break as this one does, the smallest first.
+    /// Returns smaller worlds that may break as this one does, the smallest first.
     pub(crate) fn smaller(&self) -> Vec<Self> {
         let mut all = Vec::new();
         for parts in [16, 4, 2] {
@@ -184,8 +184,8 @@ impl Scenario {
         all
     }
 
-    /// A world at random in which the first host reserves a part of a device, and always has more
-    /// to do than that, as the others have.
+    /// Makes a world at random in which the first host reserves a part of a device, and always has
+    /// more to do than that, as the others have.
     #[must_use]
     pub fn reserving(seed: u64) -> Self {
         let mut rng = Rng::with_seed(seed);
@@ -216,8 +216,8 @@ impl Scenario {
         }
     }
 
-    /// A world at random in which all hosts but the last hold what they can get, and give nothing
-    /// back.
+    /// Makes a world at random in which all hosts but the last hold what they can get, and give
+    /// nothing back.
     #[must_use]
     pub fn hostile(seed: u64, hostility: Hostility) -> Self {
         let mut rng = Rng::with_seed(seed);
@@ -239,7 +239,7 @@ impl Scenario {
         }
     }
 
-    /// A world that does a lot of work: for its speed.
+    /// Makes a world that does a lot of work, to measure its speed.
     #[must_use]
     pub fn busy(commands: u64) -> Self {
         Self {

@@ -24,7 +24,7 @@ pub(crate) enum Line<M> {
 }
 
 impl<M> Line<M> {
-    /// An empty line.
+    /// Makes an empty line.
     pub(crate) fn new(messages: bool) -> Self {
         if messages { Self::Messages(VecDeque::new()) } else { Self::Bytes(VecDeque::new()) }
     }
@@ -87,7 +87,7 @@ impl<M> Units<M> {
         }
     }
 
-    /// All of it.
+    /// Returns all units of the line.
     pub(crate) fn run(&self) -> Run<'_, M> {
         match self {
             Self::Bytes(bytes) => Run::Bytes(bytes),

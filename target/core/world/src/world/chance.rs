@@ -14,7 +14,7 @@ use crate::disk::Disk;
 use crate::host::NQN;
 
 impl World {
-    /// Something happens at random.
+    /// Lets something happen at random.
     pub(super) fn chance(&mut self) {
         if self.settling {
             return;

@@ -60,7 +60,7 @@ impl World {
         }
     }
 
-    /// Time has passed for a host's association.
+    /// Lets time pass for a host's association.
     pub(super) fn time(&mut self, index: usize) {
         let now = self.now;
         let Some(host) = self.hosts.get_mut(index).filter(|host| host.timer == Some(now)) else {
@@ -73,7 +73,7 @@ impl World {
         }
     }
 
-    /// A controller is ready: its host connects I/O queues.
+    /// Connects I/O queues for a host whose controller is ready.
     fn is_ready(&mut self, index: usize) {
         if let Some(host) = self.hosts.get_mut(index) {
             host.phase = Phase::Up;
@@ -98,7 +98,7 @@ impl World {
         }
     }
 
-    /// A host sends an admin command that its association does not need.
+    /// Sends an admin command of a host that its association does not need.
     fn command_controller(&mut self, index: usize, sqe: Sqe, read: u32) -> Option<u16> {
         let host = self.hosts.get_mut(index)?;
         let cid = host.association.submit(sqe, None, read).ok();
@@ -106,7 +106,7 @@ impl World {
         cid
     }
 
-    /// A host was told that namespaces have changed, and reads which.
+    /// Reads which namespaces have changed, for a host that was told of changes.
     fn read_changes(&mut self, index: usize) {
         let dwords = CHANGED_BYTES / 4 - 1;
         let sqe = Sqe {
@@ -121,7 +121,7 @@ impl World {
         }
     }
 
-    /// An admin command is answered that the association does not need.
+    /// Takes the answer to an admin command that the association does not need.
     fn is_told(&mut self, index: usize, cid: u16, cqe: &Cqe, data: &[u8]) {
         let Some(host) = self.hosts.get_mut(index) else { return };
         let Some(at) = host.log_reads.iter().position(|read| *read == cid) else { return };
@@ -138,14 +138,14 @@ impl World {
         }
     }
 
-    /// A namespace has come, changed or gone: whoever uses the subsystem is to be told.
+    /// Tells hosts that use a subsystem that one of its namespaces has come, changed or gone.
     pub(super) fn namespace_changed(&mut self, nsid: u32) {
         for host in self.hosts.iter_mut().filter(|host| host.phase == Phase::Up) {
             host.untold.insert(nsid);
         }
     }
 
-    /// A host aborts one of its commands.
+    /// Aborts one of a host's commands.
     pub(super) fn abort(&mut self) {
         let index = self.rng.usize(0..self.hosts.len());
         let qid = self.rng.u16(1..=self.scenario.queues);
@@ -171,7 +171,7 @@ impl World {
         self.command_controller(index, sqe, 0);
     }
 
-    /// A host resets its controller, after its I/O queues have gone or with them.
+    /// Resets a host's controller, after its I/O queues have gone or with them.
     pub(super) fn reset(&mut self) {
         let index = self.rng.usize(0..self.hosts.len());
         let before = self.rng.bool();
@@ -188,7 +188,7 @@ impl World {
         self.associate(index);
     }
 
-    /// A host shuts its controller down, after its I/O queues have gone or with them.
+    /// Shuts a host's controller down, after its I/O queues have gone or with them.
     pub(super) fn shut_down(&mut self) {
         let index = self.rng.usize(0..self.hosts.len());
         let before = self.rng.bool();

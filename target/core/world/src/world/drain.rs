@@ -19,7 +19,7 @@ const LONG: Duration = Duration::from_secs(60);
 const FURTHER: u64 = 64;
 
 impl World {
-    /// All reactors are told to drain.
+    /// Tells all reactors to drain.
     pub(super) fn drain(&mut self) {
         let short = Duration::from_micros(self.rng.u64(1..50_000));
         let time = if self.rng.bool() { LONG } else { short };
@@ -37,7 +37,7 @@ impl World {
         }
     }
 
-    /// A reactor was told to drain, and had so many commands then.
+    /// Takes note that a reactor was told to drain, and of the number of commands that it had then.
     pub(super) fn drains(&mut self, commands: usize) {
         let step = self.oracle.step();
         if let Some(drain) = &mut self.drain {
@@ -49,7 +49,7 @@ impl World {
         }
     }
 
-    /// An I/O command was answered that a host had submitted at step `since`.
+    /// Takes note that an I/O command was answered that a host had submitted at step `since`.
     pub(super) fn is_answered(&mut self, since: u64) {
         let Some(drain) = &mut self.drain else { return };
         drain.answered += 1;
@@ -58,7 +58,7 @@ impl World {
         }
     }
 
-    /// A host loses a queue, and with it what it has under way on all.
+    /// Takes note that a host loses a queue, and with it what it has under way on all.
     pub(super) fn is_lost(&mut self, host: usize) {
         let calm = !self.scenario.faults && self.drain.is_some_and(|drain| drain.time == LONG);
         let answered_at = self.hosts.get(host).map_or(Nanos(0), |host| host.answered_at);
@@ -67,7 +67,7 @@ impl World {
         }
     }
 
-    /// Whether hosts submit commands.
+    /// Says whether hosts submit commands.
     pub(super) fn is_open(&self) -> bool {
         match self.drain {
             Some(_) => self.outcome.submitted < self.scenario.commands + FURTHER,
@@ -75,7 +75,7 @@ impl World {
         }
     }
 
-    /// Whether the target has ended, as it has to; `Err` where it has not in time, or has left
+    /// Says whether the target has ended, as it has to; `Err` where it has not in time, or has left
     /// something behind.
     pub(super) fn has_drained(&self) -> Result<bool, Broken> {
         let Some(drain) = self.drain else { return Ok(false) };

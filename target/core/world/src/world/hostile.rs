@@ -44,7 +44,7 @@ impl World {
         if beside { SMALL } else { u32::MAX }
     }
 
-    /// The last host has answers in time.
+    /// Checks that the last host has answers in time.
     pub(super) fn check_innocent(&self) -> Result<(), Broken> {
         if self.scenario.hostility.is_none() || self.settling {
             return Ok(());

@@ -56,7 +56,7 @@ impl World {
         }
     }
 
-    /// A host has received something on one of its queues.
+    /// Takes what a host has received on one of its queues.
     pub(super) fn hear(
         &mut self,
         host: usize,
@@ -129,7 +129,7 @@ impl World {
         }
     }
 
-    /// A connection takes commands.
+    /// Takes note that a connection takes commands.
     fn ready(&mut self, host: usize, qid: u16) {
         if qid > 0 {
             return self.connect_queue(host, qid);
@@ -142,7 +142,7 @@ impl World {
         self.associate(host);
     }
 
-    /// A command was answered.
+    /// Takes the answer to a command.
     fn answered(&mut self, host: usize, qid: u16, outstanding: Outstanding, cqe: &Cqe) {
         let status = cqe.status();
         self.note(u64::from(status.bits()) << 16 | u64::from(qid));
@@ -200,14 +200,14 @@ impl World {
         self.after(think, Event::Host(host));
     }
 
-    /// The step at which the oldest command began that is not answered.
+    /// Returns the step at which the oldest command began that is not answered.
     pub(super) fn oldest(&self) -> u64 {
         let queues = self.hosts.iter().flat_map(|host| host.queues.iter().flatten());
         let steps = queues.flat_map(|queue| queue.outstanding.iter().flatten()).map(|o| o.since);
         steps.min().unwrap_or(u64::MAX)
     }
 
-    /// A host has lost a connection: all of its connections go.
+    /// Ends all connections of a host that has lost one.
     pub(super) fn lose(&mut self, host: usize, qid: u16, index: usize) {
         let queue = self.hosts.get(host).and_then(|h| h.queues.get(usize::from(qid)));
         if queue.is_some_and(|queue| queue.as_ref().is_some_and(|q| q.connection == index)) {
@@ -216,7 +216,7 @@ impl World {
         }
     }
 
-    /// A host gives its controller up, and connects again after a while.
+    /// Gives up a host's controller, and connects the host again after a while.
     pub(super) fn leave(&mut self, index: usize) {
         let wait = self.rng.u64(1_000_000..2_000_000_000);
         self.trace(|| format!("host {index} leaves"));
@@ -228,7 +228,7 @@ impl World {
         self.after(wait, Event::Host(index));
     }
 
-    /// A host does what it has to do.
+    /// Does what a host has to do.
     pub(super) fn host(&mut self, index: usize) {
         let Some(host) = self.hosts.get_mut(index) else { return };
         match host.phase {

@@ -63,7 +63,7 @@ pub(super) struct Limits {
 }
 
 impl Limits {
-    /// A session is as `spec` says from now on.
+    /// Sets a session to what `spec` says.
     pub(super) fn set(&mut self, now: Nanos, session: &Session, spec: &SessionSpec) {
         let id = session.id().0;
         if self.left.contains(&id) {
@@ -85,13 +85,14 @@ impl Limits {
         self.watched.insert(id, watched);
     }
 
-    /// A session is gone.
+    /// Forgets a session that is gone.
     pub(super) fn forget(&mut self, session: &Session) {
         self.watched.remove(&session.id().0);
         self.left.push(session.id().0);
     }
 
-    /// A command of a session went to a device; which session's limit that exceeds.
+    /// Takes note that a command of a session went to a device. Returns the session whose limit
+    /// that exceeds.
     pub(super) fn passed(&mut self, session: u32, at: Nanos, bytes: u64) -> Option<&str> {
         let (mut next, mut exceeded) = (Some(session), None);
         while let Some(id) = next {

@@ -13,7 +13,8 @@ use super::shared_link::{LOOK_NS, MARK_NS, Paced, Way};
 use super::{Event, World};
 
 impl World {
-    /// A connection's I/O queue is connected: it is looked at from now on.
+    /// Joins a connection to its link when its I/O queue is connected: the connection is looked at
+    /// from now on.
     pub(super) fn join_link(&mut self, connection: usize, pacing: Arc<Pacing>) {
         let now = self.now;
         let (down, up) = Default::default();
@@ -28,8 +29,8 @@ impl World {
         }
     }
 
-    /// When bytes arrive that one end of a connection sends now, after the time that they are under
-    /// way alone.
+    /// Returns the time at which bytes arrive that one end of a connection sends now, after the
+    /// time that they are under way alone.
     pub(super) fn carry(&mut self, index: usize, way: Way, bytes: usize, alone: u64) -> Nanos {
         let now = self.now;
         let arrives = Nanos(now.0 + alone);
@@ -63,7 +64,7 @@ impl World {
         through
     }
 
-    /// A look at a connection, as the daemon's poller has it.
+    /// Looks at a connection as the daemon's poller does.
     pub(super) fn sample(&mut self, index: usize) {
         let now = self.now;
         let Some(paced) = self.paced.get_mut(index) else { return };
@@ -107,7 +108,7 @@ impl World {
         self.after(LOOK_NS, Event::Sample(index));
     }
 
-    /// The link limits nobody any more.
+    /// Lifts the limits that the link has set.
     pub(super) fn lift_limits(&mut self) {
         self.rates_changed += 1;
         for paced in &self.paced {
@@ -120,7 +121,7 @@ impl World {
     }
 }
 
-/// A rate in whole bytes a second, of which there is always one.
+/// Returns a rate in whole bytes a second, rounded down, at least one.
 #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "never negative")]
 fn whole(rate: Rate) -> u64 {
     (rate.bytes() as u64).max(1)

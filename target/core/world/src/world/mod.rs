@@ -171,7 +171,7 @@ pub struct World {
 }
 
 impl World {
-    /// A world that has not begun.
+    /// Makes a world that has not begun.
     ///
     /// # Panics
     /// The scenario's limits are none that a service takes.
@@ -305,7 +305,7 @@ impl World {
         world
     }
 
-    /// The smallest scenario that was found to break its promises, where this one does.
+    /// Returns the smallest scenario that was found to break its promises, where this one does.
     #[must_use]
     pub fn shrink(scenario: Scenario) -> Scenario {
         let mut smallest = scenario;
@@ -425,7 +425,7 @@ impl World {
         self.outcome.fingerprint = mixed.wrapping_mul(0x9e37_79b9_7f4a_7c15);
     }
 
-    /// Nothing goes wrong any more, and nothing is limited: what waits now must be served.
+    /// Ends all faults and limits: what waits now must be served.
     fn mend(&mut self) {
         self.lift_limits();
         for index in 0..self.connections.len() {
@@ -461,7 +461,7 @@ impl World {
         Broken { at: self.now, what }
     }
 
-    /// At the end, nobody holds anything.
+    /// Checks that at the end nobody holds anything.
     fn check_end(&mut self) -> Result<(), Broken> {
         let broken = |at, what| Err(Broken { at, what });
         for session in self.sessions.iter() {

@@ -13,7 +13,7 @@ use super::{Event, Input, LISTENER, TURN_NS, World};
 use crate::connection::Connection;
 use crate::driver::{Op, Sim};
 
-/// Bytes that a command counts for at its device.
+/// Returns the number of bytes that a command counts for at its device.
 fn moved(command: &IoCommand) -> u64 {
     match command {
         IoCommand::WriteZeroes { range, .. } | IoCommand::Verify { range } => {
@@ -39,8 +39,8 @@ impl World {
         }
     }
 
-    /// A look at a reactor that rests: nothing has happened since it said until when, so that it
-    /// must find nothing to do. What it finds, it would have been late with.
+    /// Looks at a reactor that rests: nothing has happened since the reactor said until when, so
+    /// that it must find nothing to do. What it finds would have come late.
     pub(super) fn look(&mut self, index: usize) {
         let rates_changed = self.rates_changed;
         let Some(reactor) = self.reactors.get_mut(index) else { return };
@@ -72,7 +72,7 @@ impl World {
         }
     }
 
-    /// A turn; what it found to do without being told.
+    /// Takes a turn. Returns what the turn found to do without being told.
     fn take_turn(&mut self, index: usize) -> Option<&'static str> {
         let now = self.now;
         let reactor = self.reactors.get_mut(index)?;

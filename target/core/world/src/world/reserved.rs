@@ -11,7 +11,7 @@ use super::sessions::own;
 use crate::oracle::Broken;
 
 impl World {
-    /// The first host reserves as much of the first device as it may have.
+    /// Reserves as much of the first device for the first host as it may have.
     pub(super) fn reserve_first(&mut self) {
         let Some(backend) = self.namespaces.first().map(|known| known.backend) else { return };
         let spec = SessionSpec { name: own(0), ..SessionSpec::default() };
@@ -25,7 +25,7 @@ impl World {
         self.assign(0);
     }
 
-    /// A command of a session went to its device.
+    /// Takes note that a command of a session went to its device.
     pub(super) fn note_reserved(&mut self, session: SessionId, at: Nanos) {
         let Some(granted) = self.granted.first().filter(|_| self.scenario.reserved) else { return };
         if self.sessions.named(&granted.session).is_none_or(|own| own.id() != session) {
@@ -42,15 +42,15 @@ impl World {
         }
     }
 
-    /// Whether a device of which a part is reserved has commands in it.
+    /// Says whether a device of which a part is reserved has commands in it.
     pub(super) fn is_reserved_and_busy(&self) -> bool {
         let disks = self.shared.disks.borrow();
         let mut reserved = self.granted.iter().filter_map(|granted| disks.get(&granted.backend));
         reserved.any(|disk| disk.qos().window.held() > 0)
     }
 
-    /// In each period the first host had what was reserved. The first two, in which hosts connect,
-    /// and the last, which has not ended, do not count.
+    /// Checks that the first host had in each period what was reserved. The first two periods, in
+    /// which hosts connect, and the last, which has not ended, do not count.
     pub(super) fn check_reserved(&self) -> Result<(), Broken> {
         let Some(granted) = self.granted.first().filter(|_| self.scenario.reserved) else {
             return Ok(());

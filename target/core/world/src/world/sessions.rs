@@ -16,7 +16,7 @@ use super::{Input, World, tenant};
 use crate::disk::Kind;
 use crate::driver::Rules;
 
-/// The session that is a host's own.
+/// Returns the name of the session that is a host's own.
 pub(super) fn own(host: usize) -> String {
     format!("session{host}")
 }
@@ -84,7 +84,7 @@ impl World {
         put
     }
 
-    /// A host's commands are charged to its own session, if there is one.
+    /// Charges a host's commands to its own session, if there is one.
     pub(super) fn assign(&mut self, host: usize) {
         let name = own(host);
         let mut rules = self.rules();
@@ -104,7 +104,7 @@ impl World {
         self.publish(rules, &touched);
     }
 
-    /// A session reserves something of a device, or gives up what it has reserved.
+    /// Makes a session reserve something of a device, or give up what it has reserved.
     pub(super) fn change_reservation(&mut self) {
         let host = self.rng.usize(0..self.hosts.len());
         if self.scenario.reserved || self.namespaces.is_empty() {
@@ -157,7 +157,7 @@ impl World {
         true
     }
 
-    /// What was admitted on a device is in force, as far as its sessions are there.
+    /// Puts in force what was admitted on a device, as far as its sessions are there.
     pub(super) fn put_in_force(&mut self, backend: BackendId) {
         let disks = self.shared.disks.borrow();
         let Some(disk) = disks.get(&backend) else { return };
@@ -173,7 +173,7 @@ impl World {
         (**self.shared.rules.borrow()).clone()
     }
 
-    /// Another order, or other classes.
+    /// Sets another order, or other classes.
     pub(super) fn change_rules(&mut self) {
         let mut rules = self.rules();
         match self.rng.u8(0..4) {

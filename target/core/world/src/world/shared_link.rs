@@ -98,7 +98,7 @@ impl Seen {
         }
     }
 
-    /// Whether nothing of a connection moves or waits in this direction.
+    /// Says whether nothing of a connection moves or waits in this direction.
     pub(super) fn is_quiet(&self, traffic: &PerClass<Traffic>) -> bool {
         let still =
             |(class, traffic): (Class, &Traffic)| traffic.read() == (self.flows[class].moved, 0);
