@@ -4,17 +4,18 @@ use crate::policies::Tenant;
 use crate::stats::{IoStats, PerReactor};
 use std::sync::Arc;
 
-/// Sessions for which there is room from the start.
+/// Number of sessions for which there is room from the start.
 const PLACES: usize = 1 << 14;
 
-/// A session as a command names it: it names nothing any more when another has its place.
+/// A session as a command names it. The name stands for nothing any more once another session has
+/// its place.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Account {
     place: u32,
     serial: u32,
 }
 
-/// By the sessions' places.
+/// Accounts by the places of their sessions.
 #[derive(Debug)]
 pub(crate) struct Accounts(Vec<Option<(u32, Arc<PerReactor>)>>);
 

@@ -1,5 +1,5 @@
-//! Connect, and the admin queue: what the reactor does is to bring the host's data to the
-//! service and the service's answer to the host.
+//! Connect, and the admin queue: the reactor brings the host's data to the service, and the
+//! service's answer to the host.
 
 use fabric::controller::{Connected, DeferredCommands, ListenerId, Rejected, Reply, SmartCounters};
 use fabric::nvme::{SglKind, Sqe, Status, opcode};
@@ -31,15 +31,15 @@ fn data_length(sqe: &Sqe) -> u32 {
 pub(crate) struct AdminQueue {
     /// The listener that accepted the connection.
     listener: ListenerId,
-    /// It is the admin queue of a controller.
+    /// Whether the queue is the admin queue of a controller.
     connected: bool,
-    /// Commands whose data is arriving.
+    /// Number of commands whose data is arriving.
     collecting: u32,
     /// Commands that the service answers later.
     deferred: DeferredCommands<SlotId>,
 }
 
-/// A Connect that was accepted: the slot of its command, and what the queue is now.
+/// A Connect that was accepted: the slot of its command, and the kind of queue that it made.
 pub(crate) type Accepted = Option<(SlotId, Connected)>;
 
 impl AdminQueue {

@@ -1,44 +1,46 @@
 //! Admission: what happens when there is more work than room (docs/sources.md, D5: a full session
-//! says when to come again). Hosts are held back first, by not reading from them; where that goes
-//! on, and a host understands it, its commands are told when to come again.
+//! says when to come again). Hosts are held back first: the target does not read from them. Where
+//! that goes on, and a host understands Command Retry Delay, its commands are told when to come
+//! again.
 
 use arbitration::overload::{Backlog, RefusedOnce, RetryDelays, command_key};
 use fabric::Nanos;
 use fabric::nvme::{Sqe, Status};
 
-/// How long a host is held back before its commands are refused, in ns.
+/// Time in ns for which a host is held back before its commands are refused.
 const PATIENCE_NS: u64 = 100_000_000;
 
-/// Refused commands that are remembered for each connection. None is refused a second time, for
-/// a Linux host gives up after five; with all places taken none is refused at all.
+/// Number of refused commands that are remembered for each connection. No command is refused a
+/// second time, for a Linux host gives up after five refusals; with all places taken no command is
+/// refused at all.
 const REFUSED_MAX: usize = 256;
 
-/// What Identify says of the delays.
+/// The retry delays that Identify Controller shows (CRDT1 to CRDT3).
 pub const RETRY_DELAYS: RetryDelays = RetryDelays::DEFAULT;
 
-/// How full the sessions of a host's commands are.
+/// The fullness of the sessions of a host's commands.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Fullness {
     /// There is room.
     Room,
-    /// As many commands wait as may.
+    /// As many commands wait as may wait.
     Full,
-    /// Twice as many wait.
+    /// Twice as many commands wait as may wait.
     Over,
 }
 
 /// What one connection has seen of a full target.
 #[derive(Debug, Default)]
 pub(crate) struct Admission {
-    /// When its host was first held back.
+    /// Time at which the host was first held back.
     held_since: Option<Nanos>,
     /// Commands that were told to come again later.
     refused: Option<RefusedOnce>,
 }
 
 impl Admission {
-    /// Says whether the host must not be read from. `comes_again` says that it understands Command
-    /// Retry Delay (Host Behavior Support, ACRE).
+    /// Says whether the host must not be read from. `comes_again` says that the host understands
+    /// Command Retry Delay (Host Behavior Support, ACRE).
     pub(crate) fn holds_back(&mut self, now: Nanos, fullness: Fullness, comes_again: bool) -> bool {
         if fullness == Fullness::Room {
             self.held_since = None;
@@ -130,7 +132,7 @@ mod tests {
         for _ in 0..100 {
             backlog.entered();
         }
-        // One leaves each 10 ms: the last of the hundred has a second to wait.
+        // One command leaves each 10 ms: the last of the hundred has a second to wait.
         for ms in (0..2000_u64).step_by(10) {
             backlog.left(Nanos(ms * MS), 1_000_000_000);
             backlog.entered();

@@ -14,13 +14,13 @@ pub(crate) struct Agenda {
     pub(crate) to_record: Vec<Key>,
     /// Connections with data to ask their hosts for.
     pub(crate) r2t_waits: Vec<Key>,
-    /// When the first of them may be asked.
+    /// Time at which the first of those hosts may be asked.
     pub(crate) next_r2t: Nanos,
     /// Connections that take no commands until there is room.
     pub(crate) paused: Vec<Key>,
-    /// Connections on their way out.
+    /// Connections that end.
     pub(crate) closing: Vec<Key>,
-    /// When the first of them ends whatever it has still to send.
+    /// Time at which the first of those connections ends, whatever it has still to send.
     pub(crate) next_end: Option<Nanos>,
     /// Deallocations whose next slice is due.
     pub(crate) slices: Vec<(Key, SlotId)>,

@@ -1,5 +1,5 @@
-//! The arrival of an I/O command: parsed, checked against its namespace, classified, and carried out
-//! on the spot where nothing keeps it from that.
+//! The arrival of an I/O command: parsed, checked against its namespace, classified, and carried
+//! out on the spot where nothing prevents that.
 
 use std::hash::{DefaultHasher, Hash, Hasher};
 use std::sync::Arc;
@@ -30,30 +30,30 @@ use crate::queue::Queue;
 use crate::tally::{Counted, Tally};
 
 /// Output Mark: a vendor-specific I/O command without data, by which a host says that what it has
-/// sent so far to a namespace ends a container (docs/sources.md, I1: outputs end containers). It
-/// completes at once.
+/// sent so far to a namespace ends a container (docs/sources.md, I1: outputs end containers). An
+/// Output Mark completes at once.
 const OUTPUT_MARK: u8 = 0xc0;
 
-/// What becomes of a command that has arrived.
+/// The outcome of a command's arrival.
 #[derive(Debug)]
 pub(crate) enum Arrived<D: Driver> {
-    /// It was carried out, and reads nothing.
+    /// The command was carried out, and reads nothing.
     Done,
-    /// It was carried out, and this is what it read.
+    /// The command was carried out, with what it has read.
     Read(Class, TxData<Buffer<D>>),
-    /// It cannot be carried out on the spot.
+    /// The command cannot be carried out on the spot.
     Accepted(Command<D>),
-    /// There is no room: it is to come again later, as the status says.
+    /// There is no room: the command must come again later, as the status says.
     Later(Status),
 }
 
-/// What an I/O queue makes of commands that arrive.
+/// The room of an I/O queue that takes commands as they arrive.
 #[derive(Debug)]
 pub(crate) struct Arrival {
     controller: Arc<ControllerShared>,
     table: Arc<NamespaceTable>,
     table_version: u64,
-    /// What the host's class is made of.
+    /// Origin of the connection, from which the host's class follows.
     origin: Origin,
     flows: FlowCache,
     admission: Admission,
@@ -61,7 +61,7 @@ pub(crate) struct Arrival {
 }
 
 impl Arrival {
-    /// Commands for these namespaces of a controller.
+    /// Makes the arrival of commands for these namespaces of a controller.
     pub(crate) fn new(
         controller: Arc<ControllerShared>,
         table: Arc<NamespaceTable>,
@@ -70,8 +70,8 @@ impl Arrival {
         Self {
             controller,
             table,
-            // Versions begin with 1: the first refresh takes the present table, for this one may
-            // have been replaced since Connect made it.
+            // Versions begin with 1: the first refresh takes the present table, since Connect's
+            // table may have been replaced meanwhile.
             table_version: 0,
             origin,
             flows: FlowCache::default(),
@@ -80,7 +80,8 @@ impl Arrival {
         }
     }
 
-    /// Takes a new table of namespaces if there is one, and counts as a sign of life.
+    /// Takes a new table of namespaces if there is one, and notes a sign of life for the keep-alive
+    /// timer.
     #[inline]
     pub(crate) fn refresh<D: Driver>(&mut self, driver: &mut D) {
         self.controller.note_traffic();
@@ -100,7 +101,7 @@ impl Arrival {
         }
     }
 
-    /// Parses a command, and carries it out if nothing keeps it from that; `Err` where it is
+    /// Parses a command, and carries the command out if nothing prevents that; `Err` where it is
     /// refused.
     #[inline]
     pub(crate) fn take<D: Driver>(
@@ -205,8 +206,8 @@ impl Arrival {
         }
     }
 
-    /// Finds a namespace's place in the flow cache: made where there is none, or where settings
-    /// have changed.
+    /// Finds a namespace's place in the flow cache, and makes the place where there is none or
+    /// where settings have changed.
     #[inline]
     fn flow<D: Driver>(&mut self, io: &mut Context<D>, nsid: u32, backend: BackendId) -> usize {
         self.flows.refresh(&mut io.stages, io.flows_version);
@@ -263,12 +264,13 @@ impl Arrival {
         queue.commands.set_charge(slot, self.flows.charge(io.now, place, &sqe));
     }
 
-    /// Gives the queues up in which the host's commands wait.
+    /// Gives up the queues in which the host's commands wait.
     pub(crate) fn leave<D: Driver>(&mut self, io: &mut Context<D>) {
         self.flows.clear(&mut io.stages);
     }
 
-    /// Says whether the host must not be read from: as much of its sessions' work waits as may.
+    /// Says whether the host must not be read from: as many commands of its sessions wait as may
+    /// wait.
     #[cold]
     pub(crate) fn holds_back<D: Driver>(&mut self, io: &Context<D>) -> bool {
         let fullness = if !self.flows.is_full(&io.stages) {
@@ -281,7 +283,7 @@ impl Arrival {
         self.admission.holds_back(io.now, fullness, self.comes_again())
     }
 
-    /// Returns the status of a command that is to come again later, if it is.
+    /// Returns the status of a command that must come again later; `None` for one that may stay.
     #[cold]
     fn refusal<D: Driver>(
         &mut self,
@@ -323,7 +325,7 @@ fn limits(namespace: &Namespace, max_transfer: u32) -> IoLimits {
     }
 }
 
-/// Says what becomes of a command without data for its host; a failure is refused.
+/// Returns the outcome of a command without data for its host; a failure is refused.
 #[inline]
 fn done<D: Driver>(status: Status) -> Result<Arrived<D>, Status> {
     if status.is_success() { Ok(Arrived::Done) } else { Err(status) }

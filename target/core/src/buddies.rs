@@ -1,6 +1,6 @@
-//! Which part of an arena of I/O buffers is whose: a buddy allocator that hands out powers of two.
+//! A buddy allocator, which hands out parts of an arena of I/O buffers in powers of two.
 //!
-//! It decides over numbers of blocks alone; whoever owns the arena keeps the bytes.
+//! The allocator knows numbers of blocks alone; the owner of the arena keeps the bytes.
 
 use std::fmt;
 
@@ -14,7 +14,7 @@ const NONE: u32 = u32::MAX;
 /// A part of the arena that is handed out.
 #[derive(Debug)]
 pub struct Block {
-    /// Its first block, in units of the smallest buffer.
+    /// Number of the first block, in units of the smallest buffer.
     first: u32,
     order: u32,
     what: Use,
@@ -36,9 +36,9 @@ pub struct Buddies {
     previous: Vec<u32>,
     /// The order of the free block that starts here; `u8::MAX` where none does.
     order: Vec<u8>,
-    /// Bytes handed out.
+    /// Bytes that are handed out.
     used: usize,
-    /// Of these, for data from hosts; and what of that came back since the start.
+    /// Bytes of `used` for data from hosts, and bytes of such data that came back since the start.
     data: usize,
     data_freed: u64,
 }

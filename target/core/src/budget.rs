@@ -1,10 +1,10 @@
-//! The budget of buffers for data that hosts are to send (docs/sources.md, F5: the server asks for
-//! data when it has room): an R2T takes of it for as long as the host may owe data.
+//! The budget of buffers for data that hosts will send (docs/sources.md, F5: the server asks for
+//! data when it has room): an R2T takes its part of the budget for as long as the host may owe
+//! data.
 //!
 //! While there are buffers, the host is asked for data when it has one. When there are none, it may
 //! be asked for data whose buffer is expected to be free by the time the data comes, so that the
-//! buffer does not stand empty for a round trip: that is a promise, and there is a bound to what
-//! is promised.
+//! buffer does not stand empty for a round trip: that is a promise, and promises are bounded.
 
 use std::cell::Cell;
 use std::rc::Rc;
@@ -13,13 +13,14 @@ use std::time::Duration;
 use fabric::Nanos;
 use qtcp::forecast::Forecast;
 
-/// The part of the I/O buffers that data from hosts may take, in quarters; the part that may be
-/// promised beside it, and the part that is kept for hosts that hold little, in eighths.
+/// The part of the I/O buffers that data from hosts may take, in quarters.
 const DATA_QUARTERS: usize = 3;
+/// The part of the I/O buffers that may be promised in addition, in eighths.
 const PROMISED_EIGHTHS: usize = 1;
+/// The part of the I/O buffers that is kept for hosts that hold little, in eighths.
 const RESERVED_EIGHTHS: usize = 1;
 
-/// Space that was promised; what is left of it goes back when this is dropped.
+/// Space that was promised. Dropping the promise gives back what is left of the space.
 #[derive(Debug)]
 pub(crate) struct Promise {
     pub(crate) bytes: usize,
@@ -32,16 +33,16 @@ impl Drop for Promise {
     }
 }
 
-/// What one reactor's hosts may be asked for.
+/// The budget of data that one reactor's hosts may be asked for.
 #[derive(Debug)]
 pub(crate) struct DataBudget {
     forecast: Forecast,
     promised: Rc<Cell<usize>>,
     /// Bytes of buffers for data from hosts.
     data: usize,
-    /// Bytes that may be promised beside them.
+    /// Bytes that may be promised in addition.
     most: usize,
-    /// Bytes of buffers beside them for hosts that hold little.
+    /// Bytes of further buffers for hosts that hold little.
     reserve: usize,
 }
 
@@ -73,7 +74,7 @@ impl DataBudget {
         self.reserve
     }
 
-    /// Learns how fast buffers become free: `freed` bytes of data since the start.
+    /// Learns the rate at which buffers become free: `freed` bytes of data since the start.
     pub(crate) fn learn(&mut self, now: Nanos, freed: u64) {
         self.forecast.see(now, freed);
     }

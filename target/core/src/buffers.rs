@@ -1,5 +1,5 @@
-//! The I/O buffers of one reactor, and the commands that wait for one: what reads and in-capsule
-//! data take, and the budget of what hosts are asked for.
+//! The I/O buffers of one reactor, and the commands that wait for one: memory for reads and
+//! in-capsule data, and the budget of data that hosts are asked for.
 
 use std::collections::VecDeque;
 use std::time::Duration;
@@ -11,10 +11,10 @@ use crate::budget::{DataBudget, Promise};
 use crate::key::Key;
 use crate::memory::{Memory, Use};
 
-/// Reads of no more than this many bytes do not wait behind those that need a larger piece.
+/// Largest read in bytes that does not wait behind reads that need a larger buffer.
 const SMALL: usize = 64 << 10;
 
-/// The bytes of a reactor's memory that commands take turns for.
+/// The memory of a reactor that commands take turns for, in bytes.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Sizes {
     /// The most that hosts are asked for at one time, with buffers and promised.
@@ -29,16 +29,16 @@ pub(crate) struct Sizes {
 #[derive(Debug)]
 pub(crate) struct Buffers<M: Memory> {
     pool: M,
-    /// Buffers for in-capsule data. They are apart from the others because a connection that
-    /// finds none here is not read from, and the others may be waiting for data that is still to
-    /// be read from it.
+    /// Buffers for in-capsule data. These buffers are apart from the others because a connection
+    /// that finds none here is not read from, while commands that hold the others may be waiting
+    /// for data of that connection.
     capsules: M,
     budget: DataBudget,
     /// Commands with memory for what they read that wait for a buffer in one piece, first come,
     /// first served.
     pub(crate) reads: VecDeque<(Key, SlotId)>,
-    /// Commands that wait for one for data from their hosts: hosts may take their time, and nobody
-    /// else is to wait for them.
+    /// Commands that wait for a buffer for data from their hosts. Hosts may take their time, so no
+    /// other command waits behind these.
     pub(crate) data: VecDeque<(Key, SlotId)>,
 }
 
@@ -81,7 +81,7 @@ impl<M: Memory> Buffers<M> {
         if in_turn { self.pool.take(bytes, Use::Any) } else { None }
     }
 
-    /// Takes a buffer for what the command reads that has waited longest.
+    /// Takes a buffer for the read that has waited longest.
     pub(crate) fn for_first_read(&self, bytes: usize) -> Option<M::Buffer> {
         self.pool.take(bytes, Use::Any)
     }
@@ -97,15 +97,15 @@ impl<M: Memory> Buffers<M> {
         self.capsules.has(bytes)
     }
 
-    /// Takes a buffer for data from a host, if its part of the buffers has one beside those that
-    /// were promised to others.
+    /// Takes a buffer for data from a host, if the part of the buffers for such data has one that
+    /// was not promised to others.
     pub(crate) fn for_data(&self, bytes: usize) -> Option<M::Buffer> {
         // What is kept for hosts that hold little, for their data and for their reads, stays free.
         self.leaves(2, bytes).then(|| self.beside(self.budget.promised(), bytes))?
     }
 
-    /// Says whether so many reserves are left when `bytes` bytes more are in use. One command may
-    /// always go on.
+    /// Says whether `reserves` times the reserve is left when `bytes` bytes more are in use. One
+    /// command may always go on.
     fn leaves(&self, reserves: usize, bytes: usize) -> bool {
         let (used, all) = self.pool.usage();
         self.pool.data_used() == 0 || used + bytes + reserves * self.budget.reserve() <= all
@@ -132,7 +132,7 @@ impl<M: Memory> Buffers<M> {
         self.budget.promise(bytes, time)
     }
 
-    /// Learns how fast buffers become free, while commands wait for one.
+    /// Learns the rate at which buffers become free, while commands wait for one.
     pub(crate) fn learn(&mut self, now: Nanos) {
         if !self.data.is_empty() {
             self.budget.learn(now, self.pool.data_freed());
@@ -202,7 +202,7 @@ mod tests {
             held.borrow_mut().clear();
             buffers.learn(Nanos(ms * 1_000_000));
         }
-        // Of twelve, one is free.
+        // Of twelve buffers, one is free.
         let filled: Vec<_> = (0..11).map(|_| buffers.for_data(BLOCK).unwrap()).collect();
 
         let promise = buffers.promise(BLOCK, Duration::from_millis(4)).unwrap();

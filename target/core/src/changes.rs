@@ -1,5 +1,5 @@
-//! What changes beside the connections: sessions, and devices that are gone. A turn takes a bounded
-//! part of it, so that no change, however large, holds up those who send commands.
+//! Changes beside the connections: sessions, and devices that are gone. A turn takes a bounded part
+//! of them, so that no change, however large, holds up hosts that send commands.
 
 use std::collections::VecDeque;
 use std::sync::Arc;
@@ -15,21 +15,23 @@ use crate::device_table::DeviceTable;
 use crate::key::Key;
 use crate::stages::Stages;
 
-/// Sessions that one turn hears of, and sessions and flows that it looks at.
+/// Number of sessions that one turn hands to the arbiter.
 const TOUCHED: usize = 128;
+/// Number of sessions and flows that the arbiter looks at in one turn.
 const STEPS: usize = 32;
-/// Devices that are gone that one turn looks at, and what it takes back of all of them.
+/// Number of removed devices that one turn looks at.
 const DEVICES: usize = 8;
+/// Number of commands and flows that one turn takes back from removed devices, all together.
 const TAKEN_BACK: usize = 16;
 
-/// What reactors are to look at again.
+/// The objects of a change that reactors must look at again.
 #[derive(Clone, Debug, Default)]
 pub struct Touched {
     /// Sessions whose limits or credits have changed.
     pub sessions: Vec<Arc<Session>>,
     /// Devices with other reservations.
     pub devices: Vec<BackendId>,
-    /// The settings as a whole are others.
+    /// Whether the settings as a whole were replaced.
     pub snapshot: bool,
 }
 
@@ -48,10 +50,10 @@ pub(crate) struct Changes<V> {
     touched: VecDeque<(Arc<Touched>, usize)>,
     /// Devices that are gone: from the first that was not looked at.
     gone: VecDeque<(Arc<[BackendId]>, usize)>,
-    /// Devices that are gone and that the reactor has something of: they keep their places in
-    /// tables until it has nothing.
+    /// Removed devices of which the reactor has something: the devices keep their places in tables
+    /// until it has nothing.
     leaving: VecDeque<(DeviceId, Arc<V>)>,
-    /// Of those, the ones that only wait for the last of their commands to complete.
+    /// Removed devices that only wait for the last of their commands to complete.
     emptying: VecDeque<(DeviceId, Arc<V>)>,
 }
 
@@ -123,7 +125,7 @@ impl<V> Changes<V> {
     }
 
     /// Forgets devices that are gone once nothing is in them. Adds to `waited` the commands that
-    /// waited for them; whether anything was done.
+    /// waited for them. Returns whether anything was done.
     pub(crate) fn leave(&mut self, stages: &mut Stages, waited: &mut Vec<(Key, SlotId)>) -> bool {
         let (mut any, mut steps) = (false, TAKEN_BACK);
         for _ in 0..DEVICES.min(self.leaving.len() + self.emptying.len()) {

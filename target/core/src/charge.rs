@@ -1,4 +1,4 @@
-//! To whom a command is charged.
+//! The accounts of a command.
 
 use std::sync::Arc;
 
@@ -10,22 +10,22 @@ use fabric::controller::BackendId;
 use crate::accounts::Account;
 use crate::device_table::DeviceTable;
 
-/// To whom a command is charged, and where it waits for its turns.
+/// The accounts that a command is charged to, and the queues in which it waits.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Charge {
-    /// Its class.
+    /// Class of the command.
     pub(crate) class: Class,
-    /// Its session's statistics.
+    /// Account of the command's session.
     pub(crate) account: Account,
-    /// Its queue at the device; none where commands take no turns.
+    /// Queue at the device; none where commands take no turns.
     pub(crate) flow: Option<HostFlowId>,
-    /// Its queue for memory for the host's data.
+    /// Queue for memory for the host's data.
     pub(crate) fetch: Option<MemoryFlowId>,
-    /// Its queue for memory for what it reads.
+    /// Queue for memory for what the command reads.
     pub(crate) read: Option<MemoryFlowId>,
-    /// Its device.
+    /// Identifier of the device.
     pub(crate) backend: Option<BackendId>,
-    /// The generation of the flow cache that the queues are of.
+    /// Generation of the flow cache that the queues belong to.
     pub(crate) generation: u64,
 }
 

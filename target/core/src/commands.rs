@@ -21,24 +21,24 @@ use crate::driver::{Buffer, DataPlace, Driver};
 use crate::lease::Lease;
 use crate::progress::Owed;
 
-/// How far a command has come.
+/// The state of a command.
 #[derive(Debug)]
 pub(crate) enum State<D: Driver> {
-    /// There is no command here.
+    /// The slot holds no command.
     Free,
-    /// Whoever took the state decides what follows.
+    /// The state was taken out; the taker decides what follows.
     Taken,
     /// An admin command's data arrives.
     Collecting(Vec<u8>),
-    /// The service answers it later (asynchronous event request, abort).
+    /// The service answers the command later (asynchronous event request, abort).
     Deferred,
-    /// It ends with this status once all of the host's data has arrived.
+    /// The command ends with this status once all of the host's data has arrived.
     Failing(Status),
-    /// It waits until its host may be asked for more data.
+    /// The command waits until its host may be asked for more data.
     R2tTurn,
-    /// It waits for its turn to have memory for the host's data.
+    /// The command waits for its turn to have memory for the host's data.
     MemoryTurn(MemoryEntryId),
-    /// It waits for a buffer for the host's data, which has not been asked for.
+    /// The command waits for a buffer for the host's data, which has not been asked for.
     DataBuffer(MemoryGrant),
     /// The host was asked for data for which there will be a buffer when it comes.
     Promised(Promise, MemoryGrant),
@@ -46,49 +46,49 @@ pub(crate) enum State<D: Driver> {
     Filling(Buffer<D>, Source),
     /// The driver receives the host's data into the command's buffer, and has it.
     Lent(Source),
-    /// The host's data arrives, or is there, and there is no buffer for it after all.
+    /// The host's data arrives, or is there, and no buffer is free for that data after all.
     Parked(
         Vec<u8>,
         #[expect(dead_code, reason = "what was promised is held until the state is left")] Promise,
         MemoryGrant,
     ),
-    /// It waits for its turn at its device, with what it has of the host.
+    /// The command waits for its turn at its device, with the host's data.
     DeviceTurn(EntryId, Option<Buffer<D>>, Source),
-    /// It waits for its turn to have memory for what it reads.
+    /// The command waits for its turn to have memory for what it reads.
     ReadTurn(MemoryEntryId),
-    /// It has memory for what it reads, and waits for a buffer in one piece.
+    /// The command has memory for what it reads, and waits for a buffer in one piece.
     ReadBuffer(Lease),
-    /// It is in its device, or waits for memory that its device needs.
+    /// The command is in its device, or waits for memory that its device needs.
     InDevice,
     /// A large deallocation, between two slices.
     Slicing(Box<Deallocation<D::Device, Buffer<D>>>),
     /// A large deallocation whose next slice waits for its turn at its device.
     SliceTurn(Box<Deallocation<D::Device, Buffer<D>>>, EntryId),
-    /// It holds nothing any more: its connection is on its way out.
+    /// The command holds nothing any more: its connection ends.
     Withdrawn,
 }
 
 /// Where a command's data came from, and what it takes of the memory for data from hosts.
 #[derive(Debug)]
 pub(crate) enum Source {
-    /// It has none of the host.
+    /// The command has no data of the host.
     None,
-    /// Its capsule brought it.
+    /// The capsule brought the data.
     Capsule(Lease),
-    /// The host was asked for it.
+    /// The host was asked for the data.
     Fetched(MemoryGrant),
-    /// It has none: the buffer is for what it reads.
+    /// The command has no data of the host: the buffer is for what it reads.
     Read(Lease),
 }
 
 impl Source {
-    /// Takes what goes back to the memory for data.
+    /// Takes the grant that goes back to the memory for data.
     pub(crate) fn grant(self) -> Option<MemoryGrant> {
         self.parts().0
     }
 
-    /// Takes apart what the buffer takes of the memory for data that hosts are asked for, and of
-    /// that for reads or in-capsule data.
+    /// Splits the source into the buffer's grant of memory for data that hosts are asked for, and
+    /// its lease of memory for reads or in-capsule data.
     #[inline]
     pub(crate) fn parts(self) -> (Option<MemoryGrant>, Option<Lease>) {
         match self {
@@ -198,7 +198,7 @@ impl Kind {
 }
 
 impl<D: Driver> State<D> {
-    /// Returns which state it is; `None` while it is taken.
+    /// Returns the kind of the state; `None` while the state is taken.
     fn kind(&self) -> Option<Kind> {
         Some(match self {
             Self::Taken => return None,
@@ -224,7 +224,7 @@ impl<D: Driver> State<D> {
     }
 }
 
-/// What is known of an I/O command, whatever its state.
+/// The facts of an I/O command that hold in any state.
 #[derive(Debug)]
 pub(crate) struct Command<D: Driver> {
     pub(crate) command: IoCommand,
@@ -233,13 +233,13 @@ pub(crate) struct Command<D: Driver> {
     pub(crate) charge: Charge,
 }
 
-/// One place of the table.
+/// One slot of the table.
 #[derive(Debug)]
 struct Slot<D: Driver> {
     state: State<D>,
-    /// Which state it was taken out of.
+    /// Kind of the state that was taken out.
     from: Kind,
-    /// When its host was asked for data that it owes.
+    /// Time at which the host was asked for data that it owes.
     asked: Option<Nanos>,
     /// The command, where it is one of an I/O queue that was accepted.
     command: Option<Command<D>>,
@@ -253,10 +253,10 @@ impl<D: Driver> Slot<D> {
     }
 }
 
-/// How many commands are in each state.
+/// The number of commands in each state.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct StateCounts(
-    /// By state. Places are not counted while they are free: that of [`Kind::Free`] is 0 less all
+    /// Numbers by state. Free slots are not counted: the number of [`Kind::Free`] is 0 less all
     /// others.
     [u64; Kind::ALL.len()],
 );
@@ -282,7 +282,7 @@ impl StateCounts {
         self.of(Kind::Free).wrapping_neg()
     }
 
-    /// Adds others.
+    /// Adds the counts of other commands.
     pub(crate) fn add(&mut self, others: &Self) {
         for (count, other) in self.0.iter_mut().zip(others.0) {
             *count = count.wrapping_add(other);
@@ -301,7 +301,7 @@ impl StateCounts {
     }
 }
 
-/// The commands of a connection; as many places as its queue has entries.
+/// The commands of a connection, with as many slots as its queue has entries.
 #[derive(Debug)]
 pub(crate) struct Commands<D: Driver> {
     slots: Vec<Slot<D>>,
@@ -360,7 +360,7 @@ impl<D: Driver> Commands<D> {
         self.counts.moved(from, kind.unwrap_or(from));
     }
 
-    /// Takes the state out of a place, with all that the command holds. [`Self::change`] or
+    /// Takes the state out of a slot, with all that the command holds. [`Self::change`] or
     /// [`Self::release`] says what follows.
     #[inline]
     pub(crate) fn take(&mut self, id: SlotId) -> State<D> {
@@ -376,7 +376,7 @@ impl<D: Driver> Commands<D> {
         slot.state = state;
     }
 
-    /// Takes a command out of the table: it is answered. What it is known by, where it is an I/O
+    /// Takes a command out of the table: the command is answered. Returns the facts of an I/O
     /// command.
     #[inline]
     pub(crate) fn release(&mut self, id: SlotId) -> (State<D>, Option<Command<D>>) {
@@ -400,7 +400,7 @@ impl<D: Driver> Commands<D> {
         self.slot(id)?.command.as_ref()
     }
 
-    /// Returns how many bytes the I/O command in a place takes from its host.
+    /// Returns the number of bytes that the I/O command in a slot takes from its host.
     pub(crate) fn data_bytes(&self, id: SlotId) -> usize {
         match self.transfer(id) {
             Transfer::ToController(bytes) => bytes as usize,
@@ -423,27 +423,27 @@ impl<D: Driver> Commands<D> {
             .map_or(Transfer::None, |command| command.command.transfer(command.device.format()))
     }
 
-    /// Takes what is known of an I/O command, when it goes to its device.
+    /// Takes the facts of an I/O command, when the command goes to its device.
     #[inline]
     pub(crate) fn take_command(&mut self, id: SlotId) -> Option<Command<D>> {
         self.slot_mut(id).command.take()
     }
 
-    /// Says to whom the I/O command in a place is charged.
+    /// Returns the charge of the I/O command in a slot.
     #[inline]
     pub(crate) fn charge(&self, id: SlotId) -> Charge {
         self.command(id).map_or_else(Charge::default, |command| command.charge)
     }
 
-    /// Charges an I/O command otherwise.
+    /// Replaces the charge of an I/O command.
     pub(crate) fn set_charge(&mut self, id: SlotId, charge: Charge) {
         if let Some(command) = &mut self.slot_mut(id).command {
             command.charge = charge;
         }
     }
 
-    /// Counts the commands whose data is still to come from the host. Of those that are parked it
-    /// may all be there: what they hold is bounded apart.
+    /// Counts the commands whose data is still to come from the host. Parked commands do not count,
+    /// as their data may all be there; what they hold is bounded apart.
     pub(crate) fn awaiting_data(&self) -> u64 {
         [Kind::Promised, Kind::Filling, Kind::Lent, Kind::Collecting]
             .map(|kind| self.counts.of(kind))
@@ -451,12 +451,13 @@ impl<D: Driver> Commands<D> {
             .sum()
     }
 
-    /// Notes when a command's host was asked for data; `None` while it is not.
+    /// Notes the time at which a command's host was asked for data; `None` while the host owes
+    /// none.
     pub(crate) fn expect_data(&mut self, id: SlotId, asked: Option<Nanos>) {
         self.slot_mut(id).asked = asked;
     }
 
-    /// Adds up what the host owes.
+    /// Adds up the data that the host owes.
     pub(crate) fn owed(&self) -> Owed {
         let mut owed = Owed::default();
         for id in self.ids() {
@@ -474,7 +475,7 @@ impl<D: Driver> Commands<D> {
         owed
     }
 
-    /// Names all places.
+    /// Iterates over all slots.
     pub(crate) fn ids(&self) -> impl Iterator<Item = SlotId> + use<D> {
         (0..u16::try_from(self.slots.len()).unwrap_or(u16::MAX)).map(SlotId)
     }

@@ -1,4 +1,4 @@
-//! The end of an I/O command: what it held goes back, what went wrong is logged, and it is counted.
+//! The end of an I/O command: resources go back, an error is logged, and the command is counted.
 
 use std::sync::Arc;
 
@@ -14,11 +14,11 @@ use crate::driver::{Driver, Ended, Job};
 use crate::stats::IoStats;
 use crate::tally::Tally;
 
-/// Failed commands of one queue that are put into the error log in one second.
+/// Number of failed commands of one queue that are put into the error log in one second.
 const LOGGED_MAX: u32 = 64;
 const SECOND_NS: u64 = 1_000_000_000;
 
-/// What an I/O queue does when its commands end.
+/// The room of an I/O queue in which its commands end.
 #[derive(Debug)]
 pub(crate) struct Completion {
     controller: Arc<ControllerShared>,
@@ -26,12 +26,12 @@ pub(crate) struct Completion {
     connection: ConnectionId,
     /// The connection's statistics.
     stats: Arc<IoStats>,
-    /// Failed commands put into the error log in the second that began then.
+    /// A second's begin, and the number of failed commands put into the error log since.
     logged: (Nanos, u32),
 }
 
 impl Completion {
-    /// Commands of queue `qid` of a controller.
+    /// Makes the completion of commands of queue `qid` of a controller.
     pub(crate) fn new(
         controller: Arc<ControllerShared>,
         qid: u16,
@@ -42,14 +42,15 @@ impl Completion {
         Self { controller, qid, connection, stats, logged: (now, 0) }
     }
 
-    /// Ends a command that has left its device: gives back what it held, and counts it. The status
-    /// for its host.
+    /// Ends a command that has left its device: gives back what it held, and counts it. Returns the
+    /// status for its host.
     pub(crate) fn end<D: Driver>(&mut self, io: &mut Context<D>, ended: &mut Ended<D>) -> Status {
         let service_ns = io.stages.give_back(&mut ended.job, io.now, true);
         let mut status = ended.status;
         if !status.is_success() {
             if status == Status::NAMESPACE_NOT_READY {
-                // Its device is gone: with the time after which the host is to come again.
+                // The command's device is gone: the status has the time after which the host may
+                // come again.
                 status = self.controller.namespace_not_ready();
             }
             status = self.log_failure(io, &ended.job.sqe, status);
@@ -90,7 +91,7 @@ impl Completion {
         });
     }
 
-    /// Puts a failed command into its controller's error log. The status that says so.
+    /// Puts a failed command into its controller's error log. Returns the status that says so.
     #[cold]
     pub(crate) fn log_failure<D: Driver>(
         &mut self,

@@ -28,19 +28,19 @@ use crate::stats::IoStats;
 /// A connection that has just been accepted.
 #[derive(Debug)]
 pub struct Accepted<T> {
-    /// What carries its queue.
+    /// Transport of its queue.
     pub transport: T,
     /// The listener that accepted it.
     pub listener: ListenerId,
     /// The ToS or traffic class byte that the host connected with.
     pub tos: Option<u8>,
-    /// Where its commands are counted.
+    /// Statistics of its commands.
     pub stats: Arc<IoStats>,
-    /// Where the number of its commands in the target is written.
+    /// Number of its commands in the target, for readers in other threads.
     pub in_flight: Arc<AtomicU32>,
 }
 
-/// What a connection's queue is, as far as the host has told.
+/// The kind of a connection's queue, as far as the host has told.
 #[derive(Debug)]
 enum Stage<D: Driver> {
     /// An admin queue, or one before a successful Connect.
@@ -56,30 +56,31 @@ pub(crate) struct Connection<D: Driver> {
     stage: Stage<D>,
     stats: Arc<IoStats>,
     in_flight: Arc<AtomicU32>,
-    /// What its class is made of.
+    /// Origin of the connection, from which its class follows.
     origin: Origin,
-    /// When it was accepted.
+    /// Time at which the connection was accepted.
     since: Nanos,
-    /// What has arrived while no command could be taken.
+    /// Input that has arrived while no command could be taken.
     held: Arrivals<D>,
     paused: bool,
     receiving: Receiving,
-    /// How often it is still received from once, without much data for a command, before the
-    /// driver receives chunk after chunk again.
+    /// Number of single receives without much data for a command that are left, before the driver
+    /// receives chunk after chunk again.
     singles: u8,
-    /// A batch of it is with the driver: until when the host is to have taken it.
+    /// Time by which the host must have taken the batch that is with the driver; none without such
+    /// a batch.
     sending: Option<Nanos>,
     closing: Option<Closing>,
 }
 
-/// How the driver receives for a connection.
+/// The way in which the driver receives for a connection.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Receiving {
-    /// It does not.
+    /// The driver does not receive.
     No,
     /// Chunk after chunk.
     Stream,
-    /// Chunk after chunk, but it was told to end that.
+    /// Chunk after chunk, but the driver was told to stop.
     Stopping,
     /// Once.
     Once,
@@ -88,25 +89,25 @@ enum Receiving {
 /// The end of a connection.
 #[derive(Debug)]
 struct Closing {
-    /// Nothing more is sent after this time.
+    /// Time after which nothing more is sent.
     deadline: Nanos,
-    /// What is queued (a termination request) is sent first.
+    /// Whether what is queued (a termination request) is sent first.
     flush: bool,
-    /// Why, in words.
+    /// Reason of the end, in words.
     reason: Cow<'static, str>,
 }
 
-/// A connection with more than this to send (beside what is in flight) takes no commands until
-/// its host has read: bytes, on an I/O queue (nearly all of it data in buffers that are bounded
-/// anyway) and on others.
+/// Number of bytes to send, beside those in flight, above which an I/O queue takes no commands until
+/// its host has read. Nearly all of them are data in buffers that are bounded anyway.
 const UNSENT_MAX: usize = 4 << 20;
+/// The same number for a queue that is not an I/O queue.
 const ADMIN_UNSENT_MAX: usize = 256 << 10;
 
-/// How often in a row a connection is received from once without much data for a command, before the
-/// driver receives chunk after chunk again: commands and heads come between large data.
+/// Number of single receives in a row without much data for a command, before the driver receives
+/// chunk after chunk again: commands and heads come between large data.
 const SINGLES: u8 = 8;
 
-/// How long a peer has to take what is still to be sent when a connection ends.
+/// Time that a peer has to take what is still to be sent when a connection ends.
 const LINGER: Duration = Duration::from_secs(1);
 
 impl<D: Driver> Connection<D> {
@@ -151,7 +152,7 @@ impl<D: Driver> Connection<D> {
         self.arm(io);
     }
 
-    /// Receives, unless it does already or may not.
+    /// Receives, unless the connection does so already or may not.
     pub(crate) fn arm(&mut self, io: &mut Context<D>) {
         if self.receiving != Receiving::No || self.paused || self.closing.is_some() {
             return;
@@ -230,8 +231,8 @@ impl<D: Driver> Connection<D> {
         }
         self.consume(io, chunk);
         if self.receiving == Receiving::Stream && self.large_data(io).is_some() {
-            // All of it may have come before the stream of chunks ends: then the next data may go
-            // where it belongs.
+            // All of the large data may have come before the stream of chunks ends: then the next
+            // data may go where it belongs.
             self.singles = SINGLES;
             self.stop_receiving(io);
         }
@@ -338,7 +339,7 @@ impl<D: Driver> Connection<D> {
     }
 
     /// Says whether no command may be taken now: the host does not read its answers, or the next
-    /// command would find no room. Then what arrives is left where it is, which holds the host back.
+    /// command would find no room. The input then stays where it is, which holds the host back.
     #[inline]
     fn must_wait(
         queue: &Queue<D>,
@@ -403,7 +404,8 @@ impl<D: Driver> Connection<D> {
         }
     }
 
-    /// Takes back a batch that has been sent; or, with the reason, as far as it will be.
+    /// Takes back a batch that has been sent; or, with the reason, one of which no more will be
+    /// sent.
     pub(crate) fn sent(
         &mut self,
         io: &mut Context<D>,
@@ -447,14 +449,14 @@ impl<D: Driver> Connection<D> {
         }
     }
 
-    /// Aborts a command unless it is in its device. Whether it did.
+    /// Aborts a command unless it is in its device. Returns whether it was aborted.
     pub(crate) fn abort(&mut self, io: &mut Context<D>, cid: u16) -> bool {
         let Some(slot) = self.queue.transport.find_cid(cid) else { return false };
         self.io_queue().is_some_and(|(io_queue, queue)| io_queue.abort(queue, io, slot))
     }
 
-    /// Asks the host for data that it may be asked for now. When it may be asked for more, if there
-    /// is more.
+    /// Asks the host for data that it may be asked for now. Returns the time at which it may be
+    /// asked for more, if there is more.
     pub(crate) fn send_r2ts(&mut self, io: &mut Context<D>) -> Option<Nanos> {
         if self.is_closing() {
             return None;
@@ -480,8 +482,8 @@ impl<D: Driver> Connection<D> {
 
     // The end.
 
-    /// Begins the end: nothing is received any more; with `flush` what is queued goes out first.
-    /// The first `reason` is the one that is told.
+    /// Begins the connection's end: nothing is received any more; with `flush` what is queued goes
+    /// out first. The first `reason` is the one that is logged.
     pub(crate) fn close(
         &mut self,
         io: &mut Context<D>,
@@ -511,7 +513,8 @@ impl<D: Driver> Connection<D> {
         self.closing.as_ref().filter(|closing| closing.flush).map(|closing| closing.deadline)
     }
 
-    /// Drives the end; true when the connection may be dropped: the driver has nothing of it.
+    /// Drives the connection's end. Returns whether the connection may be dropped: the driver has
+    /// nothing of it.
     pub(crate) fn ended(&mut self, io: &mut Context<D>) -> bool {
         let Some(closing) = &mut self.closing else { return false };
         let all_sent = !self.queue.transport.is_sending();
@@ -529,14 +532,14 @@ impl<D: Driver> Connection<D> {
         self.receiving == Receiving::No && self.sending.is_none() && settled
     }
 
-    /// Says whether it has sent no Connect for `nanos` since it was accepted.
+    /// Says whether the connection has sent no Connect for `nanos` ns since it was accepted.
     pub(crate) fn is_late(&self, now: Nanos, nanos: u64) -> bool {
         let waits = matches!(&self.stage, Stage::Admin(admin) if !admin.is_connected());
         waits && now.ns_since(self.since) > nanos
     }
 
     /// Says why the host is too slow with data that it owes (the rest of a PDU, or the answer to an
-    /// R2T), if it is: it holds buffers that others wait for.
+    /// R2T), if it is: such a host holds buffers that others wait for.
     pub(crate) fn owes_data(&mut self, now: Nanos) -> Option<&'static str> {
         let queue = &mut self.queue;
         let owes = queue.transport.in_data()

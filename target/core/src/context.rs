@@ -23,19 +23,19 @@ use crate::stages::Stages;
 use crate::stats::IoStats;
 use crate::timed::Timed;
 
-/// What is fixed while a reactor runs.
+/// The settings that are fixed while a reactor runs.
 #[derive(Clone, Copy, Debug)]
 pub struct Settings {
     /// Index of this reactor.
     pub reactor: usize,
-    /// How many reactors there are.
+    /// Number of reactors.
     pub reactors: usize,
     /// The most data that one command moves, in bytes.
     pub max_transfer: u32,
     /// The most in-capsule data of a command on an I/O queue, in bytes.
     pub in_capsule_data: u32,
-    /// A command's data of which at least this much is to come, in bytes, is received straight
-    /// into the command's buffer.
+    /// The least amount of a command's data to come, in bytes, that is received straight into the
+    /// command's buffer.
     pub direct_min: u32,
 }
 
@@ -54,14 +54,14 @@ pub(crate) struct Context<D: Driver> {
     /// Jobs that wait for memory that their device needs.
     pub(crate) stalled: VecDeque<Job<D>>,
     pub(crate) timed: Timed<D::Device, Buffer<D>>,
-    /// No new commands are taken.
+    /// Whether the target drains, so that no new commands are taken.
     pub(crate) draining: bool,
     /// The settings of quality of service.
     pub(crate) policies: Arc<D::Policies>,
     policies_version: u64,
-    /// The version of what connections make of them for themselves.
+    /// Version of what connections have resolved from the settings for themselves.
     pub(crate) flows_version: u64,
-    /// Commands that may wait for their devices.
+    /// Number of commands that may wait for their devices.
     pub(crate) waiting_max: usize,
 }
 
@@ -96,8 +96,8 @@ impl<D: Driver> Context<D> {
         }
     }
 
-    /// Takes a device into the table that the first command has come for; false where there is
-    /// none.
+    /// Takes the device of a first command into the table. Returns false where there is no such
+    /// device.
     #[cold]
     pub(crate) fn fetch_device(&mut self, id: BackendId) -> bool {
         let Some(device) = self.driver.device(id) else { return false };
@@ -106,14 +106,14 @@ impl<D: Driver> Context<D> {
         true
     }
 
-    /// Takes the next command out for which there is memory for its host's data. While one waits
-    /// for a buffer, nobody's turn comes.
+    /// Takes out the next command for which there is memory for its host's data. While one waits
+    /// for a buffer, no other has its turn.
     pub(crate) fn next_memory(&mut self) -> Option<((Key, SlotId), MemoryGrant)> {
         let gate = &mut self.stages.gate;
         if self.buffers.data.is_empty() { gate.pull() } else { gate.pull_needy() }
     }
 
-    /// Takes the next read out for which there is memory.
+    /// Takes out the next read for which there is memory.
     #[inline]
     pub(crate) fn next_lease(&mut self) -> Option<((Key, SlotId), Lease)> {
         self.stages.next_read(self.buffers.not_for_reads())
@@ -125,8 +125,8 @@ impl<D: Driver> Context<D> {
         self.driver.policies_version() != self.policies_version
     }
 
-    /// Takes the present settings of quality of service. Whether connections are to look at them
-    /// again.
+    /// Takes the present settings of quality of service. Returns whether connections must resolve
+    /// them again.
     pub(crate) fn refresh_policies(&mut self) -> bool {
         if !self.has_new_policies() {
             return false;

@@ -19,26 +19,27 @@ use crate::driver::{Batch, Buffer, Chunk, DataPlace, Driver, End, Notice, Starte
 use crate::key::Key;
 use crate::places::Places;
 
-/// How long a connection may take to send Connect, in ns.
+/// Time that a connection may take to send Connect, in ns.
 const CONNECT_TIME_NS: u64 = 10_000_000_000;
-/// How often a reactor looks after what has no event of its own.
+/// Interval at which a reactor looks after what has no event of its own.
 const CHORES: Duration = Duration::from_millis(100);
-/// How often it does so while it settles what it has, to end.
+/// Interval of the same while the reactor drains.
 const DRAIN_CHORES: Duration = Duration::from_millis(2);
-/// How long a controller's connections stay open after its last command was answered, in a target
-/// that drains: the answers are on their way, and a host that loses a connection looks no further.
+/// Time for which a controller's connections stay open after its last command was answered, in a
+/// target that drains: the answers are on their way, and a host that loses a connection reads no
+/// more of them.
 const ANSWERS_ARRIVE: Duration = Duration::from_millis(20);
-/// How long hosts wait at most before it is seen again whether they may be asked for data.
+/// Longest time until a reactor looks again whether hosts may be asked for data.
 const R2T_AGAIN: Duration = Duration::from_millis(10);
 
-/// Connections whose DSCP one turn looks at.
+/// Number of connections whose DSCP one turn looks at.
 const DSCPS: usize = 16;
 
 /// One reactor's connections and their commands.
 ///
-/// A turn of whoever drives it: [`set_time`](Self::set_time); [`begin`](Self::begin); what has
+/// A turn of the driver: [`set_time`](Self::set_time); [`begin`](Self::begin); what has
 /// happened (`received`, `sent`, `job_ended`, …) in batches, each followed by
-/// [`settle`](Self::settle); [`end`](Self::end). Then it may rest for as long as
+/// [`settle`](Self::settle); [`end`](Self::end). Then the driver may rest for as long as
 /// [`rest`](Self::rest) says.
 #[derive(Debug)]
 pub struct Core<D: Driver> {
@@ -47,27 +48,28 @@ pub struct Core<D: Driver> {
     /// Connections whose receive has ended and begins again after this turn.
     rearm: Vec<Key>,
     next_chores: Nanos,
-    /// When draining must be over.
+    /// Time at which draining must be over.
     drain_until: Option<Nanos>,
     changes: Changes<D::Device>,
-    /// The next connection to set the DSCP of, while a change of it is carried out.
+    /// The next connection whose DSCP is set, while a change of settings is carried out.
     next_dscp: Option<usize>,
 }
 
-/// What a reactor holds at one time.
+/// The resources that a reactor holds at one time.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Inventory {
     /// Connections.
     pub connections: usize,
-    /// Commands that were not carried out on the spot, but for those that wait for an event.
+    /// Number of commands that were not carried out on the spot, without those that wait for an
+    /// event.
     pub commands: usize,
-    /// Of these, commands that wait in the arbiter.
+    /// Number of commands among those that wait in the arbiter.
     pub ordered: usize,
     /// Bytes of I/O buffers that are in use.
     pub buffer_bytes: usize,
     /// Bytes that hosts were asked for ahead of buffers.
     pub promised_bytes: usize,
-    /// Bytes that were received and not looked at, for want of buffers.
+    /// Bytes that were received and are unread for want of buffers.
     pub unread_bytes: usize,
 }
 
@@ -140,8 +142,9 @@ impl<D: Driver> Core<D> {
         states
     }
 
-    /// Says when the core wants its next turn, if nothing happens before; `None` where there is
-    /// something to do. While it rests, other reactors wake it when there is room for a command that waits.
+    /// Returns the time at which the core wants its next turn, if nothing happens before; `None`
+    /// where there is something to do. While the core rests, other reactors wake it when there is
+    /// room for a command that waits.
     pub fn rest(&mut self) -> Option<Nanos> {
         if !self.io.agenda.slices.is_empty()
             || self.is_changing()
@@ -169,7 +172,7 @@ impl<D: Driver> Core<D> {
         Some(others.map_or(self.next_chores, |at| at.min(self.next_chores)))
     }
 
-    /// Begins a turn: what is due by its time. Whether there was work.
+    /// Begins a turn with what is due by the turn's time. Returns whether there was work.
     pub fn begin(&mut self) -> bool {
         let mut worked = self.end_timed();
         for (key, slot) in std::mem::take(&mut self.io.agenda.slices) {
@@ -208,8 +211,8 @@ impl<D: Driver> Core<D> {
         self.io.agenda.to_record = to_record;
     }
 
-    /// Ends a turn, the received chunks being back with the driver. Whether the connections that
-    /// are on their way out were looked after.
+    /// Ends a turn, once the received chunks are back with the driver. Returns whether the
+    /// connections that end were looked after.
     pub fn end(&mut self) -> bool {
         for key in self.rearm.drain(..) {
             if let Some(connection) = self.places.find(key) {
@@ -222,7 +225,7 @@ impl<D: Driver> Core<D> {
         }
         if !self.io.agenda.closing.is_empty() {
             self.drop_ended();
-            // Connections that end give buffers back, and no event follows that would tell.
+            // Connections that end give buffers back, and no event follows that would tell of them.
             self.serve_waiting();
             self.flush();
         }
@@ -261,7 +264,7 @@ impl<D: Driver> Core<D> {
     ) {
         if let Some(connection) = self.places.find(key) {
             connection.received_once(&mut self.io, place, placed, rest);
-            // At once: there may be more already.
+            // The next receive begins at once: there may be more data already.
             connection.arm(&mut self.io);
         }
     }
@@ -319,7 +322,8 @@ impl<D: Driver> Core<D> {
         }
     }
 
-    /// Takes no new commands, settles those that there are for so long, and closes the connections.
+    /// Takes no new commands from now on, settles the present ones for up to `time`, and closes the
+    /// connections.
     pub fn drain(&mut self, time: Duration) {
         self.io.draining = true;
         let until = self.io.now + time;
@@ -333,7 +337,7 @@ impl<D: Driver> Core<D> {
         self.drain_until.is_some() && self.places.iter().next().is_none()
     }
 
-    /// Ends what a timed device has complete by now.
+    /// Ends the commands that a timed device has complete by now.
     fn end_timed(&mut self) -> bool {
         let mut any = false;
         while let Some(ended) = self.io.timed.due(self.io.now) {
@@ -351,7 +355,7 @@ impl<D: Driver> Core<D> {
         any
     }
 
-    /// Asks hosts for data that may be asked for by now.
+    /// Asks hosts for the data that may be asked for by now.
     fn send_r2ts(&mut self) {
         if self.io.agenda.r2t_waits.is_empty() || self.io.now < self.io.agenda.next_r2t {
             return;
@@ -368,8 +372,8 @@ impl<D: Driver> Core<D> {
         self.io.agenda.r2t_waits = r2t_waits;
     }
 
-    /// Sets going what the stages let go on, and wakes other reactors that may go on too. Whether
-    /// anything went on.
+    /// Starts the commands that the stages let go on, and wakes other reactors that may go on too.
+    /// Returns whether anything went on.
     fn serve_ordered(&mut self) -> bool {
         let now = self.io.now;
         let mut any = self.serve_memory();
@@ -400,7 +404,7 @@ impl<D: Driver> Core<D> {
         any
     }
 
-    /// Sets a command going whose turn it is.
+    /// Starts a command whose turn it is.
     fn serve_command(&mut self, now: Nanos, command: Dispatched<(Key, SlotId)>) {
         match self.places.find_io(command.item.0) {
             Some((io_queue, queue)) => io_queue.granted(queue, &mut self.io, command),
@@ -408,7 +412,7 @@ impl<D: Driver> Core<D> {
         }
     }
 
-    /// Serves, in the order they came, those that wait for buffers.
+    /// Serves the commands that wait for buffers, in the order in which they came.
     fn serve_waiting(&mut self) {
         while let Some(job) = self.io.stalled.pop_front() {
             let Some((io_queue, queue)) = self.places.find_io(job.connection()) else {
@@ -419,7 +423,7 @@ impl<D: Driver> Core<D> {
             let before = self.io.stalled.len();
             io_queue.launch(queue, &mut self.io, job);
             if self.io.stalled.len() > before {
-                // Still none: it goes back to the front.
+                // Without memory, the job goes back to the front.
                 self.io.stalled.rotate_right(1);
                 break;
             }
@@ -435,7 +439,7 @@ impl<D: Driver> Core<D> {
                     connection.resume(&mut self.io);
                 }
             }
-            // Commands that came with what was held line up here, and there may be buffers for them.
+            // Commands that came with held input line up here, and there may be buffers for them.
             self.serve_in_turn(|buffers| &mut buffers.data);
         }
     }
@@ -454,7 +458,7 @@ impl<D: Driver> Core<D> {
         }
     }
 
-    /// Sets reads going for which there is memory. Whether there were any.
+    /// Starts the reads for which there is memory. Returns whether there were any.
     fn serve_reads(&mut self) -> bool {
         let mut any = false;
         while let Some(((key, slot), lease)) = self.io.next_lease() {
@@ -466,7 +470,7 @@ impl<D: Driver> Core<D> {
         any
     }
 
-    /// Sends what connections have queued.
+    /// Sends the batches that connections have queued.
     fn flush(&mut self) {
         let mut to_send = std::mem::take(&mut self.io.agenda.to_send);
         for key in to_send.drain(..) {
@@ -477,12 +481,12 @@ impl<D: Driver> Core<D> {
         self.io.agenda.to_send = to_send;
     }
 
-    /// Looks again at what a change has touched, part by part.
+    /// Takes note of the objects that a change has touched, to look at them part by part.
     pub fn touch(&mut self, touched: Arc<Touched>) {
         self.changes.touch(touched);
     }
 
-    /// Gives up devices that are gone, part by part.
+    /// Takes note of devices that are gone, to give them up part by part.
     pub fn lose(&mut self, devices: Arc<[BackendId]>) {
         self.changes.lose(devices);
     }
@@ -500,7 +504,7 @@ impl<D: Driver> Core<D> {
         self.io.has_new_policies() || self.is_changing() || self.changes.has_leaving()
     }
 
-    /// Takes this turn's part of what is changing. Whether there was some.
+    /// Takes this turn's part of the changes. Returns whether there was one.
     pub fn change(&mut self) -> bool {
         let all_dscps = self.io.refresh_policies();
         let mut any = all_dscps || self.is_changing();
@@ -509,7 +513,7 @@ impl<D: Driver> Core<D> {
             any |= self.leave_devices();
         }
         if all_dscps {
-            // Those that were set already are looked at again.
+            // Connections that were set already are looked at again.
             self.next_dscp = Some(0);
         }
         if let Some(from) = self.next_dscp {
@@ -518,7 +522,7 @@ impl<D: Driver> Core<D> {
         any
     }
 
-    /// Sets what the answers of some connections carry, by what holds now.
+    /// Sets the DSCP of some connections' answers by the present settings.
     fn set_dscps(&mut self, from: usize) {
         let until = from.saturating_add(DSCPS);
         for connection in self.places.some_mut(from, DSCPS) {
@@ -530,8 +534,8 @@ impl<D: Driver> Core<D> {
         self.next_dscp = (until < self.places.len()).then_some(until);
     }
 
-    /// Answers what waits for devices that are gone, and forgets the devices once nothing is in
-    /// them. Whether anything was done.
+    /// Answers commands that wait for devices that are gone, and forgets the devices once nothing
+    /// is in them. Returns whether anything was done.
     fn leave_devices(&mut self) -> bool {
         let mut waited = Vec::new();
         let any = self.changes.leave(&mut self.io.stages, &mut waited);
@@ -571,8 +575,8 @@ impl<D: Driver> Core<D> {
         }
     }
 
-    /// Closes what has settled: the I/O queues of a controller together, then its admin queue. Closes
-    /// everything once the time for that is over.
+    /// Closes the connections that have settled: the I/O queues of a controller together, then its
+    /// admin queue. Closes all connections once the time for draining is over.
     fn close_settled(&mut self) {
         let now = self.io.now;
         let overdue = self.drain_until.is_some_and(|until| now >= until);

@@ -1,6 +1,6 @@
 //! Large deallocations (Dataset Management) on namespaces in memory. A gigabyte takes tens of
 //! milliseconds to give back; in slices, each a system task that is charged to its session
-//! (docs/sources.md, D2, D3), nobody waits for more than one of them.
+//! (docs/sources.md, D2, D3), no command waits for more than one slice.
 
 use std::collections::VecDeque;
 use std::ops::Deref;
@@ -15,33 +15,33 @@ use crate::device::{BlockDevice, Data, Style};
 use crate::job::{Ended, Job};
 use crate::key::Key;
 
-/// Bytes of one slice: less than a millisecond.
+/// Size of one slice in bytes, which takes less than a millisecond.
 const SLICE: u64 = 16 << 20;
-/// A command that deallocates no more than this is carried out at once.
+/// Largest deallocation in bytes that is carried out at once.
 const SMALL: u64 = 16 << 20;
-/// Operation credits of a slice: it occupies the reactor for longer than a user's command.
+/// Operation credits of a slice, which occupies the reactor for longer than a user's command.
 const OPERATIONS: u32 = 4;
 
 /// A deallocation that is carried out slice by slice.
 #[derive(Debug)]
 pub(crate) struct Deallocation<V, B> {
     pub(crate) job: Job<V, B>,
-    /// What is left, the next first.
+    /// Ranges that are left, the next one first.
     left: VecDeque<LbaRange>,
 }
 
-/// What a slice has left to do.
+/// The outcome of a slice.
 #[derive(Debug)]
 #[expect(clippy::large_enum_variant, reason = "the caller takes it apart")]
 pub(crate) enum Slice<V, B> {
     /// More slices follow.
     More(Box<Deallocation<V, B>>),
-    /// It was the last one.
+    /// The slice was the last one.
     Last(Ended<V, B>),
 }
 
 impl<V: BlockDevice, B: Deref<Target = [u8]>> Deallocation<V, B> {
-    /// Returns what a job deallocates, where that is so much that it is done in slices.
+    /// Returns the ranges that a job deallocates, where they are so large that slices are needed.
     pub(crate) fn ranges(job: &Job<V, B>) -> Option<VecDeque<LbaRange>> {
         let IoCommand::DatasetManagement { deallocate: true, ranges } = job.command else {
             return None;
@@ -55,7 +55,7 @@ impl<V: BlockDevice, B: Deref<Target = [u8]>> Deallocation<V, B> {
         };
         let length = usize::from(ranges) * DSM_RANGE_BYTES as usize;
         let definitions = buffer.get(..length).unwrap_or(buffer);
-        // What is wrong with one, the device says.
+        // The device reports what is wrong with a range.
         let left = limits.dsm_ranges(definitions).collect::<Result<VecDeque<_>, _>>().ok()?;
         let blocks: u64 = left.iter().map(|range| u64::from(range.blocks)).sum();
         (job.device.format().bytes(blocks) > SMALL).then_some(left)

@@ -1,4 +1,4 @@
-//! What keeps a namespace's blocks, as the core sees it.
+//! The device that keeps a namespace's blocks, as the core sees it.
 
 use std::fmt;
 use std::sync::Arc;
@@ -26,7 +26,7 @@ pub trait BlockDevice: fmt::Debug {
     fn stats(&self, reactor: usize) -> Option<&IoStats>;
 }
 
-/// How a device carries out commands.
+/// The way in which a device carries out commands.
 #[derive(Debug)]
 pub enum Style<'a> {
     /// On the spot.
@@ -40,11 +40,11 @@ pub enum Style<'a> {
 /// The data of a command that is carried out on the spot.
 #[derive(Debug)]
 pub enum Data<'a> {
-    /// None moves.
+    /// No data moves.
     None,
-    /// To be filled.
+    /// The bytes to fill.
     Read(&'a mut [u8]),
-    /// The host's.
+    /// The host's bytes.
     Write(&'a [u8]),
 }
 

@@ -6,7 +6,7 @@ use fabric::controller::BackendId;
 
 use crate::device::place;
 
-/// Devices for which there is room from the start.
+/// Number of devices for which there is room from the start.
 const DEVICES: usize = 1 << 14;
 
 /// The devices of one reactor.
@@ -26,7 +26,7 @@ impl<T> DeviceTable<T> {
         (*of == id).then_some(device)
     }
 
-    /// Takes a device in; another's that had its place is forgotten.
+    /// Adds a device; another device that had its place is forgotten.
     pub(crate) fn insert(&mut self, id: BackendId, device: Arc<T>) {
         let index = place(id) as usize;
         if index >= self.0.len() {
@@ -37,7 +37,7 @@ impl<T> DeviceTable<T> {
         }
     }
 
-    /// Takes a device out; `None` where it is not there.
+    /// Removes a device; `None` where it is not there.
     pub(crate) fn remove(&mut self, id: BackendId) -> Option<Arc<T>> {
         self.get(id)?;
         let (_, device) = self.0.get_mut(place(id) as usize)?.take()?;

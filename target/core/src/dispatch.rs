@@ -17,25 +17,25 @@ use crate::job;
 use crate::key::Key;
 use crate::queue::Queue;
 
-/// What became of a command that was to go on.
+/// The outcome of a command's next step.
 #[derive(Debug)]
 #[expect(
     clippy::large_enum_variant,
     reason = "the caller takes it apart; a box would be an allocation for each command"
 )]
 pub(crate) enum Outcome<D: Driver> {
-    /// It waits, or is in its device.
+    /// The command waits, or is in its device.
     Underway,
-    /// It has ended.
+    /// The command has ended.
     Ended(Ended<D>),
-    /// Its state was taken; its device is gone.
+    /// The command's device is gone; its state was taken.
     DeviceGone,
 }
 
 /// A queue's commands on their way through their devices.
 #[derive(Debug, Default)]
 pub(crate) struct Dispatch {
-    /// Commands that are in a queued device.
+    /// Number of commands that are in a queued device.
     in_device: u32,
 }
 
@@ -45,8 +45,8 @@ impl Dispatch {
         self.in_device == 0
     }
 
-    /// Sends a command, whose state was taken and which has all that it needs of the host, to its
-    /// device, or lets it wait for its turn there.
+    /// Sends a command to its device, or lets the command wait for its turn there. Its state was
+    /// taken, and all of the host's data is here.
     #[inline]
     pub(crate) fn submit<D: Driver>(
         &mut self,
@@ -103,8 +103,8 @@ impl Dispatch {
         }
     }
 
-    /// Takes the state of a command that waits for its turn at a device that is gone: with its
-    /// namespace, or alone. The arbiter has given the turn up already.
+    /// Takes the state of a command that waits for its turn at a device that is gone, with its
+    /// namespace or alone. The arbiter has given up the turn already.
     pub(crate) fn device_gone<D: Driver>(
         &mut self,
         queue: &mut Queue<D>,
@@ -199,7 +199,7 @@ impl Dispatch {
         match device.style() {
             Style::Immediate(immediate) => match Deallocation::ranges(&job) {
                 Some(ranges) => {
-                    // Its slices ask for their turns one by one.
+                    // The slices ask for their turns one by one.
                     io.stages.give_back(&mut job, io.now, true);
                     let deallocation = Deallocation::new(job, ranges);
                     slice_soon(queue, io, slot, deallocation);
@@ -296,7 +296,7 @@ fn run_slice<D: Driver>(
     }
 }
 
-/// Lets a deallocation's next slice be due in the next turn.
+/// Puts a deallocation's next slice on the agenda of the next turn.
 fn slice_soon<D: Driver>(
     queue: &mut Queue<D>,
     io: &mut Context<D>,
@@ -345,8 +345,8 @@ fn submission(
         | IoCommand::Verify { range } => (range.lba, range.blocks),
         IoCommand::Flush | IoCommand::DatasetManagement { .. } => (0, 0),
     };
-    // Deallocation is work of the device's own: one over many ranges takes more credits than a
-    // user's command (docs/sources.md, D2, D3).
+    // Deallocation is the device's own work: one over many ranges takes more credits than a user's
+    // command (docs/sources.md, D2, D3).
     let operations = match command {
         IoCommand::DatasetManagement { ranges, .. } => u32::from(*ranges).div_ceil(16),
         _ => 1,

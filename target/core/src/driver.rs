@@ -1,5 +1,5 @@
-//! What a [`Core`](crate::Core) needs of the machine that it runs on: sockets, buffers, devices,
-//! and what all reactors share.
+//! The machine that a [`Core`](crate::Core) runs on: sockets, buffers, devices, and what all
+//! reactors share.
 
 use std::fmt;
 use std::ops::{DerefMut, Range};
@@ -22,15 +22,16 @@ use crate::stats::IoStats;
 
 /// The machine below one reactor.
 ///
-/// What a method starts ends with a call of the [`Core`](crate::Core) that its description names.
-/// None of them may call the core back.
+/// The operation that a method starts ends with a call of the [`Core`](crate::Core) method that the
+/// documentation names. No method may call the core back.
 pub trait Driver: Sized + fmt::Debug {
-    /// What carries its connections' queues. A driver with transports of several kinds has an enum
-    /// of them here: each call of it is a branch, and nothing else of the core knows of the kinds.
+    /// The transport of its connections' queues. A driver with transports of several kinds has an
+    /// enum of them here: each call of it is a branch, and nothing else of the core knows of the
+    /// kinds.
     type Transport: Transport<Payload = TxData<Buffer<Self>>> + fmt::Debug;
     /// The I/O buffers.
     type Memory: Memory;
-    /// What keeps a namespace's blocks.
+    /// The device that keeps a namespace's blocks.
     type Device: BlockDevice;
     /// The settings of quality of service.
     type Policies: Policies;
@@ -42,17 +43,19 @@ pub trait Driver: Sized + fmt::Debug {
     /// Ends [`Self::receive`]; chunks may still come until it has ended.
     fn stop_receiving(&mut self, key: Key);
     /// Receives once: [`Core::received_once`](crate::Core::received_once), or
-    /// [`Core::receive_ended`](crate::Core::receive_ended) where the stream has ended. What comes
-    /// first goes to `place`, whose buffer is the driver's until then; a little may follow it.
+    /// [`Core::receive_ended`](crate::Core::receive_ended) where the stream has ended. The first
+    /// bytes go to `place`, whose buffer is the driver's until then; a few further bytes may
+    /// follow.
     fn receive_once(&mut self, key: Key, place: Option<DataPlace<Buffer<Self>>>);
     /// Sends a batch: [`Core::sent`](crate::Core::sent). There is one at a time for a connection.
     fn send(&mut self, key: Key, batch: Batch<Self>);
     /// Ends a connection's stream in both directions; receiving and sending end.
     fn shut_down(&mut self, key: Key);
     /// Marks what a connection sends: a DSCP, and the priority in this machine's own queues (0 to
-    /// 6). False where it could not.
+    /// 6). Returns false where that failed.
     fn mark(&mut self, key: Key, dscp: u8, priority: i32) -> bool;
-    /// Lets the network's stage look after a connection from now on. False where it cannot.
+    /// Lets the network's stage look after a connection from now on. Returns false where that
+    /// failed.
     fn join_network(&mut self, key: Key, pacing: &Arc<Pacing>) -> bool;
 
     /// Starts a command in a device that takes a while:
@@ -92,9 +95,9 @@ pub trait Driver: Sized + fmt::Debug {
 
 /// A piece of what arrives at a connection of a driver.
 pub type Chunk<'a, D> = queue::Chunk<'a, Arrivals<D>>;
-/// What arrives at a connection of a driver, and is not taken yet.
+/// The input of a connection of a driver that is not taken yet.
 pub(crate) type Arrivals<D> = <<D as Driver>::Transport as Transport>::Inbox;
-/// What a driver sends at a time.
+/// The batch that a driver sends at a time.
 pub type Batch<D> = <<D as Driver>::Transport as Transport>::Batch;
 /// The buffers of a driver.
 pub type Buffer<D> = <<D as Driver>::Memory as Memory>::Buffer;
@@ -102,7 +105,7 @@ pub type Buffer<D> = <<D as Driver>::Memory as Memory>::Buffer;
 pub type Job<D> = job::Job<<D as Driver>::Device, Buffer<D>>;
 /// A job of a driver that has ended.
 pub type Ended<D> = job::Ended<<D as Driver>::Device, Buffer<D>>;
-/// What became of a driver's job that was to start.
+/// The outcome of starting a driver's job.
 pub type Started<D> = job::Started<<D as Driver>::Device, Buffer<D>>;
 
 /// A command's buffer, lent to the driver, and where in it the next bytes that arrive belong.
@@ -123,45 +126,45 @@ impl<B: DerefMut<Target = [u8]>> DataPlace<B> {
     }
 }
 
-/// What has happened to a connection.
+/// An event of a connection.
 #[derive(Debug)]
 pub enum Notice<'a, T: Transport> {
-    /// It became a queue of a controller.
+    /// The connection became a queue of a controller.
     Connected {
-        /// Of which kind.
+        /// The kind of the queue.
         kind: QueueKind,
         /// The queue's number.
         qid: u16,
         /// The controller.
         shared: &'a Arc<ControllerShared>,
-        /// Its transport, as host and target have agreed to use it.
+        /// The transport, as host and target have agreed to use it.
         transport: &'a T,
     },
-    /// Its Connect was refused.
+    /// The connection's Connect was refused.
     Refused {
         /// The data of the Connect command.
         data: &'a [u8],
         /// Why.
         reason: Refusal,
     },
-    /// Its host broke the protocol.
+    /// The host broke the protocol.
     BrokeProtocol(&'a T::Violation),
-    /// Its host ended it, and said why.
+    /// The host ended the connection, and said why.
     Terminated(Termination),
-    /// Its controller's keep-alive timer has expired.
+    /// The controller's keep-alive timer has expired.
     KeepAliveExpired,
-    /// It sent no Connect in time.
+    /// The host sent no Connect in time.
     NoConnect,
-    /// Its host is too slow with data that it owes, or with the taking of its answers: how.
+    /// The host is too slow with data that it owes, or in taking its answers; the text says how.
     TooSlow(&'static str),
-    /// Its end begins.
+    /// The connection's end begins, for this reason.
     Ending(&'a str),
 }
 
-/// How a connection ended.
+/// The end of a connection.
 #[derive(Debug)]
 pub struct End<'a> {
-    /// Its name in the whole daemon.
+    /// The connection's name in the whole daemon.
     pub id: ConnectionId,
     /// Why.
     pub reason: &'a str,

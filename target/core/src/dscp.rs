@@ -1,5 +1,5 @@
-//! What answers carry for the network: the DSCP of their connection's class (docs/sources.md, E6:
-//! every command and packet names its class).
+//! The mark that answers carry for the network: the DSCP of their connection's class
+//! (docs/sources.md, E6: every command and packet names its class).
 
 use arbitration::Class;
 use arbitration::classify::{Classifier, PolicyClass};
@@ -12,16 +12,17 @@ use crate::policies::Policies;
 pub(crate) struct Dscp {
     /// The DSCP; 0 for packets without one.
     pub(crate) dscp: u8,
-    /// SO_PRIORITY, 0 to 6: what every process may set.
+    /// SO_PRIORITY, 0 to 6: the values that every process may set.
     pub(crate) priority: i32,
 }
 
 impl Dscp {
-    /// Returns what the answers of a connection carry. `class` is what policies say of its class.
+    /// Returns the DSCP of a connection's answers. `class` is the class by policies.
     pub(crate) fn of<P: Policies>(policies: &P, origin: &Origin, class: PolicyClass) -> Self {
         let connection = policies.connection_class(origin);
         let class = Classifier::new(&connection, class).inherited();
-        // Low is what everybody has who says nothing: it stays unmarked unless it was asked for.
+        // Low is the class of every host that says nothing: Low stays unmarked unless it was asked
+        // for.
         if class == Class::Low && connection.named().is_none() {
             return Self { dscp: 0, priority: 0 };
         }

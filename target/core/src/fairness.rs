@@ -7,15 +7,15 @@ use arbitration::{Class, PerClass};
 /// weight.
 #[derive(Debug, Default)]
 pub(crate) struct Fairness {
-    /// What each class has had, in bytes by weight.
+    /// Bytes that each class has had, divided by its weight.
     progress: PerClass<u64>,
-    /// Where the class was that was last served.
+    /// Progress of the class that was last served.
     reached: u64,
 }
 
 impl Fairness {
-    /// Notes that a class of which nothing waited has something now. A class that was away has
-    /// saved nothing.
+    /// Notes that a class of which nothing waited has something now. An idle class saves nothing
+    /// up.
     pub(crate) fn join(&mut self, class: Class) {
         self.progress[class] = self.progress[class].max(self.reached);
     }

@@ -13,7 +13,7 @@ use crate::driver::{Buffer, Driver};
 use crate::queue::Queue;
 use crate::traffic::Traffic;
 
-/// What a host takes to answer an R2T, beside the network's time.
+/// Time that a host takes to answer an R2T, beside the network's time.
 const HOST_TIME: Duration = Duration::from_micros(500);
 
 /// A queue whose hosts' data is fetched.
@@ -24,14 +24,14 @@ pub(crate) struct Fetch<'a, D: Driver> {
     pub(crate) traffic: Option<&'a mut Traffic<Buffer<D>>>,
 }
 
-/// What becomes of a command all of whose data has come.
+/// The outcome of a command all of whose data has come.
 #[derive(Debug)]
 pub(crate) enum Fetched<D: Driver> {
-    /// Its state was taken: it goes to its device.
+    /// The command goes to its device; its state was taken.
     Ready(Buffer<D>, Source),
-    /// It waits for a buffer.
+    /// The command waits for a buffer.
     Waits,
-    /// It ends with this status.
+    /// The command ends with this status.
     Failed(Status),
 }
 
@@ -94,8 +94,8 @@ impl<D: Driver> Fetch<'_, D> {
         }
     }
 
-    /// Says whether the host of a command with memory holds so little besides that the reserve is
-    /// for it.
+    /// Says whether the host of a command with memory holds so little besides that it may use the
+    /// reserve.
     fn holds_little(&self, slot: SlotId) -> bool {
         match self.queue.commands.state(slot) {
             State::DataBuffer(grant) => self.io.stages.gate.is_for_reserve(grant),
@@ -103,8 +103,8 @@ impl<D: Driver> Fetch<'_, D> {
         }
     }
 
-    /// Asks for a command's data if there is a buffer for it, or one is expected in time. False
-    /// where it goes on waiting.
+    /// Asks for a command's data if a buffer is free, or one is expected in time. Returns false
+    /// where the command goes on waiting.
     pub(crate) fn take_buffer(&mut self, slot: SlotId) -> bool {
         let bytes = self.queue.commands.data_bytes(slot);
         let mut buffer = self.io.buffers.for_data(bytes);
@@ -122,8 +122,8 @@ impl<D: Driver> Fetch<'_, D> {
         true
     }
 
-    /// Asks for a command's data although there is no buffer for it, if one is expected to be free
-    /// when the data comes. Whether it did.
+    /// Asks for a command's data although no buffer is free, if one is expected to be free when the
+    /// data comes. Returns whether the data was asked for.
     fn promise(&mut self, slot: SlotId, bytes: usize) -> bool {
         let Some(traffic) = &self.traffic else { return false };
         let time = traffic.pacing.rtt() + HOST_TIME;
@@ -176,7 +176,8 @@ impl<D: Driver> Fetch<'_, D> {
                 if let Some((buffer, source)) = self.unpark(slot) {
                     return Fetched::Ready(buffer, source);
                 }
-                // Before those that hold nothing: they may be waiting for what it was promised.
+                // The command goes before those that hold nothing: they may be waiting for the
+                // buffer that it was promised.
                 self.io.buffers.data.push_front((self.queue.key, slot));
                 return Fetched::Waits;
             }

@@ -1,5 +1,5 @@
-//! What a connection remembers of each namespace that its host uses: the class of its commands, and
-//! the queues that they wait in (stage S1).
+//! The flow cache of a connection: the class of its host's commands to each namespace, and the
+//! queues in which those commands wait (stage S1).
 
 use arbitration::Class;
 use arbitration::arbiter::HostFlowId;
@@ -14,8 +14,9 @@ use crate::accounts::Account;
 use crate::charge::Charge;
 use crate::stages::Stages;
 
-/// Places that a connection has at first, and at the most.
+/// Number of places that a connection has at first.
 const PLACES_FIRST: usize = 8;
+/// Largest number of places of a connection.
 const PLACES_MAX: usize = 256;
 
 /// One namespace, as this connection's host uses it.
@@ -47,9 +48,10 @@ impl NamespaceFlow {
 /// The namespaces that one connection's host uses.
 #[derive(Debug, Default)]
 pub(crate) struct FlowCache {
-    /// The version of the settings that they were made from.
+    /// Version of the settings that the entries were made from.
     version: u64,
-    /// How often an entry was given up: a command charged by an older one is charged again.
+    /// Number of entries that were given up: a command that was charged by an older entry is
+    /// charged again.
     generation: u64,
     /// A namespace's entry is at the place of its NSID's last bits. There are as many places as a
     /// power of two, or none.
@@ -57,7 +59,7 @@ pub(crate) struct FlowCache {
 }
 
 impl FlowCache {
-    /// Gives all entries up that were made from other settings than these.
+    /// Gives up all entries that were made from other settings than these.
     #[inline]
     pub(crate) fn refresh(&mut self, stages: &mut Stages, version: u64) {
         if self.version != version {
@@ -66,7 +68,7 @@ impl FlowCache {
         }
     }
 
-    /// Gives all entries up.
+    /// Gives up all entries.
     pub(crate) fn clear(&mut self, stages: &mut Stages) {
         self.generation += 1;
         for entry in self.places.drain(..).flatten() {
@@ -88,7 +90,7 @@ impl FlowCache {
         self.places.get(place)?.as_ref()
     }
 
-    /// Says to whom a command of the entry at a place is charged.
+    /// Returns the charge of a command of the entry at a place.
     #[inline]
     pub(crate) fn charge(&self, now: Nanos, place: usize, sqe: &Sqe) -> Charge {
         let Some(entry) = self.at(place) else { return Charge::default() };
@@ -109,8 +111,8 @@ impl FlowCache {
         charge.generation == self.generation
     }
 
-    /// Puts an entry in its place, and returns the place. That of the same namespace is given up,
-    /// and another's where there are as many places as may be.
+    /// Puts an entry in its place, and returns the place. The namespace's old entry is given up,
+    /// and that of another namespace where there is the greatest number of places.
     pub(crate) fn put(&mut self, stages: &mut Stages, entry: NamespaceFlow) -> usize {
         let nsid = entry.nsid;
         while self.places.is_empty()
@@ -129,7 +131,8 @@ impl FlowCache {
         place
     }
 
-    /// Doubles the places. Entries are known by their places: commands are charged again.
+    /// Doubles the number of places. Entries are known by their places, so commands are charged
+    /// again.
     fn grow(&mut self) {
         self.generation += 1;
         let entries = std::mem::take(&mut self.places);

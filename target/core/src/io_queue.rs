@@ -37,13 +37,13 @@ pub(crate) struct IoQueue<D: Driver> {
     controller: Arc<ControllerShared>,
     arrival: Arrival,
     dispatch: Dispatch,
-    /// The queue for memory for in-capsule data; none once the queue is on its way out.
+    /// Queue for memory for in-capsule data; none once the connection ends.
     capsules: Option<MemoryFlowId>,
     completion: Completion,
-    /// Its side of stage S6; none where the network's stage does not look after it.
+    /// Traffic for stage S6; none where the network's stage does not look after the connection.
     traffic: Option<Box<Traffic<Buffer<D>>>>,
     origin: Origin,
-    /// What its answers carry, once that was set.
+    /// DSCP of its answers, once that was set.
     dscp: Option<Dscp>,
 }
 
@@ -96,7 +96,7 @@ impl<D: Driver> IoQueue<D> {
         data: CapsuleData<'_>,
     ) {
         if io.draining {
-            // Left unanswered: the host sends it again when it has connected again.
+            // The command stays unanswered: the host sends it again when it has connected again.
             return;
         }
         if sqe.opcode == opcode::FABRICS {
@@ -115,8 +115,8 @@ impl<D: Driver> IoQueue<D> {
         }
     }
 
-    /// Sets a command going that cannot be answered on the spot: takes it into the table, with the
-    /// data that it brought.
+    /// Takes a command that cannot be answered on the spot into the table, with the data that it
+    /// brought, and starts it.
     fn enqueue(
         &mut self,
         queue: &mut Queue<D>,
@@ -127,7 +127,7 @@ impl<D: Driver> IoQueue<D> {
     ) {
         let transfer = command.command.transfer(command.device.format());
         let Transfer::ToController(bytes @ 1..) = transfer else {
-            // A buffer for what it reads is taken when it is the command's turn.
+            // A buffer for a read is taken when it is the command's turn.
             queue.commands.arrive(slot, command);
             self.submit(queue, io, slot, None, Source::None);
             return;
@@ -212,8 +212,8 @@ impl<D: Driver> IoQueue<D> {
         self.fetch(queue, io).r2t_ended(slot);
     }
 
-    /// Asks the host for data that it may be asked for now. When it may be asked for more, if
-    /// there is more.
+    /// Asks the host for data that it may be asked for now. Returns the time at which it may be
+    /// asked for more, if there is more.
     pub(crate) fn send_r2ts(&mut self, queue: &mut Queue<D>, io: &mut Context<D>) -> Option<Nanos> {
         loop {
             let (class, next) = match self.traffic.as_mut()?.next_r2t(io.now) {
@@ -274,8 +274,8 @@ impl<D: Driver> IoQueue<D> {
         queue.send_soon(&mut io.agenda);
     }
 
-    /// Lets a command go on that has waited for a buffer, if there is one now (unless it waits no
-    /// more). False where there is still none.
+    /// Lets a command go on that has waited for a buffer, if there is one now (unless the command
+    /// waits no more). Returns false where there is still none.
     pub(crate) fn take_buffer(
         &mut self,
         queue: &mut Queue<D>,
@@ -424,8 +424,8 @@ impl<D: Driver> IoQueue<D> {
         }
     }
 
-    /// Aborts a command unless it is in its device; whether it did. Data that the host owes for it
-    /// is let pass.
+    /// Aborts a command unless it is in its device. Returns whether it was aborted. Data that the
+    /// host still owes is let pass.
     pub(crate) fn abort(
         &mut self,
         queue: &mut Queue<D>,
@@ -459,8 +459,8 @@ impl<D: Driver> IoQueue<D> {
         }
     }
 
-    /// Takes a command out of whatever it waits for, and gives back all that it holds. False, and
-    /// nothing is changed, where it is in its device.
+    /// Takes a command out of the queue in which it waits, and gives back all that it holds.
+    /// Returns false, and changes nothing, where it is in its device.
     fn withdraw_command(
         &mut self,
         queue: &mut Queue<D>,
@@ -499,8 +499,8 @@ impl<D: Driver> IoQueue<D> {
         true
     }
 
-    /// Says whether no command may be taken now: the next one might find no buffer for its in-capsule
-    /// data, or more waits than there is room for.
+    /// Says whether no command may be taken now: the next one might find no buffer for its
+    /// in-capsule data, or more commands wait than there is room for.
     #[inline]
     pub(crate) fn must_wait(
         &mut self,
@@ -541,7 +541,7 @@ impl<D: Driver> IoQueue<D> {
         }
     }
 
-    /// Tells the thread that watches the network what has changed.
+    /// Tells the poller what has changed.
     #[inline]
     pub(crate) fn publish(&mut self, queue: &Queue<D>, sending: bool) {
         if let Some(traffic) = &mut self.traffic {
@@ -566,12 +566,12 @@ impl<D: Driver> IoQueue<D> {
         self.dispatch.is_settled()
     }
 
-    /// Records what was carried out on the spot until now.
+    /// Records the commands that were carried out on the spot until now.
     pub(crate) fn record_tally(&mut self, io: &Context<D>, now: Nanos) {
         self.completion.record_tally(io, &mut self.arrival.tally, now);
     }
 
-    /// Sets what answers carry for the network, if that has changed.
+    /// Sets the DSCP of answers, if that has changed.
     pub(crate) fn set_dscp(&mut self, io: &mut Context<D>, key: Key) {
         let (host, subsystem) = (&self.controller.host_nqn, &self.controller.subsystem_nqn);
         let class = io.driver.resolve(&io.policies, host, subsystem, None).class;

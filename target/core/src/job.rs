@@ -17,27 +17,27 @@ use crate::lease::Lease;
 /// A command in a device of type `V`, with its data in a buffer of type `B`.
 #[derive(Debug)]
 pub struct Job<V, B> {
-    /// The connection and the slot it came from.
+    /// Connection and slot that the command came from.
     pub(crate) origin: (Key, SlotId),
-    /// Its device.
+    /// Device of the command.
     pub device: Arc<V>,
     /// The command, parsed.
     pub command: IoCommand,
-    /// The command, as it came.
+    /// The command's submission queue entry, as it came.
     pub sqe: Sqe,
-    /// Its data, where it has any.
+    /// Buffer with the command's data, where it has any.
     pub buffer: Option<B>,
-    /// When it arrived.
+    /// Time of the command's arrival.
     pub(crate) arrived: Nanos,
-    /// To whom it is charged.
+    /// Accounts that the command is charged to.
     pub(crate) charge: Charge,
-    /// What it holds of the arbiter.
+    /// Grant of the arbiter; none where the command took no turn.
     pub(crate) grant: Option<Grant>,
-    /// What its buffer takes of the memory for data from hosts.
+    /// Grant of memory for data from hosts.
     pub(crate) memory: Option<MemoryGrant>,
-    /// What its buffer takes of the memory for reads, or for in-capsule data.
+    /// Lease of memory for reads, or for in-capsule data.
     pub(crate) lease: Option<Lease>,
-    /// How long it waited for its turn, in ns.
+    /// Time that the command waited for its turn, in ns.
     pub(crate) waited_ns: u64,
 }
 
@@ -67,13 +67,13 @@ pub struct Ended<V, B> {
     pub status: Status,
 }
 
-/// What became of a job that was to start.
+/// The outcome of starting a job.
 #[derive(Debug)]
 pub enum Started<V, B> {
-    /// It is in its device.
+    /// The job is in its device.
     Running,
-    /// It is over already.
+    /// The job is over already.
     Ended(Ended<V, B>),
-    /// There is no memory for it now: start it again when buffers come back.
+    /// No memory is free for the job now: start it again when buffers come back.
     NoMemory(Job<V, B>),
 }

@@ -2,12 +2,12 @@
 
 use fabric::controller::ConnectionId;
 
-/// A connection of one reactor: its place in the table, and which user of the place.
+/// A connection of one reactor: its place in the table, and the place's generation.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Key {
     /// Place in the reactor's table, below 2^24.
     pub index: u32,
-    /// Counts the connections that have had this place, modulo 2^24.
+    /// Number of connections that have had this place, modulo 2^24.
     pub generation: u32,
 }
 

@@ -1,5 +1,5 @@
 //! The memory that a read holds until its host has taken the data, and in-capsule data until it is
-//! written: charged to the host by a gate, whoever has the buffer meanwhile.
+//! written: a gate charges the memory to the host, whoever has the buffer meanwhile.
 
 use std::cell::RefCell;
 use std::ops::Deref;
@@ -12,12 +12,13 @@ use arbitration::settings::OrderSettings;
 /// The grants of leases that have ended, until the gate takes them back.
 type Returned = Rc<RefCell<Vec<MemoryGrant>>>;
 
-/// A gate whose memory is lent: a lease gives it back when it is dropped, wherever it is then.
+/// A gate whose memory is lent: a lease that is dropped gives its memory back, wherever the lease
+/// is then.
 #[derive(Debug)]
 pub(crate) struct LeaseGate<T> {
     gate: MemoryGate<T>,
     returned: Returned,
-    /// Memory has come back since [`Self::came_back`] was last asked.
+    /// Whether memory has come back since [`Self::came_back`] was last asked.
     back: bool,
 }
 
@@ -94,13 +95,13 @@ impl<T> LeaseGate<T> {
     }
 }
 
-/// Returns the bytes that a buffer for this many takes of the memory: buffers are powers of two.
+/// Returns the size of a buffer for this many bytes: buffers are powers of two.
 const fn block(bytes: u32) -> u32 {
     if bytes > 1 << 31 { u32::MAX } else { bytes.next_power_of_two() }
 }
 
-/// Memory for what a command reads, or for its in-capsule data. It goes back to the gate when the
-/// lease is dropped.
+/// Memory for what a command reads, or for its in-capsule data. Dropping the lease gives the memory
+/// back to the gate.
 #[derive(Debug)]
 pub(crate) struct Lease {
     grant: Option<MemoryGrant>,

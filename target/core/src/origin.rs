@@ -1,15 +1,15 @@
-//! Where a connection comes from.
+//! The origin of a connection.
 
 use fabric::controller::ListenerId;
 
-/// Where a connection comes from: what its class is made of.
+/// The origin of a connection, from which its class follows.
 #[derive(Clone, Copy, Debug)]
 pub struct Origin {
     /// The listener that accepted it.
     pub listener: ListenerId,
     /// CATTR 1:0 of its Connect command.
     pub priority: u8,
-    /// Its controller runs with weighted round robin: `priority` counts.
+    /// Whether its controller runs with weighted round robin, so that `priority` counts.
     pub weighted: bool,
     /// The ToS or traffic class byte that the host connected with.
     pub tos: Option<u8>,

@@ -1,10 +1,10 @@
 //! The R2T pacer: asks a host for data no faster than it may send it.
 //!
-//! An unmodified host sends no more data than it was asked for: so what its connection may have of
-//! the network is what it is asked for in a time. One R2T asks for a part of a command's data; the
-//! next one is due when all of that has come, and when the bucket of tokens is not in debt. Data of
-//! a command that was begun comes before that of the next one: its buffer is free the sooner, and
-//! the device sees neighbours together. Classes have their turns by their weights.
+//! An unmodified host sends no more data than it was asked for, so the rate of R2Ts is the rate of
+//! its connection on the network. One R2T asks for a part of a command's data; the next one is due
+//! when all of that has come, and when the bucket of tokens is not in debt. Data of a command that
+//! was begun comes before that of the next one: the buffer is free sooner, and the device sees
+//! neighbouring blocks together. Classes have their turns by their weights.
 
 use std::collections::VecDeque;
 use std::time::Duration;
@@ -17,52 +17,52 @@ use qtcp::pacing::Pacing;
 use crate::fairness::Fairness;
 
 /// The shortest time that one R2T is for, in ns: shorter ones spread a host's bursts, longer ones
-/// keep its commands together. Where a round trip takes longer, an R2T is for that: a host with one
-/// command is asked once in a round trip.
+/// keep its commands together. Where a round trip takes longer, an R2T is for a round trip: a host
+/// with one command is asked once in each.
 const R2T_NS: u64 = 4_000_000;
-/// The longest time that one R2T is for, in ns. While a host is waited for or waits, tokens of this
-/// time are kept: the host was not idle, and a late thread must not cost it its part.
+/// The longest time that one R2T is for, in ns. While a host owes data or waits to be asked, tokens
+/// of this time are kept: the host was not idle, and a late thread must not cost it its part.
 const LATE_NS: u64 = 50_000_000;
 /// One second, in ns.
 const SECOND: u64 = 1_000_000_000;
 /// The smallest R2T in bytes, but for the end of a command's data.
 const R2T_MIN: u64 = 16 << 10;
 
-/// What one connection's host is still to be asked for.
+/// The data that one connection's host has not been asked for yet.
 #[derive(Debug)]
 pub(crate) struct R2tPacer {
-    /// Bytes that may be asked for now; a debt where more was.
+    /// Bytes that may be asked for now; negative where more was asked for.
     tokens: i64,
-    /// When they were last counted.
+    /// Time at which the tokens were last counted.
     at: Nanos,
-    /// There was something to ask for all the time since.
+    /// Whether there was something to ask for all the time since.
     waited: bool,
     /// Commands of which a part has come.
     begun: PerClass<VecDeque<SlotId>>,
-    /// Commands of which nothing was asked for: their bytes too.
+    /// Commands of which nothing was asked for, with their bytes.
     fresh: PerClass<VecDeque<(SlotId, u32)>>,
     fresh_bytes: PerClass<u64>,
     fairness: Fairness,
     count: usize,
-    /// The reactor's agenda has the connection.
+    /// Whether the reactor's agenda has the connection.
     listed: bool,
 }
 
 /// The command whose data comes next.
 #[derive(Debug)]
 pub(crate) enum Next {
-    /// Part of its data has come.
+    /// Part of the command's data has come.
     Begun(SlotId),
-    /// Nothing was asked for: all of its bytes.
+    /// Nothing was asked for, with the command's bytes.
     Fresh(SlotId, u32),
 }
 
-/// What the pacer says to do.
+/// The next step of the pacer's caller.
 #[derive(Debug)]
 pub(crate) enum Turn {
     /// An R2T for a command of this class is due: send it, and [`R2tPacer::charge`] it.
     R2t(Class, Next),
-    /// Come back then.
+    /// Nothing is due before this time.
     Later(Nanos),
     /// Nothing waits to be asked for.
     Idle,
@@ -86,22 +86,24 @@ impl R2tPacer {
     /// Returns the number of bytes of a class that were not asked for; at least 1 where a command
     /// was begun.
     pub(crate) fn waiting_bytes(&self, class: Class) -> u64 {
-        // What is left of begun commands, the transport knows: it counts as little, but not as nothing.
+        // The transport knows what is left of begun commands: one byte stands for each here, so
+        // that they count.
         self.fresh_bytes[class] + u64::from(!self.begun[class].is_empty())
     }
 
-    /// Says whether a command of which nothing was asked for has to wait its turn.
+    /// Says whether a command of which nothing was asked for has to wait for its turn.
     #[inline]
     pub(crate) fn is_needed(&self, pacing: &Pacing) -> bool {
         pacing.grant_rate().is_some() || self.count > 0
     }
 
-    /// Notes that the reactor's agenda has the connection. Whether it had it before.
+    /// Notes that the reactor's agenda has the connection. Returns whether the agenda had it
+    /// before.
     pub(crate) fn list(&mut self) -> bool {
         std::mem::replace(&mut self.listed, true)
     }
 
-    /// Says what to do now; `busy` where the host owes data that it was asked for.
+    /// Returns the next step; `busy` where the host owes data that it was asked for.
     pub(crate) fn pull(&mut self, now: Nanos, pacing: &Pacing, busy: bool) -> Turn {
         if self.count > 0
             && let Some(rate) = pacing.grant_rate()
@@ -121,7 +123,7 @@ impl R2tPacer {
         }
     }
 
-    /// Charges what a host was asked for to its class and to the connection.
+    /// Charges the data that a host was asked for to its class and to the connection.
     pub(crate) fn charge(&mut self, pacing: &Pacing, class: Class, weight: u64, bytes: u32) {
         self.fairness.spend(class, u64::from(bytes), weight);
         if pacing.grant_rate().is_some() {
@@ -154,9 +156,9 @@ impl R2tPacer {
         self.count += 1;
     }
 
-    /// Adds the tokens of the time since they were last counted: of no more than one R2T, unless the
-    /// host was waiting, or waited for (`busy`). A debt of a faster time is no more than one R2T of
-    /// the present one.
+    /// Adds the tokens of the time since they were last counted: of no more than one R2T, unless
+    /// the host waited to be asked or owed data (`busy`). A debt from a time of a higher rate
+    /// counts as no more than one R2T at the present rate.
     fn refill(&mut self, now: Nanos, rate: u64, rtt: Duration, busy: bool) {
         let most = i64::try_from(r2t(rate, rtt)).unwrap_or(i64::MAX);
         let waited = std::mem::take(&mut self.waited);
@@ -166,7 +168,7 @@ impl R2tPacer {
         let parts = u128::from(rate) * u128::from(nanos);
         let new = i64::try_from(parts / u128::from(SECOND)).unwrap_or(i64::MAX);
         if new > 0 {
-            // What is less than a byte stays for the next time.
+            // The fraction of a byte stays for the next time.
             let rest = parts % u128::from(SECOND) / u128::from(rate.max(1));
             self.at = Nanos(now.0.saturating_sub(u64::try_from(rest).unwrap_or(0)));
             self.tokens = self.tokens.saturating_add(new).min(kept);
@@ -174,7 +176,7 @@ impl R2tPacer {
         self.tokens = self.tokens.max(-most);
     }
 
-    /// Says when the bucket is out of debt.
+    /// Returns the time at which the bucket is out of debt.
     fn due(&self, now: Nanos, rate: u64) -> Nanos {
         let debt = u128::from(self.tokens.unsigned_abs());
         let nanos = debt * u128::from(SECOND) / u128::from(rate.max(1)) + 1;
@@ -270,7 +272,7 @@ mod tests {
         let (rate, mut pacer) = (100_000, R2tPacer::new(Nanos(0)));
         pacer.refill(Nanos(1_000_000_000), rate, RTT, false);
         pacer.take(16 << 10);
-        // Every 15 us: one and a half bytes each time.
+        // A refill every 15 us adds one and a half bytes.
         for turn in 0..10_000_u64 {
             pacer.refill(Nanos(1_000_000_000 + turn * 15_000), rate, RTT, false);
         }
@@ -329,7 +331,7 @@ mod tests {
     #[test]
     fn f5_a_late_thread_costs_a_waiting_host_nothing() {
         let (rate, mut pacer, mut granted) = (4_000_000, R2tPacer::new(Nanos(0)), 0_u64);
-        // It comes every 20 ms, for grants of 4 ms.
+        // The reactor comes every 20 ms, for R2Ts of 4 ms.
         for turn in 1..=500_u64 {
             let now = Nanos(turn * 20_000_000);
             loop {

@@ -1,4 +1,4 @@
-//! What a reactor sends as data.
+//! The data that a reactor sends.
 
 use std::ops::Deref;
 
@@ -9,7 +9,7 @@ use crate::lease::Leased;
 /// The largest piece of zeroes that is written or sent at once, in bytes.
 pub const ZEROES: usize = 128 << 10;
 
-/// Page-aligned, for O_DIRECT.
+/// Zeroes aligned to pages, for O_DIRECT.
 #[repr(align(4096))]
 struct Aligned([u8; ZEROES]);
 

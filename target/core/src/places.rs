@@ -6,7 +6,7 @@ use crate::io_queue::IoQueue;
 use crate::key::Key;
 use crate::queue::Queue;
 
-/// The connections of a reactor. A place is used again, with another generation.
+/// The connections of a reactor. A place that is free is used again, with another generation.
 #[derive(Debug)]
 pub(crate) struct Places<D: Driver> {
     places: Vec<Place<D>>,

@@ -11,27 +11,27 @@ use arbitration::settings::OrderSettings;
 use crate::origin::Origin;
 use crate::stats::PerReactor;
 
-/// A session, and its statistics.
+/// A session with its statistics.
 #[derive(Clone, Debug)]
 pub struct Tenant {
     /// The session.
     pub session: Arc<Session>,
-    /// What was charged to it.
+    /// Statistics of what was charged to the session.
     pub stats: Arc<PerReactor>,
 }
 
-/// What holds for one host's commands to one namespace.
+/// The settings for one host's commands to one namespace.
 #[derive(Clone, Debug)]
 pub struct Tenancy {
-    /// The classes that its commands may have.
+    /// Classes that the commands may have.
     pub class: PolicyClass,
-    /// The session that they are charged to.
+    /// Session that the commands are charged to.
     pub tenant: Tenant,
     /// Whether a Flush ends a container, as an Output Mark does.
     pub flush_is_output: bool,
 }
 
-/// Everything that concerns all connections.
+/// The settings that concern all connections.
 pub trait Policies: fmt::Debug {
     /// Returns the version of what connections have resolved for themselves: where it changes, they
     /// resolve it again.
@@ -40,7 +40,7 @@ pub trait Policies: fmt::Debug {
     fn enabled(&self) -> bool;
     /// Returns the order of the classes.
     fn order(&self) -> &OrderSettings;
-    /// Commands that may wait at one time, all reactors together.
+    /// Returns the number of commands that may wait at one time, all reactors together.
     fn queue(&self) -> u32;
     /// Returns the DSCP of what a class sends; 0 where nothing is marked.
     fn dscp(&self, class: Class) -> u8;

@@ -5,32 +5,32 @@ use std::time::Duration;
 
 use fabric::Nanos;
 
-/// How long a host may send nothing while it owes data, and the time over which its rate counts.
+/// Time for which a host may send nothing while it owes data, and over which its rate counts.
 const INTERVAL: Duration = Duration::from_secs(30);
 /// The least rate at which a host sends what it owes and takes its answers, in bytes a second.
 const RATE: u64 = 64 << 10;
-/// How long a host may owe the data of one command, at any rate.
+/// Time for which a host may owe the data of one command, at any rate.
 const COMMAND: Duration = Duration::from_secs(120);
 
-/// What a host owes at present.
+/// The data that a host owes at present.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Owed {
-    /// The data of all commands that have asked for it, in bytes.
+    /// Data of all commands for which the host was asked, in bytes.
     pub(crate) bytes: u64,
-    /// When the first of them asked.
+    /// Time at which the host was asked for the first of them.
     pub(crate) since: Option<Nanos>,
 }
 
-/// How a host goes on with the data that it owes.
+/// The progress of a host with the data that it owes.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Progress {
-    /// When something arrived, or the host was asked for data: it owed nothing before.
+    /// Time of the last arrival, or of the R2T before which the host owed nothing.
     heard: Nanos,
-    /// When the present interval began.
+    /// Begin of the present interval.
     began: Nanos,
-    /// What the host is to send in the interval at least, in bytes.
+    /// Least number of bytes that the host must send in the interval.
     wanted: u64,
-    /// What it has sent, in bytes.
+    /// Number of bytes that the host has sent in the interval.
     came: u64,
 }
 
@@ -83,7 +83,7 @@ impl Progress {
     }
 }
 
-/// Returns until when a host is to have taken `bytes` bytes that are sent from now on.
+/// Returns the time by which a host must have taken `bytes` bytes that are sent from now on.
 pub(crate) fn taken_by(now: Nanos, bytes: usize) -> Nanos {
     now + INTERVAL + Duration::from_secs(bytes as u64 / RATE)
 }
@@ -96,8 +96,8 @@ mod tests {
         Nanos(second * 1_000_000_000)
     }
 
-    /// Lets a host send `bytes` each `every` seconds while it owes `owed` bytes; the second at
-    /// which it is found too slow.
+    /// Lets a host send `bytes` each `every` seconds while it owes `owed` bytes. Returns the second
+    /// at which it is found too slow.
     fn fault(every: u64, bytes: usize, owed: u64, seconds: u64) -> Option<(u64, &'static str)> {
         let mut progress = Progress::new(at(0));
         (0..seconds).find_map(|second| {

@@ -21,7 +21,7 @@ pub(crate) struct Queue<D: Driver> {
     pub(crate) transport: D::Transport,
     pub(crate) commands: Commands<D>,
     pub(crate) progress: Progress,
-    /// The reactor's agenda has the connection among those with something to send.
+    /// Whether the reactor's agenda has the connection among those with something to send.
     to_send: bool,
 }
 
@@ -64,7 +64,7 @@ impl<D: Driver> Queue<D> {
         }
     }
 
-    /// Notes that the agenda has the connection no more among those with something to send.
+    /// Notes that the agenda no longer has the connection among those with something to send.
     pub(crate) fn leave_agenda(&mut self) {
         self.to_send = false;
     }

@@ -1,5 +1,5 @@
-//! What one reactor has of the stages S2 to S5: the arbiter, the gate to the memory for data from
-//! hosts, and the sessions' statistics.
+//! The stages S2 to S5 in one reactor: the arbiter, the gates to memory, and the sessions'
+//! statistics.
 
 use std::sync::Arc;
 
@@ -19,13 +19,14 @@ use crate::lease::{Lease, LeaseGate};
 /// The stages of one reactor.
 #[derive(Debug)]
 pub(crate) struct Stages {
-    /// Where commands wait for their devices.
+    /// Arbiter in which commands wait for their devices.
     pub(crate) arbiter: Arbiter<(Key, SlotId)>,
-    /// Where commands wait for memory for the data that their hosts will be asked for.
+    /// Gate in which commands wait for memory for the data that their hosts will be asked for.
     pub(crate) gate: MemoryGate<(Key, SlotId)>,
-    /// Where commands wait for memory for what they read, which they hold until it was sent.
+    /// Gate in which commands wait for memory for what they read, which they hold until the data
+    /// was sent.
     pub(crate) reads: LeaseGate<(Key, SlotId)>,
-    /// What in-capsule data takes. No command waits here: its connection does.
+    /// Gate to the memory for in-capsule data. No command waits here: its connection does.
     pub(crate) capsules: LeaseGate<()>,
     /// The statistics of the sessions.
     pub(crate) accounts: Accounts,
@@ -75,7 +76,7 @@ impl Stages {
         self.reads.lease_now(charge.read?, charge.class, bytes)
     }
 
-    /// Takes the next read out for which there is memory, which others use as [`Self::lease_read`]
+    /// Takes out the next read for which there is memory, which others use as [`Self::lease_read`]
     /// says.
     #[inline]
     pub(crate) fn next_read(
@@ -86,15 +87,15 @@ impl Stages {
         self.reads.next()
     }
 
-    /// Gives back what a command had of the memory for data from hosts.
+    /// Gives back a command's memory for data from hosts.
     pub(crate) fn give_back_memory(&mut self, grant: Option<MemoryGrant>) {
         if let Some(grant) = grant {
             self.gate.give_back(grant);
         }
     }
 
-    /// Gives back what a job has of the stages; `served` where its device has carried it out. How
-    /// long it was in its device, in ns.
+    /// Gives back the grants of a job; `served` where its device has carried the job out. Returns
+    /// the time that it was in its device, in ns.
     pub(crate) fn give_back<V, B>(&mut self, job: &mut Job<V, B>, now: Nanos, served: bool) -> u64 {
         self.give_back_memory(job.memory.take());
         match job.grant.take() {

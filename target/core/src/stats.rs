@@ -3,9 +3,9 @@
 use std::sync::OnceLock;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
-/// Sub-buckets for each power of two: a bucket is at most 12.5 % wide.
+/// Number of sub-buckets for each power of two: a bucket is at most 12.5 % wide.
 const SUB: usize = 8;
-/// Powers of two above the first: covers up to 2^36 ns (68 s).
+/// Number of powers of two above the first: the buckets reach 2^36 ns (68 s).
 const OCTAVES: usize = 33;
 /// Number of buckets.
 pub const BUCKETS: usize = SUB * (OCTAVES + 1);
@@ -92,7 +92,7 @@ impl HistogramSnapshot {
         self.counts.iter().sum()
     }
 
-    /// Adds another histogram's events.
+    /// Adds the events of another histogram.
     pub fn merge(&mut self, other: &Self) {
         for (mine, theirs) in self.counts.iter_mut().zip(&other.counts) {
             *mine += theirs;
@@ -122,13 +122,13 @@ impl HistogramSnapshot {
     }
 }
 
-/// Statistics that each reactor writes its own of; they take memory when a reactor first writes
-/// them, since there may be many thousands and most rest.
+/// Statistics in one part for each reactor that writes them. A part takes memory when its reactor
+/// first writes it, since there may be many thousands and most rest.
 #[derive(Debug)]
 pub struct PerReactor(Vec<OnceLock<Box<IoStats>>>);
 
 impl PerReactor {
-    /// Statistics of `reactors` reactors.
+    /// Makes the statistics of `reactors` reactors.
     #[must_use]
     pub fn new(reactors: usize) -> Self {
         Self((0..reactors).map(|_| OnceLock::new()).collect())
@@ -153,7 +153,7 @@ impl PerReactor {
     }
 }
 
-/// Operations of one kind: how many, how much, how long.
+/// Operations of one kind: their number, bytes and latency.
 #[derive(Debug, Default)]
 pub struct OpStats {
     ops: AtomicU64,
@@ -198,9 +198,9 @@ pub struct IoStats {
     pub write: OpStats,
     /// Everything else: flush, deallocate, write zeroes, compare, verify.
     pub other: OpStats,
-    /// How long commands waited in the target's queues for their turn.
+    /// Time that commands waited in the target's queues for their turn.
     pub queueing: Histogram,
-    /// How long they were in the device.
+    /// Time that commands were in the device.
     pub service: Histogram,
     refused: AtomicU64,
 }
@@ -211,7 +211,7 @@ impl IoStats {
         add(&self.refused, 1);
     }
 
-    /// Commands that were told to come again later.
+    /// Returns the number of commands that were told to come again later.
     #[must_use]
     pub fn refused(&self) -> u64 {
         self.refused.load(Relaxed)
@@ -239,12 +239,12 @@ pub struct OpSnapshot {
     pub bytes: u64,
     /// Operations that ended with an error.
     pub errors: u64,
-    /// From the command's arrival to its completion being queued for sending.
+    /// Time from a command's arrival until its completion was queued for sending.
     pub latency: HistogramSnapshot,
 }
 
 impl OpSnapshot {
-    /// Adds another's operations.
+    /// Adds the operations of another snapshot.
     pub fn merge(&mut self, other: &Self) {
         self.ops += other.ops;
         self.bytes += other.bytes;
@@ -269,7 +269,7 @@ pub struct IoSnapshot {
 }
 
 impl IoSnapshot {
-    /// Adds another's operations.
+    /// Adds the operations of another snapshot.
     pub fn merge(&mut self, other: &Self) {
         self.read.merge(&other.read);
         self.write.merge(&other.write);

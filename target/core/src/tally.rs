@@ -10,7 +10,7 @@ use fabric::nvme::Status;
 use crate::accounts::Account;
 use crate::stats::IoStats;
 
-/// What commands are counted for.
+/// The statistics that commands are counted for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Counted {
     pub(crate) device: BackendId,
@@ -22,7 +22,7 @@ pub(crate) struct Counted {
 #[derive(Debug)]
 struct Run {
     of: Counted,
-    /// When the turn began in which they came.
+    /// Begin of the turn in which the commands came.
     since: Nanos,
     reads: u64,
     read_bytes: u64,
@@ -39,7 +39,7 @@ struct Run {
 pub(crate) struct Tally(Vec<Run>);
 
 impl Tally {
-    /// Counts a command. Whether it is the first since the last [`Self::record`].
+    /// Counts a command. Returns whether it is the first since the last [`Self::record`].
     #[inline]
     pub(crate) fn count(
         &mut self,
@@ -86,8 +86,8 @@ impl Tally {
         first
     }
 
-    /// Records what was counted until `now` in the statistics that `of` names for each: of the
-    /// connection, the device, the class and the session.
+    /// Records what was counted until `now` in the statistics that `of` names for each command:
+    /// those of the connection, the device, the class and the session.
     #[inline]
     pub(crate) fn record<'a>(
         &mut self,

@@ -34,7 +34,7 @@ impl<V, B> Timed<V, B> {
         self.ended.try_remove(place)
     }
 
-    /// Says when the next job completes.
+    /// Returns the time at which the next job completes.
     pub(crate) fn next_due(&self) -> Option<Nanos> {
         self.order.peek().map(|Reverse((until, _))| *until)
     }

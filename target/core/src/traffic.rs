@@ -1,6 +1,6 @@
-//! What a connection's reactor does for stage S6: counts what moves for each class, holds replies
-//! back while the connection is limited, and has its R2Ts paced. The thread that watches the network
-//! is told by [`Pacing`] (docs/sources.md, E7, F5).
+//! A connection's part in stage S6: it counts what moves for each class, holds replies back while
+//! the connection is limited, and paces R2Ts. The poller is told by [`Pacing`] (docs/sources.md,
+//! E7, F5).
 
 use std::ops::Deref;
 use std::sync::Arc;
@@ -16,8 +16,8 @@ use crate::pacer::{R2tPacer, Turn, r2t_bytes};
 use crate::payload::TxData;
 use crate::replies::Replies;
 
-/// While replies are limited, no more than this is handed to the kernel at once, in bytes: what is
-/// handed over has its place in the stream.
+/// Largest amount in bytes that is handed to the kernel at once while replies are limited: the
+/// order of what was handed over is fixed.
 const BATCH: usize = 64 << 10;
 
 /// One connection's side of stage S6.
@@ -32,7 +32,7 @@ pub(crate) struct Traffic<B> {
     owed: PerClass<u64>,
     replies: Replies<B>,
     pacer: R2tPacer,
-    /// Something changed that was not published.
+    /// Whether something changed that was not published.
     changed: bool,
 }
 
@@ -71,7 +71,7 @@ impl<B: Deref<Target = [u8]>> Traffic<B> {
         self.pacer.is_needed(&self.pacing)
     }
 
-    /// Says whose data to ask for now.
+    /// Returns the command whose data to ask for now.
     pub(crate) fn next_r2t(&mut self, now: Nanos) -> Turn {
         let busy = self.owed.iter().any(|(_, bytes)| *bytes > 0);
         let turn = self.pacer.pull(now, &self.pacing, busy);
@@ -79,21 +79,21 @@ impl<B: Deref<Target = [u8]>> Traffic<B> {
         turn
     }
 
-    /// Charges what [`Self::next_r2t`] said to ask for: no more than the `bytes` that the command
-    /// still needs.
+    /// Charges the data that [`Self::next_r2t`] said to ask for: no more than the `bytes` that the
+    /// command still needs.
     pub(crate) fn charge_r2t(&mut self, order: &OrderSettings, class: Class, bytes: u32) {
         let bytes = bytes.min(r2t_bytes(&self.pacing).unwrap_or(u32::MAX));
         self.pacer.charge(&self.pacing, class, weight(order, class), bytes);
     }
 
-    /// Returns the R2T pacer, for something that waits to be asked for, or does so no more.
+    /// Returns the R2T pacer, to add or remove a command.
     pub(crate) fn pacer_mut(&mut self) -> &mut R2tPacer {
         self.changed = true;
         &mut self.pacer
     }
 
-    /// Asks for a command's data of `bytes` bytes, for which there is room: for all of it, or for a
-    /// first part.
+    /// Asks for a command's data of `bytes` bytes, for which there is room: for all of the data, or
+    /// for a first part.
     pub(crate) fn fetch<T: Transport>(
         &mut self,
         transport: &mut T,
@@ -114,7 +114,7 @@ impl<B: Deref<Target = [u8]>> Traffic<B> {
         self.asked(class, asked);
     }
 
-    /// Asks for more of a command's data; how many bytes.
+    /// Asks for more of a command's data. Returns the number of bytes.
     pub(crate) fn fetch_more<T: Transport>(
         &mut self,
         transport: &mut T,
@@ -180,8 +180,7 @@ impl<B: Deref<Target = [u8]>> Traffic<B> {
         }
     }
 
-    /// Tells the thread that watches the network what has changed. `active` commands are in the
-    /// target.
+    /// Tells the poller what has changed. `active` commands are in the target.
     #[inline]
     pub(crate) fn publish(&mut self, sending: bool, active: u32) {
         self.pacing.set_sending(sending);
@@ -189,7 +188,8 @@ impl<B: Deref<Target = [u8]>> Traffic<B> {
             return;
         }
         if active == 0 {
-            // What a host was asked for and did not send, its command being answered before.
+            // Debts end that no command has any more: the host did not send the data before the
+            // command was answered.
             self.owed = PerClass::default();
         }
         for class in Class::ALL {
