@@ -20,24 +20,25 @@ pub(super) type Job = sluice_core::job::Job<OpenDevice, Buffer>;
 pub(super) type Ended = sluice_core::job::Ended<OpenDevice, Buffer>;
 pub(super) type Started = sluice_core::job::Started<OpenDevice, Buffer>;
 
-/// Where a job stands.
+/// The progress of a job.
 #[derive(Debug)]
 struct Running {
     job: Job,
     memory: Memory,
     scratch: Option<Buffer>,
-    /// Units in the ring.
+    /// Number of units in the ring.
     pending: u32,
     replan: bool,
     result: u64,
-    /// The first failure by position, and where it was.
+    /// The first failure by position.
     status: Status,
+    /// Position of that failure.
     failed_at: u64,
 }
 
 #[derive(Clone, Copy, Debug)]
 struct Flying {
-    /// The place of the job that it is a part of.
+    /// Place of the job that the unit belongs to.
     job: usize,
     unit: Unit,
 }
@@ -86,7 +87,7 @@ impl Jobs {
             failed_at: u64::MAX,
         };
         let index = self.running.insert(running);
-        // Taken and put back, so that its capacity stays.
+        // The vector is taken and put back, so that its capacity stays.
         let units = std::mem::take(&mut self.units);
         for &unit in &units {
             let unit = self.flying.insert(Flying { job: index, unit });
@@ -96,8 +97,8 @@ impl Jobs {
         Started::Running
     }
 
-    /// Takes a unit that has come back. After its last unit the job has ended, or starts again:
-    /// then the answer names its connection.
+    /// Takes a unit that has come back. After its last unit the job has ended, or starts again: the
+    /// connection's key is returned then.
     pub(super) fn finish(
         &mut self,
         unit: u32,
@@ -152,7 +153,7 @@ impl Jobs {
         Some((key, Started::Ended(running.end())))
     }
 
-    /// Submits the units again that found their device busy.
+    /// Submits again the units that found their device busy.
     pub(super) fn retry_busy(&mut self, ring: &mut Ring) {
         let mut units = std::mem::take(&mut self.busy);
         for unit in units.drain(..) {
@@ -186,7 +187,7 @@ impl Jobs {
     }
 }
 
-/// Finds the backend of a device that a job was started at.
+/// Returns the backend of the device at which a job was started.
 fn queued(device: &OpenDevice) -> Option<&dyn Queued> {
     match device.backend.style() {
         Style::Queued(queued) => Some(queued),
@@ -213,7 +214,7 @@ impl Running {
             Memory::None => std::ptr::null_mut(),
             Memory::Data => address(self.job.buffer.as_ref(), unit.at),
             Memory::Scratch(_) => address(self.scratch.as_ref(), unit.at),
-            // Only ever written from.
+            // Zeroes are only written from.
             Memory::Zeroes => backend::zeroes(backend::ZEROES).as_ptr().cast_mut(),
         };
         queued.entry(&view(&self.job), unit, memory)

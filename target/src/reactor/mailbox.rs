@@ -1,4 +1,4 @@
-//! Messages to a reactor from other threads. Rare by design: no I/O command passes here.
+//! Messages to a reactor from other threads. They are rare by design: no I/O command passes here.
 
 use std::io;
 use std::net::SocketAddr;
@@ -11,21 +11,21 @@ use nix::sys::eventfd::{EfdFlags, EventFd};
 use crate::sync::lock;
 use sluice_core::Touched;
 
-/// What a reactor is told.
+/// A message to a reactor.
 #[derive(Debug)]
 pub enum Message {
     /// A socket that a listener accepted, to be served here.
     Serve {
         /// The socket.
         socket: OwnedFd,
-        /// The listener it came through.
+        /// The listener that the connection came through.
         listener: ListenerId,
         /// The host's address.
         peer: SocketAddr,
     },
     /// Accept connections from this listening socket.
     Listen {
-        /// Its name.
+        /// The listener's identifier.
         listener: ListenerId,
         /// The socket.
         socket: OwnedFd,
@@ -40,7 +40,7 @@ pub enum Message {
     Act(Action),
     /// End: take no new commands, settle those in flight, close; with `now` close at once.
     Stop {
-        /// Settle nothing.
+        /// Whether commands in flight are left unsettled.
         now: bool,
     },
 }

@@ -40,29 +40,29 @@ use crate::engine::ConnectionState;
 use crate::shared::Shared;
 use crate::{socket, threads};
 
-/// Submission queue entries of a ring.
+/// Number of submission queue entries of a ring.
 const RING_ENTRIES: u32 = 1024;
-/// In-capsule data may take this part of `io_memory`, beside it.
+/// Divisor of `io_memory` that gives the further memory for in-capsule data.
 const CAPSULE_SHARE: usize = 8;
-/// Completions taken at once.
+/// Number of completions that are taken at once.
 const BATCH: usize = 256;
-/// Data of which at least this much is to come, in bytes, is received into its command's buffer: a
-/// receive of its own costs about what it costs to copy so much.
+/// The least amount of data to come, in bytes, that is received into its command's buffer: a
+/// receive of its own costs about what it costs to copy this amount.
 const DIRECT_MIN: u32 = 16 << 10;
 /// How often in a turn, and until how many bytes have come, sockets that have more are received
 /// from again before anything is sent.
 const RECEIVES: usize = 8;
 const RECEIVED_MAX: usize = 1 << 20;
-/// How long units wait whose device was busy.
+/// Time that units wait whose device was busy.
 const BUSY_WAIT: Duration = Duration::from_micros(100);
 
-/// Why a reactor does not start.
+/// The reason why a reactor does not start.
 #[derive(Debug, Error)]
 pub enum ReactorError {
-    /// No ring.
+    /// The ring could not be made.
     #[error(transparent)]
     Ring(#[from] RingError),
-    /// No I/O buffers.
+    /// The I/O buffers could not be allocated.
     #[error("cannot map the I/O buffers (io_memory): {0}")]
     Buffers(#[source] std::io::Error),
 }
@@ -79,7 +79,7 @@ pub struct Reactor {
     /// Listeners in accept back-off: their accept failed, and is tried again after a while.
     accept_backoff: Vec<u32>,
     completions: Vec<Completion>,
-    /// Bytes that came from sockets which have more, and are to be received from again.
+    /// Bytes of this turn from sockets that have more, and are received from again.
     ahead: usize,
     next_retry: Nanos,
 }
@@ -174,7 +174,7 @@ impl Reactor {
             }
         }
         if let Some(gauges) = self.shared.gauges(self.reactor) {
-            // Nobody waits for a reactor that has ended.
+            // No watchdog waits for a reactor that has ended.
             gauges.seen.store(u64::MAX, Ordering::Relaxed);
         }
         Ok(())
@@ -187,8 +187,8 @@ impl Reactor {
         Some(if self.core.driver().jobs.any_busy() { time.min(BUSY_WAIT) } else { time })
     }
 
-    /// Takes one turn: takes what has completed, and sets going what follows. Returns whether there
-    /// was work.
+    /// Takes one turn: takes what has completed, and starts what follows. Returns whether there was
+    /// work.
     fn turn(&mut self) -> std::io::Result<bool> {
         let mut worked = self.core.has_changes() && self.change();
         worked |= self.core.begin();
@@ -205,7 +205,7 @@ impl Reactor {
             let bytes = std::mem::take(&mut self.ahead);
             (receives, received) = (receives + 1, received + bytes);
             if bytes > 0 && receives < RECEIVES && received < RECEIVED_MAX {
-                // Receive first what there is, so that one send answers all of it.
+                // All that is there is received first, so that one send answers all of it.
                 self.core.driver().ring.turn(None)?;
                 continue;
             }
@@ -233,7 +233,8 @@ impl Reactor {
         Ok(worked)
     }
 
-    /// Takes a part of what is changing, and notes what CPU time it took. Whether there was some.
+    /// Takes a part of the changes, and notes the CPU time of that part. Returns whether there was
+    /// one.
     fn change(&mut self) -> bool {
         let start = threads::cpu_time();
         let any = self.core.change();
@@ -321,7 +322,7 @@ impl Reactor {
             Some(listening) if listening.ending => {
                 self.listeners.remove(&listener);
             }
-            // Most likely no descriptor is left: trying at once would fail again and again.
+            // No descriptor is left, most likely: another accept at once would fail again.
             Some(_) if completion.result < 0 => self.accept_backoff.push(listener),
             Some(_) => self.listen(listener),
             None => {}
@@ -336,7 +337,7 @@ impl Reactor {
         }
     }
 
-    /// Accepts no more connections from a listener; it goes when its accept has.
+    /// Accepts no more connections from a listener; the listener goes when its accept has ended.
     fn unlisten(&mut self, listener: u32) {
         if let Some(listening) = self.listeners.get_mut(&listener) {
             listening.ending = true;

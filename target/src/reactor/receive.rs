@@ -14,7 +14,8 @@ pub(super) type DataPlace = sluice_core::DataPlace<Buffer>;
 /// command's data, which is copied from here.
 const REST: usize = 4096;
 
-/// What the kernel is told of a receive, and what it receives beside a command's data.
+/// The kernel's description of a receive, and the room for what it receives beside a command's
+/// data.
 #[derive(Debug)]
 struct Message {
     header: Box<libc::msghdr>,
@@ -34,16 +35,16 @@ impl Message {
     }
 }
 
-/// What has been received once.
+/// The result of a single receive.
 #[derive(Debug)]
 pub(super) struct Received {
     pub(super) place: Option<DataPlace>,
-    /// Bytes in the place.
+    /// Number of bytes in the place.
     pub(super) placed: usize,
     pub(super) rest: Rest,
 }
 
-/// What came after the bytes in a place.
+/// The bytes that came after those in a place.
 #[derive(Debug)]
 pub(super) struct Rest {
     message: Message,
@@ -56,12 +57,13 @@ impl Rest {
     }
 }
 
-/// The receive of one socket. What the kernel is told of stays where it is when this moves.
+/// The receive of one socket. The memory that the kernel was told of stays where it is when this
+/// value moves.
 #[derive(Debug, Default)]
 pub(super) struct Receiving {
-    /// Kept from one receive to the next.
+    /// Message that is kept from one receive to the next.
     idle: Option<Message>,
-    /// The last receive has left nothing in the socket.
+    /// Whether the last receive has left nothing in the socket.
     emptied: bool,
     /// The receive that is in the ring.
     active: Option<(Message, Option<DataPlace>)>,

@@ -17,7 +17,7 @@ use crate::mapping::Mapping;
 use io_uring::types::{BufRingEntry, Fd, SubmitArgs, Timespec};
 use io_uring::{IoUring, Probe, cqueue, opcode, squeue};
 
-/// The longest wait in which more completions than one are waited for.
+/// Longest wait in which more completions than one are waited for.
 const SEND_WAIT: Duration = Duration::from_millis(1);
 
 /// Buffer group of the receive buffers.
@@ -79,7 +79,7 @@ pub struct RingSize {
     pub buffer_bytes: usize,
 }
 
-/// Operations that must be there, and their names.
+/// Operations that the kernel must have, and their names.
 const REQUIRED: [(u8, &str); 10] = [
     (opcode::AcceptMulti::CODE, "ACCEPT"),
     (opcode::RecvMulti::CODE, "RECV"),
@@ -178,7 +178,7 @@ impl Ring {
         wait: bool,
         user_data: u64,
     ) {
-        /// IORING_RECVSEND_POLL_FIRST.
+        /// The flag IORING_RECVSEND_POLL_FIRST.
         const POLL_FIRST: u16 = 1;
         let entry = opcode::RecvMsg::new(Fd(socket), message);
         let entry = entry.ioprio(if wait { POLL_FIRST } else { 0 }).build();

@@ -1,5 +1,6 @@
-//! Why there is no io_uring, told apart: a kernel that is too old, one that was told not to, a
-//! filter of system calls, and a limit on locked memory each have another remedy.
+//! Reasons why there is no io_uring, told apart because each has another remedy: a kernel that is
+//! too old, a kernel whose settings forbid it, a filter of system calls, and a limit on locked
+//! memory.
 
 use std::io;
 
@@ -8,7 +9,7 @@ use thiserror::Error;
 
 use crate::config::format_size;
 
-/// Why a ring cannot be had, and what to do about it.
+/// The reason why there is no ring, and the remedy.
 #[derive(Debug, Error)]
 pub enum RingError {
     /// io_uring_setup failed.
@@ -22,7 +23,7 @@ pub enum RingError {
     Buffers(io::Error),
 }
 
-/// What on this machine stands against io_uring.
+/// The settings of this machine that prevent io_uring.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 struct Limits {
     /// `kernel.io_uring_disabled`: 0 for all, 1 for a group only, 2 for nobody; `None`: the kernel

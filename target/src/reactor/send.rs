@@ -8,11 +8,11 @@ use sluice_core::TxData;
 use super::pool::Buffer;
 use super::ring::Ring;
 
-/// Runs in one send: the kernel's limit (UIO_MAXIOV).
+/// Largest number of runs in one send: the kernel's limit (UIO_MAXIOV).
 const RUNS_MAX: usize = 1024;
 
-/// What is sent to one socket: the batch, and what the kernel is told of it. The bytes stay where
-/// they are when this moves.
+/// The send of one socket: the batch, and the kernel's description of the batch. The bytes stay
+/// where they are when this value moves.
 #[derive(Default)]
 pub(super) struct Sending {
     batch: Option<Batch<TxData<Buffer>>>,

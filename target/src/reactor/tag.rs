@@ -1,9 +1,9 @@
-//! What a completion of the ring is about.
+//! Tags of completions: the operation that a completion of the ring belongs to.
 
 use fabric::controller::ConnectionId;
 use sluice_core::Key;
 
-/// What a completion is about.
+/// The operation that a completion belongs to.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Tag {
     /// A listener has a new connection.

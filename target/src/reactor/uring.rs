@@ -1,4 +1,4 @@
-//! What a reactor's core runs on in the daemon: sockets and devices on one ring.
+//! The driver of a reactor's core in the daemon: sockets and devices on one ring.
 
 use std::net::SocketAddr;
 use std::os::fd::{AsFd, AsRawFd, OwnedFd};
@@ -36,13 +36,13 @@ use crate::socket;
 pub(super) struct Uring {
     pub(super) ring: Ring,
     pub(super) jobs: Jobs,
-    /// Buffers for what Compare and Verify read. They are apart because a Compare that waits for
-    /// one holds its data's buffer meanwhile, and only jobs that run hold these.
+    /// Buffers for what Compare and Verify read. These buffers are apart because a Compare that
+    /// waits for one holds its data's buffer meanwhile, and only jobs that run hold these.
     pub(super) scratch: Pool,
     pub(super) shared: Arc<Shared>,
     /// Index of this reactor.
     pub(super) reactor: usize,
-    /// By the index of the connection's key.
+    /// Sockets by the indexes of their connections' keys.
     sockets: Vec<Option<Socket>>,
 }
 
@@ -115,7 +115,7 @@ impl Uring {
         self.socket_mut(key)?.receiving.ended(completion)
     }
 
-    /// Keeps what a receive was given beside a command's buffer for the next one.
+    /// Keeps the room that a receive had beside a command's buffer for the next one.
     pub(super) fn keep(&mut self, key: Key, rest: Rest) {
         if let Some(socket) = self.socket_mut(key) {
             socket.receiving.keep(rest);
@@ -213,7 +213,7 @@ impl Driver for Uring {
 
     fn shut_down(&mut self, key: Key) {
         if let Some(socket) = self.open_socket(key) {
-            // Fails only where the peer has gone already.
+            // This fails only where the peer has gone already.
             let _ = shutdown(socket.fd.as_raw_fd(), Shutdown::Both);
         }
     }

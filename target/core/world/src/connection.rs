@@ -1,4 +1,4 @@
-//! A connection between a host and a reactor: what is on its way, in both directions.
+//! A connection between a host and a reactor, with what is on its way in both directions.
 
 use fabric::Nanos;
 use fabric::loopback::{ToHost, ToTarget};
@@ -11,15 +11,16 @@ use crate::target_end::{Batch, Returned};
 use crate::units::{Line, Units};
 use sluice_core::heap::HeapBuffer;
 
-/// Bytes that one direction holds: what the sender's socket takes before it is full.
+/// Number of bytes that one direction holds: what the sender's socket takes before it is full.
 const ROOM: usize = 64 << 10;
-/// Messages that the direction to a host holds.
+/// Number of messages that the direction to a host holds.
 const MESSAGES: usize = 16;
 
-/// Bytes that a reactor takes at once beside a command's data.
+/// Number of bytes that a reactor takes at once beside a command's data.
 const REST: usize = 4096;
 
-/// What a reactor has received once: where data belongs, bytes there, and what follows.
+/// The input that a reactor has received once: the place for data, the number of bytes there, and
+/// what follows.
 type Once = (Option<DataPlace<HeapBuffer>>, usize, Units<ToTarget<Written>>);
 
 /// One connection.
@@ -30,32 +31,33 @@ pub(crate) struct Connection {
     pub(crate) reactor: usize,
     /// Its name in its reactor; `None` before it was accepted and after it has ended.
     pub(crate) key: Option<Key>,
-    /// To the target.
+    /// Input that is on its way to the target.
     pub(crate) up: Line<ToTarget<Written>>,
-    /// To the host.
+    /// Output that is on its way to the host.
     pub(crate) down: Line<ToHost<Read>>,
-    /// The reactor receives.
+    /// Whether the reactor receives.
     pub(crate) armed: bool,
-    /// The reactor wants to receive no more.
+    /// Whether the reactor has asked to receive no more.
     pub(crate) stopping: bool,
-    /// The reactor receives once, into a place for data if it has one.
+    /// Whether the reactor receives once, and the place for data if it has one.
     pub(crate) once: Option<Option<DataPlace<HeapBuffer>>>,
     pub(crate) sending: Option<Batch>,
-    /// Messages of the batch that are on their way; the batch keeps them until all are.
+    /// Number of messages of the batch that are on their way; the batch keeps them until all are.
     sent: usize,
-    /// Nothing is delivered to the target any more, though the connection stands.
+    /// Whether nothing is delivered to the target any more, though the connection stands.
     pub(crate) silent: bool,
     pub(crate) cut: bool,
-    /// The host has heard of the cut.
+    /// Whether the host has heard of the cut.
     pub(crate) host_knows: bool,
     /// Its place among the connections that are looked at.
     pub(crate) paced: Option<usize>,
-    /// The rate at which its target sends, in bytes a second, and when that lets it send again.
+    /// Rate at which the target sends, in bytes a second.
     pub(crate) pace: Option<u64>,
+    /// Time at which the target may send again.
     pub(crate) pace_at: Nanos,
     pub(crate) up_scheduled: bool,
     pub(crate) down_scheduled: bool,
-    /// Between one delivery and the next, in ns.
+    /// Time between one delivery and the next, in ns.
     pub(crate) up_ns: u64,
     pub(crate) down_ns: u64,
 }
@@ -99,7 +101,7 @@ impl Connection {
         matches!(self.up, Line::Messages(_))
     }
 
-    /// Takes from the target's batch as far as there is room; the batch, when it is over.
+    /// Takes from the target's batch as far as there is room. Returns the batch when it is over.
     pub(crate) fn take_batch(&mut self) -> Option<Batch> {
         let sent = std::mem::take(&mut self.sent);
         match (self.sending.as_mut()?, &mut self.down) {
@@ -147,8 +149,8 @@ impl Connection {
         (self.armed && (self.stopping || arrived)) || (self.once.is_some() && arrived)
     }
 
-    /// Takes up to `length` bytes for a reactor that receives once: the place that it gave, how
-    /// many went there, and what follows.
+    /// Takes up to `length` bytes for a reactor that receives once. Returns the place that it gave,
+    /// the number of bytes that went there, and what follows.
     pub(crate) fn take_once(&mut self, length: usize) -> Once {
         let mut place = self.once.take().flatten();
         let mut placed = 0;

@@ -10,21 +10,21 @@ use fabric::nvme::Status;
 use sluice_core::device::{BlockDevice, Data, Immediate, Style, Timed};
 use sluice_core::stats::{IoStats, PerReactor};
 
-/// Bytes of a block.
+/// Size of a block in bytes.
 pub(crate) const BLOCK: usize = 512;
 
-/// How a device carries commands out.
+/// The way in which a device carries out commands.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Kind {
-    /// On the spot.
+    /// Commands are carried out on the spot.
     Immediate,
-    /// On the spot, complete after its service time.
+    /// Commands are carried out on the spot, and complete after their service time.
     Timed,
-    /// Between its launch and its end.
+    /// Commands are carried out between their launch and their end.
     Queued,
 }
 
-/// Commands of a device, and the bytes of its reads and writes.
+/// Number of a device's commands, and of the bytes that they read and wrote.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Counts {
     reads: u64,
@@ -42,12 +42,12 @@ pub(crate) struct Disk {
     data: RefCell<Vec<u8>>,
     qos: Arc<qos::Device>,
     stats: PerReactor,
-    /// When each of its channels is free.
+    /// Time at which each channel is free.
     channels: RefCell<Vec<Nanos>>,
     service_ns: u64,
-    /// It is gone: every command fails.
+    /// Whether the device is gone, so that every command fails.
     failed: Cell<bool>,
-    /// What it was given.
+    /// Commands that the device was given.
     given: Cell<Counts>,
 }
 
@@ -107,7 +107,7 @@ impl Disk {
         self.kind
     }
 
-    /// Removes the device: it is gone from now on.
+    /// Removes the device: every command fails from now on.
     pub(crate) fn fail(&self) {
         self.failed.set(true);
     }

@@ -1,4 +1,5 @@
-//! A reactor's machine in the simulation: what it is asked to do is kept for the world to do.
+//! A reactor's machine in the simulation, which keeps what it is asked to do for the world to carry
+//! out.
 
 use std::cell::RefCell;
 use std::collections::{HashMap, VecDeque};
@@ -20,7 +21,7 @@ use crate::disk::Disk;
 use crate::target_end::{Batch, TargetEnd};
 use sluice_core::heap::{HeapArena, HeapBuffer};
 
-/// What a reactor wants done.
+/// An operation that a reactor wants done.
 #[derive(Debug)]
 pub(crate) enum Op {
     Receive(Key),
@@ -41,9 +42,9 @@ pub(crate) struct Rules {
     pub(crate) enabled: bool,
     pub(crate) order: OrderSettings,
     pub(crate) queue: u32,
-    /// By host.
+    /// Settings of each host's commands, by the host's NQN.
     pub(crate) tenants: HashMap<String, Tenant>,
-    /// The class of a host's commands that name none.
+    /// Class of each host's commands that name none, by the host's NQN.
     pub(crate) classes: HashMap<String, Class>,
     pub(crate) root: Tenant,
 }
@@ -79,7 +80,7 @@ impl Policies for Rules {
     }
 }
 
-/// What all reactors of a world share.
+/// The state that all reactors of a world share.
 #[derive(Debug)]
 pub(crate) struct Shared {
     pub(crate) service: RefCell<Service>,
@@ -105,11 +106,12 @@ impl Shared {
 pub(crate) struct Sim {
     pub(crate) shared: Rc<Shared>,
     pub(crate) ops: Vec<Op>,
-    /// Every so many launches there is no scratch memory, while others have it.
+    /// Number of launches of which the last finds no scratch memory, while other jobs have it.
     pub(crate) short_of_scratch: u32,
     pub(crate) launches: u32,
-    /// Jobs in devices, and whether one waits for one of these to end.
+    /// Number of jobs in devices.
     pub(crate) running: usize,
+    /// Whether another job waits for one of them to end.
     pub(crate) is_short: bool,
     pub(crate) classes: PerClass<IoStats>,
     pub(crate) now: Nanos,

@@ -1,4 +1,4 @@
-//! A host: its side of a controller, its queues, and what it has asked for.
+//! A host: its side of a controller, its queues, and its outstanding commands.
 
 use std::collections::BTreeSet;
 use std::fmt;
@@ -12,13 +12,13 @@ use fabric::nvme::identify::OptionalEvents;
 use fabric::queue::HostTransport;
 use zerocopy::little_endian::U16;
 
-/// The one subsystem.
+/// NQN of the only subsystem.
 pub(crate) const NQN: &str = "nqn.2026-01.io.sluicegate:world";
 
-/// What hosts write.
+/// Data that a host writes.
 pub(crate) type Written = Rc<Vec<u8>>;
 
-/// What a command is for, and what follows from its answer.
+/// The purpose of a command, which decides what follows from its answer.
 #[derive(Debug)]
 pub(crate) enum Purpose {
     /// Connect of an I/O queue.
@@ -55,25 +55,25 @@ impl fmt::Display for Purpose {
     }
 }
 
-/// A command that is not answered.
+/// A command that is not answered yet.
 #[derive(Debug)]
 pub(crate) struct Outstanding {
     pub(crate) purpose: Purpose,
-    /// The step at which it began.
+    /// Step at which the command began.
     pub(crate) since: u64,
-    /// What it reads.
+    /// Data that the command reads.
     pub(crate) read: Vec<u8>,
 }
 
 /// One of a host's queues; `T` is its end of the transport.
 #[derive(Debug)]
 pub(crate) struct Queue<T> {
-    /// The index of its connection.
+    /// Index of the queue's connection.
     pub(crate) connection: usize,
     pub(crate) protocol: T,
-    /// Its Connect has succeeded.
+    /// Whether the queue's Connect has succeeded.
     pub(crate) live: bool,
-    /// By command identifier.
+    /// Outstanding commands by their identifiers.
     pub(crate) outstanding: Vec<Option<Outstanding>>,
     pub(crate) in_flight: usize,
 }
@@ -89,7 +89,8 @@ impl<T: HostTransport<Payload = Written>> Queue<T> {
         u16::try_from(free.unwrap_or(self.outstanding.len())).unwrap_or(u16::MAX)
     }
 
-    /// Submits a command under the identifier in `sqe`; nothing where the connection is not ready.
+    /// Submits a command under the identifier in `sqe`. Does nothing where the connection is not
+    /// ready.
     pub(crate) fn submit(&mut self, sqe: Sqe, data: Option<Vec<u8>>, outstanding: Outstanding) {
         let read = u32::try_from(outstanding.read.len()).unwrap_or(0);
         if self.protocol.submit(sqe, data.map(Rc::new), read).is_err() {
@@ -106,14 +107,14 @@ impl<T: HostTransport<Payload = Written>> Queue<T> {
     }
 }
 
-/// What a host does.
+/// The phase of a host's association.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Phase {
-    /// Nothing, until then.
+    /// The host does nothing until this time.
     Away(Nanos),
-    /// Its association connects, or connects again after a reset.
+    /// The association connects, or connects again after a reset.
     Connecting,
-    /// Its controller is ready, its I/O queues connect or are connected.
+    /// The controller is ready, and the I/O queues connect or are connected.
     Up,
 }
 
@@ -124,19 +125,19 @@ pub(crate) struct Host<T> {
     pub(crate) number: u8,
     pub(crate) phase: Phase,
     pub(crate) association: Association,
-    /// The next look at the association's time-outs.
+    /// Time of the next look at the association's time-outs.
     pub(crate) timer: Option<Nanos>,
-    /// By number: the admin queue first.
+    /// Queues by their numbers: the admin queue first.
     pub(crate) queues: Vec<Option<Queue<T>>>,
-    /// Its association hears of no time that passes: it sends no Keep Alive.
+    /// Whether the association is told of no time that passes, so that it sends no Keep Alive.
     pub(crate) mute: bool,
-    /// When an I/O command of it was answered last.
+    /// Time at which an I/O command of the host was last answered.
     pub(crate) answered_at: Nanos,
-    /// When it last submitted an I/O command while none was outstanding.
+    /// Time at which the host last submitted an I/O command while none was outstanding.
     pub(crate) asked_at: Nanos,
-    /// Commands that read the log of changed namespaces.
+    /// Identifiers of commands that read the log of changed namespaces.
     pub(crate) log_reads: Vec<u16>,
-    /// Namespaces that have changed and that it has not been told of.
+    /// Namespaces that have changed without the host being told.
     pub(crate) untold: BTreeSet<u32>,
 }
 
@@ -158,14 +159,14 @@ impl<T> Host<T> {
         }
     }
 
-    /// Begins an association for `queues` I/O queues; `weighted`: their classes count.
+    /// Begins an association for `queues` I/O queues; with `weighted` their classes count.
     pub(crate) fn associate(&mut self, now: Nanos, queues: u16, weighted: bool) {
         let settings = settings(&self.nqn, self.number, queues, weighted);
         self.association = Association::new(settings);
         self.association.connect(now);
     }
 
-    /// Gives the association up, until then; the queues that it had.
+    /// Gives up the association until a time. Returns the queues that it had.
     pub(crate) fn leave(&mut self, until: Nanos) -> Vec<Option<Queue<T>>> {
         let left = Self { phase: Phase::Away(until), ..Self::new(self.number) };
         std::mem::replace(self, left).queues

@@ -9,7 +9,7 @@ use crate::host::Written;
 use crate::target_end::Violation;
 use crate::units::{Line, Run, either};
 
-/// What a host reads, as it comes to it within the process.
+/// Data that a host reads, as it comes within the process.
 pub(crate) type Read = Vec<u8>;
 
 /// The host's end of a queue.
@@ -32,8 +32,8 @@ impl HostEnd {
         Self::Loopback(LoopbackHost::new())
     }
 
-    /// Moves what is to be sent onto the line to the target: bytes as far as there is `room`, or
-    /// all messages.
+    /// Moves queued output onto the line to the target: bytes as far as there is `room`, or all
+    /// messages.
     pub(crate) fn send(&mut self, line: &mut Line<ToTarget<Written>>, mut room: usize) {
         match (self, line) {
             (Self::Tcp(end), Line::Bytes(line)) => {

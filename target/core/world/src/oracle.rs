@@ -1,15 +1,16 @@
-//! What reads may answer: what was last acknowledged, or something that was written meanwhile.
+//! The contents that reads may return: the last acknowledged write, or something that was written
+//! meanwhile.
 
 use std::collections::HashMap;
 
 use fabric::Nanos;
 
-/// A promise of the target's that it did not keep: what, and when.
+/// A promise that the target did not keep.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Broken {
-    /// Simulated time.
+    /// Simulated time at which the promise was broken.
     pub at: Nanos,
-    /// Which promise, and what happened instead.
+    /// The promise, and what happened instead.
     pub what: String,
 }
 
@@ -25,8 +26,8 @@ struct Written {
     content: u64,
     write: u64,
     begun: u64,
-    /// When it was acknowledged; `None`: not, or with an error: it may reach the device at any
-    /// time.
+    /// Step at which the write was acknowledged; `None`: not acknowledged, or failed, so that it
+    /// may reach the device at any time.
     done: Option<u64>,
 }
 
@@ -96,7 +97,7 @@ impl Oracle {
         }
     }
 
-    /// Checks what a read that began at `since` found in a block.
+    /// Checks the content that a read which began at `since` found in a block.
     pub(crate) fn check(
         &self,
         nsid: u32,

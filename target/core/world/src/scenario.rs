@@ -1,4 +1,4 @@
-//! What a world is made of, chosen by its seed.
+//! The parts of a world, chosen by its seed.
 
 use fabric::loopback::LoopbackParams;
 use fabric::tcp::TargetParams;
@@ -7,11 +7,11 @@ use fastrand::Rng;
 use crate::disk::Kind;
 use crate::target_end::TargetEnd;
 
-/// Which transports carry the queues of a world.
+/// The transports that carry the queues of a world.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Carriers {
     Tcp,
-    /// The one within the process.
+    /// The transport within the process.
     Loopback,
     /// One or the other for each connection.
     Both,
@@ -20,9 +20,9 @@ pub(crate) enum Carriers {
 /// The size and the dangers of a world.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Scenario {
-    /// What everything at random follows from.
+    /// Seed from which everything at random follows.
     pub seed: u64,
-    /// Commands that hosts submit before they settle.
+    /// Number of commands that hosts submit before they settle.
     pub commands: u64,
     /// Whether things go wrong: cuts, resets, silent hosts, slow readers, failing devices.
     pub faults: bool,
@@ -37,10 +37,11 @@ pub struct Scenario {
     pub(crate) in_capsule: u32,
     pub(crate) direct_min: u32,
     pub(crate) carriers: Carriers,
-    /// Within the process: grants that are open for one command, bytes that one grant allows, and
-    /// bytes in a message to the target.
+    /// Number of grants that are open for one command, within the process.
     pub(crate) grants: u8,
+    /// Bytes that one grant allows, within the process.
     pub(crate) max_grant: u32,
+    /// Bytes in a message to the target, within the process.
     pub(crate) max_data: u32,
     pub(crate) digests: bool,
     pub(crate) stages: bool,
@@ -49,24 +50,24 @@ pub struct Scenario {
     pub(crate) scratch: u32,
     pub(crate) whole_chunks: bool,
     pub(crate) think_ns: u64,
-    /// The target ends when all commands are submitted, instead of the hosts.
+    /// Whether the target ends when all commands are submitted, instead of the hosts.
     pub(crate) drain: bool,
-    /// Sessions of hosts are below others.
+    /// Whether sessions of hosts are below others.
     pub(crate) groups: bool,
-    /// The first host reserves as much of the device as it may have.
+    /// Whether the first host reserves as much of the device as it may have.
     pub(crate) reserved: bool,
-    /// What the link carries that all connections share, in bytes a second.
+    /// Rate of the link that all connections share, in bytes a second.
     pub(crate) link: Option<u64>,
-    /// What all hosts but the last do to the target.
+    /// Hostility of all hosts but the last.
     pub(crate) hostility: Option<Hostility>,
 }
 
-/// What a host does to a target.
+/// The way in which a host is hostile to a target.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Hostility {
-    /// It does not read its answers.
+    /// The host does not read its answers.
     KeepsAnswers,
-    /// It falls silent: data that it was asked for, or a part of a capsule, never comes.
+    /// The host falls silent: data that it was asked for, or a part of a capsule, never comes.
     OwesData,
 }
 

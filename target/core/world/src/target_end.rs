@@ -11,7 +11,7 @@ use crate::host::Written;
 use crate::units::{Run, Units, either};
 use sluice_core::heap::HeapBuffer;
 
-/// What the target returns.
+/// Data that the target returns.
 pub(crate) type Returned = TxData<HeapBuffer>;
 
 /// The target's end of a queue.
@@ -31,14 +31,14 @@ impl TargetEnd {
     }
 }
 
-/// What is sent at a time.
+/// The batch that is sent at a time.
 #[derive(Debug)]
 pub(crate) enum Batch {
     Tcp(tcp::Batch<Returned>),
     Loopback(Vec<ToHost<Returned>>),
 }
 
-/// What a host did wrong.
+/// A violation of the protocol by a host.
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum Violation {
     #[error(transparent)]

@@ -1,4 +1,4 @@
-//! What is on its way between the ends of a queue: bytes over TCP, messages within the process.
+//! The units between the ends of a queue: bytes over TCP, messages within the process.
 
 use std::collections::VecDeque;
 use std::fmt::Debug;
@@ -16,7 +16,7 @@ macro_rules! either {
 }
 pub(crate) use either;
 
-/// What one end has sent and the other has not received, in order.
+/// The units that one end has sent and the other has not received, in order.
 #[derive(Debug)]
 pub(crate) enum Line<M> {
     Bytes(VecDeque<u8>),
@@ -41,7 +41,7 @@ impl<M> Line<M> {
         self.len() == 0
     }
 
-    /// Loses what is behind the first `length`.
+    /// Drops the units after the first `length`.
     pub(crate) fn truncate(&mut self, length: usize) {
         match self {
             Self::Bytes(bytes) => bytes.truncate(length),
@@ -49,7 +49,7 @@ impl<M> Line<M> {
         }
     }
 
-    /// Takes the first `length`.
+    /// Takes the first `length` units.
     pub(crate) fn take(&mut self, length: usize) -> Units<M> {
         match self {
             Self::Bytes(bytes) => Units::Bytes(bytes.drain(..length).collect()),
@@ -58,7 +58,7 @@ impl<M> Line<M> {
     }
 }
 
-/// What has arrived at an end.
+/// The units that have arrived at an end.
 #[derive(Debug)]
 pub(crate) enum Units<M> {
     Bytes(Vec<u8>),
@@ -71,7 +71,7 @@ impl<M> Default for Units<M> {
     }
 }
 
-/// A piece of what has arrived at an end.
+/// A piece of the units that have arrived at an end.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Run<'a, M> {
     Bytes(&'a [u8]),
@@ -106,7 +106,7 @@ impl<M: Clone + Debug> Inbox for Units<M> {
         match (&mut *self, chunk) {
             (Self::Bytes(kept), Run::Bytes(bytes)) => kept.keep(bytes),
             (Self::Messages(kept), Run::Messages(messages)) => kept.keep(messages),
-            // An inbox does not know what arrives until something does.
+            // An inbox does not know its kind of units until the first arrives.
             (Self::Bytes(kept), Run::Messages(messages)) => {
                 debug_assert!(kept.is_empty(), "one connection has bytes or messages");
                 *self = Self::Messages(messages.to_vec());

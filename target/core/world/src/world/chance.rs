@@ -1,4 +1,4 @@
-//! What happens at random: changes of the configuration, and what goes wrong.
+//! Events at random: changes of the configuration, and faults.
 
 use std::sync::Arc;
 
@@ -25,7 +25,7 @@ impl World {
         match change {
             0 => self.change_sessions(),
             1 => self.change_rules(),
-            // Nothing else is to keep the host that reserves from having enough to do.
+            // Nothing else may keep the host that reserves from having enough to do.
             2..5 if self.scenario.reserved => {}
             2 if self.link.is_some() => {}
             2 => {
@@ -92,7 +92,7 @@ impl World {
         };
         let window = window.map_or(WindowRule::Off, WindowRule::Fixed);
         let window = if kind == crate::disk::Kind::Immediate { WindowRule::Off } else { window };
-        // What a queued one takes, as `launch` has it.
+        // A queued device takes the time that `launch` sets.
         let profile = Overrides {
             mean: Some(Nanos(service + service / 4)),
             worst: Some(Nanos(2 * service)),

@@ -1,4 +1,5 @@
-//! What hosts do with their controllers: [`Association`] says what, and here it happens.
+//! The commands of hosts to their controllers: [`Association`] names them, and here they are
+//! carried out.
 
 #[cfg(doc)]
 use fabric::host::Association;
@@ -15,7 +16,7 @@ use crate::host::{Phase, Purpose};
 const CHANGED_BYTES: u32 = 4096;
 /// The one entry of that log where more namespaces have changed than it holds.
 const TOO_MANY: u32 = u32::MAX;
-/// Admin commands of a host that are not answered, from which on it sends no Abort.
+/// Number of unanswered admin commands of a host from which on it sends no Abort.
 const BUSY: usize = 16;
 
 impl World {
@@ -50,7 +51,7 @@ impl World {
         self.plan_timer(host);
     }
 
-    /// Plans a look at a host's association for when it asks for one.
+    /// Plans a look at a host's association at the time that it asks for.
     fn plan_timer(&mut self, index: usize) {
         let Some(host) = self.hosts.get_mut(index).filter(|host| !host.mute) else { return };
         let Some(at) = host.association.next_timeout() else { return };

@@ -8,14 +8,14 @@ use super::kept::Drain;
 use super::{Input, World};
 use crate::oracle::Broken;
 
-/// What a drain takes at most beyond the time that it is given, in ns: a second in which hosts may
-/// take what is still to be sent, what is in a device, and the network's time.
+/// Longest time of a drain beyond the time that it is given, in ns: a second in which hosts may
+/// take what is still unsent, the time of commands in a device, and the network's time.
 const BEYOND_NS: u64 = 3_000_000_000;
 /// The time that the answers of a target that drains have to arrive before it closes, in ns.
 const ARRIVE_NS: u64 = 10_000_000;
-/// The time that suffices for what a world has under way, where nothing goes wrong.
+/// Time that is enough for all commands of a world where nothing goes wrong.
 const LONG: Duration = Duration::from_secs(60);
-/// Commands that hosts submit to a target that drains.
+/// Number of commands that hosts submit to a target that drains.
 const FURTHER: u64 = 64;
 
 impl World {
@@ -58,7 +58,8 @@ impl World {
         }
     }
 
-    /// Takes note that a host loses a queue, and with it what it has under way on all.
+    /// Takes note that a host loses a queue, and with it the outstanding commands of all its
+    /// queues.
     pub(super) fn is_lost(&mut self, host: usize) {
         let calm = !self.scenario.faults && self.drain.is_some_and(|drain| drain.time == LONG);
         let answered_at = self.hosts.get(host).map_or(Nanos(0), |host| host.answered_at);

@@ -4,15 +4,15 @@ use super::World;
 use crate::oracle::Broken;
 use crate::scenario::Hostility;
 
-/// How long the last host may wait for an answer while the others hold what they can, in ns.
+/// Longest time that the last host may wait for an answer while the others hold what they can, in
+/// ns.
 const WAIT_NS: u64 = 1_000_000_000;
 
-/// The most blocks of a command of the last host.
+/// Largest number of blocks of a command of the last host.
 const SMALL: u32 = 8;
 
 impl World {
-    /// Returns what the host of a connection does to the target, once the connection's queue is
-    /// connected.
+    /// Returns the hostility of a connection's host, once the connection's queue is connected.
     fn hostility(&mut self, index: usize) -> Option<Hostility> {
         let hostility = self.scenario.hostility.filter(|_| !self.settling)?;
         let connection = self.connections.get(index)?;

@@ -1,4 +1,4 @@
-//! What hosts do: they connect, ask, and check what they are answered.
+//! The hosts, which connect, send commands, and check the answers.
 
 use fabric::Nanos;
 use fabric::controller::BackendId;
@@ -19,7 +19,7 @@ use crate::units::Run;
 impl World {
     pub(super) fn connect(&mut self, host: usize, qid: u16) {
         if self.drain.is_some() {
-            // Nobody listens any more.
+            // No host is left that listens.
             return self.trace(|| format!("host {host} finds nobody for queue {qid}"));
         }
         let index = self.connections.len();
@@ -47,7 +47,7 @@ impl World {
         self.pump_up(index);
     }
 
-    /// Says whether the next connection is one within the process, where messages go.
+    /// Chooses whether the next connection is within the process, where messages go.
     fn chooses_messages(&mut self) -> bool {
         match self.scenario.carriers {
             Carriers::Tcp => false,
@@ -121,7 +121,7 @@ impl World {
             host.asked_at = self.now;
         }
         if let Some(queue) = self.hosts.get_mut(host).and_then(|host| host.queue(qid)) {
-            // The association names its commands itself.
+            // The association chooses its commands' identifiers itself.
             let sqe = if qid == 0 { sqe } else { named(sqe, queue.free()) };
             queue.submit(sqe, data, outstanding);
             let index = queue.connection;

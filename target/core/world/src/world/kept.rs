@@ -1,4 +1,4 @@
-//! What a world keeps of a drain that is under way, and of reservations in force.
+//! Records of a drain that is under way, and of reservations in force.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -10,16 +10,17 @@ use fabric::controller::BackendId;
 /// A drain that is under way.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Drain {
-    /// How long reactors may take to settle what they have.
+    /// Time that reactors have to settle their commands.
     pub(super) time: Duration,
-    /// When they must have closed everything.
+    /// Time at which reactors must have closed everything.
     pub(super) until: Nanos,
-    /// Reactors that were not told yet.
+    /// Number of reactors that were not told yet.
     pub(super) untold: usize,
-    /// The step at which the last of them was told.
+    /// Step at which the last reactor was told.
     pub(super) told: u64,
-    /// Commands that reactors had when they were told, and those that hosts had answers for since.
+    /// Number of commands that reactors had when they were told.
     pub(super) had: usize,
+    /// Number of those commands that were answered since.
     pub(super) answered: usize,
 }
 

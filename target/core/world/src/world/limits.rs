@@ -1,4 +1,4 @@
-//! The limits of sessions: what went to devices is watched, apart from the product's own counters.
+//! A check of sessions' limits, by what went to devices and not by the product's own counters.
 
 use std::collections::HashMap;
 
@@ -6,39 +6,40 @@ use arbitration::limit::{Rate, TOLERANCE};
 use arbitration::session::{Session, SessionSpec};
 use fabric::Nanos;
 
-/// One limit: what went beyond its rate, as a bucket that its rate empties.
+/// One limit, as a bucket that fills with what goes to devices and that the rate empties.
 #[derive(Clone, Copy, Debug)]
 struct Bucket {
     rate: u64,
-    /// In 1/10^9 of a command or byte.
+    /// Level of the bucket, in 1/10^9 of a command or byte.
     level: u128,
     at: Nanos,
-    /// The largest amount that went at that time.
+    /// Largest amount that went at that time.
     largest: u64,
 }
 
-/// 1/10^9 of a command or byte in one of them, and ns in a second.
+/// Number of units of the level in a command or byte, and of ns in a second.
 const NANO: u128 = 1_000_000_000;
 
 impl Bucket {
-    /// Counts what goes at a time. False where more went than the limit lets pass: its rate, 4 ms of
-    /// it at once, and the command that comes last.
+    /// Counts what goes at a time. Returns false where more went than the limit lets pass: its
+    /// rate, 4 ms of that at once, and the command that comes last.
     fn passes(&mut self, at: Nanos, amount: u64) -> bool {
         if at < self.at {
-            // It has waited for memory of its device since its turn. The time that paid for it was
-            // forgotten when the bucket ran empty: it is not counted.
+            // The command has waited for memory of its device since its turn. The time that paid
+            // for the command was forgotten when the bucket ran empty, so the command is not
+            // counted.
             return true;
         }
         if at > self.at {
             self.largest = 0;
         }
-        // Of what several reactors let go at one time, the order is not seen here.
+        // The order of commands that several reactors let go at one time is not seen here.
         self.largest = self.largest.max(amount);
         let (rate, largest) = (u128::from(self.rate), u128::from(self.largest));
         self.level = self.level.saturating_sub(u128::from(at.ns_since(self.at)) * rate);
         self.at = at;
         self.level += u128::from(amount) * NANO;
-        // What calculating with whole ticks makes of it.
+        // Calculation with whole ticks adds a rounding error.
         let rounded = largest * NANO / 1000 + NANO;
         self.level <= u128::from(TOLERANCE.0) * rate + largest * NANO + rounded
     }
@@ -57,8 +58,8 @@ struct Watched {
 #[derive(Debug, Default)]
 pub(super) struct Limits {
     watched: HashMap<u32, Watched>,
-    /// Places of sessions that are gone. What is left of these is not limited, and another one may
-    /// have the place.
+    /// Places of sessions that are gone. Their last commands are not limited, and another session
+    /// may have the place.
     left: Vec<u32>,
 }
 

@@ -1,5 +1,5 @@
-//! The link that all connections share at work: it carries so much, queues the rest, and marks what
-//! has stood in the queue. What connections see of it is observed and published as the daemon does it.
+//! The link that all connections share, at work: it carries a rate, queues the rest, and marks what
+//! has stood in the queue. Connections are observed, and limits published, as the daemon does it.
 
 use std::sync::Arc;
 use std::time::Duration;

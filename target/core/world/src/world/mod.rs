@@ -1,4 +1,4 @@
-//! The world: what happens when, and what must hold.
+//! The world: the order of events, and the promises that must hold.
 
 mod chance;
 mod controllers;
@@ -50,28 +50,29 @@ use crate::units::Units;
 use sluice_core::heap::{HeapArena, HeapBuffer};
 
 const LISTENER: ListenerId = ListenerId(1);
-/// A reactor's turn takes at least this long, in ns.
+/// Shortest time of a reactor's turn, in ns.
 const TURN_NS: u64 = 2_000;
-/// How long hosts may take to settle after the last command, in ns of simulated time.
+/// Longest time for hosts to settle after the last command, in ns of simulated time.
 const SETTLE_NS: u64 = 120_000_000_000;
-/// Entries of an I/O queue, and of an admin queue.
+/// Number of entries of an I/O queue.
 const ENTRIES: u16 = 64;
+/// Number of entries of an admin queue.
 const ADMIN_ENTRIES: u16 = 32;
 
-/// What a world has done.
+/// The outcome of a world.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Outcome {
     /// Commands that hosts submitted to I/O queues.
     pub submitted: u64,
-    /// Of these, commands that were answered; the others' connections ended.
+    /// Commands among those that were answered; the others' connections ended.
     pub answered: u64,
-    /// Answers that said success.
+    /// Answers with the status success.
     pub succeeded: u64,
     /// Bytes that were received straight into commands' buffers.
     pub placed: u64,
     /// Connections that hosts made.
     pub connections: u64,
-    /// Of these, connections within the process, where messages go in place of bytes.
+    /// Connections among those that were within the process, where messages go in place of bytes.
     pub loopback: u64,
     /// Simulated time at the end.
     pub ended_at: Nanos,
@@ -79,11 +80,11 @@ pub struct Outcome {
     pub fingerprint: u64,
 }
 
-/// What happens at a time.
+/// An event of the world.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 enum Event {
     Turn(usize),
-    /// A turn in which nothing is to be done: the reactor rests.
+    /// A look at a reactor that rests, which must find nothing to do.
     Look(usize),
     Up(usize),
     Down(usize),
@@ -97,7 +98,7 @@ enum Event {
     Chance,
 }
 
-/// What a reactor finds when its turn comes.
+/// An input that a reactor finds when its turn comes.
 #[derive(Debug)]
 enum Input {
     Accept(usize),
@@ -116,9 +117,9 @@ enum Input {
 struct Reactor {
     core: Core<Sim>,
     inbox: VecDeque<Input>,
-    /// When its next turn is; turns that were planned for another time do not happen.
+    /// Time of its next turn; turns that were planned for another time do not happen.
     next: Option<Nanos>,
-    /// Until when it said that it rests, and how often rates had changed by then.
+    /// Time until which the reactor said that it rests, and the number of changes of rates before.
     rests: Option<(Nanos, u64)>,
     jobs: Slab<Box<Job<Sim>>>,
     connections: HashMap<Key, usize>,
@@ -144,7 +145,8 @@ pub struct World {
     sessions: Sessions,
     limits: Limits,
     granted: Vec<Granted>,
-    /// What the first host had of its device in each period, in commands, where that is watched.
+    /// Number of commands that the first host had of its device in each period, where that is
+    /// watched.
     had: Vec<u64>,
     reactors: Vec<Reactor>,
     connections: Vec<Connection>,
@@ -153,28 +155,27 @@ pub struct World {
     paced: Vec<Paced>,
     /// The link that all connections share, if it is a slow one.
     link: Option<SharedLink>,
-    /// How often rates of the network have changed; nobody tells the reactors.
+    /// Number of changes of the network's rates, of which reactors are not told.
     rates_changed: u64,
     oracle: Oracle,
     next_backend: u64,
     next_nsid: u32,
-    /// Hosts submit no more, and nothing goes wrong any more.
+    /// Whether hosts submit no more, and nothing goes wrong any more.
     settling: bool,
-    /// The target takes no more commands, and ends.
+    /// Drain of a target that takes no more commands, and ends.
     drain: Option<Drain>,
-    /// When the service wants its next tick.
+    /// Time at which the service wants its next tick.
     service_at: Nanos,
     outcome: Outcome,
     broken: Option<Broken>,
-    /// What has happened, in words, where that is asked for.
+    /// Events in words, where they are asked for.
     trace: Option<Vec<String>>,
 }
 
 impl World {
     /// Makes a world that has not begun.
     ///
-    /// # Panics
-    /// The scenario's limits are none that a service takes.
+    /// # Panics A service does not take the scenario's limits.
     #[must_use]
     pub fn new(scenario: Scenario) -> Self {
         let now = Nanos(1_000_000_000);
@@ -320,7 +321,7 @@ impl World {
         }
     }
 
-    /// Runs it to its end: all commands submitted, all settled, nothing held.
+    /// Runs the world to its end: all commands submitted, all settled, nothing held.
     ///
     /// # Errors
     /// The first promise that was broken.
@@ -328,7 +329,7 @@ impl World {
         self.run_on()
     }
 
-    /// Runs it to its end, and tells what has happened.
+    /// Runs the world to its end, and returns its events in words too.
     pub fn tell(mut self) -> (Result<Outcome, Broken>, Vec<String>) {
         self.trace = Some(Vec::new());
         let outcome = self.run_on();

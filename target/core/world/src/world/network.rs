@@ -1,4 +1,4 @@
-//! What is on its way between hosts and reactors.
+//! The network between hosts and reactors.
 
 use super::shared_link::Way;
 use super::{Event, Input, World};
@@ -37,7 +37,7 @@ impl World {
         connection.up_scheduled = false;
         let (Some(key), true) = (connection.key, connection.can_deliver_up()) else { return };
         let reactor = connection.reactor;
-        // What was told to stop may go on for a while.
+        // A receive that was told to stop may go on for a while.
         let stops = connection.stopping && self.rng.bool();
         if !connection.up.is_empty() && !connection.silent && !stops {
             let input = if connection.once.is_some() {
@@ -106,7 +106,7 @@ impl World {
         self.trace(|| format!("connection {index} is cut"));
         if let Some(connection) = self.connections.get_mut(index) {
             connection.cut = true;
-            // What was on its way may arrive in part.
+            // Units that were on their way may arrive in part.
             let keep = self.rng.usize(0..=connection.up.len());
             connection.up.truncate(keep);
             let keep = self.rng.usize(0..=connection.down.len());

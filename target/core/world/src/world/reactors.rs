@@ -1,4 +1,4 @@
-//! Turns of the reactors: what they find, and what they want done.
+//! Turns of the reactors: their input, and the operations that they want done.
 
 use std::sync::Arc;
 
@@ -26,8 +26,9 @@ fn moved(command: &IoCommand) -> u64 {
     }
 }
 
-/// What a reactor finds where the arbiter gives it a command, and where it may receive again.
+/// The finding of a turn in which the arbiter gives a command.
 const MAY_GO_ON: &str = "a command may go on";
+/// The finding of a turn that receives again.
 const MAY_RECEIVE: &str = "it may receive";
 
 impl World {
@@ -52,16 +53,17 @@ impl World {
         let (before, states) = (reactor.core.inventory(), reactor.core.states());
         let Some(what) = self.take_turn(index) else { return };
         let Some(after) = self.reactors.get(index).map(|one| one.core.inventory()) else { return };
-        // What is promised ahead of buffers follows from how fast they come back at present: it
-        // may be seen at any time, and what waits for it waits for a buffer, which somebody has.
+        // Promises ahead of buffers follow from the present rate at which buffers come back: a
+        // promise may become possible at any time, and a command that waits for one waits for a
+        // buffer that another has.
         let promised = after.promised_bytes > before.promised_bytes;
         // A host that is held back because its session's queue is full is read from again when a
         // command of this reactor leaves that queue, not when one of another does.
         let resumed = what == MAY_RECEIVE || after.unread_bytes < before.unread_bytes;
         let waits = before.ordered > 0
             || states.iter().any(|(state, count)| state == "memory_turn" && count > 0);
-        // A reservation is due bit by bit, and commands of other reactors that complete may give it
-        // device time back: this reactor looks again when its next bit is due.
+        // A reservation is due bit by bit, and completions in other reactors may give device time
+        // back to it: this reactor looks again when its next bit is due.
         let reserved = what == MAY_GO_ON && self.is_reserved_and_busy();
         let waits_for_others = promised || (resumed && waits) || reserved;
         if !waits_for_others {
@@ -145,12 +147,12 @@ impl World {
                 Op::Send(..) => Some("there is something to send"),
                 Op::Launch(_) => Some("a command may go to its device"),
                 // Other reactors are woken with a turn of theirs. Connections that end are looked
-                // after now and then.
+                // after at intervals.
                 _ => None,
             });
             self.do_op(index, op);
         }
-        // It has until then to come back from what it does now.
+        // The reactor has until then to end its present turn.
         let back = Nanos(now.0 + TURN_NS);
         self.plan_turn(index, rest.unwrap_or(now).max(back));
         let rates_changed = self.rates_changed;
@@ -160,7 +162,7 @@ impl World {
         if let Some(at) = rest.filter(|at| *at > back)
             && self.rng.u8(0..8) == 0
         {
-            // Times of all magnitudes.
+            // Waits are of all magnitudes.
             let most = (at.0 - back.0).ilog2() + 1;
             let wait = 1 << self.rng.u32(0..most);
             self.at(Nanos(back.0 + wait), Event::Look(index));

@@ -1,4 +1,4 @@
-//! A reservation that is watched: whoever has more to do than was reserved gets what was reserved,
+//! A check of a reservation: a host that has more to do than was reserved gets what was reserved,
 //! in each period, whatever others do.
 
 use arbitration::reservation::Budget;
@@ -17,7 +17,7 @@ impl World {
         let spec = SessionSpec { name: own(0), ..SessionSpec::default() };
         self.put_session(&spec);
         let period = Nanos(self.rng.u64(5_000_000..20_000_000));
-        // From far more than there is.
+        // The search begins far above what the device has.
         let mut operations = 1 << 16;
         while operations > 0 && !self.reserve(&own(0), backend, period, operations) {
             operations = operations * 9 / 10;

@@ -1,4 +1,4 @@
-//! Sessions: who shares with whom, how much each may have, and what was reserved.
+//! Changes of sessions: their places in the tree, their shares and limits, and their reservations.
 
 use std::sync::Arc;
 
@@ -22,7 +22,7 @@ pub(super) fn own(host: usize) -> String {
 }
 
 impl World {
-    /// Sessions above those of hosts, each for every second one.
+    /// Adds sessions above those of hosts, each for every second one.
     pub(super) fn add_groups(&mut self) {
         for group in 0..2 {
             let spec = self.limited(format!("group{group}"), None);
@@ -46,7 +46,7 @@ impl World {
         }
     }
 
-    /// Sessions with other shares, limits and bounds; or one less.
+    /// Changes sessions' shares, limits and bounds, or removes one.
     pub(super) fn change_sessions(&mut self) {
         let host = self.rng.usize(0..self.hosts.len());
         if self.scenario.groups && self.rng.u8(0..4) == 0 {
@@ -56,7 +56,7 @@ impl World {
         }
         let name = own(host);
         if self.scenario.reserved && host == 0 {
-            // Its reservation is what is watched.
+            // The session's reservation is watched, so that it stays.
             return;
         }
         if self.rng.u8(0..4) == 0 {
@@ -199,7 +199,7 @@ impl World {
         self.publish(rules, &[]);
     }
 
-    /// Reactors are told of other rules, of sessions that have changed, and of devices with other
+    /// Tells reactors of other rules, of sessions that have changed, and of devices with other
     /// reservations.
     pub(super) fn publish(&mut self, mut rules: Rules, devices: &[BackendId]) {
         rules.version += 1;

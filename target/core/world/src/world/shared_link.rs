@@ -1,4 +1,4 @@
-//! The link that all connections share, and what each has seen of it.
+//! The link that all connections share, and what each connection has seen of the link.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -12,7 +12,7 @@ use qtcp::pacing::{Pacing, Traffic};
 
 /// Time between two looks at a connection, in ns.
 pub(super) const LOOK_NS: u64 = 2_000_000;
-/// What has stood in the queue for longer is marked, in ns.
+/// Time in the queue above which data is marked, in ns.
 pub(super) const MARK_NS: u64 = 500_000;
 /// Bytes of payload in a packet.
 const MSS: u32 = 1448;
@@ -22,9 +22,9 @@ const SHARES: [f64; 3] = [3.0, 2.0, 1.0];
 /// A direction of the link, or of a connection.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Way {
-    /// To hosts.
+    /// Towards hosts.
     Down,
-    /// To the target.
+    /// Towards the target.
     Up,
 }
 
@@ -32,7 +32,7 @@ pub(super) enum Way {
 #[derive(Debug)]
 pub(super) struct Lane {
     pub(super) classes: LinkDirection,
-    /// When it has carried all that stands in its queue.
+    /// Time at which the link has carried all that stands in its queue.
     pub(super) free_at: Nanos,
 }
 
@@ -48,7 +48,7 @@ impl Lane {
 /// The link.
 #[derive(Debug)]
 pub(super) struct SharedLink {
-    /// Bytes a second.
+    /// Rate in bytes a second.
     pub(super) rate: u64,
     pub(super) down: Lane,
     pub(super) up: Lane,
@@ -72,7 +72,7 @@ impl SharedLink {
 pub(super) struct Seen {
     pub(super) bytes: u64,
     pub(super) marked: u64,
-    /// How long the last bytes stood in the queue, in ns.
+    /// Time that the last bytes stood in the queue, in ns.
     pub(super) queued: u64,
     pub(super) flows: PerClass<ClassFlow>,
 }
