@@ -7,23 +7,24 @@ use crate::queue::{HostReceived, HostTransport, Payload, SubmitError, Terminatio
 /// A command that is not complete.
 #[derive(Debug)]
 struct Command<H> {
-    /// What it writes, where the target fetches that.
+    /// Data that the command writes, where the target fetches it.
     data: Option<H>,
     /// Bytes of `data` that were granted.
     granted: u32,
-    /// Bytes that it reads, and that have arrived.
+    /// Number of bytes that the command reads.
     expected: u32,
+    /// Number of those bytes that have arrived.
     received: u32,
 }
 
 /// A queue's host end; `H` is the payload of its writes, `P` that of what the target returns.
 #[derive(Debug)]
 pub struct LoopbackHost<H, P> {
-    /// By command identifier; grows to the largest in use.
+    /// Commands by their identifiers; the table grows to the largest in use.
     commands: Vec<Option<Command<H>>>,
     in_flight: usize,
     in_capsule_data: u32,
-    /// None: the connection is not set up yet.
+    /// Largest piece of data to the target in bytes; `None` before the connection is set up.
     max_data: Option<u32>,
     closed: bool,
     outbox: Vec<ToTarget<H>>,
@@ -51,7 +52,7 @@ impl<H: Payload + Clone, P: Payload> LoopbackHost<H, P> {
         }
     }
 
-    /// Takes what is to be sent, in order, into `messages`.
+    /// Moves the output, in order, into `messages`.
     pub fn transmit(&mut self, messages: &mut Vec<ToTarget<H>>) {
         messages.append(&mut self.outbox);
     }
@@ -61,7 +62,7 @@ impl<H: Payload + Clone, P: Payload> LoopbackHost<H, P> {
         entry.ok_or(Violation::UNKNOWN_COMMAND)
     }
 
-    /// Sends what was granted, in messages that the target takes.
+    /// Sends the granted data, in messages that the target takes.
     fn granted(&mut self, grant: GrantMessage, max_data: u32) -> Result<(), Violation> {
         let GrantMessage { cid, slot, tag, mut offset, length } = grant;
         let command = self.command(cid)?;

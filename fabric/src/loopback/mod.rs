@@ -1,9 +1,9 @@
 //! An in-process transport: messages in place of bytes, for simulations and tests.
 //!
-//! [`LoopbackHost`] and [`LoopbackTarget`] put what they send into an outbox; whoever joins them
-//! takes messages from there and hands them over, at once or later, some or all, or never. Their
-//! order has to stay. Payload is moved, not copied. Command data that does not fit the capsule is
-//! fetched like on other transports: the target grants, the host sends.
+//! [`LoopbackHost`] and [`LoopbackTarget`] put their output into an outbox. The caller that joins
+//! them takes messages from there and hands them over, at once or later, some or all, or never. The
+//! order of messages has to stay. Payload is moved, not copied. Command data that does not fit the
+//! capsule is fetched like on other transports: the target grants, the host sends.
 
 mod host;
 mod target;
@@ -14,7 +14,7 @@ pub use target::{LoopbackParams, LoopbackTarget};
 use crate::nvme::{Cqe, Sqe};
 use crate::queue::SlotId;
 
-/// What a host sends; `H` is the payload of its writes.
+/// A message of a host; `H` is the payload of its writes.
 #[derive(Clone, Debug)]
 pub enum ToTarget<H> {
     /// A command with its in-capsule data.
@@ -30,7 +30,7 @@ pub enum ToTarget<H> {
     Terminated(Violation),
 }
 
-/// What a target sends; `P` is the payload of what it returns.
+/// A message of a target; `P` is the payload of what it returns.
 #[derive(Clone, Debug)]
 pub enum ToHost<P> {
     /// The connection is set up.
@@ -92,7 +92,7 @@ pub struct DataMessage<H> {
 pub struct Violation {
     /// Number of the reason, which [`crate::queue::Termination::code`] has at the peer.
     pub code: u16,
-    /// What was wrong, in words.
+    /// Description of the fault.
     pub what: &'static str,
 }
 

@@ -10,7 +10,7 @@ use crate::queue::{
     Termination, Transport, length_of,
 };
 
-/// What the target demands.
+/// The parameters that the target sets.
 #[derive(Clone, Copy, Debug)]
 pub struct LoopbackParams {
     /// The most in-capsule data, bytes, until [`Transport::set_in_capsule_data`].
@@ -42,17 +42,17 @@ pub struct LoopbackTarget<P, H> {
     commands: Commands,
     /// Number of the last grant.
     tag: u16,
-    /// The connection's set-up was reported.
+    /// Whether the connection's set-up was reported.
     opened: bool,
     closed: bool,
-    /// A piece of data was reported whose end was not: slot.
+    /// Slot of a piece of data that was reported and whose end was not.
     ending: Option<SlotId>,
     outbox: Vec<ToHost<P>>,
-    /// Bytes of the messages in the outbox and of what they bring.
+    /// Number of bytes of the messages in the outbox, with their data.
     unsent: usize,
-    /// The batch that was given back, with what was not sent of it.
+    /// Batch that was given back, with the messages that were not sent.
     batch: Vec<ToHost<P>>,
-    /// A batch is with the caller of [`Transport::take_batch`].
+    /// Whether a batch is with the caller of [`Transport::take_batch`].
     taken: bool,
     host_payload: core::marker::PhantomData<fn(H)>,
 }
@@ -134,7 +134,7 @@ impl<P: Payload, H: Payload> LoopbackTarget<P, H> {
         }
     }
 
-    /// Sends the grants that a fetch may have now which is not metered.
+    /// Sends the grants that a fetch without metering may have now.
     fn send_grants(&mut self, slot: SlotId) {
         let limits = (self.params.grants, self.params.max_grant);
         while self.send_grant(slot, false, limits).is_some() {}

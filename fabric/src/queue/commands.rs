@@ -1,5 +1,5 @@
-//! The commands of a queue that are not yet completed, and how far the fetch of their data is:
-//! what is the same for all transports.
+//! The commands of a queue that are not yet completed, with the progress of fetching their data:
+//! the part that is the same for all transports.
 
 use slab::Slab;
 
@@ -7,10 +7,10 @@ use super::SlotId;
 use super::grants::{Grant, Grants};
 use crate::nvme::{Cqe, Sqe, Status};
 
-/// What is still to come from the host for a command.
+/// The kind of data that is still to come from the host for a command.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Awaiting {
-    /// Nothing: the command is the shell's.
+    /// No data: the command is the shell's.
     Nothing,
     /// In-capsule data.
     Capsule,
@@ -18,7 +18,7 @@ enum Awaiting {
     Fetched,
 }
 
-/// One outstanding command: what every command touches.
+/// One outstanding command: the part that every command uses.
 #[derive(Clone, Debug)]
 struct Command {
     sqe: Sqe,
@@ -26,7 +26,7 @@ struct Command {
     digest_ok: bool,
 }
 
-/// What only a command with data from the host touches.
+/// The part of a command that only one with data from the host uses.
 #[derive(Clone, Debug, Default)]
 struct Transfer {
     grants: Grants,
@@ -34,16 +34,17 @@ struct Transfer {
     deferred: Option<(u64, Status)>,
 }
 
-/// What the end of a piece of data led to.
+/// The result of the end of a piece of data.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Progress {
-    /// More is on its way.
+    /// More data is on its way.
     More,
     /// All that was granted is here, and the shell has to grant more.
     GrantEnd,
     /// All of the command's data is here.
     End { digest_ok: bool },
-    /// All of it is here, and so the command is complete: its completion waited for this.
+    /// All of the command's data is here, and so the command is complete: its completion waited for
+    /// the data.
     Complete(Cqe),
 }
 
@@ -51,13 +52,14 @@ pub(crate) enum Progress {
 /// to the most that were outstanding at once.
 #[derive(Debug)]
 pub(crate) struct Commands {
-    /// Last freed first taken: its memory is still in the cache.
+    /// Table of commands. The slot that was freed last is taken first: its memory is still in the
+    /// cache.
     commands: Slab<Command>,
-    /// By the same index.
+    /// Transfers by the indexes of their commands.
     transfers: Vec<Transfer>,
     entries: u32,
     sq_flow_control: bool,
-    /// Submission queue head: commands received, modulo the entries.
+    /// Submission queue head: number of commands received, modulo the entries.
     head: u32,
 }
 
@@ -80,7 +82,7 @@ impl Commands {
         self.sq_flow_control = sq_flow_control;
     }
 
-    /// Entries of the queue.
+    /// Returns the number of entries of the queue.
     pub(crate) fn entries(&self) -> u32 {
         self.entries
     }
@@ -98,7 +100,7 @@ impl Commands {
             return None;
         }
         let command = Command { sqe, awaiting: Awaiting::Nothing, digest_ok: true };
-        // Below the number of entries, which has 16 bits.
+        // The index is below the number of entries, which has 16 bits.
         let index = self.commands.insert(command);
         if index >= self.transfers.len() {
             self.transfers.push(Transfer::default());
@@ -107,7 +109,7 @@ impl Commands {
         u16::try_from(index).ok().map(SlotId)
     }
 
-    /// Commands that are not completed.
+    /// Returns the number of commands that are not completed.
     #[inline]
     pub(crate) fn in_flight(&self) -> usize {
         self.commands.len()
@@ -169,7 +171,7 @@ impl Commands {
         self.get(slot).is_some_and(|command| command.awaiting == Awaiting::Nothing)
     }
 
-    /// Begins the fetch of `length` bytes; false where nothing is to be fetched.
+    /// Begins the fetch of `length` bytes. Returns false where there is nothing to fetch.
     pub(crate) fn fetch(&mut self, slot: SlotId, length: u32, metered: bool) -> bool {
         let Some((command, transfer)) = self.receiving(slot) else { return false };
         if length == 0 || command.awaiting != Awaiting::Nothing {
@@ -181,7 +183,7 @@ impl Commands {
     }
 
     /// Opens the next grant of at most `most` bytes while fewer than `limit` are open, if grants
-    /// are opened as `metered` says: its tag (from its index), offset and length.
+    /// are opened as `metered` says. Returns the grant's tag (from its index), offset and length.
     pub(crate) fn open_grant(
         &mut self,
         slot: SlotId,
@@ -225,8 +227,8 @@ impl Commands {
         self.complete(slot, result, status).map_or(Progress::More, Progress::Complete)
     }
 
-    /// Completes a command and frees its slot. None where the completion has to wait for data that
-    /// is on its way, or the slot holds no command.
+    /// Completes a command and frees its slot. Returns `None` where the completion has to wait for
+    /// data that is on its way, or the slot holds no command.
     #[inline]
     pub(crate) fn complete(&mut self, slot: SlotId, result: u64, status: Status) -> Option<Cqe> {
         if self.get(slot)?.awaiting != Awaiting::Nothing {
@@ -243,7 +245,7 @@ impl Commands {
         if command.awaiting == Awaiting::Fetched {
             transfer.grants.stop();
             if transfer.grants.done() {
-                // Nothing is on its way: a metered fetch between two grants.
+                // No data is on its way: this is a metered fetch between two grants.
                 command.awaiting = Awaiting::Nothing;
                 return self.complete(slot, result, status);
             }

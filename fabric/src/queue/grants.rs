@@ -1,4 +1,5 @@
-//! What the host may send of a command's data, and has not sent yet: on TCP, open R2Ts.
+//! Grants: the data of a command that the host may send, and has not sent yet. On TCP these are
+//! open R2Ts.
 
 /// The most grants open for one command, however many the host allows.
 pub(crate) const MAX_GRANTS: u8 = 4;
@@ -6,10 +7,11 @@ pub(crate) const MAX_GRANTS: u8 = 4;
 /// One open grant.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Grant {
-    /// What the transport knows it by.
+    /// Tag by which the transport knows the grant.
     tag: u16,
-    /// Offset of the next byte that has to come, and of the end, within the command's data.
+    /// Offset of the next byte that has to come, within the command's data.
     pub(crate) next: u32,
+    /// Offset of the grant's end, within the command's data.
     pub(crate) end: u32,
 }
 
@@ -23,12 +25,12 @@ impl Grant {
 /// The fetch of one command's data.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Grants {
-    /// Unused where `next == end`.
+    /// Grants of the command; one with `next == end` is not open.
     open: [Grant; MAX_GRANTS as usize],
     /// Bytes of the command's data that were granted, of all that are wanted.
     asked: u32,
     wanted: u32,
-    /// Each grant is opened when the shell says so.
+    /// Whether each grant is opened when the shell says so.
     metered: bool,
 }
 
@@ -49,7 +51,8 @@ impl Grants {
     }
 
     /// Opens the next grant of at most `most` bytes, unless everything was asked for or `limit`
-    /// grants are open: its tag, offset and length. `tag` makes a tag from the grant's index.
+    /// grants are open. Returns the grant's tag, offset and length. `tag` makes a tag from the
+    /// grant's index.
     pub(crate) fn open(
         &mut self,
         limit: u8,

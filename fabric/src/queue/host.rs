@@ -5,7 +5,7 @@ use super::{Payload, Termination};
 use crate::nvme::Status;
 use crate::nvme::{Cqe, Sqe};
 
-/// What a host learns from a target.
+/// An event that a host learns from a target.
 #[derive(Debug)]
 pub enum HostReceived<'a> {
     /// Commands may be submitted.
@@ -26,8 +26,8 @@ pub enum HostReceived<'a> {
         /// The piece.
         bytes: &'a [u8],
     },
-    /// The data digest of a piece was wrong: what was read by this command is not to be trusted.
-    /// Its [`Self::Response`] follows and does not say success.
+    /// The data digest of a piece was wrong: the data of this command must not be trusted. The
+    /// command's [`Self::Response`] follows and does not say success.
     DigestError {
         /// The command.
         cid: u16,
@@ -39,14 +39,14 @@ pub enum HostReceived<'a> {
         /// The completion; made up where another message stood for it. A success whose data had a
         /// wrong digest is turned into [`Status::TRANSIENT_TRANSPORT_ERROR`].
         cqe: Cqe,
-        /// Bytes of data that were read.
+        /// Number of bytes that were read.
         received: u32,
     },
     /// The target ends the connection. Whatever follows is ignored.
     Terminated(Termination),
 }
 
-/// Why a command was not submitted.
+/// The reason why a command was not submitted.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum SubmitError {
     /// Commands may be submitted between [`HostReceived::Ready`] and the end of the connection.
@@ -59,20 +59,22 @@ pub enum SubmitError {
 
 /// The host's end of a queue.
 pub trait HostTransport {
-    /// What a command writes.
+    /// The buffer type of data that a command writes.
     type Payload: Payload;
     /// A piece of what arrives, as [`super::Inbox::Chunk`].
     type Chunk<'a>;
-    /// What a target can do wrong.
+    /// A violation of the protocol by a target.
     type Violation: core::error::Error + Send + Sync + 'static;
 
     /// Sets how much data a write may have, in bytes, to travel in its capsule: (IOCCSZ - 4) * 16
-    /// on an I/O queue. Without it the limit is the admin queue's, which is right for Connect.
+    /// on an I/O queue. Without this call the limit is the admin queue's, which is right for
+    /// Connect.
     fn set_in_capsule_data(&mut self, bytes: u32);
 
-    /// Queues a command under the identifier in `sqe`, which also indexes a table: keep it small.
-    /// The data descriptor and PSDT are filled in here: `data` goes in the capsule if it fits,
-    /// else when the target fetches it; `read_length` is how many bytes the command reads.
+    /// Queues a command under the identifier in `sqe`, which also indexes a table: keep the
+    /// identifier small. The data descriptor and PSDT are filled in here: `data` goes in the
+    /// capsule if it fits, else when the target fetches it; `read_length` is the number of bytes
+    /// that the command reads.
     ///
     /// # Errors
     /// The connection is not ready, or the identifier is in use; nothing is queued.
@@ -83,7 +85,8 @@ pub trait HostTransport {
         read_length: u32,
     ) -> Result<(), SubmitError>;
 
-    /// Consumes from `input` what makes the next event. None: all of `input` was used up.
+    /// Consumes the units of the next event from `input`. Returns `None` when all of `input` was
+    /// used up.
     ///
     /// # Errors
     /// The target broke the protocol, and was told so where the protocol has a way: send what is

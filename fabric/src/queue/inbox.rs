@@ -1,8 +1,9 @@
-//! What arrives at an end of a queue: bytes of a stream, messages, or either.
+//! The input of an end of a queue: bytes of a stream, messages, or either.
 
 use core::fmt::Debug;
 
-/// Input that is kept until the shell lets it be taken, and how input looks to whoever takes it.
+/// Input that is kept until the shell lets it be taken, and the form in which a transport takes
+/// input.
 ///
 /// A `Vec` of units is the inbox of a transport on which these units arrive, TCP's of bytes. A
 /// transport that is one of several kinds has an inbox of its own whose chunk is one of several, so
@@ -13,7 +14,7 @@ pub trait Inbox: Default + Debug {
     where
         Self: 'a;
 
-    /// Keeps a chunk behind what is there already.
+    /// Keeps a chunk behind the input that is there already.
     fn keep(&mut self, chunk: Self::Chunk<'_>);
 
     /// Returns what is kept.

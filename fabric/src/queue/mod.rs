@@ -1,12 +1,12 @@
-//! A queue of commands, whatever carries it: TCP, memory, one day RDMA.
+//! A queue of commands, whatever carries the queue: TCP, memory, one day RDMA.
 //!
 //! [`Transport`] is the target's end: commands and their data come in as [`Received`] events, data
 //! is fetched from the host and returned to it, commands are completed. [`HostTransport`] is the
-//! host's end. Both are pure: what arrives is an argument, what is to be sent waits in the
-//! transport until its shell takes it.
+//! host's end. Both are pure: input is an argument, and output waits in the transport until its
+//! shell takes the output.
 //!
-//! Both traits are for generic code that the compiler makes one copy of for each transport:
-//! nothing of them is called through a table of functions, and nothing allocates for a command.
+//! Both traits are for generic code that the compiler makes one copy of for each transport: no
+//! method is called through a table of functions, and none allocates for a command.
 
 mod commands;
 mod grants;
@@ -71,7 +71,7 @@ impl<T: Payload + ?Sized> Payload for Rc<T> {
     }
 }
 
-/// Returns the length of a payload in bytes; what is beyond 4 GiB - 1 is not sent.
+/// Returns the length of a payload in bytes; bytes beyond 4 GiB - 1 are not sent.
 pub(crate) fn length_of<P: Payload>(payload: &P) -> u32 {
     u32::try_from(payload.bytes().len()).unwrap_or(u32::MAX)
 }

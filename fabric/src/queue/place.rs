@@ -1,4 +1,4 @@
-//! Where a command's data is, as transports without keyed memory say it.
+//! The place of a command's data, as transports without keyed memory describe it.
 
 use super::CapsuleData;
 use crate::nvm::Transfer;

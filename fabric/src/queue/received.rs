@@ -28,12 +28,12 @@ pub enum Received<'a> {
         /// The piece.
         bytes: &'a [u8],
     },
-    /// All of a command's data has arrived: what the capsule held, or what was fetched.
+    /// All of a command's data has arrived, in the capsule or fetched.
     DataEnd {
         /// The command's slot.
         slot: SlotId,
-        /// False if a data digest was wrong. The command is then to be completed
-        /// with [`Status::TRANSIENT_TRANSPORT_ERROR`]; the connection goes on.
+        /// False if a data digest was wrong. The shell must then complete the command with
+        /// [`Status::TRANSIENT_TRANSPORT_ERROR`]; the connection goes on.
         digest_ok: bool,
     },
     /// All that [`super::Transport::grant`] let come is here, and not yet all of the command's
@@ -46,25 +46,25 @@ pub enum Received<'a> {
     Terminated(Termination),
 }
 
-/// Why the peer ends the connection.
+/// The peer's reason for ending the connection.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Termination {
-    /// What it says went wrong; on TCP the Fatal Error Status, see [`crate::tcp::Fes`].
+    /// Code of the reason; on TCP the Fatal Error Status, see [`crate::tcp::Fes`].
     pub code: u16,
-    /// More of it; on TCP the Fatal Error Information.
+    /// Details of the reason; on TCP the Fatal Error Information.
     pub information: u32,
 }
 
 /// The in-capsule data of a command.
 #[derive(Debug)]
 pub enum CapsuleData<'a> {
-    /// There is none.
+    /// The command has no in-capsule data.
     None,
-    /// All of it, its digest checked.
+    /// All of the data, its digest checked.
     Whole(&'a [u8]),
     /// [`Received::Data`] follows, then [`Received::DataEnd`].
     Partial {
-        /// How much data follows, bytes.
+        /// Amount of data that follows, in bytes.
         length: u32,
     },
 }

@@ -18,20 +18,22 @@ pub struct Arriving {
 /// The target's end of a queue.
 ///
 /// A command occupies its slot from [`Received::Command`] until it is completed or withdrawn. In
-/// between its data is fetched, if the capsule did not bring it: [`Self::fetch`] asks for all of
-/// it at once, [`Self::fetch_metered`] leaves it to [`Self::grant`] when the host may send what.
-/// Calls for a slot that holds no command do nothing.
+/// between the command's data is fetched, if the capsule did not bring the data: [`Self::fetch`]
+/// asks for all of the data at once; after [`Self::fetch_metered`], [`Self::grant`] says when the
+/// host may send which part. Calls for a slot that holds no command do nothing.
 pub trait Transport {
-    /// What data is returned by.
+    /// The buffer type of data that commands return.
     type Payload: Payload;
-    /// What arrives.
+    /// The form of input.
     type Inbox: Inbox;
-    /// What is sent at a time. It owns all that it refers to: who sends it may hold it for long.
+    /// The batch that is sent at a time. A batch owns all that it refers to: its sender may hold it
+    /// for long.
     type Batch;
-    /// What a host can do wrong.
+    /// A violation of the protocol by a host.
     type Violation: core::error::Error;
 
-    /// Consumes from `input` what makes the next event. None: all of `input` was used up.
+    /// Consumes the units of the next event from `input`. Returns `None` when all of `input` was
+    /// used up.
     ///
     /// # Errors
     /// The host broke the protocol, and was told so where the protocol has a way: send what is
@@ -47,7 +49,8 @@ pub trait Transport {
     fn set_queue(&mut self, entries: u16, sq_flow_control: bool);
 
     /// Sets the most data that a capsule may bring, in bytes: on an I/O queue, before the Connect
-    /// is completed. Without it the limit is the one that the transport has for admin queues.
+    /// is completed. Without this call the limit is the one that the transport has for admin
+    /// queues.
     fn set_in_capsule_data(&mut self, bytes: u32);
 
     /// Checks that a command's data descriptor has a form that this transport knows, and that the
@@ -73,14 +76,15 @@ pub trait Transport {
     /// [`Received::GrantEnd`].
     fn fetch_metered(&mut self, slot: SlotId, length: u32);
 
-    /// Lets at most `most` further bytes (and a DWORD at least) of a metered fetch come; the bytes
-    /// granted: 0 where all was granted before, or the host still owes what was.
+    /// Lets at most `most` further bytes (and a DWORD at least) of a metered fetch come. Returns
+    /// the number of bytes granted: 0 where all was granted before, or the host still owes bytes
+    /// that were granted.
     fn grant(&mut self, slot: SlotId, most: u32) -> u32;
 
     /// Completes a command with `result` in DW0 and DW1; the slot is free again.
     ///
-    /// While data that was fetched is still on its way, the completion waits for it, the data is
-    /// dropped without events, and the slot stays taken until then.
+    /// While data that was fetched is still on its way, the completion waits for that data, which
+    /// is dropped without events, and the slot stays taken until then.
     fn complete(&mut self, slot: SlotId, result: u64, status: Status);
 
     /// Completes a command successfully, and returns `data` from offset 0. The slot is free again.
@@ -106,18 +110,20 @@ pub trait Transport {
     /// Says whether a piece of data has begun to arrive and its end has not come.
     fn in_data(&self) -> bool;
 
-    /// Says whether what [`Self::next`] would take from the front of `input` is a command with
-    /// in-capsule data. Where too little of it is there to tell, nothing would come of it either.
+    /// Says whether [`Self::next`] would take a command with in-capsule data from the front of
+    /// `input`. Where too little input is there to tell, [`Self::next`] would answer no event
+    /// either.
     fn brings_data(&self, input: &Chunk<'_, Self::Inbox>) -> bool;
 
-    /// Says where the next input belongs, where that is data of a command that still wants it: a
-    /// shell may receive it straight into the command's buffer, and say so by [`Self::arrived`].
+    /// Says where the next input belongs, if the input is data of a command that still wants it: a
+    /// shell may receive such data straight into the command's buffer, and say so by
+    /// [`Self::arrived`].
     fn arriving(&self) -> Option<Arriving>;
 
     /// Takes note of data that was received where [`Self::arriving`] said it belongs: `bytes` from
-    /// the offset on, no more than the length. They are input that [`Self::next`] does not see;
-    /// a data digest is computed over them as over any other. Returns whether the command still
-    /// wants them; the end of its data comes by [`Self::next`].
+    /// the offset on, no more than the length. These bytes are input that [`Self::next`] does not
+    /// see; a data digest is computed over them as over any other. Returns whether the command
+    /// still wants the bytes; the end of its data comes by [`Self::next`].
     fn arrived(&mut self, bytes: &[u8]) -> bool;
 
     /// Returns the number of bytes that wait to be sent, without those of the batch that is being

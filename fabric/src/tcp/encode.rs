@@ -13,16 +13,16 @@ use super::tx::{Kept, Tx};
 use crate::nvme::{Cqe, Sqe};
 use crate::queue::Payload;
 
-/// How PDUs to this peer look.
+/// The negotiated form of PDUs to this peer.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Encoder {
     pub(crate) header_digest: bool,
     pub(crate) data_digest: bool,
-    /// Data starts at a multiple of this many bytes: 4..=128.
+    /// Alignment of data in bytes: 4..=128.
     pub(crate) alignment: u8,
 }
 
-/// Where a data PDU belongs.
+/// The place of a data PDU in its command's data.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Piece {
     pub(crate) kind: PduType,

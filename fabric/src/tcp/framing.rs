@@ -1,4 +1,4 @@
-//! From a byte stream in chunks of any size to PDU heads and pieces of PDU data.
+//! Splits a byte stream, in chunks of any size, into PDU heads and pieces of PDU data.
 
 use super::Violation;
 use super::digest::{Running, crc32c};
@@ -7,12 +7,12 @@ use super::read::read;
 use super::rules::{Rules, Shape};
 use super::violation::Fes;
 
-/// Where the stream is.
+/// The position in the stream.
 #[derive(Debug)]
 enum Phase {
-    /// In a head; what was received of it lies in the buffer.
+    /// The stream is in a head; the part that was received lies in the buffer.
     Head,
-    /// In the data of a PDU: `left` bytes to go, then the digest where there is one.
+    /// The stream is in the data of a PDU: `left` bytes to go, then the digest where there is one.
     Data { left: u32 },
 }
 
@@ -29,11 +29,11 @@ pub(crate) struct Framing {
     phase: Phase,
     /// A head, or a data digest, that came in more than one chunk.
     buffer: [u8; MAX_HEAD],
-    /// Bytes of it that are there.
+    /// Number of bytes in `buffer`.
     have: usize,
     /// Bytes of the head that was last given out from the buffer; 0 if it lay in a chunk.
     given: usize,
-    /// Over the data so far, where a data digest follows.
+    /// Digest over the data so far, where a data digest follows.
     digest: Option<Running>,
 }
 
@@ -62,8 +62,8 @@ impl Framing {
         self.assemble(input, rules)
     }
 
-    /// Looks at the next PDU without taking anything: its shape, if the stream is in a head whose
-    /// first bytes are there.
+    /// Looks at the next PDU without taking anything. Returns its shape, if the stream is in a head
+    /// whose first bytes are there.
     #[cold]
     pub(crate) fn next_shape(&self, input: &[u8], rules: &Rules) -> Option<Shape> {
         if self.in_data() {
@@ -98,7 +98,7 @@ impl Framing {
         Ok(Some((shape, head)))
     }
 
-    /// Takes bytes into the buffer until `want` are there; whether they are.
+    /// Takes bytes into the buffer until `want` are there. Returns whether they are.
     fn gather(&mut self, input: &mut &[u8], want: usize) -> bool {
         let take = want.saturating_sub(self.have).min(input.len());
         let (bytes, rest) = input.split_at(take);
@@ -110,14 +110,15 @@ impl Framing {
         self.have >= want
     }
 
-    /// Returns what was received of the head that [`Self::head`] or a later check found wrong, at
+    /// Returns the received part of the head that [`Self::head`] or a later check found wrong, at
     /// most 128 bytes; `chunk` is the input at the start of the head.
     pub(crate) fn offending<'b>(&'b self, chunk: &'b [u8]) -> &'b [u8] {
         let (bytes, length) = match self.have.max(self.given) {
             0 => (chunk, chunk.len()),
             have => (&self.buffer[..], have),
         };
-        // The header alone: not its digest, padding or data. A wrong HLEN is not trusted.
+        // The header alone is returned, not its digest, padding or data. A wrong HLEN is not
+        // trusted.
         let hlen = bytes.get(2).map_or(0, |hlen| usize::from(*hlen)).max(size_of::<Header>());
         bytes.get(..length.min(hlen).min(TermReq::MAX_DATA)).unwrap_or_default()
     }

@@ -10,7 +10,7 @@ use super::{ADMIN_IN_CAPSULE_DATA, MAX_PDA, MIN_MAX_H2C_DATA, Violation};
 use crate::nvme::{Cqe, SglDescriptor, Sqe, Status};
 use crate::queue::{HostReceived, HostTransport, Payload, SubmitError, Termination, length_of};
 
-/// What this side demands and asks for.
+/// The parameters that this side sets and asks for.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct HostParams {
     /// HPDA, 0..=31: data PDUs from the target start their data at a multiple of (hpda + 1) * 4
@@ -34,14 +34,15 @@ enum State {
 /// A command that is not complete.
 #[derive(Debug)]
 struct Command<P> {
-    /// What it writes by R2T.
+    /// Data that the command writes by R2T.
     data: Option<P>,
     /// Bytes of `data` that the target has asked for.
     asked: u32,
-    /// Bytes that it reads, and that have arrived.
+    /// Number of bytes that the command reads.
     expected: u32,
+    /// Number of those bytes that have arrived.
     received: u32,
-    /// The last C2HData PDU has arrived.
+    /// Whether the last C2HData PDU has arrived.
     last: bool,
     digest_ok: bool,
 }
@@ -51,7 +52,7 @@ struct Command<P> {
 struct Arriving {
     cid: u16,
     offset: u32,
-    /// The SUCCESS flag is set: it completes its command.
+    /// Whether the SUCCESS flag is set, so that the PDU completes its command.
     success: bool,
 }
 
@@ -66,7 +67,7 @@ pub struct HostConnection<P> {
     arriving: Arriving,
     /// A response to report after the present event.
     pending: Option<u16>,
-    /// By command identifier; grows to the largest in use.
+    /// Commands by their identifiers; the table grows to the largest in use.
     commands: Vec<Option<Command<P>>>,
     in_flight: usize,
     max_h2c_data: u32,
@@ -382,9 +383,9 @@ impl<P: Payload + Clone> HostTransport for HostConnection<P> {
     }
 }
 
-/// What a PDU head led to.
+/// The result of a PDU head.
 enum Head<'a> {
     Event(HostReceived<'a>),
-    /// Nothing to report yet.
+    /// There is nothing to report yet.
     Handled,
 }

@@ -6,7 +6,7 @@
 use super::Violation;
 use super::pdu::{Flags, Header, PduType, TermReq};
 
-/// What PDUs from this peer have to look like.
+/// The rules that PDUs from this peer have to follow.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Rules {
     /// Whether the peer is the host.
@@ -15,16 +15,16 @@ pub(crate) struct Rules {
     pub(crate) initialized: bool,
     pub(crate) header_digest: bool,
     pub(crate) data_digest: bool,
-    /// Data starts at a multiple of this many bytes: 4..=128.
+    /// Alignment of data in bytes: 4..=128.
     pub(crate) alignment: u8,
 }
 
-/// What the common header told.
+/// The shape of a PDU, as its common header tells.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Shape {
     pub(crate) kind: PduType,
     pub(crate) flags: Flags,
-    /// Bytes before the data (or before the next PDU): header, digest, padding.
+    /// Number of bytes before the data (or before the next PDU): header, digest, padding.
     pub(crate) head: usize,
     /// Length of the data, bytes.
     pub(crate) data: u32,
@@ -88,7 +88,7 @@ impl Rules {
         Ok(Shape { kind, flags, head, data: 0, header_digest: false, data_digest: false })
     }
 
-    /// Checks HDGSTF and HLEN; the length of the header with its digest.
+    /// Checks HDGSTF and HLEN. Returns the length of the header with its digest.
     #[inline]
     fn digested(&self, kind: PduType, flags: Flags, header: &Header) -> Result<u8, Violation> {
         if flags.contains(Flags::HEADER_DIGEST) != self.header_digest {

@@ -1,7 +1,7 @@
-//! Transfer tags: how an H2CData PDU names the R2T that it answers.
+//! Transfer tags, by which an H2CData PDU names the R2T that it answers.
 
-/// How a transfer tag names its grant: slot in the low bits, the grant's index above it, and a
-/// sequence number in what bits are left, which tells a stale tag from a current one.
+/// The layout of transfer tags: the slot in the low bits, the grant's index above it, and in the
+/// remaining bits a sequence number, which tells a stale tag from a current one.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Tags {
     slot_bits: u32,
@@ -16,7 +16,7 @@ impl Tags {
         Self { slot_bits, grant_bits: (16 - slot_bits).min(2), sequence: 0 }
     }
 
-    /// Grants per command that the tags can tell apart.
+    /// Returns the number of grants per command that the tags can tell apart.
     pub(crate) fn grants(&self) -> u8 {
         1 << self.grant_bits
     }

@@ -15,7 +15,7 @@ use crate::queue::{
     Termination, Transport,
 };
 
-/// What this side offers and demands.
+/// The parameters that this side offers and sets.
 #[derive(Clone, Copy, Debug)]
 pub struct TargetParams {
     /// CPDA, 0..=31: data PDUs from the host start their data at a multiple of (cpda + 1) * 4
@@ -36,8 +36,8 @@ pub struct TargetParams {
 }
 
 impl TargetParams {
-    /// Parameters of a target whose commands move at most `max_transfer` bytes: each in one R2T
-    /// and one C2HData PDU.
+    /// Makes the parameters of a target whose commands move at most `max_transfer` bytes, each in
+    /// one R2T and one C2HData PDU.
     #[must_use]
     pub fn for_transfers(max_transfer: u32) -> Self {
         let params = Self::default();
@@ -82,7 +82,7 @@ pub struct TargetConnection<P> {
     rules: Rules,
     framing: Framing,
     encoder: Encoder,
-    /// Where the next bytes of the PDU's data belong: slot, and offset within the command's data.
+    /// Place of the next bytes of the PDU's data: slot, and offset within the command's data.
     place: (SlotId, u32),
     commands: Commands,
     tags: Tags,
@@ -264,8 +264,8 @@ impl<P: Payload> TargetConnection<P> {
         }
     }
 
-    /// Sends the R2T PDUs that a fetch may have now which is not metered: of the largest allowed
-    /// size, as many at once as the host takes.
+    /// Sends the R2T PDUs that a fetch without metering may have now: of the largest allowed size,
+    /// as many at once as the host takes.
     fn send_r2ts(&mut self, slot: SlotId) {
         let limit = self.tags.grants().min(MAX_GRANTS);
         let limit = u8::try_from(self.host_r2t_limit).unwrap_or(limit).min(limit);
@@ -273,7 +273,8 @@ impl<P: Payload> TargetConnection<P> {
         while self.send_r2t(slot, false, (limit, most)).is_some() {}
     }
 
-    /// Sends one R2T PDU, if the command may have one; the bytes that it asks for.
+    /// Sends one R2T PDU, if the command may have one. Returns the number of bytes that it asks
+    /// for.
     fn send_r2t(&mut self, slot: SlotId, metered: bool, limits: (u8, u32)) -> Option<u32> {
         let tags = &mut self.tags;
         let tag = |index| tags.make(slot.0, index);
@@ -457,7 +458,7 @@ impl<P: Payload> Transport for TargetConnection<P> {
     }
 
     fn arrived(&mut self, mut bytes: &[u8]) -> bool {
-        // One event has all of them, or none if the command was aborted: see `arriving`.
+        // One event has all of these bytes, or none if the command was aborted: see `arriving`.
         let event = self.next(&mut bytes);
         let wanted = matches!(event, Ok(Some(Received::Data { .. })));
         debug_assert!(bytes.is_empty() && (wanted || matches!(event, Ok(None))));
@@ -484,9 +485,9 @@ impl<P: Payload> Transport for TargetConnection<P> {
     }
 }
 
-/// What a PDU head led to.
+/// The result of a PDU head.
 enum Head<'a> {
     Event(Received<'a>),
-    /// Its data is to be received.
+    /// The PDU's data follows.
     Data,
 }

@@ -1,19 +1,22 @@
 //! The send queue: PDU headers in one growing run of bytes, payloads by reference.
 //!
-//! Double buffered: while one batch is in flight (its addresses are the kernel's), new PDUs gather
-//! in the other.
+//! The queue is double buffered: while one batch is in flight (its addresses are the kernel's), new
+//! PDUs gather in the other.
 
 use crate::queue::{Payload, length_of};
 
 /// A stretch of the batch: header bytes, then a piece of a payload.
 #[derive(Clone, Copy, Debug)]
 struct Segment {
-    /// Where its header bytes start and end in [`Batch::head`].
+    /// Start of the segment's header bytes in [`Batch::head`].
     head_start: usize,
+    /// End of these bytes.
     head_end: usize,
-    /// Index of the payload, and the part of it to send.
+    /// Index of the payload.
     payload: usize,
+    /// Start of the part of the payload to send.
     start: usize,
+    /// End of that part.
     end: usize,
 }
 
@@ -25,8 +28,9 @@ pub struct Batch<P> {
     segments: Vec<Segment>,
     payloads: Vec<P>,
     payload_bytes: usize,
-    /// The first segment that is not wholly sent, and how much of it is.
+    /// The first segment that is not wholly sent.
     segment: usize,
+    /// Number of bytes of that segment that are sent.
     sent: usize,
 }
 
@@ -87,7 +91,8 @@ impl<P: Payload> Batch<P> {
             .filter(|run| !run.is_empty())
     }
 
-    /// Notes that `n` more bytes were sent; true when all were. The payloads are dropped then.
+    /// Notes that `n` more bytes were sent. Returns true when all were; the payloads are dropped
+    /// then.
     pub fn advance(&mut self, n: usize) -> bool {
         self.sent = self.sent.saturating_add(n);
         while self.segment <= self.segments.len() {
@@ -104,12 +109,12 @@ impl<P: Payload> Batch<P> {
     }
 }
 
-/// What is to be sent on one connection, in order.
+/// The output of one connection, in order.
 #[derive(Debug)]
 pub struct Tx<P> {
     filling: Batch<P>,
     flying: Batch<P>,
-    /// The batch in flight is with the caller of [`Self::take`].
+    /// Whether the batch in flight is with the caller of [`Self::take`].
     taken: bool,
 }
 
@@ -134,8 +139,8 @@ impl<P: Payload> Tx<P> {
         self.taken || !self.flying.is_empty()
     }
 
-    /// Makes what is queued the batch in flight, unless one is in flight already; whether one is
-    /// new in flight.
+    /// Makes the queued output the batch in flight, unless one is in flight already. Returns
+    /// whether a new batch is in flight.
     pub fn begin(&mut self) -> bool {
         if self.in_flight() || self.filling.is_empty() {
             return false;
@@ -144,8 +149,8 @@ impl<P: Payload> Tx<P> {
         true
     }
 
-    /// Hands the batch in flight to whoever sends it, making one of what is queued first; `None`
-    /// where there is nothing to send, or the batch is handed out already.
+    /// Hands out the batch in flight, after making one of the queued output. `None` where there is
+    /// nothing to send, or the batch is handed out already.
     pub fn take(&mut self) -> Option<Batch<P>> {
         if self.taken || (self.flying.is_empty() && !self.begin()) {
             return None;

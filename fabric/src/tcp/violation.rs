@@ -1,4 +1,4 @@
-//! What a peer can do wrong, and what a termination request says about it (TCP transport
+//! Violations by a peer, and what a termination request says about them (TCP transport
 //! specification 1.0, section 3.6.2.4 and 3.6.2.5; the values of FES and FEI: figure C2HTermReq).
 
 use super::pdu::Header;
@@ -9,7 +9,7 @@ use super::pdu::Header;
 pub enum Fes {
     /// 01h: a field of the PDU header is invalid; FEI is its byte offset.
     InvalidHeaderField = 1,
-    /// 02h: a PDU that may not come at this point.
+    /// 02h: a PDU must not come at this point.
     SequenceError = 2,
     /// 03h: the header digest is wrong; FEI is the digest that was received.
     HeaderDigest = 3,
@@ -41,7 +41,7 @@ pub struct Violation {
     pub fes: Fes,
     /// Fatal Error Information: see [`Fes`]; 0 where the status has none.
     pub fei: u32,
-    /// What was wrong, in words, with the name of the field.
+    /// Description of the fault, with the name of the field.
     pub what: &'static str,
     /// Whether a termination request was queued.
     pub answered: bool,
