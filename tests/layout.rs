@@ -152,9 +152,11 @@ fn crates_import_in_one_direction() {
         ("sluice-core", libraries.clone()),
         ("sluice-world", [libraries, vec!["sluice-core"]].concat()),
         ("sluice-schema", vec![]),
-        ("sluiced", above.clone()),
+        ("hostile", vec!["fabric"]),
+        // For its tests.
+        ("sluiced", [above.clone(), vec!["hostile"]].concat()),
         ("sluice", above.clone()),
-        ("e2e", [above, vec!["sluiced"]].concat()),
+        ("e2e", [above, vec!["sluiced", "hostile"]].concat()),
     ]);
     let metadata = metadata();
     for package in metadata["packages"].as_array().expect("packages") {

@@ -8,6 +8,7 @@
 //! - `SLUICEGATE_UML` names a kernel to use instead of the one that `build-uml` finds or builds.
 
 pub mod binaries;
+pub mod daemon;
 pub mod fuzzing;
 pub mod uml;
 

@@ -2,13 +2,12 @@
 //! slower than the load: `null` with a service time.
 
 use std::fmt::Write as _;
-use std::net::{SocketAddr, TcpListener};
-use std::path::PathBuf;
-use std::process::{Child, Command};
+use std::net::SocketAddr;
+use std::process::Command;
 use std::sync::{Mutex, MutexGuard, PoisonError};
-use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, ensure};
+use e2e::daemon;
 use serde_json::Value;
 
 const NQN: &str = "nqn.2026-01.io.sluicegate:qos";
@@ -18,24 +17,11 @@ const WEIGHTS: [f64; 3] = [3.0, 2.0, 1.0];
 /// One at a time: they measure.
 static ALONE: Mutex<()> = Mutex::new(());
 
-/// A daemon with a listener for each class, and its end.
+/// A daemon with a listener for each class.
 struct Daemon {
-    child: Child,
-    folder: tempfile::TempDir,
+    daemon: daemon::Daemon,
     listeners: Vec<SocketAddr>,
-    binaries: PathBuf,
     _alone: MutexGuard<'static, ()>,
-}
-
-impl Drop for Daemon {
-    fn drop(&mut self) {
-        let _ = self.child.kill();
-        let _ = self.child.wait();
-    }
-}
-
-fn free_address() -> Result<SocketAddr> {
-    Ok(TcpListener::bind("127.0.0.1:0")?.local_addr()?)
 }
 
 impl Daemon {
@@ -43,16 +29,10 @@ impl Daemon {
     /// more tables.
     fn start(cores: &str, qos: &str, device: &str, rest: &str) -> Result<Self> {
         let alone = ALONE.lock().unwrap_or_else(PoisonError::into_inner);
-        let binaries = e2e::binaries::built()?;
-        let folder = tempfile::tempdir()?;
-        let control = folder.path().join("control.sock");
-        let mut text = format!(
-            "[target]\ncores = {cores}\ncontrol = \"{}\"\n[qos]\n{qos}\n",
-            control.display()
-        );
+        let mut text = format!("[qos]\n{qos}\n");
         let mut listeners = Vec::new();
         for class in CLASSES {
-            let address = free_address()?;
+            let address = daemon::free_address()?;
             write!(text, "[[listener]]\naddress = \"{address}\"\nclass = \"{class}\"\n")?;
             listeners.push(address);
         }
@@ -61,25 +41,13 @@ impl Daemon {
             "[[subsystem]]\nnqn = \"{NQN}\"\nallow_any_host = true\n[[subsystem.namespace]]\n\
              nsid = 1\nbackend = \"null\"\nsize = \"1 TiB\"\n{device}\n{rest}\n"
         )?;
-        let config = folder.path().join("sluiced.toml");
-        std::fs::write(&config, text)?;
-        let child = Command::new(binaries.join("sluiced"))
-            .args(["--log-level", "warn", "--log", "stderr", "--config"])
-            .arg(&config)
-            .spawn()
-            .context("cannot run sluiced")?;
-        let daemon = Self { child, folder, listeners, binaries, _alone: alone };
-        let start = Instant::now();
-        while !daemon.folder.path().join("control.sock").exists() {
-            ensure!(start.elapsed() < Duration::from_secs(20), "the daemon does not come up");
-            std::thread::sleep(Duration::from_millis(20));
-        }
-        Ok(daemon)
+        let daemon = daemon::Daemon::start(&format!("cores = {cores}"), &text)?;
+        Ok(Self { daemon, listeners, _alone: alone })
     }
 
     /// Runs jobs (as `--job` takes them) side by side; the report.
     fn bench(&self, time: &str, jobs: &[String]) -> Result<Value> {
-        let mut bench = Command::new(self.binaries.join("sluice"));
+        let mut bench = Command::new(self.daemon.binaries().join("sluice"));
         bench.args(["bench", "--json", "--nqn", NQN, "--time", time, "--warmup", "500ms"]);
         for job in jobs {
             bench.args(["--job", job]);
@@ -95,17 +63,7 @@ impl Daemon {
 
     /// Returns what a control method answers.
     fn sluice(&self, arguments: &[&str]) -> Result<Value> {
-        let output = Command::new(self.binaries.join("sluice"))
-            .args(arguments)
-            .arg("--json")
-            .env("SLUICEGATE_CONTROL", self.folder.path().join("control.sock"))
-            .output()?;
-        ensure!(
-            output.status.success(),
-            "sluice {arguments:?}: {}",
-            String::from_utf8_lossy(&output.stderr)
-        );
-        Ok(serde_json::from_slice(&output.stdout)?)
+        self.daemon.sluice(arguments)
     }
 }
 
@@ -360,7 +318,7 @@ fn f5_more_hosts_than_buffers_lose_nothing() -> Result<()> {
     let daemon = Daemon::start(target, "", "", &rest)?;
     let mut hosts = Vec::new();
     for host in 0..6 {
-        let child = Command::new(daemon.binaries.join("sluice"))
+        let child = Command::new(daemon.daemon.binaries().join("sluice"))
             .args(["bench", "--nqn", NQN, "--rw", "randwrite", "--bs", "32k", "--depth", "64"])
             .args(["--nsid", &(host + 2).to_string(), "--span", "32m", "--time", "2s", "--verify"])
             .args(["--hostnqn", &format!("nqn.2026-01.io.sluicegate:host{host}")])

@@ -1,0 +1,103 @@
+//! A daemon of its own for a test, as a process of this machine.
+
+use std::net::{SocketAddr, TcpListener};
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command};
+use std::time::{Duration, Instant};
+
+use anyhow::{Context, Result, ensure};
+use serde_json::Value;
+
+/// How long a daemon may take to start.
+const START: Duration = Duration::from_secs(20);
+
+/// A daemon that runs; it ends when this is dropped.
+#[derive(Debug)]
+pub struct Daemon {
+    child: Child,
+    folder: tempfile::TempDir,
+    binaries: PathBuf,
+}
+
+impl Drop for Daemon {
+    fn drop(&mut self) {
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}
+
+/// Returns an address of this machine at which nobody listens.
+///
+/// # Errors
+/// What the system says.
+pub fn free_address() -> Result<SocketAddr> {
+    Ok(TcpListener::bind("127.0.0.1:0")?.local_addr()?)
+}
+
+impl Daemon {
+    /// Starts a daemon. `target`: lines of its table `[target]`; `rest`: all other tables.
+    ///
+    /// # Errors
+    /// The binaries do not build, or the daemon does not come up.
+    pub fn start(target: &str, rest: &str) -> Result<Self> {
+        let binaries = crate::binaries::built()?;
+        let folder = tempfile::tempdir()?;
+        let control = folder.path().join("control.sock");
+        let config = folder.path().join("sluiced.toml");
+        let control = control.display();
+        std::fs::write(&config, format!("[target]\ncontrol = \"{control}\"\n{target}\n{rest}"))?;
+        let child = Command::new(binaries.join("sluiced"))
+            .args(["--log-level", "warn", "--log", "stderr", "--config"])
+            .arg(&config)
+            .spawn()
+            .context("cannot run sluiced")?;
+        let mut daemon = Self { child, folder, binaries };
+        let start = Instant::now();
+        while !daemon.control().exists() {
+            let ended = daemon.child.try_wait()?;
+            ensure!(ended.is_none(), "the daemon ended: {ended:?}");
+            ensure!(start.elapsed() < START, "the daemon does not come up");
+            std::thread::sleep(Duration::from_millis(20));
+        }
+        Ok(daemon)
+    }
+
+    fn control(&self) -> PathBuf {
+        self.folder.path().join("control.sock")
+    }
+
+    /// Returns the folder of `sluice` and `sluiced`.
+    #[must_use]
+    pub fn binaries(&self) -> &Path {
+        &self.binaries
+    }
+
+    /// Returns the memory that the daemon has in use (VmRSS), bytes.
+    ///
+    /// # Errors
+    /// The daemon has ended.
+    pub fn resident(&self) -> Result<u64> {
+        let status = std::fs::read_to_string(format!("/proc/{}/status", self.child.id()))?;
+        let line = status.lines().find_map(|line| line.strip_prefix("VmRSS:"));
+        let kib = line.context("the daemon has ended")?.trim().trim_end_matches(" kB");
+        Ok(kib.parse::<u64>()? << 10)
+    }
+
+    /// Returns what `sluice ARGUMENTS --json` answers.
+    ///
+    /// # Errors
+    /// What it prints where it fails.
+    pub fn sluice(&self, arguments: &[&str]) -> Result<Value> {
+        let output = Command::new(self.binaries.join("sluice"))
+            .args(arguments)
+            .arg("--json")
+            .env("SLUICEGATE_CONTROL", self.control())
+            .output()?;
+        ensure!(
+            output.status.success(),
+            "sluice {arguments:?}: {}",
+            String::from_utf8_lossy(&output.stderr)
+        );
+        Ok(serde_json::from_slice(&output.stdout)?)
+    }
+}

@@ -1,0 +1,15 @@
+//! Hosts for tests on real sockets, on the pure host role: one that does right ([`Queue`]), one whose
+//! PDUs are written by hand ([`Raw`]), hosts that take what they can get of a target
+//! ([`Attack`]), and one beside them that only wants to go on ([`innocent`]).
+
+mod attack;
+pub mod commands;
+mod identity;
+pub mod innocent;
+mod queue;
+mod raw;
+
+pub use attack::{Attack, Target};
+pub use identity::Identity;
+pub use queue::{Answer, Queue};
+pub use raw::{Raw, Reply};

@@ -1,0 +1,137 @@
+//! A host that writes its PDUs by hand, without digests, and may leave anything out.
+
+use std::io::{Error, Read, Result, Write};
+use std::net::{SocketAddr, TcpStream};
+use std::time::Duration;
+
+use fabric::nvme::{SglDescriptor, Sqe};
+use zerocopy::IntoBytes;
+
+use crate::{Identity, commands};
+
+/// How long a target may take for an answer, and to take what is sent.
+const PATIENCE: Duration = Duration::from_secs(10);
+
+/// A connection that is initialized.
+#[derive(Debug)]
+pub struct Raw(pub TcpStream);
+
+/// A PDU of the target.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Reply {
+    /// PDU type (byte 0).
+    pub kind: u8,
+    /// All bytes after the common header of 8.
+    pub rest: Vec<u8>,
+}
+
+impl Reply {
+    /// Returns 16 bits of what follows the common header, 0 behind its end.
+    #[must_use]
+    pub fn word(&self, at: usize) -> u16 {
+        let byte = |at: usize| self.rest.get(at).copied().unwrap_or_default();
+        u16::from_le_bytes([byte(at), byte(at + 1)])
+    }
+
+    /// Returns the status of a response capsule (bytes 15:14), without its phase tag.
+    #[must_use]
+    pub fn status(&self) -> u16 {
+        self.word(14) >> 1
+    }
+}
+
+impl Raw {
+    /// Makes a connection and initializes it.
+    ///
+    /// # Errors
+    /// What the socket says.
+    pub fn open(address: SocketAddr) -> Result<Self> {
+        let mut stream = TcpStream::connect(address)?;
+        stream.set_nodelay(true)?;
+        stream.set_read_timeout(Some(PATIENCE))?;
+        stream.set_write_timeout(Some(PATIENCE))?;
+        let mut initialize = [0; 128];
+        (initialize[2], initialize[4]) = (128, 128);
+        stream.write_all(&initialize)?;
+        stream.read_exact(&mut [0; 128])?;
+        Ok(Self(stream))
+    }
+
+    /// Connects with a command and data of its own: the connection and its controller's identifier,
+    /// or the status with which the target refuses.
+    ///
+    /// # Errors
+    /// What the socket says.
+    pub fn connect_with(
+        address: SocketAddr,
+        command: &Sqe,
+        data: &[u8],
+    ) -> Result<std::result::Result<(Self, u16), u16>> {
+        let mut raw = Self::open(address)?;
+        raw.send(command, SglDescriptor::in_capsule(1024), data)?;
+        let reply = raw.receive()?;
+        Ok(match reply.status() {
+            0 => Ok((raw, reply.word(0))),
+            status => Err(status),
+        })
+    }
+
+    /// Connects queue `qid` of controller `cntlid`, 0xffff for a new one.
+    ///
+    /// # Errors
+    /// What the socket says, or the status with which the target refuses.
+    pub fn connect(
+        address: SocketAddr,
+        host: &Identity,
+        qid: u16,
+        cntlid: u16,
+    ) -> Result<(Self, u16)> {
+        let data = host.connect_data(cntlid);
+        Self::connect_with(address, &commands::connect(qid), &data)?
+            .map_err(|status| Error::other(format!("Connect is refused: {status:#x}")))
+    }
+
+    /// Makes a controller that is enabled: its admin queue and its identifier.
+    ///
+    /// # Errors
+    /// As of [`Raw::connect`].
+    pub fn controller(address: SocketAddr, host: &Identity) -> Result<(Self, u16)> {
+        let (mut admin, cntlid) = Self::connect(address, host, 0, 0xffff)?;
+        admin.send(&commands::enable(), SglDescriptor::default(), &[])?;
+        admin.receive()?;
+        Ok((admin, cntlid))
+    }
+
+    /// Returns a command capsule, with data in it or without.
+    #[must_use]
+    pub fn capsule(sqe: &Sqe, sgl: SglDescriptor, data: &[u8]) -> Vec<u8> {
+        let length = u32::try_from(72 + data.len()).unwrap_or(u32::MAX);
+        let mut pdu = vec![4, 0, 72, if data.is_empty() { 0 } else { 72 }];
+        pdu.extend(length.to_le_bytes());
+        pdu.extend(Sqe { flags: 0x40, sgl, ..*sqe }.as_bytes());
+        pdu.extend(data);
+        pdu
+    }
+
+    /// Sends a command capsule.
+    ///
+    /// # Errors
+    /// What the socket says.
+    pub fn send(&mut self, sqe: &Sqe, sgl: SglDescriptor, data: &[u8]) -> Result<()> {
+        self.0.write_all(&Self::capsule(sqe, sgl, data))
+    }
+
+    /// Receives the next PDU.
+    ///
+    /// # Errors
+    /// What the socket says.
+    pub fn receive(&mut self) -> Result<Reply> {
+        let mut header = [0; 8];
+        self.0.read_exact(&mut header)?;
+        let [kind, _, _, _, length @ ..] = header;
+        let length = (u32::from_le_bytes(length) as usize).saturating_sub(header.len());
+        let mut rest = vec![0; length];
+        self.0.read_exact(&mut rest)?;
+        Ok(Reply { kind, rest })
+    }
+}
