@@ -32,8 +32,7 @@ pub struct ServiceConfig {
     /// The time for which a reset or shutdown waits for the I/O queues' commands, before it is
     /// reported complete all the same.
     pub quiesce_limit: Duration,
-    /// Largest Write Zeroes and Verify in bytes: a power of two of at least 4 KiB, or 0 for
-    /// `max_transfer` (WZSL, VSL).
+    /// Largest Write Zeroes and Verify in bytes: a power of two of at least 4 KiB (WZSL, VSL).
     pub zeroes_limit: u32,
     /// CRDT1..3: the three Command Retry Delays, in units of 100 ms.
     pub retry_delays: [u16; 3],
@@ -285,15 +284,14 @@ impl ServiceConfig {
     /// Names the first setting that is out of range, and its range.
     pub fn check(&self) -> Result<(), ConfigError> {
         let transfer = self.max_transfer.is_power_of_two() && self.max_transfer >= 4096;
-        let zeroes = self.zeroes_limit == 0
-            || self.zeroes_limit.is_power_of_two() && self.zeroes_limit >= 4096;
+        let zeroes = self.zeroes_limit.is_power_of_two() && self.zeroes_limit >= 4096;
         let kas = self.keep_alive_granularity.as_millis();
         let capsule = self.in_capsule_data;
         let (queue, admin) = (self.queue_entries, self.admin_queue_entries);
         let controllers = self.max_controllers;
         let power = "a power of two of at least 4096";
         limit(transfer, "max_transfer", self.max_transfer, power)?;
-        limit(zeroes, "zeroes_limit", self.zeroes_limit, "0 or a power of two from 4096")?;
+        limit(zeroes, "zeroes_limit", self.zeroes_limit, power)?;
         limit(capsule.is_multiple_of(16), "in_capsule_data", capsule, "a multiple of 16")?;
         limit(queue >= 2, "queue_entries", queue, "2 or more")?;
         limit((32..=4096).contains(&admin), "admin_queue_entries", admin, "32 to 4096")?;

@@ -324,7 +324,7 @@ fn descriptors(controller: &Controller, nsid: u32, out: &mut Vec<u8>) -> Result<
 
 /// Writes Identify Controller of the NVM command set: size limits; Dataset Management has none.
 fn controller_nvm(config: &ServiceConfig, out: &mut Vec<u8>) {
-    let limit = if config.zeroes_limit == 0 { 0 } else { pages(config.zeroes_limit) };
+    let limit = pages(config.zeroes_limit);
     let id = IdentifyControllerNvm { vsl: limit, wzsl: limit, ..Default::default() };
     out.extend_from_slice(id.as_bytes());
 }

@@ -66,9 +66,9 @@ impl IoCommand {
     ///
     /// # Errors
     /// The status of the command's completion: Invalid Opcode, Invalid Field (a fused command, PRP
-    /// instead of SGL, more than the maximum transfer, a bad range count), LBA Out of Range, Data
-    /// SGL Length Invalid, Namespace Is Write Protected. All with Do Not Retry: the same command
-    /// would fail again.
+    /// instead of SGL, more than the maximum transfer, a Write Zeroes or Verify of more than its
+    /// limit, a bad range count), LBA Out of Range, Data SGL Length Invalid, Namespace Is Write
+    /// Protected. All with Do Not Retry: the same command would fail again.
     #[inline]
     pub fn parse(sqe: &Sqe, limits: &IoLimits) -> Result<Self, Status> {
         if sqe.fuse() != 0 {
@@ -80,11 +80,11 @@ impl IoCommand {
             opcode::io::FLUSH => return Ok(Self::Flush),
             opcode::io::COMPARE => Self::Compare { range: limits.range(sqe)? },
             opcode::io::WRITE_ZEROES => Self::WriteZeroes {
-                range: limits.range(sqe)?,
+                range: limits.range_without_data(sqe)?,
                 deallocate: sqe.cdw12.get() >> 25 & 1 == 1,
                 fua: fua(sqe),
             },
-            opcode::io::VERIFY => Self::Verify { range: limits.range(sqe)? },
+            opcode::io::VERIFY => Self::Verify { range: limits.range_without_data(sqe)? },
             opcode::io::DATASET_MANAGEMENT => Self::DatasetManagement {
                 ranges: u16::from(sqe.cdw10.get().to_le_bytes()[0]) + 1,
                 deallocate: sqe.cdw11.get() >> 2 & 1 == 1,
@@ -166,6 +166,7 @@ mod tests {
         blocks: 1000,
         read_only: false,
         max_transfer: 1 << 20,
+        zeroes_limit: 2 << 20,
     };
 
     fn read(lba: u32, nlb: u32, length: u32) -> Sqe {
@@ -196,6 +197,20 @@ mod tests {
         assert_eq!(at(&fused), Err(Status::INVALID_FIELD.dnr()));
         let prp = Sqe { flags: 0, ..read(0, 0, 4096) };
         assert_eq!(at(&prp), Err(Status::INVALID_FIELD.dnr()));
+    }
+
+    #[test]
+    fn write_zeroes_and_verify_keep_to_the_limit_that_hosts_are_told() {
+        for opcode in [opcode::io::WRITE_ZEROES, opcode::io::VERIFY] {
+            let of = |blocks: u32| {
+                let sqe = Sqe { opcode, ..read(0, blocks - 1, 0) };
+                IoCommand::parse(&sqe, &LIMITS).map(|_| ())
+            };
+            // WZSL and VSL are 2 MiB here, more than MDTS.
+            assert_eq!(of(512), Ok(()));
+            assert_eq!(of(513), Err(Status::INVALID_FIELD.dnr()), "{opcode:#04x}");
+            assert_eq!(of(1001), Err(Status::LBA_OUT_OF_RANGE.dnr()));
+        }
     }
 
     #[test]

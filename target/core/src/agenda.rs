@@ -22,7 +22,7 @@ pub(crate) struct Agenda {
     pub(crate) closing: Vec<Key>,
     /// Time at which the first of those connections ends, whatever it has still to send.
     pub(crate) next_end: Option<Nanos>,
-    /// Deallocations whose next slice is due.
+    /// Commands whose next slice is due.
     pub(crate) slices: Vec<(Key, SlotId)>,
 }
 

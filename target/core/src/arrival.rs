@@ -18,7 +18,7 @@ use fabric::queue::{CapsuleData, SlotId, Transport as _};
 use crate::admission::{Admission, Fullness, retry_later};
 use crate::charge::Charge;
 use crate::commands::Command;
-use crate::context::Context;
+use crate::context::{Context, Settings};
 use crate::device::{BlockDevice, Data, Style, device_id};
 use crate::driver::{Buffer, Driver};
 use crate::flow_cache::{FlowCache, NamespaceFlow};
@@ -27,6 +27,7 @@ use crate::origin::Origin;
 use crate::payload::{TxData, ZEROES};
 use crate::policies::Policies;
 use crate::queue::Queue;
+use crate::sliced::is_large;
 use crate::tally::{Counted, Tally};
 
 /// Output Mark: a vendor-specific I/O command without data, by which a host says that what it has
@@ -124,7 +125,7 @@ impl Arrival {
             return Ok(Arrived::Done);
         }
         let format = namespace.geometry.format;
-        let command = IoCommand::parse(sqe, &limits(namespace, io.settings.max_transfer))?;
+        let command = IoCommand::parse(sqe, &limits(namespace, &io.settings))?;
         let transfer = command.transfer(format);
         if let Transfer::ToController(_) | Transfer::ToHost(_) = transfer {
             queue.transport.check_place(sqe, &transfer, data)?;
@@ -135,6 +136,7 @@ impl Arrival {
         if let Style::Immediate(immediate) = device.style()
             && charge.flow.is_none_or(|flow| io.stages.arbiter.is_plain(flow))
             && !matches!(command, IoCommand::DatasetManagement { .. })
+            && !is_large(&command, format, &device.style(), io.settings.slice)
         {
             let of = Counted { device: backend, class: charge.class, account: charge.account };
             let (now, tally, agenda) = (io.now, &mut self.tally, &mut io.agenda);
@@ -316,12 +318,13 @@ pub(crate) fn host_id(nqn: &str) -> HostId {
 
 /// Returns what a command of this namespace is checked against.
 #[inline]
-fn limits(namespace: &Namespace, max_transfer: u32) -> IoLimits {
+fn limits(namespace: &Namespace, settings: &Settings) -> IoLimits {
     IoLimits {
         format: namespace.geometry.format,
         blocks: namespace.geometry.blocks,
         read_only: namespace.features.contains(NamespaceFeatures::READ_ONLY),
-        max_transfer,
+        max_transfer: settings.max_transfer,
+        zeroes_limit: settings.zeroes_limit,
     }
 }
 

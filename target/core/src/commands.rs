@@ -15,11 +15,11 @@ use fabric::queue::SlotId;
 
 use crate::budget::Promise;
 use crate::charge::Charge;
-use crate::deallocation::Deallocation;
 use crate::device::BlockDevice as _;
 use crate::driver::{Buffer, DataPlace, Driver};
 use crate::lease::Lease;
 use crate::progress::Owed;
+use crate::sliced::Sliced;
 
 /// The state of a command.
 #[derive(Debug)]
@@ -60,10 +60,12 @@ pub(crate) enum State<D: Driver> {
     ReadBuffer(Lease),
     /// The command is in its device, or waits for memory that its device needs.
     InDevice,
-    /// A large deallocation, between two slices.
-    Slicing(Box<Deallocation<D::Device, Buffer<D>>>),
-    /// A large deallocation whose next slice waits for its turn at its device.
-    SliceTurn(Box<Deallocation<D::Device, Buffer<D>>>, EntryId),
+    /// The command is carried out slice by slice, and is between two slices.
+    Slicing(Box<Sliced>),
+    /// The command's next slice waits for its turn at the device.
+    SliceTurn(Box<Sliced>, EntryId),
+    /// A slice of the command is in its device, or waits for memory that the device needs.
+    SliceInDevice(Box<Sliced>),
     /// The command holds nothing any more: its connection ends.
     Withdrawn,
 }
@@ -119,6 +121,7 @@ pub(crate) enum Kind {
     InDevice,
     Slicing,
     SliceTurn,
+    SliceInDevice,
     Withdrawn,
 }
 
@@ -140,18 +143,19 @@ impl Kind {
             Filling => &[Lent, DeviceTurn, InDevice, Slicing, Free, Withdrawn],
             Lent => &[Filling, Free, Withdrawn],
             Parked => &[DeviceTurn, InDevice, Slicing, Free, Withdrawn],
-            DeviceTurn => &[ReadTurn, ReadBuffer, InDevice, Slicing, Free, Withdrawn],
+            DeviceTurn => &[ReadTurn, ReadBuffer, InDevice, Free, Withdrawn],
             ReadTurn => &[ReadBuffer, DeviceTurn, InDevice, Free, Withdrawn],
             ReadBuffer => &[DeviceTurn, InDevice, Free, Withdrawn],
             InDevice => &[Free],
-            Slicing => &[SliceTurn, Slicing, Free, Withdrawn],
-            SliceTurn => &[Slicing, Free, Withdrawn],
+            Slicing => &[SliceTurn, SliceInDevice, Slicing, Free, Withdrawn],
+            SliceTurn => &[SliceInDevice, Slicing, Free, Withdrawn],
+            SliceInDevice => &[Slicing, Free],
             Withdrawn => &[Free],
         }
     }
 
     /// All states, in the order of their declaration.
-    pub(crate) const ALL: [Self; 18] = [
+    pub(crate) const ALL: [Self; 19] = [
         Self::Free,
         Self::Collecting,
         Self::Deferred,
@@ -169,6 +173,7 @@ impl Kind {
         Self::InDevice,
         Self::Slicing,
         Self::SliceTurn,
+        Self::SliceInDevice,
         Self::Withdrawn,
     ];
 
@@ -192,6 +197,7 @@ impl Kind {
             Self::InDevice => "in_device",
             Self::Slicing => "slicing",
             Self::SliceTurn => "slice_turn",
+            Self::SliceInDevice => "slice_in_device",
             Self::Withdrawn => "withdrawn",
         }
     }
@@ -219,6 +225,7 @@ impl<D: Driver> State<D> {
             Self::InDevice => Kind::InDevice,
             Self::Slicing(_) => Kind::Slicing,
             Self::SliceTurn(..) => Kind::SliceTurn,
+            Self::SliceInDevice(_) => Kind::SliceInDevice,
             Self::Withdrawn => Kind::Withdrawn,
         })
     }
@@ -429,6 +436,14 @@ impl<D: Driver> Commands<D> {
         self.slot_mut(id).command.take()
     }
 
+    /// Returns the command in a slot of which a slice is in its device.
+    pub(crate) fn slice_in_device(&mut self, id: SlotId) -> Option<&mut Sliced> {
+        match &mut self.slots.get_mut(usize::from(id.0))?.state {
+            State::SliceInDevice(sliced) => Some(sliced),
+            _ => None,
+        }
+    }
+
     /// Returns the charge of the I/O command in a slot.
     #[inline]
     pub(crate) fn charge(&self, id: SlotId) -> Charge {
@@ -575,5 +590,6 @@ mod tests {
     #[test]
     fn what_is_in_a_device_is_left_alone_until_it_is_over() {
         assert_eq!(Kind::InDevice.next(), [Kind::Free]);
+        assert_eq!(Kind::SliceInDevice.next(), [Kind::Slicing, Kind::Free]);
     }
 }

@@ -9,7 +9,7 @@ use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::Duration;
 
 use fabric::Nanos;
-use fabric::controller::{Connected, ConnectionId, ListenerId, QueueKind};
+use fabric::controller::{AbortTicket, Connected, ConnectionId, ListenerId, QueueKind};
 use fabric::nvme::Status;
 use fabric::queue::{Arriving, Inbox as _, Received, SlotId, Transport as _};
 
@@ -449,10 +449,17 @@ impl<D: Driver> Connection<D> {
         }
     }
 
-    /// Aborts a command unless it is in its device. Returns whether it was aborted.
-    pub(crate) fn abort(&mut self, io: &mut Context<D>, cid: u16) -> bool {
-        let Some(slot) = self.queue.transport.find_cid(cid) else { return false };
-        self.io_queue().is_some_and(|(io_queue, queue)| io_queue.abort(queue, io, slot))
+    /// Aborts a command unless it is in its device. Returns whether it was aborted, and `None` where
+    /// the service is told later.
+    pub(crate) fn abort(
+        &mut self,
+        io: &mut Context<D>,
+        cid: u16,
+        ticket: AbortTicket,
+    ) -> Option<bool> {
+        let found = self.queue.transport.find_cid(cid).zip(self.io_queue());
+        let Some((slot, (io_queue, queue))) = found else { return Some(false) };
+        io_queue.abort(queue, io, slot, ticket)
     }
 
     /// Asks the host for data that it may be asked for now. Returns the time at which it may be

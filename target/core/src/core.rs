@@ -312,11 +312,13 @@ impl<D: Driver> Core<D> {
                 }
             }
             Action::Abort { ticket, connection, cid } => {
-                let aborted = self
-                    .places
-                    .find(Key::of(connection).1)
-                    .is_some_and(|connection| connection.abort(&mut self.io, cid));
-                self.io.driver.service(|service| service.abort_done(ticket, aborted));
+                let aborted = match self.places.find(Key::of(connection).1) {
+                    Some(connection) => connection.abort(&mut self.io, cid, ticket),
+                    None => Some(false),
+                };
+                if let Some(aborted) = aborted {
+                    self.io.driver.service(|service| service.abort_done(ticket, aborted));
+                }
             }
             Action::TableChanged { .. } => {}
         }

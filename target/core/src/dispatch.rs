@@ -6,16 +6,17 @@ use std::sync::Arc;
 
 use arbitration::arbiter::{Dispatched, Grant, Submission};
 use fabric::nvm::{BlockFormat, IoCommand, Transfer};
+use fabric::nvme::Status;
 use fabric::queue::{SlotId, Transport as _};
 
 use crate::commands::{Command, Source, State};
 use crate::context::Context;
-use crate::deallocation::{Deallocation, Slice};
 use crate::device::{BlockDevice, Data, Immediate, Style};
 use crate::driver::{Buffer, Driver, Ended, Job, Started};
 use crate::job;
 use crate::key::Key;
 use crate::queue::Queue;
+use crate::sliced::Sliced;
 
 /// The outcome of a command's next step.
 #[derive(Debug)]
@@ -30,6 +31,8 @@ pub(crate) enum Outcome<D: Driver> {
     Ended(Ended<D>),
     /// The command's device is gone; its state was taken.
     DeviceGone,
+    /// The command was aborted between two slices, or its connection ends; its state was taken.
+    Stopped,
 }
 
 /// A queue's commands on their way through their devices.
@@ -60,6 +63,13 @@ impl Dispatch {
             debug_assert!(false, "only I/O commands are submitted");
             return Outcome::Underway;
         };
+        if let Some(sliced) = Sliced::of(command, &**device, buffer.as_deref(), io.settings.slice) {
+            // The ranges were read out of the buffer.
+            drop(buffer);
+            io.stages.give_back_memory(source.grant());
+            queue.commands.change(slot, State::Slicing(sliced));
+            return self.next_slice(queue, io, slot);
+        }
         let immediate = matches!(device.style(), Style::Immediate(_));
         let arbiter = &mut io.stages.arbiter;
         let Some(flow) = charge.flow.filter(|flow| !immediate || !arbiter.is_plain(*flow)) else {
@@ -90,10 +100,8 @@ impl Dispatch {
             State::DeviceTurn(_, buffer, source) => {
                 self.start_or_wait(queue, io, slot, buffer, source, Some((grant, waited_ns)))
             }
-            State::SliceTurn(deallocation, _) => {
-                let outcome = run_slice(queue, io, slot, deallocation);
-                io.stages.arbiter.complete(io.now, grant, true);
-                outcome
+            State::SliceTurn(sliced, _) => {
+                self.start_slice(queue, io, slot, sliced, Some((grant, waited_ns)))
             }
             other => {
                 queue.commands.put_back(slot, other);
@@ -183,7 +191,7 @@ impl Dispatch {
             return Outcome::Underway;
         };
         let (memory, lease) = source.parts();
-        let mut job = Job::<D> {
+        let job = Job::<D> {
             origin: (queue.key, slot),
             device: Arc::clone(&device),
             command,
@@ -197,16 +205,7 @@ impl Dispatch {
             waited_ns,
         };
         match device.style() {
-            Style::Immediate(immediate) => match Deallocation::ranges(&job) {
-                Some(ranges) => {
-                    // The slices ask for their turns one by one.
-                    io.stages.give_back(&mut job, io.now, true);
-                    let deallocation = Deallocation::new(job, ranges);
-                    slice_soon(queue, io, slot, deallocation);
-                    Outcome::Underway
-                }
-                None => Outcome::Ended(run_now(immediate, job)),
-            },
+            Style::Immediate(immediate) => Outcome::Ended(run_now(immediate, job)),
             Style::Timed(timed) => {
                 let until = timed.done_at(io.now, &job.command);
                 let ended = run_now(timed, job);
@@ -217,21 +216,27 @@ impl Dispatch {
             }
             Style::Queued => {
                 queue.commands.change(slot, State::InDevice);
-                self.launch(io, job)
+                self.launch(queue, io, job)
             }
         }
     }
 
     /// Starts a job in a queued device.
-    pub(crate) fn launch<D: Driver>(&mut self, io: &mut Context<D>, job: Job<D>) -> Outcome<D> {
+    pub(crate) fn launch<D: Driver>(
+        &mut self,
+        queue: &mut Queue<D>,
+        io: &mut Context<D>,
+        job: Job<D>,
+    ) -> Outcome<D> {
         self.in_device += 1;
         let started = io.driver.launch(job);
-        self.launched(io, started)
+        self.launched(queue, io, started)
     }
 
     /// Follows a job that was started again, or is over.
     pub(crate) fn launched<D: Driver>(
         &mut self,
+        queue: &mut Queue<D>,
         io: &mut Context<D>,
         started: Started<D>,
     ) -> Outcome<D> {
@@ -239,7 +244,12 @@ impl Dispatch {
             Started::<D>::Running => Outcome::Underway,
             Started::<D>::Ended(ended) => {
                 self.in_device = self.in_device.saturating_sub(1);
-                Outcome::Ended(ended)
+                let slot = ended.job.origin.1;
+                if queue.commands.slice_in_device(slot).is_some() {
+                    self.slice_ended(queue, io, ended)
+                } else {
+                    Outcome::Ended(ended)
+                }
             }
             Started::<D>::NoMemory(job) => {
                 self.in_device = self.in_device.saturating_sub(1);
@@ -249,62 +259,161 @@ impl Dispatch {
         }
     }
 
-    /// Lets a deallocation's next slice ask for its turn.
+    /// Lets a command's next slice ask for its turn.
     pub(crate) fn next_slice<D: Driver>(
         &mut self,
         queue: &mut Queue<D>,
         io: &mut Context<D>,
         slot: SlotId,
     ) -> Outcome<D> {
-        let deallocation = match queue.commands.take(slot) {
-            State::Slicing(deallocation) => deallocation,
+        match queue.commands.take(slot) {
+            State::Slicing(sliced) => self.ask_slice(queue, io, slot, sliced),
             other => {
                 queue.commands.put_back(slot, other);
-                return Outcome::Underway;
+                Outcome::Underway
             }
+        }
+    }
+
+    /// Asks for the turn of the next slice of a command whose state was taken.
+    #[cold]
+    fn ask_slice<D: Driver>(
+        &mut self,
+        queue: &mut Queue<D>,
+        io: &mut Context<D>,
+        slot: SlotId,
+        sliced: Box<Sliced>,
+    ) -> Outcome<D> {
+        let Some(Command { device, charge, .. }) = queue.commands.command(slot) else {
+            debug_assert!(false, "only I/O commands are sliced");
+            return Outcome::DeviceGone;
         };
-        let charge = deallocation.charge();
-        if !charge.serves(&io.devices, &deallocation.job.device) {
+        if !charge.serves(&io.devices, device) {
             return Outcome::DeviceGone;
         }
-        let (arbiter, submission) = (&mut io.stages.arbiter, deallocation.submission());
+        let submission = sliced.submission((queue.key, slot), device.format());
+        let arbiter = &mut io.stages.arbiter;
         let waiting =
             charge.flow.and_then(|flow| arbiter.enqueue(io.now, flow, charge.class, submission));
         match waiting {
             Some(waiting) => {
-                queue.commands.change(slot, State::SliceTurn(deallocation, waiting));
+                queue.commands.change(slot, State::SliceTurn(sliced, waiting));
                 Outcome::Underway
             }
-            None => run_slice(queue, io, slot, deallocation),
+            None => self.start_slice(queue, io, slot, sliced, None),
+        }
+    }
+
+    /// Hands the next slice of a command whose state was taken to its device.
+    fn start_slice<D: Driver>(
+        &mut self,
+        queue: &mut Queue<D>,
+        io: &mut Context<D>,
+        slot: SlotId,
+        mut sliced: Box<Sliced>,
+        grant: Option<(Grant, u64)>,
+    ) -> Outcome<D> {
+        let (grant, waited_ns) = grant.map_or((None, 0), |(grant, waited)| (Some(grant), waited));
+        sliced.waited_ns = sliced.waited_ns.saturating_add(waited_ns);
+        let slice = sliced.take();
+        let job = queue.commands.command(slot).zip(slice).map(|(known, slice)| Job::<D> {
+            grant,
+            ..job_without_data(queue, slot, known, slice)
+        });
+        debug_assert!(job.is_some(), "a command between slices is known, and has another one");
+        let Some(job) = job else { return Outcome::DeviceGone };
+        let device = Arc::clone(&job.device);
+        match device.style() {
+            Style::Immediate(immediate) => {
+                let mut ended = run_now(immediate, job);
+                io.stages.give_back(&mut ended.job, io.now, true);
+                slice_over(queue, io, slot, sliced, ended.status)
+            }
+            Style::Timed(timed) => {
+                let until = timed.done_at(io.now, &job.command);
+                let ended = run_now(timed, job);
+                queue.commands.change(slot, State::SliceInDevice(sliced));
+                self.in_device += 1;
+                io.timed.insert(until, ended);
+                Outcome::Underway
+            }
+            Style::Queued => {
+                queue.commands.change(slot, State::SliceInDevice(sliced));
+                self.launch(queue, io, job)
+            }
+        }
+    }
+
+    /// Follows a slice that has left its device.
+    #[cold]
+    fn slice_ended<D: Driver>(
+        &mut self,
+        queue: &mut Queue<D>,
+        io: &mut Context<D>,
+        mut ended: Ended<D>,
+    ) -> Outcome<D> {
+        let slot = ended.job.origin.1;
+        io.stages.give_back(&mut ended.job, io.now, true);
+        match queue.commands.take(slot) {
+            State::SliceInDevice(sliced) => slice_over(queue, io, slot, sliced, ended.status),
+            other => {
+                queue.commands.put_back(slot, other);
+                Outcome::Underway
+            }
         }
     }
 }
 
-/// Carries out a slice of a deallocation whose state was taken.
-fn run_slice<D: Driver>(
+/// Lets a command whose state was taken go on after a slice: with the next one, or not at all.
+fn slice_over<D: Driver>(
     queue: &mut Queue<D>,
     io: &mut Context<D>,
     slot: SlotId,
-    deallocation: Box<Deallocation<D::Device, Buffer<D>>>,
+    mut sliced: Box<Sliced>,
+    status: Status,
 ) -> Outcome<D> {
-    match deallocation.run() {
-        Slice::More(deallocation) => {
-            slice_soon(queue, io, slot, deallocation);
-            Outcome::Underway
-        }
-        Slice::Last(ended) => Outcome::Ended(ended),
+    let goes_on = status.is_success() && !sliced.is_over();
+    if goes_on && !sliced.is_stopped() {
+        queue.commands.change(slot, State::Slicing(sliced));
+        io.agenda.slices.push((queue.key, slot));
+        return Outcome::Underway;
     }
+    // An Abort came too late where the command has ended by itself.
+    for ticket in sliced.take_aborts() {
+        io.driver.service(|service| service.abort_done(ticket, goes_on));
+    }
+    if goes_on {
+        return Outcome::Stopped;
+    }
+    let Some(known) = queue.commands.command(slot) else {
+        debug_assert!(false, "a command that is sliced is known");
+        return Outcome::DeviceGone;
+    };
+    let job = job_without_data(queue, slot, known, known.command);
+    let job = Job::<D> { waited_ns: sliced.waited_ns, ..job };
+    Outcome::Ended(Ended::<D> { job, result: 0, status })
 }
 
-/// Puts a deallocation's next slice on the agenda of the next turn.
-fn slice_soon<D: Driver>(
-    queue: &mut Queue<D>,
-    io: &mut Context<D>,
+/// Makes a job that moves no data, for a whole command or a slice of it.
+fn job_without_data<D: Driver>(
+    queue: &Queue<D>,
     slot: SlotId,
-    deallocation: Box<Deallocation<D::Device, Buffer<D>>>,
-) {
-    queue.commands.change(slot, State::Slicing(deallocation));
-    io.agenda.slices.push((queue.key, slot));
+    known: &Command<D>,
+    command: IoCommand,
+) -> Job<D> {
+    Job::<D> {
+        origin: (queue.key, slot),
+        device: Arc::clone(&known.device),
+        command,
+        sqe: *queue.transport.sqe_of(slot),
+        buffer: None,
+        arrived: known.arrived,
+        charge: known.charge,
+        grant: None,
+        memory: None,
+        lease: None,
+        waited_ns: 0,
+    }
 }
 
 /// Carries a job out on the spot.

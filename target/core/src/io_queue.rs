@@ -6,7 +6,7 @@ use arbitration::Class;
 use arbitration::arbiter::Dispatched;
 use arbitration::memory::{MemoryFlowId, MemoryGrant};
 use fabric::Nanos;
-use fabric::controller::{ControllerShared, NamespaceTable};
+use fabric::controller::{AbortTicket, ControllerShared, NamespaceTable};
 use fabric::nvm::{IoCommand, Transfer};
 use fabric::nvme::{SglKind, Sqe, Status, opcode};
 use fabric::queue::{CapsuleData, SlotId, Transport as _};
@@ -348,7 +348,7 @@ impl<D: Driver> IoQueue<D> {
     /// Starts a job again that found no memory for its device.
     pub(crate) fn launch(&mut self, queue: &mut Queue<D>, io: &mut Context<D>, job: Job<D>) {
         let slot = job.origin.1;
-        let outcome = self.dispatch.launch(io, job);
+        let outcome = self.dispatch.launch(queue, io, job);
         self.follow(queue, io, slot, outcome);
     }
 
@@ -359,13 +359,15 @@ impl<D: Driver> IoQueue<D> {
         io: &mut Context<D>,
         started: Started<D>,
     ) {
-        if let Outcome::Ended(ended) = self.dispatch.launched(io, started) {
-            self.ended(queue, io, ended);
-        }
+        let Some(slot) = started.slot() else { return };
+        let outcome = self.dispatch.launched(queue, io, started);
+        self.follow(queue, io, slot, outcome);
     }
 
-    /// Lets a deallocation's next slice ask for its turn.
+    /// Lets a command's next slice ask for its turn.
     pub(crate) fn next_slice(&mut self, queue: &mut Queue<D>, io: &mut Context<D>, slot: SlotId) {
+        // Settings may have changed since the slice before.
+        self.arrival.charge_again(io, queue, slot);
         let outcome = self.dispatch.next_slice(queue, io, slot);
         self.follow(queue, io, slot, outcome);
     }
@@ -387,6 +389,10 @@ impl<D: Driver> IoQueue<D> {
             Outcome::Underway => {}
             Outcome::Ended(ended) => self.ended(queue, io, ended),
             Outcome::DeviceGone => self.settle_without_device(queue, io, slot),
+            Outcome::Stopped => {
+                queue.settle(slot, Status::ABORT_REQUESTED);
+                queue.send_soon(&mut io.agenda);
+            }
         }
     }
 
@@ -424,16 +430,22 @@ impl<D: Driver> IoQueue<D> {
         }
     }
 
-    /// Aborts a command unless it is in its device. Returns whether it was aborted. Data that the
-    /// host still owes is let pass.
+    /// Aborts a command unless it is in its device. Returns whether it was aborted, and `None` where
+    /// a slice of it is in the device: then the service is told after the slice. Data that the host
+    /// still owes is let pass.
     pub(crate) fn abort(
         &mut self,
         queue: &mut Queue<D>,
         io: &mut Context<D>,
         slot: SlotId,
-    ) -> bool {
+        ticket: AbortTicket,
+    ) -> Option<bool> {
+        if let Some(sliced) = queue.commands.slice_in_device(slot) {
+            sliced.abort(ticket);
+            return None;
+        }
         if !self.withdraw_command(queue, io, slot) {
-            return false;
+            return Some(false);
         }
         let command = (queue.key, slot);
         io.buffers.forget(command);
@@ -443,7 +455,7 @@ impl<D: Driver> IoQueue<D> {
         }
         queue.settle(slot, Status::ABORT_REQUESTED);
         queue.send_soon(&mut io.agenda);
-        true
+        Some(true)
     }
 
     /// Gives back all that the queue's commands hold, but for what is in a device.
@@ -490,6 +502,11 @@ impl<D: Driver> IoQueue<D> {
                 None
             }
             State::R2tTurn | State::ReadBuffer(_) | State::Slicing(_) => None,
+            State::SliceInDevice(mut sliced) => {
+                sliced.stop();
+                queue.commands.put_back(slot, State::SliceInDevice(sliced));
+                return false;
+            }
             other => {
                 queue.commands.put_back(slot, other);
                 return false;

@@ -77,3 +77,14 @@ pub enum Started<V, B> {
     /// No memory is free for the job now: start it again when buffers come back.
     NoMemory(Job<V, B>),
 }
+
+impl<V, B> Started<V, B> {
+    /// The slot of the job, where it does not run.
+    pub(crate) fn slot(&self) -> Option<SlotId> {
+        match self {
+            Self::Running => None,
+            Self::Ended(ended) => Some(ended.job.origin.1),
+            Self::NoMemory(job) => Some(job.origin.1),
+        }
+    }
+}

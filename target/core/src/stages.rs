@@ -104,7 +104,7 @@ impl Stages {
                 self.arbiter.complete(now, grant, served);
                 service
             }
-            None => now.ns_since(job.arrived),
+            None => now.ns_since(job.arrived).saturating_sub(job.waited_ns),
         }
     }
 }

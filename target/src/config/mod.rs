@@ -54,7 +54,7 @@ pub use sluice_schema::keys::NSID_MAX;
 pub use subsystem::Subsystem;
 pub(crate) use subsystem::resolve_namespaces;
 pub(crate) use taken::Taken;
-pub use target::{Poll, TargetConfig};
+pub use target::{Poll, TargetConfig, ZEROES_LIMIT};
 pub use whole::Config;
 
 use crate::access;

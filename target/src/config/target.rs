@@ -17,6 +17,9 @@ use super::values;
 /// The number of largest transfers that I/O buffers hold at least.
 const TRANSFERS_MIN: u64 = 2;
 
+/// The most bytes that one Write Zeroes or Verify concerns: what hosts are told (WZSL, VSL).
+pub const ZEROES_LIMIT: u32 = 32 << 20;
+
 /// `[target]`.
 #[derive(Clone, Debug, PartialEq)]
 pub struct TargetConfig {

@@ -34,7 +34,7 @@ use tag::Tag;
 use uring::Uring;
 
 use crate::backend;
-use crate::config::Poll;
+use crate::config::{Poll, ZEROES_LIMIT};
 use crate::connections::Registered;
 use crate::engine::ConnectionState;
 use crate::shared::Shared;
@@ -49,6 +49,9 @@ const BATCH: usize = 256;
 /// The least amount of data to come, in bytes, that is received into its command's buffer: a
 /// receive of its own costs about what it costs to copy this amount.
 const DIRECT_MIN: u32 = 16 << 10;
+/// What a device is given of a Write Zeroes or Verify at a time, in bytes: as much as one transfer
+/// by default.
+const SLICE: u32 = 1 << 20;
 /// How often in a turn, and until how many bytes have come, sockets that have more are received
 /// from again before anything is sent.
 const RECEIVES: usize = 8;
@@ -125,6 +128,8 @@ impl Reactor {
             max_transfer: target.max_transfer,
             in_capsule_data: target.in_capsule_data,
             direct_min: DIRECT_MIN,
+            zeroes_limit: ZEROES_LIMIT,
+            slice: SLICE,
         };
         let map = |bytes, largest| Pool::new(bytes, largest).map_err(ReactorError::Buffers);
         let bytes = usize::try_from(target.io_memory).unwrap_or(usize::MAX);

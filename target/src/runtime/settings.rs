@@ -20,6 +20,7 @@ pub(super) fn service(config: &Config) -> ServiceConfig {
         queue_entries: target.queue_depth,
         admin_queue_entries: target.admin_queue_depth,
         max_queues: target.max_queues,
+        zeroes_limit: config::ZEROES_LIMIT,
         // The limit is the time that a device may take to settle its commands at a reset; CAP.TO is
         // 15 s.
         quiesce_limit: Duration::from_secs(12),

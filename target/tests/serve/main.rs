@@ -21,8 +21,8 @@ use std::time::{Duration, Instant};
 use client::{HOST, NQN, Queue, deallocate, io, pattern};
 use fabric::nvme::{Sqe, Status, opcode};
 use sluiced::config::{
-    Backend, Config, DeviceQos, Listener, Namespace, Poll, QosConfig, Subsystem, TargetConfig,
-    Transport,
+    Backend, Config, DeviceModel, DeviceQos, Listener, Namespace, Poll, QosConfig, Subsystem,
+    TargetConfig, Transport,
 };
 use sluiced::engine::Engine;
 use sluiced::runtime::Runtime;
@@ -293,6 +293,65 @@ fn d3_a_large_deallocation_is_done_slice_by_slice_while_others_are_served() {
     assert!(!sweeping.has_answers(), "reads waited for a whole sweep, not for a slice of it");
     drop(sweeping);
     eventually("all memory is back", || buffers_in_use(&runtime) == 0);
+    end(&runtime);
+}
+
+/// Write Zeroes of `blocks` blocks, on media at its end.
+fn zeroes(nsid: u32, blocks: u32) -> Sqe {
+    let sqe = io(opcode::io::WRITE_ZEROES, 0, blocks);
+    let cdw12 = U32::new(sqe.cdw12.get() | 1 << 30);
+    Sqe { nsid: U32::new(nsid), cdw12, ..sqe }
+}
+
+#[test]
+fn d3_a_large_write_zeroes_is_done_slice_by_slice_and_can_be_given_up() {
+    let folder = tempfile::tempdir_in(env!("CARGO_TARGET_TMPDIR")).unwrap();
+    let model = DeviceModel {
+        service_time: Duration::from_millis(30),
+        bandwidth: None,
+        channels: 1,
+        errors: None,
+    };
+    let slow = Backend::Null { size: 1 << 30, block_size: 4096, model: Some(model) };
+    let (runtime, address) = target(vec![file(&folder.path().join("disk")), slow], 1);
+    let (mut admin, id) = Queue::controller(address);
+    let (mut large, _) = Queue::connect(address, 1, id);
+    let (mut other, _) = Queue::connect(address, 2, id);
+    // WZSL and VSL say 32 MiB: 8192 blocks.
+    for opcode in [opcode::io::WRITE_ZEROES, opcode::io::VERIFY] {
+        let refused = large.call(Sqe { opcode, ..zeroes(1, 8193) }, None, 0).0;
+        assert!(refused.is_dnr() && !refused.is_success(), "{refused}");
+    }
+    for lba in [0, 255, 256, 8191, 8192] {
+        let write = io(opcode::io::WRITE, lba, 1);
+        assert!(large.call(write, Some(pattern(lba, 1, 9)), 0).0.is_success());
+    }
+    for opcode in [opcode::io::WRITE_ZEROES, opcode::io::VERIFY] {
+        let all = Sqe { opcode, ..zeroes(1, 8192) };
+        assert_eq!(large.call(all, None, 0).0, Status::SUCCESS);
+    }
+    for lba in [0, 255, 256, 8191] {
+        let (status, _, data) = other.call(io(opcode::io::READ, lba, 1), None, 4096);
+        assert!(status.is_success() && data.iter().all(|byte| *byte == 0), "block {lba}");
+    }
+    let (_, _, after) = other.call(io(opcode::io::READ, 8192, 1), None, 4096);
+    assert!(after == pattern(8192, 1, 9), "the block after them is as it was");
+    // 32 slices, each of which takes 30 ms; nobody waits for more than the one that is underway.
+    let cid = large.submit(zeroes(2, 8192), None, 0);
+    let read = Sqe { nsid: U32::new(2), ..io(opcode::io::READ, 0, 1) };
+    for _ in 0..3 {
+        assert!(other.call(read, None, 4096).0.is_success());
+    }
+    assert!(!large.has_answers(), "reads waited for all of it, not for a slice");
+    let abort = Sqe {
+        opcode: opcode::admin::ABORT,
+        cdw10: U32::new(1 | u32::from(cid) << 16),
+        ..Sqe::default()
+    };
+    let (status, result, _) = admin.call(abort, None, 0);
+    assert!(status.is_success() && result & 1 == 0, "the abort says that it aborted: {result}");
+    assert_eq!(large.wait(cid).0, Status::ABORT_REQUESTED);
+    assert!(large.call(read, None, 4096).0.is_success(), "the queue goes on");
     end(&runtime);
 }
 

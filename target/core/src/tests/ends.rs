@@ -3,10 +3,9 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use fabric::host::commands::deallocate;
 use fabric::nvme::Status;
 
-use super::rig::{BLOCKS, DRIVE, MEMORY, MS, Plan, Rig, read, write};
+use super::rig::{DRIVE, MEMORY, MS, Plan, Rig, read, write};
 
 #[test]
 fn who_sends_no_connect_is_disconnected_after_ten_seconds() {
@@ -100,46 +99,6 @@ fn a_connection_that_ends_with_a_command_in_its_device_ends_when_that_is_over() 
     assert!(rig.end_oldest() && !rig.end_oldest());
     assert_eq!(rig.peers[1].ended.as_deref(), Some("the host has gone"));
     assert_eq!(rig.core.inventory().connections, 1);
-}
-
-#[test]
-fn a_large_deallocation_lets_others_go_between_its_slices() {
-    let mut rig = Rig::new(&Plan::default());
-    let other = rig.connect(2);
-    for lba in [0, BLOCKS - 1] {
-        let (status, _) = rig.call(1, write(MEMORY, lba, 1), Some(vec![9; 512]), 0);
-        assert!(status.is_success());
-    }
-    let (sqe, ranges) = deallocate(MEMORY, 0, u32::try_from(BLOCKS).unwrap());
-    let large = rig.queue(1, sqe, Some(ranges), 0);
-    let mut between = 0;
-    while rig.answer(1, large).is_none() {
-        let cid = rig.queue(other, read(MEMORY, 5, 1), None, 512);
-        while rig.answer(other, cid).is_none() {
-            assert!(rig.turn());
-        }
-        between += 1;
-    }
-    // 64 MiB in slices of 16 MiB.
-    assert!(between >= 3, "{between} reads went between slices");
-    for lba in [0, BLOCKS - 1] {
-        let cid = rig.submit(1, read(MEMORY, lba, 1), None, 512);
-        assert!(rig.data(1, cid).iter().all(|byte| *byte == 0), "block {lba}");
-    }
-    assert_eq!(rig.states(), []);
-}
-
-#[test]
-fn a_large_deallocation_ends_with_its_connection() {
-    let mut rig = Rig::new(&Plan::default());
-    let (sqe, ranges) = deallocate(MEMORY, 0, u32::try_from(BLOCKS).unwrap());
-    rig.queue(1, sqe, Some(ranges), 0);
-    rig.turn();
-    let key = rig.peers[1].key;
-    rig.core.receive_ended(key, Some("the host has gone".into()));
-    rig.run();
-    assert_eq!(rig.peers[1].ended.as_deref(), Some("the host has gone"));
-    assert_eq!((rig.states(), rig.core.buffers().0), (vec![], 0));
 }
 
 #[test]

@@ -7,3 +7,4 @@ mod metrics;
 mod network;
 mod pressure;
 mod rig;
+mod slices;

@@ -170,6 +170,11 @@ impl Rig {
     /// Makes a reactor with one connected controller: peer 0 is its admin queue, peer 1 an I/O
     /// queue.
     pub(super) fn new(plan: &Plan) -> Self {
+        Self::with_slices(plan, 1 << 20)
+    }
+
+    /// Makes the same reactor with slices of so many bytes at the drive.
+    pub(super) fn with_slices(plan: &Plan, slice: u32) -> Self {
         let now = Nanos(1_000_000_000);
         let drive = Disk::new(false, BLOCKS, WindowRule::Fixed(plan.window));
         let disks = [(MEMORY, Disk::new(true, BLOCKS, WindowRule::Off)), (DRIVE, drive)];
@@ -194,6 +199,8 @@ impl Rig {
             max_transfer: MAX_TRANSFER,
             in_capsule_data: 4096,
             direct_min: 16 << 10,
+            zeroes_limit: 8 << 20,
+            slice,
         };
         let memory = (HeapArena::new(plan.memory, 64 << 10), HeapArena::new(64 << 10, 4096));
         let core = Core::new(machine, settings, Arc::new(Waiters::new(1)), memory, now);
@@ -304,6 +311,11 @@ impl Rig {
     /// Returns the status of a command, if it was answered.
     pub(super) fn answer(&self, peer: usize, cid: u16) -> Option<Status> {
         self.peers[peer].answers.get(&cid).map(|(status, _)| *status)
+    }
+
+    /// Returns the result of a command, if it was answered.
+    pub(super) fn result(&self, peer: usize, cid: u16) -> Option<u64> {
+        self.peers[peer].answers.get(&cid).map(|(_, result)| *result)
     }
 
     /// Returns what a command has read.

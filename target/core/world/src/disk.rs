@@ -49,6 +49,17 @@ pub(crate) struct Disk {
     failed: Cell<bool>,
     /// Commands that the device was given.
     given: Cell<Counts>,
+    /// The most bytes that it is to zero or verify at a time, and the most that it was given.
+    slice: u64,
+    largest: Cell<u64>,
+}
+
+impl Counts {
+    /// Whether what a device was given is what the target tells of. Others than reads and writes
+    /// may come in slices, of which the target tells as one command.
+    pub(crate) fn agree_with(&self, told: &Self) -> bool {
+        Self { others: told.others, ..*self } == *told && self.others >= told.others
+    }
 }
 
 impl Disk {
@@ -57,8 +68,9 @@ impl Disk {
         blocks: u64,
         (channels, service_ns): (usize, u64),
         rules: DeviceRules,
-        reactors: usize,
+        (reactors, slice): (usize, u32),
     ) -> Self {
+        let on_the_spot = kind == Kind::Immediate;
         let bytes = usize::try_from(blocks).unwrap_or(0) * BLOCK;
         Self {
             kind,
@@ -70,6 +82,9 @@ impl Disk {
             service_ns,
             failed: Cell::new(false),
             given: Cell::default(),
+            // What is done on the spot is done sixteen times as fast.
+            slice: u64::from(slice) * if on_the_spot { 16 } else { 1 },
+            largest: Cell::new(0),
         }
     }
 
@@ -101,6 +116,15 @@ impl Disk {
             _ => given.others += 1,
         }
         self.given.set(given);
+        if let IoCommand::WriteZeroes { range, .. } | IoCommand::Verify { range } = command {
+            self.largest.set(self.largest.get().max(bytes(range.blocks)));
+        }
+    }
+
+    /// Returns how many bytes it was to zero or verify at once, where that was too much.
+    pub(crate) fn more_than_a_slice(&self) -> Option<u64> {
+        let largest = self.largest.get();
+        (largest > self.slice).then_some(largest)
     }
 
     pub(crate) fn kind(&self) -> Kind {
@@ -172,6 +196,7 @@ impl Disk {
                     blocks: self.blocks.get(),
                     read_only: false,
                     max_transfer: u32::MAX,
+                    zeroes_limit: u32::MAX,
                 };
                 let definitions = from.get(..usize::from(*ranges) * 16).unwrap_or(from);
                 for range in limits.dsm_ranges(definitions) {

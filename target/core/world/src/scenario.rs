@@ -36,6 +36,8 @@ pub struct Scenario {
     pub(crate) max_transfer: u32,
     pub(crate) in_capsule: u32,
     pub(crate) direct_min: u32,
+    /// Bytes of one slice of a Write Zeroes or Verify at a device with a queue.
+    pub(crate) slice: u32,
     pub(crate) carriers: Carriers,
     /// Number of grants that are open for one command, within the process.
     pub(crate) grants: u8,
@@ -122,6 +124,7 @@ impl Scenario {
             grants: rng.u8(1..=4),
             max_grant: 1 << rng.u32(9..18),
             max_data: 1 << rng.u32(9..18),
+            slice: 512 << rng.u32(0..6),
         }
     }
 
@@ -169,6 +172,7 @@ impl Scenario {
         }
         all.push(Self { digests: false, ..self.clone() });
         all.push(Self { direct_min: u32::MAX, ..self.clone() });
+        all.push(Self { slice: 1 << 20, ..self.clone() });
         all.push(Self { whole_chunks: true, ..self.clone() });
         all.push(Self { scratch: 0, ..self.clone() });
         all.push(Self { drain: false, ..self.clone() });
@@ -257,6 +261,7 @@ impl Scenario {
             max_transfer: 64 << 10,
             in_capsule: 8192,
             direct_min: 16 << 10,
+            slice: 1 << 20,
             carriers: Carriers::Tcp,
             grants: 1,
             max_grant: 64 << 10,

@@ -101,7 +101,8 @@ impl World {
         };
         let rules = DeviceRules { window, profile, ..DeviceRules::default() };
         let blocks = self.scenario.blocks;
-        let made = Disk::new(kind, blocks, (channels, service), rules, self.reactors.len());
+        let split = (self.reactors.len(), self.scenario.slice);
+        let made = Disk::new(kind, blocks, (channels, service), rules, split);
         let backend = BackendId(self.next_backend);
         let nsid = self.next_nsid;
         (self.next_backend, self.next_nsid) = (self.next_backend + 1, self.next_nsid + 1);

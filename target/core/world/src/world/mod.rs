@@ -236,6 +236,8 @@ impl World {
                     max_transfer: scenario.max_transfer,
                     in_capsule_data: scenario.in_capsule,
                     direct_min: scenario.direct_min,
+                    zeroes_limit: ServiceConfig::default().zeroes_limit,
+                    slice: scenario.slice,
                 };
                 let (bytes, largest) = (scenario.io_memory, scenario.max_transfer as usize);
                 let in_capsule = scenario.in_capsule as usize;
@@ -480,8 +482,12 @@ impl World {
         }
         for (backend, disk) in self.shared.disks.borrow().iter() {
             let (given, told) = disk.counts();
-            if given != told && !self.scenario.faults {
+            if !given.agree_with(&told) && !self.scenario.faults {
                 let what = format!("{backend:?} was given {given:?}, and the target says {told:?}");
+                return broken(self.now, what);
+            }
+            if let Some(bytes) = disk.more_than_a_slice() {
+                let what = format!("{backend:?} was given {bytes} bytes to zero or verify at once");
                 return broken(self.now, what);
             }
             let held = sluice_core::device::BlockDevice::qos(&**disk).window.held();

@@ -1,0 +1,214 @@
+//! Commands that are carried out slice by slice: others go between their slices, and they can be
+//! given up there.
+
+use fabric::host::commands::deallocate;
+use fabric::nvm::{IoCommand, LbaRange};
+use fabric::nvme::{Sqe, Status, opcode};
+use zerocopy::little_endian::U32;
+
+use super::rig::{BLOCKS, DRIVE, MEMORY, Plan, Rig, abort, io, read, write};
+
+/// Blocks of a slice at a drive, in the rig: 1 MiB.
+const SLICE: u32 = 2048;
+
+fn zeroes(nsid: u32, blocks: u32) -> Sqe {
+    // FUA, CDW12 bit 30.
+    let sqe = io(opcode::io::WRITE_ZEROES, nsid, 0, blocks);
+    Sqe { cdw12: U32::new(sqe.cdw12.get() | 1 << 30), ..sqe }
+}
+
+/// A status, whether or not the error log says more about it (bit 13 of its field).
+fn without_more(status: Status) -> Status {
+    Status::from_bits(status.bits() & !(1 << 13))
+}
+
+/// The blocks of what the drive has.
+fn in_drive(rig: &mut Rig) -> Vec<LbaRange> {
+    let range = |command: &IoCommand| match command {
+        IoCommand::WriteZeroes { range, fua: true, .. }
+        | IoCommand::Verify { range }
+        | IoCommand::Read { range, .. } => Some(*range),
+        _ => None,
+    };
+    rig.core.driver().launched.iter().filter_map(|job| range(&job.command)).collect()
+}
+
+#[test]
+fn d3_large_write_zeroes_and_verify_let_others_go_between_their_slices() {
+    for opcode in [opcode::io::WRITE_ZEROES, opcode::io::VERIFY] {
+        let mut rig = Rig::new(&Plan { window: 1, ..Plan::default() });
+        let other = rig.connect(2);
+        let sqe = Sqe { opcode, ..zeroes(DRIVE, 4 * SLICE + 1) };
+        let large = rig.submit(1, sqe, None, 0);
+        let mut slices = 0;
+        while rig.answer(1, large).is_none() {
+            let given = in_drive(&mut rig);
+            let lba = u64::from(slices * SLICE);
+            let blocks = if slices < 4 { SLICE } else { 1 };
+            assert_eq!(given, [LbaRange { lba, blocks }], "the next slice, and it alone");
+            let cid = rig.submit(other, read(DRIVE, 5, 1), None, 512);
+            // The slice ends, and what has waited since before the next one asked goes first.
+            rig.end_oldest();
+            assert_eq!(in_drive(&mut rig), [LbaRange { lba: 5, blocks: 1 }]);
+            rig.end_oldest();
+            assert_eq!(rig.answer(other, cid), Some(Status::SUCCESS));
+            slices += 1;
+        }
+        assert_eq!((slices, rig.answer(1, large)), (5, Some(Status::SUCCESS)));
+        assert_eq!(rig.states(), []);
+        let told = rig.peers[1].stats.snapshot();
+        assert_eq!((told.other.ops, told.queueing.count()), (1, 1), "it is one command");
+    }
+}
+
+#[test]
+fn a_large_write_zeroes_in_memory_is_sliced_too() {
+    for stages in [true, false] {
+        // 8 MiB is less than a slice there: with slices of 1 KiB, it is more.
+        let mut rig = Rig::with_slices(&Plan { stages, ..Plan::default() }, 1 << 10);
+        let other = rig.connect(2);
+        let blocks = 1 << 10;
+        let last = u64::from(blocks) - 1;
+        for lba in [0, last, last + 1] {
+            assert!(rig.call(1, write(MEMORY, lba, 1), Some(vec![9; 512]), 0).0.is_success());
+        }
+        let large = rig.queue(1, zeroes(MEMORY, blocks), None, 0);
+        let mut between = 0;
+        while rig.answer(1, large).is_none() {
+            let cid = rig.queue(other, read(MEMORY, 5, 1), None, 512);
+            while rig.answer(other, cid).is_none() {
+                assert!(rig.turn());
+            }
+            between += 1;
+        }
+        assert!(between > 8, "{between} reads went between slices");
+        for (lba, byte) in [(0, 0), (last, 0), (last + 1, 9)] {
+            let cid = rig.submit(1, read(MEMORY, lba, 1), None, 512);
+            assert!(rig.data(1, cid).iter().all(|seen| *seen == byte), "block {lba}");
+        }
+    }
+}
+
+#[test]
+fn what_exceeds_the_limit_that_hosts_are_told_is_refused() {
+    let mut rig = Rig::new(&Plan::default());
+    // The rig's WZSL and VSL: 8 MiB.
+    for opcode in [opcode::io::WRITE_ZEROES, opcode::io::VERIFY] {
+        for nsid in [MEMORY, DRIVE] {
+            let sqe = Sqe { opcode, ..zeroes(nsid, 8 * SLICE + 1) };
+            let (status, _) = rig.call(1, sqe, None, 0);
+            assert_eq!(without_more(status), Status::INVALID_FIELD.dnr());
+        }
+    }
+    assert!(!rig.end_oldest(), "nothing reaches a device");
+}
+
+#[test]
+fn a_command_is_aborted_between_its_slices() {
+    let mut rig = Rig::new(&Plan { window: 1, ..Plan::default() });
+    let large = rig.submit(1, zeroes(DRIVE, 4 * SLICE), None, 0);
+    let aborts: Vec<_> = (0..2).map(|_| rig.submit(0, abort(1, large), None, 0)).collect();
+    assert_eq!(rig.states(), [("deferred", 2), ("slice_in_device", 1)]);
+    assert_eq!(rig.answer(0, aborts[0]), None, "a slice is in the drive");
+    rig.end_oldest();
+    assert_eq!(rig.answer(1, large), Some(Status::ABORT_REQUESTED));
+    for cid in aborts {
+        assert_eq!(rig.result(0, cid), Some(0), "it was aborted");
+    }
+    assert!(!rig.end_oldest(), "no slice follows");
+    assert_eq!(rig.states(), []);
+    let after = rig.submit(1, zeroes(DRIVE, 1), None, 0);
+    rig.end_oldest();
+    assert_eq!(rig.answer(1, after), Some(Status::SUCCESS), "the queue goes on");
+}
+
+#[test]
+fn a_command_whose_slice_waits_for_its_turn_is_aborted_at_once() {
+    let mut rig = Rig::new(&Plan { window: 1, ..Plan::default() });
+    rig.submit(1, read(DRIVE, 0, 1), None, 512);
+    let large = rig.submit(1, zeroes(DRIVE, 4 * SLICE), None, 0);
+    assert_eq!(rig.states(), [("in_device", 1), ("slice_turn", 1)]);
+    let cid = rig.submit(0, abort(1, large), None, 0);
+    assert_eq!(rig.result(0, cid), Some(0));
+    assert_eq!(rig.answer(1, large), Some(Status::ABORT_REQUESTED));
+    assert!(rig.end_oldest() && !rig.end_oldest(), "no slice follows");
+}
+
+#[test]
+fn an_abort_during_the_last_slice_comes_too_late() {
+    let mut rig = Rig::new(&Plan::default());
+    let large = rig.submit(1, zeroes(DRIVE, SLICE + 1), None, 0);
+    rig.end_oldest();
+    let cid = rig.submit(0, abort(1, large), None, 0);
+    rig.end_oldest();
+    assert_eq!(rig.answer(1, large), Some(Status::SUCCESS));
+    assert_eq!(rig.result(0, cid), Some(1), "it was not aborted");
+}
+
+#[test]
+fn a_slice_that_fails_is_the_last() {
+    for nsid in [MEMORY, DRIVE] {
+        let mut rig = Rig::with_slices(&Plan::default(), 1 << 10);
+        let disks = &rig.core.driver().disks;
+        disks[&fabric::controller::BackendId(u64::from(nsid))].fails.set(Some(Status::WRITE_FAULT));
+        let large = rig.submit(1, zeroes(nsid, SLICE), None, 0);
+        rig.end_oldest();
+        let status = rig.answer(1, large).map(without_more);
+        assert_eq!(status, Some(Status::WRITE_FAULT));
+        assert!(!rig.end_oldest(), "no slice follows");
+        assert_eq!(rig.states(), []);
+    }
+}
+
+#[test]
+fn no_slice_follows_when_the_connection_ends() {
+    let mut rig = Rig::new(&Plan::default());
+    rig.submit(1, zeroes(DRIVE, 4 * SLICE), None, 0);
+    let key = rig.peers[1].key;
+    rig.core.receive_ended(key, Some("the host has gone".into()));
+    rig.run();
+    assert_eq!(rig.peers[1].ended, None, "a slice is in the drive");
+    assert!(rig.end_oldest() && !rig.end_oldest(), "no slice follows");
+    assert_eq!(rig.peers[1].ended.as_deref(), Some("the host has gone"));
+    assert_eq!(rig.states(), []);
+}
+
+#[test]
+fn a_large_deallocation_lets_others_go_between_its_slices() {
+    let mut rig = Rig::new(&Plan::default());
+    let other = rig.connect(2);
+    for lba in [0, BLOCKS - 1] {
+        let (status, _) = rig.call(1, write(MEMORY, lba, 1), Some(vec![9; 512]), 0);
+        assert!(status.is_success());
+    }
+    let (sqe, ranges) = deallocate(MEMORY, 0, u32::try_from(BLOCKS).unwrap());
+    let large = rig.queue(1, sqe, Some(ranges), 0);
+    let mut between = 0;
+    while rig.answer(1, large).is_none() {
+        let cid = rig.queue(other, read(MEMORY, 5, 1), None, 512);
+        while rig.answer(other, cid).is_none() {
+            assert!(rig.turn());
+        }
+        between += 1;
+    }
+    // 64 MiB in slices of 16 MiB.
+    assert!(between >= 3, "{between} reads went between slices");
+    for lba in [0, BLOCKS - 1] {
+        let cid = rig.submit(1, read(MEMORY, lba, 1), None, 512);
+        assert!(rig.data(1, cid).iter().all(|byte| *byte == 0), "block {lba}");
+    }
+    assert_eq!(rig.states(), []);
+}
+
+#[test]
+fn a_large_deallocation_ends_with_its_connection() {
+    let mut rig = Rig::new(&Plan::default());
+    let (sqe, ranges) = deallocate(MEMORY, 0, u32::try_from(BLOCKS).unwrap());
+    rig.queue(1, sqe, Some(ranges), 0);
+    rig.turn();
+    let key = rig.peers[1].key;
+    rig.core.receive_ended(key, Some("the host has gone".into()));
+    rig.run();
+    assert_eq!(rig.peers[1].ended.as_deref(), Some("the host has gone"));
+    assert_eq!((rig.states(), rig.core.buffers().0), (vec![], 0));
+}
