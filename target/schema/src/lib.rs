@@ -8,7 +8,7 @@
 pub mod amounts;
 pub mod answer;
 pub mod keys;
-
+mod limits;
 mod method;
 pub mod params;
 mod values;

@@ -1,7 +1,12 @@
-//! The values of parameters.
+//! The values of keys and parameters.
 
-/// The values that a parameter takes. The daemon has a reader for each, which says what is wrong
-/// with a value and what would be right.
+use std::time::Duration;
+
+use crate::amounts::{format_duration, format_size};
+use crate::limits::RATE_MAX;
+
+/// The values that a key of the configuration or a parameter of a method takes. The daemon has a
+/// reader for each, which says what is wrong with a value and what would be right.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Values {
     /// `true` or `false`.
@@ -20,18 +25,40 @@ pub enum Values {
         /// The greatest in bytes.
         max: u64,
     },
-    /// NQNs.
-    Nqn,
+    /// Times.
+    Time {
+        /// The shortest.
+        min: Duration,
+        /// The longest.
+        max: Duration,
+    },
+    /// Shares in per cent.
+    Share {
+        /// The least.
+        min: u8,
+        /// The greatest.
+        max: u8,
+    },
+    /// One word of a few.
+    Words(&'static [&'static str]),
+    /// Paths.
+    Path,
     /// IP addresses with a port.
     Address,
+    /// NQNs.
+    Nqn,
+    /// Lists of NQNs.
+    Nqns,
     /// Classes by their names; `null`: none.
     Class,
     /// Names of sessions, the root's excepted.
     Session,
     /// Names of links, that of the default one excepted.
     Link,
-    /// Names of links; `null`: the default one.
+    /// Names of links; `null` or `"default"`: the default one.
     AnyLink,
+    /// Values with a reader of their own, in the words of docs/configuration.md.
+    Other(&'static str),
 }
 
 impl Values {
@@ -39,4 +66,38 @@ impl Values {
     pub const NSID: Self = Self::Number { min: 1, max: u32::MAX as u64 };
     /// The sizes of namespaces: 4 KiB to 1 EiB.
     pub const SIZE: Self = Self::Size { min: 4096, max: 1 << 60 };
+
+    /// Describes the values in the words of docs/configuration.md.
+    #[must_use]
+    pub fn words(&self) -> String {
+        match *self {
+            Self::Boolean => "boolean".into(),
+            Self::Number { min, max: RATE_MAX } => format!("{min} to 2^40"),
+            Self::Number { min, max } => format!("{min} to {max}"),
+            Self::Size { min: 0, max } => format!("size up to {}", format_size(max)),
+            Self::Size { min, max } => {
+                format!("size, {} to {}", format_size(min), format_size(max))
+            }
+            Self::Time { min: Duration::ZERO, max } => {
+                format!("time up to {}", format_duration(max))
+            }
+            Self::Time { min, max } => {
+                format!("time, {} to {}", format_duration(min), format_duration(max))
+            }
+            Self::Share { min, max } => format!("`\"{min} %\"` to `\"{max} %\"`"),
+            Self::Words(words) => {
+                let words: Vec<String> = words.iter().map(|word| format!("`\"{word}\"`")).collect();
+                words.join(", ")
+            }
+            Self::Path => "path".into(),
+            Self::Address => "IP address and port".into(),
+            Self::Nqn => "NQN".into(),
+            Self::Nqns => "list of NQNs".into(),
+            Self::Class => "name of a class".into(),
+            Self::Session => "name of a session".into(),
+            Self::Link => "name of a `[[link]]`".into(),
+            Self::AnyLink => "name of a `[[link]]`, or `\"default\"`".into(),
+            Self::Other(words) => words.into(),
+        }
+    }
 }

@@ -62,7 +62,7 @@ table! { Namespace, NAMESPACE;
     "window" => with(read_window, |namespace, _| namespace.device.write_window()),
     "window_max" => with(read_already, |namespace, _| namespace.device.write_window_max()),
     "latency_target" => with(read_already, |namespace, key| {
-        namespace.device.latency_target.write(&key.takes)
+        namespace.device.latency_target.write(&key.values)
     }),
     "order" => read(device.order, device::order, device::write_order),
     "flush_is_output" => read(device.flush_is_output, values::boolean, |flush: &bool| {
@@ -70,7 +70,7 @@ table! { Namespace, NAMESPACE;
     }),
     "mean_time" => field(device.mean_time),
     "worst_time" => with(read_worst_time, |namespace, key| {
-        namespace.device.worst_time.write(&key.takes)
+        namespace.device.worst_time.write(&key.values)
     }),
     "parallelism" => field(device.parallelism),
     "forward_class" => with(read_already, |namespace, _| namespace.backend.write_forward_class()),

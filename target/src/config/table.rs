@@ -7,8 +7,8 @@ use std::time::Duration;
 
 use serde_json::{Map, Value as Json, json};
 use sluice_schema::amounts::{format_duration, format_size};
-use sluice_schema::keys::{ConfigKey, Takes};
 use sluice_schema::params::Settings;
+use sluice_schema::{ConfigKey, Values};
 use uuid::Uuid;
 
 use super::fields::{At, Fields, List, Wrong};
@@ -32,7 +32,7 @@ pub(crate) trait Table: Sized + 'static {
 pub(crate) struct Bound<T> {
     /// The key's name.
     pub(crate) name: &'static str,
-    /// Takes the key's value out of a table.
+    /// Values the key's value out of a table.
     pub(crate) read: fn(&mut T, &mut Fields<'_>, &'static ConfigKey, &mut Seen),
     /// Writes the key's value.
     pub(crate) write: fn(&T, &ConfigKey) -> Written,
@@ -99,7 +99,7 @@ impl Seen {
         self.unread.push(key);
     }
 
-    /// Takes the entries of a list that was read, each with its place.
+    /// Values the entries of a list that was read, each with its place.
     pub(crate) fn list(&mut self, key: &str) -> List<String> {
         let at = self.lists.iter().position(|(name, _)| *name == key);
         at.map(|at| self.lists.swap_remove(at).1).unwrap_or_default()
@@ -116,7 +116,7 @@ impl Seen {
     }
 }
 
-/// Takes all keys of a table; a setting that is left out stays as it is.
+/// Values all keys of a table; a setting that is left out stays as it is.
 pub(crate) fn read<T: Table>(fields: &mut Fields<'_>, object: &mut T) -> Seen {
     let mut seen = Seen::default();
     for (key, bound) in T::KEYS.iter().zip(T::BOUND) {
@@ -125,7 +125,7 @@ pub(crate) fn read<T: Table>(fields: &mut Fields<'_>, object: &mut T) -> Seen {
     seen
 }
 
-/// Takes one key by a reader.
+/// Values one key by a reader.
 pub(crate) fn take<F: Field>(
     fields: &mut Fields<'_>,
     key: &'static ConfigKey,
@@ -150,7 +150,7 @@ pub(crate) fn take<F: Field>(
     }
 }
 
-/// Takes a list without the entries that are wrong.
+/// Values a list without the entries that are wrong.
 pub(crate) fn take_list(
     fields: &mut Fields<'_>,
     key: &'static ConfigKey,
@@ -269,7 +269,7 @@ macro_rules! table {
             read: |object, fields, key, seen| {
                 let nulls = <$type as $crate::config::table::Table>::NULLS;
                 let read = |node: &$crate::config::node::Node| {
-                    $crate::config::table::Field::read(&key.takes, node)
+                    $crate::config::table::Field::read(&key.values, node)
                 };
                 let value = $crate::config::table::take(fields, key, nulls, seen, read);
                 if let Some(value) = value {
@@ -277,7 +277,7 @@ macro_rules! table {
                 }
             },
             write: |object, key| {
-                $crate::config::table::Field::write(&object.$($field).+, &key.takes)
+                $crate::config::table::Field::write(&object.$($field).+, &key.values)
             },
         }
     };
@@ -317,10 +317,10 @@ pub(crate) fn read_already<T>(_: &mut T, _: &mut Fields<'_>, _: &'static ConfigK
 /// A value that a key of the configuration can have.
 pub(crate) trait Field: Sized {
     /// Reads the value.
-    fn read(takes: &Takes, node: &Node) -> Read<Self>;
+    fn read(of: &Values, node: &Node) -> Read<Self>;
 
     /// Writes the value.
-    fn write(&self, takes: &Takes) -> Written;
+    fn write(&self, of: &Values) -> Written;
 
     /// Returns the value that `null` stands for; `None`: `null` is an error.
     fn none() -> Option<Self> {
@@ -328,31 +328,31 @@ pub(crate) trait Field: Sized {
     }
 }
 
-/// Reports a key whose type cannot have the values that the key takes.
-fn mismatch<T>(takes: &Takes) -> Read<T> {
-    debug_assert!(false, "the field's type does not take {takes:?}");
+/// Reports a key or parameter whose type cannot have the values that it takes.
+pub(crate) fn mismatch<T>(of: &Values) -> Read<T> {
+    debug_assert!(false, "the type does not take {of:?}");
     Err(Wrong::new("cannot be read", "leave it out, and report this"))
 }
 
 impl Field for bool {
-    fn read(_: &Takes, node: &Node) -> Read<Self> {
+    fn read(_: &Values, node: &Node) -> Read<Self> {
         values::boolean(node)
     }
 
-    fn write(&self, _: &Takes) -> Written {
+    fn write(&self, _: &Values) -> Written {
         Written::same(*self)
     }
 }
 
 impl Field for u8 {
-    fn read(takes: &Takes, node: &Node) -> Read<Self> {
-        match *takes {
-            Takes::Share { min, max } => percent(min, max)(node),
+    fn read(of: &Values, node: &Node) -> Read<Self> {
+        match *of {
+            Values::Share { min, max } => percent(min, max)(node),
             ref other => mismatch(other),
         }
     }
 
-    fn write(&self, _: &Takes) -> Written {
+    fn write(&self, _: &Values) -> Written {
         Written::text(&format!("{self} %"), *self)
     }
 }
@@ -361,20 +361,20 @@ impl Field for u8 {
 macro_rules! numbers {
     ($($type:ty)*) => {$(
         impl Field for $type {
-            fn read(takes: &Takes, node: &Node) -> Read<Self> {
-                match *takes {
-                    Takes::Number { min, max } => values::integer(min.into(), max.into())(node),
-                    Takes::Size { min, max } => {
+            fn read(of: &Values, node: &Node) -> Read<Self> {
+                match *of {
+                    Values::Number { min, max } => values::integer(min.into(), max.into())(node),
+                    Values::Size { min, max } => {
                         let bytes = values::size_within(min, max)(node)?;
-                        Self::try_from(bytes).or_else(|_| mismatch(takes))
+                        Self::try_from(bytes).or_else(|_| mismatch(of))
                     }
                     ref other => mismatch(other),
                 }
             }
 
-            fn write(&self, takes: &Takes) -> Written {
-                match takes {
-                    Takes::Size { .. } => Written::text(&format_size((*self).into()), *self),
+            fn write(&self, of: &Values) -> Written {
+                match of {
+                    Values::Size { .. } => Written::text(&format_size((*self).into()), *self),
                     _ => Written::same(*self),
                 }
             }
@@ -384,80 +384,80 @@ macro_rules! numbers {
 numbers!(u16 u32 u64);
 
 impl Field for Duration {
-    fn read(takes: &Takes, node: &Node) -> Read<Self> {
-        match *takes {
-            Takes::Time { min, max } => values::duration_within(min, max)(node),
+    fn read(of: &Values, node: &Node) -> Read<Self> {
+        match *of {
+            Values::Time { min, max } => values::duration_within(min, max)(node),
             ref other => mismatch(other),
         }
     }
 
-    fn write(&self, _: &Takes) -> Written {
+    fn write(&self, _: &Values) -> Written {
         Written::same(format_duration(*self))
     }
 }
 
 impl Field for PathBuf {
-    fn read(_: &Takes, node: &Node) -> Read<Self> {
+    fn read(_: &Values, node: &Node) -> Read<Self> {
         values::path(node)
     }
 
-    fn write(&self, _: &Takes) -> Written {
+    fn write(&self, _: &Values) -> Written {
         Written::same(self.to_string_lossy())
     }
 }
 
 impl Field for SocketAddr {
-    fn read(_: &Takes, node: &Node) -> Read<Self> {
+    fn read(_: &Values, node: &Node) -> Read<Self> {
         values::address(node)
     }
 
-    fn write(&self, _: &Takes) -> Written {
+    fn write(&self, _: &Values) -> Written {
         Written::same(self.to_string())
     }
 }
 
 impl Field for String {
-    fn read(takes: &Takes, node: &Node) -> Read<Self> {
-        match takes {
-            Takes::Nqn => values::nqn(node),
+    fn read(of: &Values, node: &Node) -> Read<Self> {
+        match of {
+            Values::Nqn => values::nqn(node),
             other => mismatch(other),
         }
     }
 
-    fn write(&self, _: &Takes) -> Written {
+    fn write(&self, _: &Values) -> Written {
         Written::same(self.as_str())
     }
 }
 
 impl Field for Uuid {
-    fn read(_: &Takes, node: &Node) -> Read<Self> {
+    fn read(_: &Values, node: &Node) -> Read<Self> {
         values::uuid(node)
     }
 
-    fn write(&self, _: &Takes) -> Written {
+    fn write(&self, _: &Values) -> Written {
         Written::same(self.to_string())
     }
 }
 
 /// The field of an NGUID.
 impl Field for [u8; 16] {
-    fn read(_: &Takes, node: &Node) -> Read<Self> {
+    fn read(_: &Values, node: &Node) -> Read<Self> {
         values::nguid(node)
     }
 
-    fn write(&self, _: &Takes) -> Written {
+    fn write(&self, _: &Values) -> Written {
         Written::same(format_nguid(self))
     }
 }
 
 impl<F: Field> Field for Option<F> {
-    fn read(takes: &Takes, node: &Node) -> Read<Self> {
-        F::read(takes, node).map(Some)
+    fn read(of: &Values, node: &Node) -> Read<Self> {
+        F::read(of, node).map(Some)
     }
 
-    fn write(&self, takes: &Takes) -> Written {
+    fn write(&self, of: &Values) -> Written {
         match self {
-            Some(value) => value.write(takes),
+            Some(value) => value.write(of),
             None => Written { toml: None, json: json!(null) },
         }
     }
@@ -472,7 +472,7 @@ macro_rules! words {
     ($($type:ty: $words:expr);* $(;)?) => {$(
         impl $crate::config::table::Field for $type {
             fn read(
-                _: &sluice_schema::keys::Takes,
+                _: &sluice_schema::Values,
                 node: &$crate::config::node::Node,
             ) -> $crate::config::values::Read<Self> {
                 $crate::config::values::choice(&$words)(node)
@@ -480,7 +480,7 @@ macro_rules! words {
 
             fn write(
                 &self,
-                _: &sluice_schema::keys::Takes,
+                _: &sluice_schema::Values,
             ) -> $crate::config::table::Written {
                 $crate::config::table::Written::same($crate::config::qos::values::word(&$words, self))
             }

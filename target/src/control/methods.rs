@@ -11,6 +11,7 @@ use crate::config::fields::Wrong;
 use crate::config::network::values::{name as link_name, reference as any_link};
 use crate::config::node::Node;
 use crate::config::qos::values::{CLASSES, session_name};
+use crate::config::table::mismatch;
 use crate::config::{did_you_mean, values};
 use crate::objects::visit;
 
@@ -162,6 +163,12 @@ fn plain(values: &Values, node: &Node) -> Result<Value, Wrong> {
         Values::Session => json!(session_name(node)?),
         Values::Link => json!(link_name(node)?),
         Values::AnyLink => json!(any_link(node)?),
+        Values::Time { .. }
+        | Values::Share { .. }
+        | Values::Words(_)
+        | Values::Path
+        | Values::Nqns
+        | Values::Other(_) => mismatch(values)?,
     })
 }
 

@@ -3,10 +3,11 @@
 use std::path::PathBuf;
 use std::time::Duration;
 
-use clap::{Args, Subcommand, ValueEnum};
+use clap::{Args, Subcommand};
 
 use super::qos_args::QosAction;
-use super::words::{Class, OnOff};
+use super::settings;
+use super::words::OnOff;
 
 /// How to reach the daemon and how to print its answers.
 #[derive(Clone, Debug, Args)]
@@ -93,18 +94,8 @@ pub(crate) enum SubsystemAction {
     Add {
         /// Its NQN, such as nqn.2026-01.com.example:disk1
         nqn: String,
-        /// Serial number, up to 20 characters; derived from the NQN where not given
-        #[arg(long)]
-        serial: Option<String>,
-        /// Model, up to 40 characters
-        #[arg(long)]
-        model: Option<String>,
-        /// Let any host connect
-        #[arg(long)]
-        any_host: bool,
-        /// NQN of a host that may connect; may be given more than once
-        #[arg(long = "host", value_name = "NQN")]
-        hosts: Vec<String>,
+        #[command(flatten)]
+        settings: settings::Options<settings::Subsystem>,
     },
     /// Remove a subsystem; its hosts are disconnected
     Remove {
@@ -116,21 +107,6 @@ pub(crate) enum SubsystemAction {
     },
     /// List the subsystems
     List,
-}
-
-/// What a namespace's blocks are kept on.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
-pub(crate) enum Backend {
-    /// Reads zeroes, forgets writes
-    Null,
-    /// Memory, lost when the daemon ends
-    Memory,
-    /// A file, made where it is not there
-    File,
-    /// A block device
-    Block,
-    /// An NVMe namespace by passthrough, /dev/ngXnY
-    Nvme,
 }
 
 /// `sluice namespace …`.
@@ -179,51 +155,8 @@ pub(crate) enum NamespaceAction {
 pub(crate) struct NamespaceAdd {
     /// The subsystem's NQN
     pub(super) subsystem: String,
-    /// What its blocks are kept on
-    #[arg(long, value_enum)]
-    pub(super) backend: Backend,
-    /// Size, such as "4 GiB" (null, memory, file)
-    #[arg(long)]
-    pub(super) size: Option<String>,
-    /// Logical block size: 512 or 4096 bytes (null, memory, file, block)
-    #[arg(long, value_name = "BYTES")]
-    pub(super) block_size: Option<String>,
-    /// The file or block device (file, block)
-    #[arg(long)]
-    pub(super) path: Option<PathBuf>,
-    /// The character device /dev/ngXnY (nvme)
-    #[arg(long)]
-    pub(super) device: Option<PathBuf>,
-    /// Namespace identifier; the lowest that is free where not given
-    #[arg(long)]
-    pub(super) nsid: Option<u32>,
-    /// UUID; derived from the NQN and the NSID where not given
-    #[arg(long)]
-    pub(super) uuid: Option<String>,
-    /// NGUID, 32 hexadecimal digits; the UUID's where not given
-    #[arg(long)]
-    pub(super) nguid: Option<String>,
-    /// Refuse writes
-    #[arg(long)]
-    pub(super) read_only: bool,
-    /// Go through the page cache (file, block)
-    #[arg(long)]
-    pub(super) buffered: bool,
-    /// The class of its commands where nothing else says one
-    #[arg(long, value_enum)]
-    pub(super) class: Option<Class>,
-    /// What its device may hold at once: a number of commands, off, or adaptive
-    #[arg(long)]
-    pub(super) window: Option<String>,
-    /// The latency that an adaptive window keeps, such as "2 ms"
-    #[arg(long, value_name = "TIME")]
-    pub(super) latency_target: Option<String>,
-    /// NQN of a host that sees it; may be given more than once; all hosts where not given
-    #[arg(long = "host", value_name = "NQN")]
-    pub(super) hosts: Vec<String>,
-    /// Also where the device holds a file system, swap space or part of a RAID
-    #[arg(long)]
-    pub(super) force: bool,
+    #[command(flatten)]
+    pub(super) settings: settings::Options<settings::Namespace>,
 }
 
 /// `sluice listener …`.
@@ -233,21 +166,8 @@ pub(crate) enum ListenerAction {
     Add {
         /// IP address and port, such as 0.0.0.0:4420
         address: String,
-        /// The address that discovery hands out
-        #[arg(long, value_name = "ADDRESS")]
-        advertise: Option<String>,
-        /// Only answer discovery here
-        #[arg(long)]
-        discovery_only: bool,
-        /// The class of connections that come through it and name none themselves
-        #[arg(long, value_enum)]
-        class: Option<Class>,
-        /// The link that its connections share; the default one where not given
-        #[arg(long, value_name = "NAME")]
-        link: Option<String>,
-        /// NQN of a subsystem that is served here; may be given more than once; all where not given
-        #[arg(long = "subsystem", value_name = "NQN")]
-        subsystems: Vec<String>,
+        #[command(flatten)]
+        settings: settings::Options<settings::Listener>,
     },
     /// Remove a listener; hosts that came through it are disconnected
     Remove {

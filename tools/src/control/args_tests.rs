@@ -34,6 +34,8 @@ fn lines_that_ask_for_nothing_or_for_two_things_are_refused() {
         "qos network class top --free",
         "qos network --enabled off class high --free",
         "qos link set east",
+        "namespace add q",
+        "namespace add q --backend tape",
     ] {
         let words = std::iter::once("sluice").chain(line.split(' '));
         assert!(Line::try_parse_from(words).is_err(), "{line}");
@@ -93,6 +95,28 @@ fn lines_make_requests() {
             "namespace.add",
             json!({"subsystem": "q", "backend": "file", "path": "/x", "direct": false,
                    "hosts": ["h"]}),
+        ),
+        (
+            "namespace add q --backend null --size 4096 --nsid 3 --class low \
+             --nguid 00000000000000000000000000000001",
+            "namespace.add",
+            json!({"subsystem": "q", "backend": "null", "size": 4096, "nsid": 3, "class": "low",
+                   "nguid": "00000000000000000000000000000001"}),
+        ),
+        (
+            "subsystem add q --host h --host i --serial 12",
+            "subsystem.add",
+            json!({"nqn": "q", "hosts": ["h", "i"], "serial": "12"}),
+        ),
+        (
+            "listener add a --subsystem q --subsystem r",
+            "listener.add",
+            json!({"address": "a", "subsystems": ["q", "r"]}),
+        ),
+        (
+            "qos policy --subsystem q --nsid 1 --urgent-iops 5",
+            "qos.policy",
+            json!({"subsystem": "q", "nsid": 1, "urgent_iops": 5}),
         ),
         ("statistics", "statistics", json!({})),
         ("reload", "reload", json!({})),

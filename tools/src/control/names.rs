@@ -9,8 +9,6 @@ use clap::ArgMatches;
 #[derive(Debug, Default)]
 pub(crate) struct Names(BTreeMap<String, String>);
 
-/// Parameters that are called otherwise on the command line.
-const OTHERWISE: [(&str, &str); 2] = [("allow_any_host", "--any-host"), ("direct", "--buffered")];
 /// What is said of kinds of values and of quotes, and what is left of it for a person who wrote a
 /// word on a command line, where a shell takes quotes away.
 const KINDS: [(&str, &str); 3] =
@@ -19,8 +17,7 @@ const KINDS: [(&str, &str); 3] =
 impl Names {
     /// Makes the names that the command has which `matches` chose.
     pub(crate) fn of(whole: &clap::Command, matches: &ArgMatches) -> Self {
-        let mut names: BTreeMap<String, String> =
-            OTHERWISE.map(|(key, name)| (key.to_owned(), name.to_owned())).into();
+        let mut names = BTreeMap::new();
         let (mut command, mut matches) = (whole, matches);
         loop {
             for argument in command.get_arguments().filter(|a| !a.is_global_set()) {

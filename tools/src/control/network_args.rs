@@ -61,17 +61,15 @@ pub(crate) enum LinkAction {
     Add {
         /// Its name
         name: String,
-        /// What it carries, such as "25 Gbit/s", or auto
-        #[arg(long, value_name = "RATE")]
-        capacity: Option<String>,
+        #[command(flatten)]
+        settings: Options<settings::Link>,
     },
-    /// Change what a link carries
+    /// Change a link's settings
     Set {
         /// Its name
         name: String,
-        /// What it carries, such as "25 Gbit/s", or auto
-        #[arg(long, value_name = "RATE")]
-        capacity: String,
+        #[command(flatten)]
+        settings: Options<settings::LinkChanges>,
     },
     /// Set what a class is to have of a link
     Class {
@@ -142,11 +140,11 @@ impl LinkAction {
         let of = |name: &String| Settings::default().with("name", Some(name.as_str()));
         match self {
             Self::List => show(),
-            Self::Add { name, capacity } => {
-                Request::of::<call::LinkAdd>(&of(name).with("capacity", capacity.clone()))
+            Self::Add { name, settings } => {
+                Request::of::<call::LinkAdd>(&settings.of("name", name))
             }
-            Self::Set { name, capacity } => {
-                Request::of::<call::LinkSet>(&of(name).with("capacity", Some(capacity.as_str())))
+            Self::Set { name, settings } => {
+                Request::of::<call::LinkSet>(&settings.of("name", name))
             }
             Self::Class { name, class, goal } => {
                 Request::of::<call::LinkSet>(&of(name).with("classes", Some(goal.of(*class))))

@@ -1,14 +1,13 @@
 //! `sluice qos …`: arguments, and the requests that they make.
 
 use clap::{Args, Subcommand};
-use serde_json::Value;
 use sluice_schema::params::{self, Settings};
 use sluice_schema::{Call, call};
 
 use super::network_args::{LinkAction, Network};
 use super::request::Request;
 use super::settings::{self, Options, Qos, Session};
-use super::words::{Class, ClassOrNone};
+use super::words::ClassOrNone;
 
 /// `sluice qos …`.
 #[derive(Clone, Debug, Subcommand)]
@@ -61,37 +60,10 @@ pub(crate) enum QosAction {
 /// `sluice qos policy`.
 #[derive(Clone, Debug, Args)]
 pub(crate) struct Policy {
-    /// NQN of the host; any host where not given
-    #[arg(long, value_name = "NQN")]
-    host: Option<String>,
-    /// NQN of the subsystem; any subsystem where not given
-    #[arg(long, value_name = "NQN")]
-    subsystem: Option<String>,
-    /// Namespace identifier; any namespace where not given
-    #[arg(long, requires = "subsystem")]
-    nsid: Option<u32>,
     #[command(flatten)]
-    says: PolicySays,
-}
-
-/// What a policy says.
-#[derive(Clone, Debug, Args)]
-#[group(required = true, multiple = true)]
-pub(crate) struct PolicySays {
-    /// The class of commands that name none, on connections that name none
-    #[arg(long, value_enum)]
-    class: Option<Class>,
-    /// Commands that name a higher class have this one
-    #[arg(long, value_enum)]
-    max_class: Option<Class>,
-    /// Urgent commands for each second, at most
-    #[arg(long, value_name = "IOPS")]
-    urgent_iops: Option<u64>,
-    /// The session that commands are charged to
-    #[arg(long, value_name = "NAME")]
-    session: Option<String>,
+    settings: Options<settings::Policy>,
     /// Remove the policy
-    #[arg(long, conflicts_with_all = ["class", "max_class", "urgent_iops", "session"])]
+    #[arg(long, group = settings::SETTINGS, conflicts_with = settings::KEYS)]
     remove: bool,
 }
 
@@ -127,43 +99,7 @@ pub(crate) struct Reserve {
     /// The session's name
     session: String,
     #[command(flatten)]
-    budget: Budget,
-    /// The period, such as "1 s" [default: 1 s]
-    #[arg(long, value_name = "TIME")]
-    period: Option<String>,
-    /// The usual size of a command [default: 4 KiB]
-    #[arg(long, value_name = "SIZE")]
-    request_size: Option<String>,
-    /// Writes among the commands [default: 0 %]
-    #[arg(long, value_name = "SHARE")]
-    writes: Option<String>,
-    /// Where the commands go: random or sequential [default: random]
-    #[arg(long)]
-    locality: Option<String>,
-    /// The namespace on whose device it is made, as NQN/NSID; needed where the session is not a
-    /// namespace's own
-    #[arg(long, value_name = "NQN/NSID")]
-    namespace: Option<String>,
-}
-
-/// How much is reserved for each period.
-#[derive(Clone, Debug, Args)]
-#[group(required = true, multiple = false)]
-pub(crate) struct Budget {
-    /// Commands
-    #[arg(long, value_name = "COMMANDS")]
-    operations: Option<u64>,
-    /// Bytes, such as "200 MiB"
-    #[arg(long, value_name = "SIZE")]
-    bytes: Option<String>,
-    /// Time of the device, such as "100 ms"
-    #[arg(long)]
-    time: Option<String>,
-}
-
-/// Returns a number as a number and all else as text; none where nothing was given.
-fn or_number(text: Option<&String>) -> Option<Value> {
-    text.map(|text| settings::or_number(text))
+    settings: Options<settings::Reserve>,
 }
 
 impl QosAction {
@@ -185,9 +121,11 @@ impl QosAction {
                     class: class.name(),
                 })
             }
-            Self::Policy(policy) => policy.request(),
+            Self::Policy(policy) => Request::of::<call::QosPolicy>(&policy.settings.settings),
             Self::Session { action } => action.request(),
-            Self::Reserve(reserve) => reserve.request(),
+            Self::Reserve(Reserve { session, settings }) => {
+                Request::of::<call::SessionReserve>(&settings.of("session", session))
+            }
             Self::Release { session } => {
                 let session = session.clone();
                 Request::of::<call::SessionRelease>(&params::SessionRelease { session })
@@ -195,22 +133,6 @@ impl QosAction {
             Self::Network(network) => network.request(),
             Self::Link { action } => action.request(),
         }
-    }
-}
-
-impl Policy {
-    fn request(&self) -> Request {
-        let says = &self.says;
-        Request::of::<call::QosPolicy>(
-            &Settings::default()
-                .with("host", self.host.clone())
-                .with("subsystem", self.subsystem.clone())
-                .with("nsid", self.nsid)
-                .with("class", says.class.map(Class::name))
-                .with("max_class", says.max_class.map(Class::name))
-                .with("urgent_iops", says.urgent_iops)
-                .with("session", says.session.clone()),
-        )
     }
 }
 
@@ -229,22 +151,5 @@ impl SessionAction {
 
 /// Makes a request that sets what is given for a session.
 fn of_session<M: Call<Params = Settings>>(name: &str, limits: &Options<Session>) -> Request {
-    Request::of::<M>(&limits.settings.clone().with("name", Some(name)))
-}
-
-impl Reserve {
-    fn request(&self) -> Request {
-        Request::of::<call::SessionReserve>(
-            &Settings::default()
-                .with("session", Some(self.session.as_str()))
-                .with("operations", self.budget.operations)
-                .with("bytes", or_number(self.budget.bytes.as_ref()))
-                .with("time", self.budget.time.clone())
-                .with("period", self.period.clone())
-                .with("request_size", or_number(self.request_size.as_ref()))
-                .with("writes", self.writes.clone())
-                .with("locality", self.locality.clone())
-                .with("namespace", self.namespace.clone()),
-        )
-    }
+    Request::of::<M>(&limits.of("name", name))
 }

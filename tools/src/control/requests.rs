@@ -1,16 +1,11 @@
 //! The requests that subcommands make.
 
-use clap::ValueEnum as _;
-use serde_json::json;
-use sluice_schema::params::{self, Settings};
+use sluice_schema::params;
 use sluice_schema::{Setting, call};
 
-use super::args::{
-    Command, HostAction, ListenerAction, NamespaceAction, NamespaceAdd, SubsystemAction,
-};
+use super::args::{Command, HostAction, ListenerAction, NamespaceAction, SubsystemAction};
 use super::request::Request;
-use super::settings::or_number;
-use super::words::{Class, OnOff};
+use super::words::OnOff;
 
 impl Command {
     /// Makes the request of the subcommand.
@@ -35,22 +30,12 @@ impl Command {
     }
 }
 
-/// Returns a list that was given; none where it is empty.
-fn given(list: &[String]) -> Option<Vec<String>> {
-    (!list.is_empty()).then(|| list.to_vec())
-}
-
 impl SubsystemAction {
     fn request(&self) -> Request {
         match self {
-            Self::Add { nqn, serial, model, any_host, hosts } => Request::of::<call::SubsystemAdd>(
-                &Settings::default()
-                    .with("nqn", Some(nqn.as_str()))
-                    .with("serial", serial.clone())
-                    .with("model", model.clone())
-                    .with("allow_any_host", any_host.then_some(true))
-                    .with("hosts", given(hosts)),
-            ),
+            Self::Add { nqn, settings } => {
+                Request::of::<call::SubsystemAdd>(&settings.of("nqn", nqn))
+            }
             Self::Remove { nqn, force } => {
                 Request::of::<call::SubsystemRemove>(&params::SubsystemRemove {
                     nqn: nqn.clone(),
@@ -65,7 +50,9 @@ impl SubsystemAction {
 impl NamespaceAction {
     fn request(&self) -> Request {
         match self {
-            Self::Add(add) => add.request(),
+            Self::Add(add) => {
+                Request::of::<call::NamespaceAdd>(&add.settings.of("subsystem", &add.subsystem))
+            }
             Self::Remove { subsystem, nsid, force } => {
                 Request::of::<call::NamespaceRemove>(&params::NamespaceRemove {
                     subsystem: subsystem.clone(),
@@ -94,45 +81,11 @@ impl NamespaceAction {
     }
 }
 
-impl NamespaceAdd {
-    fn request(&self) -> Request {
-        let backend = self.backend.to_possible_value().map(|value| value.get_name().to_owned());
-        let path = |path: &Option<std::path::PathBuf>| path.as_ref().map(|path| json!(path));
-        Request::of::<call::NamespaceAdd>(
-            &Settings::default()
-                .with("subsystem", Some(self.subsystem.as_str()))
-                .with("backend", backend)
-                .with("size", self.size.clone())
-                .with("block_size", self.block_size.clone())
-                .with("path", path(&self.path))
-                .with("device", path(&self.device))
-                .with("nsid", self.nsid)
-                .with("uuid", self.uuid.clone())
-                .with("nguid", self.nguid.clone())
-                .with("read_only", self.read_only.then_some(true))
-                .with("class", self.class.map(Class::name))
-                .with("window", self.window.as_deref().map(or_number))
-                .with("latency_target", self.latency_target.clone())
-                .with("hosts", given(&self.hosts))
-                .with("force", self.force.then_some(true))
-                .with("direct", self.buffered.then_some(false)),
-        )
-    }
-}
-
 impl ListenerAction {
     fn request(&self) -> Request {
         match self {
-            Self::Add { address, advertise, discovery_only, class, link, subsystems } => {
-                Request::of::<call::ListenerAdd>(
-                    &Settings::default()
-                        .with("address", Some(address.as_str()))
-                        .with("advertise", advertise.clone())
-                        .with("discovery_only", discovery_only.then_some(true))
-                        .with("class", class.map(Class::name))
-                        .with("link", link.clone())
-                        .with("subsystems", given(subsystems)),
-                )
+            Self::Add { address, settings } => {
+                Request::of::<call::ListenerAdd>(&settings.of("address", address))
             }
             Self::Remove { address, force } => {
                 Request::of::<call::ListenerRemove>(&params::ListenerRemove {

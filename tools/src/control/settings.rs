@@ -3,40 +3,75 @@
 use std::marker::PhantomData;
 
 use clap::builder::{PossibleValuesParser, ValueParser};
-use clap::{Arg, ArgAction, ArgMatches, Args, Command, value_parser};
+use clap::{Arg, ArgAction, ArgGroup, ArgMatches, Args, Command, value_parser};
 use serde_json::{Map, Value, json};
-use sluice_schema::keys::{CLASSES, ConfigKey, Opt, Shape};
+use sluice_schema::keys::{self, CLASSES, ConfigKey, Opt, Shape};
 use sluice_schema::params::Settings;
 
 /// A table of keys.
 pub(crate) trait Table {
     /// The keys.
     const KEYS: &'static [ConfigKey];
-    /// Whether one option at least is needed.
-    const NEEDED: bool;
+    /// The options that must be given.
+    const NEEDED: Needed;
 }
+
+/// The options of a table that must be given, beside those of keys that the configuration needs.
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum Needed {
+    /// None.
+    None,
+    /// One at least, except these keys'.
+    SomeBut(&'static [&'static str]),
+    /// Exactly one of these keys'.
+    OneOf(&'static [&'static str]),
+}
+
+/// The group of the options of which one at least is needed. Other arguments may join the group.
+pub(crate) const SETTINGS: &str = "settings";
+/// The group of all options of a table that set something.
+pub(crate) const KEYS: &str = "keys";
 
 /// Makes a table of the schema's keys.
 macro_rules! tables {
-    ($($(#[$doc:meta])* $name:ident: $keys:expr, needed = $needed:literal;)*) => {$(
+    ($($(#[$doc:meta])* $name:ident: $keys:expr, $needed:expr;)*) => {$(
         $(#[$doc])*
         #[derive(Clone, Copy, Debug)]
         pub(crate) struct $name;
 
         impl Table for $name {
             const KEYS: &'static [ConfigKey] = $keys;
-            const NEEDED: bool = $needed;
+            const NEEDED: Needed = $needed;
         }
     )*};
 }
 
 tables! {
     /// `[qos]`.
-    Qos: sluice_schema::keys::QOS, needed = true;
+    Qos: keys::QOS, Needed::SomeBut(&[]);
     /// `[[session]]`.
-    Session: sluice_schema::keys::SESSION, needed = false;
+    Session: keys::SESSION, Needed::None;
+    /// `reserve` of a session.
+    Reserve: keys::RESERVE, Needed::OneOf(&["operations", "bytes", "time"]);
+    /// `[[policy]]`, whose first keys say what it is for.
+    Policy: keys::POLICY, Needed::SomeBut(&["host", "subsystem", "nsid"]);
     /// `[network]`.
-    Network: sluice_schema::keys::NETWORK, needed = false;
+    Network: keys::NETWORK, Needed::None;
+    /// A new `[[link]]`.
+    Link: keys::LINK, Needed::None;
+    /// Changes of a `[[link]]`.
+    LinkChanges: keys::LINK, Needed::SomeBut(&[]);
+    /// `[[listener]]`.
+    Listener: keys::LISTENER, Needed::None;
+    /// `[[subsystem]]`.
+    Subsystem: keys::SUBSYSTEM, Needed::None;
+    /// `[[subsystem.namespace]]`.
+    Namespace: keys::NAMESPACE, Needed::None;
+}
+
+/// Returns the keys of a table that have options.
+fn options<T: Table>() -> impl Iterator<Item = (&'static ConfigKey, Opt)> {
+    T::KEYS.iter().filter_map(|key| Some((key, key.option?)))
 }
 
 /// The options of a table that were given.
@@ -47,19 +82,30 @@ pub(crate) struct Options<T> {
     table: PhantomData<T>,
 }
 
+impl<T: Table> Options<T> {
+    /// Returns the settings with those that name the object.
+    pub(super) fn of(&self, name: &str, value: &str) -> Settings {
+        self.settings.clone().with(name, Some(value))
+    }
+}
+
 impl<T: Table> Args for Options<T> {
     fn augment_args(mut command: Command) -> Command {
-        let mut names = Vec::new();
-        for (key, option) in T::KEYS.iter().filter_map(|key| Some((key, key.option?))) {
-            names.push(key.name);
+        for (key, option) in options::<T>() {
             command = command.arg(argument(key, &option));
         }
+        let names = || options::<T>().map(|(key, _)| key.name);
         match T::NEEDED {
-            true => {
-                let group = clap::ArgGroup::new("settings").args(names);
-                command.group(group.required(true).multiple(true))
+            Needed::None => command,
+            Needed::SomeBut(others) => {
+                let names: Vec<&str> = names().filter(|name| !others.contains(name)).collect();
+                let all = ArgGroup::new(KEYS).args(names.clone()).multiple(true);
+                let needed = ArgGroup::new(SETTINGS).args(names).required(true).multiple(true);
+                command.group(all).group(needed)
             }
-            false => command,
+            Needed::OneOf(these) => {
+                command.group(ArgGroup::new(SETTINGS).args(these).required(true))
+            }
         }
     }
 
@@ -71,7 +117,7 @@ impl<T: Table> Args for Options<T> {
 impl<T: Table> clap::FromArgMatches for Options<T> {
     fn from_arg_matches(matches: &ArgMatches) -> Result<Self, clap::Error> {
         let mut settings = Settings::default();
-        for (key, option) in T::KEYS.iter().filter_map(|key| Some((key, key.option?))) {
+        for (key, option) in options::<T>() {
             settings = settings.with(key.name, given(matches, key.name, option.shape));
         }
         Ok(Self { settings, table: PhantomData })
@@ -85,17 +131,23 @@ impl<T: Table> clap::FromArgMatches for Options<T> {
 
 /// Makes the option of a key.
 fn argument(key: &ConfigKey, option: &Opt) -> Arg {
-    let value = match option.value {
-        "" => key.name.to_uppercase(),
-        value => value.to_owned(),
-    };
-    let argument =
-        Arg::new(key.name).long(key.name.replace('_', "-")).value_name(value).help(option.help);
+    let or = |text: &str, other: String| if text.is_empty() { other } else { text.to_owned() };
+    let mut argument = Arg::new(key.name)
+        .long(or(option.long, key.name.replace('_', "-")))
+        .value_name(or(option.value, key.name.to_uppercase()))
+        .required(key.is_needed())
+        .help(option.help);
+    if !option.requires.is_empty() {
+        argument = argument.requires(option.requires);
+    }
     match option.shape {
         Shape::Switch => argument.value_parser(PossibleValuesParser::new([
             clap::builder::PossibleValue::new("on").alias("true"),
             clap::builder::PossibleValue::new("off").alias("false"),
         ])),
+        Shape::Flag(_) => argument.action(ArgAction::SetTrue),
+        Shape::Word(words) => argument.value_parser(PossibleValuesParser::new(words)),
+        Shape::List => argument.action(ArgAction::Append),
         Shape::Number => argument.value_parser(value_parser!(u64)),
         Shape::Numbers => {
             argument.value_parser(value_parser!(u64)).value_delimiter(',').action(ArgAction::Append)
@@ -114,7 +166,11 @@ fn given(matches: &ArgMatches, name: &str, shape: Shape) -> Option<Value> {
     match shape {
         Shape::Switch => text().map(|word| json!(matches!(word, "on" | "true"))),
         Shape::Number => matches.get_one::<u64>(name).map(|number| json!(number)),
-        Shape::Text => text().map(|text| json!(text)),
+        Shape::Flag(value) => matches.get_flag(name).then(|| json!(value)),
+        Shape::Text | Shape::Word(_) => text().map(|text| json!(text)),
+        Shape::List => {
+            matches.get_many::<String>(name).map(|texts| texts.cloned().collect::<Vec<_>>().into())
+        }
         Shape::NumberOrText => text().map(or_number),
         Shape::OrNone => {
             text().map(|text| if text == "none" { Value::Null } else { or_number(text) })
@@ -134,7 +190,7 @@ fn given(matches: &ArgMatches, name: &str, shape: Shape) -> Option<Value> {
 }
 
 /// Writes a number as a number, and all else as text.
-pub(super) fn or_number(text: &str) -> Value {
+fn or_number(text: &str) -> Value {
     text.parse::<u64>().map_or_else(|_| json!(text), |number| json!(number))
 }
 

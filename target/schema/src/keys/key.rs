@@ -1,22 +1,6 @@
 //! The description of a key of the configuration.
 
-use std::time::Duration;
-
-use crate::amounts::{format_duration, format_size};
-
-/// The classes' names, the most urgent first.
-pub const CLASSES: [&str; 4] = ["urgent", "high", "medium", "low"];
-/// The highest namespace identifier: lists of namespaces are kept below it (NN in Identify
-/// Controller).
-pub const NSID_MAX: u32 = 16_384;
-/// The largest window in commands.
-pub const WINDOW_MAX: u64 = 65_536;
-/// The most operation credits, and the most commands that wait.
-pub const COMMANDS_MAX: u64 = (1 << 24) - 1;
-/// The greatest limit in operations, or bytes, per second.
-pub const RATE_MAX: u64 = 1 << 40;
-/// The most commands that a device carries out at the same time.
-pub const PARALLEL_MAX: u64 = 4096;
+use crate::values::Values;
 
 /// A table of docs/configuration.md: its heading, and the keys in their order.
 pub type Documented = (&'static str, &'static [ConfigKey]);
@@ -27,7 +11,7 @@ pub struct ConfigKey {
     /// The key's name.
     pub name: &'static str,
     /// The values that it takes.
-    pub takes: Takes,
+    pub values: Values,
     /// Further conditions on values, in the words of docs/configuration.md.
     pub and: &'static str,
     /// The default, in the words of docs/configuration.md.
@@ -38,62 +22,22 @@ pub struct ConfigKey {
     pub option: Option<Opt>,
 }
 
-/// The values that a key takes.
-#[derive(Clone, Copy, Debug)]
-pub enum Takes {
-    /// `true` or `false`.
-    Boolean,
-    /// Whole numbers.
-    Number {
-        /// The least.
-        min: u64,
-        /// The greatest.
-        max: u64,
-    },
-    /// Sizes in bytes.
-    Size {
-        /// The least.
-        min: u64,
-        /// The greatest.
-        max: u64,
-    },
-    /// Times.
-    Time {
-        /// The shortest.
-        min: Duration,
-        /// The longest.
-        max: Duration,
-    },
-    /// Shares in per cent.
-    Share {
-        /// The least.
-        min: u8,
-        /// The greatest.
-        max: u8,
-    },
-    /// One word of a few.
-    Words(&'static [&'static str]),
-    /// Paths.
-    Path,
-    /// An IP address with a port.
-    Address,
-    /// An NQN.
-    Nqn,
-    /// A list of NQNs.
-    Nqns,
-    /// Values of a reader of their own, in the words of docs/configuration.md.
-    Other(&'static str),
-}
+/// The default of a key that must be given, in the words of docs/configuration.md.
+pub const NEEDED: &str = "needed";
 
-/// An option of `sluice` that sets a key. Its long name is the key's, with hyphens.
+/// An option of `sluice` that sets a key.
 #[derive(Clone, Copy, Debug)]
 pub struct Opt {
-    /// The name of the option's value in the help; empty: as the key.
+    /// The option's long name, with hyphens; empty: the key's.
+    pub long: &'static str,
+    /// The name of the option's value in the help; empty: the key's, in capitals.
     pub value: &'static str,
     /// The option's help.
     pub help: &'static str,
     /// The form in which the value is written.
     pub shape: Shape,
+    /// The key whose option must be given too; empty: none.
+    pub requires: &'static str,
 }
 
 /// The form in which the value of an option is written.
@@ -101,10 +45,16 @@ pub struct Opt {
 pub enum Shape {
     /// `on` or `off`.
     Switch,
+    /// No value: the option itself sets the key to this one.
+    Flag(bool),
     /// A number.
     Number,
     /// A text, whatever it looks like.
     Text,
+    /// One word of a few.
+    Word(&'static [&'static str]),
+    /// A text; the option may be given more than once, for a list.
+    List,
     /// A number or a text.
     NumberOrText,
     /// A number or a text; `none` takes the setting back.
@@ -120,11 +70,11 @@ pub enum Shape {
 /// Makes a key without an option.
 pub(super) const fn key(
     name: &'static str,
-    takes: Takes,
+    values: Values,
     default: &'static str,
     meaning: &'static str,
 ) -> ConfigKey {
-    ConfigKey { name, takes, and: "", default, meaning, option: None }
+    ConfigKey { name, values, and: "", default, meaning, option: None }
 }
 
 impl ConfigKey {
@@ -135,13 +85,15 @@ impl ConfigKey {
 
     /// Adds an option.
     pub(super) const fn option(self, value: &'static str, help: &'static str) -> Self {
-        let shape = match self.takes {
-            Takes::Boolean => Shape::Switch,
-            Takes::Number { .. } => Shape::Number,
-            Takes::Size { .. } | Takes::Other(_) => Shape::NumberOrText,
+        let shape = match self.values {
+            Values::Boolean => Shape::Switch,
+            Values::Number { .. } => Shape::Number,
+            Values::Size { .. } | Values::Other(_) => Shape::NumberOrText,
+            Values::Words(words) => Shape::Word(words),
+            Values::Nqns => Shape::List,
             _ => Shape::Text,
         };
-        Self { option: Some(Opt { value, help, shape }), ..self }
+        Self { option: Some(Opt { long: "", value, help, shape, requires: "" }), ..self }
     }
 
     /// Sets the form of the option's value, where it does not follow from the values.
@@ -152,49 +104,39 @@ impl ConfigKey {
         }
     }
 
+    /// Sets the option's long name, where it is not the key's.
+    pub(super) const fn long(self, long: &'static str) -> Self {
+        match self.option {
+            Some(option) => Self { option: Some(Opt { long, ..option }), ..self },
+            None => self,
+        }
+    }
+
+    /// Makes the option need that of another key.
+    pub(super) const fn requires(self, requires: &'static str) -> Self {
+        match self.option {
+            Some(option) => Self { option: Some(Opt { requires, ..option }), ..self },
+            None => self,
+        }
+    }
+
+    /// Says whether the key must be given.
+    #[must_use]
+    pub fn is_needed(&self) -> bool {
+        self.default == NEEDED
+    }
+
     /// Writes the key's row of docs/configuration.md.
     #[must_use]
     pub fn row(&self) -> String {
         let cells = [
             format!("`{}`", self.name),
-            self.takes.words() + self.and,
+            self.values.words() + self.and,
             self.default.to_owned(),
             self.meaning.to_owned(),
         ];
         let cells =
             cells.map(|cell| if cell.is_empty() { " ".into() } else { format!(" {cell} ") });
         format!("|{}|", cells.join("|"))
-    }
-}
-
-impl Takes {
-    /// Describes the values in the words of docs/configuration.md.
-    #[must_use]
-    pub fn words(&self) -> String {
-        match *self {
-            Self::Boolean => "boolean".into(),
-            Self::Number { min, max: RATE_MAX } => format!("{min} to 2^40"),
-            Self::Number { min, max } => format!("{min} to {max}"),
-            Self::Size { min: 0, max } => format!("size up to {}", format_size(max)),
-            Self::Size { min, max } => {
-                format!("size, {} to {}", format_size(min), format_size(max))
-            }
-            Self::Time { min: Duration::ZERO, max } => {
-                format!("time up to {}", format_duration(max))
-            }
-            Self::Time { min, max } => {
-                format!("time, {} to {}", format_duration(min), format_duration(max))
-            }
-            Self::Share { min, max } => format!("`\"{min} %\"` to `\"{max} %\"`"),
-            Self::Words(words) => {
-                let words: Vec<String> = words.iter().map(|word| format!("`\"{word}\"`")).collect();
-                words.join(", ")
-            }
-            Self::Path => "path".into(),
-            Self::Address => "IP address and port".into(),
-            Self::Nqn => "NQN".into(),
-            Self::Nqns => "list of NQNs".into(),
-            Self::Other(words) => words.into(),
-        }
     }
 }

@@ -9,6 +9,7 @@ mod qos;
 mod serving;
 mod target;
 
+pub use crate::limits::*;
 pub use key::*;
 pub use network::*;
 pub use qos::*;

@@ -1,24 +1,25 @@
 //! `[network]` and `[[link]]`.
 
-use super::key::{ConfigKey, Documented, Shape, Takes, key};
+use super::key::{ConfigKey, Documented, Shape, key};
+use crate::values::Values;
 
 /// The tables of this file in docs/configuration.md.
 pub(super) const TABLES: &[Documented] = &[("## `[network]`", NETWORK), ("## `[[link]]`", LINK)];
 
 /// The keys of `[network]`.
 pub const NETWORK: &[ConfigKey] = &[
-    key("enabled", Takes::Boolean, "`true`", "Off, connections are paced by the kernel alone.")
+    key("enabled", Values::Boolean, "`true`", "Off, connections are paced by the kernel alone.")
         .option("", "Whether classes share the network at all"),
     key(
         "writes",
-        Takes::Boolean,
+        Values::Boolean,
         "`true`",
         "Whether data from hosts is paced too: it is asked for (R2T) at the rate that its class has.",
     )
     .option("", "Whether what hosts send is paced too"),
     key(
         "base",
-        Takes::Other("`\"auto\"`, or a congestion control of the kernel"),
+        Values::Other("`\"auto\"`, or a congestion control of the kernel"),
         "`\"auto\"`",
         "The kernel's congestion control under connections; `\"auto\"` is the best that this \
          kernel has. Read at the start; a live change to one that connections cannot have is \
@@ -26,34 +27,36 @@ pub const NETWORK: &[ConfigKey] = &[
     )
     .option(
         "NAME",
-        "The kernel's congestion control under connections,
-        or auto; counts from the next start",
+        "The kernel's congestion control under connections, or auto; \
+         counts from the next start",
     )
     .shape(Shape::Text),
     key(
         "capacity",
-        Takes::Other("rate, 1 Mbit/s to 10 Tbit/s, or `\"auto\"`"),
+        Values::Other("rate, 1 Mbit/s to 10 Tbit/s, or `\"auto\"`"),
         "`\"auto\"`",
         "The rate that the narrowest part of the way carries, in each direction. `\"auto\"`: the \
          rate that was seen under congestion.",
     )
     .option("RATE", "What the default link carries, such as \"10 Gbit/s\", or auto")
     .shape(Shape::Text),
-    key("classes", Takes::Other("table"), "as below", "The goal of each class."),
+    key("classes", Values::Other("table"), "as below", "The goal of each class."),
 ];
 
 /// The keys of `[[link]]`.
 pub const LINK: &[ConfigKey] = &[
     key(
         "name",
-        Takes::Other("1 to 64 letters, digits and `-_.:@+`; not `default`"),
+        Values::Other("1 to 64 letters, digits and `-_.:@+`; not `default`"),
         "needed",
         "The name by which listeners choose the link.",
     ),
-    key("capacity", Takes::Other("as in `[network]`"), "`\"auto\"`", ""),
+    key("capacity", Values::Other("as in `[network]`"), "`\"auto\"`", "")
+        .option("RATE", "The rate that the link carries, such as \"25 Gbit/s\", or auto")
+        .shape(Shape::Text),
     key(
         "classes",
-        Takes::Other("as in `[network]`"),
+        Values::Other("as in `[network]`"),
         "those of `[network]` in this file",
         "A live change of `[network]` does not change existing links.",
     ),

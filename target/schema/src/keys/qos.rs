@@ -2,9 +2,9 @@
 
 use std::time::Duration;
 
-use super::key::{
-    CLASSES, COMMANDS_MAX, ConfigKey, Documented, NSID_MAX, RATE_MAX, Shape, Takes, WINDOW_MAX, key,
-};
+use super::key::{ConfigKey, Documented, Shape, key};
+use crate::limits::{CLASSES, COMMANDS_MAX, NSID_MAX, RATE_MAX, WINDOW_MAX};
+use crate::values::Values;
 
 /// The tables of this file in docs/configuration.md.
 pub(super) const TABLES: &[Documented] = &[
@@ -16,28 +16,28 @@ pub(super) const TABLES: &[Documented] = &[
 
 /// The keys of `[qos]`.
 pub const QOS: &[ConfigKey] = &[
-    key("enabled", Takes::Boolean, "`true`", "`false`: commands go to their devices as they come.")
+    key("enabled", Values::Boolean, "`true`", "`false`: commands go to their devices as they come.")
         .option("", "Whether commands wait their turn at all"),
     key(
         "weights",
-        Takes::Other("three numbers, 1 to 256"),
+        Values::Other("three numbers, 1 to 256"),
         "`[3, 2, 1]`",
         "The shares of High, Medium and Low where all of them have work.",
     )
     .option("H,M,L", "Weights of high, medium and low")
     .shape(Shape::Numbers),
-    key("unit", Takes::Words(&["commands", "bytes"]), "`\"commands\"`", "The unit that the weights count.")
+    key("unit", Values::Words(&["commands", "bytes"]), "`\"commands\"`", "The unit that the weights count.")
         .option("", "What weights count: commands or bytes"),
     key(
         "burst",
-        Takes::Other("1, 2, 4, 8, 16, 32, 64, `\"unlimited\"`"),
+        Values::Other("1, 2, 4, 8, 16, 32, 64, `\"unlimited\"`"),
         "4",
         "At most this many commands are taken from one queue at a time.",
     )
     .option("", "Commands taken from one queue at a time: 1, 2, 4 .. 64, or unlimited"),
     key(
         "urgent_share",
-        Takes::Share { min: 1, max: 90 },
+        Values::Share { min: 1, max: 90 },
         "`\"20 %\"`",
         "The share of a device that Urgent may take strictly before the others; beyond it Urgent \
          has the weight of High.",
@@ -45,7 +45,7 @@ pub const QOS: &[ConfigKey] = &[
     .option("SHARE", "What Urgent may take strictly first, such as \"20 %\""),
     key(
         "window",
-        Takes::Other("1 to 65536, `\"off\"`, `\"adaptive\"`"),
+        Values::Other("1 to 65536, `\"off\"`, `\"adaptive\"`"),
         "128",
         "The amount that each device may hold at once, in commands of ordinary size. `\"off\"`: any \
          amount, so that the device decides the order. `\"adaptive\"`: the amount that the device \
@@ -54,21 +54,21 @@ pub const QOS: &[ConfigKey] = &[
     .option("", "What a device may hold at once: a number of commands, off, or adaptive"),
     key(
         "latency_target",
-        Takes::Time { min: Duration::from_micros(1), max: Duration::from_secs(10) },
+        Values::Time { min: Duration::from_micros(1), max: Duration::from_secs(10) },
         "`\"2 ms\"`",
         "With `window = \"adaptive\"`: the latency that a device keeps.",
     )
     .option("TIME", "The latency that an adaptive window keeps, such as \"2 ms\""),
     key(
         "window_max",
-        Takes::Number { min: 1, max: WINDOW_MAX },
+        Values::Number { min: 1, max: WINDOW_MAX },
         "1024",
         "With `window = \"adaptive\"`: the largest window.",
     )
     .option("COMMANDS", "The most of an adaptive window"),
     key(
         "operations",
-        Takes::Number { min: 1, max: COMMANDS_MAX },
+        Values::Number { min: 1, max: COMMANDS_MAX },
         "65536",
         "Operation credits of the root session: commands in devices at one time, all devices \
          together.",
@@ -76,7 +76,7 @@ pub const QOS: &[ConfigKey] = &[
     .option("COMMANDS", "Commands in devices at one time, all together"),
     key(
         "payload",
-        Takes::Size { min: 4096, max: 1 << 40 },
+        Values::Size { min: 4096, max: 1 << 40 },
         "`\"1 TiB\"`",
         "Payload credits of the root session: bytes in devices at one time; never more than \
          `io_memory` of all reactors.",
@@ -84,7 +84,7 @@ pub const QOS: &[ConfigKey] = &[
     .option("SIZE", "Bytes in devices at one time, such as \"64 MiB\""),
     key(
         "queue",
-        Takes::Number { min: 1, max: COMMANDS_MAX },
+        Values::Number { min: 1, max: COMMANDS_MAX },
         "65536",
         "Commands that may wait in the target at one time. Beyond it hosts are held back, and \
          then told to come again later.",
@@ -92,17 +92,17 @@ pub const QOS: &[ConfigKey] = &[
     .option("COMMANDS", "Commands that may wait in the target at one time"),
     key(
         "wrr",
-        Takes::Boolean,
+        Values::Boolean,
         "`true`",
         "Controllers offer NVMe's weighted round robin with urgent (CAP.AMS), which lets a host \
          name a class for each queue.",
     )
     .option("", "Whether controllers offer weighted round robin with urgent"),
-    key("mark", Takes::Boolean, "`true`", "Answers carry the DSCP of their connection's class.")
+    key("mark", Values::Boolean, "`true`", "Answers carry the DSCP of their connection's class.")
         .option("", "Whether answers carry the DSCP of their connection's class"),
     key(
         "dscp",
-        Takes::Other("table of `urgent`, `high`, `medium`, `low`, 0 to 63 each"),
+        Values::Other("table of `urgent`, `high`, `medium`, `low`, 0 to 63 each"),
         "46, 34, 18, 8",
         "The DSCP of each class, for `mark` and for connections that come with one (`nvme connect \
          --tos`). 0: none.",
@@ -115,13 +115,13 @@ pub const QOS: &[ConfigKey] = &[
 pub const SESSION: &[ConfigKey] = &[
     key(
         "name",
-        Takes::Other("1 to 64 letters, digits and `-_.:@+`; an NQN; `NQN/NSID`"),
+        Values::Other("1 to 64 letters, digits and `-_.:@+`; an NQN; `NQN/NSID`"),
         "needed",
         "`root` is the session above all; `[qos]` sets it.",
     ),
     key(
         "parent",
-        Takes::Other("name of another session"),
+        Values::Other("name of another session"),
         "the root; the subsystem's for a namespace's",
         "At most 16 levels.",
     )
@@ -129,21 +129,19 @@ pub const SESSION: &[ConfigKey] = &[
     .shape(Shape::Name),
     key(
         "operations",
-        Takes::Share { min: 1, max: 100 },
+        Values::Share { min: 1, max: 100 },
         "as many as the parent's",
         "Operation credits, as a share of the parent's. The shares of one parent's children are \
          at most 100 % together.",
     )
     .option(
         "SHARE",
-        "Commands in devices at one time,
-        as a share of the parent's,
-        such as \"50 %\"",
+        "Commands in devices at one time, as a share of the parent's, such as \"50 %\"",
     )
     .shape(Shape::OrNone),
     key(
         "payload",
-        Takes::Share { min: 1, max: 100 },
+        Values::Share { min: 1, max: 100 },
         "as many as the parent's",
         "Payload credits, likewise.",
     )
@@ -151,7 +149,7 @@ pub const SESSION: &[ConfigKey] = &[
     .shape(Shape::OrNone),
     key(
         "iops",
-        Takes::Number { min: 1, max: RATE_MAX },
+        Values::Number { min: 1, max: RATE_MAX },
         "no limit",
         "The most commands in a second.",
     )
@@ -159,7 +157,7 @@ pub const SESSION: &[ConfigKey] = &[
     .shape(Shape::OrNone),
     key(
         "bandwidth",
-        Takes::Other("size for each second: `\"200 MiB\"`"),
+        Values::Other("size for each second: `\"200 MiB\"`"),
         "no limit",
         "The most bytes in a second.",
     )
@@ -167,80 +165,99 @@ pub const SESSION: &[ConfigKey] = &[
     .shape(Shape::OrNone),
     key(
         "queue",
-        Takes::Number { min: 1, max: COMMANDS_MAX },
+        Values::Number { min: 1, max: COMMANDS_MAX },
         "as in `[qos]`",
         "Commands on the session's own account (not those of sessions below it) that may wait before hosts \
          are held back.",
     )
     .option("COMMANDS", "Commands that may wait before hosts are held back")
     .shape(Shape::OrNone),
-    key("reserve", Takes::Other("table"), "none", "A reservation, see below."),
+    key("reserve", Values::Other("table"), "none", "A reservation, see below."),
 ];
 
 /// The keys of `reserve`.
 pub const RESERVE: &[ConfigKey] = &[
-    key("operations", Takes::Number { min: 1, max: RATE_MAX }, "", "Commands in each period."),
-    key("bytes", Takes::Other("size, from 512 B"), "", "Bytes in each period."),
-    key("time", Takes::Other("time, up to `period`"), "", "Time of the device in each period."),
+    key("operations", Values::Number { min: 1, max: RATE_MAX }, "", "Commands in each period.")
+        .option("COMMANDS", "Commands in each period"),
+    key("bytes", Values::Other("size, from 512 B"), "", "Bytes in each period.")
+        .option("SIZE", "Bytes in each period, such as \"200 MiB\""),
+    key("time", Values::Other("time, up to `period`"), "", "Time of the device in each period.")
+        .option("TIME", "Time of the device in each period, such as \"100 ms\"")
+        .shape(Shape::Text),
     key(
         "period",
-        Takes::Time { min: Duration::from_millis(1), max: Duration::from_secs(60) },
+        Values::Time { min: Duration::from_millis(1), max: Duration::from_secs(60) },
         "`\"1 s\"`",
         "",
-    ),
+    )
+    .option("TIME", "The period, such as \"1 s\" [default: 1 s]"),
     key(
         "request_size",
-        Takes::Size { min: 512, max: 16 << 20 },
+        Values::Size { min: 512, max: 16 << 20 },
         "`\"4 KiB\"`",
         "The usual size of a command.",
-    ),
-    key("writes", Takes::Share { min: 0, max: 100 }, "`\"0 %\"`", "Writes among the commands."),
+    )
+    .option("SIZE", "The usual size of a command [default: 4 KiB]"),
+    key("writes", Values::Share { min: 0, max: 100 }, "`\"0 %\"`", "Writes among the commands.")
+        .option("SHARE", "Writes among the commands [default: 0 %]"),
     key(
         "locality",
-        Takes::Words(&["random", "sequential"]),
+        Values::Words(&["random", "sequential"]),
         "`\"random\"`",
         "The order of the places that the commands go to.",
-    ),
+    )
+    .option("", "The order of the places that commands go to [default: random]"),
     key(
         "namespace",
-        Takes::Other("`NQN/NSID`"),
+        Values::Other("`NQN/NSID`"),
         "a namespace's own session: that one; else needed",
         "The namespace on whose device the reservation is.",
-    ),
+    )
+    .option(
+        "NQN/NSID",
+        "The namespace on whose device the reservation is; needed where the session is not a \
+         namespace's own",
+    )
+    .shape(Shape::Text),
 ];
 
 /// The keys of `[[policy]]`.
 pub const POLICY: &[ConfigKey] = &[
-    key("host", Takes::Nqn, "any host", ""),
-    key("subsystem", Takes::Other("NQN in this file"), "any subsystem", ""),
+    key("host", Values::Nqn, "any host", "")
+        .option("NQN", "NQN of the host; any host where not given"),
+    key("subsystem", Values::Other("NQN in this file"), "any subsystem", "")
+        .option("NQN", "NQN of the subsystem; any subsystem where not given")
+        .shape(Shape::Text),
     key(
         "nsid",
-        Takes::Number { min: 1, max: NSID_MAX as u64 },
+        Values::Number { min: 1, max: NSID_MAX as u64 },
         "any namespace",
         "Only with `subsystem`.",
-    ),
+    )
+    .option("", "Namespace identifier; any namespace where not given")
+    .requires("subsystem"),
     key(
         "class",
-        Takes::Words(&CLASSES),
+        Values::Words(&CLASSES),
         "none",
         "The class of commands that name none, on connections that name none.",
-    ),
+    )
+    .option("", "The class of commands that name none, on connections that name none"),
     key(
         "max_class",
-        Takes::Other("the same"),
+        Values::Other("the same"),
         "none",
         "Commands that name a higher class have this one.",
-    ),
+    )
+    .option("", "The highest class: commands that name a higher one have this one")
+    .shape(Shape::Word(&CLASSES)),
     key(
         "urgent_iops",
-        Takes::Number { min: 1, max: RATE_MAX },
+        Values::Number { min: 1, max: RATE_MAX },
         "no limit",
         "The most Urgent commands in a second; those beyond are High.",
-    ),
-    key(
-        "session",
-        Takes::Other("name of a session"),
-        "the namespace's",
-        "The session that commands are charged to.",
-    ),
+    )
+    .option("IOPS", "Urgent commands in a second, at most; those beyond are High"),
+    key("session", Values::Session, "the namespace's", "The session that commands are charged to.")
+        .option("NAME", "The session that commands are charged to"),
 ];

@@ -2,7 +2,9 @@
 
 use std::time::Duration;
 
-use super::key::{CLASSES, ConfigKey, Documented, NSID_MAX, PARALLEL_MAX, Takes, WINDOW_MAX, key};
+use super::key::{ConfigKey, Documented, Shape, key};
+use crate::limits::{CLASSES, NSID_MAX, PARALLEL_MAX, WINDOW_MAX};
+use crate::values::Values;
 
 /// The tables of this file in docs/configuration.md.
 pub(super) const TABLES: &[Documented] = &[
@@ -15,225 +17,276 @@ pub(super) const TABLES: &[Documented] = &[
 pub const LISTENER: &[ConfigKey] = &[
     key(
         "address",
-        Takes::Address,
+        Values::Address,
         "needed",
         "`\"0.0.0.0:4420\"`, `\"[::]:4420\"`, `\"192.0.2.1:4420\"`. 4420 is NVMe's port, 8009 \
          that of discovery.",
     ),
-    key("transport", Takes::Words(&["tcp"]), "`\"tcp\"`", ""),
+    key("transport", Values::Words(&["tcp"]), "`\"tcp\"`", ""),
     key(
         "advertise",
-        Takes::Address,
+        Values::Address,
         "`address`",
         "The address that discovery hands out: for hosts behind address translation, or to name \
          one address of a listener on all.",
-    ),
+    )
+    .option("ADDRESS", "The address that discovery hands out"),
     key(
         "discovery_only",
-        Takes::Boolean,
+        Values::Boolean,
         "`false`",
         "Whether the listener has the discovery controller only.",
-    ),
+    )
+    .option("", "Only answer discovery here")
+    .shape(Shape::Flag(true)),
     key(
         "subsystems",
-        Takes::Other("list of NQNs in this file"),
+        Values::Other("list of NQNs in this file"),
         "all",
         "The subsystems that the listener serves.",
-    ),
+    )
+    .option(
+        "NQN",
+        "NQN of a subsystem that is served here; may be given more than once; all where not \
+         given",
+    )
+    .shape(Shape::List)
+    .long("subsystem"),
     key(
         "class",
-        Takes::Words(&CLASSES),
+        Values::Words(&CLASSES),
         "none",
         "The class of connections that come through the listener and name none themselves.",
-    ),
+    )
+    .option("", "The class of connections that come through it and name none themselves"),
     key(
         "link",
-        Takes::Other("name of a `[[link]]`, or `\"default\"`"),
+        Values::AnyLink,
         "`\"default\"`",
         "The link that the listener's connections share.",
-    ),
+    )
+    .option("NAME", "The link that its connections share; the default one where not given"),
 ];
 
 /// The keys of `[[subsystem]]`.
 pub const SUBSYSTEM: &[ConfigKey] = &[
     key(
         "nqn",
-        Takes::Other("NQN, at most 223 bytes"),
+        Values::Other("NQN, at most 223 bytes"),
         "needed",
         "`nqn.yyyy-mm.reversed.domain:name`, or `nqn.2014-08.org.nvmexpress:uuid:` and a whole \
          UUID.",
     ),
-    key("serial", Takes::Other("1 to 20 printable ASCII characters"), "derived from `nqn`", ""),
-    key("model", Takes::Other("1 to 40 printable ASCII characters"), "the product's name", ""),
-    key("allow_any_host", Takes::Boolean, "`false`", ""),
+    key("serial", Values::Other("1 to 20 printable ASCII characters"), "derived from `nqn`", "")
+        .option("", "Serial number, up to 20 characters; derived from the NQN where not given")
+        .shape(Shape::Text),
+    key("model", Values::Other("1 to 40 printable ASCII characters"), "the product's name", "")
+        .option("", "Model, up to 40 characters")
+        .shape(Shape::Text),
+    key("allow_any_host", Values::Boolean, "`false`", "")
+        .option("", "Let any host connect")
+        .shape(Shape::Flag(true))
+        .long("any-host"),
     key(
         "hosts",
-        Takes::Nqns,
+        Values::Nqns,
         "none",
         "The hosts that may connect: what `/etc/nvme/hostnqn` holds on each. A host that is not \
          listed is refused unless `allow_any_host` is set.",
-    ),
+    )
+    .option("NQN", "NQN of a host that may connect; may be given more than once")
+    .long("host"),
 ];
 
 /// The keys of `[[subsystem.namespace]]`.
 pub const NAMESPACE: &[ConfigKey] = &[
     key(
         "nsid",
-        Takes::Number { min: 1, max: NSID_MAX as u64 },
+        Values::Number { min: 1, max: NSID_MAX as u64 },
         "the lowest that is free",
         "Write it down: without it, an entry that is inserted later moves those after it.",
-    ),
+    )
+    .option("", "Namespace identifier; the lowest that is free where not given"),
     key(
         "backend",
-        Takes::Words(&["null", "memory", "file", "block", "nvme"]),
+        Values::Words(&["null", "memory", "file", "block", "nvme"]),
         "needed",
         "`null` reads zeroes and forgets writes; `memory` is allocated as it is written and lost \
          at the end; `file` and `block` mean the same, a path; `nvme` passes commands to a drive \
          as they are.",
+    )
+    .option(
+        "",
+        "What keeps its blocks: null reads zeroes and forgets writes, memory is lost when the \
+         daemon ends, file is made where it is not there, block is a block device, nvme an NVMe \
+         namespace by passthrough",
     ),
     key(
         "size",
-        Takes::Other("whole blocks, 4 KiB to 1 EiB, for memory to 4 TiB"),
+        Values::Other("whole blocks, 4 KiB to 1 EiB, for memory to 4 TiB"),
         "needed for null and memory; else what the file or device has",
         "A smaller file grows to it; of a larger file or device hosts get this much. Not for \
          `nvme`.",
-    ),
+    )
+    .option("", "Size, such as \"4 GiB\" (null, memory, file, block)"),
     key(
         "create",
-        Takes::Boolean,
+        Values::Boolean,
         "`false`",
         "For file, with `size`: the file is made where it is not there, but never in place of one \
          that was served before: see below.",
     ),
     key(
         "block_size",
-        Takes::Other("512, 4096"),
+        Values::Other("512, 4096"),
         "4096; the device's own for `block`",
         "Not for `nvme`.",
-    ),
-    key("path", Takes::Path, "needed for file and block", ""),
+    )
+    .option("BYTES", "Logical block size: 512 or 4096 bytes (null, memory, file, block)"),
+    key("path", Values::Path, "needed for file and block", "")
+        .option("", "The file or block device (file, block)"),
     key(
         "direct",
-        Takes::Boolean,
+        Values::Boolean,
         "`true`",
         "For file and block: whether to go around the page cache where that is possible.",
-    ),
+    )
+    .option("", "Go through the page cache (file, block)")
+    .shape(Shape::Flag(false))
+    .long("buffered"),
     key(
         "device",
-        Takes::Path,
+        Values::Path,
         "needed for nvme",
         "The generic character device `/dev/ngXnY`, not the block device.",
-    ),
-    key("uuid", Takes::Other("UUID"), "derived from `nqn` and `nsid`", ""),
+    )
+    .option("", "The character device /dev/ngXnY (nvme)"),
+    key("uuid", Values::Other("UUID"), "derived from `nqn` and `nsid`", "")
+        .option("", "UUID; derived from the NQN and the NSID where not given")
+        .shape(Shape::Text),
     key(
         "nguid",
-        Takes::Other("32 hexadecimal digits"),
+        Values::Other("32 hexadecimal digits"),
         "the UUID's, with its OUI field marked as nobody's",
         "",
-    ),
+    )
+    .option("", "NGUID, 32 hexadecimal digits; the UUID's where not given")
+    .shape(Shape::Text),
     key(
         "read_only",
-        Takes::Boolean,
+        Values::Boolean,
         "`false`",
         "Several namespaces may share a file or device when all of them are read only.",
-    ),
+    )
+    .option("", "Refuse writes")
+    .shape(Shape::Flag(true)),
     key(
         "force",
-        Takes::Boolean,
+        Values::Boolean,
         "`false`",
         "For block and nvme: a device that holds a file system or the like is taken the first \
          time, too. See below.",
-    ),
+    )
+    .option("", "Also where the device holds a file system, swap space or part of a RAID")
+    .shape(Shape::Flag(true)),
     key(
         "hosts",
-        Takes::Nqns,
+        Values::Nqns,
         "all that the subsystem allows",
         "The hosts that see this namespace.",
-    ),
+    )
+    .option(
+        "NQN",
+        "NQN of a host that sees it; may be given more than once; all hosts where not given",
+    )
+    .long("host"),
     key(
         "class",
-        Takes::Words(&CLASSES),
+        Values::Words(&CLASSES),
         "none",
         "The class of commands where neither they, their connection nor a policy name one.",
-    ),
+    )
+    .option("", "The class of its commands where nothing else says one"),
     key(
         "window",
-        Takes::Other("1 to 65536, `\"off\"`, `\"adaptive\"`"),
+        Values::Other("1 to 65536, `\"off\"`, `\"adaptive\"`"),
         "as in `[qos]`",
         "The amount that the namespace's device may hold at once.",
-    ),
+    )
+    .option("", "What its device may hold at once: a number of commands, off, or adaptive"),
     key(
         "window_max",
-        Takes::Number { min: 1, max: WINDOW_MAX },
+        Values::Number { min: 1, max: WINDOW_MAX },
         "1024",
         "With `window = \"adaptive\"`: the largest window.",
     ),
     key(
         "latency_target",
-        Takes::Time { min: Duration::from_micros(1), max: Duration::from_secs(10) },
+        Values::Time { min: Duration::from_micros(1), max: Duration::from_secs(10) },
         "`\"2 ms\"` for the window",
         "With `window = \"adaptive\"`: the latency that the device keeps. With `order = \
          \"containers\"`: the deadline of a single command.",
-    ),
+    )
+    .option("TIME", "The latency that an adaptive window keeps, such as \"2 ms\""),
     key(
         "order",
-        Takes::Words(&["fair", "containers"]),
+        Values::Words(&["fair", "containers"]),
         "`\"fair\"`",
         "Inside a class: sessions and hosts in turn; or containers, for disks with heads.",
     ),
     key(
         "flush_is_output",
-        Takes::Boolean,
+        Values::Boolean,
         "`false`",
         "With `order = \"containers\"`: a Flush ends a container.",
     ),
     key(
         "mean_time",
-        Takes::Time { min: Duration::from_nanos(1), max: Duration::from_secs(10) },
+        Values::Time { min: Duration::from_nanos(1), max: Duration::from_secs(10) },
         "measured",
         "The mean time that a 4 KiB command takes of the device. Reservations are checked against \
          it.",
     ),
     key(
         "worst_time",
-        Takes::Other("time, at least `mean_time`"),
+        Values::Other("time, at least `mean_time`"),
         "measured",
         "The longest time that a 4 KiB command takes of the device.",
     ),
     key(
         "parallelism",
-        Takes::Number { min: 1, max: PARALLEL_MAX },
+        Values::Number { min: 1, max: PARALLEL_MAX },
         "measured",
         "Commands that the device carries out at the same time.",
     ),
     key(
         "forward_class",
-        Takes::Boolean,
+        Values::Boolean,
         "`false`",
         "For nvme: the drive sees the class bits of a command (CDW13 bits 9:8) too.",
     ),
     key(
         "service_time",
-        Takes::Time { min: Duration::ZERO, max: Duration::from_secs(10) },
+        Values::Time { min: Duration::ZERO, max: Duration::from_secs(10) },
         "none",
         "For null: the namespace imitates a device that takes this time for each command, give or \
          take an eighth, to try out quality of service.",
     ),
     key(
         "bandwidth",
-        Takes::Other("size for each second"),
+        Values::Other("size for each second"),
         "none",
         "For null: bytes take time too, on each channel.",
     ),
     key(
         "channels",
-        Takes::Number { min: 1, max: PARALLEL_MAX },
+        Values::Number { min: 1, max: PARALLEL_MAX },
         "1",
         "For null: commands that the device carries out at the same time.",
     ),
     key(
         "errors",
-        Takes::Other("1 % to 100 %"),
+        Values::Other("1 % to 100 %"),
         "none",
         "For null: the share of commands that fail, as on a medium with flaws. It serves to try \
          out how hosts and monitoring react.",

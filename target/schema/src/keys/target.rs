@@ -2,7 +2,8 @@
 
 use std::time::Duration;
 
-use super::key::{ConfigKey, Documented, Takes, key};
+use super::key::{ConfigKey, Documented, key};
+use crate::values::Values;
 
 /// The tables of this file in docs/configuration.md.
 pub(super) const TABLES: &[Documented] = &[("## `[target]`", TARGET)];
@@ -11,26 +12,26 @@ pub(super) const TABLES: &[Documented] = &[("## `[target]`", TARGET)];
 pub const TARGET: &[ConfigKey] = &[
     key(
         "cores",
-        Takes::Other("list of CPU numbers that are online, each once"),
+        Values::Other("list of CPU numbers that are online, each once"),
         "the first CPU",
         "One reactor thread is pinned to each. Connections are spread over them.",
     ),
     key(
         "poll",
-        Takes::Words(&["adaptive", "always", "never"]),
+        Values::Words(&["adaptive", "always", "never"]),
         "`\"adaptive\"`",
         "The behaviour of a reactor without work: it polls for `poll_time` and then sleeps; never sleeps \
          (lowest latency, a CPU at 100 %); sleeps at once.",
     ),
     key(
         "poll_time",
-        Takes::Time { min: Duration::ZERO, max: Duration::from_secs(1) },
+        Values::Time { min: Duration::ZERO, max: Duration::from_secs(1) },
         "`\"50 us\"`",
         "The time for which an adaptive reactor polls.",
     ),
     key(
         "io_memory",
-        Takes::Size { min: 1 << 20, max: 1 << 40 },
+        Values::Size { min: 1 << 20, max: 1 << 40 },
         "`\"64 MiB\"`",
         "I/O buffers of each reactor. Hosts wait when they are used up; the daemon never takes \
          more. No host holds more than a quarter, unless one command needs more.",
@@ -38,35 +39,35 @@ pub const TARGET: &[ConfigKey] = &[
     .with(", whole pages, at least 2 x `max_transfer`"),
     key(
         "max_transfer",
-        Takes::Size { min: 4096, max: 16 << 20 },
+        Values::Size { min: 4096, max: 16 << 20 },
         "`\"1 MiB\"`",
         "The largest transfer of one command that hosts are told (MDTS).",
     )
     .with(", a power of two"),
     key(
         "in_capsule_data",
-        Takes::Size { min: 0, max: 64 << 10 },
+        Values::Size { min: 0, max: 64 << 10 },
         "`\"8 KiB\"`",
         "Writes up to this size travel with their command instead of being asked for.",
     )
     .with(", multiple of 16"),
     key(
         "queue_depth",
-        Takes::Number { min: 2, max: 1024 },
+        Values::Number { min: 2, max: 1024 },
         "256",
         "Entries of the largest I/O queue.",
     ),
     key(
         "admin_queue_depth",
-        Takes::Number { min: 32, max: 4096 },
+        Values::Number { min: 32, max: 4096 },
         "128",
         "Entries of the largest admin queue. A host that asks for more is refused. 128 commands \
          of one admin queue may bring data at one time (512 KiB), whatever its size.",
     ),
-    key("max_queues", Takes::Number { min: 1, max: 1024 }, "64", "I/O queues of each controller."),
+    key("max_queues", Values::Number { min: 1, max: 1024 }, "64", "I/O queues of each controller."),
     key(
         "max_connections",
-        Takes::Number { min: 1, max: 65536 },
+        Values::Number { min: 1, max: 65536 },
         "4096",
         "Connections at one time, all listeners together. Each takes two file descriptors: \
          sluiced raises its soft limit as far as the hard limit lets it, and says so where that \
@@ -74,21 +75,21 @@ pub const TARGET: &[ConfigKey] = &[
     ),
     key(
         "state",
-        Takes::Path,
+        Values::Path,
         "none",
         "The file in which live changes are kept; its folder is made where it is missing. Without \
          this key live changes end with the daemon.",
     ),
-    key("control", Takes::Path, "see below", "The control socket."),
+    key("control", Values::Path, "see below", "The control socket."),
     key(
         "metrics",
-        Takes::Address,
+        Values::Address,
         "none",
         "The address at which [metrics](metrics.md) are served.",
     ),
     key(
         "drain_time",
-        Takes::Time { min: Duration::ZERO, max: Duration::from_secs(600) },
+        Values::Time { min: Duration::ZERO, max: Duration::from_secs(600) },
         "`\"10 s\"`",
         "The time for which SIGTERM waits for commands in flight.",
     ),

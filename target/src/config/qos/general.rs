@@ -4,7 +4,8 @@ use arbitration::PerClass;
 use arbitration::settings::{Marks, OrderSettings, Weights, WindowRule, default_marks};
 use serde_json::{Map, Value as Json, json};
 use sluice_schema::ConfigKey;
-use sluice_schema::keys::{QOS, Takes};
+use sluice_schema::Values;
+use sluice_schema::keys::QOS;
 
 use super::super::fields::Fields;
 use super::super::node::Node;
@@ -78,11 +79,11 @@ pub(crate) fn general(mut fields: Fields<'_>, mut base: Qos) -> Qos {
 }
 
 impl Field for Weights {
-    fn read(_: &Takes, node: &Node) -> Read<Self> {
+    fn read(_: &Values, node: &Node) -> Read<Self> {
         values::weights(node)
     }
 
-    fn write(&self, _: &Takes) -> Written {
+    fn write(&self, _: &Values) -> Written {
         let Self { high, medium, low } = self;
         Written {
             toml: Some(format!("[{high}, {medium}, {low}]")),

@@ -1,0 +1,15 @@
+//! The limits of values, and the names of the classes.
+
+/// The classes' names, the most urgent first.
+pub const CLASSES: [&str; 4] = ["urgent", "high", "medium", "low"];
+/// The highest namespace identifier: lists of namespaces are kept below it (NN in Identify
+/// Controller).
+pub const NSID_MAX: u32 = 16_384;
+/// The largest window in commands.
+pub const WINDOW_MAX: u64 = 65_536;
+/// The most operation credits, and the most commands that wait.
+pub const COMMANDS_MAX: u64 = (1 << 24) - 1;
+/// The greatest limit in operations, or bytes, per second.
+pub const RATE_MAX: u64 = 1 << 40;
+/// The most commands that a device carries out at the same time.
+pub const PARALLEL_MAX: u64 = 4096;
