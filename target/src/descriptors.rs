@@ -15,8 +15,8 @@ const OTHERS: u64 = 1024 + crate::config::NSID_MAX as u64;
 ///
 /// # Errors
 /// The kernel does not take the limit.
-pub fn allow(connections: u32) -> io::Result<u64> {
-    let needed = u64::from(connections) * EACH + OTHERS;
+pub fn allow(connections: u64) -> io::Result<u64> {
+    let needed = connections.saturating_mul(EACH).saturating_add(OTHERS);
     let (soft, hard) = getrlimit(Resource::RLIMIT_NOFILE)?;
     let limit = soft.max(needed.min(hard));
     if limit > soft {
@@ -37,9 +37,9 @@ mod tests {
         let connections = 2000;
         let able = allow(connections).unwrap();
         let (now, _) = getrlimit(Resource::RLIMIT_NOFILE).unwrap();
-        let needed = 2 * u64::from(connections) + OTHERS;
+        let needed = 2 * connections + OTHERS;
         assert_eq!(now, hard.min(needed), "{before} were allowed at first");
-        assert!(able >= u64::from(connections) || hard < needed);
+        assert!(able >= connections || hard < needed);
         allow(1).unwrap();
         assert_eq!(getrlimit(Resource::RLIMIT_NOFILE).unwrap().0, now, "never fewer");
     }

@@ -65,6 +65,10 @@ pub struct Events {
     pub accepted: AtomicU64,
     /// Connections ended because the peer broke the protocol.
     pub protocol_errors: AtomicU64,
+    /// Connections closed, or not taken, because too many had sent no Connect.
+    pub waiting_closed: AtomicU64,
+    /// Connect commands that were refused.
+    pub connects_refused: AtomicU64,
     /// Controllers ended because their keep-alive timer expired.
     pub keep_alive_expired: AtomicU64,
 }

@@ -4,6 +4,7 @@
 //! Time is an argument, and the lines are return values ([`Line`]).
 
 use std::collections::HashMap;
+use std::net::{IpAddr, SocketAddr};
 use std::time::Duration;
 
 use fabric::Nanos;
@@ -42,7 +43,7 @@ pub(crate) enum Line {
         /// The subsystem that the host asked for.
         subsystem: String,
         /// The host's address.
-        address: String,
+        address: SocketAddr,
         /// Why.
         reason: Refusal,
         /// The number of like refusals since the last line.
@@ -63,7 +64,7 @@ pub(crate) struct Host {
     /// The subsystem's NQN.
     pub(crate) subsystem: String,
     /// The address from which the host's admin queue came.
-    pub(crate) address: String,
+    pub(crate) address: SocketAddr,
     /// The controller's identifier.
     pub(crate) controller: u16,
 }
@@ -162,7 +163,7 @@ impl HostLog {
         &mut self,
         now: Nanos,
         names: (String, String),
-        address: String,
+        address: SocketAddr,
         reason: Refusal,
     ) -> Option<Line> {
         let (host, subsystem) = names.clone();
@@ -194,6 +195,15 @@ impl Present {
 }
 
 impl Line {
+    /// Returns the address of the peer that caused the line; none for a line about several.
+    pub(crate) fn peer(&self) -> Option<IpAddr> {
+        match self {
+            Self::Connected { host, .. } | Self::Left { host, .. } => Some(host.address.ip()),
+            Self::Refused { address, .. } => Some(address.ip()),
+            Self::OthersRefused { .. } => None,
+        }
+    }
+
     /// Writes the line to the log.
     pub(crate) fn log(&self) {
         match self {
@@ -203,7 +213,7 @@ impl Line {
                     subsystem,
                     controller,
                     queues,
-                    address,
+                    %address,
                     "a host has connected"
                 );
             }
@@ -214,7 +224,7 @@ impl Line {
                     host,
                     subsystem,
                     controller,
-                    address,
+                    %address,
                     reason,
                     connected_for,
                     "a host has left"
@@ -226,7 +236,7 @@ impl Line {
                 tracing::warn!(
                     host,
                     subsystem,
-                    address,
+                    %address,
                     reason = text,
                     passed_over,
                     "a host was refused: {text}{remedy}"
@@ -279,14 +289,14 @@ mod tests {
         Host {
             host: format!("nqn.2014-08.org.nvmexpress:uuid:{controller}"),
             subsystem: "nqn.2026-01.io.sluicegate:one".to_owned(),
-            address: "192.0.2.1:4711".to_owned(),
+            address: "192.0.2.1:4711".parse().unwrap(),
             controller,
         }
     }
 
     fn refuse(log: &mut HostLog, now: Nanos, name: &str) -> Option<Line> {
         let names = (name.to_owned(), "nqn.s".to_owned());
-        log.refused(now, names, "192.0.2.1:1".to_owned(), Refusal::HostNotAllowed)
+        log.refused(now, names, "192.0.2.1:1".parse().unwrap(), Refusal::HostNotAllowed)
     }
 
     fn passed_over(line: Option<Line>) -> Option<u64> {

@@ -22,6 +22,7 @@ pub mod mapping;
 pub mod metrics;
 mod network;
 mod objects;
+mod peer_log;
 pub mod preflight;
 mod qos;
 pub mod reactor;

@@ -42,11 +42,12 @@ fn run(args: &Args) -> anyhow::Result<bool> {
     let signals = Signals::take().context("cannot take signals")?;
     let file = args.load()?;
     let target = file.target.clone();
-    match descriptors::allow(target.max_connections) {
-        Ok(able) if able < u64::from(target.max_connections) => tracing::warn!(
-            "max_connections is {}, and the hard limit of file descriptors is enough for {able} \
-             connections, at two each: raise it (LimitNOFILE, ulimit -Hn)",
-            target.max_connections
+    let connections = target.connections_in_all();
+    match descriptors::allow(connections) {
+        Ok(able) if able < connections => tracing::warn!(
+            "max_connections, max_discovery and max_waiting are {connections} together, and the hard \
+             limit of file descriptors is enough for {able} connections, at two each: raise it \
+             (LimitNOFILE, ulimit -Hn)"
         ),
         Ok(_) => {}
         Err(error) => tracing::warn!(%error, "the limit of file descriptors stays as it is"),

@@ -1,5 +1,6 @@
 //! The state that all threads of the daemon share. No I/O command takes a lock in here.
 
+use std::net::IpAddr;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
@@ -15,6 +16,7 @@ use crate::gauges::{Events, ReactorGauges};
 use crate::hosts::{HostLog, Line};
 use crate::lent::Lent;
 use crate::network::NetworkShared;
+use crate::peer_log::{LeftOut, PeerLog};
 use crate::qos::QosShared;
 use crate::reactor::mailbox::{Mailbox, Message};
 use crate::service::SharedService;
@@ -50,6 +52,8 @@ pub struct Shared {
     touched: Lent<Touched>,
     /// The lines of the log about hosts.
     hosts: Mutex<HostLog>,
+    /// The bound on lines of the log that peers cause.
+    peers: Mutex<PeerLog>,
     service: SharedService,
 }
 
@@ -80,6 +84,7 @@ impl Shared {
             change: Mutex::default(),
             touched: Lent::default(),
             hosts: Mutex::default(),
+            peers: Mutex::default(),
             service: SharedService::new(service),
         })
     }
@@ -124,6 +129,30 @@ impl Shared {
             let read = now.min(self.oldest_turn() + LONGEST * 2);
             self.service.tick(&self.mailboxes, (now, read), LONGEST);
             self.tell_of_hosts(HostLog::settled);
+            self.tell_of_lines_left_out();
+        }
+    }
+
+    /// Says whether a line of the log that a peer causes now is logged; if not, it is counted. Each
+    /// such line is asked for.
+    pub(crate) fn may_log(&self, peer: IpAddr) -> bool {
+        lock(&self.peers).allows(self.clock.now(), peer)
+    }
+
+    /// Returns the number of lines about peers that were left out of the log.
+    pub(crate) fn lines_left_out(&self) -> u64 {
+        lock(&self.peers).left_out()
+    }
+
+    fn tell_of_lines_left_out(&self) {
+        let told = lock(&self.peers).tell(self.clock.now());
+        if let Some(LeftOut { lines: passed_over, most }) = told {
+            let peer = most.map(tracing::field::display);
+            tracing::warn!(
+                passed_over,
+                peer,
+                "lines about peers were left out of the log; most were about the one that is named"
+            );
         }
     }
 
@@ -133,7 +162,11 @@ impl Shared {
         note: impl FnOnce(&mut HostLog, Nanos) -> L,
     ) {
         let lines = note(&mut lock(&self.hosts), self.clock.now());
-        lines.into_iter().for_each(|line| line.log());
+        for line in lines {
+            if line.peer().is_none_or(|peer| self.may_log(peer)) {
+                line.log();
+            }
+        }
     }
 
     /// Tells the reactors that settings have changed.

@@ -3,6 +3,7 @@
 use std::io;
 use std::net::{SocketAddr, TcpListener, TcpStream};
 use std::os::fd::{AsFd, OwnedFd};
+use std::time::Duration;
 
 use nix::sys::socket::{
     AddressFamily, Backlog, SockFlag, SockType, SockaddrStorage, bind, listen, setsockopt, socket,
@@ -74,12 +75,31 @@ pub fn refusal(address: SocketAddr, error: &io::Error) -> String {
     format!("cannot listen on {address}: {error}: {advice}")
 }
 
-/// Sets the options of an accepted socket. Returns the peer's address.
+/// The time without a word from a peer after which the kernel asks whether it is there, the time
+/// from one such question to the next, and the number of them that may go unanswered.
+pub const KEEP_ALIVE_IDLE: Duration = Duration::from_secs(30);
+/// See [`KEEP_ALIVE_IDLE`].
+pub const KEEP_ALIVE_INTERVAL: Duration = Duration::from_secs(10);
+/// See [`KEEP_ALIVE_IDLE`].
+pub const KEEP_ALIVE_COUNT: u32 = 3;
+/// The time for which what was sent may stay unacknowledged (TCP_USER_TIMEOUT), and a host without
+/// any sign of life: then the connection is lost (ETIMEDOUT).
+pub const USER_TIMEOUT: Duration = Duration::from_secs(60);
+
+/// Sets the options of an accepted socket: answers leave at once, and a peer that has vanished
+/// without a word is noticed, whatever its keep-alive time. Returns the peer's address.
 ///
 /// # Errors
 /// The connection is gone already.
 pub fn prepare(socket: &OwnedFd) -> io::Result<SocketAddr> {
     setsockopt(socket, sockopt::TcpNoDelay, &true)?;
+    let seconds = |time: Duration| u32::try_from(time.as_secs()).unwrap_or(u32::MAX);
+    setsockopt(socket, sockopt::TcpKeepIdle, &seconds(KEEP_ALIVE_IDLE))?;
+    setsockopt(socket, sockopt::TcpKeepInterval, &seconds(KEEP_ALIVE_INTERVAL))?;
+    setsockopt(socket, sockopt::TcpKeepCount, &KEEP_ALIVE_COUNT)?;
+    setsockopt(socket, sockopt::KeepAlive, &true)?;
+    let milliseconds = u32::try_from(USER_TIMEOUT.as_millis()).unwrap_or(u32::MAX);
+    setsockopt(socket, sockopt::TcpUserTimeout, &milliseconds)?;
     TcpStream::from(socket.as_fd().try_clone_to_owned()?).peer_addr()
 }
 

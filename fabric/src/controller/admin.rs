@@ -178,7 +178,11 @@ impl Service {
         let sqe = command.sqe;
         if sqe.opcode == admin::SET_FEATURES {
             let feature = SetFeature::parse(sqe);
-            return controller.set_feature(command.now, feature, command.data, &self.config);
+            let most = self.room.queues_for(controller, &self.config);
+            let reply =
+                controller.set_feature(command.now, feature, command.data, &self.config, most);
+            self.room.settle(controller);
+            return reply;
         }
         let reply = controller.get_feature(GetFeature::parse(sqe), &self.config, out);
         let room = usize::try_from(sqe.sgl.length.get()).unwrap_or(usize::MAX);

@@ -22,6 +22,17 @@ pub struct ServiceConfig {
     pub max_queues: u16,
     /// Controllers at one time, all subsystems together, 1 to 65519.
     pub max_controllers: u16,
+    /// Queues of I/O controllers at one time that hosts are promised, admin queues among them: 2 or
+    /// more.
+    pub max_connections: u32,
+    /// The part of `max_connections` that one peer address may have: 2 or more.
+    pub max_address_connections: u32,
+    /// Discovery controllers at one time, 1 or more; one peer address may have a quarter.
+    pub max_discovery: u32,
+    /// Connections at one time that have sent no Connect, 1 or more.
+    pub max_waiting: u32,
+    /// The longest keep alive timeout of a discovery controller.
+    pub discovery_keep_alive: Duration,
     /// Largest NSID, and the most namespaces of a subsystem (NN, MNAN): 1 to 65536.
     pub max_namespaces: u32,
     /// Granularity of the keep alive timer (KAS), a multiple of 100 ms; timeouts are rounded up
@@ -56,6 +67,11 @@ impl Default for ServiceConfig {
             admin_queue_entries: 128,
             max_queues: 64,
             max_controllers: 16384,
+            max_connections: 65536,
+            max_address_connections: 65536,
+            max_discovery: 256,
+            max_waiting: 256,
+            discovery_keep_alive: Duration::from_secs(300),
             max_namespaces: 16384,
             keep_alive_granularity: Duration::from_millis(100),
             discovery_idle: Duration::from_secs(120),
@@ -297,6 +313,11 @@ impl ServiceConfig {
         limit((32..=4096).contains(&admin), "admin_queue_entries", admin, "32 to 4096")?;
         limit(self.max_queues >= 1, "max_queues", self.max_queues, "1 or more")?;
         limit((1..=0xffef).contains(&controllers), "max_controllers", controllers, "1 to 65519")?;
+        let (most, of_address) = (self.max_connections, self.max_address_connections);
+        limit(most >= 2, "max_connections", most, "2 or more")?;
+        limit(of_address >= 2, "max_address_connections", of_address, "2 or more")?;
+        limit(self.max_discovery >= 1, "max_discovery", self.max_discovery, "1 or more")?;
+        limit(self.max_waiting >= 1, "max_waiting", self.max_waiting, "1 or more")?;
         let namespaces = self.max_namespaces;
         limit((1..=65536).contains(&namespaces), "max_namespaces", namespaces, "1 to 65536")?;
         let kas_good = kas > 0 && kas.is_multiple_of(100) && kas <= 6_553_500;

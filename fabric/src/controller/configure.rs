@@ -44,12 +44,12 @@ impl Service {
     /// There is no such subsystem.
     pub fn remove_subsystem(
         &mut self,
-        _now: Nanos,
+        now: Nanos,
         nqn: &str,
     ) -> Result<Vec<Arc<Namespace>>, ConfigError> {
         self.must_exist(nqn)?;
         for id in self.controllers_of(nqn) {
-            self.end_controller(id, CloseReason::SubsystemRemoved);
+            self.end_controller(now, id, CloseReason::SubsystemRemoved);
         }
         self.subsystem_listed(nqn);
         let removed = self.subsystems.remove(nqn);
@@ -152,7 +152,7 @@ impl Service {
     ///
     /// # Errors
     /// There is no such subsystem, or the host is not in its list.
-    pub fn remove_host(&mut self, _now: Nanos, nqn: &str, host: &str) -> Result<(), ConfigError> {
+    pub fn remove_host(&mut self, now: Nanos, nqn: &str, host: &str) -> Result<(), ConfigError> {
         let no_host = || ConfigError::NoHost { nqn: nqn.to_owned(), host: host.to_owned() };
         let subsystem = self.must_exist(nqn)?;
         let at = subsystem.spec.hosts.iter().position(|h| h == host).ok_or_else(no_host)?;
@@ -161,7 +161,7 @@ impl Service {
             subsystem.spec.hosts.remove(at);
         }
         if visible {
-            self.end_refused_hosts(nqn);
+            self.end_refused_hosts(now, nqn);
             self.discovery_changed(|c| c.host() == host);
         }
         Ok(())
@@ -174,7 +174,7 @@ impl Service {
     /// There is no such subsystem.
     pub fn set_allow_any_host(
         &mut self,
-        _now: Nanos,
+        now: Nanos,
         nqn: &str,
         allow: bool,
     ) -> Result<(), ConfigError> {
@@ -184,7 +184,7 @@ impl Service {
             return Ok(());
         }
         let listed = subsystem.spec.hosts.clone();
-        self.end_refused_hosts(nqn);
+        self.end_refused_hosts(now, nqn);
         self.discovery_changed(|c| !listed.iter().any(|h| h == c.host()));
         Ok(())
     }
@@ -209,14 +209,14 @@ impl Service {
     /// There is no such listener.
     pub fn remove_listener(
         &mut self,
-        _now: Nanos,
+        now: Nanos,
         id: ListenerId,
     ) -> Result<ListenerSpec, ConfigError> {
         let spec = self.listeners.remove(&id).ok_or(ConfigError::NoListener(id.0))?;
         let ended: Vec<ControllerId> =
             self.controllers.values().filter(|c| c.listener == id).map(|c| c.id).collect();
         for controller in ended {
-            self.end_controller(controller, CloseReason::ListenerRemoved);
+            self.end_controller(now, controller, CloseReason::ListenerRemoved);
         }
         self.discovery_changed(|_| true);
         Ok(spec)
@@ -248,13 +248,13 @@ impl Service {
     }
 
     /// Ends controllers whose host may not use the subsystem any more.
-    fn end_refused_hosts(&mut self, nqn: &str) {
+    fn end_refused_hosts(&mut self, now: Nanos, nqn: &str) {
         let Some(subsystem) = self.subsystems.get(nqn) else { return };
         let refused = |c: &&Controller| c.subsystem() == nqn && !subsystem.allows(c.host());
         let ended: Vec<ControllerId> =
             self.controllers.values().filter(refused).map(|c| c.id).collect();
         for id in ended {
-            self.end_controller(id, CloseReason::HostRemoved);
+            self.end_controller(now, id, CloseReason::HostRemoved);
         }
     }
 

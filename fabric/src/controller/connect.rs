@@ -34,6 +34,14 @@ struct ConnectRequest<'a> {
     host: &'a str,
 }
 
+impl ConnectRequest<'_> {
+    /// Returns the kind of controller that an admin queue is asked for.
+    fn controller_kind(&self) -> ControllerKind {
+        let discovery = self.subsystem == DISCOVERY_NQN;
+        if discovery { ControllerKind::Discovery } else { ControllerKind::Io }
+    }
+}
+
 impl Service {
     /// Answers a Connect command. `data` is the command's data; `connection` must not be
     /// connected yet.
@@ -50,7 +58,9 @@ impl Service {
     ///   may be about to end;
     /// - Connect Invalid Host: the host may not use the subsystem (a host with an empty NQN may
     ///   use what any host may use);
-    /// - Connect Controller Busy, without DNR: too many controllers, or the target is draining.
+    /// - Keep Alive Timeout Invalid: a discovery controller's is too long;
+    /// - Connect Controller Busy, without DNR: there is no room for the controller or its queue, or
+    ///   the target is draining.
     pub fn connect(
         &mut self,
         now: Nanos,
@@ -132,8 +142,14 @@ impl Service {
         if request.data.cntlid.get() != DYNAMIC {
             return Err(Refusal::StaticController);
         }
+        let address = self.room.address(request.connection);
+        self.room.check(request.controller_kind(), address, &self.config)?;
+        if !KeepAlive::allows(request.command.kato.get(), request.controller_kind(), &self.config) {
+            return Err(Refusal::KeepAliveTime);
+        }
         let id = self.allocate_id().ok_or(Refusal::TooManyControllers)?;
-        let controller = self.new_controller(now, id, request);
+        let mut controller = self.new_controller(now, id, request);
+        self.room.settle(&mut controller);
         let kind = match controller.kind {
             ControllerKind::Io => QueueKind::Admin,
             ControllerKind::Discovery => QueueKind::Discovery,
@@ -157,7 +173,7 @@ impl Service {
         let id = (after..=LAST_ID)
             .chain(1..after)
             .map(ControllerId)
-            .find(|id| !self.controllers.contains_key(id))?;
+            .find(|id| !self.controllers.contains_key(id) && !self.ending.has(*id))?;
         self.last_id = id.0;
         Some(id)
     }
@@ -168,8 +184,7 @@ impl Service {
         id: ControllerId,
         request: &ConnectRequest<'_>,
     ) -> Controller {
-        let discovery = request.subsystem == DISCOVERY_NQN;
-        let kind = if discovery { ControllerKind::Discovery } else { ControllerKind::Io };
+        let kind = request.controller_kind();
         let table = self.subsystems.get(request.subsystem).map(|s| s.table_for(request.host));
         let features = Features::new(&self.config);
         let shared = ControllerShared::new(id, request.host, request.subsystem);
@@ -181,6 +196,8 @@ impl Service {
             table: table.unwrap_or_default(),
             host_id: request.data.hostid,
             listener: request.listener,
+            address: self.room.address(request.connection),
+            places: 0,
             local_address: None,
             admin: request.connection,
             queues: std::collections::BTreeMap::new(),
@@ -217,7 +234,9 @@ impl Service {
         if let Some(wrong) = wrong {
             return Err(wrong);
         }
+        self.room.check_queue(controller, &self.config)?;
         controller.queues.insert(qid, request.connection);
+        self.room.settle(controller);
         controller.shared.note_traffic();
         let connected = connected(controller, request, QueueKind::Io);
         self.attach(request.connection, id, qid);
@@ -225,6 +244,7 @@ impl Service {
     }
 
     fn attach(&mut self, connection: ConnectionId, controller: ControllerId, qid: u16) {
+        self.room.not_waiting(connection);
         self.connections.insert(connection, Attachment { controller, qid, closing: false });
     }
 }

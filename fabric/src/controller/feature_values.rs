@@ -16,6 +16,8 @@ pub(super) struct Features {
     pub(super) write_atomicity: u32,
     /// I/O queues that the host may connect.
     pub(super) queues_granted: u16,
+    /// Whether the host has said how many it wants.
+    pub(super) queues_asked: bool,
     pub(super) host_behavior: bool,
 }
 
@@ -30,6 +32,7 @@ impl Features {
             error_recovery: 0,
             write_atomicity: 0,
             queues_granted: config.max_queues,
+            queues_asked: false,
             host_behavior: false,
         }
     }

@@ -4,7 +4,7 @@ use core::sync::atomic::Ordering;
 
 use super::events::{configuration_is_good, io_events};
 use super::feature_values::Features;
-use super::instance::{Controller, ControllerKind};
+use super::instance::{Controller, ControllerKind, KeepAlive};
 use super::{Reply, ServiceConfig};
 use crate::Nanos;
 use crate::nvme::Status;
@@ -103,6 +103,7 @@ impl Controller {
         command: SetFeature,
         data: &[u8],
         config: &ServiceConfig,
+        most_queues: u16,
     ) -> Reply {
         if !self.knows_feature(command.fid) {
             return Reply::failed(Status::INVALID_FIELD.dnr());
@@ -118,12 +119,13 @@ impl Controller {
             fid::ERROR_RECOVERY => self.set_error_recovery(value),
             fid::WRITE_ATOMICITY => self.set_write_atomicity(value),
             fid::WRITE_CACHE => set_write_cache(value),
-            fid::QUEUES => return self.set_queues(value, config),
+            fid::QUEUES => return self.set_queues(value, most_queues),
             fid::ASYNC_EVENTS => self.set_events(value),
-            fid::KEEP_ALIVE => {
+            fid::KEEP_ALIVE if KeepAlive::allows(value, self.kind, config) => {
                 self.keep_alive.set(now, value, config);
                 Ok(())
             }
+            fid::KEEP_ALIVE => Err(Status::KEEP_ALIVE_INVALID),
             fid::HOST_BEHAVIOR => self.set_host_behavior(data),
             // Over fabrics it is Connect that sets the host identifier.
             _ => Err(Status::COMMAND_SEQUENCE_ERROR),
@@ -176,7 +178,7 @@ impl Controller {
         Ok(())
     }
 
-    fn set_queues(&mut self, value: u32, config: &ServiceConfig) -> Reply {
+    fn set_queues(&mut self, value: u32, most: u16) -> Reply {
         let (submission, completion) = (value & 0xffff, value >> 16);
         if submission == 0xffff || completion == 0xffff {
             return Reply::failed(Status::INVALID_FIELD.dnr());
@@ -185,7 +187,8 @@ impl Controller {
             return Reply::failed(Status::COMMAND_SEQUENCE_ERROR.dnr());
         }
         let asked = u16::try_from(submission.min(completion) + 1).unwrap_or(u16::MAX);
-        self.features.queues_granted = asked.min(config.max_queues);
+        self.features.queues_granted = asked.min(most);
+        self.features.queues_asked = true;
         Reply::value(queues(self.features.queues_granted))
     }
 

@@ -3,6 +3,7 @@
 use core::sync::atomic::Ordering;
 use core::time::Duration;
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
+use std::net::IpAddr;
 use std::sync::Arc;
 
 use super::error_log::ErrorLog;
@@ -31,6 +32,10 @@ pub(super) struct Controller {
     pub(super) table: Arc<NamespaceTable>,
     pub(super) host_id: [u8; 16],
     pub(super) listener: ListenerId,
+    /// The address that the admin queue came from, where the daemon told it.
+    pub(super) address: Option<IpAddr>,
+    /// The connections that the host is promised ([`Room`](super::room::Room)).
+    pub(super) places: u32,
     /// The address on which the host reached the target, where the daemon told it.
     pub(super) local_address: Option<String>,
     pub(super) admin: ConnectionId,
@@ -100,6 +105,13 @@ impl KeepAlive {
         let mut timer = Self { milliseconds: 0, idle, deadline: None };
         timer.set(now, kato, config);
         timer
+    }
+
+    /// Says whether a host may ask for a timeout of `kato` milliseconds: a discovery controller must
+    /// not outlive its host for long.
+    pub(super) fn allows(kato: u32, kind: ControllerKind, config: &ServiceConfig) -> bool {
+        let timeout = Duration::from_millis(u64::from(kato));
+        kind == ControllerKind::Io || timeout <= config.discovery_keep_alive
     }
 
     /// Sets the timeout, rounded up to the granularity, and restarts the timer.

@@ -1,8 +1,9 @@
 //! The ends of controllers and queues: lost connections, timers, aborts, draining.
 
 use core::sync::atomic::Ordering;
+use std::net::IpAddr;
 
-use super::instance::ControllerKind;
+use super::instance::{Controller, ControllerKind};
 use super::service::{Attachment, PendingAbort};
 use super::{AbortTicket, Action, CloseReason, ConnectionId, ControllerId, Service};
 use crate::Nanos;
@@ -15,18 +16,32 @@ const ABORTED: u64 = 0;
 const NOT_ABORTED: u64 = 1;
 
 impl Service {
+    /// Notes a connection that has come from `address`, before any command of it. It counts among
+    /// those without a Connect; where these are too many, one is ordered closed and returned: of the
+    /// address that has the most of them the one that came first.
+    pub fn accepted(&mut self, connection: ConnectionId, address: IpAddr) -> Option<ConnectionId> {
+        let gone = self.room.come(connection, address, &self.config)?;
+        let reason = CloseReason::TooManyWaiting;
+        self.actions.push_back(Action::Close { connection: gone, reason });
+        Some(gone)
+    }
+
     /// Notes that a connection has ended, for any reason, and its commands are settled. It has no
     /// effect where that is known already.
     ///
     /// The end of an admin queue's connection ends its controller; the I/O queues' connections are
     /// closed. The end of an I/O queue's connection ends that queue alone: the host may connect it
     /// again.
-    pub fn disconnected(&mut self, _now: Nanos, connection: ConnectionId) {
+    pub fn disconnected(&mut self, now: Nanos, connection: ConnectionId) {
+        self.room.not_waiting(connection);
         let Some(attachment) = self.connections.remove(&connection) else { return };
         let id = attachment.controller;
         if attachment.qid == 0 {
-            self.end_controller(id, CloseReason::AdminQueueLost);
+            self.end_controller(now, id, CloseReason::AdminQueueLost);
             return;
+        }
+        if self.ending.queue_ended(id) {
+            self.start_waiting(now);
         }
         if !attachment.closing
             && let Some(controller) = self.controllers.get_mut(&id)
@@ -124,8 +139,9 @@ impl Service {
     }
 
     /// Ends a controller: nothing more is answered, all of its connections are closed.
-    pub(super) fn end_controller(&mut self, id: ControllerId, reason: CloseReason) {
+    pub(super) fn end_controller(&mut self, now: Nanos, id: ControllerId, reason: CloseReason) {
         let Some(controller) = self.controllers.remove(&id) else { return };
+        self.room.give_back(&controller);
         if let Some(subsystem) = self.subsystems.get_mut(controller.subsystem()) {
             subsystem.controllers.remove(&id);
         }
@@ -134,14 +150,48 @@ impl Service {
         self.tables_changed.remove(&id);
         let admin = controller.admin;
         let open = |c: &ConnectionId| self.connections.contains_key(c);
-        let close: Vec<ConnectionId> =
-            controller.queues.into_values().chain([admin]).filter(open).collect();
-        self.connections.retain(|_, attachment| attachment.controller != id);
+        let all = controller.queues.values().copied().chain([admin]);
+        let close: Vec<ConnectionId> = all.filter(open).collect();
+        self.remember_queues(now, &controller);
         // Completions on the admin queue are dropped with its connection.
         self.actions
             .retain(|a| !matches!(a, Action::Complete { connection, .. } if *connection == admin));
         self.actions
             .extend(close.into_iter().map(|connection| Action::Close { connection, reason }));
+    }
+
+    /// Keeps an ended controller's I/O queues known until their connections have ended.
+    fn remember_queues(&mut self, now: Nanos, controller: &Controller) {
+        self.connections.remove(&controller.admin);
+        let mut left = 0;
+        for attachment in self.connections.values_mut() {
+            if attachment.controller == controller.id {
+                attachment.closing = true;
+                left += 1;
+            }
+        }
+        self.ending.add(controller, left, now + self.config.quiesce_limit);
+    }
+
+    /// Returns until when an enabled controller waits for others of its host before it is ready.
+    pub(super) fn start_waits(&self, now: Nanos, id: ControllerId) -> Option<Nanos> {
+        self.ending.waits_until(self.controllers.get(&id)?, now)
+    }
+
+    /// Lets controllers be ready that wait for no other any more.
+    fn start_waiting(&mut self, now: Nanos) {
+        let waits = |controller: &&Controller| controller.properties.starts.is_some();
+        let waiting: Vec<ControllerId> =
+            self.controllers.values().filter(waits).map(|controller| controller.id).collect();
+        for id in waiting {
+            let until = self.start_waits(now, id);
+            if let Some(controller) = self.controllers.get_mut(&id) {
+                controller.properties.starts = until;
+                if until.is_none() {
+                    controller.start(now);
+                }
+            }
+        }
     }
 
     /// Advances timers to `now`. Returns the latest time of the next call, none where no timer
@@ -162,9 +212,11 @@ impl Service {
             next = timers.into_iter().flatten().chain(next).min();
         }
         for id in expired {
-            self.end_controller(id, CloseReason::KeepAliveExpired);
+            self.end_controller(now, id, CloseReason::KeepAliveExpired);
         }
-        next
+        self.start_waiting(now);
+        let starts = self.controllers.values().filter_map(|c| c.properties.starts).min();
+        next.into_iter().chain(starts).min()
     }
 
     /// Changes [`arbitration`](super::ServiceConfig::arbitration) for controllers that are made or

@@ -64,6 +64,14 @@ impl Controller {
         self.may_enable(next, config)
     }
 
+    /// Lets the controller, which is enabled, take commands.
+    pub(super) fn start(&mut self, now: Nanos) {
+        self.properties.status = ControllerStatus::READY;
+        self.keep_alive.restart(now);
+        let running = self.properties.configuration.shutdown() == ShutdownNotification::None;
+        self.shared.ready.store(running, Ordering::Release);
+    }
+
     /// Says whether the controller can run as `next` says.
     fn may_enable(&self, next: Configuration, config: &ServiceConfig) -> bool {
         let command_set = [CSS_NVM, CSS_ALL].contains(&next.command_set());
@@ -123,12 +131,14 @@ impl Service {
     }
 
     fn enable(&mut self, now: Nanos, id: ControllerId, next: Configuration) {
+        let waits = self.start_waits(now, id);
         let Some(controller) = self.controllers.get_mut(&id) else { return };
-        controller.properties.status = ControllerStatus::READY;
-        controller.keep_alive.restart(now);
         controller.shared.wrr.store(next.arbitration() == 1, Ordering::Relaxed);
-        let running = next.shutdown() == ShutdownNotification::None;
-        controller.shared.ready.store(running, Ordering::Release);
+        controller.properties.starts = waits;
+        controller.keep_alive.restart(now);
+        if waits.is_none() {
+            controller.start(now);
+        }
     }
 
     /// Begins a reset or a shutdown: I/O queues are closed, commands that wait on the admin queue
@@ -139,6 +149,7 @@ impl Service {
             if reset { CloseReason::ControllerReset } else { CloseReason::ControllerShutdown };
         self.close_queues(id, reason);
         let Some(controller) = self.controllers.get_mut(&id) else { return };
+        controller.properties.starts = None;
         controller.shared.ready.store(false, Ordering::Release);
         let requests =
             if reset { controller.reset(&self.config) } else { controller.events.reset() };

@@ -46,6 +46,14 @@ pub enum Refusal {
     HostNotAllowed,
     /// There are as many controllers as there can be.
     TooManyControllers,
+    /// All connections that there can be are promised to hosts.
+    TooManyConnections,
+    /// The peer's address has as many connections as one may have.
+    TooManyOfAddress,
+    /// There are as many discovery controllers as there can be.
+    TooManyDiscovery,
+    /// A discovery controller's keep alive timeout is too long.
+    KeepAliveTime,
     /// CNTLID asks for a certain controller: all are dynamic.
     StaticController,
     /// There is no controller with this CNTLID.
@@ -85,6 +93,17 @@ impl Refusal {
             Self::NotServedHere => "the subsystem is not served on this listener",
             Self::HostNotAllowed => "the host is not in the subsystem's list",
             Self::TooManyControllers => "there are as many controllers as there can be",
+            Self::TooManyConnections => "all connections are promised to hosts (max_connections)",
+            Self::TooManyOfAddress => {
+                "its address has as many connections as one may have (max_address_connections, a \
+                 quarter of max_discovery)"
+            }
+            Self::TooManyDiscovery => {
+                "there are as many discovery controllers as there can be (max_discovery)"
+            }
+            Self::KeepAliveTime => {
+                "a discovery controller's keep-alive time is at most discovery_keep_alive"
+            }
             Self::StaticController => "it asks for a certain controller, and all are dynamic",
             Self::NoController => "there is no such controller",
             Self::OtherSubsystem => "the controller belongs to another subsystem",
@@ -112,7 +131,12 @@ impl Refusal {
                 field(ConnectField::SubNqn)
             }
             // Retrying later may help.
-            Self::Draining | Self::TooManyControllers => (Status::CONNECT_CONTROLLER_BUSY, 0),
+            Self::Draining
+            | Self::TooManyControllers
+            | Self::TooManyConnections
+            | Self::TooManyOfAddress
+            | Self::TooManyDiscovery => (Status::CONNECT_CONTROLLER_BUSY, 0),
+            Self::KeepAliveTime => (Status::KEEP_ALIVE_INVALID.dnr(), 0),
             Self::HostNotAllowed => {
                 (Status::CONNECT_INVALID_HOST.dnr(), ConnectField::HostNqn.result())
             }

@@ -10,6 +10,9 @@ pub(super) struct Properties {
     pub(super) status: ControllerStatus,
     /// The reset or shutdown that waits for the I/O queues to end.
     pub(super) quiesce: Option<Quiesce>,
+    /// The time until which the controller, enabled, waits for others of its host to settle their
+    /// commands before it is ready; none: it waits for none.
+    pub(super) starts: Option<Nanos>,
 }
 
 /// A reset or shutdown under way.

@@ -3,7 +3,9 @@
 use std::collections::{BTreeMap, BTreeSet, HashMap, VecDeque};
 use std::sync::Arc;
 
+use super::ending::Ending;
 use super::instance::{Controller, ControllerKind};
+use super::room::Room;
 use super::{
     AbortTicket, Action, ConfigError, ConnectionId, ControllerId, ListenerId, ListenerSpec,
     Namespace, NamespaceTable, ServiceConfig, SubsystemSpec,
@@ -68,6 +70,8 @@ pub struct Service {
     pub(super) controllers: BTreeMap<ControllerId, Controller>,
     pub(super) connections: HashMap<ConnectionId, Attachment>,
     pub(super) aborts: BTreeMap<AbortTicket, PendingAbort>,
+    pub(super) room: Room,
+    pub(super) ending: Ending,
     pub(super) actions: VecDeque<Action>,
     pub(super) tables_changed: BTreeSet<ControllerId>,
     /// The controller identifier given last.
@@ -126,6 +130,8 @@ impl Service {
             controllers: BTreeMap::new(),
             connections: HashMap::new(),
             aborts: BTreeMap::new(),
+            room: Room::default(),
+            ending: Ending::default(),
             actions: VecDeque::new(),
             tables_changed: BTreeSet::new(),
             last_id: 0,

@@ -103,6 +103,8 @@ pub enum CloseReason {
     ControllerShutdown,
     /// The connection of the controller's admin queue ended.
     AdminQueueLost,
+    /// It sent no Connect, and more connections have come than may wait.
+    TooManyWaiting,
     /// The host deleted the queue with a Disconnect command: close after its completion is sent.
     Disconnected,
 }
@@ -119,6 +121,7 @@ impl CloseReason {
             Self::ControllerReset => "controller reset by the host",
             Self::ControllerShutdown => "controller shut down by the host",
             Self::AdminQueueLost => "admin queue lost",
+            Self::TooManyWaiting => "no Connect, and too many connections that wait (max_waiting)",
             Self::Disconnected => "queue deleted by the host",
         }
     }

@@ -57,6 +57,8 @@ statuses! {
     HOST_ID_INCONSISTENT = 0x018, "host identifier inconsistent format";
     /// 0/19h.
     KEEP_ALIVE_EXPIRED = 0x019, "keep alive timer expired";
+    /// 0/1Ah.
+    KEEP_ALIVE_INVALID = 0x01a, "keep alive timeout invalid";
     /// 0/20h.
     WRITE_PROTECTED = 0x020, "namespace is write protected";
     /// 0/21h.

@@ -8,6 +8,7 @@ use std::os::fd::AsRawFd;
 use std::os::unix::fs::MetadataExt;
 use std::path::Path;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 
 use fabric::nvm::{BlockFormat, DSM_RANGE_BYTES, IoCommand, LbaRange};
 use fabric::nvme::Status;
@@ -32,6 +33,9 @@ use super::{
 pub(super) struct NvmeDisk {
     description: Description,
     health: Health,
+    /// Whether the log has said that the kernel refuses commands: a host can send as many as it
+    /// likes.
+    told_refusal: AtomicBool,
     device: File,
     passthrough: Passthrough,
     /// Largest transfer of one command in bytes.
@@ -100,7 +104,8 @@ impl NvmeDisk {
         };
         let passthrough = Passthrough::new(nsid, format, forward_class);
         let health = Health::new(blocks);
-        Ok(Self { description, health, device, passthrough, largest, _claim: claim })
+        let told_refusal = AtomicBool::new(false);
+        Ok(Self { description, health, told_refusal, device, passthrough, largest, _claim: claim })
     }
 
     fn format(&self) -> BlockFormat {
@@ -335,7 +340,9 @@ impl Queued for NvmeDisk {
                 }
                 errno @ (libc::EACCES | libc::EPERM | libc::EOPNOTSUPP) => {
                     let why = std::io::Error::from_raw_os_error(errno).to_string();
-                    tracing::warn!(device = self.name(), why, "the kernel refused a command");
+                    if !self.told_refusal.swap(true, Ordering::Relaxed) {
+                        tracing::warn!(device = self.name(), why, "the kernel refuses commands");
+                    }
                     Outcome::Done(0, Status::INVALID_OPCODE.dnr())
                 }
                 libc::EINVAL => Outcome::Done(0, Status::INVALID_FIELD.dnr()),

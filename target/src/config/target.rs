@@ -41,8 +41,16 @@ pub struct TargetConfig {
     pub admin_queue_depth: u16,
     /// `max_queues`: I/O queues for each controller.
     pub max_queues: u16,
-    /// `max_connections`: TCP connections at one time, all listeners together.
+    /// `max_connections`: queues of I/O controllers that hosts are promised at one time.
     pub max_connections: u32,
+    /// `max_address_connections`: those that one address may have; none: half of them.
+    pub max_address_connections: Option<u32>,
+    /// `max_discovery`: discovery controllers at one time.
+    pub max_discovery: u32,
+    /// `max_waiting`: connections at one time that have sent no Connect.
+    pub max_waiting: u32,
+    /// `discovery_keep_alive`: the longest keep-alive time of a discovery controller.
+    pub discovery_keep_alive: Duration,
     /// `state`: file in which live changes are kept; none: they do not survive a restart.
     pub state: Option<PathBuf>,
     /// `control`: path of the control socket.
@@ -64,6 +72,10 @@ table! { TargetConfig, TARGET;
     "admin_queue_depth" => field(admin_queue_depth),
     "max_queues" => field(max_queues),
     "max_connections" => field(max_connections),
+    "max_address_connections" => field(max_address_connections),
+    "max_discovery" => field(max_discovery),
+    "max_waiting" => field(max_waiting),
+    "discovery_keep_alive" => field(discovery_keep_alive),
     "state" => field(state),
     "control" => field(control),
     "metrics" => field(metrics),
@@ -83,11 +95,29 @@ impl Default for TargetConfig {
             admin_queue_depth: 128,
             max_queues: 64,
             max_connections: 4096,
+            max_address_connections: None,
+            max_discovery: 256,
+            max_waiting: 256,
+            discovery_keep_alive: Duration::from_secs(300),
             state: None,
             control: PathBuf::from("/run/sluicegate/control.sock"),
             metrics: None,
             drain_time: Duration::from_secs(10),
         }
+    }
+}
+
+impl TargetConfig {
+    /// Returns the connections that there may be at one time, of all kinds.
+    #[must_use]
+    pub fn connections_in_all(&self) -> u64 {
+        [self.max_connections, self.max_discovery, self.max_waiting].map(u64::from).iter().sum()
+    }
+
+    /// Returns the queues of I/O controllers that one address may have.
+    #[must_use]
+    pub fn connections_of_address(&self) -> u32 {
+        self.max_address_connections.unwrap_or_else(|| self.max_connections.div_ceil(2).max(2))
     }
 }
 

@@ -347,6 +347,9 @@ impl Engine for TestEngine {
             }],
             accepted: 5,
             protocol_errors: 1,
+            waiting_closed: 3,
+            connects_refused: 4,
+            lines_left_out: 6,
             keep_alive_expired: 2,
         }
     }

@@ -52,6 +52,12 @@ pub struct Statistics {
     pub accepted: u64,
     /// Connections ended because the peer broke the protocol.
     pub protocol_errors: u64,
+    /// Connections closed, or not taken, because too many had sent no Connect.
+    pub waiting_closed: u64,
+    /// Connect commands that were refused.
+    pub connects_refused: u64,
+    /// Lines about peers that were left out of the log.
+    pub lines_left_out: u64,
     /// Controllers ended because their keep-alive timer expired.
     pub keep_alive_expired: u64,
 }

@@ -72,6 +72,11 @@ impl<'a> Families<'a> {
         self.total("connections_accepted", "Connections accepted", all.accepted)?;
         let help = "Connections ended because the peer broke the protocol";
         self.total("protocol_errors", help, all.protocol_errors)?;
+        let help = "Connections closed because too many had sent no Connect";
+        self.total("connections_crowded_out", help, all.waiting_closed)?;
+        self.total("connects_refused", "Connect commands that were refused", all.connects_refused)?;
+        let help = "Lines about peers that were left out of the log";
+        self.total("log_lines_left_out", help, all.lines_left_out)?;
         let help = "Controllers ended because their keep-alive timer expired";
         self.total("keep_alive_expired", help, all.keep_alive_expired)?;
         self.reactors(&all.reactors)?;

@@ -20,7 +20,7 @@ use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 use fabric::Nanos;
-use fabric::controller::ListenerId;
+use fabric::controller::{ConnectionId, ListenerId};
 use fabric::tcp::{TargetConnection, TargetParams};
 use sluice_core::{Accepted, Core, Key, Settings};
 use thiserror::Error;
@@ -56,6 +56,8 @@ const SLICE: u32 = 1 << 20;
 /// from again before anything is sent.
 const RECEIVES: usize = 8;
 const RECEIVED_MAX: usize = 1 << 20;
+/// Connections that may be ending while others come.
+const ENDING_MAX: u64 = 1024;
 /// Time that units wait whose device was busy.
 const BUSY_WAIT: Duration = Duration::from_micros(100);
 
@@ -362,10 +364,6 @@ impl Reactor {
             shared.gauges(*index).map_or(u64::MAX, |g| g.connections.load(Ordering::Relaxed))
         };
         let total: u64 = (0..shared.gauges.len()).map(|i| load(&i)).sum();
-        if total >= u64::from(shared.settings.max_connections) {
-            tracing::warn!(total, "max_connections is reached: a connection was refused");
-            return;
-        }
         let peer = match socket::prepare(&socket) {
             Ok(peer) => peer,
             Err(error) => {
@@ -373,6 +371,14 @@ impl Reactor {
                 return;
             }
         };
+        // Those that are about to end come on top of those that there may be.
+        if total >= shared.settings.connections_in_all() + ENDING_MAX {
+            shared.events.waiting_closed.fetch_add(1, Ordering::Relaxed);
+            if shared.may_log(peer.ip()) {
+                tracing::warn!(%peer, total, "too many connections: one was refused");
+            }
+            return;
+        }
         let reactor = (0..shared.gauges.len()).min_by_key(load).unwrap_or(self.reactor);
         if let Some(gauges) = shared.gauges(reactor) {
             gauges.connections.fetch_add(1, Ordering::Relaxed);
@@ -398,6 +404,7 @@ impl Reactor {
         });
         self.core.driver().add(key, socket, peer, listener);
         let id = key.id(self.reactor);
+        self.let_wait(id, peer);
         let state = ConnectionState {
             id: id.0,
             peer: peer.to_string(),
@@ -413,6 +420,22 @@ impl Reactor {
         };
         self.shared.connections.add(id, Registered { state, stats, in_flight });
         self.core.start(key);
+    }
+
+    /// Counts a connection among those without a Connect, of which one goes where they are too many.
+    fn let_wait(&self, id: ConnectionId, peer: SocketAddr) {
+        let gone = self.shared.with_service(|service| service.accepted(id, peer.ip()));
+        if gone.is_none() {
+            return;
+        }
+        self.shared.events.waiting_closed.fetch_add(1, Ordering::Relaxed);
+        if self.shared.may_log(peer.ip()) {
+            tracing::warn!(
+                %peer,
+                "max_waiting connections have sent no Connect: the oldest of the address with the \
+                 most was closed for another one"
+            );
+        }
     }
 
     fn read_mail(&mut self) {

@@ -149,7 +149,7 @@ impl Uring {
             match kind {
                 QueueKind::Admin => {
                     let (host, subsystem) = (shared.host_nqn.clone(), shared.subsystem_nqn.clone());
-                    let address = socket.peer.to_string();
+                    let address = socket.peer;
                     hosts.connected(now, Host { host, subsystem, address, controller });
                 }
                 QueueKind::Io => hosts.queue_connected(now, controller),
@@ -170,13 +170,20 @@ impl Uring {
         let data = ConnectData::ref_from_bytes(data).ok();
         let host = name(data.map(|data| &data.hostnqn));
         let subsystem = name(data.map(|data| &data.subnqn));
-        let address = self.peer(key);
+        let Some(address) = self.peer(key) else { return };
+        self.shared.events.connects_refused.fetch_add(1, Ordering::Relaxed);
         self.shared
             .tell_of_hosts(|hosts, now| hosts.refused(now, (host, subsystem), address, reason));
     }
 
-    fn peer(&self, key: Key) -> String {
-        self.open_socket(key).map_or_else(String::new, |socket| socket.peer.to_string())
+    fn peer(&self, key: Key) -> Option<SocketAddr> {
+        self.open_socket(key).map(|socket| socket.peer)
+    }
+
+    /// Returns the peer of a connection that a line of the log is about, unless the peer has caused
+    /// too many lines.
+    fn peer_to_log(&self, key: Key) -> Option<SocketAddr> {
+        self.peer(key).filter(|peer| self.shared.may_log(peer.ip()))
     }
 }
 
@@ -223,7 +230,9 @@ impl Driver for Uring {
         match socket::mark(&socket.fd, socket.peer.is_ipv6(), dscp, priority) {
             Ok(()) => true,
             Err(error) => {
-                tracing::warn!(peer = %socket.peer, %error, "answers are not marked");
+                if let Some(peer) = self.peer_to_log(key) {
+                    tracing::warn!(%peer, %error, "answers are not marked");
+                }
                 false
             }
         }
@@ -239,7 +248,9 @@ impl Driver for Uring {
                 true
             }
             Err(error) => {
-                tracing::warn!(peer = %socket.peer, %error, "the connection is not paced");
+                if let Some(peer) = self.peer_to_log(key) {
+                    tracing::warn!(%peer, %error, "the connection is not paced");
+                }
                 false
             }
         }
@@ -303,20 +314,31 @@ impl Driver for Uring {
             Notice::Refused { data, reason } => self.refused(key, data, reason),
             Notice::BrokeProtocol(violation) => {
                 events.protocol_errors.fetch_add(1, Ordering::Relaxed);
-                tracing::warn!(peer = self.peer(key), %violation, "the host broke the protocol");
+                if let Some(peer) = self.peer_to_log(key) {
+                    tracing::warn!(%peer, %violation, "the host broke the protocol");
+                }
             }
             Notice::Terminated(Termination { code: fes, information: fei }) => {
-                tracing::warn!(peer = self.peer(key), fes, fei, "the host ended the connection");
+                if let Some(peer) = self.peer_to_log(key) {
+                    tracing::warn!(%peer, fes, fei, "the host ended the connection");
+                }
             }
             Notice::KeepAliveExpired => {
                 events.keep_alive_expired.fetch_add(1, Ordering::Relaxed);
             }
-            Notice::NoConnect => tracing::info!(peer = self.peer(key), "no Connect within 10 s"),
+            Notice::NoConnect => {
+                if let Some(peer) = self.peer_to_log(key) {
+                    tracing::info!(%peer, "no Connect within 10 s");
+                }
+            }
             Notice::TooSlow(why) => {
-                tracing::warn!(peer = self.peer(key), why, "the host is too slow: closing");
+                if let Some(peer) = self.peer_to_log(key) {
+                    tracing::warn!(%peer, why, "the host is too slow: closing");
+                }
             }
             Notice::Ending(reason) => {
-                tracing::debug!(peer = self.peer(key), reason, "a connection is ended");
+                let peer = self.peer(key).map(tracing::field::display);
+                tracing::debug!(peer, reason, "a connection is ended");
             }
         }
     }

@@ -162,6 +162,9 @@ impl Engine for Runtime {
             reactors: self.shared.gauges.iter().map(|gauges| gauges.state()).collect(),
             accepted: events.accepted.load(Ordering::Relaxed),
             protocol_errors: events.protocol_errors.load(Ordering::Relaxed),
+            waiting_closed: events.waiting_closed.load(Ordering::Relaxed),
+            connects_refused: events.connects_refused.load(Ordering::Relaxed),
+            lines_left_out: self.shared.lines_left_out(),
             keep_alive_expired: events.keep_alive_expired.load(Ordering::Relaxed),
         }
     }

@@ -21,6 +21,11 @@ pub(super) fn service(config: &Config) -> ServiceConfig {
         admin_queue_entries: target.admin_queue_depth,
         max_queues: target.max_queues,
         zeroes_limit: config::ZEROES_LIMIT,
+        max_connections: target.max_connections,
+        max_address_connections: target.connections_of_address(),
+        max_discovery: target.max_discovery,
+        max_waiting: target.max_waiting,
+        discovery_keep_alive: target.discovery_keep_alive,
         // The limit is the time that a device may take to settle its commands at a reset; CAP.TO is
         // 15 s.
         quiesce_limit: Duration::from_secs(12),

@@ -29,7 +29,7 @@ impl Write for Kept {
 }
 
 /// Returns the lines at INFO and above that name this host.
-fn lines(host: &str) -> Vec<String> {
+pub(crate) fn lines(host: &str) -> Vec<String> {
     static ONCE: Once = Once::new();
     ONCE.call_once(|| {
         let text = tracing_subscriber::fmt().with_writer(|| Kept).with_ansi(false);

@@ -27,7 +27,15 @@ impl Raw {
         command: &Sqe,
         data: &[u8],
     ) -> Result<(Self, u16), u16> {
-        let mut stream = TcpStream::connect(address).unwrap();
+        Self::begin(TcpStream::connect(address).unwrap(), command, data)
+    }
+
+    /// Does the same on a connection.
+    pub(crate) fn begin(
+        mut stream: TcpStream,
+        command: &Sqe,
+        data: &[u8],
+    ) -> Result<(Self, u16), u16> {
         stream.set_nodelay(true).unwrap();
         stream.set_read_timeout(Some(Duration::from_secs(10))).unwrap();
         let mut initialize = [0; 128];

@@ -4,6 +4,7 @@
 mod availability;
 mod backings;
 mod client;
+mod crowds;
 mod force;
 mod holding;
 mod host_log;

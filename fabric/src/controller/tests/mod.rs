@@ -8,6 +8,7 @@ mod history;
 mod life;
 mod many;
 mod ready;
+mod room;
 mod walk;
 
 use core::time::Duration;

@@ -67,11 +67,41 @@ pub const TARGET: &[ConfigKey] = &[
     key("max_queues", Values::Number { min: 1, max: 1024 }, "64", "I/O queues of each controller."),
     key(
         "max_connections",
-        Values::Number { min: 1, max: 65536 },
+        Values::Number { min: 2, max: 65536 },
         "4096",
-        "Connections at one time, all listeners together. Each takes two file descriptors: \
-         sluiced raises its soft limit as far as the hard limit lets it, and says so where that \
-         is not enough.",
+        "Queues of I/O controllers at one time, all listeners together, admin queues among them. A \
+         host that has a controller holds a place for each queue that it was granted, connected or \
+         not, and is never refused one; hosts that come later are granted what is left. Each \
+         connection takes two file descriptors: sluiced raises its soft limit as far as the hard \
+         limit lets it, and says so where that is not enough.",
+    ),
+    key(
+        "max_address_connections",
+        Values::Number { min: 2, max: 65536 },
+        "half of `max_connections`",
+        "Those of them that hosts of one address may have.",
+    ),
+    key(
+        "max_discovery",
+        Values::Number { min: 1, max: 16384 },
+        "256",
+        "Discovery controllers at one time, beside `max_connections`. One address may have a \
+         quarter of them.",
+    ),
+    key(
+        "max_waiting",
+        Values::Number { min: 1, max: 16384 },
+        "256",
+        "Connections at one time that have sent no Connect, beside the others. Where more come, the \
+         one that has waited longest of the address with the most is closed; each is after 10 s.",
+    ),
+    key(
+        "discovery_keep_alive",
+        Values::Time { min: Duration::from_secs(1), max: Duration::from_secs(86_400) },
+        "`\"5 min\"`",
+        "The longest keep-alive time that a discovery controller's host may ask for; a longer one is \
+         refused (Keep Alive Timeout Invalid). A host without one is gone after two minutes without \
+         a command.",
     ),
     key(
         "state",

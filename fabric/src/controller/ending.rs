@@ -1,0 +1,61 @@
+//! Controllers that have ended, and whose queues still have commands in a device.
+//!
+//! A write of an ended controller must not land after its host was let go on: what the host writes
+//! next to the same blocks would be lost. So the host's next controller of the same subsystem is
+//! ready (CSTS.RDY) only when nothing is left of the one before, or after the time that a reset may
+//! take.
+
+use std::collections::HashMap;
+
+use super::ControllerId;
+use super::instance::Controller;
+use crate::Nanos;
+
+/// A controller that has ended.
+#[derive(Debug)]
+struct Ended {
+    host_id: [u8; 16],
+    subsystem: String,
+    /// Its I/O queues whose connections have not ended.
+    left: usize,
+    /// The time from which on the host's next controller does not wait for it.
+    until: Nanos,
+}
+
+/// The controllers that have ended, and whose queues have not.
+#[derive(Debug, Default)]
+pub(super) struct Ending(HashMap<ControllerId, Ended>);
+
+impl Ending {
+    /// Returns until when a controller waits for others of its host that have ended.
+    pub(super) fn waits_until(&self, controller: &Controller, now: Nanos) -> Option<Nanos> {
+        let before = self.0.values().filter(|ended| {
+            ended.host_id == controller.host_id
+                && ended.subsystem == controller.subsystem()
+                && ended.until > now
+        });
+        before.map(|ended| ended.until).max()
+    }
+
+    /// Says whether an identifier is one of a controller that has ended.
+    pub(super) fn has(&self, id: ControllerId) -> bool {
+        self.0.contains_key(&id)
+    }
+
+    /// Notes a controller that has ended, with the number of its queues that have not;
+    /// others wait for it until `until`.
+    pub(super) fn add(&mut self, controller: &Controller, left: usize, until: Nanos) {
+        if left > 0 {
+            let (host_id, subsystem) = (controller.host_id, controller.subsystem().to_owned());
+            self.0.insert(controller.id, Ended { host_id, subsystem, left, until });
+        }
+    }
+
+    /// Notes that a queue's connection has ended. Returns whether it was the last one of an ended
+    /// controller.
+    pub(super) fn queue_ended(&mut self, id: ControllerId) -> bool {
+        let Some(ended) = self.0.get_mut(&id) else { return false };
+        ended.left = ended.left.saturating_sub(1);
+        ended.left == 0 && self.0.remove(&id).is_some()
+    }
+}

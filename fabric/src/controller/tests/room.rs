@@ -1,0 +1,289 @@
+//! The room for connections: hosts that take what they can, and others that find a place.
+
+use std::collections::HashMap;
+use std::net::{IpAddr, Ipv4Addr};
+
+use proptest::prelude::*;
+
+use super::*;
+
+const QUEUES: u16 = 4;
+
+fn config() -> ServiceConfig {
+    ServiceConfig {
+        max_queues: QUEUES,
+        max_connections: 40,
+        max_address_connections: 20,
+        max_discovery: 8,
+        max_waiting: 10,
+        ..ServiceConfig::default()
+    }
+}
+
+fn address(host: u8) -> IpAddr {
+    Ipv4Addr::new(10, 0, 0, host).into()
+}
+
+/// Connects from an address, as the daemon does.
+fn connect(bench: &mut Bench, from: u8, connect: &Connect) -> (ConnectionId, Option<u16>) {
+    bench.service.accepted(ConnectionId(bench.connections + 1), address(from));
+    let (id, connected) = connect.send(bench);
+    (id, connected.ok().map(|connected| connected.controller.0))
+}
+
+fn refusal(bench: &mut Bench, from: u8, connect: &Connect) -> Rejected {
+    bench.service.accepted(ConnectionId(bench.connections + 1), address(from));
+    connect.send(bench).1.unwrap_err()
+}
+
+/// Connects and enables an I/O controller that is granted as many queues as there may be.
+fn controller(bench: &mut Bench, from: u8) -> Option<(ConnectionId, u16, u16)> {
+    let (admin, id) = connect(bench, from, &Connect::new(OTHER, 0, 0xffff));
+    bench.set_cc(admin, ENABLE);
+    let granted = bench.ok(admin, &set_feature(7, 0x003f_003f));
+    Some((admin, id?, u16::try_from(granted & 0xffff).unwrap() + 1))
+}
+
+fn wait(bench: &mut Bench, from: u8) -> (ConnectionId, Option<ConnectionId>) {
+    bench.connections += 1;
+    let id = ConnectionId(bench.connections);
+    (id, bench.service.accepted(id, address(from)))
+}
+
+#[test]
+fn discovery_controllers_leave_room_for_io_and_for_other_addresses() {
+    let mut bench = Bench::with(config());
+    let discovery = Connect::new(DISCOVERY_NQN, 0, 0xffff);
+    let of_one: Vec<_> = (0..1000).filter_map(|_| connect(&mut bench, 1, &discovery).1).collect();
+    assert_eq!(of_one.len(), 2, "a quarter of max_discovery");
+    let refused = refusal(&mut bench, 1, &discovery);
+    assert_eq!(refused.reason, Refusal::TooManyOfAddress);
+    assert_eq!(refused.status, Status::CONNECT_CONTROLLER_BUSY, "a host comes back later");
+    for from in 2..=4 {
+        assert!(connect(&mut bench, from, &discovery).1.is_some());
+        assert!(connect(&mut bench, from, &discovery).1.is_some());
+    }
+    assert_eq!(refusal(&mut bench, 9, &discovery).reason, Refusal::TooManyDiscovery);
+    let (_, id, granted) = controller(&mut bench, 1).unwrap();
+    assert_eq!(granted, QUEUES);
+    for qid in 1..=granted {
+        assert!(connect(&mut bench, 1, &Connect::new(OTHER, qid, id)).1.is_some());
+    }
+}
+
+#[test]
+fn a_discovery_controllers_keep_alive_time_is_bounded() {
+    let mut bench = Bench::new();
+    let connect = |kato| Connect::new(DISCOVERY_NQN, 0, 0xffff).kato(kato);
+    let refused = refusal(&mut bench, 1, &connect(u32::MAX));
+    assert_eq!(
+        (refused.reason, refused.status),
+        (Refusal::KeepAliveTime, Status::KEEP_ALIVE_INVALID.dnr(),)
+    );
+    assert_eq!(refusal(&mut bench, 1, &connect(300_001)).reason, Refusal::KeepAliveTime);
+    let (admin, id) = super::room::connect(&mut bench, 1, &connect(300_000));
+    assert!(id.is_some());
+    bench.set_cc(admin, ENABLE);
+    let longer = bench.admin(admin, &set_feature(0x0f, 300_001));
+    assert_eq!(code(longer), status_code(Status::KEEP_ALIVE_INVALID));
+    // An I/O controller's host is known, and may ask for what it likes.
+    let (admin, _) = bench.admin_queue(u32::MAX);
+    bench.ok(admin, &set_feature(0x0f, u32::MAX));
+}
+
+#[test]
+fn an_address_has_its_part_and_others_find_theirs() {
+    let mut bench = Bench::with(ServiceConfig { max_connections: 38, ..config() });
+    let mut granted = Vec::new();
+    while let (admin, Some(_)) = connect(&mut bench, 1, &Connect::new(OTHER, 0, 0xffff)) {
+        bench.set_cc(admin, ENABLE);
+        granted.push(bench.ok(admin, &set_feature(7, 0x003f_003f)) & 0xffff);
+    }
+    assert_eq!(granted, [3, 3, 3, 3], "four controllers of one admin and four I/O queues");
+    let busy = refusal(&mut bench, 1, &Connect::new(OTHER, 0, 0xffff));
+    assert_eq!(busy.reason, Refusal::TooManyOfAddress);
+    for from in 2..=4 {
+        assert_eq!(controller(&mut bench, from).unwrap().2, QUEUES);
+    }
+    assert_eq!(controller(&mut bench, 5).unwrap().2, 2, "what is left");
+    let full = refusal(&mut bench, 6, &Connect::new(OTHER, 0, 0xffff));
+    assert_eq!(
+        (full.reason, full.status),
+        (Refusal::TooManyConnections, Status::CONNECT_CONTROLLER_BUSY,)
+    );
+}
+
+#[test]
+fn a_host_that_resets_its_controller_finds_the_room_that_it_had() {
+    let mut bench = Bench::with(ServiceConfig { max_connections: 5, ..config() });
+    let (admin, id, granted) = controller(&mut bench, 1).unwrap();
+    assert_eq!(granted, QUEUES);
+    bench.set_cc(admin, ENABLE & !1);
+    assert_eq!(
+        refusal(&mut bench, 2, &Connect::new(OTHER, 0, 0xffff)).reason,
+        Refusal::TooManyConnections
+    );
+    bench.set_cc(admin, ENABLE);
+    for qid in 1..=QUEUES {
+        assert!(connect(&mut bench, 1, &Connect::new(OTHER, qid, id)).1.is_some());
+    }
+    for connection in 1..=bench.connections {
+        bench.service.disconnected(bench.now, ConnectionId(connection));
+    }
+    assert!(controller(&mut bench, 2).is_some(), "its places are free");
+}
+
+#[test]
+fn of_connections_without_a_connect_the_address_with_the_most_loses_its_first() {
+    let mut bench = Bench::with(config());
+    let (patient, gone) = wait(&mut bench, 1);
+    assert_eq!(gone, None);
+    let crowd: Vec<ConnectionId> = (0..9).map(|_| wait(&mut bench, 2).0).collect();
+    assert_eq!(bench.actions(), []);
+    for (new, old) in crowd.iter().enumerate().map(|(at, old)| (at, *old)) {
+        let (_, gone) = wait(&mut bench, 2);
+        assert_eq!(gone, Some(old), "number {new} goes");
+        let reason = CloseReason::TooManyWaiting;
+        assert_eq!(bench.actions(), [Action::Close { connection: old, reason }]);
+        bench.service.disconnected(bench.now, old);
+    }
+    // A new host finds a place, whatever the crowd does, and so does the first one.
+    assert!(connect(&mut bench, 3, &Connect::new(OTHER, 0, 0xffff)).1.is_some());
+    let connect = Connect::new(OTHER, 0, 0xffff);
+    let sqe = Sqe::from(&connect.command);
+    let connected =
+        bench.service.connect(bench.now, patient, LISTENER, &sqe, connect.data.as_bytes());
+    assert!(connected.is_ok());
+}
+
+#[test]
+fn a_controller_is_ready_when_nothing_is_left_of_its_hosts_last_one() {
+    for (wait, io_ends) in [(1, true), (60, false)] {
+        let mut bench = Bench::new();
+        let (admin, connected) = bench.admin_queue(0);
+        let io = bench.io_queue(1, connected.controller.0);
+        bench.service.disconnected(bench.now, admin);
+        // The queue's connection has not ended: a write of it is in a device.
+        bench.actions();
+        let (next, id) = Connect::new(SUBSYSTEM, 0, 0xffff).send(&mut bench);
+        let id = id.unwrap();
+        bench.ok(next, &property_set(0x14, ENABLE));
+        assert_eq!(bench.csts(next), 0, "the write may still land");
+        assert!(!id.shared.is_ready());
+        let (other, _) = Connect::new(OTHER, 0, 0xffff).send(&mut bench);
+        bench.ok(other, &property_set(0x14, ENABLE));
+        assert_eq!(bench.csts(other), 1, "another subsystem has other blocks");
+        let due = bench.service.tick(bench.now);
+        assert_eq!(due, Some(bench.now + ServiceConfig::default().quiesce_limit));
+        bench.pass(Duration::from_secs(wait));
+        if io_ends {
+            bench.service.disconnected(bench.now, io);
+        } else {
+            bench.service.tick(bench.now);
+        }
+        assert_eq!(bench.csts(next), 1);
+        assert!(id.shared.is_ready());
+        bench.io_queue(1, id.controller.0);
+    }
+}
+
+/// A step of one of several hosts.
+#[derive(Clone, Copy, Debug)]
+enum Step {
+    Discovery(u8),
+    Controller(u8),
+    Queue(u8),
+    Wait(u8),
+    End(u8),
+}
+
+fn step() -> impl Strategy<Value = Step> {
+    prop_oneof![
+        (1u8..5).prop_map(Step::Discovery),
+        (1u8..5).prop_map(Step::Controller),
+        any::<u8>().prop_map(Step::Queue),
+        (1u8..5).prop_map(Step::Wait),
+        any::<u8>().prop_map(Step::End),
+    ]
+}
+
+proptest! {
+    /// Four addresses take what they can: there are never more connections than may be, a host with
+    /// a controller connects each queue that it was granted, and when the four have gone nothing is
+    /// held for them.
+    #[test]
+    fn who_was_granted_queues_finds_room_for_them(steps in prop::collection::vec(step(), 1..300)) {
+        let most = config();
+        let mut bench = Bench::with(config());
+        let mut controllers: Vec<(u8, ConnectionId, u16, u16)> = Vec::new();
+        let mut open: HashMap<ConnectionId, bool> = HashMap::new();
+        for step in steps {
+            match step {
+                Step::Discovery(from) => {
+                    let one = Connect::new(DISCOVERY_NQN, 0, 0xffff);
+                    let (id, connected) = connect(&mut bench, from, &one);
+                    open.insert(id, connected.is_some());
+                }
+                Step::Controller(from) => {
+                    let one = Connect::new(OTHER, 0, 0xffff);
+                    let (admin, id) = connect(&mut bench, from, &one);
+                    open.insert(admin, id.is_some());
+                    if let Some(id) = id {
+                        bench.set_cc(admin, ENABLE);
+                        let granted = bench.ok(admin, &set_feature(7, 0x003f_003f)) & 0xffff;
+                        controllers.push((from, admin, id, granted as u16 + 1));
+                    }
+                }
+                Step::Queue(which) if !controllers.is_empty() => {
+                    let (from, _, id, granted) = controllers[usize::from(which) % controllers.len()];
+                    let summary = bench.service.controllers().find(|c| c.id.0 == id).unwrap();
+                    let taken: Vec<u16> = summary.queues.iter().map(|(qid, _)| *qid).collect();
+                    if let Some(qid) = (1..=granted).find(|qid| !taken.contains(qid)) {
+                        let one = Connect::new(OTHER, qid, id);
+                        let (queue, connected) = connect(&mut bench, from, &one);
+                        prop_assert!(connected.is_some(), "queue {qid} of {granted} is refused");
+                        open.insert(queue, true);
+                    }
+                }
+                Step::Wait(from) => drop(open.insert(wait(&mut bench, from).0, false)),
+                Step::End(which) => {
+                    let mut all: Vec<ConnectionId> = open.keys().copied().collect();
+                    all.sort_unstable();
+                    if let Some(id) = all.get(usize::from(which) % all.len().max(1)) {
+                        open.remove(id);
+                        controllers.retain(|(_, admin, ..)| admin != id);
+                        bench.service.disconnected(bench.now, *id);
+                    }
+                }
+                Step::Queue(_) => {}
+            }
+            for action in bench.actions() {
+                if let Action::Close { connection, .. } = action {
+                    open.remove(&connection);
+                    bench.service.disconnected(bench.now, connection);
+                }
+            }
+            let waiting = open.values().filter(|connected| !**connected).count();
+            prop_assert!(waiting <= most.max_waiting as usize, "{waiting} wait");
+            let limit = most.max_connections + most.max_discovery + most.max_waiting;
+            prop_assert!(open.len() <= limit as usize);
+            // Whatever the four do, an address that has nothing may wait.
+            let (id, gone) = wait(&mut bench, 200);
+            prop_assert_ne!(gone, Some(id));
+            bench.service.disconnected(bench.now, id);
+            if let Some(gone) = gone {
+                open.remove(&gone);
+                bench.service.disconnected(bench.now, gone);
+            }
+            bench.actions();
+        }
+        for id in open.into_keys() {
+            bench.service.disconnected(bench.now, id);
+            bench.actions();
+        }
+        for _ in 0..2 {
+            let (.., granted) = controller(&mut bench, 1).unwrap();
+            prop_assert_eq!(granted, QUEUES);
+        }
+    }
+}

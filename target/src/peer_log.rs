@@ -1,0 +1,179 @@
+//! The bound on lines of the log that peers cause: whoever can reach a listener could fill the
+//! journal otherwise.
+//!
+//! Each address may cause a few lines at once and one a second after that, all addresses together
+//! twenty a second. Lines beyond that are left out and counted; from time to time one line says how
+//! many. Time is an argument.
+
+use std::collections::HashMap;
+use std::net::IpAddr;
+use std::time::Duration;
+
+use fabric::Nanos;
+
+/// The lines that an address may cause at once, and the time for one more.
+const ADDRESS: Rate = Rate { burst: 10, each: Duration::from_secs(1) };
+/// The same, of all addresses together.
+const ALL: Rate = Rate { burst: 100, each: Duration::from_millis(50) };
+/// The most addresses that are told apart; a line of any other is left out.
+const ADDRESSES_MAX: usize = 1024;
+/// The least time between two lines about lines that were left out.
+const TELL_EVERY: Duration = Duration::from_secs(10);
+
+/// A rate of lines.
+#[derive(Clone, Copy, Debug)]
+struct Rate {
+    burst: u32,
+    each: Duration,
+}
+
+/// The lines of one source, as a token bucket: the time at which it is full again.
+#[derive(Clone, Copy, Debug, Default)]
+struct Bucket(Nanos);
+
+impl Bucket {
+    fn has_one(self, now: Nanos, rate: Rate) -> bool {
+        self.0.since(now) <= rate.each * (rate.burst - 1)
+    }
+
+    fn take_one(&mut self, now: Nanos, rate: Rate) {
+        self.0 = self.0.max(now) + rate.each;
+    }
+}
+
+/// The lines of one address.
+#[derive(Clone, Copy, Debug, Default)]
+struct Lines {
+    bucket: Bucket,
+    left_out: u64,
+}
+
+/// The lines that were left out.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct LeftOut {
+    /// The number of lines since this was told last.
+    pub(crate) lines: u64,
+    /// The address that caused most of them, where one is known.
+    pub(crate) most: Option<IpAddr>,
+}
+
+/// The lines that peers have caused lately. It takes an entry for each of at most 1024 addresses.
+#[derive(Debug, Default)]
+pub(crate) struct PeerLog {
+    addresses: HashMap<IpAddr, Lines>,
+    all: Bucket,
+    /// The number of lines left out since that was told.
+    untold: u64,
+    /// The number of lines left out in all.
+    left_out: u64,
+    told: Nanos,
+}
+
+impl PeerLog {
+    /// Says whether a line that a peer causes now is logged. If not, it is counted.
+    pub(crate) fn allows(&mut self, now: Nanos, address: IpAddr) -> bool {
+        if self.addresses.len() >= ADDRESSES_MAX && !self.addresses.contains_key(&address) {
+            self.addresses.retain(|_, lines| lines.bucket.0 > now || lines.left_out > 0);
+        }
+        let known = self.addresses.contains_key(&address);
+        let mut lines = self.addresses.get(&address).copied().unwrap_or_default();
+        let allowed = (known || self.addresses.len() < ADDRESSES_MAX)
+            && lines.bucket.has_one(now, ADDRESS)
+            && self.all.has_one(now, ALL);
+        if allowed {
+            lines.bucket.take_one(now, ADDRESS);
+            self.all.take_one(now, ALL);
+        } else {
+            lines.left_out += 1;
+            self.untold += 1;
+            self.left_out += 1;
+        }
+        if known || self.addresses.len() < ADDRESSES_MAX {
+            self.addresses.insert(address, lines);
+        }
+        allowed
+    }
+
+    /// Returns what was left out, where there is something to tell and the last time is long ago.
+    pub(crate) fn tell(&mut self, now: Nanos) -> Option<LeftOut> {
+        if self.untold == 0 || now.since(self.told) < TELL_EVERY {
+            return None;
+        }
+        self.told = now;
+        let most = self.addresses.iter().max_by_key(|(_, lines)| lines.left_out);
+        let most = most.filter(|(_, lines)| lines.left_out > 0).map(|(address, _)| *address);
+        self.addresses.values_mut().for_each(|lines| lines.left_out = 0);
+        Some(LeftOut { lines: std::mem::take(&mut self.untold), most })
+    }
+
+    /// Returns the number of lines that were left out since the start.
+    pub(crate) fn left_out(&self) -> u64 {
+        self.left_out
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::net::Ipv4Addr;
+
+    use proptest::prelude::*;
+
+    use super::*;
+
+    const SECOND: u64 = 1_000_000_000;
+
+    fn address(n: u32) -> IpAddr {
+        Ipv4Addr::from(n).into()
+    }
+
+    #[test]
+    fn ten_thousand_lines_a_second_become_one_and_a_count() {
+        let mut log = PeerLog::default();
+        let mut lines = 0;
+        let mut left_out = Vec::new();
+        for n in 0..600_000_u64 {
+            let now = Nanos(20 * SECOND + n * SECOND / 10_000);
+            lines += u64::from(log.allows(now, address(1)));
+            left_out.extend(log.tell(now));
+        }
+        assert_eq!(lines, u64::from(ADDRESS.burst) + 59, "a minute of them");
+        assert!(left_out.len() <= 7, "{left_out:?}");
+        assert!(left_out.iter().all(|one| one.most == Some(address(1))));
+        left_out.extend(log.tell(Nanos(1000 * SECOND)));
+        assert_eq!(left_out.iter().map(|one| one.lines).sum::<u64>() + lines, 600_000);
+        assert_eq!(log.left_out() + lines, 600_000);
+        assert_eq!(log.tell(Nanos(2000 * SECOND)), None, "told once");
+    }
+
+    #[test]
+    fn an_address_does_not_use_up_anothers_lines() {
+        let mut log = PeerLog::default();
+        for n in 0..50_000_u64 {
+            log.allows(Nanos(SECOND + n * SECOND / 10_000), address(1));
+        }
+        for _ in 0..ADDRESS.burst {
+            assert!(log.allows(Nanos(6 * SECOND), address(2)));
+        }
+        assert!(!log.allows(Nanos(6 * SECOND), address(2)));
+        assert!(log.allows(Nanos(7 * SECOND), address(2)));
+    }
+
+    proptest! {
+        #[test]
+        fn lines_and_memory_are_bounded_and_all_are_counted(
+            tries in prop::collection::vec((0u64..SECOND / 100, 0u32..3000), 1..4000)
+        ) {
+            let mut log = PeerLog::default();
+            let (mut now, mut lines) = (SECOND, 0);
+            let count = tries.len() as u64;
+            for (pause, from) in tries {
+                now += pause;
+                lines += u64::from(log.allows(Nanos(now), address(from)));
+                prop_assert!(log.addresses.len() <= ADDRESSES_MAX);
+            }
+            let most = u64::from(ALL.burst) + (now - SECOND) / 50_000_000;
+            prop_assert!(lines <= most, "{lines} of at most {most}");
+            prop_assert_eq!(log.left_out() + lines, count);
+        }
+    }
+}

@@ -1,0 +1,157 @@
+//! Peers that take all the connections that they can get, or come and go without end: hosts find
+//! room beside them, and the log stays small.
+
+use std::io::{Read, Write};
+use std::net::{IpAddr, Ipv4Addr, SocketAddr, TcpStream};
+use std::os::fd::{AsRawFd, BorrowedFd, OwnedFd};
+use std::time::{Duration, Instant};
+
+use fabric::fabrics::DISCOVERY_NQN;
+use fabric::host::commands;
+use fabric::nvme::{Status, opcode};
+use nix::sys::socket::{
+    AddressFamily, SockFlag, SockType, SockaddrIn, SockaddrStorage, bind, connect, getpeername,
+    getsockopt, socket, sockopt,
+};
+use sluiced::engine::Engine;
+use sluiced::socket::{KEEP_ALIVE_COUNT, KEEP_ALIVE_IDLE, KEEP_ALIVE_INTERVAL, USER_TIMEOUT};
+use sluiced::{config::TargetConfig, descriptors};
+
+use super::client::{HOST, Queue, connect_command, io};
+use super::host_log;
+use super::hostile::Raw;
+use super::{end, eventually, memory, target};
+
+/// An address of the loopback network.
+fn local(last: u8) -> IpAddr {
+    Ipv4Addr::new(127, 0, 0, last).into()
+}
+
+/// Connects from an address of this machine.
+fn connect_from(source: IpAddr, target: SocketAddr) -> TcpStream {
+    let fd = socket(AddressFamily::Inet, SockType::Stream, SockFlag::SOCK_CLOEXEC, None).unwrap();
+    bind(fd.as_raw_fd(), &SockaddrStorage::from(SocketAddr::new(source, 0))).unwrap();
+    connect(fd.as_raw_fd(), &SockaddrStorage::from(target)).unwrap();
+    let stream = TcpStream::from(fd);
+    stream.set_read_timeout(Some(Duration::from_secs(10))).unwrap();
+    stream
+}
+
+/// Connects to the discovery controller from an address.
+fn discover(source: IpAddr, address: SocketAddr, keep_alive_ms: u32) -> Result<Raw, u16> {
+    let data = commands::connect_data([9; 16], 0xffff, DISCOVERY_NQN, HOST);
+    let command = commands::connect(0, 31, keep_alive_ms, None);
+    Raw::begin(connect_from(source, address), &command, &data).map(|(raw, _)| raw)
+}
+
+/// Says that a host connects, and that its queues read.
+fn a_host_connects(address: SocketAddr, queues: u16) {
+    let start = Instant::now();
+    let (_admin, id) = Queue::controller(address);
+    let mut all: Vec<Queue> = (1..=queues).map(|qid| Queue::connect(address, qid, id).0).collect();
+    for queue in &mut all {
+        assert!(queue.call(io(opcode::io::READ, 0, 1), None, 4096).0.is_success());
+    }
+    assert!(start.elapsed() < Duration::from_secs(8), "{:?}", start.elapsed());
+}
+
+#[test]
+fn a_thousand_discovery_controllers_leave_room_for_a_host() {
+    descriptors::allow(4096).unwrap();
+    let (runtime, address) = target(vec![memory()], 1);
+    let (admin, id) = Queue::controller(address);
+    let crowd: Vec<Result<Raw, u16>> =
+        (0..1000).map(|_| discover(local(1), address, 300_000)).collect();
+    let controllers = crowd.iter().filter(|one| one.is_ok()).count();
+    let part = TargetConfig::default().max_discovery as usize / 4;
+    assert_eq!(controllers, part, "a quarter of max_discovery for one address");
+    let busy = Status::CONNECT_CONTROLLER_BUSY.bits();
+    assert!(crowd.iter().all(|one| one.as_ref().err().is_none_or(|status| *status == busy)));
+    a_host_connects(address, 8);
+    assert!(discover(local(2), address, 0).is_ok(), "another address finds its part");
+    let (mut queue, _) = Queue::connect(address, 64, id);
+    assert!(queue.call(io(opcode::io::READ, 0, 1), None, 4096).0.is_success());
+    let forever = discover(local(2), address, u32::MAX).err();
+    assert_eq!(forever, Some(Status::KEEP_ALIVE_INVALID.dnr().bits()), "49 days are too long");
+    drop((crowd, admin));
+    end(&runtime);
+}
+
+#[test]
+fn silent_connections_make_room_for_hosts() {
+    descriptors::allow(4096).unwrap();
+    let (runtime, address) = target(vec![memory()], 2);
+    let patient = connect_from(local(3), address);
+    let crowd: Vec<TcpStream> = (0..1000).map(|_| connect_from(local(4), address)).collect();
+    let most = TargetConfig::default().max_waiting as usize;
+    eventually("no more wait than may", || runtime.connections().len() <= most);
+    assert!(runtime.statistics().waiting_closed >= 1000 - most as u64);
+    a_host_connects(address, 4);
+    // Those that waited longest were closed, of the address with the most.
+    let mut first = &crowd[0];
+    assert_eq!(first.read(&mut [0]).unwrap(), 0);
+    let (command, data) = (connect_command(0), super::client::connect_data(0xffff));
+    assert!(Raw::begin(patient, &command, &data).is_ok(), "another address loses nothing");
+    drop(crowd);
+    end(&runtime);
+}
+
+#[test]
+fn connections_that_do_wrong_make_a_few_lines_and_a_count() {
+    let (runtime, address) = target(vec![memory()], 1);
+    let source = local(5);
+    assert!(host_log::lines("peer=127.0.0.5").is_empty());
+    let start = Instant::now();
+    for _ in 0..300 {
+        let mut stream = connect_from(source, address);
+        stream.write_all(b"GET / HTTP/1.1\r\nHost: example.com\r\n\r\n").unwrap();
+        while stream.read(&mut [0; 512]).is_ok_and(|read| read > 0) {}
+    }
+    let statistics = runtime.statistics();
+    assert_eq!(statistics.protocol_errors, 300);
+    let lines = host_log::lines("peer=127.0.0.5:").len() as u64;
+    assert!((1..=11 + start.elapsed().as_secs()).contains(&lines), "{lines} lines");
+    assert_eq!(statistics.lines_left_out + lines, 300);
+    eventually("the count is told", || {
+        host_log::lines("were left out").iter().any(|line| line.contains("peer=127.0.0.5"))
+    });
+    end(&runtime);
+}
+
+/// Finds this process's end of a connection from `peer`.
+fn accepted_from(peer: SocketAddr) -> Option<OwnedFd> {
+    let numbers = std::fs::read_dir("/proc/self/fd").unwrap();
+    let numbers = numbers.filter_map(|entry| entry.ok()?.file_name().to_str()?.parse::<i32>().ok());
+    for number in numbers.collect::<Vec<i32>>() {
+        if getpeername::<SockaddrIn>(number).is_ok_and(|seen| SocketAddr::V4(seen.into()) == peer) {
+            // SAFETY: the target keeps the descriptor open for as long as the connection, which its
+            // other end, held by the caller, outlives.
+            let fd = unsafe { BorrowedFd::borrow_raw(number) };
+            return fd.try_clone_to_owned().ok();
+        }
+    }
+    None
+}
+
+#[test]
+fn a_peer_that_vanishes_is_noticed_by_the_kernel() {
+    let (runtime, address) = target(vec![memory()], 1);
+    let stream = connect_from(local(6), address);
+    let here = stream.local_addr().unwrap();
+    let mut socket = None;
+    eventually("the connection is accepted", || {
+        socket = accepted_from(here).filter(|_| !runtime.connections().is_empty());
+        socket.is_some()
+    });
+    let socket = socket.unwrap();
+    let seconds = |time: Duration| u32::try_from(time.as_secs()).unwrap();
+    eventually("keep-alive is on", || getsockopt(&socket, sockopt::KeepAlive).unwrap());
+    assert_eq!(getsockopt(&socket, sockopt::TcpKeepIdle).unwrap(), seconds(KEEP_ALIVE_IDLE));
+    let interval = getsockopt(&socket, sockopt::TcpKeepInterval).unwrap();
+    assert_eq!(interval, seconds(KEEP_ALIVE_INTERVAL));
+    assert_eq!(getsockopt(&socket, sockopt::TcpKeepCount).unwrap(), KEEP_ALIVE_COUNT);
+    let timeout = getsockopt(&socket, sockopt::TcpUserTimeout).unwrap();
+    assert_eq!(Duration::from_millis(timeout.into()), USER_TIMEOUT);
+    drop(stream);
+    end(&runtime);
+}
