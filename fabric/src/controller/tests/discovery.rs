@@ -138,3 +138,55 @@ fn a_discovery_controller_has_nothing_of_an_io_controller() {
         assert_ne!(code(bench.admin(admin, &sqe)), 0, "{sqe:?}");
     }
 }
+
+#[test]
+fn a_record_tells_its_listener_and_the_subsystem_itself_comes_first() {
+    let mut bench = Bench::new();
+    let v6 = ListenerSpec {
+        transport: TransportType::Rdma,
+        family: AddressFamily::Ipv6,
+        traddr: "::".to_owned(),
+        ..listener(ListenerId(7), false)
+    };
+    bench.service.add_listener(bench.now, v6).unwrap();
+    let admin = bench.discovery(0, HOST);
+    let (_, entries) = read(&mut bench, admin, 4096);
+    // The discovery subsystem: the same information everywhere, and connections may last.
+    assert_eq!(entries[0].eflags.get(), 0b11, "EFLAGS");
+    assert!(entries[1..].iter().all(|entry| entry.eflags.get() == 0));
+    let of = |port: u16| entries[1..].iter().find(|e| e.portid.get() == port).unwrap();
+    assert_eq!((of(7).trtype, of(7).adrfam, text(&of(7).traddr)), (1, 2, "::"));
+    bench.service.local_address(admin, "fe80::1");
+    let (_, entries) = read(&mut bench, admin, 4096);
+    let reached = entries[1..].iter().find(|e| e.portid.get() == 7).unwrap();
+    assert_eq!(text(&reached.traddr), "fe80::1");
+}
+
+#[test]
+fn a_host_may_ask_for_the_listener_alone_that_it_has_reached() {
+    let mut bench = Bench::new();
+    bench.service.add_listener(bench.now, listener(ListenerId(7), false)).unwrap();
+    let admin = bench.discovery(0, HOST);
+    for (local, records) in [(false, 5), (true, 3)] {
+        let mut sqe = log(0x70, 1024, 0, true);
+        // LSP 14:8, bit 1: Port Local Entries Only.
+        sqe.cdw10 = U32::new(sqe.cdw10.get() | u32::from(local) << 9);
+        bench.ok(admin, &sqe);
+        let count = u64::from_le_bytes(bench.out[8..16].try_into().unwrap());
+        assert_eq!(count, records, "local: {local}");
+    }
+}
+
+#[test]
+fn the_page_ends_behind_its_last_record() {
+    let mut bench = Bench::new();
+    let admin = bench.discovery(0, HOST);
+    let (_, entries) = read(&mut bench, admin, 4096);
+    let end = 1024 * (entries.len() as u64 + 1);
+    bench.ok(admin, &log(0x70, 4, end, true));
+    assert_eq!(bench.out, [0; 4]);
+    let beyond = bench.admin(admin, &log(0x70, 4, end + 4, true));
+    assert_eq!(code(beyond), status_code(Status::INVALID_FIELD));
+    bench.ok(admin, &log(0x70, 2048, end - 1024, true));
+    assert!(bench.out[1024..].iter().all(|&byte| byte == 0));
+}

@@ -7,6 +7,7 @@ mod discovery;
 mod history;
 mod life;
 mod many;
+mod pages;
 mod ready;
 mod room;
 mod walk;

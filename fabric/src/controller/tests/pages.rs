@@ -1,0 +1,588 @@
+//! Data structures field by field, at the offsets of the specifications (NVMe base 2.0 and NVM
+//! command set 1.0): what a host reads there it acts on.
+
+use core::time::Duration;
+
+use super::*;
+
+/// Reads a field of a structure, which is little-endian.
+fn field(page: &[u8], bytes: core::ops::RangeInclusive<usize>) -> u64 {
+    page[bytes].iter().rev().fold(0, |value, &byte| value << 8 | u64::from(byte))
+}
+
+/// Sends a command, and checks fields of what it reads: first and last byte, value, name.
+fn shows(bench: &mut Bench, admin: ConnectionId, sqe: &Sqe, fields: &[(usize, usize, u64, &str)]) {
+    bench.ok(admin, sqe);
+    for &(first, last, value, name) in fields {
+        assert_eq!(field(&bench.out, first..=last), value, "{name}, bytes {last}:{first}");
+    }
+}
+
+#[test]
+fn identify_controller_tells_what_the_controller_is_and_can() {
+    let config = ServiceConfig {
+        max_transfer: 1 << 18,
+        in_capsule_data: 8192,
+        queue_entries: 100,
+        max_namespaces: 77,
+        arbitration: 0x0102_0303,
+        keep_alive_granularity: Duration::from_millis(1500),
+        retry_delays: [3, 5, 9],
+        ..ServiceConfig::default()
+    };
+    let mut bench = Bench::with(config);
+    let (admin, connected) = bench.admin_queue(0);
+    let fields = [
+        (72, 72, 3, "RAB: 2^3 commands"),
+        (76, 76, 0b1011, "CMIC: ports, controllers, ANA"),
+        (77, 77, 6, "MDTS: 2^6 pages"),
+        (78, 79, u64::from(connected.controller.0), "CNTLID"),
+        (92, 95, 1 << 8 | 1 << 11, "OAES: namespaces, ANA"),
+        (96, 99, 1 | 1 << 6, "CTRATT: host identifiers of 128 bits, keep-alive by traffic"),
+        (128, 129, 3, "CRDT1"),
+        (130, 131, 5, "CRDT2"),
+        (132, 133, 9, "CRDT3"),
+        (258, 258, 3, "ACL"),
+        (259, 259, 3, "AERL"),
+        (260, 260, 0b11, "FRMW"),
+        (262, 262, 63, "ELPE"),
+        (266, 267, 343, "WCTEMP"),
+        (268, 269, 353, "CCTEMP"),
+        (320, 321, 15, "KAS: 1.5 s"),
+        (342, 342, 10, "ANATT"),
+        (343, 343, 0b100_0101, "ANACAP"),
+        (344, 347, 1, "ANAGRPMAX"),
+        (348, 351, 1, "NANAGRPID"),
+        (512, 512, 0x66, "SQES"),
+        (513, 513, 0x44, "CQES"),
+        (514, 515, 100, "MAXCMD"),
+        (516, 519, 77, "NN"),
+        (525, 525, 0b101, "VWC"),
+        (536, 539, 1 | 1 << 20 | 1 << 21, "SGLS: supported, offsets, transport"),
+        (540, 543, 77, "MNAN"),
+        (1792, 1795, (64 + 8192) / 16, "IOCCSZ"),
+        (1796, 1799, 1, "IORCSZ"),
+        (1803, 1803, 1, "MSDBD"),
+        (1804, 1805, 1, "OFCS: Disconnect"),
+    ];
+    shows(&mut bench, admin, &identify(1, 0), &fields);
+    let unlimited = ServiceConfig { arbitration: 7, ..ServiceConfig::default() };
+    let mut bench = Bench::with(unlimited);
+    let (admin, _) = bench.admin_queue(0);
+    shows(&mut bench, admin, &identify(1, 0), &[(72, 72, 6, "RAB of no limit")]);
+}
+
+#[test]
+fn identify_of_the_nvm_command_set_tells_limits_of_commands_without_data() {
+    for (limit, exponent) in [(0, 0), (1 << 20, 8)] {
+        let config = ServiceConfig { zeroes_limit: limit, ..ServiceConfig::default() };
+        let mut bench = Bench::with(config);
+        let (admin, _) = bench.admin_queue(0);
+        let fields = [(0, 0, exponent, "VSL"), (1, 1, exponent, "WZSL"), (4, 4, 0, "DMRL")];
+        shows(&mut bench, admin, &identify(6, 0), &fields);
+    }
+}
+
+#[test]
+fn a_namespace_tells_its_features() {
+    let mut bench = Bench::new();
+    let (admin, _) = bench.admin_queue(0);
+    let zeroes = NamespaceFeatures::ZEROES_AFTER_DEALLOCATE;
+    let write_zeroes = NamespaceFeatures::WRITE_ZEROES_DEALLOCATES;
+    for (features, dlfeat) in [
+        (NamespaceFeatures::empty(), 0),
+        (zeroes, 1),
+        (write_zeroes, 0b1000),
+        (zeroes | write_zeroes, 0b1001),
+    ] {
+        let changed = Namespace { nsid: 1, features, ..namespace(1) };
+        bench.service.replace_namespace(bench.now, SUBSYSTEM, changed).unwrap();
+        let fields = [
+            (0, 7, 1000, "NSZE"),
+            (8, 15, 1000, "NCAP"),
+            (16, 23, 1000, "NUSE"),
+            (30, 30, 1, "NMIC"),
+            (33, 33, dlfeat, "DLFEAT"),
+            (92, 95, 1, "ANAGRPID"),
+            (99, 99, 0, "NSATTR"),
+        ];
+        shows(&mut bench, admin, &identify(0, 1), &fields);
+    }
+}
+
+#[test]
+fn a_namespace_tells_of_its_cache_and_that_it_cannot_be_written() {
+    let mut bench = Bench::new();
+    let (admin, _) = bench.admin_queue(0);
+    let (cache, read_only) = (NamespaceFeatures::VOLATILE_CACHE, NamespaceFeatures::READ_ONLY);
+    for features in [NamespaceFeatures::empty(), cache, read_only, cache | read_only] {
+        let changed = Namespace { nsid: 1, features, ..namespace(1) };
+        bench.service.replace_namespace(bench.now, SUBSYSTEM, changed).unwrap();
+        let protected = u64::from(features.contains(read_only));
+        let fields = [
+            (0, 0, if features.contains(cache) { 0 } else { 1 << 5 }, "NSFEAT: no cache"),
+            (1, 1, 1, "NMIC"),
+            (4, 7, 1, "ANAGRPID"),
+            (8, 8, protected, "NSATTR"),
+            (14, 14, 1, "NSTAT"),
+        ];
+        shows(&mut bench, admin, &identify(8, 1), &fields);
+        shows(&mut bench, admin, &identify(0, 1), &[(99, 99, protected, "NSATTR")]);
+    }
+}
+
+#[test]
+fn a_device_that_is_protected_by_itself_or_by_the_target_is_told_to_be() {
+    let mut bench = Bench::new();
+    let (admin, _) = bench.admin_queue(0);
+    for (device, target) in [(false, false), (true, false), (false, true), (true, true)] {
+        let mut page = Box::new([0; 4096]);
+        // NSFEAT: thin provisioning, optimal sizes, and what the target does not pass on.
+        (page[24], page[99]) = (0xff, u8::from(device));
+        let read_only = if target { NamespaceFeatures::READ_ONLY } else { Default::default() };
+        let shown =
+            Namespace { nsid: 1, features: read_only, identify: Some(page), ..namespace(1) };
+        bench.service.replace_namespace(bench.now, SUBSYSTEM, shown).unwrap();
+        let fields =
+            [(24, 24, 0b1_0001, "NSFEAT"), (99, 99, u64::from(device || target), "NSATTR")];
+        shows(&mut bench, admin, &identify(0, 1), &fields);
+    }
+    let plain = Namespace { nsid: 1, identify: Some(Box::new([0; 4096])), ..namespace(1) };
+    bench.service.replace_namespace(bench.now, SUBSYSTEM, plain).unwrap();
+    shows(&mut bench, admin, &identify(0, 1), &[(24, 24, 0, "NSFEAT of a device without any")]);
+}
+
+#[test]
+fn a_list_of_namespaces_has_1024_of_them() {
+    let config = ServiceConfig { max_namespaces: 2000, ..ServiceConfig::default() };
+    let mut bench = Bench::with(config);
+    let (admin, _) = bench.admin_queue(0);
+    for nsid in 2..=1100_u32 {
+        let mut uuid = [0xee; 16];
+        uuid[..4].copy_from_slice(&nsid.to_le_bytes());
+        let more = Namespace { nsid, uuid, nguid: uuid, ..namespace(9) };
+        bench.service.add_namespace(bench.now, SUBSYSTEM, more).unwrap();
+    }
+    bench.ok(admin, &identify(2, 0));
+    assert_eq!(bench.out.len(), 4096);
+    assert_eq!(field(&bench.out, 4092..=4095), 1024);
+}
+
+#[test]
+fn command_sets_are_told_of_ones_own_controller_alone() {
+    let mut bench = Bench::new();
+    let (admin, connected) = bench.admin_queue(0);
+    let asks = |cntid: u16| {
+        let mut sqe = identify(0x1c, 0);
+        sqe.cdw10 = U32::new(0x1c | u32::from(cntid) << 16);
+        sqe
+    };
+    shows(&mut bench, admin, &asks(connected.controller.0), &[(0, 7, 1, "the NVM command set")]);
+    let other = bench.admin(admin, &asks(connected.controller.0 + 1));
+    assert_eq!(code(other), status_code(Status::INVALID_FIELD));
+}
+
+#[test]
+fn the_health_log_tells_amounts_in_their_units() {
+    let mut bench = Bench::new();
+    let (admin, _) = bench.admin_queue(0);
+    let smart = SmartCounters {
+        bytes_read: 512_001,
+        bytes_written: 512_000,
+        reads: 5,
+        writes: 6,
+        busy: Duration::from_secs(125),
+        uptime: Duration::from_secs(7300),
+        media_errors: 9,
+    };
+    let mut ask = |nsid: u32| {
+        let mut sqe = log(2, 512, 0, false);
+        sqe.nsid = U32::new(nsid);
+        let reply = bench.service.admin(bench.now, admin, &sqe, &[], &smart, &mut bench.out);
+        (code(reply), bench.out.clone())
+    };
+    for nsid in [0, u32::MAX] {
+        let (status, page) = ask(nsid);
+        assert_eq!(status, 0);
+        for (first, last, value, name) in [
+            (3, 3, 100, "Available Spare"),
+            (4, 4, 10, "its threshold"),
+            (32, 47, 2, "Data Units Read: thousands of 512 bytes, rounded up"),
+            (48, 63, 1, "Data Units Written"),
+            (64, 79, 5, "Host Read Commands"),
+            (80, 95, 6, "Host Write Commands"),
+            (96, 111, 2, "Controller Busy Time in minutes"),
+            (112, 127, 1, "Power Cycles"),
+            (128, 143, 2, "Power On Hours"),
+            (160, 175, 9, "Media and Data Integrity Errors"),
+        ] {
+            assert_eq!(field(&page, first..=last), value, "{name}");
+        }
+    }
+    let (status, _) = ask(1);
+    assert_eq!(status, status_code(Status::INVALID_FIELD), "there is none of one namespace");
+}
+
+#[test]
+fn the_error_log_tells_where_an_error_was() {
+    let mut bench = Bench::new();
+    let (admin, _) = bench.admin_queue(0);
+    let mut bad = identify(0xff, 0);
+    (bad.cid, bad.nsid) = (U16::new(0x1234), U32::new(3));
+    bench.admin(admin, &bad);
+    // Property Get of no property: a Fabrics command has its type where others have a namespace.
+    bench.admin(admin, &property_get(0x1000, 0));
+    bench.ok(admin, &log(1, 4096, 0, false));
+    for (entry, cid, nsid, opcode) in [(0, 1, 0, FABRICS), (64, 0x1234, 3, op::IDENTIFY)] {
+        let page = &bench.out[entry..entry + 64];
+        assert_eq!(field(page, 8..=9), 0, "Submission Queue ID");
+        assert_eq!(field(page, 10..=11), cid, "Command ID");
+        assert_eq!(field(page, 14..=15), 0xffff, "Parameter Error Location: not known");
+        assert_eq!(field(page, 24..=27), nsid, "Namespace");
+        assert_eq!(page[29], 3, "Transport Type: TCP");
+        assert_eq!(page[31], opcode);
+    }
+    // The last entry that there is room for.
+    for _ in 0..80 {
+        bench.admin(admin, &bad);
+    }
+    bench.ok(admin, &log(1, 4096, 0, false));
+    assert_eq!(field(&bench.out, 63 * 64..=63 * 64 + 7), 19, "64 of 82");
+}
+
+#[test]
+fn the_log_of_ana_groups_tells_changes_and_is_announced() {
+    let mut bench = Bench::new();
+    let (admin, _) = bench.admin_queue(0);
+    let discovery = bench.discovery(0, HOST);
+    bench.ok(admin, &set_feature(0x0b, 1 << 11));
+    let fields = |changes, state| {
+        [
+            (0, 7, changes, "Change Count"),
+            (8, 9, 1, "groups"),
+            (16, 19, 1, "ANAGRPID"),
+            (20, 23, 1, "namespaces"),
+            (24, 31, changes, "Change Count of the group"),
+            (32, 32, state, "ANA State"),
+            (48, 51, 1, "NSID"),
+        ]
+    };
+    bench.ok(admin, &log(0x0c, 52, 0, false));
+    let before = field(&bench.out, 0..=7);
+    shows(&mut bench, admin, &log(0x0c, 52, 0, false), &fields(before, 1));
+    for (queue, cid) in [(admin, 5), (admin, 6), (discovery, 7)] {
+        assert_eq!(bench.admin(queue, &command(op::ASYNC_EVENT_REQUEST, cid)), Reply::Deferred);
+    }
+    bench.service.begin_shutdown(bench.now);
+    let told = Action::Complete {
+        connection: admin,
+        cid: 5,
+        // Notice, Asymmetric Namespace Access Change, log page 0Ch.
+        result: 2 | 3 << 8 | 0x0c << 16,
+        status: Status::SUCCESS,
+    };
+    assert_eq!(bench.actions(), [told], "once, and no discovery controller");
+    shows(&mut bench, admin, &log(0x0c, 52, 0, false), &fields(before + 1, 3));
+}
+
+#[test]
+fn the_longest_part_of_a_log_is_the_longest_transfer() {
+    let config = ServiceConfig { max_transfer: 4096, ..ServiceConfig::default() };
+    let mut bench = Bench::with(config);
+    let (admin, _) = bench.admin_queue(0);
+    bench.ok(admin, &log(1, 4096, 0, false));
+    let longer = bench.admin(admin, &log(1, 4100, 0, false));
+    assert_eq!(code(longer), status_code(Status::INVALID_FIELD));
+}
+
+#[test]
+fn logs_of_features_and_management_commands_are_whole() {
+    let mut bench = Bench::new();
+    let (admin, _) = bench.admin_queue(0);
+    bench.ok(admin, &log(0x12, 1024, 0, false));
+    // Supported, of the controller; Error Recovery's is that of a namespace.
+    assert_eq!(field(&bench.out, 4..=7), 1 | 1 << 21);
+    assert_eq!(field(&bench.out, 20..=23), 1 | 1 << 20);
+    bench.ok(admin, &log(0x13, 1024, 1020, false));
+    assert_eq!(bench.out.len(), 1024);
+    let end = bench.admin(admin, &log(0x13, 4, 1028, false));
+    assert_eq!(code(end), status_code(Status::INVALID_FIELD), "it has 1,024 bytes");
+}
+
+#[test]
+fn commands_that_change_blocks_are_told_to() {
+    let mut bench = Bench::new();
+    let (admin, _) = bench.admin_queue(0);
+    bench.ok(admin, &log(5, 4096, 0, false));
+    for (command, effects) in [(0x00, 1), (0x01, 3), (0x02, 1), (0x08, 3), (0x09, 3)] {
+        let at = 1024 + command * 4;
+        assert_eq!(field(&bench.out, at..=at + 3), effects, "I/O command {command:#x}");
+    }
+    // Identify: supported, with the controller as its scope.
+    assert_eq!(field(&bench.out, 24..=27) & !(1 << 21), 1);
+}
+
+#[test]
+fn defaults_of_features_are_what_they_are_after_a_reset() {
+    let config = ServiceConfig { max_queues: 9, ..ServiceConfig::default() };
+    let mut bench = Bench::with(config);
+    let (admin, _) = bench.admin_queue(0);
+    let mut behavior = set_feature(0x16, 0);
+    behavior.sgl.length = U32::new(512);
+    let mut on = [0; 512];
+    on[0] = 1;
+    assert_eq!(bench.admin_with(admin, &behavior, &on), Reply::OK);
+    bench.ok(admin, &set_feature(0x07, 0x0002_0004));
+    for (select, granted, acre) in [(0, 2, 1), (1, 8, 0), (2, 8, 0)] {
+        let queues = bench.ok(admin, &get_feature(0x07, select, 0));
+        assert_eq!(queues, granted | granted << 16, "Number of Queues, selection {select}");
+        assert_eq!(bench.ok(admin, &get_feature(0x06, select, 0)), 1, "the cache is on");
+        bench.ok(admin, &get_feature(0x16, select, 0));
+        assert_eq!((bench.out.len(), bench.out[0]), (512, acre), "selection {select}");
+        bench.ok(admin, &get_feature(0x81, select, 1));
+        assert_eq!(bench.out, [7; 16], "the host's identifier, selection {select}");
+    }
+    // And it may be turned off, or not understood.
+    assert_eq!(bench.admin_with(admin, &behavior, &[0; 512]), Reply::OK);
+    bench.ok(admin, &get_feature(0x16, 0, 0));
+    assert_eq!(bench.out[0], 0);
+    let wrong = bench.admin_with(admin, &behavior, &[2; 512]);
+    assert_eq!(code(wrong), status_code(Status::INVALID_FIELD));
+}
+
+#[test]
+fn as_many_queues_are_granted_as_the_lesser_number_that_was_asked_for() {
+    for (asked, granted) in [(0x0004_0002, 2), (0x0002_0004, 2), (0x0000_0009, 0), (0x00ff_00ff, 8)]
+    {
+        let config = ServiceConfig { max_queues: 9, ..ServiceConfig::default() };
+        let mut bench = Bench::with(config);
+        let (admin, _) = bench.admin_queue(0);
+        let result = bench.ok(admin, &set_feature(0x07, asked));
+        assert_eq!(result, granted | granted << 16, "{asked:#x}");
+    }
+}
+
+#[test]
+fn both_thresholds_of_temperature_can_be_set() {
+    let mut bench = Bench::new();
+    let (admin, _) = bench.admin_queue(0);
+    let under = 1 << 20;
+    bench.ok(admin, &set_feature(0x04, 300 | under));
+    bench.ok(admin, &set_feature(0x04, 350));
+    assert_eq!(bench.ok(admin, &get_feature(0x04, 0, under)), 300);
+    assert_eq!(bench.ok(admin, &get_feature(0x04, 0, 0)), 350);
+    bench.ok(admin, &set_feature(0x04, 310 | under | 0xf << 16));
+    assert_eq!(bench.ok(admin, &get_feature(0x04, 0, under)), 310, "of all sensors");
+    let sensor = bench.admin(admin, &get_feature(0x04, 0, 1 << 16));
+    assert_eq!(code(sensor), status_code(Status::INVALID_FIELD), "there is no other sensor");
+    assert_eq!(bench.ok(admin, &get_feature(0x04, 1, under)), 0, "by the default");
+}
+
+#[test]
+fn a_cache_that_cannot_be_turned_off_may_be_told_to_be_on() {
+    let mut bench = Bench::new();
+    let (admin, _) = bench.admin_queue(0);
+    bench.ok(admin, &set_feature(0x06, 1));
+    let wrong = bench.admin(admin, &set_feature(0x06, 2));
+    assert_eq!(code(wrong), status_code(Status::INVALID_FIELD));
+}
+
+#[test]
+fn an_answer_fits_in_exactly_the_room_that_there_is() {
+    let mut bench = Bench::new();
+    let (admin, _) = bench.admin_queue(0);
+    for (sqe, bytes) in [
+        (identify(1, 0), 4096),
+        (get_feature(0x16, 0, 0), 512),
+        (get_feature(0x81, 0, 1), 16),
+        (log(2, 512, 0, false), 512),
+        (get_feature(0x01, 0, 0), 0),
+    ] {
+        let sqe = Sqe { sgl: SglDescriptor::transport(bytes), ..sqe };
+        assert_eq!(bench.service.data_length(admin, &sqe).controller_to_host, bytes, "{sqe:?}");
+        bench.ok(admin, &sqe);
+        assert_eq!(bench.out.len(), bytes as usize, "{sqe:?}");
+    }
+}
+
+#[test]
+fn a_connection_that_is_not_connected_moves_no_data_but_connects() {
+    let bench = Bench::new();
+    let connect = Sqe::from(&Connect::new(SUBSYSTEM, 0, 0xffff).command);
+    let nobody = ConnectionId(77);
+    assert_eq!(bench.service.data_length(nobody, &connect).host_to_controller, 1024);
+    let other = property_set(0x14, ENABLE);
+    assert_eq!(bench.service.data_length(nobody, &other), DataLength::default());
+    assert_eq!(bench.service.data_length(nobody, &identify(1, 0)), DataLength::default());
+}
+
+#[test]
+fn fabrics_commands_of_the_admin_queue_are_refused_on_others() {
+    let mut bench = Bench::new();
+    let (_, connected) = bench.admin_queue(0);
+    let io = bench.io_queue(1, connected.controller.0);
+    let mut ask = |fctype: u8, format: u32| {
+        let mut sqe = command(FABRICS, 1);
+        (sqe.nsid, sqe.cdw10) = (U32::new(u32::from(fctype)), U32::new(format));
+        code(bench.service.fabrics_on_io_queue(bench.now, io, &sqe))
+    };
+    let field = status_code(Status::INVALID_FIELD);
+    assert_eq!(ask(fabrics::PROPERTY_GET, 0), field);
+    assert_eq!(ask(fabrics::PROPERTY_SET, 0), field);
+    assert_eq!(ask(fabrics::CONNECT, 0), status_code(Status::COMMAND_SEQUENCE_ERROR));
+    assert_eq!(ask(0x33, 0), status_code(Status::INVALID_OPCODE));
+    let format = status_code(Status::CONNECT_INCOMPATIBLE_FORMAT);
+    assert_eq!(ask(fabrics::DISCONNECT, 1), format, "a record format that is not known");
+    assert_eq!(ask(fabrics::DISCONNECT, 0), 0);
+}
+
+#[test]
+fn timeouts_are_told_for_both_ways_of_becoming_ready() {
+    let mut bench = Bench::new();
+    let (admin, _) = bench.admin_queue(0);
+    let crto = bench.ok(admin, &property_get(0x68, 0));
+    assert!(crto & 0xffff > 0);
+    assert_eq!(crto >> 16, crto & 0xffff, "CRIMT and CRWMT");
+}
+
+#[test]
+fn the_arbitration_that_is_set_is_that_of_the_next_controllers() {
+    let mut bench = Bench::new();
+    let (before, _) = bench.admin_queue(0);
+    bench.service.set_arbitration(0x0403_0204);
+    assert_eq!(bench.ok(before, &get_feature(0x01, 0, 0)), 7);
+    let (after, _) = bench.admin_queue(0);
+    assert_eq!(bench.ok(after, &get_feature(0x01, 0, 0)), 0x0403_0204);
+}
+
+#[test]
+fn a_geometrys_size_is_its_blocks() {
+    assert_eq!(namespace(1).geometry.bytes(), 4_096_000);
+}
+
+#[test]
+fn limits_are_what_the_wire_formats_can_express() {
+    let good = |config: ServiceConfig| Service::new(config).is_ok();
+    let with = ServiceConfig::default;
+    for (limit, fits) in [(0, true), (4096, true), (1 << 20, true), (2048, false), (5000, false)] {
+        assert_eq!(good(ServiceConfig { zeroes_limit: limit, ..with() }), fits, "zeroes {limit}");
+    }
+    for (bytes, fits) in [(4096, true), (2048, false), (12_288, false)] {
+        assert_eq!(good(ServiceConfig { max_transfer: bytes, ..with() }), fits, "transfer {bytes}");
+    }
+    for (bytes, fits) in [(0, true), (16, true), (8, false)] {
+        assert_eq!(good(ServiceConfig { in_capsule_data: bytes, ..with() }), fits, "{bytes}");
+    }
+    for (entries, fits) in [(1, false), (2, true)] {
+        assert_eq!(good(ServiceConfig { queue_entries: entries, ..with() }), fits, "{entries}");
+    }
+    for (entries, fits) in [(31, false), (32, true), (4096, true), (4097, false)] {
+        let config = ServiceConfig { admin_queue_entries: entries, ..with() };
+        assert_eq!(good(config), fits, "{entries}");
+    }
+    for (queues, fits) in [(0, false), (1, true)] {
+        assert_eq!(good(ServiceConfig { max_queues: queues, ..with() }), fits, "{queues}");
+    }
+    for (ms, fits) in [(0, false), (100, true), (150, false), (6_553_500, true), (6_553_600, false)]
+    {
+        let keep_alive_granularity = Duration::from_millis(ms);
+        assert_eq!(good(ServiceConfig { keep_alive_granularity, ..with() }), fits, "{ms} ms");
+    }
+}
+
+#[test]
+fn listeners_are_what_discovery_can_express() {
+    let mut bench = Bench::new();
+    let mut add = |id: u32, change: fn(&mut ListenerSpec)| {
+        let mut spec = listener(ListenerId(id), false);
+        change(&mut spec);
+        bench.service.add_listener(bench.now, spec).is_ok()
+    };
+    assert!(!add(10, |spec| spec.traddr = "1".repeat(256)));
+    assert!(!add(11, |spec| spec.trsvcid = "4".repeat(32)));
+    assert!(!add(12, |spec| spec.subsystems = Some(vec!["iqn.x".to_owned()])));
+    assert!(add(13, |spec| spec.subsystems = Some(vec![SUBSYSTEM.to_owned()])));
+}
+
+#[test]
+fn sizes_of_queue_entries_are_those_of_the_command_set() {
+    for (cc, fits) in [
+        (ENABLE, true),
+        // IOSQES 7, IOCQES 5, and both.
+        (ENABLE & !0x000f_0000 | 0x0007_0000, false),
+        (ENABLE & !0x00f0_0000 | 0x0050_0000, false),
+        (ENABLE & !0x00ff_0000 | 0x0057_0000, false),
+    ] {
+        let mut bench = Bench::new();
+        let (admin, connected) = Connect::new(SUBSYSTEM, 0, 0xffff).send(&mut bench);
+        connected.unwrap();
+        assert_eq!(code(bench.admin(admin, &property_set(0x14, cc))) == 0, fits, "{cc:#x}");
+    }
+}
+
+#[test]
+fn a_host_may_ask_for_warnings_that_never_come_where_there_may_be_some() {
+    let mut bench = Bench::new();
+    let (admin, _) = bench.admin_queue(0);
+    let discovery = bench.discovery(0, HOST);
+    let wrong = status_code(Status::INVALID_FIELD);
+    for (queue, events, told) in [
+        (admin, 0xff, 0),
+        (admin, 1 << 8 | 1 << 11 | 0xff, 0),
+        (admin, 1 << 31, wrong),
+        (admin, 1 << 9, wrong),
+        (discovery, 1 << 31, 0),
+        (discovery, 0x01, wrong),
+        (discovery, 1 << 8, wrong),
+    ] {
+        let reply = bench.admin(queue, &set_feature(0x0b, events));
+        assert_eq!(code(reply), told, "{events:#x}");
+    }
+}
+
+#[test]
+fn the_service_tells_what_it_has() {
+    let mut bench = Bench::with(ServiceConfig { max_queues: 5, ..ServiceConfig::default() });
+    assert_eq!(bench.service.config().max_queues, 5);
+    let (_, connected) = bench.admin_queue(0);
+    let summary = bench.service.subsystem(SUBSYSTEM).unwrap();
+    assert_eq!((summary.spec.nqn.as_str(), summary.namespaces.len()), (SUBSYSTEM, 1));
+    assert_eq!(summary.controllers, [connected.controller]);
+    assert!(bench.service.subsystem("nqn.none").is_none());
+    assert_eq!(bench.service.namespace(SUBSYSTEM, 1).unwrap().nsid, 1);
+    assert!(bench.service.namespace(SUBSYSTEM, 2).is_none());
+    let before = bench.service.generation();
+    assert!(before > 1, "subsystems and listeners were added");
+    bench.service.add_listener(bench.now, listener(ListenerId(9), false)).unwrap();
+    assert_eq!(bench.service.generation(), before + 1);
+    for nsid in 2..=70_u32 {
+        let uuid = [u8::try_from(nsid).unwrap(); 16];
+        let more = Namespace { nsid, uuid, nguid: uuid, ..namespace(1) };
+        bench.service.add_namespace(bench.now, SUBSYSTEM, more).unwrap();
+        assert_eq!(bench.service.free_nsid(SUBSYSTEM), Some(nsid + 1));
+    }
+}
+
+#[test]
+fn a_discovery_controller_shows_itself() {
+    let mut bench = Bench::new();
+    let discovery = bench.discovery(0, HOST);
+    bench.ok(discovery, &identify(1, 0));
+    assert_eq!(&bench.out[4..13], b"discovery", "SN");
+    assert_eq!(&bench.out[24..44], b"Sluicegate Discovery", "MN");
+    assert_eq!(field(&bench.out, 514..=515), 128, "MAXCMD: entries of its admin queue");
+}
+
+#[test]
+fn reasons_are_told_in_words() {
+    for (reason, words) in [
+        (CloseReason::KeepAliveExpired, "keep alive"),
+        (CloseReason::Disconnected, "deleted by the host"),
+        (CloseReason::ControllerReset, "reset"),
+    ] {
+        let text = reason.text().to_lowercase();
+        assert!(text.contains(words) || text.contains(&words.replace(' ', "-")), "{text}");
+    }
+    assert!(Refusal::QueueInUse.text().contains("connected already"));
+    assert!(Refusal::NoHostId.text().contains("HOSTID"));
+}
