@@ -247,6 +247,29 @@ fn e9_a_round_trip_time_without_packets_keeps_nothing_empty() {
 }
 
 #[test]
+fn e9_a_latency_that_is_missed_is_no_deficit_of_throughput() {
+    let goals = PerClass {
+        urgent: ClassGoal::Latency(Duration::from_micros(500)),
+        high: ClassGoal::Share(3.0),
+        low: ClassGoal::Share(1.0),
+        ..PerClass::default()
+    };
+    let rules =
+        Rules { smoothing: Duration::ZERO, patience: Duration::from_millis(1), ..Rules::default() };
+    let mut link = Link::new(goals, None, rules);
+    let [urgent, high, low] = [Class::Urgent, Class::High, Class::Low].map(|class| link.add(class));
+    let content = Observation { app_limited: true, ..seen(10, true) };
+    // At one time: nothing of the link is kept empty for the latency yet.
+    for _ in 0..2 {
+        let missed = link.observe(urgent, Nanos(0), &seen(1, true));
+        assert!(missed.quality > 1.5, "{missed:?}");
+        link.observe(low, Nanos(0), &content);
+        let high = link.observe(high, Nanos(0), &seen(90, true));
+        assert_eq!(high.limit, None, "no flow is below a throughput that it should have: {high:?}");
+    }
+}
+
+#[test]
 fn a_flow_that_is_gone_has_nothing() {
     let mut two = Two::new(None);
     two.observe(0, seen(50, true), seen(50, true));
