@@ -198,6 +198,8 @@ pub(super) struct Machine {
     /// What connections' packets carry: DSCP and priority.
     pub(super) marks: Vec<(Key, u8, i32)>,
     pub(super) notices: Vec<String>,
+    /// What the health log tells.
+    pub(super) smart: SmartCounters,
     pub(super) now: Nanos,
 }
 
@@ -273,7 +275,7 @@ impl Driver for Machine {
     }
 
     fn smart(&self) -> SmartCounters {
-        SmartCounters::default()
+        self.smart
     }
 
     fn wake(&mut self, _: Reactors) {}

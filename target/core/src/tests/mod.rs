@@ -1,6 +1,7 @@
 //! One reactor with hosts of the protocol's own: what hosts, operators and metrics see of it.
 
 mod aborts;
+mod admin;
 mod ends;
 mod machine;
 mod metrics;

@@ -11,7 +11,7 @@ use arbitration::settings::WindowRule;
 use fabric::Nanos;
 use fabric::controller::{
     AddressFamily, BackendId, Geometry, ListenerId, ListenerSpec, Namespace, NamespaceFeatures,
-    Readiness, Service, ServiceConfig, SubsystemSpec, TransportType,
+    Readiness, Service, ServiceConfig, SmartCounters, SubsystemSpec, TransportType,
 };
 use fabric::host::commands;
 use fabric::nvm::{BlockFormat, IoCommand};
@@ -31,7 +31,7 @@ use crate::key::Key;
 use crate::payload::TxData;
 use crate::stats::IoStats;
 
-const NQN: &str = "nqn.2026-01.io.sluicegate:core";
+pub(super) const NQN: &str = "nqn.2026-01.io.sluicegate:core";
 /// The most data that a command moves, in bytes.
 const MAX_TRANSFER: u32 = 64 << 10;
 const LISTENER: ListenerId = ListenerId(1);
@@ -55,7 +55,7 @@ enum Receiving {
 #[derive(Debug)]
 pub(super) struct Peer {
     pub(super) key: Key,
-    host: HostConnection<Rc<Vec<u8>>>,
+    pub(super) host: HostConnection<Rc<Vec<u8>>>,
     /// Bytes of the host that the reactor has not received.
     pub(super) up: VecDeque<u8>,
     receiving: Receiving,
@@ -191,6 +191,7 @@ impl Rig {
             launched: Vec::new(),
             marks: Vec::new(),
             notices: Vec::new(),
+            smart: SmartCounters::default(),
             now,
         };
         let settings = Settings {
@@ -220,7 +221,13 @@ impl Rig {
 
     /// Connects a queue of the controller; the number of its peer.
     pub(super) fn connect(&mut self, qid: u16) -> usize {
-        let peer = self.accept();
+        self.connect_with(qid, HostParams::default())
+    }
+
+    /// Connects a queue of the controller whose host asks for these parameters; the number of its
+    /// peer.
+    pub(super) fn connect_with(&mut self, qid: u16, params: HostParams) -> usize {
+        let peer = self.accept_with(params);
         let host = format!("nqn.2026-01.io:host{}", self.host);
         let data = commands::connect_data([self.host; 16], self.controller, NQN, &host);
         let (entries, kato) = if qid == 0 { (32, 120_000) } else { (128, 0) };
@@ -237,6 +244,11 @@ impl Rig {
 
     /// Accepts a connection; the number of its peer.
     pub(super) fn accept(&mut self) -> usize {
+        self.accept_with(HostParams::default())
+    }
+
+    /// Accepts a connection of a host that asks for these parameters; the number of its peer.
+    pub(super) fn accept_with(&mut self, params: HostParams) -> usize {
         let (stats, in_flight) = (Arc::<IoStats>::default(), Arc::<AtomicU32>::default());
         let key = self.core.accept(Accepted {
             transport: TargetConnection::new(TargetParams::for_transfers(MAX_TRANSFER)),
@@ -248,7 +260,7 @@ impl Rig {
         self.core.start(key);
         self.peers.push(Peer {
             key,
-            host: HostConnection::new(HostParams::default()),
+            host: HostConnection::new(params),
             up: VecDeque::new(),
             receiving: Receiving::No,
             sending: None,
@@ -294,6 +306,17 @@ impl Rig {
         let sqe = Sqe { cid: U16::new(cid), ..sqe };
         peer.host.submit(sqe, data.map(Rc::new), reads).unwrap();
         cid
+    }
+
+    /// Takes the bytes that a host has to send.
+    pub(super) fn bytes_of(&mut self, peer: usize) -> Vec<u8> {
+        let (mut all, tx) = (Vec::new(), self.peers[peer].host.tx());
+        while tx.in_flight() || tx.begin() {
+            let bytes: Vec<u8> = tx.slices().flatten().copied().collect();
+            tx.advance(bytes.len());
+            all.extend(bytes);
+        }
+        all
     }
 
     /// Submits a command, which must be answered at once.

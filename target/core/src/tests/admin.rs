@@ -1,0 +1,191 @@
+//! The admin queue: data of commands by each way that hosts send it, and what the service answers.
+
+use fabric::controller::SmartCounters;
+use fabric::host::commands;
+use fabric::nvme::{Sqe, Status, opcode};
+use fabric::queue::HostTransport as _;
+use fabric::tcp::HostParams;
+use zerocopy::little_endian::U32;
+
+use super::rig::{DRIVE, MEMORY, NQN, Plan, Rig, comes_again, read, write};
+
+/// Get Features of Host Behavior Support.
+fn behavior() -> Sqe {
+    Sqe { opcode: opcode::admin::GET_FEATURES, cdw10: U32::new(0x16), ..Sqe::default() }
+}
+
+/// Security Send, which no controller here carries out.
+fn unknown() -> Sqe {
+    Sqe { opcode: 0x81, ..Sqe::default() }
+}
+
+/// Returns the code and type of a status alone.
+fn kind(status: Status) -> Status {
+    Status::from_bits(status.bits() & 0x7ff)
+}
+
+/// Get Log Page of so many bytes.
+fn log(page: u32, bytes: u32) -> Sqe {
+    let cdw10 = U32::new(page | (bytes / 4 - 1) << 16);
+    let nsid = U32::new(0xffff_ffff);
+    Sqe { opcode: opcode::admin::GET_LOG_PAGE, nsid, cdw10, ..Sqe::default() }
+}
+
+/// Says whether the controller knows that its host understands retry delays.
+fn knows(rig: &mut Rig) -> bool {
+    let cid = rig.submit(0, behavior(), None, 512);
+    assert_eq!(rig.answer(0, cid), Some(Status::SUCCESS));
+    rig.data(0, cid)[0] == 1
+}
+
+#[test]
+fn data_of_an_admin_command_comes_in_its_capsule_or_is_asked_for() {
+    for in_capsule in [8192, 0] {
+        let mut rig = Rig::new(&Plan::default());
+        rig.peers[0].host.set_in_capsule_data(in_capsule);
+        assert!(!knows(&mut rig));
+        let (sqe, data) = comes_again();
+        for _ in 0..200 {
+            let (status, _) = rig.call(0, sqe, Some(data.clone()), 0);
+            assert!(status.is_success(), "{status}");
+        }
+        assert!(knows(&mut rig));
+        assert_eq!(rig.states(), []);
+    }
+}
+
+#[test]
+fn data_of_an_admin_command_may_come_piece_by_piece() {
+    let mut rig = Rig::new(&Plan::default());
+    let (sqe, data) = comes_again();
+    let cid = rig.queue(0, sqe, Some(data), 0);
+    for piece in rig.bytes_of(0).chunks(100) {
+        assert_eq!(rig.answer(0, cid), None);
+        rig.peers[0].up.extend(piece);
+        rig.run();
+    }
+    assert_eq!(rig.answer(0, cid), Some(Status::SUCCESS));
+    assert!(knows(&mut rig));
+}
+
+#[test]
+fn an_admin_command_brings_4_kib_at_the_most() {
+    for in_capsule in [8192, 0] {
+        for (bytes, status) in [
+            (4096, Status::INVALID_OPCODE),
+            (4097, Status::INVALID_FIELD),
+            (8192, Status::INVALID_FIELD),
+        ] {
+            let mut rig = Rig::new(&Plan::default());
+            rig.peers[0].host.set_in_capsule_data(in_capsule);
+            let (told, _) = rig.call(0, unknown(), Some(vec![0; bytes]), 0);
+            assert_eq!(kind(told), status, "{bytes} bytes, {in_capsule} in a capsule");
+        }
+    }
+    // The capsule is not here as a whole when the command is looked at.
+    for (bytes, status) in [(4096, Status::INVALID_OPCODE), (4097, Status::DATA_SGL_LENGTH_INVALID)]
+    {
+        let mut rig = Rig::new(&Plan::default());
+        let cid = rig.queue(0, unknown(), Some(vec![0; bytes]), 0);
+        for piece in rig.bytes_of(0).chunks(1000) {
+            rig.peers[0].up.extend(piece);
+            rig.run();
+        }
+        assert_eq!(rig.answer(0, cid).map(kind), Some(status), "{bytes} bytes");
+    }
+}
+
+#[test]
+fn an_admin_commands_answer_is_no_longer_than_its_host_has_room_for() {
+    let mut rig = Rig::new(&Plan::default());
+    let identify = commands::identify(1, 0);
+    let cid = rig.submit(0, identify, None, 4096);
+    assert_eq!(rig.answer(0, cid), Some(Status::SUCCESS));
+    let all = rig.data(0, cid).to_vec();
+    assert_eq!(&all[4..8], b"CORE", "the serial number");
+    // A host that has too little room for it.
+    let cid = rig.submit(0, identify, None, 512);
+    if rig.answer(0, cid) == Some(Status::SUCCESS) {
+        assert_eq!(rig.data(0, cid), &all[..512]);
+    }
+    assert!(rig.peers[0].ended.is_none());
+}
+
+#[test]
+fn the_health_log_tells_of_the_targets_counters() {
+    let mut rig = Rig::new(&Plan::default());
+    rig.core.driver().smart = SmartCounters { reads: 77, ..SmartCounters::default() };
+    let cid = rig.submit(0, log(2, 512), None, 512);
+    assert_eq!(rig.answer(0, cid), Some(Status::SUCCESS));
+    // Host Read Commands, 79:64.
+    assert_eq!(rig.data(0, cid)[64], 77);
+}
+
+#[test]
+fn an_event_is_told_to_the_command_that_asked_for_it() {
+    let mut rig = Rig::new(&Plan::default());
+    // Namespace Attribute Notices.
+    rig.call(0, commands::set_feature(0x0b, 1 << 8), None, 0);
+    let request = rig.submit(0, commands::event_request(), None, 0);
+    assert_eq!(rig.states(), [("deferred", 1)]);
+    assert_eq!(rig.core.inventory().commands, 0, "it waits for an event");
+    let now = rig.now;
+    rig.core.driver().service.remove_namespace(now, NQN, DRIVE).unwrap();
+    rig.run();
+    let (status, result) = rig.peers[0].answers[&request];
+    assert!(status.is_success(), "{status}");
+    // Notice, Namespace Attribute Changed, in the log of changed namespaces.
+    assert_eq!(result, 0x04_00_02);
+    assert_eq!(rig.states(), []);
+}
+
+#[test]
+fn a_host_may_end_a_queue_by_disconnect() {
+    let mut rig = Rig::new(&Plan::default());
+    let other = rig.connect(2);
+    // Fabrics command type 08h.
+    let disconnect = Sqe { opcode: opcode::FABRICS, nsid: U32::new(8), ..Sqe::default() };
+    let (status, _) = rig.call(other, disconnect, None, 0);
+    assert!(status.is_success(), "{status}");
+    for _ in 0..30 {
+        rig.pass(100_000_000);
+    }
+    assert!(rig.peers[other].ended.is_some());
+    assert!(rig.peers[1].ended.is_none());
+    assert!(rig.call(1, read(MEMORY, 0, 1), None, 512).0.is_success());
+}
+
+#[test]
+fn data_with_a_wrong_digest_reaches_no_device_and_its_command_fails() {
+    let mut rig = Rig::new(&Plan::default());
+    let params = HostParams { data_digest: true, ..HostParams::default() };
+    let peer = rig.connect_with(2, params);
+    let clean = rig.call(peer, write(MEMORY, 0, 8), Some(vec![1; 4096]), 0).0;
+    assert!(clean.is_success(), "{clean}");
+    rig.peers[peer].sends = false;
+    // In the capsule, and asked for.
+    for (nsid, blocks) in [(MEMORY, 8_u32), (MEMORY, 64), (DRIVE, 8), (DRIVE, 64)] {
+        let bytes = blocks as usize * 512;
+        let cid = rig.queue(peer, write(nsid, 0, blocks), Some(vec![2; bytes]), 0);
+        let mut turns = 0;
+        while rig.answer(peer, cid).is_none() {
+            let mut sent = rig.bytes_of(peer);
+            if sent.len() > 1024 {
+                // Before the digest, which ends the data.
+                let last = sent.len() - 5;
+                sent[last] ^= 0xff;
+            }
+            rig.peers[peer].up.extend(sent);
+            rig.run();
+            turns += 1;
+            assert!(turns < 100, "{:?}", rig.states());
+        }
+        let told = rig.answer(peer, cid).unwrap();
+        assert_eq!(told, Status::TRANSIENT_TRANSPORT_ERROR, "{blocks} blocks of {nsid}");
+        assert_eq!(rig.core.buffers().0, 0);
+        assert!(!rig.end_oldest(), "no device was given it");
+    }
+    rig.peers[peer].sends = true;
+    let cid = rig.submit(peer, read(MEMORY, 0, 8), None, 4096);
+    assert_eq!(rig.data(peer, cid), [1; 4096]);
+}
