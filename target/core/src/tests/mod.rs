@@ -2,10 +2,12 @@
 
 mod aborts;
 mod admin;
+mod arrivals;
 mod ends;
 mod machine;
 mod metrics;
 mod network;
+mod parts;
 mod pressure;
 mod rig;
 mod slices;

@@ -80,6 +80,8 @@ pub(super) struct Rig {
     pub(super) core: Core<Machine>,
     pub(super) now: Nanos,
     pub(super) peers: Vec<Peer>,
+    /// Bytes that were received straight into buffers of commands.
+    pub(super) placed: usize,
     /// The controller of the queues that connect now, and the number of its host.
     controller: u16,
     host: u8,
@@ -205,7 +207,7 @@ impl Rig {
         };
         let memory = (HeapArena::new(plan.memory, 64 << 10), HeapArena::new(64 << 10, 4096));
         let core = Core::new(machine, settings, Arc::new(Waiters::new(1)), memory, now);
-        let mut rig = Self { core, now, peers: Vec::new(), controller: 0xffff, host: 0 };
+        let mut rig = Self { core, now, peers: Vec::new(), placed: 0, controller: 0xffff, host: 0 };
         rig.add_host();
         rig
     }
@@ -454,6 +456,7 @@ impl Rig {
                         let Some(byte) = peer.up.pop_front() else { break };
                         (*to, placed) = (byte, placed + 1);
                     }
+                    self.placed += placed;
                     let rest: Vec<u8> = peer.up.drain(..peer.up.len().min(4096)).collect();
                     self.core.received_once(peer.key, place, placed, &rest);
                 }

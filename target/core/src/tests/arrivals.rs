@@ -1,0 +1,142 @@
+//! Commands that arrive: what namespaces they find, the way of their data, and what is told of
+//! those that fail.
+
+use fabric::controller::{
+    BackendId, CloseReason, Geometry, Namespace, NamespaceFeatures, Readiness,
+};
+use fabric::nvm::BlockFormat;
+use fabric::nvme::{Sqe, Status, opcode};
+use zerocopy::little_endian::U32;
+
+use super::rig::{BLOCKS, DRIVE, MEMORY, MS, NQN, Plan, Rig, io, read, write};
+
+#[test]
+fn a_namespace_that_comes_later_is_found_and_one_that_goes_is_not() {
+    let mut rig = Rig::new(&Plan::default());
+    assert_eq!(rig.call(1, read(3, 0, 1), None, 512).0, Status::INVALID_NAMESPACE.dnr().more());
+    let (now, disk) = (rig.now, rig.disk(MEMORY));
+    rig.core.driver().disks.insert(BackendId(3), disk);
+    let namespace = Namespace {
+        nsid: 3,
+        uuid: [3; 16],
+        nguid: [0; 16],
+        geometry: Geometry { format: BlockFormat::BYTES_512, blocks: BLOCKS },
+        features: NamespaceFeatures::all() - NamespaceFeatures::READ_ONLY,
+        hosts: None,
+        backend: BackendId(3),
+        readiness: Readiness::Ready,
+        identify: None,
+        device: None,
+    };
+    rig.core.driver().service.add_namespace(now, NQN, namespace).unwrap();
+    rig.run();
+    assert_eq!(rig.call(1, read(3, 0, 1), None, 512).0, Status::SUCCESS);
+    rig.core.driver().service.remove_namespace(now, NQN, 3).unwrap();
+    rig.run();
+    assert_eq!(rig.call(1, read(3, 0, 1), None, 512).0, Status::INVALID_NAMESPACE.dnr().more());
+}
+
+#[test]
+fn an_output_mark_is_carried_out_at_once() {
+    let mut rig = Rig::new(&Plan::default());
+    for nsid in [MEMORY, DRIVE] {
+        assert_eq!(rig.call(1, io(0xc0, nsid, 0, 1), None, 0).0, Status::SUCCESS);
+    }
+    assert!(!rig.end_oldest(), "no device was given one");
+}
+
+#[test]
+fn large_data_goes_straight_into_its_buffer_and_small_data_does_not() {
+    for (blocks, straight) in [(128_u32, true), (16, false)] {
+        let mut rig = Rig::new(&Plan::default());
+        let bytes = blocks as usize * 512;
+        for n in 0..8 {
+            let data: Vec<u8> = (0..=250).cycle().skip(n).take(bytes).collect();
+            let cid = rig.submit(1, write(DRIVE, 0, blocks), Some(data.clone()), 0);
+            while rig.end_oldest() {}
+            assert_eq!(rig.answer(1, cid), Some(Status::SUCCESS));
+            let cid = rig.submit(1, read(DRIVE, 0, blocks), None, blocks * 512);
+            while rig.end_oldest() {}
+            assert_eq!(rig.data(1, cid), data);
+        }
+        if straight {
+            // But for what comes in one chunk with the head.
+            assert!(rig.placed > 8 * bytes / 2, "{} of {}", rig.placed, 8 * bytes);
+        } else {
+            assert_eq!(rig.placed, 0);
+        }
+    }
+}
+
+#[test]
+fn a_host_that_is_silent_for_too_long_is_told_of_once_by_its_admin_queue() {
+    let mut rig = Rig::new(&Plan::default());
+    // Its last commands count as a sign of life until the service has looked once more.
+    for _ in 0..3 {
+        rig.pass(130_000 * MS);
+        let now = rig.now;
+        rig.core.driver().service.tick(now);
+    }
+    for _ in 0..20 {
+        rig.pass(100 * MS);
+    }
+    assert!(rig.peers[0].ended.is_some() && rig.peers[1].ended.is_some());
+    let expired =
+        rig.core.driver().notices.iter().filter(|notice| notice.contains("KeepAlive")).count();
+    assert_eq!(expired, 1, "{:?}", rig.core.driver().notices);
+}
+
+#[test]
+fn a_connection_that_ends_otherwise_is_not_said_to_have_been_silent() {
+    let mut rig = Rig::new(&Plan::default());
+    let now = rig.now;
+    rig.core.driver().service.remove_subsystem(now, NQN).unwrap();
+    for _ in 0..20 {
+        rig.pass(100 * MS);
+    }
+    for peer in [0, 1] {
+        let reason = rig.peers[peer].ended.as_deref();
+        assert_eq!(reason, Some(CloseReason::SubsystemRemoved.text()));
+    }
+    assert!(rig.core.driver().notices.iter().all(|notice| !notice.contains("KeepAlive")));
+}
+
+#[test]
+fn failed_commands_are_in_their_controllers_log_no_more_than_some_in_a_second() {
+    let mut rig = Rig::new(&Plan::default());
+    let logged = |rig: &mut Rig| {
+        // Error Information: the count of the newest entry.
+        let sqe = Sqe {
+            opcode: opcode::admin::GET_LOG_PAGE,
+            nsid: U32::new(u32::MAX),
+            cdw10: U32::new(1 | 15 << 16),
+            ..Sqe::default()
+        };
+        let cid = rig.submit(0, sqe, None, 64);
+        u64::from_le_bytes(rig.data(0, cid)[..8].try_into().unwrap())
+    };
+    let fail = |rig: &mut Rig| {
+        let (status, _) = rig.call(1, read(MEMORY, BLOCKS, 1), None, 512);
+        assert!(!status.is_success());
+        // M, More: there is an entry in the log.
+        status.bits() & 0x2000 != 0
+    };
+    assert!(fail(&mut rig));
+    assert_eq!(logged(&mut rig), 1);
+    let more = (0..500).filter(|_| fail(&mut rig)).count() as u64;
+    assert!((1..400).contains(&more), "{more} of 500 in no time");
+    assert_eq!(logged(&mut rig), 1 + more);
+    rig.pass(900 * MS);
+    assert!(!fail(&mut rig), "the second is not over");
+    rig.pass(200 * MS);
+    let again = (0..500).filter(|_| fail(&mut rig)).count() as u64;
+    assert_eq!(again, 1 + more, "as many in the next second");
+}
+
+#[test]
+fn the_core_knows_the_time_of_its_turn() {
+    let mut rig = Rig::new(&Plan::default());
+    rig.pass(5 * MS);
+    assert_eq!(rig.core.now(), rig.now);
+    assert_eq!(rig.core.rest().map(|at| at > rig.now), Some(true));
+}

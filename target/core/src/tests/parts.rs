@@ -1,0 +1,326 @@
+//! Single parts of a reactor, by what they promise to the others.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use arbitration::Class;
+use arbitration::arbiter::Waiters;
+use arbitration::classify::{Classifier, ConnectionClass, PolicyClass};
+use arbitration::memory::MemoryFlowId;
+use arbitration::session::HostId;
+use arbitration::settings::OrderSettings;
+use fabric::Nanos;
+use fabric::controller::BackendId;
+use fabric::nvme::Sqe;
+use fabric::queue::SlotId;
+use qtcp::pacing::Pacing;
+
+use super::machine::{Machine, Rules};
+use crate::accounts::Account;
+use crate::budget::DataBudget;
+use crate::buffers::{Buffers, Sizes};
+use crate::changes::{Changes, Touched};
+use crate::commands::{Commands, State};
+use crate::flow_cache::{FlowCache, NamespaceFlow};
+use crate::heap::HeapArena;
+use crate::lease::LeaseGate;
+use crate::memory::{Memory as _, Use};
+use crate::pacer::{Next, R2tPacer, Turn};
+use crate::progress::Owed;
+use crate::stages::Stages;
+
+const KIB: usize = 1 << 10;
+
+#[test]
+fn a_budget_is_divided_into_data_promises_and_a_reserve() {
+    let budget = DataBudget::new(8 << 20);
+    assert_eq!(budget.reserve(), 1 << 20, "an eighth");
+    assert_eq!(budget.window(), (6 << 20) + (1 << 20) + (1 << 20));
+    let mib = 1 << 20;
+    assert!(budget.has_room(5 * mib, mib) && !budget.has_room(5 * mib, mib + 1));
+    assert!(budget.has_room(0, 9 * mib), "one command may always go on");
+    assert!(budget.has_reserve(6 * mib, mib) && !budget.has_reserve(6 * mib, mib + 1));
+    assert!(budget.has_reserve(mib, 9 * mib), "one command may always go on");
+}
+
+#[test]
+fn buffers_tell_what_reads_may_not_have() {
+    let buffers = Buffers::new(HeapArena::new(1 << 20, 128 * KIB), HeapArena::new(64 * KIB, 8192));
+    assert_eq!(buffers.not_for_reads(), (0, 128 * KIB));
+    let held = buffers.for_data(64 * KIB);
+    let read = buffers.for_read(64 * KIB);
+    assert_eq!(buffers.not_for_reads(), (64 * KIB, 128 * KIB), "data alone");
+    drop((held, read));
+    assert_eq!(buffers.not_for_reads(), (0, 128 * KIB));
+    let capsules: Vec<_> = std::iter::from_fn(|| {
+        let has = buffers.has_for_capsule(8192);
+        let buffer = buffers.for_capsule(8192);
+        assert_eq!(has, buffer.is_some());
+        buffer
+    })
+    .collect();
+    assert_eq!(capsules.len(), 8);
+}
+
+#[test]
+fn data_leaves_two_reserves_and_hosts_that_hold_little_leave_one() {
+    let buffers = Buffers::new(HeapArena::new(1 << 20, 128 * KIB), HeapArena::new(64 * KIB, 8192));
+    // Reads have three quarters; a first buffer for data is always given.
+    let _reads: Vec<_> = (0..12).map(|_| buffers.for_read(64 * KIB).unwrap()).collect();
+    let _first = buffers.for_data(64 * KIB).unwrap();
+    assert!(buffers.for_data(4 * KIB).is_none(), "three eighths are to be left, not three");
+    assert!(buffers.for_reserved(64 * KIB).is_some(), "of 192 KiB, 128 KiB stay");
+    let _more = buffers.for_reserved(64 * KIB).unwrap();
+    assert!(buffers.for_reserved(4 * KIB).is_none(), "an eighth stays for reads");
+}
+
+#[test]
+fn an_arena_has_what_it_gives() {
+    let arena = HeapArena::new(64 * KIB, 64 * KIB);
+    assert!(arena.has(64 * KIB));
+    let half = arena.take(32 * KIB, Use::Any);
+    assert!(half.is_some() && arena.has(32 * KIB) && !arena.has(64 * KIB));
+}
+
+#[test]
+fn an_arena_has_no_part_of_a_largest_buffer() {
+    assert_eq!(crate::buddies::arena_bytes(100 * KIB, 64 * KIB), 64 * KIB);
+    assert_eq!(crate::buddies::arena_bytes(100 * KIB, 1), 100 * KIB);
+    assert_eq!(crate::buddies::arena_bytes(6 * KIB, 1), 4 * KIB);
+}
+
+#[test]
+fn what_a_host_owes_is_what_it_was_asked_for() {
+    let mut commands = Commands::<Machine>::default();
+    assert_eq!(commands.owed(), Owed::default());
+    for (slot, bytes) in [(0, 100), (1, 200), (2, 400)] {
+        commands.occupy(SlotId(slot), State::Collecting(vec![0; bytes]));
+    }
+    assert_eq!(commands.owed(), Owed::default(), "it was asked for nothing");
+    assert_eq!(commands.awaiting_data(), 3);
+    commands.expect_data(SlotId(1), Some(Nanos(70)));
+    commands.expect_data(SlotId(2), Some(Nanos(50)));
+    assert_eq!(commands.owed(), Owed { bytes: 600, since: Some(Nanos(50)) });
+    commands.expect_data(SlotId(2), None);
+    assert_eq!(commands.owed(), Owed { bytes: 200, since: Some(Nanos(70)) });
+    commands.fill(SlotId(1), 196, &[7; 100]);
+    let (state, _) = commands.release(SlotId(1));
+    let State::Collecting(data) = state else { panic!("{state:?}") };
+    assert_eq!((&data[..196], &data[196..]), (&[0; 196][..], &[7; 4][..]), "no more than its own");
+    assert_eq!((commands.active(), commands.at_work()), (2, 2));
+}
+
+/// A gate to so many bytes of memory, and a flow to it.
+fn gate(bytes: usize) -> (LeaseGate<u32>, MemoryFlowId) {
+    let mut gate = LeaseGate::new(&OrderSettings::default(), bytes);
+    let session = Arc::clone(&Rules::new(10).tenant.session);
+    let flow = gate.gate().flow(&session, HostId(1));
+    (gate, flow)
+}
+
+#[test]
+fn memory_that_is_lent_comes_back_with_its_lease_and_that_is_told_once() {
+    let (mut gate, flow) = gate(16 * KIB);
+    assert!(!gate.came_back());
+    let lease = gate.lease_now(flow, Class::Low, 8000);
+    assert!(lease.is_some());
+    assert!(!gate.came_back(), "nothing has come back yet");
+    drop(lease);
+    gate.take_back();
+    gate.take_back();
+    assert!(gate.came_back(), "it is known for as long as nobody has asked");
+    assert!(!gate.came_back());
+}
+
+#[test]
+fn what_may_be_lent_is_lent_in_powers_of_two() {
+    for (bytes, block) in [(4096, 4096), (5000, 8192), (8193, 16_384), (u32::MAX, u32::MAX)] {
+        let (mut gate, flow) = gate(64 * KIB);
+        let mut leases = Vec::new();
+        loop {
+            let may = gate.may_lease(flow, bytes);
+            let lease = gate.lease_now(flow, Class::Low, bytes);
+            assert_eq!(may, lease.is_some(), "{bytes} bytes beside {}", leases.len());
+            let Some(lease) = lease else { break };
+            leases.push(lease);
+        }
+        // One command may always go on.
+        let most = (64 * KIB / block as usize).max(1);
+        assert!((1..=most).contains(&leases.len()), "{} of {bytes} bytes", leases.len());
+    }
+}
+
+/// Stages without commands, and an entry of a flow cache for a namespace.
+fn stages() -> Stages {
+    let sizes = Sizes { window: 1 << 20, memory: 1 << 20, capsules: 1 << 20 };
+    Stages::new(0, &OrderSettings::default(), Arc::new(Waiters::new(1)), sizes)
+}
+
+fn entry(stages: &mut Stages, nsid: u32, backend: u64) -> NamespaceFlow {
+    let session = Arc::clone(&Rules::new(10).tenant.session);
+    let connection = ConnectionClass { priority: 0, weighted: false, mark: None, listener: None };
+    NamespaceFlow {
+        nsid,
+        backend: BackendId(backend),
+        classifier: Classifier::new(&connection, PolicyClass::default()),
+        account: Account::default(),
+        flow: None,
+        fetch: stages.gate.flow(&session, HostId(1)),
+        read: stages.reads.gate().flow(&session, HostId(1)),
+        flush_is_output: false,
+    }
+}
+
+#[test]
+fn a_connection_remembers_namespaces_whose_numbers_end_alike() {
+    let (mut stages, mut cache) = (stages(), FlowCache::default());
+    assert_eq!(cache.find(1, BackendId(1)), None);
+    for nsid in [1, 9, 17, 5, 130, 2] {
+        let new = entry(&mut stages, nsid, 7);
+        let place = cache.put(&mut stages, new);
+        assert_eq!(cache.at(place).unwrap().nsid, nsid);
+    }
+    for nsid in [1, 9, 17, 5, 130, 2] {
+        let place = cache.find(nsid, BackendId(7)).unwrap();
+        assert_eq!(cache.at(place).unwrap().nsid, nsid);
+        assert_eq!(cache.find(nsid, BackendId(8)), None, "another device");
+        assert_eq!(cache.find(nsid + 1024, BackendId(7)), None, "another namespace");
+    }
+    // There are 256 places at the most: of these two one is forgotten.
+    let new = entry(&mut stages, 1 + 256, 7);
+    cache.put(&mut stages, new);
+    assert!(cache.find(257, BackendId(7)).is_some() && cache.find(1, BackendId(7)).is_none());
+    assert!(cache.find(9, BackendId(7)).is_some());
+}
+
+#[test]
+fn commands_are_charged_again_when_an_entry_was_given_up() {
+    let (mut stages, mut cache) = (stages(), FlowCache::default());
+    cache.refresh(&mut stages, 1);
+    let new = entry(&mut stages, 1, 7);
+    let place = cache.put(&mut stages, new);
+    let charge = cache.charge(Nanos(0), place, &Sqe::default());
+    assert!(cache.is_current(&charge));
+    let new = entry(&mut stages, 2, 7);
+    cache.put(&mut stages, new);
+    assert!(cache.is_current(&charge), "another namespace had a place of its own");
+    cache.refresh(&mut stages, 1);
+    assert!(cache.is_current(&charge), "the settings are the same");
+    let new = entry(&mut stages, 1, 8);
+    cache.put(&mut stages, new);
+    assert!(!cache.is_current(&charge), "its namespace has another device");
+    let charge = cache.charge(Nanos(0), place, &Sqe::default());
+    let new = entry(&mut stages, 9, 8);
+    cache.put(&mut stages, new);
+    assert!(!cache.is_current(&charge), "entries have moved");
+    let charge = cache.charge(Nanos(0), place, &Sqe::default());
+    cache.refresh(&mut stages, 2);
+    assert!(!cache.is_current(&charge) && cache.find(9, BackendId(8)).is_none());
+    let before = cache.charge(Nanos(0), place, &Sqe::default());
+    cache.clear(&mut stages);
+    cache.clear(&mut stages);
+    assert!(before.fetch.is_none(), "there is no entry");
+}
+
+#[test]
+fn changes_are_carried_out_until_none_is_left() {
+    let session = || Arc::clone(&Rules::new(10).tenant.session);
+    let nothing = Touched::default();
+    assert!(nothing.is_empty());
+    let sessions = Touched { sessions: vec![session()], ..Touched::default() };
+    let devices = Touched { devices: vec![BackendId(1)], ..Touched::default() };
+    let snapshot = Touched { snapshot: true, ..Touched::default() };
+    assert!(!sessions.is_empty() && !devices.is_empty() && !snapshot.is_empty());
+    let (mut stages, mut table) = (stages(), crate::device_table::DeviceTable::new());
+    let mut changes = Changes::<()>::default();
+    assert!(!changes.is_changing() && !changes.has_leaving());
+    let many = Touched { sessions: (0..300).map(|_| session()).collect(), ..devices };
+    changes.touch(Arc::new(many));
+    changes.touch(Arc::new(sessions));
+    let mut turns = 0;
+    while changes.is_changing() {
+        changes.go_on(Nanos(0), &mut stages, &mut table);
+        turns += 1;
+        assert!(turns < 10);
+    }
+    assert!(turns >= 3, "a bounded number in one turn: {turns}");
+    assert!(!changes.has_leaving(), "no device is gone");
+}
+
+#[test]
+fn a_pacer_is_needed_where_there_is_a_rate_or_others_wait() {
+    let (pacing, mut pacer) = (Pacing::default(), R2tPacer::new(Nanos(0)));
+    assert!(!pacer.is_needed(&pacing));
+    assert!(matches!(pacer.pull(Nanos(0), &pacing, false), Turn::Idle));
+    pacing.set_grant_rate(Some(1_000_000));
+    assert!(pacer.is_needed(&pacing));
+    assert!(!pacer.list(), "the agenda did not have it");
+    assert!(pacer.list());
+    pacer.push_fresh(Class::Low, SlotId(1), 4096);
+    pacer.push_begun(Class::Low, SlotId(2));
+    pacer.push_begun(Class::High, SlotId(3));
+    assert_eq!(pacer.begun(), 2);
+    assert_eq!((pacer.waiting_bytes(Class::Low), pacer.waiting_bytes(Class::High)), (4097, 1));
+    pacing.set_grant_rate(None);
+    assert!(pacer.is_needed(&pacing), "they wait: no other command goes before them");
+    let mut pulled = Vec::new();
+    while let Turn::R2t(class, next) = pacer.pull(Nanos(0), &pacing, false) {
+        let slot = match next {
+            Next::Begun(slot) | Next::Fresh(slot, _) => slot,
+        };
+        pulled.push((class, slot.0));
+    }
+    pulled.sort_unstable_by_key(|(_, slot)| *slot);
+    assert_eq!(pulled, [(Class::Low, 1), (Class::Low, 2), (Class::High, 3)]);
+    assert!(!pacer.is_needed(&pacing) && !pacer.list(), "it is listed no more");
+}
+
+#[test]
+fn a_debt_is_over_exactly_when_it_is_said_to_be() {
+    let (pacing, mut pacer) = (Pacing::default(), R2tPacer::new(Nanos(0)));
+    pacing.set_grant_rate(Some(1_000_000));
+    for slot in 0..4 {
+        pacer.push_fresh(Class::Low, SlotId(slot), 10_000);
+    }
+    let mut now = Nanos(0);
+    let mut asked = Vec::new();
+    while asked.len() < 4 {
+        match pacer.pull(now, &pacing, true) {
+            Turn::R2t(class, Next::Fresh(..)) => {
+                pacer.charge(&pacing, class, 1, 10_000);
+                asked.push(now.0);
+            }
+            Turn::Later(at) => {
+                assert!(at > now, "it is later");
+                let early = Nanos(at.0 - 2000);
+                assert!(matches!(pacer.pull(early, &pacing, true), Turn::Later(_)));
+                now = at;
+            }
+            other => panic!("{other:?}"),
+        }
+    }
+    // The first finds no debt; each costs 10 ms.
+    for (n, at) in asked.iter().enumerate() {
+        let due = n as u64 * 10_000_000;
+        assert!(at.abs_diff(due) < 10_000, "{asked:?}");
+    }
+    assert!(matches!(pacer.pull(now, &pacing, true), Turn::Idle), "nothing waits");
+}
+
+#[test]
+fn tokens_of_a_long_time_are_kept_for_a_host_that_is_waited_for() {
+    for (busy, least, most) in [(true, 40_000, 60_000), (false, 15_000, 30_000)] {
+        let (pacing, mut pacer) = (Pacing::default(), R2tPacer::new(Nanos(0)));
+        pacing.set_grant_rate(Some(1_000_000));
+        pacing.set_rtt(Duration::from_micros(100));
+        for slot in 0..100 {
+            pacer.push_fresh(Class::Low, SlotId(slot), 1000);
+        }
+        let mut asked = 0;
+        while let Turn::R2t(class, _) = pacer.pull(Nanos(1_000_000_000), &pacing, busy) {
+            pacer.charge(&pacing, class, 1, 1000);
+            asked += 1000;
+        }
+        assert!((least..most).contains(&asked), "busy: {busy}, {asked} bytes at once");
+    }
+}
