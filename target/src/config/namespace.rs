@@ -36,6 +36,22 @@ pub struct Namespace {
 }
 
 impl Namespace {
+    /// Makes a namespace on a backend, with the defaults of all other keys.
+    #[must_use]
+    pub fn new(backend: Backend) -> Self {
+        Self {
+            nsid: None,
+            backend,
+            uuid: None,
+            nguid: None,
+            read_only: false,
+            force: false,
+            hosts: None,
+            class: None,
+            device: DeviceQos::default(),
+        }
+    }
+
     /// Returns the NSID. A namespace of a whole configuration has one, given or derived.
     #[must_use]
     pub fn id(&self) -> u32 {
@@ -127,17 +143,7 @@ pub(crate) struct ParsedNamespace {
 /// Reads `[[subsystem.namespace]]`.
 pub(crate) fn namespace(mut fields: Fields<'_>) -> Option<ParsedNamespace> {
     let place = fields.place();
-    let mut namespace = Namespace {
-        nsid: None,
-        backend: Backend::Null { size: 0, block_size: 4096, model: None },
-        uuid: None,
-        nguid: None,
-        read_only: false,
-        force: false,
-        hosts: None,
-        class: None,
-        device: DeviceQos::default(),
-    };
+    let mut namespace = Namespace::new(Backend::Null { size: 0, block_size: 4096, model: None });
     let mut seen = table::read(&mut fields, &mut namespace);
     device::check(&namespace.device, &fields, &seen);
     let problems = fields.problems();

@@ -46,17 +46,8 @@ fn subsystem(nqn: String) -> Subsystem {
 }
 
 fn namespace(nqn: &str, nsid: u32, blocks: u64) -> Namespace {
-    let mut namespace = Namespace {
-        nsid: Some(nsid),
-        backend: Backend::Memory { size: blocks * 4096, block_size: 4096 },
-        uuid: None,
-        nguid: None,
-        read_only: false,
-        force: false,
-        hosts: None,
-        class: None,
-        device: crate::config::DeviceQos::default(),
-    };
+    let backend = Backend::Memory { size: blocks * 4096, block_size: 4096 };
+    let mut namespace = Namespace { nsid: Some(nsid), ..Namespace::new(backend) };
     crate::config::resolve_namespaces(nqn, std::iter::empty().collect(), vec![&mut namespace]);
     namespace
 }

@@ -22,8 +22,8 @@ use std::time::{Duration, Instant};
 use client::{HOST, NQN, Queue, deallocate, io, pattern};
 use fabric::nvme::{Sqe, Status, opcode};
 use sluiced::config::{
-    Backend, Config, DeviceModel, DeviceQos, Listener, Namespace, Poll, QosConfig, Subsystem,
-    TargetConfig, Transport,
+    Backend, Config, DeviceModel, Listener, Namespace, Poll, QosConfig, Subsystem, TargetConfig,
+    Transport,
 };
 use sluiced::engine::Engine;
 use sluiced::runtime::Runtime;
@@ -31,17 +31,7 @@ use sluiced::store::SeenNamespaces;
 use zerocopy::little_endian::U32;
 
 fn namespace(backend: Backend) -> Namespace {
-    Namespace {
-        nsid: None,
-        backend,
-        uuid: None,
-        nguid: None,
-        read_only: false,
-        force: false,
-        hosts: None,
-        class: None,
-        device: DeviceQos::default(),
-    }
+    Namespace::new(backend)
 }
 
 fn memory() -> Backend {
