@@ -109,7 +109,10 @@ impl Backings {
     pub(crate) fn forget(&self, gone: impl Fn(&Place) -> bool) {
         self.pending().retain(|(place, _)| !gone(place));
         if let Err(error) = self.seen.forget(gone) {
-            tracing::warn!(%error, "what was seen of removed namespaces stays in the state");
+            tracing::warn!(
+                %error,
+                "the state of a removed namespace's file or device stays in the state file"
+            );
         }
     }
 

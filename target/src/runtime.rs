@@ -98,7 +98,10 @@ impl Runtime {
         // The states are kept before the first host comes.
         let backings = &self.namespaces.backings;
         if let Err(error) = backings.keep() {
-            tracing::warn!(%error, "what was seen of files and devices is not kept");
+            tracing::warn!(
+                %error,
+                "the state of files and devices is not stored: the next start cannot compare it"
+            );
         }
         backings.forget_others(config);
         for listener in &config.listeners {

@@ -27,11 +27,11 @@ struct Cli {
 enum Command {
     #[command(flatten)]
     Control(control::Command),
-    /// Put load on an NVMe/TCP target and measure what it does.
+    /// Put load on an NVMe/TCP target and measure its throughput and latency.
     Bench(Box<bench::Args>),
-    /// Make a figure of the design's sources again, on a model.
+    /// Reproduce a figure of the design's sources on a model.
     Sim(sim::Args),
-    /// Watch what the daemon does, live.
+    /// Show what classes, sessions, devices and hosts do, live.
     Top(top::Args),
 }
 

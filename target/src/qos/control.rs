@@ -229,7 +229,10 @@ impl Control {
         }
         bare.extend(specs);
         if let Err(error) = self.sessions.put_all(now, &gone, &bare) {
-            tracing::error!(%error, "the sessions stay as they were");
+            tracing::error!(
+                %error,
+                "the sessions of a change are refused: all sessions stay as they were"
+            );
         }
         for name in gone {
             self.stats.remove(&name);

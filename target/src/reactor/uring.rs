@@ -328,7 +328,7 @@ impl Driver for Uring {
             }
             Notice::NoConnect => {
                 if let Some(peer) = self.peer_to_log(key) {
-                    tracing::info!(%peer, "no Connect within 10 s");
+                    tracing::info!(%peer, "the host sent no Connect within 10 s: closing");
                 }
             }
             Notice::TooSlow(why) => {

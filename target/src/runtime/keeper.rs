@@ -31,7 +31,8 @@ pub(super) fn start(
     if let Err(error) = &uevents {
         tracing::info!(
             %error,
-            "no messages of devices here: one that appears is found within a minute"
+            "the kernel's messages about devices cannot be received: a device that appears is \
+             found within a minute"
         );
     }
     let name = "namespaces".to_owned();
@@ -50,7 +51,9 @@ pub(super) fn join(recovery: &Recovery, thread: JoinHandle<()>) {
     if thread.is_finished() {
         let _ = thread.join();
     } else {
-        tracing::warn!("a device that is being opened does not answer: it is left");
+        tracing::warn!(
+            "a device that is being opened does not answer: the daemon ends without waiting for it"
+        );
     }
 }
 

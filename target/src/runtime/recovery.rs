@@ -127,7 +127,12 @@ impl Recovery {
             Some(service.replace_namespace(now, nqn, gone))
         });
         if let Some(Err(error)) = replaced {
-            tracing::error!(subsystem = nqn, nsid, %error, "hosts are not told that it is gone");
+            tracing::error!(
+                subsystem = nqn,
+                nsid,
+                %error,
+                "hosts are not told that the device is gone"
+            );
         }
         shared.qos.remove_namespace(now, nqn, nsid);
         shared.refresh();
@@ -166,7 +171,11 @@ impl Recovery {
         match installed {
             Ok(()) => {
                 if let Err(error) = backings.keep() {
-                    tracing::warn!(%error, "what was seen of files and devices is not kept");
+                    tracing::warn!(
+                        %error,
+                        "the state of files and devices is not stored: the next start cannot \
+                         compare it"
+                    );
                 }
                 let absent = table.with(place, |known| known.watch.opened(now));
                 let seconds = absent.unwrap_or_default().as_secs();

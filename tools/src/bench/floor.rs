@@ -78,7 +78,7 @@ fn measure(floor: &Floor, sizes: Sizes) -> anyhow::Result<JobStats> {
         });
         match server.join() {
             Ok(served) => served.context("the answering thread")?,
-            Err(_) => bail!("the answering thread ended badly"),
+            Err(_) => bail!("the answering thread panicked: please report this"),
         }
         outcome
     })

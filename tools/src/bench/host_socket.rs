@@ -50,9 +50,9 @@ impl HostSocket {
     ) -> anyhow::Result<Self> {
         let resolved = address
             .to_socket_addrs()
-            .with_context(|| format!("{address} is no address: write HOST:PORT"))?
+            .with_context(|| format!("{address} is not an address: write HOST:PORT"))?
             .next()
-            .with_context(|| format!("{address} has no address"))?;
+            .with_context(|| format!("no IP address is known for {address}: check the name"))?;
         let stream = open(resolved, tos).with_context(|| {
             format!(
                 "cannot connect to {address}: is the target running, and does it listen there? \
@@ -66,7 +66,7 @@ impl HostSocket {
             Self { stream, connection: HostConnection::new(params), address: address.to_owned() };
         socket
             .initialize()
-            .with_context(|| format!("{address} does not speak NVMe/TCP with us"))?;
+            .with_context(|| format!("{address} did not answer as an NVMe/TCP target does"))?;
         Ok(socket)
     }
 

@@ -74,7 +74,9 @@ pub(crate) fn run(orders: &Orders, start: &Receiver<Instant>, reports: &Sender<M
 pub(crate) fn pin(core: Option<usize>) -> anyhow::Result<()> {
     let Some(core) = core else { return Ok(()) };
     let mut set = CpuSet::new();
-    set.set(core).with_context(|| format!("there is no core {core}"))?;
+    set.set(core).with_context(|| {
+        format!("there is no core {core}: choose one that `nproc` counts, beginning with 0")
+    })?;
     sched_setaffinity(Pid::from_raw(0), &set)
         .with_context(|| format!("cannot pin to core {core}: is there such a core?"))
 }

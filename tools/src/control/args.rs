@@ -39,7 +39,7 @@ fn patience(text: &str) -> Result<Duration, String> {
 /// What to ask of a running daemon.
 #[derive(Clone, Debug, Subcommand)]
 pub(crate) enum Command {
-    /// Show how the daemon is; exit with 8 when something is not right
+    /// Show the state of the daemon; the exit status is 8 when something is not right
     Status,
     /// Add, remove or list subsystems
     Subsystem {
@@ -68,14 +68,14 @@ pub(crate) enum Command {
     },
     /// List the connections
     Connections,
-    /// Show what was done for each namespace, host and queue, and how long it took
+    /// Show commands and latencies of each namespace, host and queue
     Statistics,
     /// Read the configuration file again and change what differs
     Reload {
-        /// Only say what would change
+        /// Only show what would change
         #[arg(long)]
         check: bool,
-        /// Also where hosts lose what they are using
+        /// Change it even where hosts lose what they are using
         #[arg(long)]
         force: bool,
     },
@@ -92,16 +92,16 @@ pub(crate) enum Command {
 pub(crate) enum SubsystemAction {
     /// Add a subsystem
     Add {
-        /// Its NQN, such as nqn.2026-01.com.example:disk1
+        /// NQN of the subsystem, such as nqn.2026-01.com.example:disk1
         nqn: String,
         #[command(flatten)]
         settings: settings::Options<settings::Subsystem>,
     },
     /// Remove a subsystem; its hosts are disconnected
     Remove {
-        /// Its NQN
+        /// NQN of the subsystem
         nqn: String,
-        /// Also while hosts are connected to it
+        /// Remove it even while hosts are connected
         #[arg(long)]
         force: bool,
     },
@@ -120,7 +120,7 @@ pub(crate) enum NamespaceAction {
         subsystem: String,
         /// Namespace identifier
         nsid: u32,
-        /// Also while hosts are using it
+        /// Remove it even while hosts are using it
         #[arg(long)]
         force: bool,
     },
@@ -132,7 +132,7 @@ pub(crate) enum NamespaceAction {
         nsid: u32,
         /// The new size, such as "8 GiB"; where not given, what the file or device has now
         size: Option<String>,
-        /// Also to less than hosts see now: data beyond the new end is lost
+        /// Make it smaller than hosts see now, too: data beyond the new end is lost
         #[arg(long)]
         force: bool,
     },
@@ -173,7 +173,7 @@ pub(crate) enum ListenerAction {
     Remove {
         /// IP address and port
         address: String,
-        /// Also while hosts are connected through it
+        /// Remove it even while hosts are connected through it
         #[arg(long)]
         force: bool,
     },
@@ -197,7 +197,7 @@ pub(crate) enum HostAction {
         subsystem: String,
         /// The host's NQN
         host: String,
-        /// Also while it is connected
+        /// Refuse the host even while it is connected
         #[arg(long)]
         force: bool,
     },
@@ -207,7 +207,7 @@ pub(crate) enum HostAction {
         subsystem: String,
         /// "on" lets any host connect; "off" disconnects those that are not listed
         allow: OnOff,
-        /// Also where hosts that are connected lose their permission
+        /// Change it even where connected hosts lose their permission
         #[arg(long)]
         force: bool,
     },

@@ -24,7 +24,7 @@ pub(crate) struct Network {
 pub(crate) enum NetworkAction {
     /// Show the settings, and what links and classes do; the same as without arguments
     Show,
-    /// Set what a class is to have of the default link
+    /// Set the goal of a class on the default link
     Class {
         /// The class
         #[arg(value_enum)]
@@ -38,7 +38,7 @@ pub(crate) enum NetworkAction {
 #[derive(Clone, Debug, Args)]
 #[group(required = true, multiple = false)]
 pub(crate) struct Goal {
-    /// This number of parts of what the other classes leave
+    /// Parts of the capacity that classes with other goals leave
     #[arg(long, value_name = "PARTS")]
     share: Option<u32>,
     /// A rate, such as "2 Gbit/s"
@@ -47,7 +47,7 @@ pub(crate) struct Goal {
     /// Round trips no longer than this, such as "2 ms"
     #[arg(long, value_name = "TIME")]
     latency: Option<String>,
-    /// Whatever it asks for
+    /// No goal: the class takes what it asks for
     #[arg(long)]
     free: bool,
 }
@@ -59,19 +59,19 @@ pub(crate) enum LinkAction {
     List,
     /// Add a link, for listeners that are on a wire of their own
     Add {
-        /// Its name
+        /// Name of the link
         name: String,
         #[command(flatten)]
         settings: Options<settings::Link>,
     },
     /// Change a link's settings
     Set {
-        /// Its name
+        /// Name of the link
         name: String,
         #[command(flatten)]
         settings: Options<settings::LinkChanges>,
     },
-    /// Set what a class is to have of a link
+    /// Set the goal of a class on a link
     Class {
         /// The link's name
         name: String,
@@ -90,7 +90,7 @@ pub(crate) enum LinkAction {
     },
     /// Remove a link that no listener names
     Remove {
-        /// Its name
+        /// Name of the link
         name: String,
     },
 }

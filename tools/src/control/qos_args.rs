@@ -48,7 +48,7 @@ pub(crate) enum QosAction {
         /// The session's name
         session: String,
     },
-    /// Show or change what classes get of the network
+    /// Show or change the parts of the network that classes get
     Network(Box<Network>),
     /// Add, change, remove or list links: parts of the network with capacities of their own
     Link {
@@ -72,21 +72,21 @@ pub(crate) struct Policy {
 pub(crate) enum SessionAction {
     /// Add a session that groups others
     Add {
-        /// Its name
+        /// Name of the session
         name: String,
         #[command(flatten)]
         limits: Options<Session>,
     },
     /// Change a session's settings; those that are not given stay
     Set {
-        /// Its name; the NQN of a subsystem; NQN/NSID of a namespace
+        /// Name of the session; the NQN of a subsystem; NQN/NSID of a namespace
         name: String,
         #[command(flatten)]
         limits: Options<Session>,
     },
     /// Remove a session; one that comes with a subsystem or a namespace has its defaults again
     Remove {
-        /// Its name
+        /// Name of the session
         name: String,
     },
     /// List the sessions

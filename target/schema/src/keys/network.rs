@@ -9,14 +9,14 @@ pub(super) const TABLES: &[Documented] = &[("## `[network]`", NETWORK), ("## `[[
 /// The keys of `[network]`.
 pub const NETWORK: &[ConfigKey] = &[
     key("enabled", Values::Boolean, "`true`", "Off, connections are paced by the kernel alone.")
-        .option("", "Whether classes share the network at all"),
+        .option("", "Whether classes share the network by their goals"),
     key(
         "writes",
         Values::Boolean,
         "`true`",
         "Whether data from hosts is paced too: it is asked for (R2T) at the rate that its class has.",
     )
-    .option("", "Whether what hosts send is paced too"),
+    .option("", "Whether data from hosts is paced too"),
     key(
         "base",
         Values::Other("`\"auto\"`, or a congestion control of the kernel"),
@@ -38,7 +38,7 @@ pub const NETWORK: &[ConfigKey] = &[
         "The rate that the narrowest part of the way carries, in each direction. `\"auto\"`: the \
          rate that was seen under congestion.",
     )
-    .option("RATE", "What the default link carries, such as \"10 Gbit/s\", or auto")
+    .option("RATE", "Rate that the default link carries, such as \"10 Gbit/s\", or auto")
     .shape(Shape::Text),
     key("classes", Values::Other("table"), "as below", "The goal of each class."),
 ];
@@ -52,7 +52,7 @@ pub const LINK: &[ConfigKey] = &[
         "The name by which listeners choose the link.",
     ),
     key("capacity", Values::Other("as in `[network]`"), "`\"auto\"`", "")
-        .option("RATE", "The rate that the link carries, such as \"25 Gbit/s\", or auto")
+        .option("RATE", "Rate that the link carries, such as \"25 Gbit/s\", or auto")
         .shape(Shape::Text),
     key(
         "classes",

@@ -17,7 +17,7 @@ pub(super) const TABLES: &[Documented] = &[
 /// The keys of `[qos]`.
 pub const QOS: &[ConfigKey] = &[
     key("enabled", Values::Boolean, "`true`", "`false`: commands go to their devices as they come.")
-        .option("", "Whether commands wait their turn at all"),
+        .option("", "Whether commands take turns by class and session"),
     key(
         "weights",
         Values::Other("three numbers, 1 to 256"),
@@ -27,7 +27,7 @@ pub const QOS: &[ConfigKey] = &[
     .option("H,M,L", "Weights of high, medium and low")
     .shape(Shape::Numbers),
     key("unit", Values::Words(&["commands", "bytes"]), "`\"commands\"`", "The unit that the weights count.")
-        .option("", "What weights count: commands or bytes"),
+        .option("", "The unit that weights count"),
     key(
         "burst",
         Values::Other("1, 2, 4, 8, 16, 32, 64, `\"unlimited\"`"),
@@ -42,7 +42,7 @@ pub const QOS: &[ConfigKey] = &[
         "The share of a device that Urgent may take strictly before the others; beyond it Urgent \
          has the weight of High.",
     )
-    .option("SHARE", "What Urgent may take strictly first, such as \"20 %\""),
+    .option("SHARE", "Share of a device that Urgent may take strictly first, such as \"20 %\""),
     key(
         "window",
         Values::Other("1 to 65536, `\"off\"`, `\"adaptive\"`"),
@@ -51,7 +51,7 @@ pub const QOS: &[ConfigKey] = &[
          amount, so that the device decides the order. `\"adaptive\"`: the amount that the device \
          completes within `latency_target`.",
     )
-    .option("", "What a device may hold at once: a number of commands, off, or adaptive"),
+    .option("", "Commands that a device may hold at once: a number, off, or adaptive"),
     key(
         "latency_target",
         Values::Time { min: Duration::from_micros(1), max: Duration::from_secs(10) },
@@ -65,7 +65,7 @@ pub const QOS: &[ConfigKey] = &[
         "1024",
         "With `window = \"adaptive\"`: the largest window.",
     )
-    .option("COMMANDS", "The most of an adaptive window"),
+    .option("COMMANDS", "Largest adaptive window"),
     key(
         "operations",
         Values::Number { min: 1, max: COMMANDS_MAX },
@@ -125,7 +125,7 @@ pub const SESSION: &[ConfigKey] = &[
         "the root; the subsystem's for a namespace's",
         "At most 16 levels.",
     )
-    .option("NAME", "Name of the session above it")
+    .option("NAME", "Name of the parent session; none takes the setting back")
     .shape(Shape::Name),
     key(
         "operations",
@@ -153,7 +153,7 @@ pub const SESSION: &[ConfigKey] = &[
         "no limit",
         "The most commands in a second.",
     )
-    .option("", "Commands for each second, at most")
+    .option("", "Largest number of commands in a second; none for no limit")
     .shape(Shape::OrNone),
     key(
         "bandwidth",
@@ -161,7 +161,7 @@ pub const SESSION: &[ConfigKey] = &[
         "no limit",
         "The most bytes in a second.",
     )
-    .option("SIZE", "Bytes for each second, at most, such as \"200 MiB\"")
+    .option("SIZE", "Largest number of bytes in a second, such as \"200 MiB\"; none for no limit")
     .shape(Shape::OrNone),
     key(
         "queue",
@@ -257,7 +257,7 @@ pub const POLICY: &[ConfigKey] = &[
         "no limit",
         "The most Urgent commands in a second; those beyond are High.",
     )
-    .option("IOPS", "Urgent commands in a second, at most; those beyond are High"),
+    .option("IOPS", "Largest number of Urgent commands in a second; those beyond are High"),
     key("session", Values::Session, "the namespace's", "The session that commands are charged to.")
         .option("NAME", "The session that commands are charged to"),
 ];

@@ -58,14 +58,14 @@ pub const LISTENER: &[ConfigKey] = &[
         "none",
         "The class of connections that come through the listener and name none themselves.",
     )
-    .option("", "The class of connections that come through it and name none themselves"),
+    .option("", "Class of connections that come through the listener and name none themselves"),
     key(
         "link",
         Values::AnyLink,
         "`\"default\"`",
         "The link that the listener's connections share.",
     )
-    .option("NAME", "The link that its connections share; the default one where not given"),
+    .option("NAME", "Link that the listener's connections share; the default one where not given"),
 ];
 
 /// The keys of `[[subsystem]]`.
@@ -187,7 +187,7 @@ pub const NAMESPACE: &[ConfigKey] = &[
         "For block and nvme: a device that holds a file system or the like is taken the first \
          time, too. See below.",
     )
-    .option("", "Also where the device holds a file system, swap space or part of a RAID")
+    .option("", "Take the device even if it holds a file system, swap space or part of a RAID")
     .shape(Shape::Flag(true)),
     key(
         "hosts",
@@ -206,14 +206,14 @@ pub const NAMESPACE: &[ConfigKey] = &[
         "none",
         "The class of commands where neither they, their connection nor a policy name one.",
     )
-    .option("", "The class of its commands where nothing else says one"),
+    .option("", "Class of its commands where neither they, their connection nor a policy name one"),
     key(
         "window",
         Values::Other("1 to 65536, `\"off\"`, `\"adaptive\"`"),
         "as in `[qos]`",
         "The amount that the namespace's device may hold at once.",
     )
-    .option("", "What its device may hold at once: a number of commands, off, or adaptive"),
+    .option("", "Commands that its device may hold at once: a number, off, or adaptive"),
     key(
         "window_max",
         Values::Number { min: 1, max: WINDOW_MAX },
