@@ -12,7 +12,7 @@ use units::{Class, Nanos};
 use crate::limit::Limiter;
 use crate::settings::Marks;
 
-/// What a connection says of its class.
+/// The class of a connection, and who says so.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct ConnectionClass {
     /// CATTR bits 1:0 of its Connect command.
@@ -36,10 +36,10 @@ impl ConnectionClass {
     }
 }
 
-/// What the policies say of one host's commands to one namespace.
+/// The classes that policies give one host's commands to one namespace.
 #[derive(Clone, Debug, Default)]
 pub struct PolicyClass {
-    /// Where neither command nor connection names a class.
+    /// Class of commands where neither they nor their connection name one.
     pub class: Option<Class>,
     /// The highest class that may be had.
     pub max_class: Option<Class>,

@@ -18,7 +18,7 @@ const MAX_OPERATIONS: u32 = (1 << (64 - OPERATIONS_BIT)) - 1;
 /// The most KiB that can be in use: an exbibyte.
 const MAX_PAYLOAD: u64 = (1 << OPERATIONS_BIT) - 1;
 
-/// What a command or a task holds while it runs.
+/// The credits that a command or a task holds while it runs.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Cost {
     /// Operation credits. More than 2^24 - 1 count as that.
@@ -43,7 +43,7 @@ impl Cost {
     }
 }
 
-/// How much of a session may be running at once.
+/// The largest amount of a session's work that may run at once.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Caps {
     /// Operations; 0 counts as 1. `u32::MAX`: no cap.
@@ -64,7 +64,7 @@ impl Default for Caps {
     }
 }
 
-/// How much of a session is running.
+/// The amount of a session's work that is running.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Used {
     /// Operations.
@@ -92,7 +92,7 @@ impl Used {
         let payload = self.payload.saturating_add(u64::from(cost.payload));
         let fits = operations <= caps.operations.min(MAX_OPERATIONS)
             && payload <= caps.payload.min(MAX_PAYLOAD);
-        // What is larger than the caps runs alone: else it would never run.
+        // Work that is larger than the caps runs alone: else it would never run.
         let alone = self == Self::default();
         (fits || alone).then_some(Self { operations, payload })
     }

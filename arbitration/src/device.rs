@@ -21,7 +21,7 @@ pub const REACTORS_MAX: usize = 64;
 /// period of a reservation.
 const URGENT_PART: u64 = 32;
 
-/// What is fixed of a device.
+/// The fixed rules of a device.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct DeviceRules {
     /// The rule of the window, stage S5.
@@ -32,7 +32,7 @@ pub struct DeviceRules {
     pub profile: Overrides,
 }
 
-/// How commands are ordered by LBA and deadline (docs/sources.md, I1 to I3).
+/// The rules for ordering commands by LBA and deadline (docs/sources.md, I1 to I3).
 #[derive(Clone, Copy, Debug)]
 pub struct ContainerRules {
     /// The scheduler.
@@ -44,7 +44,8 @@ pub struct ContainerRules {
     pub deadline_ns: u64,
 }
 
-/// What waits at one reactor, by class. Reactors write these with every command, each its own.
+/// Number of commands that wait at one reactor, by class. Each reactor writes its own with every
+/// command.
 #[derive(Debug, Default)]
 #[repr(align(64))]
 struct Counts(PerClass<AtomicU32>);
@@ -101,7 +102,8 @@ impl Device {
     /// Puts these reservations in force, and no others. Reactors take them when
     /// [`touch_device`](crate::arbiter::Arbiter::touch_device) tells them to.
     pub fn reserve(&self, reservations: Vec<Reservation>) {
-        // What Urgent has saved up goes before them: it has to be small beside each period.
+        // Savings of Urgent go before reservations, so the savings have to be small beside each
+        // period.
         let commands = reservations.iter().map(|one| one.reserved.commands() / URGENT_PART);
         self.clock.bound_urgent(commands.min());
         *self.reservations.lock().unwrap_or_else(PoisonError::into_inner) = reservations.into();

@@ -20,7 +20,7 @@ use units::Nanos;
 #[cfg(test)]
 mod tests;
 
-/// How far ahead of its rate somebody may be who was idle: 4 ms of the rate.
+/// Time by which an idle user may be ahead of its rate: 4 ms of the rate.
 pub const TOLERANCE: Nanos = Nanos(4_000_000);
 
 /// Times are kept in 1/64 ns: fine enough for 16 threads that do nothing but charge, and enough for
@@ -63,7 +63,7 @@ impl Rate {
 /// Amounts are in the unit of its rate. Threads may see the present a little differently.
 #[derive(Debug, Default)]
 pub struct Limiter {
-    /// When all that was charged is paid for, in ticks.
+    /// Time at which all that was charged is paid for, in ticks.
     paid: AtomicU64,
     /// [`Rate::interval`]; 0: no limit.
     interval: AtomicU64,

@@ -95,7 +95,7 @@ struct MemoryFlow {
     pages: u32,
     /// The host has its quarter: the flow's commands wait until some of it comes back.
     blocked: bool,
-    /// It is among those that wait for the reserve.
+    /// Whether the host is among those that wait for the reserve.
     needy: bool,
 }
 
@@ -375,7 +375,7 @@ impl<T> MemoryGate<T> {
                 self.may_need(id);
                 return Some((entry.item, grant));
             }
-            // Where the host holds too much, it comes again when it has given some back.
+            // A host that holds too much comes again when it has given some back.
             if held == 0 || held.saturating_add(pages) <= self.pages / LITTLE_PART {
                 self.may_need(id);
             }

@@ -1,5 +1,5 @@
-//! What a session does when more comes than it can carry out (docs/sources.md, D5: a full session
-//! says when to come again).
+//! The answer of a session to more commands than it can carry out (docs/sources.md, D5: a full
+//! session says when to come again).
 //!
 //! First it holds its hosts back: nothing more is read from their connections. A host that goes on
 //! over other connections is refused at last, with a hint when to try again: as long as the
@@ -48,7 +48,7 @@ pub struct Backlog {
     gap: AtomicU64,
     /// Since when leaving is counted, in ns; 0: nothing waits.
     since: AtomicU64,
-    /// How many had left then.
+    /// Number of commands that had left at that time.
     left_then: AtomicU32,
     refused: AtomicU64,
 }

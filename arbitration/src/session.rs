@@ -36,7 +36,7 @@ impl SessionId {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct HostId(pub u64);
 
-/// What a session is to have.
+/// The specification of a session.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct SessionSpec {
     /// Its name, unique.
@@ -72,7 +72,7 @@ impl SessionSpec {
     }
 }
 
-/// What the root has.
+/// The specification of the root session.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct RootSpec {
     /// Operation and payload credits of the whole target: what shares are of.
@@ -90,7 +90,7 @@ impl RootSpec {
     }
 }
 
-/// Why a tree of sessions cannot be.
+/// The reason why a tree of sessions is refused.
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
 pub enum SessionError {
     /// The parent is not there, or is below the session itself.
@@ -100,7 +100,7 @@ pub enum SessionError {
         name: String,
         /// Its parent.
         parent: String,
-        /// What is wrong with it.
+        /// Description of the fault.
         why: &'static str,
     },
     /// Two sessions have one name.

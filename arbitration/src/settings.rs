@@ -1,8 +1,8 @@
-//! What the stages are set to: the same values for the target, the benchmarks and the simulator.
+//! The settings of the stages: the same values for the target, the benchmarks and the simulator.
 
 use units::{Nanos, PerClass};
 
-/// What a class's weight counts.
+/// The unit that a class's weight counts.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Unit {
     /// Commands, as the NVMe specification says.
@@ -59,7 +59,7 @@ pub enum WindowRule {
     Off,
     /// At most this many commands of ordinary size.
     Fixed(u32),
-    /// As many as the device completes within this time, between 1 and `max`.
+    /// The number of commands that the device completes within this time, between 1 and `max`.
     Adaptive {
         /// The latency that the device is to keep.
         target: Nanos,

@@ -2,7 +2,7 @@
 
 use crate::sync::{AtomicU64, Ordering::Relaxed, Ordering::SeqCst};
 
-/// Who changes a counter. Everybody may read it.
+/// The threads that change a counter. Every thread may read it.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Sharing {
     /// Any number of threads.

@@ -28,18 +28,18 @@ use slot::SLOTS;
 /// The limit of a window without a bound.
 const OFF: u64 = u64::MAX;
 
-/// What one device holds and may hold, shared by all reactors.
+/// The window of one device: what it holds and may hold, shared by all reactors.
 ///
 /// What is held is exact whatever calls interleave. Statistics are loads and stores of their own:
 /// where two threads complete a command in the same few ns, one of the two may go unseen.
 #[derive(Debug)]
 pub struct Window {
     sharing: Sharing,
-    /// What is held, in 1/[`SLOT`]. Sequentially consistent: who finds no room and says that it
-    /// sleeps, and who makes room and looks for sleepers, never miss each other: see
-    /// `who_sleeps_for_want_of_room_in_the_window_is_woken`.
+    /// Amount that the device holds, in 1/[`SLOT`]. Accesses are sequentially consistent: a reactor
+    /// that finds no room and says that it sleeps, and one that makes room and looks for sleepers,
+    /// never miss each other: see `who_sleeps_for_want_of_room_in_the_window_is_woken`.
     used: AtomicU64,
-    /// What may be held, in 1/[`SLOT`]; [`OFF`]: anything.
+    /// Amount that the device may hold, in 1/[`SLOT`]; [`OFF`]: any amount.
     limit: AtomicU64,
     /// The most that was held since the depth was last looked at.
     peak: AtomicU64,
@@ -49,7 +49,7 @@ pub struct Window {
     adaptive: AtomicBool,
     /// Commands that came before this depth say nothing about it, in ns.
     since: AtomicU64,
-    /// When the depth and the prices are next looked at, in ns.
+    /// Time at which the depth and the prices are next looked at, in ns.
     due: AtomicU64,
     /// Times in the device, of commands of ordinary size.
     times: Tally,

@@ -66,7 +66,7 @@ pub struct ClassFlow {
     part: f64,
     /// The time at which the class last had data to move.
     busy_at: Nanos,
-    /// What the flow has and may have.
+    /// Throughput and limit of the flow.
     pub standing: Standing,
     /// The packets that were delivered.
     pub delivered: u64,

@@ -1,5 +1,5 @@
-//! How much buffer space will be free soon (docs/sources.md, F5: the server asks for data when it
-//! has room).
+//! The forecast of buffer space that will be free soon (docs/sources.md, F5: the server asks for
+//! data when it has room).
 //!
 //! A credit that is given for space which is free only when the data comes saves the round trip
 //! that the space would stand empty. The forecast is made from what has become free in the

@@ -1,10 +1,10 @@
-//! What a flow saw of the network in one control interval.
+//! Observations of the network by a flow in one control interval.
 
 use core::time::Duration;
 
 use crate::Rate;
 
-/// What one flow saw of the network since the previous observation.
+/// The state of the network that one flow saw since its previous observation.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Observation {
     /// The time that the observation covers: a round trip, or what the caller takes for one.

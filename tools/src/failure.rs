@@ -1,4 +1,4 @@
-//! Why a command failed: a line for people, a kind and an exit status for programs.
+//! Failures of commands: a line for people, a kind and an exit status for programs.
 
 use std::ffi::OsString;
 use std::io::Write as _;
@@ -67,7 +67,7 @@ pub(crate) fn usage(error: &clap::Error, arguments: &[OsString]) -> ExitCode {
     }
     let text = error.render().to_string();
     let text = text.strip_prefix("error: ").unwrap_or(&text);
-    // What follows is the form of the command, for people.
+    // The form of the command follows, for people.
     let end = text.find("\n\nUsage:").unwrap_or(text.len());
     let end = text.find("\n\nFor more information").map_or(end, |at| at.min(end));
     tell(USAGE, text.get(..end).unwrap_or(text).trim(), true);
@@ -79,7 +79,7 @@ fn tell(kind: &str, message: &str, as_json: bool) {
         true => json!({ "error": { "kind": kind, "message": message } }).to_string(),
         false => format!("sluice: {message}"),
     };
-    // Not eprintln, which panics where the terminal has gone.
+    // `writeln` is used because `eprintln` panics where the terminal has gone.
     let _ = writeln!(std::io::stderr(), "{line}");
 }
 

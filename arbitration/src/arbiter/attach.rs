@@ -1,4 +1,4 @@
-//! How hosts attach to an arbiter: flows come, are classified, and go.
+//! Attachment of hosts to an arbiter: flows come, are classified, and go.
 
 use std::sync::Arc;
 

@@ -43,7 +43,7 @@ enum Walk {
     AtDevice { flow: Option<HostFlowIndex> },
 }
 
-/// What one step asks for.
+/// The request of one step.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Step {
     /// Nothing: the step has ended a change, or found one that concerns nothing here.

@@ -21,7 +21,7 @@ use crate::settings::WindowRule;
 const ROOT: RootSpec =
     RootSpec { caps: Caps { operations: 50, payload: u64::MAX }, bounded: false, queue: u32::MAX };
 
-/// How many of each there are, or are places for.
+/// The number of each that there are, or are places for.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 struct Sizes {
     sessions: usize,
@@ -498,7 +498,7 @@ fn a_change_costs_what_it_changes_whatever_there_is_and_was() {
                 assert!(life.arbiter.retire_device(id, 10, &mut Vec::new()));
             }),
             work(life, |life| {
-                // Of a session that no flow is of, there is nothing here.
+                // A session without flows has nothing here.
                 let spec = SessionSpec {
                     name: "elsewhere".to_owned(),
                     iops: Rate::per_second(1),

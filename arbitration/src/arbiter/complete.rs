@@ -1,4 +1,4 @@
-//! How a command ends: what it held goes back, and others are told.
+//! The end of a command: what it held goes back, and other reactors are told.
 
 use units::Nanos;
 
@@ -22,7 +22,7 @@ impl<T: Copy> Arbiter<T> {
         // Field by field: what was written just now as small words is read as small words.
         let Grant { device, session, write, bytes, operations, price, set, at, charged } = grant;
         if !served && let Some(local) = self.sessions.kept(session) {
-            // What was charged for it was for nothing.
+            // The charges for the command are taken back.
             for limited in &local.limits {
                 limited.iops.give_back(1);
                 limited.bandwidth.give_back(u64::from(bytes));

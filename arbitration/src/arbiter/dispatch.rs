@@ -1,4 +1,4 @@
-//! Which command goes next, and whether limits, credits and the window let it go.
+//! The choice of the next command, and the check that limits, credits and the window let it go.
 
 use units::{Class, Nanos};
 
@@ -17,7 +17,7 @@ use crate::reservation::Charge;
 use crate::session::SessionId;
 use crate::window::SLOT;
 
-/// What became of the command that was next.
+/// The outcome of trying the next command.
 enum Tried<T> {
     Dispatched(Dispatched<T>),
     /// Its session was blocked: another command may go.
@@ -26,7 +26,7 @@ enum Tried<T> {
     Full,
 }
 
-/// What blocks a session's commands.
+/// The reason why a session's commands are blocked.
 pub(super) enum Blocker {
     /// The rate of this session, until then.
     Rate(SessionId, Nanos),
@@ -56,7 +56,7 @@ pub(super) struct Head {
     pub(super) flow: HostFlowIndex,
     pub(super) class: Class,
     pub(super) work: Work,
-    /// It is an output mark.
+    /// Whether the command is an output mark.
     pub(super) mark: bool,
     /// Neither limits nor credits concern its session.
     pub(super) free: bool,

@@ -1,4 +1,4 @@
-//! How commands go to devices that order them by LBA and deadline.
+//! Dispatch to devices that order commands by LBA and deadline.
 
 use units::Nanos;
 

@@ -1,4 +1,4 @@
-//! How commands come to the arbiter, and how they are taken back before it is their turn.
+//! The arrival of commands at the arbiter, and their withdrawal before it is their turn.
 
 use units::{Class, Nanos};
 

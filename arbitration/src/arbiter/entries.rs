@@ -20,11 +20,11 @@ pub(super) struct Entry<T> {
     pub(super) operations: u32,
     pub(super) class: Class,
     pub(super) write: bool,
-    /// It has left its flow's queue for the elevator.
+    /// Whether the command has left its flow's queue for the elevator.
     pub(super) in_elevator: bool,
     pub(super) entered: Nanos,
-    /// What the caller knows the command by. `None`: an output mark (docs/sources.md, I1: outputs
-    /// end containers), which waits for its turn and goes nowhere.
+    /// The caller's name for the command. `None`: an output mark (docs/sources.md, I1: outputs end
+    /// containers), which waits for its turn and goes nowhere.
     pub(super) item: Option<T>,
 }
 
@@ -66,14 +66,14 @@ pub(super) struct Located {
     held: Option<Held>,
 }
 
-/// What a command in the elevator holds.
+/// The resources that a command in the elevator holds.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Held {
     /// The command's number in the elevator.
     pub(super) number: u32,
     /// The set that credits were taken from; `None`: none were.
     pub(super) set: Option<CreditSetId>,
-    /// What a reservation was charged.
+    /// Charge of a reservation.
     pub(super) charge: Option<Charge>,
 }
 

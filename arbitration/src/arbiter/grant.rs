@@ -1,4 +1,4 @@
-//! What a command holds while it is in its device.
+//! Grants: the resources that a command holds while it is in its device.
 
 use units::Nanos;
 
@@ -7,7 +7,7 @@ use crate::credit::Cost;
 use crate::reservation::Charge;
 use crate::session::SessionId;
 
-/// What a command holds while it is in its device. Give it back with
+/// The resources that a command holds while it is in its device. Give the grant back with
 /// [`Arbiter::complete`](super::Arbiter::complete).
 #[derive(Debug)]
 #[must_use = "credits and window are lost unless the grant is given back"]
@@ -45,7 +45,7 @@ impl Grant {
     }
 }
 
-/// What a command is charged for.
+/// The work that a command is charged for.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Work {
     pub(super) session: SessionId,
@@ -62,18 +62,18 @@ impl Work {
     }
 }
 
-/// What is taken for a command, and comes back with its grant.
+/// The resources that are taken for a command, and come back with its grant.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Holds {
     /// Room in the window.
     pub(super) price: u32,
     /// The set that credits were taken from; `None`: none were.
     pub(super) set: Option<CreditSetId>,
-    /// What a reservation was charged.
+    /// Charge of a reservation.
     pub(super) charged: Option<Charged>,
 }
 
-/// What a reservation was charged for a command.
+/// The charge of a reservation for a command.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Charged {
     pub(super) charge: Charge,

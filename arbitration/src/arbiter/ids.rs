@@ -1,4 +1,4 @@
-//! What devices, flows and commands are called in an arbiter.
+//! Identifiers of devices, flows and commands in an arbiter.
 
 use super::table::Tagged;
 use crate::index::{Index, names};

@@ -80,7 +80,7 @@ const PLACES: usize = 1 << 14;
 pub struct Arbiter<T: Copy> {
     reactor: u32,
     order: OrderSettings,
-    /// What the order charges commands.
+    /// Charges of the order for commands.
     pace: Pace,
     waiters: Arc<Waiters>,
     /// The sessions that have flows or commands here, and those above them.
@@ -89,7 +89,7 @@ pub struct Arbiter<T: Copy> {
     flows: Flows,
     entries: Entries<T>,
     timers: Timers,
-    /// What is still to be looked at.
+    /// Changes that are not carried out yet.
     changes: Changes,
     /// Reactors that have something to do again.
     wake: Reactors,

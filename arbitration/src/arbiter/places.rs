@@ -12,12 +12,12 @@ use crate::order::{Hierarchy, NodeId, Place};
 use crate::reservation::Reserved;
 use crate::session::{Reservation, Session, SessionId};
 
-/// What a device's queue keeps of a session.
+/// The standing of a session at a device's queue.
 #[derive(Debug)]
 pub(super) struct Standing {
     /// The session has noted that it is, or was, blocked here.
     pub(super) noted: bool,
-    /// When its timer runs out; `None`: there is none.
+    /// Time at which the session's timer runs out; `None`: there is no timer.
     timer: Option<Nanos>,
     pub(super) state: ReservationState,
     /// The session whose reservation covers this one.
@@ -37,7 +37,7 @@ pub(super) enum ReservationState {
     Due,
     /// The budget is used up until the next period.
     Throttled,
-    /// What the session has waiting is blocked by a limit.
+    /// The session's waiting commands are blocked by a limit.
     Blocked,
 }
 
@@ -51,7 +51,7 @@ pub(super) struct Dropped {
     pub(super) timed: bool,
 }
 
-/// What setting a session's timer asks for.
+/// The result of setting a session's timer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum SetTimer {
     /// Nothing: an earlier timer runs.

@@ -1,4 +1,5 @@
-//! What a reactor asks of its arbiter: what may go on now, or when to ask again.
+//! Pulls: a reactor asks its arbiter for a command that may go on now, or for the time to ask
+//! again.
 
 use crate::sync::Ordering::Relaxed;
 use std::sync::Arc;
@@ -11,7 +12,7 @@ use super::waiters::SESSIONS_TOLD_APART;
 use crate::reactors::Reactors;
 use crate::session::SessionId;
 
-/// What an [`Arbiter`] answers to a pull.
+/// The answer of an [`Arbiter`] to a pull.
 #[derive(Debug)]
 pub enum Pull<T> {
     /// A command goes to its device now. Pull again: more may go.

@@ -1,4 +1,4 @@
-//! What waits at one device, in one reactor.
+//! The commands that wait at one device, in one reactor.
 
 use crate::sync::{AtomicU64, Ordering::Relaxed};
 use std::sync::Arc;
@@ -25,10 +25,10 @@ pub(super) struct Next {
     pub(super) precedence: Precedence,
 }
 
-/// Why this command goes first.
+/// The reason why a command goes first.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Precedence {
-    /// It is Urgent, within the share of that class.
+    /// The command is Urgent, within the share of that class.
     Urgent,
     /// Its reservation is due.
     Reserved,
@@ -277,7 +277,8 @@ impl DeviceQueue {
             } else {
                 self.device.clock.ends(class);
                 self.device.fairness.ends(class, self.reactor);
-                // What waited for this class to catch up may go on, and nothing else may tell.
+                // Commands that waited for this class to catch up may go on, and nothing else may
+                // tell their reactors.
                 let woken = self.device.wake();
                 if !woken.is_empty() {
                     self.woken.fetch_or(woken.bits(), Relaxed);

@@ -124,7 +124,7 @@ impl Places {
         }
         while let Some(&Reverse((key, session))) = self.due.peek() {
             if self.standing(session).state != ReservationState::Due {
-                // It is gone, or was moved.
+                // The entry is gone, or was moved.
                 self.due.pop();
                 continue;
             }

@@ -1,9 +1,9 @@
-//! Which completions a device's profile is made of.
+//! The choice of completions that a device's profile is made of.
 
 use units::Nanos;
 
-/// Which completions the device's profile is made of: all while there are few, of more one in
-/// four. Their worst time is of all of them.
+/// The choice of completions that the device's profile is made of: all while there are few, else
+/// one in four. The worst time is that of all of them.
 #[derive(Debug, Default)]
 pub(super) struct Samples {
     /// The present span of time, and the completions in it.

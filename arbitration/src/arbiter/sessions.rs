@@ -1,5 +1,5 @@
-//! What an arbiter knows of sessions: those that its flows and commands are of, and those above
-//! them. A session comes with its first flow and goes with the last that is of it or below it.
+//! The sessions that an arbiter knows: those of its flows and commands, and those above them. A
+//! session comes with its first flow and goes with the last that is of it or below it.
 
 use std::sync::Arc;
 
@@ -8,7 +8,7 @@ use super::ids::{CreditSetId, DeviceId, HostFlowIndex};
 use crate::index::grown;
 use crate::session::{Session, SessionId};
 
-/// What an arbiter needs to know of a session for each command.
+/// The part of a session that an arbiter needs for each command.
 #[derive(Debug)]
 pub(super) struct LocalSession {
     pub(super) session: Arc<Session>,
@@ -22,7 +22,7 @@ pub(super) struct LocalSession {
     pub(super) here: u32,
 }
 
-/// Where a session is among the others: what is not needed for each command.
+/// The links of a session to others, which are not needed for each command.
 #[derive(Debug, Default)]
 pub(super) struct Links {
     /// The session above; `None`: this is the root.

@@ -1,4 +1,4 @@
-//! How changes are carried out while commands are under way, and how a device goes.
+//! Changes that are carried out while commands are under way, and the removal of a device.
 
 use std::sync::Arc;
 

@@ -40,8 +40,8 @@ pub struct Dispatched<T> {
     pub device: DeviceId,
     /// Its class.
     pub class: Class,
-    /// How long it waited, in ns.
+    /// Time that the command waited, in ns.
     pub waited_ns: u64,
-    /// What it holds until it is over.
+    /// Grant that the command holds until it is over.
     pub grant: Grant,
 }

@@ -4,7 +4,7 @@ use std::marker::PhantomData;
 
 use crate::index::{Index, Name};
 
-/// What comes and goes, by its name.
+/// Objects that come and go, by their names.
 #[derive(Debug)]
 pub(super) struct Table<K, T> {
     /// The places, behind one that is not used.

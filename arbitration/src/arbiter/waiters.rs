@@ -8,7 +8,7 @@ use crate::sync::{AtomicU64, Ordering::SeqCst};
 /// Sessions of the same number modulo this are told of together.
 pub(super) const SESSIONS_TOLD_APART: u32 = 4096;
 
-/// What one reactor was told: a bit for each session, by its number modulo
+/// The sessions that one reactor was told of: a bit for each, by its number modulo
 /// [`SESSIONS_TOLD_APART`].
 #[derive(Debug)]
 struct Told {

@@ -1,11 +1,11 @@
-//! What waits for one device, and which of it comes next.
+//! The requests that wait for one device, and the choice of the next.
 
 use units::{Nanos, follow};
 
 use super::order::Order;
 use super::stream::Stream;
 
-/// How a [`DiskSet`] chooses.
+/// The rule by which a [`DiskSet`] chooses.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Scheduler {
     /// In CSCAN order (upwards from where the head is, then again from the bottom) until a
@@ -24,17 +24,18 @@ pub enum Scheduler {
 pub struct SetRequest {
     /// The caller's name for it: below the set's capacity, and no other's in the set.
     pub id: u32,
-    /// Who sent it: below the set's number of streams. Others' deadlines are never put off.
+    /// Stream that sent the request: below the set's number of streams. Others' deadlines are never
+    /// put off.
     pub stream: u32,
     /// Its first block.
     pub lba: u64,
     /// Its blocks.
     pub blocks: u32,
-    /// When it should be done.
+    /// Time by which the request should be done.
     pub deadline: Nanos,
 }
 
-/// Of how many streams the needs are added up to see whether there is time for anything else.
+/// Number of streams whose needs are added up to see whether there is time for anything else.
 const AHEAD: usize = 8;
 
 #[derive(Clone, Copy, Debug)]
@@ -114,8 +115,8 @@ impl DiskSet {
         self.len == 0
     }
 
-    /// Takes a request in. False where it is not taken: its id is not below the capacity or in the
-    /// set already, or its stream is not below the number of streams.
+    /// Takes a request in. Returns false where the request is not taken: its id is not below the
+    /// capacity or in the set already, or its stream is not below the number of streams.
     pub fn insert(&mut self, now: Nanos, request: SetRequest) -> bool {
         let containers = self.scheduler == Scheduler::Containers;
         if containers && request.stream as usize >= self.streams.len() {
@@ -152,7 +153,7 @@ impl DiskSet {
         Some(id)
     }
 
-    /// Takes a request out that is not to be served. False where there is none of this id.
+    /// Takes out a request that must not be served. Returns false where there is none of this id.
     pub fn remove(&mut self, id: u32) -> bool {
         let Some(Waiting { request, .. }) = self.take(id) else { return false };
         self.follow_stream(request.stream, Stream::left);

@@ -22,7 +22,7 @@ struct Expected {
     together: u64,
 }
 
-/// What is known of a stream (docs/sources.md, I1, I2).
+/// The history of a stream (docs/sources.md, I1, I2).
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Stream {
     /// Requests in a container.
@@ -31,7 +31,7 @@ pub(super) struct Stream {
     /// requests; ns.
     allowed: Predictor,
     expected: Option<Expected>,
-    /// When the container began; none before its first request.
+    /// Time at which the container began; none before its first request.
     begun: Option<Nanos>,
     /// Requests of the container that were chosen so far.
     served: u64,

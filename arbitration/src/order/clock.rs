@@ -1,4 +1,4 @@
-//! Which class is next at a device, when several reactors feed it.
+//! The clock that chooses the next class at a device which several reactors feed.
 //!
 //! Each class has a virtual time that grows by cost / weight with every command dispatched while
 //! there is contention. A reactor takes the class of the least virtual time that it has commands
@@ -14,14 +14,14 @@ use units::{Class, PerClass};
 use crate::settings::{OrderSettings, Unit, Weights};
 use crate::sharing::Sharing;
 
-/// What a command of ordinary size costs (and 4 KiB, where bytes count).
+/// Cost of a command of ordinary size (and of 4 KiB, where bytes count).
 pub(super) const COST: u32 = 256;
 
-/// What a unit of cost adds to a virtual time at weight 1, or with one host.
+/// Virtual time for a unit of cost at weight 1, or with one host.
 pub(super) const STEP: u32 = 256;
 
-/// How far, in commands of ordinary size at weight 1, a class may be ahead of another that waits
-/// at another reactor.
+/// Lead of a class over another that waits at another reactor, in commands of ordinary size at
+/// weight 1.
 const SLACK: i64 = 16 * COST as i64 * STEP as i64;
 
 /// Commands of ordinary size that Urgent may save up: it is strictly first for that much after a
@@ -35,9 +35,9 @@ pub struct ClassClock {
     virtual_time: PerClass<AtomicU64>,
     /// Reactors that have commands of each class waiting: 16 bits each.
     waiting: AtomicU64,
-    /// What Urgent may still take strictly first, in cost.
+    /// Cost that Urgent may still take strictly first.
     urgent: AtomicI64,
-    /// What Urgent may save up, in cost.
+    /// Largest cost that Urgent may save up.
     urgent_most: AtomicI64,
 }
 
@@ -63,12 +63,12 @@ const PACE_DIGITS: u32 = 16;
 /// [`OrderSettings`] in the form in which each command needs them: no command divides.
 #[derive(Clone, Copy, Debug)]
 pub struct Pace {
-    /// What a unit of cost adds to each class's virtual time, in 1/2^16.
+    /// Virtual time of each class for a unit of cost, in 1/2^16.
     steps: PerClass<u64>,
-    /// What a unit of cost earns Urgent, in 1/2^16.
+    /// Cost that Urgent earns by a unit of cost of others, in 1/2^16.
     earned: u64,
     burst_lengths: PerClass<u16>,
-    /// What a turn in a ring of hosts or sessions is worth, in cost.
+    /// Cost of a turn in a ring of hosts or sessions.
     pub(crate) quantum: i32,
     bytes: bool,
 }

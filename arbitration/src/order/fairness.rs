@@ -11,7 +11,7 @@ use units::{Class, PerClass};
 
 use super::clock::{COST, STEP, ahead};
 
-/// How far a reactor may be ahead, in cost of commands of ordinary size of a lone host.
+/// Lead of a reactor over others, in cost of commands of ordinary size of a lone host.
 const LEAD: i64 = 16 * COST as i64 * STEP as i64;
 
 /// The fairness in one class.

@@ -23,7 +23,7 @@ pub(crate) struct Place<O> {
     /// Sessions below it that have places.
     children: u32,
     blocked: bool,
-    /// What else the owner of the hierarchy keeps of the session.
+    /// Data that the owner of the hierarchy keeps of the session.
     pub(crate) of_owner: O,
 }
 

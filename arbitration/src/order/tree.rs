@@ -34,7 +34,7 @@ pub(crate) struct Ends<I> {
     pub(crate) last: I,
 }
 
-/// What the tree keeps of a node. Two of them fill a cache line.
+/// A node of the tree. Two nodes fill a cache line.
 #[derive(Clone, Copy, Debug)]
 #[repr(align(32))]
 struct Node<I> {

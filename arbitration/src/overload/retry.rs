@@ -1,4 +1,4 @@
-//! What a refused command is told, and that it is not refused again.
+//! Retry delays for refused commands, and the memory of commands that must not be refused twice.
 
 use units::Nanos;
 

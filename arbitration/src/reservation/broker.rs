@@ -35,9 +35,9 @@ pub struct Translation {
 /// A reservation that was admitted.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Admitted {
-    /// What was asked for.
+    /// Terms that were asked for.
     pub terms: Terms,
-    /// What it is on the device.
+    /// Translation of the terms for the device.
     pub translation: Translation,
     /// The device it was admitted on, as it was then.
     pub profile: Profile,
@@ -113,7 +113,7 @@ impl Broker {
     }
 }
 
-/// What a device has left for one more reservation.
+/// The room that a device has left for one more reservation.
 struct Room {
     reserved: Utilisation,
     urgent: Utilisation,

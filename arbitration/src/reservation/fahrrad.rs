@@ -25,7 +25,7 @@ use super::broker::Admitted;
 pub struct DiskRequest {
     /// Whatever the caller knows it by.
     pub id: u64,
-    /// Where it goes.
+    /// Position of the request on the disk.
     pub position: u64,
 }
 
@@ -33,12 +33,12 @@ pub struct DiskRequest {
 #[derive(Debug, Default)]
 pub struct Fahrrad {
     streams: Vec<Stream>,
-    /// By position, and by the order of moving among equal ones.
+    /// Requests of the set by position, and by the order of moving among equal ones.
     set: BTreeMap<(u64, u64), Member>,
-    /// What the set takes at its worst, ns.
+    /// Time that the set takes at its worst, in ns.
     set_time: u64,
     moved: u64,
-    /// Where the device is: the position of the request that was picked last.
+    /// Position of the device: that of the request that was picked last.
     head: u64,
     served: Option<Member>,
     /// The stream that is first to have what others leave.

@@ -1,4 +1,4 @@
-//! What a device takes for a command: the mean and the worst, as the broker counts them
+//! The time that a device takes for a command: the mean and the worst, as the broker counts them
 //! (docs/sources.md, F1: reservations in the tenant's terms).
 
 use units::Nanos;
@@ -19,26 +19,26 @@ pub struct ServiceTime {
     pub worst: Nanos,
 }
 
-/// What one KiB beyond the first four adds to a command's share of the device, in ns.
+/// The time that one KiB beyond the first four adds to a command's share of the device, in ns.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct PerKib {
-    /// Of a read.
+    /// Time for a read.
     pub read: u64,
-    /// Of a write.
+    /// Time for a write.
     pub write: u64,
 }
 
 /// A device as the broker sees it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Profile {
-    /// Of a read of 4 KiB.
+    /// Times of a read of 4 KiB.
     pub read: ServiceTime,
-    /// Of a write of 4 KiB.
+    /// Times of a write of 4 KiB.
     pub write: ServiceTime,
-    /// What larger commands add.
+    /// Time that larger commands add.
     pub per_kib: PerKib,
-    /// How many commands the device serves at once, at least 1. A command's share, times this, is
-    /// its time in the device.
+    /// Number of commands that the device serves at once, at least 1. A command's share, times
+    /// this, is its time in the device.
     pub parallelism: u32,
     /// The device has a head that moves: Eq. (1) applies as printed (docs/sources.md, F1:
     /// reservations in the tenant's terms), with two more worst times in each period, and commands
@@ -46,15 +46,15 @@ pub struct Profile {
     pub seeks: bool,
 }
 
-/// What the configuration says of a device, which goes before what was measured. Times are those
-/// of one command in the device, as a data sheet gives them, not shares.
+/// The configuration's values for a device, which go before measured ones. Times are those of one
+/// command in the device, as a data sheet gives them, not shares.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Overrides {
     /// The mean time of a command of 4 KiB in the device.
     pub mean: Option<Nanos>,
     /// The worst time of a command of 4 KiB in the device.
     pub worst: Option<Nanos>,
-    /// How many commands it serves at once.
+    /// Number of commands that the device serves at once.
     pub parallelism: Option<u32>,
     /// Whether it has a head that moves.
     pub seeks: bool,

@@ -44,7 +44,7 @@ pub struct Profiler {
     mix: Mix,
 }
 
-/// What is measured of reads, or of writes.
+/// The measurements of reads, or of writes.
 #[derive(Debug, Default)]
 struct Kind {
     /// Mean shares of small commands by the depth they met.
@@ -56,7 +56,7 @@ struct Kind {
     worst: [AtomicU64; 2],
 }
 
-/// How well a profile is known.
+/// The certainty of a profile.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Sureness {
     /// Too few commands have completed for any profile.
@@ -168,7 +168,7 @@ impl Profiler {
         let parallelism = self.estimate();
         let of = |kind: &Kind| kind.times(parallelism);
         let (read, write) = (of(&self.reads), of(&self.writes));
-        // What was never seen is taken to be like the other.
+        // Commands of a kind that was never seen are taken to be like the other kind.
         let ((read, read_kib), (write, write_kib)) = (read.or(write)?, write.or(read)?);
         let per_kib = PerKib { read: read_kib, write: write_kib };
         Some(Profile { read, write, per_kib, parallelism, seeks: false })

@@ -1,5 +1,5 @@
-//! Why a reservation is refused, and what would fit (docs/sources.md, F2: what does not fit is
-//! refused).
+//! The reason why a reservation is refused, and what would fit (docs/sources.md, F2: what does not
+//! fit is refused).
 
 use std::fmt;
 use std::time::Duration;
@@ -56,24 +56,24 @@ pub enum Refusal {
     },
 }
 
-/// How much of the device is asked for and how much there is.
+/// A shortage: the part of the device that is asked for, and the part that is left.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Shortage {
-    /// What was asked for.
+    /// Terms that were asked for.
     pub terms: Terms,
-    /// What it needs.
+    /// Part of the device that the terms need.
     pub needed: Utilisation,
-    /// What is left.
+    /// Part of the device that is left.
     pub left: Utilisation,
     /// Reserved already, by this many reservations.
     pub reserved: (Utilisation, usize),
     /// Kept for Urgent.
     pub urgent: Utilisation,
-    /// What one command at its worst may delay the reservations by.
+    /// Part of the device by which one command at its worst may delay the reservations.
     pub blocking: Utilisation,
-    /// What would fit with the same period, if anything.
+    /// Terms that would fit with the same period, if any.
     pub fits: Option<Terms>,
-    /// What would fit at the same rate with a longer period, if anything.
+    /// Terms that would fit at the same rate with a longer period, if any.
     pub fits_longer: Option<Terms>,
 }
 

@@ -25,7 +25,7 @@ pub struct Reserved {
     start: Nanos,
     period: u64,
     limits: Limits,
-    /// What the tenant's usual command is charged at first: what must be left for one to be due.
+    /// Charge of the tenant's usual command at first, which must be left for one to be due.
     assumed: u64,
     /// The mean time of the tenant's usual command in the device.
     in_device: u64,
@@ -37,10 +37,10 @@ pub struct Reserved {
     demand: Demand,
 }
 
-/// How far a budget may be ahead of its period: one part of it in this many.
+/// Divisor of a budget that gives the part by which it may be ahead of its period.
 const LEAD: u64 = 16;
 
-/// What a period may take; `MOST` stands for no limit.
+/// The limits of a period; `MOST` stands for no limit.
 #[derive(Debug)]
 struct Limits {
     operations: u64,
@@ -55,7 +55,7 @@ struct Used {
     time: Tally,
 }
 
-/// How long commands waited, and what became of the periods in which they did.
+/// The time for which commands waited, and the outcome of the periods in which they did.
 #[derive(Debug, Default)]
 struct Demand {
     /// Since when a command waits, in ns; 0: none waits.
@@ -66,7 +66,7 @@ struct Demand {
     kept: AtomicU64,
 }
 
-/// What a command was charged when it was dispatched ahead of others. To be spent by
+/// The charge of a command that was dispatched ahead of others. The charge ends by
 /// [`Reserved::settle`] or [`Reserved::cancel`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[must_use]

@@ -1,4 +1,4 @@
-//! What was used of a budget in the present period, in one word.
+//! The used part of a budget in the present period, in one word.
 
 use crate::sync::{AtomicU64, Ordering};
 

@@ -1,12 +1,11 @@
-//! What a tenant reserves, in its own terms (docs/sources.md, F1: reservations in the tenant's
-//! terms).
+//! The terms of a tenant's reservation (docs/sources.md, F1: reservations in the tenant's terms).
 
 use std::fmt;
 use std::time::Duration;
 
 use units::Nanos;
 
-/// How much is reserved for each period.
+/// The amount that is reserved for each period.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Budget {
     /// This many commands.
@@ -50,7 +49,7 @@ impl fmt::Display for Budget {
     }
 }
 
-/// What the broker knows of where a tenant's commands go.
+/// The locality of a tenant's commands, as the broker knows it.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Locality {
     /// Anywhere.
@@ -71,7 +70,7 @@ pub struct Terms {
     pub request_bytes: u32,
     /// Writes among the commands, in per cent.
     pub write_percent: u8,
-    /// Where they go.
+    /// Locality of the commands.
     pub locality: Locality,
 }
 

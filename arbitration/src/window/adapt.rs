@@ -1,4 +1,4 @@
-//! How deep a device's queue may be while it keeps a latency.
+//! The depth that a device's queue may have while the device keeps a latency.
 //!
 //! A device that is busy with everything it can do at once takes longer in proportion to what it
 //! holds; one that is not takes no longer for more. So the depth that makes the mean time in the
@@ -39,7 +39,7 @@ pub(super) fn first_depth(had: Option<u64>, max: u32) -> u64 {
     first.clamp(SLOTS, u64::from(max.max(1)) * SLOTS)
 }
 
-/// What was seen at one depth.
+/// The measurements at one depth.
 #[derive(Debug)]
 pub(super) struct Seen {
     /// The mean time in the device, in ns, of commands of ordinary size.

@@ -1,4 +1,4 @@
-//! What commands cost a device, learnt from how long it takes for them.
+//! Prices of commands for a device, learnt from the times that it takes for them.
 
 use crate::sync::Ordering::Relaxed;
 use crate::sync::{AtomicU32, AtomicU64};
@@ -61,7 +61,7 @@ struct Size {
 /// The price of writes, and what it is learnt from.
 #[derive(Debug)]
 pub(super) struct Prices {
-    /// What a write costs more than a read, in 1/[`SLOT`].
+    /// Additional price of a write over a read, in 1/[`SLOT`].
     write: AtomicU32,
     sizes: [Size; SIZES],
 }

@@ -10,7 +10,7 @@ use super::dctcp::{Path, reduction};
 use super::{Controller, Decision, FlowTarget, Limits, Report};
 use crate::{Nanos, Observation, Rate};
 
-/// What a rate-based controller goes by. Times below 1 us count as 1 us, no bytes as one.
+/// The settings of a rate-based controller. Times below 1 us count as 1 us, no bytes as one.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Settings {
     /// The bounds of the window, in packets.

@@ -40,7 +40,7 @@ pub enum FlowTarget {
     Latency(Duration),
 }
 
-/// What a controller decides: the flow has no more than `window` packets under way, and sends no
+/// The decision of a controller: the flow has no more than `window` packets under way, and sends no
 /// faster than `rate`.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Decision {
@@ -84,7 +84,7 @@ impl Limits {
     }
 }
 
-/// What a controller has measured.
+/// The measurements of a controller.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Report {
     /// The smoothed fraction of marked packets, 0.0 to 1.0 (Eq. 3).

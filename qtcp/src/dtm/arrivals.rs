@@ -1,4 +1,4 @@
-//! What a class has to send: the packet generation process (Eq. 15 to 17).
+//! The packets that a class has to send: the packet generation process (Eq. 15 to 17).
 
 use core::time::Duration;
 

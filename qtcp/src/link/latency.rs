@@ -148,7 +148,7 @@ mod tests {
         assert_eq!(headroom.known(rate(60.0), false), rate(100.0), "half of it makes no queue");
         assert_eq!(headroom.known(rate(60.0), true), rate(60.0), "half of it still makes a queue");
         assert_eq!(headroom.known(rate(40.0), true), rate(60.0), "once");
-        // It has helped: more than three quarters are left to others.
+        // The headroom has helped: more than three quarters are left to others.
         after(&mut headroom, 300, 200, 0);
         assert_eq!(headroom.known(rate(40.0), true), rate(60.0));
         after(&mut headroom, 2300, 30, 2000);

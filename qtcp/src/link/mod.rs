@@ -64,7 +64,7 @@ struct ClassFlow {
 pub struct Link {
     rules: Rules,
     goals: PerClass<ClassGoal>,
-    /// What the link carries of payload, where it is given.
+    /// Payload that the link carries, where it is given.
     capacity: Option<Rate>,
     flows: Slab<ClassFlow>,
     demands: PerClass<Demand>,

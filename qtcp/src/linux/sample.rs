@@ -10,8 +10,8 @@ use crate::{Nanos, Observation};
 pub struct Sample {
     /// The observation of what is sent.
     pub out: Observation,
-    /// The observation of what is received. Its round-trip time is that of the connection; whether
-    /// the peer had more to send cannot be seen from here, so `app_limited` is always false.
+    /// Observation of received data. The round-trip time is that of the connection; whether the
+    /// peer had more to send cannot be seen from here, so `app_limited` is always false.
     pub into: Observation,
     /// Whether the kernel counts the marks of what is received (Linux 6.18); otherwise
     /// `into.marked` is 0 and says nothing.

@@ -49,7 +49,7 @@ pub enum Finding {
     Damaged(String),
 }
 
-/// How a backend carries out commands.
+/// The way in which a backend carries out commands.
 #[derive(Debug)]
 pub enum Style<'a> {
     /// On the reactor, at once.

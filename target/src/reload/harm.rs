@@ -28,7 +28,7 @@ pub(crate) fn harm<'a>(
         };
         all.push((loss, engine.hosts_hurt(&loss)));
     }
-    // Of several changes of a subsystem's permissions only their sum counts.
+    // Several changes of a subsystem's permissions count by their sum alone.
     for nqn in permissions {
         let Some(next) = to.subsystems.iter().find(|subsystem| subsystem.nqn == nqn) else {
             continue;

@@ -35,7 +35,7 @@ pub(crate) fn whole(load: &Load, live: bool) -> anyhow::Result<Outcome> {
     let mut alone = Vec::new();
     let apart = load.alone && jobs.len() > 1;
     if apart {
-        // What the target refuses shows before the first job has run.
+        // A refusal by the target shows before the first job has run.
         Tenants::connect(load, &jobs)?.shutdown()?;
     }
     for job in jobs.iter().filter(|_| apart) {

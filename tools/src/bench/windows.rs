@@ -1,5 +1,5 @@
-//! Throughput window by window: whether shares and reservations hold all the time, not only in
-//! the mean.
+//! Throughput window by window, which shows whether shares and reservations hold all the time, not
+//! only in the mean.
 
 use std::fmt::Write as _;
 use std::time::Duration;

@@ -13,13 +13,13 @@ use sluice_schema::Method;
 
 use crate::failure::{Failure, NO_DAEMON, PERMISSION};
 
-/// Where the daemon's socket is when it runs as a service.
+/// Path of the daemon's socket when it runs as a service.
 const SERVICE: &str = "/run/sluicegate/control.sock";
 /// Longest answer in bytes.
 const ANSWER_MAX: u64 = 64 << 20;
-/// How much is read at once.
+/// Number of bytes that are read at once.
 const CHUNK: usize = 64 << 10;
-/// How much of what a foreign program says is shown, in characters.
+/// Number of characters of a foreign program's answer that are shown.
 const QUOTE_MAX: usize = 40;
 
 /// Returns the socket to use: the one that was named, the service's, or that of the user's own

@@ -1,5 +1,5 @@
-//! What parameters of requests are called on the command line: the daemon speaks of `block_size`,
-//! a person wrote `--block-size`.
+//! Names of parameters on the command line: the daemon speaks of `block_size`, a person wrote
+//! `--block-size`.
 
 use std::collections::BTreeMap;
 
@@ -9,8 +9,8 @@ use clap::ArgMatches;
 #[derive(Debug, Default)]
 pub(crate) struct Names(BTreeMap<String, String>);
 
-/// What is said of kinds of values and of quotes, and what is left of it for a person who wrote a
-/// word on a command line, where a shell takes quotes away.
+/// The daemon's words about kinds of values and quotes, and what is left of them for a person who
+/// wrote a word on a command line, where a shell takes quotes away.
 const KINDS: [(&str, &str); 3] =
     [(" in quotes", ""), (", without quotes", ""), (" is a string, not a", " is not a")];
 
@@ -45,7 +45,7 @@ impl Names {
             let name = self.0.get(part).filter(|_| index % 2 == 1);
             text.push_str(name.map_or(part, String::as_str));
         }
-        // What a file would have on a line of its own.
+        // A file would have this on a line of its own.
         for (key, name) in &self.0 {
             text = text.replace(&format!("add {key} = "), &format!("give {name} "));
         }

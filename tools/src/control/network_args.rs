@@ -19,7 +19,7 @@ pub(crate) struct Network {
     action: Option<NetworkAction>,
 }
 
-/// What else `sluice qos network` does.
+/// The subcommands of `sluice qos network`.
 #[derive(Clone, Debug, Subcommand)]
 pub(crate) enum NetworkAction {
     /// Show the settings, and what links and classes do; the same as without arguments
@@ -34,7 +34,7 @@ pub(crate) enum NetworkAction {
     },
 }
 
-/// What a class is to have.
+/// The goal of a class.
 #[derive(Clone, Debug, Args)]
 #[group(required = true, multiple = false)]
 pub(crate) struct Goal {

@@ -94,7 +94,7 @@ const TRAFFIC: [(&str, super::table::Align); 6] = [
     ("DEVICE P99", Right),
 ];
 
-/// What a narrow terminal does without, of classes and sessions: `sluice top` has it too.
+/// Columns of classes and sessions that a narrow terminal leaves out: `sluice top` has them too.
 const LEAST: [&str; 10] = [
     "PAYLOAD",
     "BYTES",

@@ -1,4 +1,4 @@
-//! What was done, and how long it took, as people read it.
+//! Commands and their latencies, as people read them.
 
 use sluice_schema::answer::{Io, Operations, Statistics};
 

@@ -1,6 +1,6 @@
 //! Aligned tables, and sizes, rates and times as people read them.
 
-/// How many characters a line may have; `None`: as many as it takes.
+/// Number of characters that a line may have; `None`: no limit.
 pub(crate) type Room = Option<usize>;
 
 /// Returns the width of the terminal that standard output goes to; `None` where that is a pipe or a
@@ -92,7 +92,7 @@ impl Table {
             if widths.iter().any(|(column, _)| is(*column)) {
                 left_out.push(*name);
             }
-            // What was shortened may have room again.
+            // Columns that were shortened may have room again.
             let hidden =
                 |column| self.heading.get(column).is_none_or(|(t, _)| left_out.contains(t));
             widths = whole.iter().filter(|(column, _)| !hidden(*column)).copied().collect();
@@ -166,7 +166,8 @@ pub(crate) fn size(bytes: u64) -> String {
 pub(crate) fn rate(bits: f64) -> String {
     const UNITS: [(&str, f64); 4] =
         [("Tbit/s", 1e12), ("Gbit/s", 1e9), ("Mbit/s", 1e6), ("kbit/s", 1e3)];
-    // What three digits would make a thousand of the smaller unit belongs to the greater one.
+    // A value that three digits would round to a thousand of the smaller unit belongs to the
+    // greater one.
     let unit = UNITS.iter().find(|(_, unit)| bits >= 0.9995 * unit);
     let Some((name, unit)) = unit else { return format!("{bits:.0} bit/s") };
     let value = bits / unit;

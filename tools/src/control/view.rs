@@ -218,7 +218,7 @@ fn connections(connections: &[Connection], room: Room) -> String {
         ("REACTOR", Right),
         ("DIGESTS", Left),
     ];
-    // What is known of the network stands behind, where anything is.
+    // Columns of the network follow where any are known.
     let network = connections.iter().any(|row| row.network.is_some());
     let more = network_view::CONNECTION.into_iter().filter(|_| network);
     let mut table = Table::new(&heading.into_iter().chain(more).collect::<Vec<_>>())

@@ -65,7 +65,8 @@ impl Client {
                     if begun.elapsed() >= self.patience {
                         return Err(failure);
                     }
-                    // Not silence: a daemon that was started again has ended the old connection.
+                    // This is no silence: a daemon that was started again has ended the old
+                    // connection.
                 }
                 outcome => return outcome,
             }

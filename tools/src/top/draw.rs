@@ -115,7 +115,7 @@ fn body(state: &mut State, theme: Theme, (width, height): (usize, usize)) -> Vec
     // The last column is the history, which is left out.
     let last = columns.last().map_or(0, |(last, _)| last + 2);
     state.beyond = table.columns.len().saturating_sub(last);
-    // What is left below the tabs and the table's heading.
+    // The rows below the tabs and the table's heading are left.
     state.page = height.saturating_sub(lines.len() + 2).max(1);
     state.offset = state.offset.min(table.rows.len().saturating_sub(state.page));
     lines.push(tabs(state, table.rows.len(), theme));

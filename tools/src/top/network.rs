@@ -46,9 +46,9 @@ pub(super) struct ConnectionSample {
 /// A direction, as the daemon sees it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Direction {
-    /// What the target sends.
+    /// Data that the target sends.
     Out,
-    /// What hosts send.
+    /// Data that hosts send.
     In,
 }
 

@@ -45,7 +45,7 @@ pub(super) struct State {
     /// The number of rows that fit, as of the last drawing.
     pub(super) page: usize,
     pub(super) interval: Duration,
-    /// Why the daemon does not answer.
+    /// Reason why the daemon does not answer.
     pub(super) lost: Option<String>,
     notice: Option<(Instant, String)>,
     /// The greatest widths of each pane's columns so far, so that columns keep their places.

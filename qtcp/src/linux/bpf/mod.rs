@@ -32,7 +32,7 @@ const TYPES: &str = "/sys/kernel/btf/vmlinux";
 /// The complaints of libbpf while the program was loaded.
 static COMPLAINTS: Mutex<String> = Mutex::new(String::new());
 
-/// Why the kernel did not take the program.
+/// The reason why the kernel did not take the program.
 #[derive(Debug, Error)]
 pub enum LoadError {
     /// The kernel does not tell its types.

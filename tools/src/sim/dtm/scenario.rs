@@ -58,7 +58,7 @@ struct Entry {
     arrivals: Source,
 }
 
-/// What a class has to send.
+/// The source of a class's packets.
 #[derive(Debug, Default, Deserialize)]
 #[serde(tag = "process", rename_all = "kebab-case", deny_unknown_fields)]
 enum Source {
@@ -149,7 +149,7 @@ pub(super) struct Scenario {
     pub(super) packet_bits: f64,
     /// The classes' names.
     pub(super) names: Vec<String>,
-    /// What is modelled.
+    /// Setup that is modelled.
     pub(super) setup: Setup,
 }
 

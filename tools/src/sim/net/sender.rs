@@ -206,7 +206,7 @@ impl Sender {
             self.setup.controller.set_target(self.needed(now, &deadline));
         }
         self.window = whole(self.setup.controller.step(Nanos(now / NANO), &seen).window);
-        // It ends with the first packet that is sent from now on, and so takes a round trip,
+        // The round ends with the first packet that is sent from now on, and so takes a round trip,
         // however the packets are bunched.
         self.round = Round { began: now, last: self.sent + 1, ..Round::default() };
     }
