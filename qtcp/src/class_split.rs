@@ -227,7 +227,7 @@ mod tests {
         let (limit, other, flows) = together(30_000, 30_000);
         let rates = (flows.high.standing.rate.bytes(), flows.low.standing.rate.bytes());
         assert!((rates.0 - 6e6).abs() < 1e5 && (rates.1 - 6e6).abs() < 1e5, "{rates:?}");
-        // Of 24 MB/s Low's part is 4, Medium's 8; High has 6 of its 12 and fills the link.
+        // Of 24 MB/s Low's part is 4, Medium's 8; High has 6 of its 12.
         assert!(flows.high.standing.limit.is_none() && flows.low.standing.limit.is_some());
         let limit = limit.unwrap().bytes();
         assert!((11e6..20e6).contains(&limit), "Low's part, and room for High: {limit}");
@@ -236,7 +236,7 @@ mod tests {
     }
 
     #[test]
-    fn e7_a_connection_of_a_class_that_fills_the_link_is_not_limited() {
+    fn e7_a_connection_that_has_less_than_its_part_is_not_limited() {
         let (limit, ..) = together(60_000, 0);
         assert_eq!(limit, None);
     }

@@ -64,12 +64,19 @@ impl Two {
         let low = self.link.observe(self.low, now, &low);
         (self.link.observe(self.high, now, &high), low)
     }
+
+    /// Observes both flows at first and a millisecond later, when that has been congestion for long
+    /// enough to tell what the link carries.
+    fn known(&mut self, high: Observation, low: Observation) -> (Standing, Standing) {
+        self.observe(0, high, low);
+        self.observe(MS, high, low)
+    }
 }
 
 #[test]
 fn e7_a_flow_above_its_target_is_held_to_it_while_there_are_marks() {
     let mut two = Two::new(None);
-    let (high, low) = two.observe(0, seen(50, true), seen(50, true));
+    let (high, low) = two.known(seen(50, true), seen(50, true));
     assert!(near(high.target.unwrap(), 75.0) && near(low.target.unwrap(), 25.0));
     assert!(near(high.rate, 50.0) && near(low.rate, 50.0));
     assert!((high.quality - 1.5).abs() < 0.02 && (low.quality - 0.5).abs() < 0.02);
@@ -85,87 +92,56 @@ fn e7_a_flow_above_its_target_is_held_to_it_while_there_are_marks() {
 #[test]
 fn no_flow_is_limited_without_marks() {
     let mut two = Two::new(None);
-    let (high, low) = two.observe(0, seen(10, false), seen(90, false));
+    let (high, low) = two.known(seen(10, false), seen(90, false));
     assert_eq!((high.limit, low.limit), (None, None));
     assert_eq!(two.link.estimate(), Rate::ZERO, "it was never congested");
 }
 
 #[test]
-fn e7_the_class_that_fills_the_link_gives_way_to_those_below_their_targets() {
+fn e7_no_flow_is_limited_before_it_is_known_what_the_link_carries() {
     let mut two = Two::new(None);
-    let (high, _) = two.observe(0, seen(90, true), seen(10, true));
-    // Half of sigma above its target.
-    assert!(near(high.limit.unwrap(), 75.0 * 1.025), "{high:?}");
+    let (high, low) = two.observe(0, seen(50, true), seen(50, true));
+    assert_eq!((high.limit, low.limit), (None, None));
 }
 
 #[test]
-fn e7_the_class_that_fills_the_link_gives_no_way_to_those_who_want_no_more() {
+fn e7_the_class_with_the_greatest_target_is_held_to_it_too() {
+    let mut two = Two::new(None);
+    let (high, low) = two.known(seen(90, true), seen(10, true));
+    let limit = high.limit.unwrap();
+    assert!(limit >= mbit(66.0) && limit < mbit(78.0), "{high:?}");
+    assert_eq!(low.limit, None);
+}
+
+#[test]
+fn e7_a_class_is_not_held_back_for_those_who_want_no_more() {
     let mut two = Two::new(None);
     let content = Observation { app_limited: true, ..seen(10, true) };
-    let (high, _) = two.observe(0, seen(90, true), content);
+    let (high, _) = two.known(seen(90, true), content);
     assert_eq!(high.limit, None);
 }
 
 #[test]
-fn e7_a_deficit_is_forgotten_when_marks_are() {
-    for (later, limited) in [(50, true), (51, false)] {
-        let mut two = Two::new(None);
-        // Low is below its target; High has less than half of the rest and is not limited yet.
-        two.link.observe(two.high, Nanos(0), &seen(60, true));
-        two.link.observe(two.low, Nanos(0), &seen(5, true));
-        let high = two.link.observe(two.high, Nanos(later * MS), &seen(90, true));
-        assert_eq!(high.limit.is_some(), limited, "{later} ms: {high:?}");
-    }
-}
-
-#[test]
-fn e8_where_others_take_what_is_left_no_flow_gives_way() {
-    // A tenth less than the best: still ours to share. More than that: another sender has it.
-    for (rate, limited) in [(175, true), (165, false)] {
-        let mut two = Two::new(None);
-        let idle = Observation { app_limited: true, ..seen(10, true) };
-        let (high, _) = two.observe(0, seen(190, true), idle);
-        assert_eq!(high.limit, None, "no flow wants what High has");
-        let (high, _) = two.observe(MS, seen(rate, true), seen(10, true));
-        assert_eq!(high.limit.is_some(), limited, "{rate}: {high:?}");
-    }
-}
-
-#[test]
-fn e8_the_best_is_that_of_the_last_five_to_ten_seconds() {
+fn e8_the_class_with_the_greatest_target_is_not_held_where_others_take_what_it_leaves() {
     let mut two = Two::new(None);
-    let idle = Observation { app_limited: true, ..seen(10, true) };
-    two.observe(6000 * MS, seen(190, true), idle);
-    for (second, limited) in [(7, false), (12, false), (13, false), (19, true)] {
-        let (high, _) = two.observe(second * 1000 * MS, seen(90, true), seen(10, true));
-        assert_eq!(high.limit.is_some(), limited, "second {second}: {high:?}");
+    two.known(seen(160, true), seen(40, true));
+    let mut limits = Vec::new();
+    for ms in [100, 500, 700, 5000] {
+        let (high, low) = two.observe(ms * MS, seen(80, true), seen(20, true));
+        limits.push((high.limit.is_some(), low.limit.is_some()));
     }
+    assert_eq!(limits, [(true, false), (true, false), (false, false), (false, false)]);
 }
 
 #[test]
-fn e8_the_best_counts_from_before_a_deficit() {
+fn a_link_that_has_lost_all_flows_is_measured_from_the_beginning() {
     let mut two = Two::new(None);
-    let content = Observation { app_limited: true, ..seen(10, true) };
-    two.observe(0, seen(190, true), content);
-    // Another sender takes a part before Low wants more: High is not the reason for Low's deficit.
-    two.link.observe(two.high, Nanos(MS), &seen(165, true));
-    two.link.observe(two.low, Nanos(MS), &seen(10, true));
-    let high = two.link.observe(two.high, Nanos(MS), &seen(165, true));
-    assert_eq!(high.limit, None, "175 of 200: {high:?}");
-}
-
-#[test]
-fn e8_a_best_of_long_ago_counts_no_more() {
-    for (second, limited) in [(16, false), (17, true)] {
-        let mut two = Two::new(None);
-        let content = Observation { app_limited: true, ..seen(10, true) };
-        two.observe(6000 * MS, seen(190, true), content);
-        let now = Nanos(second * 1000 * MS);
-        two.link.observe(two.high, now, &seen(90, true));
-        two.link.observe(two.low, now, &seen(10, true));
-        let high = two.link.observe(two.high, now, &seen(90, true));
-        assert_eq!(high.limit.is_some(), limited, "second {second}: {high:?}");
-    }
+    two.known(seen(50, true), seen(50, true));
+    two.link.remove(two.low);
+    two.link.remove(two.high);
+    (two.high, two.low) = (two.link.add(Class::High), two.link.add(Class::Low));
+    let (high, low) = two.observe(2 * MS, seen(1, true), seen(1, true));
+    assert_eq!((high.limit, low.limit), (None, None));
 }
 
 #[test]
@@ -174,14 +150,14 @@ fn a_given_capacity_is_shared_without_marks() {
     let (high, low) = two.observe(0, seen(50, false), seen(46, false));
     assert_eq!((high.limit, low.limit), (None, None), "there is room");
     let (high, low) = two.observe(MS, seen(49, false), seen(49, false));
-    assert!(near(high.limit.unwrap(), 73.5) && near(low.limit.unwrap(), 24.5), "{high:?} {low:?}");
+    assert!(near(high.limit.unwrap(), 75.0) && near(low.limit.unwrap(), 25.0), "{high:?} {low:?}");
     let (_, low) = two.observe(2 * MS, seen(60, false), seen(60, false));
     assert!(near(low.limit.unwrap(), 25.0), "of the capacity, not of what goes through: {low:?}");
     assert!(near(two.link.estimate(), 100.0));
 }
 
 #[test]
-fn beyond_a_given_capacity_the_class_that_fills_the_link_is_limited_too() {
+fn beyond_a_given_capacity_all_are_held_before_it_is_known_what_the_link_carries() {
     let mut two = Two::new(Some(100.0));
     let (high, _) = two.observe(0, seen(66, true), seen(44, true));
     assert!(high.limit.is_some_and(|limit| near(limit, 75.0)), "110 of 100: {high:?}");
@@ -193,15 +169,15 @@ fn beyond_a_given_capacity_the_class_that_fills_the_link_is_limited_too() {
 #[test]
 fn goals_that_change_count_at_once() {
     let mut two = Two::new(None);
-    two.observe(0, seen(50, true), seen(50, true));
+    two.known(seen(50, true), seen(50, true));
     let goals = PerClass {
         high: ClassGoal::Rate(mbit(30.0)),
         low: ClassGoal::Latency(Duration::from_micros(500)),
         ..PerClass::default()
     };
     two.link.configure(goals, None);
-    let (high, low) = two.observe(MS, seen(50, true), seen(50, true));
-    assert!(near(high.target.unwrap(), 30.0), "{high:?}");
+    let (high, low) = two.observe(2 * MS, seen(50, true), seen(50, true));
+    assert!(near(high.target.unwrap(), 50.0), "all that Low leaves: {high:?}");
     assert_eq!(low.target, None);
     assert!((low.quality - 2.0).abs() < 1e-9, "a round trip of 1 ms: {low:?}");
 }
@@ -242,7 +218,7 @@ fn e9_a_round_trip_time_without_packets_keeps_nothing_empty() {
         let silent = Observation { delivered: 0, ..seen(0, false) };
         link.observe(urgent, Nanos(ms * MS), &silent);
         let target = link.observe(low, Nanos(ms * MS), &seen(90, true)).target.unwrap();
-        assert!(near(target, 90.0), "{ms} ms: {target:?}");
+        assert!(target >= mbit(90.0), "{ms} ms: {target:?}");
     }
 }
 
@@ -272,9 +248,9 @@ fn e9_a_latency_that_is_missed_is_no_deficit_of_throughput() {
 #[test]
 fn a_flow_that_is_gone_has_nothing() {
     let mut two = Two::new(None);
-    two.observe(0, seen(50, true), seen(50, true));
+    two.known(seen(50, true), seen(50, true));
     two.link.remove(two.low);
-    let high = two.link.observe(two.high, Nanos(MS), &seen(50, true));
+    let high = two.link.observe(two.high, Nanos(1000 * MS), &seen(50, true));
     assert!(near(high.target.unwrap(), 50.0), "all of what goes through: {high:?}");
     assert_eq!(two.link.observe(two.low, Nanos(MS), &seen(50, true)), Standing::default());
     two.link.remove(two.low);

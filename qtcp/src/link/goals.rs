@@ -107,11 +107,13 @@ impl Targets {
         demands: &PerClass<Demand>,
     ) {
         let mut left = lambda;
-        let (mut all, mut backlogged) = (0.0, 0.0);
+        let (mut all, mut backlogged, mut rates) = (0.0, 0.0, Rate::ZERO);
         for (class, demand) in demands.iter() {
             match goals[class] {
                 ClassGoal::Free | ClassGoal::Latency(_) => left = left - demand.rate,
-                ClassGoal::Rate(rate) if demand.backlogged > 0 => left = left - rate,
+                ClassGoal::Rate(rate) if demand.backlogged > 0 => {
+                    (left, rates) = (left - rate, rates + rate);
+                }
                 ClassGoal::Rate(rate) => left = left - rate.min(demand.content),
                 ClassGoal::Share(share) if demand.backlogged > 0 => {
                     (all, backlogged) = (all + share, backlogged + share);
@@ -128,14 +130,20 @@ impl Targets {
                 taken = taken + left.times(share / all).min(demand.content);
             }
         }
-        self.assign(left - taken, backlogged, goals, demands);
+        let left = left - taken;
+        // What no class with a share wants goes to those with a rate.
+        let rates =
+            if backlogged > 0.0 { 1.0 } else { 1.0 + left.bytes() / rates.bytes().max(1.0) };
+        self.assign(left, backlogged, rates, goals, demands);
     }
 
-    /// Sets the targets; `backlogged` is the sum of the shares of classes that want more.
+    /// Sets the targets; `backlogged` is the sum of the shares of classes that want more, `rates` the
+    /// multiple of their rates that classes with a rate may have.
     fn assign(
         &mut self,
         left: Rate,
         backlogged: f64,
+        rates: f64,
         goals: &PerClass<ClassGoal>,
         demands: &PerClass<Demand>,
     ) {
@@ -147,6 +155,7 @@ impl Targets {
                     self.classes[class] = None;
                     continue;
                 }
+                ClassGoal::Rate(rate) if demand.backlogged > 0 => rate.times(rates),
                 ClassGoal::Rate(rate) => rate,
                 ClassGoal::Share(share) if demand.backlogged > 0 => left.times(share / backlogged),
                 // The class would have this if it conditions more.
@@ -252,6 +261,18 @@ mod tests {
         assert_eq!(targets(180.0, &goals, &all)[..2], [Some(40.0), Some(170.0)]);
         let more = [content(70.0), wants(100.0, 1)];
         assert_eq!(targets(180.0, &goals, &more)[..2], [Some(40.0), Some(140.0)]);
+    }
+
+    #[test]
+    fn what_no_class_with_a_share_wants_goes_to_those_with_a_rate() {
+        let goals =
+            [ClassGoal::Rate(mbit(40.0)), ClassGoal::Rate(mbit(20.0)), ClassGoal::Share(1.0)];
+        let two = [wants(60.0, 2), wants(60.0, 1), content(30.0)];
+        assert_eq!(targets(180.0, &goals, &two)[..2], [Some(50.0), Some(50.0)]);
+        let one = [wants(60.0, 1), content(5.0), content(30.0)];
+        assert_eq!(targets(180.0, &goals, &one)[..2], [Some(145.0), Some(20.0)]);
+        let too_much = [wants(60.0, 1), wants(60.0, 1), content(0.0)];
+        assert_eq!(targets(50.0, &goals, &too_much)[..2], [Some(40.0), Some(20.0)]);
     }
 
     #[test]

@@ -5,6 +5,7 @@
 //! divide the work instead. The kernel takes the step of DCTCP (Eq. 4), or whatever its controller
 //! does in its place; this module applies the quality factor, as a limit on the rate ([`rate_limit`]).
 //!
+//! - `estimate`: what the link carries.
 //! - [`goals`]: the goal of each class, and the target of each flow that follows from it.
 //! - [`rate_limit`]: one flow's limit.
 //! - [`latency`]: how much of the link is left empty for classes that have a latency to keep.
@@ -12,13 +13,13 @@
 //! Targets are parts of what all flows get together while the link is congested. That is the link's
 //! capacity less what other senders take: when another sender comes, all targets shrink together
 //! (the detection of interfering flows of docs/sources.md, E8, for a sender that sees all its own
-//! flows).
+//! flows). Flows that have more than their targets are held to them; what they leave is taken by
+//! those that have less, however long these need for it.
 
+mod estimate;
 pub mod goals;
 pub mod latency;
 pub mod rate_limit;
-
-use core::time::Duration;
 
 pub use goals::ClassGoal;
 pub use rate_limit::Rules;
@@ -28,6 +29,7 @@ use units::{Class, PerClass};
 
 use crate::control::quality::{of_latency, of_throughput};
 use crate::{Nanos, Observation, Rate};
+use estimate::{Estimate, Sight};
 use goals::{Demand, Targets};
 use latency::Headroom;
 use rate_limit::{Conditions, RateLimit, Role};
@@ -72,11 +74,8 @@ pub struct Link {
     headroom: Headroom,
     /// The time of the last observation with marks.
     marked_at: Option<Nanos>,
-    /// The time of the last observation of a flow that wants more and has long been below its
-    /// target.
-    deficit_at: Option<Nanos>,
-    /// The greatest throughput of the last seconds.
-    best: RecentBest,
+    /// What the link carries, as far as it is known.
+    carries: Estimate,
     /// The throughput of all flows when the link was last congested.
     estimate: Rate,
 }
@@ -86,8 +85,6 @@ pub struct Link {
 struct State {
     /// The throughput of all flows together.
     total: Rate,
-    /// The time for which marks count.
-    memory: Duration,
     /// Whether some flow has seen marks within that time.
     marked: bool,
     /// Whether the given capacity is nearly used up.
@@ -96,30 +93,6 @@ struct State {
     over: bool,
     /// Whether the link is marked or full.
     congested: bool,
-}
-
-/// The greatest rate of the last five to ten seconds, in two windows of five.
-#[derive(Clone, Copy, Debug, Default)]
-struct RecentBest {
-    since: Nanos,
-    before: Rate,
-    now: Rate,
-}
-
-impl RecentBest {
-    const WINDOW: Duration = Duration::from_secs(5);
-
-    /// Takes in a rate, and answers the greatest one.
-    #[inline]
-    fn see(&mut self, now: Nanos, rate: Rate) -> Rate {
-        let age = now.since(self.since);
-        if age > Self::WINDOW {
-            let before = if age > 2 * Self::WINDOW { Rate::ZERO } else { self.now };
-            (self.since, self.before, self.now) = (now, before, Rate::ZERO);
-        }
-        self.now = self.now.max(rate);
-        self.now.max(self.before)
-    }
 }
 
 impl Link {
@@ -136,8 +109,7 @@ impl Link {
             targets: Targets::default(),
             headroom: Headroom::default(),
             marked_at: None,
-            deficit_at: None,
-            best: RecentBest::default(),
+            carries: Estimate::default(),
             estimate: Rate::ZERO,
         }
     }
@@ -159,16 +131,22 @@ impl Link {
         if let Some(flow) = self.flows.try_remove(id.0) {
             self.demands[flow.class].take(&flow.counted);
         }
+        if self.flows.is_empty() {
+            self.carries = Estimate::default();
+        }
     }
 
     /// Takes in what a flow saw in the interval that ends `now`. Answers what the flow has, and its
     /// limit from now on.
     pub fn observe(&mut self, id: ClassFlowId, now: Nanos, seen: &Observation) -> Standing {
-        let Some((class, rate)) = self.count(id, seen) else { return Standing::default() };
+        let Some((class, rate, held)) = self.count(id, seen) else { return Standing::default() };
         let goal = self.goals[class];
         let state = self.state(now, seen);
         let kept = self.kept_for_others(now, seen, goal);
-        let lambda = self.lambda(&state, kept);
+        let State { total, congested, full, .. } = state;
+        let sight = Sight { bytes: seen.bytes, held, total, congested };
+        let carries = self.carries.see(&self.rules, now, &sight);
+        let lambda = self.lambda(carries, &state, kept);
         self.targets.divide(lambda, &self.goals, &self.demands);
         let target = self.targets.of_flow(class);
         let quality = match goal {
@@ -178,25 +156,16 @@ impl Link {
         };
         let role = self.role(class, &state, kept);
         let Some(flow) = self.flows.get_mut(id.0) else { return Standing::default() };
-        let short = !seen.app_limited && target.is_some();
-        if flow.rate_limit.in_deficit(&self.rules, seen, if short { quality } else { 1.0 }) {
-            self.deficit_at = Some(now);
-        }
-        // Where another sender takes what the filler leaves, the total falls, and holding the
-        // filler back would only lower all targets.
-        let best = self.best.see(now, state.total);
-        let deficit = self.deficit_at.is_some_and(|at| now.since(at) <= state.memory)
-            && state.total >= best.times(1.0 - 2.0 * self.rules.sigma);
-        let State { congested, full, .. } = state;
-        let conditions = Conditions { target, role, congested, full, deficit };
+        let conditions = Conditions { target, role, congested, full };
         let limit = flow.rate_limit.limit(&self.rules, seen, &conditions);
         let alpha = flow.rate_limit.alpha();
         Standing { rate, target, limit, alpha, quality }
     }
 
-    /// Counts a flow's throughput for its class. Answers the class, and the flow's smoothed rate.
+    /// Counts a flow's throughput for its class. Answers the class, the flow's smoothed
+    /// rate, and whether its limit holds it back.
     #[inline]
-    fn count(&mut self, id: ClassFlowId, seen: &Observation) -> Option<(Class, Rate)> {
+    fn count(&mut self, id: ClassFlowId, seen: &Observation) -> Option<(Class, Rate, bool)> {
         let flow = self.flows.get_mut(id.0)?;
         let demand = &mut self.demands[flow.class];
         flow.rate_limit.see(&self.rules, seen);
@@ -204,7 +173,7 @@ impl Link {
         demand.take(&flow.counted);
         flow.counted = Demand::of(flow.rate_limit.rate(), seen.app_limited, fair);
         demand.put(&flow.counted);
-        Some((flow.class, flow.rate_limit.rate()))
+        Some((flow.class, flow.rate_limit.rate(), flow.rate_limit.is_held()))
     }
 
     /// Finds out the link's state, now that one more observation is counted.
@@ -221,7 +190,7 @@ impl Link {
             self.estimate = self.capacity.map_or(total, |capacity| total.min(capacity));
         }
         let over = self.capacity.is_some_and(|capacity| total > capacity);
-        State { total, memory, marked, full, over, congested: marked || full }
+        State { total, marked, full, over, congested: marked || full }
     }
 
     /// Computes the part of the link that classes without a latency to keep may have.
@@ -235,28 +204,30 @@ impl Link {
         self.headroom.part(now)
     }
 
-    /// Computes the throughput that the classes share. While part of the link is kept empty, the
+    /// Computes the throughput that the classes share, of what the link `carries`. While part of the link is kept empty, the
     /// throughput is what limits let through, and says nothing of the capacity.
     #[inline]
-    fn lambda(&mut self, state: &State, kept: f64) -> Rate {
+    fn lambda(&mut self, carries: Rate, state: &State, kept: f64) -> Rate {
         match (self.capacity, kept < 1.0) {
             (Some(capacity), true) => capacity.times(kept),
             (None, true) => self.headroom.known(state.total, state.congested).times(kept),
-            (Some(capacity), false) => state.total.min(capacity),
+            (Some(capacity), false) => carries.min(capacity),
             (None, false) => {
                 self.headroom.forget();
-                state.total
+                carries
             }
         }
     }
 
     /// Decides the role of a class's flows. Where the link carries its given capacity or more, and
-    /// no marks tell that it is full, only limits keep flows from taking more.
+    /// no marks tell that it is full, only limits keep flows from taking more. Where other senders
+    /// take what flows leave, one class leaves nothing; where nobody takes it, all take more.
     #[inline]
     fn role(&self, class: Class, state: &State, kept: f64) -> Role {
         if kept < 1.0 || (state.full && !state.marked) || state.over {
             Role::Held
-        } else if self.targets.fills(class) {
+        } else if self.carries.is_loose() || (self.carries.is_taken() && self.targets.fills(class))
+        {
             Role::Filler
         } else {
             Role::Follower
@@ -287,5 +258,9 @@ const FULL: f64 = 0.97;
 
 #[cfg(test)]
 mod decision_tests;
+#[cfg(test)]
+mod model;
+#[cfg(test)]
+mod sharing_tests;
 #[cfg(test)]
 mod tests;

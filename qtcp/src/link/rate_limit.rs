@@ -7,9 +7,9 @@
 //!
 //! Giving way is a limit on the rate at the target. Scaling a limit by Q until the rate has come
 //! down (Eq. 5) ends in the same place, but the smoothed rate would follow a few round trips late
-//! and the limit overshoot. The class with the greatest target fills the link: its flows are
-//! held back only while others are below their targets. Were all flows held to a part of what all
-//! get together, all would get less and less wherever another sender takes what they leave.
+//! and the limit overshoot. Where other senders take what flows leave, the class with the greatest
+//! target fills the link: its flows are not held back. Were all flows held to a part of what all
+//! get together, all would get less and less there.
 
 use core::time::Duration;
 
@@ -31,10 +31,11 @@ pub struct Rules {
     /// The deviation from its target from which on a flow counts as off it (sigma of
     /// docs/sources.md, E8).
     pub sigma: f64,
-    /// The time after which a flow that is below its target by more than sigma does not get there
-    /// by itself.
+    /// The time constant with which limits, and the estimate of what the link carries, follow what
+    /// flows get.
     pub patience: Duration,
-    /// The time in which a limit becomes e times as large while there are no marks.
+    /// The time in which the limit of the class that fills the link becomes e times as large. That
+    /// estimate becomes e times as large in 1.44 times this while there are no marks.
     pub growth: Duration,
 }
 
@@ -54,7 +55,7 @@ impl Default for Rules {
 /// The role of a flow among those of its link.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Role {
-    /// The flow takes what the others leave.
+    /// The flow takes what it can get: other senders do so, too, or nobody wants it.
     Filler,
     /// The flow is held to its target while it sees marks.
     Follower,
@@ -70,8 +71,6 @@ pub(super) struct Conditions {
     pub(super) role: Role,
     /// Whether some flow of the link has seen marks recently, or the link is full.
     pub(super) congested: bool,
-    /// Whether some flow that wants more is below its target.
-    pub(super) deficit: bool,
     /// Whether the link carries its given capacity: congestion without marks.
     pub(super) full: bool,
 }
@@ -82,20 +81,21 @@ pub(super) struct RateLimit {
     alpha: Average,
     /// The smoothed rate in bytes per second.
     rate: Average,
-    /// The deficit against the target, as a part of the target; negative: the flow has more.
-    short: Average,
     limit: Option<Rate>,
     /// The limit, as a part of the target, while the flow is held to it.
     boost: f64,
 }
 
-/// The least excess over its target of the flow that fills the link, in parts of sigma.
-const ROOM: f64 = 0.5;
 /// The bounds of a limit, as a part of the target.
 const LEAST_BOOST: f64 = 0.9;
 const MOST_BOOST: f64 = 2.0;
+/// The most by which a limit is above the rate of a flow that has more than its target, as a part
+/// of the target.
+const SLACK: f64 = 0.25;
+/// The part of a limit from which on a flow is held back by it.
+const HELD: f64 = 0.8;
 /// The time in which a flow may send at least one packet, whatever its target; or a round trip.
-const SLOWEST: Duration = Duration::from_millis(10);
+const SLOWEST: Duration = Duration::from_millis(40);
 /// The multiple of the flow's rate from which on a limit does not hold the flow back.
 const LOOSE: f64 = 4.0;
 
@@ -103,7 +103,7 @@ impl Default for RateLimit {
     fn default() -> Self {
         let from_zero = Average::default().starting(0.0);
         let rate = Average::default();
-        Self { alpha: from_zero, rate, short: from_zero, limit: None, boost: 0.0 }
+        Self { alpha: from_zero, rate, limit: None, boost: 1.0 }
     }
 }
 
@@ -120,6 +120,12 @@ impl RateLimit {
         self.alpha.value()
     }
 
+    /// Tells whether the limit holds the flow back: its rate, which is smoothed, is not far below.
+    #[inline]
+    pub(super) fn is_held(&self) -> bool {
+        self.limit.is_some_and(|limit| self.rate() >= limit.times(HELD))
+    }
+
     /// Takes in what was seen.
     #[inline]
     pub(super) fn see(&mut self, rules: &Rules, seen: &Observation) {
@@ -131,14 +137,6 @@ impl RateLimit {
             let trips = seen.interval.as_secs_f64() / seen.rtt.as_secs_f64().max(1e-6);
             self.alpha.add_by(seen.mark_fraction(), G_RFC_8257 * trips.max(0.05));
         }
-    }
-
-    /// Tells whether the flow has long been below its target; `quality` is its quality factor, 1
-    /// where it wants no more than it has.
-    pub(super) fn in_deficit(&mut self, rules: &Rules, seen: &Observation, quality: f64) -> bool {
-        // The deficit as a part of the target.
-        let short = 1.0 - 1.0 / quality.max(0.5);
-        self.short.add_by(short, weight_of(seen.interval, rules.patience)) > rules.sigma
     }
 
     /// Computes the limit after what was just seen; `None` where the flow is not held back.
@@ -171,18 +169,12 @@ impl RateLimit {
         match conditions.role {
             Role::Held => Some(target),
             Role::Follower if conditions.congested && marked => self.hold(rules, seen, target),
-            Role::Filler if conditions.congested && conditions.deficit => {
-                // The limit is above the target: were the filler held to its part of what all get,
-                // all would get less and less while others are slow to take what it leaves.
-                let limit = target.times(1.0 + rules.sigma * ROOM);
-                (self.rate() > limit || self.limit.is_some()).then_some(limit)
-            }
             Role::Follower if conditions.congested => {
                 // The flow's packets find no queue: it has another route, or the queue is gone.
-                let limit = self.limit?;
-                Some(limit.max(target))
+                self.limit.map(|_| target.times(self.boost.max(1.0)))
             }
-            Role::Follower | Role::Filler => self.grow(rules, seen, target),
+            Role::Follower => self.widen(target.times(self.boost)),
+            Role::Filler => self.grow(rules, seen, target),
         }
     }
 
@@ -196,17 +188,28 @@ impl RateLimit {
             }
             self.boost = 1.0;
         }
-        let short = (1.0 - self.rate.value() / target.bytes()).clamp(-1.0, 1.0);
+        let ratio = self.rate.value() / target.bytes();
+        if ratio > 1.0 {
+            // A limit far above the rate did not hold the flow back: it need not come down first.
+            self.boost = self.boost.min(ratio + SLACK);
+        }
+        let short = (1.0 - ratio).clamp(-1.0, 1.0);
         let change = short * seen.interval.as_secs_f64() / rules.patience.as_secs_f64();
         self.boost = (self.boost + change).clamp(LEAST_BOOST, MOST_BOOST);
         Some(target.times(self.boost))
     }
 
-    /// Raises a limit while there are no marks, and lifts it once it does not hold the flow back.
+    /// Raises a limit, and lifts it in the end.
     fn grow(&self, rules: &Rules, seen: &Observation, target: Rate) -> Option<Rate> {
         let limit = self.limit?;
         let grown = limit.times(1.0 + seen.interval.as_secs_f64() / rules.growth.as_secs_f64());
-        let grown = grown.max(target);
+        self.widen(grown.max(target))
+    }
+
+    /// Raises a limit to a rate while there are no marks, and lifts it once it does not hold the
+    /// flow back.
+    fn widen(&self, rate: Rate) -> Option<Rate> {
+        let grown = self.limit?.max(rate);
         (grown < self.rate().times(LOOSE) || self.rate() == Rate::ZERO).then_some(grown)
     }
 }

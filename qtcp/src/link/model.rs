@@ -1,0 +1,330 @@
+//! A fluid model of a bottleneck under kernels' own controllers: windows and limits in, queue and
+//! marks out. Each flow has a way of its own beside the queue, so that what it learns of the queue
+//! is as old as that way is long.
+
+#![expect(
+    clippy::cast_possible_truncation,
+    clippy::cast_sign_loss,
+    reason = "a model: its numbers are small"
+)]
+
+use core::time::Duration;
+use std::collections::VecDeque;
+
+use units::{Class, PerClass};
+
+use super::{ClassFlowId, ClassGoal, Link, Rules};
+use crate::{Nanos, Observation, Rate};
+
+/// The kernel's answer to marks.
+#[derive(Clone, Copy, Debug)]
+pub(super) enum Kernel {
+    /// Eq. 4.
+    Dctcp,
+    /// A cut once in a marked round trip, to this part (classic ECN: 0.5 Reno, 0.7 CUBIC).
+    Cut(f64),
+}
+
+/// Gives goals to the first classes; the others are free.
+pub(super) fn per_class(goals: &[ClassGoal]) -> PerClass<ClassGoal> {
+    PerClass::from_fn(|class| goals.get(class.number()).copied().unwrap_or_default())
+}
+
+const MSS: f64 = 1448.0;
+/// The model's step in seconds, and how often flows are looked at.
+const STEP: f64 = 100e-6;
+const LOOK: u32 = 25;
+/// The round trip beside the queue in seconds, where nothing else is said.
+pub(super) const BASE: f64 = 200e-6;
+
+/// The bytes of a flow that the link carried in a step, and those of them that it marked.
+#[derive(Clone, Copy, Debug, Default)]
+struct Carried {
+    bytes: f64,
+    marked: f64,
+}
+
+#[derive(Debug)]
+pub(super) struct Flow {
+    id: Option<ClassFlowId>,
+    kernel: Kernel,
+    base: f64,
+    window: f64,
+    /// Whether the window has not been marked yet, and doubles in a round trip.
+    slow_start: bool,
+    alpha: f64,
+    limit: f64,
+    /// The most that the flow would send, in bytes per second.
+    wants: f64,
+    /// Whether the link is not told that the flow wants no more.
+    pub(super) silent: bool,
+    pub(super) on: bool,
+    in_flight: f64,
+    queued: f64,
+    /// What is on its way to the receiver and back.
+    returning: VecDeque<Carried>,
+    // Counts since the last observation.
+    seen: Carried,
+    // Counts since the last round trip.
+    trip: f64,
+    tripped: Carried,
+    /// Whether the window held the flow back in this round trip.
+    window_limited: bool,
+    /// The bytes since the last [`Water::run`] began.
+    total: f64,
+}
+
+#[derive(Debug)]
+pub(super) struct Water {
+    pub(super) capacity: f64,
+    threshold: f64,
+    queue: f64,
+    pub(super) queued: f64,
+    now: f64,
+    looks: u32,
+    pub(super) link: Link,
+    control: bool,
+    pub(super) flows: Vec<Flow>,
+    random: u64,
+    /// The longest time in seconds for which all stands still, as a machine that is busy makes it
+    /// ten times a second.
+    pub(super) stalls: f64,
+    /// The time of the last look.
+    looked: f64,
+    /// How long acknowledgements wait in the queue of the other direction, in seconds.
+    reverse: f64,
+}
+
+impl Water {
+    pub(super) fn new(mbit: f64, goals: &[ClassGoal], control: bool) -> Self {
+        Self {
+            capacity: mbit * 1e6 / 8.0,
+            threshold: 60e3,
+            queue: 0.0,
+            queued: 0.0,
+            now: 0.0,
+            looks: 0,
+            link: Link::new(per_class(goals), None, Rules::default()),
+            control,
+            flows: Vec::new(),
+            random: 88_172_645_463_325_252,
+            reverse: 0.0,
+            stalls: 0.0,
+            looked: 0.0,
+        }
+    }
+
+    pub(super) fn seed(&mut self, seed: u64) {
+        self.random ^= seed.wrapping_mul(0x9e37_79b9_7f4a_7c15);
+    }
+
+    /// Adds a flow next to the queue; answers its number.
+    pub(super) fn flow(&mut self, class: Option<usize>, kernel: Kernel, wants: f64) -> usize {
+        self.far_flow(class, kernel, wants, BASE)
+    }
+
+    /// Adds a flow whose round trip takes `base` seconds beside the queue; answers its number.
+    pub(super) fn far_flow(
+        &mut self,
+        class: Option<usize>,
+        kernel: Kernel,
+        wants: f64,
+        base: f64,
+    ) -> usize {
+        let id = class.map(|class| self.link.add(Class::ALL[class]));
+        self.flows.push(Flow {
+            id,
+            kernel,
+            base,
+            window: 10.0,
+            slow_start: true,
+            alpha: 1.0,
+            limit: f64::INFINITY,
+            wants: wants / 8.0,
+            silent: false,
+            on: true,
+            in_flight: 0.0,
+            queued: 0.0,
+            returning: VecDeque::new(),
+            seen: Carried::default(),
+            trip: 0.0,
+            tripped: Carried::default(),
+            window_limited: false,
+            total: 0.0,
+        });
+        self.flows.len() - 1
+    }
+
+    /// Makes a flow begin or end; one that ends leaves its link.
+    pub(super) fn turn(&mut self, index: usize, class: usize, on: bool) {
+        let flow = &mut self.flows[index];
+        flow.on = on;
+        match (on, flow.id) {
+            (false, Some(id)) => {
+                self.link.remove(id);
+                flow.id = None;
+                flow.limit = f64::INFINITY;
+            }
+            (true, None) => flow.id = Some(self.link.add(Class::ALL[class])),
+            _ => {}
+        }
+    }
+
+    fn random(&mut self) -> f64 {
+        self.random ^= self.random << 13;
+        self.random ^= self.random >> 7;
+        self.random ^= self.random << 17;
+        (self.random >> 11) as f64 / (1u64 << 53) as f64
+    }
+
+    pub(super) fn run(&mut self, seconds: f64) {
+        let end = self.now + seconds;
+        for flow in &mut self.flows {
+            flow.total = 0.0;
+        }
+        self.queued = 0.0;
+        while self.now < end {
+            self.step();
+        }
+        self.queued /= seconds;
+    }
+
+    /// Runs two directions of one link at once: what one acknowledges waits in the queue of the
+    /// other.
+    pub(super) fn run_both(&mut self, other: &mut Self, seconds: f64) {
+        let end = self.now + seconds;
+        for flow in self.flows.iter_mut().chain(&mut other.flows) {
+            flow.total = 0.0;
+        }
+        while self.now < end {
+            self.step();
+            other.reverse = self.queue / self.capacity;
+            other.step();
+            self.reverse = other.queue / other.capacity;
+        }
+    }
+
+    fn step(&mut self) {
+        self.now += STEP;
+        if self.stalls > 0.0 && self.random() < 1e-3 {
+            self.now += self.stalls * self.random();
+        }
+        for index in 0..self.flows.len() {
+            // Bursts: what a flow sends in a step is not smooth.
+            let noise = 0.5 + self.random();
+            let flow = &mut self.flows[index];
+            flow.receive();
+            let sent = flow.sends(noise);
+            flow.queued += sent;
+            self.queue += sent;
+        }
+        let marked = self.queue > self.threshold;
+        let served = (self.capacity * STEP / self.queue.max(1.0)).min(1.0);
+        self.queue = 0.0;
+        for flow in &mut self.flows {
+            let bytes = flow.queued * served;
+            flow.queued -= bytes;
+            flow.total += bytes;
+            self.queue += flow.queued;
+            flow.return_in(self.reverse, bytes, marked);
+        }
+        self.queued += self.queue * STEP;
+        let waits = self.queue / self.capacity;
+        for flow in &mut self.flows {
+            flow.trip += STEP;
+            if flow.trip >= flow.base + waits + self.reverse {
+                flow.end_trip();
+            }
+        }
+        self.looks += 1;
+        if self.looks.is_multiple_of(LOOK) {
+            self.look(waits);
+        }
+    }
+
+    fn look(&mut self, waits: f64) {
+        let now = Nanos((self.now * 1e9) as u64);
+        for flow in &mut self.flows {
+            let Some(id) = flow.id else { continue };
+            let rtt = flow.base + waits + self.reverse;
+            let whole = (flow.seen.bytes / MSS).floor() * MSS;
+            let marked = (flow.seen.marked.min(whole) / MSS).round();
+            let seen = Observation {
+                interval: Duration::from_secs_f64(self.now - self.looked),
+                delivered: (whole / MSS) as u32,
+                marked: marked as u32,
+                bytes: whole as u64,
+                rtt: Duration::from_secs_f64(rtt),
+                mss: 1448,
+                app_limited: !flow.on
+                    || (!flow.silent && flow.wants < flow.limit.min(flow.window * MSS / rtt)),
+            };
+            flow.seen.bytes -= whole;
+            flow.seen.marked = (flow.seen.marked - marked * MSS).clamp(0.0, flow.seen.bytes);
+            let standing = self.link.observe(id, now, &seen);
+            if self.control {
+                flow.limit = standing.limit.map_or(f64::INFINITY, Rate::bytes);
+            }
+        }
+        self.looked = self.now;
+    }
+
+    /// Bits per second of each flow in the last run, which took this many seconds.
+    pub(super) fn rates(&self, seconds: f64) -> Vec<f64> {
+        self.flows.iter().map(|flow| flow.total * 8.0 / seconds).collect()
+    }
+}
+
+impl Flow {
+    /// Sends what the link carried on its way to the receiver and back.
+    fn return_in(&mut self, reverse: f64, bytes: f64, marked: bool) {
+        let steps = ((self.base + reverse) / STEP).round().max(1.0) as usize;
+        if self.returning.len() < steps {
+            self.returning.resize(steps, Carried::default());
+        }
+        let arrives = &mut self.returning[steps - 1];
+        arrives.bytes += bytes;
+        arrives.marked += if marked { bytes } else { 0.0 };
+    }
+
+    /// Takes the acknowledgements that arrive in this step.
+    fn receive(&mut self) {
+        let Some(carried) = self.returning.pop_front() else { return };
+        self.in_flight -= carried.bytes;
+        for count in [&mut self.seen, &mut self.tripped] {
+            count.bytes += carried.bytes;
+            count.marked += carried.marked;
+        }
+    }
+
+    /// Computes what the flow sends in a step, in bytes.
+    fn sends(&mut self, noise: f64) -> f64 {
+        if !self.on {
+            return 0.0;
+        }
+        let may = (self.window * MSS - self.in_flight).max(0.0);
+        let paced = self.limit.min(self.wants) * STEP * noise;
+        self.window_limited |= may <= paced;
+        let sent = may.min(paced);
+        self.in_flight += sent;
+        sent
+    }
+
+    fn end_trip(&mut self) {
+        let Carried { bytes, marked } = self.tripped;
+        let f = if bytes > 0.0 { marked / bytes } else { 0.0 };
+        self.alpha = self.alpha * (15.0 / 16.0) + f / 16.0;
+        if f > 0.0 {
+            self.slow_start = false;
+            self.window *= match self.kernel {
+                Kernel::Dctcp => 1.0 - self.alpha / 2.0,
+                Kernel::Cut(part) => part,
+            };
+        } else if self.window_limited {
+            // A kernel's window does not grow while something else holds the flow back.
+            self.window += if self.slow_start { self.window } else { 1.0 };
+        }
+        self.window = self.window.max(2.0);
+        (self.trip, self.tripped, self.window_limited) = (0.0, Carried::default(), false);
+    }
+}

@@ -1,0 +1,281 @@
+//! Shares of hosts on unlike ways: random weights, round trips and numbers of connections, hosts that
+//! come and go, and such as want little.
+
+use fastrand::Rng;
+
+use super::ClassGoal;
+use super::model::{Kernel, Water};
+use crate::Rate;
+
+/// A host: all its connections are of one class.
+#[derive(Debug)]
+struct Host {
+    goal: ClassGoal,
+    /// The round trip beside the queue, in seconds.
+    base: f64,
+    connections: usize,
+    /// What it would take, in bits per second.
+    wants: f64,
+    here: bool,
+}
+
+/// Hosts on a link, each of a class of its own.
+#[derive(Debug)]
+struct Case {
+    seed: u64,
+    mbit: f64,
+    hosts: Vec<Host>,
+}
+
+/// The time to settle after a change, and the time over which shares are measured.
+const SETTLE: f64 = 2.0;
+const MEASURE: f64 = 3.0;
+
+impl Case {
+    /// Draws 50 to 1000 Mbit/s with two to four hosts of weights 1 to 8 or equal ones, one to eight
+    /// connections and round trips of 0.2 to 10 ms. Some have a rate to keep; some want
+    /// less than their part.
+    fn draw(seed: u64) -> Self {
+        Self::draw_on(seed, 50.0 * 20_f64.powf(Rng::with_seed(seed ^ 77777).f64()))
+    }
+
+    fn draw_on(seed: u64, mbit: f64) -> Self {
+        let mut rng = Rng::with_seed(seed);
+        let (count, equal) = (rng.usize(2..=4), rng.u8(0..4) == 0);
+        let mut hosts: Vec<_> = (0..count)
+            .map(|_| Host {
+                goal: ClassGoal::Share(if equal { 1.0 } else { f64::from(rng.u8(1..=8)) }),
+                base: 0.2e-3 * 50_f64.powf(rng.f64()),
+                connections: rng.usize(1..=8),
+                wants: f64::INFINITY,
+                here: true,
+            })
+            .collect();
+        let part = (0.1 + 0.3 * rng.f64()) * mbit * 1e6;
+        match rng.u8(0..6) {
+            0 => hosts[0].goal = ClassGoal::Rate(Rate::from_bits(part)),
+            1 => hosts[0].wants = part,
+            _ => {}
+        }
+        Self { seed, mbit, hosts }
+    }
+
+    /// Computes what each host should have, in bits per second, of so much together.
+    fn parts(&self, total: f64) -> Vec<f64> {
+        let weight = |host: &Host| match host.goal {
+            ClassGoal::Share(weight) if host.here => weight,
+            _ => 0.0,
+        };
+        let weights: f64 = self.hosts.iter().map(weight).sum();
+        let fixed = |host: &Host, even: f64| match host.goal {
+            _ if !host.here => Some(0.0),
+            ClassGoal::Rate(rate) => Some(rate.bits()),
+            _ if host.wants < even * weight(host) => Some(host.wants),
+            _ => None,
+        };
+        let taken: Vec<_> = self.hosts.iter().map(|host| fixed(host, total / weights)).collect();
+        let left = total - taken.iter().flatten().sum::<f64>();
+        if taken.iter().all(Option::is_some) && weights == 0.0 {
+            // What no host with a share wants goes to the one with a rate.
+            return taken
+                .iter()
+                .map(|taken| if *taken > Some(0.0) { total } else { 0.0 })
+                .collect();
+        }
+        let open = self.hosts.iter().zip(&taken).filter(|(_, taken)| taken.is_none());
+        let weights: f64 = open.map(|(host, _)| weight(host)).sum();
+        let parts = self.hosts.iter().zip(taken);
+        parts.map(|(host, taken)| taken.unwrap_or(left * weight(host) / weights)).collect()
+    }
+
+    fn goals(&self) -> Vec<ClassGoal> {
+        self.hosts.iter().map(|host| host.goal).collect()
+    }
+
+    fn water(&self, kernel: Kernel, control: bool) -> Water {
+        let mut water = Water::new(self.mbit, &self.goals(), control);
+        water.seed(self.seed);
+        for (class, host) in self.hosts.iter().enumerate() {
+            let wants = host.wants / host.connections as f64;
+            for _ in 0..host.connections {
+                water.far_flow(Some(class), kernel, wants, host.base);
+            }
+        }
+        water
+    }
+
+    /// Bits per second that each host had in the last run.
+    fn got(&self, water: &Water, seconds: f64) -> Vec<f64> {
+        let mut rates = water.rates(seconds).into_iter();
+        let each = self.hosts.iter();
+        each.map(|host| rates.by_ref().take(host.connections).sum()).collect()
+    }
+
+    /// Makes a host come or go.
+    fn turn(&mut self, waters: &mut [&mut Water], index: usize, here: bool) {
+        self.hosts[index].here = here;
+        let first: usize = self.hosts[..index].iter().map(|host| host.connections).sum();
+        for flow in first..first + self.hosts[index].connections {
+            for water in &mut *waters {
+                water.turn(flow, index, here);
+            }
+        }
+    }
+
+    /// Lets flows settle, with and without control; then tells the largest deviation of a host from
+    /// its part, as a part of it, and all that went through, as a part of that without control.
+    fn settled(&self, with: &mut Water, without: &mut Water) -> (f64, f64) {
+        for water in [&mut *with, &mut *without] {
+            water.run(SETTLE);
+            water.run(MEASURE);
+        }
+        let (got, plain) = (self.got(with, MEASURE), self.got(without, MEASURE));
+        let total: f64 = got.iter().sum();
+        (self.deviation(&got), total / plain.iter().sum::<f64>())
+    }
+
+    fn deviation(&self, got: &[f64]) -> f64 {
+        let parts = self.parts(got.iter().sum());
+        let off =
+            |(got, part): (&f64, f64)| if part > 0.0 { (got / part - 1.0).abs() } else { 0.0 };
+        got.iter().zip(parts).map(off).fold(0.0, f64::max)
+    }
+}
+
+/// Runs a random case: all hosts, then without one of them, and with it again. Calls back with the
+/// largest deviation of each, and the part of what goes through without control.
+fn come_and_go(kernel: Kernel, seed: u64, mut found: impl FnMut(f64, f64, &Case)) {
+    let mut case = Case::draw(seed);
+    let (mut with, mut without) = (case.water(kernel, true), case.water(kernel, false));
+    let goes = usize::try_from(seed).unwrap() % case.hosts.len();
+    for here in [true, false, true] {
+        case.turn(&mut [&mut with, &mut without], goes, here);
+        let (off, of_plain) = case.settled(&mut with, &mut without);
+        found(off, of_plain, &case);
+    }
+}
+
+#[test]
+fn e7_shares_hold_on_unlike_ways_while_hosts_come_and_go() {
+    for seed in 0..60 {
+        come_and_go(Kernel::Dctcp, seed, |off, of_plain, case| {
+            assert!(off < 0.05 && of_plain > 0.95, "{off:.3} {of_plain:.3} {case:?}");
+        });
+    }
+}
+
+/// A window that is cut to 0.7 needs seconds to grow again where a single connection fills a fast
+/// link with a long round trip.
+#[test]
+fn e7_shares_hold_on_unlike_ways_with_cubic_but_for_few() {
+    let (mut all, mut off_by_more) = (0, 0);
+    for seed in 0..60 {
+        come_and_go(Kernel::Cut(0.7), seed, |off, of_plain, case| {
+            all += 1;
+            off_by_more += u32::from(off > 0.05);
+            assert!(off < 0.35 && of_plain > 0.93, "{off:.3} {of_plain:.3} {case:?}");
+        });
+    }
+    assert!(off_by_more * 15 <= all, "{off_by_more} of {all}");
+}
+
+#[test]
+fn e7_shares_hold_in_both_directions_at_once() {
+    let (mut all, mut off_by_more) = (0, 0);
+    for seed in 0..40 {
+        let case = Case::draw(seed);
+        let back = Case::draw_on(seed + 1000, case.mbit);
+        let mut out = case.water(Kernel::Dctcp, true);
+        let mut into = back.water(Kernel::Dctcp, true);
+        out.run_both(&mut into, SETTLE);
+        out.run_both(&mut into, MEASURE);
+        for (case, water) in [(&case, &out), (&back, &into)] {
+            let got = case.got(water, MEASURE);
+            let (off, usage) = (case.deviation(&got), got.iter().sum::<f64>() / (case.mbit * 1e6));
+            all += 1;
+            off_by_more += u32::from(off > 0.05);
+            assert!(off < 0.09 && usage > 0.95, "{off:.3} {usage:.3} {case:?} {got:?}");
+        }
+    }
+    assert!(off_by_more * 20 <= all, "{off_by_more} of {all}");
+}
+
+/// Makes a case of hosts with goals and round trips in ms beside the queue, of a connection each.
+fn hosts(mbit: f64, hosts: &[(ClassGoal, f64)]) -> Case {
+    let host = |&(goal, ms): &(ClassGoal, f64)| Host {
+        goal,
+        base: ms / 1e3,
+        connections: 1,
+        wants: f64::INFINITY,
+        here: true,
+    };
+    Case { seed: 0, mbit, hosts: hosts.iter().map(host).collect() }
+}
+
+const FIVE_THREE_TWO: [ClassGoal; 3] =
+    [ClassGoal::Share(5.0), ClassGoal::Share(3.0), ClassGoal::Share(2.0)];
+
+#[test]
+fn e7_a_class_that_fills_the_link_is_held_back_for_those_with_long_round_trips() {
+    let [five, three, two] = FIVE_THREE_TWO;
+    let even = ClassGoal::Share(1.0);
+    let rate = ClassGoal::Rate(Rate::from_bits(20e6));
+    for (goals, error) in [
+        ([(five, 0.2), (three, 3.0), (two, 8.0)], 0.02),
+        ([(five, 8.0), (three, 3.0), (two, 0.2)], 0.02),
+        ([(even, 0.2), (even, 0.2), (even, 10.0)], 0.02),
+        ([(even, 1.0), (even, 1.0), (rate, 1.0)], 0.02),
+    ] {
+        let case = hosts(75.0, &goals);
+        let (mut with, mut without) =
+            (case.water(Kernel::Dctcp, true), case.water(Kernel::Dctcp, false));
+        let (off, of_plain) = case.settled(&mut with, &mut without);
+        assert!(off < error && of_plain > 0.98, "{off:.3} {of_plain:.3} {case:?}");
+    }
+}
+
+#[test]
+fn e8_a_slow_host_that_seems_to_want_more_costs_the_others_nothing() {
+    for (slow, other) in [(1.0, 1.0), (8.0, 1.0), (1.0, 8.0)] {
+        let goals = [(ClassGoal::Share(slow), 1.0), (ClassGoal::Share(other), 1.0)];
+        let mut case = hosts(100.0, &goals);
+        case.hosts[0].wants = 5e6;
+        let mut water = case.water(Kernel::Dctcp, true);
+        water.flows[0].silent = true;
+        water.run(SETTLE);
+        water.run(10.0);
+        let got = case.got(&water, 10.0);
+        assert!(got[0] > 4.9e6 && got[1] > 80e6, "{slow}:{other}: {got:?}");
+    }
+}
+
+#[test]
+fn e8_hosts_with_long_round_trips_are_not_starved_by_other_senders() {
+    let [five, three, two] = FIVE_THREE_TWO;
+    for far in [0.2, 3.0, 8.0] {
+        let case = hosts(100.0, &[(five, 0.2), (three, 3.0), (two, far)]);
+        let mut water = case.water(Kernel::Dctcp, true);
+        let other = water.flow(None, Kernel::Dctcp, f64::INFINITY);
+        water.run(SETTLE);
+        water.run(20.0);
+        water.run(10.0);
+        let got = case.got(&water, 10.0);
+        let (ours, others) = (got.iter().sum::<f64>(), water.rates(10.0)[other]);
+        assert!(ours > 30e6 && others > 30e6 && ours + others > 95e6, "{far} ms: {got:?}");
+        assert!(case.deviation(&got) < 0.05, "{far} ms: {got:?}");
+    }
+}
+
+#[test]
+fn e7_shares_hold_where_all_stands_still_now_and_then() {
+    let [five, three, two] = FIVE_THREE_TWO;
+    // For up to 25 ms ten times a second, and for up to 85 ms.
+    for (stalls, error) in [(0.025, 0.05), (0.085, 0.1)] {
+        let case = hosts(75.0, &[(five, 0.2), (three, 3.0), (two, 8.0)]);
+        let (mut with, mut without) =
+            (case.water(Kernel::Dctcp, true), case.water(Kernel::Dctcp, false));
+        (with.stalls, without.stalls) = (stalls, stalls);
+        let (off, of_plain) = case.settled(&mut with, &mut without);
+        assert!(off < error && of_plain > 0.9, "{stalls}: {off:.3} {of_plain:.3}");
+    }
+}
