@@ -4,6 +4,7 @@ pub mod access;
 mod availability;
 pub mod backend;
 mod backings;
+pub mod block_memory;
 pub mod cli;
 pub mod clock;
 pub mod config;

@@ -84,38 +84,49 @@ impl Mapping {
 
     /// Copies out of the mapping from `offset`; bytes of `into` beyond the end stay as they are.
     ///
-    /// Another thread may write the same bytes meanwhile: then the copy holds some old and some
-    /// new bytes, as with any storage device that is read and written at once.
-    pub fn read(&self, offset: usize, into: &mut [u8]) {
+    /// # Safety
+    /// Nobody writes to these bytes meanwhile, and `into` is not a part of the mapping.
+    pub unsafe fn read(&self, offset: usize, into: &mut [u8]) {
         let length = into.len().min(self.length.saturating_sub(offset));
-        // SAFETY: source and destination are valid for `length` bytes and do not overlap (the
-        // mapping is never handed out as a slice where this is used). The bytes are never seen as
-        // a Rust reference, so that a concurrent writer tears data but breaks no reference.
+        // SAFETY: source and destination are valid for `length` bytes; the caller vouches that they
+        // do not overlap and that nobody writes to the source.
         unsafe { std::ptr::copy_nonoverlapping(self.address(offset), into.as_mut_ptr(), length) };
     }
 
     /// Copies into the mapping at `offset`; bytes beyond the end are dropped.
-    pub fn write(&self, offset: usize, from: &[u8]) {
+    ///
+    /// # Safety
+    /// Nobody else reads or writes these bytes meanwhile, and `from` is not a part of the mapping.
+    pub unsafe fn write(&self, offset: usize, from: &[u8]) {
         let length = from.len().min(self.length.saturating_sub(offset));
-        // SAFETY: as in `read`.
+        // SAFETY: as in `read`, with the caller's word for both directions.
         unsafe { std::ptr::copy_nonoverlapping(from.as_ptr(), self.address(offset), length) };
     }
 
     /// Makes `offset..offset + length` zeroes, giving whole pages back to the system.
-    pub fn zero(&self, offset: usize, length: usize) {
+    ///
+    /// # Safety
+    /// Nobody else reads or writes these bytes meanwhile.
+    pub unsafe fn zero(&self, offset: usize, length: usize) {
         const PAGE: usize = 4096;
         let end = offset.saturating_add(length).min(self.length);
         let (first, last) = (offset.next_multiple_of(PAGE), end / PAGE * PAGE);
-        if first < last && self.discard(first, last - first) {
-            self.fill(offset, first);
-            self.fill(last, end);
-        } else {
-            self.fill(offset, end);
+        // SAFETY: the caller vouches for the bytes.
+        unsafe {
+            if first < last && self.discard(first, last - first) {
+                self.fill(offset, first);
+                self.fill(last, end);
+            } else {
+                self.fill(offset, end);
+            }
         }
     }
 
     /// Gives whole pages back, which read as zeroes afterwards. Returns whether the system did so.
-    fn discard(&self, offset: usize, length: usize) -> bool {
+    ///
+    /// # Safety
+    /// Nobody else reads or writes these bytes meanwhile.
+    unsafe fn discard(&self, offset: usize, length: usize) -> bool {
         let Some(start) = NonNull::new(self.address(offset).cast()) else {
             debug_assert!(false, "no mapping is at address 0");
             return false;
@@ -125,9 +136,13 @@ impl Mapping {
         unsafe { madvise(start, length, MmapAdvise::MADV_DONTNEED) }.is_ok()
     }
 
-    fn fill(&self, offset: usize, end: usize) {
+    /// Writes zeroes to the bytes `offset..end`.
+    ///
+    /// # Safety
+    /// Nobody else reads or writes these bytes meanwhile.
+    unsafe fn fill(&self, offset: usize, end: usize) {
         let length = end.min(self.length).saturating_sub(offset);
-        // SAFETY: inside the mapping; races as in `write`.
+        // SAFETY: inside the mapping; the caller vouches for the rest.
         unsafe { std::ptr::write_bytes(self.address(offset), 0, length) };
     }
 }
@@ -146,10 +161,13 @@ mod tests {
     #[test]
     fn zeroing_touches_just_its_range() {
         let map = Mapping::anonymous(4 * 4096).unwrap();
-        map.write(0, &[7; 4 * 4096]);
-        map.zero(1000, 10_000);
         let mut seen = vec![0; 4 * 4096];
-        map.read(0, &mut seen);
+        // SAFETY: no other thread knows of the mapping.
+        unsafe {
+            map.write(0, &[7; 4 * 4096]);
+            map.zero(1000, 10_000);
+            map.read(0, &mut seen);
+        }
         assert!(seen[..1000].iter().all(|&b| b == 7));
         assert!(seen[1000..11_000].iter().all(|&b| b == 0));
         assert!(seen[11_000..].iter().all(|&b| b == 7));

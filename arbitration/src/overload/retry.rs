@@ -16,8 +16,8 @@ const WAYS: usize = 8;
 pub struct RetryDelays([u16; 3]);
 
 impl RetryDelays {
-    /// 100 ms, 500 ms and again 500 ms.
-    pub const DEFAULT: Self = Self([1, 5, 5]);
+    /// 100 ms, 500 ms and 2 s.
+    pub const DEFAULT: Self = Self([1, 5, 20]);
 
     /// Makes these delays; none where the first is 0, one is less than the one before it, or the
     /// last is more than 30 s: refused commands are remembered for a minute.
@@ -38,14 +38,21 @@ impl RetryDelays {
     }
 
     /// Chooses the CRD field (bits 29:28 of dword 3 of a completion) for a host that should come
-    /// back after `wait` ns: 1 for CRDT1 where that is long enough, else 2 for CRDT2.
+    /// back after `wait` ns: 1 to 3 for the first of CRDT1 to CRDT3 that is long enough, else 3.
     ///
-    /// Never 3. SPDK's host takes the delay after the one that is meant: it finds nothing after the
-    /// third, and after the others one that is no shorter.
+    /// SPDK's host takes the delay after the one that is meant: one that is no shorter, or none at
+    /// all after the third. Then it comes back at once, and its command waits in the target, for
+    /// none is refused twice.
     #[must_use]
     pub const fn choose(self, wait: u64) -> u8 {
-        let [first, ..] = self.0;
-        if wait <= first as u64 * UNIT { 1 } else { 2 }
+        let [first, second, _] = self.0;
+        if wait <= first as u64 * UNIT {
+            1
+        } else if wait <= second as u64 * UNIT {
+            2
+        } else {
+            3
+        }
     }
 }
 

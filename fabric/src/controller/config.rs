@@ -43,16 +43,16 @@ pub struct ServiceConfig {
     /// The time for which a reset or shutdown waits for the I/O queues' commands, before it is
     /// reported complete all the same.
     pub quiesce_limit: Duration,
-    /// Largest Write Zeroes and Verify in bytes: a power of two of at least 4 KiB (WZSL, VSL).
+    /// Largest Write Zeroes and Verify in bytes: a power of two of at least 8 KiB (WZSL, VSL, for
+    /// which 4 KiB would mean that there is no limit).
     pub zeroes_limit: u32,
     /// CRDT1..3: the three Command Retry Delays, in units of 100 ms.
     pub retry_delays: [u16; 3],
     /// CAP.AMS bit 17: whether weighted round robin with urgent priority class is offered.
     pub weighted_round_robin: bool,
-    /// The Arbitration feature (01h) as it is after a reset: burst 2:0 (2^n commands, 111b no
-    /// limit), weights of Low 15:8, Medium 23:16 and High 31:24, each less 1. A host may set it and
-    /// reads back its value, without effect: one host must not decide how a device is shared among
-    /// all.
+    /// The Arbitration feature (01h): burst 2:0 (2^n commands, 111b no limit), weights of Low 15:8,
+    /// Medium 23:16 and High 31:24, each less 1. No host can change it: one host must not decide
+    /// how a device is shared among all.
     pub arbitration: u32,
     /// Firmware revision, up to 8 ASCII characters.
     pub firmware: String,
@@ -300,14 +300,14 @@ impl ServiceConfig {
     /// Names the first setting that is out of range, and its range.
     pub fn check(&self) -> Result<(), ConfigError> {
         let transfer = self.max_transfer.is_power_of_two() && self.max_transfer >= 4096;
-        let zeroes = self.zeroes_limit.is_power_of_two() && self.zeroes_limit >= 4096;
+        let zeroes = self.zeroes_limit.is_power_of_two() && self.zeroes_limit >= 8192;
         let kas = self.keep_alive_granularity.as_millis();
         let capsule = self.in_capsule_data;
         let (queue, admin) = (self.queue_entries, self.admin_queue_entries);
         let controllers = self.max_controllers;
         let power = "a power of two of at least 4096";
         limit(transfer, "max_transfer", self.max_transfer, power)?;
-        limit(zeroes, "zeroes_limit", self.zeroes_limit, power)?;
+        limit(zeroes, "zeroes_limit", self.zeroes_limit, "a power of two of at least 8192")?;
         limit(capsule.is_multiple_of(16), "in_capsule_data", capsule, "a multiple of 16")?;
         limit(queue >= 2, "queue_entries", queue, "2 or more")?;
         limit((32..=4096).contains(&admin), "admin_queue_entries", admin, "32 to 4096")?;

@@ -1,6 +1,5 @@
 //! The Connect command (NVMe base 2.0, section 6.3).
 
-use core::sync::atomic::Ordering;
 use std::sync::Arc;
 
 use zerocopy::FromBytes;
@@ -188,7 +187,6 @@ impl Service {
         let table = self.subsystems.get(request.subsystem).map(|s| s.table_for(request.host));
         let features = Features::new(&self.config);
         let shared = ControllerShared::new(id, request.host, request.subsystem);
-        shared.arbitration.store(features.arbitration, Ordering::Relaxed);
         Controller {
             id,
             kind,

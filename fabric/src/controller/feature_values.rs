@@ -8,7 +8,6 @@ pub(super) const WARNING_TEMPERATURE: u16 = 343;
 /// The features' present values, as far as they can be set.
 #[derive(Debug)]
 pub(super) struct Features {
-    pub(super) arbitration: u32,
     pub(super) power: u32,
     pub(super) over_temperature: u16,
     pub(super) under_temperature: u16,
@@ -25,7 +24,6 @@ impl Features {
     /// Makes the values after a reset.
     pub(super) fn new(config: &ServiceConfig) -> Self {
         Self {
-            arbitration: config.arbitration,
             power: 0,
             over_temperature: WARNING_TEMPERATURE,
             under_temperature: 0,

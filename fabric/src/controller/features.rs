@@ -32,7 +32,7 @@ impl Controller {
     ) -> Reply {
         let known = self.knows_feature(command.fid);
         let value = match command.select.filter(|_| known) {
-            Some(Select::Current) => self.current(command, out),
+            Some(Select::Current) => self.current(command, config, out),
             // Nothing is saveable: the saved value is the default.
             Some(Select::Default | Select::Saved) => self.default_value(command, config, out),
             Some(Select::Capabilities) => Some(capabilities(command.fid)),
@@ -45,9 +45,14 @@ impl Controller {
         known(self.kind).contains(&feature)
     }
 
-    fn current(&mut self, command: GetFeature, out: &mut Vec<u8>) -> Option<u64> {
+    fn current(
+        &mut self,
+        command: GetFeature,
+        config: &ServiceConfig,
+        out: &mut Vec<u8>,
+    ) -> Option<u64> {
         Some(match command.fid {
-            fid::ARBITRATION => u64::from(self.features.arbitration),
+            fid::ARBITRATION => u64::from(config.arbitration),
             fid::POWER => u64::from(self.features.power),
             fid::TEMPERATURE => u64::from(*self.features.threshold(command.cdw11, false)?),
             fid::ERROR_RECOVERY => u64::from(self.features.error_recovery),
@@ -74,7 +79,7 @@ impl Controller {
     ) -> Option<u64> {
         let mut features = Features::new(config);
         Some(match command.fid {
-            fid::ARBITRATION => u64::from(features.arbitration),
+            fid::ARBITRATION => u64::from(config.arbitration),
             fid::TEMPERATURE => u64::from(*features.threshold(command.cdw11, false)?),
             fid::WRITE_CACHE => 1,
             fid::QUEUES => queues(features.queues_granted),
@@ -113,7 +118,7 @@ impl Controller {
         }
         let value = command.cdw11;
         let done = match command.fid {
-            fid::ARBITRATION => self.set_arbitration(value),
+            fid::ARBITRATION => set_arbitration(value, config),
             fid::POWER => self.set_power(value),
             fid::TEMPERATURE => self.set_threshold(value),
             fid::ERROR_RECOVERY => self.set_error_recovery(value),
@@ -131,16 +136,6 @@ impl Controller {
             _ => Err(Status::COMMAND_SEQUENCE_ERROR),
         };
         done.map_or_else(|status| Reply::failed(status.dnr()), |()| Reply::OK)
-    }
-
-    fn set_arbitration(&mut self, value: u32) -> Result<(), Status> {
-        // Bits 7:3 are reserved.
-        if value & 0xf8 != 0 {
-            return Err(Status::INVALID_FIELD);
-        }
-        self.features.arbitration = value;
-        self.shared.arbitration.store(value, Ordering::Relaxed);
-        Ok(())
     }
 
     /// Sets the power state, of which there is one; the workload hint (7:5) is kept.
@@ -226,6 +221,15 @@ fn host_behavior(acre: bool, out: &mut Vec<u8>) {
     out.resize(HOST_BEHAVIOR_SIZE, 0);
 }
 
+/// Refuses to change burst and weights, which hold for all hosts.
+fn set_arbitration(value: u32, config: &ServiceConfig) -> Result<(), Status> {
+    // Bits 7:3 are reserved.
+    if value & 0xf8 != 0 {
+        return Err(Status::INVALID_FIELD);
+    }
+    if value == config.arbitration { Ok(()) } else { Err(Status::FEATURE_NOT_CHANGEABLE) }
+}
+
 /// Refuses to turn the cache off: Flush and FUA are the way to stable storage.
 fn set_write_cache(value: u32) -> Result<(), Status> {
     match value {
@@ -262,7 +266,7 @@ pub(super) fn is_of_namespace(feature: u8) -> bool {
 
 fn capabilities(feature: u8) -> u64 {
     match feature {
-        fid::WRITE_CACHE | fid::HOST_IDENTIFIER => 0,
+        fid::ARBITRATION | fid::WRITE_CACHE | fid::HOST_IDENTIFIER => 0,
         feature if is_of_namespace(feature) => CHANGEABLE | NAMESPACE_SPECIFIC,
         _ => CHANGEABLE,
     }

@@ -83,7 +83,6 @@ impl Controller {
         self.changed.clear();
         self.shared.acre.store(false, Ordering::Relaxed);
         self.shared.wrr.store(false, Ordering::Relaxed);
-        self.shared.arbitration.store(self.features.arbitration, Ordering::Relaxed);
         self.events.reset()
     }
 }

@@ -219,8 +219,7 @@ impl Service {
         next.into_iter().chain(starts).min()
     }
 
-    /// Changes [`arbitration`](super::ServiceConfig::arbitration) for controllers that are made or
-    /// reset from now on.
+    /// Changes [`arbitration`](super::ServiceConfig::arbitration) as all controllers show it.
     pub fn set_arbitration(&mut self, value: u32) {
         self.config.arbitration = value;
     }

@@ -1,6 +1,6 @@
 //! The types between the service and the daemon: identifiers, answers, actions.
 
-use core::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
+use core::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use core::time::Duration;
 use std::sync::Arc;
 
@@ -188,8 +188,6 @@ pub struct ControllerShared {
     pub acre: AtomicBool,
     /// Whether CC.AMS is weighted round robin with urgent, so that queues' priority classes count.
     pub wrr: AtomicBool,
-    /// The Arbitration feature: AB 2:0, LPW 15:8, MPW 23:16, HPW 31:24.
-    pub arbitration: AtomicU32,
 }
 
 impl ControllerShared {
@@ -203,7 +201,6 @@ impl ControllerShared {
             table_version: AtomicU64::new(1),
             acre: AtomicBool::new(false),
             wrr: AtomicBool::new(false),
-            arbitration: AtomicU32::new(0),
         }
     }
 

@@ -134,7 +134,7 @@ impl IoCommand {
                 (bytes, !matches!(self, Self::DatasetManagement { .. }))
             }
         };
-        if sqe.psdt() == 0 || bytes > limits.max_transfer {
+        if sqe.psdt() != Sqe::SGL || bytes > limits.max_transfer {
             return Err(Status::INVALID_FIELD.dnr());
         }
         let given = sqe.sgl.length.get();
@@ -195,8 +195,10 @@ mod tests {
         assert_eq!(at(&wrap), Err(Status::LBA_OUT_OF_RANGE.dnr()));
         let fused = Sqe { flags: 0x41, ..read(0, 0, 4096) };
         assert_eq!(at(&fused), Err(Status::INVALID_FIELD.dnr()));
-        let prp = Sqe { flags: 0, ..read(0, 0, 4096) };
-        assert_eq!(at(&prp), Err(Status::INVALID_FIELD.dnr()));
+        for psdt in [0b00, 0b10, 0b11] {
+            let other = Sqe { flags: psdt << 6, ..read(0, 0, 4096) };
+            assert_eq!(at(&other), Err(Status::INVALID_FIELD.dnr()), "PSDT {psdt:#04b}");
+        }
     }
 
     #[test]

@@ -48,7 +48,11 @@ impl Sqe {
         self.flags & 0b11
     }
 
-    /// Reads PSDT, CDW0 15:14: 1 or 2 where the data pointer is an SGL descriptor.
+    /// PSDT of a command over fabrics: an SGL descriptor, and no SGL of metadata.
+    pub const SGL: u8 = 0b01;
+
+    /// Reads PSDT, CDW0 15:14: [`Self::SGL`]; 0 for PRPs, 2 where metadata has an SGL, 3 is
+    /// reserved.
     #[must_use]
     pub fn psdt(&self) -> u8 {
         self.flags >> 6

@@ -2,7 +2,8 @@
 //! service's answer to the host.
 
 use fabric::controller::{Connected, DeferredCommands, ListenerId, Rejected, Reply, SmartCounters};
-use fabric::nvme::{SglKind, Sqe, Status, opcode};
+use fabric::nvm::Transfer;
+use fabric::nvme::{Sqe, Status, opcode};
 use fabric::queue::{CapsuleData, SlotId, Transport as _};
 
 use crate::commands::State;
@@ -16,14 +17,35 @@ const DATA_MAX: u32 = 4096;
 /// Commands of one admin queue whose data may arrive at one time: 512 KiB.
 const COLLECTING_MAX: u32 = 128;
 
-/// Returns the host-to-controller data of a Fabrics or admin command in bytes: the length of the SGL
-/// descriptor, where the opcode (or the Fabrics command type) says that data goes this way.
-fn data_length(sqe: &Sqe) -> u32 {
+/// Returns what data a command moves: bits 1:0 of its opcode, or of a fabrics command's type, name
+/// the direction (NVMe base specification 2.0, sections 3.3.2.1 and 6).
+fn transfer(sqe: &Sqe) -> Transfer {
     let kind = match sqe.opcode {
         opcode::FABRICS => sqe.nsid.get().to_le_bytes()[0],
         other => other,
     };
-    if kind & 0b11 == 0b01 { sqe.sgl.length.get() } else { 0 }
+    match (kind & 0b11, sqe.sgl.length.get()) {
+        (0b01, length @ 1..) => Transfer::ToController(length),
+        (0b10, length @ 1..) => Transfer::ToHost(length),
+        _ => Transfer::None,
+    }
+}
+
+/// Checks the description of a command's data: an SGL descriptor (PSDT 01b) of a kind that the
+/// transport has, which agrees with what came in the capsule.
+fn check_data<D: Driver>(
+    queue: &Queue<D>,
+    sqe: &Sqe,
+    transfer: &Transfer,
+    data: &CapsuleData<'_>,
+) -> Result<(), Status> {
+    if matches!(transfer, Transfer::None) {
+        return Ok(());
+    }
+    if sqe.psdt() != Sqe::SGL {
+        return Err(Status::INVALID_FIELD.dnr());
+    }
+    queue.transport.check_place(sqe, transfer, data)
 }
 
 /// An admin queue; or a queue before Connect has said which kind it is.
@@ -70,12 +92,20 @@ impl AdminQueue {
         data: CapsuleData<'_>,
     ) -> Accepted {
         self.replace_event_request(queue, io, sqe.cid.get());
-        let length = data_length(sqe);
+        let transfer = transfer(sqe);
+        if let Err(status) = check_data(queue, sqe, &transfer, &data) {
+            queue.refuse(slot, status, &data);
+            return None;
+        }
+        let length = match transfer {
+            Transfer::ToController(length) => length,
+            Transfer::ToHost(_) | Transfer::None => 0,
+        };
         let too_much = length > DATA_MAX;
-        match (sqe.sgl.decode(), data) {
-            (_, CapsuleData::Partial { length: arriving }) => {
-                let state = if too_much || arriving < length {
-                    State::Failing(Status::DATA_SGL_LENGTH_INVALID.dnr())
+        match data {
+            CapsuleData::Partial { .. } => {
+                let state = if too_much {
+                    State::Failing(Status::INVALID_FIELD.dnr())
                 } else if let Some(state) = self.collect(length) {
                     state
                 } else {
@@ -85,11 +115,11 @@ impl AdminQueue {
                 queue.commands.expect_data(slot, Some(io.now));
             }
             _ if too_much => queue.transport.complete(slot, 0, Status::INVALID_FIELD.dnr()),
-            (_, CapsuleData::Whole(bytes)) => match bytes.get(..length as usize) {
+            CapsuleData::Whole(bytes) => match bytes.get(..length as usize) {
                 Some(bytes) => return self.execute(queue, io, slot, sqe, bytes),
                 None => queue.transport.complete(slot, 0, Status::DATA_SGL_LENGTH_INVALID.dnr()),
             },
-            (SglKind::Transport, CapsuleData::None) if length > 0 => match self.collect(length) {
+            CapsuleData::None if length > 0 => match self.collect(length) {
                 Some(state) => {
                     queue.commands.occupy(slot, state);
                     queue.commands.expect_data(slot, Some(io.now));
@@ -98,10 +128,7 @@ impl AdminQueue {
                 }
                 None => queue.transport.complete(slot, 0, Status::COMMAND_INTERRUPTED),
             },
-            (_, CapsuleData::None) if length > 0 => {
-                queue.transport.complete(slot, 0, Status::SGL_TYPE_INVALID.dnr());
-            }
-            (_, CapsuleData::None) => return self.execute(queue, io, slot, sqe, &[]),
+            CapsuleData::None => return self.execute(queue, io, slot, sqe, &[]),
         }
         None
     }

@@ -2,15 +2,15 @@
 //! deallocated. Its content is lost at exit.
 
 use std::ops::Range;
-use std::sync::OnceLock;
+use std::sync::{Arc, OnceLock};
 
 use fabric::nvm::{BlockFormat, IoCommand, LbaRange};
 use fabric::nvme::Status;
 use sluice_core::device::{Data, Immediate};
 
 use super::{Abilities, Backend, BackendError, Description, Health, Style};
+use crate::block_memory::{BlockLocks, BlockMemory};
 use crate::config::format_size;
-use crate::mapping::Mapping;
 
 /// The size of one mapping in bytes: memory comes in mappings, so that a namespace can grow while
 /// it is in use.
@@ -22,7 +22,9 @@ const SEGMENTS_MAX: u64 = crate::config::MEMORY_MAX / SEGMENT;
 pub(super) struct Memory {
     description: Description,
     health: Health,
-    segments: Box<[OnceLock<Mapping>]>,
+    segments: Box<[OnceLock<BlockMemory>]>,
+    /// Locks that all segments share.
+    locks: Arc<BlockLocks>,
 }
 
 impl std::fmt::Debug for Memory {
@@ -55,7 +57,7 @@ impl Memory {
             controller: None,
         };
         let segments = (0..SEGMENTS_MAX).map(|_| OnceLock::new()).collect();
-        let new = Self { description, health: Health::new(0), segments };
+        let new = Self { description, health: Health::new(0), segments, locks: Arc::default() };
         new.resize(Some(blocks))?;
         Ok(new)
     }
@@ -66,7 +68,7 @@ impl Memory {
         &self,
         offset: u64,
         length: u64,
-        mut each: impl FnMut(&Mapping, usize, Range<usize>),
+        mut each: impl FnMut(&BlockMemory, usize, Range<usize>),
     ) {
         let mut done = 0;
         while done < length {
@@ -164,7 +166,8 @@ impl Backend for Memory {
         for slot in self.segments.iter().take(usize::try_from(bytes.div_ceil(SEGMENT)).unwrap_or(0))
         {
             if slot.get().is_none() {
-                let mapping = Mapping::anonymous(usize::try_from(SEGMENT).unwrap_or(usize::MAX))
+                let length = usize::try_from(SEGMENT).unwrap_or(usize::MAX);
+                let mapping = BlockMemory::new(length, Arc::clone(&self.locks))
                     .map_err(|e| BackendError::new("memory namespace", e))?;
                 // Another thread that was faster has set an equal mapping.
                 let _ = slot.set(mapping);

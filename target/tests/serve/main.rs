@@ -1,6 +1,7 @@
 //! The running target, driven over loopback TCP by a small host of our own.
 #![expect(clippy::unwrap_used, clippy::expect_used, clippy::indexing_slicing, reason = "tests")]
 
+mod atomic;
 mod availability;
 mod backings;
 mod client;

@@ -6,10 +6,9 @@ use crate::nvme::identify::{IdentifyNamespace, zeroed};
 #[test]
 fn features_have_current_default_and_capabilities() {
     let mut bench = Bench::new();
-    let (admin, connected) = bench.admin_queue(5000);
+    let (admin, _) = bench.admin_queue(5000);
     // Identifier, value to set, default, capabilities.
     let table = [
-        (0x01, 0x0302_0103, 7, 4),
         (0x02, 0x20, 0, 4),
         (0x04, 0x150, 343, 4),
         (0x05, 0x10, 0, 6),
@@ -23,8 +22,20 @@ fn features_have_current_default_and_capabilities() {
         assert_eq!(bench.ok(admin, &get_feature(fid, 2, 0)), default, "{fid:#x}");
         assert_eq!(bench.ok(admin, &get_feature(fid, 3, 0)), capabilities, "{fid:#x}");
     }
-    let arbitration = connected.shared.arbitration.load(core::sync::atomic::Ordering::Relaxed);
-    assert_eq!(arbitration, 0x0302_0103);
+    // The Arbitration feature shows what holds now, and no host can change that.
+    bench.service.set_arbitration(0x0302_0103);
+    for select in 0..3 {
+        assert_eq!(bench.ok(admin, &get_feature(0x01, select, 0)), 0x0302_0103);
+    }
+    assert_eq!(bench.ok(admin, &get_feature(0x01, 3, 0)), 0, "not changeable");
+    bench.ok(admin, &set_feature(0x01, 0x0302_0103));
+    for (value, refused) in
+        [(0x0302_0104, Status::FEATURE_NOT_CHANGEABLE), (0x0302_010b, Status::INVALID_FIELD)]
+    {
+        let reply = bench.admin(admin, &set_feature(0x01, value));
+        assert_eq!(code(reply), status_code(refused));
+    }
+    assert_eq!(bench.ok(admin, &get_feature(0x01, 0, 0)), 0x0302_0103);
     assert_eq!(bench.ok(admin, &get_feature(0x06, 0, 0)), 1);
     assert_eq!(bench.ok(admin, &get_feature(0x06, 3, 0)), 0);
 }

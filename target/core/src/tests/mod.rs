@@ -3,6 +3,7 @@
 mod aborts;
 mod admin;
 mod arrivals;
+mod descriptors;
 mod ends;
 mod machine;
 mod metrics;

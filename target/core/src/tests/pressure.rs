@@ -65,6 +65,29 @@ fn a_host_that_understands_is_told_when_to_come_again_and_not_twice() {
 }
 
 #[test]
+fn d5_the_delay_that_reaches_the_host_is_as_long_as_the_wait_that_was_measured() {
+    // Four wait; the device ends one of them in so many ms.
+    for (gap, steps, crd) in [(2, 95, 1), (100, 3, 2), (200, 3, 3)] {
+        let mut rig = small();
+        let (sqe, data) = comes_again();
+        assert!(rig.call(0, sqe, Some(data), 0).0.is_success());
+        let last = steps + 8;
+        let mut reads = flood(&mut rig, 0..last);
+        for _ in 0..steps {
+            rig.now = fabric::Nanos(rig.now.0 + gap * MS);
+            rig.end_oldest();
+        }
+        // For a tenth of a second the host is only held back.
+        rig.pass(101 * MS);
+        reads.extend(flood(&mut rig, last..last + 3));
+        let refused = reads.iter().filter_map(|(cid, _)| rig.answer(1, *cid));
+        let told = refused.filter(|status| !status.is_success()).last().expect("one is refused");
+        // CRD is in bits 12:11 of the status.
+        assert_eq!(told.bits() >> 11 & 0b11, crd, "one in {gap} ms: {told:?}");
+    }
+}
+
+#[test]
 fn reads_wait_for_buffers_in_the_order_in_which_they_came() {
     let mut rig = Rig::new(&Plan { memory: 128 << 10, ..Plan::default() });
     // Each takes half of the memory, so that the host has one at a time; it does not read its

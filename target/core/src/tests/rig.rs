@@ -333,6 +333,17 @@ impl Rig {
         self.peers[peer].answers.remove(&cid).expect("an answer")
     }
 
+    /// Puts what a host has to send on the wire.
+    pub(super) fn take_from_host(&mut self, peer: usize) {
+        let Some(peer) = self.peers.get_mut(peer) else { return };
+        let tx = peer.host.tx();
+        while peer.sends && (tx.in_flight() || tx.begin()) {
+            let bytes: Vec<u8> = tx.slices().flatten().copied().collect();
+            tx.advance(bytes.len());
+            peer.up.extend(bytes);
+        }
+    }
+
     /// Returns the status of a command, if it was answered.
     pub(super) fn answer(&self, peer: usize, cid: u16) -> Option<Status> {
         self.peers[peer].answers.get(&cid).map(|(status, _)| *status)
@@ -439,13 +450,8 @@ impl Rig {
 
     /// Brings bytes of a connection to their other end. Whether there were any.
     fn deliver(&mut self, index: usize) -> bool {
+        self.take_from_host(index);
         let Some(peer) = self.peers.get_mut(index) else { return false };
-        let tx = peer.host.tx();
-        while peer.sends && (tx.in_flight() || tx.begin()) {
-            let bytes: Vec<u8> = tx.slices().flatten().copied().collect();
-            tx.advance(bytes.len());
-            peer.up.extend(bytes);
-        }
         let mut any = false;
         if !peer.up.is_empty() && !matches!(peer.receiving, Receiving::No) {
             any = true;
