@@ -219,7 +219,7 @@ impl Line {
             }
             Self::Left { host: whose, reason, connected_for } => {
                 let Host { host, subsystem, address, controller } = whose;
-                let connected_for = crate::config::format_duration(*connected_for);
+                let connected_for = crate::config::format_duration(rounded(*connected_for));
                 tracing::info!(
                     host,
                     subsystem,
@@ -271,6 +271,14 @@ fn shell_word(text: &str) -> String {
         return text.to_owned();
     }
     format!("'{}'", text.replace('\'', r"'\''"))
+}
+
+/// Rounds a time down for people: to milliseconds below 10 s, to seconds beyond.
+fn rounded(time: Duration) -> Duration {
+    match time.as_secs() {
+        0..10 => Duration::from_millis(u64::from(time.subsec_millis()) + 1000 * time.as_secs()),
+        seconds => Duration::from_secs(seconds),
+    }
 }
 
 #[cfg(test)]
@@ -328,6 +336,19 @@ mod tests {
         };
         assert_eq!(log.left(at(100), 1, "gone".to_owned()), [left]);
         assert_eq!(log.left(at(100), 1, "gone".to_owned()), []);
+    }
+
+    #[test]
+    fn times_are_rounded_for_people() {
+        for (ns, text) in [
+            (2_022_427_236, "2022 ms"),
+            (9_000_000_001, "9 s"),
+            (90_500_000_001, "90 s"),
+            (0, "0 ns"),
+        ] {
+            let time = rounded(Duration::from_nanos(ns));
+            assert_eq!(crate::config::format_duration(time), text);
+        }
     }
 
     #[test]

@@ -11,10 +11,10 @@ use fabric::controller::{BackendId, Service, SmartCounters};
 use crate::clock::Clock;
 use crate::config::{self, Network, QosConfig};
 use crate::connections::Connections;
+use crate::deferred_free::DeferredFree;
 use crate::devices::{Devices, OpenDevice};
 use crate::gauges::{Events, ReactorGauges};
 use crate::hosts::{HostLog, Line};
-use crate::lent::Lent;
 use crate::network::NetworkShared;
 use crate::peer_log::{LeftOut, PeerLog};
 use crate::qos::QosShared;
@@ -49,7 +49,7 @@ pub struct Shared {
     /// The lock of changes of the configuration: they are made one at a time.
     pub(crate) change: Mutex<()>,
     /// The lists of things that reactors were told to look at again.
-    touched: Lent<Touched>,
+    touched: DeferredFree<Touched>,
     /// The lines of the log about hosts.
     hosts: Mutex<HostLog>,
     /// The bound on lines of the log that peers cause.
@@ -82,7 +82,7 @@ impl Shared {
             passthrough: AtomicBool::new(false),
             connections: Connections::default(),
             change: Mutex::default(),
-            touched: Lent::default(),
+            touched: DeferredFree::default(),
             hosts: Mutex::default(),
             peers: Mutex::default(),
             service: SharedService::new(service),

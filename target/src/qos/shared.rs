@@ -17,9 +17,9 @@ use super::served::KnownNamespace;
 use super::snapshot::{NamespaceRule, Snapshot};
 use super::view;
 use crate::config::{DeviceQos, QosConfig};
+use crate::deferred_free::DeferredFree;
 use crate::devices::OpenDevice;
 use crate::engine::QosState;
-use crate::lent::Lent;
 use crate::sync::lock;
 
 /// Quality of service, as all threads share it.
@@ -28,7 +28,7 @@ pub(crate) struct QosShared {
     version: AtomicU64,
     current: Mutex<Arc<Snapshot>>,
     /// Earlier snapshots that reactors may still use.
-    before: Lent<Snapshot>,
+    before: DeferredFree<Snapshot>,
     control: Mutex<Control>,
     published: Arc<PublishedRules>,
     /// The statistics of the classes, a part for each reactor, which that reactor alone writes.
@@ -46,7 +46,7 @@ impl QosShared {
         Self {
             version: AtomicU64::new(1),
             current: Mutex::new(Arc::new(snapshot)),
-            before: Lent::default(),
+            before: DeferredFree::default(),
             control: Mutex::new(control),
             published,
             classes: (0..reactors).map(|_| PerClass::from_fn(|_| IoStats::default())).collect(),
