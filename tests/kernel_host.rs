@@ -119,6 +119,16 @@ fn e7_writes_of_hosts_as_they_come_share_too() -> Result<()> {
 }
 
 #[test]
+fn e7_hosts_with_unlike_round_trips_share_by_class() -> Result<()> {
+    scenario("qtcp-unlike", &["ways"])
+}
+
+#[test]
+fn e7_equal_weights_beside_a_rate_share_by_class() -> Result<()> {
+    scenario("qtcp-unlike", &["rate"])
+}
+
+#[test]
 fn e8_reads_settle_when_a_host_comes_and_goes() -> Result<()> {
     scenario("qtcp-converge", &["read"])
 }
