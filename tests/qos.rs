@@ -278,6 +278,44 @@ fn d1_limits_and_reservations_hold_on_sockets() -> Result<()> {
     Ok(())
 }
 
+/// What a disk with a head does in a second is divided as reserved, however it is ordered and
+/// whatever the others send.
+#[test]
+fn f3_reservations_of_a_disk_hold_on_sockets() -> Result<()> {
+    let sessions = format!(
+        "[[session]]\nname = \"promised\"\n\
+         reserve = {{ operations = 40, period = \"1 s\", namespace = \"{NQN}/1\" }}\n\
+         [[policy]]\nhost = \"nqn.2026-01.io.x:promised\"\nsession = \"promised\"\n"
+    );
+    for order in ["fair", "containers"] {
+        let device = format!(
+            "service_time = \"8 ms\"\nworst_time = \"14 ms\"\nseeks = true\norder = \"{order}\"\n"
+        );
+        let daemon = Daemon::start("[0]", "window = 32", &device, &sessions)?;
+        let (high, low) = (daemon.listeners[0], daemon.listeners[2]);
+        let jobs = [
+            format!("name=flood,address={high},depth=64,connections=4"),
+            format!("name=promised,address={low},hostnqn=nqn.2026-01.io.x:promised,depth=4"),
+        ];
+        once_in_three(|| {
+            let before = reserved_periods(&daemon, "promised")?;
+            let report = daemon.bench("6s", &jobs)?;
+            let (flood, promised) = (iops(&report, 0), iops(&report, 1));
+            let after = reserved_periods(&daemon, "promised")?;
+            let (periods, kept) = (after.0 - before.0, after.1 - before.1);
+            println!(
+                "{order}: flood {flood:.0}, promised {promised:.1} of 40, {kept} of {periods}"
+            );
+            // The host has the lowest class, and all of it is complete in time but at the ends.
+            ensure!(promised >= 38.0, "{promised:.1} of 40 a second");
+            ensure!(periods >= 5.0 && kept >= periods - 1.0, "{kept} of {periods} periods kept");
+            ensure!(flood + promised >= 100.0, "{flood:.0} a second are left of 125");
+            Ok(())
+        })?;
+    }
+    Ok(())
+}
+
 /// Returns a `--job` for each class: 128 KiB at a time.
 fn bulk(daemon: &Daemon, way: &str) -> Vec<String> {
     let job = |(class, address): (&&str, &SocketAddr)| {

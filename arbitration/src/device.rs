@@ -3,12 +3,12 @@
 use crate::sync::{AtomicU32, AtomicU64, Ordering::Relaxed, Ordering::SeqCst};
 use std::sync::{Arc, Mutex, PoisonError};
 
-use units::{Class, PerClass};
+use units::{Class, Nanos, PerClass};
 
 use crate::container::Scheduler;
 use crate::order::{ClassClock, Fairness};
 use crate::reactors::Reactors;
-use crate::reservation::{Overrides, Profile, Profiler};
+use crate::reservation::{Overrides, Profile, Profiler, SetLoad};
 use crate::session::Reservation;
 use crate::settings::WindowRule;
 use crate::sharing::Sharing;
@@ -63,6 +63,12 @@ pub struct Device {
     pub fairness: Fairness,
     /// Measures its service times (docs/sources.md, F1: reservations in the tenant's terms).
     pub profiler: Profiler,
+    /// The commands of its scheduling set: counted where [`Self::is_bounded`].
+    pub(crate) set: SetLoad,
+    /// Whether there is a scheduling set.
+    bounded: bool,
+    /// When a command was complete last, in ns: kept where [`Self::is_bounded`].
+    last_done: AtomicU64,
     /// Reactors that sleep while they have commands waiting here, one bit each.
     sleepers: AtomicU64,
     /// Reactors with a reservation that is due and that find no room, one bit each.
@@ -86,11 +92,31 @@ impl Device {
             clock: ClassClock::new(sharing),
             fairness: Fairness::new(reactors.clamp(1, REACTORS_MAX)),
             profiler: Profiler::new(&rules.profile),
+            set: SetLoad::default(),
+            bounded: rules.containers.is_some() || rules.profile.seeks,
+            last_done: AtomicU64::new(0),
             sleepers: AtomicU64::new(0),
             due: AtomicU64::new(0),
             waiting,
             reservations: Mutex::new(Arc::default()),
         }
+    }
+
+    /// Says whether commands go through a scheduling set, which reservations bound (docs/sources.md, F3:
+    /// reservations are kept): what seeks, and what is ordered by place, is not first come, first
+    /// served.
+    #[must_use]
+    pub fn is_bounded(&self) -> bool {
+        self.bounded
+    }
+
+    /// Notes that a command is complete that was dispatched at `at`, and left the scheduling set.
+    /// Answers how long the device was at work on it alone, in ns: since the command before it was
+    /// complete, for what is in the device together waits for each other there.
+    pub(crate) fn leave_set(&self, now: Nanos, at: Nanos, write: bool, bytes: u32) -> u64 {
+        self.set.leave(write, bytes);
+        let before = Nanos(self.last_done.fetch_max(now.0, Relaxed));
+        now.ns_since(before.max(at))
     }
 
     /// Returns the reservations in force.

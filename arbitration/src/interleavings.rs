@@ -288,7 +288,7 @@ fn who_is_turned_away_by_one_that_gives_up_is_woken() {
         let gives_up = thread::spawn(move || {
             gives_up.pull(Arbiter::pull_before_sleep);
             if gives_up.got.is_none() {
-                gives_up.arbiter.cancel(entry);
+                gives_up.arbiter.cancel(NOW, entry);
                 gives_up.pull(Arbiter::pull_before_sleep);
             }
             gives_up
@@ -328,7 +328,7 @@ fn who_is_held_back_for_a_class_elsewhere_is_woken_when_that_ends() {
             ahead.pull(Arbiter::pull_before_sleep);
             ahead
         });
-        behind.arbiter.cancel(entry);
+        behind.arbiter.cancel(NOW, entry);
         behind.pull(Arbiter::pull);
         let ahead = ahead.join().unwrap();
         assert!(ahead.got.is_some() || behind.woke.contains(0), "High sleeps, nobody is before it");
@@ -371,7 +371,7 @@ fn who_leaves_room_to_a_reservation_is_woken_when_it_had_it() {
             reserves.pull(Arbiter::pull_before_sleep);
             // It is due, and withdraws its command where it has not got it.
             if reserves.got.is_none() {
-                reserves.arbiter.cancel(entry);
+                reserves.arbiter.cancel(NOW, entry);
                 reserves.pull(Arbiter::pull_before_sleep);
             }
             reserves

@@ -443,5 +443,5 @@ fn i3_containers_lose_nothing_and_end_at_outputs() {
     for flow in flows {
         bench.arbiter.release(flow);
     }
-    assert!(bench.arbiter.retire_device(DEVICE, 0, &mut Vec::new()));
+    assert!(bench.arbiter.retire_device(bench.now, DEVICE, 0, &mut Vec::new()));
 }

@@ -103,7 +103,8 @@ impl<T: Copy> Arbiter<T> {
         let found = self.flows.at(flow);
         let free = self.sessions.kept(found.session).is_some_and(|local| local.free);
         let plain = self.devices.kept(found.device).is_some_and(|queue| {
-            free && !queue.is_ordered() && queue.places.covering(found.session).is_none()
+            let bounded = queue.is_ordered() || queue.is_bounded();
+            free && !bounded && queue.places.covering(found.session).is_none()
         });
         self.flows.at_mut(flow).plain = plain;
     }

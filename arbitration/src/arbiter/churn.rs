@@ -95,7 +95,7 @@ impl<T: Copy> Arbiter<T> {
             let queue = self.devices.get(flow.device).unwrap();
             let reserved = queue.places.covering(flow.session).is_some();
             let plain = self.sessions.get(flow.session).unwrap().free && !reserved;
-            assert_eq!(flow.plain, plain && !queue.is_ordered());
+            assert_eq!(flow.plain, plain && !queue.is_ordered() && !queue.is_bounded());
         }
     }
 }
@@ -223,7 +223,8 @@ impl Life {
         };
         let profile = self.devices[&device].profile().unwrap();
         let admitted = Broker::admit(&profile, &[], 20, &terms).unwrap();
-        let reserved = Arc::new(Reserved::new(self.now, &admitted));
+        let bounded = self.devices[&device].is_bounded();
+        let reserved = Arc::new(Reserved::new(self.now, &admitted).in_set(bounded));
         self.reserve(device, |all| {
             let before = all.len();
             all.retain(|one| one.session.name() != session.name());
@@ -248,7 +249,7 @@ impl Life {
             mean: Some(Nanos(10_000)),
             worst: Some(Nanos(10_000)),
             parallelism: Some(8),
-            seeks: false,
+            seeks: kind.is_multiple_of(7),
         };
         let rules = DeviceRules { window, containers, profile };
         let device = Arc::new(Device::new(rules, 1));
@@ -326,8 +327,8 @@ impl Life {
     fn turn(&mut self, steps: usize) {
         self.arbiter.settle(self.now, steps);
         let mut back = Vec::new();
-        let arbiter = &mut self.arbiter;
-        self.leaving.retain(|id| !arbiter.retire_device(DeviceId(*id), steps, &mut back));
+        let (now, arbiter) = (self.now, &mut self.arbiter);
+        self.leaving.retain(|id| !arbiter.retire_device(now, DeviceId(*id), steps, &mut back));
         let (going, gone): (Vec<_>, Vec<_>) =
             self.going.drain(..).partition(|(device, _)| self.leaving.contains(device));
         self.going = going;
@@ -444,7 +445,7 @@ fn used(gone: u32, flows: u32) -> Life {
         let flow = add(&mut life, flows + n);
         life.arbiter.release(flow);
         life.sessions.remove(life.now, &format!("n{}", flows + n));
-        assert!(life.arbiter.retire_device(DeviceId(flows + n), 10, &mut Vec::new()));
+        assert!(life.arbiter.retire_device(life.now, DeviceId(flows + n), 10, &mut Vec::new()));
     }
     for n in 0..flows {
         let flow = add(&mut life, n);
@@ -495,7 +496,7 @@ fn a_change_costs_what_it_changes_whatever_there_is_and_was() {
             work(life, |life| life.arbiter.touch_device(id)),
             work(life, |life| {
                 life.sessions.remove(life.now, "new");
-                assert!(life.arbiter.retire_device(id, 10, &mut Vec::new()));
+                assert!(life.arbiter.retire_device(life.now, id, 10, &mut Vec::new()));
             }),
             work(life, |life| {
                 // A session without flows has nothing here.

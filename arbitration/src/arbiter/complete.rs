@@ -44,6 +44,14 @@ impl<T: Copy> Arbiter<T> {
             } else {
                 shared.window.put_back(price);
             }
+            if shared.is_bounded() {
+                share = shared.leave_set(now, at, write, bytes);
+                if charged.is_none()
+                    && let Some(reserved) = queue.places.reservation_over(session)
+                {
+                    reserved.note_back(now, bytes, served.then_some(share));
+                }
+            }
             let wake = shared.wake();
             if let Some(elevator) = &mut queue.elevator
                 && served
@@ -75,7 +83,7 @@ impl<T: Copy> Arbiter<T> {
         if let Some(reserved) = queue.and_then(|q| q.places.reservation_over(session)) {
             match share {
                 Some(share) => reserved.settle(now, charge, share),
-                None => reserved.cancel(charge),
+                None => reserved.cancel(now, charge),
             }
         }
         // The flow may have gone with its device.

@@ -80,7 +80,11 @@ impl<T: Copy> Arbiter<T> {
                 queue.note_full(now);
                 return None;
             }
-            let next = queue.next(now, pace)?;
+            let mut next = queue.next(now, pace)?;
+            if queue.is_bounded() {
+                next = self.joining(now, device, next)?;
+            }
+            let queue = self.devices.kept(device)?;
             if !queue.places.has_reservations()
                 && let Some(tried) = self.try_free(now, device, &next)
             {
@@ -199,9 +203,9 @@ impl<T: Copy> Arbiter<T> {
         if !queue.is_ordered() || head.mark {
             queue.uncount(next.class);
             flows.at_mut(head.flow).uncount();
-            if queue.places.has_reservations() {
-                queue.places.note_gone(now, head.work.session);
-            }
+        }
+        if queue.places.has_reservations() {
+            queue.note_gone(now, head.work.session);
         }
     }
 
@@ -243,7 +247,8 @@ impl<T: Copy> Arbiter<T> {
     ) {
         let Some(queue) = self.devices.kept_mut(device) else { return };
         if next.precedence == Precedence::Reserved {
-            queue.places.block_due();
+            queue.places.block_due(now);
+            queue.wake_others();
         }
         let (Blocker::Rate(session, _) | Blocker::Credits(session, _)) = *blocker;
         if queue.block(session) {
@@ -281,6 +286,7 @@ impl<T: Copy> Arbiter<T> {
         let places = &self.devices.kept(device)?.places;
         let reserved = places.reservation_over(head.work.session)?;
         if !reserved.has_budget(now) {
+            reserved.note_beside();
             return None;
         }
         Some(reserved.charge(now, head.work.write, head.work.bytes))

@@ -21,7 +21,11 @@ impl<T: Copy> Arbiter<T> {
             if queue.elevator.as_ref().is_none_or(Elevator::is_full) {
                 return;
             }
-            let Some(next) = queue.next(now, pace) else { return };
+            let Some(mut next) = queue.next(now, pace) else { return };
+            if queue.is_bounded() {
+                let Some(joins) = self.joining(now, device, next) else { return };
+                next = joins;
+            }
             let Some((head, ends)) = self.head_of(device, &next) else { return };
             if head.mark {
                 self.dequeue(now, device, &next, &head, ends);
@@ -57,11 +61,13 @@ impl<T: Copy> Arbiter<T> {
         (set, charge): (Option<CreditSetId>, Option<Charge>),
     ) {
         let Self { devices, entries, order, .. } = self;
-        let queue = devices.kept_mut(device);
-        let Some(elevator) = queue.and_then(|queue| queue.elevator.as_mut()) else {
+        let Some(queue) = devices.kept_mut(device) else { return };
+        let Some(elevator) = queue.elevator.as_mut() else {
             debug_assert!(false, "a device that orders commands has an elevator");
             return;
         };
+        let Entry { write, bytes, .. } = *entries.at(id);
+        queue.device.set.join(write, bytes);
         entries.enter_elevator(id, |entry, located| {
             let due = elevator.deadline(order, next.class, entry.entered);
             let blocks = (located.lba, located.blocks);
@@ -88,9 +94,6 @@ impl<T: Copy> Arbiter<T> {
         // There is room; by how much it is exceeded matters less than the order by LBA.
         queue.device.window.put_in(price);
         queue.uncount(class);
-        if queue.places.has_reservations() {
-            queue.places.note_gone(now, session);
-        }
         self.flows.at_mut(flow).uncount();
         let work = Work { session, write, bytes, operations };
         let head = Head { id, flow, class, work, mark: false, free: false };

@@ -118,11 +118,11 @@ impl<T: Copy> Arbiter<T> {
     }
 
     /// Takes a command back that has not been dispatched. `None` where none of this name waits.
-    pub fn cancel(&mut self, id: EntryId) -> Option<T> {
+    pub fn cancel(&mut self, now: Nanos, id: EntryId) -> Option<T> {
         let entry = *self.entries.get(id)?;
         let flow = *self.flows.at(entry.flow);
         if entry.in_elevator {
-            self.take_from_elevator(id, &entry);
+            self.take_from_elevator(now, id, &entry);
         } else if let Some(queue) = self.devices.kept_mut(flow.device)
             && let Some(ends) = queue.queue_of(entry.class, flow.node)
         {
@@ -133,6 +133,9 @@ impl<T: Copy> Arbiter<T> {
         self.flows.at_mut(entry.flow).uncount();
         if let Some(queue) = self.devices.kept_mut(flow.device) {
             queue.uncount(entry.class);
+            if queue.places.has_reservations() {
+                queue.note_gone(now, flow.session);
+            }
         }
         // Marks count neither for their session nor for its queue.
         if entry.item.is_some() {
@@ -147,17 +150,19 @@ impl<T: Copy> Arbiter<T> {
     }
 
     /// Takes a command out of the elevator, and gives back what it holds there.
-    fn take_from_elevator(&mut self, id: EntryId, entry: &Entry<T>) {
+    fn take_from_elevator(&mut self, now: Nanos, id: EntryId, entry: &Entry<T>) {
         let Some(Held { number, set, charge }) = self.entries.take_held(id) else { return };
         let flow = self.flows.at(entry.flow);
         if let Some(queue) = self.devices.kept_mut(flow.device) {
             if let Some(elevator) = &mut queue.elevator {
                 elevator.remove(number);
             }
-            if let (Some(charge), Some(reserved)) =
-                (charge, queue.places.reservation_over(flow.session))
-            {
-                reserved.cancel(charge);
+            queue.device.set.leave(entry.write, entry.bytes);
+            if let Some(reserved) = queue.places.reservation_over(flow.session) {
+                match charge {
+                    Some(charge) => reserved.cancel(now, charge),
+                    None => reserved.note_back(now, entry.bytes, None),
+                }
             }
         }
         if let Some(set) = set {

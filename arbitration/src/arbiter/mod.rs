@@ -21,6 +21,7 @@
 //! reactors say to each other by the models in `interleavings.rs`.
 
 mod attach;
+mod bounded;
 mod changes;
 #[cfg(test)]
 mod churn;

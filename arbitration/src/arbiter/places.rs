@@ -76,6 +76,9 @@ static NOWHERE: Place<Standing> = Place::new(None, UNKNOWN);
 /// The places of the sessions that have flows at a device, those above them, and their hosts.
 #[derive(Debug)]
 pub(super) struct Places {
+    pub(super) reactor: u32,
+    /// The device has a scheduling set (see [`Device::is_bounded`](crate::device::Device::is_bounded)).
+    pub(super) bounded: bool,
     pub(super) order: Hierarchy<Standing, EntryId>,
     /// The reservations in force.
     pub(super) terms: Arc<[Reservation]>,
@@ -90,8 +93,10 @@ pub(super) struct Places {
 }
 
 impl Places {
-    pub(super) fn new() -> Self {
+    pub(super) fn new(reactor: u32, bounded: bool) -> Self {
         Self {
+            reactor,
+            bounded,
             order: Hierarchy::new(UNKNOWN),
             terms: Arc::default(),
             due: BinaryHeap::new(),

@@ -12,6 +12,8 @@ use super::places::Places;
 use super::samples::Samples;
 use crate::device::Device;
 use crate::order::{ClassBurst, Ends, NodeId, Pace, Tree, bit};
+use crate::reactors::Reactors;
+use crate::reservation::Schedule;
 use crate::session::{Session, SessionId};
 
 /// The command that goes next.
@@ -65,6 +67,8 @@ pub(super) struct DeviceQueue {
     woken: Arc<AtomicU64>,
     /// Commands that have gone to the device and not come back.
     pub(super) granted: u32,
+    /// What reservations may yet ask of the device: memory for one computation after the other.
+    pub(super) schedule: Schedule,
 }
 
 impl DeviceQueue {
@@ -72,8 +76,8 @@ impl DeviceQueue {
         let elevator = device.rules.containers.as_ref().map(Elevator::new);
         let mut queue = Self {
             reactor,
+            places: Places::new(reactor, device.is_bounded()),
             device,
-            places: Places::new(),
             waiting: PerClass::default(),
             total: 0,
             working: 0,
@@ -86,6 +90,7 @@ impl DeviceQueue {
             samples: Samples::default(),
             woken,
             granted: 0,
+            schedule: Schedule::default(),
         };
         queue.adopt_reservations(Nanos::ZERO);
         queue
@@ -159,6 +164,13 @@ impl DeviceQueue {
     /// Chooses the command that goes next; `None` where nothing may go on here.
     #[inline]
     pub(super) fn next(&mut self, now: Nanos, pace: &Pace) -> Option<Next> {
+        self.next_with(now, pace, true)
+    }
+
+    /// Chooses the command that goes next where an Urgent one, `urgent`, may go before reservations
+    /// that are due, or may not.
+    #[inline]
+    pub(super) fn next_with(&mut self, now: Nanos, pace: &Pace, urgent: bool) -> Option<Next> {
         // A class in which other reactors go first does not count.
         let mut has = self.working;
         if !self.device.fairness.is_alone() {
@@ -170,7 +182,7 @@ impl DeviceQueue {
         }
         // Urgent goes before reservations within its share alone, which admission has left to it.
         let clock = &self.device.clock;
-        let urgent = has & bit(Class::Urgent) != 0;
+        let urgent = urgent && has & bit(Class::Urgent) != 0;
         let is_first = match self.places.has_reservations() {
             true => clock.urgent_has_saved(),
             false => clock.urgent_is_first(),
@@ -218,6 +230,24 @@ impl DeviceQueue {
             return;
         }
         let woken = self.device.clear_due(self.reactor);
+        self.wake(woken);
+    }
+
+    /// Notes that a command of a session has gone, or was withdrawn.
+    pub(super) fn note_gone(&mut self, now: Nanos, session: SessionId) {
+        self.places.note_gone(now, session);
+        self.wake_others();
+    }
+
+    /// Wakes reactors that have left a device with a scheduling set to what was due here.
+    pub(super) fn wake_others(&self) {
+        if self.places.bounded && !self.device.fairness.is_alone() {
+            self.wake(self.device.wake());
+        }
+    }
+
+    /// Notes reactors that have something to do again.
+    fn wake(&self, woken: Reactors) {
         if !woken.is_empty() {
             self.woken.fetch_or(woken.bits(), Relaxed);
         }
@@ -280,9 +310,7 @@ impl DeviceQueue {
                 // Commands that waited for this class to catch up may go on, and nothing else may
                 // tell their reactors.
                 let woken = self.device.wake();
-                if !woken.is_empty() {
-                    self.woken.fetch_or(woken.bits(), Relaxed);
-                }
+                self.wake(woken);
             }
         }
     }
@@ -327,6 +355,9 @@ impl DeviceQueue {
         holds: Holds,
     ) -> Grant {
         self.granted += 1;
+        if self.device.is_bounded() && !self.is_ordered() {
+            self.device.set.join(work.write, work.bytes);
+        }
         Grant::new(now, device, work, holds)
     }
 }

@@ -57,7 +57,12 @@ impl Places {
 
     /// Takes other reservations for those that are in force.
     pub(super) fn adopt_reservations(&mut self, now: Nanos, terms: Arc<[Reservation]>) {
-        self.terms = terms;
+        let before = std::mem::replace(&mut self.terms, terms);
+        for old in before.iter() {
+            if !self.terms.iter().any(|new| Arc::ptr_eq(&new.reserved, &old.reserved)) {
+                old.reserved.note_end(now, self.reactor);
+            }
+        }
         self.due.clear();
         self.throttled.clear();
         self.blocked.clear();
@@ -101,8 +106,10 @@ impl Places {
     /// Notes that a command of a session has come: its reservation has demand.
     pub(super) fn note_demand(&mut self, now: Nanos, session: SessionId) {
         let Some(session) = self.covering(session) else { return };
-        if let Some(reserved) = self.reservation_of(session) {
-            reserved.note_demand(now);
+        if let Some(reserved) = self.reservation_of(session)
+            && self.standing(session).state != ReservationState::Blocked
+        {
+            reserved.note_demand(now, self.reactor);
         }
         if self.standing(session).state == ReservationState::Idle {
             self.set_due(now, session);
@@ -113,7 +120,8 @@ impl Places {
     /// (docs/sources.md, F3: reservations are kept).
     pub(super) fn next_due(&mut self, now: Nanos) -> Option<DueSession> {
         while let Some(&Reverse((when, session))) = self.throttled.peek() {
-            if when > now {
+            // What completes in a set gives device time back at any moment, in any reactor.
+            if when > now && !self.bounded {
                 break;
             }
             self.throttled.pop();
@@ -136,14 +144,16 @@ impl Places {
             let Some(found) = found else {
                 self.due.pop();
                 if blocked {
-                    self.set_state(session, ReservationState::Blocked);
-                    self.blocked.push(session);
+                    self.note_blocked(now, session);
                 } else {
                     self.set_state(session, ReservationState::Idle);
                 }
                 continue;
             };
             let reserved = self.reservation_of(session)?;
+            if self.bounded {
+                reserved.note_demand(now, self.reactor);
+            }
             match reserved.due(now) {
                 Some(deadline) if deadline == key => return Some(found),
                 Some(deadline) => {
@@ -168,17 +178,31 @@ impl Places {
         let waits =
             top.is_some_and(|top| Class::ALL.into_iter().any(|c| self.order.has_work(c, top)));
         if let Some(reserved) = self.reservation_of(session) {
-            if waits { reserved.note_demand(now) } else { reserved.note_idle(now) }
+            match waits {
+                true => reserved.note_demand(now, self.reactor),
+                false => reserved.note_idle(now, self.reactor),
+            }
         }
     }
 
     /// Notes that a limit above the session that [`Self::next_due`] found blocks it.
-    pub(super) fn block_due(&mut self) {
+    pub(super) fn block_due(&mut self, now: Nanos) {
         let due = self.due.pop();
         debug_assert!(due.is_some(), "the session that is due is the first of those that may be");
         if let Some(Reverse((_, session))) = due {
-            self.set_state(session, ReservationState::Blocked);
-            self.blocked.push(session);
+            self.note_blocked(now, session);
+        }
+    }
+
+    /// Notes that a limit blocks what a session with a reservation has waiting. The reservation asks
+    /// for nothing meanwhile.
+    fn note_blocked(&mut self, now: Nanos, session: SessionId) {
+        self.set_state(session, ReservationState::Blocked);
+        self.blocked.push(session);
+        if self.bounded
+            && let Some(reserved) = self.reservation_of(session)
+        {
+            reserved.note_idle(now, self.reactor);
         }
     }
 

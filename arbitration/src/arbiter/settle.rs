@@ -69,12 +69,18 @@ impl<T: Copy> Arbiter<T> {
     /// Takes a device away in `steps` steps at most: each takes back one command that waits there,
     /// into `back`, or one flow. Nothing new comes there from now on. Answers whether the device is
     /// gone, which it is once the commands that were dispatched have completed.
-    pub fn retire_device(&mut self, id: DeviceId, steps: usize, back: &mut Vec<T>) -> bool {
+    pub fn retire_device(
+        &mut self,
+        now: Nanos,
+        id: DeviceId,
+        steps: usize,
+        back: &mut Vec<T>,
+    ) -> bool {
         for _ in 0..steps {
             let Some(queue) = self.devices.get_mut(id) else { return true };
             queue.leaving = true;
             if let Some(entry) = queue.elevator.as_ref().and_then(Elevator::any) {
-                back.extend(self.cancel(entry));
+                back.extend(self.cancel(now, entry));
                 continue;
             }
             let Some(flow) = queue.flows else { break };
@@ -82,7 +88,7 @@ impl<T: Copy> Arbiter<T> {
             let mut waiting = Class::ALL.into_iter().filter_map(|c| queue.queue_of(c, node));
             match waiting.next() {
                 // The flow may go with its last command.
-                Some(waiting) => back.extend(self.cancel(waiting.first)),
+                Some(waiting) => back.extend(self.cancel(now, waiting.first)),
                 None => self.remove_flow(flow),
             }
         }

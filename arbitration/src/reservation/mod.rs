@@ -8,11 +8,13 @@
 
 mod average;
 mod broker;
-mod fahrrad;
+mod demand;
+mod load;
 mod profile;
 mod profiler;
 mod refusal;
 mod reserved;
+mod schedule;
 mod tally;
 mod terms;
 mod utilisation;
@@ -21,11 +23,12 @@ mod utilisation;
 mod tests;
 
 pub use broker::{Admitted, Broker, LONGEST_PERIOD, SHORTEST_PERIOD, Translation};
-pub use fahrrad::{DiskRequest, Fahrrad};
+pub(crate) use load::SetLoad;
 pub use profile::{Overrides, PerKib, Profile, ServiceTime};
 pub use profiler::{Profiler, Sureness};
 pub use refusal::{Refusal, Shortage};
 pub use reserved::{Charge, Reserved};
+pub(crate) use schedule::{Account, Schedule};
 #[cfg(all(test, feature = "interleavings"))]
 pub(crate) use tally::Tally;
 pub use terms::{Budget, Locality, Terms};

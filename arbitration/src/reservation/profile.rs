@@ -106,6 +106,13 @@ impl Profile {
         time.worst.0.saturating_add(beyond(bytes).saturating_mul(per_kib))
     }
 
+    /// Computes the worst share of this many commands, of `kib` KiB beyond the first four of each in all, in
+    /// ns.
+    pub(super) const fn worst_of_all(&self, write: bool, (commands, kib): (u64, u64)) -> u64 {
+        let (time, per_kib) = self.of(write);
+        time.worst.0.saturating_mul(commands).saturating_add(per_kib.saturating_mul(kib))
+    }
+
     /// Returns what a command is charged until its time is known, in ns. On a disk, its worst time.
     /// A device without seeks serves many commands at once, and a command's time there tells of the
     /// others as well: no more counts, then or later, than what the broker sets aside for a command
@@ -173,7 +180,7 @@ pub(super) const fn padded(mean: u64) -> u64 {
 }
 
 /// Returns the whole and begun KiB beyond the first four.
-const fn beyond(bytes: u32) -> u64 {
+pub(super) const fn beyond(bytes: u32) -> u64 {
     (bytes.div_ceil(1024) as u64).saturating_sub(BASE_KIB)
 }
 

@@ -6,7 +6,9 @@ use crate::sync::{AtomicU64, Ordering};
 use units::Nanos;
 
 use super::broker::Admitted;
+use super::demand::{Demand, Periods};
 use super::profile::Profile;
+use super::schedule::Claim;
 use super::tally::{MOST, Tally};
 use super::terms::Budget;
 
@@ -22,18 +24,25 @@ use super::terms::Budget;
 #[derive(Debug)]
 pub struct Reserved {
     profile: Profile,
-    start: Nanos,
-    period: u64,
+    /// Commands go through a scheduling set.
+    set: bool,
+    periods: Periods,
     limits: Limits,
     /// Charge of the tenant's usual command at first, which must be left for one to be due.
     assumed: u64,
     /// The mean time of the tenant's usual command in the device.
     in_device: u64,
+    /// The longest that the tenant's usual command is in the device.
+    longest: u64,
     /// The number of the tenant's usual commands that the device carries out in a period.
     commands: u64,
     /// The number of the present period, from 1 on.
     number: AtomicU64,
     used: Used,
+    /// What was completed of what was charged in the present period.
+    done: Used,
+    /// Device time that corresponds to the part of the period in which nothing was asked for.
+    forgone: Tally,
     demand: Demand,
 }
 
@@ -55,25 +64,16 @@ struct Used {
     time: Tally,
 }
 
-/// The time for which commands waited, and the outcome of the periods in which they did.
-#[derive(Debug, Default)]
-struct Demand {
-    /// Since when a command waits, in ns; 0: none waits.
-    since: AtomicU64,
-    /// ns of the present period in which commands waited.
-    waited: Tally,
-    periods: AtomicU64,
-    kept: AtomicU64,
-}
-
 /// The charge of a command that was dispatched ahead of others. The charge ends by
 /// [`Reserved::settle`] or [`Reserved::cancel`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[must_use]
 pub struct Charge {
     number: u64,
-    bytes: u32,
     assumed: u64,
+    bytes: u32,
+    /// Tells the reservation from another of the same session.
+    tag: u32,
 }
 
 impl Reserved {
@@ -87,18 +87,35 @@ impl Reserved {
             Budget::DeviceTime(_) => (MOST, MOST),
         };
         let time = translation.device_time.0.min(MOST);
+        let in_device = |share: u64| share.saturating_mul(profile.parallelism.max(1).into());
         Self {
             profile: *profile,
-            start: now,
-            period: terms.period.0.clamp(1, MOST),
+            set: profile.seeks,
+            periods: Periods { start: now, length: terms.period.0.clamp(1, MOST) },
             limits: Limits { operations, bytes, time },
             assumed: profile.assumed_of(terms).min(time),
             commands: terms.period.0 / profile.mean_of(terms).max(1),
-            in_device: profile.mean_of(terms).saturating_mul(profile.parallelism.max(1).into()),
+            in_device: in_device(profile.mean_of(terms)),
+            longest: in_device(profile.worst_of(terms)),
             number: AtomicU64::new(1),
             used: Used::default(),
+            done: Used::default(),
+            forgone: Tally::default(),
             demand: Demand::default(),
         }
+    }
+
+    /// Sets whether commands go through a scheduling set; without this, they do on a device that
+    /// seeks (see [`Device::is_bounded`](crate::device::Device::is_bounded)).
+    #[must_use]
+    pub fn in_set(mut self, set: bool) -> Self {
+        self.set = set;
+        self
+    }
+
+    /// Returns what tells this reservation's charges from those of another.
+    fn tag(&self) -> u32 {
+        u32::try_from(self.periods.start.0 & u64::from(u32::MAX)).unwrap_or(0)
     }
 
     /// Returns the deadline of the tenant's next command, which is the end of the period, while
@@ -111,7 +128,7 @@ impl Reserved {
     #[inline]
     pub fn due(&self, now: Nanos) -> Option<Nanos> {
         let number = self.present(now);
-        (self.has_left(number) && self.is_on_time(now, number)).then(|| self.end(number))
+        (self.has_left(number) && self.is_on_time(now, number)).then(|| self.periods.end(number))
     }
 
     /// Says whether budget is left in the period, so that a command is charged, due or not.
@@ -123,10 +140,26 @@ impl Reserved {
 
     #[inline]
     fn has_left(&self, number: u64) -> bool {
-        let Limits { operations, bytes, time } = self.limits;
-        (operations == MOST || self.used.operations.used(number) < operations)
-            && (bytes == MOST || self.used.bytes.used(number) < bytes)
-            && self.used.time.used(number).saturating_add(self.assumed) <= time
+        !self.is_used_up(number)
+            && self.time_used(number).saturating_add(self.assumed) <= self.limits.time
+    }
+
+    /// Says whether nothing is left of a budget in operations or bytes.
+    #[inline]
+    fn is_used_up(&self, number: u64) -> bool {
+        let Limits { operations, bytes, .. } = self.limits;
+        (operations != MOST && self.used.operations.used(number) >= operations)
+            || (bytes != MOST && self.used.bytes.used(number) >= bytes)
+    }
+
+    /// Returns the device time that is used, or was forgone.
+    #[inline]
+    fn time_used(&self, number: u64) -> u64 {
+        let used = self.used.time.used(number);
+        if !self.set {
+            return used;
+        }
+        used.saturating_add(self.forgone.used(number))
     }
 
     /// Returns the part of the budget that is used, and all of it.
@@ -149,16 +182,18 @@ impl Reserved {
             return true;
         }
         let (used, all) = self.progress(number);
-        let point = now.ns_since(self.end(number - 1)).saturating_add(self.period / LEAD);
-        u128::from(used) * u128::from(self.period) <= u128::from(all) * u128::from(point)
+        let length = self.periods.length;
+        let point = now.ns_since(self.periods.begin(number)).saturating_add(length / LEAD);
+        u128::from(used) * u128::from(length) <= u128::from(all) * u128::from(point)
     }
 
     /// Returns the time at which more of the budget is due.
     fn on_time_at(&self, number: u64) -> Nanos {
         let (used, all) = self.progress(number);
-        let at = u128::from(used) * u128::from(self.period) / u128::from(all.max(1));
-        let point = u64::try_from(at).unwrap_or(u64::MAX).saturating_sub(self.period / LEAD);
-        self.end(number - 1).after(point.saturating_add(1))
+        let length = self.periods.length;
+        let at = u128::from(used) * u128::from(length) / u128::from(all.max(1));
+        let point = u64::try_from(at).unwrap_or(u64::MAX).saturating_sub(length / LEAD);
+        self.periods.begin(number).after(point.saturating_add(1))
     }
 
     /// Returns the time at which to ask again whether a command is due, after it was not: at the
@@ -168,11 +203,8 @@ impl Reserved {
     #[must_use]
     pub fn again(&self, now: Nanos) -> Nanos {
         let number = self.present(now);
-        let Limits { operations, bytes, .. } = self.limits;
-        let used_up = (operations != MOST && self.used.operations.used(number) >= operations)
-            || (bytes != MOST && self.used.bytes.used(number) >= bytes);
-        let end = self.end(number);
-        if used_up {
+        let end = self.periods.end(number);
+        if self.is_used_up(number) {
             return end;
         }
         let at =
@@ -187,65 +219,194 @@ impl Reserved {
     pub fn charge(&self, now: Nanos, write: bool, bytes: u32) -> Charge {
         let number = self.present(now);
         let assumed = self.profile.assumed(write, bytes).min(MOST);
-        // Only what the budget is in is kept count of.
-        if self.limits.operations != MOST {
-            self.used.operations.add(number, 1);
-        } else if self.limits.bytes != MOST {
-            self.used.bytes.add(number, bytes.into());
-        }
+        self.count(&self.used, number, bytes);
         self.used.time.add(number, assumed);
-        // The period had demand, even if nothing had to wait.
-        self.end_wait(now, number, 1);
-        Charge { number, bytes, assumed }
+        if self.set {
+            self.demand.sent(number);
+            self.begin_demand(now, number);
+        } else {
+            // The period had demand, even if nothing had to wait.
+            self.demand.end(now, (&self.periods, number), 1);
+        }
+        Charge { number, assumed, bytes, tag: self.tag() }
+    }
+
+    /// Counts a command in what the budget is in, where that is not device time.
+    #[inline]
+    fn count(&self, into: &Used, number: u64, bytes: u32) {
+        if self.limits.operations != MOST {
+            into.operations.add(number, 1);
+        } else if self.limits.bytes != MOST {
+            into.bytes.add(number, bytes.into());
+        }
     }
 
     /// Settles a charged command that has completed: gives back what it did not take of the device
     /// time it was charged, or, on a disk, adds what it took beyond. `actual_ns` is its share of
     /// the device's time (see [`ServiceTime`](super::ServiceTime)). After the end of the period it
-    /// was charged in, nothing happens.
+    /// was charged in, nothing happens: it was late.
     ///
     /// On a disk all of it counts, as the seeks are the stream's own. Elsewhere a command's time
     /// tells of what others do as well, and no more counts than it was charged.
     #[inline]
     pub fn settle(&self, now: Nanos, charge: Charge, actual_ns: u64) {
-        if self.present(now) != charge.number {
+        // What is complete at the very end of a period is complete in it.
+        let number = self.present(Nanos(now.0.saturating_sub(1)));
+        if charge.tag != self.tag() {
             return;
         }
-        if actual_ns <= charge.assumed {
-            self.used.time.take_back(charge.number, charge.assumed - actual_ns);
-        } else if self.profile.seeks {
-            self.used.time.add(charge.number, actual_ns - charge.assumed);
+        if number == charge.number {
+            let mut counted = actual_ns;
+            if actual_ns <= charge.assumed {
+                self.used.time.take_back(number, charge.assumed - actual_ns);
+            } else if self.profile.seeks {
+                self.used.time.add(number, actual_ns - charge.assumed);
+            } else {
+                counted = charge.assumed;
+            }
+            self.count_done(number, charge.bytes, counted);
+        }
+        self.note_over(now, charge, number);
+    }
+
+    /// Takes note that a command of the tenant has completed that was not charged: the worst time of
+    /// those under way left no budget for it at that moment. The tenant has had it all the same.
+    /// `served` is its share of the device's time; `None` where the device did not carry it out.
+    pub(crate) fn note_back(&self, now: Nanos, bytes: u32, served: Option<u64>) {
+        let number = self.present(Nanos(now.0.saturating_sub(1)));
+        if let Some(actual_ns) = served {
+            self.count_done(number, bytes, actual_ns);
+        }
+        self.demand.came_back_beside();
+        self.end_if_over(now, number);
+    }
+
+    /// Takes note that a command of the tenant goes without being charged.
+    pub(crate) fn note_beside(&self) {
+        if self.set {
+            self.demand.sent_beside();
+        }
+    }
+
+    /// Counts a command as completed in a period, in what the budget is in.
+    #[inline]
+    fn count_done(&self, number: u64, bytes: u32, actual_ns: u64) {
+        if self.limits.operations == MOST && self.limits.bytes == MOST {
+            self.done.time.add(number, actual_ns);
+        } else {
+            self.count(&self.done, number, bytes);
         }
     }
 
     /// Cancels a charged command that did not reach the device: all of the charge is given back, if
     /// its period is still the present one.
-    pub fn cancel(&self, charge: Charge) {
+    pub fn cancel(&self, now: Nanos, charge: Charge) {
+        if charge.tag != self.tag() {
+            return;
+        }
         self.used.operations.take_back(charge.number, 1);
         self.used.bytes.take_back(charge.number, charge.bytes.into());
         self.used.time.take_back(charge.number, charge.assumed);
+        let number = self.present(now);
+        self.note_over(now, charge, number);
     }
 
-    /// Takes note that a command of this tenant waits: to be called when one has come and when,
-    /// after a round of dispatching, one is still there. The wait ends with the next charge or with
-    /// [`Self::note_idle`].
+    /// Notes that a command is under way no more.
     #[inline]
-    pub fn note_demand(&self, now: Nanos) {
-        self.present(now);
-        let since = &self.demand.since;
-        if since.load(Ordering::Relaxed) == 0 {
-            let _ = since.compare_exchange(0, now.0.max(1), Ordering::Relaxed, Ordering::Relaxed);
+    fn note_over(&self, now: Nanos, charge: Charge, number: u64) {
+        if self.set {
+            self.demand.came_back(charge.number);
+            self.end_if_over(now, number);
         }
     }
 
-    /// Takes note that no command of this tenant waits any more, though none was charged: it went
-    /// among the others, or was withdrawn.
+    /// Notes that the tenant asks for nothing more, where that is so.
+    fn end_if_over(&self, now: Nanos, number: u64) {
+        if self.demand.is_over(number) {
+            self.demand.end(now, (&self.periods, number), 1);
+        }
+    }
+
+    /// Takes note that a command of this tenant waits in a reactor: to be called when one has come
+    /// and when, after a round of dispatching, one is still there. The wait ends with the next
+    /// charge or with [`Self::note_idle`]; on a disk with the last command that was charged.
     #[inline]
-    pub fn note_idle(&self, now: Nanos) {
-        if self.demand.since.load(Ordering::Relaxed) != 0 {
+    pub fn note_demand(&self, now: Nanos, reactor: u32) {
+        let number = self.present(now);
+        if self.set {
+            self.demand.waits_in(reactor);
+        }
+        self.begin_demand(now, number);
+    }
+
+    /// Takes note that the tenant asks for something. On a disk, what it might have had while it did
+    /// not is forgone: asked for all at once, it would make others late.
+    #[inline]
+    fn begin_demand(&self, now: Nanos, number: u64) {
+        if self.demand.since().is_some() {
+            return;
+        }
+        let forgone = if self.set { self.forgone_until(now, number) } else { 0 };
+        if self.demand.begin(now) && self.set {
+            self.forgone.add(number, forgone);
+        }
+    }
+
+    /// Computes the device time that the tenant has forgone since it asked for something last: what
+    /// corresponds to the time since then, of what it has left beyond the part of its budget that
+    /// corresponds to the rest of the period.
+    fn forgone_until(&self, now: Nanos, number: u64) -> u64 {
+        let (periods, budget) = (&self.periods, self.limits.time);
+        let idle = now.ns_since(self.demand.until().max(periods.begin(number)));
+        let rest = periods.part(budget, periods.end(number).ns_since(now));
+        let left = budget.saturating_sub(self.time_used(number));
+        periods.part(budget, idle).min(left.saturating_sub(rest))
+    }
+
+    /// Takes note that no command of this tenant waits in a reactor any more, though none was
+    /// charged: it went among the others, or was withdrawn.
+    #[inline]
+    pub fn note_idle(&self, now: Nanos, reactor: u32) {
+        if (self.set && !self.demand.waits_no_more_in(reactor)) || self.demand.since().is_none() {
+            return;
+        }
+        let number = self.present(now);
+        if !self.set || self.demand.is_over(number) {
+            self.demand.end(now, (&self.periods, number), 0);
+        }
+    }
+
+    /// Takes note that the reservation is not in force any more: what waits or is under way is not
+    /// said of it.
+    pub(crate) fn note_end(&self, now: Nanos, reactor: u32) {
+        self.demand.forget_beside();
+        if self.demand.waits_no_more_in(reactor) {
             let number = self.present(now);
-            self.end_wait(now, number, 0);
+            self.demand.end(now, (&self.periods, number), 0);
         }
+    }
+
+    /// Computes what the reservation may yet ask of a device with a scheduling set.
+    pub(crate) fn claim(&self, now: Nanos) -> Claim {
+        let number = self.present(now);
+        let end = self.periods.end(number);
+        let (budget, period) = (self.limits.time, self.periods.length);
+        let mut left = 0;
+        if !self.is_used_up(number) {
+            let forgone = match self.demand.since() {
+                Some(_) => 0,
+                None => self.forgone_until(now, number),
+            };
+            let gone = self.time_used(number).saturating_add(forgone);
+            left = budget.saturating_sub(gone).min(end.ns_since(now));
+        }
+        let waits = self.demand.waits() && self.has_left(number) && self.is_on_time(now, number);
+        Claim { end, left, budget, period, waits }
+    }
+
+    /// Returns the device as it was when the reservation was admitted.
+    pub(crate) const fn profile(&self) -> &Profile {
+        &self.profile
     }
 
     /// Computes how many of the tenant's usual commands the device carries out in a period, if it
@@ -258,23 +419,19 @@ impl Reserved {
     /// Returns the end of the present period.
     #[must_use]
     pub fn next_period(&self, now: Nanos) -> Nanos {
-        self.end(self.present(now))
+        self.periods.end(self.present(now))
     }
 
-    /// Counts the periods that have ended: those in which commands waited, and those of them in
-    /// which the reservation was kept.
+    /// Counts the periods that have ended: those in which the tenant asked for something, and those
+    /// of them in which the reservation was kept.
     ///
-    /// It was kept when the budget was used up, or when the tenant had the part of the budget that
-    /// corresponds to the part of the period in which its commands waited: a tenant that asks for
-    /// less than it reserved, or begins in the middle of a period, is not cheated.
+    /// It was kept when all of the budget was completed in the period, or the part of it that
+    /// corresponds to the part of the period in which the tenant's commands waited: a tenant that
+    /// asks for less than it reserved, or begins in the middle of a period, is not cheated. A
+    /// command that is complete after the end of the period does not count for it.
     #[must_use]
     pub fn kept(&self) -> (u64, u64) {
-        let load = |count: &AtomicU64| count.load(Ordering::Relaxed);
-        (load(&self.demand.periods), load(&self.demand.kept))
-    }
-
-    fn end(&self, number: u64) -> Nanos {
-        self.start.after(number.saturating_mul(self.period))
+        self.demand.kept()
     }
 
     /// Returns the number of the period that `now` is in, or of a later one that another thread has
@@ -282,63 +439,39 @@ impl Reserved {
     #[inline]
     fn present(&self, now: Nanos) -> u64 {
         let number = self.number.load(Ordering::Relaxed);
-        if now < self.end(number) { number } else { self.roll(now, number) }
+        if now < self.periods.end(number) { number } else { self.roll(now, number) }
     }
 
     #[cold]
     fn roll(&self, now: Nanos, old: u64) -> u64 {
-        let new = (now.ns_since(self.start) / self.period).saturating_add(1);
+        let new = (now.ns_since(self.periods.start) / self.periods.length).saturating_add(1);
         let swap = (Ordering::Relaxed, Ordering::Relaxed);
         match self.number.compare_exchange(old, new, swap.0, swap.1) {
             Ok(_) => {
-                self.count_periods(old, new);
+                let kept = |waited| self.had_its_part(old, waited);
+                self.demand.count(&self.periods, (old, new), kept);
                 new
             }
             Err(other) => other.max(new),
         }
     }
 
-    /// Ends the present wait, and counts it in period `number`, as `least` ns or more.
-    #[inline]
-    fn end_wait(&self, now: Nanos, number: u64, least: u64) {
-        let since = Nanos(self.demand.since.load(Ordering::Relaxed));
-        if since == Nanos::ZERO || self.demand.since.swap(0, Ordering::Relaxed) == 0 {
-            return;
-        }
-        let began = self.end(number - 1).max(since);
-        self.demand.waited.add(number, now.ns_since(began).max(least));
-    }
-
-    /// Counts period `old`, and those that passed before `new` without a call, as kept or not.
-    fn count_periods(&self, old: u64, new: u64) {
-        let since = Nanos(self.demand.since.load(Ordering::Relaxed));
-        let waits = since != Nanos::ZERO;
-        let tail = if waits { self.end(old).ns_since(since.max(self.end(old - 1))) } else { 0 };
-        let waited = self.demand.waited.used_in(old).saturating_add(tail).min(self.period);
-        if waited == 0 {
-            return;
-        }
-        let kept = self.had_its_part(old, waited);
-        // In the periods between, something waited and nothing was charged.
-        let missed = if waits { new.saturating_sub(old + 1) } else { 0 };
-        self.demand.periods.fetch_add(1 + missed, Ordering::Relaxed);
-        self.demand.kept.fetch_add(u64::from(kept), Ordering::Relaxed);
-    }
-
-    /// Says whether a period's use comes up to the reserved rate over the time that commands waited
-    /// in it, but for one command.
+    /// Says whether what was completed in a period comes up to the reserved rate over the time that
+    /// commands waited in it, but for one command of a budget in time. What came in the middle of
+    /// the period had to get through the device as well.
     fn had_its_part(&self, number: u64, waited: u64) -> bool {
-        let part = |limit: u64| {
-            let part = u128::from(limit) * u128::from(waited) / u128::from(self.period);
-            u64::try_from(part).unwrap_or(u64::MAX)
+        let waited = match waited < self.periods.length {
+            true => waited.saturating_sub(self.longest),
+            false => waited,
         };
+        let part = |limit| self.periods.part(limit, waited);
         let Limits { operations, bytes, time } = self.limits;
         if operations != MOST {
-            part(operations) <= self.used.operations.used_in(number)
+            part(operations) <= self.done.operations.used_in(number)
         } else if bytes != MOST {
-            part(bytes) <= self.used.bytes.used_in(number)
+            part(bytes) <= self.done.bytes.used_in(number)
         } else {
-            part(time) <= self.used.time.used_in(number).saturating_add(self.assumed)
+            part(time) <= self.done.time.used_in(number).saturating_add(self.assumed)
         }
     }
 }

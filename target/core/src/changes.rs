@@ -126,13 +126,18 @@ impl<V> Changes<V> {
 
     /// Forgets devices that are gone once nothing is in them. Adds to `waited` the commands that
     /// waited for them. Returns whether anything was done.
-    pub(crate) fn leave(&mut self, stages: &mut Stages, waited: &mut Vec<(Key, SlotId)>) -> bool {
+    pub(crate) fn leave(
+        &mut self,
+        now: Nanos,
+        stages: &mut Stages,
+        waited: &mut Vec<(Key, SlotId)>,
+    ) -> bool {
         let (mut any, mut steps) = (false, TAKEN_BACK);
         for _ in 0..DEVICES.min(self.leaving.len() + self.emptying.len()) {
             let next = self.leaving.pop_front().or_else(|| self.emptying.pop_front());
             let Some((id, device)) = next else { break };
             let before = waited.len();
-            let gone = stages.arbiter.retire_device(id, steps.max(1), waited);
+            let gone = stages.arbiter.retire_device(now, id, steps.max(1), waited);
             let taken = waited.len() - before;
             steps = steps.saturating_sub(taken);
             any |= gone || taken > 0;

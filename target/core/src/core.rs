@@ -540,7 +540,7 @@ impl<D: Driver> Core<D> {
     /// is in them. Returns whether anything was done.
     fn leave_devices(&mut self) -> bool {
         let mut waited = Vec::new();
-        let any = self.changes.leave(&mut self.io.stages, &mut waited);
+        let any = self.changes.leave(self.io.now, &mut self.io.stages, &mut waited);
         for (key, slot) in waited {
             if let Some((io_queue, queue)) = self.places.find_io(key) {
                 io_queue.device_gone(queue, &mut self.io, slot);

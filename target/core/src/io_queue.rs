@@ -486,11 +486,11 @@ impl<D: Driver> IoQueue<D> {
                 None
             }
             State::DeviceTurn(entry, _, source) => {
-                stages.arbiter.cancel(entry);
+                stages.arbiter.cancel(io.now, entry);
                 source.grant()
             }
             State::SliceTurn(_, entry) => {
-                stages.arbiter.cancel(entry);
+                stages.arbiter.cancel(io.now, entry);
                 None
             }
             State::DataBuffer(grant) | State::Promised(_, grant) | State::Parked(_, _, grant) => {

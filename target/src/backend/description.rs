@@ -31,6 +31,8 @@ pub struct Description {
     pub path: Option<PathBuf>,
     /// The identity that the device reports: WWN, serial number; none where it reports nothing.
     pub device: Option<String>,
+    /// Whether the device has a head that moves; none where the kernel does not say.
+    pub seeks: Option<bool>,
     /// The format of a logical block.
     pub format: BlockFormat,
     /// The backend's abilities.

@@ -77,6 +77,7 @@ impl FileDisk {
             kind: if is_device { "block" } else { "file" },
             path: Some(path.to_owned()),
             device: source.device.clone(),
+            seeks: source.seeks(),
             format,
             abilities: Abilities {
                 volatile_cache: true,

@@ -51,6 +51,7 @@ impl Memory {
             kind: "memory",
             path: None,
             device: None,
+            seeks: None,
             format,
             abilities,
             identify: None,

@@ -89,6 +89,7 @@ impl NvmeDisk {
             kind: "nvme",
             path: Some(path.to_owned()),
             device: seen::kept(&names),
+            seeks: claim.device().and_then(sysfs::seeks),
             format,
             abilities: Abilities {
                 volatile_cache: byte(&controller[..], 525) & 1 == 1,

@@ -100,6 +100,11 @@ impl Source {
         Ok(Self { file, is_device: true, size, device: seen::kept(&names), _claim: claim })
     }
 
+    /// Says whether what the bytes lie on has a head that moves; `None` where the kernel does not.
+    pub(super) fn seeks(&self) -> Option<bool> {
+        sysfs::seeks(&self.file)
+    }
+
     fn regular(
         claimant: Claimant<'_>,
         file: File,

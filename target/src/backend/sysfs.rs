@@ -3,7 +3,7 @@
 use std::ffi::OsStr;
 use std::fs::File;
 use std::os::unix::ffi::OsStrExt;
-use std::os::unix::fs::MetadataExt;
+use std::os::unix::fs::{FileTypeExt, MetadataExt};
 use std::path::{Path, PathBuf};
 
 use super::identity::Identity;
@@ -43,6 +43,19 @@ pub(super) fn number_of(folder: &Path) -> Option<u64> {
 pub(super) fn whole_disk(device: u64) -> Option<PathBuf> {
     let folder = block(device).canonicalize().ok()?;
     folder.join("partition").exists().then(|| folder.parent().map(Path::to_owned))?
+}
+
+/// Says whether the device that a file is, or lies on, has a head that moves; `None` where the
+/// kernel does not know of a device.
+pub(super) fn seeks(file: &File) -> Option<bool> {
+    let found = file.metadata().ok()?;
+    let number = if found.file_type().is_block_device() { found.rdev() } else { found.dev() };
+    let disk = whole_disk(number).unwrap_or_else(|| block(number));
+    match read(&disk.join("queue/rotational"))?.as_str() {
+        "0" => Some(false),
+        "1" => Some(true),
+        _ => None,
+    }
 }
 
 /// Returns the partitions of a disk.

@@ -81,6 +81,7 @@ table! { Namespace, NAMESPACE;
         namespace.device.latency_target.write(&key.values)
     }),
     "order" => read(device.order, device::order, device::write_order),
+    "seeks" => read(device.seeks, device::seeks, device::write_seeks),
     "flush_is_output" => read(device.flush_is_output, values::boolean, |flush: &bool| {
         Written::if_set(*flush)
     }),

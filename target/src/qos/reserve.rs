@@ -184,7 +184,7 @@ impl Reservations {
         Ok(Granted {
             namespace: namespace.to_owned(),
             device: known.backend,
-            reserved: Arc::new(Reserved::new(now, &admitted)),
+            reserved: Arc::new(Reserved::new(now, &admitted).in_set(known.device.is_bounded())),
             admitted,
         })
     }

@@ -97,7 +97,10 @@ impl Namespaces {
         let again = self.table.with(&place, |known| Arc::clone(&known.stats));
         let reopened = again.is_some();
         let stats = again.unwrap_or_else(|| self.fresh_stats());
-        let rules = settings::device_rules(namespace, &self.shared.qos.snapshot().general);
+        let rules = {
+            let general = &self.shared.qos.snapshot().general;
+            settings::device_rules(namespace, general, backend.description().seeks)
+        };
         let (id, device) = self.shared.devices.add(backend, rules, Arc::clone(&stats));
         let now = self.shared.clock.now();
         // The namespace's session and class exist before its first command.

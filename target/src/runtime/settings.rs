@@ -54,8 +54,12 @@ fn max_namespaces(max_transfer: u32) -> u32 {
 }
 
 /// Returns the rules by which a namespace's device is shared, by its own settings and the general
-/// ones.
-pub(super) fn device_rules(namespace: &Namespace, general: &Qos) -> DeviceRules {
+/// ones. `seeks` is what the kernel says of the device.
+pub(super) fn device_rules(
+    namespace: &Namespace,
+    general: &Qos,
+    seeks: Option<bool>,
+) -> DeviceRules {
     /// The number of commands from which an order by place chooses.
     const CHOSEN: usize = 256;
     /// The default deadline of a single command: a seek of a disk or two.
@@ -80,7 +84,7 @@ pub(super) fn device_rules(namespace: &Namespace, general: &Qos) -> DeviceRules 
             // A model's service time varies by an eighth.
             worst: settings.worst_time.or(model.map(|m| m.service_time / 8 * 9)).map(nanos),
             parallelism: settings.parallelism.or(model.map(|m| m.channels)),
-            seeks: settings.order == config::Order::Containers,
+            seeks: settings.seeks.or(seeks).unwrap_or(containers.is_some()),
         },
     }
 }

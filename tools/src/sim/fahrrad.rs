@@ -1,17 +1,17 @@
 //! Fig. 3 of Fahrrad (docs/sources.md, F3): reservations on a disk, and the same streams without.
 
 mod deadline;
+mod stages;
 mod workload;
 
 use std::fmt::Write as _;
 
 use arbitration::Nanos;
-use arbitration::reservation::{
-    Broker, DiskRequest, Fahrrad, PerKib, Profile, Refusal, ServiceTime,
-};
+use arbitration::reservation::{Broker, PerKib, Profile, ServiceTime};
 
 use self::deadline::Deadline;
-use self::workload::{Stream, streams};
+use self::stages::{Stages, URGENT_SHARE};
+use self::workload::{DiskRequest, Stream, streams};
 use super::disk::{Disk, DiskGeometry};
 use super::random::Random;
 
@@ -26,7 +26,8 @@ const BACKGROUND: u64 = 384;
 /// The scheduler of the disk.
 #[derive(Debug)]
 enum Scheduler {
-    Fahrrad(Fahrrad),
+    /// The target's stages, with Fahrrad's bound of the set.
+    Fahrrad(Box<Stages>),
     Deadline(Deadline),
 }
 
@@ -45,9 +46,9 @@ impl Scheduler {
         }
     }
 
-    fn completed(&mut self, now: Nanos, actual: u64) {
+    fn completed(&mut self, now: Nanos) {
         if let Self::Fahrrad(set) = self {
-            set.completed(now, actual);
+            set.completed(now);
         }
     }
 }
@@ -99,15 +100,14 @@ fn profile(disk: &Disk) -> Profile {
     Profile { read: time, write: time, per_kib, parallelism: 1, seeks: true }
 }
 
-/// Makes Fahrrad with a reservation for each of the streams.
-fn reserved(profile: &Profile, streams: &[Stream]) -> Result<Fahrrad, Refusal> {
-    let (mut set, mut already) = (Fahrrad::new(), Vec::new());
+/// Makes the target's stages with a reservation for each of the streams.
+fn reserved(profile: &Profile, streams: &[Stream]) -> Result<Stages, String> {
+    let mut admitted = Vec::new();
     for stream in streams {
-        let admitted = Broker::admit(profile, &already, 0, &stream.terms())?;
-        set.add_reserved(Nanos::ZERO, &admitted);
-        already.push(admitted);
+        let one = Broker::admit(profile, &admitted, URGENT_SHARE, &stream.terms());
+        admitted.push(one.map_err(|refused| refused.to_string())?);
     }
-    Ok(set)
+    Stages::new(streams, &admitted)
 }
 
 /// Runs the streams on a disk for `windows` windows.
@@ -130,10 +130,10 @@ fn simulate(mut scheduler: Scheduler, background: u64, windows: u64, seed: u64) 
             let Some(stream) = streams.get_mut(number) else { continue };
             let took = disk.service(now, request.position, stream.blocks, false);
             now = now.after(took);
-            scheduler.completed(now, took);
+            scheduler.completed(now);
             stream.outstanding = stream.outstanding.saturating_sub(1);
             if let Some(got) = got.get_mut(number) {
-                got.count(now.0 > request.id);
+                got.count(now.0 > request.due);
             }
         }
     }
@@ -142,9 +142,10 @@ fn simulate(mut scheduler: Scheduler, background: u64, windows: u64, seed: u64) 
 }
 
 /// Runs the streams without reservations and with them.
-fn both(background: u64, windows: u64, seed: u64) -> Result<[Vec<Got>; 2], Refusal> {
+fn both(background: u64, windows: u64, seed: u64) -> Result<[Vec<Got>; 2], String> {
     let disk = Disk::new(DiskGeometry::SATA_7200, seed);
-    let set = Scheduler::Fahrrad(reserved(&profile(&disk), &streams(0, background))?);
+    let set = reserved(&profile(&disk), &streams(0, background))?;
+    let set = Scheduler::Fahrrad(Box::new(set));
     let plain = Scheduler::Deadline(Deadline::default());
     Ok([plain, set].map(|scheduler| simulate(scheduler, background, windows, seed)))
 }
@@ -155,7 +156,7 @@ pub(super) fn figure(seed: u64) -> String {
     text.unwrap_or_else(|refused| format!("{refused}\n"))
 }
 
-fn table(seed: u64) -> Result<String, Refusal> {
+fn table(seed: u64) -> Result<String, String> {
     let [linux, fahrrad] = both(BACKGROUND, WINDOWS, seed)?;
     let mut text = format!(
         "I/Os per second over 500 s: the mean, and the least of any 5 s; requests in 1000 that\n\
@@ -176,7 +177,7 @@ fn table(seed: u64) -> Result<String, Refusal> {
 }
 
 /// Writes how the totals differ, by the outstanding requests of the background stream.
-fn by_background(seed: u64) -> Result<String, Refusal> {
+fn by_background(seed: u64) -> Result<String, String> {
     let mut text = String::from(
         "\nThe source: all guarantees met, and about 200 I/Os per second more than Linux.\n\
          Here, by the requests that the background stream has outstanding (with few, whoever\n\

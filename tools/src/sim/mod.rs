@@ -1,6 +1,6 @@
 //! `sluice sim`: figures of the sources, made again on models with the libraries' code. The daemon
 //! runs that of containers and of admission; it does not run the controllers of QTCP, since the
-//! kernel keeps the windows, nor Fahrrad's disk scheduling set (docs/sim.md).
+//! kernel keeps the windows (docs/sim.md).
 //!
 //! - [`intelliqos`]: containers on a disk; [`fahrrad`]: reservations on a disk.
 //! - [`fig8`], [`fig9`], [`fig10`], [`fig14`], [`fig15`]: QTCP on one bottleneck, on [`net`], a

@@ -39,8 +39,8 @@ fn what_is_withdrawn_is_gone_and_leaves_no_trace() {
         .collect();
     for (n, entry) in entries.iter().enumerate() {
         if n % 2 == 1 {
-            assert_eq!(arbiter.cancel(*entry), Some(n as u64));
-            assert_eq!(arbiter.cancel(*entry), None);
+            assert_eq!(arbiter.cancel(Nanos(1), *entry), Some(n as u64));
+            assert_eq!(arbiter.cancel(Nanos(1), *entry), None);
         }
     }
     let mut order = Vec::new();
@@ -54,7 +54,7 @@ fn what_is_withdrawn_is_gone_and_leaves_no_trace() {
     assert_eq!(session.credits.used().operations, 0);
     assert!(!world.device.clock.contended());
     arbiter.release(flow);
-    assert!(arbiter.retire_device(DEVICE, 0, &mut Vec::new()));
+    assert!(arbiter.retire_device(Nanos(9), DEVICE, 0, &mut Vec::new()));
 }
 
 #[test]
@@ -90,15 +90,15 @@ fn a_flow_ends_with_its_device_and_is_none_of_the_next_in_its_place() {
     }
     // In steps: two flows, five commands that wait, and their flow; then what is in the device.
     let mut back = Vec::new();
-    assert!(!arbiter.retire_device(DEVICE, 5, &mut back));
+    assert!(!arbiter.retire_device(Nanos(9), DEVICE, 5, &mut back));
     assert_eq!(back, [0, 1, 2]);
     let b = world.sessions.named("b").unwrap();
     assert!(arbiter.flow(DEVICE, b, HostId(9)).is_none(), "nothing new comes");
-    assert!(!arbiter.retire_device(DEVICE, 100, &mut back));
+    assert!(!arbiter.retire_device(Nanos(9), DEVICE, 100, &mut back));
     assert_eq!(back, [0, 1, 2, 3, 4]);
     assert!(arbiter.device(DEVICE).is_some(), "a command is in it");
     arbiter.complete(Nanos(2), first, true);
-    assert!(arbiter.retire_device(DEVICE, 0, &mut back));
+    assert!(arbiter.retire_device(Nanos(9), DEVICE, 0, &mut back));
     assert!(arbiter.device(DEVICE).is_none());
     arbiter.add_device(DEVICE, Arc::new(Device::new(DeviceRules::default(), 1)));
     let fresh = arbiter.flow(DEVICE, b, HostId(2)).unwrap();
@@ -111,5 +111,5 @@ fn a_flow_ends_with_its_device_and_is_none_of_the_next_in_its_place() {
     let grant = arbiter.pass(Nanos(4), fresh, false, 512).expect("others' flows are untouched");
     arbiter.complete(Nanos(5), grant, true);
     arbiter.release(fresh);
-    assert!(arbiter.retire_device(DEVICE, 0, &mut back));
+    assert!(arbiter.retire_device(Nanos(9), DEVICE, 0, &mut back));
 }

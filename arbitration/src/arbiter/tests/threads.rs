@@ -20,7 +20,7 @@ fn a_reactor_held_back_for_a_class_elsewhere_is_woken_when_that_goes() {
         world.arbiters[0].complete(Nanos(2), grant, true);
     }
     assert!(matches!(world.arbiters[0].pull_before_sleep(Nanos(2)), Pull::Nothing));
-    assert_eq!(world.arbiters[1].cancel(entry), Some(0));
+    assert_eq!(world.arbiters[1].cancel(Nanos(2), entry), Some(0));
     let Pull::Wake(mut wake) = world.arbiters[1].pull(Nanos(2)) else { panic!("nobody wakes it") };
     assert_eq!((wake.next(), wake.next()), (Some(0), None));
     assert!(matches!(world.arbiters[1].pull(Nanos(2)), Pull::Nothing), "it is said once");

@@ -57,7 +57,7 @@ impl Device {
     fn dispatch(&mut self, tenants: &[(Terms, Reserved)], flood: u32) {
         while self.in_device() < self.window {
             let due = tenants.iter().enumerate().filter_map(|(at, (terms, reserved))| {
-                reserved.note_demand(self.now);
+                reserved.note_demand(self.now, 0);
                 Some((reserved.due(self.now)?, at, terms.request_bytes))
             });
             let (tenant, bytes) = match due.min() {

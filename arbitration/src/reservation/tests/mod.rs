@@ -1,5 +1,4 @@
 mod broker;
-mod fahrrad;
 mod flash;
 mod profiler;
 mod reserved;

@@ -111,8 +111,8 @@ fn f3_a_completion_in_a_later_period_gives_nothing_back_there() {
     let reserved = reserved(Budget::Operations(500));
     let charge = reserved.charge(Nanos(7), false, 4096);
     let later = Nanos(7 + SECOND);
-    reserved.settle(later, charge, 0);
-    reserved.cancel(charge);
+    reserved.settle(later.after(1), charge, 0);
+    reserved.cancel(later.after(1), charge);
     assert_eq!(use_up(&reserved, later, 10_000), 500);
 }
 
@@ -120,7 +120,7 @@ fn f3_a_completion_in_a_later_period_gives_nothing_back_there() {
 fn f3_a_cancelled_command_is_given_back_whole() {
     let reserved = reserved(Budget::Operations(500));
     let charge = reserved.charge(Nanos(7), true, 1 << 20);
-    reserved.cancel(charge);
+    reserved.cancel(Nanos(7), charge);
     assert_eq!(use_up(&reserved, Nanos(7), 10_000), 500);
 }
 
@@ -140,12 +140,12 @@ fn kept_when_served(served: u64) -> (u64, u64) {
     for period in 0..4 {
         for command in 0..served {
             let now = Nanos(7 + period * SECOND + command * SECOND / served);
-            reserved.note_demand(now);
+            reserved.note_demand(now, 0);
             let charge = reserved.charge(now.after(SECOND / served - 1), false, 4096);
             reserved.settle(now.after(SECOND / served), charge, 10_000);
         }
     }
-    reserved.note_demand(Nanos(7 + 4 * SECOND));
+    reserved.note_demand(Nanos(7 + 4 * SECOND), 0);
     reserved.kept()
 }
 
@@ -167,7 +167,7 @@ fn f3_a_tenant_that_asks_for_little_and_is_served_at_once_is_not_cheated() {
     let reserved = reserved(Budget::Operations(500));
     for command in 0..100 {
         let now = Nanos(7 + command * 10 * MS);
-        reserved.note_demand(now);
+        reserved.note_demand(now, 0);
         let charge = reserved.charge(now.after(1000), false, 4096);
         reserved.settle(now.after(MS), charge, 10_000);
     }
@@ -178,7 +178,7 @@ fn f3_a_tenant_that_asks_for_little_and_is_served_at_once_is_not_cheated() {
 #[test]
 fn f3_a_period_with_demand_counts_though_nothing_had_to_wait() {
     let reserved = reserved(Budget::Operations(500));
-    reserved.note_demand(Nanos(7));
+    reserved.note_demand(Nanos(7), 0);
     let charge = reserved.charge(Nanos(7), false, 4096);
     reserved.settle(Nanos(9), charge, 2);
     let _ = reserved.due(Nanos(7 + SECOND));
@@ -188,10 +188,10 @@ fn f3_a_period_with_demand_counts_though_nothing_had_to_wait() {
 #[test]
 fn f3_periods_that_pass_while_a_command_waits_are_not_kept() {
     let reserved = reserved(Budget::Operations(500));
-    reserved.note_demand(Nanos(7));
-    reserved.note_demand(Nanos(7 + 3 * SECOND));
+    reserved.note_demand(Nanos(7), 0);
+    reserved.note_demand(Nanos(7 + 3 * SECOND), 0);
     assert_eq!(reserved.kept(), (3, 0));
-    reserved.note_idle(Nanos(7 + 3 * SECOND));
+    reserved.note_idle(Nanos(7 + 3 * SECOND), 0);
     let _ = reserved.due(Nanos(7 + 9 * SECOND));
     assert_eq!(reserved.kept(), (3, 0), "withdrawn: nothing waits");
 }
@@ -250,7 +250,7 @@ proptest! {
                 }
                 Step::Cancel { which } if !charges.is_empty() => {
                     let charge = charges.swap_remove(which % charges.len());
-                    reserved.cancel(charge);
+                    reserved.cancel(now, charge);
                     in_period = in_period.saturating_sub(1);
                 }
                 Step::Settle { .. } | Step::Cancel { .. } => {}

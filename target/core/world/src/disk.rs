@@ -45,6 +45,8 @@ pub(crate) struct Disk {
     /// Time at which each channel is free.
     channels: RefCell<Vec<Nanos>>,
     service_ns: u64,
+    /// Block at which the head is: the one after the last command's.
+    head: Cell<u64>,
     /// Whether the device is gone, so that every command fails.
     failed: Cell<bool>,
     /// Commands that the device was given.
@@ -80,6 +82,7 @@ impl Disk {
             stats: PerReactor::new(reactors),
             channels: RefCell::new(vec![Nanos(0); channels.max(1)]),
             service_ns,
+            head: Cell::new(0),
             failed: Cell::new(false),
             given: Cell::default(),
             // What is done on the spot is done sixteen times as fast.
@@ -158,6 +161,21 @@ impl Disk {
 
     pub(crate) fn service_ns(&self) -> u64 {
         self.service_ns
+    }
+
+    /// Returns what a command takes that comes to a head which moves: between half and twice the
+    /// service time, by the distance. The head is then where the command ends.
+    pub(crate) fn seek_ns(&self, command: &IoCommand) -> u64 {
+        let (head, blocks) = (self.head.get(), self.blocks.get().max(1));
+        let (lba, end) = match command {
+            IoCommand::Read { range, .. }
+            | IoCommand::Write { range, .. }
+            | IoCommand::WriteZeroes { range, .. }
+            | IoCommand::Compare { range } => (range.lba, range.lba + u64::from(range.blocks)),
+            _ => (head, head),
+        };
+        self.head.set(end);
+        self.service_ns / 2 + self.service_ns * lba.abs_diff(head).min(blocks) * 3 / 2 / blocks
     }
 
     /// Carries a command out.

@@ -58,6 +58,10 @@ pub struct Scenario {
     pub(crate) groups: bool,
     /// Whether the first host reserves as much of the device as it may have.
     pub(crate) reserved: bool,
+    /// Whether devices have heads that move.
+    pub(crate) seeks: bool,
+    /// Whether devices order commands by place.
+    pub(crate) by_place: bool,
     /// Rate of the link that all connections share, in bytes a second.
     pub(crate) link: Option<u64>,
     /// Hostility of all hosts but the last.
@@ -113,6 +117,8 @@ impl Scenario {
             drain: rng.u8(0..4) == 0,
             groups: rng.bool(),
             reserved: false,
+            seeks: false,
+            by_place: seed.is_multiple_of(5),
             link: (rng.u8(0..3) == 0).then(|| rng.u64(20_000_000..500_000_000)),
             hostility: None,
             direct_min: 512 << rng.u32(0..8),
@@ -178,6 +184,7 @@ impl Scenario {
         all.push(Self { drain: false, ..self.clone() });
         all.push(Self { groups: false, ..self.clone() });
         all.push(Self { link: None, ..self.clone() });
+        all.push(Self { by_place: false, ..self.clone() });
         all.push(Self { reactors: 1, ..self.clone() });
         all.push(Self { hosts: 1, ..self.clone() });
         all.push(Self { queues: 1, ..self.clone() });
@@ -218,6 +225,20 @@ impl Scenario {
             reserved: true,
             link: None,
             ..Self::random(seed)
+        }
+    }
+
+    /// Makes such a world whose device has a head that moves, and takes one command at a time.
+    #[must_use]
+    pub fn reserving_of_a_disk(seed: u64) -> Self {
+        let mut rng = Rng::with_seed(seed);
+        let window = rng.bool().then(|| rng.u32(1..33));
+        Self {
+            seeks: true,
+            commands: 8000,
+            by_place: rng.bool(),
+            disks: vec![(Kind::Queued, 1, rng.u64(200_000..2_000_000), window)],
+            ..Self::reserving(seed)
         }
     }
 
@@ -276,6 +297,8 @@ impl Scenario {
             drain: false,
             groups: false,
             reserved: false,
+            seeks: false,
+            by_place: false,
             link: None,
             hostility: None,
         }

@@ -106,6 +106,14 @@ fn who_reserves_gets_what_was_reserved() {
 }
 
 #[test]
+fn who_reserves_of_a_disk_gets_what_was_reserved() {
+    for seed in 0..20 {
+        let outcome = World::new(Scenario::reserving_of_a_disk(seed)).run();
+        outcome.unwrap_or_else(|broken| panic!("seed {seed}: {broken}"));
+    }
+}
+
+#[test]
 fn hosts_that_hold_what_they_can_keep_nothing_from_another() {
     for hostility in [Hostility::KeepsAnswers, Hostility::OwesData] {
         for seed in 0..60 {

@@ -235,6 +235,13 @@ pub const NAMESPACE: &[ConfigKey] = &[
         "Inside a class: sessions and hosts in turn; or containers, for disks with heads.",
     ),
     key(
+        "seeks",
+        Values::Boolean,
+        "as the kernel says of the device",
+        "Whether the device has a head that moves. Reservations on it count its seeks, and bound what \
+         waits in it. What the kernel knows nothing of seeks with `order = \"containers\"`.",
+    ),
+    key(
         "flush_is_output",
         Values::Boolean,
         "`false`",

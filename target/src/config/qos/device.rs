@@ -8,7 +8,7 @@ use sluice_schema::amounts::format_duration;
 use super::super::fields::Fields;
 use super::super::node::Node;
 use super::super::table::{Seen, Written, words};
-use super::super::values::{Read, choice};
+use super::super::values::{Read, boolean, choice};
 use super::values::{self, word};
 use super::window;
 
@@ -21,6 +21,8 @@ pub struct DeviceQos {
     pub order: Order,
     /// `latency_target`: the deadline of a single command, for containers.
     pub latency_target: Option<Duration>,
+    /// `seeks`: whether the device has a head that moves; none: as the kernel says.
+    pub seeks: Option<bool>,
     /// `flush_is_output`: whether a Flush ends a container.
     pub flush_is_output: bool,
     /// `mean_time`: the mean time of a 4 KiB command; none: it is measured.
@@ -59,6 +61,16 @@ pub(crate) fn write_order(order: &Order) -> Written {
         Order::Fair => Written::nothing(),
         Order::Containers => Written::same(word(&ORDERS, order)),
     }
+}
+
+/// Reads `seeks`.
+pub(crate) fn seeks(node: &Node) -> Read<Option<bool>> {
+    boolean(node).map(Some)
+}
+
+/// Writes `seeks`, where it is given.
+pub(crate) fn write_seeks(seeks: &Option<bool>) -> Written {
+    seeks.map_or_else(Written::nothing, Written::same)
 }
 
 /// Reads the time that a command takes of a device.

@@ -230,15 +230,17 @@ pub(crate) fn models() -> impl Strategy<Value = Option<DeviceModel>> {
 pub(crate) fn device() -> impl Strategy<Value = DeviceQos> {
     let time = proptest::option::of((1000u64..5_000_000_000).prop_map(Duration::from_nanos));
     let parallelism = proptest::option::of(1u32..=4096);
-    let order = (proptest::option::of(any::<bool>()), parallelism);
+    let seeks = proptest::option::of(any::<bool>());
+    let order = (proptest::option::of(any::<bool>()), parallelism, seeks);
     (proptest::option::of(window()), order, time.clone(), time).prop_map(
-        |(window, (flush, parallelism), target, mean)| DeviceQos {
+        |(window, (flush, parallelism, seeks), target, mean)| DeviceQos {
             window,
             order: if flush.is_some() { Order::Containers } else { Order::Fair },
             latency_target: match window {
                 Some(WindowRule::Adaptive { target, .. }) => Some(Duration::from_nanos(target.0)),
                 _ => target.filter(|_| flush.is_some()),
             },
+            seeks,
             flush_is_output: flush == Some(true),
             mean_time: mean,
             worst_time: mean.map(|mean| mean * 2),

@@ -2,8 +2,8 @@
 
 use std::collections::{BTreeMap, VecDeque};
 
+use super::workload::DiskRequest;
 use arbitration::Nanos;
-use arbitration::reservation::DiskRequest;
 
 /// The time after which a read expires (`read_expire`: 500 ms).
 const EXPIRE: u64 = 500_000_000;
@@ -80,7 +80,7 @@ mod tests {
     use super::*;
 
     fn request(position: u64) -> DiskRequest {
-        DiskRequest { id: 0, position }
+        DiskRequest { due: 0, position }
     }
 
     #[test]

@@ -1,11 +1,20 @@
 //! The streams of the figure.
 
 use arbitration::Nanos;
-use arbitration::reservation::{Budget, DiskRequest, Locality, Terms};
+use arbitration::reservation::{Budget, Locality, Terms};
 
 use super::super::random::Random;
 
 const SECOND: u64 = 1_000_000_000;
+
+/// A request to the disk.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct DiskRequest {
+    /// When it is due by the reservation, in ns.
+    pub(super) due: u64,
+    /// Where it goes.
+    pub(super) position: u64,
+}
 
 /// The arrivals of requests.
 #[derive(Clone, Copy, Debug)]
@@ -105,7 +114,7 @@ impl Stream {
 
     fn request(&mut self, now: Nanos, random: &mut Random) -> DiskRequest {
         self.outstanding += 1;
-        let id = self.next_due(now);
+        let due = self.next_due(now);
         let position = match &mut self.place {
             Place::Sequential(next) => {
                 let position = *next;
@@ -114,7 +123,7 @@ impl Stream {
             }
             Place::Random(from, to) => *from + random.below(to.saturating_sub(*from)),
         };
-        DiskRequest { id, position }
+        DiskRequest { due, position }
     }
 
     /// Computes when the next request is due by the reservation, in ns: the requests that wait at

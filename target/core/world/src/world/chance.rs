@@ -2,7 +2,8 @@
 
 use std::sync::Arc;
 
-use arbitration::device::DeviceRules;
+use arbitration::container::Scheduler;
+use arbitration::device::{ContainerRules, DeviceRules};
 use arbitration::reservation::Overrides;
 use arbitration::settings::WindowRule;
 use fabric::Nanos;
@@ -10,7 +11,7 @@ use fabric::controller::{BackendId, Geometry, Namespace, NamespaceFeatures, Read
 use fabric::nvm::BlockFormat;
 
 use super::{Event, Input, Known, World};
-use crate::disk::Disk;
+use crate::disk::{Disk, Kind};
 use crate::host::NQN;
 
 impl World {
@@ -91,15 +92,18 @@ impl World {
             return;
         };
         let window = window.map_or(WindowRule::Off, WindowRule::Fixed);
-        let window = if kind == crate::disk::Kind::Immediate { WindowRule::Off } else { window };
+        let window = if kind == Kind::Immediate { WindowRule::Off } else { window };
         // A queued device takes the time that `launch` sets.
         let profile = Overrides {
             mean: Some(Nanos(service + service / 4)),
             worst: Some(Nanos(2 * service)),
             parallelism: u32::try_from(channels).ok(),
-            seeks: false,
+            seeks: self.scenario.seeks,
         };
-        let rules = DeviceRules { window, profile, ..DeviceRules::default() };
+        let (scheduler, deadline_ns) = (Scheduler::Containers, 4 * service);
+        let containers = ContainerRules { scheduler, capacity: 64, deadline_ns };
+        let containers = (self.scenario.by_place && kind != Kind::Immediate).then_some(containers);
+        let rules = DeviceRules { window, containers, profile };
         let blocks = self.scenario.blocks;
         let split = (self.reactors.len(), self.scenario.slice);
         let made = Disk::new(kind, blocks, (channels, service), rules, split);

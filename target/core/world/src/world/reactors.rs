@@ -258,14 +258,22 @@ impl World {
     pub(super) fn launch(&mut self, index: usize, job: Box<Job<Sim>>) {
         if let Some((session, at)) = job.turn() {
             let bytes = moved(&job.command);
-            self.note_reserved(session, at);
+            if !self.scenario.seeks {
+                self.note_reserved(session, at);
+            }
             let exceeded = self.limits.passed(session.0, at, bytes).map(str::to_owned);
-            if let Some(name) = exceeded {
+            // Limits count what joins an order by place, not what leaves it.
+            if let Some(name) = exceeded.filter(|_| !self.scenario.by_place) {
                 self.breaks(format!("{name} has more than its limits let pass"));
             }
         }
-        let service = job.device.service_ns();
-        let service = self.rng.u64(service / 2..=service * 2);
+        let service = match self.scenario.seeks {
+            true => job.device.seek_ns(&job.command),
+            false => {
+                let service = job.device.service_ns();
+                self.rng.u64(service / 2..=service * 2)
+            }
+        };
         let until = job.device.occupy(self.now, service);
         let Some(reactor) = self.reactors.get_mut(index) else { return };
         let place = reactor.jobs.insert(job);
@@ -275,6 +283,9 @@ impl World {
     pub(super) fn end_job(&mut self, index: usize, place: usize) {
         let job = self.reactors.get_mut(index).and_then(|r| r.jobs.try_remove(place));
         let Some(mut job) = job else { return };
+        if let Some((session, _)) = job.turn().filter(|_| self.scenario.seeks) {
+            self.note_reserved(session, Nanos(self.now.0 - 1));
+        }
         let fails = self.scenario.faults && !self.settling && self.rng.u16(0..2000) == 0;
         let status = if fails {
             Status::INTERNAL_ERROR

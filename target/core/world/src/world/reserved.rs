@@ -16,7 +16,10 @@ impl World {
         let Some(backend) = self.namespaces.first().map(|known| known.backend) else { return };
         let spec = SessionSpec { name: own(0), ..SessionSpec::default() };
         self.put_session(&spec);
-        let period = Nanos(self.rng.u64(5_000_000..20_000_000));
+        let period = match (self.scenario.seeks, self.scenario.disks.first()) {
+            (true, Some((_, _, service, _))) => Nanos(service * self.rng.u64(60..300)),
+            _ => Nanos(self.rng.u64(5_000_000..20_000_000)),
+        };
         // The search begins far above what the device has.
         let mut operations = 1 << 16;
         while operations > 0 && !self.reserve(&own(0), backend, period, operations) {
@@ -25,7 +28,8 @@ impl World {
         self.assign(0);
     }
 
-    /// Takes note that a command of a session went to its device.
+    /// Takes note that a command of a session went to its device, or, where that has a head, came
+    /// back from it.
     pub(super) fn note_reserved(&mut self, session: SessionId, at: Nanos) {
         let Some(granted) = self.granted.first().filter(|_| self.scenario.reserved) else { return };
         if self.sessions.named(&granted.session).is_none_or(|own| own.id() != session) {

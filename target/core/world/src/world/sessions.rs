@@ -151,7 +151,8 @@ impl World {
         let already: Vec<Admitted> = here.map(|granted| granted.admitted).collect();
         let urgent = self.shared.rules.borrow().order.urgent_share;
         let Ok(admitted) = Broker::admit(&profile, &already, urgent, &terms) else { return false };
-        let reserved = Arc::new(Reserved::new(self.now, &admitted));
+        let reserved = Reserved::new(self.now, &admitted).in_set(disk.qos().is_bounded());
+        let reserved = Arc::new(reserved);
         self.trace(|| format!("{session} reserves {operations} commands in {period:?}"));
         self.granted.push(Granted { backend, session: session.to_owned(), admitted, reserved });
         true

@@ -1,0 +1,76 @@
+//! Which commands join the scheduling set of a device, where reservations bound it
+//! (docs/sources.md, F3: reservations are kept).
+
+use units::Nanos;
+
+use super::Arbiter;
+use super::dispatch::Head;
+use super::grant::Work;
+use super::ids::DeviceId;
+use super::queue::{DeviceQueue, Next, Precedence};
+use crate::reservation::{Account, Utilisation};
+
+impl DeviceQueue {
+    /// Says whether reservations bound what is in the device, and in its order by place.
+    #[inline]
+    pub(super) fn is_bounded(&self) -> bool {
+        self.device.is_bounded() && self.places.has_reservations()
+    }
+
+    /// Says whether a command may join the set, with a share of the device kept for Urgent. One goes
+    /// alone in any case, the earliest of those that wait for it: the device is not left idle.
+    fn has_room_in_set(
+        &mut self,
+        now: Nanos,
+        precedence: Precedence,
+        work: &Work,
+        urgent: Utilisation,
+    ) -> bool {
+        let covering = self.places.reservation_over(work.session);
+        let account = match (covering.filter(|reserved| reserved.has_budget(now)), precedence) {
+            (Some(reserved), _) => Account::Reserved(reserved.next_period(now)),
+            (None, Precedence::Urgent) => Account::Urgent,
+            (None, _) => Account::Rest,
+        };
+        self.schedule.clear();
+        let mut needed = 0;
+        for term in self.places.terms.iter() {
+            let profile = term.reserved.profile();
+            self.schedule.add(term.reserved.claim(now), profile);
+            let set = self.device.set.worst(profile);
+            needed = set.saturating_add(profile.worst(work.write, work.bytes)).max(needed);
+        }
+        if needed <= self.schedule.room(now, account, urgent) {
+            return true;
+        }
+        if precedence == Precedence::Urgent {
+            // A reservation may be due.
+            return false;
+        }
+        // The device is not left idle: the first of what waits in any reactor goes.
+        self.device.set.is_empty() && self.schedule.is_first(account)
+    }
+}
+
+impl<T: Copy> Arbiter<T> {
+    /// Answers what may join a device's scheduling set of what goes next: `next`, or where that is
+    /// an Urgent command for which there is no room, what is next without it. `None` where nothing
+    /// may: what comes free is for what is due.
+    pub(super) fn joining(&mut self, now: Nanos, device: DeviceId, next: Next) -> Option<Next> {
+        let urgent = Utilisation::percent(self.order.urgent_share);
+        let mut next = next;
+        loop {
+            let (Head { work, mark, .. }, _) = self.head_of(device, &next)?;
+            let Self { devices, pace, .. } = self;
+            let queue = devices.kept_mut(device)?;
+            if mark || queue.has_room_in_set(now, next.precedence, &work, urgent) {
+                return Some(next);
+            }
+            if next.precedence != Precedence::Urgent {
+                queue.note_full(now);
+                return None;
+            }
+            next = queue.next_with(now, pace, false)?;
+        }
+    }
+}

@@ -1,0 +1,78 @@
+//! The scheduling set of a device, as all reactors count it (docs/sources.md, F3: reservations are
+//! kept).
+
+use crate::sync::{AtomicU64, Ordering::SeqCst};
+
+use super::profile::{Profile, beyond};
+
+/// Bits of a word that count KiB; those above count commands.
+const KIB_BITS: u32 = 40;
+
+/// Commands that wait in the order of a device by place, and those in the device: their number, and
+/// their KiB beyond the first four of each.
+#[derive(Debug, Default)]
+pub(crate) struct SetLoad {
+    reads: AtomicU64,
+    writes: AtomicU64,
+}
+
+const fn weight(bytes: u32) -> u64 {
+    1 << KIB_BITS | beyond(bytes)
+}
+
+const fn counts(word: u64) -> (u64, u64) {
+    (word >> KIB_BITS, word & ((1 << KIB_BITS) - 1))
+}
+
+impl SetLoad {
+    const fn of(&self, write: bool) -> &AtomicU64 {
+        if write { &self.writes } else { &self.reads }
+    }
+
+    /// Takes note that a command has joined the set.
+    pub(crate) fn join(&self, write: bool, bytes: u32) {
+        self.of(write).fetch_add(weight(bytes), SeqCst);
+    }
+
+    /// Takes note that a command has left the set: it is complete, or was taken back.
+    pub(crate) fn leave(&self, write: bool, bytes: u32) {
+        let before = self.of(write).fetch_sub(weight(bytes), SeqCst);
+        debug_assert!(before >= weight(bytes), "no command leaves twice");
+    }
+
+    /// Says whether nothing is in the set.
+    pub(crate) fn is_empty(&self) -> bool {
+        self.reads.load(SeqCst) == 0 && self.writes.load(SeqCst) == 0
+    }
+
+    /// Computes what all of the set takes of a device at the worst, in ns.
+    pub(crate) fn worst(&self, profile: &Profile) -> u64 {
+        let of = |write| profile.worst_of_all(write, counts(self.of(write).load(SeqCst)));
+        of(false).saturating_add(of(true))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use units::Nanos;
+
+    use super::*;
+
+    #[test]
+    fn f3_a_set_counts_what_its_commands_take_at_the_worst() {
+        let mut profile = Profile::of_device(Nanos(10), Nanos(1000), 3, 1);
+        profile.write.worst = Nanos(5000);
+        let set = SetLoad::default();
+        assert!(set.is_empty());
+        set.join(false, 4096);
+        set.join(false, 1 << 20);
+        set.join(true, 512);
+        assert_eq!(set.worst(&profile), 2 * 1000 + 1020 * 3 + 5000);
+        set.leave(false, 1 << 20);
+        set.leave(true, 512);
+        assert_eq!(set.worst(&profile), 1000);
+        assert!(!set.is_empty());
+        set.leave(false, 4096);
+        assert!(set.is_empty() && set.worst(&profile) == 0);
+    }
+}

@@ -1,0 +1,400 @@
+//! Reservations on devices that seek, by the interface that the daemon uses (docs/sources.md, F3:
+//! reservations are kept): whatever others send, whatever order the device itself has.
+#![expect(clippy::unwrap_used, clippy::indexing_slicing, reason = "tests")]
+
+use std::sync::Arc;
+
+use arbitration::arbiter::{Arbiter, DeviceId, Grant, HostFlowId, Pull, Submission, Waiters};
+use arbitration::container::Scheduler;
+use arbitration::credit::Caps;
+use arbitration::device::{ContainerRules, Device, DeviceRules};
+use arbitration::reservation::{
+    Admitted, Broker, Budget, Locality, Overrides, Profile, Reserved, Terms,
+};
+use arbitration::session::{HostId, Reservation, RootSpec, SessionSpec, Sessions};
+use arbitration::settings::{OrderSettings, WindowRule};
+use arbitration::{Class, Nanos};
+use proptest::prelude::*;
+
+const DEVICE: DeviceId = DeviceId(0);
+const MS: u64 = 1_000_000;
+const SECOND: u64 = 1000 * MS;
+const MET: u64 = 8 * MS;
+const WCET: u64 = 20 * MS;
+const START: Nanos = Nanos(SECOND);
+const BLOCKS: u64 = 1 << 20;
+
+/// How a source behaves.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Conduct {
+    /// It always has commands, which take what it said.
+    KeepsContract,
+    /// It always has commands, which take the worst time each.
+    AlwaysWorst,
+    /// It comes with many commands of the worst time now and then.
+    Bursts,
+    /// It always has commands, anywhere on the disk: they take what the head needs.
+    Random,
+}
+
+/// A host with its commands.
+struct Source {
+    class: Class,
+    depth: usize,
+    conduct: Conduct,
+    /// Commands after which it says that its user has seen an output; 0: never.
+    output: u64,
+    reserved: Option<(Admitted, Arc<Reserved>)>,
+    flows: Vec<HostFlowId>,
+    outstanding: usize,
+    sent: u64,
+    /// Commands that were complete in each period of its reservation, or of a second.
+    done: Vec<u64>,
+}
+
+impl Source {
+    fn new(class: Class, depth: usize, conduct: Conduct) -> Self {
+        Self {
+            class,
+            depth,
+            conduct,
+            output: 0,
+            reserved: None,
+            flows: Vec::new(),
+            outstanding: 0,
+            sent: 0,
+            done: vec![0],
+        }
+    }
+
+    fn period(&self, now: Nanos) -> usize {
+        let length = self.reserved.as_ref().map_or(SECOND, |(a, _)| a.terms.period.0);
+        usize::try_from(now.ns_since(START) / length).unwrap()
+    }
+
+    fn note(&mut self, done: Nanos) {
+        // What is done at the very end of a period is not done in the next one, either.
+        let at = self.period(done);
+        self.done.resize(self.done.len().max(at + 1), 0);
+        self.done[at] += 1;
+    }
+
+    /// What its next command takes when it comes to the head in the present period: as long as may
+    /// be.
+    fn takes(&self, now: Nanos) -> u64 {
+        let Some((admitted, _)) = self.reserved.as_ref() else { return WCET };
+        if self.conduct != Conduct::KeepsContract {
+            return WCET;
+        }
+        // Two worst times more than (n-1)*MET hold three commands of 20 instead of 8 ms.
+        let nth = self.done.get(self.period(now)).copied().unwrap_or(0);
+        let last = nth + 1 == admitted.translation.operations;
+        if nth < 3 || last { WCET } else { MET }
+    }
+
+    fn wanted(&self, random: &mut impl FnMut(u64) -> u64) -> usize {
+        match self.conduct {
+            Conduct::Bursts if random(40) == 0 => self.depth,
+            Conduct::Bursts => 0,
+            _ => self.depth.saturating_sub(self.outstanding),
+        }
+    }
+
+    /// Of the whole periods up to `now`: in how many it had what it reserved, and of how many.
+    fn had(&self, now: Nanos) -> (u64, u64) {
+        let least = self.reserved.as_ref().unwrap().0.translation.operations;
+        let ended = self.period(now);
+        let got = |at: &usize| self.done.get(*at).copied().unwrap_or(0) >= least;
+        ((0..ended).filter(got).count() as u64, ended as u64)
+    }
+}
+
+/// In which order the disk itself serves what it holds.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Firmware {
+    First,
+    Last,
+    Nearest,
+}
+
+struct InDisk {
+    source: usize,
+    lba: u64,
+    reactor: usize,
+    grant: Grant,
+}
+
+/// A disk with reactors before it.
+struct Bench {
+    now: Nanos,
+    arbiters: Vec<Arbiter<(usize, u64)>>,
+    firmware: Firmware,
+    held: Vec<InDisk>,
+    head: u64,
+    idle: u64,
+    sources: Vec<Source>,
+}
+
+fn disk() -> Overrides {
+    let (mean, worst) = (Some(Nanos(MET)), Some(Nanos(WCET)));
+    Overrides { mean, worst, parallelism: Some(1), seeks: true }
+}
+
+fn profile() -> Profile {
+    Device::new(DeviceRules { profile: disk(), ..DeviceRules::default() }, 1).profile().unwrap()
+}
+
+fn terms(operations: u64, period: u64) -> Terms {
+    Terms {
+        budget: Budget::Operations(operations),
+        period: Nanos(period),
+        request_bytes: 4096,
+        write_percent: 0,
+        locality: Locality::Random,
+    }
+}
+
+fn containers() -> Option<ContainerRules> {
+    let (scheduler, capacity, deadline_ns) = (Scheduler::Containers, 64, 20 * MS);
+    Some(ContainerRules { scheduler, capacity, deadline_ns })
+}
+
+impl Bench {
+    fn new(rules: DeviceRules, reactors: usize, firmware: Firmware, sources: Vec<Source>) -> Self {
+        let root = RootSpec { caps: Caps::NONE, bounded: true, queue: u32::MAX };
+        let named = |n: usize| SessionSpec { name: n.to_string(), ..SessionSpec::default() };
+        let specs: Vec<SessionSpec> = (0..sources.len()).map(named).collect();
+        let mut sessions = Sessions::new(&root);
+        sessions.apply(Nanos(0), &root, &specs).unwrap();
+        let device = Arc::new(Device::new(rules, reactors));
+        let session = |n: usize| Arc::clone(sessions.named(&n.to_string()).unwrap());
+        let reservations = sources.iter().enumerate().filter_map(|(n, source)| {
+            let (_, reserved) = source.reserved.as_ref()?;
+            Some(Reservation { session: session(n), reserved: Arc::clone(reserved) })
+        });
+        device.reserve(reservations.collect());
+        let waiters = Arc::new(Waiters::new(reactors));
+        let order = OrderSettings::default();
+        let arbiter = |n| {
+            let mut arbiter =
+                Arbiter::new(u32::try_from(n).unwrap(), &order, Arc::clone(&waiters), 1024);
+            arbiter.add_device(DEVICE, Arc::clone(&device));
+            arbiter
+        };
+        let mut arbiters: Vec<_> = (0..reactors).map(arbiter).collect();
+        let mut sources = sources;
+        for (n, source) in sources.iter_mut().enumerate() {
+            let flow = |arbiter: &mut Arbiter<_>| {
+                arbiter.flow(DEVICE, &session(n), HostId(n as u64)).unwrap()
+            };
+            source.flows = arbiters.iter_mut().map(flow).collect();
+        }
+        let (now, held) = (START, Vec::new());
+        Self { now, arbiters, firmware, held, head: 0, idle: 0, sources }
+    }
+
+    fn send(&mut self, n: usize, lba: u64) {
+        let source = &mut self.sources[n];
+        (source.sent, source.outstanding) = (source.sent + 1, source.outstanding + 1);
+        let at = usize::try_from(source.sent).unwrap() % self.arbiters.len();
+        let submission =
+            Submission { lba, blocks: 8, ..Submission::of_host((n, lba), false, 4096) };
+        let (arbiter, flow) = (&mut self.arbiters[at], source.flows[at]);
+        match arbiter.pass(self.now, flow, false, 4096) {
+            Some(grant) => self.held.push(InDisk { source: n, lba, reactor: at, grant }),
+            None => {
+                arbiter.enqueue(self.now, flow, source.class, submission).unwrap();
+            }
+        }
+        if source.output != 0 && source.sent.is_multiple_of(source.output) {
+            arbiter.output(self.now, flow, source.class);
+        }
+    }
+
+    /// Lets all reactors go on until none has anything to do.
+    fn pull(&mut self) {
+        let mut quiet = 0;
+        while quiet < self.arbiters.len() {
+            quiet += 1;
+            for reactor in 0..self.arbiters.len() {
+                loop {
+                    match self.arbiters[reactor].pull_before_sleep(self.now) {
+                        Pull::Command(command) => {
+                            let ((source, lba), grant) = (command.item, command.grant);
+                            self.held.push(InDisk { source, lba, reactor, grant });
+                            quiet = 0;
+                        }
+                        Pull::Wake(_) => quiet = 0,
+                        _ => break,
+                    }
+                }
+            }
+        }
+    }
+
+    /// The disk serves one command.
+    fn serve(&mut self) {
+        let next = match self.firmware {
+            Firmware::First => (!self.held.is_empty()).then_some(0),
+            Firmware::Last => self.held.len().checked_sub(1),
+            Firmware::Nearest => {
+                let distance = |at: &usize| self.held[*at].lba.abs_diff(self.head);
+                (0..self.held.len()).min_by_key(distance)
+            }
+        };
+        let Some(next) = next else {
+            (self.now, self.idle) = (self.now.after(MS), self.idle + MS);
+            return;
+        };
+        let InDisk { source, lba, reactor, grant } = self.held.remove(next);
+        let takes = match self.sources[source].conduct {
+            // Half a turn, and a seek: a third of all of the disk on average. So a second's commands
+            // take MET or less each, however they are scattered.
+            Conduct::Random => 4 * MS + (9 * MS * lba.abs_diff(self.head)).div_ceil(BLOCKS),
+            _ => self.sources[source].takes(self.now),
+        };
+        self.head = lba;
+        self.now = self.now.after(takes);
+        self.arbiters[reactor].complete(self.now, grant, true);
+        let source = &mut self.sources[source];
+        source.outstanding -= 1;
+        source.note(Nanos(self.now.0 - 1));
+    }
+
+    fn run(&mut self, length: u64, mut random: impl FnMut(u64) -> u64) {
+        while self.now.ns_since(START) < length {
+            for n in 0..self.sources.len() {
+                for _ in 0..self.sources[n].wanted(&mut random) {
+                    self.send(n, random(BLOCKS));
+                }
+            }
+            self.pull();
+            self.serve();
+        }
+    }
+}
+
+fn chance(seed: u64) -> impl FnMut(u64) -> u64 {
+    let mut state = seed | 1;
+    move |bound| {
+        state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1);
+        (state >> 33) % bound
+    }
+}
+
+fn reserve(source: &mut Source, already: &mut Vec<Admitted>, terms: &Terms) -> bool {
+    let Ok(admitted) = Broker::admit(&profile(), already, 20, terms) else { return false };
+    already.push(admitted);
+    source.reserved = Some((admitted, Arc::new(Reserved::new(START, &admitted).in_set(true))));
+    true
+}
+
+/// Checks that a source had what it reserved in every period, and that `kept` says so.
+fn check(bench: &Bench, n: usize) {
+    let source = &bench.sources[n];
+    let (had, of) = source.had(bench.now);
+    assert!(of > 0 && had == of, "{had} of {of}: {:?}", source.done);
+    let (_, reserved) = source.reserved.as_ref().unwrap();
+    let _ = reserved.due(bench.now);
+    assert_eq!(reserved.kept(), (of, of));
+}
+
+/// Runs a tenant that reserves 40 commands a second beside a flood, on a disk with a head.
+fn beside(order: Option<ContainerRules>, window: WindowRule, flood: Source, tenant: Class) {
+    let rules = DeviceRules { window, containers: order, profile: disk() };
+    for (firmware, depth) in [(Firmware::First, 4), (Firmware::Last, 16), (Firmware::Nearest, 1)] {
+        for reactors in [1, 2] {
+            let mut source = Source::new(tenant, depth, Conduct::Random);
+            assert!(reserve(&mut source, &mut Vec::new(), &terms(40, SECOND)));
+            let flood = Source {
+                output: flood.output,
+                done: vec![0],
+                ..Source::new(flood.class, flood.depth, flood.conduct)
+            };
+            let mut bench = Bench::new(rules, reactors, firmware, vec![source, flood]);
+            bench.run(20 * SECOND, chance(7));
+            check(&bench, 0);
+            assert_eq!(bench.idle, 0, "the disk is kept busy");
+            let rest: u64 = bench.sources[1].done.iter().sum();
+            assert!(rest > 20 * 20, "the flood has what is left: {rest}");
+        }
+    }
+}
+
+#[test]
+fn f3_forty_a_second_of_a_disk_are_kept_whatever_the_flood_is() {
+    for order in [None, containers()] {
+        for window in [WindowRule::Fixed(1), WindowRule::Fixed(32), WindowRule::Off] {
+            for (class, depth, output) in
+                [(Class::High, 256, 0), (Class::Urgent, 64, 0), (Class::Low, 32, 8)]
+            {
+                let flood = Source { output, ..Source::new(class, depth, Conduct::Random) };
+                beside(order, window, flood, Class::Low);
+            }
+        }
+    }
+    let flood = || Source { output: 1, ..Source::new(Class::Medium, 128, Conduct::Random) };
+    beside(containers(), WindowRule::Fixed(8), flood(), Class::Urgent);
+    beside(None, WindowRule::Fixed(8), flood(), Class::High);
+}
+
+#[test]
+fn f3_the_rest_has_the_whole_disk_when_nothing_else_waits() {
+    let rules = DeviceRules { profile: disk(), containers: containers(), ..DeviceRules::default() };
+    let mut silent = Source::new(Class::High, 0, Conduct::Random);
+    assert!(reserve(&mut silent, &mut Vec::new(), &terms(40, SECOND)));
+    let rest = Source::new(Class::Low, 64, Conduct::AlwaysWorst);
+    let mut bench = Bench::new(rules, 1, Firmware::First, vec![silent, rest]);
+    bench.run(10 * SECOND, chance(3));
+    assert_eq!((bench.idle, bench.sources[1].done.iter().sum::<u64>()), (0, 500));
+}
+
+fn conduct() -> impl Strategy<Value = Conduct> {
+    prop_oneof![
+        2 => Just(Conduct::KeepsContract),
+        1 => Just(Conduct::AlwaysWorst),
+        1 => Just(Conduct::Bursts),
+    ]
+}
+
+fn class() -> impl Strategy<Value = Class> {
+    prop::sample::select(Class::ALL.to_vec())
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(128))]
+
+    /// Whatever the broker has admitted is kept, for every tenant that keeps its own contract,
+    /// whatever the others do and in whichever order the disk serves what it holds; and the disk is
+    /// never idle while anybody waits.
+    #[test]
+    fn f3_an_admitted_set_is_schedulable_and_streams_are_isolated(
+        asked in prop::collection::vec((1..40_u64, 2..40_u64, class(), conduct()), 1..8),
+        flood in (class(), 1..200_usize, 0..20_u64),
+        window in prop::sample::select(vec![1, 4, 32, 256_u32]),
+        by_place: bool,
+        reactors in 1..4_usize,
+        firmware in prop::sample::select(vec![Firmware::First, Firmware::Last, Firmware::Nearest]),
+        seed: u64,
+    ) {
+        let (mut already, mut sources) = (Vec::new(), Vec::new());
+        for (operations, tenths, class, conduct) in asked {
+            let mut source = Source::new(class, 64, conduct);
+            if reserve(&mut source, &mut already, &terms(operations, tenths * 100 * MS)) {
+                sources.push(source);
+            }
+        }
+        let (class, depth, output) = flood;
+        sources.push(Source { output, ..Source::new(class, depth, Conduct::AlwaysWorst) });
+        let containers = if by_place { containers() } else { None };
+        let rules = DeviceRules { window: WindowRule::Fixed(window), containers, profile: disk() };
+        let mut bench = Bench::new(rules, reactors, firmware, sources);
+        bench.run(30 * SECOND, chance(seed));
+        prop_assert_eq!(bench.idle, 0);
+        for (n, source) in bench.sources.iter().enumerate() {
+            if source.reserved.is_some() && source.conduct == Conduct::KeepsContract {
+                check(&bench, n);
+            }
+        }
+    }
+}

@@ -1,0 +1,98 @@
+//! The stages of the target, as a namespace with `order = "containers"` on a disk has them.
+
+use std::sync::Arc;
+
+use arbitration::arbiter::{Arbiter, DeviceId, Grant, HostFlowId, Pull, Submission, Waiters};
+use arbitration::container::Scheduler;
+use arbitration::credit::Caps;
+use arbitration::device::{ContainerRules, Device, DeviceRules};
+use arbitration::reservation::{Admitted, Overrides, Reserved};
+use arbitration::session::{HostId, Reservation, RootSpec, SessionSpec, Sessions};
+use arbitration::settings::{OrderSettings, WindowRule};
+use arbitration::{Class, Nanos};
+
+use super::workload::{DiskRequest, Stream};
+
+/// The share of the disk, in per cent, that is kept for Urgent, which nobody sends here.
+pub(super) const URGENT_SHARE: u8 = 1;
+
+const DEVICE: DeviceId = DeviceId(0);
+
+/// The latency target: far enough for the order to be that of places.
+const DEADLINE: u64 = 1_000_000_000;
+
+/// One reactor before a disk that takes one command at a time.
+#[derive(Debug)]
+pub(super) struct Stages {
+    arbiter: Arbiter<(usize, DiskRequest)>,
+    /// The flow of each stream, and the blocks of a request.
+    flows: Vec<(HostFlowId, u32)>,
+    in_disk: Option<Grant>,
+}
+
+impl Stages {
+    /// Makes the stages with a session for each stream, whose reservation was `admitted`.
+    pub(super) fn new(streams: &[Stream], admitted: &[Admitted]) -> Result<Self, String> {
+        let order = OrderSettings { urgent_share: URGENT_SHARE, ..OrderSettings::default() };
+        let root = RootSpec { caps: Caps::NONE, bounded: true, queue: u32::MAX };
+        let named = |stream: &Stream| SessionSpec {
+            name: stream.name.to_owned(),
+            ..SessionSpec::default()
+        };
+        let specs: Vec<SessionSpec> = streams.iter().map(named).collect();
+        let mut sessions = Sessions::new(&root);
+        sessions.apply(Nanos::ZERO, &root, &specs).map_err(|error| error.to_string())?;
+        let (scheduler, deadline_ns) = (Scheduler::Containers, DEADLINE);
+        let rules = DeviceRules {
+            window: WindowRule::Fixed(1),
+            containers: Some(ContainerRules { scheduler, capacity: 256, deadline_ns }),
+            profile: Overrides { seeks: true, ..Overrides::default() },
+        };
+        let device = Arc::new(Device::new(rules, 1));
+        let own = streams.iter().filter_map(|stream| sessions.named(stream.name));
+        let reservations = own.zip(admitted).map(|(session, admitted)| Reservation {
+            session: Arc::clone(session),
+            reserved: Arc::new(Reserved::new(Nanos::ZERO, admitted).in_set(device.is_bounded())),
+        });
+        device.reserve(reservations.collect());
+        let mut arbiter = Arbiter::new(0, &order, Arc::new(Waiters::new(1)), 1024);
+        arbiter.add_device(DEVICE, device);
+        let mut flows = Vec::new();
+        for (host, stream) in (0..).zip(streams) {
+            let session = sessions.named(stream.name).ok_or("each stream has its session")?;
+            let flow = arbiter.flow(DEVICE, session, HostId(host));
+            flows.push((flow.ok_or("the device is there")?, stream.blocks));
+        }
+        Ok(Self { arbiter, flows, in_disk: None })
+    }
+
+    /// A request of a stream has come.
+    pub(super) fn arrive(&mut self, now: Nanos, stream: usize, request: DiskRequest) {
+        let Some((flow, blocks)) = self.flows.get(stream).copied() else { return };
+        let bytes = blocks.saturating_mul(512);
+        let submission = Submission {
+            lba: request.position,
+            blocks,
+            ..Submission::of_host((stream, request), false, bytes)
+        };
+        let _ = self.arbiter.enqueue(now, flow, Class::Medium, submission);
+    }
+
+    /// Answers the next request for the idle disk, with the number of its stream.
+    pub(super) fn pick(&mut self, now: Nanos) -> Option<(usize, DiskRequest)> {
+        match self.arbiter.pull(now) {
+            Pull::Command(command) => {
+                self.in_disk = Some(command.grant);
+                Some(command.item)
+            }
+            _ => None,
+        }
+    }
+
+    /// Notes that the request picked last is complete.
+    pub(super) fn completed(&mut self, now: Nanos) {
+        if let Some(grant) = self.in_disk.take() {
+            self.arbiter.complete(now, grant, true);
+        }
+    }
+}
