@@ -1,6 +1,6 @@
 //! The present connections, and the operations on those that have ended.
 
-use std::collections::{BTreeMap, BTreeSet, HashMap};
+use std::collections::{BTreeMap, HashMap};
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard};
 
@@ -46,8 +46,24 @@ pub struct Connections(Mutex<Known>);
 
 #[derive(Debug, Default)]
 struct Known {
-    present: HashMap<ConnectionId, Registered>,
+    present: HashMap<ConnectionId, Present>,
     ended: Ended,
+}
+
+/// A connection with the name under which its operations count, once it is a queue.
+#[derive(Debug)]
+struct Present {
+    registered: Registered,
+    counts_as: Option<HostKey>,
+}
+
+impl Present {
+    /// Finds the name under which the operations count.
+    fn name(&mut self, ended: &mut Ended) {
+        if self.counts_as.is_none() {
+            self.counts_as = self.registered.state.host_key().map(|host| ended.came(host));
+        }
+    }
 }
 
 impl Connections {
@@ -57,22 +73,28 @@ impl Connections {
 
     /// Adds a connection.
     pub fn add(&self, id: ConnectionId, registered: Registered) {
-        self.known().present.insert(id, registered);
+        let Known { present, ended } = &mut *self.known();
+        let mut added = Present { registered, counts_as: None };
+        added.name(ended);
+        present.insert(id, added);
     }
 
     /// Changes the state that is shown of a connection.
     pub fn update(&self, id: ConnectionId, change: impl FnOnce(&mut ConnectionState)) {
-        if let Some(registered) = self.known().present.get_mut(&id) {
-            change(&mut registered.state);
+        let Known { present, ended } = &mut *self.known();
+        if let Some(present) = present.get_mut(&id) {
+            change(&mut present.registered.state);
+            present.name(ended);
         }
     }
 
     /// Removes a connection that has ended, and adds its operations to its host's.
     pub fn remove(&self, now: Nanos, id: ConnectionId) -> Option<ConnectionState> {
         let mut known = self.known();
-        let Registered { state, stats, .. } = known.present.remove(&id)?;
-        if let Some(host) = state.host_key() {
-            known.ended.add(now, host, &stats.snapshot());
+        let Present { registered, counts_as } = known.present.remove(&id)?;
+        let Registered { state, stats, .. } = registered;
+        if let Some(host) = counts_as {
+            known.ended.went(now, &host, &stats.snapshot());
         }
         Some(state)
     }
@@ -80,7 +102,7 @@ impl Connections {
     /// Returns the present connections, in no order.
     #[must_use]
     pub fn present(&self) -> Vec<ConnectionState> {
-        self.known().present.values().map(Registered::now).collect()
+        self.known().present.values().map(|present| present.registered.now()).collect()
     }
 
     /// Returns the operations that were done, queues in no order.
@@ -88,23 +110,19 @@ impl Connections {
     pub fn done(&self) -> Done {
         let known = self.known();
         let mut done = Done { hosts: known.ended.snapshot(), queues: Vec::new() };
-        for registered in known.present.values() {
-            let state = registered.now();
-            if let Some(host) = state.host_key() {
+        for Present { registered, counts_as } in known.present.values() {
+            if let Some(host) = counts_as {
                 let seen = registered.stats.snapshot();
-                done.hosts.entry(host).or_default().merge(&seen);
-                done.queues.push((state, seen));
+                done.hosts.entry(host.clone()).or_default().merge(&seen);
+                done.queues.push((registered.now(), seen));
             }
         }
         done
     }
 
-    /// Forgets hosts that have been gone for a long time.
+    /// Counts hosts that have been gone for a long time among the others.
     pub fn forget_hosts(&self, now: Nanos) {
-        let Known { present, ended } = &mut *self.known();
-        let connected: BTreeSet<HostKey> =
-            present.values().filter_map(|registered| registered.state.host_key()).collect();
-        ended.forget(now, |host| connected.contains(host));
+        self.known().ended.forget(now);
     }
 }
 
@@ -144,7 +162,7 @@ mod tests {
         connections.forget_hosts(Nanos(u64::try_from(ended::KEEP.as_nanos()).unwrap()));
         let left: Vec<String> =
             connections.done().hosts.into_keys().map(|(host, _)| host).collect();
-        assert_eq!(left, ["here"]);
+        assert_eq!(left, ["here", ended::OTHERS]);
     }
 
     #[test]
@@ -154,7 +172,11 @@ mod tests {
         let reads = |connections: &Connections| -> u64 {
             connections.done().hosts.values().map(|io| io.read.ops).sum()
         };
-        lock(&connections.0).present[&ConnectionId(1)].stats.read.record(3, 3 * 4096, 1000);
+        lock(&connections.0).present[&ConnectionId(1)].registered.stats.read.record(
+            3,
+            3 * 4096,
+            1000,
+        );
         assert_eq!(reads(&connections), 3);
         connections.remove(Nanos(0), ConnectionId(1)).unwrap();
         assert_eq!((reads(&connections), connections.done().queues.len()), (3, 0));

@@ -1,6 +1,9 @@
-//! The operations of hosts on connections that have ended: kept for a while, so that a host that
-//! comes back goes on counting, and forgotten then, so that hosts that are gone do not fill the
-//! monitoring.
+//! The operations of hosts: of each host that is known by its name, and of all others together.
+//!
+//! A peer can connect by any name where any host is allowed, so that the number of names that are
+//! known is bounded, and with it memory and the length of the metrics. Where a new one finds no room,
+//! the host that has been gone for longest is counted among the others from then on, as are hosts
+//! that have been gone for an hour. Totals never fall.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -12,70 +15,109 @@ use sluice_core::stats::IoSnapshot;
 /// The NQNs of a host and of a subsystem.
 pub type HostKey = (String, String);
 
-/// The time for which a host without a connection is remembered.
+/// The time for which a host without a connection is known.
 pub const KEEP: Duration = Duration::from_secs(3600);
-/// The most hosts without a connection that are remembered.
+/// The most hosts in subsystems that are known by their names, connected or not.
 pub const HOSTS_MAX: usize = 1024;
+/// The name under which the operations of all other hosts are shown.
+pub const OTHERS: &str = "others";
 
-/// The operations of hosts on connections that have ended.
+/// The hosts, and their operations on connections that have ended.
 #[derive(Debug, Default)]
 pub struct Ended {
     hosts: BTreeMap<HostKey, Past>,
+    /// The operations of hosts that are not known by their names, by subsystem.
+    others: BTreeMap<String, IoSnapshot>,
 }
 
-/// The operations of one host.
+/// A host that is known by its name.
 #[derive(Debug, Default)]
 struct Past {
-    io: IoSnapshot,
-    /// The time at which the host last had a connection.
+    /// The operations on its connections that have ended; none: no connection has.
+    io: Option<Box<IoSnapshot>>,
+    /// The number of its connections.
+    connections: usize,
+    /// The time at which the last one ended.
     seen: Nanos,
 }
 
 impl Ended {
-    /// Adds the operations on a connection that has ended now.
-    pub fn add(&mut self, now: Nanos, host: HostKey, io: &IoSnapshot) {
-        let past = self.hosts.entry(host).or_default();
-        past.io.merge(io);
-        past.seen = now;
+    /// Notes a connection of a host. Returns the name under which its operations count until it
+    /// ends.
+    pub fn came(&mut self, host: HostKey) -> HostKey {
+        if !self.hosts.contains_key(&host) && self.hosts.len() >= HOSTS_MAX {
+            let gone = self.hosts.iter().filter(|(_, past)| past.connections == 0);
+            let oldest = gone.min_by_key(|(_, past)| past.seen).map(|(host, _)| host.clone());
+            match oldest {
+                Some(oldest) => self.count_among_others(&oldest),
+                None => return (OTHERS.to_owned(), host.1),
+            }
+        }
+        self.hosts.entry(host.clone()).or_default().connections += 1;
+        host
+    }
+
+    /// Adds the operations on a connection that has ended now; `host` is what [`Self::came`]
+    /// returned.
+    pub fn went(&mut self, now: Nanos, host: &HostKey, io: &IoSnapshot) {
+        match self.hosts.get_mut(host) {
+            Some(past) => {
+                past.connections = past.connections.saturating_sub(1);
+                past.seen = now;
+                past.io.get_or_insert_default().merge(io);
+            }
+            None => self.others.entry(host.1.clone()).or_default().merge(io),
+        }
+    }
+
+    fn count_among_others(&mut self, host: &HostKey) {
+        if let Some(Past { io: Some(io), .. }) = self.hosts.remove(host) {
+            self.others.entry(host.1.clone()).or_default().merge(&io);
+        }
     }
 
     /// Returns a copy of each host's operations.
     #[must_use]
     pub fn snapshot(&self) -> BTreeMap<HostKey, IoSnapshot> {
-        self.hosts.iter().map(|(host, past)| (host.clone(), past.io.clone())).collect()
+        let others = self.others.iter();
+        let mut all: BTreeMap<HostKey, IoSnapshot> = others
+            .map(|(subsystem, io)| ((OTHERS.to_owned(), subsystem.clone()), io.clone()))
+            .collect();
+        for (host, past) in &self.hosts {
+            if let Some(io) = &past.io {
+                all.entry(host.clone()).or_default().merge(io);
+            }
+        }
+        all
     }
 
-    /// Forgets hosts that have been gone for [`KEEP`], and beyond [`HOSTS_MAX`] those that have
-    /// been gone for longest. A host that is connected is never forgotten: its counters would fall.
-    pub fn forget(&mut self, now: Nanos, is_connected: impl Fn(&HostKey) -> bool) {
-        let mut gone = Vec::new();
-        self.hosts.retain(|host, past| {
-            if is_connected(host) {
-                past.seen = now;
-                return true;
-            }
-            let keep = now.since(past.seen) < KEEP;
-            if keep {
-                gone.push((past.seen, host.clone()));
-            }
-            keep
-        });
-        gone.sort_unstable();
-        for (_, host) in gone.iter().take(gone.len().saturating_sub(HOSTS_MAX)) {
-            self.hosts.remove(host);
+    /// Counts hosts that have been gone for [`KEEP`] among the others.
+    pub fn forget(&mut self, now: Nanos) {
+        let gone = |past: &Past| past.connections == 0 && now.since(past.seen) >= KEEP;
+        let old: Vec<HostKey> = self
+            .hosts
+            .iter()
+            .filter(|(_, past)| gone(past))
+            .map(|(host, _)| host.clone())
+            .collect();
+        for host in old {
+            self.count_among_others(&host);
         }
     }
 }
 
 #[cfg(test)]
 mod tests {
+    use proptest::prelude::*;
+
     use super::*;
 
     const SECOND: u64 = 1_000_000_000;
     const HOUR: u64 = 3600 * SECOND;
+    const SUBSYSTEM: &str = "nqn.2026-01.io.x:a";
 
     fn host(number: usize) -> HostKey {
-        (format!("nqn.2026-01.io.x:h{number}"), "nqn.2026-01.io.x:a".into())
+        (format!("nqn.2026-01.io.x:h{number}"), SUBSYSTEM.into())
     }
 
     fn io(reads: u64) -> IoSnapshot {
@@ -84,59 +126,94 @@ mod tests {
         io
     }
 
-    fn reads(ended: &Ended, number: usize) -> Option<u64> {
-        ended.snapshot().get(&host(number)).map(|io| io.read.ops)
+    fn reads(ended: &Ended, host: &HostKey) -> Option<u64> {
+        ended.snapshot().get(host).map(|io| io.read.ops)
+    }
+
+    fn visit(ended: &mut Ended, now: u64, number: usize, reads: u64) {
+        let name = ended.came(host(number));
+        ended.went(Nanos(now), &name, &io(reads));
+    }
+
+    fn others(ended: &Ended) -> Option<u64> {
+        reads(ended, &(OTHERS.into(), SUBSYSTEM.into()))
     }
 
     #[test]
-    fn a_host_that_is_gone_is_forgotten_after_an_hour() {
+    fn a_host_that_has_been_gone_for_an_hour_is_one_of_the_others() {
         let mut ended = Ended::default();
-        ended.add(Nanos(SECOND), host(1), &io(5));
-        ended.add(Nanos(HOUR / 2), host(2), &io(7));
-        ended.forget(Nanos(HOUR), |_| false);
-        assert_eq!((reads(&ended, 1), reads(&ended, 2)), (Some(5), Some(7)));
-        ended.forget(Nanos(HOUR + SECOND), |_| false);
-        assert_eq!((reads(&ended, 1), reads(&ended, 2)), (None, Some(7)));
-        ended.forget(Nanos(2 * HOUR), |_| false);
-        assert_eq!(reads(&ended, 2), None);
+        visit(&mut ended, SECOND, 1, 5);
+        visit(&mut ended, HOUR / 2, 2, 7);
+        ended.forget(Nanos(HOUR));
+        assert_eq!((reads(&ended, &host(1)), reads(&ended, &host(2))), (Some(5), Some(7)));
+        ended.forget(Nanos(HOUR + SECOND));
+        assert_eq!((reads(&ended, &host(1)), reads(&ended, &host(2))), (None, Some(7)));
+        assert_eq!(others(&ended), Some(5));
+        ended.forget(Nanos(2 * HOUR));
+        assert_eq!((reads(&ended, &host(2)), others(&ended)), (None, Some(12)));
     }
 
     #[test]
     fn a_host_that_comes_back_in_time_goes_on_counting() {
         let mut ended = Ended::default();
-        ended.add(Nanos(0), host(1), &io(5));
-        ended.add(Nanos(HOUR - SECOND), host(1), &io(7));
-        ended.forget(Nanos(HOUR + SECOND), |_| false);
-        assert_eq!(reads(&ended, 1), Some(12));
+        visit(&mut ended, 0, 1, 5);
+        let name = ended.came(host(1));
+        ended.forget(Nanos(24 * HOUR));
+        assert_eq!(reads(&ended, &host(1)), Some(5), "it is connected for a day");
+        ended.went(Nanos(24 * HOUR), &name, &io(7));
+        ended.forget(Nanos(25 * HOUR - SECOND));
+        assert_eq!(reads(&ended, &host(1)), Some(12));
     }
 
     #[test]
-    fn what_is_counted_of_a_host_that_is_connected_never_falls() {
+    fn names_without_end_take_the_place_of_hosts_that_are_gone_and_of_no_other() {
         let mut ended = Ended::default();
-        for number in 0..HOSTS_MAX + 10 {
-            ended.add(Nanos(number as u64), host(number), &io(5));
+        let here = ended.came(host(0));
+        for number in 1..4 * HOSTS_MAX {
+            visit(&mut ended, number as u64, number, 1);
         }
-        // One queue of host 0 has ended, another is there for a day.
-        for hour in 1..24 {
-            ended.forget(Nanos(hour * HOUR), |one| *one == host(0));
-            assert_eq!(reads(&ended, 0), Some(5), "after {hour} hours");
-        }
-        // The hour begins when the last one ends.
-        ended.forget(Nanos(24 * HOUR - SECOND), |_| false);
-        assert_eq!(reads(&ended, 0), Some(5));
-        ended.forget(Nanos(24 * HOUR), |_| false);
-        assert_eq!(reads(&ended, 0), None);
-    }
-
-    #[test]
-    fn of_too_many_hosts_those_that_left_first_are_forgotten() {
-        let mut ended = Ended::default();
-        for number in 0..HOSTS_MAX + 10 {
-            ended.add(Nanos(number as u64), host(number), &io(5));
-        }
-        ended.forget(Nanos(HOUR / 2), |one| *one == host(3));
+        ended.went(Nanos(HOUR), &here, &io(3));
+        assert_eq!(reads(&ended, &host(0)), Some(3), "it was connected all the time");
+        assert_eq!(ended.hosts.len(), HOSTS_MAX);
         assert_eq!(ended.snapshot().len(), HOSTS_MAX + 1);
-        assert_eq!((reads(&ended, 3), reads(&ended, 9)), (Some(5), None));
-        assert_eq!(reads(&ended, 10 + 1), Some(5));
+        assert_eq!(reads(&ended, &host(1)), None, "it was gone for longest");
+        assert_eq!(reads(&ended, &host(4 * HOSTS_MAX - 1)), Some(1));
+        let total: u64 = ended.snapshot().values().map(|io| io.read.ops).sum();
+        assert_eq!(total, 3 + 4 * HOSTS_MAX as u64 - 1, "nothing is lost");
+    }
+
+    #[test]
+    fn more_hosts_at_once_than_are_known_count_together() {
+        let mut ended = Ended::default();
+        let names: Vec<HostKey> = (0..HOSTS_MAX + 5).map(|n| ended.came(host(n))).collect();
+        assert_eq!(names.iter().filter(|(name, _)| name == OTHERS).count(), 5);
+        for name in &names {
+            ended.went(Nanos(SECOND), name, &io(1));
+        }
+        assert_eq!(others(&ended), Some(5));
+        assert_eq!(ended.came(host(HOSTS_MAX)).0, host(HOSTS_MAX).0, "there is room again");
+    }
+
+    proptest! {
+        #[test]
+        fn totals_never_fall(
+            steps in prop::collection::vec((0usize..6, any::<bool>(), 0u64..HOUR), 1..200)
+        ) {
+            let mut ended = Ended::default();
+            let (mut now, mut count) = (0, 0);
+            let mut open = Vec::new();
+            for (number, comes, pause) in steps {
+                now += pause;
+                if comes {
+                    open.push(ended.came(host(number)));
+                } else if let Some(name) = open.pop() {
+                    ended.went(Nanos(now), &name, &io(1));
+                    count += 1;
+                }
+                ended.forget(Nanos(now));
+                let total: u64 = ended.snapshot().values().map(|io| io.read.ops).sum();
+                prop_assert_eq!(total, count);
+            }
+        }
     }
 }

@@ -16,6 +16,7 @@ pub mod devices;
 pub mod ended;
 pub mod engine;
 pub mod exit;
+mod files;
 pub mod gauges;
 mod hosts;
 pub mod log;

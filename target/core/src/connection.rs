@@ -529,14 +529,16 @@ impl<D: Driver> Connection<D> {
             return false;
         }
         closing.flush = false;
-        io.driver.shut_down(self.queue.key);
         // Commands in a device are settled first: a write must not reach the device after the
-        // host has been told that its queue is gone.
-        let settled = match &self.stage {
-            Stage::Io(io_queue) => io_queue.is_settled(),
-            Stage::Admin(_) => true,
-        };
-        self.receiving == Receiving::No && self.sending.is_none() && settled
+        // host has been told, by the end of the stream too, that its queue is gone.
+        if let Stage::Io(io_queue) = &self.stage
+            && !io_queue.is_settled()
+        {
+            self.stop_receiving(io);
+            return false;
+        }
+        io.driver.shut_down(self.queue.key);
+        self.receiving == Receiving::No && self.sending.is_none()
     }
 
     /// Says whether the connection has sent no Connect for `nanos` ns since it was accepted.

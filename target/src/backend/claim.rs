@@ -8,6 +8,7 @@
 //! a file is known by its device and inode number, a block device by its device number. The file
 //! below a loop device counts as the loop device does.
 
+use std::ffi::OsString;
 use std::fs::{File, OpenOptions};
 use std::io::{self, ErrorKind};
 use std::os::fd::AsRawFd;
@@ -48,6 +49,19 @@ pub struct OwnFile {
 pub struct Claims {
     own: Vec<OwnFile>,
     held: Mutex<Vec<Weak<Claim>>>,
+    /// The places of files that are to be made, each with its namespace.
+    planned: Mutex<Vec<(Place, String)>>,
+}
+
+/// The place of a file that is not there: its folder, by whatever path, and its name.
+type Place = (PathBuf, OsString);
+
+fn place(path: &Path) -> Option<Place> {
+    let folder = path.parent().map(|folder| match folder.as_os_str().is_empty() {
+        true => Path::new("."),
+        false => folder,
+    });
+    Some((folder?.canonicalize().ok()?, path.file_name()?.to_owned()))
 }
 
 /// The namespace that asks for a claim.
@@ -64,7 +78,7 @@ impl Claims {
     /// Makes a table without claims; `own` are the daemon's own files.
     #[must_use]
     pub fn new(own: Vec<OwnFile>) -> Self {
-        Self { own, held: Mutex::default() }
+        Self { own, held: Mutex::default(), planned: Mutex::default() }
     }
 
     /// Refuses to make one of the daemon's own files.
@@ -72,14 +86,28 @@ impl Claims {
     /// # Errors
     /// The path is one of them.
     pub(super) fn may_make(&self, path: &Path) -> Result<(), BackendError> {
-        let place = |path: &Path| {
-            let folder = path.parent().and_then(|folder| folder.canonicalize().ok());
-            Some((folder?, path.file_name()?.to_owned()))
-        };
         match self.own.iter().find(|own| place(path).is_some_and(|at| place(&own.path) == Some(at)))
         {
             Some(own) => Err(own_file(path, own)),
             None => Ok(()),
+        }
+    }
+
+    /// Notes that a namespace would make a file, so that another one which would make the same, by
+    /// whatever path, is noticed.
+    ///
+    /// # Errors
+    /// Another namespace would, or the path is one of the daemon's own files.
+    pub(super) fn plan(&self, claimant: Claimant<'_>) -> Result<(), BackendError> {
+        self.may_make(claimant.path)?;
+        let Some(place) = place(claimant.path) else { return Ok(()) };
+        let mut planned = sync::lock(&self.planned);
+        match planned.iter().find(|(known, _)| *known == place) {
+            Some((_, holder)) => Err(taken(claimant, holder)),
+            None => {
+                planned.push((place, claimant.namespace.to_owned()));
+                Ok(())
+            }
         }
     }
 
@@ -188,12 +216,7 @@ impl Claims {
                 continue;
             }
             if claim.writes || claimant.writes {
-                let why = format!(
-                    "{} has it already, by whatever path: give each namespace its own file or \
-                     device, or make all that share it read_only",
-                    claim.holder
-                );
-                return Err(BackendError::in_use(claimant.path.display(), why));
+                return Err(taken(claimant, &claim.holder));
             }
             shared = Some(claim);
         }
@@ -216,6 +239,14 @@ fn keep(
     });
     held.push(Arc::downgrade(&claim));
     claim
+}
+
+fn taken(claimant: Claimant<'_>, holder: &str) -> BackendError {
+    let why = format!(
+        "{holder} has it already, by whatever path: give each namespace its own file or device, or \
+         make all that share it read_only"
+    );
+    BackendError::in_use(claimant.path.display(), why)
 }
 
 fn own_file(path: &Path, own: &OwnFile) -> BackendError {

@@ -65,7 +65,7 @@ fn file(
         Err(error) if error.kind() == ErrorKind::NotFound => {
             let folder = path.parent().filter(|folder| create && folder.is_dir());
             let folder = folder.ok_or_else(|| seen::missing(path, opening.seen, size))?;
-            opening.claims.may_make(path)?;
+            opening.claims.plan(claimant)?;
             may_write(folder).map_err(|error| BackendError::io(path, &error))?;
             return Ok(None);
         }

@@ -11,8 +11,8 @@ use nix::fcntl::{FcntlArg, OFlag, fcntl};
 use super::claim::{Claim, Claimant};
 use super::seen::{self, Present};
 use super::{BackendError, Opening, signature, sysfs};
-use crate::access;
 use crate::mapping::Mapping;
+use crate::{access, files};
 
 /// Settings of a file namespace, as configured.
 #[derive(Clone, Copy, Debug)]
@@ -134,14 +134,11 @@ impl Source {
             BackendError::new(path.display(), why)
         };
         opening.claims.may_make(path)?;
-        let file = OpenOptions::new().read(true).write(true).create_new(true).open(path);
-        let file = file.map_err(fail)?;
+        let file = files::make(path).map_err(fail)?;
         // The file's entry in the folder outlives a power failure, as its data will.
         let lasting = |source: Self| -> Result<Self, Error> {
             source.file.sync_all()?;
-            if let Some(folder) = path.parent().filter(|folder| !folder.as_os_str().is_empty()) {
-                File::open(folder)?.sync_all()?;
-            }
+            files::sync_folder(path)?;
             Ok(source)
         };
         let made = Self::regular(claimant, file, opening, Some(size))

@@ -4,6 +4,7 @@
 //! [`Control`] is the meaning of a request; [`Server`] is the thread with the sockets.
 
 mod change;
+mod clients;
 mod error;
 mod force;
 mod http;

@@ -16,6 +16,7 @@ use tokio::net::UnixListener;
 use tokio::sync::oneshot;
 use tokio_uring::net::{TcpListener, TcpStream, UnixStream};
 
+use super::clients::{Client, Clients};
 use super::error::ControlError;
 use super::protocol::{ErrorKind, Failure, LINE_MAX, changes, failure};
 use super::socket::{self, SocketFile};
@@ -190,17 +191,18 @@ async fn accept(listener: &UnixListener) -> io::Result<UnixStream> {
 }
 
 async fn accept_control(listener: UnixListener, control: Arc<Control>, busy: Rc<Cell<usize>>) {
-    let clients = Rc::new(Cell::new(0));
+    let clients = Clients::new(CLIENTS_MAX);
+    let end = |silent: &UnixStream| drop(silent.shutdown(Shutdown::Both));
     loop {
-        match accept(&listener).await {
-            Ok(stream) if clients.get() >= CLIENTS_MAX => {
+        match accept(&listener).await.map(|stream| clients.take(stream, end)) {
+            Ok(Err(stream)) => {
                 tokio_uring::spawn(turn_away(stream));
             }
-            Ok(stream) => {
-                let (guard, control, busy) = (Guard::new(&clients), control.clone(), busy.clone());
+            Ok(Ok(mut client)) => {
+                let (control, busy) = (control.clone(), busy.clone());
                 tokio_uring::spawn(async move {
-                    let _guard = guard;
-                    serve(&stream, control, &busy).await;
+                    let stream = client.connection();
+                    serve(&stream, &mut client, control, &busy).await;
                     let _ = stream.shutdown(Shutdown::Both);
                 });
             }
@@ -212,7 +214,7 @@ async fn accept_control(listener: UnixListener, control: Arc<Control>, busy: Rc<
 /// Waits after an accept that failed, probably for want of descriptors: other clients may end soon.
 async fn pause(error: &io::Error) {
     tracing::warn!(%error, "cannot accept a client of the control plane");
-    tokio::time::sleep(Duration::from_millis(100)).await;
+    tokio::time::sleep(Duration::from_secs(1)).await;
 }
 
 async fn turn_away(stream: UnixStream) {
@@ -229,9 +231,15 @@ async fn patiently<T, B>(action: impl Future<Output = (io::Result<T>, B)>) -> io
 }
 
 /// Serves one client until it ends, is silent for too long, or sends no proper line.
-async fn serve(stream: &UnixStream, control: Arc<Control>, busy: &Rc<Cell<usize>>) {
+async fn serve(
+    stream: &UnixStream,
+    client: &mut Client<UnixStream>,
+    control: Arc<Control>,
+    busy: &Rc<Cell<usize>>,
+) {
     let mut pending: Vec<u8> = Vec::new();
     loop {
+        client.falls_silent();
         let read = stream.read(Vec::with_capacity(CHUNK));
         let Ok((Ok(length @ 1..), chunk)) = tokio::time::timeout(IDLE, read).await else { return };
         let _busy = Guard::new(busy);
@@ -242,6 +250,10 @@ async fn serve(stream: &UnixStream, control: Arc<Control>, busy: &Rc<Cell<usize>
             from = end + 1;
             if line.iter().all(u8::is_ascii_whitespace) {
                 continue;
+            }
+            // Bytes without a request do not keep a client its place.
+            if !client.speaks() {
+                return;
             }
             let Some(answer) = answer(stream, control.clone(), line).await else { return };
             if patiently(stream.write_all(answer)).await.is_err() {
@@ -293,17 +305,20 @@ async fn answer(stream: &UnixStream, control: Arc<Control>, line: Vec<u8>) -> Op
 }
 
 async fn accept_metrics(listener: TcpListener, control: Arc<Control>) {
-    let clients = Rc::new(Cell::new(0));
+    let clients = Clients::new(CLIENTS_MAX);
+    let end = |silent: &TcpStream| drop(silent.shutdown(Shutdown::Both));
     loop {
-        match listener.accept().await {
+        match listener.accept().await.map(|(stream, _)| clients.take(stream, end)) {
             // A scraper that is turned away comes again.
-            Ok((stream, _)) if clients.get() >= CLIENTS_MAX => drop(stream),
-            Ok((stream, _)) => {
-                let (guard, control) = (Guard::new(&clients), control.clone());
+            Ok(Err(stream)) => drop(stream),
+            Ok(Ok(mut client)) => {
+                let control = control.clone();
                 tokio_uring::spawn(async move {
-                    let _guard = guard;
+                    let stream = client.connection();
                     let request = tokio::time::timeout(PATIENCE, request(&stream)).await;
-                    if let Ok(Some(asked)) = request {
+                    if let Ok(Some(asked)) = request
+                        && client.speaks()
+                    {
                         respond(&stream, asked, control).await;
                     }
                     let _ = stream.shutdown(Shutdown::Both);

@@ -41,6 +41,10 @@ pub(super) struct Reservations {
     memory: u64,
 }
 
+fn no_namespace(namespace: &str) -> String {
+    format!("there is no namespace {namespace}")
+}
+
 /// Returns the reservation that a session is configured with: its namespace and its terms.
 fn wanted(session: &Session) -> Option<(&str, &Terms)> {
     let reserve = session.reserve.as_ref()?;
@@ -156,8 +160,7 @@ impl Reservations {
         granted: &BTreeMap<String, Granted>,
         (namespace, terms): (&str, &Terms),
     ) -> Result<Granted, String> {
-        let known =
-            served.named(namespace).ok_or_else(|| format!("there is no namespace {namespace}"))?;
+        let known = served.named(namespace).ok_or_else(|| no_namespace(namespace))?;
         if !known.queued {
             return Err(format!(
                 "{namespace} is kept in memory, where commands never wait; a reservation needs \
@@ -217,8 +220,10 @@ impl Reservations {
                     changed = true;
                 }
                 Err(why) => {
+                    // Until the namespace is served, there are lines about the namespace.
+                    let missing = no_namespace(namespace);
                     let told = self.pending.insert(name.clone(), why.clone());
-                    if told.is_none() {
+                    if why != missing && told.is_none_or(|told| told == missing) {
                         tracing::error!(session = name, why, "the reservation is not in force");
                     }
                 }
@@ -237,8 +242,7 @@ impl Reservations {
         let gone: Vec<String> = here.map(|(name, _)| name.clone()).collect();
         for name in gone {
             self.granted.remove(&name);
-            let why = format!("there is no namespace {namespace}");
-            self.pending.insert(name, why);
+            self.pending.insert(name, no_namespace(namespace));
         }
     }
 }

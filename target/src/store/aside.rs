@@ -6,6 +6,8 @@ use std::time::{SystemTime, UNIX_EPOCH};
 
 use nix::fcntl::{AT_FDCWD, RenameFlags, renameat2};
 
+use crate::files;
+
 /// The way in which a damaged file is kept.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Keep {
@@ -32,7 +34,10 @@ pub(super) fn set_aside(path: &Path, keep: Keep) -> io::Result<PathBuf> {
             Keep::Copied => copy(path, &name),
         };
         match kept {
-            Ok(()) => return Ok(name),
+            Ok(()) => {
+                files::sync_folder(&name)?;
+                return Ok(name);
+            }
             Err(error) if error.kind() == ErrorKind::AlreadyExists => last = error,
             Err(error) => return Err(error),
         }
@@ -56,7 +61,7 @@ fn rename(from: &Path, to: &Path) -> io::Result<()> {
 
 fn copy(from: &Path, to: &Path) -> io::Result<()> {
     let mut source = std::fs::File::open(from)?;
-    let mut copy = std::fs::File::create_new(to)?;
+    let mut copy = files::make(to)?;
     io::copy(&mut source, &mut copy)?;
     copy.sync_all()
 }

@@ -18,6 +18,7 @@ use super::explain::{damaged, explain, unusable};
 use super::quiet::quietly;
 use super::tables::{self, Content, Raw};
 use super::{Change, Key, Kind, Object, Store, StoreError};
+use crate::files;
 use crate::sync::lock;
 
 /// The function that opens the database: a file, or in tests a storage that fails on demand.
@@ -69,7 +70,10 @@ impl DiskStore {
         };
         let path: PathBuf = path.into();
         let opener: Opener = match usable {
-            true => Box::new(move || Database::create(&path).map_err(RedbError::from)),
+            true => Box::new(move || {
+                let file = files::open_or_make(&path)?;
+                Database::builder().create_file(file).map_err(RedbError::from)
+            }),
             false => Box::new(|| Err(RedbError::Corrupted("it could not be set aside".into()))),
         };
         let store = Self::with_opener(file, opener, content, &mut problems)?;

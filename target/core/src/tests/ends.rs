@@ -87,6 +87,24 @@ fn a_target_that_ends_waits_for_its_devices_but_not_for_its_hosts() {
 }
 
 #[test]
+fn a_peer_that_has_vanished_leaves_nothing_behind() {
+    let mut rig = Rig::new(&Plan::default());
+    rig.queue(1, write(DRIVE, 0, 64), Some(vec![3; 64 * 512]), 0);
+    rig.run_until_asked(1);
+    assert!(rig.core.buffers().0 > 0);
+    // The kernel gives both connections up: ETIMEDOUT.
+    for peer in [1, 0] {
+        let key = rig.peers[peer].key;
+        let reason = "the connection was lost: Connection timed out (os error 110)";
+        rig.core.receive_ended(key, Some(reason.into()));
+        rig.run();
+        assert_eq!(rig.peers[peer].ended.as_deref(), Some(reason));
+    }
+    assert_eq!((rig.core.buffers().0, rig.core.inventory().connections), (0, 0));
+    assert_eq!(rig.core.driver().service.controllers().count(), 0);
+}
+
+#[test]
 fn a_connection_that_ends_with_a_command_in_its_device_ends_when_that_is_over() {
     let mut rig = Rig::new(&Plan { window: 1, ..Plan::default() });
     rig.submit(1, write(DRIVE, 0, 1), Some(vec![1; 512]), 0);
@@ -95,6 +113,7 @@ fn a_connection_that_ends_with_a_command_in_its_device_ends_when_that_is_over() 
     rig.core.receive_ended(key, Some("the host has gone".into()));
     rig.run();
     assert_eq!(rig.peers[1].ended, None, "a write may not reach a device after its queue is gone");
+    assert!(!rig.peers[1].shut_down, "nor after the end of its stream");
     assert_eq!(rig.core.inventory().ordered, 0, "what waited goes nowhere");
     assert!(rig.end_oldest() && !rig.end_oldest());
     assert_eq!(rig.peers[1].ended.as_deref(), Some("the host has gone"));

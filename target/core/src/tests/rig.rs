@@ -70,6 +70,8 @@ pub(super) struct Peer {
     next_cid: u16,
     pub(super) stats: Arc<IoStats>,
     pub(super) in_flight: Arc<AtomicU32>,
+    /// Whether the connection was shut down.
+    pub(super) shut_down: bool,
     /// Why the connection has ended.
     pub(super) ended: Option<String>,
 }
@@ -274,6 +276,7 @@ impl Rig {
             next_cid: 0,
             stats,
             in_flight,
+            shut_down: false,
             ended: None,
         });
         self.run();
@@ -505,6 +508,7 @@ impl Rig {
             }
             Op::Send(_, batch) => peer.sending = Some(batch),
             Op::ShutDown(_) => {
+                peer.shut_down = true;
                 let before = std::mem::replace(&mut peer.receiving, Receiving::No);
                 let (receives, batch) = (!matches!(before, Receiving::No), peer.sending.take());
                 let any = receives || batch.is_some();

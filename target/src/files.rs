@@ -1,0 +1,63 @@
+//! Files that the daemon makes: nobody else may read them, and their names outlive a power failure.
+
+use std::fs::{File, OpenOptions};
+use std::io;
+use std::os::unix::fs::OpenOptionsExt;
+use std::path::Path;
+
+/// The mode of files that the daemon makes, whatever its umask allows: they hold hosts' data, or
+/// say who may have it.
+const MODE: u32 = 0o600;
+
+/// Makes a file that is not there yet, to be read and written.
+///
+/// # Errors
+/// The file is there already, or cannot be made.
+pub(crate) fn make(path: &Path) -> io::Result<File> {
+    OpenOptions::new().read(true).write(true).create_new(true).mode(MODE).open(path)
+}
+
+/// Opens a file to read and write it, and makes it where it is missing.
+///
+/// # Errors
+/// The file cannot be opened or made, or its name not be kept.
+pub(crate) fn open_or_make(path: &Path) -> io::Result<File> {
+    match make(path) {
+        Ok(file) => {
+            sync_folder(path)?;
+            Ok(file)
+        }
+        Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {
+            OpenOptions::new().read(true).write(true).open(path)
+        }
+        Err(error) => Err(error),
+    }
+}
+
+/// Makes the name of a file last: it is there after a power failure too.
+///
+/// # Errors
+/// The folder cannot be synchronized.
+pub(crate) fn sync_folder(path: &Path) -> io::Result<()> {
+    let folder = path.parent().filter(|folder| !folder.as_os_str().is_empty());
+    File::open(folder.unwrap_or(Path::new(".")))?.sync_all()
+}
+
+#[cfg(test)]
+mod tests {
+    use std::os::unix::fs::PermissionsExt;
+
+    use super::*;
+
+    #[test]
+    fn what_the_daemon_makes_is_its_own() {
+        let folder = tempfile::tempdir().unwrap();
+        for (name, open) in [("1", make as fn(&Path) -> io::Result<File>), ("2", open_or_make)] {
+            let path = folder.path().join(name);
+            let mode = open(&path).unwrap().metadata().unwrap().permissions().mode();
+            assert_eq!(mode & 0o777, MODE);
+            assert!(make(&path).is_err(), "never in place of another");
+            assert!(open_or_make(&path).is_ok());
+        }
+    }
+}
