@@ -9,7 +9,7 @@ use core::time::Duration;
 
 use units::weight_of;
 
-use super::Rules;
+use super::rate_limit::Rules;
 use crate::{Nanos, Rate};
 
 /// The estimate of what a link carries.
