@@ -19,9 +19,20 @@ impl<T: Copy> Arbiter<T> {
     /// device.
     #[inline]
     pub fn complete(&mut self, now: Nanos, grant: Grant, served: bool) {
+        self.end(now, grant, served, served);
+    }
+
+    /// Ends a command that was answered without its device: its session's limits keep what they
+    /// were charged for it, and nothing is learned of the device.
+    pub fn complete_without_device(&mut self, now: Nanos, grant: Grant) {
+        self.end(now, grant, false, true);
+    }
+
+    #[inline]
+    fn end(&mut self, now: Nanos, grant: Grant, served: bool, keeps_charge: bool) {
         // Field by field: what was written just now as small words is read as small words.
         let Grant { device, session, write, bytes, operations, price, set, at, charged } = grant;
-        if !served && let Some(local) = self.sessions.kept(session) {
+        if !keeps_charge && let Some(local) = self.sessions.kept(session) {
             // The charges for the command are taken back.
             for limited in &local.limits {
                 limited.iops.give_back(1);

@@ -38,6 +38,8 @@ const OUTPUT_MARK: u8 = 0xc0;
 /// The outcome of a command's arrival.
 #[derive(Debug)]
 pub(crate) enum Arrived<D: Driver> {
+    /// The command is an Output Mark, which was noted.
+    Marked,
     /// The command was carried out, and reads nothing.
     Done,
     /// The command was carried out, with what it has read.
@@ -122,7 +124,7 @@ impl Arrival {
         }
         if sqe.opcode == OUTPUT_MARK {
             self.output_mark(io, sqe, backend);
-            return Ok(Arrived::Done);
+            return Ok(Arrived::Marked);
         }
         let format = namespace.geometry.format;
         let command = IoCommand::parse(sqe, &limits(namespace, &io.settings))?;
@@ -206,6 +208,27 @@ impl Arrival {
         if let Some(flow) = charge.flow {
             io.stages.arbiter.output(io.now, flow, charge.class);
         }
+    }
+
+    /// Returns the charge of a command that is answered without its device, where its session has
+    /// limits: to the namespace that it names, or to another one where there is none.
+    #[cold]
+    pub(crate) fn charge_answer<D: Driver>(
+        &mut self,
+        io: &mut Context<D>,
+        sqe: &Sqe,
+    ) -> Option<Charge> {
+        let named = self.table.get(sqe.nsid.get());
+        let (nsid, backend) = named
+            .or_else(|| self.table.iter().next())
+            .map(|namespace| (namespace.nsid, namespace.backend))?;
+        if io.devices.get(backend).is_none() && !io.fetch_device(backend) {
+            return None;
+        }
+        let place = self.flow(io, nsid, backend);
+        let charge = self.flows.charge(io.now, place, sqe);
+        let limited = charge.flow.is_some_and(|flow| !io.stages.arbiter.is_plain(flow));
+        limited.then_some(charge)
     }
 
     /// Finds a namespace's place in the flow cache, and makes the place where there is none or

@@ -66,6 +66,8 @@ pub(crate) enum State<D: Driver> {
     SliceTurn(Box<Sliced>, EntryId),
     /// A slice of the command is in its device, or waits for memory that the device needs.
     SliceInDevice(Box<Sliced>),
+    /// The command's status is known without its device, and waits for the turn that it costs.
+    AnswerTurn(EntryId, Status),
     /// The command holds nothing any more: its connection ends.
     Withdrawn,
 }
@@ -122,6 +124,7 @@ pub(crate) enum Kind {
     Slicing,
     SliceTurn,
     SliceInDevice,
+    AnswerTurn,
     Withdrawn,
 }
 
@@ -133,16 +136,17 @@ impl Kind {
         match self {
             Free => &[
                 Collecting, Deferred, Failing, R2tTurn, MemoryTurn, Filling, DeviceTurn, ReadTurn,
-                ReadBuffer, InDevice, Slicing, Free,
+                ReadBuffer, InDevice, Slicing, AnswerTurn, Free,
             ],
-            Collecting | Deferred | Failing => &[Free, Withdrawn],
+            Failing => &[AnswerTurn, Free, Withdrawn],
+            Collecting | Deferred | AnswerTurn => &[Free, Withdrawn],
             R2tTurn => &[MemoryTurn, Free, Withdrawn],
             MemoryTurn => &[DataBuffer, Free, Withdrawn],
             DataBuffer => &[Promised, Filling, Free, Withdrawn],
             Promised => &[Filling, Parked, Free, Withdrawn],
-            Filling => &[Lent, DeviceTurn, InDevice, Slicing, Free, Withdrawn],
+            Filling => &[Lent, DeviceTurn, InDevice, Slicing, AnswerTurn, Free, Withdrawn],
             Lent => &[Filling, Free, Withdrawn],
-            Parked => &[DeviceTurn, InDevice, Slicing, Free, Withdrawn],
+            Parked => &[DeviceTurn, InDevice, Slicing, AnswerTurn, Free, Withdrawn],
             DeviceTurn => &[ReadTurn, ReadBuffer, InDevice, Free, Withdrawn],
             ReadTurn => &[ReadBuffer, DeviceTurn, InDevice, Free, Withdrawn],
             ReadBuffer => &[DeviceTurn, InDevice, Free, Withdrawn],
@@ -155,7 +159,7 @@ impl Kind {
     }
 
     /// All states, in the order of their declaration.
-    pub(crate) const ALL: [Self; 19] = [
+    pub(crate) const ALL: [Self; 20] = [
         Self::Free,
         Self::Collecting,
         Self::Deferred,
@@ -174,6 +178,7 @@ impl Kind {
         Self::Slicing,
         Self::SliceTurn,
         Self::SliceInDevice,
+        Self::AnswerTurn,
         Self::Withdrawn,
     ];
 
@@ -198,6 +203,7 @@ impl Kind {
             Self::Slicing => "slicing",
             Self::SliceTurn => "slice_turn",
             Self::SliceInDevice => "slice_in_device",
+            Self::AnswerTurn => "answer_turn",
             Self::Withdrawn => "withdrawn",
         }
     }
@@ -226,6 +232,7 @@ impl<D: Driver> State<D> {
             Self::Slicing(_) => Kind::Slicing,
             Self::SliceTurn(..) => Kind::SliceTurn,
             Self::SliceInDevice(_) => Kind::SliceInDevice,
+            Self::AnswerTurn(..) => Kind::AnswerTurn,
             Self::Withdrawn => Kind::Withdrawn,
         })
     }

@@ -33,6 +33,8 @@ pub(crate) enum Outcome<D: Driver> {
     DeviceGone,
     /// The command was aborted between two slices, or its connection ends; its state was taken.
     Stopped,
+    /// The command is answered with this status; its state was taken.
+    Answered(Status),
 }
 
 /// A queue's commands on their way through their devices.
@@ -103,6 +105,10 @@ impl Dispatch {
             State::SliceTurn(sliced, _) => {
                 self.start_slice(queue, io, slot, sliced, Some((grant, waited_ns)))
             }
+            State::AnswerTurn(_, status) => {
+                io.stages.arbiter.complete_without_device(io.now, grant);
+                Outcome::Answered(status)
+            }
             other => {
                 queue.commands.put_back(slot, other);
                 io.stages.arbiter.complete(io.now, grant, false);
@@ -125,6 +131,7 @@ impl Dispatch {
                 Outcome::DeviceGone
             }
             State::SliceTurn(..) => Outcome::DeviceGone,
+            State::AnswerTurn(_, status) => Outcome::Answered(status),
             other => {
                 queue.commands.put_back(slot, other);
                 Outcome::Underway

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use arbitration::Class;
-use arbitration::arbiter::Dispatched;
+use arbitration::arbiter::{Dispatched, EntryId, Submission};
 use arbitration::memory::{MemoryFlowId, MemoryGrant};
 use fabric::Nanos;
 use fabric::controller::{AbortTicket, ControllerShared, NamespaceTable};
@@ -104,13 +104,16 @@ impl<D: Driver> IoQueue<D> {
             return;
         }
         match self.arrival.take(queue, io, sqe, &data) {
+            Ok(Arrived::Marked) => {
+                self.answer_in_turn(queue, io, slot, sqe, Status::SUCCESS, &data);
+            }
             Ok(Arrived::Done) => queue.transport.complete(slot, 0, Status::SUCCESS),
             Ok(Arrived::Read(class, data)) => self.reply(queue, class, slot, data),
             Ok(Arrived::Accepted(command)) => self.enqueue(queue, io, slot, command, &data),
             Ok(Arrived::Later(status)) => queue.refuse(slot, status, &data),
             Err(status) => {
                 let status = self.completion.log_failure(io, sqe, status);
-                queue.refuse(slot, status, &data);
+                self.answer_in_turn(queue, io, slot, sqe, status, &data);
             }
         }
     }
@@ -203,7 +206,7 @@ impl<D: Driver> IoQueue<D> {
         match self.fetch(queue, io).data_end(slot, digest_ok) {
             Fetched::Ready(buffer, source) => self.submit(queue, io, slot, Some(buffer), source),
             Fetched::Waits => {}
-            Fetched::Failed(status) => queue.settle(slot, status),
+            Fetched::Failed(status) => self.settle_in_turn(queue, io, slot, status),
         }
     }
 
@@ -393,7 +396,62 @@ impl<D: Driver> IoQueue<D> {
                 queue.settle(slot, Status::ABORT_REQUESTED);
                 queue.send_soon(&mut io.agenda);
             }
+            Outcome::Answered(status) => {
+                queue.settle(slot, status);
+                queue.send_soon(&mut io.agenda);
+            }
         }
+    }
+
+    /// Answers a command that has just arrived and needs nothing of its device: in the turn that it
+    /// costs, where its session has limits, and after the data that is still on its way.
+    #[cold]
+    fn answer_in_turn(
+        &mut self,
+        queue: &mut Queue<D>,
+        io: &mut Context<D>,
+        slot: SlotId,
+        sqe: &Sqe,
+        status: Status,
+        data: &CapsuleData<'_>,
+    ) {
+        if matches!(data, CapsuleData::Partial { .. }) {
+            queue.refuse(slot, status, data);
+            return;
+        }
+        match self.wait_to_answer(io, (queue.key, slot), sqe) {
+            Some(entry) => queue.commands.occupy(slot, State::AnswerTurn(entry, status)),
+            None => queue.transport.complete(slot, 0, status),
+        }
+    }
+
+    /// Answers a command whose state was taken, as [`Self::answer_in_turn`] does.
+    #[cold]
+    fn settle_in_turn(
+        &mut self,
+        queue: &mut Queue<D>,
+        io: &mut Context<D>,
+        slot: SlotId,
+        status: Status,
+    ) {
+        let sqe = *queue.transport.sqe_of(slot);
+        match self.wait_to_answer(io, (queue.key, slot), &sqe) {
+            Some(entry) => queue.commands.change(slot, State::AnswerTurn(entry, status)),
+            None => queue.settle(slot, status),
+        }
+    }
+
+    /// Lets a command wait for the turn in which it is answered. Returns `None` where it is
+    /// answered at once.
+    fn wait_to_answer(
+        &mut self,
+        io: &mut Context<D>,
+        item: (Key, SlotId),
+        sqe: &Sqe,
+    ) -> Option<EntryId> {
+        let charge = self.arrival.charge_answer(io, sqe)?;
+        let submission = Submission::of_host(item, false, 0);
+        io.stages.arbiter.enqueue(io.now, charge.flow?, charge.class, submission)
     }
 
     /// Answers a command whose device is gone.
@@ -489,7 +547,7 @@ impl<D: Driver> IoQueue<D> {
                 stages.arbiter.cancel(io.now, entry);
                 source.grant()
             }
-            State::SliceTurn(_, entry) => {
+            State::SliceTurn(_, entry) | State::AnswerTurn(entry, _) => {
                 stages.arbiter.cancel(io.now, entry);
                 None
             }

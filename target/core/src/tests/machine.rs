@@ -7,6 +7,7 @@ use std::sync::Arc;
 use arbitration::classify::{ConnectionClass, PolicyClass};
 use arbitration::credit::Caps;
 use arbitration::device::{self as qos, DeviceRules};
+use arbitration::limit::Rate;
 use arbitration::session::{RootSpec, SessionSpec, Sessions};
 use arbitration::settings::{OrderSettings, WindowRule};
 use arbitration::{Class, PerClass, Reactors};
@@ -113,6 +114,8 @@ pub(super) struct Rules {
     pub(super) tenant: Tenant,
     /// Another session.
     pub(super) other: Tenant,
+    /// A session that may have a thousand commands a second.
+    pub(super) limited: Tenant,
     /// What the classes' answers carry, as DSCP.
     pub(super) dscp: PerClass<u8>,
 }
@@ -123,8 +126,9 @@ impl Rules {
         let caps = Caps { operations: 1000, payload: 1 << 20 };
         let root = RootSpec { caps, bounded: true, queue };
         let mut sessions = Sessions::new(&root);
-        let spec = SessionSpec { name: "other".to_owned(), ..SessionSpec::default() };
-        sessions.apply(Nanos(0), &root, &[spec]).unwrap();
+        let named = |name: &str| SessionSpec { name: name.to_owned(), ..SessionSpec::default() };
+        let limited = SessionSpec { iops: Rate::per_second(1000), ..named("limited") };
+        sessions.apply(Nanos(0), &root, &[named("other"), limited]).unwrap();
         let tenant =
             |session| Tenant { session: Arc::clone(session), stats: Arc::new(PerReactor::new(1)) };
         Self {
@@ -135,6 +139,7 @@ impl Rules {
             class: None,
             tenant: tenant(sessions.root()),
             other: tenant(sessions.named("other").unwrap()),
+            limited: tenant(sessions.named("limited").unwrap()),
             dscp: PerClass::default(),
         }
     }

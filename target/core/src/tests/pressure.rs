@@ -3,7 +3,7 @@
 use arbitration::Class;
 use fabric::nvme::Status;
 
-use super::rig::{DRIVE, MEMORY, MS, Plan, Rig, comes_again, read, write};
+use super::rig::{DRIVE, MEMORY, MS, Plan, Rig, abort, comes_again, io, read, write};
 
 /// Makes a reactor with a session of which four commands may wait, one of them in the drive.
 fn small() -> Rig {
@@ -118,5 +118,52 @@ fn what_is_written_is_what_is_read_by_any_way_of_the_data() {
             while rig.end_oldest() {}
             assert_eq!(rig.data(1, cid), data, "{blocks} blocks of namespace {nsid}");
         }
+    }
+}
+
+#[test]
+fn commands_that_need_no_device_are_charged_to_their_sessions_limit() {
+    // A mark, no such namespace, blocks beyond the end, an unknown command; and a read.
+    let mark = io(0xc0, MEMORY, 0, 1);
+    let beyond = read(MEMORY, super::rig::BLOCKS, 1);
+    let unknown = io(0x99, MEMORY, 0, 1);
+    let large = write(DRIVE, super::rig::BLOCKS, 8);
+    for (sqe, data, reads) in [
+        (mark, None, 0),
+        (read(77, 0, 1), None, 512),
+        (beyond, None, 512),
+        (unknown, None, 0),
+        (large, Some(vec![0; 4096]), 0),
+        (read(MEMORY, 0, 1), None, 512),
+    ] {
+        let mut rig = Rig::new(&Plan::default());
+        let rules = std::sync::Arc::make_mut(&mut rig.core.driver().rules);
+        (rules.tenant, rules.version) = (rules.limited.clone(), 2);
+        rig.run();
+        let mut answered = 0;
+        // A second in which the host has 64 commands in the target at any time.
+        let mut waiting: Vec<u16> = Vec::new();
+        for _ in 0..1000 {
+            waiting.retain(|cid| rig.answer(1, *cid).is_none());
+            while waiting.len() < 64 {
+                waiting.push(rig.queue(1, sqe, data.clone(), reads));
+                answered += 1;
+            }
+            rig.pass(MS);
+        }
+        waiting.retain(|cid| rig.answer(1, *cid).is_none());
+        answered -= waiting.len();
+        // A bucket may hold a part of a second at the start.
+        assert!((900..1300).contains(&answered), "{answered} answers a second to {sqe:?}");
+        // Whatever waits for its answer can be given up, and goes with its connection.
+        if let Some(cid) = waiting.pop() {
+            let (_, result) = rig.call(0, abort(1, cid), None, 0);
+            assert_eq!(result & 1, 0);
+            assert_eq!(rig.answer(1, cid), Some(Status::ABORT_REQUESTED));
+        }
+        let key = rig.peers[1].key;
+        rig.core.receive_ended(key, Some("the host has gone".into()));
+        rig.run();
+        assert_eq!((rig.states(), rig.core.buffers().0), (vec![], 0));
     }
 }
