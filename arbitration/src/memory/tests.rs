@@ -414,3 +414,40 @@ proptest! {
         prop_assert!(!history.gate.clock.contended());
     }
 }
+
+proptest! {
+    #[test]
+    fn what_may_pass_passes_and_nothing_else(
+        pages in 4_u32..200,
+        steps in prop::collection::vec((0_usize..3, 1_u32..20 * PAGE, any::<bool>()), 1..200),
+    ) {
+        let sessions = sessions();
+        let mut gate = gate::<()>(pages);
+        let flows = [1, 2, 3].map(|host| gate.flow(sessions.named("a").unwrap(), HostId(host)));
+        let mut held = VecDeque::new();
+        for (flow, bytes, gives_back) in steps {
+            let may = gate.may_pass(flows[flow], bytes);
+            let grant = gate.pass(flows[flow], Class::Low, bytes);
+            prop_assert_eq!(may, grant.is_some(), "{} bytes beside {} pages", bytes, gate.held());
+            held.extend(grant);
+            if gives_back && let Some(grant) = held.pop_front() {
+                gate.give_back(grant);
+            }
+        }
+    }
+}
+
+#[test]
+fn the_reserve_is_for_hosts_that_hold_little_besides() {
+    let sessions = sessions();
+    let mut gate = gate::<()>(1024);
+    let flow = gate.flow(sessions.named("a").unwrap(), HostId(1));
+    let first = gate.pass(flow, Class::Low, PAGE).unwrap();
+    assert!(gate.is_for_reserve(&first), "it holds nothing besides");
+    let more: Vec<_> = (0..255).map_while(|_| gate.pass(flow, Class::Low, PAGE)).collect();
+    assert!(more.len() > 200);
+    assert!(!gate.is_for_reserve(&first), "its host holds a quarter besides");
+    more.into_iter().for_each(|grant| gate.give_back(grant));
+    assert!(gate.is_for_reserve(&first));
+    gate.give_back(first);
+}

@@ -248,3 +248,23 @@ fn d5_a_few_commands_that_come_at_once_say_nothing_about_the_rate() {
         expected(&backlog, now);
     }
 }
+
+#[test]
+fn a_bound_of_its_own_can_be_given_up_for_the_common_one() {
+    let backlog = Backlog::new(100);
+    assert_eq!(backlog.bound(), 100);
+    backlog.set(5);
+    assert_eq!(backlog.bound(), 5);
+    backlog.inherit();
+    assert_eq!(backlog.bound(), 100);
+}
+
+#[test]
+fn refusals_are_counted() {
+    let backlog = Backlog::new(1);
+    for n in 0..3 {
+        assert_eq!(backlog.refused(), n);
+        backlog.note_refused();
+    }
+    assert_eq!(backlog.refused(), 3);
+}

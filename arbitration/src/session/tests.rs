@@ -170,3 +170,11 @@ fn named_caps(sessions: &Sessions) -> Vec<(String, Option<String>, Caps)> {
     all.sort_by(|a, b| a.0.cmp(&b.0));
     all
 }
+
+#[test]
+fn a_share_is_one_of_operations_or_of_payload() {
+    let none = SessionSpec::default();
+    assert!(!none.has_share());
+    assert!(SessionSpec { operations: Some(10), ..none.clone() }.has_share());
+    assert!(SessionSpec { payload: Some(10), ..none }.has_share());
+}

@@ -5,6 +5,7 @@ mod admin;
 mod arrivals;
 mod descriptors;
 mod ends;
+mod limits;
 mod machine;
 mod metrics;
 mod network;

@@ -54,6 +54,9 @@ const LISTENER: ListenerId = ListenerId(1);
 const TURN_NS: u64 = 2_000;
 /// Longest time for hosts to settle after the last command, in ns of simulated time.
 const SETTLE_NS: u64 = 120_000_000_000;
+/// The time in which hosts have submitted all of a world's commands, in ns of simulated time, where
+/// the target serves them: an hour.
+const SUBMIT_NS: u64 = 3_600_000_000_000;
 /// Number of entries of an I/O queue.
 const ENTRIES: u16 = 64;
 /// Number of entries of an admin queue.
@@ -340,6 +343,7 @@ impl World {
 
     fn run_on(&mut self) -> Result<Outcome, Broken> {
         let mut settle_until = None;
+        let submit_until = Nanos(self.now.0 + SUBMIT_NS);
         while let Some(Reverse((at, _, event))) = self.events.pop() {
             self.now = self.now.max(at);
             self.happen(event);
@@ -355,6 +359,9 @@ impl World {
                     self.drain();
                 }
                 settle_until = Some(Nanos(self.now.0 + SETTLE_NS));
+            }
+            if !self.settling && self.now > submit_until {
+                return Err(self.unsettled());
             }
             let is_over = match self.drain {
                 Some(_) => self.has_drained()?,
@@ -509,4 +516,17 @@ fn root(queue: u32) -> RootSpec {
 fn tenant(sessions: &Sessions, name: Option<&str>, reactors: usize) -> Tenant {
     let session = name.and_then(|name| sessions.named(name)).unwrap_or(sessions.root());
     Tenant { session: Arc::clone(session), stats: Arc::new(PerReactor::new(reactors)) }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_world_in_which_no_command_is_submitted_any_more_ends_broken() {
+        let think_ns = 1_000 * SUBMIT_NS;
+        let scenario = Scenario { think_ns, ..Scenario::random(1).without_faults() };
+        let broken = World::new(scenario).run().expect_err("hosts think for too long");
+        assert!(broken.at > Nanos(SUBMIT_NS), "{broken}");
+    }
 }
