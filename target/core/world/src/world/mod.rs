@@ -55,8 +55,8 @@ const TURN_NS: u64 = 2_000;
 /// Longest time for hosts to settle after the last command, in ns of simulated time.
 const SETTLE_NS: u64 = 120_000_000_000;
 /// The time in which hosts have submitted all of a world's commands, in ns of simulated time, where
-/// the target serves them: an hour.
-const SUBMIT_NS: u64 = 3_600_000_000_000;
+/// the target serves them: 20 minutes.
+const SUBMIT_NS: u64 = 1_200_000_000_000;
 /// Number of entries of an I/O queue.
 const ENTRIES: u16 = 64;
 /// Number of entries of an admin queue.
