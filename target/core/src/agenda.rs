@@ -1,5 +1,7 @@
 //! What a reactor has to come back to: connections and commands, by the reason.
 
+use std::collections::VecDeque;
+
 use fabric::Nanos;
 use fabric::queue::SlotId;
 
@@ -16,10 +18,12 @@ pub(crate) struct Agenda {
     pub(crate) r2t_waits: Vec<Key>,
     /// Time at which the first of those hosts may be asked.
     pub(crate) next_r2t: Nanos,
-    /// Connections that take no commands until there is room.
-    pub(crate) paused: Vec<Key>,
+    /// Connections that may take commands again: their hosts have read.
+    pub(crate) resumed: Vec<Key>,
+    /// Connections that take no commands until others have given room back.
+    pub(crate) paused: Round,
     /// Connections that end.
-    pub(crate) closing: Vec<Key>,
+    pub(crate) closing: Round,
     /// Time at which the first of those connections ends, whatever it has still to send.
     pub(crate) next_end: Option<Nanos>,
     /// Commands whose next slice is due.
@@ -34,8 +38,9 @@ impl Agenda {
             to_record: Vec::new(),
             r2t_waits: Vec::new(),
             next_r2t: now,
-            paused: Vec::new(),
-            closing: Vec::new(),
+            resumed: Vec::new(),
+            paused: Round::default(),
+            closing: Round::default(),
             next_end: None,
             slices: Vec::new(),
         }
@@ -45,5 +50,62 @@ impl Agenda {
     pub(crate) fn add_r2t(&mut self, connection: Key, now: Nanos) {
         self.r2t_waits.push(connection);
         self.next_r2t = now;
+    }
+}
+
+/// Connections that a turn looks at in one round.
+const LOOKS: usize = 32;
+
+/// Connections that are looked at again and again, a few in each turn.
+#[derive(Debug, Default)]
+pub(crate) struct Round {
+    keys: VecDeque<Key>,
+    /// How many are still to be looked at before this round is over.
+    left: usize,
+    /// Some came after the round had begun.
+    added: bool,
+}
+
+impl Round {
+    /// Adds a connection.
+    pub(crate) fn add(&mut self, key: Key) {
+        self.keys.push_back(key);
+        self.added = true;
+    }
+
+    /// Puts a connection back that [`Self::next`] took.
+    pub(crate) fn put_back(&mut self, key: Key) {
+        self.keys.push_back(key);
+    }
+
+    /// Begins a round, unless one is on its way. Returns how many are looked at now.
+    pub(crate) fn begin(&mut self) -> usize {
+        if self.left == 0 {
+            (self.left, self.added) = (self.keys.len(), false);
+        }
+        self.left.min(LOOKS)
+    }
+
+    /// Takes the next one out.
+    pub(crate) fn next(&mut self) -> Option<Key> {
+        self.left = self.left.saturating_sub(1);
+        self.keys.pop_front()
+    }
+
+    /// Says whether there are some that were not looked at in the last round.
+    #[inline]
+    pub(crate) fn is_due(&self) -> bool {
+        self.left > 0 || self.added
+    }
+
+    /// Says whether a round is on its way.
+    pub(crate) fn is_begun(&self) -> bool {
+        self.left > 0
+    }
+
+    /// Says whether there is none.
+    #[inline]
+    pub(crate) fn is_empty(&self) -> bool {
+        self.keys.is_empty()
     }
 }

@@ -24,6 +24,7 @@ use crate::origin::Origin;
 use crate::progress::taken_by;
 use crate::queue::Queue;
 use crate::stats::IoStats;
+use crate::turns::{Kind, STEP_BYTES, Spent};
 
 /// A connection that has just been accepted.
 #[derive(Debug)]
@@ -62,7 +63,10 @@ pub(crate) struct Connection<D: Driver> {
     since: Nanos,
     /// Input that has arrived while no command could be taken.
     held: Arrivals<D>,
-    paused: bool,
+    /// Why no command is taken.
+    paused: Option<Pause>,
+    /// What was done for it in this turn.
+    spent: Spent,
     receiving: Receiving,
     /// Number of single receives without much data for a command that are left, before the driver
     /// receives chunk after chunk again.
@@ -71,6 +75,17 @@ pub(crate) struct Connection<D: Driver> {
     /// a batch.
     sending: Option<Nanos>,
     closing: Option<Closing>,
+}
+
+/// Why no command is taken from a connection.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Pause {
+    /// Its host does not read its answers.
+    Unsent,
+    /// The next command would find no room.
+    Room,
+    /// As much was done for it in this turn as is done at once: it is in line.
+    Turn,
 }
 
 /// The way in which the driver receives for a connection.
@@ -82,6 +97,8 @@ enum Receiving {
     Stream,
     /// Chunk after chunk, but the driver was told to stop.
     Stopping,
+    /// One chunk.
+    Chunk,
     /// Once.
     Once,
 }
@@ -126,7 +143,8 @@ impl<D: Driver> Connection<D> {
             origin: Origin { listener, priority: 0, weighted: false, tos },
             since: io.now,
             held: Arrivals::<D>::default(),
-            paused: false,
+            paused: None,
+            spent: Spent::default(),
             receiving: Receiving::No,
             singles: 0,
             sending: None,
@@ -154,7 +172,7 @@ impl<D: Driver> Connection<D> {
 
     /// Receives, unless the connection does so already or may not.
     pub(crate) fn arm(&mut self, io: &mut Context<D>) {
-        if self.receiving != Receiving::No || self.paused || self.closing.is_some() {
+        if self.receiving != Receiving::No || self.paused.is_some() || self.closing.is_some() {
             return;
         }
         let large = self.large_data(io);
@@ -162,9 +180,14 @@ impl<D: Driver> Connection<D> {
         let place =
             large.and_then(|Arriving { slot, offset, length }| commands.lend(slot, offset, length));
         self.singles = if place.is_some() { SINGLES } else { self.singles.saturating_sub(1) };
-        if self.singles > 0 {
+        // What is received once goes into memory of the connection's own: others' hosts cannot take
+        // it, and no more than a little is taken from a host's socket at once.
+        if self.singles > 0 || matches!(self.stage, Stage::Admin(_)) {
             self.receiving = Receiving::Once;
             io.driver.receive_once(*key, place);
+        } else if io.turns.is_short() {
+            self.receiving = Receiving::Chunk;
+            io.driver.receive_chunk(*key);
         } else {
             self.receiving = Receiving::Stream;
             io.driver.receive(*key);
@@ -222,14 +245,14 @@ impl<D: Driver> Connection<D> {
             return;
         }
         self.queue.progress.hear(io.now);
-        if self.paused {
+        if self.paused.is_some() {
             self.held.keep(chunk);
             return;
         }
-        if let Stage::Io(queue) = &mut self.stage {
-            queue.refresh(io);
-        }
-        self.consume(io, chunk);
+        let kind = self.kind();
+        let credit = io.turns.credit(kind, &self.spent);
+        let steps = self.consume(io, chunk, credit);
+        io.turns.spend(kind, &mut self.spent, steps);
         if self.receiving == Receiving::Stream && self.large_data(io).is_some() {
             // All of the large data may have come before the stream of chunks ends: then the next
             // data may go where it belongs.
@@ -246,13 +269,23 @@ impl<D: Driver> Connection<D> {
         }
     }
 
-    fn consume(&mut self, io: &mut Context<D>, mut chunk: Chunk<'_, D>) {
+    /// Takes what has arrived, as far as `credit` steps of work go. The steps that it took.
+    fn consume(&mut self, io: &mut Context<D>, mut chunk: Chunk<'_, D>, credit: u32) -> u32 {
+        if let Stage::Io(queue) = &mut self.stage {
+            queue.refresh(io);
+        }
         io.stages.capsules.take_back();
+        let (mut steps, mut answers) = (0, self.unsent());
         while self.closing.is_none() {
-            if Self::must_wait(&self.queue, &mut self.stage, io, &chunk) {
-                self.pause(io, chunk);
-                return;
+            let unsent = self.unsent();
+            steps += u32::try_from(unsent.saturating_sub(answers) / STEP_BYTES).unwrap_or(0);
+            answers = unsent;
+            let why = Self::must_wait(&self.queue, &mut self.stage, io, &chunk, unsent);
+            if let Some(why) = why.or((steps >= credit).then_some(Pause::Turn)) {
+                self.pause(io, chunk, why);
+                return steps;
             }
+            steps += 1;
             match self.queue.transport.next(&mut chunk) {
                 Ok(None) => break,
                 Ok(Some(event)) => self.event(io, event),
@@ -263,6 +296,37 @@ impl<D: Driver> Connection<D> {
             }
         }
         self.queue.send_soon(&mut io.agenda);
+        steps
+    }
+
+    /// Says whom its work shares turns with.
+    fn kind(&self) -> Kind {
+        match self.stage {
+            Stage::Admin(_) => Kind::Admin,
+            Stage::Io(_) => Kind::Io,
+        }
+    }
+
+    /// Says whether it is an I/O queue.
+    #[inline]
+    pub(crate) fn is_io(&self) -> bool {
+        matches!(self.stage, Stage::Io(_))
+    }
+
+    /// Returns how many bytes of answers wait, without those that are being sent.
+    #[inline]
+    fn unsent(&self) -> usize {
+        let held = match &self.stage {
+            Stage::Io(io_queue) => io_queue.held_replies(),
+            Stage::Admin(_) => 0,
+        };
+        self.queue.transport.unsent() + held
+    }
+
+    /// Returns how many bytes of answers may wait.
+    #[inline]
+    fn unsent_max(&self) -> usize {
+        if self.is_io() { UNSENT_MAX } else { ADMIN_UNSENT_MAX }
     }
 
     #[inline]
@@ -338,43 +402,81 @@ impl<D: Driver> Connection<D> {
         queue.transport.complete(slot, connected.result, Status::SUCCESS);
     }
 
-    /// Says whether no command may be taken now: the host does not read its answers, or the next
-    /// command would find no room. The input then stays where it is, which holds the host back.
+    /// Returns why no command may be taken now, if none may: the host does not read its answers, or
+    /// the next command would find no room. The input then stays where it is, which holds the host
+    /// back.
     #[inline]
     fn must_wait(
         queue: &Queue<D>,
         stage: &mut Stage<D>,
         io: &Context<D>,
         input: &Chunk<'_, D>,
-    ) -> bool {
-        let unsent = queue.transport.unsent();
+        unsent: usize,
+    ) -> Option<Pause> {
         match stage {
-            Stage::Io(io_queue) => {
-                unsent + io_queue.held_replies() > UNSENT_MAX
-                    || io_queue.must_wait(queue, io, input)
-            }
-            Stage::Admin(_) => unsent > ADMIN_UNSENT_MAX,
+            Stage::Io(_) if unsent > UNSENT_MAX => Some(Pause::Unsent),
+            Stage::Io(io_queue) => io_queue.must_wait(queue, io, input).then_some(Pause::Room),
+            Stage::Admin(_) => (unsent > ADMIN_UNSENT_MAX).then_some(Pause::Unsent),
         }
     }
 
     #[cold]
-    fn pause(&mut self, io: &mut Context<D>, rest: Chunk<'_, D>) {
-        self.paused = true;
+    fn pause(&mut self, io: &mut Context<D>, rest: Chunk<'_, D>, why: Pause) {
+        self.paused = Some(why);
         self.held.keep(rest);
-        io.agenda.paused.push(self.queue.key);
+        let key = self.queue.key;
+        match why {
+            // The next send that ends tells.
+            Pause::Unsent => {}
+            Pause::Room => io.agenda.paused.add(key),
+            Pause::Turn if io.turns.wait(self.kind(), key) => {
+                // Alone in line, it goes on in this turn.
+                self.queue.send_soon(&mut io.agenda);
+                return;
+            }
+            Pause::Turn => {}
+        }
         self.stop_receiving(io);
         self.queue.send_soon(&mut io.agenda);
     }
 
-    /// Goes on where [`Self::pause`] stopped, if it may.
+    /// Goes on where [`Self::pause`] stopped for want of room, or for answers that were not read, if it
+    /// may.
     pub(crate) fn resume(&mut self, io: &mut Context<D>) {
-        if Self::must_wait(&self.queue, &mut self.stage, io, &self.held.kept()) {
-            io.agenda.paused.push(self.queue.key);
+        if self.closing.is_some() || !matches!(self.paused, Some(Pause::Unsent | Pause::Room)) {
             return;
         }
-        self.paused = false;
+        let unsent = self.unsent();
+        let (queue, stage) = (&self.queue, &mut self.stage);
+        let why = Self::must_wait(queue, stage, io, &self.held.kept(), unsent);
+        match why {
+            Some(Pause::Room) => {
+                self.paused = Some(Pause::Room);
+                io.agenda.paused.put_back(self.queue.key);
+            }
+            Some(why) => self.paused = Some(why),
+            None => {
+                self.paused = None;
+                let held = std::mem::take(&mut self.held);
+                self.receive(io, held.kept());
+                self.arm(io);
+            }
+        }
+    }
+
+    /// Goes on where [`Self::pause`] stopped because enough was done for the connection: it is the
+    /// first in line, and may have so many steps of work done.
+    pub(crate) fn take_turn(&mut self, io: &mut Context<D>, kind: Kind, credit: u32) {
+        if self.closing.is_some() || self.paused != Some(Pause::Turn) {
+            return;
+        }
+        self.paused = None;
         let held = std::mem::take(&mut self.held);
-        self.receive(io, held.kept());
+        let steps = self.consume(io, held.kept(), credit);
+        io.turns.went_on(kind, steps);
+        if self.paused.is_some() {
+            self.stop_receiving(io);
+        }
         self.arm(io);
     }
 
@@ -401,6 +503,9 @@ impl<D: Driver> Connection<D> {
         }
         if let Stage::Io(io_queue) = &mut self.stage {
             io_queue.publish(queue, self.sending.is_some());
+        }
+        if self.paused == Some(Pause::Unsent) && self.unsent() <= self.unsent_max() {
+            io.agenda.resumed.push(self.queue.key);
         }
     }
 
@@ -505,7 +610,7 @@ impl<D: Driver> Connection<D> {
             if let Stage::Io(io_queue) = &mut self.stage {
                 io_queue.withdraw(&mut self.queue, io);
             }
-            io.agenda.closing.push(self.queue.key);
+            io.agenda.closing.add(self.queue.key);
         }
     }
 
@@ -556,7 +661,7 @@ impl<D: Driver> Connection<D> {
                 Stage::Io(io_queue) => io_queue.owes_data(queue),
                 Stage::Admin(_) => queue.commands.awaiting_data() > 0,
             };
-        if !owes || self.paused {
+        if !owes || matches!(self.paused, Some(Pause::Unsent | Pause::Room)) {
             queue.progress.excuse(now);
             return None;
         }

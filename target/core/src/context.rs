@@ -22,6 +22,7 @@ use crate::policies::Policies;
 use crate::stages::Stages;
 use crate::stats::IoStats;
 use crate::timed::Timed;
+use crate::turns::Turns;
 
 /// The settings that are fixed while a reactor runs.
 #[derive(Clone, Copy, Debug)]
@@ -42,6 +43,15 @@ pub struct Settings {
     /// The least amount of a command's data to come, in bytes, that is received straight into the
     /// command's buffer.
     pub direct_min: u32,
+    /// Pieces of memory that the driver has for what it receives chunk after chunk.
+    pub receive_buffers: usize,
+}
+
+impl Settings {
+    /// Returns how many connections begin to receive in a turn where memory to receive into is short.
+    pub(crate) fn receives(&self) -> usize {
+        (self.receive_buffers - self.receive_buffers / 4).max(1)
+    }
 }
 
 /// Everything of a reactor but its connections: what a connection works with.
@@ -56,6 +66,7 @@ pub(crate) struct Context<D: Driver> {
     /// The devices that commands have come for.
     pub(crate) devices: DeviceTable<D::Device>,
     pub(crate) agenda: Agenda,
+    pub(crate) turns: Turns,
     /// Jobs that wait for memory that their device needs.
     pub(crate) stalled: VecDeque<Job<D>>,
     pub(crate) timed: Timed<D::Device, Buffer<D>>,
@@ -91,6 +102,7 @@ impl<D: Driver> Context<D> {
             buffers,
             devices: DeviceTable::new(),
             agenda: Agenda::new(now),
+            turns: Turns::new(),
             stalled: VecDeque::new(),
             timed: Timed::default(),
             draining: false,

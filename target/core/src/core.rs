@@ -18,6 +18,7 @@ use crate::context::{Context, Settings};
 use crate::driver::{Batch, Buffer, Chunk, DataPlace, Driver, End, Notice, Started};
 use crate::key::Key;
 use crate::places::Places;
+use crate::turns::Kind;
 
 /// Time that a connection may take to send Connect, in ns.
 const CONNECT_TIME_NS: u64 = 10_000_000_000;
@@ -45,8 +46,10 @@ const DSCPS: usize = 16;
 pub struct Core<D: Driver> {
     io: Context<D>,
     places: Places<D>,
-    /// Connections whose receive has ended and begins again after this turn.
-    rearm: Vec<Key>,
+    /// Connections whose receive begins again after this turn: those that found no memory first,
+    /// then those that were served.
+    starved: VecDeque<Key>,
+    rearm: VecDeque<Key>,
     next_chores: Nanos,
     /// Time at which draining must be over.
     drain_until: Option<Nanos>,
@@ -87,7 +90,8 @@ impl<D: Driver> Core<D> {
         Self {
             io: Context::new(driver, settings, waiters, memory, now),
             places: Places::default(),
-            rearm: Vec::new(),
+            starved: VecDeque::new(),
+            rearm: VecDeque::new(),
             next_chores: now,
             drain_until: None,
             changes: Changes::default(),
@@ -150,6 +154,11 @@ impl<D: Driver> Core<D> {
             || self.is_changing()
             || self.serve_memory()
             || self.serve_reads()
+            || self.io.turns.any_wait()
+            || !(self.starved.is_empty() && self.rearm.is_empty())
+            || !self.io.agenda.resumed.is_empty()
+            || self.io.agenda.paused.is_due()
+            || self.io.agenda.closing.is_due()
             || (!self.io.agenda.paused.is_empty() && self.io.stages.capsules.came_back())
         {
             return None;
@@ -174,6 +183,7 @@ impl<D: Driver> Core<D> {
 
     /// Begins a turn with what is due by the turn's time. Returns whether there was work.
     pub fn begin(&mut self) -> bool {
+        self.io.turns.begin();
         let mut worked = self.end_timed();
         for (key, slot) in std::mem::take(&mut self.io.agenda.slices) {
             worked = true;
@@ -187,6 +197,7 @@ impl<D: Driver> Core<D> {
     /// Does what follows from a batch of events. Returns whether anything went on.
     pub fn settle(&mut self) -> bool {
         self.send_r2ts();
+        self.take_turns();
         let any = self.serve_ordered();
         self.serve_waiting();
         self.flush();
@@ -214,11 +225,7 @@ impl<D: Driver> Core<D> {
     /// Ends a turn, once the received chunks are back with the driver. Returns whether the
     /// connections that end were looked after.
     pub fn end(&mut self) -> bool {
-        for key in self.rearm.drain(..) {
-            if let Some(connection) = self.places.find(key) {
-                connection.arm(&mut self.io);
-            }
-        }
+        self.arm_receives();
         let chores = self.io.now >= self.next_chores;
         if chores {
             self.chores();
@@ -253,7 +260,7 @@ impl<D: Driver> Core<D> {
     }
 
     /// Takes note that the driver has received once: `placed` bytes in the buffer that was lent to
-    /// it, then `rest`.
+    /// it, then `rest`. Returns whether it was asked to receive again at once.
     #[inline]
     pub fn received_once(
         &mut self,
@@ -261,12 +268,17 @@ impl<D: Driver> Core<D> {
         place: Option<DataPlace<Buffer<D>>>,
         placed: usize,
         rest: Chunk<'_, D>,
-    ) {
+    ) -> bool {
         if let Some(connection) = self.places.find(key) {
             connection.received_once(&mut self.io, place, placed, rest);
-            // The next receive begins at once: there may be more data already.
-            connection.arm(&mut self.io);
+            if connection.is_io() {
+                // The next receive begins at once: there may be more data already.
+                connection.arm(&mut self.io);
+                return true;
+            }
+            self.rearm.push_back(key);
         }
+        false
     }
 
     /// Takes note that the driver receives no more from a connection. The driver is asked to
@@ -277,7 +289,16 @@ impl<D: Driver> Core<D> {
             connection.close(&mut self.io, false, reason);
         }
         connection.disarmed();
-        self.rearm.push(key);
+        self.rearm.push_back(key);
+    }
+
+    /// The driver receives no more from a connection, because it has no memory to receive into; it is
+    /// asked to again, before those that had some.
+    pub fn receive_starved(&mut self, key: Key) {
+        let Some(connection) = self.places.find(key) else { return };
+        connection.disarmed();
+        self.io.turns.are_short();
+        self.starved.push_back(key);
     }
 
     /// Takes note that a batch has been sent; or, with the reason, only a part of it, and the
@@ -374,6 +395,33 @@ impl<D: Driver> Core<D> {
         self.io.agenda.r2t_waits = r2t_waits;
     }
 
+    /// Receives from connections again, those that found no memory first. Where it is short, as many
+    /// begin as leave some to those whose hosts send next; the others' turns come later.
+    fn arm_receives(&mut self) {
+        let most = if self.io.turns.is_short() { self.io.settings.receives() } else { usize::MAX };
+        let mut begun = 0;
+        while begun < most
+            && let Some(key) = self.starved.pop_front().or_else(|| self.rearm.pop_front())
+        {
+            if let Some(connection) = self.places.find(key) {
+                connection.arm(&mut self.io);
+                begun += usize::from(connection.is_io());
+            }
+        }
+    }
+
+    /// Goes on with connections that have more to do than was done when it arrived, as far as this
+    /// turn's work goes.
+    fn take_turns(&mut self) {
+        for kind in [Kind::Io, Kind::Admin] {
+            while let Some((key, steps)) = self.io.turns.next(kind) {
+                if let Some(connection) = self.places.find(key) {
+                    connection.take_turn(&mut self.io, kind, steps);
+                }
+            }
+        }
+    }
+
     /// Starts the commands that the stages let go on, and wakes other reactors that may go on too.
     /// Returns whether anything went on.
     fn serve_ordered(&mut self) -> bool {
@@ -435,9 +483,17 @@ impl<D: Driver> Core<D> {
         self.serve_in_turn(|buffers| &mut buffers.reads);
         self.serve_reads();
         self.io.stages.capsules.came_back();
-        if !self.io.agenda.paused.is_empty() {
-            for key in std::mem::take(&mut self.io.agenda.paused) {
+        let resumed = std::mem::take(&mut self.io.agenda.resumed);
+        let looks = self.io.agenda.paused.begin();
+        if looks > 0 || !resumed.is_empty() {
+            for key in resumed {
                 if let Some(connection) = self.places.find(key) {
+                    connection.resume(&mut self.io);
+                }
+            }
+            for _ in 0..looks {
+                let key = self.io.agenda.paused.next();
+                if let Some(connection) = key.and_then(|key| self.places.find(key)) {
                     connection.resume(&mut self.io);
                 }
             }
@@ -605,14 +661,16 @@ impl<D: Driver> Core<D> {
 
     /// Drops the connections that have ended.
     fn drop_ended(&mut self) {
-        let closing = std::mem::take(&mut self.io.agenda.closing);
-        self.io.agenda.next_end = None;
-        for key in closing {
+        if !self.io.agenda.closing.is_begun() {
+            self.io.agenda.next_end = None;
+        }
+        for _ in 0..self.io.agenda.closing.begin() {
+            let Some(key) = self.io.agenda.closing.next() else { break };
             let Some(connection) = self.places.find(key) else { continue };
             if !connection.ended(&mut self.io) {
                 let ends = [self.io.agenda.next_end, connection.sends_until()];
                 self.io.agenda.next_end = ends.into_iter().flatten().min();
-                self.io.agenda.closing.push(key);
+                self.io.agenda.closing.put_back(key);
                 continue;
             }
             let Some(connection) = self.places.remove(key) else { continue };

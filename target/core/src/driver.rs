@@ -38,8 +38,12 @@ pub trait Driver: Sized + fmt::Debug {
 
     /// Receives from a connection from now on, until [`Self::stop_receiving`] or an error:
     /// [`Core::received`](crate::Core::received) for each chunk, then
-    /// [`Core::receive_ended`](crate::Core::receive_ended).
+    /// [`Core::receive_ended`](crate::Core::receive_ended), or
+    /// [`Core::receive_starved`](crate::Core::receive_starved) where there is no memory.
     fn receive(&mut self, key: Key);
+    /// Receives one chunk, as [`Self::receive`] does: where memory to receive into is short, so that
+    /// nobody takes all of it.
+    fn receive_chunk(&mut self, key: Key);
     /// Ends [`Self::receive`]; chunks may still come until it has ended.
     fn stop_receiving(&mut self, key: Key);
     /// Receives once: [`Core::received_once`](crate::Core::received_once), or

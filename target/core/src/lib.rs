@@ -52,6 +52,7 @@ mod tally;
 mod tests;
 mod timed;
 mod traffic;
+mod turns;
 
 pub use admission::RETRY_DELAYS;
 pub use changes::Touched;

@@ -42,6 +42,8 @@ use crate::{socket, threads};
 
 /// Number of submission queue entries of a ring.
 const RING_ENTRIES: u32 = 1024;
+/// Buffers that the kernel receives into.
+const RECEIVE_BUFFERS: u16 = 32;
 /// Divisor of `io_memory` that gives the further memory for in-capsule data.
 const CAPSULE_SHARE: usize = 8;
 /// Number of completions that are taken at once.
@@ -117,7 +119,8 @@ impl Reactor {
         reactor: usize,
         worker_cpus: &[usize],
     ) -> Result<Self, ReactorError> {
-        let size = RingSize { entries: RING_ENTRIES, buffers: 32, buffer_bytes: 64 << 10 };
+        let size =
+            RingSize { entries: RING_ENTRIES, buffers: RECEIVE_BUFFERS, buffer_bytes: 64 << 10 };
         let (mut ring, buffers) = Ring::new(size)?;
         if let Err(error) = ring.let_workers_run_on(worker_cpus) {
             tracing::warn!(%error, "the kernel's I/O workers share the reactor's CPU");
@@ -132,6 +135,7 @@ impl Reactor {
             direct_min: DIRECT_MIN,
             zeroes_limit: ZEROES_LIMIT,
             slice: SLICE,
+            receive_buffers: usize::from(RECEIVE_BUFFERS),
         };
         let map = |bytes, largest| Pool::new(bytes, largest).map_err(ReactorError::Buffers);
         let bytes = usize::try_from(target.io_memory).unwrap_or(usize::MAX);
@@ -283,7 +287,10 @@ impl Reactor {
                 self.core.received(key, self.buffers.received(buffer, length));
             }
             self.buffers.recycle(buffer);
-        } else if completion.result != -libc::ENOBUFS && completion.result != -libc::ECANCELED {
+        } else if completion.result == -libc::ENOBUFS {
+            self.core.receive_starved(key);
+            return;
+        } else if completion.result != -libc::ECANCELED {
             // The end of the stream (0), or an error of the socket.
             gone = Some(lost(completion.result));
         }
@@ -297,9 +304,9 @@ impl Reactor {
         let Some(received) = self.core.driver().receive_ended(key, completion) else { return };
         if result > 0 || matches!(-result, libc::EINTR | libc::EAGAIN | libc::ECANCELED) {
             let Received { place, placed, rest } = received;
-            self.core.received_once(key, place, placed, rest.bytes());
+            let again = self.core.received_once(key, place, placed, rest.bytes());
             self.core.driver().keep(key, rest);
-            if completion.left_more() {
+            if again && completion.left_more() {
                 self.ahead += usize::try_from(result).unwrap_or(0);
             }
         } else {

@@ -166,6 +166,15 @@ impl Ring {
         unsafe { self.push(entry.user_data(user_data).into()) };
     }
 
+    /// Receives once; its completion names a buffer, if there was one.
+    pub fn receive_chunk(&mut self, socket: RawFd, user_data: u64) {
+        // The length is the buffer's.
+        let entry = opcode::Recv::new(Fd(socket), std::ptr::null_mut(), 0).buf_group(RECV_GROUP);
+        let entry = entry.build().flags(squeue::Flags::BUFFER_SELECT);
+        // SAFETY: the kernel writes to the ring's own registered buffers only.
+        unsafe { self.push(entry.user_data(user_data).into()) };
+    }
+
     /// Receives a message once; with `wait`, the socket is known to be empty, and is not tried
     /// before something has come.
     ///

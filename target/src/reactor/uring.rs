@@ -199,6 +199,12 @@ impl Driver for Uring {
         }
     }
 
+    fn receive_chunk(&mut self, key: Key) {
+        if let Some(fd) = self.open_socket(key).map(|socket| socket.fd.as_raw_fd()) {
+            self.ring.receive_chunk(fd, Tag::Receive(key).encode());
+        }
+    }
+
     fn stop_receiving(&mut self, key: Key) {
         self.ring.cancel(Tag::Receive(key).encode(), Tag::Cancel.encode());
     }

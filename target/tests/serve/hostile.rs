@@ -52,7 +52,7 @@ impl Raw {
     }
 
     /// Returns a command capsule.
-    fn capsule(sqe: &Sqe, sgl: SglDescriptor, data: &[u8]) -> Vec<u8> {
+    pub(crate) fn capsule(sqe: &Sqe, sgl: SglDescriptor, data: &[u8]) -> Vec<u8> {
         let length = u32::try_from(72 + data.len()).unwrap();
         let mut pdu = vec![4, 0, 72, if data.is_empty() { 0 } else { 72 }];
         pdu.extend(length.to_le_bytes());

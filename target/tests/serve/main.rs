@@ -14,6 +14,7 @@ mod independent;
 mod network_changes;
 mod qos_changes;
 mod qos_memory;
+mod turns;
 
 use std::net::{SocketAddr, TcpListener};
 use std::path::Path;

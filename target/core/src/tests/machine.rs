@@ -180,6 +180,7 @@ impl Policies for Rules {
 #[derive(Debug)]
 pub(super) enum Op {
     Receive(Key),
+    ReceiveChunk(Key),
     StopReceiving(Key),
     ReceiveOnce(Key, Option<DataPlace<HeapBuffer>>),
     Send(Key, Batch<TxData<HeapBuffer>>),
@@ -216,6 +217,10 @@ impl Driver for Machine {
 
     fn receive(&mut self, key: Key) {
         self.ops.push(Op::Receive(key));
+    }
+
+    fn receive_chunk(&mut self, key: Key) {
+        self.ops.push(Op::ReceiveChunk(key));
     }
 
     fn stop_receiving(&mut self, key: Key) {

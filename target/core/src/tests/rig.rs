@@ -48,6 +48,7 @@ pub(super) const BLOCKS: u64 = 1 << 17;
 enum Receiving {
     No,
     Stream,
+    Chunk,
     Once(Option<DataPlace<HeapBuffer>>),
 }
 
@@ -206,6 +207,7 @@ impl Rig {
             direct_min: 16 << 10,
             zeroes_limit: 8 << 20,
             slice,
+            receive_buffers: 32,
         };
         let memory = (HeapArena::new(plan.memory, 64 << 10), HeapArena::new(64 << 10, 4096));
         let core = Core::new(machine, settings, Arc::new(Waiters::new(1)), memory, now);
@@ -469,6 +471,12 @@ impl Rig {
                     let rest: Vec<u8> = peer.up.drain(..peer.up.len().min(4096)).collect();
                     self.core.received_once(peer.key, place, placed, &rest);
                 }
+                Receiving::Chunk => {
+                    let length = peer.up.len().min(16 << 10);
+                    let bytes: Vec<u8> = peer.up.drain(..length).collect();
+                    self.core.received(peer.key, &bytes);
+                    self.core.receive_ended(peer.key, None);
+                }
                 other => {
                     let length = peer.up.len().min(16 << 10);
                     let bytes: Vec<u8> = peer.up.drain(..length).collect();
@@ -494,13 +502,15 @@ impl Rig {
     /// ends is shut down in each turn until it has ended.
     fn carry_out(&mut self, op: Op) -> bool {
         let key = match &op {
-            Op::Receive(key) | Op::StopReceiving(key) | Op::ReceiveOnce(key, _) => *key,
+            Op::Receive(key) | Op::ReceiveChunk(key) => *key,
+            Op::StopReceiving(key) | Op::ReceiveOnce(key, _) => *key,
             Op::Send(key, _) | Op::ShutDown(key) | Op::Ended(key, _) => *key,
         };
         let found = self.peers.iter_mut().find(|peer| peer.key == key && peer.ended.is_none());
         let peer = found.expect("a connection");
         match op {
             Op::Receive(_) => peer.receiving = Receiving::Stream,
+            Op::ReceiveChunk(_) => peer.receiving = Receiving::Chunk,
             Op::ReceiveOnce(_, place) => peer.receiving = Receiving::Once(place),
             Op::StopReceiving(_) => {
                 peer.receiving = Receiving::No;

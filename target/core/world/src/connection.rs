@@ -37,6 +37,8 @@ pub(crate) struct Connection {
     pub(crate) down: Line<ToHost<Read>>,
     /// Whether the reactor receives.
     pub(crate) armed: bool,
+    /// It receives one chunk.
+    pub(crate) one_chunk: bool,
     /// Whether the reactor has asked to receive no more.
     pub(crate) stopping: bool,
     /// Whether the reactor receives once, and the place for data if it has one.
@@ -79,6 +81,7 @@ impl Connection {
             up: Line::new(messages),
             down: Line::new(messages),
             armed: false,
+            one_chunk: false,
             stopping: false,
             once: None,
             sending: None,

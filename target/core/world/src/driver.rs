@@ -25,6 +25,7 @@ use sluice_core::heap::{HeapArena, HeapBuffer};
 #[derive(Debug)]
 pub(crate) enum Op {
     Receive(Key),
+    ReceiveChunk(Key),
     StopReceiving(Key),
     ReceiveOnce(Key, Option<DataPlace<HeapBuffer>>),
     Send(Key, Batch),
@@ -109,6 +110,8 @@ pub(crate) struct Sim {
     /// Number of launches of which the last finds no scratch memory, while other jobs have it.
     pub(crate) short_of_scratch: u32,
     pub(crate) launches: u32,
+    /// Uses of the service in this turn.
+    pub(crate) served: u32,
     /// Number of jobs in devices.
     pub(crate) running: usize,
     /// Whether another job waits for one of them to end.
@@ -124,6 +127,7 @@ impl Sim {
             ops: Vec::new(),
             short_of_scratch,
             launches: 0,
+            served: 0,
             running: 0,
             is_short: false,
             classes: PerClass::from_fn(|_| IoStats::default()),
@@ -140,6 +144,10 @@ impl Driver for Sim {
 
     fn receive(&mut self, key: Key) {
         self.ops.push(Op::Receive(key));
+    }
+
+    fn receive_chunk(&mut self, key: Key) {
+        self.ops.push(Op::ReceiveChunk(key));
     }
 
     fn stop_receiving(&mut self, key: Key) {
@@ -205,6 +213,7 @@ impl Driver for Sim {
     }
 
     fn service<R>(&mut self, use_it: impl FnOnce(&mut Service) -> R) -> R {
+        self.served += 1;
         self.shared.with_service(use_it)
     }
 

@@ -66,6 +66,8 @@ pub struct Scenario {
     pub(crate) link: Option<u64>,
     /// Hostility of all hosts but the last.
     pub(crate) hostility: Option<Hostility>,
+    /// Buffers that a reactor receives into.
+    pub(crate) receive_buffers: usize,
 }
 
 /// The way in which a host is hostile to a target.
@@ -75,6 +77,10 @@ pub enum Hostility {
     KeepsAnswers,
     /// The host falls silent: data that it was asked for, or a part of a capsule, never comes.
     OwesData,
+    /// It sends admin commands as fast as they are answered.
+    FloodsAdmin,
+    /// It has always something to be received.
+    Floods,
 }
 
 impl Scenario {
@@ -121,6 +127,7 @@ impl Scenario {
             by_place: seed.is_multiple_of(5),
             link: (rng.u8(0..3) == 0).then(|| rng.u64(20_000_000..500_000_000)),
             hostility: None,
+            receive_buffers: rng.usize(2..33),
             direct_min: 512 << rng.u32(0..8),
             carriers: match rng.u8(0..4) {
                 0 => Carriers::Tcp,
@@ -248,10 +255,12 @@ impl Scenario {
     pub fn hostile(seed: u64, hostility: Hostility) -> Self {
         let mut rng = Rng::with_seed(seed);
         let max_transfer = 8192 << rng.u32(0..4);
+        let crowd = hostility == Hostility::FloodsAdmin;
         Self {
             commands: 3000,
             faults: false,
-            hosts: rng.usize(2..7),
+            reactors: if crowd { 1 } else { rng.usize(1..4) },
+            hosts: if crowd { 12 } else { rng.usize(2..7) },
             queues: rng.u16(1..5),
             depth: 40,
             largest: max_transfer / 512,
@@ -301,6 +310,7 @@ impl Scenario {
             by_place: false,
             link: None,
             hostility: None,
+            receive_buffers: 32,
         }
     }
 }

@@ -105,6 +105,13 @@ fn who_reserves_gets_what_was_reserved() {
     }
 }
 
+fn beside(hostility: Hostility, seeds: u64) {
+    for seed in 0..seeds {
+        let outcome = World::new(Scenario::hostile(seed, hostility)).run();
+        outcome.unwrap_or_else(|broken| panic!("seed {seed}, {hostility:?}: {broken}"));
+    }
+}
+
 #[test]
 fn who_reserves_of_a_disk_gets_what_was_reserved() {
     for seed in 0..20 {
@@ -115,12 +122,14 @@ fn who_reserves_of_a_disk_gets_what_was_reserved() {
 
 #[test]
 fn hosts_that_hold_what_they_can_keep_nothing_from_another() {
-    for hostility in [Hostility::KeepsAnswers, Hostility::OwesData] {
-        for seed in 0..60 {
-            let outcome = World::new(Scenario::hostile(seed, hostility)).run();
-            outcome.unwrap_or_else(|broken| panic!("seed {seed}, {hostility:?}: {broken}"));
-        }
-    }
+    beside(Hostility::KeepsAnswers, 60);
+    beside(Hostility::OwesData, 60);
+}
+
+#[test]
+fn hosts_that_send_without_end_keep_no_turn_from_another() {
+    beside(Hostility::FloodsAdmin, 3);
+    beside(Hostility::Floods, 8);
 }
 
 #[test]

@@ -87,6 +87,7 @@ impl World {
             }
             self.connect(index, qid);
         }
+        self.flood_admin(index);
     }
 
     /// Connects an I/O queue, on a connection that takes commands now.

@@ -1,12 +1,27 @@
-//! Hosts that hold what they can get of a target, and one beside them that goes on.
+//! Hosts that hold what they can get of a target or keep it busy, and one beside them that goes on.
 
-use super::World;
+use fabric::nvme::{Sqe, opcode};
+use zerocopy::little_endian::U32;
+
+use super::{Reactor, World};
 use crate::oracle::Broken;
 use crate::scenario::Hostility;
 
 /// Longest time that the last host may wait for an answer while the others hold what they can, in
 /// ns.
 const WAIT_NS: u64 = 1_000_000_000;
+
+/// What a use of the service takes of a reactor's time, in ns, and how often a turn may use it: twice
+/// the admin commands of a turn, and what ends and log entries need.
+const SERVE_NS: u64 = 5_000;
+const SERVED_MAX: u32 = 80;
+
+/// Admin commands that a host has under way which floods: fewer than its queue
+/// has entries, so that its association has room for its own.
+const FLOOD_DEPTH: usize = 20;
+
+/// What is received at once of a host that floods, in bytes.
+const FLOOD_CHUNK: usize = 256;
 
 /// Largest number of blocks of a command of the last host.
 const SMALL: u32 = 8;
@@ -58,5 +73,57 @@ impl World {
             self.reactors.iter().map(|one| (one.core.inventory(), one.core.states())).collect();
         let what = format!("a host waits since {since:?} beside hosts that hold: {held:?}");
         Err(Broken { at: self.now, what })
+    }
+
+    /// Says what the uses of the service in a turn take of its reactor's time, in ns; they are few.
+    pub(super) fn serving_ns(&mut self, reactor: usize, served: u32) -> u64 {
+        if self.scenario.hostility != Some(Hostility::FloodsAdmin) {
+            return 0;
+        }
+        if served > SERVED_MAX && !self.settling {
+            self.breaks(format!("reactor {reactor} used the service {served} times in a turn"));
+        }
+        u64::from(served) * SERVE_NS
+    }
+
+    /// A host sends as many admin commands as its queue takes.
+    pub(super) fn flood_admin(&mut self, index: usize) {
+        let others = self.hosts.len().saturating_sub(1);
+        let floods = self.scenario.hostility == Some(Hostility::FloodsAdmin) && index < others;
+        let Some(host) = self.hosts.get_mut(index).filter(|_| floods) else { return };
+        let under_way = host.queue(0).map_or(FLOOD_DEPTH, |admin| admin.in_flight);
+        if self.settling || under_way >= FLOOD_DEPTH {
+            return;
+        }
+        let identify =
+            Sqe { opcode: opcode::admin::IDENTIFY, cdw10: U32::new(1), ..Sqe::default() };
+        for _ in under_way..FLOOD_DEPTH {
+            if host.association.submit(identify, None, 4096).is_err() {
+                break;
+            }
+        }
+        self.associate(index);
+    }
+
+    /// Returns how much is received at once of so many bytes, where hosts flood.
+    pub(super) fn chunk_of_flood(&self, length: usize) -> usize {
+        let floods = self.scenario.hostility == Some(Hostility::Floods);
+        if floods { length.min(FLOOD_CHUNK) } else { length }
+    }
+
+    /// A receive of chunk after chunk takes all that there is at once, where hosts flood.
+    pub(super) fn goes_on_receiving(&mut self, index: usize) {
+        let floods = self.scenario.hostility == Some(Hostility::Floods);
+        let stream = |one: &crate::connection::Connection| one.armed && !one.up.is_empty();
+        if floods && self.connections.get(index).is_some_and(stream) {
+            self.deliver_up(index);
+        }
+    }
+}
+
+impl Reactor {
+    /// Counts the chunks that it has received and not looked at.
+    pub(super) fn received(&self) -> usize {
+        self.inbox.iter().filter(|input| matches!(input, super::Input::Received(..))).count()
     }
 }

@@ -165,6 +165,7 @@ impl World {
                     host.association.answered(now, cqe, outstanding.read);
                 }
                 self.associate(host);
+                self.flood_admin(host);
             }
             Purpose::Read { nsid, lba } => {
                 self.io_answered(host, failed, outstanding.since);

@@ -108,6 +108,7 @@ enum Input {
     Received(Key, Units<ToTarget<Written>>),
     ReceivedOnce(Key, Option<DataPlace<HeapBuffer>>, usize, Units<ToTarget<Written>>),
     ReceiveEnded(Key, bool),
+    ReceiveStarved(Key),
     Sent(Key, Batch, bool),
     JobEnded(Box<Ended<Sim>>),
     Act(Action),
@@ -122,6 +123,8 @@ struct Reactor {
     inbox: VecDeque<Input>,
     /// Time of its next turn; turns that were planned for another time do not happen.
     next: Option<Nanos>,
+    /// Until when its last turn takes.
+    busy: Nanos,
     /// Time until which the reactor said that it rests, and the number of changes of rates before.
     rests: Option<(Nanos, u64)>,
     jobs: Slab<Box<Job<Sim>>>,
@@ -241,6 +244,7 @@ impl World {
                     direct_min: scenario.direct_min,
                     zeroes_limit: ServiceConfig::default().zeroes_limit,
                     slice: scenario.slice,
+                    receive_buffers: scenario.receive_buffers,
                 };
                 let (bytes, largest) = (scenario.io_memory, scenario.max_transfer as usize);
                 let in_capsule = scenario.in_capsule as usize;
@@ -256,6 +260,7 @@ impl World {
                     core: Core::new(sim, settings, Arc::clone(&waiters), pools, now),
                     inbox: VecDeque::new(),
                     next: None,
+                    busy: now,
                     rests: None,
                     jobs: Slab::new(),
                     connections: HashMap::new(),
@@ -390,6 +395,7 @@ impl World {
 
     fn plan_turn(&mut self, reactor: usize, at: Nanos) {
         let Some(one) = self.reactors.get_mut(reactor) else { return };
+        let at = at.max(one.busy);
         if one.next.is_none_or(|next| at < next) {
             one.next = Some(at);
             self.at(at, Event::Turn(reactor));

@@ -33,10 +33,13 @@ impl World {
     pub(super) fn deliver_up(&mut self, index: usize) {
         let length = self.connections.get(index).map_or(0, |connection| connection.up.len());
         let length = self.chunk(length);
+        let length = self.chunk_of_flood(length);
+        let buffers = self.scenario.receive_buffers;
         let Some(connection) = self.connections.get_mut(index) else { return };
         connection.up_scheduled = false;
         let (Some(key), true) = (connection.key, connection.can_deliver_up()) else { return };
         let reactor = connection.reactor;
+        let is_full = self.reactors.get(reactor).is_some_and(|one| one.received() >= buffers);
         // A receive that was told to stop may go on for a while.
         let stops = connection.stopping && self.rng.bool();
         if !connection.up.is_empty() && !connection.silent && !stops {
@@ -44,17 +47,32 @@ impl World {
                 let (place, placed, rest) = connection.take_once(length);
                 self.outcome.placed += placed as u64;
                 Input::ReceivedOnce(key, place, placed, rest)
+            } else if is_full {
+                (connection.armed, connection.one_chunk) = (false, false);
+                connection.stopping = false;
+                self.put(reactor, Input::ReceiveStarved(key));
+                return;
             } else {
                 Input::Received(key, connection.up.take(length))
             };
+            let ends = connection.one_chunk && matches!(input, Input::Received(..));
+            if ends {
+                (connection.armed, connection.one_chunk) = (false, false);
+                connection.stopping = false;
+            }
             self.put(reactor, input);
+            if ends {
+                self.put(reactor, Input::ReceiveEnded(key, false));
+            }
         } else {
             let lost = connection.cut;
             (connection.armed, connection.stopping, connection.once) = (false, false, None);
+            connection.one_chunk = false;
             self.put(reactor, Input::ReceiveEnded(key, lost));
         }
         self.fall_silent(index);
         self.pump_up(index);
+        self.goes_on_receiving(index);
     }
 
     /// Moves what a host has to send onto its connection.

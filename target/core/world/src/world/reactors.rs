@@ -12,6 +12,7 @@ use sluice_core::{Accepted, Ended, Job, Key, Started};
 use super::{Event, Input, LISTENER, TURN_NS, World};
 use crate::connection::Connection;
 use crate::driver::{Op, Sim};
+use crate::scenario::Hostility;
 
 /// Returns the number of bytes that a command counts for at its device.
 fn moved(command: &IoCommand) -> u64 {
@@ -81,7 +82,8 @@ impl World {
         reactor.next = None;
         let (mut found, mut told) = (None, None);
         reactor.core.set_time(now);
-        reactor.core.driver().now = now;
+        let sim = reactor.core.driver();
+        (sim.now, sim.served) = (now, 0);
         if reactor.core.has_changes() {
             reactor.core.change();
         }
@@ -110,6 +112,7 @@ impl World {
                 Input::ReceiveEnded(key, lost) => {
                     reactor.core.receive_ended(key, lost.then(|| "it was cut".into()));
                 }
+                Input::ReceiveStarved(key) => reactor.core.receive_starved(key),
                 Input::Sent(key, batch, lost) => {
                     reactor.core.sent(key, batch, lost.then(|| "it was cut".into()));
                 }
@@ -136,14 +139,14 @@ impl World {
         }
         reactor.core.end();
         let rest = reactor.core.rest();
-        let held = reactor.core.inventory();
+        let (held, served) = (reactor.core.inventory(), reactor.core.driver().served);
         let ops = std::mem::take(&mut reactor.core.driver().ops);
         if let Some(commands) = told {
             self.drains(commands);
         }
         for op in ops {
             found = found.or(match op {
-                Op::Receive(_) => Some(MAY_RECEIVE),
+                Op::Receive(_) | Op::ReceiveChunk(_) => Some(MAY_RECEIVE),
                 Op::Send(..) => Some("there is something to send"),
                 Op::Launch(_) => Some("a command may go to its device"),
                 // Other reactors are woken with a turn of theirs. Connections that end are looked
@@ -153,7 +156,11 @@ impl World {
             self.do_op(index, op);
         }
         // The reactor has until then to end its present turn.
-        let back = Nanos(now.0 + TURN_NS);
+        let busy = Nanos(now.0 + self.serving_ns(index, served));
+        if let Some(reactor) = self.reactors.get_mut(index) {
+            reactor.busy = busy;
+        }
+        let back = Nanos(busy.0 + TURN_NS);
         self.plan_turn(index, rest.unwrap_or(now).max(back));
         let rates_changed = self.rates_changed;
         if let Some(reactor) = self.reactors.get_mut(index) {
@@ -180,6 +187,9 @@ impl World {
     pub(super) fn do_op(&mut self, reactor: usize, op: Op) {
         match op {
             Op::Receive(key) => self.receive(reactor, key, |connection| connection.armed = true),
+            Op::ReceiveChunk(key) => self.receive(reactor, key, |connection| {
+                (connection.armed, connection.one_chunk) = (true, true);
+            }),
             Op::ReceiveOnce(key, place) => {
                 self.receive(reactor, key, |connection| connection.once = Some(place));
             }
@@ -236,10 +246,18 @@ impl World {
     /// Begins a receive, of which a connection has one at a time.
     fn receive(&mut self, reactor: usize, key: Key, begin: impl FnOnce(&mut Connection)) {
         let mut twice = false;
+        let mut index = None;
         self.with(reactor, key, |connection| {
             twice = connection.armed || connection.once.is_some();
             begin(connection);
         });
+        if self.scenario.hostility == Some(Hostility::Floods) {
+            // What is there is received in the order in which it is asked for.
+            index = self.reactors.get(reactor).and_then(|one| one.connections.get(&key)).copied();
+        }
+        if let Some(index) = index {
+            self.deliver_up(index);
+        }
         if twice {
             self.breaks("one connection is received from twice at once");
         }

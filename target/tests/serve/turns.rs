@@ -1,0 +1,179 @@
+//! Hosts that keep a reactor busy with what needs no permission: others have their turns.
+
+use std::io::{ErrorKind, Read, Write};
+use std::net::{SocketAddr, TcpStream};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::thread::JoinHandle;
+use std::time::Duration;
+
+use fabric::fabrics::DISCOVERY_NQN;
+use fabric::host::commands;
+use fabric::nvme::{SglDescriptor, Sqe, opcode};
+use sluiced::config::{Poll, QosConfig, TargetConfig};
+use sluiced::runtime::Runtime;
+use zerocopy::little_endian::{U16, U32};
+
+use crate::client::{Queue, connect_command, enable_command, io, pattern};
+use crate::hostile::Raw;
+use crate::{end, eventually, memory, namespace, serve};
+
+/// Bytes of an answer without data, and of one with 4 KiB at least.
+const RESPONSE: u64 = 24;
+const ANSWER: u64 = 24 + 4096;
+/// Rounds of the host that is to go on.
+const ROUNDS: u32 = 100;
+/// Admin commands of others that may be answered while a host has a write and a read: some turns'.
+const MEANWHILE: u64 = 1000;
+
+fn start() -> (Arc<Runtime>, SocketAddr) {
+    let settings = TargetConfig {
+        cores: vec![0],
+        poll: Poll::Never,
+        max_discovery: 1024,
+        drain_time: Duration::from_secs(1),
+        ..TargetConfig::default()
+    };
+    serve(settings, QosConfig::default(), vec![namespace(memory())])
+}
+
+/// Returns the admin queue of a discovery controller, which anybody may have.
+fn discovery(address: SocketAddr, n: u32) -> Raw {
+    let host = format!("nqn.2014-08.org.nvmexpress:uuid:00000000-0000-0000-0000-{n:012x}");
+    let mut id = [1; 16];
+    id[..4].copy_from_slice(&n.to_le_bytes());
+    let data = commands::connect_data(id, 0xffff, DISCOVERY_NQN, &host);
+    let (mut admin, _) = Raw::connect_with(address, &connect_command(0), &data).unwrap();
+    admin.send(&enable_command(), SglDescriptor::default(), &[]);
+    admin.receive().unwrap();
+    admin
+}
+
+/// Identify Controller.
+fn identify() -> Vec<u8> {
+    let sqe = Sqe {
+        cid: U16::new(3),
+        opcode: opcode::admin::IDENTIFY,
+        cdw10: U32::new(1),
+        ..Sqe::default()
+    };
+    Raw::capsule(&sqe, SglDescriptor::transport(4096), &[])
+}
+
+/// Connections that send commands without end, and read their answers.
+struct Flood {
+    /// Bytes that were answered.
+    answered: Arc<AtomicU64>,
+    /// Bytes of one answer.
+    answer: u64,
+    stop: Arc<AtomicBool>,
+    threads: Vec<JoinHandle<()>>,
+}
+
+impl Flood {
+    fn new(queues: Vec<Raw>, command: &[u8], answer: u64) -> Self {
+        let (answered, stop) = (Arc::<AtomicU64>::default(), Arc::<AtomicBool>::default());
+        let mut groups: Vec<Vec<(TcpStream, usize)>> = vec![Vec::new(), Vec::new()];
+        for (n, queue) in queues.into_iter().enumerate() {
+            queue.0.set_nonblocking(true).unwrap();
+            groups[n % 2].push((queue.0, 0));
+        }
+        let commands = command.repeat(900);
+        let flood = |mut group: Vec<(TcpStream, usize)>| {
+            let (answered, stop, commands) =
+                (Arc::clone(&answered), Arc::clone(&stop), commands.clone());
+            std::thread::spawn(move || {
+                let mut answers = vec![0; 1 << 20];
+                while !stop.load(Ordering::Relaxed) {
+                    for (stream, at) in &mut group {
+                        match stream.read(&mut answers) {
+                            Ok(bytes) => {
+                                answered.fetch_add(bytes as u64, Ordering::Relaxed);
+                            }
+                            Err(error) => assert_eq!(error.kind(), ErrorKind::WouldBlock),
+                        }
+                        if let Ok(bytes) = stream.write(&commands[*at..]) {
+                            *at = (*at + bytes) % commands.len();
+                        }
+                    }
+                }
+            })
+        };
+        let threads = groups.into_iter().map(flood).collect();
+        Self { answered, answer, stop, threads }
+    }
+
+    fn answered(&self) -> u64 {
+        self.answered.load(Ordering::Relaxed) / self.answer
+    }
+
+    fn end(self) {
+        self.stop.store(true, Ordering::Relaxed);
+        for thread in self.threads {
+            thread.join().unwrap();
+        }
+    }
+}
+
+/// Verified rounds of a write and a read; how many commands of the flood were answered meanwhile, at
+/// the median. A machine that is busy with other work lets the flood go on during some of the rounds,
+/// and not during most.
+fn rounds(queue: &mut Queue, flood: &Flood) -> u64 {
+    let mut meanwhile = Vec::new();
+    for lba in 0..ROUNDS {
+        let before = flood.answered();
+        let data = pattern(lba, 1, 3);
+        let write = queue.call(io(opcode::io::WRITE, lba, 1), Some(data.clone()), 0);
+        assert!(write.0.is_success(), "{}", write.0);
+        let (status, _, read) = queue.call(io(opcode::io::READ, lba, 1), None, 4096);
+        assert!(status.is_success() && read == data, "{status}");
+        meanwhile.push(flood.answered() - before);
+    }
+    meanwhile.sort_unstable();
+    meanwhile[meanwhile.len() / 2]
+}
+
+/// Waits until a flood has begun.
+fn begins(flood: &Flood) {
+    eventually("the flood's commands are answered", || flood.answered() > 10_000);
+}
+
+/// Anybody may have discovery controllers, and send commands to them without end.
+#[test]
+fn who_floods_admin_queues_keeps_no_turn_from_others() {
+    let (runtime, address) = start();
+    let (_admin, id) = Queue::controller(address);
+    let (mut queue, _) = Queue::connect(address, 1, id);
+    let flood = Flood::new((0..100).map(|n| discovery(address, n)).collect(), &identify(), ANSWER);
+    begins(&flood);
+    let meanwhile = rounds(&mut queue, &flood);
+    assert!(meanwhile < MEANWHILE, "{meanwhile} admin commands during a write and a read");
+    let connects = (0..5).map(|_| {
+        let before = flood.answered();
+        Queue::controller(address);
+        flood.answered() - before
+    });
+    let meanwhile = connects.min().unwrap();
+    assert!(meanwhile < 5 * MEANWHILE, "{meanwhile} admin commands while a host connects");
+    flood.end();
+    end(&runtime);
+}
+
+/// Commands to memory are carried out as they arrive, and more connections send than there are
+/// buffers to receive into.
+#[test]
+fn who_floods_io_queues_keeps_no_turn_from_others() {
+    let (runtime, address) = start();
+    let (_admin, id) = Queue::controller(address);
+    let (mut queue, _) = Queue::connect(address, 1, id);
+    let others = [(); 3].map(|()| Queue::controller(address));
+    let of = |id| (1..=20).map(move |qid| Raw::connect(address, qid, id).0);
+    let queues = others.iter().flat_map(|(_, id)| of(*id)).collect();
+    let flush = Sqe { cid: U16::new(3), ..io(opcode::io::FLUSH, 0, 1) };
+    let flood = Flood::new(queues, &Raw::capsule(&flush, SglDescriptor::default(), &[]), RESPONSE);
+    begins(&flood);
+    let meanwhile = rounds(&mut queue, &flood);
+    assert!(meanwhile < 64 * MEANWHILE, "{meanwhile} commands during a write and a read");
+    flood.end();
+    end(&runtime);
+}
