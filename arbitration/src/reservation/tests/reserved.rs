@@ -197,6 +197,34 @@ fn f3_periods_that_pass_while_a_command_waits_are_not_kept() {
 }
 
 #[test]
+fn f3_what_is_complete_after_its_period_counts_in_none() {
+    let reserved = reserved(Budget::Operations(500));
+    let charges = charge_all(&reserved, Nanos(7));
+    assert_eq!(charges.len(), 500);
+    reserved.note_demand(Nanos(8), 0);
+    for charge in charges {
+        reserved.settle(Nanos(9 + SECOND), charge, 10_000);
+    }
+    let _ = reserved.due(Nanos(8 + 2 * SECOND));
+    assert_eq!(reserved.kept(), (2, 0));
+}
+
+#[test]
+fn f3_a_tenant_of_a_disk_forgoes_what_it_did_not_ask_for() {
+    let late = on_disk();
+    late.note_demand(Nanos(SECOND / 2), 0);
+    assert_eq!(charge_all(&late, Nanos(SECOND / 2)).len(), 3, "of 20 ms, in half of 140");
+    // One command at a time, the first of which was held up: what is between them is next to nothing.
+    let alone = on_disk();
+    alone.note_demand(Nanos(0), 0);
+    let charge = alone.charge(Nanos(0), false, 4096);
+    alone.note_idle(Nanos(0), 0);
+    alone.settle(Nanos(SECOND / 2), charge, 8 * MS);
+    alone.note_demand(Nanos(SECOND / 2 + 100_000), 0);
+    assert_eq!(charge_all(&alone, Nanos(SECOND / 2 + 100_000)).len(), 6, "of 132 ms");
+}
+
+#[test]
 fn f3_two_threads_exceed_a_budget_by_at_most_one_command() {
     for round in 0..20_u64 {
         let reserved = reserved(Budget::Operations(500));
