@@ -6,6 +6,7 @@
 #   make test       everything that must hold: format, lints, documentation, all tests
 #   make bench      beside the kernel's own target, in a user-mode kernel
 #   make bench-qos  what quality of service costs and gives, natively
+#   make bench-versus  beside another build of the daemon, in the folder OTHER: rates and CPU time
 #   make bench-hostile  how long innocent hosts wait beside hostile ones
 #   make bench-churn  ten thousand namespaces that come and go under I/O
 #   make bench-qtcp what classes get of a congested link, by the kernel's congestion control
@@ -28,7 +29,7 @@ export CARGO_TARGET_DIR := $(CURDIR)/build
 # What is installed: the release build, unless this names a folder with binaries that are built.
 BINARIES ?= build/release
 
-.PHONY: build help run test bench bench-qos bench-hostile bench-churn bench-qtcp interleavings simulate mutants fuzz deny install uninstall clean
+.PHONY: build help run test bench bench-qos bench-versus bench-hostile bench-churn bench-qtcp interleavings simulate mutants fuzz deny install uninstall clean
 
 build:
 	.ci/setup build
@@ -52,6 +53,9 @@ bench: build
 
 bench-qos: build
 	tests/bench/qos.sh build/release
+
+bench-versus: build
+	tests/bench/versus.sh build/release "$(OTHER)"
 
 bench-hostile: build
 	ulimit -n 8192 && cargo test --release -p e2e --test hostile -- --ignored --nocapture

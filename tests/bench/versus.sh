@@ -1,0 +1,77 @@
+#!/bin/bash
+# versus.sh BINARIES OTHER [LOAD...]: two builds of the daemon side by side on one core, the load on
+# another one, in turns: the ratios of their rates and of their CPU time for each command. OTHER is
+# a folder with the sluiced of another build, for instance of a commit before:
+#   git worktree add /tmp/before COMMIT && cd /tmp/before && cargo build --release -p sluiced
+# A LOAD is what `sluice bench` takes; namespace 1 is null, namespace 2 in memory. ROUNDS (9) and TIME
+# (300ms) set how often and how long. As root, daemons and load run with real-time priority, which a
+# busy machine disturbs less.
+set -euo pipefail
+BIN=$(realpath "$1") OTHER=$(realpath "$2") ROUNDS=${ROUNDS:-9} TIME=${TIME:-300ms}
+shift 2
+[ $# -gt 0 ] || set -- "--depth 128" "--rw randwrite --depth 128" "--depth 1" "--rw randwrite --depth 1" \
+    "--rw read --bs 128k --depth 8" "--rw write --bs 128k --depth 8" "--rw write --bs 128k --depth 8 --nsid 2"
+DIR=$(mktemp -d) NQN=nqn.2026-01.io.sluicegate:bench
+trap 'kill $(jobs -p) 2>/dev/null; wait; rm -rf "$DIR"' EXIT
+first=()
+[ "$(id -u)" != 0 ] || first=(chrt -f 1)
+
+# daemon NAME PORT FOLDER: starts one; its process in $PID.
+daemon() {
+    cat > "$DIR/$1.toml" <<TOML
+[target]
+cores = [0]
+control = "$DIR/$1.sock"
+poll = "never"
+[[listener]]
+address = "127.0.0.1:$2"
+[[subsystem]]
+nqn = "$NQN"
+allow_any_host = true
+[[subsystem.namespace]]
+nsid = 1
+backend = "null"
+size = "16 GiB"
+[[subsystem.namespace]]
+nsid = 2
+backend = "memory"
+size = "64 MiB"
+TOML
+    "${first[@]}" "$3/sluiced" --log-level warn --log stderr --config "$DIR/$1.toml" &
+    PID=$!
+    until [ -S "$DIR/$1.sock" ]; do sleep 0.05; done
+}
+
+daemon this 4540 "$BIN"; this=$PID
+daemon other 4541 "$OTHER"; other=$PID
+python3 - "$ROUNDS" "$TIME" "$BIN/sluice" "$NQN" "$this" "$other" "${first[*]}" "$@" <<'END_OF_PYTHON'
+import json, os, statistics, subprocess, sys
+rounds, time, sluice, nqn, this, other, first, *loads = sys.argv[1:]
+daemons = {"this": (this, 4540), "other": (other, 4541)}
+
+def cpu_ns(process):
+    """CPU time of all threads of a process, ns."""
+    threads = os.listdir(f"/proc/{process}/task")
+    return sum(int(open(f"/proc/{process}/task/{t}/schedstat").read().split()[0]) for t in threads)
+
+print("| load | rate | CPU for a command | rate, ratio (pairs) | CPU, ratio (pairs) |")
+print("|---|---|---|---|---|")
+for load in loads:
+    seen = {name: [] for name in daemons}
+    for turn in range(int(rounds)):
+        for name in sorted(daemons, reverse=turn % 2 == 0):
+            process, port = daemons[name]
+            before = cpu_ns(process)
+            command = [*first.split(), sluice, "bench", "--json", "--core", "1", "--nqn", nqn,
+                       "-a", f"127.0.0.1:{port}", "--time", time, "--warmup", "0s", *load.split()]
+            report = json.loads(subprocess.run(command, check=True, capture_output=True).stdout)
+            kinds = [job[kind] for job in report["jobs"] for kind in ("reads", "writes") if job[kind]]
+            commands = sum(kind["commands"] for kind in kinds)
+            seen[name].append((sum(kind["iops"] for kind in kinds), (cpu_ns(process) - before) / commands))
+    def of(name, at): return statistics.median(one[at] for one in seen[name])
+    def ratio(at):
+        ratios = sorted(a[at] / b[at] for a, b in zip(seen["this"], seen["other"]))
+        return f"{statistics.median(ratios):.3f} ({ratios[0]:.2f} to {ratios[-1]:.2f})"
+    print(f"| `{load}` | {of('this', 0):,.0f} and {of('other', 0):,.0f} | {of('this', 1):,.0f} and "
+          f"{of('other', 1):,.0f} ns | {ratio(0)} | {ratio(1)} |", flush=True)
+END_OF_PYTHON
