@@ -67,7 +67,9 @@ impl Scene {
              [[subsystem.namespace]]\nnsid = 2\nbackend = \"file\"\npath = \"{}\"\nsize = \"512 MiB\"\nblock_size = 4096\ncreate = true\n",
             disk.path().join("disk").display()
         )?;
-        let settings = format!("cores = [0]\nio_memory = \"{IO_MEMORY} MiB\"\npoll = \"never\"\n");
+        let settings = format!(
+            "cores = [0]\nio_memory = \"{IO_MEMORY} MiB\"\npoll = \"never\"\nmax_queues = 24\n"
+        );
         let daemon = Daemon::start(&settings, &text)?;
         let mut innocent = Vec::new();
         for (n, (address, nsid)) in (1..).zip(listeners.iter().zip([1, 2].into_iter().cycle())) {
@@ -176,6 +178,26 @@ fn innocent_hosts_go_on_beside_one_that_takes_connections() -> Result<()> {
 #[test]
 fn innocent_hosts_go_on_beside_garbage() -> Result<()> {
     go_on_beside(&[Attack::SendsGarbage])
+}
+
+#[test]
+fn innocent_hosts_go_on_beside_a_flood_of_admin_commands() -> Result<()> {
+    go_on_beside(&[Attack::FloodsAdmin])
+}
+
+#[test]
+fn innocent_hosts_go_on_beside_one_that_keeps_log_pages() -> Result<()> {
+    go_on_beside(&[Attack::KeepsLogPages])
+}
+
+#[test]
+fn innocent_hosts_go_on_beside_large_write_zeroes() -> Result<()> {
+    go_on_beside(&[Attack::WritesZeroes])
+}
+
+#[test]
+fn innocent_hosts_go_on_beside_all_attacks_together() -> Result<()> {
+    go_on_beside(&Attack::ALL)
 }
 
 /// Measures how long innocent hosts wait: three runs beside each attack and beside all together, on

@@ -40,15 +40,15 @@ pub enum Attack {
     OwesData,
     /// Six hosts fill queues with writes and send four bytes each 50 ms of each queue's first.
     DripsData,
-    /// 100 discovery controllers send Identify as fast as they get answers.
+    /// Up to 100 discovery controllers send Identify as fast as they get answers.
     FloodsAdmin,
     /// 240 queues begin a capsule with data and stop after one byte of it.
     SendsHalfCapsules,
-    /// 200 discovery controllers ask for log pages and take none.
+    /// Up to 200 discovery controllers ask for log pages and take none.
     KeepsLogPages,
-    /// 1,200 connections come, with discovery controllers that ask for the longest keep-alive time.
+    /// 1,200 connections come, with a discovery controller each and no keep-alive time.
     TakesConnections,
-    /// A host fills a queue with Write Zeroes of 65,536 blocks.
+    /// A host fills a queue with the largest Write Zeroes that it may send, 32 MiB.
     WritesZeroes,
     /// Connections come that send nonsense, as many as one thread can make.
     SendsGarbage,
@@ -228,7 +228,7 @@ impl Attack {
                 return Ok(());
             }
             let host = Identity { host: self.host(target, n).host, ..Identity::discovery(n) };
-            let connect = fabric::host::commands::connect(0, 31, u32::MAX, None);
+            let connect = fabric::host::commands::connect(0, 31, 0, None);
             let data = host.connect_data(0xffff);
             match Raw::connect_with(target.address, &connect, &data) {
                 Ok(Ok((raw, _))) => all.push(raw),
@@ -247,7 +247,7 @@ impl Attack {
                 break;
             }
             // FUA is bit 30 of CDW12.
-            let zeroes = io(opcode::io::WRITE_ZEROES, 0, 65_536);
+            let zeroes = io(opcode::io::WRITE_ZEROES, 0, 8192);
             let fua = Sqe { cdw12: U32::new(zeroes.cdw12.get() | 1 << 30), ..zeroes };
             queue.send(&numbered(fua, cid, n % 2 + 1), SglDescriptor::default(), &[])?;
             cid = (cid + 1) % COMMANDS;
@@ -268,12 +268,14 @@ fn large_write(cid: u16) -> Sqe {
     Sqe { opcode: opcode::io::WRITE, ..large_read(cid) }
 }
 
+/// Returns as many discovery controllers as the target lets one address have, `count` at most.
 fn discovery(attack: Attack, target: &Target, count: u32) -> Result<Vec<Raw>> {
     let controller = |n| {
         let host = Identity { host: attack.host(target, n).host, ..Identity::discovery(n) };
         Ok(Raw::controller(target.address, &host)?.0)
     };
-    (0..count).map(controller).collect()
+    let all: Vec<Raw> = (0..count).map(controller).map_while(Result::ok).collect();
+    if all.is_empty() { Err(ErrorKind::ConnectionRefused.into()) } else { Ok(all) }
 }
 
 fn send_garbage(target: &Target, over: &AtomicBool) -> Result<()> {
