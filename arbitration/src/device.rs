@@ -170,7 +170,7 @@ impl Device {
     /// Notes that none is due there any more. Answers the reactors that sleep: they may go on.
     pub(crate) fn clear_due(&self, reactor: u32) -> Reactors {
         self.due.fetch_and(!(1 << (reactor & 63)), SeqCst);
-        self.wake()
+        self.wake_beside(reactor)
     }
 
     /// Says whether a reservation is due in another reactor, which finds no room.
@@ -179,19 +179,33 @@ impl Device {
         self.due.load(SeqCst) & !(1 << (reactor & 63)) != 0
     }
 
-    /// Takes the reactors that sleep: they count as awake from now on.
+    /// Takes the other reactors that sleep: they count as awake from now on. What this reactor has
+    /// announced stays: it may be looking a last time before it sleeps, and nobody else would tell it
+    /// of room that comes free after that.
     #[inline]
-    pub(crate) fn wake(&self) -> Reactors {
-        if self.sleepers.load(SeqCst) == 0 {
+    pub(crate) fn wake_beside(&self, reactor: u32) -> Reactors {
+        let own = 1 << (reactor & 63);
+        if self.sleepers.load(SeqCst) & !own == 0 {
             return Reactors::NONE;
         }
-        Reactors::of_bits(self.sleepers.swap(0, SeqCst))
+        Reactors::of_bits(self.sleepers.fetch_and(own, SeqCst)).without(reactor)
     }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn who_wakes_others_stays_announced() {
+        let device = Device::new(DeviceRules::default(), REACTORS_MAX);
+        device.sleep(3);
+        assert!(device.wake_beside(3).is_empty(), "the last look before sleep wakes nobody");
+        device.sleep(63);
+        assert_eq!(device.wake_beside(63).collect::<Vec<_>>(), [3]);
+        assert_eq!(device.wake_beside(0).collect::<Vec<_>>(), [63]);
+        assert!(device.wake_beside(0).is_empty());
+    }
 
     #[test]
     fn f3_room_is_left_to_another_reactors_reservation_until_it_is_due_no_more() {

@@ -63,7 +63,7 @@ impl<T: Copy> Arbiter<T> {
                     reserved.note_back(now, bytes, served.then_some(share));
                 }
             }
-            let wake = shared.wake();
+            let wake = shared.wake_beside(self.reactor);
             if let Some(elevator) = &mut queue.elevator
                 && served
             {

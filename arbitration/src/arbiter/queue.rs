@@ -242,7 +242,7 @@ impl DeviceQueue {
     /// Wakes reactors that have left a device with a scheduling set to what was due here.
     pub(super) fn wake_others(&self) {
         if self.places.bounded && !self.device.fairness.is_alone() {
-            self.wake(self.device.wake());
+            self.wake(self.device.wake_beside(self.reactor));
         }
     }
 
@@ -309,7 +309,7 @@ impl DeviceQueue {
                 self.device.fairness.ends(class, self.reactor);
                 // Commands that waited for this class to catch up may go on, and nothing else may
                 // tell their reactors.
-                let woken = self.device.wake();
+                let woken = self.device.wake_beside(self.reactor);
                 self.wake(woken);
             }
         }

@@ -17,6 +17,7 @@ const KEPT: &[u64] = &[
     117_658_638_418_061,
     117_658_832_732_171,
     117_659_749_711_885,
+    117_660_671_083_770,
 ];
 
 /// How long fresh seeds are tried, unless SIMULATE_SECONDS says otherwise.
