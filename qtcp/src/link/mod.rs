@@ -221,17 +221,26 @@ impl Link {
 
     /// Decides the role of a class's flows. Where the link carries its given capacity or more, and
     /// no marks tell that it is full, only limits keep flows from taking more. Where other senders
-    /// take what flows leave, one class leaves nothing; where nobody takes it, all take more.
+    /// or flows without a limit take what flows leave, one class leaves nothing; where nobody takes
+    /// it, all take more.
     #[inline]
     fn role(&self, class: Class, state: &State, kept: f64) -> Role {
         if kept < 1.0 || (state.full && !state.marked) || state.over {
             Role::Held
-        } else if self.carries.is_loose() || (self.carries.is_taken() && self.targets.fills(class))
-        {
+        } else if self.carries.is_loose() || (self.targets.fills(class) && self.is_taken()) {
             Role::Filler
         } else {
             Role::Follower
         }
+    }
+
+    /// Tells whether what flows leave is taken by other senders, or by flows of a class that is never
+    /// held back: were all others held to parts of what it leaves, it would have all in the end.
+    fn is_taken(&self) -> bool {
+        let is_free = |class| self.goals[class] == ClassGoal::Free;
+        let free_wants =
+            Class::ALL.iter().any(|&class| is_free(class) && self.demands[class].backlogged > 0);
+        self.carries.is_taken() || free_wants
     }
 
     /// Returns the throughput of all flows when the link was last congested; zero where it never

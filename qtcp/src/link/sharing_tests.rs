@@ -279,3 +279,30 @@ fn e7_shares_hold_where_all_stands_still_now_and_then() {
         assert!(off < error && of_plain > 0.9, "{stalls}: {off:.3} {of_plain:.3}");
     }
 }
+
+#[test]
+fn e12_what_is_never_held_back_leaves_others_what_it_would_leave_without_control() {
+    for (high, low) in [(3.0, 1.0), (1.0, 1.0), (1.0, 8.0)] {
+        for ms in [0.2, 3.0] {
+            let [high, low] = [high, low].map(ClassGoal::Share);
+            let case = hosts(75.0, &[(ClassGoal::Free, ms), (high, ms), (low, ms)]);
+            let (mut with, mut without) =
+                (case.water(Kernel::Dctcp, true), case.water(Kernel::Dctcp, false));
+            for water in [&mut with, &mut without] {
+                water.run(SETTLE);
+                water.run(20.0);
+                water.run(10.0);
+            }
+            let (got, plain) = (case.got(&with, 10.0), case.got(&without, 10.0));
+            let total = |got: &[f64]| got.iter().sum::<f64>();
+            assert!(got[0] > 0.95 * plain[0], "the free one has less: {got:?} {plain:?}");
+            assert!(got[0] < 2.0 * plain[0], "others are starved: {got:?} {plain:?}");
+            assert!(total(&got) > 0.98 * total(&plain), "{got:?} {plain:?}");
+            let parts = [(&got[1], high), (&got[2], low)].map(|(got, goal)| match goal {
+                ClassGoal::Share(share) => got / share,
+                _ => 0.0,
+            });
+            assert!((parts[0] / parts[1] - 1.0).abs() < 0.05, "{high:?} {low:?}: {got:?}");
+        }
+    }
+}
