@@ -9,13 +9,41 @@ use fabric::queue::{CapsuleData, SlotId, Transport as _};
 use crate::commands::State;
 use crate::context::Context;
 use crate::driver::{Driver, Notice};
-use crate::payload::TxData;
+use crate::payload::{TxData, ZEROES};
 use crate::queue::Queue;
 
 /// The most data that an admin command may bring, in bytes.
 const DATA_MAX: u32 = 4096;
 /// Commands of one admin queue whose data may arrive at one time: 512 KiB.
 const COLLECTING_MAX: u32 = 128;
+
+/// Zeroes at the end of an answer that are worth parts of their own, in bytes.
+const ZEROES_MIN: usize = 4096;
+
+/// Completes a command and returns its data. Log pages are as long as a host asks for, and nearly all
+/// of them zeroes behind the log's end: these take no memory while the host does not read.
+fn return_data<D: Driver>(queue: &mut Queue<D>, slot: SlotId, mut data: Vec<u8>, result: u64) {
+    let length = data.len();
+    let content = data.iter().rposition(|&byte| byte != 0).map_or(0, |last| last + 1);
+    let content = content.next_multiple_of(4).min(length);
+    if result != 0 || length - content < ZEROES_MIN {
+        queue.transport.complete_with_data(slot, TxData::Bytes(data), result);
+        return;
+    }
+    let mut offset = 0;
+    if content > 0 {
+        data.truncate(content);
+        data.shrink_to_fit();
+        queue.transport.send_data(slot, TxData::Bytes(data), 0, false);
+        offset = content;
+    }
+    while offset < length {
+        let part = (length - offset).min(ZEROES);
+        let at = u32::try_from(offset).unwrap_or(u32::MAX);
+        queue.transport.send_data(slot, TxData::Zeroes(part), at, offset + part == length);
+        offset += part;
+    }
+}
 
 /// Returns what data a command moves: bits 1:0 of its opcode, or of a fabrics command's type, name
 /// the direction (NVMe base specification 2.0, sections 3.3.2.1 and 6).
@@ -208,7 +236,7 @@ impl AdminQueue {
         match reply {
             Reply::Done { result, status } if status.is_success() && !out.is_empty() => {
                 out.truncate(sqe.sgl.length.get() as usize);
-                queue.transport.complete_with_data(slot, TxData::Bytes(out), result);
+                return_data(queue, slot, out, result);
             }
             Reply::Done { result, status } => queue.transport.complete(slot, result, status),
             Reply::Deferred => {

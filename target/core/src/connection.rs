@@ -117,8 +117,8 @@ struct Closing {
 /// Number of bytes to send, beside those in flight, above which an I/O queue takes no commands until
 /// its host has read. Nearly all of them are data in buffers that are bounded anyway.
 const UNSENT_MAX: usize = 4 << 20;
-/// The same number for a queue that is not an I/O queue.
-const ADMIN_UNSENT_MAX: usize = 256 << 10;
+/// The same number for a queue that is not an I/O queue, whose answers are on the heap.
+const ADMIN_UNSENT_MAX: usize = 16 << 10;
 
 /// Number of single receives in a row without much data for a command, before the driver receives
 /// chunk after chunk again: commands and heads come between large data.

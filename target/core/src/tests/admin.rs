@@ -188,3 +188,17 @@ fn data_with_a_wrong_digest_reaches_no_device_and_its_command_fails() {
     let cid = rig.submit(peer, read(MEMORY, 0, 8), None, 4096);
     assert_eq!(rig.data(peer, cid), [1; 4096]);
 }
+
+#[test]
+fn a_log_page_that_is_longer_than_its_log_ends_with_zeroes() {
+    let mut rig = Rig::new(&Plan::default());
+    // Firmware Slot Information: 512 bytes, of which the first ones say something.
+    for bytes in [512, 516, 4096, 8192, 16 << 10] {
+        let cid = rig.submit(0, log(3, bytes), None, bytes);
+        assert_eq!(rig.answer(0, cid), Some(Status::SUCCESS), "{bytes} bytes");
+        let data = rig.data(0, cid);
+        assert_eq!(data.len(), bytes as usize);
+        assert_ne!(data[0], 0, "the active slot");
+        assert!(data[512..].iter().all(|&byte| byte == 0));
+    }
+}
