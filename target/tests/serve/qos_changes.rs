@@ -236,7 +236,7 @@ fn a_cut_connection_gives_back_what_waits_for_scratch_buffers() {
     let (_admin, id) = Queue::controller(address);
     let (mut busy, _) = Queue::connect(address, 1, id);
     let (mut cut, _) = Queue::connect(address, 2, id);
-    let verify = io(opcode::io::VERIFY, 0, 16384);
+    let verify = io(opcode::io::VERIFY, 0, 8192);
     let cids: Vec<u16> = (0..40).map(|_| busy.submit(verify, None, 0)).collect();
     std::thread::sleep(Duration::from_millis(20));
     for _ in 0..10 {

@@ -1,7 +1,7 @@
 //! Hosts that take what they can get of a target, each in a few lines.
 
 use std::io::{ErrorKind, Read, Result, Write};
-use std::net::{SocketAddr, TcpStream};
+use std::net::TcpStream;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
@@ -10,7 +10,7 @@ use fabric::nvme::{SglDescriptor, Sqe, opcode};
 use zerocopy::little_endian::U32;
 
 use crate::commands::{io, numbered};
-use crate::{Identity, Raw};
+use crate::{Identity, Raw, Way};
 
 /// The commands of a queue that is full.
 const COMMANDS: u16 = 63;
@@ -19,13 +19,17 @@ const COMMANDS: u16 = 63;
 const LARGE: u32 = 1 << 20;
 const LARGE_BLOCKS: u32 = LARGE / 4096;
 
+/// The first block that attacks concern.
+const FIRST_BLOCK: u32 = 65_536;
+
 /// The target of an attack.
 #[derive(Debug, Clone)]
 pub struct Target {
-    /// A listener.
-    pub address: SocketAddr,
-    /// NQN of a subsystem that any host may connect to. Namespaces 1 and 2 have 4,096 blocks at
-    /// least.
+    /// The way to it, from an address that innocent hosts do not have: what connections share an
+    /// address is theirs together.
+    pub way: Way,
+    /// NQN of a subsystem that any host may connect to. Namespaces 1 and 2 have 81,920 blocks at
+    /// least, of which attacks leave the first 65,536 alone.
     pub subsystem: String,
 }
 
@@ -104,8 +108,8 @@ impl Attack {
     /// Connects a host's controller and some queues, and keeps the admin queue with them.
     fn queues(self, target: &Target, n: u32, queues: u16) -> Result<Vec<Raw>> {
         let host = self.host(target, n);
-        let (admin, cntlid) = Raw::controller(target.address, &host)?;
-        let queue = |qid| Ok(Raw::connect(target.address, &host, qid, cntlid)?.0);
+        let (admin, cntlid) = Raw::controller(target.way, &host)?;
+        let queue = |qid| Ok(Raw::connect(target.way, &host, qid, cntlid)?.0);
         let mut all = (1..=queues).map(queue).collect::<Result<Vec<_>>>()?;
         all.push(admin);
         Ok(all)
@@ -194,7 +198,7 @@ impl Attack {
         for n in 0..12 {
             let mut queues = self.queues(target, n, 20)?;
             for queue in queues.iter_mut().take(20) {
-                let write = numbered(io(opcode::io::WRITE, 0, 2), 1, 2);
+                let write = numbered(io(opcode::io::WRITE, FIRST_BLOCK, 2), 1, 2);
                 let pdu = Raw::capsule(&write, SglDescriptor::in_capsule(8192), &[9; 8192]);
                 queue.0.write_all(pdu.get(..73).unwrap_or_default())?;
             }
@@ -230,7 +234,7 @@ impl Attack {
             let host = Identity { host: self.host(target, n).host, ..Identity::discovery(n) };
             let connect = fabric::host::commands::connect(0, 31, 0, None);
             let data = host.connect_data(0xffff);
-            match Raw::connect_with(target.address, &connect, &data) {
+            match Raw::connect_with(target.way, &connect, &data) {
                 Ok(Ok((raw, _))) => all.push(raw),
                 Ok(Err(_)) | Err(_) => std::thread::sleep(Duration::from_millis(1)),
             }
@@ -247,7 +251,7 @@ impl Attack {
                 break;
             }
             // FUA is bit 30 of CDW12.
-            let zeroes = io(opcode::io::WRITE_ZEROES, 0, 8192);
+            let zeroes = io(opcode::io::WRITE_ZEROES, FIRST_BLOCK, 8192);
             let fua = Sqe { cdw12: U32::new(zeroes.cdw12.get() | 1 << 30), ..zeroes };
             queue.send(&numbered(fua, cid, n % 2 + 1), SglDescriptor::default(), &[])?;
             cid = (cid + 1) % COMMANDS;
@@ -260,7 +264,7 @@ impl Attack {
 }
 
 fn large_read(cid: u16) -> Sqe {
-    let lba = u32::from(cid % 15) * LARGE_BLOCKS;
+    let lba = FIRST_BLOCK + u32::from(cid % 15) * LARGE_BLOCKS;
     numbered(io(opcode::io::READ, lba, LARGE_BLOCKS), cid, u32::from(cid % 2) + 1)
 }
 
@@ -272,7 +276,7 @@ fn large_write(cid: u16) -> Sqe {
 fn discovery(attack: Attack, target: &Target, count: u32) -> Result<Vec<Raw>> {
     let controller = |n| {
         let host = Identity { host: attack.host(target, n).host, ..Identity::discovery(n) };
-        Ok(Raw::controller(target.address, &host)?.0)
+        Ok(Raw::controller(target.way, &host)?.0)
     };
     let all: Vec<Raw> = (0..count).map(controller).map_while(Result::ok).collect();
     if all.is_empty() { Err(ErrorKind::ConnectionRefused.into()) } else { Ok(all) }
@@ -280,7 +284,7 @@ fn discovery(attack: Attack, target: &Target, count: u32) -> Result<Vec<Raw>> {
 
 fn send_garbage(target: &Target, over: &AtomicBool) -> Result<()> {
     while !over.load(Ordering::Relaxed) {
-        let mut stream = TcpStream::connect(target.address)?;
+        let mut stream = target.way.connect()?;
         stream.write_all(b"GET / HTTP/1.1\r\nHost: nobody's\r\n\r\n")?;
     }
     Ok(())

@@ -12,4 +12,4 @@ mod raw;
 pub use attack::{Attack, Target};
 pub use identity::Identity;
 pub use queue::{Answer, Queue};
-pub use raw::{Raw, Reply};
+pub use raw::{Raw, Reply, Way};

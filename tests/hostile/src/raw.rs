@@ -1,16 +1,46 @@
 //! A host that writes its PDUs by hand, without digests, and may leave anything out.
 
 use std::io::{Error, Read, Result, Write};
-use std::net::{SocketAddr, TcpStream};
+use std::net::{Ipv4Addr, SocketAddr, TcpStream};
 use std::time::Duration;
 
 use fabric::nvme::{SglDescriptor, Sqe};
+use rustix::net::{AddressFamily, SocketType, bind, connect, socket};
 use zerocopy::IntoBytes;
 
 use crate::{Identity, commands};
 
 /// How long a target may take for an answer, and to take what is sent.
 const PATIENCE: Duration = Duration::from_secs(10);
+
+/// A way to a target.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Way {
+    /// The address that the host has; `None`: any.
+    pub from: Option<Ipv4Addr>,
+    /// A listener.
+    pub to: SocketAddr,
+}
+
+impl From<SocketAddr> for Way {
+    fn from(to: SocketAddr) -> Self {
+        Self { from: None, to }
+    }
+}
+
+impl Way {
+    /// Makes a TCP connection.
+    ///
+    /// # Errors
+    /// What the system says.
+    pub fn connect(self) -> Result<TcpStream> {
+        let Some(from) = self.from else { return TcpStream::connect(self.to) };
+        let socket = socket(AddressFamily::INET, SocketType::STREAM, None)?;
+        bind(&socket, &SocketAddr::from((from, 0)))?;
+        connect(&socket, &self.to)?;
+        Ok(TcpStream::from(socket))
+    }
+}
 
 /// A connection that is initialized.
 #[derive(Debug)]
@@ -45,8 +75,8 @@ impl Raw {
     ///
     /// # Errors
     /// What the socket says.
-    pub fn open(address: SocketAddr) -> Result<Self> {
-        let mut stream = TcpStream::connect(address)?;
+    pub fn open(way: impl Into<Way>) -> Result<Self> {
+        let mut stream = way.into().connect()?;
         stream.set_nodelay(true)?;
         stream.set_read_timeout(Some(PATIENCE))?;
         stream.set_write_timeout(Some(PATIENCE))?;
@@ -63,11 +93,11 @@ impl Raw {
     /// # Errors
     /// What the socket says.
     pub fn connect_with(
-        address: SocketAddr,
+        way: impl Into<Way>,
         command: &Sqe,
         data: &[u8],
     ) -> Result<std::result::Result<(Self, u16), u16>> {
-        let mut raw = Self::open(address)?;
+        let mut raw = Self::open(way)?;
         raw.send(command, SglDescriptor::in_capsule(1024), data)?;
         let reply = raw.receive()?;
         Ok(match reply.status() {
@@ -81,13 +111,13 @@ impl Raw {
     /// # Errors
     /// What the socket says, or the status with which the target refuses.
     pub fn connect(
-        address: SocketAddr,
+        way: impl Into<Way>,
         host: &Identity,
         qid: u16,
         cntlid: u16,
     ) -> Result<(Self, u16)> {
         let data = host.connect_data(cntlid);
-        Self::connect_with(address, &commands::connect(qid), &data)?
+        Self::connect_with(way, &commands::connect(qid), &data)?
             .map_err(|status| Error::other(format!("Connect is refused: {status:#x}")))
     }
 
@@ -95,8 +125,8 @@ impl Raw {
     ///
     /// # Errors
     /// As of [`Raw::connect`].
-    pub fn controller(address: SocketAddr, host: &Identity) -> Result<(Self, u16)> {
-        let (mut admin, cntlid) = Self::connect(address, host, 0, 0xffff)?;
+    pub fn controller(way: impl Into<Way>, host: &Identity) -> Result<(Self, u16)> {
+        let (mut admin, cntlid) = Self::connect(way, host, 0, 0xffff)?;
         admin.send(&commands::enable(), SglDescriptor::default(), &[])?;
         admin.receive()?;
         Ok((admin, cntlid))
