@@ -112,7 +112,7 @@ impl Targets {
             match goals[class] {
                 ClassGoal::Free | ClassGoal::Latency(_) => left = left - demand.rate,
                 ClassGoal::Rate(rate) if demand.backlogged > 0 => {
-                    (left, rates) = (left - rate, rates + rate);
+                    (left, rates) = (left - rate - missing(rate, demand), rates + rate);
                 }
                 ClassGoal::Rate(rate) => left = left - rate.min(demand.content),
                 ClassGoal::Share(share) if demand.backlogged > 0 => {
@@ -171,6 +171,12 @@ impl Targets {
             }
         }
     }
+}
+
+/// Computes what others leave to a class beside its rate while it has less: the kernel's answer to
+/// marks keeps a flow from taking exactly what is left to it.
+fn missing(rate: Rate, demand: &Demand) -> Rate {
+    (rate - demand.rate).min(rate.times(0.25))
 }
 
 /// Computes the part of each flow of a class that would take more: an even part of what content
@@ -240,6 +246,22 @@ mod tests {
         let other = [ClassGoal::Share(1.0), ClassGoal::Share(2.0), ClassGoal::Share(2.0)];
         let content_first = [content(50.0), wants(30.0, 1), wants(20.0, 1)];
         assert_eq!(targets(100.0, &other, &content_first)[1..3], [Some(40.0), Some(40.0)]);
+    }
+
+    #[test]
+    fn a_class_that_has_less_than_its_rate_is_left_more() {
+        let goals = [ClassGoal::Free, ClassGoal::Rate(mbit(40.0)), ClassGoal::Share(1.0)];
+        let goals =
+            PerClass::from_fn(|class| goals.get(class.number()).copied().unwrap_or_default());
+        for (has, left) in [(40.0, 60.0), (36.0, 56.0), (5.0, 50.0)] {
+            let mut demands = PerClass::<Demand>::default();
+            demands[Class::High] = wants(has, 1);
+            demands[Class::Medium] = wants(100.0 - has, 1);
+            let mut targets = Targets::default();
+            targets.divide(mbit(100.0), &goals, &demands);
+            assert_eq!(targets.of_class(Class::Medium), Some(mbit(left)), "{has}");
+            assert_eq!(targets.of_class(Class::High), Some(mbit(40.0)));
+        }
     }
 
     #[test]
