@@ -11,6 +11,9 @@ use serde_json::Value;
 /// How long a daemon may take to start.
 const START: Duration = Duration::from_secs(20);
 
+/// The name of the file with the daemon's log.
+const LOG: &str = "sluiced.log";
+
 /// A daemon that runs; it ends when this is dropped.
 #[derive(Debug)]
 pub struct Daemon {
@@ -23,15 +26,25 @@ impl Drop for Daemon {
     fn drop(&mut self) {
         let _ = self.child.kill();
         let _ = self.child.wait();
+        // The test harness shows this for a test that fails.
+        eprint!("{}", self.log());
     }
 }
 
-/// Returns an address of this machine at which nobody listens.
+/// Returns `N` addresses of this machine at which nobody listens, each another one.
 ///
 /// # Errors
 /// What the system says.
-pub fn free_address() -> Result<SocketAddr> {
-    Ok(TcpListener::bind("127.0.0.1:0")?.local_addr()?)
+pub fn free_addresses<const N: usize>() -> Result<[SocketAddr; N]> {
+    // A port is held until all are chosen: the kernel would give a released one again.
+    let mut held = Vec::with_capacity(N);
+    let mut addresses = [SocketAddr::from(([0; 4], 0)); N];
+    for address in &mut addresses {
+        let listener = TcpListener::bind("127.0.0.1:0")?;
+        *address = listener.local_addr()?;
+        held.push(listener);
+    }
+    Ok(addresses)
 }
 
 impl Daemon {
@@ -49,17 +62,24 @@ impl Daemon {
         let child = Command::new(binaries.join("sluiced"))
             .args(["--log-level", "warn", "--log", "stderr", "--config"])
             .arg(&config)
+            .stderr(std::fs::File::create(folder.path().join(LOG))?)
             .spawn()
             .context("cannot run sluiced")?;
         let mut daemon = Self { child, folder, binaries };
         let start = Instant::now();
         while !daemon.control().exists() {
             let ended = daemon.child.try_wait()?;
-            ensure!(ended.is_none(), "the daemon ended: {ended:?}");
+            ensure!(ended.is_none(), "the daemon ended ({ended:?}):\n{}", daemon.log());
             ensure!(start.elapsed() < START, "the daemon does not come up");
             std::thread::sleep(Duration::from_millis(20));
         }
         Ok(daemon)
+    }
+
+    /// Returns what the daemon has logged.
+    fn log(&self) -> String {
+        let bytes = std::fs::read(self.folder.path().join(LOG)).unwrap_or_default();
+        String::from_utf8_lossy(&bytes).into_owned()
     }
 
     fn control(&self) -> PathBuf {

@@ -9,7 +9,7 @@ use std::sync::{Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, anyhow, ensure};
-use e2e::daemon::{Daemon, free_address};
+use e2e::daemon::{Daemon, free_addresses};
 use hostile::innocent::{Innocent, Latencies};
 use hostile::{Attack, Target, Way};
 use nix::sys::resource::{Resource, getrlimit, setrlimit};
@@ -58,11 +58,9 @@ impl Scene {
         setrlimit(Resource::RLIMIT_NOFILE, most, most)?;
         let disk = tempfile::tempdir_in(env!("CARGO_TARGET_TMPDIR"))?;
         let mut text = String::new();
-        let mut listeners = Vec::new();
-        for class in CLASSES {
-            let address = free_address()?;
+        let listeners: [_; CLASSES.len()] = free_addresses()?;
+        for (address, class) in listeners.iter().zip(CLASSES) {
             write!(text, "[[listener]]\naddress = \"{address}\"\nclass = \"{class}\"\n")?;
-            listeners.push(address);
         }
         write!(
             text,
@@ -79,7 +77,7 @@ impl Scene {
         for (n, (address, nsid)) in (1..).zip(listeners.iter().zip([1, 2].into_iter().cycle())) {
             innocent.push(Innocent::connect(*address, NQN, n, nsid)?);
         }
-        let [_, _, address, _] = listeners[..] else { unreachable!("four classes") };
+        let [_, _, address, _] = listeners;
         let way = Way { from: Some(HOSTILE), to: address };
         let target = Target { way, subsystem: NQN.to_owned() };
         Ok(Self { daemon, innocent, target, newcomers: 0, _disk: disk })

@@ -20,7 +20,7 @@ static ALONE: Mutex<()> = Mutex::new(());
 /// A daemon with a listener for each class.
 struct Daemon {
     daemon: daemon::Daemon,
-    listeners: Vec<SocketAddr>,
+    listeners: [SocketAddr; CLASSES.len()],
     _alone: MutexGuard<'static, ()>,
 }
 
@@ -30,11 +30,9 @@ impl Daemon {
     fn start(cores: &str, qos: &str, device: &str, rest: &str) -> Result<Self> {
         let alone = ALONE.lock().unwrap_or_else(PoisonError::into_inner);
         let mut text = format!("[qos]\n{qos}\n");
-        let mut listeners = Vec::new();
-        for class in CLASSES {
-            let address = daemon::free_address()?;
+        let listeners: [_; CLASSES.len()] = daemon::free_addresses()?;
+        for (address, class) in listeners.iter().zip(CLASSES) {
             write!(text, "[[listener]]\naddress = \"{address}\"\nclass = \"{class}\"\n")?;
-            listeners.push(address);
         }
         write!(
             text,
