@@ -3,7 +3,7 @@
 #![expect(clippy::unwrap_used, clippy::indexing_slicing, reason = "tests")]
 
 #[path = "../serve/client.rs"]
-#[expect(dead_code, clippy::expect_used, reason = "shared with the other tests")]
+#[expect(dead_code, reason = "shared with the other tests")]
 mod client;
 mod daemon;
 mod reload;

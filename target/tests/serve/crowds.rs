@@ -2,46 +2,41 @@
 //! room beside them, and the log stays small.
 
 use std::io::{Read, Write};
-use std::net::{IpAddr, Ipv4Addr, SocketAddr, TcpStream};
-use std::os::fd::{AsRawFd, BorrowedFd, OwnedFd};
+use std::net::{Ipv4Addr, SocketAddr, TcpStream};
+use std::os::fd::{BorrowedFd, OwnedFd};
 use std::time::{Duration, Instant};
 
 use fabric::fabrics::DISCOVERY_NQN;
 use fabric::host::commands;
 use fabric::nvme::{Status, opcode};
-use nix::sys::socket::{
-    AddressFamily, SockFlag, SockType, SockaddrIn, SockaddrStorage, bind, connect, getpeername,
-    getsockopt, socket, sockopt,
-};
+use hostile::{Raw, Way};
+use nix::sys::socket::{SockaddrIn, getpeername, getsockopt, sockopt};
 use sluiced::engine::Engine;
 use sluiced::socket::{KEEP_ALIVE_COUNT, KEEP_ALIVE_IDLE, KEEP_ALIVE_INTERVAL, USER_TIMEOUT};
 use sluiced::{config::TargetConfig, descriptors};
 
-use super::client::{HOST, Queue, connect_command, io};
+use super::client::{HOST, Queue, io};
 use super::host_log;
-use super::hostile::Raw;
 use super::{end, eventually, memory, target};
 
 /// An address of the loopback network.
-fn local(last: u8) -> IpAddr {
-    Ipv4Addr::new(127, 0, 0, last).into()
+fn local(last: u8) -> Ipv4Addr {
+    Ipv4Addr::new(127, 0, 0, last)
 }
 
 /// Connects from an address of this machine.
-fn connect_from(source: IpAddr, target: SocketAddr) -> TcpStream {
-    let fd = socket(AddressFamily::Inet, SockType::Stream, SockFlag::SOCK_CLOEXEC, None).unwrap();
-    bind(fd.as_raw_fd(), &SockaddrStorage::from(SocketAddr::new(source, 0))).unwrap();
-    connect(fd.as_raw_fd(), &SockaddrStorage::from(target)).unwrap();
-    let stream = TcpStream::from(fd);
+fn connect_from(source: Ipv4Addr, to: SocketAddr) -> TcpStream {
+    let stream = Way { from: Some(source), to }.connect().unwrap();
     stream.set_read_timeout(Some(Duration::from_secs(10))).unwrap();
     stream
 }
 
 /// Connects to the discovery controller from an address.
-fn discover(source: IpAddr, address: SocketAddr, keep_alive_ms: u32) -> Result<Raw, u16> {
+fn discover(source: Ipv4Addr, address: SocketAddr, keep_alive_ms: u32) -> Result<Raw, u16> {
     let data = commands::connect_data([9; 16], 0xffff, DISCOVERY_NQN, HOST);
     let command = commands::connect(0, 31, keep_alive_ms, None);
-    Raw::begin(connect_from(source, address), &command, &data).map(|(raw, _)| raw)
+    let way = Way { from: Some(source), to: address };
+    Raw::connect_with(way, &command, &data).unwrap().map(|(raw, _)| raw)
 }
 
 /// Says that a host connects, and that its queues read.
@@ -90,8 +85,9 @@ fn silent_connections_make_room_for_hosts() {
     // Those that waited longest were closed, of the address with the most.
     let mut first = &crowd[0];
     assert_eq!(first.read(&mut [0]).unwrap(), 0);
-    let (command, data) = (connect_command(0), super::client::connect_data(0xffff));
-    assert!(Raw::begin(patient, &command, &data).is_ok(), "another address loses nothing");
+    let (command, data) = (hostile::commands::connect(0), super::client::connect_data(0xffff));
+    let patient = Raw::initialize(patient).unwrap().begin(&command, &data).unwrap();
+    assert!(patient.is_ok(), "another address loses nothing");
     drop(crowd);
     end(&runtime);
 }

@@ -1,50 +1,38 @@
 //! Hosts that hold what they can get, and never give it back: others go on.
 
+use std::io::Write;
 use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::Duration;
 
-use fabric::host::commands;
 use fabric::nvme::{SglDescriptor, Sqe, opcode};
+use hostile::commands::numbered;
+use hostile::{Identity, Raw};
 use sluiced::config::{Poll, QosConfig, TargetConfig};
 use sluiced::runtime::Runtime;
-use zerocopy::IntoBytes;
-use zerocopy::little_endian::U16;
 
-use crate::client::{NQN, Queue, connect_command, enable_command, io, pattern};
-use crate::hostile::Raw;
+use crate::client::{NQN, Queue, io, pattern};
 use crate::{buffers_in_use, end, eventually, file, memory, namespace, serve};
 
 /// Hosts that hold what they can get: more than have a quarter of the memory each.
 const HOSTS: u32 = 6;
 
-/// Host number `n`, with a controller of its own.
+/// A host with a controller of its own.
 struct Holder {
-    n: u32,
+    identity: Identity,
     _admin: Raw,
     controller: u16,
 }
 
-fn connect_data(n: u32, cntlid: u16) -> Vec<u8> {
-    let uuid = format!("nqn.2014-08.org.nvmexpress:uuid:00000000-0000-0000-0000-{n:012x}");
-    let mut id = [1; 16];
-    id[..4].copy_from_slice(&n.to_le_bytes());
-    commands::connect_data(id, cntlid, NQN, &uuid)
-}
-
 impl Holder {
     fn new(address: SocketAddr, n: u32) -> Self {
-        let data = connect_data(n, 0xffff);
-        let (mut admin, controller) =
-            Raw::connect_with(address, &connect_command(0), &data).unwrap();
-        admin.send(&enable_command(), SglDescriptor::default(), &[]);
-        admin.receive().unwrap();
-        Self { n, _admin: admin, controller }
+        let identity = Identity::numbered(NQN, n);
+        let (admin, controller) = Raw::controller(address, &identity).unwrap();
+        Self { identity, _admin: admin, controller }
     }
 
     fn queue(&self, address: SocketAddr, qid: u16) -> Raw {
-        let data = connect_data(self.n, self.controller);
-        Raw::connect_with(address, &connect_command(qid), &data).unwrap().0
+        Raw::connect(address, &self.identity, qid, self.controller).unwrap().0
     }
 }
 
@@ -98,10 +86,6 @@ fn settled(runtime: &Runtime, least: u64) {
     });
 }
 
-fn numbered(sqe: Sqe, cid: u16, nsid: u32) -> Sqe {
-    Sqe { cid: U16::new(cid), nsid: nsid.into(), ..sqe }
-}
-
 /// Sends 63 commands of `length` bytes from each host by one queue.
 fn flood(
     address: SocketAddr,
@@ -112,7 +96,7 @@ fn flood(
     let flooded = |holder: &Holder| {
         let mut queue = holder.queue(address, 1);
         for cid in 0..63 {
-            queue.send(&command(cid), SglDescriptor::transport(bytes), &[]);
+            queue.send(&command(cid), SglDescriptor::transport(bytes), &[]).unwrap();
         }
         queue
     };
@@ -160,12 +144,9 @@ fn who_sends_a_byte_of_a_capsule_stops_nobody_else() {
         for qid in 1..=20 {
             let mut queue = holder.queue(address, qid);
             let write = numbered(io(opcode::io::WRITE, 0, 2), 1, 2);
-            let sqe = Sqe { flags: 0x40, sgl: SglDescriptor::in_capsule(8192), ..write };
-            let mut pdu = vec![4, 0, 72, 72];
-            pdu.extend((72_u32 + 8192).to_le_bytes());
-            pdu.extend(sqe.as_bytes());
-            pdu.push(0);
-            std::io::Write::write_all(&mut queue.0, &pdu).unwrap();
+            let pdu = Raw::capsule(&write, SglDescriptor::in_capsule(8192), &[0; 8192]);
+            // The capsule's header, its command and a byte of its data.
+            queue.0.write_all(&pdu[..73]).unwrap();
             queues.push(queue);
         }
     }

@@ -1,14 +1,15 @@
 //! What the log says of hosts.
 
 use std::io::Write;
+use std::net::SocketAddr;
 use std::sync::{Mutex, Once};
 
-use fabric::nvme::Sqe;
+use fabric::nvme::{SglDescriptor, Sqe};
+use hostile::{Identity, Raw, commands};
 use sluiced::engine::Engine;
 use zerocopy::little_endian::U16;
 
-use super::client::{NQN, connect_command, connect_data, enable_command};
-use super::hostile::Raw;
+use super::client::NQN;
 use super::{end, eventually, memory, target};
 
 /// What all targets of this process have logged.
@@ -39,12 +40,11 @@ pub(crate) fn lines(host: &str) -> Vec<String> {
     log.lines().filter(|line| line.contains(host)).map(str::to_owned).collect()
 }
 
-/// Returns the Connect data of a host with this NQN.
-fn data_of(host: &str, cntlid: u16) -> Vec<u8> {
-    let mut data = connect_data(cntlid);
-    data[512..768].fill(0);
-    data[512..512 + host.len()].copy_from_slice(host.as_bytes());
-    data
+/// Connects a queue of a host with this NQN; the status where the target refuses.
+fn connect(address: SocketAddr, host: &str, qid: u16, cntlid: u16) -> Result<(Raw, u16), u16> {
+    let (subsystem, host) = (NQN.to_owned(), host.to_owned());
+    let data = Identity { subsystem, host, host_id: [7; 16] }.connect_data(cntlid);
+    Raw::connect_with(address, &commands::connect(qid), &data).unwrap()
 }
 
 #[test]
@@ -52,12 +52,11 @@ fn a_host_makes_one_line_when_it_comes_and_one_when_it_goes() {
     const HOST: &str = "nqn.2014-08.org.nvmexpress:uuid:1ac70000-0000-4000-8000-000000000001";
     assert!(lines(HOST).is_empty());
     let (runtime, address) = target(vec![memory()], 2);
-    let connect = |qid, id| Raw::connect_with(address, &connect_command(qid), &data_of(HOST, id));
-    let (mut admin, id) = connect(0, 0xffff).unwrap();
-    let enable = Sqe { cid: U16::new(1), ..enable_command() };
-    admin.send(&enable, fabric::nvme::SglDescriptor::default(), &[]);
+    let (mut admin, id) = connect(address, HOST, 0, 0xffff).unwrap();
+    let enable = Sqe { cid: U16::new(1), ..commands::enable() };
+    admin.send(&enable, SglDescriptor::default(), &[]).unwrap();
     admin.receive().unwrap();
-    let queues: Vec<_> = (1..=3).map(|qid| connect(qid, id).unwrap()).collect();
+    let queues: Vec<_> = (1..=3).map(|qid| connect(address, HOST, qid, id).unwrap()).collect();
     eventually("a line", || !lines(HOST).is_empty());
     let came = lines(HOST);
     assert!(came[0].contains("INFO") && came[0].contains("a host has connected"), "{came:?}");
@@ -78,7 +77,7 @@ fn a_refused_host_makes_one_line_that_says_how_to_let_it_in() {
     let (runtime, address) = target(vec![memory()], 1);
     runtime.set_allow_any_host(NQN, false).unwrap();
     for _ in 0..20 {
-        assert!(Raw::connect_with(address, &connect_command(0), &data_of(HOST, 0xffff)).is_err());
+        assert!(connect(address, HOST, 0, 0xffff).is_err());
     }
     let all = lines(HOST);
     assert_eq!(all.len(), 1, "{all:?}");

@@ -1,85 +1,17 @@
 //! Hosts that do wrong, or that have bad luck: what the target must bear.
 
-use std::io::{Read, Write};
-use std::net::{SocketAddr, TcpStream};
+use std::io::Write;
+use std::net::TcpStream;
 use std::time::{Duration, Instant};
 
 use fabric::nvme::{SglDescriptor, Sqe, Status, opcode};
+use hostile::{Raw, commands};
 use sluiced::config::{Listener, Transport};
 use sluiced::engine::Engine;
-use zerocopy::IntoBytes;
 use zerocopy::little_endian::{U16, U32};
 
-use super::client::{Queue, connect_command, connect_data, enable_command, io};
+use super::client::{Queue, connect_raw, io};
 use super::{end, eventually, file, memory, target, target_with};
-
-/// A host that writes its PDUs by hand, without digests.
-pub(crate) struct Raw(pub(crate) TcpStream);
-
-impl Raw {
-    pub(crate) fn connect(address: SocketAddr, qid: u16, cntlid: u16) -> (Self, u16) {
-        Self::connect_with(address, &connect_command(qid), &connect_data(cntlid)).unwrap()
-    }
-
-    /// Connects with a command and data of its own; the status where it is refused.
-    pub(crate) fn connect_with(
-        address: SocketAddr,
-        command: &Sqe,
-        data: &[u8],
-    ) -> Result<(Self, u16), u16> {
-        Self::begin(TcpStream::connect(address).unwrap(), command, data)
-    }
-
-    /// Does the same on a connection.
-    pub(crate) fn begin(
-        mut stream: TcpStream,
-        command: &Sqe,
-        data: &[u8],
-    ) -> Result<(Self, u16), u16> {
-        stream.set_nodelay(true).unwrap();
-        stream.set_read_timeout(Some(Duration::from_secs(10))).unwrap();
-        let mut initialize = [0; 128];
-        (initialize[2], initialize[4]) = (128, 128);
-        stream.write_all(&initialize).unwrap();
-        stream.read_exact(&mut [0; 128]).unwrap();
-        let mut raw = Self(stream);
-        raw.send(command, SglDescriptor::in_capsule(1024), data);
-        let (_, response) = raw.receive().unwrap();
-        match status(&response) {
-            0 => Ok((raw, u16::from_le_bytes([response[0], response[1]]))),
-            status => Err(status),
-        }
-    }
-
-    /// Returns a command capsule.
-    pub(crate) fn capsule(sqe: &Sqe, sgl: SglDescriptor, data: &[u8]) -> Vec<u8> {
-        let length = u32::try_from(72 + data.len()).unwrap();
-        let mut pdu = vec![4, 0, 72, if data.is_empty() { 0 } else { 72 }];
-        pdu.extend(length.to_le_bytes());
-        pdu.extend(Sqe { flags: 0x40, sgl, ..*sqe }.as_bytes());
-        pdu.extend(data);
-        pdu
-    }
-
-    pub(crate) fn send(&mut self, sqe: &Sqe, sgl: SglDescriptor, data: &[u8]) {
-        self.0.write_all(&Self::capsule(sqe, sgl, data)).unwrap();
-    }
-
-    /// Returns the next PDU's type, and what follows its common header.
-    pub(crate) fn receive(&mut self) -> std::io::Result<(u8, Vec<u8>)> {
-        let mut header = [0; 8];
-        self.0.read_exact(&mut header)?;
-        let length = u32::from_le_bytes([header[4], header[5], header[6], header[7]]);
-        let mut rest = vec![0; length as usize - 8];
-        self.0.read_exact(&mut rest)?;
-        Ok((header[0], rest))
-    }
-}
-
-/// Returns the status of a response capsule, without its phase tag.
-pub(crate) fn status(response: &[u8]) -> u16 {
-    u16::from_le_bytes([response[14], response[15]]) >> 1
-}
 
 /// Returns the memory of this process in bytes.
 fn resident() -> u64 {
@@ -123,9 +55,9 @@ fn a_capsule_with_too_much_data_writes_its_commands_blocks_only() {
     let (runtime, address) = target(vec![memory()], 1);
     let (_admin, id) = Queue::controller(address);
     let (mut queue, _) = Queue::connect(address, 1, id);
-    let (mut raw, _) = Raw::connect(address, 2, id);
+    let mut raw = connect_raw(address, 2, id);
     let write = Sqe { cid: U16::new(1), ..io(opcode::io::WRITE, 10, 1) };
-    raw.send(&write, SglDescriptor::in_capsule(4096), &[9; 8192]);
+    raw.send(&write, SglDescriptor::in_capsule(4096), &[9; 8192]).unwrap();
     raw.receive().unwrap();
     let (_, _, next) = queue.call(io(opcode::io::READ, 11, 1), None, 4096);
     assert!(next.iter().all(|&byte| byte == 0), "the next block was overwritten");
@@ -136,30 +68,32 @@ fn a_capsule_with_too_much_data_writes_its_commands_blocks_only() {
 fn draining_settles_a_write_whose_data_is_still_to_come() {
     let (runtime, address) = target(vec![memory()], 1);
     let (_admin, id) = Queue::controller(address);
-    let (mut raw, _) = Raw::connect(address, 1, id);
+    let mut raw = connect_raw(address, 1, id);
     let write = Sqe { cid: U16::new(1), ..io(opcode::io::WRITE, 10, 4) };
-    raw.send(&write, SglDescriptor::transport(16384), &[]);
-    let (kind, grant) = raw.receive().unwrap();
-    assert_eq!(kind, 9, "an R2T");
+    raw.send(&write, SglDescriptor::transport(16384), &[]).unwrap();
+    let r2t = raw.receive().unwrap();
+    assert_eq!(r2t.kind, 9, "an R2T");
     runtime.shutdown(false);
     std::thread::sleep(Duration::from_millis(300));
     let mut data = vec![6, 4, 24, 24];
     data.extend(u32::to_le_bytes(24 + 16384));
-    data.extend([1, 0, grant[2], grant[3], 0, 0, 0, 0]);
+    data.extend([1, 0]);
+    data.extend(r2t.word(2).to_le_bytes());
+    data.extend([0; 4]);
     data.extend(16384u32.to_le_bytes());
     data.extend([0; 4]);
     data.extend([3; 16384]);
     raw.0.write_all(&data).unwrap();
-    let (kind, response) = raw.receive().expect("the write is answered, not cut off");
-    assert_eq!((kind, status(&response)), (5, 0));
+    let response = raw.receive().expect("the write is answered, not cut off");
+    assert_eq!((response.kind, response.status()), (5, 0));
     runtime.wait();
 }
 
 #[test]
 fn a_host_that_does_not_read_its_answers_takes_no_memory() {
     let (runtime, address) = target(vec![memory()], 1);
-    let (mut raw, _) = Raw::connect(address, 0, 0xffff);
-    raw.send(&enable_command(), SglDescriptor::default(), &[]);
+    let mut raw = connect_raw(address, 0, 0xffff);
+    raw.send(&commands::enable(), SglDescriptor::default(), &[]).unwrap();
     raw.receive().unwrap();
     let before = resident();
     let identify = Sqe {
@@ -189,7 +123,7 @@ fn half_capsules_in_all_buffers_stop_nobody() {
     // As many as there are buffers for in-capsule data.
     let mut hosts: Vec<_> = (0..32u16)
         .map(|n| {
-            let (mut raw, _) = Raw::connect(address, 2 + n, id);
+            let mut raw = connect_raw(address, 2 + n, id);
             let write = Sqe { cid: U16::new(1), ..io(opcode::io::WRITE, u32::from(n) * 2, 2) };
             let pdu = Raw::capsule(&write, SglDescriptor::in_capsule(8192), &[9; 8192]);
             raw.0.write_all(&pdu[..4000]).unwrap();
@@ -201,7 +135,7 @@ fn half_capsules_in_all_buffers_stop_nobody() {
         raw.0.write_all(&pdu[4000..]).unwrap();
     }
     for (raw, _) in &mut hosts {
-        assert_eq!(raw.receive().expect("every write is answered").0, 5);
+        assert_eq!(raw.receive().expect("every write is answered").kind, 5);
     }
     assert!(queue.call(io(opcode::io::READ, 0, 1), None, 4096).0.is_success());
     end(&runtime);

@@ -1,5 +1,5 @@
 //! The running target, driven over loopback TCP by a small host of our own.
-#![expect(clippy::unwrap_used, clippy::expect_used, clippy::indexing_slicing, reason = "tests")]
+#![expect(clippy::unwrap_used, clippy::indexing_slicing, reason = "tests")]
 
 mod atomic;
 mod availability;

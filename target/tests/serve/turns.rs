@@ -7,15 +7,13 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::thread::JoinHandle;
 use std::time::Duration;
 
-use fabric::fabrics::DISCOVERY_NQN;
-use fabric::host::commands;
 use fabric::nvme::{SglDescriptor, Sqe, opcode};
+use hostile::{Identity, Raw};
 use sluiced::config::{Poll, QosConfig, TargetConfig};
 use sluiced::runtime::Runtime;
 use zerocopy::little_endian::{U16, U32};
 
-use crate::client::{Queue, connect_command, enable_command, io, pattern};
-use crate::hostile::Raw;
+use crate::client::{Queue, connect_raw, io, pattern};
 use crate::{end, eventually, memory, namespace, serve};
 
 /// Bytes of an answer without data, and of one with 4 KiB at least.
@@ -39,17 +37,10 @@ fn start() -> (Arc<Runtime>, SocketAddr) {
 
 /// Returns the admin queue of a discovery controller, which anybody may have.
 fn discovery(address: SocketAddr, n: u32) -> Raw {
-    let host = format!("nqn.2014-08.org.nvmexpress:uuid:00000000-0000-0000-0000-{n:012x}");
-    let mut id = [1; 16];
-    id[..4].copy_from_slice(&n.to_le_bytes());
-    let data = commands::connect_data(id, 0xffff, DISCOVERY_NQN, &host);
-    let (mut admin, _) = Raw::connect_with(address, &connect_command(0), &data).unwrap();
-    admin.send(&enable_command(), SglDescriptor::default(), &[]);
-    admin.receive().unwrap();
-    admin
+    Raw::controller(address, &Identity::discovery(n)).unwrap().0
 }
 
-/// Identify Controller.
+/// Returns the capsule of Identify Controller.
 fn identify() -> Vec<u8> {
     let sqe = Sqe {
         cid: U16::new(3),
@@ -167,7 +158,7 @@ fn who_floods_io_queues_keeps_no_turn_from_others() {
     let (_admin, id) = Queue::controller(address);
     let (mut queue, _) = Queue::connect(address, 1, id);
     let others = [(); 3].map(|()| Queue::controller(address));
-    let of = |id| (1..=20).map(move |qid| Raw::connect(address, qid, id).0);
+    let of = |id| (1..=20).map(move |qid| connect_raw(address, qid, id));
     let queues = others.iter().flat_map(|(_, id)| of(*id)).collect();
     let flush = Sqe { cid: U16::new(3), ..io(opcode::io::FLUSH, 0, 1) };
     let flood = Flood::new(queues, &Raw::capsule(&flush, SglDescriptor::default(), &[]), RESPONSE);

@@ -76,7 +76,14 @@ impl Raw {
     /// # Errors
     /// What the socket says.
     pub fn open(way: impl Into<Way>) -> Result<Self> {
-        let mut stream = way.into().connect()?;
+        Self::initialize(way.into().connect()?)
+    }
+
+    /// Initializes a connection that is there.
+    ///
+    /// # Errors
+    /// What the socket says.
+    pub fn initialize(mut stream: TcpStream) -> Result<Self> {
         stream.set_nodelay(true)?;
         stream.set_read_timeout(Some(PATIENCE))?;
         stream.set_write_timeout(Some(PATIENCE))?;
@@ -97,11 +104,23 @@ impl Raw {
         command: &Sqe,
         data: &[u8],
     ) -> Result<std::result::Result<(Self, u16), u16>> {
-        let mut raw = Self::open(way)?;
-        raw.send(command, SglDescriptor::in_capsule(1024), data)?;
-        let reply = raw.receive()?;
+        Self::open(way)?.begin(command, data)
+    }
+
+    /// Connects with a command and data of its own, over this connection: as
+    /// [`Raw::connect_with`].
+    ///
+    /// # Errors
+    /// What the socket says.
+    pub fn begin(
+        mut self,
+        command: &Sqe,
+        data: &[u8],
+    ) -> Result<std::result::Result<(Self, u16), u16>> {
+        self.send(command, SglDescriptor::in_capsule(1024), data)?;
+        let reply = self.receive()?;
         Ok(match reply.status() {
-            0 => Ok((raw, reply.word(0))),
+            0 => Ok((self, reply.word(0))),
             status => Err(status),
         })
     }
