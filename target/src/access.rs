@@ -13,7 +13,7 @@ const DROP_IN: &str = "in a drop-in (`systemctl edit sluiced`)";
 pub struct Facts {
     /// Whether systemd started this process as a service.
     pub service: bool,
-    /// The first folder on the way to the path that is not there.
+    /// The first folder on the way to the path that does not exist.
     pub missing: Option<PathBuf>,
     /// The path, or a folder on the way to it, with mode 000, which permits nothing: systemd covers
     /// so what a unit hides.
@@ -117,7 +117,7 @@ pub fn advice(errno: i32, path: &Path, facts: &Facts) -> Option<String> {
             ))
         }
         (libc::ENOENT, Facts { missing: Some(missing), .. }) => Some(format!(
-            "the folder {} is not there: make it, or mount what belongs there",
+            "the folder {} does not exist: make it, or mount what belongs there",
             missing.display()
         )),
         _ => None,
@@ -150,8 +150,8 @@ mod tests {
             (libc::EACCES, drive, service.clone(), "SupplementaryGroups="),
             (libc::EACCES, file, shell.clone(), "!unit"),
             (libc::ENOENT, "/tmp/a/1.img", missing(&service), "PrivateTmp="),
-            (libc::ENOENT, file, missing(&service), "the folder /srv/a is not there"),
-            (libc::ENOENT, file, missing(&shell), "the folder /srv/a is not there"),
+            (libc::ENOENT, file, missing(&service), "the folder /srv/a does not exist"),
+            (libc::ENOENT, file, missing(&shell), "the folder /srv/a does not exist"),
         ] {
             let said = advice(errno, Path::new(path), &facts).unwrap();
             match words.strip_prefix('!') {

@@ -1,9 +1,9 @@
 //! The operations of hosts: of each host that is known by its name, and of all others together.
 //!
 //! A peer can connect by any name where any host is allowed, so that the number of names that are
-//! known is bounded, and with it memory and the length of the metrics. Where a new one finds no room,
-//! the host that has been gone for longest is counted among the others from then on, as are hosts
-//! that have been gone for an hour. Totals never fall.
+//! known is bounded, and with it memory and the length of the metrics. Where a new one finds no
+//! room, the host that has been gone for longest is counted among the others from then on, as are
+//! hosts that have been gone for an hour. Totals never fall.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -33,7 +33,7 @@ pub struct Ended {
 /// A host that is known by its name.
 #[derive(Debug, Default)]
 struct Past {
-    /// The operations on its connections that have ended; none: no connection has.
+    /// The operations on its connections that have ended; `None` means that no connection has.
     io: Option<Box<IoSnapshot>>,
     /// The number of its connections.
     connections: usize,

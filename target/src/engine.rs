@@ -57,7 +57,7 @@ pub trait Engine: Send + Sync {
         address: SocketAddr,
         class: Option<Class>,
     ) -> Result<(), EngineError>;
-    /// Sets the link that a listener's connections share, present ones included; `None`: the
+    /// Sets the link that a listener's connections share, present ones included; `None` means the
     /// default one.
     fn set_listener_link(&self, address: SocketAddr, link: Option<&str>)
     -> Result<(), EngineError>;

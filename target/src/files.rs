@@ -12,7 +12,7 @@ const MODE: u32 = 0o600;
 /// Makes a file that is not there yet, to be read and written.
 ///
 /// # Errors
-/// The file is there already, or cannot be made.
+/// The file exists already, or cannot be made.
 pub(crate) fn make(path: &Path) -> io::Result<File> {
     OpenOptions::new().read(true).write(true).create_new(true).mode(MODE).open(path)
 }

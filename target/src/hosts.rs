@@ -75,7 +75,8 @@ struct Present {
     host: Host,
     since: Nanos,
     queues: u16,
-    /// The time at which the host's queues will have settled; none: they have, and were logged.
+    /// The time at which the host's queues will have settled; `None` means that they have, and were
+    /// logged.
     settles: Option<Nanos>,
 }
 
@@ -103,7 +104,7 @@ impl Told {
 #[derive(Debug, Default)]
 pub(crate) struct HostLog {
     present: HashMap<u16, Present>,
-    /// The earliest time at which a host's queues settle; none: no host waits for that.
+    /// The earliest time at which a host's queues settle; `None` means that no host waits for that.
     next: Option<Nanos>,
     refused: HashMap<(String, String, Refusal), Told>,
     others: Option<Told>,

@@ -15,9 +15,9 @@ use crate::control::occupant::{self, Occupant};
 use crate::reactor::ring::{Ring, RingSize};
 use crate::{access, socket};
 
-/// Returns what this machine lacks, one sentence each; none: a start should succeed. Addresses,
-/// files and devices of a Sluicegate daemon that answers on the configuration's control socket do
-/// not count as taken.
+/// Returns what this machine lacks, one sentence each. Without any, a start should succeed.
+/// Addresses, files and devices of a Sluicegate daemon that answers on the configuration's control
+/// socket do not count as taken.
 #[must_use]
 pub fn lacking(config: &Config) -> Vec<String> {
     let own = |path: &PathBuf| OwnFile { path: path.clone(), what: "the state file" };

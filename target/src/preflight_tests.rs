@@ -63,7 +63,7 @@ fn files_and_devices_are_looked_at() {
     let said = one(&place.file("1.img", ""));
     assert!(said.starts_with("namespace nqn.2026-01.io.x:a/1: "), "{said}");
     let said = one(&place.file("disks/1.img", "size = \"1 MiB\"\ncreate = true"));
-    assert!(said.contains(&format!("the folder {} is not", place.path("disks").display())));
+    assert!(said.contains(&format!("the folder {} does not", place.path("disks").display())));
     std::fs::create_dir(place.path("folder")).unwrap();
     assert!(one(&place.file("folder", "")).contains("neither a regular file nor a block device"));
     std::fs::write(place.path("empty.img"), "").unwrap();

@@ -4,8 +4,8 @@
 //! - `engine`: the methods for the control plane.
 //! - `listeners`, `subsystems`, `namespaces`: the objects that come and go; `table`: the state of
 //!   each namespace; `shown`: its image for hosts; `recovery`: devices that go away and come back.
-//! - `settings`: the configuration in the words of the service and of the arbiter; `hurt`: the
-//!   hosts that a change would take something from.
+//! - `settings`: the configuration, translated for the service and the arbiter; `hurt`: the hosts
+//!   that would lose something by a change.
 
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
@@ -51,9 +51,8 @@ pub struct Runtime {
 
 impl Runtime {
     /// Starts the reactors and everything that the configuration names. A namespace whose device
-    /// does not open exists all the same: hosts are told to come again, and the device is tried
-    /// until it opens. `seen` is the state of the namespaces' files and devices when they were open
-    /// last.
+    /// does not open is shown as not ready: hosts are told to retry, and the device is tried until
+    /// it opens. `seen` is the state of the namespaces' files and devices when they were open last.
     ///
     /// # Errors
     /// The kernel lacks what a reactor needs, an address cannot be listened on, or a subsystem is

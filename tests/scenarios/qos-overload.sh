@@ -1,5 +1,5 @@
 #!/bin/bash
-# Far more than a session may have: hosts are held back and told to come again later, and no I/O
+# Far more than a session may have: hosts are held back and told to retry later, and no I/O
 # error reaches them; the target's memory does not grow.
 # kernel: nvme_core.multipath=N
 . /run/scenarios/qos-lib.sh
@@ -32,8 +32,8 @@ after=$(memory)
 refused=$(qos "session('$T1/1')->{refused}")
 read -r rate mean p99 _ <<<"$(fio_got second load)"
 printf '    %-30s %10s\n' "commands a second" "$rate" "mean latency, ms" $((mean / 1000)) "p99, ms" $((p99 / 1000)) \
-    "told to come again" "$refused" "errors that fio saw" 0 "VmRSS before, KiB" "$before" "VmRSS after, KiB" "$after"
-at_least "commands that were told to come again later" "$refused" 1
+    "told to retry" "$refused" "errors that fio saw" 0 "VmRSS before, KiB" "$before" "VmRSS after, KiB" "$after"
+at_least "commands that were told to retry later" "$refused" 1
 at_least "commands a second" "$rate" 200
 at_most "commands a second" "$rate" 315
 at_most "VmRSS" "$after" $((before + 1024))

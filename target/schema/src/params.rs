@@ -176,7 +176,7 @@ params! {
     OfSubsystem {
         needed {}
         optional {
-            /// The NQN of the subsystem; none: all.
+            /// The NQN of the subsystem; `None` means all.
             subsystem: Option<String> = Values::Nqn;
         }
     }
@@ -204,7 +204,7 @@ params! {
             nsid: u32 = Values::NSID, "1";
         }
         optional {
-            /// The new size; none: the size that the file or device has now.
+            /// The new size; `None` means the size that the file or device has now.
             size: Option<Setting> = Values::SIZE;
             /// Whether connected hosts may lose data beyond the new end.
             force: bool = Values::Boolean;
@@ -215,9 +215,9 @@ params! {
     NamespaceRetry {
         needed {}
         optional {
-            /// The NQN of the subsystem; none: all.
+            /// The NQN of the subsystem; `None` means all.
             subsystem: Option<String> = Values::Nqn;
-            /// The namespace identifier; none: all namespaces.
+            /// The namespace identifier; `None` means all namespaces.
             nsid: Option<u32> = Values::NSID;
         }
     }
@@ -278,7 +278,7 @@ params! {
         needed {
             /// IP address and port.
             address: String = Values::Address, "\"0.0.0.0:4420\"";
-            /// The class's name; none: the listener gives its connections no class.
+            /// The class's name; `None` means that the listener gives its connections no class.
             class: Option<String> = Values::Class, "\"high\", or null for none";
         }
         optional {}
@@ -291,7 +291,7 @@ params! {
             subsystem: String = Values::Nqn, "the subsystem's NQN";
             /// The namespace identifier.
             nsid: u32 = Values::NSID, "1";
-            /// The class's name; none: the namespace gives its commands no class.
+            /// The class's name; `None` means that the namespace gives its commands no class.
             class: Option<String> = Values::Class, "\"high\", or null for none";
         }
         optional {}
@@ -320,7 +320,7 @@ params! {
         needed {
             /// IP address and port.
             address: String = Values::Address, "\"0.0.0.0:4420\"";
-            /// The link's name; none: the default one.
+            /// The link's name; `None` means the default one.
             link: Option<String> = Values::AnyLink, "\"east\", or null for the default one";
         }
         optional {}

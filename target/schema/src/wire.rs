@@ -37,7 +37,7 @@ pub enum ErrorKind {
     Invalid,
     /// The operating system refused.
     System,
-    /// The change would hurt hosts or data: `force` makes it all the same.
+    /// The change would hurt hosts or data: `force` makes the change anyway.
     Refused,
     /// The change could not be stored, and was not made.
     Store,

@@ -1,12 +1,12 @@
 //! Claims on files and devices: a namespace's file or device is held, so that nobody else writes to
-//! it meanwhile.
+//! it while the namespace is served.
 //!
 //! A file is locked as a whole by an open file description lock (`fcntl(2)`): for writing by a
 //! namespace that writes, for reading by one that only reads. A block device is opened exclusively,
 //! which fails while it, the disk that it is on or a partition on it is mounted, is swap, is part
-//! of a RAID or of a volume group, or is held so by another program. Neither is known by its path:
-//! a file is known by its device and inode number, a block device by its device number. The file
-//! below a loop device counts as the loop device does.
+//! of a RAID or of a volume group, or is held so by another program. A claim does not depend on the
+//! path: a file is known by its device and inode number, a block device by its device number. The
+//! file below a loop device is claimed with the loop device.
 
 use std::ffi::OsString;
 use std::fs::{File, OpenOptions};
@@ -23,19 +23,20 @@ use super::identity::Identity;
 use super::{BackendError, holders, sysfs};
 use crate::sync;
 
-/// A claim on a file or device; it ends when its last owner drops it.
+/// A claim on a file or device. The claim ends when its last owner drops it.
 #[derive(Debug)]
 pub(super) struct Claim {
-    /// The identities of all that is held: a loop device and the file below it are two.
+    /// The identities of all that is held, such as a loop device's and that of the file below it.
     identities: Vec<Identity>,
     writes: bool,
     /// The namespace that has the claim.
     holder: String,
-    /// The descriptors whose locks and exclusive opens keep others away; a block device's first.
+    /// The descriptors whose locks and exclusive opens keep others away. A block device's comes
+    /// first.
     held: Vec<File>,
 }
 
-/// A file of the daemon's own, which is never a namespace's.
+/// A file that the daemon uses itself, which cannot be a namespace's.
 #[derive(Clone, Debug)]
 pub struct OwnFile {
     /// The path at which the file is, or will be.
@@ -49,14 +50,14 @@ pub struct OwnFile {
 pub struct Claims {
     own: Vec<OwnFile>,
     held: Mutex<Vec<Weak<Claim>>>,
-    /// The places of files that are to be made, each with its namespace.
-    planned: Mutex<Vec<(Place, String)>>,
+    /// The locations of files that namespaces would create, each with its namespace.
+    planned: Mutex<Vec<(Location, String)>>,
 }
 
-/// The place of a file that is not there: its folder, by whatever path, and its name.
-type Place = (PathBuf, OsString);
+/// The location of a file that does not exist yet: its folder's canonical path, and its name.
+type Location = (PathBuf, OsString);
 
-fn place(path: &Path) -> Option<Place> {
+fn location(path: &Path) -> Option<Location> {
     let folder = path.parent().map(|folder| match folder.as_os_str().is_empty() {
         true => Path::new("."),
         false => folder,
@@ -81,31 +82,31 @@ impl Claims {
         Self { own, held: Mutex::default(), planned: Mutex::default() }
     }
 
-    /// Refuses to make one of the daemon's own files.
+    /// Refuses to create one of the daemon's own files for a namespace.
     ///
     /// # Errors
     /// The path is one of them.
     pub(super) fn may_make(&self, path: &Path) -> Result<(), BackendError> {
-        match self.own.iter().find(|own| place(path).is_some_and(|at| place(&own.path) == Some(at)))
-        {
+        let Some(wanted) = location(path) else { return Ok(()) };
+        match self.own.iter().find(|own| location(&own.path).as_ref() == Some(&wanted)) {
             Some(own) => Err(own_file(path, own)),
             None => Ok(()),
         }
     }
 
-    /// Notes that a namespace would make a file, so that another one which would make the same, by
-    /// whatever path, is noticed.
+    /// Notes that a namespace would create a file. A second namespace that would create the same
+    /// file, by whatever path, is refused.
     ///
     /// # Errors
-    /// Another namespace would, or the path is one of the daemon's own files.
+    /// Another namespace would create the file, or it is one of the daemon's own.
     pub(super) fn plan(&self, claimant: Claimant<'_>) -> Result<(), BackendError> {
         self.may_make(claimant.path)?;
-        let Some(place) = place(claimant.path) else { return Ok(()) };
+        let Some(location) = location(claimant.path) else { return Ok(()) };
         let mut planned = sync::lock(&self.planned);
-        match planned.iter().find(|(known, _)| *known == place) {
+        match planned.iter().find(|(known, _)| *known == location) {
             Some((_, holder)) => Err(taken(claimant, holder)),
             None => {
-                planned.push((place, claimant.namespace.to_owned()));
+                planned.push((location, claimant.namespace.to_owned()));
                 Ok(())
             }
         }
@@ -114,7 +115,7 @@ impl Claims {
     /// Claims an open regular file by a lock, which lasts as long as the claim.
     ///
     /// # Errors
-    /// Somebody has the file or device, or it is one of the daemon's own.
+    /// A namespace, the kernel or another program has the file, or it is one of the daemon's own.
     pub(super) fn file(
         &self,
         claimant: Claimant<'_>,
@@ -129,9 +130,9 @@ impl Claims {
             return Err(own_file(claimant.path, own));
         }
         let mut held = self.held();
-        self.nobody_here(&held, claimant, &[identity])?;
+        self.held_here(&held, claimant, &[identity])?;
         if let Some(user) = holders::kernel_user_of_file(identity) {
-            let why = format!("{user}: give that up first, or take another file");
+            let why = format!("{user}: end that use first, or give another file");
             return Err(BackendError::in_use(claimant.path.display(), why));
         }
         lock(claimant, file, identity)?;
@@ -143,7 +144,7 @@ impl Claims {
     /// share one claim.
     ///
     /// # Errors
-    /// Somebody has the file or device, or it cannot be opened.
+    /// A namespace, the kernel or another program has the device, or it cannot be opened.
     pub(super) fn block(
         &self,
         claimant: Claimant<'_>,
@@ -159,7 +160,7 @@ impl Claims {
             Some((Identity::of(&file.metadata().ok()?)?, file))
         });
         identities.extend(below.iter().map(|(identity, _)| *identity));
-        if let Some(claim) = self.nobody_here(&held, claimant, &identities)?
+        if let Some(claim) = self.held_here(&held, claimant, &identities)?
             && claim.identities == identities
         {
             return Ok(claim);
@@ -183,7 +184,8 @@ impl Claims {
         Ok(keep(&mut held, claimant, identities, descriptors))
     }
 
-    /// Claims a character device that no block device stands beside, within this daemon.
+    /// Claims a character device of a namespace without a block device. The claim holds against
+    /// namespaces of this daemon only.
     ///
     /// # Errors
     /// Another namespace has the device.
@@ -194,7 +196,7 @@ impl Claims {
     ) -> Result<Arc<Claim>, BackendError> {
         let identities = vec![Identity::Character(number)];
         let mut held = self.held();
-        self.nobody_here(&held, claimant, &identities)?;
+        self.held_here(&held, claimant, &identities)?;
         Ok(keep(&mut held, claimant, identities, Vec::new()))
     }
 
@@ -202,9 +204,9 @@ impl Claims {
         sync::lock(&self.held)
     }
 
-    /// Refuses what a namespace of this daemon has already. Returns the claim that a namespace
-    /// which only reads may share with another one that only reads.
-    fn nobody_here(
+    /// Refuses a file or device that a namespace of this daemon has, unless both namespaces only
+    /// read: then the claim is returned, which they may share.
+    fn held_here(
         &self,
         held: &[Weak<Claim>],
         claimant: Claimant<'_>,
@@ -224,6 +226,7 @@ impl Claims {
     }
 }
 
+/// Adds a claim to those of this daemon, and forgets those that have ended.
 fn keep(
     held: &mut Vec<Weak<Claim>>,
     claimant: Claimant<'_>,
@@ -243,14 +246,14 @@ fn keep(
 
 fn taken(claimant: Claimant<'_>, holder: &str) -> BackendError {
     let why = format!(
-        "{holder} has it already, by whatever path: give each namespace its own file or device, or \
-         make all that share it read_only"
+        "{holder} has it already, perhaps by another path: give each namespace its own file or \
+         device, or make all that share it read_only"
     );
     BackendError::in_use(claimant.path.display(), why)
 }
 
 fn own_file(path: &Path, own: &OwnFile) -> BackendError {
-    let why = format!("this is {} of this daemon: take another file", own.what);
+    let why = format!("this is {} of this daemon: give another file", own.what);
     BackendError::in_use(path.display(), why)
 }
 
@@ -271,7 +274,7 @@ fn lock(claimant: Claimant<'_>, file: &File, identity: Identity) -> Result<(), B
             let who = holders::processes(identity).unwrap_or_else(|| {
                 format!("another program (`fuser -v {}` names it)", claimant.path.display())
             });
-            let why = format!("{who} has it locked: end that first, or take another file");
+            let why = format!("{who} has it locked: end that first, or give another file");
             Err(BackendError::in_use(claimant.path.display(), why))
         }
         Err(error @ (Errno::ENOLCK | Errno::EOPNOTSUPP | Errno::ENOSYS | Errno::EINVAL)) => {
@@ -291,14 +294,14 @@ impl Claim {
     /// Opens the claimed block device once more, for commands.
     ///
     /// # Errors
-    /// As for any open.
+    /// The claim is not on a block device, or the operating system refuses.
     pub(super) fn open(&self, writes: bool) -> io::Result<File> {
         let held = self.device().ok_or(ErrorKind::NotFound)?;
         let path = format!("/proc/self/fd/{}", held.as_raw_fd());
         OpenOptions::new().read(true).write(writes).open(path)
     }
 
-    /// Returns the claimed block device; `None` where it is something else.
+    /// Returns the claimed block device; `None` where the claim is on something else.
     pub(super) fn device(&self) -> Option<&File> {
         matches!(self.identities.first(), Some(Identity::Block(_))).then(|| self.held.first())?
     }

@@ -27,11 +27,11 @@ pub struct Abilities {
 pub struct Description {
     /// `null`, `memory`, `file`, `block` or `nvme`.
     pub kind: &'static str,
-    /// The file or device, where there is one.
+    /// The path of the file or device; `None` for memory and null.
     pub path: Option<PathBuf>,
-    /// The identity that the device reports: WWN, serial number; none where it reports nothing.
+    /// The identity that the device reports (WWN, serial number); `None` where it reports none.
     pub device: Option<String>,
-    /// Whether the device has a head that moves; none where the kernel does not say.
+    /// Whether the device has a head that moves; `None` where the kernel does not say.
     pub seeks: Option<bool>,
     /// The format of a logical block.
     pub format: BlockFormat,

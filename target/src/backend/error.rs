@@ -22,7 +22,7 @@ pub struct BackendError {
 /// The kind of reason for which a backend cannot be opened.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Cause {
-    /// No such file or device is there, at least not now.
+    /// The file or device does not exist, at least not now.
     Missing,
     /// Another namespace, the kernel or another program has the file or device.
     InUse,
@@ -39,7 +39,7 @@ impl BackendError {
         Self { cause: Cause::Unusable, what: what.to_string(), why: why.to_string() }
     }
 
-    /// Makes an error of the operating system's.
+    /// Makes the error for a refusal of the operating system.
     pub(super) fn io(path: &Path, error: &io::Error) -> Self {
         let gone = matches!(
             error.raw_os_error(),

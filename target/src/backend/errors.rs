@@ -1,5 +1,4 @@
-//! The errors that devices answer commands with, in words for people: a backend notes them, and the
-//! keeper of namespaces logs them.
+//! The errors with which devices answer commands. A backend notes them, and the keeper logs them.
 
 use std::fmt;
 use std::sync::Arc;
@@ -15,7 +14,7 @@ use nix::sys::eventfd::{EfdFlags, EventFd};
 pub struct DeviceError {
     /// The operation of the command.
     pub operation: Operation,
-    /// The first logical block of the part that failed; none where the command has no blocks.
+    /// The first logical block of the part that failed; `None` for a Flush.
     pub lba: Option<u64>,
     /// The device's answer.
     pub answer: Answer,
@@ -111,8 +110,8 @@ pub(super) fn blames_device(status: Status) -> bool {
     }
 }
 
-/// Wakes the keeper, the thread that opens namespaces' devices: once, however many errors there
-/// are, until the keeper has cleared it.
+/// A wake-up of the keeper, the thread that opens namespaces' devices. Any number of errors wakes
+/// the keeper once, until the keeper clears the wake-up.
 #[derive(Debug)]
 pub struct WakeUp {
     pending: AtomicBool,
@@ -137,7 +136,7 @@ impl WakeUp {
         }
     }
 
-    /// Takes note of the wake-up: from now on the next error wakes the keeper again.
+    /// Clears the wake-up: the next error wakes the keeper again.
     pub fn clear(&self) {
         let _ = self.event.read();
         self.pending.store(false, Ordering::Release);
@@ -189,7 +188,7 @@ mod tests {
     }
 
     #[test]
-    fn the_bell_rings_once_until_it_is_heard() {
+    fn a_wake_up_is_signalled_once_until_it_is_cleared() {
         let wake_up = WakeUp::new().unwrap();
         wake_up.wake();
         wake_up.wake();

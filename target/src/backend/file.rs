@@ -1,4 +1,4 @@
-//! `file` and `block`: a regular file or a block device, by reads and writes through the ring, with
+//! `file` and `block`: a regular file or a block device, read and written through the ring, with
 //! O_DIRECT where the file system supports it.
 
 use std::fs::File;
@@ -37,7 +37,8 @@ pub(super) struct FileDisk {
     description: Description,
     health: Health,
     source: Source,
-    /// The best of the ways above that no file system has refused yet.
+    /// The best way to write zeroes that the file system has not refused: [`ZERO_RANGE`],
+    /// [`PUNCH_HOLE`] or [`WRITE`].
     zero_with: AtomicU8,
     /// Whether the file system refused to punch holes.
     no_holes: AtomicBool,
@@ -68,7 +69,7 @@ impl FileDisk {
         let format = BlockFormat::plain(u64::from(block_size)).map_err(|e| fail(&e))?;
         let blocks = format.blocks(options.size.map_or(size, |s| s.min(size)));
         if blocks == 0 {
-            return Err(fail(&format!("its {size} bytes hold no block; give a size")));
+            return Err(fail(&format!("its {size} bytes hold no whole block; give a size")));
         }
         if options.direct {
             source.go_direct(path, block_size);
@@ -124,7 +125,7 @@ impl FileDisk {
             }
             return Memory::Zeroes;
         }
-        // The unit tells which way it goes.
+        // `at` tells `entry` and `finish_fallocate` the way.
         units.push(Unit { offset, length, at: FALLOCATE + u32::from(way) });
         Memory::None
     }
@@ -189,7 +190,7 @@ impl FileDisk {
                 Outcome::Done(0, Status::SUCCESS)
             }
             IoCommand::WriteZeroes { .. } if refused && unit.at >= FALLOCATE => {
-                // Others may have been refused too: each way is given up once.
+                // Other commands in flight may be refused too: only the first changes the way.
                 let way = u8::try_from(unit.at - FALLOCATE).unwrap_or(PUNCH_HOLE);
                 let _ = self.zero_with.compare_exchange(way, way + 1, Relaxed, Relaxed);
                 Outcome::Replan

@@ -1,5 +1,5 @@
-//! The holders of a file or a device, in words for a message: mount points, swap, devices that are
-//! built on it, processes. They are looked up only where a claim was refused.
+//! The holders of a file or a device, for messages: mount points, swap, devices that are built on
+//! it, processes. Holders are looked up only where a claim was refused.
 
 use std::fmt::Write;
 use std::path::{Path, PathBuf};
@@ -26,17 +26,17 @@ pub(super) fn of_block(device: u64) -> String {
             found.push(format!("{what} is swap space: `swapoff` it first"));
         }
         found.extend(built_on(one).map(|upper| {
-            format!("{what} is part of {upper}: export that, or take it apart first")
+            format!("{what} is part of {upper}: serve that instead, or dissolve it first")
         }));
     }
     if found.is_empty() {
         let holders = devices.iter().find_map(|&one| processes(Identity::Block(one)));
         found.push(match holders {
             Some(who) => format!("{who} has it open exclusively: end that first"),
-            None => "another program has it open exclusively (`fuser -v` on it names that)".into(),
+            None => "another program has it open exclusively (`fuser -v` names the program)".into(),
         });
     }
-    format!("{}; or take another device", found.join("; "))
+    format!("{}; or give another device", found.join("; "))
 }
 
 /// Says how the kernel uses a regular file without a lock on it: below a loop device, or as swap.
@@ -94,7 +94,8 @@ fn is_listed(table: &str, identity: Identity) -> bool {
     files.any(|path| Identity::at(&unescaped(path)) == Some(identity))
 }
 
-/// Returns the device that is built on one: RAID, device mapper (LVM, LUKS, multipath), bcache.
+/// Returns the devices that are built on a device: RAID, device mapper (LVM, LUKS, multipath),
+/// bcache.
 fn built_on(device: u64) -> Option<String> {
     let holders = std::fs::read_dir(sysfs::block(device).join("holders")).ok()?;
     let mut words = String::new();

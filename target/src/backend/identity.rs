@@ -16,7 +16,7 @@ pub(super) enum Identity {
 }
 
 impl Identity {
-    /// Returns the identity that metadata tell; `None` of anything that is neither a file nor a
+    /// Reads the identity from metadata; `None` of anything that is neither a regular file nor a
     /// device.
     pub(super) fn of(metadata: &Metadata) -> Option<Self> {
         let kind = metadata.file_type();

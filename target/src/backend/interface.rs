@@ -1,4 +1,4 @@
-//! The trait of all backends, and the two ways in which they carry commands out.
+//! The trait of all backends, and the ways in which they carry commands out.
 
 use std::fmt;
 
@@ -17,8 +17,8 @@ pub trait Backend: Send + Sync + fmt::Debug {
     fn health(&self) -> &Health;
     /// Returns how commands are carried out.
     fn style(&self) -> Style<'_>;
-    /// Looks whether the file or device is still the one that was opened. A look may be
-    /// taken every few seconds, but not by a reactor: it would stand still meanwhile.
+    /// Looks whether the file or device is still the one that was opened. The keeper calls this
+    /// every few seconds; a reactor must not, since the look may block.
     fn look(&self) -> Option<Finding> {
         None
     }
@@ -56,6 +56,6 @@ pub enum Style<'a> {
     Immediate(&'a dyn Immediate),
     /// Through the reactor's ring.
     Queued(&'a dyn Queued),
-    /// On the reactor, at once, but complete only after a while: the model of a device.
+    /// On the reactor, at once, with a completion after a service time: the model of a device.
     Timed(&'a dyn Timed),
 }

@@ -15,8 +15,8 @@ pub(super) fn at_device(path: &Path, size: u64, served: u64) -> Option<Finding> 
     }
     (size < served).then(|| {
         Finding::Damaged(format!(
-            "{path}: the device has {size} bytes now, the namespace {served}: blocks beyond its \
-             end cannot be read or written; make it as large again, or resize the namespace"
+            "{path}: the device has {size} bytes now, the namespace {served}: blocks beyond the \
+             device's end cannot be read or written; grow the device, or resize the namespace"
         ))
     })
 }
@@ -27,7 +27,7 @@ pub(super) fn at_file(path: &Path, file: &File, served: u64) -> Option<Finding> 
     let shown = path.display();
     if now.nlink() == 0 {
         return Some(Finding::Damaged(format!(
-            "{shown}: the file was deleted; its data is there only until the daemon closes it: \
+            "{shown}: the file was deleted; its data exists only until the daemon closes it: \
              stop the hosts' writes, then save it with cp --sparse=always /proc/{}/fd/{} FILE",
             std::process::id(),
             file.as_raw_fd()
@@ -35,8 +35,8 @@ pub(super) fn at_file(path: &Path, file: &File, served: u64) -> Option<Finding> 
     }
     if now.len() < served {
         return Some(Finding::Damaged(format!(
-            "{shown}: the file was cut to {} bytes, the namespace has {served}: what was beyond \
-             is lost; bring it back from a copy, or resize the namespace",
+            "{shown}: the file was cut to {} bytes, the namespace has {served}: data beyond the \
+             file's end is lost; restore it from a copy, or resize the namespace",
             now.len()
         )));
     }

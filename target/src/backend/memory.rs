@@ -15,7 +15,7 @@ use crate::config::format_size;
 /// The size of one mapping in bytes: memory comes in mappings, so that a namespace can grow while
 /// it is in use.
 const SEGMENT: u64 = 1 << 30;
-/// Mappings of the largest memory namespace.
+/// The number of mappings of the largest memory namespace.
 const SEGMENTS_MAX: u64 = crate::config::MEMORY_MAX / SEGMENT;
 
 /// A memory disk.

@@ -1,9 +1,10 @@
 //! The backends on which namespaces keep their blocks, behind one trait.
 //!
 //! A backend is opened once and shared by all reactors. An [`Immediate`] backend (memory, null)
-//! carries a command out on the reactor, at once; a [`Queued`] one (file, block device, NVMe
-//! passthrough) splits a command into units for the reactor's ring. The reactor owns buffers and
-//! rings; a backend only says what to submit and what a result means.
+//! carries a command out on the reactor, at once; a [`Timed`] one (null with a service time) does
+//! too, and completes it later; a [`Queued`] one (file, block device, NVMe passthrough) splits a
+//! command into units for the reactor's ring. The reactor owns buffers and rings; a backend only
+//! says what to submit and what a result means.
 //!
 //! - `interface`, `description`, `health`, `queued`, `error`: a backend as its users see it.
 //! - [`open`]: from the configuration to an open backend; [`probe`]: whether a backend could be

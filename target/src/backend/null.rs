@@ -1,5 +1,5 @@
-//! `null`: reads zeroes, forgets writes. It serves to measure everything but a device; with a
-//! service time it is the model of a device, to try out what quality of service does.
+//! `null`: reads zeroes and forgets writes, to measure everything but a device. With a service time
+//! it models a device, to try out quality of service.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 
@@ -25,15 +25,15 @@ struct Model {
     of: DeviceModel,
     /// The time at which each channel is free again, in ns.
     channels: Box<[AtomicU64]>,
-    /// The number of commands so far.
+    /// The number of commands so far, from which their service times are spread.
     count: AtomicU64,
-    /// The number of commands so far that may fail.
+    /// The number of commands so far, from which errors are chosen.
     tried: AtomicU64,
 }
 
 impl Model {
-    /// Returns how long a command takes, in ns: the service time, give or take an eighth. If all
-    /// channels took exactly as long, all would be free at the same moment, as in no drive.
+    /// Returns how long a command takes, in ns: the service time, give or take an eighth. Without
+    /// the difference all channels would be free at the same moment, as in no drive.
     fn time(&self, bytes: u64) -> u64 {
         let fixed = u64::try_from(self.of.service_time.as_nanos()).unwrap_or(u64::MAX);
         // Multiplied by the golden ratio, successive numbers are spread evenly.
@@ -47,7 +47,7 @@ impl Model {
         fixed.saturating_add(moving)
     }
 
-    /// Says whether the next command fails: of any hundred in a row, as many as there are per cent.
+    /// Says whether the next command fails. Of any hundred in a row, `errors` fail.
     fn fails(&self) -> bool {
         let Some(percent) = self.of.errors else { return false };
         let before = self.tried.fetch_add(1, Ordering::Relaxed) % 100;
@@ -73,7 +73,7 @@ impl Model {
 }
 
 impl Null {
-    /// Makes a null device of `blocks` blocks of a format, which takes as long as `model` says.
+    /// Makes a null device of `blocks` blocks of a format; `model` gives it service times.
     #[must_use]
     pub(super) fn new(format: BlockFormat, blocks: u64, model: Option<DeviceModel>) -> Self {
         let abilities = Abilities {

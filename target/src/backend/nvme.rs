@@ -33,9 +33,9 @@ use super::{
 pub(super) struct NvmeDisk {
     description: Description,
     health: Health,
-    /// Whether the log has said that the kernel refuses commands: a host can send as many as it
-    /// likes.
-    told_refusal: AtomicBool,
+    /// Whether a refusal of the kernel was logged. Only the first is, since a host can cause any
+    /// number of them.
+    refusal_logged: AtomicBool,
     device: File,
     passthrough: Passthrough,
     /// Largest transfer of one command in bytes.
@@ -68,7 +68,7 @@ impl NvmeDisk {
             },
         )?;
         let nsid = nvme_uapi::namespace_id(&device).map_err(|e| {
-            fail(&format!("not an NVMe namespace ({e}); the device is called /dev/ngXnY"))
+            fail(&format!("not an NVMe namespace ({e}); give a device like /dev/ng0n1"))
         })?;
         let identify = nvme_uapi::identify(&device, 0, nsid)
             .map_err(|e| fail(&format!("Identify Namespace failed: {e}")))?;
@@ -105,8 +105,9 @@ impl NvmeDisk {
         };
         let passthrough = Passthrough::new(nsid, format, forward_class);
         let health = Health::new(blocks);
-        let told_refusal = AtomicBool::new(false);
-        Ok(Self { description, health, told_refusal, device, passthrough, largest, _claim: claim })
+        let refusal_logged = AtomicBool::new(false);
+        let _claim = claim;
+        Ok(Self { description, health, refusal_logged, device, passthrough, largest, _claim })
     }
 
     fn format(&self) -> BlockFormat {
@@ -131,8 +132,8 @@ impl NvmeDisk {
         self.health.note(DeviceError::new(job.command, self.format().blocks(unit.offset), answer));
     }
 
-    /// Says whether an error says that the device has been removed. The kernel answers EINVAL too
-    /// where a device is gone, so the device file is looked for then.
+    /// Says whether an error means that the device has been removed. The kernel also answers EINVAL
+    /// for a device that is gone, so the device file decides then.
     fn is_gone(&self, errno: i32) -> bool {
         match errno {
             libc::ENODEV | libc::ENXIO | libc::ESHUTDOWN => true,
@@ -154,8 +155,8 @@ impl NvmeDisk {
 }
 
 /// Claims a passthrough device by the block device of the same namespace, since the character
-/// device itself may be open any number of times. Returns the names that the device reports, too.
-/// `identify` is Identify Namespace and Identify Controller.
+/// device itself may be open any number of times. Returns the claim, and the names that the device
+/// reports. `identify` is Identify Namespace and Identify Controller.
 fn claim(
     claimant: Claimant<'_>,
     device: &File,
@@ -170,7 +171,8 @@ fn claim(
     }
     tracing::warn!(
         device = %claimant.path.display(),
-        "no block device stands beside it: nothing keeps other programs from it"
+        "the namespace has no block device to open exclusively: nothing keeps other programs from \
+         the device"
     );
     let metadata = device.metadata().map_err(|error| BackendError::io(claimant.path, &error))?;
     Ok((opening.claims.character(claimant, metadata.rdev())?, own_names))
@@ -199,7 +201,10 @@ fn blocks(identify: Option<&[u8; 4096]>) -> u64 {
     identify.and_then(|data| data.first_chunk()).map_or(0, |bytes| u64::from_le_bytes(*bytes))
 }
 
-/// Reads the format in use, where it is one that is served.
+/// Reads the format in use.
+///
+/// # Errors
+/// The format has metadata, or blocks of another size than 512 or 4096 bytes.
 fn format(identify: &[u8; 4096]) -> Result<BlockFormat, String> {
     let identify: &IdentifyNamespace = zerocopy::transmute_ref!(identify);
     let format = BlockFormat::in_use(identify).map_err(|why| why.to_string())?;
@@ -341,7 +346,7 @@ impl Queued for NvmeDisk {
                 }
                 errno @ (libc::EACCES | libc::EPERM | libc::EOPNOTSUPP) => {
                     let why = std::io::Error::from_raw_os_error(errno).to_string();
-                    if !self.told_refusal.swap(true, Ordering::Relaxed) {
+                    if !self.refusal_logged.swap(true, Ordering::Relaxed) {
                         tracing::warn!(device = self.name(), why, "the kernel refuses commands");
                     }
                     Outcome::Done(0, Status::INVALID_OPCODE.dnr())

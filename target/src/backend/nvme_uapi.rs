@@ -47,7 +47,7 @@ impl UringCmd {
     }
 }
 
-/// `struct nvme_passthru_cmd`: as [`UringCmd`], with the result at its end.
+/// `struct nvme_passthru_cmd`: as [`UringCmd`], with the result as its last field.
 #[repr(C)]
 #[derive(Default)]
 struct PassthruCmd {

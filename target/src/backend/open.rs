@@ -1,4 +1,4 @@
-//! The step from a configured backend to an open one.
+//! Opening of the backend that the configuration names.
 
 use std::sync::Arc;
 
@@ -12,8 +12,7 @@ use super::source::FileOptions;
 use super::{Backend, BackendError, Opening};
 use crate::config;
 
-/// Opens the file or device that the configuration names, so that nobody else writes to it
-/// meanwhile.
+/// Opens the file or device that the configuration names, and claims it against other writers.
 ///
 /// # Errors
 /// The file or device cannot be served; the message says why and what would be right.

@@ -1,9 +1,9 @@
-//! The circumstances of opening a backend, beside the configuration.
+//! What opening a backend depends on beside the configuration.
 
 use super::claim::Claims;
 use crate::store::Seen;
 
-/// The circumstances of opening, beside the configuration.
+/// What opening a backend depends on beside the configuration.
 #[derive(Clone, Copy, Debug)]
 pub struct Opening<'a> {
     /// The claims of this daemon's namespaces. A file or device that is still claimed cannot be

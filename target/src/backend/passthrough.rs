@@ -1,4 +1,5 @@
-//! A host's command as the device sees it: the blocks of one unit, and no bits of this target.
+//! A host's command as the device sees it: the blocks of one unit, without the bits that carry the
+//! class to this target.
 
 use fabric::nvm::{BlockFormat, IoCommand};
 use fabric::nvme::Sqe;

@@ -1,4 +1,4 @@
-//! A probe whether a namespace could be opened, without making, growing or changing anything.
+//! A probe whether a namespace could be opened. A probe creates, grows and changes nothing.
 
 use std::fs::{File, OpenOptions};
 use std::io::{ErrorKind, Seek, SeekFrom};
@@ -14,16 +14,16 @@ use super::nvme::NvmeDisk;
 use super::{Backend, BackendError, Opening, seen};
 use crate::config;
 
-/// A file or device that could be opened. It stays claimed until this is dropped, so that a second
-/// namespace on it is noticed.
+/// A file or device that could be opened. The file or device stays claimed until this is dropped,
+/// so that a second namespace on it is noticed.
 #[derive(Debug)]
 pub struct Probed {
     _held: Option<Held>,
 }
 
-/// The claim on a file or device, of its kind.
+/// The claim on a file or device.
 #[derive(Debug)]
-#[expect(dead_code, reason = "they hold by being there")]
+#[expect(dead_code, reason = "a claim holds until it is dropped")]
 enum Held {
     Claim(Arc<Claim>),
     Disk(Arc<dyn Backend>),
@@ -52,7 +52,7 @@ pub fn probe(
     Ok(Probed { _held: held })
 }
 
-/// Claims a file or block device; `None`: a file that opening would make.
+/// Claims a file or block device; `None` stands for a file that opening would create.
 fn file(
     claimant: Claimant<'_>,
     opening: &Opening<'_>,
@@ -94,7 +94,7 @@ fn length(mut file: File) -> std::io::Result<u64> {
     file.seek(SeekFrom::End(0))
 }
 
-/// Says whether a file can be made in a folder, by this process's effective user.
+/// Checks that this process's effective user can create a file in a folder.
 fn may_write(folder: &Path) -> std::io::Result<()> {
     let mode = AccessFlags::W_OK | AccessFlags::X_OK;
     Ok(faccessat(AT_FDCWD, folder, mode, AtFlags::AT_EACCESS)?)

@@ -59,8 +59,8 @@ pub enum Outcome {
 
 /// A backend whose commands go through the ring.
 pub trait Queued: fmt::Debug {
-    /// Splits a command into units (none: the command is done already), and says which memory the
-    /// units move.
+    /// Splits a command into units, and says which memory the units move. A command without units
+    /// is complete.
     ///
     /// # Errors
     /// The status to complete the command with.

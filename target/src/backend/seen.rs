@@ -1,8 +1,8 @@
 //! A comparison of a file or device with its state when its namespace was open last.
 //!
-//! A file counts by its presence and its size: a file that came back from a backup has another
-//! inode, perhaps another file system, and is right. A device counts by its size and the names that
-//! it reports, not by its path: paths change with the order in which devices are found.
+//! A file is compared by its size only: a file that was restored from a backup has another inode,
+//! perhaps another file system, and is right. A device is compared by its size and the names that
+//! it reports, not by its path, which changes with the order in which devices are found.
 
 use std::path::Path;
 
@@ -41,16 +41,16 @@ pub(super) fn compare(
         && name != then
     {
         let why = format!(
-            "this is another device than before: its {word} is {name}, and was {then}; put the \
-             right one there, or correct the path; to serve this one, {NEW_DISK}"
+            "this is another device than before: its {word} is {name}, and was {then}; connect the \
+             right one, or correct the path; to serve this one, {NEW_DISK}"
         );
         return Err(BackendError::changed(now.path.display(), why));
     }
     let expected = configured.map_or(seen.size, |size| size.min(seen.size));
     if now.size < expected {
         let why = format!(
-            "it has {} and had at least {} when it was open last: bring it back whole; to serve \
-             what is left, {NEW_DISK}",
+            "it has {} and had at least {} when it was open last: restore it; to serve what is \
+             left, {NEW_DISK}",
             format_size(now.size),
             format_size(expected)
         );
@@ -59,28 +59,28 @@ pub(super) fn compare(
     Ok(())
 }
 
-/// Says why a file or device that is not there cannot be opened, and what would be right.
+/// Makes the error of a file or device that does not exist, with the remedy.
 pub(super) fn missing(path: &Path, seen: Option<&Seen>, size: Option<u64>) -> BackendError {
     let folder = access::advice(libc::ENOENT, path, &access::Facts::of(path));
     let why = match (folder, seen) {
         (Some(why), _) => why,
         _ if path.starts_with("/dev") => "there is no such device (see `lsblk`)".into(),
         (None, Some(seen)) => format!(
-            "there is no such file any more; it had {} (is its file system mounted?); bring it \
-             back, or for a new one {NEW_DISK}",
+            "there is no such file any more; it had {} (is its file system mounted?); restore it, \
+             or for a new one {NEW_DISK}",
             format_size(seen.size)
         ),
         (None, None) if size.is_some() => {
-            "there is no such file; to have it made, write create = true beside its size".into()
+            "there is no such file; to create it, write create = true beside its size".into()
         }
-        (None, None) => "there is no such file; to have it made, give a size (in the \
-                         configuration file create = true too)"
+        (None, None) => "there is no such file; to create it, give a size (in the configuration \
+                         file create = true too)"
             .into(),
     };
     BackendError::missing(path.display(), why)
 }
 
-/// Returns the part of a device's names that is kept.
+/// Returns the one of a device's names that the state file keeps.
 pub(super) fn kept(names: &[(&'static str, String)]) -> Option<String> {
     names.first().map(|(word, value)| format!("{word} {value}"))
 }
@@ -158,7 +158,7 @@ mod tests {
         };
         let inside = folder.path().join("none/disk");
         let no_folder = text(&inside, None, Some(1));
-        let words = format!("the folder {} is not there", folder.path().join("none").display());
+        let words = format!("the folder {} does not exist", folder.path().join("none").display());
         assert!(no_folder.contains(&words), "{no_folder}");
         assert!(!no_folder.contains("size"), "{no_folder}");
         let file = folder.path().join("disk");

@@ -1,10 +1,10 @@
-//! The content that a device has already: a file system, swap, a part of a RAID or of a volume
-//! group, a partition table. Such a device, exported for the first time, is perhaps the wrong one.
+//! The content of a device that is served for the first time: a file system, swap, a part of a RAID
+//! or of a volume group, a partition table. A device with such content is perhaps the wrong one.
 //!
-//! `wipefs` (util-linux) finds such content. It knows some eighty formats and where on a device
-//! each has its marks, says so when it cannot read, erases just these marks if that is asked for,
-//! and is on every Debian machine. (`blkid -p` ends alike for a device that it cannot read and one
-//! that is empty.)
+//! `wipefs` (util-linux) finds the content. It knows some eighty formats and where on a device each
+//! has its signature, reports when it cannot read, can erase just the signatures, and is on every
+//! Debian machine. (`blkid -p` has one exit status for a device that it cannot read and one that is
+//! empty.)
 
 use std::fs::File;
 use std::io::{ErrorKind, Read, Seek, SeekFrom};
@@ -27,7 +27,7 @@ pub(super) fn check(path: &Path, device: &File, opening: &Opening<'_>) -> Result
         Ok(None) => return Ok(()),
         Ok(Some(what)) => format!("it holds {what}"),
         Err(error) => format!(
-            "whether it holds a file system cannot be told: {error} (`wipefs` is in the \
+            "it may hold a file system, which cannot be found out: {error} (`wipefs` is in the \
              package util-linux)"
         ),
     };
@@ -43,13 +43,13 @@ pub(super) fn check(path: &Path, device: &File, opening: &Opening<'_>) -> Result
         path.display(),
         format!(
             "{why}, and hosts would write over it: give another device, erase this one \
-             (`wipefs -a`), or if hosts are to have what is on it, add it with --force (in the \
+             (`wipefs -a`), or if hosts should have its content, add it with --force (in the \
              configuration file: force = true)"
         ),
     ))
 }
 
-/// Checks that the first and the last block can be read: a device that cannot be read may hold
+/// Checks that the first and the last 4 KiB can be read: a device that cannot be read may hold
 /// anything.
 fn readable(mut device: &File) -> Result<(), String> {
     const BLOCK: u64 = 4096;
@@ -68,10 +68,10 @@ fn readable(mut device: &File) -> Result<(), String> {
 /// One signature, as `wipefs` lists it.
 #[derive(Debug, Deserialize)]
 struct Signature {
-    /// `ext4`, `swap`, `gpt`.
+    /// The format, such as `ext4`, `swap` or `gpt`.
     #[serde(rename = "type")]
     format: Option<String>,
-    /// `filesystem`, `raid`, `crypto`, `partition-table`, `other`.
+    /// The kind of use: `filesystem`, `raid`, `crypto`, `partition-table` or `other`.
     usage: Option<String>,
     label: Option<String>,
 }
@@ -82,7 +82,8 @@ struct Listing {
     signatures: Vec<Signature>,
 }
 
-/// Says what a device holds, in words; `commands` are places where `wipefs` may be.
+/// Says what a device holds; `None` where it holds nothing that `wipefs` knows. `commands` are the
+/// places where `wipefs` may be.
 fn find(device: &File, commands: &[&str]) -> Result<Option<String>, String> {
     for command in commands {
         // The device is the child's standard input, so that it stays the same device whatever
@@ -107,9 +108,9 @@ fn find(device: &File, commands: &[&str]) -> Result<Option<String>, String> {
     Err("there is no wipefs".into())
 }
 
-/// Returns `wipefs`' list in words; `None` where the list is empty.
+/// Describes the content that `wipefs` lists; `None` where the list is empty.
 fn words(json: &[u8]) -> Result<Option<String>, serde_json::Error> {
-    // Older versions print nothing at all where there is nothing.
+    // Older versions print nothing where they find nothing.
     if json.trim_ascii().is_empty() {
         return Ok(None);
     }

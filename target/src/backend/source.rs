@@ -1,4 +1,4 @@
-//! The step from a path to an open file or block device that nobody else has.
+//! Opening of a file or block device by its path, with a claim against other writers.
 
 use std::fs::{File, Metadata, OpenOptions};
 use std::io::{Error, ErrorKind, Seek, SeekFrom};
@@ -18,13 +18,13 @@ use crate::{access, files};
 #[derive(Clone, Copy, Debug)]
 pub(super) struct FileOptions {
     /// The size in bytes: a smaller regular file grows to it, of a larger one only these bytes are
-    /// served.
+    /// served. `None` stands for the size of the file or device.
     pub(super) size: Option<u64>,
-    /// Logical block size in bytes; none: the device's, 4096 for a file.
+    /// The logical block size in bytes; `None` stands for the device's, and 4096 for a file.
     pub(super) block_size: Option<u32>,
     /// Whether to try O_DIRECT.
     pub(super) direct: bool,
-    /// Whether to make a regular file that is missing and was never seen.
+    /// Whether to create a regular file that is missing and was never seen.
     pub(super) create: bool,
     /// Whether the namespace only reads.
     pub(super) read_only: bool,
@@ -44,12 +44,12 @@ pub(super) struct Source {
 }
 
 impl Source {
-    /// Opens a file or block device. A regular file that is missing is made where the options say
-    /// so and it was never seen; one that is smaller than the configured size grows.
+    /// Opens a file or block device. A regular file that is missing is created where the options
+    /// say so and it was never seen; one that is smaller than the configured size grows.
     ///
     /// # Errors
-    /// The file or device cannot be opened, is neither of both, is in use, is not the one that was
-    /// seen before, or holds data and was never seen.
+    /// The path cannot be opened, is neither a regular file nor a block device, is in use, is not
+    /// the file or device that was seen before, or holds data and was never seen.
     pub(super) fn open(
         path: &Path,
         options: FileOptions,
@@ -100,7 +100,7 @@ impl Source {
         Ok(Self { file, is_device: true, size, device: seen::kept(&names), _claim: claim })
     }
 
-    /// Says whether what the bytes lie on has a head that moves; `None` where the kernel does not.
+    /// Says whether the disk below has a head that moves; `None` where the kernel does not know.
     pub(super) fn seeks(&self) -> Option<bool> {
         sysfs::seeks(&self.file)
     }
@@ -122,7 +122,7 @@ impl Source {
         Ok(Self { file, is_device: false, size, device: None, _claim: claim })
     }
 
-    /// Makes a file. Where that fails, nothing is left of it.
+    /// Creates a file. Where that fails, no file is left behind.
     fn make(
         claimant: Claimant<'_>,
         opening: &Opening<'_>,
@@ -130,7 +130,7 @@ impl Source {
     ) -> Result<Self, BackendError> {
         let path = claimant.path;
         let fail = |error: Error| {
-            let why = format!("the file cannot be made: {}", access::explain(&error, path));
+            let why = format!("the file cannot be created: {}", access::explain(&error, path));
             BackendError::new(path.display(), why)
         };
         opening.claims.may_make(path)?;
@@ -144,7 +144,7 @@ impl Source {
         let made = Self::regular(claimant, file, opening, Some(size))
             .and_then(|source| lasting(source).map_err(fail));
         match &made {
-            Ok(_) => tracing::info!(path = %path.display(), size, "a file was made"),
+            Ok(_) => tracing::info!(path = %path.display(), size, "a file was created"),
             Err(_) => drop(std::fs::remove_file(path)),
         }
         made
@@ -165,7 +165,7 @@ impl Source {
         if let Err(error) = attempt() {
             tracing::warn!(
                 path = %path.display(), block_size, %error,
-                "no O_DIRECT here: the page cache is used (a larger block_size may help)"
+                "O_DIRECT does not work here: the page cache is used (a larger block_size may help)"
             );
         }
     }

@@ -1,4 +1,4 @@
-//! Facts about devices that `/sys` tells.
+//! Facts about devices, read from `/sys`.
 
 use std::ffi::OsStr;
 use std::fs::File;
@@ -27,14 +27,14 @@ pub(super) fn block(number: u64) -> PathBuf {
     Path::new("/sys/dev/block").join(text(number))
 }
 
-/// Reads a file's text, without what surrounds it; `None` where there is none.
+/// Reads a file's text without surrounding white space; `None` where it is missing or empty.
 pub(super) fn read(path: &Path) -> Option<String> {
     let text = std::fs::read_to_string(path).ok()?;
     let text = text.trim();
     (!text.is_empty()).then(|| text.to_owned())
 }
 
-/// Returns the device number that a device's folder tells.
+/// Reads the device number from a device's folder.
 pub(super) fn number_of(folder: &Path) -> Option<u64> {
     number(&read(&folder.join("dev"))?)
 }
@@ -45,8 +45,8 @@ pub(super) fn whole_disk(device: u64) -> Option<PathBuf> {
     folder.join("partition").exists().then(|| folder.parent().map(Path::to_owned))?
 }
 
-/// Says whether the device that a file is, or lies on, has a head that moves; `None` where the
-/// kernel does not know of a device.
+/// Says whether the disk has a head that moves which a file lies on or a block device is part of;
+/// `None` where the kernel does not know.
 pub(super) fn seeks(file: &File) -> Option<bool> {
     let found = file.metadata().ok()?;
     let number = if found.file_type().is_block_device() { found.rdev() } else { found.dev() };

@@ -26,7 +26,7 @@ pub enum Backend {
         size: u64,
         /// `block_size` in bytes: 512 or 4096.
         block_size: u32,
-        /// The times that the device takes; none: commands take no time.
+        /// The times that the device takes; `None` means that commands take no time.
         model: Option<DeviceModel>,
     },
     /// `memory`: anonymous memory, allocated as it is written, lost at exit.
@@ -40,14 +40,14 @@ pub enum Backend {
     File {
         /// `path`.
         path: PathBuf,
-        /// `size` in bytes: the file grows to it; none: the size it has.
+        /// `size` in bytes: the file grows to it; `None` means the size it has.
         size: Option<u64>,
-        /// `block_size` in bytes: 512 or 4096; none: the device's, 4096 for a file.
+        /// `block_size` in bytes: 512 or 4096; `None` means the device's, and 4096 for a file.
         block_size: Option<u32>,
         /// `direct`: whether to use O_DIRECT where it is possible (the default).
         direct: bool,
-        /// `create`: whether a regular file that is missing is made with `size`, for a namespace
-        /// that was never seen.
+        /// `create`: whether a missing regular file is created with `size`, for a namespace that
+        /// was never seen.
         create: bool,
     },
     /// `nvme`: io_uring passthrough to an NVMe namespace.
@@ -60,7 +60,7 @@ pub enum Backend {
 }
 
 impl Backend {
-    /// Returns the file or device, where there is one.
+    /// Returns the path of the file or device; `None` for null and memory.
     #[must_use]
     pub fn path(&self) -> Option<&Path> {
         match self {
@@ -188,13 +188,14 @@ impl Backend {
 /// The model of a device that `null` imitates, to try out what quality of service does.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct DeviceModel {
-    /// `service_time` of a command, beside its bytes.
+    /// `service_time` of a command, without the time for its bytes.
     pub service_time: Duration,
-    /// `bandwidth` of each of its channels in bytes per second; none: bytes take no time.
+    /// `bandwidth` of each of its channels in bytes per second; `None` means that bytes take no
+    /// time.
     pub bandwidth: Option<u64>,
     /// `channels`: commands that are carried out at the same time.
     pub channels: u32,
-    /// `errors`: the commands of a hundred that fail; none: no command fails.
+    /// `errors`: the commands of a hundred that fail; `None` means that no command fails.
     pub errors: Option<u8>,
 }
 
@@ -222,7 +223,7 @@ const KINDS: [(&str, Kind); 5] = [
 /// Reads `backend` and the settings that belong to it.
 pub(super) fn backend(fields: &mut Fields<'_>) -> Option<Backend> {
     let kind = fields.require("backend", "\"memory\"", values::choice(&KINDS));
-    // Where the backend itself is wrong, the settings that belong to it are no errors.
+    // Where `backend` itself is wrong, its settings are not reported as unknown.
     fields.know(&["size", "block_size", "path", "direct", "create", "device", "forward_class"]);
     fields.know(&MODEL);
     match kind?.value {
@@ -289,7 +290,7 @@ fn file(fields: &mut Fields<'_>) -> Option<Backend> {
 /// Reads the settings of `nvme`.
 fn nvme(fields: &mut Fields<'_>) -> Option<Backend> {
     let device = fields.require("device", "\"/dev/ng0n1\"", values::path);
-    let theirs = "is the device's own with the backend \"nvme\"";
+    let theirs = "is taken from the device with the backend \"nvme\"";
     refuse(fields, &["size", "block_size"], theirs);
     refuse(
         fields,
@@ -314,7 +315,7 @@ fn nvme(fields: &mut Fields<'_>) -> Option<Backend> {
 
 /// Refuses the settings of the device that `null` imitates.
 fn refuse_model(fields: &mut Fields<'_>) -> Option<DeviceModel> {
-    refuse(fields, &MODEL, "belongs to the backend \"null\", which pretends to be a device");
+    refuse(fields, &MODEL, "belongs to the backend \"null\", which models a device");
     None
 }
 

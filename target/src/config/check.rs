@@ -28,7 +28,7 @@ impl<'a, K: Ord + Clone + Display> Once<'a, K> {
 
     fn add<T>(&mut self, key: &K, at: &At<T>, what: &str, remedy: &str) {
         if !self.seen.insert(key.clone()) {
-            self.problems.at(at, format!("{what} {key} is there twice"), remedy);
+            self.problems.at(at, format!("{what} {key} occurs twice"), remedy);
         }
     }
 }
@@ -84,7 +84,7 @@ fn served(listeners: &[ParsedListener], subsystems: &[ParsedSubsystem], problems
         let address = parsed.listener.address;
         for nqn in &parsed.subsystems.items {
             if !known.contains(&nqn.value.as_str()) {
-                let message = format!("listener {address} names no subsystem that is here");
+                let message = format!("listener {address} names a subsystem that does not exist");
                 problems.at(nqn, message, one_of(&known));
             }
         }
@@ -104,12 +104,12 @@ fn identifiers(subsystems: &[ParsedSubsystem], problems: &Problems) {
     let all = subsystems.iter().flat_map(|s| s.namespaces.iter().map(|n| (&s.subsystem.nqn, n)));
     for (nqn, parsed) in all {
         let namespace = &parsed.namespace;
-        // An NSID that occurs twice is an error of its own; errors of the identifiers derived from
-        // it would only follow.
+        // An NSID that occurs twice is reported elsewhere: errors of the identifiers derived from
+        // it would only repeat that.
         if !seen.insert((nqn, namespace.nsid)) {
             continue;
         }
-        let remedy = "give each namespace one of its own, or leave it out to have it derived";
+        let remedy = "give each namespace a unique one, or leave it out to have one derived";
         if let Some(uuid) = namespace.uuid {
             uuids.add(&uuid, &parsed.place, "UUID", remedy);
         }
@@ -148,7 +148,8 @@ fn hosts(parsed: &ParsedSubsystem, problems: &Problems) {
             once.add(&host.value, host, "host", "name it once");
             let known = parsed.subsystem.allow_any_host || !parsed.hosts.whole;
             if !known && !allowed.seen.contains(&host.value) {
-                let message = "this host may not connect to the subsystem, so it never sees this";
+                let message = "this host may not connect to the subsystem, so that it never sees \
+                               the namespace";
                 problems.at(host, message, "add it to the subsystem's `hosts` too");
             }
         }
@@ -168,8 +169,8 @@ fn nsids(parsed: &ParsedSubsystem, problems: &Problems) {
     }
 }
 
-/// Says which parts of a configuration contradict each other, as far as a live change can bring it
-/// about; `None` where none do.
+/// Says which parts of a configuration contradict each other, of those that a live change can
+/// affect; `None` where none do.
 pub(crate) fn clash(config: &Config) -> Option<String> {
     let namespaces = config.subsystems.iter().flat_map(|subsystem| &subsystem.namespaces);
     clash_of_listeners(config)

@@ -1,5 +1,5 @@
-//! Readers of one object by itself: a request's parameters (JSON), or an entry of the state file
-//! (TOML). They are the readers of a whole file, so that rules and remedies are the same.
+//! Readers of a single object: a request's parameters (JSON), or an entry of the state file (TOML).
+//! A whole configuration file is read by the same readers, so that rules and remedies are the same.
 
 use serde_json::Value as Json;
 use toml::de::DeTable;

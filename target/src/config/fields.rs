@@ -1,5 +1,4 @@
-//! The settings of a table, taken one by one, with a report of every one that is wrong, unknown or
-//! missing.
+//! The settings of a table, read one by one. Every wrong, unknown or missing setting is reported.
 
 use std::cell::RefCell;
 use std::ops::Range;
@@ -42,7 +41,7 @@ impl<T> At<T> {
 pub(crate) struct List<T> {
     /// The entries that are right.
     pub(crate) items: Vec<At<T>>,
-    /// Whether all entries are right: an entry that is not in `items` is not in the text either.
+    /// Whether all entries are right, so that `items` is the whole list.
     pub(crate) whole: bool,
 }
 
@@ -64,7 +63,7 @@ impl<T: Clone> List<T> {
 #[derive(Debug, Default)]
 pub(crate) struct Problems {
     list: RefCell<Vec<Problem>>,
-    /// Whether the settings came in a request, whose sender writes no TOML.
+    /// Whether the settings came in a request, so that remedies are not given as TOML.
     request: bool,
 }
 
@@ -272,7 +271,7 @@ impl<'a> Fields<'a> {
         Self::of(&entry.node, title, self.join(key), self.problems)
     }
 
-    /// Reports a setting that is there but does not belong, with the reason.
+    /// Reports a setting that does not belong here, with the reason.
     pub(crate) fn refuse(&mut self, key: &'static str, message: &str, remedy: &str) {
         if let Some(entry) = self.entry(key) {
             self.problems.push(&entry.span, &self.join(key), message, remedy);
@@ -319,10 +318,10 @@ impl<'a> Fields<'a> {
     }
 }
 
-/// The longest part of a text from outside that a message shows, in characters.
+/// The longest quotation of another program's or a user's text in a message, in characters.
 const QUOTE_MAX: usize = 80;
 
-/// Returns text from outside as a message shows it: short, without control characters.
+/// Returns a user's text as a message quotes it: short, without control characters.
 pub(crate) fn quoted(text: &str) -> String {
     let mut shown = String::new();
     for c in text.chars().take(QUOTE_MAX) {

@@ -1,5 +1,5 @@
-//! Names and identifiers: the form of an NQN, and the identifiers that are derived from it where
-//! the configuration gives none, so that a host sees the same disk after every restart.
+//! Names and identifiers: the form of an NQN, and the identifiers that are derived from an NQN
+//! where the configuration gives none, so that a host sees the same disk after every restart.
 
 use uuid::Uuid;
 

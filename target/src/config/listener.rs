@@ -22,11 +22,12 @@ pub struct Listener {
     pub advertise: Option<SocketAddr>,
     /// `discovery_only`: whether the listener has no I/O controllers (port 8009).
     pub discovery_only: bool,
-    /// `subsystems`: NQNs served here; none: all.
+    /// `subsystems`: NQNs served here; `None` means all.
     pub subsystems: Option<Vec<String>>,
     /// `class`: the class of connections that come through the listener and name none themselves.
     pub class: Option<Class>,
-    /// `link`: the name of the link that the listener's connections share; none: the default one.
+    /// `link`: the name of the link that the listener's connections share; `None` means the default
+    /// one.
     pub link: Option<String>,
 }
 

@@ -4,10 +4,11 @@ use std::collections::BTreeSet;
 use std::io::Read;
 use std::path::{Path, PathBuf};
 
-/// A machine, as far as a configuration depends on it.
+/// The properties of a machine on which a configuration depends.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Machine {
-    /// The CPU numbers that are online; `None`: unknown, so that a configuration may name any.
+    /// The CPU numbers that are online; `None` means that they are unknown, and that a
+    /// configuration may name any.
     pub cores: Option<BTreeSet<usize>>,
     /// The default path of the control socket.
     pub control: PathBuf,
@@ -27,8 +28,8 @@ impl Machine {
     }
 }
 
-/// Reads the CPUs that are online; where the kernel does not tell them, as many as the scheduler
-/// allows.
+/// Reads the CPUs that are online. Where the kernel does not list them, returns the first ones, as
+/// many as the scheduler allows.
 fn online() -> BTreeSet<usize> {
     let list = std::fs::read_to_string("/sys/devices/system/cpu/online").unwrap_or_default();
     let cores = parse_cpu_list(&list);

@@ -14,7 +14,7 @@ use super::values;
 /// `[[subsystem.namespace]]`.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Namespace {
-    /// `nsid`: 1 or more; none: the lowest that is free.
+    /// `nsid`: 1 or more; `None` means the lowest that is free.
     pub nsid: Option<u32>,
     /// `backend` and its own settings.
     pub backend: Backend,
@@ -24,9 +24,11 @@ pub struct Namespace {
     pub nguid: Option<[u8; 16]>,
     /// `read_only`: whether hosts may only read.
     pub read_only: bool,
-    /// `force`: whether a device that holds a file system or the like is taken the first time, too.
+    /// `force`: whether a device that was never seen is served although it holds a file system or
+    /// other data.
     pub force: bool,
-    /// `hosts`: NQNs of the hosts that see this namespace; none: all that the subsystem allows.
+    /// `hosts`: NQNs of the hosts that see this namespace; `None` means all that the subsystem
+    /// allows.
     pub hosts: Option<Vec<String>>,
     /// `class`: the class of commands that name none, on connections that name none, of hosts whose
     /// policy names none.
@@ -157,7 +159,7 @@ pub(crate) fn namespace(mut fields: Fields<'_>) -> Option<ParsedNamespace> {
         problems.at(
             &place,
             message,
-            "a file that nobody can write is not made: remove one of them",
+            "an empty file that no host can write is of no use: remove one of them",
         );
     }
     Some(ParsedNamespace { nsid: seen.place("nsid"), hosts: seen.list("hosts"), namespace, place })

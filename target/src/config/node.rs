@@ -1,5 +1,5 @@
-//! One tree for values that come from a file (TOML) or over the control socket (JSON), so that
-//! both are read, checked and explained by the same code.
+//! One tree for values that come from a file (TOML) or over the control socket (JSON), so that the
+//! same code reads and checks both.
 
 use std::ops::Range;
 
@@ -20,7 +20,7 @@ pub(crate) struct Node {
 pub(crate) enum Value {
     /// A string.
     String(String),
-    /// An integer; `None` where it does not fit.
+    /// An integer; `None` where it does not fit into 128 bits.
     Integer(Option<i128>),
     /// A boolean.
     Boolean(bool),
@@ -41,7 +41,7 @@ pub(crate) struct Entry {
     pub(crate) key: String,
     /// The key's byte range in the text.
     pub(crate) span: Range<usize>,
-    /// Its value.
+    /// The key's value.
     pub(crate) node: Node,
 }
 

@@ -1,4 +1,4 @@
-//! The step from the tree of a configuration to its typed values.
+//! Reading of the typed values from the tree of a configuration file.
 
 use super::fields::{Fields, Problems};
 use super::listener::{ParsedListener, listener};
@@ -8,7 +8,7 @@ use super::subsystem::{ParsedSubsystem, Subsystem, resolve, subsystem};
 use super::whole::Config;
 use super::{Machine, check, network, qos, target};
 
-/// Reads a whole configuration; where `problems` stays empty, the value is right.
+/// Reads a whole configuration. The result is right where `problems` stays empty.
 pub(crate) fn config(root: &Node, machine: &Machine, problems: &Problems) -> Config {
     let Some(mut fields) = Fields::of(root, "the file", String::new(), problems) else {
         return Config::default();

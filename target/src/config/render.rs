@@ -1,4 +1,4 @@
-//! The step from typed values back to text that parses to the same values.
+//! Writing of typed values as text that parses to the same values.
 
 use std::collections::{BTreeMap, BTreeSet};
 

@@ -16,7 +16,8 @@ use super::values;
 pub struct Subsystem {
     /// `nqn`: the subsystem's NQN.
     pub nqn: String,
-    /// `serial`: the serial number, up to 20 ASCII characters; none: derived from the NQN.
+    /// `serial`: the serial number, up to 20 ASCII characters; `None` means that it is derived from
+    /// the NQN.
     pub serial: Option<String>,
     /// `model`: the model number, up to 40 ASCII characters.
     pub model: Option<String>,
@@ -47,7 +48,7 @@ pub(crate) struct ParsedSubsystem {
     pub(crate) nqn: At<()>,
     pub(crate) hosts: List<String>,
     pub(crate) namespaces: Vec<ParsedNamespace>,
-    /// Whether all its namespaces could be read.
+    /// Whether all namespaces of the subsystem could be read.
     pub(crate) whole: bool,
 }
 

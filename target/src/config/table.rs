@@ -32,16 +32,16 @@ pub(crate) trait Table: Sized + 'static {
 pub(crate) struct Bound<T> {
     /// The key's name.
     pub(crate) name: &'static str,
-    /// Values the key's value out of a table.
+    /// Reads the key's value from a table.
     pub(crate) read: fn(&mut T, &mut Fields<'_>, &'static ConfigKey, &mut Seen),
     /// Writes the key's value.
     pub(crate) write: fn(&T, &ConfigKey) -> Written,
 }
 
-/// A value as a file and as an answer has it.
+/// A value in its two forms: in a configuration file, and in an answer.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) struct Written {
-    /// The value in TOML; none: the key is left out.
+    /// The value in TOML; `None` means that the key is left out.
     pub(crate) toml: Option<String>,
     /// The value in JSON.
     pub(crate) json: Json,
@@ -99,7 +99,7 @@ impl Seen {
         self.unread.push(key);
     }
 
-    /// Values the entries of a list that was read, each with its place.
+    /// Takes the entries of a list that was read, each with its place.
     pub(crate) fn list(&mut self, key: &str) -> List<String> {
         let at = self.lists.iter().position(|(name, _)| *name == key);
         at.map(|at| self.lists.swap_remove(at).1).unwrap_or_default()
@@ -116,7 +116,7 @@ impl Seen {
     }
 }
 
-/// Values all keys of a table; a setting that is left out stays as it is.
+/// Reads all keys of a table; a setting that is left out stays as it is.
 pub(crate) fn read<T: Table>(fields: &mut Fields<'_>, object: &mut T) -> Seen {
     let mut seen = Seen::default();
     for (key, bound) in T::KEYS.iter().zip(T::BOUND) {
@@ -125,7 +125,7 @@ pub(crate) fn read<T: Table>(fields: &mut Fields<'_>, object: &mut T) -> Seen {
     seen
 }
 
-/// Values one key by a reader.
+/// Reads one key with `read`, and notes in `seen` where it is or that it could not be read.
 pub(crate) fn take<F: Field>(
     fields: &mut Fields<'_>,
     key: &'static ConfigKey,
@@ -150,7 +150,7 @@ pub(crate) fn take<F: Field>(
     }
 }
 
-/// Values a list without the entries that are wrong.
+/// Reads a list; its wrong entries are left out.
 pub(crate) fn take_list(
     fields: &mut Fields<'_>,
     key: &'static ConfigKey,
@@ -165,7 +165,7 @@ pub(crate) fn take_list(
 
 /// A list that a table may leave out.
 pub(crate) trait ListField {
-    /// Returns the entries; `None`: the list is left out.
+    /// Returns the entries; `None` means that the list is left out.
     fn entries(&self) -> Option<&[String]>;
 
     /// Writes the list.
@@ -260,7 +260,7 @@ macro_rules! table {
                 <$type as $crate::config::table::Table>::KEYS,
                 <$type as $crate::config::table::Table>::BOUND,
             ),
-            "keys and what they are bound to differ"
+            "the keys of the schema differ from those that are bound to fields"
         );
     };
     (@field $type:ty, $name:literal, $($field:ident).+) => {
@@ -322,7 +322,7 @@ pub(crate) trait Field: Sized {
     /// Writes the value.
     fn write(&self, of: &Values) -> Written;
 
-    /// Returns the value that `null` stands for; `None`: `null` is an error.
+    /// Returns the value that `null` stands for; `None` means that `null` is an error.
     fn none() -> Option<Self> {
         None
     }
@@ -357,7 +357,7 @@ impl Field for u8 {
     }
 }
 
-/// Makes whole numbers fields, which may be sizes.
+/// Implements `Field` for whole numbers, which may be sizes.
 macro_rules! numbers {
     ($($type:ty)*) => {$(
         impl Field for $type {
@@ -439,7 +439,7 @@ impl Field for Uuid {
     }
 }
 
-/// The field of an NGUID.
+/// An NGUID.
 impl Field for [u8; 16] {
     fn read(_: &Values, node: &Node) -> Read<Self> {
         values::nguid(node)
@@ -467,7 +467,7 @@ impl<F: Field> Field for Option<F> {
     }
 }
 
-/// Makes types fields whose values are words.
+/// Implements `Field` for types whose values are words.
 macro_rules! words {
     ($($type:ty: $words:expr);* $(;)?) => {$(
         impl $crate::config::table::Field for $type {

@@ -1,5 +1,4 @@
-//! The things that only one namespace may have: identifiers, and a file or device that it writes
-//! to.
+//! What only one namespace may have: its identifiers, and a file or device that it writes.
 
 use std::path::PathBuf;
 
@@ -10,8 +9,8 @@ use super::identity;
 use super::namespace::Namespace;
 use super::whole::Config;
 
-/// The identifiers, files and devices of a configuration's namespaces. Adding or removing a
-/// namespace costs the same whatever their number is.
+/// The identifiers, files and devices of a configuration's namespaces. Adding or removing one
+/// namespace takes the same time however many there are.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Taken {
     /// The number of namespaces that have each UUID.
@@ -38,11 +37,11 @@ impl Taken {
     /// Says what a namespace would share with another one; `None` where it shares nothing.
     fn clash(&self, namespace: &Namespace) -> Option<String> {
         if let Some(uuid) = namespace.uuid.filter(|uuid| self.uuids.contains_key(uuid)) {
-            return Some(format!("UUID {uuid} would be there twice"));
+            return Some(format!("UUID {uuid} would occur twice"));
         }
         if let Some(nguid) = namespace.nguid.filter(|nguid| self.nguids.contains_key(nguid)) {
             let nguid = identity::format_nguid(&nguid);
-            return Some(format!("NGUID {nguid} would be there twice"));
+            return Some(format!("NGUID {nguid} would occur twice"));
         }
         let path = namespace.backend.path()?;
         let writes = self.paths.get(path)?.writers > 0 || !namespace.read_only;
@@ -50,8 +49,8 @@ impl Taken {
         writes.then(|| format!("two namespaces would have {path}, and one would write to it"))
     }
 
-    /// Replaces the namespaces of `old` by those of `new`. Returns the first thing that one of
-    /// `new` would share with another.
+    /// Replaces the namespaces of `old` by those of `new`. Says what the first one of `new` that is
+    /// refused would share with another; `None` where all are right.
     pub(crate) fn exchange<'a>(
         &mut self,
         old: impl IntoIterator<Item = &'a Namespace>,
@@ -64,7 +63,7 @@ impl Taken {
         })
     }
 
-    /// Adds a namespace. Returns what it would share with another.
+    /// Adds a namespace. Says what it would share with another; `None` where it shares nothing.
     fn add(&mut self, namespace: &Namespace) -> Option<String> {
         let clash = self.clash(namespace);
         if let Some(uuid) = namespace.uuid {

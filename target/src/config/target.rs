@@ -17,7 +17,7 @@ use super::values;
 /// The number of largest transfers that I/O buffers hold at least.
 const TRANSFERS_MIN: u64 = 2;
 
-/// The most bytes that one Write Zeroes or Verify concerns: what hosts are told (WZSL, VSL).
+/// The most bytes of one Write Zeroes or Verify, which hosts learn from WZSL and VSL.
 pub const ZEROES_LIMIT: u32 = 32 << 20;
 
 /// `[target]`.
@@ -43,7 +43,8 @@ pub struct TargetConfig {
     pub max_queues: u16,
     /// `max_connections`: queues of I/O controllers that hosts are promised at one time.
     pub max_connections: u32,
-    /// `max_address_connections`: those that one address may have; none: half of them.
+    /// `max_address_connections`: queues of I/O controllers that one address may have; `None` means
+    /// half of `max_connections`.
     pub max_address_connections: Option<u32>,
     /// `max_discovery`: discovery controllers at one time.
     pub max_discovery: u32,
@@ -51,11 +52,12 @@ pub struct TargetConfig {
     pub max_waiting: u32,
     /// `discovery_keep_alive`: the longest keep-alive time of a discovery controller.
     pub discovery_keep_alive: Duration,
-    /// `state`: file in which live changes are kept; none: they do not survive a restart.
+    /// `state`: file in which live changes are kept; `None` means that they do not survive a
+    /// restart.
     pub state: Option<PathBuf>,
     /// `control`: path of the control socket.
     pub control: PathBuf,
-    /// `metrics`: address of the OpenMetrics endpoint; none: not served.
+    /// `metrics`: address of the OpenMetrics endpoint; `None` means that metrics are not served.
     pub metrics: Option<SocketAddr>,
     /// `drain_time`: how long SIGTERM waits for commands in flight.
     pub drain_time: Duration,
@@ -108,7 +110,7 @@ impl Default for TargetConfig {
 }
 
 impl TargetConfig {
-    /// Returns the connections that there may be at one time, of all kinds.
+    /// Returns the most connections at one time, of all kinds.
     #[must_use]
     pub fn connections_in_all(&self) -> u64 {
         [self.max_connections, self.max_discovery, self.max_waiting].map(u64::from).iter().sum()
@@ -183,7 +185,7 @@ fn check_cores(list: Option<&List<usize>>, place: &At<()>, machine: &Machine, pr
             let remedy = format!("choose from the CPUs that are online: {}", ranges(online));
             problems.at(
                 core,
-                format!("`cores` names CPU {}, which is not there", core.value),
+                format!("`cores` names CPU {}, which is not online", core.value),
                 remedy,
             );
         } else if !seen.insert(core.value) {
@@ -209,7 +211,7 @@ fn ranges(cores: &BTreeSet<usize>) -> String {
 }
 
 /// Checks that buffer sizes fit together. The places are those of `io_memory`, `max_transfer` and
-/// `in_capsule_data`; `unread`: one of the first two could not be read, so that they cannot be
+/// `in_capsule_data`; with `unread`, one of the first two could not be read, so that they are not
 /// compared.
 fn check_memory(
     target: &TargetConfig,

@@ -1,4 +1,4 @@
-//! Tests of what a person who writes a configuration relies on.
+//! Tests of the configuration file: meaning, defaults, errors, and random texts.
 
 use std::collections::BTreeSet;
 
@@ -108,7 +108,7 @@ fn errors_name_the_place_and_the_remedy() {
         (
             "[[listener]]\naddress = \"[::]:1\"\nsubsystems = [\"nqn.2026-01.io.x:b\"]".into(),
             (3, 15),
-            "names no subsystem",
+            "names a subsystem that does not exist",
         ),
         ("[listener]\naddress = \"[::]:1\"".into(), (1, 2), "write [[listener]]"),
         ("[[subsystem]]\nnqn = \"disk\"".into(), (2, 7), "does not begin with \"nqn.\""),
@@ -130,13 +130,13 @@ fn errors_name_the_place_and_the_remedy() {
         (
             namespace("backend = \"null\"\nsize = 4096\nhosts = [\"nqn.2026-01.io.x:h\"]"),
             (6, 10),
-            "never sees this",
+            "never sees the namespace",
         ),
         (
             namespace("backend = \"null\"\nsize = 4096\nnsid = 1")
                 + &namespace("backend = \"null\"\nsize = 4096"),
             (8, 7),
-            "subsystem nqn.2026-01.io.x:a is there twice",
+            "subsystem nqn.2026-01.io.x:a occurs twice",
         ),
         (
             namespace("backend = \"file\"\npath = \"/x\"")
@@ -166,7 +166,7 @@ fn errors_name_the_place_and_the_remedy() {
             namespace("backend = \"null\"\nsize = 4096\nnsid = 7")
                 + "[[subsystem.namespace]]\nbackend = \"null\"\nsize = 4096\nnsid = 7",
             (10, 8),
-            "nsid 7 is there twice",
+            "nsid 7 occurs twice",
         ),
     ];
     for (text, place, words) in cases {

@@ -1,4 +1,4 @@
-//! Readers for single values: each takes a node and returns the value, or its fault and the remedy.
+//! Readers for single values. Each takes a node and returns its value, or the fault and the remedy.
 
 use std::net::SocketAddr;
 use std::path::PathBuf;
@@ -105,7 +105,8 @@ pub(crate) fn duration_within(min: Duration, max: Duration) -> impl Fn(&Node) ->
     }
 }
 
-/// Reads what `read` takes, or `null`, which takes a setting back and which a file cannot say.
+/// Reads what `read` takes, or `null`, which only a request can give and which takes a setting
+/// back.
 pub(crate) fn nullable<T>(read: impl Fn(&Node) -> Read<T>) -> impl Fn(&Node) -> Read<Option<T>> {
     move |node| match node.value {
         Value::Null => Ok(None),

@@ -1,6 +1,5 @@
-//! Methods that change the running target. Each change is stored first and made then: a change that
-//! cannot be stored is not made, and a change that the target refuses is taken out of the store
-//! again.
+//! Methods that change the running target. A change is stored before it is made: one that cannot be
+//! stored is not made, and one that the target refuses is taken out of the store again.
 
 use std::collections::BTreeSet;
 
@@ -37,7 +36,7 @@ impl Control {
             Err(refused) => {
                 let mut failure = Failure::from(refused);
                 if let Err(error) = live.undo(stored) {
-                    let more = format!("; besides, the next start may try it again: {error}");
+                    let more = format!("; the next start may make the change: {error}");
                     failure.message.push_str(&more);
                 }
                 Err(failure)
@@ -57,7 +56,7 @@ impl Control {
         let nqn = subsystem.nqn.clone();
         let add = |config: &mut Config| {
             if config.subsystems.iter().any(|known| known.nqn == nqn) {
-                return Err(Failure::exists(format!("subsystem {nqn} is there already")));
+                return Err(Failure::exists(format!("subsystem {nqn} exists already")));
             }
             config.subsystems.push(subsystem.clone());
             Ok(())
@@ -95,7 +94,7 @@ impl Control {
         if let Some(nsid) = namespace.nsid
             && known.iter().any(|other| other.nsid == Some(nsid))
         {
-            let message = format!("namespace {nsid} of {nqn} is there already");
+            let message = format!("namespace {nsid} of {nqn} exists already");
             return Err(Failure::exists(message));
         }
         namespace.nsid = namespace.nsid.or_else(|| lowest_free(known));
@@ -103,7 +102,7 @@ impl Control {
         make_files(&mut namespace);
         let nsid = namespace.id();
         if nsid > crate::config::NSID_MAX {
-            let message = format!("{nqn} has as many namespaces as there can be; remove one first");
+            let message = format!("{nqn} can have no more namespaces; remove one first");
             return Err(Failure::invalid(message));
         }
         let add = |config: &mut Config| {
@@ -159,7 +158,7 @@ impl Control {
                 subsystem(config, nqn)?;
             }
             if config.listeners.iter().any(|known| known.address == listener.address) {
-                let message = format!("listener {} is there already", listener.address);
+                let message = format!("listener {} exists already", listener.address);
                 return Err(Failure::exists(message));
             }
             link_is_known(config, listener.link.as_deref())?;
@@ -258,21 +257,21 @@ fn lowest_free(namespaces: &[Namespace]) -> Option<u32> {
     u32::try_from(free + 1).ok()
 }
 
-/// Lets the file of a namespace that is added with a size be made: the operator is there, and sees
-/// the result.
+/// Lets a namespace that is added with a size create its file: the operator who adds it sees the
+/// result.
 fn make_files(namespace: &mut Namespace) {
     if let Backend::File { size: Some(_), create, .. } = &mut namespace.backend {
         *create = !namespace.read_only;
     }
 }
 
-/// Sets a backend's size; `None`: the size that its file or device has.
+/// Sets a backend's size in bytes; `None` stands for the size of its file or device.
 fn set_size(backend: &mut Backend, new: Option<u64>) -> Result<(), Failure> {
     let (whole, block) = match backend {
         Backend::Null { size, block_size, .. } | Backend::Memory { size, block_size } => {
             let Some(new) = new else {
                 return Err(Failure::invalid(
-                    "a namespace in memory has no device to ask; give a size",
+                    "a memory or null namespace has no device that tells its size: give `size`",
                 ));
             };
             *size = new;

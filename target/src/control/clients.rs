@@ -1,5 +1,5 @@
-//! The clients of an endpoint: there are so many at one time, and where another one comes the one
-//! that has been silent for longest goes.
+//! The clients of an endpoint, up to a limit. Beyond it, a new client takes the place of the one
+//! that has been silent for longest.
 
 use std::cell::RefCell;
 use std::collections::BTreeMap;
@@ -11,10 +11,13 @@ pub(super) struct Clients<S>(Rc<RefCell<Table<S>>>);
 
 #[derive(Debug)]
 struct Table<S> {
+    /// The most clients at one time.
     most: usize,
+    /// The number of clients now.
     present: usize,
-    /// The silent ones, in the order in which they fell silent.
+    /// The silent clients, by the order in which they fell silent.
     silent: BTreeMap<u64, Rc<S>>,
+    /// The number of the client that fell silent last.
     last: u64,
 }
 
@@ -25,14 +28,17 @@ impl<S> Clone for Clients<S> {
 }
 
 impl<S> Clients<S> {
-    /// Makes a table for so many clients.
+    /// Makes a table for at most `most` clients.
     pub(super) fn new(most: usize) -> Self {
         let (present, silent, last) = (0, BTreeMap::new(), 0);
         Self(Rc::new(RefCell::new(Table { most, present, silent, last })))
     }
 
-    /// Takes a client, which is silent at first, for as long as what is returned lives. Where there is no room, the client
-    /// that has been silent for longest is given to `end`; `None`: none is silent.
+    /// Takes a client, silent at first, until the returned [`Client`] is dropped. Where the table
+    /// is full, the client that has been silent for longest is given to `end` and loses its place.
+    ///
+    /// # Errors
+    /// The table is full of clients that are being answered: `client` is given back.
     pub(super) fn take(&self, client: S, end: impl FnOnce(&S)) -> Result<Client<S>, S> {
         let mut table = self.0.borrow_mut();
         if table.present >= table.most {
@@ -49,12 +55,12 @@ impl<S> Clients<S> {
     }
 }
 
-/// A client that was taken.
+/// A client with a place in the table.
 #[derive(Debug)]
 pub(super) struct Client<S> {
     clients: Clients<S>,
     connection: Rc<S>,
-    /// Its place among the silent ones.
+    /// The client's key among the silent clients; `None` while the client is being answered.
     silent: Option<u64>,
 }
 
@@ -64,7 +70,7 @@ impl<S> Client<S> {
         Rc::clone(&self.connection)
     }
 
-    /// Notes that the client has nothing to be answered.
+    /// Notes that the client has no request that waits for an answer.
     pub(super) fn falls_silent(&mut self) {
         if self.silent.is_some() {
             return;
@@ -76,7 +82,7 @@ impl<S> Client<S> {
         self.silent = Some(place);
     }
 
-    /// Notes that the client is being answered. Returns whether it still has its place.
+    /// Notes that the client is being answered. Returns whether the client still has its place.
     pub(super) fn speaks(&mut self) -> bool {
         let Some(place) = self.silent else { return true };
         let has = self.clients.0.borrow_mut().silent.remove(&place).is_some();

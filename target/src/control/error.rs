@@ -1,4 +1,4 @@
-//! The reason for which the control plane does not start.
+//! Reasons for which the control plane does not start.
 
 use std::net::SocketAddr;
 use std::path::PathBuf;

@@ -17,31 +17,29 @@ impl Control {
     }
 }
 
-/// Says what a refused change would do, to whom, and how it is done all the same.
+/// Says what a refused change would do, to which hosts, and how to force the change.
 pub(crate) fn refusal(loss: &Loss<'_>, hosts: &[String]) -> String {
     let (what, consequence) = match loss {
-        Loss::Subsystem(nqn) => {
-            (format!("subsystem {nqn}"), "they would lose all disks that they have of it")
-        }
+        Loss::Subsystem(nqn) => (format!("subsystem {nqn}"), "they would lose all its disks"),
         Loss::Namespace(nqn, nsid) => {
             (format!("namespace {nsid} of {nqn}"), "they would lose the disk")
         }
         Loss::Size(nqn, nsid, _) => {
-            let consequence = "the disk would become smaller under them, and what they keep beyond \
-                               its new end could not be read any more";
+            let consequence = "the disk would shrink while they use it, and data beyond its new \
+                               end could not be read any more";
             (format!("namespace {nsid} of {nqn}"), consequence)
         }
         Loss::Listener(address) => {
             (format!("the listener on {address}"), "the controllers that came through it would end")
         }
         Loss::Host(nqn, _) | Loss::UnlistedHosts(nqn) => {
-            (format!("subsystem {nqn}"), "they would lose all disks that they have of it")
+            (format!("subsystem {nqn}"), "they would lose all its disks")
         }
     };
     let (number, noun) = (hosts.len(), if hosts.len() == 1 { "host" } else { "hosts" });
     format!(
-        "{what} is in use by {number} connected {noun}: {}; {consequence}; disconnect first, or \
-         use --force (\"force\": true) to do it all the same",
+        "{what} is in use by {number} connected {noun}: {}; {consequence}; disconnect them first, \
+         or use --force (\"force\": true) to make the change anyway",
         list(hosts)
     )
 }

@@ -1,4 +1,5 @@
-//! HTTP as far as a metrics scraper needs it: one request, one answer, the connection ends.
+//! The part of HTTP that a metrics scraper needs: each connection carries one request and its
+//! answer.
 
 /// The longest request in bytes.
 pub(super) const REQUEST_MAX: usize = 8 << 10;
@@ -12,27 +13,29 @@ pub(super) enum Asked {
     Metrics(bool),
     /// A request for something else: the answer that refuses it.
     Refused(Vec<u8>),
-    /// The request has not arrived completely.
-    More,
 }
 
-/// Reads a request.
-pub(super) fn read(request: &[u8]) -> Asked {
+/// Reads a request; `None` until the request has arrived completely.
+pub(super) fn read(request: &[u8]) -> Option<Asked> {
     let ends = |end: &[u8]| request.windows(end.len()).any(|bytes| bytes == end);
     if !ends(b"\r\n\r\n") && !ends(b"\n\n") {
-        return match request.len() {
-            0..REQUEST_MAX => Asked::More,
-            _ => refused("431 Request Header Fields Too Large", "", "the request is too long\n"),
-        };
+        let refusal =
+            || refused("431 Request Header Fields Too Large", "", "the request is too long\n");
+        return (request.len() >= REQUEST_MAX).then(refusal);
     }
+    Some(meaning(request))
+}
+
+/// Returns the meaning of a complete request.
+fn meaning(request: &[u8]) -> Asked {
     let line = request.split(|byte| *byte == b'\n').next().unwrap_or_default();
     let line = std::str::from_utf8(line).unwrap_or_default().trim_end_matches('\r');
     let words: Vec<&str> = line.split(' ').collect();
     let [method, target, version] = words.as_slice() else {
-        return refused("400 Bad Request", "", "this is no HTTP request\n");
+        return refused("400 Bad Request", "", "this is not an HTTP request\n");
     };
     if !version.starts_with("HTTP/1.") {
-        return refused("400 Bad Request", "", "only HTTP/1 is spoken here\n");
+        return refused("400 Bad Request", "", "use HTTP/1.1 or HTTP/1.0\n");
     }
     match (target.split('?').next(), *method) {
         (Some("/metrics"), "GET") => Asked::Metrics(true),
@@ -76,8 +79,9 @@ mod tests {
 
     fn status(request: &str) -> String {
         match read(request.as_bytes()) {
-            Asked::Refused(answer) => String::from_utf8(answer).unwrap()[9..12].to_owned(),
-            other => format!("{other:?}"),
+            Some(Asked::Refused(answer)) => String::from_utf8(answer).unwrap()[9..12].to_owned(),
+            Some(other) => format!("{other:?}"),
+            None => "incomplete".to_owned(),
         }
     }
 
@@ -90,7 +94,7 @@ mod tests {
         assert_eq!(status("GET / HTTP/1.1\r\n\r\n"), "404");
         assert_eq!(status("hello\r\n\r\n"), "400");
         assert_eq!(status("GET /metrics HTTP/2.0\r\n\r\n"), "400");
-        assert_eq!(status("GET /metrics HTTP/1.1\r\n"), "More");
+        assert_eq!(status("GET /metrics HTTP/1.1\r\n"), "incomplete");
         assert_eq!(status(&"x".repeat(REQUEST_MAX)), "431");
     }
 

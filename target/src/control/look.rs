@@ -1,4 +1,4 @@
-//! Methods that tell of the daemon, its subsystems, namespaces, listeners and hosts.
+//! Methods that show the daemon, its subsystems, namespaces, listeners and hosts.
 
 use std::sync::atomic::Ordering::Relaxed;
 
@@ -59,7 +59,7 @@ impl Control {
     ) -> Result<Vec<NamespaceRow>, Failure> {
         let params::NamespaceRetry { subsystem: nqn, nsid } = asked;
         if nsid.is_some() && nqn.is_none() {
-            return Err(Failure::invalid("`nsid` is of a subsystem: give `subsystem` too"));
+            return Err(Failure::invalid("`nsid` alone names no namespace: give `subsystem` too"));
         }
         let meant = |known: &str, row: &NamespaceState| {
             nqn.as_ref().is_none_or(|nqn| nqn == known) && nsid.is_none_or(|n| n == row.nsid)

@@ -1,4 +1,4 @@
-//! The way from a method's name to its function.
+//! Dispatch of a request to the function of its method.
 
 use serde_json::{Map, Value, json};
 use sluice_schema::{Call, Method, Params, Values, call};
@@ -16,7 +16,7 @@ use crate::config::{did_you_mean, values};
 use crate::objects::visit;
 
 impl Control {
-    /// Calls the method of a name.
+    /// Calls a method by its name.
     pub(crate) fn call(&self, method: &str, params: &Value) -> Result<Value, Failure> {
         let method = Method::from_name(method).ok_or_else(|| unknown(method))?;
         let empty = json!({});
@@ -99,9 +99,7 @@ impl Control {
             other => self.object_method(other, params),
         }
     }
-}
 
-impl Control {
     /// Calls a generic method of a kind of object.
     fn object_method(&self, method: Method, params: &Value) -> Result<Value, Failure> {
         let found = method

@@ -48,11 +48,11 @@ pub struct Control {
     metrics: Metrics,
     durable: bool,
     started: Instant,
-    /// The configuration file; none: the embedded configuration runs.
+    /// The configuration file; `None` where the embedded configuration runs.
     file: Option<PathBuf>,
     /// The configuration with which the target was started.
     first: Config,
-    /// Whether a request asked for the end.
+    /// Whether `shutdown` was called.
     told_to_end: AtomicBool,
 }
 
@@ -63,8 +63,8 @@ impl Control {
         Self::of_file(engine, live, None)
     }
 
-    /// Makes the control plane as [`Control::new`] does, with the configuration file, which is read
-    /// again on request.
+    /// Makes the control plane of an engine that runs a configuration file, which `reload` reads
+    /// again; `None` stands for the embedded configuration.
     #[must_use]
     pub fn of_file(engine: Arc<dyn Engine>, live: Live, file: Option<PathBuf>) -> Arc<Self> {
         let engine = EngineHandle(engine);

@@ -21,15 +21,14 @@ pub(super) fn known_subsystem<'a>(config: &'a Config, nqn: &str) -> Result<&'a S
     })
 }
 
-/// Finds the subsystem of an NQN, to be changed.
+/// Finds the subsystem of an NQN for a change.
 pub(super) fn subsystem<'a>(
     config: &'a mut Config,
     nqn: &str,
 ) -> Result<&'a mut Subsystem, Failure> {
-    let Some(at) = config.subsystems.iter().position(|known| known.nqn == nqn) else {
-        return Err(known_subsystem(config, nqn).err().unwrap_or_else(|| Failure::not_found(nqn)));
-    };
-    config.subsystems.get_mut(at).ok_or_else(|| Failure::not_found(nqn))
+    known_subsystem(config, nqn)?;
+    let found = config.subsystems.iter_mut().find(|known| known.nqn == nqn);
+    found.ok_or_else(|| Failure::not_found(nqn))
 }
 
 /// Finds the namespace of an NSID.
@@ -43,16 +42,14 @@ pub(super) fn known_namespace(subsystem: &Subsystem, nsid: u32) -> Result<&Names
     })
 }
 
-/// Finds the namespace of an NSID, to be changed.
+/// Finds the namespace of an NSID for a change.
 pub(super) fn namespace(subsystem: &mut Subsystem, nsid: u32) -> Result<&mut Namespace, Failure> {
-    let Some(at) = subsystem.namespaces.iter().position(|known| known.nsid == Some(nsid)) else {
-        let missing = known_namespace(subsystem, nsid).err();
-        return Err(missing.unwrap_or_else(|| Failure::not_found(nsid.to_string())));
-    };
-    subsystem.namespaces.get_mut(at).ok_or_else(|| Failure::not_found(nsid.to_string()))
+    known_namespace(subsystem, nsid)?;
+    let found = subsystem.namespaces.iter_mut().find(|known| known.nsid == Some(nsid));
+    found.ok_or_else(|| Failure::not_found(nsid.to_string()))
 }
 
-/// Finds the listener of an address, to be changed.
+/// Finds the listener of an address for a change.
 pub(super) fn listener(config: &mut Config, address: SocketAddr) -> Result<&mut Listener, Failure> {
     let known: Vec<String> = config.listeners.iter().map(|l| l.address.to_string()).collect();
     let found = config.listeners.iter_mut().find(|l| l.address == address);
@@ -62,7 +59,7 @@ pub(super) fn listener(config: &mut Config, address: SocketAddr) -> Result<&mut 
     })
 }
 
-/// Checks that a link exists; `None`: the default one.
+/// Checks that a link exists; `None` stands for the default link.
 pub(super) fn link_is_known(config: &Config, link: Option<&str>) -> Result<(), Failure> {
     match link.filter(|name| network::unknown(&config.network, Some(name))) {
         Some(name) => Err(no_link(config, name)),
@@ -76,7 +73,7 @@ pub(super) fn no_link(config: &Config, name: &str) -> Failure {
     Failure::not_found(format!("there is no link {name}; there are: {known}"))
 }
 
-/// Writes names for a message, no more than a person reads.
+/// Joins names for a message: the first eight, and the number of the others.
 pub(super) fn list(names: &[String]) -> String {
     match names {
         [] => "none".into(),

@@ -1,5 +1,4 @@
-//! Tests of what a person relies on who changes the settings of the network while hosts are at
-//! work.
+//! Tests of changes of the network's settings while hosts are at work.
 
 use std::sync::atomic::Ordering::Relaxed;
 
@@ -126,7 +125,7 @@ fn refusals_name_the_thing_and_what_would_be_right() {
             "not_found",
             "there are: default, east",
         ),
-        ("link.add", json!({"name": "east"}), "exists", "link east is there already"),
+        ("link.add", json!({"name": "east"}), "exists", "link east exists already"),
         ("link.add", json!({"name": "default"}), "invalid", "set that one with [network]"),
         ("link.set", json!({"name": "west"}), "not_found", "there are: default, east"),
         ("link.set", json!({"capacity": "auto"}), "invalid", "no `name`"),

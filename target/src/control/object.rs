@@ -1,4 +1,4 @@
-//! Methods that add, set and remove an object by its name: one for all kinds of objects.
+//! The generic methods add, set and remove, for every kind of object that has a name.
 
 use serde_json::{Value, json};
 use sluice_schema::Verb;
@@ -43,7 +43,7 @@ impl Control {
         let object = read(params, |fields| T::read_onto(fields, &fresh))?;
         let name = object.id();
         if find::<T>(group, &name).is_some() {
-            return Err(Failure::exists(format!("{} {name} is there already", T::WORD)));
+            return Err(Failure::exists(format!("{} {name} exists already", T::WORD)));
         }
         let answer = table::show(&object);
         self.put(&mut live, name, Some(object))?;
@@ -84,7 +84,7 @@ impl Control {
         Ok(self.done(Name { name }))
     }
 
-    /// Stores and makes an object; `None` removes it.
+    /// Stores an object and gives it to the target; `None` removes the object of that name.
     fn put<T: Named + Listed>(
         &self,
         live: &mut Live,

@@ -33,7 +33,7 @@ impl From<StoreError> for Failure {
     }
 }
 
-/// Says whether a line asks for a change, which may take long, and not only for a look.
+/// Says whether a line asks for a change, which may take long.
 pub(super) fn changes(line: &[u8]) -> bool {
     let Ok(RequestLine { method, .. }) = serde_json::from_slice(line) else { return false };
     Method::from_name(&method).is_some_and(Method::changes)
@@ -48,7 +48,7 @@ pub(crate) fn answer(
         Ok(request) => request,
         Err(error) => {
             let message = format!(
-                "this is no request ({error}); write one JSON object in a line: \
+                "this is not a request ({error}); write one JSON object on one line: \
                  {{\"id\": 1, \"method\": \"status\", \"params\": {{}}}}"
             );
             return failure(&Value::Null, &Failure::new(ErrorKind::BadRequest, message));
@@ -60,7 +60,7 @@ pub(crate) fn answer(
     }
 }
 
-/// Returns the answer that tells of a failure.
+/// Returns the answer that reports a failure.
 pub(crate) fn failure(id: &Value, failure: &Failure) -> String {
     json!({ "id": id, "error": failure }).to_string()
 }

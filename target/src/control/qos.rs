@@ -106,8 +106,11 @@ impl Control {
         let mut live = self.live();
         if exists(live.current(), &name) {
             let message = match split_or_nqn(&name) {
-                true => format!("session {name} comes with what it is named by; change it instead"),
-                false => format!("session {name} is there already"),
+                true => format!(
+                    "session {name} exists with its subsystem or namespace: change it with \
+                     session.set"
+                ),
+                false => format!("session {name} exists already"),
             };
             return Err(Failure::exists(message));
         }
@@ -131,7 +134,8 @@ impl Control {
         if !config.qos.sessions.iter().any(|known| known.name == name) {
             return Err(match exists(config, &name) {
                 true => Failure::invalid(format!(
-                    "session {name} comes with what it is named by, and nothing is set for it"
+                    "session {name} exists with its subsystem or namespace, and has no settings of \
+                     its own to remove"
                 )),
                 false => no_session(config, &name),
             });

@@ -132,8 +132,8 @@ fn refusals_name_the_thing_and_what_would_be_right() {
             "there is no subsystem",
         ),
         ("qos.policy", json!({}), "not_found", "there are policies for: nqn.2026-01.io.x:h0"),
-        ("session.add", json!({"name": "gold"}), "exists", "session gold is there already"),
-        ("session.add", json!({"name": NQN}), "exists", "change it instead"),
+        ("session.add", json!({"name": "gold"}), "exists", "session gold exists already"),
+        ("session.add", json!({"name": NQN}), "exists", "change it with session.set"),
         ("session.add", json!({"name": "root"}), "invalid", "above all others"),
         ("session.add", json!({"name": "x", "parent": "y"}), "not_found", "there is no session y"),
         (
@@ -147,7 +147,7 @@ fn refusals_name_the_thing_and_what_would_be_right() {
         ("session.set", json!({"iops": 5}), "invalid", "no `name`"),
         ("session.remove", json!({"name": "gold"}), "invalid", "parent of silver; move them"),
         ("session.remove", json!({"name": "silver"}), "invalid", "named by the policies for"),
-        ("session.remove", json!({"name": NQN}), "invalid", "nothing is set for it"),
+        ("session.remove", json!({"name": NQN}), "invalid", "has no settings of its own"),
         ("session.release", json!({"session": "gold"}), "not_found", "has no reservation"),
         ("session.reserve", json!({"session": "gold"}), "invalid", "write one of operations"),
         (

@@ -20,8 +20,8 @@ impl Control {
         }
     }
 
-    /// Reads the configuration file again and makes the target what the file says, with the live
-    /// changes that still count; or leaves everything as it is. Logs what it did.
+    /// Reads the configuration file again and changes the target to what the file says, with the
+    /// live changes that still count, or leaves everything as it is. Logs the result.
     ///
     /// # Errors
     /// The file has errors, or a change cannot be stored or made, or would hurt connected hosts and
@@ -75,7 +75,7 @@ impl Control {
         if let Err(refused) = run(self.engine(), &look.changes) {
             let mut failure = Failure::from(refused);
             if let Err(error) = live.undo(stored) {
-                let more = format!("; besides, live changes may be forgotten: {error}");
+                let more = format!("; live changes may be lost at the next start: {error}");
                 failure.message.push_str(&more);
             }
             return Err(failure);
@@ -100,7 +100,7 @@ impl Control {
     }
 }
 
-/// A configuration file that was read, and its changes of the running target.
+/// A configuration file that was read, and the changes that it asks of the running target.
 struct Look {
     file: Config,
     next: Effective,

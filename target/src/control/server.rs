@@ -167,7 +167,7 @@ impl Listeners {
     }
 }
 
-/// A count of one client, as long as it lives.
+/// A guard that counts one client as busy until it is dropped.
 struct Guard(Rc<Cell<usize>>);
 
 impl Guard {
@@ -183,7 +183,7 @@ impl Drop for Guard {
     }
 }
 
-/// Accepts a client of the control socket. The ring waits by itself, so the socket must block.
+/// Accepts a client of the control socket. The socket must block, since the ring waits for it.
 async fn accept(listener: &UnixListener) -> io::Result<UnixStream> {
     let stream = listener.accept().await?.0.into_std()?;
     stream.set_nonblocking(false)?;
@@ -211,7 +211,7 @@ async fn accept_control(listener: UnixListener, control: Arc<Control>, busy: Rc<
     }
 }
 
-/// Waits after an accept that failed, probably for want of descriptors: other clients may end soon.
+/// Waits after a failed accept: probably no file descriptor is left until another client ends.
 async fn pause(error: &io::Error) {
     tracing::warn!(%error, "cannot accept a client of the control plane");
     tokio::time::sleep(Duration::from_secs(1)).await;
@@ -309,7 +309,7 @@ async fn accept_metrics(listener: TcpListener, control: Arc<Control>) {
     let end = |silent: &TcpStream| drop(silent.shutdown(Shutdown::Both));
     loop {
         match listener.accept().await.map(|(stream, _)| clients.take(stream, end)) {
-            // A scraper that is turned away comes again.
+            // A scraper whose connection is closed tries again at its next interval.
             Ok(Err(stream)) => drop(stream),
             Ok(Ok(mut client)) => {
                 let control = control.clone();
@@ -333,9 +333,8 @@ async fn accept_metrics(listener: TcpListener, control: Arc<Control>) {
 async fn request(stream: &TcpStream) -> Option<http::Asked> {
     let mut request: Vec<u8> = Vec::new();
     loop {
-        match http::read(&request) {
-            http::Asked::More => {}
-            asked => return Some(asked),
+        if let Some(asked) = http::read(&request) {
+            return Some(asked);
         }
         let (length, chunk) = stream.read(Vec::with_capacity(http::REQUEST_MAX)).await;
         let length = length.ok().filter(|length| *length > 0)?;
@@ -346,7 +345,6 @@ async fn request(stream: &TcpStream) -> Option<http::Asked> {
 async fn respond(stream: &TcpStream, asked: http::Asked, control: Arc<Control>) {
     let answer = match asked {
         http::Asked::Refused(answer) => answer,
-        http::Asked::More => return,
         http::Asked::Metrics(whole) => {
             let work = move || http::metrics(control.metrics(), whole);
             let Ok(answer) = tokio::task::spawn_blocking(work).await else { return };

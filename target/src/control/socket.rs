@@ -1,5 +1,5 @@
-//! The control socket's file: made without a moment at which others could use it, taken over from
-//! a dead process, left to a living one.
+//! The control socket's file. The socket appears under its path once its mode is set; the socket of
+//! a dead process is replaced, that of a running one is left alone.
 
 use std::io;
 use std::os::unix::fs::{DirBuilderExt, MetadataExt, PermissionsExt};
@@ -13,7 +13,7 @@ use crate::access;
 /// The mode of the socket: its owner and group may use it.
 const MODE: u32 = 0o660;
 
-/// A socket file that is removed with its owner.
+/// A socket file that is removed when this is dropped.
 #[derive(Debug)]
 pub(super) struct SocketFile {
     path: PathBuf,

@@ -27,7 +27,7 @@ pub(crate) struct TestEngine {
     pub(crate) refuse_after: Mutex<Option<usize>>,
     /// Whether configurations that contradict themselves are refused.
     pub(crate) strict: AtomicBool,
-    /// The end that was asked for: whether at once; none: none was.
+    /// Whether the end that was asked for is at once; `None` means that none was asked for.
     pub(crate) ended: Mutex<Option<bool>>,
     /// Namespaces that are not ready: subsystem, NSID, state and reason.
     pub(crate) wrong: Mutex<Vec<(String, u32, Availability, String)>>,

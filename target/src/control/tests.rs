@@ -201,7 +201,7 @@ fn refusals_say_what_is_there() {
             "namespace 1",
         ),
         ("namespace.remove", json!({"subsystem": NQN, "nsid": 9}), "not_found", "there are: 1"),
-        ("namespace.resize", json!({"subsystem": NQN, "nsid": 1}), "invalid", "give a size"),
+        ("namespace.resize", json!({"subsystem": NQN, "nsid": 1}), "invalid", "give `size`"),
         (
             "namespace.resize",
             json!({"subsystem": NQN, "nsid": 1, "size": 5000}),
@@ -209,7 +209,7 @@ fn refusals_say_what_is_there() {
             "whole blocks",
         ),
         ("listener.add", json!({"address": "0.0.0.0:4420"}), "exists", "collides"),
-        ("listener.add", json!({"address": "127.0.0.1:4420"}), "exists", "there already"),
+        ("listener.add", json!({"address": "127.0.0.1:4420"}), "exists", "exists already"),
         ("listener.remove", json!({"address": "127.0.0.1:1"}), "not_found", "127.0.0.1:4420"),
         ("subsystem.add", json!({"nqn": NQN}), "exists", "already"),
         ("subsystem.add", json!({"nqn": "disk"}), "invalid", "nqn."),
@@ -294,7 +294,7 @@ fn what_would_hurt_connected_hosts_is_refused_by_name_unless_forced() {
         let before = rig.check_agreement();
         let (kind, message) = rig.refused(method, params.clone());
         assert_eq!(kind, "refused", "{method}");
-        let ending = "use --force (\"force\": true) to do it all the same";
+        let ending = "use --force (\"force\": true) to make the change anyway";
         assert!(message.ends_with(ending), "{message}");
         let hosts = "by 10 connected hosts: nqn.2026-01.io.x:h1, nqn.2026-01.io.x:h2, ";
         assert!(message.contains(hosts) && message.contains(":h8 and 2 more;"), "{message}");

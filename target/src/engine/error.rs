@@ -18,7 +18,7 @@ pub enum EngineError {
     /// The operating system refused (a port in use, a device that does not open).
     #[error("{0}")]
     System(String),
-    /// The change would hurt hosts or data: `force` makes it all the same.
+    /// The change would hurt hosts or data: `force` makes the change anyway.
     #[error("{0}")]
     Refused(String),
 }

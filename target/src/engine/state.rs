@@ -28,7 +28,7 @@ pub struct NetworkState {
 pub struct LinkState {
     /// Its name.
     pub name: String,
-    /// The configured capacity in bits per second; none: `auto`.
+    /// The configured capacity in bits per second; `None` means `auto`.
     pub capacity: Option<u64>,
     /// The direction from the target to hosts.
     pub out: DirectionState,
@@ -99,7 +99,7 @@ pub struct QosState {
 pub struct Traffic {
     /// Commands waiting now.
     pub waiting: u64,
-    /// Commands that were told to come again later.
+    /// Commands that were told to retry later.
     pub refused: u64,
     /// The operations that were carried out.
     pub io: IoSnapshot,
@@ -110,7 +110,7 @@ pub struct Traffic {
 pub struct SessionState {
     /// Its name; the root's is `root`.
     pub name: String,
-    /// Its parent's name; none: the root itself.
+    /// Its parent's name; `None` means the root itself.
     pub parent: Option<String>,
     /// Whether the session comes with a subsystem or a namespace.
     pub automatic: bool,
@@ -118,9 +118,9 @@ pub struct SessionState {
     pub operations: (u64, u64),
     /// The payload credits in use, and all of them, in bytes.
     pub payload: (u64, u64),
-    /// The most commands per second; none: no limit.
+    /// The most commands per second; `None` means no limit.
     pub iops: Option<u64>,
-    /// The most bytes per second; none: no limit.
+    /// The most bytes per second; `None` means no limit.
     pub bandwidth: Option<u64>,
     /// Commands that may wait before hosts are held back.
     pub queue: u32,
@@ -154,7 +154,7 @@ pub struct DeviceState {
     pub nsid: u32,
     /// Whether the target arbitrates, so that commands wait for their turn at all.
     pub arbitrated: bool,
-    /// Commands of ordinary size that the device may hold now; none: any number.
+    /// Commands of ordinary size that the device may hold now; `None` means any number.
     pub window: Option<f64>,
     /// Commands of ordinary size that it holds.
     pub in_use: f64,

@@ -17,7 +17,7 @@ pub(super) type Labels = Vec<(&'static str, String)>;
 /// [`sluice_core::stats::Histogram`], so that no event is counted on the wrong side.
 const BOUNDS: std::ops::RangeInclusive<u32> = 11..=33;
 
-/// A way to pick one number.
+/// A function that picks one number.
 pub(super) type Pick<T> = fn(&T) -> u64;
 
 /// A writer of metric families.
@@ -114,7 +114,7 @@ impl<'a> Families<'a> {
         let serves = all().map(|(labels, namespace)| {
             (labels, u64::from(namespace.state != Availability::Unavailable))
         });
-        let help = "1 while the namespace is served, 0 while its device is not there";
+        let help = "1 while the namespace is served, 0 while its device is not available";
         self.gauges("namespace_up", help, None, serves)?;
         let help = "Commands that the device answered with an error";
         let kind = MetricType::Counter;
@@ -162,7 +162,7 @@ impl<'a> Families<'a> {
             };
             reactor.states.iter().map(count)
         });
-        let help = "Commands that were not carried out on the spot, by how far they have come";
+        let help = "Commands in a reactor that were not completed at once, by state";
         self.gauges("reactor_commands", help, None, commands)
     }
 

@@ -49,7 +49,7 @@ impl Families<'_> {
         state: &NetworkState,
         connections: &[ConnectionState],
     ) -> Result<(), Error> {
-        let help = "1 while classes share the network, 0 while the kernel is on its own";
+        let help = "1 while classes share the network, 0 while the kernel alone decides";
         let one = std::iter::once((Labels::new(), u64::from(state.enabled)));
         self.gauges("network_enabled", help, None, one)?;
         self.links(&state.links)?;
@@ -76,7 +76,7 @@ impl Families<'_> {
         let label = |link: &LinkState| vec![("link", link.name.clone())];
         let unit = rate();
         let given = links.iter().filter_map(|link| Some((label(link), link.capacity? as f64)));
-        let help = "What the configuration says that a link carries";
+        let help = "Configured capacity of a link";
         self.fractions("link_capacity", help, Some(&unit), given)?;
         let directions: Vec<_> = links
             .iter()
@@ -87,7 +87,7 @@ impl Families<'_> {
             })
             .collect();
         let estimates = directions.iter().map(|(labels, state)| (labels.clone(), state.estimate));
-        let help = "What goes through a link when it is congested; 0: not known yet";
+        let help = "Estimated rate of a congested link; 0 until it was congested";
         self.fractions("link_estimate", help, Some(&unit), estimates)?;
         let classes = directions.iter().flat_map(|(labels, state)| {
             state.classes.iter().map(|class| {
@@ -108,12 +108,10 @@ impl Families<'_> {
     fn flows(&mut self, names: &Names, all: &[(Labels, &FlowState)]) -> Result<(), Error> {
         let (rate, ratio) = (rate(), ratio());
         let gauges: [(&str, &str, &Unit, PickFraction<FlowState>); 5] = [
-            (names.target, "The rate that it is to have", &rate, |flow| flow.target),
-            (names.rate, "The smoothed rate of payload", &rate, |flow| Some(flow.rate)),
-            (names.limit, "The rate that it may have at most now", &rate, |flow| flow.limit),
-            (names.alpha, "The smoothed fraction of marked packets", &ratio, |flow| {
-                Some(flow.alpha)
-            }),
+            (names.target, "Target rate", &rate, |flow| flow.target),
+            (names.rate, "Smoothed rate of payload", &rate, |flow| Some(flow.rate)),
+            (names.limit, "Limit on the rate now", &rate, |flow| flow.limit),
+            (names.alpha, "Smoothed fraction of marked packets", &ratio, |flow| Some(flow.alpha)),
             (names.quality, "The quality factor Q", &ratio, |flow| Some(flow.quality)),
         ];
         for (name, help, unit, pick) in gauges {

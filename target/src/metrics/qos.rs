@@ -8,7 +8,7 @@ use prometheus_client::registry::Unit;
 use super::families::{Families, Labels, Names, Pick, Source, counter, histogram, seconds};
 use crate::engine::{DeviceState, QosState, ReserveState, SessionState, Traffic};
 
-/// A way to pick one fractional number; `None`: the series is left out.
+/// A function that picks one fractional number, or `None` where the series is left out.
 pub(super) type PickFraction<T> = fn(&T) -> Option<f64>;
 
 const CLASS: Names = Names {
@@ -33,7 +33,7 @@ const SESSION: Names = Names {
 impl Families<'_> {
     /// Writes classes, sessions, reservations and devices.
     pub(super) fn qos(&mut self, enabled: bool, state: &QosState) -> Result<(), Error> {
-        let help = "1 while commands wait their turn, 0 while they go as they come";
+        let help = "1 while quality of service orders commands, 0 while they go as they come";
         let one = std::iter::once((Labels::new(), u64::from(enabled)));
         self.gauges("qos_enabled", help, None, one)?;
         let classes: Vec<(Labels, &Traffic)> = state
@@ -62,7 +62,7 @@ impl Families<'_> {
     ) -> Result<(), Error> {
         let now = all.iter().map(|(labels, traffic)| (labels.clone(), traffic.waiting));
         self.gauges(waiting, "Commands waiting now", None, now)?;
-        let help = "Commands that were told to come again later";
+        let help = "Commands whose host was told to retry later";
         let kind = MetricType::Counter;
         let mut family = self.encoder.encode_descriptor(refused, help, None, kind)?;
         for (labels, traffic) in all {
@@ -154,7 +154,7 @@ impl Families<'_> {
             [("read", read), ("write", write)]
                 .map(|(name, ns)| (with(device, ("operation", name.into())), seconds(ns)))
         });
-        let help = "Mean time of a 4 KiB command in the device, as measured; 0: not yet";
+        let help = "Measured mean time of a 4 KiB command in the device; 0 until it is known";
         self.fractions("device_mean_service", help, Some(&Unit::Seconds), times)?;
         let waiting = devices.iter().flat_map(|device| {
             let each = device.waiting.iter();
@@ -177,7 +177,7 @@ impl Families<'_> {
         Ok(())
     }
 
-    /// Writes the parts of operations' latencies.
+    /// Writes where operations' latencies were spent: waiting in the target, and in the device.
     pub(super) fn waits(&mut self, names: &Names, sources: &[Source<'_>]) -> Result<(), Error> {
         let (unit, kind) = (Some(&Unit::Seconds), MetricType::Histogram);
         if let Some(name) = names.queueing {

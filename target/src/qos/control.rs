@@ -252,7 +252,7 @@ impl Control {
         let top = root(config, self.memory);
         let mut trial = Sessions::new(&top);
         // With the stages off, sessions have no shares; a configuration that would fail with them
-        // on is refused all the same.
+        // on is refused anyway.
         let mut on = config.clone();
         on.general.enabled = true;
         trial

@@ -22,7 +22,7 @@ pub(crate) enum Change {
     AddNamespace(String, Namespace, Why),
     /// A namespace is removed.
     RemoveNamespace(String, Namespace, Why),
-    /// A namespace gets another size in bytes; none: its file's.
+    /// A namespace gets another size in bytes; `None` means its file's.
     Resize { nqn: String, nsid: u32, from: Option<u64>, to: Option<u64> },
     /// A namespace gets another class.
     NamespaceClass { nqn: String, nsid: u32, from: Option<Class>, to: Option<Class> },

@@ -235,7 +235,7 @@ proptest! {
     #![proptest_config(ProptestConfig::with_cases(1024))]
 
     /// Each step is possible where it stands: at no time are two at one address, under one
-    /// identifier, or writing to one file, and no listener names a link that is not there.
+    /// identifier, or writing to one file, and no listener names a link that does not exist.
     #[test]
     fn a_plan_makes_one_configuration_of_another(from in config(), to in config()) {
         let engine = engine(&from);

@@ -1,4 +1,4 @@
-//! The connected hosts from which a change would take something.
+//! The connected hosts that would lose something by a change.
 
 use std::collections::BTreeSet;
 

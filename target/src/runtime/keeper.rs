@@ -14,7 +14,7 @@ use super::recovery::Recovery;
 use crate::backend::WakeUp;
 use crate::uevents::Uevents;
 
-/// The time from one look at files and devices, which give no sign themselves, to the next look.
+/// The time between two looks at files and devices, which do not report their faults themselves.
 const LOOK_EVERY: Duration = Duration::from_secs(5);
 /// The least time from one wake-up that is cleared to the next: a device whose every command fails
 /// does not keep the thread busy.
@@ -67,11 +67,11 @@ fn keep(recovery: &Recovery, uevents: Option<&Uevents>, stopping: &AtomicBool) {
             wake_up.clear();
             clear_at = now + CLEAR_EVERY;
         }
-        let sign = uevents.is_some_and(Uevents::any);
-        if sign {
+        let event = uevents.is_some_and(Uevents::any);
+        if event {
             namespaces.table.nudge_all(now);
         }
-        let look = sign || now >= look_at;
+        let look = event || now >= look_at;
         if look {
             look_at = now + LOOK_EVERY;
         }

@@ -53,7 +53,7 @@ impl Namespaces {
     pub(super) fn add(&self, nqn: &str, namespace: &Namespace) -> Result<u32, EngineError> {
         let nsid = namespace.nsid.unwrap_or_else(|| self.lowest_free_nsid(nqn));
         if self.shared.with_service(|service| service.namespace(nqn, nsid).is_some()) {
-            let message = format!("namespace {nsid} of {nqn} is there already");
+            let message = format!("namespace {nsid} of {nqn} exists already");
             return Err(EngineError::Exists(message));
         }
         let backend = self.open(nqn, nsid, namespace, Occasion::Added)?;
@@ -128,8 +128,7 @@ impl Namespaces {
         Ok(())
     }
 
-    /// Puts a namespace in place that could not be opened: hosts see it, and are told to come
-    /// again.
+    /// Puts a namespace in place that could not be opened: hosts see it, and are told to retry.
     fn install_absent(
         &self,
         (nqn, nsid): (&str, u32),
@@ -143,8 +142,7 @@ impl Namespaces {
             subsystem = nqn,
             nsid,
             reason = why,
-            "the namespace is not available: hosts are told to come again, and its device is \
-             looked for"
+            "the namespace is not available: hosts are told to retry until its device opens"
         );
         let known = Known::absent(namespace.clone(), self.fresh_stats(), now, why);
         self.table.insert((nqn.to_owned(), nsid), known);
@@ -168,16 +166,16 @@ impl Namespaces {
         Ok(())
     }
 
-    /// Removes the rest of the namespaces of a subsystem that is gone, which were kept on
-    /// `devices`.
+    /// Removes what is left of the namespaces of a removed subsystem: their entries, `devices` and
+    /// claims.
     pub(super) fn remove_all_of(&self, nqn: &str, devices: &[BackendId]) {
         self.table.forget_all_of(nqn);
         self.retire(devices);
         self.backings.forget(|(other, _)| other == nqn);
     }
 
-    /// Closes devices once no reactor has them any more. This thread does so, and no reactor, since
-    /// giving a lot of memory back takes time.
+    /// Waits until no reactor has the devices, and closes them on this thread: a reactor would
+    /// stand still while the memory of a large namespace is freed.
     fn retire(&self, backends: &[BackendId]) {
         const LONGEST: Duration = Duration::from_secs(5);
         const NAP: Duration = Duration::from_millis(2);

@@ -7,7 +7,7 @@ use fabric::Nanos;
 use fabric::controller::{BackendId, Namespace as FabricNamespace, Readiness};
 
 use super::namespaces::Namespaces;
-use super::table::{Known, sign};
+use super::table::{Known, fingerprint};
 use crate::availability::Note;
 use crate::backend::Finding;
 use crate::backings::Occasion;
@@ -71,8 +71,8 @@ impl Recovery {
         };
         let health = device.backend.health();
         let (errors, last) = health.errors();
-        let found = if look || errors > 0 { device.backend.look() } else { None };
         let looked = look || errors > 0;
+        let found = if looked { device.backend.look() } else { None };
         let (damage, gone) = match found {
             Some(Finding::Gone(why)) => (None, Some(why)),
             Some(Finding::Damaged(words)) => (Some(words), health.fault()),
@@ -95,7 +95,7 @@ impl Recovery {
         }
     }
 
-    /// Closes a device that is gone: its namespace stays, and hosts are told to come again.
+    /// Closes a device that is gone: its namespace stays, and hosts are told to retry.
     fn close(&self, place: &Place, id: BackendId, device: Arc<OpenDevice>, why: String) {
         let Namespaces { shared, table, .. } = &*self.namespaces;
         let _one = lock(&shared.change);
@@ -119,7 +119,7 @@ impl Recovery {
             subsystem = nqn,
             nsid,
             reason = why,
-            "the namespace's device is gone: hosts are told to come again until it is back"
+            "the namespace's device is gone: hosts are told to retry until it is back"
         );
         let replaced = shared.with_service(|service| {
             let mut gone = FabricNamespace::clone(service.namespace(nqn, nsid)?);
@@ -131,7 +131,7 @@ impl Recovery {
                 subsystem = nqn,
                 nsid,
                 %error,
-                "hosts are not told that the device is gone"
+                "hosts could not be told that the device is gone"
             );
         }
         shared.qos.remove_namespace(now, nqn, nsid);
@@ -148,12 +148,12 @@ impl Recovery {
             if known.watch.is_open() {
                 return None;
             }
-            // The earlier device is in the way until the last command has left it.
+            // The file is claimed until the last command has left the earlier device.
             if known.left.strong_count() > 0 {
                 known.watch.postpone(self.now());
                 return None;
             }
-            known.tried = known.config.backend.path().and_then(sign);
+            known.tried = known.config.backend.path().and_then(fingerprint);
             Some(known.config.clone())
         });
         let Some(config) = config.flatten() else { return };

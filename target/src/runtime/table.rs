@@ -34,16 +34,16 @@ pub(super) struct Known {
     /// The errors of earlier devices.
     pub(super) errors_before: u64,
     pub(super) watch: Watch,
-    /// The sign of the file or device that was at the namespace's path at the last try.
-    pub(super) tried: Option<Sign>,
+    /// The fingerprint of the file or device at the namespace's path, at the last try.
+    pub(super) tried: Option<Fingerprint>,
 }
 
-/// A sign that changes with the file or device at a path: device, inode, device number, size, and
-/// the time of the last change.
-pub(super) type Sign = (u64, u64, u64, u64, i64, i64);
+/// A fingerprint that changes with the file or device at a path: device, inode, device number, size
+/// in bytes, and the time of the last change in seconds and nanoseconds.
+pub(super) type Fingerprint = (u64, u64, u64, u64, i64, i64);
 
-/// Reads the sign of a path.
-pub(super) fn sign(path: &Path) -> Option<Sign> {
+/// Reads the fingerprint of the file or device at a path.
+pub(super) fn fingerprint(path: &Path) -> Option<Fingerprint> {
     let seen = std::fs::metadata(path).ok()?;
     Some((seen.dev(), seen.ino(), seen.rdev(), seen.len(), seen.ctime(), seen.ctime_nsec()))
 }
@@ -58,7 +58,7 @@ impl Known {
     /// Makes a namespace whose device could not be opened.
     pub(super) fn absent(config: Namespace, stats: Stats, now: Nanos, why: String) -> Self {
         let (left, watch) = (Weak::new(), Watch::closed(now, why));
-        let tried = config.backend.path().and_then(sign);
+        let tried = config.backend.path().and_then(fingerprint);
         Self { config, open: None, left, stats, errors_before: 0, watch, tried }
     }
 }
@@ -106,14 +106,14 @@ impl Table {
         lock(&self.0).values().filter_map(|known| known.watch.next()).min()
     }
 
-    /// Makes all namespaces due that are not available, since there is a sign of a device.
+    /// Makes all namespaces that are not available due now, since a device has appeared.
     pub(super) fn nudge_all(&self, now: Nanos) {
         for known in lock(&self.0).values_mut() {
             known.watch.nudge(now);
         }
     }
 
-    /// Makes namespaces due that are not available and whose paths have changed.
+    /// Makes namespaces due now that are not available and at whose paths something has changed.
     pub(super) fn nudge_changed(&self, now: Nanos) {
         let closed: Vec<_> = lock(&self.0)
             .iter()
@@ -124,7 +124,7 @@ impl Table {
             .collect();
         // The lock is free while this looks at the file system.
         for (place, path, tried) in closed {
-            if sign(&path) != tried {
+            if fingerprint(&path) != tried {
                 self.with(&place, |known| known.watch.nudge(now));
             }
         }

@@ -17,14 +17,14 @@ use crate::threads;
 #[derive(Debug, Default)]
 pub(super) struct Threads {
     running: Mutex<Running>,
-    /// Whether the threads beside the reactors should end.
+    /// Whether the helpers and the keeper should end.
     stopping: Arc<AtomicBool>,
 }
 
 #[derive(Debug, Default)]
 struct Running {
     reactors: Vec<JoinHandle<()>>,
-    /// The threads of the timers and of the network.
+    /// The timer thread and the poller.
     helpers: Vec<JoinHandle<()>>,
     /// The keeper of namespaces.
     keeper: Option<JoinHandle<()>>,
@@ -95,9 +95,9 @@ impl Threads {
 
 /// A guard that ends the process if its thread panics. A daemon without one of its reactors would
 /// take connections and serve none of them; and the kernel may hold that reactor's memory.
-struct WholeOrNothing;
+struct AbortOnPanic;
 
-impl Drop for WholeOrNothing {
+impl Drop for AbortOnPanic {
     fn drop(&mut self) {
         if std::thread::panicking() {
             std::process::abort();
@@ -122,12 +122,12 @@ fn run_reactor(
     match Reactor::new(shared, index, &cpus) {
         Ok(reactor) => {
             let _ = ready.send(Ok(()));
-            let whole = WholeOrNothing;
+            let guard = AbortOnPanic;
             if let Err(error) = reactor.run() {
                 tracing::error!(index, %error, "a reactor has failed: the daemon ends");
                 std::process::abort();
             }
-            drop(whole);
+            drop(guard);
         }
         Err(error) => {
             let _ = ready.send(Err(error.into()));

@@ -19,9 +19,9 @@ use crate::objects::Batch;
 /// A live change as it is stored.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 struct Record {
-    /// The file's entry at the time of the change; `None`: there was none.
+    /// The file's entry at the time of the change; `None` means there was none.
     file: Option<String>,
-    /// The object since the change; `None`: it was removed.
+    /// The object since the change; `None` means it was removed.
     value: Option<String>,
 }
 
@@ -400,7 +400,7 @@ impl Live {
         plan.into_iter().collect()
     }
 
-    /// Returns the record of a live subsystem, without its namespaces; none where it is as in the
+    /// Returns the record of a live subsystem, without its namespaces; `None` where it is as in the
     /// file.
     fn whole_record(&self, nqn: &str) -> (Key, Option<Record>) {
         let whole = ObjectId::Subsystem(nqn.into());
@@ -415,7 +415,7 @@ impl Live {
         (key, Some(Record { file: whole.text(&self.file), value }))
     }
 
-    /// Returns the record of a live subsystem's namespace; none where it does not exist.
+    /// Returns the record of a live subsystem's namespace; `None` where it does not exist.
     fn record(&self, object: &ObjectId) -> (Key, Option<Record>) {
         let value = object.text(&self.current);
         let record =

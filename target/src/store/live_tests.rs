@@ -309,7 +309,7 @@ fn what_hangs_on_a_session_that_the_file_lost_goes_and_the_rest_stays() {
     assert_eq!((qos.sessions.len(), qos.policies.len()), (1, 1), "{qos:?}");
     assert_eq!(qos.sessions[0].name, "x");
     assert_eq!(warnings.len(), 3, "{warnings:?}");
-    assert!(warnings.iter().any(|w| w.contains("session b is not there")), "{warnings:?}");
+    assert!(warnings.iter().any(|w| w.contains("session b does not exist")), "{warnings:?}");
 }
 
 #[test]
@@ -331,7 +331,7 @@ fn listeners_and_the_links_that_they_name_come_back_together() {
         Live::open(parse(&format!("{file}class = \"high\"\n")).unwrap(), store).unwrap();
     assert_eq!(after.current().listeners[0].link.as_deref(), Some("a"));
     assert!(
-        warnings.iter().any(|w| w.contains("names link a, which is not there")),
+        warnings.iter().any(|w| w.contains("names link a, which does not exist")),
         "{warnings:?}"
     );
 }

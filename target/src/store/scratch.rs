@@ -20,7 +20,7 @@ const PAGE: u64 = 4096;
 #[derive(Debug)]
 pub(super) struct Scratch {
     file: File,
-    /// The holder of the locks that other processes see; none where nobody can write the file.
+    /// The holder of the locks that other processes see; `None` where nobody can write the file.
     locks: Option<FileBackend>,
     state: Mutex<State>,
 }

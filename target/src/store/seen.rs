@@ -25,7 +25,7 @@ pub struct Seen {
     pub kind: String,
     /// The file or device.
     pub path: PathBuf,
-    /// The names that the device reports: WWN, serial number; none where it reports nothing, and
+    /// The names that the device reports: WWN, serial number; `None` where it reports nothing, and
     /// for files.
     pub device: Option<String>,
     /// The namespace's UUID. A namespace with another one is another disk to hosts.

@@ -66,7 +66,7 @@ fn a_file_that_is_missing_at_start_is_served_when_it_appears() {
     let (mut queue, _) = Queue::connect(address, 1, id);
     let read = on(1, io(opcode::io::READ, 0, 1));
     let (status, _, _) = queue.call(read, None, 4096);
-    assert!(is_not_ready(status), "{status}: the host is to come again");
+    assert!(is_not_ready(status), "{status}: the host should retry");
     let other = on(2, io(opcode::io::READ, 0, 1));
     assert!(queue.call(other, None, 4096).0.is_success(), "others are served");
     assert!(matches!(

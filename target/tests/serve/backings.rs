@@ -123,7 +123,7 @@ fn a_file_is_made_where_that_is_asked_for_and_words_say_what_is_missing() {
         assert!(!path.exists());
     };
     missing(folder.path().join("disk"), false, "write create = true");
-    missing(folder.path().join("none/disk"), true, "none is not there");
+    missing(folder.path().join("none/disk"), true, "none does not exist");
     add(&runtime, &disk(1, folder.path().join("disk"), true)).unwrap();
     assert_eq!(folder.path().join("disk").metadata().unwrap().len(), MIB);
     end(&runtime);

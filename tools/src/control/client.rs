@@ -121,7 +121,7 @@ impl Connection {
             _ => format!("the daemon ended the connection to {}", self.path.display()),
         };
         let hint = match method.changes() {
-            true => "; the change may take effect all the same: look before you ask again",
+            true => "; the change may take effect anyway: look before you ask again",
             false => "",
         };
         Failure::new(NO_DAEMON, what + hint)

@@ -65,7 +65,7 @@ fn an_end_amid_an_answer_is_told_and_what_it_may_mean() {
         let failure = ask(&path, method, LONG).unwrap_err();
         assert_eq!(failure.kind, NO_DAEMON);
         assert!(failure.message.contains("ended the connection"), "{failure}");
-        assert_eq!(failure.message.contains("may take effect all the same"), warned, "{failure}");
+        assert_eq!(failure.message.contains("may take effect anyway"), warned, "{failure}");
     }
 }
 

@@ -11,7 +11,7 @@ pub(super) struct Io {
     pub(super) operations: u64,
     pub(super) bytes: u64,
     pub(super) errors: u64,
-    /// The number of commands that were told to come again later.
+    /// The number of commands that were told to retry later.
     pub(super) refused: u64,
     /// The times from a command's arrival to its answer.
     pub(super) latency: Times,

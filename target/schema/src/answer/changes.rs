@@ -7,7 +7,7 @@ use crate::params::Settings;
 /// The answer to a change.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Changed<T> {
-    /// Whether the change survives a restart; `None`: an older daemon does not say.
+    /// Whether the change survives a restart; `None` means that an older daemon does not say.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub durable: Option<bool>,
     /// The changed object. As JSON its fields stand beside `durable`.

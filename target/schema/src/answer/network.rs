@@ -89,9 +89,9 @@ pub struct ConnectionNetwork {
 pub struct FlowState {
     /// The smoothed rate.
     pub rate: f64,
-    /// The target rate; none: no target.
+    /// The target rate; `None` means no target.
     pub target: Option<f64>,
-    /// The present limit on the rate; none: no limit.
+    /// The present limit on the rate; `None` means no limit.
     pub limit: Option<f64>,
     /// The smoothed fraction of marked packets, 0 to 1.
     pub alpha: f64,

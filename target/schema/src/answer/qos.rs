@@ -37,7 +37,7 @@ pub struct Qos {
 pub struct Traffic {
     /// Commands that wait now.
     pub waiting: u64,
-    /// Commands that were told to come again later.
+    /// Commands that were told to retry later.
     pub refused: u64,
     /// The operations that were carried out.
     pub io: Io,
@@ -121,7 +121,7 @@ pub struct DeviceRow {
     pub class: Option<String>,
     /// Whether the target arbitrates, so that commands wait for their turn at all.
     pub arbitrated: bool,
-    /// Commands of ordinary size that the device may hold now; none: any number.
+    /// Commands of ordinary size that the device may hold now; `None` means any number.
     pub window: Option<f64>,
     /// Commands of ordinary size that the device holds.
     pub in_use: f64,

@@ -96,7 +96,7 @@ pub struct Namespace {
     pub nguid: String,
     /// Whether writes are refused.
     pub read_only: bool,
-    /// NQNs of the hosts that see it; none: all that the subsystem allows.
+    /// NQNs of the hosts that see it; `None` means all that the subsystem allows.
     pub hosts: Option<Vec<String>>,
     /// The namespace's availability.
     pub state: Availability,
@@ -126,7 +126,7 @@ pub enum Availability {
     Ready,
     /// The namespace serves, but its device has answered with errors.
     Errors,
-    /// The namespace's device is not open, or gone: hosts are told to come again later.
+    /// The namespace's device is not open, or gone: hosts are told to retry later.
     Unavailable,
 }
 
@@ -154,7 +154,7 @@ pub struct Listener {
     pub advertise: Option<String>,
     /// Whether the listener has discovery controllers only.
     pub discovery_only: bool,
-    /// NQNs of the subsystems that are served here; none: all.
+    /// NQNs of the subsystems that are served here; `None` means all.
     pub subsystems: Option<Vec<String>>,
     /// The class's name.
     pub class: Option<String>,
@@ -198,7 +198,7 @@ pub struct Connection {
     pub in_flight: u32,
     /// Whether the connection has header digests, and data digests.
     pub digests: (bool, bool),
-    /// The connection's state on the network; none where it is not known yet, or stage S6 is off.
+    /// The connection's state on the network; `None` where it is not known yet, or stage S6 is off.
     pub network: Option<ConnectionNetwork>,
 }
 

@@ -87,7 +87,7 @@ pub const QOS: &[ConfigKey] = &[
         Values::Number { min: 1, max: COMMANDS_MAX },
         "65536",
         "Commands that may wait in the target at one time. Beyond it hosts are held back, and \
-         then told to come again later.",
+         then told to retry later.",
     )
     .option("COMMANDS", "Commands that may wait in the target at one time"),
     key(

@@ -18,7 +18,7 @@ pub(super) fn across(links: &[ParsedLink], listeners: &[ParsedListener], problem
     for parsed in links {
         let name = parsed.link.name.as_str();
         if !seen.insert(name) {
-            let message = format!("link {name} is there twice");
+            let message = format!("link {name} occurs twice");
             problems.at(&parsed.name, message, "give each link a name of its own");
         }
     }
@@ -31,7 +31,7 @@ pub(super) fn across(links: &[ParsedLink], listeners: &[ParsedListener], problem
         let (Some(name), Some(place)) = (&parsed.listener.link, &parsed.link) else { continue };
         if !seen.contains(name.as_str()) {
             let address = parsed.listener.address;
-            let message = format!("listener {address} names no link that is here: {name}");
+            let message = format!("listener {address} names a link that does not exist: {name}");
             problems.at(place, message, choose(name, &names));
         }
     }
@@ -41,7 +41,7 @@ pub(super) fn across(links: &[ParsedLink], listeners: &[ParsedListener], problem
 fn choose(name: &str, names: &[&str]) -> String {
     match did_you_mean(name, names) {
         Some(near) => format!("did you mean \"{near}\"?"),
-        None if names.len() > 8 => "choose one that is there, or add a [[link]]".into(),
+        None if names.len() > 8 => "choose one that exists, or add a [[link]]".into(),
         None => {
             let names = [&[DEFAULT_LINK], names].concat().join(", ");
             format!("choose from {names}, or add a [[link]] with this name")
@@ -54,24 +54,24 @@ pub(crate) fn known(network: &Network) -> Vec<String> {
     network.all_links().map(|link| link.name.clone()).collect()
 }
 
-/// Says whether a link does not exist; `None`: the default one.
+/// Says whether a link does not exist; `None` means the default one.
 pub(crate) fn unknown(network: &Network, name: Option<&str>) -> bool {
     name.is_some_and(|name| network.links.iter().all(|link| link.name != name))
 }
 
-/// Says which parts of a configuration's network contradict each other, as far as a live change can
-/// bring it about; `None` where none do.
+/// Says which parts of a configuration's network contradict each other, of those that a live change
+/// can affect; `None` where none do.
 pub(crate) fn wrong(network: &Network, listeners: &[Listener]) -> Option<String> {
     let Network { links, .. } = network;
     let mut seen = BTreeSet::new();
     if let Some(twice) = links.iter().find(|link| !seen.insert(link.name.as_str())) {
-        return Some(format!("link {} would be there twice", twice.name));
+        return Some(format!("link {} would occur twice", twice.name));
     }
     if links.len() > LINKS_MAX {
         return Some(format!("there would be more than {LINKS_MAX} links"));
     }
     listeners.iter().find_map(|listener| {
         let name = listener.link.as_deref().filter(|name| !seen.contains(name))?;
-        Some(format!("listener {} names link {name}, which is not there", listener.address))
+        Some(format!("listener {} names link {name}, which does not exist", listener.address))
     })
 }

@@ -1,10 +1,10 @@
 //! `[network]` and `[[link]]`: the goals of classes on the network (stage S6).
 //!
-//! It is checked that rates fit into a configured capacity, and leave something for shares. No
-//! class needs a share: without one, the kernel's congestion control decides what classes have
-//! beyond their goals, which is what `free` says too. Latencies and shares may stand side by side;
-//! the class with the latency should be the more urgent one, but that is advice and no error, since
-//! each class is controlled by itself.
+//! Rates must fit into a configured capacity, and leave something for shares. No class needs a
+//! share: without one, the kernel's congestion control decides what classes have beyond their
+//! goals, as with `free`. One link may have latencies and shares; the class with the latency should
+//! be the more urgent one, but the other way round is no error, since each class is controlled by
+//! itself.
 
 mod check;
 mod goal;

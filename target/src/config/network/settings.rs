@@ -11,15 +11,16 @@ use super::super::table::{self, Written, read_already, table};
 use super::goal::{DEFAULT_LINK, Goal};
 use super::values;
 
-/// The settings of the network (stage S6), which may change while the daemon runs, but for `base`.
+/// The settings of the network (stage S6). All but `base` may change while the daemon runs.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Network {
-    /// `enabled`: whether the stage acts; off, the kernel's congestion control is on its own.
+    /// `enabled`: whether the stage acts; without it, the kernel's congestion control alone
+    /// decides.
     pub enabled: bool,
     /// `writes`: whether R2T is paced by class, and hosts' data with it.
     pub writes: bool,
-    /// `base`: the kernel's congestion control for connections; none: the best that this kernel
-    /// has. Read at the start.
+    /// `base`: the kernel's congestion control for connections; `None` means the best that this
+    /// kernel has. Read at the start.
     pub base: Option<String>,
     /// The default link, which `[network]` itself describes.
     pub link: LinkConfig,
@@ -174,7 +175,7 @@ fn write_capacity(link: &LinkConfig) -> Written {
     Written::same(link.capacity.map_or_else(|| "auto".into(), format_rate))
 }
 
-/// Writes the goals of all classes, so that they mean the same whatever the defaults are.
+/// Writes the goals of all classes, so that a change of the defaults does not change them.
 fn write_goals(goals: &PerClass<Goal>) -> Written {
     let lines: Vec<String> =
         goals.iter().map(|(class, goal)| format!("{class} = {}", toml(*goal))).collect();
@@ -213,7 +214,7 @@ fn shared(link: &mut LinkConfig, fields: &mut Fields<'_>) {
     if let Some(capacity) = capacity {
         link.capacity = capacity.value;
     }
-    // A capacity that could not be read is a problem already.
+    // A capacity that could not be read has been reported.
     if let Some((message, remedy)) = too_much(link.capacity.filter(|_| !unread), &link.goals) {
         fields.problems().at(&place, message, remedy);
     }

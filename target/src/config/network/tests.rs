@@ -1,4 +1,4 @@
-//! Tests of what a person who configures the network relies on.
+//! Tests of the network's settings: their meaning, their defaults and their errors.
 
 use std::time::Duration;
 
@@ -81,8 +81,8 @@ fn errors_name_the_place_and_the_remedy() {
         (classes("high = { latency = \"2 s\" }"), (2, 8), "at most \"1 s\""),
         (classes("high = { shares = 2 }"), (2, 8), "did you mean `share`?"),
         (classes("high = { weight = 2 }"), (2, 8), "write \"free\", { share = 3 }"),
-        (classes("high = {}"), (2, 8), "says nothing"),
-        (classes("high = { share = 2, rate = \"1 Gbit/s\" }"), (2, 8), "more than one thing"),
+        (classes("high = {}"), (2, 8), "is an empty table"),
+        (classes("high = { share = 2, rate = \"1 Gbit/s\" }"), (2, 8), "more than one goal"),
         (classes("top = \"free\""), (2, 1), "known here: urgent, high, medium, low"),
         (
             "[network]\ncapacity = \"10 Gbit/s\"\nclasses = { high = { rate = \"8 Gbit/s\" }, \
@@ -107,7 +107,7 @@ fn errors_name_the_place_and_the_remedy() {
         ("[[link]]".into(), (1, 1), "add name = \"east\""),
         ("[[link]]\nname = \"default\"".into(), (2, 8), "the name of the link of [network]"),
         ("[[link]]\nname = \"a b\"".into(), (2, 8), "letters, digits"),
-        ("[[link]]\nname = \"a\"\n[[link]]\nname = \"a\"".into(), (4, 8), "a is there twice"),
+        ("[[link]]\nname = \"a\"\n[[link]]\nname = \"a\"".into(), (4, 8), "a occurs twice"),
         (
             format!("[[link]]\nname = \"east\"\n{LISTENER}link = \"north\""),
             (5, 8),
@@ -172,7 +172,7 @@ fn link() -> impl Strategy<Value = LinkConfig> {
 pub(crate) fn networks() -> impl Strategy<Value = Network> {
     let flags = (any::<bool>(), any::<bool>());
     let base = proptest::option::of("[a-z][a-z0-9_]{0,14}").prop_map(|base| {
-        // The word for none.
+        // "auto" stands for `None`.
         base.filter(|base| base != "auto")
     });
     let links = proptest::collection::vec(link(), 0..4);

@@ -40,7 +40,7 @@ fn rate(node: &Node) -> Read<u64> {
     Err(Wrong::new(format!("is {}", format_rate(bits)), remedy))
 }
 
-/// Reads the capacity of a link in bits per second; `None`: "auto".
+/// Reads the capacity of a link in bits per second; `None` means "auto".
 pub(super) fn capacity(node: &Node) -> Read<Option<u64>> {
     match &node.value {
         Value::String(text) if text == "auto" => Ok(None),
@@ -49,7 +49,7 @@ pub(super) fn capacity(node: &Node) -> Read<Option<u64>> {
     }
 }
 
-/// Reads the name of a congestion control of the kernel; `None`: "auto".
+/// Reads the name of a congestion control of the kernel; `None` means "auto".
 pub(super) fn base(node: &Node) -> Read<Option<String>> {
     let example = "\"auto\", or a congestion control of the kernel: \"dctcp\"";
     let text = string(node, "a name", example)?;
@@ -75,8 +75,8 @@ pub(super) fn goal(node: &Node) -> Read<Goal> {
         }
         Value::Table(entries) => match &entries[..] {
             [entry] => goal_of(entry),
-            [] => Err(Wrong::new("says nothing", format!("write {GOALS}"))),
-            _ => Err(Wrong::new("says more than one thing", format!("choose {GOALS}"))),
+            [] => Err(Wrong::new("is an empty table", format!("write {GOALS}"))),
+            _ => Err(Wrong::new("has more than one goal", format!("choose {GOALS}"))),
         },
         other => Err(Wrong::new(format!("is {}", other.kind()), format!("write {GOALS}"))),
     }
@@ -89,7 +89,7 @@ fn goal_of(entry: &Entry) -> Read<Goal> {
         "rate" => rate(node).map(Goal::Rate),
         "latency" => duration_within(LATENCY_MIN, LATENCY_MAX)(node).map(Goal::Latency),
         other => {
-            let message = format!("says `{}`", quoted(other));
+            let message = format!("has the unknown key `{}`", quoted(other));
             let remedy = match did_you_mean(other, &["share", "rate", "latency"]) {
                 Some(name) => format!("did you mean `{name}`?"),
                 None => format!("write {GOALS}"),
@@ -111,8 +111,8 @@ pub(crate) fn name(node: &Node) -> Read<String> {
     })
 }
 
-/// Reads the name of any link; `None`: the default one. `null`, which only a request can say, means
-/// the default one too.
+/// Reads the name of any link; `None` means the default one. `null`, which only a request can say,
+/// means the default one too.
 pub(crate) fn reference(node: &Node) -> Read<Option<String>> {
     if matches!(node.value, Value::Null) {
         return Ok(None);

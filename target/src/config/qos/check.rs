@@ -21,11 +21,11 @@ const DEPTH_MAX: usize = 16;
 pub(crate) enum Known {
     /// The subsystems of the file: a name of another one is a mistake.
     File,
-    /// The subsystems of a file, some of which could not be read: a name of another one may mean
-    /// one of these, whose mistake is reported already.
+    /// The subsystems of a file, some of which could not be read: an unknown name may be that of a
+    /// subsystem whose own mistake is reported already.
     Part,
-    /// The subsystems that exist now. Others may have existed before and may come again, so their
-    /// names stay, without effect.
+    /// The subsystems that exist now. Names of subsystems that were removed stay without effect,
+    /// since these may be added again.
     Now,
 }
 
@@ -65,7 +65,7 @@ pub(super) fn across(
     for parsed in sessions {
         let name = &parsed.session.name;
         if !seen.insert(name.as_str()) {
-            let message = format!("session {name} is there twice");
+            let message = format!("session {name} occurs twice");
             problems.at(&parsed.name, message, "give each session a name of its own");
             continue;
         }
@@ -130,7 +130,7 @@ impl<'a> Tree<'a> {
         automatic.is_some_and(|(nqn, nsid)| self.known != Known::File || self.is_here(nqn, nsid))
     }
 
-    /// Returns the session above another; `None`: the root.
+    /// Returns the session above another; `None` means the root.
     fn parent<'s>(&'s self, name: &'s str) -> Option<&'s str> {
         if let Some(parent) = self.entries.get(name).and_then(|entry| entry.parent.as_deref()) {
             return (parent != ROOT).then_some(parent);
@@ -148,7 +148,7 @@ impl<'a> Tree<'a> {
             && self.known == Known::File
             && !self.is_here(nqn, nsid)
         {
-            let message = format!("session {name} names no {} that is here", what(nsid));
+            let message = format!("session {name} names a {} that does not exist", what(nsid));
             problems.at(&parsed.name, message, self.choose(name));
         }
     }
@@ -157,7 +157,7 @@ impl<'a> Tree<'a> {
         let Session { name, parent, .. } = &parsed.session;
         let place = parsed.parent.as_ref().unwrap_or(&parsed.name);
         if let Some(parent) = parent.as_ref().filter(|parent| !self.is_session(parent)) {
-            let message = format!("the parent of session {name}, {parent}, is not there");
+            let message = format!("the parent of session {name}, {parent}, does not exist");
             problems.at(place, message, self.choose(parent));
             return;
         }
@@ -189,7 +189,7 @@ impl<'a> Tree<'a> {
             (None, Some(_)) => {}
             (None, None) => {
                 let message = format!("the reservation of session {name} names no namespace");
-                let remedy = "add namespace = \"NQN/NSID\": it is made on one device";
+                let remedy = "add namespace = \"NQN/NSID\": a reservation is for one device";
                 problems.at(place, message, remedy);
             }
             (Some(other), Some(_)) if other != name => {
@@ -202,7 +202,7 @@ impl<'a> Tree<'a> {
                 let here = found.is_some_and(|(nqn, nsid)| self.is_here(nqn, Some(nsid)));
                 if !here && self.known == Known::File {
                     let message =
-                        format!("session {name} reserves on {namespace}, which is not there");
+                        format!("session {name} reserves on {namespace}, which does not exist");
                     problems.at(place, message, self.choose(namespace));
                 }
             }
@@ -250,7 +250,7 @@ impl<'a> Tree<'a> {
         match did_you_mean(name, &known) {
             Some(near) => format!("did you mean {near}?"),
             None if known.is_empty() => "add it first".into(),
-            None if known.len() > 8 => "choose one that is there, or add it first".into(),
+            None if known.len() > 8 => "choose one that exists, or add it first".into(),
             None => format!("choose from {}, or add it first", known.join(", ")),
         }
     }
@@ -265,13 +265,13 @@ fn check_policies(policies: &[ParsedPolicy], tree: &Tree<'_>, problems: &Problem
     for parsed in policies {
         let policy = &parsed.policy;
         if !seen.insert((&policy.host, &policy.subsystem, policy.nsid)) {
-            let message = format!("the policy for {} is there twice", policy.scope());
-            problems.at(&parsed.place, message, "make one of the two");
+            let message = format!("the policy for {} occurs twice", policy.scope());
+            problems.at(&parsed.place, message, "merge the two");
             continue;
         }
         check_scope(parsed, tree, problems);
         if policy.says_nothing() {
-            let message = format!("the policy for {} says nothing", policy.scope());
+            let message = format!("the policy for {} sets nothing", policy.scope());
             let remedy = "add class, max_class, urgent_iops or session, or remove it";
             problems.at(&parsed.place, message, remedy);
         }
@@ -283,7 +283,7 @@ fn check_policies(policies: &[ParsedPolicy], tree: &Tree<'_>, problems: &Problem
         }
         if let Some(session) = policy.session.as_ref().filter(|name| !tree.is_session(name)) {
             let place = parsed.session.as_ref().unwrap_or(&parsed.place);
-            let message = format!("session {session} is not there");
+            let message = format!("session {session} does not exist");
             problems.at(place, message, tree.choose(session));
         }
     }
@@ -306,7 +306,7 @@ fn check_scope(parsed: &ParsedPolicy, tree: &Tree<'_>, problems: &Problems) {
     }
     let place = |at: &Option<At<()>>| at.clone().unwrap_or_else(|| parsed.place.clone());
     if !tree.is_here(nqn, None) {
-        let message = format!("the policy names no subsystem that is here: {nqn}");
+        let message = format!("the policy names a subsystem that does not exist: {nqn}");
         problems.at(&place(&parsed.subsystem), message, tree.choose(nqn));
     } else if let Some(nsid) = policy.nsid.filter(|_| !tree.is_here(nqn, policy.nsid)) {
         let message = format!("subsystem {nqn} has no namespace {nsid}");

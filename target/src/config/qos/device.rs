@@ -15,19 +15,19 @@ use super::window;
 /// The settings of a namespace that say how its device is shared.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct DeviceQos {
-    /// `window`: the window; none: as `[qos]` says.
+    /// `window`: the window; `None` means the window of `[qos]`.
     pub window: Option<WindowRule>,
     /// `order`: the order of commands.
     pub order: Order,
     /// `latency_target`: the deadline of a single command, for containers.
     pub latency_target: Option<Duration>,
-    /// `seeks`: whether the device has a head that moves; none: as the kernel says.
+    /// `seeks`: whether the device has a head that moves; `None` means that the kernel says it.
     pub seeks: Option<bool>,
     /// `flush_is_output`: whether a Flush ends a container.
     pub flush_is_output: bool,
-    /// `mean_time`: the mean time of a 4 KiB command; none: it is measured.
+    /// `mean_time`: the mean time of a 4 KiB command; `None` means that it is measured.
     pub mean_time: Option<Duration>,
-    /// `worst_time`: the worst time of a 4 KiB command; none: it is measured.
+    /// `worst_time`: the worst time of a 4 KiB command; `None` means that it is measured.
     pub worst_time: Option<Duration>,
     /// `parallelism`: commands that the device carries out at the same time.
     pub parallelism: Option<u32>,
@@ -55,7 +55,7 @@ pub(crate) fn order(node: &Node) -> Read<Order> {
     choice(&ORDERS)(node)
 }
 
-/// Writes `order`, where it is not the usual one.
+/// Writes `order`, where it is not the default.
 pub(crate) fn write_order(order: &Order) -> Written {
     match order {
         Order::Fair => Written::nothing(),
@@ -101,7 +101,7 @@ impl DeviceQos {
     }
 }
 
-/// Checks that keys which depend on another key come with that one.
+/// Checks that keys which depend on another key are given together with it.
 pub(crate) fn check(device: &DeviceQos, fields: &Fields<'_>, seen: &Seen) {
     let problems = fields.problems();
     let containers = device.order == Order::Containers;
@@ -112,8 +112,8 @@ pub(crate) fn check(device: &DeviceQos, fields: &Fields<'_>, seen: &Seen) {
         problems.at(&flush, message, "add order = \"containers\", or remove it");
     }
     let unread = device.window.is_none() && fields.has("window");
-    let told = window::adaptive(device.window) || containers || unread;
-    if let Some(target) = seen.place("latency_target").filter(|_| !told) {
+    let applies = window::adaptive(device.window) || containers || unread;
+    if let Some(target) = seen.place("latency_target").filter(|_| !applies) {
         let message =
             "`latency_target` belongs to window = \"adaptive\" and order = \"containers\"";
         problems.at(&target, message, "add one of them, or remove it");

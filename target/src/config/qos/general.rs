@@ -17,7 +17,7 @@ use super::window::{self, adaptive};
 /// `[qos]`.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Qos {
-    /// `enabled`: whether the stages act; off, the target carries out commands as they come.
+    /// `enabled`: whether the stages act; without them, commands are carried out as they come.
     pub enabled: bool,
     /// `weights`, `unit`, `burst`, `urgent_share`: the order inside a device.
     pub order: OrderSettings,

@@ -1,4 +1,4 @@
-//! Names of sessions: those that come with subsystems and namespaces, and the root's.
+//! Names of sessions: the automatic ones of subsystems and namespaces, and the root's.
 
 use sluice_schema::keys::NSID_MAX;
 

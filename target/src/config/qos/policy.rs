@@ -8,15 +8,15 @@ use super::super::table::{self, Written, table};
 use super::super::values as plain;
 use super::values;
 
-/// `[[policy]]`: settings for the commands of a host, in a subsystem, in a namespace; the entry
-/// that names more of these wins, setting by setting.
+/// `[[policy]]`: settings for the commands of a host, in a subsystem, in a namespace. For each
+/// setting the entry counts that names the most of these three.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Policy {
-    /// `host`: NQN; none: any.
+    /// `host`: NQN; `None` means any.
     pub host: Option<String>,
-    /// `subsystem`: NQN; none: any.
+    /// `subsystem`: NQN; `None` means any.
     pub subsystem: Option<String>,
-    /// `nsid`: the namespace, only together with `subsystem`; none: any.
+    /// `nsid`: the namespace, only together with `subsystem`; `None` means any.
     pub nsid: Option<u32>,
     /// `class`: the class of commands and connections that name none.
     pub class: Option<Class>,
@@ -24,7 +24,7 @@ pub struct Policy {
     pub max_class: Option<Class>,
     /// `urgent_iops`: the most Urgent commands per second; those beyond are High.
     pub urgent_iops: Option<u64>,
-    /// `session`: the session that commands are charged to; none: the namespace's own.
+    /// `session`: the session that commands are charged to; `None` means the namespace's own.
     pub session: Option<String>,
 }
 
@@ -86,8 +86,7 @@ pub(crate) fn policy(mut fields: Fields<'_>) -> Option<ParsedPolicy> {
     let mut policy = Policy::default();
     let seen = table::read(&mut fields, &mut policy);
     fields.finish();
-    // A setting that could not be read is a problem already; the policy without it would say
-    // something else.
+    // A policy without the setting that could not be read would mean something else.
     (!seen.any_unread()).then(|| ParsedPolicy {
         place,
         subsystem: seen.place("subsystem"),

@@ -24,18 +24,18 @@ const PERIOD: Duration = Duration::from_secs(1);
 /// The size of a command in bytes, where none is given.
 const REQUEST_BYTES: u32 = 4096;
 
-/// `[[session]]`: a QoS session (docs/sources.md, D1: sessions form a tree). Each subsystem has a
-/// session by itself, named by its NQN, below the root; and each namespace has one below its
-/// subsystem's, named NQN/NSID. An entry with such a name sets what these have; an entry with any
+/// `[[session]]`: a QoS session (docs/sources.md, D1: sessions form a tree). Each subsystem has an
+/// automatic session below the root, named by its NQN, and each namespace has one below its
+/// subsystem's, named NQN/NSID. An entry with such a name sets that session; an entry with any
 /// other name is a session that groups others.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Session {
     /// `name`: the session's name.
     pub name: String,
-    /// `parent`: name of another session; none: the root (of a namespace: its subsystem's).
+    /// `parent`: name of another session; `None` means the root (of a namespace: its subsystem's).
     pub parent: Option<String>,
-    /// `operations`: operation credits, in per cent of the parent's; none: as many as the parent
-    /// has.
+    /// `operations`: operation credits, in per cent of the parent's; `None` means as many as the
+    /// parent has.
     pub operations: Option<u8>,
     /// `payload`: payload credits, in per cent of the parent's.
     pub payload: Option<u8>,
@@ -43,7 +43,8 @@ pub struct Session {
     pub iops: Option<u64>,
     /// `bandwidth`: the most bytes per second.
     pub bandwidth: Option<u64>,
-    /// `queue`: commands that may wait before hosts are held back; none: as many as the root's.
+    /// `queue`: commands that may wait before hosts are held back; `None` means as many as the
+    /// root's.
     pub queue: Option<u32>,
     /// `reserve`: the session's reservation.
     pub reserve: Option<Reserve>,
@@ -66,7 +67,7 @@ table! { Session, SESSION, nulls = true;
 pub struct Reserve {
     /// `budget`, `period`, `request_size`, `writes`, `locality`.
     pub terms: Terms,
-    /// `namespace`: NQN/NSID; none: the session is a namespace's own.
+    /// `namespace`: NQN/NSID; `None` means that the session is a namespace's own.
     pub namespace: Option<String>,
 }
 
@@ -226,8 +227,8 @@ fn write_name(name: &Option<String>) -> Written {
     Written::same(name.clone())
 }
 
-/// Returns the parent as it is kept: the root is above every session that names none, those of
-/// namespaces excepted.
+/// Returns the parent as it is kept: the root is left out, except for a namespace's session, whose
+/// default parent is its subsystem's.
 fn normal_parent(name: &str, parent: Option<String>) -> Option<String> {
     parent.filter(|parent| parent != ROOT || split_namespace(name).is_some())
 }
@@ -251,8 +252,8 @@ pub(crate) fn reserve(mut fields: Fields<'_>) -> Option<Reserve> {
     if given != 1 {
         let remedy = "write one of operations = 5000, bytes = \"200 MiB\" and time = \"100 ms\"";
         let message = match given {
-            0 => "`reserve` does not say how much",
-            _ => "`reserve` says how much more than once",
+            0 => "`reserve` has no budget",
+            _ => "`reserve` has more than one budget",
         };
         problems.at(&place, message, remedy);
         return None;

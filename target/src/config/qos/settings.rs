@@ -1,4 +1,4 @@
-//! All settings of quality of service together: how they are read from a file and written to one.
+//! All settings of quality of service together, and how a file is read and written.
 
 use super::super::fields::Fields;
 use super::super::lines::Lines;

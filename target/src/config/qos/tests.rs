@@ -1,4 +1,4 @@
-//! Tests of what a person who configures quality of service relies on.
+//! Tests of the settings of quality of service: their meaning, their defaults and their errors.
 
 use std::time::Duration;
 
@@ -103,15 +103,19 @@ fn mistakes_are_explained() {
         (with("[[session]]\nname = \"root\""), 2, "above all others"),
         (with("[[session]]\nname = \"a b\""), 2, "1 to 64 letters"),
         (with("[[session]]\nname = \"nqn.2026-01.io.x:b\""), 2, "did you mean nqn.2026-01.io.x:a?"),
-        (with("[[session]]\nname = \"nqn.2026-01.io.x:a/2\""), 2, "names no namespace that is"),
-        (session("[[session]]\nname = \"s\""), 4, "session s is there twice"),
-        (session("parent = \"t\""), 3, "parent of session s, t, is not there"),
+        (
+            with("[[session]]\nname = \"nqn.2026-01.io.x:a/2\""),
+            2,
+            "names a namespace that does not",
+        ),
+        (session("[[session]]\nname = \"s\""), 4, "session s occurs twice"),
+        (session("parent = \"t\""), 3, "parent of session s, t, does not exist"),
         (session("parent = \"s\""), 3, "session s is above itself"),
         (session("iops = 0"), 3, "from 1 to"),
         (session("bandwidth = \"0 B\""), 3, "from \"1 B\""),
         (session("operations = \"120 %\""), 3, "from \"1 %\" to \"100 %\""),
         (session("reserve = { period = \"1 s\" }"), 3, "write one of operations"),
-        (session("reserve = { operations = 5, bytes = 4096 }"), 3, "more than once"),
+        (session("reserve = { operations = 5, bytes = 4096 }"), 3, "more than one budget"),
         (session("reserve = { operations = 5 }"), 3, "add namespace = \"NQN/NSID\""),
         (
             session("reserve = { time = \"2 s\", namespace = \"nqn.2026-01.io.x:a/1\" }"),
@@ -133,12 +137,12 @@ fn mistakes_are_explained() {
         (policy("host = \"nqn.2026-01.io.x:h\""), 1, "add class, max_class"),
         (policy("class = \"top\""), 2, "\"urgent\", \"high\", \"medium\", \"low\""),
         (policy("class = \"high\"\nmax_class = \"low\""), 1, "`class` is high, above"),
-        (policy("session = \"gold\""), 2, "session gold is not there"),
-        (policy("class = \"low\"\n[[policy]]\nclass = \"high\""), 3, "is there twice"),
+        (policy("session = \"gold\""), 2, "session gold does not exist"),
+        (policy("class = \"low\"\n[[policy]]\nclass = \"high\""), 3, "occurs twice"),
         (
             policy("class = \"low\"\nsubsystem = \"nqn.2026-01.io.x:b\""),
             3,
-            "names no subsystem that is here",
+            "names a subsystem that does not exist",
         ),
         (
             policy("class = \"low\"\nsubsystem = \"nqn.2026-01.io.x:a\"\nnsid = 2"),
@@ -318,7 +322,7 @@ pub(crate) fn settings() -> impl Strategy<Value = Loose> {
 }
 
 impl Loose {
-    /// Sessions and policies that are right for these subsystems.
+    /// Makes sessions and policies that are right for these subsystems.
     pub(crate) fn fit(self, subsystems: &[Subsystem]) -> QosConfig {
         let mut sessions: Vec<Session> = Vec::new();
         let namespace = subsystems

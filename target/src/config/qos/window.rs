@@ -11,12 +11,12 @@ use super::super::table::Written;
 use super::super::values::integer;
 use super::values::{self, WindowWord};
 
-/// `window = "adaptive"`: the latency that a device keeps where the configuration gives none.
+/// The default latency target of a device with `window = "adaptive"`.
 const LATENCY_TARGET: arbitration::Nanos = arbitration::Nanos(2_000_000);
-/// `window = "adaptive"`: the largest window, in commands, where the configuration gives none.
+/// The default largest window of `window = "adaptive"`, in commands.
 const ADAPTIVE_MAX: u32 = 1024;
 
-/// Tells whether a rule is the adaptive one.
+/// Says whether a rule is the adaptive one.
 pub(super) fn adaptive(rule: Option<WindowRule>) -> bool {
     matches!(rule, Some(WindowRule::Adaptive { .. }))
 }
@@ -28,10 +28,10 @@ pub(super) fn window(
     base: Option<WindowRule>,
 ) -> (Option<WindowRule>, Option<At<Duration>>) {
     let word = fields.get("window", values::window);
-    let said = fields.get("latency_target", values::latency_target);
+    let given = fields.get("latency_target", values::latency_target);
     let most = fields.get("window_max", integer::<u32>(1, WINDOW_MAX.into()));
     if word.is_none() && fields.has("window") {
-        return (None, said);
+        return (None, given);
     }
     let (target, max) = match base {
         Some(WindowRule::Adaptive { target, max }) => (target, max),
@@ -48,12 +48,12 @@ pub(super) fn window(
             let message = "`window_max` belongs to window = \"adaptive\"";
             fields.problems().at(&most, message, "add window = \"adaptive\", or remove it");
         }
-        return (rule, said);
+        return (rule, given);
     }
     let target =
-        said.as_ref().map_or(target, |at| arbitration::Nanos(arbitration::nanos(at.value)));
+        given.as_ref().map_or(target, |at| arbitration::Nanos(arbitration::nanos(at.value)));
     let max = most.map_or(max, |at| at.value);
-    (Some(WindowRule::Adaptive { target, max }), said)
+    (Some(WindowRule::Adaptive { target, max }), given)
 }
 
 /// Writes the rule, without its own keys.
