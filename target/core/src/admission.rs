@@ -15,9 +15,6 @@ const PATIENCE_NS: u64 = 100_000_000;
 /// refused at all.
 const REFUSED_MAX: usize = 256;
 
-/// The retry delays that Identify Controller shows (CRDT1 to CRDT3).
-pub const RETRY_DELAYS: RetryDelays = RetryDelays::DEFAULT;
-
 /// The fullness of the sessions of a host's commands.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Fullness {
@@ -70,9 +67,9 @@ impl Admission {
 }
 
 /// Returns the status that tells a host to come again when there is likely to be room in a backlog.
-pub(crate) fn retry_later(now: Nanos, backlog: &Backlog) -> Status {
+pub(crate) fn retry_later(now: Nanos, backlog: &Backlog, delays: RetryDelays) -> Status {
     backlog.note_refused();
-    Status::COMMAND_INTERRUPTED.with_retry_delay(RETRY_DELAYS.choose(backlog.expected_wait(now)))
+    Status::COMMAND_INTERRUPTED.with_retry_delay(delays.choose(backlog.expected_wait(now)))
 }
 
 /// Returns what a command is known by when it comes again.
@@ -137,9 +134,9 @@ mod tests {
             backlog.left(Nanos(ms * MS), 1_000_000_000);
             backlog.entered();
         }
-        let status = retry_later(Nanos(2000 * MS), &backlog);
+        let status = retry_later(Nanos(2000 * MS), &backlog, RetryDelays::DEFAULT);
         assert!(!status.is_dnr());
-        let delay = RETRY_DELAYS.choose(backlog.expected_wait(Nanos(2000 * MS)));
+        let delay = RetryDelays::DEFAULT.choose(backlog.expected_wait(Nanos(2000 * MS)));
         assert!((1..=3).contains(&delay), "one of the three that Identify names");
         assert_eq!(status, Status::COMMAND_INTERRUPTED.with_retry_delay(delay));
         assert_ne!(status, Status::COMMAND_INTERRUPTED);

@@ -323,7 +323,7 @@ impl Arrival {
         if let Some(stats) = io.driver.class_stats(charge.class) {
             stats.refuse();
         }
-        Some(retry_later(io.now, &session.backlog))
+        Some(retry_later(io.now, &session.backlog, io.settings.retry_delays))
     }
 
     /// Says whether the host understands Command Retry Delay (Host Behavior Support, ACRE).

@@ -6,6 +6,7 @@ use std::sync::Arc;
 use arbitration::Class;
 use arbitration::arbiter::Waiters;
 use arbitration::memory::MemoryGrant;
+use arbitration::overload::RetryDelays;
 use fabric::Nanos;
 use fabric::controller::BackendId;
 use fabric::queue::SlotId;
@@ -45,6 +46,8 @@ pub struct Settings {
     pub direct_min: u32,
     /// Pieces of memory that the driver has for what it receives chunk after chunk.
     pub receive_buffers: usize,
+    /// The retry delays that Identify Controller shows (CRDT1 to CRDT3).
+    pub retry_delays: RetryDelays,
 }
 
 impl Settings {

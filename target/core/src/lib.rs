@@ -54,7 +54,6 @@ mod timed;
 mod traffic;
 mod turns;
 
-pub use admission::RETRY_DELAYS;
 pub use changes::Touched;
 pub use commands::StateCounts;
 pub use connection::Accepted;

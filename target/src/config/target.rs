@@ -5,14 +5,17 @@ use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::time::Duration;
 
+use arbitration::overload::RetryDelays;
 use sluice_schema::ConfigKey;
-use sluice_schema::amounts::format_size;
+use sluice_schema::amounts::{format_duration, format_size};
 use sluice_schema::keys::TARGET;
 
-use super::fields::{At, Fields, List, Problems};
+use super::fields::{At, Fields, List, Problems, Wrong};
+use super::lines::quote;
 use super::machine::Machine;
-use super::table::{self, Written, read_already, table, words};
-use super::values;
+use super::node::{Node, Value};
+use super::table::{self, Field, Written, read_already, table, words};
+use super::values::{self, Read};
 
 /// The number of largest transfers that I/O buffers hold at least.
 const TRANSFERS_MIN: u64 = 2;
@@ -52,6 +55,8 @@ pub struct TargetConfig {
     pub max_waiting: u32,
     /// `discovery_keep_alive`: the longest keep-alive time of a discovery controller.
     pub discovery_keep_alive: Duration,
+    /// `retry_delays`: the times after which refused commands may come again.
+    pub retry_delays: RetryDelays,
     /// `state`: file in which live changes are kept; `None` means that they do not survive a
     /// restart.
     pub state: Option<PathBuf>,
@@ -78,6 +83,7 @@ table! { TargetConfig, TARGET;
     "max_discovery" => field(max_discovery),
     "max_waiting" => field(max_waiting),
     "discovery_keep_alive" => field(discovery_keep_alive),
+    "retry_delays" => field(retry_delays),
     "state" => field(state),
     "control" => field(control),
     "metrics" => field(metrics),
@@ -101,6 +107,7 @@ impl Default for TargetConfig {
             max_discovery: 256,
             max_waiting: 256,
             discovery_keep_alive: Duration::from_secs(300),
+            retry_delays: RetryDelays::DEFAULT,
             state: None,
             control: PathBuf::from("/run/sluicegate/control.sock"),
             metrics: None,
@@ -140,6 +147,38 @@ pub(crate) const POLL: [(&str, Poll); 3] =
     [("adaptive", Poll::Adaptive), ("always", Poll::Always), ("never", Poll::Never)];
 
 words! { Poll: POLL }
+
+/// The unit of retry delays.
+const RETRY_UNIT: Duration = Duration::from_millis(100);
+
+impl Field for RetryDelays {
+    fn read(_: &sluice_schema::Values, node: &Node) -> Read<Self> {
+        let remedy = "write three times of whole tenths of a second, from \"100 ms\" to \"30 s\", \
+                      none shorter than the one before: [\"100 ms\", \"500 ms\", \"2 s\"]";
+        let wrong = |message: String| Wrong::new(message, remedy);
+        let Value::Array(items) = &node.value else {
+            return Err(wrong(format!("is {}, not a list", node.value.kind())));
+        };
+        let time = values::duration_up_to(Duration::from_secs(30));
+        let units = |time: Duration| {
+            let whole = time.subsec_nanos().is_multiple_of(RETRY_UNIT.subsec_nanos());
+            whole.then(|| u16::try_from(time.as_millis() / RETRY_UNIT.as_millis()).ok()).flatten()
+        };
+        let read = items.iter().map(|item| time(item).ok().and_then(units));
+        match read.collect::<Option<Vec<u16>>>().as_deref() {
+            Some(&[first, second, third]) => Self::new([first, second, third])
+                .ok_or_else(|| wrong("has a time that is too short".to_owned())),
+            Some(list) => Err(wrong(format!("has {} entries instead of three", list.len()))),
+            None => Err(wrong("has an entry that is no retry delay".to_owned())),
+        }
+    }
+
+    fn write(&self, _: &sluice_schema::Values) -> Written {
+        let times = self.hundreds_of_ms().map(|units| format_duration(RETRY_UNIT * units.into()));
+        let quoted = times.each_ref().map(|time| quote(time)).join(", ");
+        Written { toml: Some(format!("[{quoted}]")), json: times.to_vec().into() }
+    }
+}
 
 fn write_cores(target: &TargetConfig, _: &ConfigKey) -> Written {
     Written::same(target.cores.clone())

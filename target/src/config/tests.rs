@@ -2,6 +2,7 @@
 
 use std::collections::BTreeSet;
 
+use arbitration::overload::RetryDelays;
 use proptest::prelude::*;
 use uuid::Uuid;
 
@@ -90,6 +91,12 @@ fn errors_name_the_place_and_the_remedy() {
         ("[target]\nqueue_depth = 1".into(), (2, 15), "from 2 to 1024"),
         ("[target]\nadmin_queue_depth = 31".into(), (2, 21), "from 32 to 4096"),
         ("[target]\nadmin_queue_depth = 4097".into(), (2, 21), "from 32 to 4096"),
+        ("[target]\nretry_delays = \"1 s\"".into(), (2, 16), "[\"100 ms\", \"500 ms\", \"2 s\"]"),
+        ("[target]\nretry_delays = [\"1 s\", \"2 s\"]".into(), (2, 16), "three times"),
+        ("[target]\nretry_delays = [\"1 s\", \"2 s\", \"31 s\"]".into(), (2, 16), "\"30 s\""),
+        ("[target]\nretry_delays = [\"150 ms\", \"2 s\", \"3 s\"]".into(), (2, 16), "tenths"),
+        ("[target]\nretry_delays = [\"2 s\", \"1 s\", \"3 s\"]".into(), (2, 16), "none shorter"),
+        ("[target]\nretry_delays = [\"0 ns\", \"1 s\", \"3 s\"]".into(), (2, 16), "\"100 ms\""),
         ("[target]\nmax_transfer = \"100 KiB\"".into(), (2, 16), "write \"128 KiB\""),
         ("[target]\nmax_transfer = \"32 MiB\"".into(), (2, 16), "from \"4 KiB\" to \"16 MiB\""),
         ("[target]\nin_capsule_data = 1000".into(), (2, 19), "write 992"),
@@ -432,6 +439,10 @@ pub(crate) fn configs() -> impl Strategy<Value = Config> {
                 max_transfer: 1 << shift,
                 queue_depth,
                 admin_queue_depth: queue_depth + 32,
+                retry_delays: {
+                    let least = u16::try_from(shift).unwrap();
+                    RetryDelays::new([least, least, queue_depth % 200 + 100]).unwrap()
+                },
                 state: given.then(|| "/var/lib/x \"y\"".into()),
                 metrics: given.then(|| "127.0.0.1:9090".parse().unwrap()),
                 ..TargetConfig::default()

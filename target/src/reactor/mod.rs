@@ -136,6 +136,7 @@ impl Reactor {
             zeroes_limit: ZEROES_LIMIT,
             slice: SLICE,
             receive_buffers: usize::from(RECEIVE_BUFFERS),
+            retry_delays: target.retry_delays,
         };
         let map = |bytes, largest| Pool::new(bytes, largest).map_err(ReactorError::Buffers);
         let bytes = usize::try_from(target.io_memory).unwrap_or(usize::MAX);

@@ -7,7 +7,6 @@ use arbitration::device::{ContainerRules, DeviceRules};
 use arbitration::reservation::Overrides;
 use arbitration::settings::{OrderSettings, Weights, WindowRule};
 use fabric::controller::ServiceConfig;
-use sluice_core::RETRY_DELAYS;
 
 use crate::config::{self, Config, Namespace, Qos};
 
@@ -31,7 +30,7 @@ pub(super) fn service(config: &Config) -> ServiceConfig {
         quiesce_limit: Duration::from_secs(12),
         weighted_round_robin: qos.enabled && qos.wrr,
         arbitration: arbitration_feature(&qos.order),
-        retry_delays: RETRY_DELAYS.hundreds_of_ms(),
+        retry_delays: target.retry_delays.hundreds_of_ms(),
         max_namespaces: max_namespaces(target.max_transfer),
         ..ServiceConfig::default()
     }

@@ -5,6 +5,7 @@ mod atomic;
 mod availability;
 mod backings;
 mod client;
+mod come_again;
 mod crowds;
 mod force;
 mod holding;

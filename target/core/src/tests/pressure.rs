@@ -1,6 +1,7 @@
 //! More comes than there is room for.
 
 use arbitration::Class;
+use arbitration::overload::RetryDelays;
 use fabric::nvme::Status;
 
 use super::rig::{DRIVE, MEMORY, MS, Plan, Rig, abort, comes_again, io, read, write};
@@ -66,9 +67,19 @@ fn a_host_that_understands_is_told_when_to_come_again_and_not_twice() {
 
 #[test]
 fn d5_the_delay_that_reaches_the_host_is_as_long_as_the_wait_that_was_measured() {
+    let standard = RetryDelays::DEFAULT;
+    let long = RetryDelays::new([10, 20, 30]).unwrap();
+    let short = RetryDelays::new([1, 1, 2]).unwrap();
     // Four wait; the device ends one of them in so many ms.
-    for (gap, steps, crd) in [(2, 95, 1), (100, 3, 2), (200, 3, 3)] {
-        let mut rig = small();
+    for (delays, gap, steps, crd) in [
+        (standard, 2, 95, 1),
+        (standard, 100, 3, 2),
+        (standard, 200, 3, 3),
+        (long, 200, 3, 1),
+        (short, 100, 3, 3),
+    ] {
+        let mut rig =
+            Rig::new(&Plan { queue: 4, window: 1, retry_delays: delays, ..Plan::default() });
         let (sqe, data) = comes_again();
         assert!(rig.call(0, sqe, Some(data), 0).0.is_success());
         let last = steps + 8;

@@ -7,6 +7,7 @@ use std::sync::atomic::{AtomicU32, Ordering};
 
 use arbitration::PerClass;
 use arbitration::arbiter::Waiters;
+use arbitration::overload::RetryDelays;
 use arbitration::settings::WindowRule;
 use fabric::Nanos;
 use fabric::controller::{
@@ -103,11 +104,20 @@ pub(super) struct Plan {
     pub(super) network: bool,
     /// Commands wait for their turns. Without turns, those to memory are carried out on the spot.
     pub(super) stages: bool,
+    /// The delays that refused commands are told.
+    pub(super) retry_delays: RetryDelays,
 }
 
 impl Default for Plan {
     fn default() -> Self {
-        Self { queue: 1000, window: 1000, memory: 1 << 20, network: false, stages: true }
+        Self {
+            queue: 1000,
+            window: 1000,
+            memory: 1 << 20,
+            network: false,
+            stages: true,
+            retry_delays: RetryDelays::DEFAULT,
+        }
     }
 }
 
@@ -208,6 +218,7 @@ impl Rig {
             zeroes_limit: 8 << 20,
             slice,
             receive_buffers: 32,
+            retry_delays: plan.retry_delays,
         };
         let memory = (HeapArena::new(plan.memory, 64 << 10), HeapArena::new(64 << 10, 4096));
         let core = Core::new(machine, settings, Arc::new(Waiters::new(1)), memory, now);

@@ -104,6 +104,16 @@ pub const TARGET: &[ConfigKey] = &[
          a command.",
     ),
     key(
+        "retry_delays",
+        Values::Other(
+            "three times, `\"100 ms\"` to `\"30 s\"`, whole tenths of a second, none shorter than the one before",
+        ),
+        "`[\"100 ms\", \"500 ms\", \"2 s\"]`",
+        "What a full session tells hosts that understand it (CRDT1 to CRDT3 of Identify \
+         Controller): to come again after the first of them that is as long as the wait that was \
+         measured, else after the last.",
+    ),
+    key(
         "state",
         Values::Path,
         "none",

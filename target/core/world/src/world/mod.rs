@@ -23,6 +23,7 @@ use std::time::Duration;
 
 use arbitration::arbiter::Waiters;
 use arbitration::credit::Caps;
+use arbitration::overload::RetryDelays;
 use arbitration::session::{RootSpec, Sessions};
 use arbitration::settings::OrderSettings;
 use fabric::Nanos;
@@ -245,6 +246,7 @@ impl World {
                     zeroes_limit: ServiceConfig::default().zeroes_limit,
                     slice: scenario.slice,
                     receive_buffers: scenario.receive_buffers,
+                    retry_delays: RetryDelays::DEFAULT,
                 };
                 let (bytes, largest) = (scenario.io_memory, scenario.max_transfer as usize);
                 let in_capsule = scenario.in_capsule as usize;

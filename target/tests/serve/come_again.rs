@@ -1,0 +1,72 @@
+//! What a host that understands Command Retry Delay reads on the wire from a full session.
+
+use std::time::Duration;
+
+use arbitration::overload::RetryDelays;
+use fabric::nvme::{Sqe, Status, opcode};
+use sluiced::config::{Poll, QosConfig, Session, TargetConfig};
+use zerocopy::little_endian::U32;
+
+use crate::client::{Queue, io};
+use crate::qos_memory::of_namespace;
+use crate::{end, memory, namespace, serve};
+
+/// Commands that may wait, and those that the session gets in a second: the last one waits for
+/// half a second.
+const WAITING: u32 = 4;
+const IOPS: u64 = 8;
+
+/// Makes Set Features of Host Behavior Support with ACRE.
+fn comes_again() -> (Sqe, Vec<u8>) {
+    let sqe = Sqe { opcode: opcode::admin::SET_FEATURES, cdw10: U32::new(0x16), ..Sqe::default() };
+    let mut data = vec![0; 512];
+    data[0] = 1;
+    (sqe, data)
+}
+
+/// Reads far more than a session may, and returns CRDT1 to CRDT3 of Identify Controller and the CRD
+/// of the last command that was refused.
+fn told(delays: [u16; 3]) -> ([u16; 3], u16) {
+    let settings = TargetConfig {
+        poll: Poll::Never,
+        retry_delays: RetryDelays::new(delays).unwrap(),
+        drain_time: Duration::from_secs(1),
+        ..TargetConfig::default()
+    };
+    let limited = Session { iops: Some(IOPS), queue: Some(WAITING), ..of_namespace(1) };
+    let qos = QosConfig { sessions: vec![limited], ..QosConfig::default() };
+    let (runtime, address) = serve(settings, qos, vec![namespace(memory())]);
+    let (mut admin, id) = Queue::controller(address);
+    let identify = Sqe { opcode: opcode::admin::IDENTIFY, cdw10: U32::new(1), ..Sqe::default() };
+    let (status, _, identify) = admin.call(identify, None, 4096);
+    assert!(status.is_success(), "{status}");
+    // Bytes 133:128.
+    let shown = [128, 130, 132].map(|at| u16::from_le_bytes([identify[at], identify[at + 1]]));
+    let (set, data) = comes_again();
+    assert!(admin.call(set, Some(data), 0).0.is_success());
+    let (mut queue, _) = Queue::connect(address, 1, id);
+    let mut crd = 0;
+    for wave in 0..3 {
+        let reads: Vec<u16> = (0..30)
+            .map(|lba| queue.submit(io(opcode::io::READ, wave * 30 + lba, 1), None, 4096))
+            .collect();
+        for cid in reads {
+            let (status, ..) = queue.wait(cid);
+            if !status.is_success() {
+                assert_eq!(Status::from_bits(status.bits() & 0x7ff), Status::COMMAND_INTERRUPTED);
+                assert!(!status.is_dnr(), "{status}");
+                // CRD is in bits 12:11 of the status.
+                crd = status.bits() >> 11 & 0b11;
+            }
+        }
+    }
+    end(&runtime);
+    (shown, crd)
+}
+
+#[test]
+fn a_refused_host_is_told_the_first_of_the_configured_delays_that_is_long_enough() {
+    for (delays, crd) in [([30, 60, 90], 1), ([1, 30, 60], 2), ([1, 1, 30], 3)] {
+        assert_eq!(told(delays), (delays, crd));
+    }
+}
