@@ -41,7 +41,12 @@ pub(super) fn number_of(folder: &Path) -> Option<u64> {
 
 /// Returns the disk that a partition is on.
 pub(super) fn whole_disk(device: u64) -> Option<PathBuf> {
-    let folder = block(device).canonicalize().ok()?;
+    disk_of(&block(device))
+}
+
+/// Returns the folder of the disk that a partition with this folder is on.
+fn disk_of(partition: &Path) -> Option<PathBuf> {
+    let folder = partition.canonicalize().ok()?;
     folder.join("partition").exists().then(|| folder.parent().map(Path::to_owned))?
 }
 
@@ -50,7 +55,12 @@ pub(super) fn whole_disk(device: u64) -> Option<PathBuf> {
 pub(super) fn seeks(file: &File) -> Option<bool> {
     let found = file.metadata().ok()?;
     let number = if found.file_type().is_block_device() { found.rdev() } else { found.dev() };
-    let disk = whole_disk(number).unwrap_or_else(|| block(number));
+    rotational(&block(number))
+}
+
+/// Says whether the device with this folder has a head that moves; a partition has its disk's.
+fn rotational(folder: &Path) -> Option<bool> {
+    let disk = disk_of(folder).unwrap_or_else(|| folder.to_owned());
     match read(&disk.join("queue/rotational"))?.as_str() {
         "0" => Some(false),
         "1" => Some(true),
@@ -131,4 +141,53 @@ pub(super) fn names(device: u64) -> Names {
         }
     }
     names
+}
+
+#[cfg(test)]
+mod tests {
+    use std::fs::{create_dir_all, write};
+    use std::os::unix::fs::symlink;
+
+    use super::*;
+
+    /// A `/sys` with a disk that has a partition, each with its link in `dev/block`.
+    fn disk(rotational: Option<&str>) -> tempfile::TempDir {
+        let sys = tempfile::tempdir().unwrap();
+        let at = |path: &str| sys.path().join(path);
+        create_dir_all(at("devices/sda/sda1")).unwrap();
+        create_dir_all(at("devices/sda/queue")).unwrap();
+        create_dir_all(at("dev/block")).unwrap();
+        write(at("devices/sda/sda1/partition"), "1\n").unwrap();
+        if let Some(text) = rotational {
+            write(at("devices/sda/queue/rotational"), text).unwrap();
+        }
+        symlink("../../devices/sda", at("dev/block/8:0")).unwrap();
+        symlink("../../devices/sda/sda1", at("dev/block/8:1")).unwrap();
+        sys
+    }
+
+    #[test]
+    fn a_partition_seeks_where_its_disk_does() {
+        for (text, expected) in [("1\n", Some(true)), ("0\n", Some(false)), ("?\n", None)] {
+            let sys = disk(Some(text));
+            for device in ["8:0", "8:1"] {
+                assert_eq!(rotational(&sys.path().join("dev/block").join(device)), expected);
+            }
+        }
+        let sys = disk(None);
+        for device in ["8:0", "8:1", "8:2"] {
+            assert_eq!(rotational(&sys.path().join("dev/block").join(device)), None);
+        }
+    }
+
+    /// The kernel of the machine that runs the tests is asked too, where its disks are in `/sys`.
+    #[test]
+    fn a_file_seeks_where_its_disk_does() {
+        let file = tempfile::tempfile().unwrap();
+        let device = file.metadata().unwrap().dev();
+        let text = |folder: PathBuf| std::fs::read_to_string(folder.join("queue/rotational")).ok();
+        let told = text(block(device)).or_else(|| text(block(device).join("..")));
+        assert_eq!(seeks(&file), told.map(|text| text.trim() == "1"));
+        assert_eq!(seeks(&File::open("/proc/self/status").unwrap()), None);
+    }
 }

@@ -3,7 +3,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Display;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use sluice_schema::keys::NSID_MAX;
 
@@ -33,8 +33,9 @@ impl<'a, K: Ord + Clone + Display> Once<'a, K> {
     }
 }
 
-/// Runs the checks that need the whole file.
+/// Runs the checks that need the whole file. `state` is the state file.
 pub(crate) fn across(
+    state: Option<&Path>,
     listeners: &[ParsedListener],
     subsystems: &[ParsedSubsystem],
     known: Known,
@@ -46,7 +47,7 @@ pub(crate) fn across(
         served(listeners, subsystems, problems);
     }
     identifiers(subsystems, problems);
-    shared(subsystems, problems);
+    shared(state, subsystems, problems);
     for subsystem in subsystems {
         hosts(subsystem, problems);
         nsids(subsystem, problems);
@@ -120,21 +121,40 @@ fn identifiers(subsystems: &[ParsedSubsystem], problems: &Problems) {
 }
 
 /// Checks that a namespace which writes to a file or device has it alone: a host that reads the
-/// same blocks by another namespace would keep stale ones in its cache. Two paths to one file or
-/// device are found when they are opened.
-fn shared(subsystems: &[ParsedSubsystem], problems: &Problems) {
-    let mut seen: BTreeMap<&Path, bool> = BTreeMap::new();
+/// same blocks by another namespace would keep stale ones in its cache. Nor may a namespace be the
+/// state file. Paths count by their [plain](plain_path) forms; what a link hides is found where the
+/// files are opened.
+fn shared(state: Option<&Path>, subsystems: &[ParsedSubsystem], problems: &Problems) {
+    let mut seen: BTreeMap<PathBuf, (&Path, bool)> = BTreeMap::new();
+    let state = state.map(plain_path);
     for parsed in subsystems.iter().flat_map(|s| &s.namespaces) {
         let Some(path) = parsed.namespace.backend.path() else { continue };
+        let plain = plain_path(path);
+        if state.as_ref() == Some(&plain) {
+            let message = format!("{} is the state file of [target]", path.display());
+            problems.at(&parsed.place, message, "give the namespace a file of its own");
+        }
         let writes = !parsed.namespace.read_only;
-        let earlier = seen.get(path).copied();
-        if earlier.is_some_and(|earlier| earlier || writes) {
-            let message = format!("two namespaces have {}, and one writes to it", path.display());
+        let earlier = seen.get(&plain).copied();
+        if let Some((other, _)) = earlier.filter(|(_, earlier)| *earlier || writes) {
+            let also = match other.as_os_str() == path.as_os_str() {
+                true => String::new(),
+                false => format!(", which {} is too", other.display()),
+            };
+            let path = path.display();
+            let message = format!("two namespaces have {path}{also}, and one writes to it");
             let remedy = "give each its own file or device, or set read_only = true on all of them";
             problems.at(&parsed.place, message, remedy);
         }
-        seen.insert(path, writes || earlier.unwrap_or(false));
+        let writes = writes || earlier.is_some_and(|(_, earlier)| earlier);
+        seen.insert(plain, (path, writes));
     }
+}
+
+/// Returns a path without `.`, `..` and doubled slashes, as its text alone tells: nothing on the
+/// machine is looked at, so that a symbolic link hides what it leads to.
+pub(super) fn plain_path(path: &Path) -> PathBuf {
+    path_clean::clean(path)
 }
 
 fn hosts(parsed: &ParsedSubsystem, problems: &Problems) {

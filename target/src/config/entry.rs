@@ -75,7 +75,7 @@ pub(crate) fn subsystem(fields: Fields<'_>) -> Option<Subsystem> {
     let mut parsed = subsystem::subsystem(fields)?;
     subsystem::resolve(&mut parsed);
     let known = super::qos::Known::File;
-    super::check::across(&[], std::slice::from_ref(&parsed), known, problems);
+    super::check::across(None, &[], std::slice::from_ref(&parsed), known, problems);
     Some(parsed.into_subsystem())
 }
 

@@ -28,7 +28,7 @@ pub(crate) fn config(root: &Node, machine: &Machine, problems: &Problems) -> Con
     subsystems.iter_mut().for_each(resolve);
     let whole = subsystems.len() == count && subsystems.iter().all(|parsed| parsed.whole);
     let known = if whole { Known::File } else { Known::Part };
-    check::across(&listeners, &subsystems, known, problems);
+    check::across(target.state.as_deref(), &listeners, &subsystems, known, problems);
     let subsystems: Vec<Subsystem> =
         subsystems.into_iter().map(ParsedSubsystem::into_subsystem).collect();
     Config {

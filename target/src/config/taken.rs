@@ -5,6 +5,7 @@ use std::path::PathBuf;
 use rustc_hash::FxHashMap;
 use uuid::Uuid;
 
+use super::check::plain_path;
 use super::identity;
 use super::namespace::Namespace;
 use super::whole::Config;
@@ -16,6 +17,7 @@ pub(crate) struct Taken {
     /// The number of namespaces that have each UUID.
     uuids: FxHashMap<Uuid, u32>,
     nguids: FxHashMap<[u8; 16], u32>,
+    /// The namespaces of each path in its plain form.
     paths: FxHashMap<PathBuf, Users>,
 }
 
@@ -44,7 +46,7 @@ impl Taken {
             return Some(format!("NGUID {nguid} would occur twice"));
         }
         let path = namespace.backend.path()?;
-        let writes = self.paths.get(path)?.writers > 0 || !namespace.read_only;
+        let writes = self.paths.get(&plain_path(path))?.writers > 0 || !namespace.read_only;
         let path = path.display();
         writes.then(|| format!("two namespaces would have {path}, and one would write to it"))
     }
@@ -73,7 +75,7 @@ impl Taken {
             *self.nguids.entry(nguid).or_default() += 1;
         }
         if let Some(path) = namespace.backend.path() {
-            let users = self.paths.entry(path.to_owned()).or_default();
+            let users = self.paths.entry(plain_path(path)).or_default();
             users.all += 1;
             users.writers += u32::from(!namespace.read_only);
         }
@@ -88,13 +90,13 @@ impl Taken {
         if let Some(nguid) = namespace.nguid {
             one_less(&mut self.nguids, &nguid);
         }
-        if let Some(path) = namespace.backend.path()
-            && let Some(users) = self.paths.get_mut(path)
+        if let Some(path) = namespace.backend.path().map(plain_path)
+            && let Some(users) = self.paths.get_mut(&path)
         {
             users.all = users.all.saturating_sub(1);
             users.writers = users.writers.saturating_sub(u32::from(!namespace.read_only));
             if users.all == 0 {
-                self.paths.remove(path);
+                self.paths.remove(&path);
             }
         }
     }

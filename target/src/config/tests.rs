@@ -155,7 +155,19 @@ fn errors_name_the_place_and_the_remedy() {
             namespace("backend = \"file\"\npath = \"/x\"")
                 + "[[subsystem.namespace]]\nread_only = true\nbackend = \"file\"\npath = \"//x/.\"",
             (6, 1),
-            "two namespaces have //x/., and one writes to it",
+            "two namespaces have //x/., which /x is too, and one writes to it",
+        ),
+        (
+            namespace("backend = \"file\"\npath = \"/a/x\"\nread_only = true")
+                + "[[subsystem.namespace]]\nbackend = \"file\"\npath = \"/a/b/../x\"",
+            (7, 1),
+            "two namespaces have /a/b/../x, which /a/x is too, and one writes to it",
+        ),
+        (
+            "[target]\nstate = \"/a/state\"\n".to_owned()
+                + &namespace("backend = \"file\"\npath = \"/a/../a/state\"\nread_only = true"),
+            (5, 1),
+            "/a/../a/state is the state file",
         ),
         (
             namespace("backend = \"file\"\npath = \"/x\"\ncreate = true"),
