@@ -4,6 +4,7 @@ use units::Class;
 use zerocopy::little_endian::U32;
 
 use crate::fabrics::NQN_MAX;
+use crate::nvm::LbaRange;
 use crate::nvme::feature::fid;
 use crate::nvme::{Sqe, opcode};
 
@@ -133,9 +134,7 @@ pub fn keep_alive() -> Sqe {
 /// range definition.
 #[must_use]
 pub fn deallocate(nsid: u32, slba: u64, blocks: u32) -> (Sqe, Vec<u8>) {
-    let mut definition = vec![0; 4];
-    definition.extend(blocks.to_le_bytes());
-    definition.extend(slba.to_le_bytes());
+    let definition = LbaRange { lba: slba, blocks }.definition().to_vec();
     let sqe = Sqe {
         opcode: opcode::io::DATASET_MANAGEMENT,
         nsid: U32::new(nsid),

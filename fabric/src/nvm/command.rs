@@ -48,6 +48,12 @@ pub enum IoCommand {
         /// AD (CDW11 bit 2): deallocate the ranges.
         deallocate: bool,
     },
+    /// Part of a Dataset Management command that deallocates. No host sends it: a target makes it
+    /// where it carries such a command out part by part.
+    Deallocate {
+        /// The blocks.
+        range: LbaRange,
+    },
 }
 
 /// The direction in which a command's data moves, with its length in bytes.
@@ -110,7 +116,10 @@ impl IoCommand {
             Self::DatasetManagement { ranges, .. } => {
                 Transfer::ToController(u32::from(*ranges) * DSM_RANGE_BYTES)
             }
-            Self::Flush | Self::WriteZeroes { .. } | Self::Verify { .. } => Transfer::None,
+            Self::Flush
+            | Self::WriteZeroes { .. }
+            | Self::Verify { .. }
+            | Self::Deallocate { .. } => Transfer::None,
         }
     }
 
@@ -119,7 +128,10 @@ impl IoCommand {
     pub fn changes_blocks(&self) -> bool {
         matches!(
             self,
-            Self::Write { .. } | Self::WriteZeroes { .. } | Self::DatasetManagement { .. }
+            Self::Write { .. }
+                | Self::WriteZeroes { .. }
+                | Self::DatasetManagement { .. }
+                | Self::Deallocate { .. }
         )
     }
 

@@ -6,6 +6,16 @@ use crate::nvme::Status;
 /// The size of one range definition in bytes.
 pub const DSM_RANGE_BYTES: u32 = 16;
 
+impl LbaRange {
+    /// Writes the range definition of the range, without attributes.
+    #[must_use]
+    pub fn definition(&self) -> [u8; DSM_RANGE_BYTES as usize] {
+        let [b0, b1, b2, b3] = self.blocks.to_le_bytes();
+        let [l0, l1, l2, l3, l4, l5, l6, l7] = self.lba.to_le_bytes();
+        [0, 0, 0, 0, b0, b1, b2, b3, l0, l1, l2, l3, l4, l5, l6, l7]
+    }
+}
+
 impl IoLimits {
     /// Reads the range definitions of a Dataset Management command's data: bytes 15:8 the first
     /// block, bytes 7:4 the number of blocks, bytes 3:0 attributes. Empty ranges are left out.
@@ -52,6 +62,14 @@ mod tests {
     }
 
     proptest! {
+        #[test]
+        fn a_range_is_read_as_it_was_written(lba in 0u64..999, blocks in 1u32..1000) {
+            let range = LbaRange { lba, blocks };
+            let read: Vec<_> = LIMITS.dsm_ranges(&range.definition()).flatten().collect();
+            let inside = lba + u64::from(blocks) <= LIMITS.blocks;
+            prop_assert_eq!(read, if inside { vec![range] } else { vec![] });
+        }
+
         #[test]
         fn dsm_ranges_lie_inside_the_namespace(data in proptest::collection::vec(any::<u8>(), 0..200)) {
             for range in LIMITS.dsm_ranges(&data).flatten() {

@@ -458,7 +458,8 @@ fn submission(
         | IoCommand::Write { range, .. }
         | IoCommand::WriteZeroes { range, .. }
         | IoCommand::Compare { range }
-        | IoCommand::Verify { range } => (range.lba, range.blocks),
+        | IoCommand::Verify { range }
+        | IoCommand::Deallocate { range } => (range.lba, range.blocks),
         IoCommand::Flush | IoCommand::DatasetManagement { .. } => (0, 0),
     };
     // Deallocation is the device's own work: one over many ranges takes more credits than a user's

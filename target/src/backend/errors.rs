@@ -61,7 +61,9 @@ impl DeviceError {
             IoCommand::Verify { .. } => Operation::Verify,
             IoCommand::Flush => Operation::Flush,
             IoCommand::WriteZeroes { .. } => Operation::WriteZeroes,
-            IoCommand::DatasetManagement { .. } => Operation::Deallocate,
+            IoCommand::DatasetManagement { .. } | IoCommand::Deallocate { .. } => {
+                Operation::Deallocate
+            }
         };
         let lba = (operation != Operation::Flush).then_some(lba);
         Self { operation, lba, answer }

@@ -133,13 +133,16 @@ impl FileDisk {
     fn plan_holes(&self, data: &[u8], units: &mut Vec<Unit>) -> Result<Memory, Status> {
         let limits = self.health.limits(self.format());
         for range in limits.dsm_ranges(data) {
-            let range = range?;
-            if !self.no_holes.load(Relaxed) {
-                let length = range.bytes(self.format());
-                units.push(Unit { offset: range.offset(self.format()), length, at: 0 });
-            }
+            self.plan_hole(range?, units);
         }
         Ok(Memory::None)
+    }
+
+    fn plan_hole(&self, range: LbaRange, units: &mut Vec<Unit>) {
+        if !self.no_holes.load(Relaxed) {
+            let length = range.bytes(self.format());
+            units.push(Unit { offset: range.offset(self.format()), length, at: 0 });
+        }
     }
 
     /// Says whether the device has been removed. Commands to a device that was removed fail with
@@ -185,7 +188,7 @@ impl FileDisk {
     fn finish_fallocate(&self, job: &Job<'_>, unit: &Unit, errno: i32) -> Outcome {
         let refused = matches!(errno, libc::EOPNOTSUPP | libc::EINVAL | libc::ENOSYS);
         match job.command {
-            IoCommand::DatasetManagement { .. } if refused => {
+            IoCommand::DatasetManagement { .. } | IoCommand::Deallocate { .. } if refused => {
                 self.no_holes.store(true, Relaxed);
                 Outcome::Done(0, Status::SUCCESS)
             }
@@ -282,6 +285,10 @@ impl Queued for FileDisk {
             IoCommand::WriteZeroes { range, fua, .. } => Ok(self.plan_zeroes(*range, *fua, units)),
             IoCommand::DatasetManagement { deallocate: false, .. } => Ok(Memory::None),
             IoCommand::DatasetManagement { .. } => self.plan_holes(job.data, units),
+            IoCommand::Deallocate { range } => {
+                self.plan_hole(*range, units);
+                Ok(Memory::None)
+            }
         }
     }
 
@@ -299,8 +306,10 @@ impl Queued for FileDisk {
             IoCommand::Write { fua, .. } => write(*fua),
             IoCommand::WriteZeroes { fua, .. } if !memory.is_null() => write(*fua),
             IoCommand::Flush => opcode::Fsync::new(fd).flags(FsyncFlags::DATASYNC).build(),
-            IoCommand::WriteZeroes { .. } | IoCommand::DatasetManagement { .. } => {
-                let punch = matches!(job.command, IoCommand::DatasetManagement { .. })
+            IoCommand::WriteZeroes { .. }
+            | IoCommand::DatasetManagement { .. }
+            | IoCommand::Deallocate { .. } => {
+                let punch = !matches!(job.command, IoCommand::WriteZeroes { .. })
                     || unit.at == FALLOCATE + u32::from(PUNCH_HOLE);
                 let mode = libc::FALLOC_FL_KEEP_SIZE
                     | if punch { libc::FALLOC_FL_PUNCH_HOLE } else { libc::FALLOC_FL_ZERO_RANGE };
@@ -317,10 +326,16 @@ impl Queued for FileDisk {
         match job.command {
             IoCommand::Flush if result < 0 => self.failure(job, unit, -result, Status::WRITE_FAULT),
             IoCommand::Flush => Outcome::Done(0, Status::SUCCESS),
-            IoCommand::WriteZeroes { .. } | IoCommand::DatasetManagement { .. } if result < 0 => {
+            IoCommand::WriteZeroes { .. }
+            | IoCommand::DatasetManagement { .. }
+            | IoCommand::Deallocate { .. }
+                if result < 0 =>
+            {
                 self.finish_fallocate(job, unit, -result)
             }
-            IoCommand::DatasetManagement { .. } => Outcome::Done(0, Status::SUCCESS),
+            IoCommand::DatasetManagement { .. } | IoCommand::Deallocate { .. } => {
+                Outcome::Done(0, Status::SUCCESS)
+            }
             // A fallocate answers 0, a write of zeroes the bytes written.
             IoCommand::WriteZeroes { .. } if result == 0 => Outcome::Done(0, Status::SUCCESS),
             IoCommand::Write { .. } if result < 0 => {

@@ -193,7 +193,7 @@ impl Immediate for Memory {
                     return Status::COMPARE_FAILURE;
                 }
             }
-            (IoCommand::WriteZeroes { range, .. }, _) => {
+            (IoCommand::WriteZeroes { range, .. } | IoCommand::Deallocate { range }, _) => {
                 let format = self.description.format;
                 self.zero(range.offset(format), range.bytes(format));
             }

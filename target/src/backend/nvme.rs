@@ -149,7 +149,7 @@ impl NvmeDisk {
             IoCommand::WriteZeroes { .. } => can.write_zeroes,
             IoCommand::Compare { .. } => can.compare,
             IoCommand::Verify { .. } => can.verify,
-            IoCommand::DatasetManagement { .. } => can.deallocate,
+            IoCommand::DatasetManagement { .. } | IoCommand::Deallocate { .. } => can.deallocate,
         }
     }
 }
@@ -311,6 +311,19 @@ impl Queued for NvmeDisk {
                 units.push(Unit { offset: 0, length, at: 0 });
                 Ok(Memory::Data)
             }
+            IoCommand::Deallocate { .. } => {
+                let length = u64::from(DSM_RANGE_BYTES);
+                units.push(Unit { offset: 0, length, at: 0 });
+                Ok(Memory::Scratch(DSM_RANGE_BYTES))
+            }
+        }
+    }
+
+    fn fill(&self, job: &Job<'_>, scratch: &mut [u8]) {
+        if let IoCommand::Deallocate { range } = job.command
+            && let Some(definition) = scratch.first_chunk_mut()
+        {
+            *definition = range.definition();
         }
     }
 

@@ -49,7 +49,10 @@ impl Passthrough {
         if command.cdw12 >> 16 & 0xf == 0 {
             command.cdw13 &= !self.withheld;
         }
-        if !matches!(parsed, IoCommand::Flush | IoCommand::DatasetManagement { .. }) {
+        if matches!(parsed, IoCommand::Deallocate { .. }) {
+            // NR, CDW10 bits 7:0, is a 0's based number: one range, that of the part.
+            command.cdw10 &= !0xff;
+        } else if !matches!(parsed, IoCommand::Flush | IoCommand::DatasetManagement { .. }) {
             let [a, b, c, d, e, f, g, h] = self.format.blocks(unit.offset).to_le_bytes();
             command.cdw10 = u32::from_le_bytes([a, b, c, d]);
             command.cdw11 = u32::from_le_bytes([e, f, g, h]);
@@ -116,5 +119,8 @@ mod tests {
         let dsm = IoCommand::DatasetManagement { ranges: 4, deallocate: true };
         let command = device.command(&sqe, &dsm, &UNIT);
         assert_eq!((command.cdw10, command.cdw11, command.cdw12), (3, 4, 0));
+        let part = IoCommand::Deallocate { range: LbaRange { lba: 5, blocks: 6 } };
+        let command = device.command(&sqe, &part, &UNIT);
+        assert_eq!((command.cdw10, command.cdw11, command.cdw12), (0, 4, 0), "of one range");
     }
 }

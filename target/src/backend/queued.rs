@@ -38,7 +38,8 @@ pub enum Memory {
     None,
     /// The command's data buffer.
     Data,
-    /// A scratch buffer of this many bytes, which the reactor provides (Compare, Verify).
+    /// A scratch buffer of this many bytes, which the reactor provides (Compare, Verify, a part of
+    /// Dataset Management).
     Scratch(u32),
     /// [`zeroes`](sluice_core::zeroes).
     Zeroes,
@@ -65,6 +66,10 @@ pub trait Queued: fmt::Debug {
     /// # Errors
     /// The status to complete the command with.
     fn plan(&self, job: &Job<'_>, units: &mut Vec<Unit>) -> Result<Memory, Status>;
+
+    /// Fills the scratch buffer, as long as [`Memory::Scratch`] said, before the first unit goes
+    /// to the ring. Most commands read into it.
+    fn fill(&self, _job: &Job<'_>, _scratch: &mut [u8]) {}
 
     /// Returns the ring entry of a unit; `memory` is the address of the unit's first byte.
     fn entry(&self, job: &Job<'_>, unit: &Unit, memory: *mut u8) -> squeue::Entry128;

@@ -70,7 +70,10 @@ impl Jobs {
         }
         let scratch = match memory {
             Memory::Scratch(bytes) => match pool.take(bytes as usize, Use::Any) {
-                Some(buffer) => Some(buffer),
+                Some(mut buffer) => {
+                    queued.fill(&view(&job), &mut buffer);
+                    Some(buffer)
+                }
                 None => return Started::NoMemory(job),
             },
             _ => None,

@@ -290,6 +290,41 @@ fn d3_a_large_deallocation_is_done_slice_by_slice_while_others_are_served() {
     end(&runtime);
 }
 
+#[test]
+fn d3_a_file_deallocates_all_of_its_ranges_slice_by_slice() {
+    let folder = tempfile::tempdir_in(env!("CARGO_TARGET_TMPDIR")).unwrap();
+    let path = folder.path().join("disk");
+    let Backend::File { path, block_size, create, direct, .. } = file(&path) else {
+        panic!("a file")
+    };
+    let large = Backend::File { path, size: Some(1 << 30), block_size, create, direct };
+    let (runtime, address) = target(vec![large], 1);
+    let (_admin, id) = Queue::controller(address);
+    let (mut queue, _) = Queue::connect(address, 1, id);
+    // The last of 64 MiB, and the first of the next slice; the last block, and the one before a range.
+    let slice: u32 = (64 << 20) / 4096;
+    let inside = [8, 8 + slice - 1, 8 + slice, 3 * slice];
+    let outside = [7, 3 * slice + 1];
+    for lba in inside.into_iter().chain(outside) {
+        let write = io(opcode::io::WRITE, lba, 1);
+        assert!(queue.call(write, Some(pattern(lba, 1, 9)), 0).0.is_success());
+    }
+    let (sqe, mut ranges) = deallocate(8, 2 * slice);
+    let (_, more) = deallocate(u64::from(2 * slice + 8), slice - 7);
+    ranges.extend(more);
+    let sqe = Sqe { cdw10: U32::new(1), ..sqe };
+    assert_eq!(queue.call(sqe, Some(ranges), 0).0, Status::SUCCESS);
+    for lba in inside {
+        let (status, _, data) = queue.call(io(opcode::io::READ, lba, 1), None, 4096);
+        assert!(status.is_success() && data.iter().all(|byte| *byte == 0), "block {lba}");
+    }
+    for lba in outside {
+        let (_, _, data) = queue.call(io(opcode::io::READ, lba, 1), None, 4096);
+        assert!(data == pattern(lba, 1, 9), "block {lba}");
+    }
+    end(&runtime);
+}
+
 /// Write Zeroes of `blocks` blocks, on media at its end.
 fn zeroes(nsid: u32, blocks: u32) -> Sqe {
     let sqe = io(opcode::io::WRITE_ZEROES, 0, blocks);

@@ -71,7 +71,9 @@ impl Immediate for Disk {
             (IoCommand::Write { range, .. }, Data::Write(from)) => {
                 held[span(range)].copy_from_slice(from);
             }
-            (IoCommand::WriteZeroes { range, .. }, _) => held[span(range)].fill(0),
+            (IoCommand::WriteZeroes { range, .. } | IoCommand::Deallocate { range }, _) => {
+                held[span(range)].fill(0);
+            }
             _ => {}
         }
         Status::SUCCESS

@@ -27,6 +27,7 @@ fn in_drive(rig: &mut Rig) -> Vec<LbaRange> {
     let range = |command: &IoCommand| match command {
         IoCommand::WriteZeroes { range, fua: true, .. }
         | IoCommand::Verify { range }
+        | IoCommand::Deallocate { range }
         | IoCommand::Read { range, .. } => Some(*range),
         _ => None,
     };
@@ -210,5 +211,43 @@ fn a_large_deallocation_ends_with_its_connection() {
     rig.core.receive_ended(key, Some("the host has gone".into()));
     rig.run();
     assert_eq!(rig.peers[1].ended.as_deref(), Some("the host has gone"));
+    assert_eq!((rig.states(), rig.core.buffers().0), (vec![], 0));
+}
+
+/// Blocks of a slice that a drive deallocates, in a rig with slices of 1 KiB: 64 KiB.
+const HOLE: u32 = 128;
+
+#[test]
+fn a_drive_deallocates_in_slices_and_others_go_between() {
+    let mut rig = Rig::with_slices(&Plan { window: 1, ..Plan::default() }, 1 << 10);
+    let other = rig.connect(2);
+    let (sqe, ranges) = deallocate(DRIVE, 7, 3 * HOLE + 1);
+    let large = rig.submit(1, sqe, Some(ranges), 0);
+    assert_eq!(rig.core.buffers().0, 0, "what the host has sent is given back");
+    for slice in 0..4 {
+        let blocks = if slice < 3 { HOLE } else { 1 };
+        let range = LbaRange { lba: 7 + u64::from(slice * HOLE), blocks };
+        assert_eq!(in_drive(&mut rig), [range], "the next slice, and it alone");
+        let cid = rig.submit(other, read(DRIVE, 5, 1), None, 512);
+        rig.end_oldest();
+        assert_eq!(in_drive(&mut rig), [LbaRange { lba: 5, blocks: 1 }]);
+        rig.end_oldest();
+        assert_eq!(rig.answer(other, cid), Some(Status::SUCCESS));
+    }
+    assert_eq!(rig.answer(1, large), Some(Status::SUCCESS));
+    assert_eq!(rig.states(), []);
+}
+
+#[test]
+fn a_drives_deallocation_is_aborted_between_its_slices() {
+    let mut rig = Rig::with_slices(&Plan { window: 1, ..Plan::default() }, 1 << 10);
+    let (sqe, ranges) = deallocate(DRIVE, 0, 4 * HOLE);
+    let large = rig.submit(1, sqe, Some(ranges), 0);
+    let cid = rig.submit(0, abort(1, large), None, 0);
+    assert_eq!(rig.answer(0, cid), None, "a slice is in the drive");
+    rig.end_oldest();
+    assert_eq!(rig.answer(1, large), Some(Status::ABORT_REQUESTED));
+    assert_eq!(rig.result(0, cid), Some(0), "it was aborted");
+    assert!(!rig.end_oldest(), "no slice follows");
     assert_eq!((rig.states(), rig.core.buffers().0), (vec![], 0));
 }

@@ -171,6 +171,7 @@ impl Disk {
             IoCommand::Read { range, .. }
             | IoCommand::Write { range, .. }
             | IoCommand::WriteZeroes { range, .. }
+            | IoCommand::Deallocate { range }
             | IoCommand::Compare { range } => (range.lba, range.lba + u64::from(range.blocks)),
             _ => (head, head),
         };
@@ -203,10 +204,12 @@ impl Disk {
                 Some(_) => return Status::COMPARE_FAILURE,
                 None => return Status::LBA_OUT_OF_RANGE.dnr(),
             },
-            (IoCommand::WriteZeroes { range, .. }, _) => match all.get_mut(span(range)) {
-                Some(into) => into.fill(0),
-                None => return Status::LBA_OUT_OF_RANGE.dnr(),
-            },
+            (IoCommand::WriteZeroes { range, .. } | IoCommand::Deallocate { range }, _) => {
+                match all.get_mut(span(range)) {
+                    Some(into) => into.fill(0),
+                    None => return Status::LBA_OUT_OF_RANGE.dnr(),
+                }
+            }
             (IoCommand::DatasetManagement { ranges, deallocate: true }, Data::Write(from)) => {
                 let format = BlockFormat::BYTES_512;
                 let limits = IoLimits {
