@@ -62,7 +62,7 @@ impl Health {
     }
 
     /// Notes that the device answered a command with an error.
-    pub(super) fn note(&self, error: DeviceError) {
+    pub(crate) fn note(&self, error: DeviceError) {
         *lock(&self.last) = Some(error);
         self.errors.fetch_add(1, Ordering::Release);
         self.wake_keeper();

@@ -4,16 +4,18 @@
 
 use std::sync::Arc;
 
+use fabric::Nanos;
 use fabric::nvm::IoCommand;
 use fabric::nvme::Status;
 use io_uring::squeue;
 use slab::Slab;
 use sluice_core::{Key, Memory as _, Use};
 
+use super::busy::{Busy, Tries};
 use super::pool::{Buffer, Pool};
 use super::ring::Ring;
 use super::tag::Tag;
-use crate::backend::{self, Memory, Outcome, Queued, Style, Unit};
+use crate::backend::{self, Answer, DeviceError, Memory, Outcome, Queued, Style, Unit};
 use crate::devices::OpenDevice;
 
 pub(super) type Job = sluice_core::job::Job<OpenDevice, Buffer>;
@@ -41,6 +43,8 @@ struct Flying {
     /// Place of the job that the unit belongs to.
     job: usize,
     unit: Unit,
+    /// The times at which the device was too busy for it.
+    tries: Tries,
 }
 
 /// The jobs of one reactor.
@@ -49,7 +53,7 @@ pub(super) struct Jobs {
     running: Slab<Running>,
     flying: Slab<Flying>,
     /// Units that the device was too busy for, to be submitted again.
-    busy: Vec<u32>,
+    busy: Busy,
     units: Vec<Unit>,
 }
 
@@ -93,7 +97,7 @@ impl Jobs {
         // The vector is taken and put back, so that its capacity stays.
         let units = std::mem::take(&mut self.units);
         for &unit in &units {
-            let unit = self.flying.insert(Flying { job: index, unit });
+            let unit = self.flying.insert(Flying { job: index, unit, tries: Tries::default() });
             self.submit(u32::try_from(unit).unwrap_or(u32::MAX), ring);
         }
         self.units = units;
@@ -104,9 +108,9 @@ impl Jobs {
     /// connection's key is returned then.
     pub(super) fn finish(
         &mut self,
+        now: Nanos,
         unit: u32,
-        result: i32,
-        extra: u64,
+        (result, extra): (i32, u64),
         ring: &mut Ring,
         pool: &Pool,
     ) -> Option<(Key, Started)> {
@@ -120,11 +124,20 @@ impl Jobs {
         let queued = queued(&device)?;
         match queued.finish(&view(&running.job), &flying.unit, result, extra) {
             Outcome::Busy => {
-                self.busy.push(unit);
-                return None;
+                let tries = self.flying.get_mut(unit as usize).map(|flying| &mut flying.tries);
+                if tries.is_some_and(|tries| self.busy.take(unit, tries, now)) {
+                    return None;
+                }
+                let backend = &device.backend;
+                let lba = backend.description().format.blocks(flying.unit.offset);
+                let error = DeviceError::new(&running.job.command, lba, Answer::Errno(-result));
+                backend.health().note(error);
+                // The host may send the command again, and its device may have room then.
+                (running.status, running.failed_at) = (Status::COMMAND_INTERRUPTED, 0);
             }
             Outcome::Partial(bytes) => {
                 if let Some(flying) = self.flying.get_mut(unit as usize) {
+                    flying.tries = Tries::default();
                     flying.unit.offset += u64::from(bytes);
                     flying.unit.length = flying.unit.length.saturating_sub(u64::from(bytes));
                     if running.memory != Memory::Zeroes {
@@ -156,19 +169,17 @@ impl Jobs {
         Some((key, Started::Ended(running.end())))
     }
 
-    /// Submits again the units that found their device busy.
-    pub(super) fn retry_busy(&mut self, ring: &mut Ring) {
-        let mut units = std::mem::take(&mut self.busy);
-        for unit in units.drain(..) {
+    /// Submits again the units that found their device busy and whose time has come.
+    pub(super) fn retry_busy(&mut self, now: Nanos, ring: &mut Ring) {
+        while let Some(unit) = self.busy.pop_due(now) {
             self.submit(unit, ring);
         }
-        self.busy = units;
     }
 
-    /// Says whether units wait for a device that was busy.
+    /// Returns the time of the next [`Self::retry_busy`]; `None`: no device was busy.
     #[must_use]
-    pub(super) fn any_busy(&self) -> bool {
-        !self.busy.is_empty()
+    pub(super) fn next_try(&self) -> Option<Nanos> {
+        self.busy.next()
     }
 
     /// Returns the number of jobs that have not ended.

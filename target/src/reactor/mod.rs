@@ -1,6 +1,7 @@
 //! Reactors: one thread for each configured core, each with its own ring, its own buffers and its
 //! own connections. No lock is taken and nothing is allocated on the way of an I/O command.
 
+mod busy;
 mod jobs;
 pub mod mailbox;
 pub mod pool;
@@ -19,7 +20,6 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::Duration;
 
-use fabric::Nanos;
 use fabric::controller::{ConnectionId, ListenerId};
 use fabric::tcp::{TargetConnection, TargetParams};
 use sluice_core::{Accepted, Core, Key, Settings};
@@ -60,8 +60,6 @@ const RECEIVES: usize = 8;
 const RECEIVED_MAX: usize = 1 << 20;
 /// Connections that may be ending while others come.
 const ENDING_MAX: u64 = 1024;
-/// Time that units wait whose device was busy.
-const BUSY_WAIT: Duration = Duration::from_micros(100);
 
 /// The reason why a reactor does not start.
 #[derive(Debug, Error)]
@@ -88,7 +86,6 @@ pub struct Reactor {
     completions: Vec<Completion>,
     /// Bytes of this turn from sockets that have more, and are received from again.
     ahead: usize,
-    next_retry: Nanos,
 }
 
 /// A listening socket. It is kept until its accept has left the ring.
@@ -161,7 +158,6 @@ impl Reactor {
             accept_backoff: Vec::new(),
             completions: Vec::with_capacity(BATCH),
             ahead: 0,
-            next_retry: now,
         })
     }
 
@@ -194,9 +190,11 @@ impl Reactor {
 
     /// Returns the time that this reactor may sleep; `None` where there is something to do.
     fn sleep_time(&mut self) -> Option<Duration> {
-        let until = self.core.rest()?;
-        let time = until.since(self.shared.clock.now());
-        Some(if self.core.driver().jobs.any_busy() { time.min(BUSY_WAIT) } else { time })
+        let mut until = self.core.rest()?;
+        if let Some(next_try) = self.core.driver().jobs.next_try() {
+            until = until.min(next_try);
+        }
+        Some(until.since(self.shared.clock.now()))
     }
 
     /// Takes one turn: takes what has completed, and starts what follows. Returns whether there was
@@ -235,10 +233,7 @@ impl Reactor {
             self.chores();
         }
         let Uring { jobs, ring, .. } = self.core.driver();
-        if jobs.any_busy() && now >= self.next_retry {
-            self.next_retry = now + BUSY_WAIT;
-            jobs.retry_busy(ring);
-        }
+        jobs.retry_busy(now, ring);
         if worked {
             self.account();
         }
@@ -317,8 +312,10 @@ impl Reactor {
     }
 
     fn unit_ended(&mut self, unit: u32, completion: &Completion) {
+        let now = self.core.now();
         let Uring { jobs, ring, scratch, .. } = self.core.driver();
-        let finished = jobs.finish(unit, completion.result, completion.extra, ring, scratch);
+        let answer = (completion.result, completion.extra);
+        let finished = jobs.finish(now, unit, answer, ring, scratch);
         if let Some((key, started)) = finished {
             self.core.job_ended(key, started);
         }

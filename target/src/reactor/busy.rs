@@ -1,0 +1,94 @@
+//! Units that their device was too busy for (EAGAIN, EBUSY): they are submitted again, after longer
+//! and longer waits, and given up after a while. Time is an argument.
+
+use std::cmp::Reverse;
+use std::collections::BinaryHeap;
+use std::time::Duration;
+
+use fabric::Nanos;
+
+/// The wait before a unit is submitted again for the first time; it doubles with each time.
+const FIRST: Duration = Duration::from_micros(100);
+/// The longest wait between two tries.
+const LONGEST: Duration = Duration::from_millis(10);
+/// The time after which a unit is given up that its device was too busy for each time: less than
+/// the 30 s after which a Linux host resets its controller.
+const GIVE_UP: Duration = Duration::from_secs(10);
+
+/// The tries of one unit.
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct Tries {
+    /// The time at which the device was too busy first.
+    since: Option<Nanos>,
+    wait: Duration,
+}
+
+impl Tries {
+    /// Notes that the device was too busy. Returns the time of the next try; `None`: there is none.
+    fn again(&mut self, now: Nanos) -> Option<Nanos> {
+        let since = *self.since.get_or_insert(now);
+        self.wait = (self.wait * 2).clamp(FIRST, LONGEST);
+        (now.since(since) < GIVE_UP).then(|| now + self.wait)
+    }
+}
+
+/// The units of a reactor that wait for devices that were busy, those that are due first in front.
+#[derive(Debug, Default)]
+pub(super) struct Busy {
+    waiting: BinaryHeap<Reverse<(Nanos, u32)>>,
+}
+
+impl Busy {
+    /// Takes a unit that its device was too busy for. Returns whether it is tried again.
+    pub(super) fn take(&mut self, unit: u32, tries: &mut Tries, now: Nanos) -> bool {
+        let due = tries.again(now);
+        self.waiting.extend(due.map(|due| Reverse((due, unit))));
+        due.is_some()
+    }
+
+    /// Returns the time of the next try; `None`: nothing waits.
+    pub(super) fn next(&self) -> Option<Nanos> {
+        self.waiting.peek().map(|Reverse((due, _))| *due)
+    }
+
+    /// Takes out a unit whose time has come.
+    pub(super) fn pop_due(&mut self, now: Nanos) -> Option<u32> {
+        self.next().filter(|due| *due <= now)?;
+        self.waiting.pop().map(|Reverse((_, unit))| unit)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_busy_device_is_tried_less_and_less_often_and_then_no_more() {
+        let (mut busy, mut tries, mut now) = (Busy::default(), Tries::default(), Nanos(5));
+        let start = now;
+        let mut waits = Vec::new();
+        while busy.take(7, &mut tries, now) {
+            let due = busy.next().unwrap();
+            assert_eq!(busy.pop_due(Nanos(due.0 - 1)), None);
+            waits.push(due.since(now));
+            now = due;
+            assert_eq!((busy.pop_due(now), busy.next()), (Some(7), None));
+        }
+        assert_eq!(waits[..3], [1, 2, 4].map(|n| Duration::from_micros(n * 100)));
+        assert_eq!(waits.last(), Some(&LONGEST));
+        assert!(waits.len() < 1100, "{} tries", waits.len());
+        assert!((GIVE_UP..GIVE_UP + LONGEST).contains(&now.since(start)));
+    }
+
+    #[test]
+    fn units_are_due_in_the_order_of_their_times() {
+        let mut busy = Busy::default();
+        let mut tried = Tries::default();
+        assert!(busy.take(1, &mut tried, Nanos(0)));
+        assert!(busy.take(2, &mut tried, Nanos(0)), "its second wait is longer");
+        assert!(busy.take(3, &mut Tries::default(), Nanos(0)));
+        assert_eq!(busy.next(), Some(Nanos(100_000)));
+        let due: Vec<u32> = std::iter::from_fn(|| busy.pop_due(Nanos(100_000))).collect();
+        assert_eq!((due, busy.next()), (vec![1, 3], Some(Nanos(200_000))));
+    }
+}
