@@ -109,3 +109,54 @@ impl Round {
         self.keys.is_empty()
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn key(index: usize) -> Key {
+        Key { index: u32::try_from(index).unwrap(), generation: 0 }
+    }
+
+    /// Looks at as many as a turn does, and puts all of them back. Returns which they were.
+    fn look(round: &mut Round) -> Vec<u32> {
+        let looks = round.begin();
+        let seen: Vec<Key> = (0..looks).filter_map(|_| round.next()).collect();
+        seen.iter().for_each(|key| round.put_back(*key));
+        seen.iter().map(|key| key.index).collect()
+    }
+
+    #[test]
+    fn a_round_looks_at_each_once_and_is_over() {
+        let mut round = Round::default();
+        assert!(round.is_empty() && !round.is_due() && !round.is_begun());
+        assert_eq!(look(&mut round), []);
+        (0..2 * LOOKS + 1).for_each(|index| round.add(key(index)));
+        let mut seen = Vec::new();
+        for turn in 0..3 {
+            assert!(round.is_due() && !round.is_empty());
+            assert_eq!(round.is_begun(), turn > 0);
+            let now = look(&mut round);
+            assert!(now.len() <= LOOKS, "no more than a turn's part");
+            seen.extend(now);
+        }
+        assert_eq!(seen, Vec::from_iter(0..=2 * LOOKS as u32));
+        assert!(!round.is_due() && !round.is_begun(), "each was looked at");
+        assert!(!round.is_empty(), "they are still there");
+    }
+
+    #[test]
+    fn who_comes_during_a_round_makes_another_one_due() {
+        let mut round = Round::default();
+        (0..LOOKS + 1).for_each(|index| round.add(key(index)));
+        look(&mut round);
+        round.add(key(99));
+        assert_eq!(look(&mut round).len(), 1, "the rest of this round");
+        assert!(round.is_due() && !round.is_begun());
+        assert!(look(&mut round).contains(&0));
+        assert!(look(&mut round).contains(&99));
+        assert!(!round.is_due());
+        round.add(key(100));
+        assert!(round.is_due(), "one alone is enough");
+    }
+}

@@ -4,6 +4,7 @@
 //! what ([`Kind::next`]; ARCHITECTURE.md has it as a drawing). What a command holds is part of its
 //! state, so that whoever takes it out of a state has to say what becomes of it.
 
+use std::fmt;
 use std::sync::Arc;
 
 use arbitration::arbiter::EntryId;
@@ -129,8 +130,8 @@ pub(crate) enum Kind {
 }
 
 impl Kind {
-    /// Returns the states that may follow. A command that has just arrived comes from [`Self::Free`]; one that was
-    /// answered goes there.
+    /// Returns the states that may follow. A command that has just arrived comes from
+    /// [`Self::Free`]; one that was answered goes there.
     fn next(self) -> &'static [Self] {
         use Kind::*;
         match self {
@@ -268,12 +269,19 @@ impl<D: Driver> Slot<D> {
 }
 
 /// The number of commands in each state.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Copy, Default, PartialEq, Eq)]
 pub struct StateCounts(
     /// Numbers by state. Free slots are not counted: the number of [`Kind::Free`] is 0 less all
-    /// others.
+    /// others, so that a change of state costs no more than two additions.
     [u64; Kind::ALL.len()],
 );
+
+impl fmt::Debug for StateCounts {
+    /// Names the states that any commands are in, each with their number.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_map().entries(self.iter().filter(|(_, count)| *count > 0)).finish()
+    }
+}
 
 impl StateCounts {
     /// Number of states that a command may be in.

@@ -307,4 +307,23 @@ mod tests {
             assert!(got >= want && got <= want * 1.13, "{q}: {got}");
         }
     }
+
+    #[test]
+    fn what_is_merged_is_what_all_reactors_have_counted() {
+        let (parts, whole) = (PerReactor::new(3), IoStats::default());
+        for reactor in [0, 2] {
+            for stats in [parts.get(reactor).unwrap(), &whole] {
+                for (n, kind) in [(1, &stats.read), (2, &stats.write), (3, &stats.other)] {
+                    kind.record(n, n * 4096, 1000 << reactor);
+                    kind.errors(n);
+                }
+                stats.queueing.record(50, 1);
+                stats.service.record(9000, 2);
+            }
+        }
+        let mut merged = IoSnapshot::default();
+        parts.iter().for_each(|part| merged.merge(&part.snapshot()));
+        assert_eq!(merged, whole.snapshot());
+        assert_eq!((parts.reactors(), parts.iter().count()), (3, 2), "one has counted nothing");
+    }
 }

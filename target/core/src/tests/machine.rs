@@ -18,7 +18,7 @@ use fabric::nvme::Status;
 use fabric::tcp::{Batch, TargetConnection};
 use qtcp::pacing::Pacing;
 
-use crate::device::{BlockDevice, Data, Immediate, Style};
+use crate::device::{BlockDevice, Data, Immediate, Style, Timed};
 use crate::driver::{DataPlace, Driver, End, Job, Notice, Started};
 use crate::heap::{HeapArena, HeapBuffer};
 use crate::key::Key;
@@ -39,6 +39,9 @@ pub(super) struct Disk {
     pub(super) stats: PerReactor,
     /// What all of its commands end with, where they fail.
     pub(super) fails: Cell<Option<Status>>,
+    /// Time in ns after which commands are complete that are carried out on the spot, where the
+    /// device is the model of a slow one.
+    pub(super) delay_ns: Cell<Option<u64>>,
 }
 
 impl Disk {
@@ -50,6 +53,7 @@ impl Disk {
             qos: Arc::new(qos::Device::new(rules, 1)),
             stats: PerReactor::new(1),
             fails: Cell::new(None),
+            delay_ns: Cell::new(None),
         }
     }
 }
@@ -80,9 +84,19 @@ impl Immediate for Disk {
     }
 }
 
+impl Timed for Disk {
+    fn done_at(&self, now: Nanos, _: &IoCommand) -> Nanos {
+        Nanos(now.0 + self.delay_ns.get().unwrap_or(0))
+    }
+}
+
 impl BlockDevice for Disk {
     fn style(&self) -> Style<'_> {
-        if self.immediate { Style::Immediate(self) } else { Style::Queued }
+        match (self.immediate, self.delay_ns.get()) {
+            (true, None) => Style::Immediate(self),
+            (true, Some(_)) => Style::Timed(self),
+            (false, _) => Style::Queued,
+        }
     }
 
     fn format(&self) -> BlockFormat {

@@ -278,13 +278,15 @@ fn a_pacer_is_needed_where_there_is_a_rate_or_others_wait() {
 #[test]
 fn a_debt_is_over_exactly_when_it_is_said_to_be() {
     let (pacing, mut pacer) = (Pacing::default(), R2tPacer::new(Nanos(0)));
-    pacing.set_grant_rate(Some(1_000_000));
+    // No whole number of ns for a byte.
+    pacing.set_grant_rate(Some(999_983));
     for slot in 0..4 {
         pacer.push_fresh(Class::Low, SlotId(slot), 10_000);
     }
-    let mut now = Nanos(0);
+    let (mut now, mut looks) = (Nanos(0), 0);
     let mut asked = Vec::new();
     while asked.len() < 4 {
+        looks += 1;
         match pacer.pull(now, &pacing, true) {
             Turn::R2t(class, Next::Fresh(..)) => {
                 pacer.charge(&pacing, class, 1, 10_000);
@@ -299,12 +301,51 @@ fn a_debt_is_over_exactly_when_it_is_said_to_be() {
             other => panic!("{other:?}"),
         }
     }
+    assert_eq!(looks, 7, "one look says when, and the next one asks");
     // The first finds no debt; each costs 10 ms.
     for (n, at) in asked.iter().enumerate() {
         let due = n as u64 * 10_000_000;
         assert!(at.abs_diff(due) < 10_000, "{asked:?}");
     }
     assert!(matches!(pacer.pull(now, &pacing, true), Turn::Idle), "nothing waits");
+}
+
+#[test]
+fn a_pacer_forgets_a_command_whether_or_not_its_data_has_begun_to_come() {
+    for gone in 0..5 {
+        let (pacing, mut pacer) = (Pacing::default(), R2tPacer::new(Nanos(0)));
+        (0..3).for_each(|slot| pacer.push_fresh(Class::Low, SlotId(slot), 1000));
+        (3..5).for_each(|slot| pacer.push_begun(Class::Low, SlotId(slot)));
+        pacer.forget(SlotId(gone));
+        assert_eq!(pacer.begun(), if gone < 3 { 2 } else { 1 });
+        assert_eq!(pacer.waiting_bytes(Class::Low), if gone < 3 { 2001 } else { 3001 });
+        let mut left = Vec::new();
+        while let Turn::R2t(_, next) = pacer.pull(Nanos(0), &pacing, false) {
+            match next {
+                Next::Begun(slot) | Next::Fresh(slot, _) => left.push(slot.0),
+            }
+        }
+        let mut others = vec![3, 4, 0, 1, 2];
+        others.retain(|slot| *slot != gone);
+        assert_eq!(left, others, "what has begun comes first");
+        assert!(!pacer.is_needed(&pacing), "none is left");
+    }
+}
+
+#[test]
+fn the_numbers_of_commands_name_only_states_that_some_are_in() {
+    let mut commands = Commands::<Machine>::default();
+    assert_eq!(format!("{:?}", commands.counts()), "{}");
+    for slot in 0..3 {
+        commands.occupy(SlotId(slot), State::Collecting(Vec::new()));
+    }
+    commands.occupy(SlotId(3), State::Deferred);
+    assert_eq!(format!("{:?}", commands.counts()), r#"{"collecting": 3, "deferred": 1}"#);
+    let mut all = *commands.counts();
+    all.add(commands.counts());
+    assert_eq!(all.iter().map(|(_, count)| count).sum::<u64>(), 8);
+    (0..4).for_each(|slot| drop(commands.release(SlotId(slot))));
+    assert_eq!(format!("{:?}", commands.counts()), "{}", "no state has less than none");
 }
 
 #[test]

@@ -420,6 +420,17 @@ impl Rig {
         self.peers[peer].in_flight.load(Ordering::Relaxed)
     }
 
+    /// Says whether the reactor receives from a connection one chunk at a time.
+    pub(super) fn receives_by_chunk(&self, peer: usize) -> bool {
+        matches!(self.peers[peer].receiving, Receiving::Chunk)
+    }
+
+    /// Tells the reactor that there is no memory to receive into for a connection.
+    pub(super) fn starve(&mut self, peer: usize) {
+        self.peers[peer].receiving = Receiving::No;
+        self.core.receive_starved(self.peers[peer].key);
+    }
+
     /// Turns until nothing happens any more at this time.
     pub(super) fn run(&mut self) {
         for _ in 0..10_000 {

@@ -1,0 +1,111 @@
+//! Whatever way commands end, and as often as they do, the memory that they held is there for those
+//! that come later.
+
+use std::sync::Arc;
+
+use fabric::nvme::Status;
+
+use super::rig::{DRIVE, MEMORY, MS, Plan, Rig, abort, read, write};
+
+/// Ends that are tried one after the other: more than all memory has room for what each holds.
+const ROUNDS: usize = 40;
+
+/// A rig with 256 KiB of memory, the network's stage, and a drive that holds one command at a time.
+fn rig() -> Rig {
+    Rig::new(&Plan { memory: 256 << 10, window: 1, network: true, ..Plan::default() })
+}
+
+/// Checks that a new host has all that a host may have.
+fn has_memory(rig: &mut Rig, round: usize) {
+    let peer = rig.add_host();
+    let blocks = 64;
+    let data = vec![9; 32 << 10];
+    let write = rig.submit(peer, write(MEMORY, 0, blocks), Some(data), 0);
+    assert_eq!(rig.answer(peer, write), Some(Status::SUCCESS), "round {round}");
+    let read = rig.submit(peer, read(MEMORY, 0, blocks), None, 32 << 10);
+    assert_eq!(rig.answer(peer, read), Some(Status::SUCCESS), "round {round}");
+    cut(rig, peer);
+    assert_eq!((rig.core.buffers().0, rig.states()), (0, vec![]), "round {round}");
+}
+
+/// Cuts the connection of an I/O queue and that of its admin queue.
+fn cut(rig: &mut Rig, peer: usize) {
+    for peer in [peer, peer - 1] {
+        let key = rig.peers[peer].key;
+        rig.core.receive_ended(key, Some("it was cut".into()));
+        rig.run();
+        while rig.end_oldest() {}
+        assert!(rig.peers[peer].ended.is_some());
+    }
+}
+
+#[test]
+fn hosts_that_go_amid_their_data_leave_all_memory_to_others() {
+    let mut rig = rig();
+    for round in 0..ROUNDS {
+        let peer = rig.add_host();
+        // Data that was asked for, data that has begun to come, and a read that waits.
+        rig.queue(peer, write(DRIVE, 0, 64), Some(vec![3; 32 << 10]), 0);
+        rig.run_until_asked(peer);
+        rig.peers[peer].sends = true;
+        let bytes = rig.bytes_of(peer);
+        rig.peers[peer].up.extend(&bytes[..bytes.len() * (round % 3) / 3]);
+        rig.peers[peer].sends = false;
+        rig.run();
+        cut(&mut rig, peer);
+        has_memory(&mut rig, round);
+    }
+}
+
+#[test]
+fn commands_that_are_aborted_in_any_state_leave_all_memory_to_others() {
+    let mut rig = rig();
+    for round in 0..ROUNDS {
+        let peer = rig.add_host();
+        let paced = rig.core.driver().paced.last().map(Arc::clone).unwrap();
+        if round % 2 == 0 {
+            // Their hosts are asked for data at such a rate that they wait for that too.
+            paced.set_grant_rate(Some(100_000));
+        }
+        let mut cids = Vec::new();
+        for n in 0..3 {
+            cids.push(rig.submit(peer, read(DRIVE, n, 64), None, 32 << 10));
+            cids.push(rig.submit(peer, write(DRIVE, n, 64), Some(vec![3; 32 << 10]), 0));
+        }
+        rig.pass(MS);
+        for cid in &cids {
+            rig.call(peer - 1, abort(1, *cid), None, 0);
+        }
+        while rig.end_oldest() {}
+        for _ in 0..200 {
+            rig.pass(10 * MS);
+            while rig.end_oldest() {}
+        }
+        let all = cids.iter().all(|cid| rig.answer(peer, *cid).is_some());
+        assert!(all, "round {round}: {:?}", rig.states());
+        cut(&mut rig, peer);
+        has_memory(&mut rig, round);
+    }
+}
+
+#[test]
+fn commands_whose_device_goes_while_they_wait_leave_all_memory_to_others() {
+    let mut rig = rig();
+    let backend = fabric::controller::BackendId(u64::from(DRIVE));
+    let disk = rig.disk(DRIVE);
+    for round in 0..ROUNDS {
+        rig.core.driver().disks.insert(backend, Arc::clone(&disk));
+        let peer = rig.add_host();
+        for n in 0..2 {
+            rig.submit(peer, write(DRIVE, n, 32), Some(vec![3; 16 << 10]), 0);
+            rig.submit(peer, read(DRIVE, n, 32), None, 16 << 10);
+        }
+        rig.core.driver().disks.remove(&backend);
+        rig.core.lose(Arc::from([backend]));
+        rig.run();
+        while rig.end_oldest() {}
+        rig.run();
+        cut(&mut rig, peer);
+        has_memory(&mut rig, round);
+    }
+}

@@ -1,0 +1,211 @@
+//! What is done for a connection in a turn, and what is received: those that have more to do than
+//! others keep no turn, no memory to receive into and no room for answers from them.
+
+use std::sync::Arc;
+
+use fabric::nvme::{Sqe, Status, opcode};
+use zerocopy::little_endian::U32;
+
+use super::rig::{DRIVE, MEMORY, MS, Plan, Rig, read};
+
+const KIB: usize = 1 << 10;
+
+/// Identify Controller: 4 KiB.
+fn identify() -> Sqe {
+    Sqe { opcode: opcode::admin::IDENTIFY, cdw10: U32::new(1), ..Sqe::default() }
+}
+
+/// Counts the answers that a host has.
+fn answers(rig: &Rig, peer: usize) -> usize {
+    rig.peers[peer].order.len()
+}
+
+#[test]
+fn hosts_that_send_many_admin_commands_at_once_take_turns() {
+    let mut rig = Rig::new(&Plan::default());
+    let mut admin = vec![0];
+    admin.extend((0..5).map(|_| rig.add_host() - 1));
+    let before: Vec<usize> = admin.iter().map(|&peer| answers(&rig, peer)).collect();
+    for &peer in &admin {
+        for _ in 0..30 {
+            rig.queue(peer, identify(), None, 4096);
+        }
+    }
+    let mut most = 0;
+    let mut done = vec![0; admin.len()];
+    for turn in 0..100 {
+        rig.turn();
+        let now: Vec<usize> =
+            admin.iter().zip(&before).map(|(&peer, before)| answers(&rig, peer) - before).collect();
+        let sum: usize = now.iter().sum::<usize>() - done.iter().sum::<usize>();
+        most = most.max(sum);
+        // Answers are on their way for a turn.
+        let waiting = now.iter().filter(|&&had| had < 30);
+        let (least, largest) = (waiting.clone().min(), waiting.max());
+        if let (Some(least), Some(largest)) = (least, largest) {
+            assert!(largest - least <= 16, "turn {turn}: {now:?}");
+        }
+        done = now;
+        if done.iter().all(|&had| had == 30) {
+            break;
+        }
+    }
+    assert_eq!(done, [30; 6], "each host has all of its answers");
+    assert!((20..=80).contains(&most), "{most} commands in one turn");
+}
+
+#[test]
+fn a_host_that_does_not_read_its_answers_to_admin_commands_is_not_read_from() {
+    let mut rig = Rig::new(&Plan::default());
+    rig.peers[0].reads = false;
+    let cids: Vec<u16> = (0..30).map(|_| rig.queue(0, identify(), None, 4096)).collect();
+    rig.run();
+    let sqe = size_of::<Sqe>();
+    let left = rig.core.inventory().unread_bytes / sqe;
+    // 16 KiB of answers, beside those that are being sent.
+    assert!((12..28).contains(&left), "{left} of 30 were not looked at");
+    rig.peers[0].reads = true;
+    rig.run();
+    assert!(cids.iter().all(|cid| rig.answer(0, *cid) == Some(Status::SUCCESS)));
+    assert_eq!(rig.core.inventory().unread_bytes, 0);
+}
+
+/// Has a host ask for 127 answers of 64 KiB that it does not read, held back by the network or not.
+/// Returns the bytes of answers that wait.
+fn unread(held: bool) -> (Rig, Vec<u16>, usize) {
+    let plan = Plan { memory: 64 << 20, network: true, stages: false, ..Plan::default() };
+    let mut rig = Rig::new(&plan);
+    rig.core.driver().paced[0].set_held(held);
+    rig.peers[1].reads = false;
+    let mut cids = Vec::new();
+    for n in 0..127 {
+        cids.push(rig.queue(1, read(MEMORY, n * 128, 128), None, 64 << 10));
+        if n == 20 {
+            // These are being sent when the others arrive.
+            rig.run();
+        }
+    }
+    rig.run();
+    let bytes = rig.core.buffers().0;
+    (rig, cids, bytes)
+}
+
+#[test]
+fn a_host_has_no_more_than_some_mib_of_answers_that_it_does_not_read() {
+    for held in [false, true] {
+        let (mut rig, cids, bytes) = unread(held);
+        assert!(rig.core.inventory().unread_bytes > 0, "held: {held}, {bytes} bytes");
+        // 4 MiB, and the batch that is being sent.
+        assert!((4 << 20..7 << 20).contains(&bytes), "held: {held}, {bytes} bytes");
+        rig.peers[1].reads = true;
+        rig.run();
+        assert!(cids.iter().all(|cid| rig.answer(1, *cid) == Some(Status::SUCCESS)));
+        assert_eq!((rig.core.buffers().0, rig.core.inventory().unread_bytes), (0, 0));
+    }
+}
+
+#[test]
+fn a_host_that_takes_its_answers_too_slowly_is_disconnected() {
+    let mut rig = Rig::new(&Plan::default());
+    let idle = rig.connect(2);
+    rig.peers[1].reads = false;
+    rig.submit(1, read(MEMORY, 0, 128), None, 64 << 10);
+    // 30 s, and a second for each 64 KiB.
+    rig.pass(30_900 * MS);
+    assert_eq!(rig.peers[1].ended, None);
+    for _ in 0..4 {
+        rig.pass(100 * MS);
+    }
+    let why = rig.peers[1].ended.as_deref();
+    assert_eq!(why, Some("it takes its answers at less than 64 KiB a second"));
+    assert_eq!(rig.core.buffers().0, 0);
+    assert!(rig.peers[idle].ended.is_none() && rig.peers[0].ended.is_none());
+}
+
+#[test]
+fn what_a_connection_is_told_at_its_end_waits_for_a_second() {
+    let mut rig = Rig::new(&Plan::default());
+    rig.peers[1].reads = false;
+    // Nothing that a host may send.
+    rig.peers[1].up.extend([0xff; 128]);
+    rig.run();
+    let at = rig.core.rest().expect("nothing to do before");
+    assert!(at.0 - rig.now.0 <= 1000 * MS);
+    rig.pass(990 * MS);
+    assert_eq!((rig.peers[1].shut_down, rig.peers[1].ended.clone()), (false, None));
+    let at = rig.core.rest().expect("nothing to do before");
+    assert_eq!(at.0 - rig.now.0, 10 * MS, "the reactor comes back for its end");
+    rig.pass(10 * MS);
+    assert!(rig.peers[1].shut_down);
+    let why = rig.peers[1].ended.as_deref().unwrap_or_default();
+    assert!(why.starts_with("it broke the protocol"), "{why}");
+}
+
+#[test]
+fn while_memory_to_receive_into_is_short_connections_receive_chunk_by_chunk() {
+    let mut rig = Rig::new(&Plan::default());
+    for qid in 2..40 {
+        rig.connect(qid);
+    }
+    assert!((1..40).all(|peer| !rig.receives_by_chunk(peer)));
+    (1..40).for_each(|peer| rig.starve(peer));
+    rig.turn();
+    let armed = (1..40).filter(|&peer| rig.receives_by_chunk(peer)).count();
+    assert_eq!(armed, 24, "three quarters of 32 pieces: some are left to those who send next");
+    assert!(rig.core.rest().is_none(), "the others have their turn at once");
+    rig.turn();
+    assert!((1..40).all(|peer| rig.receives_by_chunk(peer)));
+    // It is short no more once nobody found none for a while.
+    for _ in 0..300 {
+        rig.turn();
+    }
+    for peer in 1..40 {
+        assert!(rig.call(peer, read(MEMORY, 0, 1), None, 512).0.is_success());
+        assert!(!rig.receives_by_chunk(peer));
+    }
+}
+
+#[test]
+fn new_weights_hold_for_commands_that_wait_already() {
+    let mut rig = Rig::new(&Plan { window: 1, ..Plan::default() });
+    let other = rig.add_host();
+    let high = |sqe: Sqe| Sqe { cdw13: 0x200.into(), ..sqe };
+    for lba in 0..100 {
+        rig.queue(1, high(read(DRIVE, lba, 1)), None, 512);
+        rig.queue(other, read(DRIVE, lba, 1), None, 512);
+    }
+    rig.run();
+    let rules = Arc::make_mut(&mut rig.core.driver().rules);
+    rules.version += 1;
+    rules.order.weights = arbitration::settings::Weights { high: 1, medium: 1, low: 4 };
+    for _ in 0..50 {
+        rig.end_oldest();
+    }
+    let (high, low) = (rig.peers[1].order.len(), rig.peers[other].order.len());
+    assert!(low >= 3 * high, "{high} of weight 1, {low} of weight 4");
+}
+
+#[test]
+fn a_long_log_page_is_its_content_and_then_zeroes() {
+    let mut rig = Rig::new(&Plan::default());
+    for nsid in [77, 78] {
+        assert!(!rig.call(1, read(nsid, 0, 1), None, 512).0.is_success());
+    }
+    let log = |bytes: usize| Sqe {
+        opcode: opcode::admin::GET_LOG_PAGE,
+        nsid: U32::new(u32::MAX),
+        // Error Information, and NUMDL.
+        cdw10: U32::new(1 | (u32::try_from(bytes / 4).unwrap() - 1) << 16),
+        ..Sqe::default()
+    };
+    let short = rig.submit(0, log(192), None, 192);
+    let content = rig.data(0, short).to_vec();
+    assert!(content[..128].iter().any(|&byte| byte != 0), "two entries");
+    for bytes in [4096, 4096 + 128, 8 * KIB, 60 * KIB, 64 * KIB] {
+        let long = rig.submit(0, log(bytes), None, u32::try_from(bytes).unwrap());
+        assert_eq!(rig.answer(0, long), Some(Status::SUCCESS), "{bytes} bytes");
+        let data = rig.data(0, long);
+        assert_eq!(data[..192], content, "{bytes} bytes");
+        assert!(data[192..].iter().all(|&byte| byte == 0), "{bytes} bytes");
+    }
+}
