@@ -12,7 +12,7 @@
 #   make bench-qtcp what classes get of a congested link, by the kernel's congestion control
 #   make interleavings  what reactors say to each other by atomics, in every order of steps
 #   make simulate   whole targets on simulated time, from fresh seeds, for HOURS (1)
-#   make mutants    breaks the code on purpose, and prints what no test notices; PARTS, SHARD, FILES
+#   make mutants    breaks the code on purpose, and prints what no test notices; PARTS, SHARD, FILES, AGAIN
 #   make fuzz       each fuzz target for FUZZ_SECONDS (60)
 #   make deny       licences, banned and duplicate crates, sources
 #   make install    binaries, systemd files and documents, below DESTDIR and PREFIX (/usr)
@@ -81,7 +81,7 @@ simulate:
 
 mutants:
 	.ci/setup mutants
-	SHARD="$(SHARD)" FILES="$(FILES)" tests/mutants.sh $(PARTS)
+	SHARD="$(SHARD)" FILES="$(FILES)" AGAIN="$(AGAIN)" tests/mutants.sh $(PARTS)
 
 fuzz:
 	.ci/setup fuzz

@@ -29,7 +29,7 @@ import sys
 import time
 
 SWITCH = """
-/// The mutant that is to be tried.
+/// Says which mutant is tried.
 #[allow(missing_docs, clippy::all, dead_code)]
 pub mod mutant_switch {
     use std::sync::LazyLock;
@@ -60,7 +60,7 @@ pub mod mutant_switch {
 
 
 def offsets(text):
-    """The offset at which each line begins."""
+    """Returns the offset at which each line begins."""
     starts = [0]
     for line in text.splitlines(keepends=True):
         starts.append(starts[-1] + len(line))
@@ -68,7 +68,7 @@ def offsets(text):
 
 
 def body_of(text, start, end):
-    """The offsets of a function's braces; none where it has no body or is read wrongly."""
+    """Returns the offsets of a function's braces; None where it has no body or is read wrongly."""
     close = text.rfind("}", start, end)
     depth, i = 0, start
     while i < end:
@@ -90,7 +90,7 @@ def body_of(text, start, end):
 
 
 class Part:
-    """The mutants of a crate, and the copy of its source that holds all of them."""
+    """Holds the mutants of a crate, and the copy of its source that has all of them."""
 
     def __init__(self, mutants, tree):
         self.tree = pathlib.Path(tree)
@@ -185,7 +185,7 @@ class Part:
         sys.exit("mutants.py: the mutants do not compile together")
 
     def check(self, crate):
-        """Compiles the copy; notes the mutants that do not compile. The number of errors."""
+        """Compiles the copy, and notes the mutants that do not compile. Returns the number of errors."""
         run = cargo(self.tree, "check", "-p", crate, "--lib", "--message-format=json")
         errors = 0
         dropped = set()
@@ -225,12 +225,13 @@ class Part:
 
 
 def cargo(tree, *arguments):
+    """Runs cargo in a copy of the source, whose lints say nothing. Returns what it has printed."""
     environment = dict(os.environ, RUSTFLAGS="--cap-lints allow")
     return subprocess.run(["cargo", *arguments], cwd=tree, env=environment, capture_output=True, text=True)
 
 
 def binaries(tree, crates):
-    """The test binaries of the crates, each with the folder that its tests run in."""
+    """Builds the tests of the crates. Returns each binary with the folder that its tests run in."""
     found = []
     for crate in crates:
         run = cargo(tree, "test", "-p", crate, "--lib", "--tests", "--no-run", "--message-format=json")
@@ -250,7 +251,7 @@ def limits():
 
 
 def run(binary, folder, names, patience, **variables):
-    """Runs some tests of a binary: true if all of them pass in time."""
+    """Runs some tests of a binary. Returns whether all of them pass in time."""
     environment = dict(os.environ, PROPTEST_MAX_SHRINK_ITERS="0", PROPTEST_DISABLE_FAILURE_PERSISTENCE="1",
                        RUST_BACKTRACE="0", **variables)
     try:
@@ -263,7 +264,7 @@ def run(binary, folder, names, patience, **variables):
 
 
 def tests_of(binary, folder):
-    """The names of a binary's tests, but for those that are ignored."""
+    """Returns the names of a binary's tests, but for those that are ignored."""
     listed = subprocess.run([binary, "--list", "--format", "terse"], cwd=folder, capture_output=True, text=True)
     ignored = subprocess.run([binary, "--list", "--format", "terse", "--ignored"], cwd=folder,
                              capture_output=True, text=True).stdout.splitlines()
@@ -272,6 +273,7 @@ def tests_of(binary, folder):
 
 
 def main():
+    """Builds all mutants of a part, tries each, and writes and prints the outcome."""
     listing, tree, out, *crates = sys.argv[1:]
     out = pathlib.Path(out)
     out.mkdir(parents=True, exist_ok=True)

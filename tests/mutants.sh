@@ -7,6 +7,7 @@
 #           worlds, which take long
 #   SHARD   k/n: only each n-th mutant of a part, from the k-th (counted from 0)
 #   FILES   only mutants of these files: globs, as cargo mutants --file takes them
+#   AGAIN   1: only those that survived the last run of the part
 #   SECONDS_OF_WORLDS  how long fresh seeds of sluice-world are tried against one mutant (3)
 set -euo pipefail
 cd "$(dirname "$0")/.."
@@ -41,6 +42,22 @@ files() {
     esac
 }
 
+# survivors_of NAMES LIST: leaves only mutants of these names in a list, wherever their lines are now.
+survivors_of() {
+    python3 - "$@" <<'PYTHON'
+import json
+import re
+import sys
+
+place = re.compile(r":\d+:\d+:")
+names = {place.sub("", name) for name in sys.argv[1].splitlines()}
+with open(sys.argv[2]) as listed:
+    mutants = json.load(listed)
+with open(sys.argv[2], "w") as left:
+    json.dump([one for one in mutants if place.sub("", one["name"]) in names], left)
+PYTHON
+}
+
 # lines FILE...: how many there are.
 lines() {
     cat "$@" | wc -l
@@ -50,6 +67,8 @@ caught=0 missed=0 unviable=0 untried=0 survivors=()
 for part; do
     tests=$(crates "$part")
     out=build/mutants/$part
+    before=
+    if [ "${AGAIN:-}" = 1 ]; then before=$(cat "$out/missed.txt" "$out/unreached.txt"); fi
     rm -rf "$out"
     mkdir -p "$out/tree"
     git ls-files -z | tar --null --ignore-failed-read -T - -cf - 2>/dev/null | tar -xf - -C "$out/tree"
@@ -61,6 +80,7 @@ for part; do
     fi
     [ -z "${SHARD:-}" ] || chosen+=(--shard "$SHARD" --sharding round-robin)
     cargo mutants --dir "$out/tree" --list --json --package "${tests%% *}" "${chosen[@]}" >"$out/list.json"
+    [ -z "$before" ] || survivors_of "$before" "$out/list.json"
     python3 tests/mutants.py "$out/list.json" "$out/tree" "$out" $tests
     set +f
     caught=$((caught + $(lines "$out/caught.txt")))

@@ -344,9 +344,11 @@ fn e7_classes_share_a_link_of_given_capacity() -> Result<()> {
     once_in_three(|| shares("randwrite", "writes"))
 }
 
-/// Hosts whose data has no room are asked for it when there is some, or will be: and what they
-/// wrote is what is read.
-/// Holds whether or not hosts are asked for data ahead of buffers. That they are is shown by
+/// Hosts whose data has no room at first are served when there is some, and what they wrote is what
+/// is read.
+///
+/// This says nothing of promises: it holds whether or not hosts are asked for data ahead of buffers.
+/// That they are is shown by
 /// `a_host_is_asked_for_data_before_there_is_a_buffer_where_one_will_be_free_in_time` in
 /// `target/core/src/tests/network.rs`.
 #[test]

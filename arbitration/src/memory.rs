@@ -193,6 +193,13 @@ impl<T> MemoryGate<T> {
         self.pages.saturating_sub(self.free)
     }
 
+    /// Counts the flows: of each host on a session, while somebody uses it, a command of it waits, or
+    /// it holds memory.
+    #[must_use]
+    pub fn flows(&self) -> usize {
+        self.flows.len()
+    }
+
     /// Finds the flow of a host on a session, or makes it. Each call is met by a
     /// [`Self::release`]. A flow ends when nobody uses it, nothing of it waits and it holds no
     /// memory.

@@ -451,3 +451,25 @@ fn the_reserve_is_for_hosts_that_hold_little_besides() {
     assert!(gate.is_for_reserve(&first));
     gate.give_back(first);
 }
+
+#[test]
+fn a_flow_is_there_while_it_is_used_waits_or_holds_memory() {
+    let (mut gate, sessions) = (gate(256), sessions());
+    let session = sessions.named("a").unwrap();
+    assert_eq!(gate.flows(), 0);
+    let flow = gate.flow(session, HostId(1));
+    assert_eq!(gate.flow(session, HostId(1)), flow, "used twice");
+    let other = gate.flow(session, HostId(2));
+    assert_eq!(gate.flows(), 2);
+    gate.release(other);
+    assert_eq!(gate.flows(), 1);
+    let held = gate.pass(flow, Class::Low, 4096).unwrap();
+    let waits = gate.enqueue(flow, Class::Low, 4096, 7);
+    gate.release(flow);
+    gate.release(flow);
+    assert_eq!(gate.flows(), 1, "it holds memory, and something waits");
+    gate.give_back(held);
+    assert_eq!(gate.flows(), 1, "something waits");
+    assert_eq!(gate.cancel(waits), Some(7));
+    assert_eq!(gate.flows(), 0);
+}

@@ -6,6 +6,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use arbitration::arbiter::{Dispatched, Pull, Waiters};
+use arbitration::memory::PAGE;
 use fabric::Nanos;
 use fabric::controller::{Action, BackendId, CloseReason, ConnectionId};
 use fabric::queue::SlotId;
@@ -74,6 +75,11 @@ pub struct Inventory {
     pub promised_bytes: usize,
     /// Bytes that were received and are unread for want of buffers.
     pub unread_bytes: usize,
+    /// Bytes of memory that commands have had their turn for, whether or not there is a buffer.
+    pub granted_bytes: usize,
+    /// Queues in which commands wait for memory: one of each host on each of its sessions, while a
+    /// connection of the host lives.
+    pub queues: usize,
 }
 
 impl<D: Driver> Core<D> {
@@ -126,6 +132,7 @@ impl<D: Driver> Core<D> {
     /// Returns what the reactor holds at present.
     #[must_use]
     pub fn inventory(&self) -> Inventory {
+        let (queues, pages) = self.io.stages.held();
         Inventory {
             connections: self.places.iter().count(),
             commands: self.places.iter().map(|connection| connection.at_work()).sum(),
@@ -133,6 +140,8 @@ impl<D: Driver> Core<D> {
             buffer_bytes: self.buffers().0,
             promised_bytes: self.io.buffers.promised(),
             unread_bytes: self.places.iter().map(|connection| connection.held_bytes()).sum(),
+            granted_bytes: pages as usize * PAGE as usize,
+            queues,
         }
     }
 

@@ -74,6 +74,17 @@ impl<T> LeaseGate<T> {
         Some((item, self.lend(grant)))
     }
 
+    /// Returns how many pages are lent.
+    pub(crate) fn lent(&self) -> u32 {
+        let returned: u32 = self.returned.borrow().iter().map(MemoryGrant::pages).sum();
+        self.gate.held().saturating_sub(returned)
+    }
+
+    /// Counts the flows of the gate.
+    pub(crate) fn flows(&self) -> usize {
+        self.gate.flows()
+    }
+
     /// Takes the memory back of leases that have ended.
     #[inline]
     pub(crate) fn take_back(&mut self) {

@@ -63,6 +63,14 @@ impl Stages {
         self.arbiter.waiting() > 0 || self.gate.waiting() > 0
     }
 
+    /// Counts the queues in which commands of hosts may wait for memory, and the pages of memory that
+    /// commands hold.
+    pub(crate) fn held(&self) -> (usize, u32) {
+        let (reads, capsules) = (&self.reads, &self.capsules);
+        let queues = self.gate.flows() + reads.flows() + capsules.flows();
+        (queues, self.gate.held() + reads.lent() + capsules.lent())
+    }
+
     /// Takes memory for a read of `bytes` bytes at once, if it need not wait for its turn. Others use
     /// `used` bytes of the memory, and `kept` are kept for them.
     #[inline]

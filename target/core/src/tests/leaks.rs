@@ -6,6 +6,7 @@ use std::sync::Arc;
 use fabric::nvme::Status;
 
 use super::rig::{DRIVE, MEMORY, MS, Plan, Rig, abort, read, write};
+use crate::core::Inventory;
 
 /// Ends that are tried one after the other: more than all memory has room for what each holds.
 const ROUNDS: usize = 40;
@@ -25,7 +26,12 @@ fn has_memory(rig: &mut Rig, round: usize) {
     let read = rig.submit(peer, read(MEMORY, 0, blocks), None, 32 << 10);
     assert_eq!(rig.answer(peer, read), Some(Status::SUCCESS), "round {round}");
     cut(rig, peer);
-    assert_eq!((rig.core.buffers().0, rig.states()), (0, vec![]), "round {round}");
+    let held = rig.core.inventory();
+    assert_eq!(
+        (held.buffer_bytes, held.granted_bytes, rig.states()),
+        (0, 0, vec![]),
+        "round {round}"
+    );
 }
 
 /// Cuts the connection of an I/O queue and that of its admin queue.
@@ -107,5 +113,23 @@ fn commands_whose_device_goes_while_they_wait_leave_all_memory_to_others() {
         rig.run();
         cut(&mut rig, peer);
         has_memory(&mut rig, round);
+    }
+}
+
+#[test]
+fn hosts_that_have_gone_leave_no_queues_behind() {
+    let mut rig = rig();
+    cut(&mut rig, 1);
+    assert_eq!(rig.core.inventory().queues, 0);
+    for round in 0..ROUNDS {
+        let peer = rig.add_host();
+        // In a capsule, by an R2T, a read on the spot, one at the drive, and one that waits.
+        rig.submit(peer, write(MEMORY, 0, 1), Some(vec![3; 512]), 0);
+        rig.submit(peer, write(DRIVE, 0, 32), Some(vec![3; 16 << 10]), 0);
+        rig.submit(peer, read(MEMORY, 0, 1), None, 512);
+        rig.submit(peer, read(DRIVE, 0, 1), None, 512);
+        assert!(rig.core.inventory().queues > 0);
+        cut(&mut rig, peer);
+        assert_eq!(rig.core.inventory(), Inventory::default(), "round {round}");
     }
 }

@@ -462,7 +462,7 @@ impl World {
                 let held = reactor.core.inventory();
                 reactor.inbox.is_empty()
                     && (held.commands, held.ordered) == (0, 0)
-                    && (held.buffer_bytes, held.promised_bytes) == (0, 0)
+                    && (held.buffer_bytes, held.granted_bytes, held.promised_bytes) == (0, 0, 0)
             })
             && self.connections.iter().all(|one| one.sending.is_none() && one.down.is_empty())
     }
