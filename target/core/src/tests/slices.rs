@@ -62,6 +62,19 @@ fn d3_large_write_zeroes_and_verify_let_others_go_between_their_slices() {
     }
 }
 
+/// Reads by queue `other` until command `large` of queue 1 is answered; counts the reads.
+fn reads_until_answered(rig: &mut Rig, other: usize, large: u16) -> u32 {
+    let mut reads = 0;
+    while rig.answer(1, large).is_none() {
+        let cid = rig.queue(other, read(MEMORY, 5, 1), None, 512);
+        while rig.answer(other, cid).is_none() {
+            assert!(rig.turn());
+        }
+        reads += 1;
+    }
+    reads
+}
+
 #[test]
 fn a_large_write_zeroes_in_memory_is_sliced_too() {
     for stages in [true, false] {
@@ -74,14 +87,7 @@ fn a_large_write_zeroes_in_memory_is_sliced_too() {
             assert!(rig.call(1, write(MEMORY, lba, 1), Some(vec![9; 512]), 0).0.is_success());
         }
         let large = rig.queue(1, zeroes(MEMORY, blocks), None, 0);
-        let mut between = 0;
-        while rig.answer(1, large).is_none() {
-            let cid = rig.queue(other, read(MEMORY, 5, 1), None, 512);
-            while rig.answer(other, cid).is_none() {
-                assert!(rig.turn());
-            }
-            between += 1;
-        }
+        let between = reads_until_answered(&mut rig, other, large);
         assert!(between > 8, "{between} reads went between slices");
         for (lba, byte) in [(0, 0), (last, 0), (last + 1, 9)] {
             let cid = rig.submit(1, read(MEMORY, lba, 1), None, 512);
@@ -184,14 +190,7 @@ fn a_large_deallocation_lets_others_go_between_its_slices() {
     }
     let (sqe, ranges) = deallocate(MEMORY, 0, u32::try_from(BLOCKS).unwrap());
     let large = rig.queue(1, sqe, Some(ranges), 0);
-    let mut between = 0;
-    while rig.answer(1, large).is_none() {
-        let cid = rig.queue(other, read(MEMORY, 5, 1), None, 512);
-        while rig.answer(other, cid).is_none() {
-            assert!(rig.turn());
-        }
-        between += 1;
-    }
+    let between = reads_until_answered(&mut rig, other, large);
     // 64 MiB in slices of 16 MiB.
     assert!(between >= 3, "{between} reads went between slices");
     for lba in [0, BLOCKS - 1] {
