@@ -4,8 +4,9 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use fabric::nvme::Status;
+use fabric::queue::HostTransport as _;
 
-use super::rig::{DRIVE, MEMORY, MS, Plan, Rig, read, write};
+use super::rig::{DRIVE, MEMORY, MS, Plan, Rig, comes_again, read, write};
 
 #[test]
 fn who_sends_no_connect_is_disconnected_after_ten_seconds() {
@@ -137,4 +138,49 @@ fn commands_that_wait_for_a_device_that_goes_are_told_so() {
     let (status, _) = rig.call(1, read(DRIVE, 0, 1), None, 512);
     assert!(!status.is_success());
     assert_eq!(rig.core.inventory().commands, 0);
+}
+
+#[test]
+fn who_sends_data_that_it_owes_little_by_little_is_disconnected() {
+    let mut rig = Rig::new(&Plan::default());
+    rig.queue(1, write(DRIVE, 0, 128), Some(vec![3; 64 << 10]), 0);
+    rig.run_until_asked(1);
+    let bytes = rig.bytes_of(1);
+    for piece in bytes.chunks(1000).take(40) {
+        rig.peers[1].up.extend(piece);
+        rig.pass(1000 * MS);
+    }
+    let why = rig.peers[1].ended.as_deref();
+    assert_eq!(why, Some("it sends data that it owes at less than 64 KiB a second"));
+    assert_eq!((rig.core.buffers().0, rig.states()), (0, vec![]));
+}
+
+#[test]
+fn who_owes_data_of_an_admin_command_is_disconnected_after_thirty_seconds() {
+    let mut rig = Rig::new(&Plan::default());
+    rig.peers[0].host.set_in_capsule_data(0);
+    let (sqe, data) = comes_again();
+    rig.queue(0, sqe, Some(data), 0);
+    rig.run_until_asked(0);
+    rig.pass(29_900 * MS);
+    assert_eq!(rig.peers[0].ended, None);
+    rig.pass(300 * MS);
+    assert_eq!(rig.peers[0].ended.as_deref(), Some("it owes data for 30 s"));
+}
+
+#[test]
+fn data_that_comes_when_its_device_has_gone_is_written_nowhere() {
+    let mut rig = Rig::new(&Plan::default());
+    let cid = rig.queue(1, write(DRIVE, 0, 64), Some(vec![3; 32 << 10]), 0);
+    rig.run_until_asked(1);
+    let backend = fabric::controller::BackendId(u64::from(DRIVE));
+    rig.core.driver().disks.remove(&backend);
+    rig.core.lose(Arc::from([backend]));
+    rig.run();
+    rig.peers[1].sends = true;
+    rig.run();
+    assert!(!rig.end_oldest(), "the device is given nothing");
+    assert!(rig.answer(1, cid).is_some_and(|status| !status.is_success()));
+    let held = rig.core.inventory();
+    assert_eq!((held.buffer_bytes, held.granted_bytes, held.commands), (0, 0, 0));
 }

@@ -7,7 +7,7 @@ use arbitration::{Class, PerClass};
 use fabric::nvme::{Sqe, Status};
 
 use super::machine::Rules;
-use super::rig::{DRIVE, MEMORY, MS, Plan, Rig, read, write};
+use super::rig::{DRIVE, MEMORY, MS, Plan, Rig, abort, read, write};
 
 fn of(class: Class, sqe: Sqe) -> Sqe {
     let bits: u32 = match class {
@@ -156,4 +156,27 @@ fn commands_that_wait_to_be_asked_are_charged_by_what_holds_when_they_are() {
     assert_eq!(seen + rig.session_stats().write.ops, 3);
     assert!(rig.session_stats().write.ops >= 1, "{seen} were charged to the session before");
     assert_eq!(rig.core.driver().classes[Class::High].snapshot().write.ops, 3 - seen);
+}
+
+#[test]
+fn aborted_commands_take_nothing_of_the_rate_at_which_hosts_are_asked_for_data() {
+    let mut rig = rig();
+    rig.core.driver().paced[0].set_grant_rate(Some(1_000_000));
+    let cids: Vec<u16> = (0..8)
+        .map(|n| rig.submit(1, write(MEMORY, n * 128, 128), Some(vec![1; 64 << 10]), 0))
+        .collect();
+    for cid in &cids[1..7] {
+        assert!(rig.call(0, abort(1, *cid), None, 0).0.is_success());
+    }
+    // 128 KiB at 1 MB/s.
+    for _ in 0..170 {
+        rig.pass(MS);
+    }
+    for (n, cid) in cids.iter().enumerate() {
+        let aborted = (1..7).contains(&n);
+        let status = if aborted { Status::ABORT_REQUESTED } else { Status::SUCCESS };
+        assert_eq!(rig.answer(1, *cid), Some(status), "command {n}");
+    }
+    let waiting = rig.core.driver().paced[0].into[Class::Low].read().1;
+    assert_eq!(waiting, 0, "none waits to be asked for");
 }

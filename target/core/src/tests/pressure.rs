@@ -178,3 +178,20 @@ fn commands_that_need_no_device_are_charged_to_their_sessions_limit() {
         assert_eq!((rig.states(), rig.core.buffers().0), (vec![], 0));
     }
 }
+
+#[test]
+fn a_host_without_room_for_in_capsule_data_goes_on_with_commands_that_bring_none() {
+    let mut rig = Rig::new(&Plan::default());
+    let other = rig.connect(2);
+    // More than a host may have of the memory for such data.
+    let mut writes: Vec<u16> =
+        (0..8).map(|n| rig.queue(1, write(DRIVE, n * 8, 8), Some(vec![1; 4096]), 0)).collect();
+    rig.run();
+    assert!(rig.core.inventory().unread_bytes > 0, "the next write is not looked at");
+    assert_eq!(rig.call(other, read(MEMORY, 0, 1), None, 512).0, Status::SUCCESS);
+    let late = rig.submit(other, write(MEMORY, 0, 1), Some(vec![1; 512]), 0);
+    assert_eq!(rig.answer(other, late), None, "it brings data");
+    while rig.end_oldest() {}
+    writes.retain(|cid| rig.answer(1, *cid) != Some(Status::SUCCESS));
+    assert_eq!((writes, rig.answer(other, late)), (vec![], Some(Status::SUCCESS)));
+}
