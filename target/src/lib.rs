@@ -39,3 +39,4 @@ pub mod sync;
 pub mod systemd;
 mod threads;
 mod uevents;
+mod workloads;

@@ -21,6 +21,7 @@ use crate::qos::QosShared;
 use crate::reactor::mailbox::{Mailbox, Message};
 use crate::service::SharedService;
 use crate::sync::lock;
+use crate::workloads::Workloads;
 use sluice_core::Touched;
 
 /// The state that all threads share.
@@ -46,6 +47,8 @@ pub struct Shared {
     pub passthrough: AtomicBool,
     /// The present connections, and the operations on those that have ended.
     pub connections: Connections,
+    /// The operations of each host in each class at each namespace.
+    pub(crate) workloads: Workloads,
     /// The lock of changes of the configuration: they are made one at a time.
     pub(crate) change: Mutex<()>,
     /// The lists of things that reactors were told to look at again.
@@ -81,6 +84,7 @@ impl Shared {
             events: Events::default(),
             passthrough: AtomicBool::new(false),
             connections: Connections::default(),
+            workloads: Workloads::new(reactors),
             change: Mutex::default(),
             touched: DeferredFree::default(),
             hosts: Mutex::default(),
@@ -120,6 +124,7 @@ impl Shared {
             let now = self.clock.now();
             if now >= next_forget {
                 self.connections.forget_hosts(now);
+                self.workloads.forget(now);
                 next_forget = now + FORGET_EVERY;
             }
             if self.qos.retry(now) {

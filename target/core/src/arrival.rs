@@ -5,9 +5,9 @@ use std::hash::{DefaultHasher, Hash, Hasher};
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
-use arbitration::Class;
 use arbitration::classify::Classifier;
 use arbitration::session::HostId;
+use arbitration::{Class, PerClass};
 use fabric::controller::{
     BackendId, ControllerShared, Namespace, NamespaceFeatures, NamespaceTable,
 };
@@ -29,6 +29,7 @@ use crate::policies::Policies;
 use crate::queue::Queue;
 use crate::sliced::is_large;
 use crate::tally::{Counted, Tally};
+use crate::workloads::{WorkloadId, Workloads};
 
 /// Output Mark: a vendor-specific I/O command without data, by which a host says that what it has
 /// sent so far to a namespace ends a container (docs/sources.md, I1: outputs end containers). An
@@ -61,6 +62,8 @@ pub(crate) struct Arrival {
     flows: FlowCache,
     admission: Admission,
     pub(crate) tally: Tally,
+    /// Workloads of the commands that were taken.
+    pub(crate) workloads: Workloads,
 }
 
 impl Arrival {
@@ -80,6 +83,7 @@ impl Arrival {
             flows: FlowCache::default(),
             admission: Admission::default(),
             tally: Tally::default(),
+            workloads: Workloads::default(),
         }
     }
 
@@ -133,14 +137,15 @@ impl Arrival {
             queue.transport.check_place(sqe, &transfer, data)?;
         }
         let place = self.flow(io, sqe.nsid.get(), backend);
-        let charge = self.flows.charge(io.now, place, sqe);
+        let charge = self.charge(io, place, sqe);
         let device = io.devices.get(backend).ok_or(Status::INTERNAL_ERROR)?;
         if let Style::Immediate(immediate) = device.style()
             && charge.flow.is_none_or(|flow| io.stages.arbiter.is_plain(flow))
             && !matches!(command, IoCommand::DatasetManagement { .. })
             && !is_large(&command, format, &device.style(), io.settings.slice)
         {
-            let of = Counted { device: backend, class: charge.class, account: charge.account };
+            let Charge { class, account, workload, .. } = charge;
+            let of = Counted { device: backend, class, account, workload };
             let (now, tally, agenda) = (io.now, &mut self.tally, &mut io.agenda);
             let mut count = |status| {
                 if tally.count(of, now, &command, format, status) {
@@ -267,8 +272,36 @@ impl Arrival {
             fetch: stages.gate.flow(session, host),
             read: stages.reads.gate().flow(session, host),
             flush_is_output: resolved.flush_is_output,
+            workloads: PerClass::default(),
         };
         self.flows.put(stages, entry)
+    }
+
+    /// Returns the charge of a command of the entry at a place, and makes its workload where there is
+    /// none yet.
+    #[inline]
+    fn charge<D: Driver>(&mut self, io: &mut Context<D>, place: usize, sqe: &Sqe) -> Charge {
+        let mut charge = self.flows.charge(io.now, place, sqe);
+        if charge.workload.is_none() {
+            charge.workload = self.make_workload(io, place, charge.class);
+        }
+        charge
+    }
+
+    #[cold]
+    fn make_workload<D: Driver>(
+        &mut self,
+        io: &mut Context<D>,
+        place: usize,
+        class: Class,
+    ) -> Option<WorkloadId> {
+        let nsid = self.flows.at(place)?.nsid;
+        let ControllerShared { host_nqn, subsystem_nqn, .. } = &*self.controller;
+        let id = self.workloads.open(nsid, class, || {
+            io.driver.workload_stats(io.now, host_nqn, subsystem_nqn, (nsid, class))
+        });
+        self.flows.set_workload(place, class, id);
+        Some(id)
     }
 
     /// Charges a command that has waited by what holds now, if settings have changed since.
@@ -286,7 +319,8 @@ impl Arrival {
         let Some(backend) = charge.backend else { return };
         let sqe = *queue.transport.sqe_of(slot);
         let place = self.flow(io, sqe.nsid.get(), backend);
-        queue.commands.set_charge(slot, self.flows.charge(io.now, place, &sqe));
+        let charge = self.charge(io, place, &sqe);
+        queue.commands.set_charge(slot, charge);
     }
 
     /// Gives up the queues in which the host's commands wait.

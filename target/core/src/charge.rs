@@ -9,6 +9,7 @@ use fabric::controller::BackendId;
 
 use crate::accounts::Account;
 use crate::device_table::DeviceTable;
+use crate::workloads::WorkloadId;
 
 /// The accounts that a command is charged to, and the queues in which it waits.
 #[derive(Clone, Copy, Debug, Default)]
@@ -25,6 +26,8 @@ pub(crate) struct Charge {
     pub(crate) read: Option<MemoryFlowId>,
     /// Identifier of the device.
     pub(crate) backend: Option<BackendId>,
+    /// Workload that the command is counted in; none before it is taken, or where it is not counted.
+    pub(crate) workload: Option<WorkloadId>,
     /// Generation of the flow cache that the queues belong to.
     pub(crate) generation: u64,
 }

@@ -13,6 +13,7 @@ use crate::device::BlockDevice as _;
 use crate::driver::{Driver, Ended, Job};
 use crate::stats::IoStats;
 use crate::tally::Tally;
+use crate::workloads::Workloads;
 
 /// Number of failed commands of one queue that are put into the error log in one second.
 const LOGGED_MAX: u32 = 64;
@@ -42,10 +43,15 @@ impl Completion {
         Self { controller, qid, connection, stats, logged: (now, 0) }
     }
 
-    /// Ends a command that has left its device: gives back what it held, and counts it. Returns the
-    /// status for its host.
-    pub(crate) fn end<D: Driver>(&mut self, io: &mut Context<D>, ended: &mut Ended<D>) -> Status {
-        let service_ns = io.stages.give_back(&mut ended.job, io.now, true);
+    /// Ends a command that has left its device: gives back what it held, and counts it, among the
+    /// queue's workloads too. Returns the status for its host.
+    pub(crate) fn end<D: Driver>(
+        &mut self,
+        io: &mut Context<D>,
+        workloads: &Workloads,
+        ended: &mut Ended<D>,
+    ) -> Status {
+        io.stages.give_back(&mut ended.job, io.now, true);
         let mut status = ended.status;
         if !status.is_success() {
             if status == Status::NAMESPACE_NOT_READY {
@@ -55,22 +61,31 @@ impl Completion {
             }
             status = self.log_failure(io, &ended.job.sqe, status);
         }
-        self.record(io, &ended.job, service_ns, status);
+        self.record(io, workloads, &ended.job, status);
         status
     }
 
     /// Records a command in all the statistics that it belongs to.
-    fn record<D: Driver>(&self, io: &Context<D>, job: &Job<D>, service_ns: u64, status: Status) {
+    fn record<D: Driver>(
+        &self,
+        io: &Context<D>,
+        workloads: &Workloads,
+        job: &Job<D>,
+        status: Status,
+    ) {
+        let waited = job.started.ns_since(job.arrived);
+        let in_device = io.now.ns_since(job.started);
         let nanos = io.now.ns_since(job.arrived);
         let bytes = match job.command.transfer(job.device.format()) {
             Transfer::ToController(bytes) | Transfer::ToHost(bytes) => u64::from(bytes),
             Transfer::None => 0,
         };
-        let Charge { class, account, .. } = job.charge;
-        let all = io.stats_of(Some(&job.device), class, account, &self.stats);
+        let Charge { class, account, workload, .. } = job.charge;
+        let own = (&*self.stats, workloads.stats(workload, io.settings.reactor));
+        let all = io.stats_of(Some(&job.device), class, account, own);
         for stats in all.into_iter().flatten() {
-            stats.queueing.record(job.waited_ns, 1);
-            stats.service.record(service_ns, 1);
+            stats.queueing.record(waited, 1);
+            stats.service.record(in_device, 1);
             let (kind, bytes) = match job.command {
                 IoCommand::Read { .. } => (&stats.read, bytes),
                 IoCommand::Write { .. } => (&stats.write, bytes),
@@ -84,10 +99,17 @@ impl Completion {
     }
 
     /// Records the commands that were carried out on the spot until now.
-    pub(crate) fn record_tally<D: Driver>(&self, io: &Context<D>, tally: &mut Tally, now: Nanos) {
+    pub(crate) fn record_tally<D: Driver>(
+        &self,
+        io: &Context<D>,
+        workloads: &Workloads,
+        tally: &mut Tally,
+        now: Nanos,
+    ) {
         tally.record(now, |of| {
             let device = io.devices.get(of.device).map(|device| &**device);
-            io.stats_of(device, of.class, of.account, &self.stats)
+            let own = (&*self.stats, workloads.stats(of.workload, io.settings.reactor));
+            io.stats_of(device, of.class, of.account, own)
         });
     }
 

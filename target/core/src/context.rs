@@ -159,18 +159,19 @@ impl<D: Driver> Context<D> {
         before != self.flows_version
     }
 
-    /// Returns the statistics of a command's device, class and session, beside the connection's
-    /// `own`.
+    /// Returns the statistics of a command's device, class and session, beside `own`: those of the
+    /// connection and of the workload.
     #[inline]
     pub(crate) fn stats_of<'a>(
         &'a self,
         device: Option<&'a D::Device>,
         class: Class,
         account: Account,
-        own: &'a IoStats,
-    ) -> [Option<&'a IoStats>; 4] {
+        (own, workload): (&'a IoStats, Option<&'a IoStats>),
+    ) -> [Option<&'a IoStats>; 5] {
         let reactor = self.settings.reactor;
         [
+            workload,
             device.and_then(|device| device.stats(reactor)),
             Some(own),
             self.driver.class_stats(class),

@@ -5,6 +5,7 @@ use std::ops::DerefMut;
 use std::sync::Arc;
 
 use arbitration::arbiter::{Dispatched, Grant, Submission};
+use fabric::Nanos;
 use fabric::nvm::{BlockFormat, IoCommand, Transfer};
 use fabric::nvme::Status;
 use fabric::queue::{SlotId, Transport as _};
@@ -79,7 +80,7 @@ impl Dispatch {
         };
         let submission = submission((queue.key, slot), command, device.format());
         if let Some(grant) = arbiter.pass(io.now, flow, submission.write, submission.bytes) {
-            return self.start_or_wait(queue, io, slot, buffer, source, Some((grant, 0)));
+            return self.start_or_wait(queue, io, slot, buffer, source, Some(grant));
         }
         match arbiter.enqueue(io.now, flow, charge.class, submission) {
             Some(waiting) => {
@@ -97,14 +98,12 @@ impl Dispatch {
         io: &mut Context<D>,
         command: Dispatched<(Key, SlotId)>,
     ) -> Outcome<D> {
-        let Dispatched { item: (_, slot), grant, waited_ns, .. } = command;
+        let Dispatched { item: (_, slot), grant, .. } = command;
         match queue.commands.take(slot) {
             State::DeviceTurn(_, buffer, source) => {
-                self.start_or_wait(queue, io, slot, buffer, source, Some((grant, waited_ns)))
+                self.start_or_wait(queue, io, slot, buffer, source, Some(grant))
             }
-            State::SliceTurn(sliced, _) => {
-                self.start_slice(queue, io, slot, sliced, Some((grant, waited_ns)))
-            }
+            State::SliceTurn(sliced, _) => self.start_slice(queue, io, slot, sliced, Some(grant)),
             State::AnswerTurn(_, status) => {
                 io.stages.arbiter.complete_without_device(io.now, grant);
                 Outcome::Answered(status)
@@ -147,7 +146,7 @@ impl Dispatch {
         slot: SlotId,
         buffer: Option<Buffer<D>>,
         source: Source,
-        grant: Option<(Grant, u64)>,
+        grant: Option<Grant>,
     ) -> Outcome<D> {
         let bytes = if buffer.is_none() { queue.commands.read_bytes(slot) } else { 0 };
         if bytes == 0 {
@@ -171,7 +170,7 @@ impl Dispatch {
                 charge.read.map(enqueue).map(State::ReadTurn)
             }
         };
-        if let Some((grant, _)) = grant {
+        if let Some(grant) = grant {
             io.stages.arbiter.complete(io.now, grant, false);
         }
         debug_assert!(waits.is_some(), "a command that reads has a queue for its memory");
@@ -189,9 +188,8 @@ impl Dispatch {
         slot: SlotId,
         buffer: Option<Buffer<D>>,
         source: Source,
-        grant: Option<(Grant, u64)>,
+        grant: Option<Grant>,
     ) -> Outcome<D> {
-        let (grant, waited_ns) = grant.map_or((None, 0), |(grant, waited)| (Some(grant), waited));
         let Some(Command { command, device, arrived, charge }) = queue.commands.take_command(slot)
         else {
             debug_assert!(false, "only I/O commands are started");
@@ -209,7 +207,7 @@ impl Dispatch {
             memory,
             lease,
             grant,
-            waited_ns,
+            started: io.now,
         };
         match device.style() {
             Style::Immediate(immediate) => Outcome::Ended(run_now(immediate, job)),
@@ -233,9 +231,11 @@ impl Dispatch {
         &mut self,
         queue: &mut Queue<D>,
         io: &mut Context<D>,
-        job: Job<D>,
+        mut job: Job<D>,
     ) -> Outcome<D> {
         self.in_device += 1;
+        // A job that found no memory is launched again.
+        job.started = io.now;
         let started = io.driver.launch(job);
         self.launched(queue, io, started)
     }
@@ -318,14 +318,12 @@ impl Dispatch {
         io: &mut Context<D>,
         slot: SlotId,
         mut sliced: Box<Sliced>,
-        grant: Option<(Grant, u64)>,
+        grant: Option<Grant>,
     ) -> Outcome<D> {
-        let (grant, waited_ns) = grant.map_or((None, 0), |(grant, waited)| (Some(grant), waited));
-        sliced.waited_ns = sliced.waited_ns.saturating_add(waited_ns);
         let slice = sliced.take();
         let job = queue.commands.command(slot).zip(slice).map(|(known, slice)| Job::<D> {
             grant,
-            ..job_without_data(queue, slot, known, slice)
+            ..job_without_data(queue, slot, known, slice, io.now)
         });
         debug_assert!(job.is_some(), "a command between slices is known, and has another one");
         let Some(job) = job else { return Outcome::DeviceGone };
@@ -362,7 +360,10 @@ impl Dispatch {
         let slot = ended.job.origin.1;
         io.stages.give_back(&mut ended.job, io.now, true);
         match queue.commands.take(slot) {
-            State::SliceInDevice(sliced) => slice_over(queue, io, slot, sliced, ended.status),
+            State::SliceInDevice(mut sliced) => {
+                sliced.was_in_device(io.now.ns_since(ended.job.started));
+                slice_over(queue, io, slot, sliced, ended.status)
+            }
             other => {
                 queue.commands.put_back(slot, other);
                 Outcome::Underway
@@ -396,8 +397,9 @@ fn slice_over<D: Driver>(
         debug_assert!(false, "a command that is sliced is known");
         return Outcome::DeviceGone;
     };
-    let job = job_without_data(queue, slot, known, known.command);
-    let job = Job::<D> { waited_ns: sliced.waited_ns, ..job };
+    // What it was not in the device, it waited, between its slices too.
+    let started = Nanos(io.now.0.saturating_sub(sliced.in_device_ns()));
+    let job = job_without_data(queue, slot, known, known.command, started);
     Outcome::Ended(Ended::<D> { job, result: 0, status })
 }
 
@@ -407,6 +409,7 @@ fn job_without_data<D: Driver>(
     slot: SlotId,
     known: &Command<D>,
     command: IoCommand,
+    started: Nanos,
 ) -> Job<D> {
     Job::<D> {
         origin: (queue.key, slot),
@@ -419,7 +422,7 @@ fn job_without_data<D: Driver>(
         grant: None,
         memory: None,
         lease: None,
-        waited_ns: 0,
+        started,
     }
 }
 

@@ -6,6 +6,7 @@ use std::ops::{DerefMut, Range};
 use std::sync::Arc;
 
 use arbitration::{Class, Reactors};
+use fabric::Nanos;
 use fabric::controller::{
     BackendId, ConnectionId, ControllerShared, QueueKind, Refusal, Service, SmartCounters,
 };
@@ -18,7 +19,7 @@ use crate::key::Key;
 use crate::memory::Memory;
 use crate::payload::TxData;
 use crate::policies::{Policies, Tenancy};
-use crate::stats::IoStats;
+use crate::stats::{IoStats, PerReactor};
 
 /// The machine below one reactor.
 ///
@@ -83,6 +84,15 @@ pub trait Driver: Sized + fmt::Debug {
     ) -> Tenancy;
     /// Returns a class's statistics in this reactor.
     fn class_stats(&self, class: Class) -> Option<&IoStats>;
+    /// Returns the statistics of a workload: a host's commands to a namespace of a subsystem, of one
+    /// class. They are the caller's as long as it counts in them.
+    fn workload_stats(
+        &self,
+        now: Nanos,
+        host: &str,
+        subsystem: &str,
+        of: (u32, Class),
+    ) -> Arc<PerReactor>;
 
     /// Does something with the subsystems and controllers, of which there is one set for all
     /// reactors.

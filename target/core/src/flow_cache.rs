@@ -1,11 +1,11 @@
 //! The flow cache of a connection: the class of its host's commands to each namespace, and the
 //! queues in which those commands wait (stage S1).
 
-use arbitration::Class;
 use arbitration::arbiter::HostFlowId;
 use arbitration::classify::Classifier;
 use arbitration::memory::MemoryFlowId;
 use arbitration::overload::Backlog;
+use arbitration::{Class, PerClass};
 use fabric::Nanos;
 use fabric::controller::BackendId;
 use fabric::nvme::{Sqe, opcode};
@@ -13,6 +13,7 @@ use fabric::nvme::{Sqe, opcode};
 use crate::accounts::Account;
 use crate::charge::Charge;
 use crate::stages::Stages;
+use crate::workloads::WorkloadId;
 
 /// Number of places that a connection has at first.
 const PLACES_FIRST: usize = 8;
@@ -33,6 +34,8 @@ pub(crate) struct NamespaceFlow {
     /// The queue for memory for what commands read.
     pub(crate) read: MemoryFlowId,
     pub(crate) flush_is_output: bool,
+    /// The workloads of the host's commands to the namespace, as far as there were any.
+    pub(crate) workloads: PerClass<Option<WorkloadId>>,
 }
 
 impl NamespaceFlow {
@@ -94,14 +97,23 @@ impl FlowCache {
     #[inline]
     pub(crate) fn charge(&self, now: Nanos, place: usize, sqe: &Sqe) -> Charge {
         let Some(entry) = self.at(place) else { return Charge::default() };
+        let class = entry.classifier.class(now, named_class(sqe));
         Charge {
-            class: entry.classifier.class(now, named_class(sqe)),
+            class,
+            workload: entry.workloads[class],
             account: entry.account,
             flow: entry.flow,
             fetch: Some(entry.fetch),
             read: Some(entry.read),
             backend: Some(entry.backend),
             generation: self.generation,
+        }
+    }
+
+    /// Notes the workload of the commands of a class at a place.
+    pub(crate) fn set_workload(&mut self, place: usize, class: Class, workload: WorkloadId) {
+        if let Some(entry) = self.places.get_mut(place).and_then(Option::as_mut) {
+            entry.workloads[class] = Some(workload);
         }
     }
 

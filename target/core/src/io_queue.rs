@@ -464,7 +464,7 @@ impl<D: Driver> IoQueue<D> {
 
     /// Answers a command that has ended in its device.
     fn ended(&mut self, queue: &mut Queue<D>, io: &mut Context<D>, mut ended: Ended<D>) {
-        let status = self.completion.end(io, &mut ended);
+        let status = self.completion.end(io, &self.arrival.workloads, &mut ended);
         let Ended::<D> { job, result, .. } = ended;
         let slot = job.origin.1;
         queue.commands.release(slot);
@@ -643,7 +643,8 @@ impl<D: Driver> IoQueue<D> {
 
     /// Records the commands that were carried out on the spot until now.
     pub(crate) fn record_tally(&mut self, io: &Context<D>, now: Nanos) {
-        self.completion.record_tally(io, &mut self.arrival.tally, now);
+        let Arrival { workloads, tally, .. } = &mut self.arrival;
+        self.completion.record_tally(io, workloads, tally, now);
     }
 
     /// Sets the DSCP of answers, if that has changed.

@@ -37,8 +37,8 @@ pub struct Job<V, B> {
     pub(crate) memory: Option<MemoryGrant>,
     /// Lease of memory for reads, or for in-capsule data.
     pub(crate) lease: Option<Lease>,
-    /// Time that the command waited for its turn, in ns.
-    pub(crate) waited_ns: u64,
+    /// Time at which the command was handed to its device.
+    pub(crate) started: Nanos,
 }
 
 impl<V, B> Job<V, B> {

@@ -53,6 +53,7 @@ mod tests;
 mod timed;
 mod traffic;
 mod turns;
+mod workloads;
 
 pub use changes::Touched;
 pub use commands::StateCounts;

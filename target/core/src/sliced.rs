@@ -47,8 +47,8 @@ pub(crate) struct Sliced {
     most: u32,
     /// Operation credits of a slice.
     operations: u32,
-    /// Time for which the slices have waited for their turns, in ns.
-    pub(crate) waited_ns: u64,
+    /// Time for which the slices that are over were in the device, in ns.
+    in_device_ns: u64,
     /// Whether no slice follows the one that is in the device.
     stopped: bool,
     /// Abort commands that stopped it, and have no answer yet.
@@ -134,7 +134,7 @@ impl Sliced {
                     true => OPERATIONS,
                     false => 1,
                 },
-                waited_ns: 0,
+                in_device_ns: 0,
                 stopped: false,
                 aborts: Vec::new(),
             })
@@ -155,6 +155,16 @@ impl Sliced {
         };
         let operations = self.operations;
         Submission { operations, lba, blocks, ..Submission::of_host(item, write, bytes) }
+    }
+
+    /// Notes for how many ns a slice was in the device.
+    pub(crate) fn was_in_device(&mut self, nanos: u64) {
+        self.in_device_ns = self.in_device_ns.saturating_add(nanos);
+    }
+
+    /// Returns for how many ns its slices were in the device.
+    pub(crate) fn in_device_ns(&self) -> u64 {
+        self.in_device_ns
     }
 
     /// Takes out the next slice, as a command for the device.

@@ -102,17 +102,11 @@ impl Stages {
         }
     }
 
-    /// Gives back the grants of a job; `served` where its device has carried the job out. Returns
-    /// the time that it was in its device, in ns.
-    pub(crate) fn give_back<V, B>(&mut self, job: &mut Job<V, B>, now: Nanos, served: bool) -> u64 {
+    /// Gives back the grants of a job; `served` where its device has carried the job out.
+    pub(crate) fn give_back<V, B>(&mut self, job: &mut Job<V, B>, now: Nanos, served: bool) {
         self.give_back_memory(job.memory.take());
-        match job.grant.take() {
-            Some(grant) => {
-                let service = now.ns_since(grant.at());
-                self.arbiter.complete(now, grant, served);
-                service
-            }
-            None => now.ns_since(job.arrived).saturating_sub(job.waited_ns),
+        if let Some(grant) = job.grant.take() {
+            self.arbiter.complete(now, grant, served);
         }
     }
 }

@@ -198,9 +198,9 @@ pub struct IoStats {
     pub write: OpStats,
     /// Everything else: flush, deallocate, write zeroes, compare, verify.
     pub other: OpStats,
-    /// Time that commands waited in the target's queues for their turn.
+    /// Time from the arrival of commands until they were handed to their device.
     pub queueing: Histogram,
-    /// Time that commands were in the device.
+    /// Time that commands were in the device. With the time before it makes up their latency.
     pub service: Histogram,
     refused: AtomicU64,
 }
@@ -262,13 +262,19 @@ pub struct IoSnapshot {
     pub write: OpSnapshot,
     /// Everything else.
     pub other: OpSnapshot,
-    /// Time in the target's queues.
+    /// Time before the device.
     pub queueing: HistogramSnapshot,
     /// Time in the device.
     pub service: HistogramSnapshot,
 }
 
 impl IoSnapshot {
+    /// Returns the number of operations of all kinds.
+    #[must_use]
+    pub fn operations(&self) -> u64 {
+        self.read.ops + self.write.ops + self.other.ops
+    }
+
     /// Adds the operations of another snapshot.
     pub fn merge(&mut self, other: &Self) {
         self.read.merge(&other.read);

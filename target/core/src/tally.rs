@@ -9,6 +9,7 @@ use fabric::nvme::Status;
 
 use crate::accounts::Account;
 use crate::stats::IoStats;
+use crate::workloads::WorkloadId;
 
 /// The statistics that commands are counted for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -16,6 +17,7 @@ pub(crate) struct Counted {
     pub(crate) device: BackendId,
     pub(crate) class: Class,
     pub(crate) account: Account,
+    pub(crate) workload: Option<WorkloadId>,
 }
 
 /// Commands of one device, class and session.
@@ -87,12 +89,13 @@ impl Tally {
     }
 
     /// Records what was counted until `now` in the statistics that `of` names for each command:
-    /// those of the connection, the device, the class and the session.
+    /// those of the connection, the device, the class, the session and the workload. The commands
+    /// waited for nothing.
     #[inline]
     pub(crate) fn record<'a>(
         &mut self,
         now: Nanos,
-        of: impl Fn(&Counted) -> [Option<&'a IoStats>; 4],
+        of: impl Fn(&Counted) -> [Option<&'a IoStats>; 5],
     ) {
         for run in self.0.drain(..) {
             let nanos = now.ns_since(run.since);
@@ -108,6 +111,9 @@ impl Tally {
                         kind.errors(errors);
                     }
                 }
+                let count = run.reads + run.writes + run.others;
+                stats.queueing.record(0, count);
+                stats.service.record(nanos, count);
             }
         }
     }

@@ -92,7 +92,7 @@ methods! {
         "One object for each connection.";
     Statistics "statistics" shows (params::Buckets) -> answer::Statistics,
         "`buckets` (boolean, default false)",
-        "Operations, bytes, errors and latency (sum, mean and percentiles in nanoseconds) for each namespace, host and queue; for each reactor the CPU time that a change of the configuration took of it in one turn (`changes_ns`); with `buckets` the counts that percentiles are made of, see below.";
+        "Operations, bytes, errors and latency (sum, mean and percentiles in nanoseconds) for each namespace, host, workload (a host in a class at a namespace) and queue; for each reactor the CPU time that a change of the configuration took of it in one turn (`changes_ns`); with `buckets` the counts that percentiles are made of, see below.";
     Reload "reload" changes (params::Reload) -> answer::Reloaded,
         "`check` (boolean, default false: change nothing), `force` (boolean, default false)",
         "`changes`, `needs_restart`, `warnings`: lists of lines for people: the changes in their order; the keys that only a restart changes, each with its present and its next value; live changes that no longer count, and with `check` the losses of connected hosts.";

@@ -1,7 +1,7 @@
 //! Operations and their latencies, as answers show them.
 
 use sluice_schema::answer::{
-    HostIo, Io, Latency, NamespaceIo, Operations, QueueIo, ReactorChanges, Statistics,
+    HostIo, Io, Latency, NamespaceIo, Operations, QueueIo, ReactorChanges, Statistics, WorkloadIo,
 };
 
 use super::Control;
@@ -23,6 +23,13 @@ impl Control {
             .queues
             .into_iter()
             .map(|(connection, io)| QueueIo { connection, io: operations(&io, buckets) });
+        let workloads = statistics.workloads.into_iter().map(|(key, io)| WorkloadIo {
+            host: key.host,
+            subsystem: key.subsystem,
+            nsid: key.nsid,
+            class: key.class.name().to_owned(),
+            io: operations(&io, buckets),
+        });
         let reactors = statistics.reactors.iter().map(|reactor| ReactorChanges {
             core: reactor.core,
             changes_ns: latency(&reactor.changes, buckets),
@@ -31,6 +38,7 @@ impl Control {
             namespaces: namespaces.collect(),
             hosts: hosts.collect(),
             queues: queues.collect(),
+            workloads: workloads.collect(),
             reactors: reactors.collect(),
         }
     }

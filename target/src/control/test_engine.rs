@@ -15,6 +15,7 @@ use crate::engine::{
     EngineError, FlowState, LinkClassState, LinkState, Loss, NamespaceState, NetworkState,
     QosState, ReactorState, ReserveState, SessionState, Statistics, SubsystemState, Traffic,
 };
+use crate::workloads::WorkloadKey;
 use sluice_core::stats::{HistogramSnapshot, IoSnapshot, IoStats};
 
 /// Keeps a configuration, and answers as a target would that ran it.
@@ -334,7 +335,16 @@ impl Engine for TestEngine {
         Statistics {
             namespaces: vec![("nqn.2026-01.io.x:s0".into(), 1, io.clone())],
             hosts: vec![("nqn.2026-01.io.x:h\"0".into(), "nqn.2026-01.io.x:s0".into(), io.clone())],
-            queues: vec![(connection(), io)],
+            queues: vec![(connection(), io.clone())],
+            workloads: vec![(
+                WorkloadKey {
+                    host: "nqn.2026-01.io.x:h\"0".into(),
+                    subsystem: "nqn.2026-01.io.x:s0".into(),
+                    nsid: 1,
+                    class: Class::High,
+                },
+                io,
+            )],
             reactors: vec![ReactorState {
                 core: 3,
                 connections: 1,

@@ -10,6 +10,8 @@ pub use sluice_schema::answer::{
 
 use sluice_core::stats::{HistogramSnapshot, IoSnapshot};
 
+use crate::workloads::WorkloadKey;
+
 /// The state of the network.
 #[derive(Clone, Debug, Default)]
 pub struct NetworkState {
@@ -46,6 +48,9 @@ pub struct Statistics {
     pub hosts: Vec<(String, String, IoSnapshot)>,
     /// The operations of each present I/O queue, with its connection.
     pub queues: Vec<(ConnectionState, IoSnapshot)>,
+    /// The operations of each host in each class at each namespace, as far as they are known by
+    /// their names, and of all others.
+    pub workloads: Vec<(WorkloadKey, IoSnapshot)>,
     /// The reactors.
     pub reactors: Vec<ReactorState>,
     /// Connections accepted since the start.

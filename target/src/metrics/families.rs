@@ -8,6 +8,7 @@ use prometheus_client::metrics::MetricType;
 use prometheus_client::registry::Unit;
 
 use crate::engine::{Availability, ConnectionState, ReactorState, Statistics, SubsystemState};
+use crate::workloads::WorkloadKey;
 use sluice_core::stats::{BUCKETS, HistogramSnapshot, IoSnapshot, OpSnapshot, bucket_end_ns};
 
 /// The labels of a series.
@@ -92,7 +93,26 @@ impl<'a> Families<'a> {
         self.operations(&HOST, &hosts.collect::<Vec<_>>())?;
         let queues =
             all.queues.iter().map(|(queue, io)| Source { labels: queue_labels(queue), io });
-        self.operations(&QUEUE, &queues.collect::<Vec<_>>())
+        self.operations(&QUEUE, &queues.collect::<Vec<_>>())?;
+        self.workloads(&all.workloads)
+    }
+
+    /// Writes the families of workloads. Each has a latency of all its operations together: there
+    /// may be many.
+    fn workloads(&mut self, workloads: &[(WorkloadKey, IoSnapshot)]) -> Result<(), Error> {
+        let sources: Vec<Source<'_>> =
+            workloads.iter().map(|(key, io)| Source { labels: workload_labels(key), io }).collect();
+        self.counters(&WORKLOAD, &sources)?;
+        let help = "Time from a command's arrival to its completion being queued for sending";
+        let (unit, kind) = (Some(&Unit::Seconds), MetricType::Histogram);
+        let mut family = self.encoder.encode_descriptor("workload_latency", help, unit, kind)?;
+        for Source { labels, io } in &sources {
+            let mut all = io.read.latency.clone();
+            all.merge(&io.write.latency);
+            all.merge(&io.other.latency);
+            histogram(family.encode_family(labels)?, &all)?;
+        }
+        self.waits(&WORKLOAD, &sources)
     }
 
     /// Writes the families of subsystems and namespaces.
@@ -191,6 +211,20 @@ impl<'a> Families<'a> {
         names: &Names,
         sources: &[Source<'_>],
     ) -> Result<(), Error> {
+        self.counters(names, sources)?;
+        if let Some(name) = names.latency {
+            let help = "Time from a command's arrival to its completion being queued for sending";
+            let (unit, kind) = (Some(&Unit::Seconds), MetricType::Histogram);
+            let mut family = self.encoder.encode_descriptor(name, help, unit, kind)?;
+            for (labels, op) in sources.iter().flat_map(Source::operations) {
+                histogram(family.encode_family(&labels)?, &op.latency)?;
+            }
+        }
+        self.waits(names, sources)
+    }
+
+    /// Writes the numbers of operations, bytes and errors.
+    fn counters(&mut self, names: &Names, sources: &[Source<'_>]) -> Result<(), Error> {
         let counters: [(&str, &str, Option<&Unit>, Pick<OpSnapshot>); 3] = [
             (names.operations, "Operations that ended", None, |op| op.ops),
             (names.transferred, "Bytes moved", Some(&Unit::Bytes), |op| op.bytes),
@@ -203,15 +237,7 @@ impl<'a> Families<'a> {
                 counter(family.encode_family(&labels)?, &pick(op))?;
             }
         }
-        if let Some(name) = names.latency {
-            let help = "Time from a command's arrival to its completion being queued for sending";
-            let (unit, kind) = (Some(&Unit::Seconds), MetricType::Histogram);
-            let mut family = self.encoder.encode_descriptor(name, help, unit, kind)?;
-            for (labels, op) in sources.iter().flat_map(Source::operations) {
-                histogram(family.encode_family(&labels)?, &op.latency)?;
-            }
-        }
-        self.waits(names, sources)
+        Ok(())
     }
 }
 
@@ -251,6 +277,24 @@ const QUEUE: Names = Names {
     queueing: None,
     service: None,
 };
+
+const WORKLOAD: Names = Names {
+    operations: "workload_operations",
+    transferred: "workload_transferred",
+    errors: "workload_errors",
+    latency: None,
+    queueing: Some("workload_queueing"),
+    service: Some("workload_service"),
+};
+
+fn workload_labels(key: &WorkloadKey) -> Labels {
+    vec![
+        ("host", key.host.clone()),
+        ("subsystem", key.subsystem.clone()),
+        ("nsid", key.nsid.to_string()),
+        ("class", key.class.name().to_owned()),
+    ]
+}
 
 fn queue_labels(queue: &ConnectionState) -> Labels {
     let number = |value: Option<u16>| value.map(|value| value.to_string()).unwrap_or_default();

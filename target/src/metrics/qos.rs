@@ -181,7 +181,7 @@ impl Families<'_> {
     pub(super) fn waits(&mut self, names: &Names, sources: &[Source<'_>]) -> Result<(), Error> {
         let (unit, kind) = (Some(&Unit::Seconds), MetricType::Histogram);
         if let Some(name) = names.queueing {
-            let help = "Time that commands waited in the target for their turn";
+            let help = "Time from the arrival of commands until their device had them";
             let mut family = self.encoder.encode_descriptor(name, help, unit, kind)?;
             for source in sources {
                 histogram(family.encode_family(&source.labels)?, &source.io.queueing)?;

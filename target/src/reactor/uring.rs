@@ -6,6 +6,7 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
 use arbitration::{Class, Reactors};
+use fabric::Nanos;
 use fabric::controller::{
     BackendId, ControllerShared, ListenerId, QueueKind, Refusal, Service, SmartCounters,
 };
@@ -14,7 +15,7 @@ use fabric::queue::Termination;
 use fabric::tcp::{Batch, TargetConnection};
 use nix::sys::socket::{Shutdown, shutdown};
 use qtcp::pacing::Pacing;
-use sluice_core::stats::IoStats;
+use sluice_core::stats::{IoStats, PerReactor};
 use sluice_core::{Driver, End, Key, Notice, Tenancy, TxData};
 use zerocopy::FromBytes;
 
@@ -30,6 +31,7 @@ use crate::network::PacedSocket;
 use crate::qos::Snapshot;
 use crate::shared::Shared;
 use crate::socket;
+use crate::workloads::WorkloadKey;
 
 /// The ring of one reactor, and what is on it.
 #[derive(Debug)]
@@ -293,6 +295,17 @@ impl Driver for Uring {
     #[inline]
     fn class_stats(&self, class: Class) -> Option<&IoStats> {
         Some(&self.shared.qos.classes.get(self.reactor)?[class])
+    }
+
+    fn workload_stats(
+        &self,
+        now: Nanos,
+        host: &str,
+        subsystem: &str,
+        (nsid, class): (u32, Class),
+    ) -> Arc<PerReactor> {
+        let (host, subsystem) = (host.to_owned(), subsystem.to_owned());
+        self.shared.workloads.stats_of(now, WorkloadKey { host, subsystem, nsid, class })
     }
 
     fn service<R>(&mut self, use_it: impl FnOnce(&mut Service) -> R) -> R {

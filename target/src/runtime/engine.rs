@@ -159,6 +159,7 @@ impl Engine for Runtime {
             namespaces: self.namespaces.table.statistics(),
             hosts: hosts.into_iter().map(|((host, nqn), seen)| (host, nqn, seen)).collect(),
             queues,
+            workloads: self.shared.workloads.snapshot(),
             reactors: self.shared.gauges.iter().map(|gauges| gauges.state()).collect(),
             accepted: events.accepted.load(Ordering::Relaxed),
             protocol_errors: events.protocol_errors.load(Ordering::Relaxed),

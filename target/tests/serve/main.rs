@@ -16,6 +16,7 @@ mod network_changes;
 mod qos_changes;
 mod qos_memory;
 mod turns;
+mod workloads;
 
 use std::net::{SocketAddr, TcpListener};
 use std::path::Path;

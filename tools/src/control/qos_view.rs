@@ -90,7 +90,7 @@ const TRAFFIC: [(&str, super::table::Align); 6] = [
     ("REFUSED", Right),
     ("OPERATIONS", Right),
     ("BYTES", Right),
-    ("QUEUED P99", Right),
+    ("WAIT P99", Right),
     ("DEVICE P99", Right),
 ];
 
@@ -99,7 +99,7 @@ const LEAST: [&str; 10] = [
     "PAYLOAD",
     "BYTES",
     "KEPT",
-    "QUEUED P99",
+    "WAIT P99",
     "OPERATIONS",
     "DEVICE P99",
     "BYTES/S LIMIT",

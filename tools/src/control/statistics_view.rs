@@ -7,7 +7,7 @@ use super::table::Align::{self, Left, Right};
 use super::table::{Room, Table, size};
 
 /// The columns that everything with operations has.
-const MEASURED: [(&str, Align); 11] = [
+const MEASURED: [(&str, Align); 12] = [
     ("READS", Right),
     ("READ", Right),
     ("MEAN", Right),
@@ -18,22 +18,30 @@ const MEASURED: [(&str, Align); 11] = [
     ("P99", Right),
     ("OTHER", Right),
     ("ERRORS", Right),
-    ("QUEUED P99", Right),
+    ("WAIT P99", Right),
+    ("DEVICE P99", Right),
 ];
 
-/// Writes the answer to `statistics`: one table each for namespaces, hosts and queues.
+/// Writes the answer to `statistics`: one table each for namespaces, hosts, workloads and
+/// queues.
 pub(super) fn text(statistics: Statistics, room: Room) -> String {
-    let Statistics { namespaces, hosts, queues, .. } = statistics;
+    let Statistics { namespaces, hosts, queues, workloads, .. } = statistics;
     let namespaces = namespaces.iter().map(|row| {
         let name = format!("{}/{}", row.subsystem, row.nsid);
         (vec![name], &row.io)
     });
     let hosts = hosts.iter().map(|row| (vec![row.host.clone(), row.subsystem.clone()], &row.io));
     let queues = queues.iter().map(|row| (vec![row.connection.id.to_string()], &row.io));
+    let workloads = workloads.iter().map(|row| {
+        let name = format!("{}/{}", row.subsystem, row.nsid);
+        (vec![row.host.clone(), name, row.class.clone()], &row.io)
+    });
     let tables = [
         table(&[("NAMESPACE", Left)], namespaces).text("There are no namespaces.", room),
         table(&[("HOST", Left), ("SUBSYSTEM", Left)], hosts)
             .text("No host has sent a command.", room),
+        table(&[("HOST", Left), ("NAMESPACE", Left), ("CLASS", Left)], workloads)
+            .text("No host has sent a command to a namespace.", room),
         table(&[("QUEUE OF CONNECTION", Left)], queues).text("There are no queues.", room),
     ];
     tables.join("\n")
@@ -45,7 +53,8 @@ fn table<'a>(
     rows: impl Iterator<Item = (Vec<String>, &'a Io)>,
 ) -> Table {
     let heading: Vec<_> = names.iter().copied().chain(MEASURED).collect();
-    let mut table = Table::new(&heading).least(&["OTHER", "QUEUED P99", "MEAN", "READ", "WRITTEN"]);
+    let mut table =
+        Table::new(&heading).least(&["OTHER", "MEAN", "READ", "WRITTEN", "DEVICE P99", "WAIT P99"]);
     for (name, io) in rows {
         table.row([name, measured(io)].concat());
     }
@@ -66,6 +75,7 @@ fn measured(io: &Io) -> Vec<String> {
         io.other.operations.to_string(),
         errors.into_iter().fold(0, u64::saturating_add).to_string(),
         time(io.queueing.p99),
+        time(io.service.p99),
     ];
     [moved(&io.read), moved(&io.write), rest].concat()
 }
@@ -87,10 +97,12 @@ mod tests {
                    "latency_ns": {"sum": 9, "mean": 51_200, "p50": 1, "p90": 2, "p99": 1_200_000}})
         };
         let io = json!({"read": op(1000, 1), "write": op(10, 2), "other": op(3, 4),
-                        "queueing": {"p99": 2500}, "service": {"p99": 1}});
+                        "queueing": {"p99": 2500}, "service": {"p99": 700_000}});
         let answer = json!({
             "namespaces": [{"subsystem": "nqn.2026-01.io.x:a", "nsid": 1, "io": io}],
             "hosts": [{"host": "nqn.2026-01.io.x:h", "subsystem": "nqn.2026-01.io.x:a", "io": io}],
+            "workloads": [{"host": "nqn.2026-01.io.x:h", "subsystem": "nqn.2026-01.io.x:a",
+                           "nsid": 2, "class": "high", "io": io}],
             "queues": [{"connection": {"id": 7, "peer": "h:1"}, "io": io}],
         });
         let seen = text(&answer, None);
@@ -98,8 +110,13 @@ mod tests {
             .lines()
             .map(|line| line.split_whitespace().collect::<Vec<_>>().join(" "))
             .collect();
-        let done = "1000 3.9 MiB 51.2 us 1.2 ms 10 40 KiB 51.2 us 1.2 ms 3 7 2.5 us";
-        for name in ["nqn.2026-01.io.x:a/1", "nqn.2026-01.io.x:h nqn.2026-01.io.x:a", "7"] {
+        let done = "1000 3.9 MiB 51.2 us 1.2 ms 10 40 KiB 51.2 us 1.2 ms 3 7 2.5 us 700 us";
+        for name in [
+            "nqn.2026-01.io.x:a/1",
+            "nqn.2026-01.io.x:h nqn.2026-01.io.x:a",
+            "nqn.2026-01.io.x:h nqn.2026-01.io.x:a/2 high",
+            "7",
+        ] {
             assert!(lines.contains(&format!("{name} {done}")), "{name}:\n{seen}");
         }
         for line in text(&answer, Some(80)).lines().filter(|line| !line.starts_with('(')) {

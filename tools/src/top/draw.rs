@@ -26,7 +26,8 @@ const SHORTEST_NAME: usize = 12;
 const TALL: u16 = 18;
 
 const HELP: &str = "\
-Tab, 1 .. 6      the pane: classes, sessions, devices, hosts, links, connections
+Tab, 1 .. 7      the pane: classes, sessions, devices, hosts, links, connections,
+                 workloads (a host in a class at a namespace)
 < >              the column that sorts;  r  reverse the order
 up, down, PgUp, PgDn, Home, End  move through the rows;  left, right  the columns
 /                show only names that contain what you type;  Esc  all
@@ -37,8 +38,8 @@ q                leave
 
 All figures but KEPT are of the last interval.
 WAITING: commands in the target that wait for their turn.
-LATENCY: mean time from a command's arrival to its answer; QUEUE, DEVICE: the
-parts of it in the target's queues and in the device.
+LATENCY: mean time from a command's arrival to its answer; WAIT, DEVICE: the
+parts of it before the device and in it.
 p99 beside each: the time that 99 % of the commands did not exceed.
 COMMANDS, PAYLOAD: credits in use, and all credits.
 IN DEVICE: commands that the device holds, and may hold (the window).

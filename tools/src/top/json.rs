@@ -22,6 +22,7 @@ pub(super) fn object(model: &Model, filter: &str) -> Value {
         "sessions": sessions(model, sample, filter),
         "devices": devices(model, sample, filter),
         "hosts": hosts(model, sample, filter),
+        "workloads": workloads(model, sample, filter),
         "links": links(model, sample, filter),
         "connections": connections(model, sample, filter),
     })
@@ -136,6 +137,19 @@ fn hosts(model: &Model, sample: &Sample, filter: &str) -> Vec<Value> {
     let row = |host: &super::sample::HostSample| {
         let rates = model.rates(Pane::Hosts, &host_key(&host.host, &host.subsystem));
         with(json!({ "host": host.host, "subsystem": host.subsystem }), &rates)
+    };
+    shown.map(row).collect()
+}
+
+fn workloads(model: &Model, sample: &Sample, filter: &str) -> Vec<Value> {
+    let shown = sample.workloads.iter().filter(|row| matches(filter, &[&row.host, &row.namespace]));
+    let row = |workload: &super::sample::WorkloadSample| {
+        let row = json!({
+            "host": workload.host,
+            "namespace": workload.namespace,
+            "class": workload.class,
+        });
+        with(row, &model.rates(Pane::Workloads, &workload.key()))
     };
     shown.map(row).collect()
 }

@@ -1,5 +1,5 @@
 //! `sluice top`: what the daemon does now, class by class, session by session, device by device,
-//! host by host, and on the network link by link and connection by connection.
+//! host by host, by host and namespace and class, and on the network link by link and connection by connection.
 //!
 //! - [`client`]: the control socket; [`poll`]: a thread that asks it again and again.
 //! - [`sample`]: the daemon's answers at one time, made of [`answer`]s, [`io`] counters and the

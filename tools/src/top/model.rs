@@ -18,14 +18,22 @@ pub(super) enum Pane {
     Hosts,
     Links,
     Connections,
+    Workloads,
 }
 
 /// The number of panes.
-pub(super) const PANES: usize = 6;
+pub(super) const PANES: usize = 7;
 
 impl Pane {
-    pub(super) const ALL: [Self; PANES] =
-        [Self::Classes, Self::Sessions, Self::Devices, Self::Hosts, Self::Links, Self::Connections];
+    pub(super) const ALL: [Self; PANES] = [
+        Self::Classes,
+        Self::Sessions,
+        Self::Devices,
+        Self::Hosts,
+        Self::Links,
+        Self::Connections,
+        Self::Workloads,
+    ];
 
     pub(super) fn title(self) -> &'static str {
         match self {
@@ -33,6 +41,7 @@ impl Pane {
             Self::Sessions => "Sessions",
             Self::Devices => "Devices",
             Self::Hosts => "Hosts",
+            Self::Workloads => "Workloads",
             Self::Links => "Links",
             Self::Connections => "Connections",
         }
@@ -46,7 +55,7 @@ pub(super) struct Rates {
     pub(super) bytes: f64,
     pub(super) errors: f64,
     pub(super) refused: f64,
-    /// The times in all, in the queue and in the device: in the interval if the daemon says enough
+    /// The times in all, before the device and in it: in the interval if the daemon says enough
     /// for that, else since the daemon started.
     pub(super) latency: Time,
     pub(super) queueing: Time,
@@ -148,10 +157,18 @@ fn entries(sample: &Sample) -> impl Iterator<Item = (Pane, String, Io)> {
         sample.devices.iter().map(|row| (Pane::Devices, row.name.clone(), row.io.clone()));
     let hosts = sample.hosts.iter();
     let hosts = hosts.map(|row| (Pane::Hosts, host_key(&row.host, &row.subsystem), row.io.clone()));
+    let workloads = sample.workloads.iter();
+    let workloads = workloads.map(|row| (Pane::Workloads, row.key(), row.io.clone()));
     let links = sample.links.iter().map(|row| (Pane::Links, row.key(), row.flow.counts()));
     let connections = sample.connections.iter();
     let connections = connections.map(|row| (Pane::Connections, row.key(), row.flow.counts()));
-    classes.chain(sessions).chain(devices).chain(hosts).chain(links).chain(connections)
+    classes
+        .chain(sessions)
+        .chain(devices)
+        .chain(hosts)
+        .chain(workloads)
+        .chain(links)
+        .chain(connections)
 }
 
 /// Makes the key under which a host's rates are kept.

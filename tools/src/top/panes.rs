@@ -11,7 +11,7 @@ use crate::control::table::size;
 const NO_LIMIT: u64 = u32::MAX as u64;
 
 /// The last columns of tables of commands, before the history.
-const MEASURED: [&str; 6] = ["LATENCY", "p99", "QUEUE", "p99", "DEVICE", "p99"];
+const MEASURED: [&str; 6] = ["LATENCY", "p99", "WAIT", "p99", "DEVICE", "p99"];
 
 /// The last columns of links and connections, before the history.
 const FLOWING: [&str; 7] = ["RATE", "TARGET", "LIMIT", "ALPHA", "Q", "MARKS/s", "PACKETS/s"];
@@ -24,6 +24,7 @@ pub(super) fn table(model: &Model, pane: Pane) -> Table {
         Pane::Sessions => sessions(model, sample),
         Pane::Devices => devices(model, sample),
         Pane::Hosts => hosts(model, sample),
+        Pane::Workloads => workloads(model, sample),
         Pane::Links => links(model, sample),
         Pane::Connections => connections(model, sample),
     }
@@ -165,6 +166,23 @@ fn hosts(model: &Model, sample: &Sample) -> Table {
         row(cells, rates, 0)
     });
     let head = titles(&["<HOST", "<SUBSYSTEM", "IOPS", "MB/s", "ERRORS/s"]);
+    Table::new(&head, rows.collect())
+}
+
+fn workloads(model: &Model, sample: &Sample) -> Table {
+    let rows = sample.workloads.iter().map(|workload| {
+        let rates = model.rates(Pane::Workloads, &workload.key());
+        let cells = vec![
+            Cell::Text(workload.host.clone()),
+            Cell::Text(workload.namespace.clone()),
+            Cell::Text(workload.class.clone()),
+            Cell::count(rates.iops),
+            Cell::megabytes(rates.bytes),
+            Cell::count(rates.errors),
+        ];
+        Row { class: workload.class.clone(), ..row(cells, rates, 0) }
+    });
+    let head = titles(&["<HOST", "<NAMESPACE", "<CLASS", "IOPS", "MB/s", "ERRORS/s"]);
     Table::new(&head, rows.collect())
 }
 

@@ -22,6 +22,7 @@ pub(super) struct Sample {
     pub(super) sessions: Vec<SessionSample>,
     pub(super) devices: Vec<DeviceSample>,
     pub(super) hosts: Vec<HostSample>,
+    pub(super) workloads: Vec<WorkloadSample>,
     /// Whether classes share the network; `None`: the daemon does not know of it.
     pub(super) network: Option<bool>,
     pub(super) links: Vec<LinkClass>,
@@ -102,6 +103,23 @@ pub(super) struct HostSample {
     pub(super) io: Io,
 }
 
+/// What a host did in a class at a namespace.
+#[derive(Clone, Debug)]
+pub(super) struct WorkloadSample {
+    pub(super) host: String,
+    /// The namespace: `NQN/NSID`.
+    pub(super) namespace: String,
+    pub(super) class: String,
+    pub(super) io: Io,
+}
+
+impl WorkloadSample {
+    /// Makes the key under which its rates are kept.
+    pub(super) fn key(&self) -> String {
+        format!("{}\n{}\n{}", self.host, self.namespace, self.class)
+    }
+}
+
 impl Sample {
     /// Asks the daemon.
     ///
@@ -131,6 +149,7 @@ impl Sample {
             sessions: rows(stages, "sessions").iter().map(session).collect(),
             devices: devices(&answers.statistics, stages),
             hosts: rows(&answers.statistics, "hosts").iter().map(host).collect(),
+            workloads: rows(&answers.statistics, "workloads").iter().map(workload).collect(),
             network: network.and_then(|network| network.get("enabled")?.as_bool()),
             links: network.map(network::links).unwrap_or_default(),
             connections: network::connections(&answers.connections),
@@ -222,4 +241,13 @@ fn devices(statistics: &Value, qos: &Value) -> Vec<DeviceSample> {
 
 fn host(row: &Value) -> HostSample {
     HostSample { host: text(row, "host"), subsystem: text(row, "subsystem"), io: Io::of(row) }
+}
+
+fn workload(row: &Value) -> WorkloadSample {
+    WorkloadSample {
+        host: text(row, "host"),
+        namespace: format!("{}/{}", text(row, "subsystem"), number(row, "nsid")),
+        class: text(row, "class"),
+        io: Io::of(row),
+    }
 }

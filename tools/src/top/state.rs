@@ -57,6 +57,7 @@ pub(super) fn default_sort(pane: Pane) -> Sort {
     match pane {
         Pane::Classes | Pane::Links => None,
         Pane::Connections => Some((7, true)),
+        Pane::Workloads => Some((3, true)),
         Pane::Devices => Some((1, true)),
         Pane::Sessions | Pane::Hosts => Some((2, true)),
     }
@@ -179,6 +180,7 @@ impl State {
             KeyCode::Char('4') => self.show(Pane::Hosts),
             KeyCode::Char('5') => self.show(Pane::Links),
             KeyCode::Char('6') => self.show(Pane::Connections),
+            KeyCode::Char('7') => self.show(Pane::Workloads),
             KeyCode::Tab => self.turn(1),
             KeyCode::BackTab => self.turn(Pane::ALL.len() - 1),
             KeyCode::Up | KeyCode::Char('k') => self.offset = self.offset.saturating_sub(1),

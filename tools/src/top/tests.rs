@@ -44,6 +44,8 @@ fn answers(pid: u64, sessions: u64, done: u64) -> Answers {
         "hosts": [{ "host": "nqn.h:\u{1b}[31mred", "subsystem": "nqn.x:disk",
                     "io": io(done, None) }],
         "queues": [],
+        "workloads": [{ "host": "nqn.h:\u{1b}[31mred", "subsystem": "nqn.x:disk", "nsid": 9,
+                        "class": "high", "io": io(done * 2, Some(done * 3000)) }],
     });
     let session = |number: u64| {
         json!({
@@ -206,7 +208,7 @@ fn arrows_bring_every_column_to_a_narrow_terminal() {
         assert!(seen.contains("tenant2"), "the name stays: {seen}");
         found.extend(titles(&seen));
     }
-    for title in ["IOPS", "PAYLOAD", "RESERVED", "KEPT", "LATENCY", "QUEUE", "DEVICE"] {
+    for title in ["IOPS", "PAYLOAD", "RESERVED", "KEPT", "LATENCY", "WAIT", "DEVICE"] {
         assert!(found.iter().any(|seen| seen == title), "{title} is never seen: {found:?}");
     }
     let seen = text(&screen(&mut state, (80, 24), false));
@@ -252,6 +254,26 @@ fn a_daemon_without_buckets_is_asked_without() {
     }
     drop(client);
     assert_eq!(asked.join().unwrap(), 3, "it is remembered");
+}
+
+#[test]
+fn a_host_is_told_by_class_and_namespace_with_waiting_apart_from_the_device() {
+    let mut state = state(1);
+    press(&mut state, "7");
+    let seen = text(&screen(&mut state, (200, 40), true));
+    let row = seen.lines().find(|line| line.contains("nqn.x:disk/9")).expect(&seen);
+    // 2000 reads in the second, which waited for 3 ms together.
+    for part in ["nqn.h:[31mred", "high", "2.00 k", "1.50 us", "50.0 us"] {
+        assert!(row.contains(part), "{part}:\n{seen}");
+    }
+    let all = super::json::object(&state.model, "disk/9");
+    let row = &all["workloads"][0];
+    assert_eq!((&row["namespace"], &row["class"]), (&json!("nqn.x:disk/9"), &json!("high")));
+    assert_eq!(
+        (row["iops"].as_f64(), row["queueing_ns"]["mean"].as_f64()),
+        (Some(2000.0), Some(1500.0))
+    );
+    assert_eq!(super::json::object(&state.model, "no such")["workloads"], json!([]));
 }
 
 #[test]

@@ -214,6 +214,8 @@ pub(super) struct Machine {
     pub(super) network: bool,
     pub(super) paced: Vec<Arc<Pacing>>,
     pub(super) classes: PerClass<IoStats>,
+    /// The workloads, by host, namespace and class.
+    pub(super) workloads: RefCell<HashMap<(String, u32, Class), Arc<PerReactor>>>,
     pub(super) ops: Vec<Op>,
     /// Commands in devices, the oldest first.
     pub(super) launched: Vec<Job<Self>>,
@@ -294,6 +296,18 @@ impl Driver for Machine {
 
     fn class_stats(&self, class: Class) -> Option<&IoStats> {
         Some(&self.classes[class])
+    }
+
+    fn workload_stats(
+        &self,
+        _: Nanos,
+        host: &str,
+        _: &str,
+        (nsid, class): (u32, Class),
+    ) -> Arc<PerReactor> {
+        let key = (host.to_owned(), nsid, class);
+        let mut workloads = self.workloads.borrow_mut();
+        Arc::clone(workloads.entry(key).or_insert_with(|| Arc::new(PerReactor::new(1))))
     }
 
     fn service<R>(&mut self, use_it: impl FnOnce(&mut Service) -> R) -> R {

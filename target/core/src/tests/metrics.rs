@@ -15,10 +15,18 @@ fn sums(of: &OpSnapshot) -> (u64, u64, u64) {
     (of.ops, of.bytes, of.errors)
 }
 
-/// Checks that a command is counted everywhere: at its connection, device, class and session.
-fn everywhere(rig: &mut Rig, nsid: u32, class: Class) -> [IoSnapshot; 4] {
+/// Returns what was counted for the workload of the one host.
+fn workload(rig: &mut Rig, nsid: u32, class: Class) -> IoSnapshot {
+    let workloads = rig.core.driver().workloads.borrow();
+    let found = workloads.iter().find(|((_, of, its), _)| (*of, *its) == (nsid, class));
+    found.map(|(_, stats)| stats.get(0).unwrap().snapshot()).unwrap_or_default()
+}
+
+/// Returns what was counted of commands at their connection, device, class, session and workload.
+fn everywhere(rig: &mut Rig, nsid: u32, class: Class) -> [IoSnapshot; 5] {
     let disk = rig.disk(nsid);
     [
+        workload(rig, nsid, class),
         rig.peers[1].stats.snapshot(),
         disk.stats.get(0).unwrap().snapshot(),
         rig.core.driver().classes[class].snapshot(),
@@ -36,7 +44,7 @@ fn some(rig: &mut Rig, nsid: u32) {
 }
 
 #[test]
-fn commands_are_counted_for_their_connection_device_class_and_session() {
+fn commands_are_counted_for_their_connection_device_class_session_and_workload() {
     for (nsid, stages) in WAYS {
         let mut rig = Rig::new(&Plan { stages, ..Plan::default() });
         some(&mut rig, nsid);
@@ -46,8 +54,8 @@ fn commands_are_counted_for_their_connection_device_class_and_session() {
             assert_eq!(sums(&seen.read), (2, 8192, 0), "namespace {nsid}");
             assert_eq!(sums(&seen.write), (2, 34 << 10, 0), "namespace {nsid}");
             assert_eq!(sums(&seen.other), (0, 0, 0), "namespace {nsid}");
+            assert_eq!((seen.queueing.count(), seen.service.count()), (4, 4));
             if nsid == DRIVE {
-                assert_eq!(seen.service.count(), 4);
                 assert!(seen.service.quantile_ns(0.0) >= MS, "a millisecond in the drive");
                 assert!(seen.read.latency.quantile_ns(0.0) >= MS);
                 assert!(seen.queueing.quantile_ns(1.0) < MS, "they waited for nothing");
@@ -56,7 +64,10 @@ fn commands_are_counted_for_their_connection_device_class_and_session() {
         for class in [Class::Urgent, Class::Medium, Class::Low] {
             let seen = rig.core.driver().classes[class].snapshot();
             assert_eq!(seen, IoSnapshot::default(), "{class:?}");
+            assert_eq!(workload(&mut rig, nsid, class), IoSnapshot::default(), "{class:?}");
         }
+        let other = if nsid == DRIVE { MEMORY } else { DRIVE };
+        assert_eq!(workload(&mut rig, other, Class::High), IoSnapshot::default());
     }
 }
 
@@ -100,6 +111,44 @@ fn time_in_the_queue_and_time_in_the_device_are_told_apart() {
     assert!(within(seen.service.quantile_ns(1.0), 10 * MS), "the first was in the drive for 10 ms");
     assert!(within(seen.service.quantile_ns(0.5), MS), "the second for 1 ms");
     assert!(within(seen.read.latency.quantile_ns(1.0), 11 * MS), "both together");
+}
+
+/// A write waits until its device has it: for its host's data as well, with turns and without.
+#[test]
+fn time_until_the_data_has_come_is_waiting_and_not_the_devices() {
+    for stages in [true, false] {
+        let mut rig = Rig::new(&Plan { stages, ..Plan::default() });
+        // It does not read that it is asked for the data.
+        rig.peers[1].reads = false;
+        rig.submit(1, write(DRIVE, 0, 64), Some(vec![1; 32 << 10]), 0);
+        rig.now = fabric::Nanos(rig.now.0 + 20 * MS);
+        rig.peers[1].reads = true;
+        rig.run();
+        rig.now = fabric::Nanos(rig.now.0 + MS);
+        rig.end_oldest();
+        let seen = rig.peers[1].stats.snapshot();
+        assert_eq!(seen.write.ops, 1);
+        assert_eq!((seen.queueing.sum_ns, seen.service.sum_ns), (20 * MS, MS), "{stages}");
+    }
+}
+
+/// A command that is done slice by slice is in its device while a slice is, and waits in between.
+#[test]
+fn time_between_slices_is_waiting() {
+    let mut rig = Rig::with_slices(&Plan { window: 1, ..Plan::default() }, 4096);
+    rig.submit(1, io(opcode::io::WRITE_ZEROES, DRIVE, 0, 16), None, 0);
+    rig.submit(1, read(DRIVE, 100, 1), None, 512);
+    let mut ends = 0;
+    rig.now = fabric::Nanos(rig.now.0 + MS);
+    while rig.end_oldest() {
+        ends += 1;
+        rig.now = fabric::Nanos(rig.now.0 + MS);
+    }
+    assert_eq!(ends, 3, "two slices, and the read between them");
+    let seen = rig.peers[1].stats.snapshot();
+    assert_eq!((seen.other.ops, seen.other.latency.sum_ns), (1, 3 * MS));
+    assert_eq!((seen.read.ops, seen.read.latency.sum_ns), (1, 2 * MS));
+    assert_eq!((seen.queueing.sum_ns, seen.service.sum_ns), (2 * MS, 3 * MS));
 }
 
 #[test]

@@ -3,12 +3,12 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use arbitration::Class;
 use arbitration::arbiter::Waiters;
 use arbitration::classify::{Classifier, ConnectionClass, PolicyClass};
 use arbitration::memory::MemoryFlowId;
 use arbitration::session::HostId;
 use arbitration::settings::OrderSettings;
+use arbitration::{Class, PerClass};
 use fabric::Nanos;
 use fabric::controller::BackendId;
 use fabric::nvme::Sqe;
@@ -168,6 +168,7 @@ fn entry(stages: &mut Stages, nsid: u32, backend: u64) -> NamespaceFlow {
         fetch: stages.gate.flow(&session, HostId(1)),
         read: stages.reads.gate().flow(&session, HostId(1)),
         flush_is_output: false,
+        workloads: PerClass::default(),
     }
 }
 

@@ -1,5 +1,6 @@
 //! A reactor and the hosts that are connected to it. Bytes are on their way for no time.
 
+use std::cell::RefCell;
 use std::collections::{HashMap, VecDeque};
 use std::rc::Rc;
 use std::sync::Arc;
@@ -202,6 +203,7 @@ impl Rig {
             network: plan.network,
             paced: Vec::new(),
             classes: PerClass::from_fn(|_| IoStats::default()),
+            workloads: RefCell::default(),
             ops: Vec::new(),
             launched: Vec::new(),
             marks: Vec::new(),

@@ -12,7 +12,7 @@ use arbitration::{Class, PerClass, Reactors};
 use fabric::Nanos;
 use fabric::controller::{Action, BackendId, Service, SmartCounters};
 use qtcp::pacing::Pacing;
-use sluice_core::stats::IoStats;
+use sluice_core::stats::{IoSnapshot, IoStats, PerReactor};
 use sluice_core::{
     DataPlace, Driver, End, Job, Key, Notice, Origin, Policies, Started, Tenancy, Tenant,
 };
@@ -88,9 +88,30 @@ pub(crate) struct Shared {
     pub(crate) actions: RefCell<VecDeque<Action>>,
     pub(crate) rules: RefCell<Arc<Rules>>,
     pub(crate) disks: RefCell<HashMap<BackendId, Arc<Disk>>>,
+    pub(crate) workloads: RefCell<HashMap<(String, u32, Class), Arc<PerReactor>>>,
+    /// Number of reactors.
+    pub(crate) reactors: usize,
 }
 
 impl Shared {
+    /// Returns the statistics of a host's commands of a class to a namespace.
+    fn workload_stats(&self, host: &str, (nsid, class): (u32, Class)) -> Arc<PerReactor> {
+        let mut workloads = self.workloads.borrow_mut();
+        let new = || Arc::new(PerReactor::new(self.reactors));
+        Arc::clone(workloads.entry((host.to_owned(), nsid, class)).or_insert_with(new))
+    }
+
+    /// Sums up what the workloads of a class have done.
+    pub(crate) fn done_by_workloads(&self, class: Class) -> IoSnapshot {
+        let mut sum = IoSnapshot::default();
+        for ((.., of), stats) in self.workloads.borrow().iter() {
+            if *of == class {
+                stats.iter().for_each(|stats| sum.merge(&stats.snapshot()));
+            }
+        }
+        sum
+    }
+
     /// Does something with the service, and keeps what the service wants done.
     pub(crate) fn with_service<R>(&self, use_it: impl FnOnce(&mut Service) -> R) -> R {
         let mut service = self.service.borrow_mut();
@@ -210,6 +231,10 @@ impl Driver for Sim {
 
     fn class_stats(&self, class: Class) -> Option<&IoStats> {
         Some(&self.classes[class])
+    }
+
+    fn workload_stats(&self, _: Nanos, host: &str, _: &str, of: (u32, Class)) -> Arc<PerReactor> {
+        self.shared.workload_stats(host, of)
     }
 
     fn service<R>(&mut self, use_it: impl FnOnce(&mut Service) -> R) -> R {

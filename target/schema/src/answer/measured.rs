@@ -14,6 +14,8 @@ pub struct Statistics {
     pub hosts: Vec<HostIo>,
     /// The I/O queues of connections that are there.
     pub queues: Vec<QueueIo>,
+    /// The workloads: each host in each class at each namespace.
+    pub workloads: Vec<WorkloadIo>,
     /// The reactors.
     pub reactors: Vec<ReactorChanges>,
 }
@@ -52,6 +54,22 @@ pub struct QueueIo {
     pub io: Io,
 }
 
+/// The operations of a host in a class at a namespace.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct WorkloadIo {
+    /// The host's NQN; `others` for those that are not told apart.
+    pub host: String,
+    /// The subsystem's NQN; `others` likewise.
+    pub subsystem: String,
+    /// The namespace identifier; 0 for those that are not told apart.
+    pub nsid: u32,
+    /// The class.
+    pub class: String,
+    /// Its operations.
+    pub io: Io,
+}
+
 /// The CPU time that changes took of a reactor.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default)]
@@ -72,7 +90,7 @@ pub struct Io {
     pub write: Operations,
     /// Other commands.
     pub other: Operations,
-    /// Times that commands waited in the target, in nanoseconds.
+    /// Times from commands' arrival until they were handed to their device, in nanoseconds.
     pub queueing: Latency,
     /// Times that commands were in the device, in nanoseconds.
     pub service: Latency,

@@ -15,7 +15,7 @@ pub use changes::{
     SubsystemName,
 };
 pub use measured::{
-    HostIo, Io, Latency, NamespaceIo, Operations, QueueIo, ReactorChanges, Statistics,
+    HostIo, Io, Latency, NamespaceIo, Operations, QueueIo, ReactorChanges, Statistics, WorkloadIo,
 };
 pub use network::{
     ConnectionNetwork, DirectionState, FlowState, LinkClassState, LinkRow, LinkSettings, Network,

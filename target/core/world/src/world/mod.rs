@@ -21,6 +21,7 @@ use std::rc::Rc;
 use std::sync::Arc;
 use std::time::Duration;
 
+use arbitration::Class;
 use arbitration::arbiter::Waiters;
 use arbitration::credit::Caps;
 use arbitration::overload::RetryDelays;
@@ -34,7 +35,7 @@ use fabric::controller::{
 use fabric::loopback::ToTarget;
 use fastrand::Rng;
 use slab::Slab;
-use sluice_core::stats::PerReactor;
+use sluice_core::stats::{IoSnapshot, PerReactor};
 use sluice_core::{Core, DataPlace, Ended, Job, Key, Settings, Tenant, Touched};
 
 use self::kept::{Drain, Granted};
@@ -233,6 +234,8 @@ impl World {
             actions: RefCell::default(),
             rules: RefCell::new(Arc::new(rules)),
             disks: RefCell::default(),
+            workloads: RefCell::default(),
+            reactors: scenario.reactors,
         });
         let waiters = Arc::new(Waiters::new(scenario.reactors));
         let reactors = (0..scenario.reactors)
@@ -511,6 +514,32 @@ impl World {
                     self.now,
                     format!("{held} places of {backend:?}'s window are taken"),
                 );
+            }
+        }
+        self.check_counted()
+    }
+
+    /// Checks that each command was counted for its class and its workload, and that all of its time
+    /// in the target is either waiting or the device's.
+    fn check_counted(&mut self) -> Result<(), Broken> {
+        for class in Class::ALL {
+            let mut done = IoSnapshot::default();
+            for one in &mut self.reactors {
+                done.merge(&one.core.driver().classes[class].snapshot());
+            }
+            let by_workload = self.shared.done_by_workloads(class);
+            let at = self.now;
+            let broken = |what| Err(Broken { at, what });
+            if by_workload != done {
+                let ops = |io: &IoSnapshot| [&io.read, &io.write, &io.other].map(|kind| kind.ops);
+                let (all, counted) = (ops(&done), ops(&by_workload));
+                return broken(format!("{class:?} did {all:?}, and its workloads {counted:?}"));
+            }
+            let kinds = [&done.read, &done.write, &done.other];
+            let latency: u64 = kinds.iter().map(|kind| kind.latency.sum_ns).sum();
+            let parts = (done.queueing.sum_ns, done.service.sum_ns);
+            if latency != parts.0 + parts.1 {
+                return broken(format!("{class:?} took {latency} ns, of which {parts:?} are told"));
             }
         }
         Ok(())
