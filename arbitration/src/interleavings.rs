@@ -16,7 +16,7 @@ use crate::arbiter::{
 use crate::credit::{Caps, Cost};
 use crate::device::{Device, DeviceRules};
 use crate::order::{ClassClock, Pace};
-use crate::reservation::{Broker, Budget, Locality, Overrides, Reserved, Tally, Terms};
+use crate::reservation::{Broker, Budget, Overrides, Reserved, Tally, Terms};
 use crate::session::{HostId, Reservation, RootSpec, Session, SessionId, SessionSpec, Sessions};
 use crate::settings::{OrderSettings, WindowRule};
 use crate::window::{SLOT, Window};
@@ -340,13 +340,7 @@ fn reserve(session: &Arc<Session>) -> Reservation {
     let overrides = Overrides { mean: Some(Nanos(1_000_000)), ..Overrides::default() };
     let rules = DeviceRules { profile: overrides, ..DeviceRules::default() };
     let profile = Device::new(rules, 1).profile().unwrap();
-    let terms = Terms {
-        budget: Budget::Operations(100),
-        period: Nanos(1_000_000_000),
-        request_bytes: 4096,
-        write_percent: 0,
-        locality: Locality::Random,
-    };
+    let terms = Terms::of(Budget::Operations(100), Nanos(1_000_000_000));
     let admitted = Broker::admit(&profile, &[], 20, &terms).unwrap();
     let reserved = Arc::new(Reserved::new(NOW, &admitted));
     Reservation { session: Arc::clone(session), reserved }

@@ -8,9 +8,7 @@ use arbitration::arbiter::{Arbiter, DeviceId, Grant, HostFlowId, Pull, Submissio
 use arbitration::container::Scheduler;
 use arbitration::credit::Caps;
 use arbitration::device::{ContainerRules, Device, DeviceRules};
-use arbitration::reservation::{
-    Admitted, Broker, Budget, Locality, Overrides, Profile, Reserved, Terms,
-};
+use arbitration::reservation::{Admitted, Broker, Budget, Overrides, Profile, Reserved, Terms};
 use arbitration::session::{HostId, Reservation, RootSpec, SessionSpec, Sessions};
 use arbitration::settings::{OrderSettings, WindowRule};
 use arbitration::{Class, Nanos};
@@ -145,13 +143,7 @@ fn profile() -> Profile {
 }
 
 fn terms(operations: u64, period: u64) -> Terms {
-    Terms {
-        budget: Budget::Operations(operations),
-        period: Nanos(period),
-        request_bytes: 4096,
-        write_percent: 0,
-        locality: Locality::Random,
-    }
+    Terms::of(Budget::Operations(operations), Nanos(period))
 }
 
 fn containers() -> Option<ContainerRules> {

@@ -126,13 +126,7 @@ fn four_at_once() -> DeviceRules {
 
 /// Makes the terms of random reads of 4 KiB in each period, in ns.
 fn terms(operations: u64, period: u64) -> Terms {
-    Terms {
-        budget: Budget::Operations(operations),
-        period: Nanos(period),
-        request_bytes: 4096,
-        write_percent: 0,
-        locality: Locality::Random,
-    }
+    Terms::of(Budget::Operations(operations), Nanos(period))
 }
 
 /// Counts the commands that were complete after `from`, and by `to`.

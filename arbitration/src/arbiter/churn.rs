@@ -14,7 +14,7 @@ use super::*;
 use crate::credit::Caps;
 use crate::device::DeviceRules;
 use crate::limit::Rate;
-use crate::reservation::{Broker, Budget, Locality, Overrides, Reserved, Terms};
+use crate::reservation::{Broker, Budget, Overrides, Reserved, Terms};
 use crate::session::{HostId, Reservation, RootSpec, SessionSpec, Sessions};
 use crate::settings::WindowRule;
 
@@ -214,13 +214,7 @@ impl Life {
         let Some(device) = one(&self.devices, which) else { return };
         let Some(number) = one(&self.specs, which / 3) else { return };
         let session = Arc::clone(self.sessions.named(&self.specs[&number].name).unwrap());
-        let terms = Terms {
-            budget: Budget::Operations(100),
-            period: Nanos(100_000_000),
-            request_bytes: 4096,
-            write_percent: 0,
-            locality: Locality::Random,
-        };
+        let terms = Terms::of(Budget::Operations(100), Nanos(100_000_000));
         let profile = self.devices[&device].profile().unwrap();
         let admitted = Broker::admit(&profile, &[], 20, &terms).unwrap();
         let bounded = self.devices[&device].is_bounded();

@@ -191,7 +191,7 @@ mod tests {
 
     fn terms(request_bytes: u32, write_percent: u8, locality: Locality) -> Terms {
         let budget = Budget::Operations(10);
-        Terms { budget, period: Nanos(1_000_000_000), request_bytes, write_percent, locality }
+        Terms { request_bytes, write_percent, locality, ..Terms::of(budget, Nanos(1_000_000_000)) }
     }
 
     #[test]

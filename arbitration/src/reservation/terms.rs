@@ -75,6 +75,12 @@ pub struct Terms {
 }
 
 impl Terms {
+    /// Makes the terms of random reads of 4 KiB.
+    #[must_use]
+    pub const fn of(budget: Budget, period: Nanos) -> Self {
+        Self { budget, period, request_bytes: 4096, write_percent: 0, locality: Locality::Random }
+    }
+
     /// Returns the same rate with a period `k` times as long (docs/sources.md, F4: buffers count in
     /// admission): what a stream of writes may reserve when the server has `k` times the buffers
     /// for it, and absorbs that many periods' commands. The fixed cost of a period is then paid

@@ -42,7 +42,7 @@ pub(crate) enum Arrived<D: Driver> {
     /// The command is an Output Mark, which was noted.
     Marked,
     /// The command was carried out, and reads nothing.
-    Done,
+    Done(Class),
     /// The command was carried out, with what it has read.
     Read(Class, TxData<Buffer<D>>),
     /// The command cannot be carried out on the spot.
@@ -158,12 +158,12 @@ impl Arrival {
                     let bytes = bytes.get(..length as usize).unwrap_or(bytes);
                     let status = immediate.run(&command, Data::Write(bytes));
                     count(status);
-                    return done(status);
+                    return done(charge.class, status);
                 }
                 (Transfer::None, _) => {
                     let status = immediate.run(&command, Data::None);
                     count(status);
-                    return done(status);
+                    return done(charge.class, status);
                 }
                 (Transfer::ToHost(bytes), _)
                     if immediate.reads_zeroes() && bytes as usize <= ZEROES =>
@@ -312,6 +312,7 @@ impl Arrival {
         queue: &mut Queue<D>,
         slot: SlotId,
     ) {
+        self.flows.refresh(&mut io.stages, io.flows_version);
         let charge = queue.commands.charge(slot);
         if self.flows.is_current(&charge) {
             return;
@@ -387,6 +388,6 @@ fn limits(namespace: &Namespace, settings: &Settings) -> IoLimits {
 
 /// Returns the outcome of a command without data for its host; a failure is refused.
 #[inline]
-fn done<D: Driver>(status: Status) -> Result<Arrived<D>, Status> {
-    if status.is_success() { Ok(Arrived::Done) } else { Err(status) }
+fn done<D: Driver>(class: Class, status: Status) -> Result<Arrived<D>, Status> {
+    if status.is_success() { Ok(Arrived::Done(class)) } else { Err(status) }
 }

@@ -164,11 +164,7 @@ impl Dispatch {
                 io.buffers.reads.push_back(command);
                 Some(State::ReadBuffer(lease))
             }
-            (None, _) => {
-                let reads = &mut io.stages.reads;
-                let enqueue = |flow| reads.enqueue(flow, charge.class, length, command);
-                charge.read.map(enqueue).map(State::ReadTurn)
-            }
+            (None, _) => io.stages.enqueue_read(&charge, length, command).map(State::ReadTurn),
         };
         if let Some(grant) = grant {
             io.stages.arbiter.complete(io.now, grant, false);

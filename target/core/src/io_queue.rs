@@ -107,7 +107,10 @@ impl<D: Driver> IoQueue<D> {
             Ok(Arrived::Marked) => {
                 self.answer_in_turn(queue, io, slot, sqe, Status::SUCCESS, &data);
             }
-            Ok(Arrived::Done) => queue.transport.complete(slot, 0, Status::SUCCESS),
+            Ok(Arrived::Done(class)) => {
+                self.count_capsule(class, &data);
+                queue.transport.complete(slot, 0, Status::SUCCESS);
+            }
             Ok(Arrived::Read(class, data)) => self.reply(queue, class, slot, data),
             Ok(Arrived::Accepted(command)) => self.enqueue(queue, io, slot, command, &data),
             Ok(Arrived::Later(status)) => queue.refuse(slot, status, &data),
@@ -128,6 +131,7 @@ impl<D: Driver> IoQueue<D> {
         command: Command<D>,
         data: &CapsuleData<'_>,
     ) {
+        self.count_capsule(command.charge.class, data);
         let transfer = command.command.transfer(command.device.format());
         let Transfer::ToController(bytes @ 1..) = transfer else {
             // A buffer for a read is taken when it is the command's turn.
@@ -192,6 +196,14 @@ impl<D: Driver> IoQueue<D> {
             let place = queue.transport.sqe_of(slot).sgl.decode();
             let asked = matches!(place, SglKind::Transport);
             traffic.received(queue.commands.charge(slot).class, bytes, asked);
+        }
+    }
+
+    /// Counts data that has come whole with its command.
+    #[inline]
+    fn count_capsule(&mut self, class: Class, data: &CapsuleData<'_>) {
+        if let (CapsuleData::Whole(bytes), Some(traffic)) = (data, &mut self.traffic) {
+            traffic.received(class, bytes.len(), false);
         }
     }
 

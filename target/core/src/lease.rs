@@ -6,7 +6,7 @@ use std::ops::Deref;
 use std::rc::Rc;
 
 use arbitration::Class;
-use arbitration::memory::{MemoryEntryId, MemoryFlowId, MemoryGate, MemoryGrant};
+use arbitration::memory::{MemoryFlowId, MemoryGate, MemoryGrant};
 use arbitration::settings::OrderSettings;
 
 /// The grants of leases that have ended, until the gate takes them back.
@@ -50,17 +50,6 @@ impl<T> LeaseGate<T> {
     #[inline]
     pub(crate) fn may_lease(&self, flow: MemoryFlowId, bytes: u32) -> bool {
         self.gate.may_pass(flow, block(bytes))
-    }
-
-    /// Lets a command wait for its turn to have memory for a buffer of `bytes` bytes.
-    pub(crate) fn enqueue(
-        &mut self,
-        flow: MemoryFlowId,
-        class: Class,
-        bytes: u32,
-        item: T,
-    ) -> MemoryEntryId {
-        self.gate.enqueue(flow, class, block(bytes), item)
     }
 
     /// Takes the next command out for which there is memory.
@@ -107,7 +96,7 @@ impl<T> LeaseGate<T> {
 }
 
 /// Returns the size of a buffer for this many bytes: buffers are powers of two.
-const fn block(bytes: u32) -> u32 {
+pub(crate) const fn block(bytes: u32) -> u32 {
     if bytes > 1 << 31 { u32::MAX } else { bytes.next_power_of_two() }
 }
 

@@ -4,7 +4,7 @@
 use std::sync::Arc;
 
 use arbitration::arbiter::{Arbiter, Waiters};
-use arbitration::memory::{MemoryGate, MemoryGrant};
+use arbitration::memory::{MemoryEntryId, MemoryGate, MemoryGrant};
 use arbitration::settings::OrderSettings;
 use fabric::Nanos;
 use fabric::queue::SlotId;
@@ -14,7 +14,7 @@ use crate::buffers::Sizes;
 use crate::charge::Charge;
 use crate::job::Job;
 use crate::key::Key;
-use crate::lease::{Lease, LeaseGate};
+use crate::lease::{Lease, LeaseGate, block};
 
 /// The stages of one reactor.
 #[derive(Debug)]
@@ -82,6 +82,17 @@ impl Stages {
     ) -> Option<Lease> {
         self.reads.gate().set_others(used, kept);
         self.reads.lease_now(charge.read?, charge.class, bytes)
+    }
+
+    /// Lets a read of `bytes` bytes wait for its turn to have memory. Returns `None` where its command
+    /// has no queue for that.
+    pub(crate) fn enqueue_read(
+        &mut self,
+        charge: &Charge,
+        bytes: u32,
+        command: (Key, SlotId),
+    ) -> Option<MemoryEntryId> {
+        Some(self.reads.gate().enqueue(charge.read?, charge.class, block(bytes), command))
     }
 
     /// Takes out the next read for which there is memory, which others use as [`Self::lease_read`]

@@ -1,6 +1,6 @@
 use std::sync::Arc;
 
-use arbitration::reservation::{Budget, Locality, Overrides, Terms};
+use arbitration::reservation::{Budget, Overrides, Terms};
 use arbitration::settings::{WindowRule, default_marks};
 use arbitration::{Class, Nanos};
 use fabric::controller::{BackendId, ListenerId};
@@ -61,13 +61,7 @@ fn resolve(qos: &QosShared, host: &str, nqn: &str, nsid: u32) -> sluice_core::Te
 }
 
 fn reserving(operations: u64) -> Session {
-    let terms = Terms {
-        budget: Budget::Operations(operations),
-        period: Nanos(1_000_000_000),
-        request_bytes: 4096,
-        write_percent: 0,
-        locality: Locality::Random,
-    };
+    let terms = Terms::of(Budget::Operations(operations), Nanos(1_000_000_000));
     Session {
         name: "gold".to_owned(),
         reserve: Some(Reserve { terms, namespace: Some(format!("{NQN}/1")) }),

@@ -5,7 +5,7 @@ use units::Nanos;
 
 use super::{MS, SECOND};
 use crate::reservation::{
-    Admitted, Broker, Budget, Charge, Locality, Overrides, Profile, Profiler, Reserved, Terms,
+    Admitted, Broker, Budget, Charge, Overrides, Profile, Profiler, Reserved, Terms,
 };
 
 const CHANNELS: usize = 8;
@@ -127,9 +127,7 @@ fn terms() -> impl Strategy<Value = Terms> {
             true => Budget::Bytes(operations * u64::from(size)),
             false => Budget::Operations(operations),
         };
-        let locality = Locality::Random;
-        let period = Nanos(period);
-        Terms { budget, period, request_bytes: size, write_percent: 0, locality }
+        Terms { request_bytes: size, ..Terms::of(budget, Nanos(period)) }
     })
 }
 

@@ -5,21 +5,14 @@ mod reserved;
 
 use units::Nanos;
 
-use super::{Admitted, Broker, Budget, Locality, Profile, Terms};
+use super::{Admitted, Broker, Budget, Profile, Terms};
 
 const SECOND: u64 = 1_000_000_000;
 const MS: u64 = 1_000_000;
 
 /// Makes terms of random commands of 4 KiB.
 fn terms(budget: Budget, period: u64) -> Terms {
-    let (request_bytes, write_percent) = (4096, 0);
-    Terms {
-        budget,
-        period: Nanos(period),
-        request_bytes,
-        write_percent,
-        locality: Locality::Random,
-    }
+    Terms::of(budget, Nanos(period))
 }
 
 /// Makes the profile of a disk: 8 ms for a command, 20 ms at the worst.

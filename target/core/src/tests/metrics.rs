@@ -1,8 +1,11 @@
 //! What metrics say of commands.
 
+use std::sync::Arc;
+
 use arbitration::Class;
 use fabric::nvme::{Status, opcode};
 
+use super::machine::Rules;
 use super::rig::{DRIVE, MEMORY, MS, Plan, Rig, io, read, write};
 use crate::stats::{IoSnapshot, OpSnapshot};
 
@@ -149,6 +152,24 @@ fn time_between_slices_is_waiting() {
     assert_eq!((seen.other.ops, seen.other.latency.sum_ns), (1, 3 * MS));
     assert_eq!((seen.read.ops, seen.read.latency.sum_ns), (1, 2 * MS));
     assert_eq!((seen.queueing.sum_ns, seen.service.sum_ns), (2 * MS, 3 * MS));
+}
+
+#[test]
+fn commands_that_wait_are_charged_by_settings_that_come_meanwhile() {
+    let mut rig = Rig::new(&Plan { window: 1, ..Plan::default() });
+    rig.submit(1, read(DRIVE, 0, 1), None, 512);
+    rig.submit(1, read(DRIVE, 1, 1), None, 512);
+    let mut rules = Rules::clone(&rig.core.driver().rules);
+    (rules.version, rules.class) = (rules.version + 1, Some(Class::High));
+    rules.tenant = rules.other.clone();
+    rig.core.driver().rules = Arc::new(rules);
+    rig.run();
+    // The one that is in the drive stays what it was; nothing else has come since.
+    while rig.end_oldest() {}
+    let of = |rig: &mut Rig, class| sums(&rig.core.driver().classes[class].snapshot().read);
+    assert_eq!(of(&mut rig, Class::Low), (1, 512, 0));
+    assert_eq!(of(&mut rig, Class::High), (1, 512, 0));
+    assert_eq!(sums(&rig.session_stats().read), (1, 512, 0), "on the other session's account");
 }
 
 #[test]

@@ -71,6 +71,23 @@ fn a_host_is_asked_for_data_at_the_rate_that_it_may_send_at() {
 }
 
 #[test]
+fn data_that_comes_whole_with_its_command_is_counted() {
+    for (nsid, stages) in [(MEMORY, true), (MEMORY, false), (DRIVE, true), (DRIVE, false)] {
+        let mut rig = Rig::new(&Plan { network: true, stages, ..Plan::default() });
+        let pacing = Arc::clone(&rig.core.driver().paced[0]);
+        rig.submit(1, of(Class::High, write(nsid, 0, 8)), Some(vec![3; 4096]), 0);
+        while rig.end_oldest() {}
+        rig.submit(1, of(Class::Medium, write(nsid, 0, 1)), Some(vec![3; 512]), 0);
+        while rig.end_oldest() {}
+        assert_eq!(pacing.into[Class::High].read(), (4096, 0), "namespace {nsid}");
+        assert_eq!(pacing.into[Class::Medium].read(), (512, 0), "namespace {nsid}");
+        rig.submit(1, read(nsid, 0, 1), None, 512);
+        while rig.end_oldest() {}
+        assert_eq!(pacing.into[Class::Low].read(), (0, 0), "a read brings nothing");
+    }
+}
+
+#[test]
 fn data_that_hosts_owe_is_known() {
     let mut rig = rig();
     let pacing = Arc::clone(&rig.core.driver().paced[0]);
@@ -147,8 +164,7 @@ fn commands_that_wait_to_be_asked_are_charged_by_what_holds_when_they_are() {
     (rules.version, rules.class) = (2, Some(Class::High));
     std::mem::swap(&mut rules.tenant, &mut rules.other);
     let before = std::mem::replace(&mut rig.core.driver().rules, Arc::new(rules));
-    // By the next command of the connection it knows of the change.
-    rig.submit(1, read(MEMORY, 0, 1), None, 512);
+    rig.run();
     for _ in 0..500 {
         rig.pass(MS);
     }

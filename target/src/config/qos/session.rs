@@ -21,8 +21,6 @@ const PERIOD_MIN: Duration = Duration::from_millis(1);
 const PERIOD_MAX: Duration = Duration::from_secs(60);
 /// The period where none is given.
 const PERIOD: Duration = Duration::from_secs(1);
-/// The size of a command in bytes, where none is given.
-const REQUEST_BYTES: u32 = 4096;
 
 /// `[[session]]`: a QoS session (docs/sources.md, D1: sessions form a tree). Each subsystem has an
 /// automatic session below the root, named by its NQN, and each namespace has one below its
@@ -236,13 +234,7 @@ fn normal_parent(name: &str, parent: Option<String>) -> Option<String> {
 /// Reads `reserve`.
 pub(crate) fn reserve(mut fields: Fields<'_>) -> Option<Reserve> {
     let place = fields.place();
-    let terms = Terms {
-        budget: Budget::Operations(0),
-        period: Nanos(nanos(PERIOD)),
-        request_bytes: REQUEST_BYTES,
-        write_percent: 0,
-        locality: Locality::Random,
-    };
+    let terms = Terms::of(Budget::Operations(0), Nanos(nanos(PERIOD)));
     let mut reserve = Reserve { terms, namespace: None };
     let seen = table::read(&mut fields, &mut reserve);
     let budgets = ["operations", "bytes", "time"];

@@ -63,13 +63,9 @@ impl Stream {
             Place::Sequential(_) => Locality::Sequential,
             Place::Random(..) => Locality::Random,
         };
-        Terms {
-            budget: Budget::Operations(self.reserves),
-            period: Nanos(SECOND),
-            request_bytes: self.blocks.saturating_mul(512),
-            write_percent: 0,
-            locality,
-        }
+        let request_bytes = self.blocks.saturating_mul(512);
+        let terms = Terms::of(Budget::Operations(self.reserves), Nanos(SECOND));
+        Terms { request_bytes, locality, ..terms }
     }
 
     /// Hands all requests that have come by `now` to `take`.

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use arbitration::Class;
 use arbitration::limit::Rate;
-use arbitration::reservation::{Admitted, Broker, Budget, Locality, Reserved, Terms};
+use arbitration::reservation::{Admitted, Broker, Budget, Reserved, Terms};
 use arbitration::session::{Reservation, SessionSpec};
 use fabric::Nanos;
 use fabric::controller::BackendId;
@@ -140,13 +140,8 @@ impl World {
         let disk = self.shared.disks.borrow().get(&backend).cloned();
         let Some(disk) = disk.filter(|disk| disk.kind() == Kind::Queued) else { return false };
         let Some(profile) = disk.qos().profile() else { return false };
-        let terms = Terms {
-            budget: Budget::Operations(operations),
-            period,
-            request_bytes: 4096,
-            write_percent: 50,
-            locality: Locality::Random,
-        };
+        let terms =
+            Terms { write_percent: 50, ..Terms::of(Budget::Operations(operations), period) };
         let here = self.granted.iter().filter(|granted| granted.backend == backend);
         let already: Vec<Admitted> = here.map(|granted| granted.admitted).collect();
         let urgent = self.shared.rules.borrow().order.urgent_share;
