@@ -9,10 +9,13 @@
 //! - An eighth is a reserve for hosts that hold little: a 1,024th of all and no more than they
 //!   leave, or one command of a quarter of what is left. They take from it out of turn, and their
 //!   turns pay for it later.
+//! - What is [set aside](Session::set_aside) for a tenant is left by all others, and the tenant takes it out
+//!   of turn, whatever it holds besides (docs/sources.md, F4: buffers count in admission).
 //!
 //! The gate belongs to one reactor and knows no time: a command that waits goes on when pages come
 //! back, and only then.
 
+mod aside;
 #[cfg(test)]
 mod tests;
 
@@ -22,6 +25,8 @@ use std::sync::Arc;
 use rustc_hash::FxHashMap;
 use slab::Slab;
 use units::Class;
+
+use aside::Asides;
 
 use crate::Sharing;
 use crate::index::{Index, Name, names};
@@ -59,6 +64,8 @@ names!(MemoryFlowId, MemoryEntryId);
 pub struct MemoryGrant {
     flow: MemoryFlowId,
     pages: u32,
+    /// Whether the pages are of those that are set aside for the tenant.
+    aside: bool,
 }
 
 impl MemoryGrant {
@@ -97,6 +104,8 @@ struct MemoryFlow {
     blocked: bool,
     /// Whether the host is among those that wait for the reserve.
     needy: bool,
+    /// The tenant that memory is set aside for, if any.
+    aside: Option<usize>,
 }
 
 /// A command that waits.
@@ -133,6 +142,8 @@ pub struct MemoryGate<T> {
     holder_of: FxHashMap<HostId, usize>,
     /// Flows with commands waiting whose hosts held little, those that have waited longest first.
     needy: VecDeque<MemoryFlowId>,
+    /// Memory that is set aside for tenants.
+    asides: Asides<MemoryFlowId>,
     entries: Slab<Entry<T>>,
 }
 
@@ -164,8 +175,16 @@ impl<T> MemoryGate<T> {
             holders: Slab::new(),
             holder_of: FxHashMap::default(),
             needy: VecDeque::new(),
+            asides: Asides::new(false),
             entries: Slab::new(),
         }
+    }
+
+    /// Makes the gate leave to tenants what is set aside for them.
+    #[must_use]
+    pub fn setting_aside(mut self) -> Self {
+        self.asides = Asides::new(true);
+        self
     }
 
     /// Notes how many bytes of the memory are in use beside what the gate's commands hold, and how
@@ -226,8 +245,13 @@ impl<T> MemoryGate<T> {
             pages: 0,
             blocked: false,
             needy: false,
+            aside: None,
         };
         let id = MemoryFlowId::of(Index::nth(self.flows.insert(flow)));
+        let aside = self.asides.join(session, id);
+        if let Some(flow) = self.used(id) {
+            flow.aside = aside;
+        }
         self.by_host.insert(key, id);
         if let Some(holder) = self.holders.get_mut(holder) {
             holder.flows.push(id);
@@ -243,10 +267,32 @@ impl<T> MemoryGate<T> {
         holder.map_or(0, |holder| holder.pages)
     }
 
-    /// Counts the pages that are neither in use nor kept for others.
+    /// Counts the pages that are neither in use nor kept for others, and not set aside for tenants
+    /// but for one.
     #[inline]
-    const fn room(&self) -> u32 {
-        self.free.saturating_sub(self.others).saturating_sub(self.kept)
+    fn room(&self, but: Option<usize>) -> u32 {
+        let room = self.free.saturating_sub(self.others).saturating_sub(self.kept);
+        room.saturating_sub(self.asides.left_to_others(but))
+    }
+
+    /// Finds the tenant of a flow that memory is set aside for.
+    #[inline]
+    fn tenant(&self, flow: MemoryFlowId) -> Option<usize> {
+        self.flows.get(flow.0.at()).and_then(|flow| flow.aside)
+    }
+
+    /// Says whether a tenant has `pages` pages left of those that are set aside for it.
+    #[inline]
+    fn fits_aside(&self, tenant: Option<usize>, pages: u32) -> bool {
+        tenant.is_some()
+            && pages <= self.asides.left(tenant)
+            && pages <= self.free.saturating_sub(self.others)
+    }
+
+    /// Counts the bytes that are set aside for tenants and that they do not hold.
+    #[must_use]
+    pub fn left_aside(&self) -> usize {
+        self.asides.left_to_others(None) as usize * PAGE as usize
     }
 
     /// Says whether a host that holds `held` pages may have `pages` more.
@@ -259,16 +305,16 @@ impl<T> MemoryGate<T> {
     /// Says whether there is memory for a command whose turn it is. What is larger than what
     /// there is beside the reserve goes alone.
     #[inline]
-    fn fits_in_turn(&self, pages: u32) -> bool {
+    fn fits_in_turn(&self, tenant: Option<usize>, pages: u32) -> bool {
         let alone = self.free == self.pages
             && pages.min(self.pages) <= self.free.saturating_sub(self.others);
-        alone || pages <= self.room().saturating_sub(self.pages / RESERVE_PART)
+        alone || pages <= self.room(tenant).saturating_sub(self.pages / RESERVE_PART)
     }
 
     /// Says whether a host that holds `held` pages may have `pages` more out of turn.
     #[inline]
     fn fits_reserve(&self, held: u32, pages: u32) -> bool {
-        self.fits_reserve_of(self.room(), held, pages)
+        self.fits_reserve_of(self.room(None), held, pages)
     }
 
     /// Says the same where `room` pages are left.
@@ -287,10 +333,11 @@ impl<T> MemoryGate<T> {
             return None;
         }
         let (held, pages) = (self.held_by_host(flow), pages_of(bytes));
-        if self.passes_in_turn(held, pages) {
+        let tenant = self.tenant(flow);
+        if self.passes_in_turn(tenant, held, pages) {
             return Some(self.hold(flow, pages));
         }
-        self.fits_reserve(held, pages).then(|| {
+        (self.fits_aside(tenant, pages) || self.fits_reserve(held, pages)).then(|| {
             self.charge(class, node, bytes);
             self.hold(flow, pages)
         })
@@ -303,16 +350,19 @@ impl<T> MemoryGate<T> {
         let pages = pages_of(bytes);
         if self.entries.is_empty() && self.others == 0 && self.fits_host(self.held(), pages) {
             // All hosts together hold no more than one may.
-            return self.fits_in_turn(pages);
+            return self.fits_in_turn(self.tenant(flow), pages);
         }
         let Some(MemoryFlow { waiting: 0, .. }) = self.flows.get(flow.0.at()) else { return false };
         let held = self.held_by_host(flow);
-        self.passes_in_turn(held, pages) || self.fits_reserve(held, pages)
+        let tenant = self.tenant(flow);
+        self.passes_in_turn(tenant, held, pages)
+            || self.fits_aside(tenant, pages)
+            || self.fits_reserve(held, pages)
     }
 
     #[inline]
-    fn passes_in_turn(&self, held: u32, pages: u32) -> bool {
-        self.working == 0 && self.fits_host(held, pages) && self.fits_in_turn(pages)
+    fn passes_in_turn(&self, tenant: Option<usize>, held: u32, pages: u32) -> bool {
+        self.working == 0 && self.fits_host(held, pages) && self.fits_in_turn(tenant, pages)
     }
 
     /// Charges a host's node for a command out of turn, and its class if it takes turns now.
@@ -329,19 +379,23 @@ impl<T> MemoryGate<T> {
     fn hold(&mut self, id: MemoryFlowId, pages: u32) -> MemoryGrant {
         let pages = pages.min(self.free);
         self.free -= pages;
+        let mut aside = false;
         if let Some(flow) = self.used(id) {
             flow.pages += pages;
-            let holder = flow.holder;
+            let (holder, tenant) = (flow.holder, flow.aside);
             if let Some(holder) = self.holders.get_mut(holder) {
                 holder.pages += pages;
             }
+            aside = tenant.is_some() && pages <= self.asides.left(tenant);
+            self.asides.take(tenant, pages);
         }
-        MemoryGrant { flow: id, pages }
+        MemoryGrant { flow: id, pages, aside }
     }
 
     /// Lets a flow wait for the reserve, if its host holds little.
     fn may_need(&mut self, id: MemoryFlowId) {
-        if self.held_by_host(id) >= (self.pages / LITTLE_PART).max(1) {
+        let little = self.held_by_host(id) < (self.pages / LITTLE_PART).max(1);
+        if !little && self.asides.left(self.tenant(id)) == 0 {
             return;
         }
         if let Some(flow) = self.used(id)
@@ -356,8 +410,8 @@ impl<T> MemoryGate<T> {
     #[must_use]
     pub fn is_for_reserve(&self, grant: &MemoryGrant) -> bool {
         let besides = self.held_by_host(grant.flow).saturating_sub(grant.pages);
-        let room = self.room().saturating_add(grant.pages);
-        self.fits_reserve_of(room, besides, grant.pages)
+        let room = self.room(None).saturating_add(grant.pages);
+        grant.aside || self.fits_reserve_of(room, besides, grant.pages)
     }
 
     /// Takes the command out that may have memory of the reserve, in the order in which flows began
@@ -375,7 +429,7 @@ impl<T> MemoryGate<T> {
             let Some((class, Ends { first, .. })) = queues.next() else { continue };
             let bytes = self.entry(first)?.bytes;
             let pages = pages_of(bytes);
-            if self.fits_reserve(held, pages) {
+            if self.fits_aside(self.tenant(id), pages) || self.fits_reserve(held, pages) {
                 self.charge(class, node, bytes);
                 let grant = self.hold(id, pages);
                 let entry = self.remove(first)?;
@@ -383,7 +437,10 @@ impl<T> MemoryGate<T> {
                 return Some((entry.item, grant));
             }
             // A host that holds too much comes again when it has given some back.
-            if held == 0 || held.saturating_add(pages) <= self.pages / LITTLE_PART {
+            if held == 0
+                || held.saturating_add(pages) <= self.pages / LITTLE_PART
+                || self.asides.left(self.tenant(id)) > 0
+            {
                 self.may_need(id);
             }
         }
@@ -475,7 +532,7 @@ impl<T> MemoryGate<T> {
                 self.sync();
                 continue;
             }
-            if !self.fits_in_turn(pages) {
+            if !self.fits_in_turn(self.tenant(flow_id), pages) {
                 return None;
             }
             let grant = self.hold(flow_id, pages);
@@ -496,13 +553,14 @@ impl<T> MemoryGate<T> {
 
     /// Takes memory back; a command that waits for it goes on with the next [`Self::pull`].
     pub fn give_back(&mut self, grant: MemoryGrant) {
-        let MemoryGrant { flow: id, pages } = grant;
+        let MemoryGrant { flow: id, pages, .. } = grant;
         self.free += pages;
         debug_assert!(self.free <= self.pages, "no page comes back twice");
         let Some(flow) = self.used(id) else { return };
         debug_assert!(flow.pages >= pages, "a flow holds what its commands hold");
         flow.pages = flow.pages.saturating_sub(pages);
-        let holder = flow.holder;
+        let (holder, tenant) = (flow.holder, flow.aside);
+        self.asides.give_back(tenant, pages);
         if let Some(holder) = self.holders.get_mut(holder) {
             holder.pages = holder.pages.saturating_sub(pages);
         }
@@ -513,6 +571,10 @@ impl<T> MemoryGate<T> {
                 break;
             };
             self.unblock(id);
+            self.may_need(id);
+        }
+        for at in 0..self.asides.flows(tenant).len() {
+            let Some(&id) = self.asides.flows(tenant).get(at) else { break };
             self.may_need(id);
         }
     }
@@ -566,7 +628,9 @@ impl<T> MemoryGate<T> {
         if flow.references > 0 || flow.waiting > 0 || flow.pages > 0 {
             return;
         }
-        let MemoryFlow { session, host, node, holder, needy, .. } = self.flows.remove(id.0.at());
+        let MemoryFlow { session, host, node, holder, needy, aside, .. } =
+            self.flows.remove(id.0.at());
+        self.asides.leave(aside, id);
         self.by_host.remove(&(session.id(), host));
         if needy {
             self.needy.retain(|flow| *flow != id);

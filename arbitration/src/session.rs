@@ -135,6 +135,8 @@ pub struct Session {
     pub backlog: Backlog,
     /// Reactors with commands that wait for its credits, one bit each.
     waiters: AtomicU64,
+    /// KiB of each reactor's memory for hosts' data that are set aside for it.
+    aside: AtomicU32,
 }
 
 impl Session {
@@ -154,6 +156,7 @@ impl Session {
             bandwidth: Limiter::new(None),
             backlog: Backlog::common(Arc::clone(queue), sharing),
             waiters: AtomicU64::new(0),
+            aside: AtomicU32::new(0),
         }
     }
 
@@ -192,6 +195,20 @@ impl Session {
     #[must_use]
     pub fn is_capped(&self) -> bool {
         self.credits.caps() != Caps::NONE
+    }
+
+    /// Sets this many bytes of each reactor's memory for hosts' data aside for the session and those
+    /// below it (docs/sources.md, F4: buffers count in admission). Flows that are made from now on
+    /// have them. Returns whether that is another amount than before.
+    pub fn set_aside(&self, bytes: u64) -> bool {
+        let kib = u32::try_from(bytes.div_ceil(1024)).unwrap_or(u32::MAX);
+        self.aside.swap(kib, SeqCst) != kib
+    }
+
+    /// Returns how much is set aside for the session, in KiB.
+    #[inline]
+    pub(crate) fn kib_aside(&self) -> u32 {
+        self.aside.load(SeqCst)
     }
 
     /// Notes that a reactor has commands which wait for this session's credits.

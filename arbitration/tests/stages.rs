@@ -10,7 +10,7 @@ use arbitration::arbiter::{Arbiter, DeviceId, Grant, HostFlowId, Pull, Submissio
 use arbitration::container::Scheduler;
 use arbitration::credit::Caps;
 use arbitration::device::{ContainerRules, Device, DeviceRules};
-use arbitration::reservation::{Broker, Budget, Locality, Overrides, Reserved, Terms};
+use arbitration::reservation::{Broker, Budget, Overrides, Reserved, Terms};
 use arbitration::session::{HostId, Reservation, RootSpec, Session, SessionSpec, Sessions};
 use arbitration::settings::{OrderSettings, WindowRule};
 use arbitration::{Class, Nanos};
@@ -186,6 +186,57 @@ fn f3_reservations_are_kept_in_every_period_while_others_flood() {
     assert!(total >= 79_500, "the device is kept busy: {total}");
 }
 
+/// Runs a tenant that comes with eight commands at once at the begin of every second, beside two hundred others of its
+/// class, and returns the longest time in ns that one of its commands took.
+fn longest_of_bursts(terms: &Terms) -> (u64, Arc<Reserved>) {
+    let names: Vec<String> = (0..=200).map(|n| n.to_string()).collect();
+    let sessions = sessions(&names.iter().map(String::as_str).collect::<Vec<_>>());
+    let rules = four_at_once();
+    let profile = Device::new(rules, 1).profile().unwrap();
+    let admitted = Broker::admit(&profile, &[], 20, terms).unwrap();
+    let reserved = Arc::new(Reserved::new(Nanos(1_000_000_000), &admitted));
+    let session = Arc::clone(sessions.named("0").unwrap());
+    let running = Arc::clone(&reserved);
+    let mut bench = Bench::new(rules, vec![Reservation { session, reserved: running }], 201);
+    let flow = |name: &String| bench.flow(sessions.named(name).unwrap(), 1);
+    let flows: Vec<HostFlowId> = names.iter().map(flow).collect();
+    (1..=200).for_each(|source| bench.send(source, flows[source], Class::Low, 0));
+    let mut longest = 0;
+    for _ in 0..10 {
+        let (from, before) = (bench.now, bench.served[0].len());
+        (0..8).for_each(|_| bench.send(0, flows[0], Class::Low, 0));
+        let end = from.after(1_000_000_000);
+        while bench.now < end {
+            for source in bench.step(end) {
+                if source > 0 {
+                    bench.send(source, flows[source], Class::Low, 0);
+                }
+            }
+        }
+        // What is not complete yet takes longer than this.
+        let took =
+            |at: usize| bench.served[0].get(at).map_or(1_000_000_000, |at| at.ns_since(from));
+        longest = longest.max(took(before + 7));
+    }
+    (longest, reserved)
+}
+
+#[test]
+fn f1_a_burst_is_complete_within_the_allowed_latency() {
+    const MS: u64 = 1_000_000;
+    let plain = terms(20, 1000 * MS);
+    let (longest, _) = longest_of_bursts(&plain);
+    assert!(longest > 9 * MS, "a budget of the rate alone is due bit by bit: {longest} ns");
+    let (longest, _) = longest_of_bursts(&Terms { burst: 8, ..plain });
+    assert!(longest < 4 * MS, "as many as come at once are due at once: {longest} ns");
+    let latency = Some(Nanos(8 * MS));
+    let (longest, reserved) = longest_of_bursts(&Terms { latency, burst: 8, ..plain });
+    assert!(longest < 4 * MS, "{longest} ns");
+    assert_eq!(reserved.late(), (80, 0));
+    let (periods, kept) = reserved.kept();
+    assert!(periods >= 9 && kept == periods, "{kept} of {periods}");
+}
+
 /// Runs a tenant that reserves 40 of the 80 commands that the device carries out in a period, of a
 /// class, beside three that flood it with Urgent from the 20th period on, and perhaps one that floods
 /// it with High. Checks that the tenant has what it reserved in each of 40 periods.
@@ -249,13 +300,7 @@ fn f1_a_groups_reservation_covers_the_sessions_below_it() {
     let overrides =
         Overrides { mean: Some(Nanos(SERVICE_NS)), parallelism: Some(4), ..Overrides::default() };
     let profile = Device::new(DeviceRules { profile: overrides, ..rules }, 1).profile().unwrap();
-    let terms = Terms {
-        budget: Budget::Operations(15_000),
-        period: Nanos(1_000_000_000),
-        request_bytes: 4096,
-        write_percent: 0,
-        locality: Locality::Random,
-    };
+    let terms = terms(15_000, 1_000_000_000);
     let admitted = Broker::admit(&profile, &[], 20, &terms).unwrap();
     let reserved = Arc::new(Reserved::new(Nanos(1_000_000_000), &admitted));
     let session = Arc::clone(sessions.named("group").unwrap());

@@ -289,7 +289,8 @@ impl<T: Copy> Arbiter<T> {
             reserved.note_beside();
             return None;
         }
-        Some(reserved.charge(now, head.work.write, head.work.bytes))
+        let arrived = self.entries.at(head.id).entered;
+        Some(reserved.charge_waited(now, arrived, head.work.write, head.work.bytes))
     }
 
     /// Sends a command to its device. `None` where it is an output mark.

@@ -29,6 +29,62 @@ fn gate<T>(pages: u32) -> MemoryGate<T> {
     MemoryGate::new(&OrderSettings::default(), (pages * PAGE) as usize)
 }
 
+/// Lets six hosts of session "a" wait for all memory, and takes what they may have.
+fn take_all(gate: &mut MemoryGate<u32>, sessions: &Sessions) -> Vec<(u32, MemoryGrant)> {
+    for host in 2..8 {
+        let flow = gate.flow(sessions.named("a").unwrap(), HostId(host));
+        for _ in 0..100 {
+            gate.enqueue(flow, Class::Urgent, 16 * PAGE, 0);
+        }
+    }
+    std::iter::from_fn(|| gate.pull()).collect()
+}
+
+#[test]
+fn f4_what_is_set_aside_for_a_tenant_is_left_to_it() {
+    let sessions = sessions();
+    let tenant = sessions.named("b").unwrap();
+    assert!(tenant.set_aside(u64::from(400 * PAGE)), "more than a host's quarter");
+    let mut gate = gate(1024).setting_aside();
+    let flow = gate.flow(sessions.named("b1").unwrap(), HostId(1));
+    let held = take_all(&mut gate, &sessions);
+    // All but what is set aside, and the reserve.
+    assert_eq!(gate.held(), (1024 - 400 - 128) / 16 * 16);
+    for n in 1..=30 {
+        gate.enqueue(flow, Class::Low, 16 * PAGE, n);
+    }
+    let mut own: Vec<_> = std::iter::from_fn(|| gate.pull()).collect();
+    assert_eq!(own.iter().map(|(n, _)| *n).collect::<Vec<_>>(), (1..=25).collect::<Vec<_>>());
+    assert!(own.iter().all(|(_, grant)| gate.is_for_reserve(grant)), "and have buffers at once");
+    let (_, grant) = own.swap_remove(0);
+    gate.give_back(grant);
+    assert_eq!(gate.pull().map(|(n, grant)| (n, grant.pages())), Some((26, 16)), "its own again");
+    assert!(gate.pull().is_none());
+    drop((held, own));
+}
+
+#[test]
+fn f4_what_was_set_aside_is_everybodys_again() {
+    let sessions = sessions();
+    let tenant = sessions.named("b").unwrap();
+    assert!(tenant.set_aside(u64::from(256 * PAGE)) && !tenant.set_aside(u64::from(256 * PAGE)));
+    let mut gate = gate(1024).setting_aside();
+    let flow = gate.flow(tenant, HostId(1));
+    let _held = take_all(&mut gate, &sessions);
+    assert_eq!((gate.held(), gate.left_aside()), (1024 - 256 - 128, 256 * PAGE as usize));
+    assert!(tenant.set_aside(0));
+    let _more: Vec<_> = std::iter::from_fn(|| gate.pull()).collect();
+    assert_eq!((gate.held(), gate.left_aside()), (1024 - 128, 0));
+    gate.release(flow);
+    // Nothing is set aside in other gates, or for those that are not here.
+    assert!(tenant.set_aside(u64::from(256 * PAGE)));
+    assert_eq!(gate.left_aside(), 0);
+    let mut reads = super::MemoryGate::<u32>::new(&OrderSettings::default(), 1 << 22);
+    let _flow = reads.flow(tenant, HostId(1));
+    let _held = take_all(&mut reads, &sessions);
+    assert_eq!(reads.held(), 1024 - 128);
+}
+
 #[test]
 fn no_host_has_more_than_a_quarter() {
     let sessions = sessions();

@@ -5,13 +5,9 @@ use units::Nanos;
 
 use super::profile::{Profile, padded};
 use super::refusal::{Refusal, Shortage};
-use super::terms::{Budget, Terms};
+use super::shape::shapes;
+use super::terms::{Budget, LONGEST_PERIOD, SHORTEST_PERIOD, Terms};
 use super::utilisation::Utilisation;
-
-/// The shortest period.
-pub const SHORTEST_PERIOD: Nanos = Nanos(1_000_000);
-/// The longest period.
-pub const LONGEST_PERIOD: Nanos = Nanos(3_600_000_000_000);
 
 /// Translates and admits reservations. Pure: everything it knows comes as arguments.
 #[derive(Clone, Copy, Debug)]
@@ -20,6 +16,11 @@ pub struct Broker;
 /// A reservation as the device sees it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Translation {
+    /// p: the period that the device keeps. A latency makes it shorter than the tenant's, buffers
+    /// make it longer.
+    pub period: Nanos,
+    /// The budget of such a period.
+    pub budget: Budget,
     /// n: commands in each period, of the usual size.
     pub operations: u64,
     /// b: the device time that is set aside for the tenant in each period, the seeks to its
@@ -28,7 +29,8 @@ pub struct Translation {
     /// u'' = b/p, rounded up.
     pub utilisation: Utilisation,
     /// The least buffer space, in bytes: what the tenant's commands must hold at once for the
-    /// budget to be used (docs/sources.md, F4: buffers count in admission).
+    /// budget to be used, at least as many as may come at once (docs/sources.md, F4: buffers count
+    /// in admission).
     pub buffer_bytes: u64,
 }
 
@@ -51,26 +53,16 @@ impl Broker {
     /// eighth. Where the budget takes c commands in the device at once, (n-c)*MET + c*WCET stands
     /// for (n-1)*MET + WCET.
     ///
+    /// Where terms with a latency can be kept by one of several periods, that is the one which takes
+    /// least.
+    ///
     /// # Errors
     /// Terms that make no sense, whatever the device.
     pub fn translate(profile: &Profile, terms: &Terms) -> Result<Translation, Refusal> {
         check(terms)?;
-        let (mean, worst) = (padded_mean(profile, terms), profile.worst_of(terms));
-        let operations = operations(profile, terms);
-        let at_once = at_once(profile, terms, operations);
-        let all = match terms.budget {
-            Budget::DeviceTime(time) => time.0.max(mean),
-            _ => operations.saturating_mul(mean),
-        };
-        let extra = worst.saturating_sub(mean).saturating_mul(at_once);
-        let seeks = if profile.seeks { worst.saturating_mul(2) } else { 0 };
-        let device_time = all.saturating_add(extra).max(worst).saturating_add(seeks);
-        Ok(Translation {
-            operations,
-            device_time: Nanos(device_time),
-            utilisation: Utilisation::of(device_time, terms.period.0),
-            buffer_bytes: at_once.saturating_mul(u64::from(terms.request_bytes)),
-        })
+        let all = shapes(profile, terms).map(|shape| translate(profile, &shape));
+        let least = all.min_by_key(|translation| translation.utilisation);
+        least.ok_or(Refusal::Latency(terms.latency.unwrap_or_default()))
     }
 
     /// Admits `terms` if they can be kept beside what was admitted `already` on the same device, of
@@ -84,9 +76,8 @@ impl Broker {
         urgent_share: u8,
         terms: &Terms,
     ) -> Result<Admitted, Refusal> {
-        let translation = Self::translate(profile, terms)?;
-        let room = Room::new(profile, already, urgent_share, terms);
-        room.check_period()?;
+        let beside = Beside { profile, already, urgent_share };
+        let (translation, room) = beside.best(terms)?;
         if translation.utilisation <= room.left {
             return Ok(Admitted { terms: *terms, translation, profile: *profile });
         }
@@ -97,8 +88,8 @@ impl Broker {
             reserved: (room.reserved, already.len()),
             urgent: room.urgent,
             blocking: room.blocking,
-            fits: largest(profile, terms, room.left),
-            fits_longer: longer(profile, already, urgent_share, terms),
+            fits: beside.largest(terms),
+            fits_longer: beside.longer(terms),
         })))
     }
 
@@ -113,6 +104,29 @@ impl Broker {
     }
 }
 
+/// Translates terms with the period that the device keeps.
+fn translate(profile: &Profile, shape: &Terms) -> Translation {
+    let (mean, worst) = (padded_mean(profile, shape), profile.worst_of(shape));
+    let operations = operations(profile, shape);
+    let at_once = at_once(profile, shape, operations);
+    let all = match shape.budget {
+        Budget::DeviceTime(time) => time.0.max(mean),
+        _ => operations.saturating_mul(mean),
+    };
+    let extra = worst.saturating_sub(mean).saturating_mul(at_once);
+    let seeks = if profile.seeks { worst.saturating_mul(2) } else { 0 };
+    let device_time = all.saturating_add(extra).max(worst).saturating_add(seeks);
+    Translation {
+        period: shape.period,
+        budget: shape.budget,
+        operations,
+        device_time: Nanos(device_time),
+        utilisation: Utilisation::of(device_time, shape.period.0),
+        buffer_bytes: buffered(shape, at_once, operations)
+            .saturating_mul(shape.request_bytes.into()),
+    }
+}
+
 /// The room that a device has left for one more reservation.
 struct Room {
     reserved: Utilisation,
@@ -124,10 +138,11 @@ struct Room {
 }
 
 impl Room {
-    fn new(profile: &Profile, already: &[Admitted], urgent_share: u8, terms: &Terms) -> Self {
+    fn new(beside: &Beside<'_>, period: Nanos) -> Self {
+        let Beside { profile, already, urgent_share } = *beside;
         let reserved = already.iter().map(|admitted| admitted.translation.utilisation).sum();
-        let periods = already.iter().map(|admitted| admitted.terms.period);
-        let shortest_period = periods.fold(terms.period, Ord::min);
+        let periods = already.iter().map(|admitted| admitted.translation.period);
+        let shortest_period = periods.fold(period, Ord::min);
         let worst = longest_command(profile);
         let blocking = Utilisation::of(worst.0, shortest_period.0);
         let urgent = Utilisation::percent(urgent_share);
@@ -136,7 +151,7 @@ impl Room {
     }
 
     /// Checks that a period is longer than one command may hold the device.
-    fn check_period(&self) -> Result<(), Refusal> {
+    fn check_period(&self, terms: &Terms) -> Result<(), Refusal> {
         let longest = Utilisation::WHOLE.less(self.urgent).within(self.shortest_period.0);
         if self.worst.0 < longest {
             return Ok(());
@@ -145,7 +160,13 @@ impl Room {
         // Twice what is just too short leaves half of the device to be reserved.
         let twice = worst.0.saturating_mul(2).saturating_mul(100);
         let shortest = Nanos(twice / (100 - self.urgent.whole_percent().min(99)));
-        Err(Refusal::TooShort { worst, period, shortest })
+        Err(match terms.latency {
+            // Two periods pass within a latency, or more.
+            Some(latency) => {
+                Refusal::TooSlow { worst, latency, shortest: Nanos(shortest.0.saturating_mul(2)) }
+            }
+            None => Refusal::TooShort { worst, period, shortest },
+        })
     }
 }
 
@@ -161,7 +182,8 @@ fn check(terms: &Terms) -> Result<(), Refusal> {
     if terms.budget.amount() == 0 {
         return Err(Refusal::NoBudget);
     }
-    if terms.period < SHORTEST_PERIOD || terms.period > LONGEST_PERIOD {
+    let longest = Nanos(terms.period.0.saturating_mul(terms.buffers.into()));
+    if terms.period < SHORTEST_PERIOD || longest > LONGEST_PERIOD {
         return Err(Refusal::Period(terms.period));
     }
     if terms.request_bytes == 0 {
@@ -169,6 +191,20 @@ fn check(terms: &Terms) -> Result<(), Refusal> {
     }
     if terms.write_percent > 100 {
         return Err(Refusal::WritePercent(terms.write_percent));
+    }
+    if terms.burst == 0 {
+        return Err(Refusal::NoBurst);
+    }
+    if terms.buffers == 0 || terms.buffers > 1 && terms.write_percent < 100 {
+        return Err(Refusal::BuffersOfReads);
+    }
+    if let Some(latency) = terms.latency {
+        if terms.buffers > 1 {
+            return Err(Refusal::LatencyAndBuffers);
+        }
+        if latency.0 < 2 * SHORTEST_PERIOD.0 || latency > LONGEST_PERIOD {
+            return Err(Refusal::Latency(latency));
+        }
     }
     Ok(())
 }
@@ -202,19 +238,69 @@ fn at_once(profile: &Profile, terms: &Terms, operations: u64) -> u64 {
     u64::try_from(needed).unwrap_or(u64::MAX).clamp(1, served.min(operations.max(1)))
 }
 
-/// Returns the largest budget with the same period that `left` has room for.
-fn largest(profile: &Profile, terms: &Terms, left: Utilisation) -> Option<Terms> {
-    let fits = |amount| {
-        let smaller = Terms { budget: terms.budget.with_amount(amount), ..*terms };
-        let translation = Broker::translate(profile, &smaller).ok()?;
-        (translation.utilisation <= left).then_some(smaller)
-    };
-    let (mut low, mut high) = (0, terms.budget.amount());
-    while high - low > 1 {
-        let middle = low + (high - low) / 2;
-        if fits(middle).is_some() { low = middle } else { high = middle }
+/// Returns the number of commands that have buffers: as many as are in the device at once, or come at
+/// once; of a period that buffers have made longer, all.
+fn buffered(shape: &Terms, at_once: u64, operations: u64) -> u64 {
+    if shape.buffers > 1 { operations } else { at_once.max(shape.burst.into()) }
+}
+
+/// A device with what is reserved of it already.
+#[derive(Clone, Copy, Debug)]
+struct Beside<'a> {
+    profile: &'a Profile,
+    already: &'a [Admitted],
+    urgent_share: u8,
+}
+
+impl Beside<'_> {
+    /// Translates terms with the period that leaves most of the device, or is short of least.
+    fn best(&self, terms: &Terms) -> Result<(Translation, Room), Refusal> {
+        check(terms)?;
+        let (mut best, mut refusal) = (None::<(Translation, Room)>, None);
+        let short = |(translation, room): &(Translation, Room)| {
+            (translation.utilisation.less(room.left), translation.utilisation.plus(room.blocking))
+        };
+        for shape in shapes(self.profile, terms) {
+            let found = (translate(self.profile, &shape), Room::new(self, shape.period));
+            match found.1.check_period(terms) {
+                Ok(()) if best.as_ref().is_some_and(|best| short(best) <= short(&found)) => {}
+                Ok(()) => best = Some(found),
+                Err(why) => refusal = refusal.or(Some(why)),
+            }
+        }
+        let latency = terms.latency.unwrap_or_default();
+        best.ok_or_else(|| refusal.unwrap_or(Refusal::Latency(latency)))
     }
-    fits(low).map(|fits| in_whole_commands(fits, terms))
+
+    /// Says whether terms would be admitted.
+    fn fits(&self, terms: &Terms) -> bool {
+        self.best(terms).is_ok_and(|(translation, room)| translation.utilisation <= room.left)
+    }
+
+    /// Returns the largest budget, with all else as asked, that there is room for.
+    fn largest(&self, terms: &Terms) -> Option<Terms> {
+        let with = |amount| Terms { budget: terms.budget.with_amount(amount), ..*terms };
+        let (mut low, mut high) = (0, terms.budget.amount());
+        while high - low > 1 {
+            let middle = low + (high - low) / 2;
+            if self.fits(&with(middle)) { low = middle } else { high = middle }
+        }
+        (low > 0).then(|| in_whole_commands(with(low), terms))
+    }
+
+    /// Returns the same rate with the shortest of the longer periods (2, 3, 5 and 10 times, and so
+    /// on) with which it would be admitted; of terms with a latency, with the shortest of the longer
+    /// latencies.
+    fn longer(&self, terms: &Terms) -> Option<Terms> {
+        let longer = [2, 3, 5, 10, 20, 50, 100, 1000].into_iter().map(|k| match terms.latency {
+            None => terms.lengthened(k),
+            Some(latency) => {
+                let latency = Nanos(latency.0.saturating_mul(k.into()));
+                Terms { latency: Some(latency), ..*terms }
+            }
+        });
+        longer.into_iter().find(|longer| self.fits(longer))
+    }
 }
 
 /// Rounds a budget in bytes down to whole commands, where that is not nothing.
@@ -222,19 +308,4 @@ fn in_whole_commands(fits: Terms, terms: &Terms) -> Terms {
     let Budget::Bytes(bytes) = fits.budget else { return fits };
     let whole = bytes - bytes % u64::from(terms.request_bytes.max(1));
     if whole == 0 { fits } else { Terms { budget: Budget::Bytes(whole), ..fits } }
-}
-
-/// Returns the same rate with the shortest of the longer periods (2, 3, 5 and 10 times, and so on)
-/// with which it would be admitted.
-fn longer(
-    profile: &Profile,
-    already: &[Admitted],
-    urgent_share: u8,
-    terms: &Terms,
-) -> Option<Terms> {
-    [2, 3, 5, 10, 20, 50, 100, 1000].into_iter().map(|k| terms.lengthened(k)).find(|longer| {
-        let Ok(translation) = Broker::translate(profile, longer) else { return false };
-        let room = Room::new(profile, already, urgent_share, longer);
-        room.check_period().is_ok() && translation.utilisation <= room.left
-    })
 }

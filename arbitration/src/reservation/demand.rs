@@ -7,6 +7,9 @@ use units::Nanos;
 
 use super::tally::Tally;
 
+/// Divisor of a period that gives the time by which a budget may be ahead, at least.
+const LEAD: u64 = 16;
+
 /// Periods of a reservation: they follow each other without a gap, numbered from 1 on.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Periods {
@@ -26,6 +29,15 @@ impl Periods {
     #[inline]
     pub(super) fn begin(&self, number: u64) -> Nanos {
         self.end(number.saturating_sub(1))
+    }
+
+    /// Computes by how much time a budget may be ahead of a period, in ns, where it is due bit by
+    /// bit: a sixteenth of the period, or so much that as many of `operations` commands may go as
+    /// come at once.
+    pub(super) fn lead(&self, burst: u32, operations: u64) -> u64 {
+        let ahead = u128::from(self.length) * u128::from(burst.saturating_sub(1));
+        let ahead = u64::try_from(ahead / u128::from(operations.max(1))).unwrap_or(u64::MAX);
+        ahead.clamp(self.length / LEAD, self.length)
     }
 
     /// Computes the part of an amount that corresponds to `ns` of a period.

@@ -12,9 +12,11 @@ mod demand;
 mod load;
 mod profile;
 mod profiler;
+mod promise;
 mod refusal;
 mod reserved;
 mod schedule;
+mod shape;
 mod tally;
 mod terms;
 mod utilisation;
@@ -22,7 +24,7 @@ mod utilisation;
 #[cfg(test)]
 mod tests;
 
-pub use broker::{Admitted, Broker, LONGEST_PERIOD, SHORTEST_PERIOD, Translation};
+pub use broker::{Admitted, Broker, Translation};
 pub(crate) use load::SetLoad;
 pub use profile::{Overrides, PerKib, Profile, ServiceTime};
 pub use profiler::{Profiler, Sureness};
@@ -31,5 +33,5 @@ pub use reserved::{Charge, Reserved};
 pub(crate) use schedule::{Account, Schedule};
 #[cfg(all(test, feature = "interleavings"))]
 pub(crate) use tally::Tally;
-pub use terms::{Budget, Locality, Terms};
+pub use terms::{Budget, LONGEST_PERIOD, Locality, SHORTEST_PERIOD, Terms};
 pub use utilisation::Utilisation;

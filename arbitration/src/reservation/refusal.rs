@@ -24,6 +24,18 @@ pub enum Refusal {
     /// More than all commands are writes.
     #[error("{0} % writes: at most 100 % of the commands can be writes")]
     WritePercent(u8),
+    /// No command may come at any time.
+    #[error("a burst of 0: give the number of commands that may come at once, at least 1")]
+    NoBurst,
+    /// A latency that no period can keep.
+    #[error("a latency of {:?}: it must be from 2 ms to 1 hour", Duration::from_nanos(.0.0))]
+    Latency(Nanos),
+    /// Reads cannot be held in buffers before they come.
+    #[error("buffers for several periods are for writes: give 1, or writes = \"100 %\"")]
+    BuffersOfReads,
+    /// Buffers for several periods make commands wait for as long.
+    #[error("a latency, and buffers for several periods: give one of the two")]
+    LatencyAndBuffers,
     /// A part of the device that cannot be had.
     #[error("{0}")]
     Utilisation(Box<Shortage>),
@@ -39,6 +51,21 @@ pub enum Refusal {
         worst: Nanos,
         /// The shortest period of those reserved and the one asked for.
         period: Nanos,
+        /// The shortest that would do.
+        shortest: Nanos,
+    },
+    /// A latency as short as the device's worst case.
+    #[error(
+        "a single command may take the device {:?}, which is too long for a latency of {:?}: \
+         give a latency of at least {:?}",
+        Duration::from_nanos(.worst.0), Duration::from_nanos(.latency.0),
+        Duration::from_nanos(.shortest.0)
+    )]
+    TooSlow {
+        /// The longest that one command may be in the device.
+        worst: Nanos,
+        /// The latency that was asked for.
+        latency: Nanos,
         /// The shortest that would do.
         shortest: Nanos,
     },

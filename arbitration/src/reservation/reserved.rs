@@ -8,6 +8,7 @@ use units::Nanos;
 use super::broker::Admitted;
 use super::demand::{Demand, Periods};
 use super::profile::Profile;
+use super::promise::Promise;
 use super::schedule::Claim;
 use super::tally::{MOST, Tally};
 use super::terms::Budget;
@@ -44,10 +45,11 @@ pub struct Reserved {
     /// Device time that corresponds to the part of the period in which nothing was asked for.
     forgone: Tally,
     demand: Demand,
+    /// The time in ns by which a budget may be ahead of its period.
+    lead: u64,
+    /// Deadlines of single commands, where the tenant has an allowed latency.
+    promise: Option<Promise>,
 }
-
-/// Divisor of a budget that gives the part by which it may be ahead of its period.
-const LEAD: u64 = 16;
 
 /// The limits of a period; `MOST` stands for no limit.
 #[derive(Debug)]
@@ -64,6 +66,13 @@ struct Used {
     time: Tally,
 }
 
+impl Used {
+    /// Says whether anything was counted in a period.
+    fn any(&self, number: u64) -> bool {
+        [&self.operations, &self.bytes, &self.time].iter().any(|tally| tally.used_in(number) > 0)
+    }
+}
+
 /// The charge of a command that was dispatched ahead of others. The charge ends by
 /// [`Reserved::settle`] or [`Reserved::cancel`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -71,6 +80,8 @@ struct Used {
 pub struct Charge {
     number: u64,
     assumed: u64,
+    /// When the command must be complete, for the tenant's allowed latency to be kept.
+    due: Nanos,
     bytes: u32,
     /// Tells the reservation from another of the same session.
     tag: u32,
@@ -81,20 +92,26 @@ impl Reserved {
     #[must_use]
     pub fn new(now: Nanos, admitted: &Admitted) -> Self {
         let Admitted { terms, translation, profile } = admitted;
-        let (operations, bytes) = match terms.budget {
+        let (operations, bytes) = match translation.budget {
             Budget::Operations(n) => (n.min(MOST), MOST),
             Budget::Bytes(n) => (MOST, n.min(MOST)),
             Budget::DeviceTime(_) => (MOST, MOST),
         };
         let time = translation.device_time.0.min(MOST);
+        let periods = Periods { start: now, length: translation.period.0.clamp(1, MOST) };
+        // A disk pays for two seeks in a period, and periods that keep a latency are short.
+        let lead = match profile.seeks || terms.latency.is_some() {
+            true => periods.length,
+            false => periods.lead(terms.burst, translation.operations),
+        };
         let in_device = |share: u64| share.saturating_mul(profile.parallelism.max(1).into());
         Self {
             profile: *profile,
             set: profile.seeks,
-            periods: Periods { start: now, length: terms.period.0.clamp(1, MOST) },
+            periods,
             limits: Limits { operations, bytes, time },
             assumed: profile.assumed_of(terms).min(time),
-            commands: terms.period.0 / profile.mean_of(terms).max(1),
+            commands: translation.period.0 / profile.mean_of(terms).max(1),
             in_device: in_device(profile.mean_of(terms)),
             longest: in_device(profile.worst_of(terms)),
             number: AtomicU64::new(1),
@@ -102,6 +119,8 @@ impl Reserved {
             done: Used::default(),
             forgone: Tally::default(),
             demand: Demand::default(),
+            lead,
+            promise: Promise::new(profile, terms),
         }
     }
 
@@ -121,9 +140,10 @@ impl Reserved {
     /// Returns the deadline of the tenant's next command, which is the end of the period, while
     /// budget is left for it at its worst; `None` when it has to take its turn among the others.
     ///
-    /// A disk serves a budget as soon as there is demand, for it pays for two seeks in a period.
+    /// A disk serves a budget as soon as there is demand, for it pays for two seeks in a period; and
+    /// so is one served whose periods keep a latency.
     /// Elsewhere the budget is due bit by bit: what it is at the present point of the period, and a
-    /// sixteenth ahead. So a tenant with a large budget does not stop all others at the begin of
+    /// sixteenth ahead, or as many commands as may come at once. So a tenant with a large budget does not stop all others at the begin of
     /// every period, and what it gets by its class counts for its budget first.
     #[inline]
     pub fn due(&self, now: Nanos) -> Option<Nanos> {
@@ -178,13 +198,9 @@ impl Reserved {
     /// Says whether no more of the budget is used than is due by now.
     #[inline]
     fn is_on_time(&self, now: Nanos, number: u64) -> bool {
-        if self.profile.seeks {
-            return true;
-        }
         let (used, all) = self.progress(number);
-        let length = self.periods.length;
-        let point = now.ns_since(self.periods.begin(number)).saturating_add(length / LEAD);
-        u128::from(used) * u128::from(length) <= u128::from(all) * u128::from(point)
+        let point = now.ns_since(self.periods.begin(number)).saturating_add(self.lead);
+        u128::from(used) * u128::from(self.periods.length) <= u128::from(all) * u128::from(point)
     }
 
     /// Returns the time at which more of the budget is due.
@@ -192,7 +208,7 @@ impl Reserved {
         let (used, all) = self.progress(number);
         let length = self.periods.length;
         let at = u128::from(used) * u128::from(length) / u128::from(all.max(1));
-        let point = u64::try_from(at).unwrap_or(u64::MAX).saturating_sub(length / LEAD);
+        let point = u64::try_from(at).unwrap_or(u64::MAX).saturating_sub(self.lead);
         self.periods.begin(number).after(point.saturating_add(1))
     }
 
@@ -217,6 +233,12 @@ impl Reserved {
     /// broker sets aside for a command of its size and kind elsewhere.
     #[inline]
     pub fn charge(&self, now: Nanos, write: bool, bytes: u32) -> Charge {
+        self.charge_waited(now, now, write, bytes)
+    }
+
+    /// Charges a command as [`Self::charge`] does, which has waited since `arrived`.
+    #[inline]
+    pub fn charge_waited(&self, now: Nanos, arrived: Nanos, write: bool, bytes: u32) -> Charge {
         let number = self.present(now);
         let assumed = self.profile.assumed(write, bytes).min(MOST);
         self.count(&self.used, number, bytes);
@@ -228,7 +250,8 @@ impl Reserved {
             // The period had demand, even if nothing had to wait.
             self.demand.end(now, (&self.periods, number), 1);
         }
-        Charge { number, assumed, bytes, tag: self.tag() }
+        let due = self.promise.as_ref().map(|promise| promise.due(arrived, bytes));
+        Charge { number, assumed, due: due.unwrap_or(Nanos::MAX), bytes, tag: self.tag() }
     }
 
     /// Counts a command in what the budget is in, where that is not device time.
@@ -265,6 +288,9 @@ impl Reserved {
                 counted = charge.assumed;
             }
             self.count_done(number, charge.bytes, counted);
+        }
+        if let Some(promise) = &self.promise {
+            promise.note(now, charge.due, number);
         }
         self.note_over(now, charge, number);
     }
@@ -428,7 +454,9 @@ impl Reserved {
     /// It was kept when all of the budget was completed in the period, or the part of it that
     /// corresponds to the part of the period in which the tenant's commands waited: a tenant that
     /// asks for less than it reserved, or begins in the middle of a period, is not cheated. A
-    /// command that is complete after the end of the period does not count for it.
+    /// command that is complete after the end of the period does not count for it. With an allowed
+    /// latency, a period was kept when no command that was complete in it was late, and when one was
+    /// complete where commands waited all the time.
     #[must_use]
     pub fn kept(&self) -> (u64, u64) {
         self.demand.kept()
@@ -448,12 +476,27 @@ impl Reserved {
         let swap = (Ordering::Relaxed, Ordering::Relaxed);
         match self.number.compare_exchange(old, new, swap.0, swap.1) {
             Ok(_) => {
-                let kept = |waited| self.had_its_part(old, waited);
+                let kept = |waited| self.was_kept(old, waited);
                 self.demand.count(&self.periods, (old, new), kept);
                 new
             }
             Err(other) => other.max(new),
         }
+    }
+
+    /// Counts the commands of which each had its deadline, by the tenant's allowed latency, and those
+    /// of them that were late. Commands for which no budget was left are not among them.
+    #[must_use]
+    pub fn late(&self) -> (u64, u64) {
+        self.promise.as_ref().map_or((0, 0), Promise::counts)
+    }
+
+    /// Says whether what was promised of a period was kept, in which commands waited for so long.
+    fn was_kept(&self, number: u64, waited: u64) -> bool {
+        let Some(promise) = &self.promise else { return self.had_its_part(number, waited) };
+        // The deadlines of commands hold the reserved rate as well, once commands are complete.
+        let idle = waited < self.periods.length;
+        promise.was_kept(number) && (idle || self.done.any(number))
     }
 
     /// Says whether what was completed in a period comes up to the reserved rate over the time that

@@ -5,6 +5,11 @@ use std::time::Duration;
 
 use units::Nanos;
 
+/// The shortest period.
+pub const SHORTEST_PERIOD: Nanos = Nanos(1_000_000);
+/// The longest period.
+pub const LONGEST_PERIOD: Nanos = Nanos(3_600_000_000_000);
+
 /// The amount that is reserved for each period.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Budget {
@@ -72,13 +77,31 @@ pub struct Terms {
     pub write_percent: u8,
     /// Locality of the commands.
     pub locality: Locality,
+    /// Allowed latency: the longest time from a command's arrival to its completion, for commands
+    /// that come at the reserved rate, but for `burst`. `None`: each period's budget is all that
+    /// counts.
+    pub latency: Option<Nanos>,
+    /// Burstiness: commands that may come at once, at least 1.
+    pub burst: u32,
+    /// Periods whose writes the target's buffers may hold, at least 1 (docs/sources.md, F4: buffers
+    /// count in admission): the device's period is this many times as long.
+    pub buffers: u32,
 }
 
 impl Terms {
     /// Makes the terms of random reads of 4 KiB.
     #[must_use]
     pub const fn of(budget: Budget, period: Nanos) -> Self {
-        Self { budget, period, request_bytes: 4096, write_percent: 0, locality: Locality::Random }
+        Self {
+            budget,
+            period,
+            request_bytes: 4096,
+            write_percent: 0,
+            locality: Locality::Random,
+            latency: None,
+            burst: 1,
+            buffers: 1,
+        }
     }
 
     /// Returns the same rate with a period `k` times as long (docs/sources.md, F4: buffers count in
@@ -97,10 +120,19 @@ impl Terms {
 impl fmt::Display for Terms {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{} every {:?}", self.budget, Duration::from_nanos(self.period.0))?;
-        match self.budget {
-            Budget::DeviceTime(_) => Ok(()),
-            _ => write!(f, " in commands of {}", Bytes(self.request_bytes.into())),
+        if !matches!(self.budget, Budget::DeviceTime(_)) {
+            write!(f, " in commands of {}", Bytes(self.request_bytes.into()))?;
         }
+        if let Some(latency) = self.latency {
+            write!(f, ", each within {:?}", Duration::from_nanos(latency.0))?;
+        }
+        if self.burst > 1 {
+            write!(f, ", {} at once", self.burst)?;
+        }
+        if self.buffers > 1 {
+            write!(f, ", with buffers for {} periods", self.buffers)?;
+        }
+        Ok(())
     }
 }
 

@@ -42,7 +42,7 @@ impl Stages {
     ) -> Self {
         Self {
             arbiter: Arbiter::new(reactor, order, waiters, 4096),
-            gate: MemoryGate::new(order, sizes.window),
+            gate: MemoryGate::new(order, sizes.window).setting_aside(),
             reads: LeaseGate::new(order, sizes.memory),
             capsules: LeaseGate::new(order, sizes.capsules),
             accounts: Accounts::default(),
@@ -80,7 +80,7 @@ impl Stages {
         bytes: u32,
         (used, kept): (usize, usize),
     ) -> Option<Lease> {
-        self.reads.gate().set_others(used, kept);
+        self.reads.gate().set_others(used, kept + self.gate.left_aside());
         self.reads.lease_now(charge.read?, charge.class, bytes)
     }
 
@@ -102,7 +102,7 @@ impl Stages {
         &mut self,
         (used, kept): (usize, usize),
     ) -> Option<((Key, SlotId), Lease)> {
-        self.reads.gate().set_others(used, kept);
+        self.reads.gate().set_others(used, kept + self.gate.left_aside());
         self.reads.next()
     }
 

@@ -9,6 +9,8 @@ pub const NSID_MAX: u32 = 16_384;
 pub const WINDOW_MAX: u64 = 65_536;
 /// The most operation credits, and the most commands that wait.
 pub const COMMANDS_MAX: u64 = (1 << 24) - 1;
+/// The most commands of a reservation that come at once.
+pub const BURST_MAX: u64 = 65_536;
 /// The greatest limit in operations, or bytes, per second.
 pub const RATE_MAX: u64 = 1 << 40;
 /// The most commands that a device carries out at the same time.

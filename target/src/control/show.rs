@@ -66,6 +66,8 @@ fn reservation(reserve: &ReserveState) -> Reservation {
         utilisation: reserve.utilisation,
         periods: reserve.periods,
         kept: reserve.kept,
+        promised: reserve.promised,
+        late: reserve.late,
     }
 }
 

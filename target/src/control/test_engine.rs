@@ -267,6 +267,8 @@ impl Engine for TestEngine {
                 utilisation: 0.25,
                 periods: 12,
                 kept: 11,
+                promised: 500,
+                late: 2,
             }),
             ..session_state(&session.name, Some("root".into()), false)
         }));

@@ -106,6 +106,20 @@ fn requests() -> Vec<(&'static str, Value)> {
             json!({"session": "gold", "operations": 5, "namespace": format!("{NQN}/1")}),
         ),
         ("session.reserve", json!({"session": "gold", "operations": 5, "bytes": 512})),
+        (
+            "session.reserve",
+            json!({"session": "gold", "operations": 5, "latency": "20 ms", "burst": 8,
+                   "namespace": format!("{NQN}/1")}),
+        ),
+        (
+            "session.reserve",
+            json!({"session": "gold", "bytes": "1 MiB", "writes": "100 %", "buffers": 4,
+                   "namespace": format!("{NQN}/1")}),
+        ),
+        (
+            "session.reserve",
+            json!({"session": "gold", "operations": 5, "latency": "1 us", "burst": 0}),
+        ),
         ("session.release", json!({"session": "gold"})),
         ("session.release", json!({})),
         ("qos.policy", json!({"subsystem": NQN, "nsid": 1, "max_class": "high"})),

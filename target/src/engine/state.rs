@@ -146,8 +146,13 @@ pub struct ReserveState {
     pub utilisation: f64,
     /// Periods that have ended with demand.
     pub periods: u64,
-    /// Periods in which the tenant got its budget, or all it asked for.
+    /// Periods in which the tenant got its budget, or all it asked for; with an allowed latency,
+    /// those in which no command was late.
     pub kept: u64,
+    /// Commands that had to be complete by a deadline, by the allowed latency.
+    pub promised: u64,
+    /// Those of them that were late.
+    pub late: u64,
 }
 
 /// The device of a namespace, as the stages see it.

@@ -100,13 +100,19 @@ impl Families<'_> {
                 Some((labels, reserve))
             })
             .collect();
-        let counters: [(&str, &str, Pick<ReserveState>); 2] = [
+        let counters: [(&str, &str, Pick<ReserveState>); 4] = [
             ("reservation_periods", "Periods that ended with demand", |r| r.periods),
             (
                 "reservation_kept",
                 "Periods in which the tenant got its budget, or all it asked for",
                 |r| r.kept,
             ),
+            (
+                "reservation_promised",
+                "Commands that had to be complete by a deadline, by the allowed latency",
+                |r| r.promised,
+            ),
+            ("reservation_late", "Commands that were later than that", |r| r.late),
         ];
         let kind = MetricType::Counter;
         for (name, help, pick) in counters {

@@ -58,7 +58,7 @@ impl Control {
             sessions: Sessions::shared(&root(config, memory), Sharing::of(reactors)),
             served: Served::default(),
             listeners: HashMap::new(),
-            reservations: Reservations::new(memory),
+            reservations: Reservations::new(memory, reactors),
             limiters: HashMap::new(),
             stats: HashMap::new(),
             reactors,
@@ -285,6 +285,9 @@ impl Control {
         let enabled = self.config.general.enabled;
         let changed = self.reservations.settle(&self.served, &self.sessions, enabled);
         self.touched.devices.extend(changed);
+        if self.reservations.set_aside(&self.sessions, enabled) {
+            self.invalidate();
+        }
     }
 
     /// Admits configured reservations that are not in force yet: all, or those on the device of one

@@ -5,8 +5,8 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use arbitration::Nanos;
-use arbitration::reservation::{Admitted, Broker, Reserved, Terms};
-use arbitration::session::{Reservation, Sessions};
+use arbitration::reservation::{Admitted, Broker, Refusal, Reserved, Terms};
+use arbitration::session::{self, Reservation, Sessions};
 use fabric::controller::BackendId;
 
 use super::served::Served;
@@ -23,6 +23,11 @@ pub(super) struct Granted {
 }
 
 impl Granted {
+    /// Says whether buffers are set aside for the tenant.
+    fn sets_aside(&self) -> bool {
+        self.admitted.terms.buffers > 1
+    }
+
     /// Returns the namespace and its device.
     pub(super) fn place(&self) -> (String, BackendId) {
         (self.namespace.clone(), self.device)
@@ -37,8 +42,10 @@ pub(super) struct Reservations {
     pending: BTreeMap<String, String>,
     /// Namespaces and devices whose reservations have changed.
     unsettled: Vec<(String, BackendId)>,
-    /// The bytes of I/O buffers in all.
-    memory: u64,
+    /// The bytes of I/O buffers of each reactor, and of all.
+    memory: (u64, u64),
+    /// Sessions that buffers are set aside for.
+    aside: Vec<Arc<session::Session>>,
 }
 
 fn no_namespace(namespace: &str) -> String {
@@ -53,10 +60,12 @@ fn wanted(session: &Session) -> Option<(&str, &Terms)> {
 }
 
 impl Reservations {
-    /// Makes an empty table, on a target with `memory` bytes of I/O buffers.
-    pub(super) fn new(memory: u64) -> Self {
+    /// Makes an empty table, on a target with `memory` bytes of I/O buffers for so many reactors.
+    pub(super) fn new(memory: u64, reactors: usize) -> Self {
         let (granted, pending) = (BTreeMap::new(), BTreeMap::new());
-        Self { granted, pending, unsettled: Vec::new(), memory }
+        let each = memory / u64::try_from(reactors.max(1)).unwrap_or(u64::MAX);
+        let memory = (each, memory);
+        Self { granted, pending, unsettled: Vec::new(), memory, aside: Vec::new() }
     }
 
     /// Says whether any configured reservation is not in force.
@@ -153,6 +162,48 @@ impl Reservations {
         .collect()
     }
 
+    /// Sets buffers aside for the sessions whose periods they make longer (docs/sources.md, F4:
+    /// buffers count in admission); while the stages are off (`enabled`), for none. Returns whether
+    /// anything changed.
+    pub(super) fn set_aside(&mut self, sessions: &Sessions, enabled: bool) -> bool {
+        if self.aside.is_empty() && !self.granted.values().any(Granted::sets_aside) {
+            return false;
+        }
+        let wanted = self.granted.iter().filter(|(_, granted)| enabled && granted.sets_aside());
+        let wanted: Vec<(Arc<session::Session>, u64)> = wanted
+            .filter_map(|(name, granted)| {
+                let session = Arc::clone(sessions.named(name)?);
+                Some((session, granted.admitted.translation.buffer_bytes))
+            })
+            .collect();
+        let mut changed = false;
+        for old in &self.aside {
+            if !wanted.iter().any(|(session, _)| Arc::ptr_eq(session, old)) {
+                changed |= old.set_aside(0);
+            }
+        }
+        for (session, bytes) in &wanted {
+            changed |= session.set_aside(*bytes);
+        }
+        self.aside = wanted.into_iter().map(|(session, _)| session).collect();
+        changed
+    }
+
+    /// Checks that a reservation finds its buffers. Those of one that sets them aside are in each
+    /// reactor, half of whose buffers may be set aside.
+    fn check_buffers<'a>(
+        &self,
+        one: &Admitted,
+        others: impl Iterator<Item = &'a Granted>,
+    ) -> Result<(), Refusal> {
+        let (each, all) = self.memory;
+        let aside = one.terms.buffers > 1;
+        let like = others.filter(|other| !aside || other.sets_aside());
+        let held: u64 = like.map(|other| other.admitted.translation.buffer_bytes).sum();
+        let memory = if aside { each / 2 } else { all };
+        Broker::check_buffers(one, memory.saturating_sub(held))
+    }
+
     fn try_admit(
         &self,
         (now, served): (Nanos, &Served),
@@ -181,9 +232,7 @@ impl Reservations {
         let urgent = config.general.order.urgent_share;
         let admitted = Broker::admit(&profile, &already, urgent, terms)
             .map_err(|refusal| refusal.to_string())?;
-        let held: u64 = granted.values().map(|g| g.admitted.translation.buffer_bytes).sum();
-        Broker::check_buffers(&admitted, self.memory.saturating_sub(held))
-            .map_err(|refusal| refusal.to_string())?;
+        self.check_buffers(&admitted, granted.values()).map_err(|refusal| refusal.to_string())?;
         Ok(Granted {
             namespace: namespace.to_owned(),
             device: known.backend,

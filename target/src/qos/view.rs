@@ -106,12 +106,15 @@ fn session_state(control: &Control, session: &Session) -> SessionState {
     let automatic = control.served.has(name);
     let reserve = control.reservations.granted.get(name).map(|granted| {
         let (periods, kept) = granted.reserved.kept();
+        let (promised, late) = granted.reserved.late();
         ReserveState {
             namespace: granted.namespace.clone(),
             terms: granted.admitted.terms.to_string(),
             utilisation: granted.admitted.translation.utilisation.fraction(),
             periods,
             kept,
+            promised,
+            late,
         }
     });
     SessionState {

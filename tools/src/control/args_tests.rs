@@ -193,6 +193,12 @@ fn lines_make_requests() {
             "session.reserve",
             json!({"session": "g", "bytes": "1MiB", "period": "1s", "namespace": "q/1"}),
         ),
+        (
+            "qos reserve g --operations 5 --latency 20ms --burst 8 --namespace q/1",
+            "session.reserve",
+            json!({"session": "g", "operations": 5, "latency": "20ms", "burst": 8,
+                   "namespace": "q/1"}),
+        ),
         ("qos release g", "session.release", json!({"session": "g"})),
         ("listener add a --link east", "listener.add", json!({"address": "a", "link": "east"})),
         ("qos network", "network.show", json!({})),

@@ -166,7 +166,10 @@ pub(super) fn sessions(list: &[Session], room: Room) -> String {
     let mut table = Table::new(&heading).least(&LEAST);
     for (depth, row) in tree(list) {
         let reserve = row.reserve.as_ref();
-        let kept = reserve.map(|reserve| format!("{} of {}", reserve.kept, reserve.periods));
+        let kept = reserve.map(|reserve| match reserve.promised {
+            0 => format!("{} of {}", reserve.kept, reserve.periods),
+            _ => format!("{} of {}, {} late", reserve.kept, reserve.periods, reserve.late),
+        });
         let own = vec![
             format!("{}{}", "  ".repeat(depth), row.name),
             format!("{} of {}", row.operations.used, row.operations.credits),
@@ -318,6 +321,7 @@ mod tests {
         };
         let reserve = json!({
             "namespace": "q/1", "terms": "5 each 1 s", "utilisation": 0.25, "periods": 9, "kept": 8,
+            "promised": 70, "late": 3,
         });
         let answer = json!({
             "enabled": true, "weights": {"high": 3, "medium": 2, "low": 1}, "unit": "commands",

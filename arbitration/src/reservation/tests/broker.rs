@@ -26,7 +26,10 @@ fn f1_equation_1_as_printed_for_a_disk() {
 
 #[test]
 fn f1_bytes_and_time_become_commands() {
-    let of = |budget| Broker::translate(&disk(), &terms(budget, SECOND)).unwrap();
+    let of = |budget| {
+        let found = Broker::translate(&disk(), &terms(budget, SECOND)).unwrap();
+        (found.operations, found.device_time, found.buffer_bytes)
+    };
     assert_eq!(of(Budget::Bytes(11 * 4096 - 1)), of(Budget::Operations(11)));
     assert_eq!(of(Budget::DeviceTime(Nanos(88 * MS))), of(Budget::Operations(11)));
 }
@@ -64,6 +67,19 @@ fn f2_terms_without_sense_are_refused_with_what_would_have_one() {
     }
     assert!(refusal(&Terms { request_bytes: 0, ..good }).contains("request_size"));
     assert!(refusal(&Terms { write_percent: 101, ..good }).contains("at most 100 %"));
+    assert!(refusal(&Terms { burst: 0, ..good }).contains("at least 1"));
+    let refused = refusal(&Terms { latency: Some(Nanos(2 * MS - 1)), ..good });
+    assert!(refused.contains("from 2 ms"), "{refused}");
+    for (buffers, write_percent) in [(0, 100), (2, 99)] {
+        let refused = refusal(&Terms { buffers, write_percent, ..good });
+        assert!(refused.contains("for writes"), "{refused}");
+    }
+    let writes = Terms { buffers: 2, write_percent: 100, ..good };
+    assert!(Broker::translate(&disk(), &writes).is_ok());
+    let both = Terms { latency: Some(Nanos(SECOND)), ..writes };
+    assert!(refusal(&both).contains("one of the two"));
+    let endless = Terms { buffers: 3601, period: Nanos(SECOND), ..writes };
+    assert!(refusal(&endless).contains("1 hour"));
 }
 
 #[test]
@@ -96,6 +112,40 @@ fn f2_periods_shorter_than_the_longest_command_are_refused() {
 }
 
 #[test]
+fn f2_a_latency_that_a_device_cannot_keep_is_refused_with_one_that_it_can() {
+    let profile = Profile::of_device(Nanos(100_000), Nanos(10 * MS), 0, 8);
+    let latency = |ms: u64| {
+        let terms = terms(Budget::Operations(30), SECOND);
+        Terms { latency: Some(Nanos(ms * MS)), burst: 4, ..terms }
+    };
+    let refused = Broker::admit(&profile, &[], 20, &latency(20));
+    let Err(Refusal::TooSlow { shortest, .. }) = refused else { panic!("{refused:?}") };
+    assert!(refused.unwrap_err().to_string().contains("give a latency of at least 50ms"));
+    let longer = Terms { latency: Some(shortest), ..latency(20) };
+    let admitted = Broker::admit(&profile, &[], 20, &longer).unwrap();
+    assert!(admitted.translation.period.0 <= 25 * MS, "half of it");
+    // On a disk the seeks of short periods are too much before a single command is.
+    let refused = Broker::admit(&disk(), &[], 20, &latency(150));
+    let longer = shortage(refused).fits_longer.expect("a longer latency");
+    assert!(longer.latency >= Some(Nanos(300 * MS)) && longer.period == Nanos(SECOND));
+    assert!(longer.to_string().ends_with("each within 450ms, 4 at once"), "{longer}");
+    assert!(Broker::admit(&disk(), &[], 20, &longer).is_ok());
+}
+
+#[test]
+fn f1_a_latency_has_the_period_that_takes_least_of_the_device() {
+    let plain = terms(Budget::Operations(1000), SECOND);
+    let terms = Terms { latency: Some(Nanos(100 * MS)), burst: 640, ..plain };
+    let profile = Profile::of_device(Nanos(100_000), Nanos(400_000), 0, 8);
+    let found = admit(&profile, &terms).translation;
+    // One period for the whole burst would take 50 ms and 640 + 50 commands: 13,800 a second.
+    let rate = found.operations * SECOND / found.period.0;
+    assert!((7500..11_000).contains(&rate), "{found:?}");
+    assert!(found.utilisation > Broker::translate(&profile, &plain).unwrap().utilisation);
+    assert_eq!(found.buffer_bytes, 640 * 4096, "buffers for what comes at once");
+}
+
+#[test]
 fn f2_amounts_at_the_edges_of_their_types_are_refused_not_wrapped() {
     for profile in [disk(), Profile::default()] {
         for budget in [Budget::Operations(u64::MAX), Budget::Bytes(u64::MAX)] {
@@ -114,6 +164,10 @@ fn f4_k_times_the_buffers_lengthen_a_period_by_k_and_save_its_fixed_cost() {
     let utilisation = |terms| Broker::translate(&disk(), terms).unwrap().utilisation;
     let four = one.lengthened(4);
     assert_eq!((four.period, four.budget), (Nanos(800 * MS), Budget::Operations(20)));
+    let buffers = Terms { buffers: 4, ..one };
+    assert_eq!(utilisation(&buffers), utilisation(&four));
+    let found = Broker::translate(&disk(), &buffers).unwrap();
+    assert_eq!(found.buffer_bytes, 20 * 4096, "all that comes in four periods");
     // The fixed cost of a period is 2*WCET, and WCET - MET: 52 ms.
     let saved = Utilisation::of(52, 200).less(Utilisation::of(52, 800));
     assert_eq!(utilisation(&one).less(saved), utilisation(&four));
@@ -136,10 +190,15 @@ fn any_terms() -> impl Strategy<Value = Terms> {
         (1..10 * SECOND).prop_map(|ns| Budget::DeviceTime(Nanos(ns))),
     ];
     let locality = prop_oneof![Just(Locality::Random), Just(Locality::Sequential)];
-    (budget, MS..10 * SECOND, 512..1_u32 << 20, 0..=100_u8, locality).prop_map(
-        |(budget, period, request_bytes, write_percent, locality)| {
-            let period = Nanos(period);
-            Terms { budget, period, request_bytes, write_percent, locality }
+    let latency = prop::option::weighted(0.4, (2 * MS..5 * SECOND).prop_map(Nanos));
+    let rest = (latency, 1..50_u32, 1..5_u32);
+    (budget, MS..10 * SECOND, 512..1_u32 << 20, 0..=120_u8, locality, rest).prop_map(
+        |(budget, period, request_bytes, writes, locality, (latency, burst, buffers))| {
+            let write_percent = writes.min(100);
+            let longer = write_percent == 100 && latency.is_none();
+            let buffers = if longer { buffers } else { 1 };
+            let terms = Terms::of(budget, Nanos(period));
+            Terms { request_bytes, write_percent, locality, latency, burst, buffers, ..terms }
         },
     )
 }

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use super::key::{ConfigKey, Documented, Shape, key};
-use crate::limits::{CLASSES, COMMANDS_MAX, NSID_MAX, RATE_MAX, WINDOW_MAX};
+use crate::limits::{BURST_MAX, CLASSES, COMMANDS_MAX, NSID_MAX, RATE_MAX, WINDOW_MAX};
 use crate::values::Values;
 
 /// The tables of this file in docs/configuration.md.
@@ -207,6 +207,29 @@ pub const RESERVE: &[ConfigKey] = &[
         "The order of the places that the commands go to.",
     )
     .option("", "The order of the places that commands go to [default: random]"),
+    key(
+        "latency",
+        Values::Time { min: Duration::from_millis(2), max: Duration::from_secs(60) },
+        "none",
+        "The longest time that a command may take from its arrival to its completion, of those that come \
+         at the reserved rate, but for `burst`.",
+    )
+    .option("TIME", "The longest time that a command at the reserved rate may take"),
+    key(
+        "burst",
+        Values::Number { min: 1, max: BURST_MAX },
+        "1",
+        "Commands that may come at once.",
+    )
+    .option("COMMANDS", "Commands that may come at once [default: 1]"),
+    key(
+        "buffers",
+        Values::Number { min: 1, max: 60 },
+        "1",
+        "Periods whose writes the target's buffers may hold: the device's period is this many times as \
+         long. For `writes = \"100 %\"`, without `latency`.",
+    )
+    .option("PERIODS", "Periods whose writes the target's buffers may hold [default: 1]"),
     key(
         "namespace",
         Values::Other("`NQN/NSID`"),

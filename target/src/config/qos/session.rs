@@ -19,6 +19,8 @@ use super::values::{self, LOCALITIES};
 /// The shortest period of a reservation.
 const PERIOD_MIN: Duration = Duration::from_millis(1);
 const PERIOD_MAX: Duration = Duration::from_secs(60);
+/// The shortest allowed latency of a reservation.
+const LATENCY_MIN: Duration = Duration::from_millis(2);
 /// The period where none is given.
 const PERIOD: Duration = Duration::from_secs(1);
 
@@ -63,7 +65,7 @@ table! { Session, SESSION, nulls = true;
 /// reservations in the tenant's terms).
 #[derive(Clone, Debug, PartialEq)]
 pub struct Reserve {
-    /// `budget`, `period`, `request_size`, `writes`, `locality`.
+    /// `budget`, `period`, `request_size`, `writes`, `locality`, `latency`, `burst`, `buffers`.
     pub terms: Terms,
     /// `namespace`: NQN/NSID; `None` means that the session is a namespace's own.
     pub namespace: Option<String>,
@@ -86,6 +88,12 @@ table! { Reserve, RESERVE;
     "request_size" => field(terms.request_bytes),
     "writes" => field(terms.write_percent),
     "locality" => field(terms.locality),
+    "latency" => with(read_latency, |reserve, _| match reserve.terms.latency {
+        Some(latency) => write_time(latency),
+        None => Written::nothing(),
+    }),
+    "burst" => field(terms.burst),
+    "buffers" => field(terms.buffers),
     "namespace" => read(namespace, |node| values::namespace_name(node).map(Some), write_name),
 }
 
@@ -145,6 +153,19 @@ fn read_period(
     let read = duration_within(PERIOD_MIN, PERIOD_MAX);
     if let Some(period) = table::take(fields, key, false, seen, read) {
         reserve.terms.period = Nanos(nanos(period));
+    }
+}
+
+/// Reads `latency`.
+fn read_latency(
+    reserve: &mut Reserve,
+    fields: &mut Fields<'_>,
+    key: &'static ConfigKey,
+    seen: &mut Seen,
+) {
+    let read = duration_within(LATENCY_MIN, PERIOD_MAX);
+    if let Some(time) = table::take(fields, key, false, seen, read) {
+        reserve.terms.latency = Some(Nanos(nanos(time)));
     }
 }
 
@@ -260,6 +281,14 @@ pub(crate) fn reserve(mut fields: Fields<'_>) -> Option<Reserve> {
         let shown = |time: Nanos| format_duration(Duration::from_nanos(time.0));
         let message = format!("`time` is {}, longer than its period", shown(time));
         problems.at(&place, message, format!("write at most \"{}\"", shown(period)));
+    }
+    if let (true, Some(place)) = (reserve.terms.buffers > 1, seen.place("buffers")) {
+        let message = "`buffers` for several periods are for writes, which may wait";
+        if reserve.terms.write_percent < 100 {
+            problems.at(&place, message, "add writes = \"100 %\", or leave `buffers` out");
+        } else if reserve.terms.latency.is_some() {
+            problems.at(&place, message, "leave `latency` or `buffers` out");
+        }
     }
     Some(reserve)
 }

@@ -51,7 +51,7 @@ name = "gold"
 parent = "tenants"
 operations = "50 %"
 bandwidth = "200 MiB/s"
-reserve = { bytes = "100 MiB", period = "500 ms", writes = "50 %", namespace = "nqn.2026-01.io.x:a/1" }
+reserve = { bytes = "100 MiB", period = "500 ms", writes = "50 %", latency = "40 ms", burst = 8, namespace = "nqn.2026-01.io.x:a/1" }
 [[session]]
 name = "nqn.2026-01.io.x:a/1"
 parent = "gold"
@@ -75,6 +75,7 @@ session = "nqn.2026-01.io.x:a"
     let terms = gold.reserve.as_ref().unwrap().terms;
     assert_eq!(terms.budget, Budget::Bytes(100 << 20));
     assert_eq!((terms.period, terms.write_percent), (Nanos(500_000_000), 50));
+    assert_eq!((terms.latency, terms.burst, terms.buffers), (Some(Nanos(40_000_000)), 8, 1));
     let own = disk.reserve.as_ref().unwrap();
     assert_eq!((own.namespace.as_ref(), own.terms.period), (None, Nanos(1_000_000_000)));
     assert_eq!(config.qos.policies[0].max_class, Some(Class::Medium));
@@ -86,6 +87,10 @@ session = "nqn.2026-01.io.x:a"
 #[test]
 fn mistakes_are_explained() {
     let session = |lines: &str| with(&format!("[[session]]\nname = \"s\"\n{lines}"));
+    let reserve = |keys: &str| {
+        let namespace = "namespace = \"nqn.2026-01.io.x:a/1\"";
+        session(&format!("reserve = {{ operations = 5, {keys}, {namespace} }}"))
+    };
     let policy = |lines: &str| with(&format!("[[policy]]\n{lines}"));
     let namespace = |lines: &str| format!("{DISK}{lines}");
     let cases: Vec<(String, usize, &str)> = vec![
@@ -116,6 +121,14 @@ fn mistakes_are_explained() {
         (session("operations = \"120 %\""), 3, "from \"1 %\" to \"100 %\""),
         (session("reserve = { period = \"1 s\" }"), 3, "write one of operations"),
         (session("reserve = { operations = 5, bytes = 4096 }"), 3, "more than one budget"),
+        (reserve("latency = \"1 ms\""), 3, "from \"2 ms\" to \"1 min\""),
+        (reserve("burst = 0"), 3, "from 1 to 65536"),
+        (reserve("buffers = 2"), 3, "add writes = \"100 %\""),
+        (
+            reserve("buffers = 2, writes = \"100 %\", latency = \"1 s\""),
+            3,
+            "leave `latency` or `buffers` out",
+        ),
         (session("reserve = { operations = 5 }"), 3, "add namespace = \"NQN/NSID\""),
         (
             session("reserve = { time = \"2 s\", namespace = \"nqn.2026-01.io.x:a/1\" }"),
@@ -284,8 +297,11 @@ fn general() -> impl Strategy<Value = Qos> {
 
 fn terms() -> impl Strategy<Value = Terms> {
     let period = 1_000_000u64..60_000_000_000;
-    let rest = (512u32..1 << 24, 0u8..=100, any::<bool>());
-    (0u8..3, 1000u64..1_000_000, period, rest).prop_map(|(kind, n, period, rest)| Terms {
+    let rest = (512u32..1 << 24, 0u8..=120, any::<bool>());
+    let latency = proptest::option::of((2_000_000u64..60_000_000_000).prop_map(Nanos));
+    let bounds = (latency, 1u32..=65_536, 1u32..=60);
+    let all = (0u8..3, 1000u64..1_000_000, period, rest, bounds);
+    all.prop_map(|(kind, n, period, rest, (latency, burst, buffers))| Terms {
         budget: match kind {
             0 => Budget::Operations(n),
             1 => Budget::Bytes(n),
@@ -293,8 +309,11 @@ fn terms() -> impl Strategy<Value = Terms> {
         },
         period: Nanos(period),
         request_bytes: rest.0,
-        write_percent: rest.1,
+        write_percent: rest.1.min(100),
         locality: if rest.2 { Locality::Random } else { Locality::Sequential },
+        latency,
+        burst,
+        buffers: if rest.1 >= 100 && latency.is_none() { buffers } else { 1 },
     })
 }
 

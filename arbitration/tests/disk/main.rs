@@ -2,6 +2,8 @@
 //! reservations are kept): whatever others send, whatever order the device itself has.
 #![expect(clippy::unwrap_used, clippy::indexing_slicing, reason = "tests")]
 
+mod latency;
+
 use std::sync::Arc;
 
 use arbitration::arbiter::{Arbiter, DeviceId, Grant, HostFlowId, Pull, Submission, Waiters};
@@ -33,6 +35,8 @@ enum Conduct {
     Bursts,
     /// It always has commands, anywhere on the disk: they take what the head needs.
     Random,
+    /// It has commands at the rate that it said, and as many at once, which take what it said.
+    Paced,
 }
 
 /// A host with its commands.
@@ -48,6 +52,10 @@ struct Source {
     sent: u64,
     /// Commands that were complete in each period of its reservation, or of a second.
     done: Vec<u64>,
+    /// Commands that it may send at its rate, in parts of its rate's period, and since when.
+    tokens: (u64, Nanos),
+    /// The longest time that a command took, in ns.
+    longest: u64,
 }
 
 impl Source {
@@ -62,11 +70,13 @@ impl Source {
             outstanding: 0,
             sent: 0,
             done: vec![0],
+            tokens: (0, START),
+            longest: 0,
         }
     }
 
     fn period(&self, now: Nanos) -> usize {
-        let length = self.reserved.as_ref().map_or(SECOND, |(a, _)| a.terms.period.0);
+        let length = self.reserved.as_ref().map_or(SECOND, |(a, _)| a.translation.period.0);
         usize::try_from(now.ns_since(START) / length).unwrap()
     }
 
@@ -81,7 +91,7 @@ impl Source {
     /// be.
     fn takes(&self, now: Nanos) -> u64 {
         let Some((admitted, _)) = self.reserved.as_ref() else { return WCET };
-        if self.conduct != Conduct::KeepsContract {
+        if !matches!(self.conduct, Conduct::KeepsContract | Conduct::Paced) {
             return WCET;
         }
         // Two worst times more than (n-1)*MET hold three commands of 20 instead of 8 ms.
@@ -90,7 +100,10 @@ impl Source {
         if nth < 3 || last { WCET } else { MET }
     }
 
-    fn wanted(&self, random: &mut impl FnMut(u64) -> u64) -> usize {
+    fn wanted(&mut self, now: Nanos, random: &mut impl FnMut(u64) -> u64) -> usize {
+        if self.conduct == Conduct::Paced {
+            return self.wanted_at_rate(now, random);
+        }
         match self.conduct {
             Conduct::Bursts if random(40) == 0 => self.depth,
             Conduct::Bursts => 0,
@@ -118,6 +131,7 @@ enum Firmware {
 struct InDisk {
     source: usize,
     lba: u64,
+    sent: Nanos,
     reactor: usize,
     grant: Grant,
 }
@@ -125,7 +139,7 @@ struct InDisk {
 /// A disk with reactors before it.
 struct Bench {
     now: Nanos,
-    arbiters: Vec<Arbiter<(usize, u64)>>,
+    arbiters: Vec<Arbiter<(usize, u64, Nanos)>>,
     firmware: Firmware,
     held: Vec<InDisk>,
     head: u64,
@@ -190,10 +204,12 @@ impl Bench {
         (source.sent, source.outstanding) = (source.sent + 1, source.outstanding + 1);
         let at = usize::try_from(source.sent).unwrap() % self.arbiters.len();
         let submission =
-            Submission { lba, blocks: 8, ..Submission::of_host((n, lba), false, 4096) };
+            Submission { lba, blocks: 8, ..Submission::of_host((n, lba, self.now), false, 4096) };
         let (arbiter, flow) = (&mut self.arbiters[at], source.flows[at]);
         match arbiter.pass(self.now, flow, false, 4096) {
-            Some(grant) => self.held.push(InDisk { source: n, lba, reactor: at, grant }),
+            Some(grant) => {
+                self.held.push(InDisk { source: n, lba, sent: self.now, reactor: at, grant });
+            }
             None => {
                 arbiter.enqueue(self.now, flow, source.class, submission).unwrap();
             }
@@ -212,8 +228,8 @@ impl Bench {
                 loop {
                     match self.arbiters[reactor].pull_before_sleep(self.now) {
                         Pull::Command(command) => {
-                            let ((source, lba), grant) = (command.item, command.grant);
-                            self.held.push(InDisk { source, lba, reactor, grant });
+                            let ((source, lba, sent), grant) = (command.item, command.grant);
+                            self.held.push(InDisk { source, lba, sent, reactor, grant });
                             quiet = 0;
                         }
                         Pull::Wake(_) => quiet = 0,
@@ -238,7 +254,7 @@ impl Bench {
             (self.now, self.idle) = (self.now.after(MS), self.idle + MS);
             return;
         };
-        let InDisk { source, lba, reactor, grant } = self.held.remove(next);
+        let InDisk { source, lba, sent, reactor, grant } = self.held.remove(next);
         let takes = match self.sources[source].conduct {
             // Half a turn, and a seek: a third of all of the disk on average. So a second's commands
             // take MET or less each, however they are scattered.
@@ -250,13 +266,14 @@ impl Bench {
         self.arbiters[reactor].complete(self.now, grant, true);
         let source = &mut self.sources[source];
         source.outstanding -= 1;
+        source.longest = source.longest.max(self.now.ns_since(sent));
         source.note(Nanos(self.now.0 - 1));
     }
 
     fn run(&mut self, length: u64, mut random: impl FnMut(u64) -> u64) {
         while self.now.ns_since(START) < length {
             for n in 0..self.sources.len() {
-                for _ in 0..self.sources[n].wanted(&mut random) {
+                for _ in 0..self.sources[n].wanted(self.now, &mut random) {
                     self.send(n, random(BLOCKS));
                 }
             }
