@@ -6,7 +6,7 @@ use std::sync::{Arc, Mutex, MutexGuard};
 
 use fabric::Nanos;
 use fabric::controller::ConnectionId;
-use sluice_core::stats::{IoSnapshot, IoStats};
+use sluice_core::stats::{IoSnapshot, QueueStats};
 
 use crate::ended::{Ended, HostKey};
 use crate::engine::ConnectionState;
@@ -18,7 +18,7 @@ pub struct Registered {
     /// The connection as the control socket shows it, but for the commands in flight.
     pub state: ConnectionState,
     /// Statistics, written by the connection's reactor.
-    pub stats: Arc<IoStats>,
+    pub stats: Arc<QueueStats>,
     /// Commands in the target, written by the connection's reactor.
     pub in_flight: Arc<AtomicU32>,
 }
@@ -94,7 +94,8 @@ impl Connections {
         let Present { registered, counts_as } = known.present.remove(&id)?;
         let Registered { state, stats, .. } = registered;
         if let Some(host) = counts_as {
-            known.ended.went(now, &host, &stats.snapshot());
+            let io = stats.get().map(|stats| stats.snapshot()).unwrap_or_default();
+            known.ended.went(now, &host, &io);
         }
         Some(state)
     }
@@ -112,7 +113,8 @@ impl Connections {
         let mut done = Done { hosts: known.ended.snapshot(), queues: Vec::new() };
         for Present { registered, counts_as } in known.present.values() {
             if let Some(host) = counts_as {
-                let seen = registered.stats.snapshot();
+                let seen = registered.stats.get().map(|stats| stats.snapshot());
+                let seen = seen.unwrap_or_default();
                 done.hosts.entry(host.clone()).or_default().merge(&seen);
                 done.queues.push((registered.now(), seen));
             }
@@ -172,11 +174,8 @@ mod tests {
         let reads = |connections: &Connections| -> u64 {
             connections.done().hosts.values().map(|io| io.read.ops).sum()
         };
-        lock(&connections.0).present[&ConnectionId(1)].registered.stats.read.record(
-            3,
-            3 * 4096,
-            1000,
-        );
+        let stats = Arc::clone(&lock(&connections.0).present[&ConnectionId(1)].registered.stats);
+        stats.get_or_init(Arc::default).read.record(3, 3 * 4096, 1000);
         assert_eq!(reads(&connections), 3);
         connections.remove(Nanos(0), ConnectionId(1)).unwrap();
         assert_eq!((reads(&connections), connections.done().queues.len()), (3, 0));

@@ -14,6 +14,10 @@ pub struct ReactorGauges {
     pub core: AtomicU64,
     /// Connections that the reactor serves, and those on their way to it.
     pub connections: AtomicU64,
+    /// Those among them that have sent no Connect that succeeded.
+    pub waiting: AtomicU64,
+    /// Those among them that are I/O queues.
+    pub io_queues: AtomicU64,
     /// Nanoseconds spent working.
     pub busy_ns: AtomicU64,
     /// Turns of its loop.

@@ -1,13 +1,13 @@
 //! TCP sockets: listening ones, and the options of accepted ones.
 
 use std::io;
-use std::net::{SocketAddr, TcpListener, TcpStream};
+use std::net::{SocketAddr, TcpListener};
 use std::os::fd::{AsFd, OwnedFd};
 use std::time::Duration;
 
 use nix::sys::socket::{
-    AddressFamily, Backlog, SockFlag, SockType, SockaddrStorage, bind, listen, setsockopt, socket,
-    sockopt,
+    AddressFamily, Backlog, SockFlag, SockType, SockaddrStorage, bind, getpeername, listen,
+    setsockopt, socket, sockopt,
 };
 
 /// The socket option that keeps the headers of SYNs, to be read once (linux/tcp.h).
@@ -86,12 +86,23 @@ pub const KEEP_ALIVE_COUNT: u32 = 3;
 /// any sign of life: then the connection is lost (ETIMEDOUT).
 pub const USER_TIMEOUT: Duration = Duration::from_secs(60);
 
-/// Sets the options of an accepted socket: answers leave at once, and a peer that has vanished
-/// without a word is noticed, whatever its keep-alive time. Returns the peer's address.
+/// Returns the address of an accepted socket's peer.
 ///
 /// # Errors
 /// The connection is gone already.
-pub fn prepare(socket: &OwnedFd) -> io::Result<SocketAddr> {
+pub fn peer(socket: &OwnedFd) -> io::Result<SocketAddr> {
+    let address: SockaddrStorage = getpeername(std::os::fd::AsRawFd::as_raw_fd(socket))?;
+    let v4 = address.as_sockaddr_in().map(|address| SocketAddr::from(*address));
+    let v6 = || address.as_sockaddr_in6().map(|address| SocketAddr::from(*address));
+    v4.or_else(v6).ok_or_else(|| io::ErrorKind::Unsupported.into())
+}
+
+/// Sets the options of an accepted socket: answers leave at once, and a peer that has vanished
+/// without a word is noticed, whatever its keep-alive time.
+///
+/// # Errors
+/// The kernel takes none of them.
+pub fn prepare(socket: &OwnedFd) -> io::Result<()> {
     setsockopt(socket, sockopt::TcpNoDelay, &true)?;
     let seconds = |time: Duration| u32::try_from(time.as_secs()).unwrap_or(u32::MAX);
     setsockopt(socket, sockopt::TcpKeepIdle, &seconds(KEEP_ALIVE_IDLE))?;
@@ -100,7 +111,7 @@ pub fn prepare(socket: &OwnedFd) -> io::Result<SocketAddr> {
     setsockopt(socket, sockopt::KeepAlive, &true)?;
     let milliseconds = u32::try_from(USER_TIMEOUT.as_millis()).unwrap_or(u32::MAX);
     setsockopt(socket, sockopt::TcpUserTimeout, &milliseconds)?;
-    TcpStream::from(socket.as_fd().try_clone_to_owned()?).peer_addr()
+    Ok(())
 }
 
 /// Returns the ToS (IPv4) or traffic class (IPv6) byte that the peer connected with, from the

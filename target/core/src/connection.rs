@@ -4,6 +4,7 @@
 //! nor a command in a device.
 
 use std::borrow::Cow;
+use std::net::IpAddr;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::Duration;
@@ -23,8 +24,8 @@ use crate::key::Key;
 use crate::origin::Origin;
 use crate::progress::taken_by;
 use crate::queue::Queue;
-use crate::stats::IoStats;
-use crate::turns::{Kind, STEP_BYTES, Spent};
+use crate::stats::QueueStats;
+use crate::turns::{HostTurn, Kind, Name, STEP_BYTES};
 
 /// A connection that has just been accepted.
 #[derive(Debug)]
@@ -33,10 +34,12 @@ pub struct Accepted<T> {
     pub transport: T,
     /// The listener that accepted it.
     pub listener: ListenerId,
+    /// The address of its peer.
+    pub peer: IpAddr,
     /// The ToS or traffic class byte that the host connected with.
     pub tos: Option<u8>,
-    /// Statistics of its commands.
-    pub stats: Arc<IoStats>,
+    /// Statistics of its commands, once it is an I/O queue.
+    pub stats: Arc<QueueStats>,
     /// Number of its commands in the target, for readers in other threads.
     pub in_flight: Arc<AtomicU32>,
 }
@@ -55,7 +58,7 @@ enum Stage<D: Driver> {
 pub(crate) struct Connection<D: Driver> {
     queue: Queue<D>,
     stage: Stage<D>,
-    stats: Arc<IoStats>,
+    stats: Arc<QueueStats>,
     in_flight: Arc<AtomicU32>,
     /// Origin of the connection, from which its class follows.
     origin: Origin,
@@ -65,8 +68,8 @@ pub(crate) struct Connection<D: Driver> {
     held: Arrivals<D>,
     /// Why no command is taken.
     paused: Option<Pause>,
-    /// What was done for it in this turn.
-    spent: Spent,
+    /// Whose part of each turn it has work done in.
+    host: HostTurn,
     receiving: Receiving,
     /// Number of single receives without much data for a command that are left, before the driver
     /// receives chunk after chunk again.
@@ -130,11 +133,12 @@ const LINGER: Duration = Duration::from_secs(1);
 impl<D: Driver> Connection<D> {
     /// Makes a connection that has just been accepted.
     pub(crate) fn new(
-        io: &Context<D>,
+        io: &mut Context<D>,
         key: Key,
-        Accepted { transport, listener, tos, stats, in_flight }: Accepted<D::Transport>,
+        Accepted { transport, listener, peer, tos, stats, in_flight }: Accepted<D::Transport>,
     ) -> Self {
         let id = key.id(io.settings.reactor);
+        let host = io.turns.join(Name::Address(peer.to_canonical()));
         Self {
             queue: Queue::new(key, id, transport, io.now),
             stage: Stage::Admin(AdminQueue::new(listener)),
@@ -144,7 +148,7 @@ impl<D: Driver> Connection<D> {
             since: io.now,
             held: Arrivals::<D>::default(),
             paused: None,
-            spent: Spent::default(),
+            host,
             receiving: Receiving::No,
             singles: 0,
             sending: None,
@@ -250,9 +254,9 @@ impl<D: Driver> Connection<D> {
             return;
         }
         let kind = self.kind();
-        let credit = io.turns.credit(kind, &self.spent);
+        let credit = io.turns.credit(kind, self.host);
         let steps = self.consume(io, chunk, credit);
-        io.turns.spend(kind, &mut self.spent, steps);
+        io.turns.spend(kind, self.host, steps);
         if self.receiving == Receiving::Stream && self.large_data(io).is_some() {
             // All of the large data may have come before the stream of chunks ends: then the next
             // data may go where it belongs.
@@ -377,6 +381,11 @@ impl<D: Driver> Connection<D> {
     fn connected(&mut self, io: &mut Context<D>, slot: SlotId, connected: Connected) {
         let is_io = matches!(connected.kind, QueueKind::Io);
         let (queue, shared) = (&mut self.queue, connected.shared);
+        if !matches!(connected.kind, QueueKind::Discovery) {
+            let before = self.host;
+            self.host = io.turns.join(Name::Host(shared.host_nqn.clone()));
+            io.turns.leave(before);
+        }
         queue.transport.set_queue(connected.entries, connected.sq_flow_control);
         if is_io {
             queue.transport.set_in_capsule_data(io.settings.in_capsule_data);
@@ -388,7 +397,8 @@ impl<D: Driver> Connection<D> {
         shared.note_traffic();
         match &mut self.stage {
             Stage::Admin(_) if is_io => {
-                let (stats, controller) = (Arc::clone(&self.stats), Arc::clone(&shared));
+                let stats = Arc::clone(self.stats.get_or_init(Arc::default));
+                let controller = Arc::clone(&shared);
                 let completion = Completion::new(controller, qid, queue.id, stats, io.now);
                 let table = connected.namespaces;
                 let mut io_queue = IoQueue::new(io, &shared, table, completion, self.origin);
@@ -429,7 +439,7 @@ impl<D: Driver> Connection<D> {
             // The next send that ends tells.
             Pause::Unsent => {}
             Pause::Room => io.agenda.paused.add(key),
-            Pause::Turn if io.turns.wait(self.kind(), key) => {
+            Pause::Turn if io.turns.wait(self.kind(), self.host, key) => {
                 // Alone in line, it goes on in this turn.
                 self.queue.send_soon(&mut io.agenda);
                 return;
@@ -593,6 +603,11 @@ impl<D: Driver> Connection<D> {
     }
 
     // The end.
+
+    /// Returns whose part of each turn it has.
+    pub(crate) fn host_turn(&self) -> HostTurn {
+        self.host
+    }
 
     /// Begins the connection's end: nothing is received any more; with `flush` what is queued goes
     /// out first. The first `reason` is the one that is logged.

@@ -250,7 +250,7 @@ impl<D: Driver> Core<D> {
 
     /// Takes a new connection in.
     pub fn accept(&mut self, accepted: Accepted<D::Transport>) -> Key {
-        self.places.insert(|key| Connection::new(&self.io, key, accepted))
+        self.places.insert(|key| Connection::new(&mut self.io, key, accepted))
     }
 
     /// Begins to receive from a connection that was accepted, and to send to it.
@@ -683,6 +683,7 @@ impl<D: Driver> Core<D> {
                 continue;
             }
             let Some(connection) = self.places.remove(key) else { continue };
+            self.io.turns.leave(connection.host_turn());
             let end = End { id: connection.id(), reason: connection.end_reason() };
             self.io.driver.ended(key, end);
         }

@@ -1,7 +1,7 @@
 //! Counters and latency histograms: written by one reactor, read by anybody.
 
-use std::sync::OnceLock;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
+use std::sync::{Arc, OnceLock};
 
 /// Number of sub-buckets for each power of two: a bucket is at most 12.5 % wide.
 const SUB: usize = 8;
@@ -121,6 +121,9 @@ impl HistogramSnapshot {
         0
     }
 }
+
+/// Statistics of a connection's commands, which take memory once the connection is an I/O queue.
+pub type QueueStats = OnceLock<Arc<IoStats>>;
 
 /// Statistics in one part for each reactor that writes them. A part takes memory when its reactor
 /// first writes it, since there may be many thousands and most rest.

@@ -1,11 +1,15 @@
-//! What each connection may have done in one turn of its reactor.
+//! What each host may have done in one turn of its reactor.
 //!
 //! Commands that are carried out as they arrive (admin commands, those to memory and `null`) take
 //! the reactor's time without a turn at any device. So a turn does a certain amount of work for one
-//! connection, and a certain amount for all. Who has more to do lines up: the one that was served
-//! goes behind those that wait.
+//! host, however many connections it has, and a certain amount for all. Who has more to do lines up:
+//! the one that was served goes behind those that wait. A host is known by its name once a
+//! controller of a subsystem has it; until then, and to discovery controllers, by its address.
 
-use std::collections::VecDeque;
+use std::collections::{HashMap, VecDeque};
+use std::net::IpAddr;
+
+use slab::Slab;
 
 use crate::key::Key;
 
@@ -13,11 +17,11 @@ use crate::key::Key;
 /// of data.
 pub(crate) const STEP_BYTES: usize = 4096;
 
-/// The steps of I/O queues: of one connection, and of all together.
-const IO: Share = Share { first: 16, each: 512, all: 4096 };
+/// The steps of I/O queues: of one host, and of all together.
+const IO: Share = Share { first: 16, begin: 2048, each: 512, all: 4096 };
 /// The steps of admin queues and of connections before Connect. They change or build what all
-/// reactors share, under a lock: one step takes longer.
-const ADMIN: Share = Share { first: 1, each: 8, all: 32 };
+/// reactors share, under a lock, and have answers of pages: one step takes longer.
+const ADMIN: Share = Share { first: 1, begin: 4, each: 8, all: 8 };
 
 /// For how many turns memory to receive into is taken for short after a connection found none.
 const SHORT: u64 = 256;
@@ -25,9 +29,11 @@ const SHORT: u64 = 256;
 /// What a turn has for the connections of one kind, in steps.
 #[derive(Clone, Copy, Debug)]
 struct Share {
-    /// For each connection that is not in line, whatever the others have had.
+    /// For each host that is not in line, whatever the others have had.
     first: u32,
-    /// For each.
+    /// For each host that is not in line.
+    begin: u32,
+    /// For a connection whose host's turn in line it is.
     each: u32,
     /// For those that begin, and as much for those in line.
     all: u32,
@@ -42,27 +48,69 @@ pub(crate) enum Kind {
     Io,
 }
 
-/// What was done for one connection in a turn.
+/// Whose connections share a part of each turn.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub(crate) enum Name {
+    /// Connections from an address, which belong to no host yet, or to discovery controllers.
+    Address(IpAddr),
+    /// The connections of the host with this NQN.
+    Host(String),
+}
+
+/// The place of a host in [`Turns`].
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct HostTurn(usize);
+
+/// What was done for one host in a turn.
 #[derive(Clone, Copy, Debug, Default)]
-pub(crate) struct Spent {
+struct Spent {
     turn: u64,
     steps: u32,
 }
 
-/// The connections of one kind.
+/// One host's part in one kind of work.
+#[derive(Debug, Default)]
+struct Part {
+    spent: Spent,
+    /// Its connections in line.
+    waiting: VecDeque<Key>,
+}
+
+/// One host.
+#[derive(Debug)]
+struct Host {
+    name: Name,
+    connections: u32,
+    admin: Part,
+    io: Part,
+}
+
+impl Host {
+    fn part(&mut self, kind: Kind) -> &mut Part {
+        match kind {
+            Kind::Admin => &mut self.admin,
+            Kind::Io => &mut self.io,
+        }
+    }
+}
+
+/// The hosts of one kind.
 #[derive(Debug)]
 struct Line {
     share: Share,
-    /// What is left of this turn's steps for connections whose commands have just arrived.
+    /// What is left of this turn's steps for hosts whose commands have just arrived.
     begin: u32,
     /// What is left for those in line.
     go_on: u32,
-    waiting: VecDeque<Key>,
+    /// Hosts with connections in line, in the order of their turns, and how many these are.
+    hosts: VecDeque<HostTurn>,
+    waiting: usize,
 }
 
 impl Line {
     fn new(share: Share) -> Self {
-        Self { share, begin: share.all, go_on: share.all, waiting: VecDeque::new() }
+        let hosts = VecDeque::new();
+        Self { share, begin: share.all, go_on: share.all, hosts, waiting: 0 }
     }
 }
 
@@ -74,12 +122,54 @@ pub(crate) struct Turns {
     short_until: u64,
     admin: Line,
     io: Line,
+    hosts: Slab<Host>,
+    by_name: HashMap<Name, HostTurn>,
 }
 
 impl Turns {
     /// The first turn.
     pub(crate) fn new() -> Self {
-        Self { turn: 1, short_until: 0, admin: Line::new(ADMIN), io: Line::new(IO) }
+        Self {
+            turn: 1,
+            short_until: 0,
+            admin: Line::new(ADMIN),
+            io: Line::new(IO),
+            hosts: Slab::new(),
+            by_name: HashMap::new(),
+        }
+    }
+
+    /// Adds a connection of a host. Each call is met by a [`Self::leave`].
+    pub(crate) fn join(&mut self, name: Name) -> HostTurn {
+        let found = self.by_name.get(&name).copied();
+        let host = found.unwrap_or_else(|| {
+            let (admin, io) = <(Part, Part)>::default();
+            let new = Host { name: name.clone(), connections: 0, admin, io };
+            let host = HostTurn(self.hosts.insert(new));
+            self.by_name.insert(name, host);
+            host
+        });
+        if let Some(host) = self.hosts.get_mut(host.0) {
+            host.connections += 1;
+        }
+        host
+    }
+
+    /// Takes a connection of a host away. It may be in line still: then its turn passes.
+    pub(crate) fn leave(&mut self, host: HostTurn) {
+        let Some(found) = self.hosts.get_mut(host.0) else { return };
+        found.connections -= 1;
+        if found.connections > 0 {
+            return;
+        }
+        let gone = self.hosts.remove(host.0);
+        self.by_name.remove(&gone.name);
+        for (line, part) in [(&mut self.admin, gone.admin), (&mut self.io, gone.io)] {
+            if !part.waiting.is_empty() {
+                line.waiting -= part.waiting.len();
+                line.hosts.retain(|other| *other != host);
+            }
+        }
     }
 
     /// Begins a turn.
@@ -109,35 +199,51 @@ impl Turns {
         }
     }
 
+    /// Finds a host's part of one kind of work.
+    #[inline]
+    fn part(&mut self, kind: Kind, host: HostTurn) -> Option<&mut Part> {
+        let found = self.hosts.get_mut(host.0);
+        debug_assert!(found.is_some(), "a connection's host stays as long as the connection");
+        found.map(|host| host.part(kind))
+    }
+
     /// Returns the steps that may be done at once for a connection that is not in line.
     #[inline]
-    pub(crate) fn credit(&self, kind: Kind, spent: &Spent) -> u32 {
-        let line = match kind {
-            Kind::Admin => &self.admin,
-            Kind::Io => &self.io,
+    pub(crate) fn credit(&mut self, kind: Kind, host: HostTurn) -> u32 {
+        let turn = self.turn;
+        let steps = match self.part(kind, host) {
+            Some(part) if part.spent.turn == turn => part.spent.steps,
+            _ => 0,
         };
-        let steps = if spent.turn == self.turn { spent.steps } else { 0 };
-        let share = line.share;
-        share.each.min(line.begin.saturating_add(steps)).max(share.first).saturating_sub(steps)
+        let Line { share, begin, .. } = self.line(kind);
+        share.begin.min(begin.saturating_add(steps)).max(share.first).saturating_sub(steps)
     }
 
     /// Notes steps that were done at once for a connection that is not in line.
     #[inline]
-    pub(crate) fn spend(&mut self, kind: Kind, spent: &mut Spent, steps: u32) {
+    pub(crate) fn spend(&mut self, kind: Kind, host: HostTurn, steps: u32) {
         let turn = self.turn;
-        if spent.turn != turn {
-            *spent = Spent { turn, steps: 0 };
+        if let Some(Part { spent, .. }) = self.part(kind, host) {
+            if spent.turn != turn {
+                *spent = Spent { turn, steps: 0 };
+            }
+            spent.steps = spent.steps.saturating_add(steps);
         }
-        spent.steps = spent.steps.saturating_add(steps);
         let line = self.line(kind);
         line.begin = line.begin.saturating_sub(steps);
     }
 
     /// Lines a connection up that has more to do. Whether it is alone.
-    pub(crate) fn wait(&mut self, kind: Kind, key: Key) -> bool {
+    pub(crate) fn wait(&mut self, kind: Kind, host: HostTurn, key: Key) -> bool {
+        let Some(part) = self.part(kind, host) else { return false };
+        part.waiting.push_back(key);
+        let comes = part.waiting.len() == 1;
         let line = self.line(kind);
-        line.waiting.push_back(key);
-        line.waiting.len() == 1
+        if comes {
+            line.hosts.push_back(host);
+        }
+        line.waiting += 1;
+        line.waiting == 1
     }
 
     /// Takes the next connection out of line, with the steps that may be done for it.
@@ -147,7 +253,16 @@ impl Turns {
         if steps == 0 {
             return None;
         }
-        Some((line.waiting.pop_front()?, steps))
+        let host = line.hosts.pop_front()?;
+        let part = self.part(kind, host)?;
+        let key = part.waiting.pop_front()?;
+        let goes_on = !part.waiting.is_empty();
+        let line = self.line(kind);
+        line.waiting -= 1;
+        if goes_on {
+            line.hosts.push_back(host);
+        }
+        Some((key, steps))
     }
 
     /// Notes what was done for a connection that [`Self::next`] took out of line.
@@ -160,7 +275,7 @@ impl Turns {
     /// Says whether connections are in line.
     #[inline]
     pub(crate) fn any_wait(&self) -> bool {
-        !self.admin.waiting.is_empty() || !self.io.waiting.is_empty()
+        self.admin.waiting > 0 || self.io.waiting > 0
     }
 }
 
@@ -172,11 +287,15 @@ mod tests {
         Key { index, generation: 0 }
     }
 
+    fn name(n: u32) -> Name {
+        Name::Host(format!("host {n}"))
+    }
+
     /// The steps of each connection in a number of turns in which all have more to do than may be
-    /// done.
-    fn flood(connections: u32, turns: u32) -> Vec<u32> {
+    /// done; `host` says whose each one is.
+    fn flood(connections: u32, turns: u32, host: impl Fn(u32) -> u32) -> Vec<u32> {
         let mut all = Turns::new();
-        let mut spent = vec![Spent::default(); connections as usize];
+        let hosts: Vec<_> = (0..connections).map(|n| all.join(name(host(n)))).collect();
         let mut done = vec![0; connections as usize];
         let mut lined_up = vec![false; connections as usize];
         for _ in 0..turns {
@@ -184,18 +303,19 @@ mod tests {
             for index in 0..connections {
                 let place = index as usize;
                 if !lined_up[place] {
-                    let steps = all.credit(Kind::Admin, &spent[place]);
-                    all.spend(Kind::Admin, &mut spent[place], steps);
-                    assert_eq!(all.credit(Kind::Admin, &spent[place]), 0, "no more in this turn");
+                    let steps = all.credit(Kind::Admin, hosts[place]);
+                    all.spend(Kind::Admin, hosts[place], steps);
+                    assert_eq!(all.credit(Kind::Admin, hosts[place]), 0, "no more in this turn");
                     done[place] += steps;
                     lined_up[place] = true;
-                    all.wait(Kind::Admin, key(index));
+                    all.wait(Kind::Admin, hosts[place], key(index));
                 }
             }
             while let Some((key, steps)) = all.next(Kind::Admin) {
                 all.went_on(Kind::Admin, steps);
-                done[key.index as usize] += steps;
-                all.wait(Kind::Admin, key);
+                let place = key.index as usize;
+                done[place] += steps;
+                all.wait(Kind::Admin, hosts[place], key);
             }
         }
         done
@@ -204,7 +324,7 @@ mod tests {
     #[test]
     fn turns_are_short_and_go_round() {
         for connections in [1, 5, 32, 1000] {
-            let done = flood(connections, 1000);
+            let done = flood(connections, 1000, |n| n);
             let (least, most) = (done.iter().min().unwrap(), done.iter().max().unwrap());
             assert!(most - least <= 2 * ADMIN.each, "{least} to {most} steps of {connections}");
             let sum: u32 = done.iter().sum();
@@ -215,17 +335,55 @@ mod tests {
     }
 
     #[test]
+    fn a_host_has_as_much_with_one_connection_as_with_many() {
+        let done = flood(101, 1000, |n| u32::from(n > 0));
+        let (alone, together): (u32, u32) = (done[0], done[1..].iter().sum());
+        assert!(together.abs_diff(alone) <= 2 * ADMIN.each, "{alone} steps, and {together}");
+        let (least, most) = (done[1..].iter().min().unwrap(), done[1..].iter().max().unwrap());
+        assert!(most - least <= 2 * ADMIN.each, "{least} to {most} steps of one host's");
+    }
+
+    #[test]
+    fn a_hosts_connections_begin_with_one_part_together() {
+        let mut turns = Turns::new();
+        let host = turns.join(name(1));
+        assert_eq!(turns.join(name(1)), host);
+        turns.begin();
+        assert_eq!(turns.credit(Kind::Io, host), IO.begin);
+        turns.spend(Kind::Io, host, IO.begin - 5);
+        assert_eq!(turns.credit(Kind::Io, host), 5, "of another connection too");
+        turns.begin();
+        assert_eq!(turns.credit(Kind::Io, host), IO.begin);
+    }
+
+    #[test]
     fn who_begins_does_not_wait_for_those_in_line() {
         let mut turns = Turns::new();
+        let crowd = turns.join(name(1));
         for index in 0..1000 {
-            turns.wait(Kind::Io, key(index));
+            turns.wait(Kind::Io, crowd, key(index));
         }
         turns.begin();
         while let Some((key, steps)) = turns.next(Kind::Io) {
             turns.went_on(Kind::Io, steps);
-            turns.wait(Kind::Io, key);
+            turns.wait(Kind::Io, crowd, key);
         }
-        assert_eq!(turns.credit(Kind::Io, &Spent::default()), IO.each);
-        assert_eq!(turns.credit(Kind::Admin, &Spent::default()), ADMIN.each);
+        let other = turns.join(name(2));
+        assert_eq!(turns.credit(Kind::Io, other), IO.begin);
+        assert_eq!(turns.credit(Kind::Admin, other), ADMIN.begin);
+    }
+
+    #[test]
+    fn who_leaves_is_in_no_line() {
+        let mut turns = Turns::new();
+        let (one, other) = (turns.join(name(1)), turns.join(name(2)));
+        turns.wait(Kind::Io, one, key(1));
+        turns.wait(Kind::Admin, one, key(2));
+        turns.wait(Kind::Io, other, key(3));
+        turns.leave(one);
+        assert_eq!(turns.next(Kind::Io).map(|(key, _)| key), Some(key(3)));
+        assert!(!turns.any_wait());
+        turns.leave(other);
+        assert!(turns.hosts.is_empty() && turns.by_name.is_empty());
     }
 }

@@ -13,16 +13,17 @@ mod tag;
 mod uring;
 
 use std::borrow::Cow;
-use std::collections::HashMap;
+use std::collections::{HashMap, VecDeque};
 use std::net::SocketAddr;
 use std::os::fd::{AsRawFd, FromRawFd, OwnedFd};
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::Duration;
 
+use fabric::Nanos;
 use fabric::controller::{ConnectionId, ListenerId};
 use fabric::tcp::{TargetConnection, TargetParams};
-use sluice_core::{Accepted, Core, Key, Settings};
+use sluice_core::{Accepted, Core, Entrance, Key, Settings};
 use thiserror::Error;
 
 use mailbox::Message;
@@ -58,8 +59,11 @@ const SLICE: u32 = 1 << 20;
 /// from again before anything is sent.
 const RECEIVES: usize = 8;
 const RECEIVED_MAX: usize = 1 << 20;
-/// Connections that may be ending while others come.
-const ENDING_MAX: u64 = 1024;
+/// Accepts of one listener that are in the ring, and those of all that go there in a turn.
+const ACCEPTS: usize = 16;
+const TURNS_ACCEPTS: usize = 16;
+/// Time after which a reactor with connections at its entrance looks again for room.
+const ROOM_WAIT: Duration = Duration::from_millis(1);
 
 /// The reason why a reactor does not start.
 #[derive(Debug, Error)]
@@ -81,18 +85,32 @@ pub struct Reactor {
     reactor: usize,
     buffers: RecvBuffers,
     listeners: HashMap<u32, Listening>,
+    /// Listeners with an accept that goes to the ring again, as soon as a turn has room for it.
+    accepts: VecDeque<u32>,
     /// Listeners in accept back-off: their accept failed, and is tried again after a while.
     accept_backoff: Vec<u32>,
+    /// Accepted connections, until they are served.
+    entrance: Entrance<Arrived>,
     completions: Vec<Completion>,
     /// Bytes of this turn from sockets that have more, and are received from again.
     ahead: usize,
 }
 
-/// A listening socket. It is kept until its accept has left the ring.
+/// A listening socket. It is kept until its accepts have left the ring.
 #[derive(Debug)]
 struct Listening {
     socket: OwnedFd,
+    /// Its accepts in the ring.
+    accepting: usize,
     ending: bool,
+}
+
+/// A connection that was accepted and is not served yet.
+#[derive(Debug)]
+struct Arrived {
+    socket: OwnedFd,
+    listener: ListenerId,
+    peer: SocketAddr,
 }
 
 /// Says why a connection is over after a receive or send that ended with `result`: 0 or less.
@@ -155,7 +173,9 @@ impl Reactor {
             reactor,
             buffers,
             listeners: HashMap::new(),
+            accepts: VecDeque::new(),
             accept_backoff: Vec::new(),
+            entrance: Entrance::default(),
             completions: Vec::with_capacity(BATCH),
             ahead: 0,
         })
@@ -190,11 +210,16 @@ impl Reactor {
 
     /// Returns the time that this reactor may sleep; `None` where there is something to do.
     fn sleep_time(&mut self) -> Option<Duration> {
-        let mut until = self.core.rest()?;
-        if let Some(next_try) = self.core.driver().jobs.next_try() {
-            until = until.min(next_try);
+        let waits = !self.entrance.is_empty();
+        if !self.accepts.is_empty() || (waits && self.has_room()) {
+            return None;
         }
-        Some(until.since(self.shared.clock.now()))
+        let now = self.shared.clock.now();
+        let look = waits.then(|| now + ROOM_WAIT);
+        let until = self.core.rest()?;
+        let next_try = self.core.driver().jobs.next_try();
+        let until = [look, next_try].into_iter().flatten().fold(until, Nanos::min);
+        Some(until.since(now))
     }
 
     /// Takes one turn: takes what has completed, and starts what follows. Returns whether there was
@@ -228,6 +253,7 @@ impl Reactor {
             }
         }
         self.buffers.publish();
+        worked |= self.accept_and_serve();
         let now = self.core.now();
         if self.core.end() {
             self.chores();
@@ -325,68 +351,115 @@ impl Reactor {
         if let Ok(fd) = u32::try_from(completion.result) {
             // SAFETY: a successful accept made this descriptor, and it is nobody else's.
             let socket = unsafe { OwnedFd::from_raw_fd(fd.cast_signed()) };
-            self.distribute(ListenerId(listener), socket);
+            self.arrived(ListenerId(listener), socket);
         }
-        if completion.more() {
-            return;
-        }
-        match self.listeners.get(&listener) {
-            Some(listening) if listening.ending => {
+        let Some(listening) = self.listeners.get_mut(&listener) else { return };
+        listening.accepting = listening.accepting.saturating_sub(1);
+        if listening.ending {
+            if listening.accepting == 0 {
                 self.listeners.remove(&listener);
             }
+        } else if completion.result < 0 {
             // No descriptor is left, most likely: another accept at once would fail again.
-            Some(_) if completion.result < 0 => self.accept_backoff.push(listener),
-            Some(_) => self.listen(listener),
-            None => {}
+            self.accept_backoff.push(listener);
+        } else {
+            self.accepts.push_back(listener);
         }
     }
 
-    /// Accepts connections from a listener.
-    fn listen(&mut self, listener: u32) {
-        if let Some(Listening { socket, ending: false }) = self.listeners.get(&listener) {
-            let (fd, tag) = (socket.as_raw_fd(), Tag::Accept(listener).encode());
+    /// Accepts one connection from a listener.
+    fn accept(&mut self, listener: u32) {
+        if let Some(listening) = self.listeners.get_mut(&listener)
+            && !listening.ending
+        {
+            listening.accepting += 1;
+            let (fd, tag) = (listening.socket.as_raw_fd(), Tag::Accept(listener).encode());
             self.core.driver().ring.accept(fd, tag);
         }
     }
 
-    /// Accepts no more connections from a listener; the listener goes when its accept has ended.
+    /// Accepts no more connections from a listener; the listener goes when its accepts have ended.
     fn unlisten(&mut self, listener: u32) {
-        if let Some(listening) = self.listeners.get_mut(&listener) {
-            listening.ending = true;
-            let tag = Tag::Accept(listener).encode();
-            self.core.driver().ring.cancel(tag, Tag::Cancel.encode());
-        }
-        if self.accept_backoff.contains(&listener) {
+        self.accepts.retain(|other| *other != listener);
+        self.accept_backoff.retain(|other| *other != listener);
+        let Some(listening) = self.listeners.get_mut(&listener) else { return };
+        listening.ending = true;
+        if listening.accepting == 0 {
             self.listeners.remove(&listener);
+            return;
         }
+        self.core.driver().ring.cancel(Tag::Accept(listener).encode(), Tag::Cancel.encode());
     }
 
-    /// Gives a new connection to the reactor that has the fewest.
-    fn distribute(&mut self, listener: ListenerId, socket: OwnedFd) {
+    /// Lets a connection that was accepted wait until it is served.
+    fn arrived(&mut self, listener: ListenerId, socket: OwnedFd) {
         let shared = &self.shared;
         shared.events.accepted.fetch_add(1, Ordering::Relaxed);
-        let load = |index: &usize| {
-            shared.gauges(*index).map_or(u64::MAX, |g| g.connections.load(Ordering::Relaxed))
-        };
-        let total: u64 = (0..shared.gauges.len()).map(|i| load(&i)).sum();
-        let peer = match socket::prepare(&socket) {
+        let peer = match socket::peer(&socket) {
             Ok(peer) => peer,
             Err(error) => {
                 tracing::debug!(%error, "a connection was gone before it was served");
                 return;
             }
         };
-        // Those that are about to end come on top of those that there may be.
-        if total >= shared.settings.connections_in_all() + ENDING_MAX {
+        let arrived = Arrived { socket, listener, peer };
+        if let Some((peer, _)) = self.entrance.come(peer.ip(), arrived) {
             shared.events.waiting_closed.fetch_add(1, Ordering::Relaxed);
-            if shared.may_log(peer.ip()) {
-                tracing::warn!(%peer, total, "too many connections: one was refused");
+            if shared.may_log(peer) {
+                tracing::warn!(%peer, "too many connections come at once: one was refused");
             }
+        }
+    }
+
+    /// Accepts further connections, and serves some of those that have arrived. Returns whether
+    /// there were any.
+    fn accept_and_serve(&mut self) -> bool {
+        for _ in 0..TURNS_ACCEPTS {
+            let Some(listener) = self.accepts.pop_front() else { break };
+            self.accept(listener);
+        }
+        if self.entrance.is_empty() {
+            return false;
+        }
+        self.entrance.begin();
+        let mut any = false;
+        while self.has_room()
+            && let Some(arrived) = self.entrance.serve_next()
+        {
+            any = true;
+            self.distribute(arrived);
+        }
+        any
+    }
+
+    /// Says whether one more connection may be served.
+    fn has_room(&self) -> bool {
+        let Shared { settings, gauges, .. } = &*self.shared;
+        let waiting: u64 = gauges.iter().map(|one| one.waiting.load(Ordering::Relaxed)).sum();
+        let total: u64 = gauges.iter().map(|one| one.connections.load(Ordering::Relaxed)).sum();
+        Entrance::<Arrived>::has_room(waiting, settings.max_waiting.into())
+            && Entrance::<Arrived>::has_room(total, settings.connections_in_all())
+    }
+
+    /// Gives a new connection to the reactor that has the fewest I/O queues and connections that
+    /// may become one, and among these to the one with the fewest connections.
+    fn distribute(&mut self, Arrived { socket, listener, peer }: Arrived) {
+        if let Err(error) = socket::prepare(&socket) {
+            tracing::debug!(%error, "a connection was gone before it was served");
             return;
         }
+        let shared = &self.shared;
+        let load = |index: &usize| {
+            shared.gauges(*index).map(|one| {
+                let [io_queues, waiting, all] = [&one.io_queues, &one.waiting, &one.connections]
+                    .map(|count| count.load(Ordering::Relaxed));
+                (io_queues + waiting, all)
+            })
+        };
         let reactor = (0..shared.gauges.len()).min_by_key(load).unwrap_or(self.reactor);
         if let Some(gauges) = shared.gauges(reactor) {
             gauges.connections.fetch_add(1, Ordering::Relaxed);
+            gauges.waiting.fetch_add(1, Ordering::Relaxed);
         }
         if reactor == self.reactor {
             self.serve(socket, listener, peer);
@@ -403,6 +476,7 @@ impl Reactor {
         let key = self.core.accept(Accepted {
             transport: TargetConnection::new(params),
             listener,
+            peer: peer.ip(),
             tos,
             stats: Arc::clone(&stats),
             in_flight: Arc::clone(&in_flight),
@@ -455,8 +529,11 @@ impl Reactor {
         match message {
             Message::Serve { socket, listener, peer } => self.serve(socket, listener, peer),
             Message::Listen { listener, socket } => {
-                self.listeners.insert(listener.0, Listening { socket, ending: false });
-                self.listen(listener.0);
+                let listening = Listening { socket, accepting: 0, ending: false };
+                self.listeners.insert(listener.0, listening);
+                for _ in 0..ACCEPTS {
+                    self.accept(listener.0);
+                }
             }
             Message::Unlisten(listener) => self.unlisten(listener.0),
             Message::Refresh(touched) => self.core.touch(touched),
@@ -470,6 +547,7 @@ impl Reactor {
         for listener in self.listeners.keys().copied().collect::<Vec<_>>() {
             self.unlisten(listener);
         }
+        self.entrance = Entrance::default();
         self.core.drain(if now { Duration::ZERO } else { self.shared.settings.drain_time });
     }
 
@@ -485,7 +563,7 @@ impl Reactor {
             gauges.set_states(&self.core.states());
         }
         for listener in std::mem::take(&mut self.accept_backoff) {
-            self.listen(listener);
+            self.accept(listener);
         }
     }
 

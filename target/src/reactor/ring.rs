@@ -14,7 +14,7 @@ use std::time::Duration;
 
 use super::ring_error::RingError;
 use crate::mapping::Mapping;
-use io_uring::types::{BufRingEntry, Fd, SubmitArgs, Timespec};
+use io_uring::types::{BufRingEntry, CancelBuilder, Fd, SubmitArgs, Timespec};
 use io_uring::{IoUring, Probe, cqueue, opcode, squeue};
 
 /// Longest wait in which more completions than one are waited for.
@@ -81,7 +81,7 @@ pub struct RingSize {
 
 /// Operations that the kernel must have, and their names.
 const REQUIRED: [(u8, &str); 10] = [
-    (opcode::AcceptMulti::CODE, "ACCEPT"),
+    (opcode::Accept::CODE, "ACCEPT"),
     (opcode::RecvMulti::CODE, "RECV"),
     (opcode::RecvMsg::CODE, "RECVMSG"),
     (opcode::SendMsg::CODE, "SENDMSG"),
@@ -152,9 +152,11 @@ impl Ring {
             && probe.is_supported(opcode::UringCmd80::CODE)
     }
 
-    /// Accepts connections until cancelled; each completion's result is a socket.
+    /// Accepts one connection; the completion's result is its socket.
     pub fn accept(&mut self, listener: RawFd, user_data: u64) {
-        let entry = opcode::AcceptMulti::new(Fd(listener)).flags(libc::SOCK_CLOEXEC).build();
+        let (nobody, no_length) = (std::ptr::null_mut(), std::ptr::null_mut());
+        let entry = opcode::Accept::new(Fd(listener), nobody, no_length);
+        let entry = entry.flags(libc::SOCK_CLOEXEC).build();
         // SAFETY: the entry refers to no memory of ours.
         unsafe { self.push(entry.user_data(user_data).into()) };
     }
@@ -220,9 +222,10 @@ impl Ring {
         self.sends_flying = self.sends_flying.saturating_sub(1);
     }
 
-    /// Cancels the operation submitted with `target`; completes with `user_data` itself.
+    /// Cancels the operations submitted with `target`; completes with `user_data` itself.
     pub fn cancel(&mut self, target: u64, user_data: u64) {
-        let entry = opcode::AsyncCancel::new(target).build();
+        let all = CancelBuilder::user_data(target).all();
+        let entry = opcode::AsyncCancel2::new(all).build();
         // SAFETY: the entry refers to no memory of ours.
         unsafe { self.push(entry.user_data(user_data).into()) };
     }

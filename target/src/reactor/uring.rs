@@ -142,6 +142,11 @@ impl Uring {
             state.queue = Some(qid);
             state.digests = digests;
         });
+        if let Some(gauges) = self.shared.gauges(self.reactor) {
+            gauges.waiting.fetch_sub(1, Ordering::Relaxed);
+            let io = u64::from(matches!(kind, QueueKind::Io));
+            gauges.io_queues.fetch_add(io, Ordering::Relaxed);
+        }
         let Some(socket) = self.open_socket(key) else { return };
         tracing::debug!(
             peer = %socket.peer, host = shared.host_nqn, subsystem = shared.subsystem_nqn,
@@ -375,13 +380,18 @@ impl Driver for Uring {
         });
         shared.network.went(id);
         let state = shared.connections.remove(now, id);
+        if let Some(gauges) = shared.gauges(self.reactor) {
+            gauges.connections.fetch_sub(1, Ordering::Relaxed);
+            match state.as_ref().and_then(|state| state.queue) {
+                Some(0) => {}
+                Some(_) => drop(gauges.io_queues.fetch_sub(1, Ordering::Relaxed)),
+                None => drop(gauges.waiting.fetch_sub(1, Ordering::Relaxed)),
+            }
+        }
         let queue = state.and_then(|state| state.queue.zip(state.controller));
         if let Some((0, controller)) = queue {
             let reason = if shut_down { "it shut the controller down" } else { reason };
             shared.tell_of_hosts(|hosts, now| hosts.left(now, controller, reason.to_owned()));
-        }
-        if let Some(gauges) = shared.gauges(self.reactor) {
-            gauges.connections.fetch_sub(1, Ordering::Relaxed);
         }
     }
 }

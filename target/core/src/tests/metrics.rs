@@ -30,7 +30,7 @@ fn everywhere(rig: &mut Rig, nsid: u32, class: Class) -> [IoSnapshot; 5] {
     let disk = rig.disk(nsid);
     [
         workload(rig, nsid, class),
-        rig.peers[1].stats.snapshot(),
+        rig.peers[1].stats.get().unwrap().snapshot(),
         disk.stats.get(0).unwrap().snapshot(),
         rig.core.driver().classes[class].snapshot(),
         rig.session_stats(),
@@ -107,7 +107,7 @@ fn time_in_the_queue_and_time_in_the_device_are_told_apart() {
     rig.end_oldest();
     rig.now = fabric::Nanos(rig.now.0 + MS);
     rig.end_oldest();
-    let seen = rig.peers[1].stats.snapshot();
+    let seen = rig.peers[1].stats.get().unwrap().snapshot();
     let within = |ns: u64, least: u64| ns >= least && ns <= least * 9 / 8 + 8;
     assert!(within(seen.queueing.quantile_ns(1.0), 10 * MS), "the second waited for 10 ms");
     assert!(seen.queueing.quantile_ns(0.5) < MS, "the first did not wait");
@@ -129,7 +129,7 @@ fn time_until_the_data_has_come_is_waiting_and_not_the_devices() {
         rig.run();
         rig.now = fabric::Nanos(rig.now.0 + MS);
         rig.end_oldest();
-        let seen = rig.peers[1].stats.snapshot();
+        let seen = rig.peers[1].stats.get().unwrap().snapshot();
         assert_eq!(seen.write.ops, 1);
         assert_eq!((seen.queueing.sum_ns, seen.service.sum_ns), (20 * MS, MS), "{stages}");
     }
@@ -148,7 +148,7 @@ fn time_between_slices_is_waiting() {
         rig.now = fabric::Nanos(rig.now.0 + MS);
     }
     assert_eq!(ends, 3, "two slices, and the read between them");
-    let seen = rig.peers[1].stats.snapshot();
+    let seen = rig.peers[1].stats.get().unwrap().snapshot();
     assert_eq!((seen.other.ops, seen.other.latency.sum_ns), (1, 3 * MS));
     assert_eq!((seen.read.ops, seen.read.latency.sum_ns), (1, 2 * MS));
     assert_eq!((seen.queueing.sum_ns, seen.service.sum_ns), (2 * MS, 3 * MS));

@@ -2,6 +2,7 @@
 
 use std::cell::RefCell;
 use std::collections::{HashMap, VecDeque};
+use std::net::Ipv4Addr;
 use std::rc::Rc;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
@@ -31,7 +32,7 @@ use crate::driver::{DataPlace, Ended, Started};
 use crate::heap::{HeapArena, HeapBuffer};
 use crate::key::Key;
 use crate::payload::TxData;
-use crate::stats::IoStats;
+use crate::stats::{IoStats, QueueStats};
 
 pub(super) const NQN: &str = "nqn.2026-01.io.sluicegate:core";
 /// The most data that a command moves, in bytes.
@@ -71,7 +72,7 @@ pub(super) struct Peer {
     pub(super) order: Vec<u16>,
     data: HashMap<u16, Vec<u8>>,
     next_cid: u16,
-    pub(super) stats: Arc<IoStats>,
+    pub(super) stats: Arc<QueueStats>,
     pub(super) in_flight: Arc<AtomicU32>,
     /// Whether the connection was shut down.
     pub(super) shut_down: bool,
@@ -268,10 +269,11 @@ impl Rig {
 
     /// Accepts a connection of a host that asks for these parameters; the number of its peer.
     pub(super) fn accept_with(&mut self, params: HostParams) -> usize {
-        let (stats, in_flight) = (Arc::<IoStats>::default(), Arc::<AtomicU32>::default());
+        let (stats, in_flight) = (Arc::<QueueStats>::default(), Arc::<AtomicU32>::default());
         let key = self.core.accept(Accepted {
             transport: TargetConnection::new(TargetParams::for_transfers(MAX_TRANSFER)),
             listener: LISTENER,
+            peer: Ipv4Addr::LOCALHOST.into(),
             tos: None,
             stats: Arc::clone(&stats),
             in_flight: Arc::clone(&in_flight),

@@ -57,7 +57,7 @@ fn d3_large_write_zeroes_and_verify_let_others_go_between_their_slices() {
         }
         assert_eq!((slices, rig.answer(1, large)), (5, Some(Status::SUCCESS)));
         assert_eq!(rig.states(), []);
-        let told = rig.peers[1].stats.snapshot();
+        let told = rig.peers[1].stats.get().unwrap().snapshot();
         assert_eq!((told.other.ops, told.queueing.count()), (1, 1), "it is one command");
     }
 }

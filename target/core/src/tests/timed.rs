@@ -28,7 +28,7 @@ fn commands_to_a_slow_device_are_answered_when_its_time_is_over() {
     assert_eq!(rig.answer(1, second), Some(Status::SUCCESS));
     assert_eq!(rig.data(1, second), [7; 512]);
     assert_eq!((rig.states(), rig.core.buffers().0), (vec![], 0));
-    let seen = rig.peers[1].stats.snapshot();
+    let seen = rig.peers[1].stats.get().unwrap().snapshot();
     assert!(seen.service.quantile_ns(0.0) >= 5 * MS, "both were in the device for as long");
 }
 

@@ -1,5 +1,7 @@
 //! A connection between a host and a reactor, with what is on its way in both directions.
 
+use std::net::{IpAddr, Ipv4Addr};
+
 use fabric::Nanos;
 use fabric::loopback::{ToHost, ToTarget};
 use fabric::queue::Payload as _;
@@ -10,6 +12,9 @@ use crate::host_end::Read;
 use crate::target_end::{Batch, Returned};
 use crate::units::{Line, Units};
 use sluice_core::heap::HeapBuffer;
+
+/// The number of connections that are no queues of their hosts.
+pub(crate) const BESIDE: u16 = u16::MAX;
 
 /// Number of bytes that one direction holds: what the sender's socket takes before it is full.
 const ROOM: usize = 64 << 10;
@@ -97,6 +102,13 @@ impl Connection {
             up_ns,
             down_ns,
         }
+    }
+
+    /// Returns the address of its peer: each host has one, and another for what it makes beside its
+    /// own queues.
+    pub(crate) fn address(&self) -> IpAddr {
+        let host = u8::try_from(self.host).unwrap_or(u8::MAX);
+        Ipv4Addr::new(10, 0, u8::from(self.qid == BESIDE), host).into()
     }
 
     /// Says whether messages are on their way here, and not bytes.

@@ -2,7 +2,7 @@
 //! out.
 
 use std::cell::RefCell;
-use std::collections::{HashMap, VecDeque};
+use std::collections::{HashMap, HashSet, VecDeque};
 use std::rc::Rc;
 use std::sync::Arc;
 
@@ -133,6 +133,8 @@ pub(crate) struct Sim {
     pub(crate) launches: u32,
     /// Uses of the service in this turn.
     pub(crate) served: u32,
+    /// Connections that are queues.
+    pub(crate) queues: HashSet<Key>,
     /// Number of jobs in devices.
     pub(crate) running: usize,
     /// Whether another job waits for one of them to end.
@@ -149,6 +151,7 @@ impl Sim {
             short_of_scratch,
             launches: 0,
             served: 0,
+            queues: HashSet::new(),
             running: 0,
             is_short: false,
             classes: PerClass::from_fn(|_| IoStats::default()),
@@ -250,10 +253,15 @@ impl Driver for Sim {
         self.ops.push(Op::Wake(reactors));
     }
 
-    fn notice(&mut self, _key: Key, _notice: Notice<'_, Self::Transport>) {}
+    fn notice(&mut self, key: Key, notice: Notice<'_, Self::Transport>) {
+        if matches!(notice, Notice::Connected { .. }) {
+            self.queues.insert(key);
+        }
+    }
 
     fn ended(&mut self, key: Key, end: End<'_>) {
         let now = self.now;
+        self.queues.remove(&key);
         self.shared.with_service(|service| service.disconnected(now, end.id));
         self.ops.push(Op::Ended(key));
     }

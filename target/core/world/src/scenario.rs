@@ -81,6 +81,10 @@ pub enum Hostility {
     FloodsAdmin,
     /// It has always something to be received.
     Floods,
+    /// It makes connections that send nothing, beside its own.
+    TakesConnections,
+    /// It makes connections that send nonsense, and ends them.
+    SendsGarbage,
 }
 
 impl Scenario {

@@ -134,6 +134,12 @@ fn hosts_that_send_without_end_keep_no_turn_from_another() {
 }
 
 #[test]
+fn connections_without_end_keep_nothing_from_another_host() {
+    beside(Hostility::TakesConnections, 8);
+    beside(Hostility::SendsGarbage, 8);
+}
+
+#[test]
 fn a_seed_is_one_history() {
     for seed in 0..4 {
         let one = World::new(Scenario::random(seed)).run();

@@ -3,9 +3,12 @@
 use fabric::nvme::{Sqe, opcode};
 use zerocopy::little_endian::U32;
 
-use super::{Reactor, World};
+use super::{BEGIN_NS, Event, Input, MAX_WAITING, Reactor, World};
+use crate::connection::{BESIDE, Connection};
+use crate::host::Phase;
 use crate::oracle::Broken;
 use crate::scenario::Hostility;
+use crate::units::Line;
 
 /// Longest time that the last host may wait for an answer while the others hold what they can, in
 /// ns.
@@ -14,7 +17,23 @@ const WAIT_NS: u64 = 1_000_000_000;
 /// What a use of the service takes of a reactor's time, in ns, and how often a turn may use it: twice
 /// the admin commands of a turn, and what ends and log entries need.
 const SERVE_NS: u64 = 5_000;
-const SERVED_MAX: u32 = 80;
+const SERVED_MAX: u32 = 48;
+
+/// What a connection that is served takes of a reactor's time, in ns, and how many a turn may serve.
+const TAKE_IN_NS: u64 = 50_000;
+const TAKEN_IN_MAX: u64 = 4;
+
+/// Connections that a host makes at once beside its own, the time from one such crowd to the next,
+/// in ns, and the crowds that it makes.
+const CROWD: usize = 200;
+const CROWD_EVERY_NS: u64 = 2_000_000;
+const CROWDS: u32 = 50;
+
+/// Connections that may be ending while as many as may be there wait for a Connect.
+const ENDING_MAX: usize = 64;
+
+/// What a connection sends that is no host's.
+const NONSENSE: &[u8] = b"GET / HTTP/1.1\r\nHost: nobody's\r\n\r\n";
 
 /// Admin commands that a host has under way which floods: fewer than its queue
 /// has entries, so that its association has room for its own.
@@ -65,6 +84,10 @@ impl World {
             return Ok(());
         }
         let Some(host) = self.hosts.last() else { return Ok(()) };
+        if host.phase != Phase::Up && self.now.0 > BEGIN_NS + WAIT_NS {
+            let what = "a new host does not find its way in".to_owned();
+            return Err(Broken { at: self.now, what });
+        }
         let since = host.answered_at.max(host.asked_at);
         if host.io_outstanding() == 0 || self.now.ns_since(since) <= WAIT_NS {
             return Ok(());
@@ -84,6 +107,50 @@ impl World {
             self.breaks(format!("reactor {reactor} used the service {served} times in a turn"));
         }
         u64::from(served) * SERVE_NS
+    }
+
+    /// A host makes connections that are no queues, where that is its hostility.
+    pub(super) fn crowd(&mut self, host: usize) {
+        let nonsense = match self.scenario.hostility {
+            Some(Hostility::TakesConnections) => false,
+            Some(Hostility::SendsGarbage) => true,
+            _ => return,
+        };
+        let others = self.hosts.len().saturating_sub(1);
+        if self.settling || host >= others || self.crowds >= CROWDS {
+            return;
+        }
+        self.crowds += 1;
+        for _ in 0..CROWD {
+            let index = self.connections.len();
+            let reactor = self.rng.usize(0..self.reactors.len());
+            let times = (self.rng.u64(1_000..100_000), self.rng.u64(1_000..100_000));
+            let mut connection = Connection::new((host, BESIDE), reactor, false, times);
+            if let Line::Bytes(up) = &mut connection.up
+                && nonsense
+            {
+                up.extend(NONSENSE);
+                // Its host ends it at once, or waits for an answer.
+                connection.cut = self.rng.bool();
+            }
+            self.connections.push(connection);
+            self.put(reactor, Input::Accept(index));
+        }
+        self.after(CROWD_EVERY_NS, Event::Crowd(host));
+    }
+
+    /// Says what the connections that a turn has served take of its reactor's time, in ns; they are
+    /// few, and those without a Connect are no more than there may be.
+    pub(super) fn taking_in_ns(&mut self, reactor: usize, count: u64) -> u64 {
+        if count > TAKEN_IN_MAX {
+            self.breaks(format!("reactor {reactor} served {count} connections in a turn"));
+        }
+        let most = MAX_WAITING as usize + ENDING_MAX;
+        let waiting = self.reactors.get_mut(reactor).map_or(0, Reactor::before_connect);
+        if waiting > most as u64 {
+            self.breaks(format!("reactor {reactor} has {waiting} connections without a Connect"));
+        }
+        if self.scenario.hostility.is_some() { count * TAKE_IN_NS } else { 0 }
     }
 
     /// A host sends as many admin commands as its queue takes.
@@ -122,6 +189,11 @@ impl World {
 }
 
 impl Reactor {
+    /// Counts the connections that it serves and that have sent no Connect that succeeded.
+    pub(super) fn before_connect(&mut self) -> u64 {
+        self.connections.len().saturating_sub(self.core.driver().queues.len()) as u64
+    }
+
     /// Counts the chunks that it has received and not looked at.
     pub(super) fn received(&self) -> usize {
         self.inbox.iter().filter(|input| matches!(input, super::Input::Received(..))).count()

@@ -36,7 +36,7 @@ use fabric::loopback::ToTarget;
 use fastrand::Rng;
 use slab::Slab;
 use sluice_core::stats::{IoSnapshot, PerReactor};
-use sluice_core::{Core, DataPlace, Ended, Job, Key, Settings, Tenant, Touched};
+use sluice_core::{Core, DataPlace, Ended, Entrance, Job, Key, Settings, Tenant, Touched};
 
 use self::kept::{Drain, Granted};
 use self::limits::Limits;
@@ -52,6 +52,10 @@ use crate::units::Units;
 use sluice_core::heap::{HeapArena, HeapBuffer};
 
 const LISTENER: ListenerId = ListenerId(1);
+/// Connections that may be there without a Connect.
+const MAX_WAITING: u32 = 256;
+/// The time at which worlds begin, in ns.
+const BEGIN_NS: u64 = 1_000_000_000;
 /// Shortest time of a reactor's turn, in ns.
 const TURN_NS: u64 = 2_000;
 /// Longest time for hosts to settle after the last command, in ns of simulated time.
@@ -101,6 +105,8 @@ enum Event {
     Sample(usize),
     Service,
     Chance,
+    /// A host makes connections beside its own.
+    Crowd(usize),
 }
 
 /// An input that a reactor finds when its turn comes.
@@ -123,6 +129,8 @@ enum Input {
 struct Reactor {
     core: Core<Sim>,
     inbox: VecDeque<Input>,
+    /// Connections that have come and are not served yet.
+    entrance: Entrance<usize>,
     /// Time of its next turn; turns that were planned for another time do not happen.
     next: Option<Nanos>,
     /// Until when its last turn takes.
@@ -165,6 +173,8 @@ pub struct World {
     link: Option<SharedLink>,
     /// Number of changes of the network's rates, of which reactors are not told.
     rates_changed: u64,
+    /// Number of crowds of connections that hosts made.
+    crowds: u32,
     oracle: Oracle,
     next_backend: u64,
     next_nsid: u32,
@@ -186,13 +196,14 @@ impl World {
     /// # Panics A service does not take the scenario's limits.
     #[must_use]
     pub fn new(scenario: Scenario) -> Self {
-        let now = Nanos(1_000_000_000);
+        let now = Nanos(BEGIN_NS);
         let config = ServiceConfig {
             max_transfer: scenario.max_transfer,
             in_capsule_data: scenario.in_capsule,
             queue_entries: ENTRIES,
             admin_queue_entries: ADMIN_ENTRIES,
             max_namespaces: 1024,
+            max_waiting: MAX_WAITING,
             weighted_round_robin: true,
             ..ServiceConfig::default()
         };
@@ -264,6 +275,7 @@ impl World {
                 Reactor {
                     core: Core::new(sim, settings, Arc::clone(&waiters), pools, now),
                     inbox: VecDeque::new(),
+                    entrance: Entrance::default(),
                     next: None,
                     busy: now,
                     rests: None,
@@ -290,6 +302,7 @@ impl World {
             paced: Vec::new(),
             link: scenario.link.map(SharedLink::new),
             rates_changed: 0,
+            crowds: 0,
             oracle: Oracle::default(),
             next_backend: 1,
             next_nsid: 1,
@@ -311,6 +324,7 @@ impl World {
             world.reserve_first();
         }
         for host in 0..world.hosts.len() {
+            world.after(0, Event::Crowd(host));
             world.after(0, Event::Host(host));
         }
         for reactor in 0..world.reactors.len() {
@@ -426,6 +440,7 @@ impl World {
             Event::Sample(paced) => self.sample(paced),
             Event::Service => self.tick(),
             Event::Chance => self.chance(),
+            Event::Crowd(host) => self.crowd(host),
         }
         self.route();
     }

@@ -7,9 +7,9 @@ use fabric::controller::Action;
 use fabric::nvm::{BlockFormat, IoCommand, Transfer};
 use fabric::nvme::Status;
 use sluice_core::device::Data;
-use sluice_core::{Accepted, Ended, Job, Key, Started};
+use sluice_core::{Accepted, Ended, Entrance, Job, Key, Started};
 
-use super::{Event, Input, LISTENER, TURN_NS, World};
+use super::{Event, Input, LISTENER, MAX_WAITING, TURN_NS, World};
 use crate::connection::Connection;
 use crate::driver::{Op, Sim};
 use crate::scenario::Hostility;
@@ -81,6 +81,7 @@ impl World {
         let reactor = self.reactors.get_mut(index)?;
         reactor.next = None;
         let (mut found, mut told) = (None, None);
+        let mut refused = Vec::new();
         reactor.core.set_time(now);
         let sim = reactor.core.driver();
         (sim.now, sim.served) = (now, 0);
@@ -93,17 +94,9 @@ impl World {
         while let Some(input) = reactor.inbox.pop_front() {
             match input {
                 Input::Accept(index) => {
-                    let Some(connection) = self.connections.get_mut(index) else { continue };
-                    let key = reactor.core.accept(Accepted {
-                        transport: self.scenario.target_end(connection.has_messages()),
-                        listener: LISTENER,
-                        tos: None,
-                        stats: Arc::default(),
-                        in_flight: Arc::default(),
-                    });
-                    reactor.connections.insert(key, index);
-                    connection.key = Some(key);
-                    reactor.core.start(key);
+                    let Some(connection) = self.connections.get(index) else { continue };
+                    let gone = reactor.entrance.come(connection.address(), index);
+                    refused.extend(gone.map(|(_, index)| index));
                 }
                 Input::Received(key, units) => reactor.core.received(key, units.run()),
                 Input::ReceivedOnce(key, place, placed, rest) => {
@@ -131,6 +124,27 @@ impl World {
                 }
             }
         }
+        reactor.entrance.begin();
+        let (mut served_now, most) = (0, u64::from(MAX_WAITING));
+        while Entrance::<usize>::has_room(reactor.before_connect(), most)
+            && let Some(came) = reactor.entrance.serve_next()
+        {
+            let Some(connection) = self.connections.get_mut(came) else { continue };
+            let key = reactor.core.accept(Accepted {
+                transport: self.scenario.target_end(connection.has_messages()),
+                listener: LISTENER,
+                peer: connection.address(),
+                tos: None,
+                stats: Arc::default(),
+                in_flight: Arc::default(),
+            });
+            served_now += 1;
+            reactor.connections.insert(key, came);
+            connection.key = Some(key);
+            let (id, address) = (key.id(index), connection.address());
+            self.shared.with_service(|service| service.accepted(id, address));
+            reactor.core.start(key);
+        }
         if reactor.core.settle() {
             found = Some(MAY_GO_ON);
         }
@@ -138,7 +152,7 @@ impl World {
             reactor.core.record(now);
         }
         reactor.core.end();
-        let rest = reactor.core.rest();
+        let rest = reactor.core.rest().filter(|_| reactor.entrance.is_empty());
         let (held, served) = (reactor.core.inventory(), reactor.core.driver().served);
         let ops = std::mem::take(&mut reactor.core.driver().ops);
         if let Some(commands) = told {
@@ -156,7 +170,11 @@ impl World {
             self.do_op(index, op);
         }
         // The reactor has until then to end its present turn.
-        let busy = Nanos(now.0 + self.serving_ns(index, served));
+        for refused in refused {
+            self.cut(refused);
+        }
+        let busy = self.serving_ns(index, served) + self.taking_in_ns(index, served_now);
+        let busy = Nanos(now.0 + busy);
         if let Some(reactor) = self.reactors.get_mut(index) {
             reactor.busy = busy;
         }
@@ -194,7 +212,9 @@ impl World {
                 self.receive(reactor, key, |connection| connection.once = Some(place));
             }
             Op::StopReceiving(key) => {
-                self.with(reactor, key, |connection| connection.stopping = true);
+                // A receive that has ended already, of which the reactor does not know yet, is not
+                // there to be stopped; the next one is another.
+                self.with(reactor, key, |connection| connection.stopping = connection.armed);
             }
             Op::Send(key, batch) => {
                 let mut twice = false;

@@ -1,0 +1,156 @@
+//! Connections that were accepted and are not served yet.
+//!
+//! To accept a connection costs little, to serve one a hundred times as much. So all that come are
+//! accepted, for otherwise those behind them would wait in the kernel, and a turn of the reactor
+//! serves a few. Addresses take turns, whichever of them brings the most. Where too many wait, the
+//! address with the most loses the connection that came first.
+
+use std::collections::{HashMap, VecDeque};
+use std::net::IpAddr;
+
+/// Connections that are served in a turn.
+const SERVES: u32 = 2;
+/// Connections that may wait.
+const WAITING: usize = 512;
+/// Connections that may be ending while others are served.
+const ENDING: u64 = 64;
+
+/// Connections that were accepted and are not served yet; `S` is what a connection is until then.
+#[derive(Debug)]
+pub struct Entrance<S> {
+    by_address: HashMap<IpAddr, VecDeque<S>>,
+    /// Addresses of connections that wait, in the order of their turns.
+    turns: VecDeque<IpAddr>,
+    waiting: usize,
+    /// Connections that may still be served in this turn.
+    left: u32,
+}
+
+impl<S> Default for Entrance<S> {
+    fn default() -> Self {
+        Self { by_address: HashMap::new(), turns: VecDeque::new(), waiting: 0, left: SERVES }
+    }
+}
+
+impl<S> Entrance<S> {
+    /// The most connections that wait here.
+    pub const WAITING: usize = WAITING;
+
+    /// Says whether one more connection may be served: `count` are, and `most` of them may be there
+    /// beside those that are about to end. Connections without a Connect hold as much memory as any
+    /// other, and end more slowly than their peers can make them.
+    #[must_use]
+    pub fn has_room(count: u64, most: u64) -> bool {
+        count < most.saturating_add(ENDING)
+    }
+
+    /// Begins a turn of the reactor.
+    pub fn begin(&mut self) {
+        self.left = SERVES;
+    }
+
+    /// Adds a connection of a peer. Where too many wait, returns the one that goes, with its
+    /// address.
+    pub fn come(&mut self, address: IpAddr, connection: S) -> Option<(IpAddr, S)> {
+        let address = address.to_canonical();
+        let others = self.by_address.entry(address).or_default();
+        if others.is_empty() {
+            self.turns.push_back(address);
+        }
+        others.push_back(connection);
+        self.waiting += 1;
+        if self.waiting <= WAITING {
+            return None;
+        }
+        let most = self.by_address.iter().max_by_key(|(address, own)| (own.len(), **address));
+        let most = *most?.0;
+        Some((most, self.take(most)?))
+    }
+
+    /// Takes the connection out that is served next in this turn of the reactor, if there is one.
+    pub fn serve_next(&mut self) -> Option<S> {
+        self.left = self.left.checked_sub(1)?;
+        let address = self.turns.pop_front()?;
+        // Behind the others, for as long as it has more.
+        self.turns.push_back(address);
+        self.take(address)
+    }
+
+    /// Says whether no connection waits.
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        self.waiting == 0
+    }
+
+    /// Takes the first connection of an address out.
+    fn take(&mut self, address: IpAddr) -> Option<S> {
+        let own = self.by_address.get_mut(&address)?;
+        let first = own.pop_front()?;
+        self.waiting -= 1;
+        if own.is_empty() {
+            self.by_address.remove(&address);
+            self.turns.retain(|other| *other != address);
+        }
+        Some(first)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::net::Ipv4Addr;
+
+    use super::*;
+
+    fn address(n: u8) -> IpAddr {
+        Ipv4Addr::new(10, 0, 0, n).into()
+    }
+
+    fn served(entrance: &mut Entrance<u32>) -> Vec<u32> {
+        entrance.begin();
+        std::iter::from_fn(|| entrance.serve_next()).collect()
+    }
+
+    #[test]
+    fn a_turn_serves_a_few_and_addresses_take_turns() {
+        let mut entrance = Entrance::default();
+        for n in 0..100 {
+            assert!(entrance.come(address(1), n).is_none());
+        }
+        assert_eq!(served(&mut entrance), [0, 1]);
+        entrance.come(address(2), 1000);
+        entrance.come(address(2), 1001);
+        assert_eq!(served(&mut entrance), [2, 1000]);
+        assert_eq!(served(&mut entrance), [3, 1001]);
+        assert_eq!(served(&mut entrance), [4, 5]);
+    }
+
+    #[test]
+    fn who_brings_the_most_loses_those_that_came_first() {
+        let mut entrance = Entrance::default();
+        let few = 10;
+        for n in 0..few {
+            assert!(entrance.come(address(2), n).is_none());
+        }
+        for n in 0..10_000 {
+            let gone = entrance.come(address(1), n);
+            let room = u32::try_from(WAITING).unwrap() - few;
+            assert_eq!(gone, n.checked_sub(room).map(|first| (address(1), first)));
+        }
+        let mut rest = Vec::new();
+        while !entrance.is_empty() {
+            rest.extend(served(&mut entrance));
+        }
+        assert_eq!(rest.len(), WAITING, "all others are served");
+        assert_eq!(rest.iter().filter(|n| **n < few).count(), few as usize);
+        assert!(entrance.turns.is_empty() && entrance.by_address.is_empty());
+    }
+
+    #[test]
+    fn addresses_written_in_two_ways_are_one() {
+        let mut entrance = Entrance::default();
+        entrance.come(address(1), 1);
+        entrance.come(Ipv4Addr::new(10, 0, 0, 1).to_ipv6_mapped().into(), 2);
+        entrance.come(address(2), 3);
+        assert_eq!(served(&mut entrance), [1, 3]);
+    }
+}
