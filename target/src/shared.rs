@@ -119,6 +119,10 @@ impl Shared {
         const FORGET_EVERY: Duration = Duration::from_secs(10);
         /// The time within which the end of the daemon is noticed.
         const LONGEST: Duration = Duration::from_millis(200);
+        /// The time by which a deadline may be late. Whatever uses the service may move a deadline,
+        /// a flood of admin commands thousands of times in a second; and this thread, woken as
+        /// often, would have the service's lock when a reactor wants it.
+        const REST: Duration = Duration::from_millis(5);
         let mut next_forget = Nanos(0);
         while !over() {
             let now = self.clock.now();
@@ -135,6 +139,7 @@ impl Shared {
             self.service.tick(&self.mailboxes, (now, read), LONGEST);
             self.tell_of_hosts(HostLog::settled);
             self.tell_of_lines_left_out();
+            std::thread::sleep(REST);
         }
     }
 
