@@ -1,4 +1,5 @@
-//! The binaries under test, built by the cargo that runs the tests.
+//! The binaries under test, built by the cargo that runs the tests; or those in the folder that
+//! SLUICEGATE_BINARIES names, to run the same test on another build.
 
 use std::path::PathBuf;
 use std::process::Command;
@@ -18,6 +19,9 @@ pub fn built() -> Result<PathBuf> {
 }
 
 fn build() -> Result<PathBuf> {
+    if let Some(folder) = std::env::var_os("SLUICEGATE_BINARIES") {
+        return Ok(folder.into());
+    }
     let folder = folder()?;
     let mut cargo = Command::new(env!("CARGO"));
     cargo.args(["build", "--quiet", "--bins", "-p", "sluiced", "-p", "sluice"]);

@@ -204,8 +204,16 @@ fn innocent_hosts_go_on_beside_all_attacks_together() -> Result<()> {
     go_on_beside(&Attack::ALL)
 }
 
+/// Returns the name of one attack, or of all together.
+fn name_of(attacks: &[Attack]) -> String {
+    match attacks {
+        [one] => format!("{one:?}"),
+        _ => "all together".to_owned(),
+    }
+}
+
 /// Measures how long innocent hosts wait: three runs beside each attack and beside all together, on
-/// a machine that does nothing else (`make bench-hostile`).
+/// a machine that does nothing else (`make bench-hostile`); `ATTACK=NAME` leaves the others out.
 #[test]
 #[ignore = "measures times, on a machine that does nothing else: make bench-hostile"]
 fn innocent_hosts_wait_no_longer_than_promised() -> Result<()> {
@@ -222,7 +230,11 @@ fn innocent_hosts_wait_no_longer_than_promised() -> Result<()> {
     println!("| attack | longest wait, median of {RUNS} (all) | Urgent p99 | new host | memory |");
     println!("|---|---|---|---|---|");
     let each = Attack::ALL.map(|attack| vec![attack]);
+    let only = std::env::var("ATTACK").unwrap_or_default();
     for attacks in each.into_iter().chain([Attack::ALL.to_vec()]) {
+        if !name_of(&attacks).contains(&only) {
+            continue;
+        }
         let mut worst = Vec::new();
         let mut urgent = Vec::new();
         let mut newcomer = Vec::new();
@@ -240,10 +252,7 @@ fn innocent_hosts_wait_no_longer_than_promised() -> Result<()> {
             times.sort_unstable();
         }
         grown.sort_unstable();
-        let name = match attacks[..] {
-            [one] => format!("{one:?}"),
-            _ => "all together".to_owned(),
-        };
+        let name = name_of(&attacks);
         let median = |times: &[Duration]| times.get(RUNS / 2).copied().unwrap_or_default();
         let memory = grown.last().copied().unwrap_or_default();
         println!(

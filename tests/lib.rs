@@ -5,6 +5,8 @@
 //! scenario said is kept in `build/e2e/NAME.log`. Environment:
 //! - `SLUICEGATE_E2E_TARGET=nvmet` runs the scenarios against the kernel's own target: one that
 //!   fails there too is a wrong scenario.
+//! - `SLUICEGATE_BINARIES` names a folder with `sluiced` and `sluice` to use instead of those that
+//!   the tests build.
 //! - `SLUICEGATE_UML` names a kernel to use instead of the one that `build-uml` finds or builds.
 
 pub mod binaries;
