@@ -221,4 +221,47 @@ mod tests {
         traffic.publish(false, 0);
         assert_eq!(waiting(&traffic), 0);
     }
+
+    #[test]
+    fn commands_wait_to_be_asked_for_data_only_where_there_is_a_rate() {
+        let mut traffic = Traffic::<Vec<u8>>::new(Arc::default(), Nanos(0));
+        assert!(!traffic.needs_turns());
+        assert_eq!(traffic.begun(), 0);
+        traffic.pacing.set_grant_rate(Some(1_000_000));
+        assert!(traffic.needs_turns());
+        traffic.pacer_mut().push_begun(Class::Low, SlotId(1));
+        traffic.pacer_mut().push_begun(Class::High, SlotId(2));
+        assert_eq!(traffic.begun(), 2, "their hosts owe nothing");
+    }
+
+    #[test]
+    fn replies_that_wait_are_held_and_counted() {
+        let mut traffic = Traffic::<Vec<u8>>::new(Arc::default(), Nanos(0));
+        assert!(!traffic.holds_replies());
+        assert_eq!(traffic.waiting_bytes(), 0);
+        traffic.replies.push(Class::Low, SlotId(1), TxData::Bytes(vec![1; 700]));
+        traffic.replies.push(Class::High, SlotId(2), TxData::Bytes(vec![1; 30]));
+        assert!(traffic.holds_replies());
+        assert_eq!(traffic.waiting_bytes(), 730);
+    }
+
+    #[test]
+    fn f5_a_host_that_owes_data_may_be_asked_for_what_a_late_thread_has_cost_it() {
+        for (owes, least, most) in [(true, 40_000, 60_000), (false, 15_000, 30_000)] {
+            let mut traffic = Traffic::<Vec<u8>>::new(Arc::default(), Nanos(0));
+            traffic.pacing.set_grant_rate(Some(1_000_000));
+            for slot in 0..100 {
+                traffic.pacer_mut().push_fresh(Class::Low, SlotId(slot), 1000);
+            }
+            if owes {
+                traffic.asked(Class::High, 10);
+            }
+            let mut asked = 0;
+            while let Turn::R2t(class, _) = traffic.next_r2t(Nanos(1_000_000_000)) {
+                traffic.charge_r2t(&OrderSettings::default(), class, 1000);
+                asked += 1000;
+            }
+            assert!((least..most).contains(&asked), "owes: {owes}, {asked} bytes at once");
+        }
+    }
 }

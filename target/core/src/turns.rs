@@ -386,4 +386,16 @@ mod tests {
         turns.leave(other);
         assert!(turns.hosts.is_empty() && turns.by_name.is_empty());
     }
+
+    #[test]
+    fn connections_in_line_of_either_kind_are_known_and_the_first_knows_that_it_is_alone() {
+        for (kind, other) in [(Kind::Io, Kind::Admin), (Kind::Admin, Kind::Io)] {
+            let mut turns = Turns::new();
+            assert!(!turns.any_wait());
+            assert!(turns.wait(kind, key(1)), "alone");
+            assert!(turns.any_wait());
+            assert!(!turns.wait(kind, key(2)));
+            assert!(turns.wait(other, key(3)), "alone among its kind");
+        }
+    }
 }

@@ -121,8 +121,12 @@ fn hosts_that_have_gone_leave_no_queues_behind() {
     let mut rig = rig();
     cut(&mut rig, 1);
     assert_eq!(rig.core.inventory().queues, 0);
+    let mut before = rig.peers[1].key;
     for round in 0..ROUNDS {
         let peer = rig.add_host();
+        let key = rig.peers[peer].key;
+        assert_ne!(key, before, "round {round}: what is late for one connection meets no other");
+        before = key;
         // In a capsule, by an R2T, a read on the spot, one at the drive, and one that waits.
         rig.submit(peer, write(MEMORY, 0, 1), Some(vec![3; 512]), 0);
         rig.submit(peer, write(DRIVE, 0, 32), Some(vec![3; 16 << 10]), 0);

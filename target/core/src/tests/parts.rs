@@ -23,6 +23,7 @@ use crate::changes::{Changes, Touched};
 use crate::commands::{Commands, State};
 use crate::flow_cache::{FlowCache, NamespaceFlow};
 use crate::heap::HeapArena;
+use crate::key::Key;
 use crate::lease::LeaseGate;
 use crate::memory::{Memory as _, Use};
 use crate::pacer::{Next, R2tPacer, Turn};
@@ -365,4 +366,17 @@ fn tokens_of_a_long_time_are_kept_for_a_host_that_is_waited_for() {
         }
         assert!((least..most).contains(&asked), "busy: {busy}, {asked} bytes at once");
     }
+}
+
+#[test]
+fn stages_wait_while_a_command_waits_in_them() {
+    let mut stages = stages();
+    assert!(!stages.waits());
+    let session = Arc::clone(&Rules::new(10).tenant.session);
+    let flow = stages.gate.flow(&session, HostId(1));
+    let item = (Key { index: 0, generation: 0 }, SlotId(1));
+    let waiting = stages.gate.enqueue(flow, Class::Low, 4096, item);
+    assert!(stages.waits(), "for memory");
+    stages.gate.cancel(waiting);
+    assert!(!stages.waits());
 }
