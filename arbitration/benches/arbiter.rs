@@ -1,4 +1,4 @@
-//! What a command costs in the arbiter. `cost.rs` prints the same as a table.
+//! The cost of a command in the arbiter. `cost.rs` prints the same as a table.
 
 #[expect(dead_code, reason = "the table of costs uses the rest")]
 mod scene;

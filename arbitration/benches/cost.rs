@@ -1,4 +1,4 @@
-//! What a command costs in the arbiter, against commands queued and sessions:
+//! The cost of a command in the arbiter, against commands queued and sessions:
 //!
 //! `cargo bench -p arbitration --bench cost` prints the table in ns, the best of many batches;
 //! `benches/instructions.sh` prints it in instructions, which other load does not change.
@@ -62,7 +62,7 @@ fn main() {
     let mut number = || words.next().and_then(|word| word.parse().ok()).unwrap_or(0);
     let (sessions, queued, times) = (number().max(1), number(), number() as u64);
     let mut scene = Scene::new(sessions, queued);
-    // First once for what is made once.
+    // The scene is made before the part that valgrind measures.
     match what.as_str() {
         "turns" => scene.turns(times),
         "passes" => scene.passes(times),

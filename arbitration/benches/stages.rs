@@ -1,5 +1,5 @@
-//! What the parts that reactors share cost a command while nobody else wants them: limits, credits,
-//! the window and the backlog.
+//! The cost for a command of the parts that reactors share, while nobody else wants them: limits,
+//! credits, the window and the backlog.
 //!
 //! ```text
 //! cargo bench -p arbitration --bench stages

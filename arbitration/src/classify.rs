@@ -1,27 +1,28 @@
 //! Stage S1: the class of a command (docs/sources.md, E6: every command and packet names its
 //! class).
 //!
-//! In this order: the command's own bits; its connection (the priority class of Connect while
-//! CC.AMS is weighted round robin, else the DSCP that the host connected with, else the
-//! listener's class); the policy of host, subsystem and namespace; Low.
+//! The first of these that names a class decides: the command's own bits; its connection (the
+//! priority class of Connect while CC.AMS is weighted round robin, else the DSCP that the host
+//! connected with, else the listener's class); the policy of host, subsystem and namespace;
+//! otherwise the class is Low.
 
 use std::sync::Arc;
 
 use units::{Class, Nanos};
 
 use crate::limit::Limiter;
-use crate::settings::Marks;
+use crate::settings::ClassDscps;
 
-/// The class of a connection, and who says so.
+/// All that names the class of a connection.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct ConnectionClass {
-    /// CATTR bits 1:0 of its Connect command.
+    /// CATTR bits 1:0 of the connection's Connect command.
     pub priority: u8,
-    /// CC.AMS is weighted round robin with urgent: `priority` counts.
+    /// Whether CC.AMS is weighted round robin with urgent, so that `priority` counts.
     pub weighted: bool,
     /// The class that the host's DSCP stands for.
-    pub mark: Option<Class>,
-    /// The listener's.
+    pub dscp: Option<Class>,
+    /// Class of the listener.
     pub listener: Option<Class>,
 }
 
@@ -32,19 +33,19 @@ impl ConnectionClass {
         if self.weighted {
             return Some(Class::of_connect(self.priority));
         }
-        self.mark.or(self.listener)
+        self.dscp.or(self.listener)
     }
 }
 
 /// The classes that policies give one host's commands to one namespace.
 #[derive(Clone, Debug, Default)]
 pub struct PolicyClass {
-    /// Class of commands where neither they nor their connection name one.
+    /// Class of commands where neither the command nor its connection names one.
     pub class: Option<Class>,
-    /// The highest class that may be had.
+    /// Highest class that the policy allows.
     pub max_class: Option<Class>,
-    /// Urgent commands per second; those above it are High. Shared by all that the policy
-    /// covers.
+    /// Limit on Urgent commands per second; those beyond it are High. Everything that the policy
+    /// covers shares the limit.
     pub urgent: Option<Arc<Limiter>>,
 }
 
@@ -85,32 +86,32 @@ impl Classifier {
     }
 }
 
-/// Returns the class that a DSCP stands for; none for best effort and for what nobody has named.
+/// Returns the class that a DSCP stands for; `None` for best effort and for a DSCP of no class.
 #[must_use]
-pub fn class_of_mark(marks: &Marks, dscp: u8) -> Option<Class> {
+pub fn class_of_dscp(dscps: &ClassDscps, dscp: u8) -> Option<Class> {
     if dscp == 0 {
         return None;
     }
-    marks.iter().find(|(_, mark)| **mark == dscp).map(|(class, _)| class)
+    dscps.iter().find(|(_, of_class)| **of_class == dscp).map(|(class, _)| class)
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
     use crate::limit::Rate;
-    use crate::settings::default_marks;
+    use crate::settings::default_dscps;
 
     const NOW: Nanos = Nanos(1_000_000_000);
 
     fn connection(
         weighted: Option<u8>,
-        mark: Option<Class>,
+        dscp: Option<Class>,
         listener: Option<Class>,
     ) -> ConnectionClass {
         ConnectionClass {
             priority: weighted.unwrap_or(0),
             weighted: weighted.is_some(),
-            mark,
+            dscp,
             listener,
         }
     }
@@ -135,13 +136,13 @@ mod tests {
             (None, None, Some(Urgent), None, None, Some(Medium), Medium),
             (Some(Medium), None, None, None, Some(Urgent), Some(High), Medium),
         ];
-        for (command, priority, mark, listener, class, max_class, expected) in table {
+        for (command, priority, dscp, listener, class, max_class, expected) in table {
             let policy = PolicyClass { class, max_class, urgent: None };
-            let classifier = Classifier::new(&connection(priority, mark, listener), policy);
+            let classifier = Classifier::new(&connection(priority, dscp, listener), policy);
             assert_eq!(
                 classifier.class(NOW, command),
                 expected,
-                "{command:?} {priority:?} {mark:?} {listener:?} {class:?} {max_class:?}"
+                "{command:?} {priority:?} {dscp:?} {listener:?} {class:?} {max_class:?}"
             );
         }
     }
@@ -169,13 +170,13 @@ mod tests {
     }
 
     #[test]
-    fn marks_stand_for_classes() {
-        let marks = default_marks();
-        assert_eq!(class_of_mark(&marks, 0), None);
-        assert_eq!(class_of_mark(&marks, 46), Some(Class::Urgent));
-        assert_eq!(class_of_mark(&marks, 34), Some(Class::High));
-        assert_eq!(class_of_mark(&marks, 18), Some(Class::Medium));
-        assert_eq!(class_of_mark(&marks, 8), Some(Class::Low));
-        assert_eq!(class_of_mark(&marks, 48), None, "network control is no class of ours");
+    fn dscps_stand_for_classes() {
+        let dscps = default_dscps();
+        assert_eq!(class_of_dscp(&dscps, 0), None);
+        assert_eq!(class_of_dscp(&dscps, 46), Some(Class::Urgent));
+        assert_eq!(class_of_dscp(&dscps, 34), Some(Class::High));
+        assert_eq!(class_of_dscp(&dscps, 18), Some(Class::Medium));
+        assert_eq!(class_of_dscp(&dscps, 8), Some(Class::Low));
+        assert_eq!(class_of_dscp(&dscps, 48), None, "network control is no class of ours");
     }
 }

@@ -10,12 +10,12 @@ use crate::sync::{AtomicU32, AtomicU64};
 #[cfg(test)]
 mod tests;
 
-/// Position of the operations in the word of what is in use: bits 63:40, over the KiB in bits
-/// 39:0.
+/// Lowest bit of the operations in the word of what is in use: bits 63:40 hold operations, bits
+/// 39:0 KiB.
 const OPERATIONS_BIT: u32 = 40;
 /// The most operations that can be in use.
 const MAX_OPERATIONS: u32 = (1 << (64 - OPERATIONS_BIT)) - 1;
-/// The most KiB that can be in use: an exbibyte.
+/// The most KiB that can be in use: a pebibyte less 1 KiB.
 const MAX_PAYLOAD: u64 = (1 << OPERATIONS_BIT) - 1;
 
 /// The credits that a command or a task holds while it runs.
@@ -125,7 +125,7 @@ impl Default for Credits {
 }
 
 impl Credits {
-    /// Makes credits of which all are free.
+    /// Makes credits that are all free.
     #[must_use]
     pub fn new(caps: Caps) -> Self {
         Self {
@@ -155,8 +155,8 @@ impl Credits {
         Used::unpack(self.used.load(SeqCst))
     }
 
-    /// Takes all of `cost`, or nothing and says no: where more would be in use than the caps allow.
-    /// Where nothing is in use, anything may run.
+    /// Takes all of `cost` and returns true, or takes nothing where more would be in use than the
+    /// caps allow. Where nothing is in use, any cost fits.
     #[inline]
     pub fn take(&self, cost: Cost) -> bool {
         let caps = self.caps();

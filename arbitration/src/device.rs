@@ -17,8 +17,8 @@ use crate::window::Window;
 /// Reactors that one device may have.
 pub const REACTORS_MAX: usize = 64;
 
-/// Urgent may save up one in this many of the commands that the device carries out in the shortest
-/// period of a reservation.
+/// Divisor of the commands that the device carries out in the shortest period of a reservation: the
+/// part that Urgent may save up.
 const URGENT_PART: u64 = 32;
 
 /// The fixed rules of a device.
@@ -44,13 +44,13 @@ pub struct ContainerRules {
     pub deadline_ns: u64,
 }
 
-/// Number of commands that wait at one reactor, by class. Each reactor writes its own with every
-/// command.
+/// Number of commands that wait at one reactor, by class. Each reactor writes to its own cache line
+/// with every command.
 #[derive(Debug, Default)]
 #[repr(align(64))]
 struct Counts(PerClass<AtomicU32>);
 
-/// A device.
+/// A device, as all reactors share it.
 #[derive(Debug)]
 pub struct Device {
     /// The rules, which are fixed.
@@ -61,13 +61,13 @@ pub struct Device {
     pub clock: ClassClock,
     /// The fairness between the reactors in each class.
     pub fairness: Fairness,
-    /// Measures its service times (docs/sources.md, F1: reservations in the tenant's terms).
+    /// Measurements of the service times (docs/sources.md, F1: reservations in the tenant's terms).
     pub profiler: Profiler,
-    /// The commands of its scheduling set: counted where [`Self::is_bounded`].
+    /// Load of the scheduling set; counted where [`Self::is_bounded`].
     pub(crate) set: SetLoad,
     /// Whether there is a scheduling set.
     bounded: bool,
-    /// When a command was complete last, in ns: kept where [`Self::is_bounded`].
+    /// Time of the latest completion, in ns; kept where [`Self::is_bounded`].
     last_done: AtomicU64,
     /// Reactors that sleep while they have commands waiting here, one bit each.
     sleepers: AtomicU64,
@@ -102,17 +102,17 @@ impl Device {
         }
     }
 
-    /// Says whether commands go through a scheduling set, which reservations bound (docs/sources.md, F3:
-    /// reservations are kept): what seeks, and what is ordered by place, is not first come, first
-    /// served.
+    /// Says whether commands go through a scheduling set, which reservations bound
+    /// (docs/sources.md, F3: reservations are kept). They do on a device that seeks or that orders
+    /// commands by place, because it does not serve them first come, first served.
     #[must_use]
     pub fn is_bounded(&self) -> bool {
         self.bounded
     }
 
-    /// Notes that a command is complete that was dispatched at `at`, and left the scheduling set.
-    /// Answers how long the device was at work on it alone, in ns: since the command before it was
-    /// complete, for what is in the device together waits for each other there.
+    /// Notes that a command, dispatched at `at`, has completed and left the scheduling set. Returns
+    /// how long the device worked on it alone, in ns: since the completion before it, because
+    /// commands that are in the device together wait for each other there.
     pub(crate) fn leave_set(&self, now: Nanos, at: Nanos, write: bool, bytes: u32) -> u64 {
         self.set.leave(write, bytes);
         let before = Nanos(self.last_done.fetch_max(now.0, Relaxed));
@@ -167,7 +167,8 @@ impl Device {
         self.due.fetch_or(1 << (reactor & 63), SeqCst);
     }
 
-    /// Notes that none is due there any more. Answers the reactors that sleep: they may go on.
+    /// Notes that no reservation is due in that reactor any more. Returns the reactors that sleep:
+    /// they may go on.
     pub(crate) fn clear_due(&self, reactor: u32) -> Reactors {
         self.due.fetch_and(!(1 << (reactor & 63)), SeqCst);
         self.wake_beside(reactor)
@@ -179,9 +180,9 @@ impl Device {
         self.due.load(SeqCst) & !(1 << (reactor & 63)) != 0
     }
 
-    /// Takes the other reactors that sleep: they count as awake from now on. What this reactor has
-    /// announced stays: it may be looking a last time before it sleeps, and nobody else would tell it
-    /// of room that comes free after that.
+    /// Takes out the other reactors that sleep: they count as awake from now on. This reactor's own
+    /// announcement stays: the reactor may be looking a last time before it sleeps, and nobody else
+    /// would tell it of room that comes free after that.
     #[inline]
     pub(crate) fn wake_beside(&self, reactor: u32) -> Reactors {
         let own = 1 << (reactor & 63);

@@ -1,17 +1,18 @@
-//! Places in tables: what the typed names of this crate are made of.
+//! Indices of places in tables. The typed identifiers of this crate are made of them.
 
 use std::num::NonZeroU32;
 
-/// A place in a table. It is kept as its number plus 1, so that an `Option` of it takes no more
-/// room than it does: commands and nodes fit their cache lines by that.
+/// The index of a place in a table. It is stored as the place's number plus 1, so that
+/// `Option<Index>` takes no more room than `Index`: commands and nodes fit their cache lines by
+/// that.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub(crate) struct Index(NonZeroU32);
 
 impl Index {
-    /// The place number 0.
+    /// Place 0.
     pub(crate) const FIRST: Self = Self(NonZeroU32::MIN);
 
-    /// Names the place with this number, the first of which is 0.
+    /// Makes the index of the place with this number; the first is 0.
     #[inline]
     pub(crate) fn nth(number: usize) -> Self {
         debug_assert!(number < u32::MAX as usize, "memory ends before a table has 2^32 places");
@@ -25,21 +26,21 @@ impl Index {
         self.0.get() - 1
     }
 
-    /// Returns where the place is in a table that leaves its first place unused, so that nothing
-    /// has to be computed on a command's way.
+    /// Returns the place's position in a table that leaves its first place unused: the stored
+    /// number itself, without a subtraction for each command.
     #[inline]
     pub(crate) const fn behind_unused(self) -> usize {
         self.0.get() as usize
     }
 
-    /// Returns the place's number, as tables want it.
+    /// Returns the place's number as a position in a table.
     #[inline]
     pub(crate) const fn at(self) -> usize {
         self.number() as usize
     }
 }
 
-/// Finds the place of this number in a table, which grows to have one.
+/// Finds the place with this number in a table. The table grows where it has no such place.
 #[expect(clippy::indexing_slicing, reason = "the table has just been made large enough")]
 #[inline]
 pub(crate) fn grown<T>(table: &mut Vec<T>, at: usize, make: impl FnMut() -> T) -> &mut T {

@@ -1,11 +1,11 @@
-//! Limits how many commands or bytes a second a session may have (docs/sources.md, D1: sessions
-//! form a tree).
+//! Limits on the commands or bytes a second of a session (docs/sources.md, D1: sessions form a
+//! tree).
 //!
-//! The generic cell rate algorithm: one word holds the time at which all that was charged will have
-//! been paid for at the limit's rate. Who asks may go on while that time is at most [`TOLERANCE`]
-//! ahead of the present. So a limit is one word that any number of reactors move with a
-//! compare-exchange, nothing has to be refilled, and a rate of one a second is as exact as one of a
-//! thousand million.
+//! A limit follows the generic cell rate algorithm: one word holds the time at which everything
+//! charged so far will have been paid for at the limit's rate. A command may go on while that time
+//! is at most [`TOLERANCE`] ahead of the present. So a limit is one word that any number of
+//! reactors move with a compare-exchange, nothing has to be refilled, and a rate of one a second is
+//! as exact as one of 10^9.
 //!
 //! What passes in any span of time is at most the rate times (the span and the tolerance), and one
 //! command of each thread; a user who always has work and asks at least every 2 ms gets at least
@@ -23,12 +23,12 @@ mod tests;
 /// Time by which an idle user may be ahead of its rate: 4 ms of the rate.
 pub const TOLERANCE: Nanos = Nanos(4_000_000);
 
-/// Times are kept in 1/64 ns: fine enough for 16 threads that do nothing but charge, and enough for
-/// nine years. Past those nothing is limited any more.
+/// Ticks in a ns. A tick of 1/64 ns is fine enough for 16 threads that do nothing but charge, and
+/// 64 bits of ticks last nine years, after which nothing is limited any more.
 const TICKS_PER_NS: u64 = 64;
 const TOLERANCE_TICKS: u64 = TOLERANCE.0 * TICKS_PER_NS;
 const SECOND_TICKS: u64 = 1_000_000_000 * TICKS_PER_NS;
-/// Intervals have this many more binary digits than ticks.
+/// Binary digits of an interval below a tick.
 const INTERVAL_DIGITS: u32 = 28;
 
 /// A rate in operations or bytes a second.
@@ -58,21 +58,22 @@ impl Rate {
     }
 }
 
-/// A limit, shared by all reactors.
+/// A limit on a rate, shared by all reactors.
 ///
-/// Amounts are in the unit of its rate. Threads may see the present a little differently.
+/// Amounts are in the unit of the limit's rate. Threads may pass present times that differ a
+/// little.
 #[derive(Debug, Default)]
 pub struct Limiter {
     /// Time at which all that was charged is paid for, in ticks.
     paid: AtomicU64,
-    /// [`Rate::interval`]; 0: no limit.
+    /// Time of one operation or byte, as [`Rate::interval`] computes it; 0: no limit.
     interval: AtomicU64,
-    /// The rate, to be told; 0: no limit.
+    /// The rate that was set, in operations or bytes a second; 0: no limit.
     rate: AtomicU64,
 }
 
 impl Limiter {
-    /// Makes a limit of this rate; none: no limit.
+    /// Makes a limit of this rate; `None`: no limit.
     #[must_use]
     pub fn new(rate: Option<Rate>) -> Self {
         Self {
@@ -82,10 +83,11 @@ impl Limiter {
         }
     }
 
-    /// Changes the rate. What is owed stays owed in operations or bytes, but nobody waits longer
-    /// than a second at the new rate for what went before it.
+    /// Changes the rate. A debt stays the same in operations or bytes, but nobody waits longer than
+    /// a second at the new rate for what went before it.
     ///
-    /// For one thread at a time. A command charged at the same moment may count at either rate.
+    /// Only one thread at a time may call this. A command charged at the same moment may count at
+    /// either rate.
     pub fn set(&self, now: Nanos, rate: Option<Rate>) {
         let new = rate.map_or(0, Rate::interval);
         self.rate.store(rate.map_or(0, Rate::get), Relaxed);
@@ -96,7 +98,7 @@ impl Limiter {
         }
     }
 
-    /// Returns the rate; none: no limit.
+    /// Returns the rate; `None`: no limit.
     #[must_use]
     pub fn rate(&self) -> Option<Rate> {
         Rate::per_second(self.rate.load(Relaxed))
@@ -109,11 +111,11 @@ impl Limiter {
         self.interval.load(Relaxed) != 0
     }
 
-    /// Says whether one more may pass now, whatever its size.
+    /// Says whether one more command may pass now, whatever its size.
     ///
     /// # Errors
     ///
-    /// The time at which it may, if nothing else is charged until then.
+    /// The time at which a command may pass, if nothing else is charged until then.
     #[inline]
     pub fn check(&self, now: Nanos) -> Result<(), Nanos> {
         if !self.is_limited() {
@@ -122,8 +124,8 @@ impl Limiter {
         may_pass(self.paid.load(Relaxed), ticks(now))
     }
 
-    /// Charges what passed after a [`check`](Self::check): goes into debt by `amount`, so that
-    /// somebody large passes as soon as somebody small would and the wait comes after it.
+    /// Charges a command that passed a [`check`](Self::check), by `amount`. The limit goes into
+    /// debt: a large command passes as early as a small one would, and the wait comes after it.
     ///
     /// Between the check and the charge other threads may have charged one command each.
     #[inline]
@@ -136,11 +138,11 @@ impl Limiter {
         self.update(|paid| paid.max(now).saturating_add(cost));
     }
 
-    /// Checks and charges in one step, of which no other thread sees the middle.
+    /// Checks and charges in one atomic step.
     ///
     /// # Errors
     ///
-    /// The time at which it may pass, as in [`check`](Self::check). Nothing was charged.
+    /// The time at which the command may pass, as in [`check`](Self::check). Nothing was charged.
     #[inline]
     pub fn take(&self, now: Nanos, amount: u64) -> Result<(), Nanos> {
         let interval = self.interval.load(Relaxed);
@@ -159,7 +161,7 @@ impl Limiter {
         }
     }
 
-    /// Returns what was charged and not used. What time has already paid for is not returned.
+    /// Gives back what was charged and not used. What time has already paid for is not given back.
     #[inline]
     pub fn give_back(&self, amount: u64) {
         let cost = cost(self.interval.load(Relaxed), amount);

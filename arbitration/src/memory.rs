@@ -1,16 +1,16 @@
-//! A gate to a reactor's I/O memory. Large writes wait here until there is memory for their data,
-//! and only then is the host asked for it (docs/sources.md, D2: credits bound what runs). Reads
-//! wait here for memory for what they read, and hold it until the host has taken it.
+//! The gate to a reactor's I/O memory. Large writes wait here until there is memory for their data,
+//! and only then does the target ask the host for it (docs/sources.md, D2: credits bound what
+//! runs). Reads wait here for memory for their data, and hold it until the host has taken the data.
 //!
 //! Classes share the memory by weight, sessions of a class in turn, and hosts of a session in
 //! turn, as at a device. Hosts that do not give memory back cannot keep it from others:
 //!
 //! - No host, whatever its sessions, holds more than a quarter, unless a single command needs more.
-//! - An eighth is a reserve for hosts that hold little: a 1,024th of all and no more than they
-//!   leave, or one command of a quarter of what is left. They take from it out of turn, and their
-//!   turns pay for it later.
-//! - What is [set aside](Session::set_aside) for a tenant is left by all others, and the tenant takes it out
-//!   of turn, whatever it holds besides (docs/sources.md, F4: buffers count in admission).
+//! - An eighth is a reserve for hosts that hold little: a 1,024th of all memory and no more than is
+//!   left, or, for a host that holds nothing, one command of at most a quarter of what is left.
+//!   Such hosts take from the reserve out of turn, and their turns pay for it later.
+//! - What is [set aside](Session::set_aside) for a tenant is left by all others, and the tenant takes it
+//!   out of turn, whatever it holds besides (docs/sources.md, F4: buffers count in admission).
 //!
 //! The gate belongs to one reactor and knows no time: a command that waits goes on when pages come
 //! back, and only then.
@@ -37,14 +37,14 @@ use crate::settings::OrderSettings;
 /// Bytes of a page, the unit in which memory is counted.
 pub const PAGE: u32 = 4096;
 
-/// The most that a host holds, as a part of all memory.
+/// Divisor of all memory: the most that one host holds.
 const HOST_PART: u32 = 4;
-/// The reserve for hosts that hold little, as a part of all memory.
+/// Divisor of all memory: the reserve for hosts that hold little.
 const RESERVE_PART: u32 = 8;
-/// The most that a host holds which takes from the reserve, as a part of all memory.
+/// Divisor of all memory: the most that a host holds which takes from the reserve.
 const LITTLE_PART: u32 = 1024;
-/// The largest command for which a host that holds nothing takes from the reserve, as a part of what
-/// is left.
+/// Divisor of the memory that is left: the largest command for which a host that holds nothing
+/// takes from the reserve.
 const ONE_PART: u32 = 4;
 
 /// A host's commands on one session's account.
@@ -69,14 +69,14 @@ pub struct MemoryGrant {
 }
 
 impl MemoryGrant {
-    /// Returns how much it is, in pages of 4 KiB.
+    /// Returns the memory that the command holds, in pages of 4 KiB.
     #[must_use]
     pub const fn pages(&self) -> u32 {
         self.pages
     }
 }
 
-/// A host, whatever its sessions.
+/// A host, on all its sessions together.
 #[derive(Debug, Default)]
 struct Holder {
     /// Pages that its commands hold.
@@ -87,7 +87,7 @@ struct Holder {
 /// A host on a session.
 #[derive(Debug)]
 struct MemoryFlow {
-    /// Keeps its number from being given to another session.
+    /// The session. As long as it is held here, no other session gets its number.
     session: Arc<Session>,
     host: HostId,
     /// The host's place among the holders.
@@ -100,7 +100,7 @@ struct MemoryFlow {
     waiting: u32,
     /// Pages that its commands hold.
     pages: u32,
-    /// The host has its quarter: the flow's commands wait until some of it comes back.
+    /// Whether the flow's commands wait because their host holds its quarter of the memory.
     blocked: bool,
     /// Whether the host is among those that wait for the reserve.
     needy: bool,
@@ -123,12 +123,13 @@ struct Entry<T> {
 /// The gate of one reactor. See the module's documentation.
 #[derive(Debug)]
 pub struct MemoryGate<T> {
-    /// All pages, and those that no command of the gate holds.
+    /// Number of pages.
     pages: u32,
+    /// Pages that no command of the gate holds.
     free: u32,
-    /// Pages that are in use beside those of the gate's commands, and those that are kept for
-    /// others.
+    /// Pages in use beside those that the gate's commands hold.
     others: u32,
+    /// Pages that are kept for others.
     kept: u32,
     pace: Pace,
     clock: ClassClock,
@@ -188,7 +189,7 @@ impl<T> MemoryGate<T> {
     }
 
     /// Notes how many bytes of the memory are in use beside what the gate's commands hold, and how
-    /// many are kept for others. A command that goes alone may have the latter.
+    /// many are kept for others. A command that goes alone may have what is kept.
     pub fn set_others(&mut self, used: usize, kept: usize) {
         let pages = |bytes: usize| u32::try_from(bytes.div_ceil(PAGE as usize)).unwrap_or(u32::MAX);
         (self.others, self.kept) = (pages(used), pages(kept));
@@ -302,8 +303,8 @@ impl<T> MemoryGate<T> {
         held == 0 || all * u64::from(HOST_PART) <= u64::from(self.pages)
     }
 
-    /// Says whether there is memory for a command whose turn it is. What is larger than what
-    /// there is beside the reserve goes alone.
+    /// Says whether there is memory for a command whose turn it is. A command that is larger than
+    /// the memory beside the reserve goes alone.
     #[inline]
     fn fits_in_turn(&self, tenant: Option<usize>, pages: u32) -> bool {
         let alone = self.free == self.pages
@@ -317,15 +318,15 @@ impl<T> MemoryGate<T> {
         self.fits_reserve_of(self.room(None), held, pages)
     }
 
-    /// Says the same where `room` pages are left.
+    /// Says the same as [`Self::fits_reserve`] where `room` pages are left.
     #[inline]
     const fn fits_reserve_of(&self, room: u32, held: u32, pages: u32) -> bool {
         let all = held.saturating_add(pages);
         (all <= self.pages / LITTLE_PART && all <= room) || (held == 0 && pages <= room / ONE_PART)
     }
 
-    /// Takes memory for a command at once, if nothing of its flow waits, and nobody whose turn is
-    /// before.
+    /// Takes memory for a command at once: in turn where no command of any flow may go on, or from
+    /// the reserve. `None` where a command of the flow waits, or there is no memory for this one.
     #[inline]
     pub fn pass(&mut self, flow: MemoryFlowId, class: Class, bytes: u32) -> Option<MemoryGrant> {
         let MemoryFlow { waiting, node, .. } = *self.used(flow)?;
@@ -406,7 +407,8 @@ impl<T> MemoryGate<T> {
         }
     }
 
-    /// Says whether the host of a grant holds so little besides that the reserve is for it.
+    /// Says whether the host of a grant holds so little besides that it could have the grant's
+    /// memory from the reserve.
     #[must_use]
     pub fn is_for_reserve(&self, grant: &MemoryGrant) -> bool {
         let besides = self.held_by_host(grant.flow).saturating_sub(grant.pages);
@@ -414,8 +416,8 @@ impl<T> MemoryGate<T> {
         grant.aside || self.fits_reserve_of(room, besides, grant.pages)
     }
 
-    /// Takes the command out that may have memory of the reserve, in the order in which flows began
-    /// to wait for it.
+    /// Takes out the next command that may have memory of the reserve. Flows go in the order in
+    /// which they began to wait for it.
     pub fn pull_needy(&mut self) -> Option<(T, MemoryGrant)> {
         for _ in 0..self.needy.len() {
             let id = self.needy.pop_front()?;
@@ -436,7 +438,7 @@ impl<T> MemoryGate<T> {
                 self.may_need(id);
                 return Some((entry.item, grant));
             }
-            // A host that holds too much comes again when it has given some back.
+            // A host that holds too much joins the list again when it has given some back.
             if held == 0
                 || held.saturating_add(pages) <= self.pages / LITTLE_PART
                 || self.asides.left(self.tenant(id)) > 0
@@ -447,7 +449,7 @@ impl<T> MemoryGate<T> {
         None
     }
 
-    /// Finds a flow that somebody uses, that has commands waiting or holds memory.
+    /// Finds a flow that is in use, has commands waiting or holds memory.
     fn used(&mut self, flow: MemoryFlowId) -> Option<&mut MemoryFlow> {
         let found = self.flows.get_mut(flow.0.at());
         debug_assert!(found.is_some(), "a flow is there while it is used, waits or holds memory");
@@ -501,14 +503,14 @@ impl<T> MemoryGate<T> {
         id
     }
 
-    /// Takes a command back that waits. Answers `None` where none of this name does.
+    /// Withdraws a command. `None` where no command of this name waits.
     pub fn cancel(&mut self, entry: MemoryEntryId) -> Option<T> {
         let removed = self.remove(entry)?;
         self.forget_unused(removed.flow);
         Some(removed.item)
     }
 
-    /// Takes the next command out for which there is memory.
+    /// Takes out the next command for which there is memory.
     #[inline]
     pub fn pull(&mut self) -> Option<(T, MemoryGrant)> {
         // Reactors ask in each turn, and seldom does anything wait.
@@ -518,7 +520,7 @@ impl<T> MemoryGate<T> {
         self.pull_in_turn().or_else(|| self.pull_needy())
     }
 
-    /// Takes the next command out whose turn it is, if there is memory for it.
+    /// Takes out the next command in turn, if there is memory for it.
     fn pull_in_turn(&mut self) -> Option<(T, MemoryGrant)> {
         while let Some((class, urgent)) = self.next_class() {
             let tree = &mut self.order.trees[class];
@@ -551,7 +553,7 @@ impl<T> MemoryGate<T> {
         None
     }
 
-    /// Takes memory back; a command that waits for it goes on with the next [`Self::pull`].
+    /// Takes memory back. A command that waits for it goes on with the next [`Self::pull`].
     pub fn give_back(&mut self, grant: MemoryGrant) {
         let MemoryGrant { flow: id, pages, .. } = grant;
         self.free += pages;
@@ -579,7 +581,7 @@ impl<T> MemoryGate<T> {
         }
     }
 
-    /// Lets a flow's commands go on whose host has given memory back.
+    /// Unblocks a flow whose host has given memory back.
     fn unblock(&mut self, id: MemoryFlowId) {
         let Some(flow) = self.used(id) else { return };
         if std::mem::take(&mut flow.blocked) {
@@ -598,7 +600,7 @@ impl<T> MemoryGate<T> {
         Some((class, false))
     }
 
-    /// Takes an entry out of its flow's queue, and away.
+    /// Removes an entry from its flow's queue and from the table.
     fn remove(&mut self, id: MemoryEntryId) -> Option<Entry<T>> {
         let entry = self.entries.try_remove(id.0.at())?;
         if let Some(prev) = entry.prev.and_then(|prev| self.entry(prev)) {
@@ -622,7 +624,7 @@ impl<T> MemoryGate<T> {
         Some(entry)
     }
 
-    /// Takes a flow away that nobody uses, that has nothing waiting and holds nothing.
+    /// Removes a flow that nobody uses, that has nothing waiting and holds no memory.
     fn forget_unused(&mut self, id: MemoryFlowId) {
         let Some(flow) = self.used(id) else { return };
         if flow.references > 0 || flow.waiting > 0 || flow.pages > 0 {
@@ -646,7 +648,7 @@ impl<T> MemoryGate<T> {
         self.sync();
     }
 
-    /// Tells the clock which classes have something that may go on.
+    /// Tells the clock which classes have commands that may go on.
     fn sync(&mut self) {
         for (class, tree) in self.order.trees.iter() {
             let works = tree.has_work();
@@ -659,7 +661,7 @@ impl<T> MemoryGate<T> {
 }
 
 impl<T> MemoryGate<T> {
-    /// Pages that each host on a session holds.
+    /// Returns the pages that a flow holds.
     #[cfg(test)]
     fn held_by(&self, flow: MemoryFlowId) -> u32 {
         self.flows[flow.0.at()].pages

@@ -1,10 +1,10 @@
 //! The answer of a session to more commands than it can carry out (docs/sources.md, D5: a full
 //! session says when to come again).
 //!
-//! First it holds its hosts back: nothing more is read from their connections. A host that goes on
-//! over other connections is refused at last, with a hint when to try again: as long as the
-//! session's own rate needs for what waits already. A Linux host gives a command up after five
-//! retries, so none is refused twice.
+//! A session first holds its hosts back: nothing more is read from their connections. A host that
+//! goes on over other connections is refused at last, with a hint when to try again: after the time
+//! that the session's own rate needs for what waits already. A Linux host gives a command up after
+//! five retries, so no command is refused twice.
 
 use crate::sync::Ordering::Relaxed;
 use crate::sync::{AtomicU32, AtomicU64};
@@ -20,36 +20,38 @@ mod tests;
 
 pub use retry::{RefusedOnce, RetryDelays, command_key};
 
-/// The rate is measured over this long,
+/// Length of one measurement of the rate, in ns.
 const SPAN: u64 = 100_000_000;
-/// or until nothing waits any more, if that many have left until then.
+/// Commands that make a measurement valid which ended before [`SPAN`], because nothing waited any
+/// more.
 const ENOUGH: u32 = 16;
-/// Weight of the newest waiting time in the average: one in this many.
+/// Divisor of the newest waiting time's weight in the average.
 const WAITS: u64 = 32;
-/// Times between two that leave have this many binary digits below the ns.
+/// Binary digits below a ns in the mean time between two departures.
 const GAP_DIGITS: u32 = 8;
 
 /// The commands of one session that wait, shared by all reactors.
 ///
-/// The number of them is exact whatever calls interleave; the mean waiting time may miss one of two
-/// commands that leave in the same few ns.
+/// The number of commands is exact whatever calls interleave; the mean waiting time may miss one of
+/// two commands that leave in the same few ns.
 #[derive(Debug)]
 pub struct Backlog {
     sharing: Sharing,
-    /// Bits 31:0: how many wait; bits 63:32: how many have left, and wraps.
+    /// Bits 31:0: number of commands that wait; bits 63:32: number that have left, modulo 2^32.
     counts: AtomicU64,
-    /// 0: as `common` says.
+    /// The session's own bound, in commands; 0: `common` applies.
     bound: AtomicU32,
-    /// The bound of all queues that have none of their own.
+    /// The bound of all queues without one of their own, in commands.
     common: Arc<AtomicU32>,
     /// The mean waiting time in ns.
     waited: AtomicU64,
-    /// The mean time between two that leave, in 1/256 ns; 0: not known.
+    /// The mean time between two departures, in 1/256 ns; 0: not known.
     gap: AtomicU64,
-    /// Since when leaving is counted, in ns; 0: nothing waits.
+    /// Time at which the present measurement began, in ns; 0: none is under way.
     since: AtomicU64,
-    /// Number of commands that had left at that time.
+    /// Number of commands that had left when the measurement began, modulo 2^32.
     left_then: AtomicU32,
+    /// Number of commands that were refused.
     refused: AtomicU64,
 }
 
@@ -165,7 +167,7 @@ impl Backlog {
         }
         let elapsed = if since == 0 { 0 } else { now.0.saturating_sub(since) };
         let mut gap = self.gap.load(Relaxed);
-        // A session that stands still measures nothing: this is its rate if one leaves just now.
+        // A session that stands still measures nothing: take it that a command leaves just now.
         if gap == 0 || elapsed > SPAN {
             let left = left.wrapping_sub(self.left_then.load(Relaxed));
             gap = gap.max(between(elapsed, left.saturating_add(1)));
@@ -186,7 +188,7 @@ impl Backlog {
         self.refused.fetch_add(1, Relaxed);
     }
 
-    /// Changes how many wait and how many have left, and tells what became of them.
+    /// Changes how many commands wait and how many have left. Returns both numbers.
     #[inline]
     fn count(&self, next: impl Fn(u32, u32) -> (u32, u32)) -> (u32, u32) {
         let change = |word: u64| {
@@ -206,15 +208,15 @@ impl Backlog {
         self.waited.store(mean, Relaxed);
     }
 
-    /// Counts what leaves from now on; one thread does.
+    /// Begins a measurement, in one thread of those that try.
     fn begin(&self, now: u64, left: u32) {
         if self.since.compare_exchange(0, now.max(1), Relaxed, Relaxed).is_ok() {
             self.left_then.store(left, Relaxed);
         }
     }
 
-    /// Measures the time between two that leave, and starts the next measurement; one thread does.
-    /// The time in which nothing waits is no part of it.
+    /// Ends a measurement of the time between two departures, in one thread of those that try.
+    /// Begins the next one, unless nothing waits (`idle`): that time is no part of any measurement.
     #[cold]
     fn measure(&self, now: Nanos, since: u64, left: u32, idle: bool) {
         let next = if idle { 0 } else { now.0 };
@@ -227,7 +229,7 @@ impl Backlog {
             return;
         }
         let (old, new) = (self.gap.load(Relaxed), between(elapsed, count));
-        // The newest counts for three in four.
+        // The newest measurement has three quarters of the weight.
         self.gap.store(if old == 0 { new } else { follow(new, old, 4) }, Relaxed);
     }
 }

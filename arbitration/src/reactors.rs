@@ -1,6 +1,6 @@
 //! Sets of reactors.
 
-/// Some of the reactors, by their numbers (below 64).
+/// A set of reactors, by their numbers (0 to 63).
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Reactors(u64);
 

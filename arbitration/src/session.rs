@@ -22,8 +22,8 @@ use crate::sharing::Sharing;
 
 pub use tree::Sessions;
 
-/// A session's place: no two sessions have the same at one time, but one that comes may have that
-/// of one that has gone. The root's is 0.
+/// The number of a session. No two sessions have the same at one time, but a new session may get
+/// that of one that has gone. The root's is 0.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct SessionId(pub u32);
 
@@ -39,25 +39,25 @@ pub struct HostId(pub u64);
 /// The specification of a session.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct SessionSpec {
-    /// Its name, unique.
+    /// Unique name.
     pub name: String,
-    /// Its parent's name; none: the root.
+    /// Name of the parent; `None`: the root.
     pub parent: Option<String>,
-    /// Operation credits, in per cent of the parent's; none: no bound but the parent's.
+    /// Operation credits, in per cent of the parent's; `None`: no bound but the parent's.
     pub operations: Option<u8>,
-    /// Payload credits, in per cent of the parent's.
+    /// Payload credits, in per cent of the parent's; `None`: no bound but the parent's.
     pub payload: Option<u8>,
     /// Commands per second.
     pub iops: Option<Rate>,
     /// Bytes per second.
     pub bandwidth: Option<Rate>,
-    /// Commands that may wait before hosts are held back; none: the root's.
+    /// Commands that may wait before hosts are held back; `None`: the root's number.
     pub queue: Option<u32>,
 }
 
 impl SessionSpec {
-    /// Computes what the session may have of its parent's `caps`: without a share there is no bound
-    /// of its own.
+    /// Computes the caps of a session whose parent has `parent`: without a share, a session has no
+    /// cap of its own.
     fn caps(&self, parent: Caps) -> Caps {
         Caps {
             operations: self.operations.map_or(u32::MAX, |percent| {
@@ -75,10 +75,10 @@ impl SessionSpec {
 /// The specification of the root session.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct RootSpec {
-    /// Operation and payload credits of the whole target: what shares are of.
+    /// Operation and payload credits of the whole target, of which sessions have shares.
     pub caps: Caps,
-    /// Whether they bound the target itself. Without, commands of sessions without a share are
-    /// not counted, which costs time for each.
+    /// Whether the credits bound the target itself. If not, commands of sessions without a share
+    /// are not counted, which saves time for each.
     pub bounded: bool,
     /// Commands that may wait in the whole target.
     pub queue: u32,
@@ -106,14 +106,14 @@ pub enum SessionError {
     /// Two sessions have one name.
     #[error("there are two sessions named {0}")]
     Twice(String),
-    /// The children of one parent are given more than it has.
+    /// The shares of the sessions below one parent are more than it has.
     #[error("the {what} credits of the sessions below {parent} sum to {sum} %; at most 100 % fit")]
     Shares {
         /// The parent.
         parent: String,
         /// `operation` or `payload`.
         what: &'static str,
-        /// In per cent.
+        /// Sum of the shares, in per cent.
         sum: u32,
     },
 }
@@ -125,15 +125,15 @@ pub struct Session {
     serial: u32,
     name: String,
     parent: Option<Arc<Self>>,
-    /// Its credits.
+    /// Credits: the caps, and what is in use.
     pub credits: Arc<Credits>,
     /// Commands per second.
     pub iops: Limiter,
     /// Bytes per second.
     pub bandwidth: Limiter,
-    /// Its queue.
+    /// Commands that wait.
     pub backlog: Backlog,
-    /// Reactors with commands that wait for its credits, one bit each.
+    /// Reactors with commands that wait for the session's credits, one bit each.
     waiters: AtomicU64,
     /// KiB of each reactor's memory for hosts' data that are set aside for it.
     aside: AtomicU32,
@@ -160,14 +160,14 @@ impl Session {
         }
     }
 
-    /// Returns the session's place.
+    /// Returns the session's number.
     #[must_use]
     pub fn id(&self) -> SessionId {
         self.id
     }
 
-    /// Returns a number that no session before it had: tells it from the others that have had its
-    /// place.
+    /// Returns the serial number: sessions that have the same [`id`](Self::id) one after the other
+    /// differ by it.
     #[must_use]
     pub fn serial(&self) -> u32 {
         self.serial
@@ -216,7 +216,7 @@ impl Session {
         self.waiters.fetch_or(1 << (reactor & 63), SeqCst);
     }
 
-    /// Takes the reactors that wait: they wait no more.
+    /// Takes out the reactors that wait for this session's credits.
     pub(crate) fn take_waiters(&self) -> Reactors {
         if self.waiters.load(SeqCst) == 0 {
             return Reactors::NONE;
@@ -224,7 +224,7 @@ impl Session {
         Reactors::of_bits(self.waiters.swap(0, SeqCst))
     }
 
-    /// Takes new settings; `parent` is what its shares are of.
+    /// Takes new settings, with shares of `parent`.
     fn set(&self, now: Nanos, spec: &SessionSpec, parent: Caps) {
         self.credits.set(spec.caps(parent));
         self.iops.set(now, spec.iops);
@@ -235,8 +235,7 @@ impl Session {
         }
     }
 
-    /// Takes the limits away: what is left of a session that has gone comes to its end without
-    /// them.
+    /// Removes the limits: what is left of a session that has gone ends without them.
     fn retire(&self, now: Nanos) {
         self.set(now, &SessionSpec::default(), Caps::NONE);
     }
@@ -247,7 +246,7 @@ impl Session {
     }
 }
 
-/// Computes a share, at least 1.
+/// Computes a share of an amount, at least 1.
 fn share(of: u64, percent: u8) -> u64 {
     (u128::from(of) * u128::from(percent) / 100).try_into().unwrap_or(u64::MAX).max(1)
 }
@@ -257,7 +256,7 @@ fn share(of: u64, percent: u8) -> u64 {
 pub struct Reservation {
     /// The session that has it.
     pub session: Arc<Session>,
-    /// Its budget.
+    /// The reservation's budget, and what it was charged.
     pub reserved: Arc<Reserved>,
 }
 

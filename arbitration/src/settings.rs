@@ -61,9 +61,9 @@ pub enum WindowRule {
     Fixed(u32),
     /// The number of commands that the device completes within this time, between 1 and `max`.
     Adaptive {
-        /// The latency that the device is to keep.
+        /// Latency that the device should keep.
         target: Nanos,
-        /// The most, in commands of ordinary size.
+        /// Greatest depth, in commands of ordinary size.
         max: u32,
     },
 }
@@ -74,12 +74,12 @@ impl Default for WindowRule {
     }
 }
 
-/// The DSCP (the upper six bits of ToS and traffic class, 0 to 63) that stands for each class.
-/// 0 stands for none: best effort, as everybody sends who says nothing.
-pub type Marks = PerClass<u8>;
+/// The DSCP (the upper six bits of ToS and traffic class, 0 to 63) that stands for each class. 0,
+/// which hosts send that set nothing, is best effort and stands for no class.
+pub type ClassDscps = PerClass<u8>;
 
 /// Returns EF for Urgent, AF41 for High, AF21 for Medium, CS1 for Low (RFC 4594).
 #[must_use]
-pub const fn default_marks() -> Marks {
+pub const fn default_dscps() -> ClassDscps {
     PerClass { urgent: 46, high: 34, medium: 18, low: 8 }
 }

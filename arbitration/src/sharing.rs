@@ -1,4 +1,4 @@
-//! Counters that one reactor changes, or several.
+//! The number of reactors that change a counter: one, or several.
 
 use crate::sync::{AtomicU64, Ordering::Relaxed, Ordering::SeqCst};
 
@@ -14,14 +14,16 @@ pub enum Sharing {
 }
 
 impl Sharing {
-    /// Tells the sharing of what this many reactors change.
+    /// Returns the sharing of a counter that this many reactors change.
     #[must_use]
     pub const fn of(reactors: usize) -> Self {
         if reactors <= 1 { Self::One } else { Self::Several }
     }
 
-    /// Changes a counter to what `change` says of its value, unless that is `None`; the value
-    /// before, or the one that was not to be changed.
+    /// Changes a counter to what `change` makes of its value, and returns the value before.
+    ///
+    /// # Errors
+    /// The value, which stays where `change` returns `None`.
     #[inline]
     pub(crate) fn update(
         self,

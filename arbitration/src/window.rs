@@ -1,8 +1,8 @@
 //! Stage S5, the window: how much one device holds at once.
 //!
-//! The order of stage S4 means nothing to commands that are inside the device already, so no more
-//! of them are let in than keep it busy. What a command takes of the window is its price in
-//! [`SLOT`]s: reads and writes are priced apart, by what they cost the device.
+//! The order of stage S4 means nothing to commands that are inside the device already, so the
+//! window lets in no more of them than keep the device busy. The price of a command is its part of
+//! the window, in 1/[`SLOT`]: reads and writes are priced apart, by what they cost the device.
 
 use crate::sync::Ordering::{Relaxed, SeqCst};
 use crate::sync::{AtomicBool, AtomicU64};
@@ -30,31 +30,32 @@ const OFF: u64 = u64::MAX;
 
 /// The window of one device: what it holds and may hold, shared by all reactors.
 ///
-/// What is held is exact whatever calls interleave. Statistics are loads and stores of their own:
-/// where two threads complete a command in the same few ns, one of the two may go unseen.
+/// The amount held is exact whatever calls interleave. Statistics are loads and stores of their
+/// own: where two threads complete a command in the same few ns, one of the two may go unseen.
 #[derive(Debug)]
 pub struct Window {
     sharing: Sharing,
-    /// Amount that the device holds, in 1/[`SLOT`]. Accesses are sequentially consistent: a reactor
-    /// that finds no room and says that it sleeps, and one that makes room and looks for sleepers,
-    /// never miss each other: see `who_sleeps_for_want_of_room_in_the_window_is_woken`.
+    /// Amount that the device holds, in 1/[`SLOT`]. Accesses are sequentially consistent, so that a
+    /// reactor that finds no room and says that it sleeps, and one that makes room and looks for
+    /// sleepers, never miss each other: see `who_sleeps_for_want_of_room_in_the_window_is_woken`.
     used: AtomicU64,
     /// Amount that the device may hold, in 1/[`SLOT`]; [`OFF`]: any amount.
     limit: AtomicU64,
-    /// The most that was held since the depth was last looked at.
+    /// The most that was held since the last look at the depth, in 1/[`SLOT`].
     peak: AtomicU64,
-    /// Whether something had to stay outside since then.
+    /// Whether the window was full since the last look.
     was_full: AtomicBool,
     /// Whether times are collected for the depth.
     adaptive: AtomicBool,
-    /// Commands that came before this depth say nothing about it, in ns.
+    /// Time since which the depth is the present one, in ns: commands from before it say nothing
+    /// about it.
     since: AtomicU64,
-    /// Time at which the depth and the prices are next looked at, in ns.
+    /// Time of the next look at the depth and the prices, in ns.
     due: AtomicU64,
-    /// Times in the device, of commands of ordinary size.
+    /// Times that commands were in the device, in ns for each 128 KiB.
     times: Tally,
     prices: Prices,
-    /// Tried, never waited for, on a command's way.
+    /// State of the adaptation. Completions try the lock and never wait for it.
     adaptation: Mutex<Adaptation>,
 }
 
@@ -110,8 +111,8 @@ impl Window {
         self.prices.price(write, bytes)
     }
 
-    /// Lets a command of this price in, or answers false: where more would be held than the depth
-    /// allows. Where nothing is held, anything may go in.
+    /// Takes room for a command of this price, in 1/[`SLOT`]. Returns false where more would be
+    /// held than the depth allows. An empty window has room for any command.
     #[inline]
     pub fn take(&self, price: u32) -> bool {
         let limit = self.limit.load(Relaxed);
@@ -129,7 +130,7 @@ impl Window {
         }
     }
 
-    /// Takes a command of this price in, room or not.
+    /// Takes room for a command of this price, in 1/[`SLOT`], even where there is too little.
     #[inline]
     pub fn put_in(&self, price: u32) {
         let with = |used: u64| Some(used.saturating_add(u64::from(price)));
@@ -150,7 +151,8 @@ impl Window {
         room
     }
 
-    /// Gives back the room of a command that was never in the device, or tells nothing of it.
+    /// Gives back the room of a command without learning from it: the command was never in the
+    /// device, or its time there tells nothing.
     #[inline]
     pub fn put_back(&self, price: u32) {
         let without = |used: u64| Some(used.saturating_sub(u64::from(price)));
@@ -213,7 +215,8 @@ impl Window {
         }
     }
 
-    /// Looks at what was collected. One thread does; another that comes meanwhile goes on.
+    /// Adapts the prices and the depth to the collected times. One thread does; another that comes
+    /// meanwhile goes on.
     #[cold]
     fn look(&self, now: Nanos) {
         let Ok(mut adaptation) = self.adaptation.try_lock() else { return };

@@ -1,5 +1,5 @@
-//! The stages together, by the interface that the daemon uses: reservations under a flood, and
-//! containers.
+//! Tests of the stages together, through the interface that the daemon uses: reservations under a
+//! flood, and containers.
 #![expect(clippy::unwrap_used, clippy::indexing_slicing, reason = "tests")]
 
 use std::cmp::Reverse;
@@ -28,7 +28,7 @@ struct Bench {
     flying: BinaryHeap<Reverse<(Nanos, u64)>>,
     grants: std::collections::HashMap<u64, (usize, Grant)>,
     sent: u64,
-    /// By source: what was served, and when.
+    /// Times at which commands were served, by source.
     served: Vec<Vec<Nanos>>,
     order: Vec<(usize, u64)>,
 }
@@ -90,7 +90,7 @@ impl Bench {
         }
     }
 
-    /// Goes on to the next completion (or `end`); the sources that were served.
+    /// Goes on to the next completion (or `end`). Returns the sources that were served.
     fn step(&mut self, end: Nanos) -> Vec<usize> {
         self.dispatch();
         let next = self.flying.peek().map_or(end, |Reverse((at, _))| *at);
@@ -114,7 +114,7 @@ impl Bench {
     }
 }
 
-/// Rules of a device that carries out four commands at once.
+/// Makes the rules of a device that carries out four commands at once.
 fn four_at_once() -> DeviceRules {
     let time = Some(Nanos(SERVICE_NS));
     DeviceRules {
@@ -238,8 +238,8 @@ fn f1_a_burst_is_complete_within_the_allowed_latency() {
 }
 
 /// Runs a tenant that reserves 40 of the 80 commands that the device carries out in a period, of a
-/// class, beside three that flood it with Urgent from the 20th period on, and perhaps one that floods
-/// it with High. Checks that the tenant has what it reserved in each of 40 periods.
+/// class, beside three that flood it with Urgent from the 20th period on, and perhaps one that
+/// floods it with High. Checks that the tenant has what it reserved in each of 40 periods.
 fn beside_urgent(class: Class, high: bool) {
     const PERIOD: u64 = 2_000_000;
     let sessions = sessions(&["a", "b", "c", "d", "high"]);
@@ -336,7 +336,7 @@ fn e5_urgent_keeps_its_latency_under_a_flood() {
     let mut random = 99u64;
     for source in 1..4 {
         for _ in 0..1000 {
-            // Not all at the same moment, as drives do not.
+            // Channels become free at different moments, as those of drives do.
             random = random.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1);
             let channel = usize::try_from(random >> 58).unwrap();
             bench.channels[channel] = bench.now.after(random >> 47);
@@ -374,7 +374,7 @@ fn e5_urgent_keeps_its_latency_under_a_flood() {
     assert!(p99 * 10 <= SERVICE_NS * 11, "p99 {p99} ns under load, {SERVICE_NS} ns alone");
 }
 
-/// When a user has seen outputs.
+/// The time at which a user sees an output.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Outputs {
     Never,

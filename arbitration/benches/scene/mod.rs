@@ -1,5 +1,5 @@
-//! One reactor's arbiter with sessions, a host on each, and commands that wait: what the
-//! benchmarks of the arbiter run on.
+//! The scene of the arbiter's benchmarks: one reactor's arbiter with sessions, a host on each, and
+//! commands that wait.
 
 #![expect(
     clippy::unwrap_used,
@@ -24,7 +24,7 @@ const ROOT: RootSpec = RootSpec { caps: Caps::NONE, bounded: false, queue: u32::
 /// Commands in the device, at most half of its window.
 const IN_DEVICE: u64 = 32;
 
-/// See the module's documentation.
+/// The scene: see the module's documentation.
 pub(crate) struct Scene {
     arbiter: Arbiter<u64>,
     flows: Vec<HostFlowId>,
@@ -128,7 +128,7 @@ impl Scene {
         }
     }
 
-    /// Does what the benchmark itself costs in [`Self::turns`].
+    /// Does the benchmark's own part of [`Self::turns`], to measure its cost.
     #[inline(never)]
     pub(crate) fn nothing(&mut self, times: u64) {
         for _ in 0..times {

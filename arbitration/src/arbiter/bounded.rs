@@ -17,8 +17,8 @@ impl DeviceQueue {
         self.device.is_bounded() && self.places.has_reservations()
     }
 
-    /// Says whether a command may join the set, with a share of the device kept for Urgent. One goes
-    /// alone in any case, the earliest of those that wait for it: the device is not left idle.
+    /// Says whether a command may join the set, with a share of the device kept for Urgent. One
+    /// goes alone in any case, the earliest of those that wait for it: the device is not left idle.
     fn has_room_in_set(
         &mut self,
         now: Nanos,

@@ -1,5 +1,5 @@
-//! Sessions, devices and flows that come and go: nothing of what is gone stays, nothing of it
-//! shows in what comes in its place, and a change costs what it changes.
+//! Tests of sessions, devices and flows that come and go: nothing of what is gone stays, nothing of
+//! it shows in what comes in its place, and the cost of a change is in proportion to the change.
 
 use std::collections::BTreeMap;
 
@@ -21,7 +21,7 @@ use crate::settings::WindowRule;
 const ROOT: RootSpec =
     RootSpec { caps: Caps { operations: 50, payload: u64::MAX }, bounded: false, queue: u32::MAX };
 
-/// The number of each that there are, or are places for.
+/// Numbers of objects, or of places for them.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 struct Sizes {
     sessions: usize,
@@ -33,7 +33,7 @@ struct Sizes {
 }
 
 impl<T: Copy> Arbiter<T> {
-    /// Counts what is there now.
+    /// Counts the objects that are there now.
     fn present(&self) -> Sizes {
         let links = |(session, _)| self.sessions.links(session);
         Sizes {
@@ -80,8 +80,8 @@ impl<T: Copy> Arbiter<T> {
         }
     }
 
-    /// Checks what holds once all changes are carried out: what is known of a session is what the
-    /// session says.
+    /// Checks what holds once all changes are carried out: the arbiter knows of a session what the
+    /// session itself says.
     fn check_settled(&self) {
         for (_, local) in self.sessions.iter() {
             let session = &local.session;
@@ -115,7 +115,7 @@ struct Life {
     devices: BTreeMap<u32, Arc<Device>>,
     leaving: Vec<u32>,
     flows: Vec<(u32, HostFlowId)>,
-    /// Those of devices that are on their way out.
+    /// Flows of devices that are on their way out.
     going: Vec<(u32, HostFlowId)>,
     /// Flows that were given up, or went with their devices.
     stale: Vec<HostFlowId>,
@@ -283,7 +283,7 @@ impl Life {
         }
         let (_, flow) = self.flows.swap_remove(which as usize % self.flows.len());
         self.arbiter.release(flow);
-        // Others may use it still, or commands of it wait; else it is gone.
+        // Others may still use the flow, or commands of it wait; else it is gone.
         if self.arbiter.flows.find(flow).is_none() {
             self.stale.push(flow);
         }
@@ -361,7 +361,7 @@ impl Life {
         self.turn(steps);
     }
 
-    /// Makes all leave, with what they have under way.
+    /// Removes all devices and sessions, with what they have under way.
     fn end(&mut self) {
         while let Some(device) = one(&self.devices, 0) {
             self.remove_device(device);

@@ -14,11 +14,11 @@
 //! Each part of the arbiter owns its data and knows nothing of the arbiter: the commands that wait
 //! (`entries`), flows, sessions with their credit sets, devices with their queues, timers, changes
 //! under way. This file composes them; the files of the arbiter's operations (`attach`, `enqueue`,
-//! `dispatch`, `dispatch_elevator`, `pull`, `complete`, `settle`) carry a command, or a change, from
-//! part to part.
+//! `dispatch`, `dispatch_elevator`, `pull`, `complete`, `settle`) carry a command, or a change,
+//! from part to part.
 //!
-//! What the sequence guarantees is proved by the property tests in `tests/` and `churn.rs`, and what
-//! reactors say to each other by the models in `interleavings.rs`.
+//! What the sequence guarantees is proved by the property tests in `tests/` and `churn.rs`, and
+//! what reactors say to each other by the models in `interleavings.rs`.
 
 mod attach;
 mod bounded;

@@ -77,7 +77,8 @@ static NOWHERE: Place<Standing> = Place::new(None, UNKNOWN);
 #[derive(Debug)]
 pub(super) struct Places {
     pub(super) reactor: u32,
-    /// The device has a scheduling set (see [`Device::is_bounded`](crate::device::Device::is_bounded)).
+    /// The device has a scheduling set (see
+    /// [`Device::is_bounded`](crate::device::Device::is_bounded)).
     pub(super) bounded: bool,
     pub(super) order: Hierarchy<Standing, EntryId>,
     /// The reservations in force.

@@ -209,9 +209,9 @@ impl DeviceQueue {
         self.places.has_reservations() && self.device.is_due_beside(self.reactor)
     }
 
-    /// Notes that the window has no room: where a reservation is due here, other reactors leave what
-    /// comes free to it. They refill the window as their own commands complete, before this one
-    /// could find room in it.
+    /// Notes that the window has no room: where a reservation is due here, other reactors leave
+    /// what comes free to it. They refill the window as their own commands complete, before this
+    /// one could find room in it.
     #[inline]
     pub(super) fn note_full(&mut self, now: Nanos) {
         if self.places.has_reservations() || self.told_due {

@@ -194,8 +194,8 @@ impl Places {
         }
     }
 
-    /// Notes that a limit blocks what a session with a reservation has waiting. The reservation asks
-    /// for nothing meanwhile.
+    /// Notes that a limit blocks what a session with a reservation has waiting. The reservation
+    /// asks for nothing meanwhile.
     fn note_blocked(&mut self, now: Nanos, session: SessionId) {
         self.set_state(session, ReservationState::Blocked);
         self.blocked.push(session);

@@ -99,6 +99,7 @@ impl<T: Copy> Arbiter<T> {
         }
         over
     }
+
     /// Says whether [`Self::retire_device`] has more to take back: if not, only commands that were
     /// dispatched keep the device.
     #[must_use]

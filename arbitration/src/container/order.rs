@@ -9,8 +9,6 @@ struct Node<K> {
     priority: u32,
     left: u32,
     right: u32,
-    /// Nodes from here down.
-    size: u32,
 }
 
 /// Slots (numbers below the capacity) in the order of their keys, which are unique. Insertion,
@@ -19,26 +17,27 @@ struct Node<K> {
 pub(super) struct Order<K> {
     nodes: Vec<Node<K>>,
     root: u32,
-    chance: u32,
+    /// State of the xorshift generator of priorities.
+    random: u32,
 }
 
 impl<K: Copy + Ord + Default> Order<K> {
     /// Makes an empty set for slots below `capacity`. Allocates, once.
     pub(super) fn new(capacity: usize) -> Self {
-        let empty = Node { key: K::default(), priority: 0, left: NIL, right: NIL, size: 0 };
-        Self { nodes: vec![empty; capacity], root: NIL, chance: 0x9e37_79b9 }
+        let empty = Node { key: K::default(), priority: 0, left: NIL, right: NIL };
+        Self { nodes: vec![empty; capacity], root: NIL, random: 0x9e37_79b9 }
     }
 
     /// Adds a slot that is not in the set.
     pub(super) fn insert(&mut self, slot: u32, key: K) {
-        self.chance ^= self.chance << 13;
-        self.chance ^= self.chance >> 17;
-        self.chance ^= self.chance << 5;
+        self.random ^= self.random << 13;
+        self.random ^= self.random >> 17;
+        self.random ^= self.random << 5;
         let Some(node) = self.nodes.get_mut(slot as usize) else {
             debug_assert!(false, "slots are below the capacity");
             return;
         };
-        *node = Node { key, priority: self.chance, left: NIL, right: NIL, size: 1 };
+        *node = Node { key, priority: self.random, left: NIL, right: NIL };
         let (below, above) = self.split(self.root, key);
         let lower = self.merge(below, slot);
         self.root = self.merge(lower, above);
@@ -77,15 +76,10 @@ impl<K: Copy + Ord + Default> Order<K> {
         self.nodes.get(at as usize)
     }
 
-    fn size(&self, at: u32) -> u32 {
-        self.node(at).map_or(0, |node| node.size)
-    }
-
     /// Gives `at` these children, and returns it.
     fn join(&mut self, at: u32, left: u32, right: u32) -> u32 {
-        let size = 1 + self.size(left) + self.size(right);
         if let Some(node) = self.nodes.get_mut(at as usize) {
-            (node.left, node.right, node.size) = (left, right, size);
+            (node.left, node.right) = (left, right);
         }
         at
     }

@@ -78,6 +78,7 @@ pub struct DiskSet {
     batch: Option<(u32, u32)>,
     /// Smoothed time of a request in the device, and by how much it varies; ns.
     service: u64,
+    /// Smoothed deviation of that time, in ns.
     spread: u64,
 }
 

@@ -1,4 +1,4 @@
-//! What whoever fills and empties a [`DiskSet`] may rely on.
+//! Tests of what the user of a [`DiskSet`] may rely on.
 
 use std::collections::BTreeSet;
 

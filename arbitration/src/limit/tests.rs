@@ -13,7 +13,7 @@ fn limiter(rate: u64) -> Limiter {
     Limiter::new(Rate::per_second(rate))
 }
 
-/// What passed, in the order of time: (ns, amount).
+/// The amounts that passed, in the order of time: (ns, amount).
 type Passed = Vec<(u64, u64)>;
 
 /// Returns the most that passed in any span of this length. Such a span begins with something that

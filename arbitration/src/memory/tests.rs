@@ -1,4 +1,4 @@
-//! What the gate to the I/O memory guarantees.
+//! Tests of the gate to the I/O memory.
 
 use std::collections::{BTreeMap, HashSet, VecDeque};
 
@@ -134,7 +134,8 @@ fn a_host_has_one_quarter_whatever_its_sessions() {
     assert_eq!(went, 60, "what one session gives back another goes on with");
 }
 
-/// Hosts that take all that they can get in commands of one size, and keep it: what is left.
+/// Lets hosts take all the memory that they can get in commands of one size, and keep it. Returns
+/// the pages that are left.
 fn left_by(hosts: u64, pages: u32, bytes: u32) -> (MemoryGate<u64>, Sessions, u32) {
     let sessions = sessions();
     let mut gate = gate(pages);
@@ -205,8 +206,8 @@ fn what_is_larger_than_a_quarter_or_than_all_goes_nevertheless() {
     }
 }
 
-/// Hosts on sessions that always have commands waiting, as much as the gate lets go: how many
-/// commands went for each.
+/// Runs hosts on sessions that always have commands waiting. Returns how many commands of each the
+/// gate let go.
 fn flood(hosts: &[(&str, Class)], commands: usize) -> Vec<f64> {
     let sessions = sessions();
     let mut gate = gate(64 * 32);
@@ -272,7 +273,7 @@ fn urgent_goes_before_all_that_waited_longer() {
     assert_eq!(first, [Class::Urgent; 3]);
 }
 
-/// What waits: the item, its entry and its bytes.
+/// A command that waits: the item, its entry and its bytes.
 type Waiting = (u64, MemoryEntryId, u32);
 
 /// A history of the gate, and what must hold of it.
@@ -281,7 +282,7 @@ struct History {
     pages: u32,
     sessions: Sessions,
     flows: Vec<MemoryFlowId>,
-    /// By flow and class, in order: the items that wait, with their entries.
+    /// The commands that wait, by flow and class, in order.
     waiting: BTreeMap<(usize, usize), VecDeque<Waiting>>,
     held: Vec<(usize, MemoryGrant)>,
     sent: u64,

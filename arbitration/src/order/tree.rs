@@ -107,7 +107,7 @@ impl<I: Copy> Tree<I> {
         *grown(&mut self.nodes, node.0.at(), || Node::EMPTY) = Node { parent, leaf, ..Node::EMPTY };
     }
 
-    /// Leaves that have work.
+    /// Counts the leaves that have work.
     #[inline]
     #[must_use]
     pub(crate) fn leaves(&self) -> u32 {

@@ -4,10 +4,10 @@ use units::Nanos;
 
 /// The unit of Command Retry Delay Times: 100 ms.
 const UNIT: u64 = 100_000_000;
-/// A host that has not sent a refused command again by then has given it up: this is twice the time
-/// that Linux gives a command by default.
+/// Time for which a refusal is remembered, in ns: twice the time that Linux gives a command by
+/// default. A host that has not sent the command again by then has given it up.
 const KEPT: u64 = 60_000_000_000;
-/// Keys that share a place.
+/// Refusals that one row of the table holds.
 const WAYS: usize = 8;
 
 /// CRDT1 to CRDT3 of Identify Controller (bytes 133:128; NVMe base specification 2.0), in
@@ -19,7 +19,7 @@ impl RetryDelays {
     /// 100 ms, 500 ms and 2 s.
     pub const DEFAULT: Self = Self([1, 5, 20]);
 
-    /// Makes these delays; none where the first is 0, one is less than the one before it, or the
+    /// Makes these delays; `None` where the first is 0, one is less than the one before it, or the
     /// last is more than 30 s: refused commands are remembered for a minute.
     #[must_use]
     pub const fn new(delays: [u16; 3]) -> Option<Self> {
@@ -41,8 +41,8 @@ impl RetryDelays {
     /// back after `wait` ns: 1 to 3 for the first of CRDT1 to CRDT3 that is long enough, else 3.
     ///
     /// SPDK's host takes the delay after the one that is meant: one that is no shorter, or none at
-    /// all after the third. Then it comes back at once, and its command waits in the target, for
-    /// none is refused twice.
+    /// all after the third. Then the host comes back at once, and its command waits in the target,
+    /// for no command is refused twice.
     #[must_use]
     pub const fn choose(self, wait: u64) -> u8 {
         let [first, second, _] = self.0;
@@ -62,9 +62,8 @@ impl Default for RetryDelays {
     }
 }
 
-/// Returns a key by which a command is known again when its host sends it once more: all that stays
-/// the same then. Two commands may have one key; then one of them is not refused that might have
-/// been.
+/// Computes a key by which a command is recognised when its host sends it again, from all that
+/// stays the same then. Two commands may have the same key: one of them is then spared a refusal.
 #[must_use]
 pub fn command_key(opcode: u8, nsid: u32, slba: u64, blocks: u16) -> u64 {
     let rest = u64::from(nsid) << 24 | u64::from(opcode) << 16 | u64::from(blocks);
@@ -78,36 +77,39 @@ const fn mixed(word: u64) -> u64 {
     word ^ word >> 31
 }
 
-/// One refused command; `until` 0: none.
+/// A refused command.
 #[derive(Clone, Copy, Debug, Default)]
 struct Refused {
     key: u64,
+    /// Time until which the refusal is remembered, in ns; 0: there is none.
     until: u64,
 }
 
 /// The commands of one connection that were refused, so that none is refused twice.
 ///
-/// A table of fixed size: a command for which it has no place is not to be refused.
+/// The table has a fixed size: a command for which it has no place must not be refused.
 #[derive(Debug)]
 pub struct RefusedOnce {
-    places: Box<[[Refused; WAYS]]>,
+    rows: Box<[[Refused; WAYS]]>,
+    /// Number of refusals in the table.
     held: usize,
 }
 
 impl RefusedOnce {
-    /// Makes room for this many, rounded up to a multiple of eight; less where more than eight of
-    /// them happen to share the same eight places. Allocates once.
+    /// Makes room for this many refusals, rounded up to a multiple of eight; for fewer where more
+    /// than eight of them happen to share a row. Allocates once.
     #[must_use]
     pub fn new(commands: usize) -> Self {
-        let places = commands.div_ceil(WAYS).max(1);
-        Self { places: vec![[Refused::default(); WAYS]; places].into(), held: 0 }
+        let rows = commands.div_ceil(WAYS).max(1);
+        Self { rows: vec![[Refused::default(); WAYS]; rows].into(), held: 0 }
     }
 
-    /// Remembers that a command is refused, for 60 s. False: there is no room, do not refuse it.
+    /// Remembers for 60 s that a command is refused. Returns false where there is no room: the
+    /// command must not be refused.
     #[must_use]
     pub fn note(&mut self, now: Nanos, key: u64) -> bool {
         let until = now.after(KEPT).0;
-        let Some(free) = self.place(key).iter_mut().find(|held| held.until <= now.0) else {
+        let Some(free) = self.row(key).iter_mut().find(|held| held.until <= now.0) else {
             return false;
         };
         let was_free = free.until == 0;
@@ -116,15 +118,14 @@ impl RefusedOnce {
         true
     }
 
-    /// Says whether this command was refused before, and must be let in now. Forgets the refusal:
-    /// as often as one like it was refused, one is let in.
+    /// Says whether this command was refused before, and must be let in now. Forgets that refusal:
+    /// for each refusal, one command with the same key is let in.
     pub fn take(&mut self, now: Nanos, key: u64) -> bool {
         if self.held == 0 {
             return false;
         }
         let like = |held: &&mut Refused| held.key == key && held.until > now.0;
-        let Some(held) = self.place(key).iter_mut().filter(like).min_by_key(|held| held.until)
-        else {
+        let Some(held) = self.row(key).iter_mut().filter(like).min_by_key(|held| held.until) else {
             return false;
         };
         *held = Refused::default();
@@ -132,10 +133,10 @@ impl RefusedOnce {
         true
     }
 
-    /// Returns the places where a key may be.
-    fn place(&mut self, key: u64) -> &mut [Refused] {
-        let places = u64::try_from(self.places.len()).unwrap_or(u64::MAX).max(1);
-        let place = usize::try_from(mixed(key) % places).unwrap_or(0);
-        self.places.get_mut(place).map_or(&mut [], |place| place.as_mut_slice())
+    /// Finds the row where a key may be.
+    fn row(&mut self, key: u64) -> &mut [Refused] {
+        let rows = u64::try_from(self.rows.len()).unwrap_or(u64::MAX).max(1);
+        let row = usize::try_from(mixed(key) % rows).unwrap_or(0);
+        self.rows.get_mut(row).map_or(&mut [], |row| row.as_mut_slice())
     }
 }

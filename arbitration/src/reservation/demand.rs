@@ -87,15 +87,16 @@ impl Demand {
         Nanos(self.until.load(Relaxed))
     }
 
-    /// Takes note that the tenant asks for something from `now` on. Answers whether it did not before.
+    /// Takes note that the tenant asks for something from `now` on. Answers whether it did not
+    /// before.
     #[inline]
     pub(super) fn begin(&self, now: Nanos) -> bool {
         self.since.load(Relaxed) == 0
             && self.since.compare_exchange(0, now.0.max(1), Relaxed, Relaxed).is_ok()
     }
 
-    /// Takes note that the tenant asks for nothing more. What it waited counts in period `number`, as `least` ns
-    /// or more.
+    /// Takes note that the tenant asks for nothing more. What it waited counts in period `number`,
+    /// as `least` ns or more.
     #[inline]
     pub(super) fn end(&self, now: Nanos, (periods, number): (&Periods, u64), least: u64) {
         let since = self.since.load(Relaxed);
@@ -177,8 +178,8 @@ impl Demand {
         self.kept.fetch_add(u64::from(kept), Relaxed);
     }
 
-    /// Counts the periods that have ended: those in which something was asked for, and those of them
-    /// that were kept.
+    /// Counts the periods that have ended: those in which something was asked for, and those of
+    /// them that were kept.
     pub(super) fn kept(&self) -> (u64, u64) {
         (self.periods.load(Relaxed), self.kept.load(Relaxed))
     }

@@ -106,8 +106,8 @@ impl Profile {
         time.worst.0.saturating_add(beyond(bytes).saturating_mul(per_kib))
     }
 
-    /// Computes the worst share of this many commands, of `kib` KiB beyond the first four of each in all, in
-    /// ns.
+    /// Computes the worst share of this many commands, of `kib` KiB beyond the first four of each
+    /// in all, in ns.
     pub(super) const fn worst_of_all(&self, write: bool, (commands, kib): (u64, u64)) -> u64 {
         let (time, per_kib) = self.of(write);
         time.worst.0.saturating_mul(commands).saturating_add(per_kib.saturating_mul(kib))

@@ -295,8 +295,8 @@ impl Reserved {
         self.note_over(now, charge, number);
     }
 
-    /// Takes note that a command of the tenant has completed that was not charged: the worst time of
-    /// those under way left no budget for it at that moment. The tenant has had it all the same.
+    /// Takes note that a command of the tenant has completed that was not charged: the worst time
+    /// of those under way left no budget for it at that moment. The tenant has had it all the same.
     /// `served` is its share of the device's time; `None` where the device did not carry it out.
     pub(crate) fn note_back(&self, now: Nanos, bytes: u32, served: Option<u64>) {
         let number = self.present(Nanos(now.0.saturating_sub(1)));
@@ -365,8 +365,8 @@ impl Reserved {
         self.begin_demand(now, number);
     }
 
-    /// Takes note that the tenant asks for something. On a disk, what it might have had while it did
-    /// not is forgone: asked for all at once, it would make others late.
+    /// Takes note that the tenant asks for something. On a disk, what it might have had while it
+    /// did not is forgone: asked for all at once, it would make others late.
     #[inline]
     fn begin_demand(&self, now: Nanos, number: u64) {
         if self.demand.since().is_some() {

@@ -11,7 +11,7 @@ use super::{RootSpec, Session, SessionError, SessionId, SessionSpec};
 use crate::credit::Caps;
 use crate::sharing::Sharing;
 
-/// A session that is there.
+/// A session in the tree.
 #[derive(Debug)]
 struct Node {
     session: Arc<Session>,
@@ -21,19 +21,19 @@ struct Node {
     given: [u32; 2],
 }
 
-/// The sessions there are, as the control plane changes them. A change costs what it changes, and
-/// what has shares below that, but not what there is.
+/// All sessions, as the control plane changes them. A change costs time for what it changes and,
+/// where a share changes, for the sessions that have shares; not for all that there are.
 #[derive(Debug)]
 pub struct Sessions {
     sharing: Sharing,
     caps: Caps,
-    /// The bound of the queues that have none of their own.
+    /// The bound of the queues without one of their own, in commands.
     queue: Arc<AtomicU32>,
     /// The sessions by name, the root among them.
     nodes: HashMap<String, Node>,
     /// The names of the sessions with shares.
     shared: BTreeSet<String>,
-    places: Places,
+    numbers: Numbers,
     touched: Vec<Arc<Session>>,
     replaced: Vec<Arc<Session>>,
     root: Arc<Session>,
@@ -69,7 +69,7 @@ impl Sessions {
             queue,
             nodes: HashMap::from([(ROOT.to_owned(), node)]),
             shared: BTreeSet::new(),
-            places: Places { next: 1, ..Places::default() },
+            numbers: Numbers { next: 1, ..Numbers::default() },
             touched: Vec::new(),
             replaced: Vec::new(),
         }
@@ -92,21 +92,21 @@ impl Sessions {
         self.nodes.values().map(|node| &node.session)
     }
 
-    /// Takes the sessions at which reactors that have them look again, and at those below them,
-    /// since the last call: limits or bounds of credits are others than before.
+    /// Takes out the sessions whose limits or bounds of credits have changed since the last call.
+    /// Reactors that have them look again at them and at those below them.
     #[must_use]
     pub fn take_touched(&mut self) -> Vec<Arc<Session>> {
         std::mem::take(&mut self.touched)
     }
 
-    /// Takes the sessions, since the last call, that have taken the place of another of the same
-    /// name, because they or those above them have moved.
+    /// Takes out the sessions that have replaced another of the same name since the last call,
+    /// because they or those above them have moved.
     #[must_use]
     pub fn take_replaced(&mut self) -> Vec<Arc<Session>> {
         std::mem::take(&mut self.replaced)
     }
 
-    /// Changes what the root has.
+    /// Changes the root's credits and its queue's bound.
     pub fn set_root(&mut self, now: Nanos, root: &RootSpec) {
         self.queue.store(root.queue.max(1), Relaxed);
         let top = Arc::clone(&self.root);
@@ -118,19 +118,19 @@ impl Sessions {
         }
     }
 
-    /// Makes one session what `spec` says. One that keeps its name and its parent stays what it
-    /// is and goes on counting; a new setting holds at once.
+    /// Adds a session, or changes the one of this name. A session that keeps its parent goes on
+    /// counting, and a new setting holds at once.
     ///
     /// # Errors
-    /// It cannot be; nothing has changed.
+    /// The specification cannot hold; nothing has changed.
     pub fn put(&mut self, now: Nanos, spec: &SessionSpec) -> Result<(), SessionError> {
         self.check(spec)?;
         self.set(now, spec);
         Ok(())
     }
 
-    /// Takes a session away. What is below it is then below the root, without shares, for those
-    /// were of what is not there.
+    /// Removes a session. Sessions below it are then below the root, without shares, because their
+    /// parent is gone.
     pub fn remove(&mut self, now: Nanos, name: &str) {
         if name == ROOT {
             return;
@@ -153,8 +153,8 @@ impl Sessions {
         self.retire(now, node.session);
     }
 
-    /// Takes sessions away, and makes others what `specs` say, which must have been tried as a
-    /// whole: their shares are not summed up again.
+    /// Removes sessions, and adds or changes others. The caller has tried `specs` as a whole: their
+    /// shares are not summed up again.
     ///
     /// # Errors
     /// A parent is not there, or a name is there twice; nothing has changed.
@@ -176,7 +176,7 @@ impl Sessions {
     /// Makes the tree what `specs` say, all or nothing.
     ///
     /// # Errors
-    /// The tree cannot be; nothing has changed.
+    /// The tree cannot hold; nothing has changed.
     pub fn apply(
         &mut self,
         now: Nanos,
@@ -271,7 +271,7 @@ impl Sessions {
         }
     }
 
-    /// Makes a session that is not there, or is somewhere else: then those below it follow.
+    /// Adds a session, or moves it below another parent: then those below it follow.
     fn place(&mut self, now: Nanos, spec: &SessionSpec) {
         let Some(parent) = self.known_mut(parent_name(spec)) else { return };
         parent.children.insert(spec.name.clone());
@@ -301,8 +301,7 @@ impl Sessions {
         }
     }
 
-    /// Makes a session again whose parent is another now: what is in flight is the old
-    /// one's.
+    /// Replaces a session whose parent was replaced. Commands in flight stay with the old one.
     fn follow(&mut self, now: Nanos, name: &str) {
         let Some(node) = self.known(name) else { return };
         let children: Vec<String> = node.children.iter().cloned().collect();
@@ -321,12 +320,12 @@ impl Sessions {
     }
 
     fn make(&mut self, name: &str, parent: Arc<Session>) -> Arc<Session> {
-        let place = self.places.take();
+        let number = self.numbers.take();
         let given = (self.sharing, &self.queue);
-        Arc::new(Session::new(place, name.to_owned(), Some(parent), given))
+        Arc::new(Session::new(number, name.to_owned(), Some(parent), given))
     }
 
-    /// Takes a session out of what its parent has.
+    /// Takes a session, and its shares, from its parent.
     fn leave_parent(&mut self, spec: &SessionSpec) {
         let Some(parent) = self.known_mut(parent_name(spec)) else { return };
         parent.children.remove(&spec.name);
@@ -337,10 +336,10 @@ impl Sessions {
 
     fn retire(&mut self, now: Nanos, session: Arc<Session>) {
         self.watch(&session, |session| session.retire(now));
-        self.places.leave(&session);
+        self.numbers.leave(&session);
     }
 
-    /// Gives a session what its specification says of what is there now.
+    /// Sets a session's limits by its specification and its parent's credits.
     fn settle(&mut self, now: Nanos, name: &str) {
         if name == ROOT {
             return;
@@ -364,7 +363,7 @@ impl Sessions {
         }
     }
 
-    /// Changes a session, and notes whether reactors are to look at it again.
+    /// Changes a session, and notes it for the reactors where its limits or credits have changed.
     fn watch(&mut self, session: &Arc<Session>, change: impl FnOnce(&Session)) {
         let terms = || (session.iops.rate(), session.bandwidth.rate(), session.credits.caps());
         let before = terms();
@@ -374,8 +373,8 @@ impl Sessions {
         }
     }
 
-    /// Returns what the shares of a session's children are of: its own caps, or without one its
-    /// parent's.
+    /// Computes the credits of which a session's children have shares: its own caps, or its
+    /// parent's where it has none.
     fn effective(&self, name: &str) -> Caps {
         if name == ROOT {
             return self.caps;
@@ -390,19 +389,23 @@ impl Sessions {
     }
 }
 
-/// The places of sessions: those of sessions that are gone are given again once nobody holds them.
+/// The numbers of sessions. That of a session that has gone is given to another once nobody holds
+/// the session.
 #[derive(Debug, Default)]
-struct Places {
+struct Numbers {
+    /// The lowest number that no session has had.
     next: u32,
     free: BinaryHeap<Reverse<u32>>,
+    /// Sessions that have gone and may still be held.
     leaving: VecDeque<(SessionId, Weak<Session>)>,
     serial: u32,
 }
 
-impl Places {
-    /// Sessions that are gone and are looked at for each that comes.
+impl Numbers {
+    /// Sessions that have gone, of which each new one checks whether anybody holds them.
     const LOOKS: usize = 4;
 
+    /// Takes a number and a serial number for a new session.
     fn take(&mut self) -> (SessionId, u32) {
         let looks = Self::LOOKS.min(self.leaving.len());
         let left: Vec<_> = self.leaving.drain(..looks).collect();
@@ -413,17 +416,18 @@ impl Places {
                 self.leaving.push_back((id, session));
             }
         }
-        let place = match self.free.pop() {
-            Some(Reverse(place)) => place,
+        let number = match self.free.pop() {
+            Some(Reverse(number)) => number,
             None => {
                 self.next += 1;
                 self.next - 1
             }
         };
         self.serial = self.serial.wrapping_add(1);
-        (SessionId(place), self.serial)
+        (SessionId(number), self.serial)
     }
 
+    /// Notes that a session has gone.
     fn leave(&mut self, session: &Arc<Session>) {
         self.leaving.push_back((session.id, Arc::downgrade(session)));
     }
@@ -433,19 +437,19 @@ fn parent_name(spec: &SessionSpec) -> &str {
     spec.parent.as_deref().unwrap_or(ROOT)
 }
 
-/// Returns operation and payload shares, in per cent.
+/// Returns a specification's operation and payload shares, in per cent.
 fn shares(spec: &SessionSpec) -> [u32; 2] {
     [spec.operations, spec.payload].map(|share| share.unwrap_or(0).into())
 }
 
-/// Returns the specs with parents before children. Parents that are not among them must be `known`.
+/// Sorts specifications, parents before children. Parents that are not among them must be `known`.
 fn in_order(
     specs: &[SessionSpec],
     known: impl Fn(&str) -> bool,
 ) -> Result<Vec<&SessionSpec>, SessionError> {
     let mut names = HashMap::new();
     for spec in specs {
-        if spec.name == "root" || names.insert(spec.name.as_str(), spec).is_some() {
+        if spec.name == ROOT || names.insert(spec.name.as_str(), spec).is_some() {
             return Err(SessionError::Twice(spec.name.clone()));
         }
     }
@@ -465,7 +469,7 @@ fn in_order(
             }
             line.push(at);
             match at.parent.as_deref() {
-                None | Some("root") => break,
+                None | Some(ROOT) => break,
                 Some(parent) if !names.contains_key(parent) && known(parent) => break,
                 Some(parent) => {
                     at = names.get(parent).copied().ok_or_else(|| SessionError::Parent {
@@ -484,11 +488,12 @@ fn in_order(
     Ok(order)
 }
 
-/// Checks that what is assigned is there (docs/sources.md, D1: sessions form a tree).
+/// Checks that the shares below each parent are at most 100 % (docs/sources.md, D1: sessions form a
+/// tree).
 fn check_shares(specs: &[SessionSpec]) -> Result<(), SessionError> {
     let mut sums = std::collections::BTreeMap::<&str, (u32, u32)>::new();
     for spec in specs {
-        let sum = sums.entry(spec.parent.as_deref().unwrap_or("root")).or_default();
+        let sum = sums.entry(parent_name(spec)).or_default();
         sum.0 += u32::from(spec.operations.unwrap_or(0));
         sum.1 += u32::from(spec.payload.unwrap_or(0));
     }

@@ -1,14 +1,13 @@
-//! The depth that a device's queue may have while the device keeps a latency.
+//! The depth with which a device keeps a target latency.
 //!
-//! A device that is busy with everything it can do at once takes longer in proportion to what it
-//! holds; one that is not takes no longer for more. So the depth that makes the mean time in the
-//! device what it should be is the present depth times the wanted time over the measured one. The
-//! depth goes down that far, by a quarter at a time (by half, far from the target), and half that
-//! far up.
+//! The time in a device that is fully busy grows in proportion to what the device holds; in one
+//! that is not, more commands take no longer. So the depth at which the mean time in the device is
+//! the target is the present depth times the target over the measured mean. The depth goes down
+//! that far, by a quarter at a time (by half, far from the target), and half that far up.
 //!
-//! A latency that the device does not keep even where nothing waits in it is no reason to let it
-//! idle. Where a lower depth gains less than half of what it should, the device does not wait for
-//! itself there, and the depth goes back up to where it was, for a while.
+//! A device that misses its target even where nothing waits in it must not idle for that. Where a
+//! lower depth gains less than half of what it should, commands do not wait for each other there,
+//! and the depth goes back up to where it was, for a while.
 
 use units::Nanos;
 
@@ -18,18 +17,22 @@ use super::slot::{SLOT, SLOTS};
 
 /// The depth an adaptive window begins with where there was none.
 const FIRST_DEPTH: u32 = 32;
-/// The depth is looked at not more often than this, nor than every [`TARGETS`] target latencies:
-/// the slowest commands must have come back, or the others would be taken for all.
+/// Shortest time between two looks at the depth, in ns.
 const LOOK: u64 = 20_000_000;
+/// Shortest time between two looks at the depth, in target latencies: the slowest commands must
+/// have come back, or the others would be taken for all.
 const TARGETS: u64 = 16;
-/// Prices are looked at this often.
+/// Time between two looks at the prices, in ns.
 const PRICES: u64 = 200_000_000;
-/// Fewer or more times than these are never waited for; else two windows' worth of them are.
+/// Fewest samples for a look at the depth; between this and [`MOST`], two windows' worth are
+/// needed.
 const FEWEST: u64 = 32;
+/// Most samples that a look at the depth waits for.
 const MOST: u64 = 256;
-/// A depth that is as low as is any use stays for this many looks, and twice as many each time that
-/// it proves so again.
+/// Looks for which the depth does not go down after a lower one was of no use. The number doubles
+/// each time that this happens again.
 const REST: u32 = 4;
+/// Most looks for which the depth does not go down.
 const LONGEST_REST: u32 = 32;
 
 /// Computes the depth, in 1/[`SLOT`], that an adaptive window of at most `max` commands begins
@@ -46,7 +49,7 @@ pub(super) struct Seen {
     pub(super) mean: u64,
     /// The most that the device held, in 1/[`SLOT`].
     pub(super) peak: u64,
-    /// Whether there was more than the device might hold.
+    /// Whether the window was full.
     pub(super) was_full: bool,
 }
 
@@ -63,8 +66,8 @@ pub(super) struct Adaptation {
     from: Option<(u64, u64)>,
     /// The number of further looks at which the depth does not go down.
     rest: u32,
-    /// The number of looks at which it last did not; 0: lower was always of use since the target
-    /// was missed.
+    /// The number of looks for which the depth last stayed; 0: lower was always of use since the
+    /// target was missed.
     last_rest: u32,
 }
 
@@ -120,7 +123,7 @@ impl Adaptation {
             if !was_of_use(from, (held, seen.mean)) {
                 self.last_rest = (self.last_rest * 2).clamp(REST, LONGEST_REST);
                 self.rest = self.last_rest;
-                // Somewhat more than before: that may have been too low already.
+                // A little more than before, which may have been too low already.
                 return (from.0 + (from.0 / 4).max(SLOTS)).min(self.max);
             }
         }
@@ -135,8 +138,8 @@ impl Adaptation {
     }
 }
 
-/// Says whether a lower depth made the mean time shorter by at least half of what it should where a
-/// device is busy: both are depths and mean times.
+/// Says whether a lower depth made the mean time shorter by at least half of what it should in a
+/// busy device. `from` and `to` are a depth and its mean time each.
 fn was_of_use(from: (u64, u64), to: (u64, u64)) -> bool {
     let [from_depth, from_mean, to_depth, to_mean] = [from.0, from.1, to.0, to.1].map(u128::from);
     2 * to_mean * from_depth <= from_mean * (from_depth + to_depth)

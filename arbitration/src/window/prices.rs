@@ -1,19 +1,19 @@
-//! Prices of commands for a device, learnt from the times that it takes for them.
+//! Prices of commands, learnt from the time that a device takes for them.
 
 use crate::sync::Ordering::Relaxed;
 use crate::sync::{AtomicU32, AtomicU64};
 
 use super::slot::SLOT;
 
-/// Up to this many bytes a command is of ordinary size.
+/// Largest command of ordinary size, in bytes.
 pub(super) const ORDINARY: u32 = 128 * 1024;
-/// Writes cost at most this many times what reads cost.
+/// Greatest price of a write, in prices of a read of the same size.
 const MOST: u32 = 16;
-/// Sizes that are compared: up to 4 KiB, 8 KiB and so on up to 1 MiB, and more than that.
+/// Number of sizes that are compared: up to 4 KiB, 8 KiB and so on up to 1 MiB, and larger.
 const SIZES: usize = 10;
-/// Fewer reads or writes of a size than this say nothing.
+/// Fewest reads, and fewest writes, of a size that are compared.
 const FEWEST: u64 = 4;
-/// This many pairs of a read and a write weigh as much as all that was learnt before.
+/// Pairs of a read and a write that weigh as much as all that was learnt before.
 const INERTIA: u64 = 64;
 
 /// A sum of times and their count, in one word: a note that is lost is lost in both.
@@ -39,7 +39,7 @@ impl Tally {
         }
     }
 
-    /// Computes the mean in ns, and of how many times it is.
+    /// Returns the mean in ns, and the number of times that it is the mean of.
     pub(super) fn mean(&self) -> (u64, u64) {
         let word = self.0.load(Relaxed);
         let (sum, count) = (word >> Self::COUNT_DIGITS << Self::UNIT_DIGITS, word & Self::COUNT);
@@ -61,7 +61,7 @@ struct Size {
 /// The price of writes, and what it is learnt from.
 #[derive(Debug)]
 pub(super) struct Prices {
-    /// Additional price of a write over a read, in 1/[`SLOT`].
+    /// Price of a write over that of a read of the same size, in 1/[`SLOT`].
     write: AtomicU32,
     sizes: [Size; SIZES],
 }
@@ -75,7 +75,7 @@ impl Default for Prices {
 impl Prices {
     #[inline]
     pub(super) fn price(&self, write: bool, bytes: u32) -> u32 {
-        // At most 2^23 slots' worth of bytes, times 16.
+        // At most 2^23 for a read, and 16 times that for a write.
         let read = (bytes / (ORDINARY / SLOT)).max(SLOT);
         if !write {
             return read;
@@ -94,8 +94,8 @@ impl Prices {
         }
     }
 
-    /// Prices writes by what was noted since the last time, and forgets that. Reads and writes of
-    /// one time are compared, because what else there is to do makes both of them slower.
+    /// Learns the price of writes from the times noted since the last call, and forgets these.
+    /// Reads and writes of the same time are compared, because other load slows both.
     pub(super) fn learn(&self) {
         let (mut sum, mut pairs) = (0, 0);
         for size in &self.sizes {

@@ -35,7 +35,7 @@ impl Device {
 struct Kind {
     write: bool,
     bytes: u32,
-    /// How long the device works at it, in ns.
+    /// Time that the device works at it, in ns.
     work: u64,
 }
 
@@ -51,7 +51,7 @@ fn reads(work: u64, uneven: usize) -> Vec<Kind> {
     per_cent[uneven].iter().map(|per_cent| read(work * per_cent / 100)).collect()
 }
 
-/// What a run came to.
+/// The outcome of a run.
 #[derive(Debug, Default)]
 struct Run {
     completed: u64,
@@ -59,7 +59,7 @@ struct Run {
     times: u64,
     writes: u64,
     write_times: u64,
-    /// Sum of what the device worked.
+    /// Sum of the times that the device worked, in ns.
     worked: u64,
     span: u64,
 }

@@ -24,16 +24,17 @@ const WCET: u64 = 20 * MS;
 const START: Nanos = Nanos(SECOND);
 const BLOCKS: u64 = 1 << 20;
 
-/// How a source behaves.
+/// The behaviour of a source.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Conduct {
-    /// It always has commands, which take what it said.
+    /// The source always has commands, which take the time that it said.
     KeepsContract,
-    /// It always has commands, which take the worst time each.
+    /// The source always has commands, which take the worst time each.
     AlwaysWorst,
-    /// It comes with many commands of the worst time now and then.
+    /// The source now and then has many commands of the worst time.
     Bursts,
-    /// It always has commands, anywhere on the disk: they take what the head needs.
+    /// The source always has commands, anywhere on the disk: they take the time that the head
+    /// needs.
     Random,
     /// It has commands at the rate that it said, and as many at once, which take what it said.
     Paced,
@@ -44,13 +45,13 @@ struct Source {
     class: Class,
     depth: usize,
     conduct: Conduct,
-    /// Commands after which it says that its user has seen an output; 0: never.
+    /// Commands after which the source says that its user has seen an output; 0: never.
     output: u64,
     reserved: Option<(Admitted, Arc<Reserved>)>,
     flows: Vec<HostFlowId>,
     outstanding: usize,
     sent: u64,
-    /// Commands that were complete in each period of its reservation, or of a second.
+    /// Commands that were complete in each period of the source's reservation, or in each second.
     done: Vec<u64>,
     /// Commands that it may send at its rate, in parts of its rate's period, and since when.
     tokens: (u64, Nanos),
@@ -87,8 +88,8 @@ impl Source {
         self.done[at] += 1;
     }
 
-    /// What its next command takes when it comes to the head in the present period: as long as may
-    /// be.
+    /// Computes the time in ns that the source's next command takes when it comes to the head in
+    /// the present period: as long as may be.
     fn takes(&self, now: Nanos) -> u64 {
         let Some((admitted, _)) = self.reserved.as_ref() else { return WCET };
         if !matches!(self.conduct, Conduct::KeepsContract | Conduct::Paced) {
@@ -111,7 +112,8 @@ impl Source {
         }
     }
 
-    /// Of the whole periods up to `now`: in how many it had what it reserved, and of how many.
+    /// Counts the whole periods up to `now` in which the source had what it reserved, and all of
+    /// them.
     fn had(&self, now: Nanos) -> (u64, u64) {
         let least = self.reserved.as_ref().unwrap().0.translation.operations;
         let ended = self.period(now);
@@ -120,7 +122,7 @@ impl Source {
     }
 }
 
-/// In which order the disk itself serves what it holds.
+/// The order in which the disk itself serves the commands that it holds.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Firmware {
     First,
@@ -240,7 +242,7 @@ impl Bench {
         }
     }
 
-    /// The disk serves one command.
+    /// Serves one command of the disk.
     fn serve(&mut self) {
         let next = match self.firmware {
             Firmware::First => (!self.held.is_empty()).then_some(0),
@@ -256,8 +258,8 @@ impl Bench {
         };
         let InDisk { source, lba, sent, reactor, grant } = self.held.remove(next);
         let takes = match self.sources[source].conduct {
-            // Half a turn, and a seek: a third of all of the disk on average. So a second's commands
-            // take MET or less each, however they are scattered.
+            // Half a turn, and a seek: a third of all of the disk on average. So a second's
+            // commands take MET or less each, however they are scattered.
             Conduct::Random => 4 * MS + (9 * MS * lba.abs_diff(self.head)).div_ceil(BLOCKS),
             _ => self.sources[source].takes(self.now),
         };

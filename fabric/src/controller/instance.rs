@@ -106,8 +106,8 @@ impl KeepAlive {
         timer
     }
 
-    /// Says whether a host may ask for a timeout of `kato` milliseconds: a discovery controller must
-    /// not outlive its host for long.
+    /// Says whether a host may ask for a timeout of `kato` milliseconds: a discovery controller
+    /// must not outlive its host for long.
     pub(super) fn allows(kato: u32, kind: ControllerKind, config: &ServiceConfig) -> bool {
         let timeout = Duration::from_millis(u64::from(kato));
         kind == ControllerKind::Io || timeout <= config.discovery_keep_alive

@@ -17,8 +17,8 @@ const NOT_ABORTED: u64 = 1;
 
 impl Service {
     /// Notes a connection that has come from `address`, before any command of it. It counts among
-    /// those without a Connect; where these are too many, one is ordered closed and returned: of the
-    /// address that has the most of them the one that came first.
+    /// those without a Connect; where these are too many, one is ordered closed and returned: of
+    /// the address that has the most of them the one that came first.
     pub fn accepted(&mut self, connection: ConnectionId, address: IpAddr) -> Option<ConnectionId> {
         let gone = self.room.come(connection, address, &self.config)?;
         let reason = CloseReason::TooManyWaiting;

@@ -130,8 +130,8 @@ pub trait Transport {
     /// sent.
     fn unsent(&self) -> usize;
 
-    /// Hands out the next batch to send. `None` where there is nothing to send, or where a batch was
-    /// handed out and has not come back.
+    /// Hands out the next batch to send. `None` where there is nothing to send, or where a batch
+    /// was handed out and has not come back.
     fn take_batch(&mut self) -> Option<Self::Batch>;
 
     /// Takes back the batch that [`Self::take_batch`] handed out: sent, or as far as it was.

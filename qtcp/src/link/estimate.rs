@@ -115,8 +115,8 @@ impl Estimate {
         self.rate
     }
 
-    /// Moves the estimate towards what all flows get. When flows begin, their kernels look for their
-    /// rates, and what they get says little.
+    /// Moves the estimate towards what all flows get. When flows begin, their kernels look for
+    /// their rates, and what they get says little.
     fn while_congested(&mut self, rules: &Rules, now: Nanos, total: Rate, weight: f64) -> Rate {
         let known_at = *self.known_at.get_or_insert(now + rules.patience);
         if now < known_at {

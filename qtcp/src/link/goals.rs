@@ -122,8 +122,8 @@ impl Targets {
                 ClassGoal::Share(_) => {}
             }
         }
-        // The throughput of content classes, up to their parts, is not shared by the others. Where no
-        // class has anything, all is zero: a rate of no number is zero, too.
+        // The throughput of content classes, up to their parts, is not shared by the others. Where
+        // no class has anything, all is zero: a rate of no number is zero, too.
         let mut taken = Rate::ZERO;
         for (class, demand) in demands.iter() {
             if let (ClassGoal::Share(share), 0) = (goals[class], demand.backlogged) {
@@ -137,8 +137,8 @@ impl Targets {
         self.assign(left, backlogged, rates, goals, demands);
     }
 
-    /// Sets the targets; `backlogged` is the sum of the shares of classes that want more, `rates` the
-    /// multiple of their rates that classes with a rate may have.
+    /// Sets the targets; `backlogged` is the sum of the shares of classes that want more, `rates`
+    /// the multiple of their rates that classes with a rate may have.
     fn assign(
         &mut self,
         left: Rate,

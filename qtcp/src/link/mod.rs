@@ -3,7 +3,8 @@
 //! Where a kernel's own congestion controller stays in charge of a flow's window, Eq. 5 cannot be
 //! applied as printed: both would answer the same marks, and the window would be cut twice. The two
 //! divide the work instead. The kernel takes the step of DCTCP (Eq. 4), or whatever its controller
-//! does in its place; this module applies the quality factor, as a limit on the rate ([`rate_limit`]).
+//! does in its place; this module applies the quality factor, as a limit on the rate
+//! ([`rate_limit`]).
 //!
 //! - `estimate`: what the link carries.
 //! - [`goals`]: the goal of each class, and the target of each flow that follows from it.
@@ -204,8 +205,9 @@ impl Link {
         self.headroom.part(now)
     }
 
-    /// Computes the throughput that the classes share, of what the link `carries`. While part of the link is kept empty, the
-    /// throughput is what limits let through, and says nothing of the capacity.
+    /// Computes the throughput that the classes share, of what the link `carries`. While part of
+    /// the link is kept empty, the throughput is what limits let through, and says nothing of the
+    /// capacity.
     #[inline]
     fn lambda(&mut self, carries: Rate, state: &State, kept: f64) -> Rate {
         match (self.capacity, kept < 1.0) {
@@ -234,8 +236,9 @@ impl Link {
         }
     }
 
-    /// Tells whether what flows leave is taken by other senders, or by flows of a class that is never
-    /// held back: were all others held to parts of what it leaves, it would have all in the end.
+    /// Tells whether what flows leave is taken by other senders, or by flows of a class that is
+    /// never held back: were all others held to parts of what it leaves, it would have all in the
+    /// end.
     fn is_taken(&self) -> bool {
         let is_free = |class| self.goals[class] == ClassGoal::Free;
         let free_wants =

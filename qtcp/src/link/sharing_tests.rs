@@ -1,5 +1,5 @@
-//! Shares of hosts on unlike ways: random weights, round trips and numbers of connections, hosts that
-//! come and go, and such as want little.
+//! Shares of hosts on unlike ways: random weights, round trips and numbers of connections, hosts
+//! that come and go, and such as want little.
 
 use fastrand::Rng;
 

@@ -7,7 +7,7 @@ use std::hash::{DefaultHasher, Hash, Hasher};
 use std::sync::Arc;
 
 use arbitration::Class;
-use arbitration::classify::{ConnectionClass, PolicyClass, class_of_mark};
+use arbitration::classify::{ConnectionClass, PolicyClass, class_of_dscp};
 use arbitration::limit::Limiter;
 use arbitration::settings::OrderSettings;
 use fabric::controller::ListenerId;
@@ -137,8 +137,8 @@ impl Snapshot {
     }
 
     /// Returns the class of a host's DSCP (of its ToS or traffic class byte).
-    pub(crate) fn marked_class(&self, tos: Option<u8>) -> Option<Class> {
-        class_of_mark(&self.general.dscp, tos? >> 2)
+    pub(crate) fn dscp_class(&self, tos: Option<u8>) -> Option<Class> {
+        class_of_dscp(&self.general.dscp, tos? >> 2)
     }
 }
 
@@ -167,7 +167,7 @@ impl Policies for Snapshot {
         ConnectionClass {
             priority: origin.priority,
             weighted: origin.weighted,
-            mark: self.marked_class(origin.tos),
+            dscp: self.dscp_class(origin.tos),
             listener: self.listener_class(origin.listener),
         }
     }

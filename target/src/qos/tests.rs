@@ -1,7 +1,7 @@
 use std::sync::Arc;
 
 use arbitration::reservation::{Budget, Overrides, Terms};
-use arbitration::settings::{WindowRule, default_marks};
+use arbitration::settings::{WindowRule, default_dscps};
 use arbitration::{Class, Nanos};
 use fabric::controller::{BackendId, ListenerId};
 
@@ -113,7 +113,7 @@ fn a_namespace_has_its_class_and_its_session() {
     qos.set_listener(Nanos(2), ListenerId(4), Some(Class::Urgent));
     assert!(qos.version() > before);
     assert_eq!(qos.snapshot().listener_class(ListenerId(4)), Some(Class::Urgent));
-    assert_eq!(qos.snapshot().marked_class(Some(default_marks().high << 2)), Some(Class::High));
+    assert_eq!(qos.snapshot().dscp_class(Some(default_dscps().high << 2)), Some(Class::High));
 }
 
 #[test]

@@ -1,4 +1,4 @@
-//! What holds while sessions, devices and settings change.
+//! Tests of changes of sessions, devices and settings.
 
 use super::*;
 
@@ -10,7 +10,7 @@ fn a_plan_takes_effect_while_commands_wait() {
     let mut world = World::new(1, fixed(4), OrderSettings::default(), &specs, list);
     world.run(1_000_000_000);
     assert_close("3:1", world.done[0] as f64 / world.done[1] as f64, 3.0, 0.02);
-    // Other weights; and the sessions are gone altogether.
+    // Now the weights change, and the sessions go.
     let order = OrderSettings {
         weights: Weights { high: 1, medium: 1, low: 4 },
         ..OrderSettings::default()
@@ -88,7 +88,8 @@ fn a_flow_ends_with_its_device_and_is_none_of_the_next_in_its_place() {
     for n in 0..5 {
         arbiter.enqueue(Nanos(1), flows[0], Class::Low, submission(n)).unwrap();
     }
-    // In steps: two flows, five commands that wait, and their flow; then what is in the device.
+    // The steps withdraw two flows, five commands that wait, and their flow; then the command in
+    // the device is left.
     let mut back = Vec::new();
     assert!(!arbiter.retire_device(Nanos(9), DEVICE, 5, &mut back));
     assert_eq!(back, [0, 1, 2]);

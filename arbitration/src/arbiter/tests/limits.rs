@@ -1,4 +1,4 @@
-//! What limits on rates and credits guarantee.
+//! Tests of limits on rates and of credits.
 
 use super::*;
 
@@ -82,8 +82,8 @@ fn d1_a_limit_is_reached_beside_a_flood_of_the_same_class() {
     }
 }
 
-/// Commands in the set that is ordered by place hold credits; they give them back to those they
-/// have them of, whatever plan has come meanwhile.
+/// Commands in the set that is ordered by place hold credits. They give them back to the sessions
+/// that they took them from, whatever plan has come meanwhile.
 #[test]
 fn credits_of_a_set_come_back_after_a_new_plan() {
     let mut sessions = Sessions::new(&ROOT);

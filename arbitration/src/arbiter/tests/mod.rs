@@ -1,4 +1,4 @@
-//! What the composed stages guarantee, on a model device that one or several reactors feed.
+//! Tests of the composed stages, on a model device that one or several reactors feed.
 
 mod changes;
 mod limits;
@@ -22,7 +22,7 @@ use crate::settings::{OrderSettings, Unit, Weights, WindowRule};
 const ROOT: RootSpec = RootSpec { caps: Caps::NONE, bounded: true, queue: u32::MAX };
 const DEVICE: DeviceId = DeviceId(0);
 
-/// Who sends commands: always `depth` of them outstanding.
+/// A sender that always has `depth` commands outstanding.
 #[derive(Clone, Debug)]
 struct Source {
     reactor: usize,
@@ -118,7 +118,7 @@ impl World {
         world
     }
 
-    /// Makes the sessions what `specs` say; the arbiters take it in steps.
+    /// Changes the sessions to what `specs` say; the arbiters carry the change out in steps.
     fn apply(&mut self, root: &RootSpec, specs: &[SessionSpec]) {
         self.sessions.apply(self.now, root, specs).unwrap();
         for session in self.sessions.take_touched() {
@@ -154,7 +154,7 @@ impl World {
     }
 
     fn dispatch_all(&mut self) {
-        // In turn, as reactors that run side by side would.
+        // Reactors dispatch in turn, as if they ran side by side.
         let mut idle = 0;
         let mut reactor = 0;
         for arbiter in &mut self.arbiters {

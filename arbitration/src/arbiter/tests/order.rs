@@ -1,4 +1,4 @@
-//! In what order commands go: classes, sessions, hosts.
+//! Tests of the order in which commands go: classes, sessions, hosts.
 
 use super::*;
 
@@ -85,7 +85,7 @@ fn e5_urgent_within_its_share_waits_for_nobody_and_starves_nobody() {
     let list = vec![urgent, source(0, Class::High, 128), source(0, Class::Low, 128)];
     let mut world = World::new(1, fixed(4), OrderSettings::default(), &[], list);
     world.run(1_000_000_000);
-    // It waits for a place in the window, and for its own commands that came just before.
+    // An Urgent command waits for a place in the window, and for those that came just before it.
     assert!(world.longest_wait[0] <= 2 * world.service_ns, "{} ns", world.longest_wait[0]);
     // Urgent floods too: it has its share, and High's weight beyond.
     let list = vec![

@@ -1,4 +1,4 @@
-//! What holds in any history.
+//! Properties that hold in any history.
 
 use super::*;
 
@@ -77,7 +77,7 @@ proptest! {
             world.apply(&root, &specs);
             world.run(ns);
         }
-        // All limits away: everything that was sent comes to its end.
+        // Without limits, everything that was sent comes to its end.
         for one in &mut specs {
             (one.iops, one.operations, one.payload) = (None, None, None);
         }

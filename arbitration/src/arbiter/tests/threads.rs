@@ -1,4 +1,4 @@
-//! What reactors on threads of their own guarantee each other.
+//! Tests of reactors on threads of their own.
 
 use super::*;
 

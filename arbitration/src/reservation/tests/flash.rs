@@ -9,10 +9,10 @@ use crate::reservation::{
 };
 
 const CHANNELS: usize = 8;
-/// Of 4 KiB in a channel.
+/// Mean time of 4 KiB in a channel, in ns.
 const MEAN: u64 = 80_000;
 const WORST: u64 = MS;
-/// Of each further KiB.
+/// Time of each further KiB, in ns.
 const KIB: u64 = 2000;
 
 /// A command on its way.
@@ -28,7 +28,7 @@ struct Device {
     now: Nanos,
     window: usize,
     queue: VecDeque<Command>,
-    /// By the time they are done.
+    /// Commands in channels, by the time they are done.
     busy: BTreeMap<(Nanos, u64), Command>,
     served: u64,
     state: u64,

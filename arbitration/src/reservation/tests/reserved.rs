@@ -214,7 +214,8 @@ fn f3_a_tenant_of_a_disk_forgoes_what_it_did_not_ask_for() {
     let late = on_disk();
     late.note_demand(Nanos(SECOND / 2), 0);
     assert_eq!(charge_all(&late, Nanos(SECOND / 2)).len(), 3, "of 20 ms, in half of 140");
-    // One command at a time, the first of which was held up: what is between them is next to nothing.
+    // One command at a time, the first of which was held up: what is between them is next to
+    // nothing.
     let alone = on_disk();
     alone.note_demand(Nanos(0), 0);
     let charge = alone.charge(Nanos(0), false, 4096);

@@ -186,7 +186,7 @@ impl Policies for Rules {
         ConnectionClass {
             priority: origin.priority,
             weighted: origin.weighted,
-            mark: None,
+            dscp: None,
             listener: None,
         }
     }

@@ -159,7 +159,7 @@ fn stages() -> Stages {
 
 fn entry(stages: &mut Stages, nsid: u32, backend: u64) -> NamespaceFlow {
     let session = Arc::clone(&Rules::new(10).tenant.session);
-    let connection = ConnectionClass { priority: 0, weighted: false, mark: None, listener: None };
+    let connection = ConnectionClass { priority: 0, weighted: false, dscp: None, listener: None };
     NamespaceFlow {
         nsid,
         backend: BackendId(backend),

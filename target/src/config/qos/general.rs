@@ -1,7 +1,7 @@
 //! `[qos]`: its settings, and how each is read and written.
 
 use arbitration::PerClass;
-use arbitration::settings::{Marks, OrderSettings, Weights, WindowRule, default_marks};
+use arbitration::settings::{ClassDscps, OrderSettings, Weights, WindowRule, default_dscps};
 use serde_json::{Map, Value as Json, json};
 use sluice_schema::ConfigKey;
 use sluice_schema::Values;
@@ -35,7 +35,7 @@ pub struct Qos {
     /// `mark`: whether answers carry the DSCP of their connection's class.
     pub mark: bool,
     /// `dscp`: the DSCP of each class.
-    pub dscp: Marks,
+    pub dscp: ClassDscps,
 }
 
 table! { Qos, QOS;
@@ -66,7 +66,7 @@ impl Default for Qos {
             queue: 65_536,
             wrr: true,
             mark: true,
-            dscp: default_marks(),
+            dscp: default_dscps(),
         }
     }
 }
@@ -123,10 +123,10 @@ fn read_dscp(qos: &mut Qos, fields: &mut Fields<'_>, key: &'static ConfigKey, _:
     table.finish();
 }
 
-fn write_dscp(marks: &Marks) -> Written {
+fn write_dscp(dscps: &ClassDscps) -> Written {
     let lines: Vec<String> =
-        marks.iter().map(|(class, dscp)| format!("{class} = {dscp}")).collect();
+        dscps.iter().map(|(class, dscp)| format!("{class} = {dscp}")).collect();
     let json: Map<String, Json> =
-        marks.iter().map(|(class, dscp)| (class.name().to_owned(), json!(dscp))).collect();
+        dscps.iter().map(|(class, dscp)| (class.name().to_owned(), json!(dscp))).collect();
     Written { toml: Some(format!("{{ {} }}", lines.join(", "))), json: Json::Object(json) }
 }
