@@ -1,4 +1,5 @@
-//! What one step of a controller costs, and one of a link. QTCP is to take at most 100 ns.
+//! The cost of one step of a controller, and of one step of a link. A step of QTCP should take at
+//! most 100 ns.
 //!
 //! ```text
 //! cargo bench -p qtcp --bench step

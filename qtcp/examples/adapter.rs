@@ -26,8 +26,8 @@ struct Flow {
     limit: Option<Rate>,
 }
 
-/// Looks at every connection once; answers how many limits have changed. `marked`: as if each had
-/// more to send and every packet carried a mark.
+/// Looks at every connection once. Returns how many limits have changed. With `marked`, each
+/// connection seems to have more to send, and every packet to carry a mark.
 fn poll(flows: &mut [Flow], link: &mut Link, now: Nanos, marked: bool) -> Result<u32> {
     let mut changed = 0;
     for flow in flows {

@@ -29,7 +29,7 @@ pub struct LinkDirection {
     pub link: Link,
     /// The packets of each class.
     pub packets: PerClass<Packets>,
-    /// Whether the connections are held to what the link says: otherwise packets are counted only.
+    /// Whether connections are held to the link's limits; if not, packets are only counted.
     pub paced: bool,
 }
 
@@ -62,7 +62,7 @@ pub struct ClassFlow {
     pub id: Option<ClassFlowId>,
     /// The bytes that had moved at the last look.
     pub moved: u64,
-    /// The class's part of the connection's bytes when any last moved.
+    /// The class's part of the connection's bytes when any last moved, 0.0 to 1.0.
     part: f64,
     /// The time at which the class last had data to move.
     busy_at: Nanos,
@@ -95,10 +95,9 @@ pub struct ClassSplit<'a> {
 }
 
 impl ClassSplit<'_> {
-    /// Lets each class that the connection carries observe its part. Returns the limit of all of
-    /// them together, if any is limited. A class that is not limited, or wants less than its limit,
-    /// adds its present rate and some room: otherwise the others would use what it
-    /// leaves.
+    /// Lets each class that the connection carries observe its part. Returns the limit of all
+    /// classes together, if any is limited. A class that is not limited, or wants less than its
+    /// limit, adds its present rate and some room: otherwise the others would use what it leaves.
     pub fn observe(
         &self,
         now: Nanos,

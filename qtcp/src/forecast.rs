@@ -1,9 +1,9 @@
 //! The forecast of buffer space that will be free soon (docs/sources.md, F5: the server asks for
 //! data when it has room).
 //!
-//! A credit that is given for space which is free only when the data comes saves the round trip
-//! that the space would stand empty. The forecast is made from what has become free in the
-//! last tens of milliseconds.
+//! An R2T for space that is free only when the data comes saves the round trip for which the space
+//! would stand empty. The forecast is made from the space that has become free in the last tens of
+//! milliseconds.
 
 use core::time::Duration;
 
@@ -13,7 +13,7 @@ use crate::{Nanos, Rate};
 
 /// The time constant of the rate at which space becomes free.
 const MEMORY: Duration = Duration::from_millis(50);
-/// The part of the forecast that [`Forecast::within`] answers.
+/// The part of the expected space that [`Forecast::within`] counts on.
 const CAUTION: f64 = 0.5;
 
 /// Forecasts how much space becomes free.
@@ -34,8 +34,8 @@ impl Default for Forecast {
 }
 
 impl Forecast {
-    /// Takes in that `freed` bytes in all have become free by `now`. At a time that it has seen
-    /// already they count with those that become free until the next.
+    /// Takes in that `freed` bytes in all have become free by `now`. At a time that was seen
+    /// already, they count with those that become free until the next.
     pub fn see(&mut self, now: Nanos, freed: u64) {
         let Some(at) = self.at else {
             (self.at, self.freed) = (Some(now), freed);

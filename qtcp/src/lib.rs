@@ -6,7 +6,7 @@
 //! - [`observation`], [`rate`]: what is measured, and its unit.
 //! - [`control`]: the controllers of one flow, behind one trait.
 //! - [`dtm`]: the discrete-time model of QTCP on one bottleneck.
-//! - [`forecast`]: buffer space that will be free, for credits.
+//! - [`forecast`]: buffer space that will be free, for R2Ts.
 //! - [`link`]: the flows of several classes on one link, on top of the kernel's own controllers.
 //! - [`class_split`]: the classes of one connection, each a flow on its link.
 //! - [`pacing`]: what the thread that moves data and the thread that paces it tell each other of a

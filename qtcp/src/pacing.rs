@@ -1,9 +1,9 @@
-//! Values of one connection that the thread that moves its data and the thread that watches the
-//! network tell each other.
+//! The values of one connection that two threads share: the one that moves its data, and the one
+//! that watches the network.
 //!
-//! All values are independent of each other, and each has one writer, so that none of them needs an
-//! ordering among each other: the watching thread looks again soon, and a value that is one look
-//! old does no harm.
+//! All values are independent of each other, and each has one writer, so they need no ordering
+//! among each other: the watching thread looks again soon, and a value that is one look old does no
+//! harm.
 
 use core::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering::Relaxed};
 use core::time::Duration;
@@ -17,13 +17,15 @@ pub struct Pacing {
     pub out: PerClass<Traffic>,
     /// Data that the host sends, written by the thread that receives it.
     pub into: PerClass<Traffic>,
+    /// Whether the kernel has not taken all that was handed to it.
     sending: AtomicBool,
+    /// Whether answers are limited.
     held: AtomicBool,
     /// The round-trip time in microseconds; 0: not known yet.
     rtt_us: AtomicU32,
-    /// The rate at which the host may be asked for data, in bytes per second; [`UNLIMITED`]: no
+    /// The rate at which R2Ts may ask the host for data, in bytes per second; [`UNLIMITED`]: no
     /// limit.
-    grant_rate: AtomicU64,
+    r2t_rate: AtomicU64,
 }
 
 /// The value of a rate without a limit.
@@ -38,14 +40,14 @@ pub struct Traffic {
 
 impl Traffic {
     /// Returns the bytes that have moved (handed to the kernel, or received) and those that wait:
-    /// answers that the target holds back; data that hosts have not sent yet.
+    /// answers that the target holds back, or data that the host has not sent yet.
     #[must_use]
     #[inline]
     pub fn read(&self) -> (u64, u64) {
         (self.moved.load(Relaxed), self.waiting.load(Relaxed))
     }
 
-    /// Says how many bytes have moved since the connection came, and how many wait.
+    /// Publishes how many bytes have moved since the connection came, and how many wait.
     #[inline]
     pub fn publish(&self, moved: u64, waiting: u64) {
         self.moved.store(moved, Relaxed);
@@ -62,7 +64,7 @@ impl Default for Pacing {
             sending: AtomicBool::default(),
             held: AtomicBool::default(),
             rtt_us: AtomicU32::default(),
-            grant_rate: AtomicU64::new(UNLIMITED),
+            r2t_rate: AtomicU64::new(UNLIMITED),
         }
     }
 }
@@ -75,7 +77,7 @@ impl Pacing {
         self.sending.load(Relaxed)
     }
 
-    /// Says whether the kernel has not taken all that was handed to it.
+    /// Publishes whether the kernel has not taken all that was handed to it.
     #[inline]
     pub fn set_sending(&self, sending: bool) {
         // This runs with each turn; the other thread's copy of the line stays valid if nothing
@@ -92,7 +94,7 @@ impl Pacing {
         self.held.load(Relaxed)
     }
 
-    /// Says whether answers are limited.
+    /// Publishes whether answers are limited.
     pub fn set_held(&self, held: bool) {
         self.held.store(held, Relaxed);
     }
@@ -104,23 +106,24 @@ impl Pacing {
         Duration::from_micros(u64::from(self.rtt_us.load(Relaxed)))
     }
 
-    /// Says what the round-trip time is, at most 71 minutes.
+    /// Publishes the round-trip time, at most 71 minutes.
     pub fn set_rtt(&self, rtt: Duration) {
         self.rtt_us.store(u32::try_from(rtt.as_micros()).unwrap_or(u32::MAX), Relaxed);
     }
 
-    /// Returns the bytes per second that the host may be asked for; `None`: there is no limit.
+    /// Returns the rate at which R2Ts may ask the host for data, in bytes per second; `None`: there
+    /// is no limit.
     #[must_use]
     #[inline]
-    pub fn grant_rate(&self) -> Option<u64> {
-        let rate = self.grant_rate.load(Relaxed);
+    pub fn r2t_rate(&self) -> Option<u64> {
+        let rate = self.r2t_rate.load(Relaxed);
         (rate != UNLIMITED).then_some(rate)
     }
 
-    /// Says what the host may be asked for, in bytes per second: at least one.
-    pub fn set_grant_rate(&self, rate: Option<u64>) {
+    /// Publishes the rate at which R2Ts may ask the host for data, in bytes per second, at least 1.
+    pub fn set_r2t_rate(&self, rate: Option<u64>) {
         let rate = rate.map_or(UNLIMITED, |rate| rate.clamp(1, UNLIMITED - 1));
-        self.grant_rate.store(rate, Relaxed);
+        self.r2t_rate.store(rate, Relaxed);
     }
 }
 
@@ -145,13 +148,13 @@ mod tests {
     #[test]
     fn a_rate_is_a_limit_and_no_rate_is_none() {
         let pacing = Pacing::default();
-        assert_eq!(pacing.grant_rate(), None);
-        pacing.set_grant_rate(Some(0));
-        assert_eq!(pacing.grant_rate(), Some(1), "no rate stops a host for good");
-        pacing.set_grant_rate(Some(u64::MAX));
-        assert_eq!(pacing.grant_rate(), Some(u64::MAX - 1), "the greatest rate is one, too");
-        pacing.set_grant_rate(None);
-        assert_eq!(pacing.grant_rate(), None);
+        assert_eq!(pacing.r2t_rate(), None);
+        pacing.set_r2t_rate(Some(0));
+        assert_eq!(pacing.r2t_rate(), Some(1), "no rate stops a host for good");
+        pacing.set_r2t_rate(Some(u64::MAX));
+        assert_eq!(pacing.r2t_rate(), Some(u64::MAX - 1), "the greatest rate is one, too");
+        pacing.set_r2t_rate(None);
+        assert_eq!(pacing.r2t_rate(), None);
     }
 
     #[test]

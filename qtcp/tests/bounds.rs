@@ -1,4 +1,4 @@
-//! Properties of every controller, whatever it sees.
+//! Properties that every controller has, whatever it sees.
 
 use std::time::Duration;
 
@@ -127,7 +127,7 @@ proptest! {
         }
     }
 
-    /// Also with targets that make Q exactly 1 or more: then only alpha counts (Eq. 5).
+    /// Targets that make Q 1 or more are among these: then only alpha counts (Eq. 5).
     #[test]
     fn e1_with_a_quality_of_one_qtcp_is_dctcp_bit_for_bit(
         limits in limits(),

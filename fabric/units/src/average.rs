@@ -14,7 +14,7 @@ use core::time::Duration;
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Average {
     value: f64,
-    /// The weight of a sample, 0.0 to 1.0.
+    /// Weight of a sample, 0.0 to 1.0.
     weight: f64,
     /// Whether there was no sample yet: the first one is taken as it is.
     empty: bool,
@@ -59,7 +59,7 @@ impl Average {
     }
 
     /// Takes a sample with a weight of its own, 0.0 to 1.0, and returns the new value. A sample
-    /// that is not finite is ignored, and so is one whose weight is not a number.
+    /// that is not finite, or whose weight is not a number, is ignored.
     #[inline]
     pub fn add_by(&mut self, sample: f64, weight: f64) -> f64 {
         if sample.is_finite() {

@@ -9,7 +9,7 @@ use core::time::Duration;
 pub struct Nanos(pub u64);
 
 impl Nanos {
-    /// The origin. In a setting that is a length of time: none.
+    /// The origin. As a setting that is a length of time: no time.
     pub const ZERO: Self = Self(0);
     /// The end of all time, for a time that never comes.
     pub const MAX: Self = Self(u64::MAX);

@@ -1,4 +1,4 @@
-//! Bulk senders of several weights on real sockets, and what each of them gets.
+//! Bulk senders of several weights on real sockets, and the throughput of each.
 //!
 //! `bottleneck sink ADDRESS` connects once for each flow and reads, as hosts do; `bottleneck send`
 //! accepts and sends, as a target does, and measures. tests/bench/qtcp-bases.sh puts a marking

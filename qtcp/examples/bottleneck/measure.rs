@@ -1,4 +1,4 @@
-//! The measurements, and their line for a table.
+//! The measurements of all flows, printed as a line for a table.
 
 use std::time::Duration;
 

@@ -27,13 +27,13 @@ pub(crate) struct Settings {
     /// The kernel's congestion control.
     #[arg(long)]
     base: Option<String>,
-    /// Limit rates by class; without, the kernel's congestion control decides alone.
+    /// Limit rates by class; without this, the kernel's congestion control decides alone.
     #[arg(long)]
     control: bool,
     /// Control by windows alone (Eq. 5), of the congestion control `sluice_window` (feature bpf).
     #[arg(long)]
     eq5: bool,
-    /// Capacity of the link, in Mbit/s of payload; without, it is found out.
+    /// Capacity of the link, in Mbit/s of payload; without this, the link is measured.
     #[arg(long)]
     capacity: Option<f64>,
     /// Time between two looks at the sockets, in microseconds.
@@ -107,7 +107,8 @@ pub(crate) fn run(settings: &Settings) -> Result<()> {
         Some(base) => options::set_congestion(fd, base).with_context(|| base.clone()),
         None => Ok(()),
     };
-    // This is for the SYN of later connections; earlier ones have it set below.
+    // The listener passes it on to later connections, their SYN included; earlier ones have it set
+    // below.
     adopt(listener.as_fd())?;
     let goals = PerClass::from_fn(|class| {
         settings.weights.get(class.number()).map_or(ClassGoal::Free, |&one| ClassGoal::Share(one))

@@ -1,4 +1,5 @@
-//! The window of a flow under our own controller, which the kernel's part takes from us.
+//! The window of a flow under a controller of this crate. The congestion control in the kernel
+//! takes it from here.
 
 use std::os::fd::BorrowedFd;
 use std::sync::Arc;
@@ -9,7 +10,7 @@ use qtcp::control::{dctcp::Dctcp, qtcp::Qtcp};
 use qtcp::linux::{Info, bpf::WindowMap};
 use qtcp::{Controller, FlowTarget, Nanos, Observation, Rate};
 
-/// The name of the congestion control whose window we write.
+/// The name of the congestion control that takes its window from user space.
 const NAME: &str = "sluice_window";
 
 /// Registers the congestion control, where it was asked for.
@@ -25,8 +26,9 @@ pub(crate) fn load(base: Option<&str>) -> Result<Option<Arc<WindowMap>>> {
 pub(crate) struct Pilot {
     windows: Arc<WindowMap>,
     controller: Box<dyn Controller>,
-    /// What was seen since the last step.
+    /// Sum of the observations since the last step.
     seen: Option<Observation>,
+    /// Window that the kernel was last given, in packets.
     told: u32,
 }
 

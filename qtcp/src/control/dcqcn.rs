@@ -15,15 +15,16 @@ use crate::{Nanos, Observation, Rate};
 pub struct Settings {
     /// The bounds of the window, in packets.
     pub limits: Limits,
-    /// The rate of the link: where a flow starts, and what it never exceeds.
+    /// The rate of the link, at which a flow starts and which it never exceeds.
     pub line: Rate,
     /// The least rate.
     pub min: Rate,
     /// The part of a congestion notification in alpha, above 0.0 to 1.0.
     pub g: f64,
-    /// The time without a notification after which alpha decays (K of its Eq. 2).
+    /// The time without a notification after which alpha decays (K of the paper's Eq. 2).
     pub alpha_timer: Duration,
-    /// The time in which at most one notification, and one cut, counts (N of its section 3.1).
+    /// The time in which at most one notification, and one cut, counts (N of the paper's section
+    /// 3.1).
     pub cnp_interval: Duration,
     /// The number of rounds of fast recovery (F).
     pub recovery_rounds: u32,
@@ -40,7 +41,7 @@ pub struct Settings {
 }
 
 impl Settings {
-    /// Makes the settings of its paper, on a link of this rate.
+    /// Makes the settings of DCQCN's paper, on a link of this rate.
     ///
     /// The paper has no figure for hyper increase and the least rate: these are ten times additive
     /// increase, and 10 Mbit/s, as in QCN (IEEE 802.1Qau).
@@ -64,7 +65,7 @@ impl Settings {
 }
 
 impl Default for Settings {
-    /// Makes the settings for the 40 Gbit/s of its paper.
+    /// Makes the settings for the 40 Gbit/s of DCQCN's paper.
     fn default() -> Self {
         Self::of(Rate::from_bits(40e9))
     }
@@ -110,17 +111,22 @@ impl Timer {
 #[derive(Clone, Debug)]
 pub(super) struct Reaction {
     settings: Settings,
-    /// RC, RT, the rate of the link and the least rate, in bytes per second.
+    /// The present rate (RC), in bytes per second.
     present: f64,
+    /// The target rate (RT), in bytes per second.
     target: f64,
+    /// The rate of the link, in bytes per second.
     line: f64,
+    /// The least rate, in bytes per second.
     min: f64,
     alpha: f64,
     alpha_timer: Timer,
     increase_timer: Timer,
-    /// Rounds of the timer and of the byte counter since the last cut.
+    /// Rounds of the timer since the last cut.
     timer_rounds: u32,
+    /// Rounds of the byte counter since the last cut.
     byte_rounds: u32,
+    /// Bytes that were sent in the present round.
     bytes: u64,
     cut_at: Option<Nanos>,
     path: Path,

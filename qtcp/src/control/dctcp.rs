@@ -1,7 +1,7 @@
 //! DCTCP (RFC 8257; docs/sources.md, E1: windows follow a quality factor, Eq. 3 and 4), and the
 //! window that QTCP and D2TCP share with it.
 //!
-//! Serves what the figures compare with: the equal shares of Fig. 12 (E7), the slower curve of
+//! The figures compare with DCTCP: it makes the equal shares of Fig. 12 (E7), the slower curve of
 //! Fig. 10 (E4), the interfering flow of Fig. 14b (E8), the misses of Fig. 15b (E9).
 
 use units::{Average, within};
@@ -19,17 +19,18 @@ pub const G_E1: f64 = 0.5;
 /// The growth of a window in a round trip without marks, once slow start is over.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Growth {
-    /// By a packet (Eq. 5).
+    /// One packet (Eq. 5).
     #[default]
     Packet,
-    /// By the square of the quality factor in packets, an eighth to eight of them: not in the
-    /// source of QTCP, for flows whose round-trip times differ. By a packet each, the flow with a
-    /// round trip half as long grows four times as fast in throughput, and Q, which counts only
-    /// beside marks, does not make up for that. Flows that are far from their targets, and have a
-    /// long way to go a packet at a time, also reach them in about half as many round trips.
+    /// The square of the quality factor in packets, an eighth to eight of them. It is not in the
+    /// source of QTCP, and meant for flows whose round-trip times differ. By a packet each, the
+    /// flow with a round trip half as long grows four times as fast in throughput, and Q, which
+    /// counts only beside marks, does not make up for that. Flows that are far from their targets,
+    /// and have a long way to go a packet at a time, also reach them in about half as many round
+    /// trips.
     Quality,
-    /// By [`TARGET_PART`] of the window that the target needs, times the square of the quality
-    /// factor, one to eight times: not in the source of QTCP. Aimed at a latency it is
+    /// [`TARGET_PART`] of the window that the target needs, times the square of the quality factor,
+    /// one to eight times. It is not in the source of QTCP. For a flow aimed at a latency it is
     /// [`Self::Quality`], and without a target [`Self::Packet`].
     ///
     /// In the steady state each congestion takes from a window what it grew by since the one

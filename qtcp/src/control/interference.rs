@@ -26,9 +26,10 @@ pub const FLOOR: f64 = 0.01;
 /// interfering flow those whose targets are large are then pressed down to what they get, while one
 /// whose target is below its fair share notices nothing.
 ///
-/// A sender with many flows may have one lambda for all of them, so that they keep their ratio:
-/// told in each round trip with marks of the quality of all together, lambda by the sum of their
-/// smoothed throughputs, with every flow of [`Qtcp`](super::Qtcp) aimed at its part of it.
+/// A sender with many flows may have one lambda for all of them, so that they keep their ratio. In
+/// each round trip with marks it [notes](Self::note) the quality of all together, which is lambda
+/// divided by the sum of their smoothed throughputs, and aims every flow of [`Qtcp`](super::Qtcp)
+/// at its part of lambda.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Lambda {
     capacity: Rate,
@@ -53,9 +54,9 @@ impl Lambda {
         self.capacity = capacity;
     }
 
-    /// Takes in the quality of a flow, or of several together: below its target by more than sigma
+    /// Takes in the quality of a flow, or of several together. Below its target by more than sigma
     /// (Q - 1 > sigma), another sender takes bandwidth; above it by more (Q - 1 < -sigma),
-    /// bandwidth came free.
+    /// bandwidth has come free.
     #[inline]
     pub fn note(&mut self, quality: f64) {
         let factor = if quality - 1.0 > self.sigma {
@@ -98,7 +99,7 @@ impl Lambda {
 /// The ratio of a flow that is aimed at a throughput is this throughput by the capacity, and its
 /// target the same part of lambda. Lambda falls only in round trips with marks in which all the
 /// window was used: otherwise no other flow keeps this one from its target. With another kind of
-/// target it is QTCP. A step is a round trip.
+/// target the flow is one of QTCP. A step is a round trip.
 #[derive(Clone, Debug)]
 pub struct InterferenceQtcp {
     window: Window,
@@ -108,7 +109,7 @@ pub struct InterferenceQtcp {
 }
 
 impl InterferenceQtcp {
-    /// Makes a flow in slow start, without a target, on a bottleneck that is all there.
+    /// Makes a flow in slow start, without a target, that has all of the bottleneck.
     #[must_use]
     pub fn new(settings: &Settings, lambda: Lambda) -> Self {
         Self {
@@ -125,7 +126,7 @@ impl InterferenceQtcp {
         Self::new(&qtcp::settings(), Lambda::new(capacity, SIGMA, FLOOR))
     }
 
-    /// Returns what this flow takes for the bandwidth that is left.
+    /// Returns the flow's own measure of the bandwidth that is left.
     #[must_use]
     pub const fn lambda(&self) -> &Lambda {
         &self.lambda
@@ -141,7 +142,7 @@ impl InterferenceQtcp {
         self.quality.against(self.lambda.part(self.quality.target()))
     }
 
-    /// Does one round of Fig. 15a, and answers the quality after it.
+    /// Runs one round of Fig. 15a. Returns the quality after it.
     #[inline]
     fn detect(&mut self, seen: &Observation) -> f64 {
         let quality = self.quality();

@@ -3,7 +3,7 @@
 //! - [`Dctcp`], [`Qtcp`], [`InterferenceQtcp`] and [`D2tcp`] have a window, and step once in a
 //!   round trip.
 //! - [`Dcqcn`] and [`Qrdma`] have a rate, and step at any time.
-//! - [`quality`]: the quality factor that they go by.
+//! - [`quality`]: the quality factor that the controllers go by.
 
 pub mod d2tcp;
 pub mod dcqcn;
@@ -107,7 +107,7 @@ pub trait Controller: Debug + Send {
     /// Returns the last decision.
     fn decision(&self) -> Decision;
 
-    /// Reports what the controller goes by.
+    /// Returns the measurements that the controller goes by.
     fn report(&self) -> Report;
 }
 

@@ -1,7 +1,7 @@
 //! QRDMA (docs/sources.md, E2; Eq. 6): DCQCN with a quality factor.
 //!
-//! Serves the ratios 1:1.5:2:3 of Fig. 19b/c (E11), without flows of DCTCP beside it. Nothing makes
-//! Fig. 18 yet (E2, E11).
+//! QRDMA makes the ratios 1:1.5:2:3 of Fig. 19b/c (E11), without flows of DCTCP beside it. Nothing
+//! makes Fig. 18 yet (E2, E11).
 
 use super::dcqcn::{Reaction, Settings};
 use super::quality::Quality;

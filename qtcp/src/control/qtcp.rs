@@ -1,7 +1,7 @@
 //! QTCP (docs/sources.md, E1; Eq. 1, 2, 5 and Fig. 3): DCTCP with a quality factor.
 //!
-//! Serves Fig. 8 (E3), Fig. 9 (E1), Fig. 10 (E4), the offered load of Fig. 12 (E7), Fig. 14a (E8)
-//! and Fig. 15b (E9). Nothing makes Fig. 13 yet.
+//! QTCP makes Fig. 8 (E3), Fig. 9 (E1), Fig. 10 (E4), the offered load of Fig. 12 (E7), Fig. 14a
+//! (E8) and Fig. 15b (E9). Nothing makes Fig. 13 yet.
 
 use super::dctcp::{Growth, Settings, Window, reduction};
 use super::quality::Quality;
@@ -16,10 +16,10 @@ use crate::{Nanos, Observation};
 /// docs/sources.md, E1, alpha follows single marks, cuts flows that lack bandwidth as well, and
 /// keeps ratios and utilisation lower than RFC 8257's g does.
 ///
-/// Windows grow as in Eq. 5, so that with Q = 1 a flow is one of DCTCP exactly, and takes no
-/// more than its part beside flows of DCTCP. Its small windows then rest above their targets and
-/// its large ones below, by up to a tenth where windows are of a few packets;
-/// [`Growth::Target`] does not have that, and settles in half as many round trips.
+/// Windows grow as in Eq. 5, so that with Q = 1 a flow is one of DCTCP exactly, and takes no more
+/// than its part beside flows of DCTCP. Small windows then rest above their targets and large ones
+/// below, by up to a tenth where windows are of a few packets. [`Growth::Target`] has no such bias,
+/// and settles in half as many round trips.
 #[must_use]
 pub fn settings() -> Settings {
     Settings { initial_alpha: 0.0, ..Settings::default() }

@@ -58,8 +58,8 @@ impl Arrivals {
     }
 }
 
-/// The arrivals in an interval from which on their mean is taken instead: randomness would move it
-/// by less than a thousandth.
+/// The number of arrivals in an interval from which on their mean is taken instead: randomness
+/// would move it by less than a thousandth.
 const MANY: f64 = 1e6;
 
 /// The arrivals of one class over time.

@@ -1,6 +1,6 @@
-//! Why a setup cannot be modelled.
+//! Errors of setups that cannot be modelled.
 
-/// Why a setup cannot be modelled.
+/// The reason why a setup cannot be modelled.
 #[derive(Clone, Debug, PartialEq, thiserror::Error)]
 #[non_exhaustive]
 pub enum SetupError {

@@ -105,7 +105,7 @@ impl Model {
         self.slot += 1;
     }
 
-    /// Serves what waits and what came, in order of arrival (in place of Eq. 14).
+    /// Serves the packets that wait and those that came, in order of arrival (in place of Eq. 14).
     fn drain(&mut self) {
         let offered: f64 = self.states.iter().map(ClassState::offered).sum();
         let left =

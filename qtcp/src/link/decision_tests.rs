@@ -1,4 +1,4 @@
-//! Single decisions of a link: observations of a few flows in, what each has and may have out.
+//! Tests of single decisions of a link: observations of a few flows in, their standings out.
 
 use core::time::Duration;
 

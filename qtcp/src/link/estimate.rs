@@ -1,9 +1,9 @@
-//! The estimate of what a link carries: what all flows get together while it is congested, and more
-//! and more while it is not and limits hold flows back.
+//! The estimate of what a link carries: the throughput of all flows together while the link is
+//! congested. While it is not, and limits hold flows back, the estimate grows.
 //!
-//! Flows are held to parts of this, not of what all get at the moment. A flow with a long round
-//! trip needs time to take the place that others make for it, and meanwhile all together get less
-//! than there is: were the parts of the others parts of that, they would follow it down.
+//! Flows are held to parts of the estimate, not of what all get at the moment. A flow with a long
+//! round trip needs time to take the place that others make for it, and meanwhile all together get
+//! less than there is. If the others had parts of that, they would follow it down.
 
 use core::time::Duration;
 
@@ -29,18 +29,19 @@ pub(super) struct Estimate {
     calm: f64,
     /// The bytes that go through the link in a second, smoothed.
     through: f64,
-    /// The greatest of these of the last seconds, while the link was congested.
+    /// The greatest such rate of the last seconds, while the link was congested.
     best: RecentBest,
-    /// The time since which there are clearly less, while the link is congested.
+    /// The time since which clearly less goes through, while the link is congested.
     less_since: Option<Nanos>,
 }
 
 /// The greatest estimate, as a multiple of what all flows get. Where a class with a large share is
 /// slow, and does not say that it wants no more, the others may need as much to fill the link.
 const MOST: f64 = 16.0;
-/// What is seen of a link at the observation of one of its flows.
+
+/// The state of a link at the observation of one of its flows.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Sight {
+pub(super) struct LinkSample {
     /// The bytes that the flow moved since its last observation.
     pub(super) bytes: u64,
     /// Whether a limit holds the flow back.
@@ -65,7 +66,7 @@ struct RecentBest {
 impl RecentBest {
     const WINDOW: Duration = Duration::from_secs(5);
 
-    /// Takes in a rate, and answers the greatest one.
+    /// Takes in a rate. Returns the greatest one.
     #[inline]
     fn see(&mut self, now: Nanos, rate: f64) -> f64 {
         let age = now.since(self.since);
@@ -79,9 +80,9 @@ impl RecentBest {
 }
 
 impl Estimate {
-    /// Takes in what is seen. Answers the estimate.
-    pub(super) fn see(&mut self, rules: &Rules, now: Nanos, seen: &Sight) -> Rate {
-        let Sight { bytes, held, total, congested } = *seen;
+    /// Takes in the link's state. Returns the estimate.
+    pub(super) fn see(&mut self, rules: &Rules, now: Nanos, seen: &LinkSample) -> Rate {
+        let LinkSample { bytes, held, total, congested } = *seen;
         let passed = now.since(self.at);
         self.at = now;
         let weight = weight_of(passed, rules.patience);
@@ -101,13 +102,14 @@ impl Estimate {
             self.less_since = if less { self.less_since.or(Some(now)) } else { None };
         } else {
             self.less_since = None;
-            // Slowly first, for marks come and go on a link that is full; ever faster then. While
-            // no limit holds a flow back, there is something else that makes all have less.
+            // The estimate grows slowly at first, for marks come and go on a link that is full, and
+            // then ever faster. While no limit holds a flow back, something else makes all have
+            // less.
             let holds = self.held_at.is_some_and(|at| now.since(at) <= rules.memory);
             let passed = if holds { passed.as_secs_f64() } else { 0.0 };
             self.calm += passed;
             let growth = self.calm.powi(2) * passed / rules.growth.as_secs_f64().powi(3);
-            // Within sigma it is noise, which would be followed up and not down.
+            // Deviations within sigma are noise, which would be followed up and not down.
             let more = (total - self.rate.times(1.0 + rules.sigma)).times(weight);
             let (grown, most) = (self.rate.times(1.0 + growth) + more, total.times(MOST));
             (self.loose, self.rate) = (grown >= most, grown.min(most));
@@ -128,8 +130,7 @@ impl Estimate {
         self.rate.times(1.0 - weight) + total.times(weight)
     }
 
-    /// Tells whether the estimate would be greater still, were it not so much more than what all
-    /// flows get.
+    /// Tells whether the estimate is bounded by [`MOST`] times what all flows get.
     pub(super) const fn is_loose(&self) -> bool {
         self.loose
     }
@@ -159,7 +160,7 @@ mod tests {
     }
 
     impl Observed {
-        /// Observes for some milliseconds; answers the estimate in Mbit/s.
+        /// Observes for some milliseconds. Returns the estimate in Mbit/s.
         fn run(&mut self, ms: u64, total: u32, congested: bool) -> f64 {
             self.run_held(ms, total, congested, true)
         }
@@ -169,13 +170,13 @@ mod tests {
             for _ in 0..ms {
                 self.now += MS;
                 let (rules, bytes) = (Rules::default(), u64::from(total) * 125);
-                let seen = Sight { bytes, held, total: mbit(total.into()), congested };
+                let seen = LinkSample { bytes, held, total: mbit(total.into()), congested };
                 rate = self.estimate.see(&rules, Nanos(self.now), &seen);
             }
             rate.bits() / 1e6
         }
 
-        /// A link that has carried 100 Mbit/s for three seconds.
+        /// Makes the estimate of a link that has carried 100 Mbit/s for three seconds.
         fn of_hundred() -> Self {
             let mut observed = Self::default();
             let rate = observed.run(3000, 100, true);

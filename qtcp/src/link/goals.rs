@@ -28,7 +28,7 @@ pub enum ClassGoal {
 /// The demand of one flow, or of all flows of a class.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub(super) struct Demand {
-    /// The throughput of all of them.
+    /// The throughput of the flow, or of all flows.
     pub(super) rate: Rate,
     /// The number of flows that would take more.
     pub(super) backlogged: u32,
@@ -66,6 +66,7 @@ impl Demand {
 /// The target of a class, and of its flows.
 #[derive(Clone, Copy, Debug, PartialEq)]
 struct ClassTarget {
+    /// The target of all flows together.
     whole: Rate,
     /// The target of each flow that would take more.
     flow: Rate,
@@ -123,7 +124,7 @@ impl Targets {
             }
         }
         // The throughput of content classes, up to their parts, is not shared by the others. Where
-        // no class has anything, all is zero: a rate of no number is zero, too.
+        // no class has anything, the shares sum up to 0, and the rate of NaN is zero.
         let mut taken = Rate::ZERO;
         for (class, demand) in demands.iter() {
             if let (ClassGoal::Share(share), 0) = (goals[class], demand.backlogged) {
@@ -158,7 +159,7 @@ impl Targets {
                 ClassGoal::Rate(rate) if demand.backlogged > 0 => rate.times(rates),
                 ClassGoal::Rate(rate) => rate,
                 ClassGoal::Share(share) if demand.backlogged > 0 => left.times(share / backlogged),
-                // The class would have this if it conditions more.
+                // The class would have this if it wanted more.
                 ClassGoal::Share(share) => {
                     (left + demand.content).times(share / (backlogged + share))
                 }
@@ -173,8 +174,8 @@ impl Targets {
     }
 }
 
-/// Computes what others leave to a class beside its rate while it has less: the kernel's answer to
-/// marks keeps a flow from taking exactly what is left to it.
+/// Computes the rate that others leave to a class beside its rate while it has less: the kernel's
+/// answer to marks keeps a flow from taking exactly what is left to it.
 fn missing(rate: Rate, demand: &Demand) -> Rate {
     (rate - demand.rate).min(rate.times(0.25))
 }
@@ -192,6 +193,7 @@ fn flow_target(whole: Rate, demand: &Demand) -> Rate {
 
 #[cfg(test)]
 mod tests {
+    use super::super::model::per_class;
     use super::*;
 
     fn mbit(rate: f64) -> Rate {
@@ -206,15 +208,11 @@ mod tests {
         Demand { rate: mbit(rate), backlogged: 0, content: mbit(rate) }
     }
 
-    /// Divides a throughput by the goals of the first classes; answers the targets of their flows
+    /// Divides a throughput by the goals of the first classes. Returns the targets of their flows
     /// in Mbit/s.
     fn targets(lambda: f64, goals: &[ClassGoal], demands: &[Demand]) -> Vec<Option<f64>> {
-        let goals =
-            PerClass::from_fn(|class| goals.get(class.number()).copied().unwrap_or_default());
-        let demands =
-            PerClass::from_fn(|class| demands.get(class.number()).copied().unwrap_or_default());
         let mut targets = Targets::default();
-        targets.divide(mbit(lambda), &goals, &demands);
+        targets.divide(mbit(lambda), &per_class(goals), &per_class(demands));
         let round = |rate: Rate| (rate.bits() / 1e4).round() / 100.0;
         Class::ALL.map(|class| targets.of_flow(class).map(round)).to_vec()
     }
@@ -251,8 +249,7 @@ mod tests {
     #[test]
     fn a_class_that_has_less_than_its_rate_is_left_more() {
         let goals = [ClassGoal::Free, ClassGoal::Rate(mbit(40.0)), ClassGoal::Share(1.0)];
-        let goals =
-            PerClass::from_fn(|class| goals.get(class.number()).copied().unwrap_or_default());
+        let goals = per_class(&goals);
         for (has, left) in [(40.0, 60.0), (36.0, 56.0), (5.0, 50.0)] {
             let mut demands = PerClass::<Demand>::default();
             demands[Class::High] = wants(has, 1);
@@ -327,7 +324,7 @@ mod tests {
             [false, false, true, false],
             "one flow of Medium, four of High"
         );
-        // Of equal targets, that of the more urgent class.
+        // Of equal targets, that of the more urgent class fills the link.
         demands.high = wants(9.0, 1);
         let even = PerClass { medium: ClassGoal::Share(3.0), ..goals };
         targets.divide(mbit(180.0), &even, &demands);

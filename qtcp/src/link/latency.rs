@@ -63,8 +63,8 @@ impl Headroom {
 
     /// Returns the capacity, as far as it is known: the greatest throughput since a part was first
     /// kept empty. Where this turns out to be too much (half of it still makes a queue), the
-    /// present throughput replaces it, once: if that does not help, the queue is of other senders,
-    /// which would take whatever else is left.
+    /// present throughput replaces it, once. If that does not help, the queue comes from other
+    /// senders, which would take whatever else is left.
     pub(super) fn known(&mut self, total: Rate, congested: bool) -> Rate {
         let too_much = congested && self.part <= LEAST && !self.replaced;
         self.replaced = (self.replaced || too_much) && self.part < HELPED;
@@ -72,7 +72,8 @@ impl Headroom {
         self.greatest
     }
 
-    /// Forgets the capacity, when nothing is kept empty: the throughput tells it then.
+    /// Forgets the capacity. The caller does so when nothing is kept empty: then the throughput
+    /// tells the capacity.
     pub(super) fn forget(&mut self) {
         (self.greatest, self.replaced) = (Rate::ZERO, false);
     }

@@ -30,7 +30,7 @@ use units::{Class, PerClass};
 
 use crate::control::quality::{of_latency, of_throughput};
 use crate::{Nanos, Observation, Rate};
-use estimate::{Estimate, Sight};
+use estimate::{Estimate, LinkSample};
 use goals::{Demand, Targets};
 use latency::Headroom;
 use rate_limit::{Conditions, RateLimit, Role};
@@ -54,6 +54,7 @@ pub struct Standing {
     pub quality: f64,
 }
 
+/// A flow of a class.
 #[derive(Debug)]
 struct ClassFlow {
     class: Class,
@@ -75,7 +76,7 @@ pub struct Link {
     headroom: Headroom,
     /// The time of the last observation with marks.
     marked_at: Option<Nanos>,
-    /// What the link carries, as far as it is known.
+    /// The estimate of what the link carries.
     carries: Estimate,
     /// The throughput of all flows when the link was last congested.
     estimate: Rate,
@@ -86,7 +87,7 @@ pub struct Link {
 struct State {
     /// The throughput of all flows together.
     total: Rate,
-    /// Whether some flow has seen marks within that time.
+    /// Whether some flow has seen marks within [`Rules::memory`].
     marked: bool,
     /// Whether the given capacity is nearly used up.
     full: bool,
@@ -97,8 +98,8 @@ struct State {
 }
 
 impl Link {
-    /// Makes a link without flows. `capacity` is what it carries of payload; without it, the link
-    /// finds out.
+    /// Makes a link without flows. `capacity` is the payload that it carries; without it, the link
+    /// is measured.
     #[must_use]
     pub fn new(goals: PerClass<ClassGoal>, capacity: Option<Rate>, rules: Rules) -> Self {
         Self {
@@ -115,7 +116,7 @@ impl Link {
         }
     }
 
-    /// Changes the goals of classes, from the next observation on.
+    /// Changes the goals of classes, and the capacity, from the next observation on.
     pub fn configure(&mut self, goals: PerClass<ClassGoal>, capacity: Option<Rate>) {
         (self.goals, self.capacity) = (goals, capacity);
         self.headroom = Headroom::default();
@@ -137,16 +138,16 @@ impl Link {
         }
     }
 
-    /// Takes in what a flow saw in the interval that ends `now`. Answers what the flow has, and its
-    /// limit from now on.
+    /// Takes in a flow's observation of the interval that ends `now`. Returns the flow's
+    /// throughput, target and limit from now on.
     pub fn observe(&mut self, id: ClassFlowId, now: Nanos, seen: &Observation) -> Standing {
         let Some((class, rate, held)) = self.count(id, seen) else { return Standing::default() };
         let goal = self.goals[class];
         let state = self.state(now, seen);
         let kept = self.kept_for_others(now, seen, goal);
         let State { total, congested, full, .. } = state;
-        let sight = Sight { bytes: seen.bytes, held, total, congested };
-        let carries = self.carries.see(&self.rules, now, &sight);
+        let sample = LinkSample { bytes: seen.bytes, held, total, congested };
+        let carries = self.carries.see(&self.rules, now, &sample);
         let lambda = self.lambda(carries, &state, kept);
         self.targets.divide(lambda, &self.goals, &self.demands);
         let target = self.targets.of_flow(class);
@@ -163,8 +164,8 @@ impl Link {
         Standing { rate, target, limit, alpha, quality }
     }
 
-    /// Counts a flow's throughput for its class. Answers the class, the flow's smoothed
-    /// rate, and whether its limit holds it back.
+    /// Counts a flow's throughput for its class. Returns the class, the flow's smoothed rate, and
+    /// whether its limit holds it back.
     #[inline]
     fn count(&mut self, id: ClassFlowId, seen: &Observation) -> Option<(Class, Rate, bool)> {
         let flow = self.flows.get_mut(id.0)?;
@@ -177,7 +178,7 @@ impl Link {
         Some((flow.class, flow.rate_limit.rate(), flow.rate_limit.is_held()))
     }
 
-    /// Finds out the link's state, now that one more observation is counted.
+    /// Computes the link's state, now that one more observation is counted.
     #[inline]
     fn state(&mut self, now: Nanos, seen: &Observation) -> State {
         if seen.marked > 0 {
@@ -236,9 +237,9 @@ impl Link {
         }
     }
 
-    /// Tells whether what flows leave is taken by other senders, or by flows of a class that is
-    /// never held back: were all others held to parts of what it leaves, it would have all in the
-    /// end.
+    /// Tells whether other senders, or flows of a class that is never held back, take what flows
+    /// leave. If all others were held to parts of what these leave, these would have the whole link
+    /// in the end.
     fn is_taken(&self) -> bool {
         let is_free = |class| self.goals[class] == ClassGoal::Free;
         let free_wants =

@@ -1,6 +1,6 @@
 //! A fluid model of a bottleneck under kernels' own controllers: windows and limits in, queue and
-//! marks out. Each flow has a way of its own beside the queue, so that what it learns of the queue
-//! is as old as that way is long.
+//! marks out. Each flow has a path of its own beside the queue, and learns of the queue with the
+//! delay of that path.
 
 #![expect(
     clippy::cast_possible_truncation,
@@ -19,20 +19,21 @@ use crate::{Nanos, Observation, Rate};
 /// The kernel's answer to marks.
 #[derive(Clone, Copy, Debug)]
 pub(super) enum Kernel {
-    /// Eq. 4.
+    /// The answer of DCTCP (Eq. 4).
     Dctcp,
     /// A cut once in a marked round trip, to this part (classic ECN: 0.5 Reno, 0.7 CUBIC).
     Cut(f64),
 }
 
-/// Gives goals to the first classes; the others are free.
-pub(super) fn per_class(goals: &[ClassGoal]) -> PerClass<ClassGoal> {
-    PerClass::from_fn(|class| goals.get(class.number()).copied().unwrap_or_default())
+/// Gives values to the first classes, and the default to the others.
+pub(super) fn per_class<T: Copy + Default>(first: &[T]) -> PerClass<T> {
+    PerClass::from_fn(|class| first.get(class.number()).copied().unwrap_or_default())
 }
 
 const MSS: f64 = 1448.0;
-/// The model's step in seconds, and how often flows are looked at.
+/// The model's step in seconds.
 const STEP: f64 = 100e-6;
+/// The steps between two observations of the flows.
 const LOOK: u32 = 25;
 /// The round trip beside the queue in seconds, where nothing else is said.
 pub(super) const BASE: f64 = 200e-6;
@@ -61,21 +62,21 @@ pub(super) struct Flow {
     pub(super) on: bool,
     in_flight: f64,
     queued: f64,
-    /// What is on its way to the receiver and back.
+    /// Bytes on their way to the receiver and back, by step.
     returning: VecDeque<Carried>,
-    // Counts since the last observation.
+    // The bytes since the last observation.
     seen: Carried,
-    // Counts since the last round trip.
+    // The seconds, and the bytes, since the last round trip.
     trip: f64,
     tripped: Carried,
     /// Whether the window held the flow back in this round trip.
     window_limited: bool,
-    /// The bytes since the last [`Water::run`] began.
+    /// The bytes since the last [`Bottleneck::run`] began.
     total: f64,
 }
 
 #[derive(Debug)]
-pub(super) struct Water {
+pub(super) struct Bottleneck {
     pub(super) capacity: f64,
     threshold: f64,
     queue: f64,
@@ -86,16 +87,16 @@ pub(super) struct Water {
     control: bool,
     pub(super) flows: Vec<Flow>,
     random: u64,
-    /// The longest time in seconds for which all stands still, as a machine that is busy makes it
-    /// ten times a second.
+    /// The longest time in seconds for which all stands still ten times a second, as on a busy
+    /// machine; 0: nothing does.
     pub(super) stalls: f64,
     /// The time of the last look.
     looked: f64,
-    /// How long acknowledgements wait in the queue of the other direction, in seconds.
+    /// Time for which acknowledgements wait in the queue of the other direction, in seconds.
     reverse: f64,
 }
 
-impl Water {
+impl Bottleneck {
     pub(super) fn new(mbit: f64, goals: &[ClassGoal], control: bool) -> Self {
         Self {
             capacity: mbit * 1e6 / 8.0,
@@ -118,12 +119,12 @@ impl Water {
         self.random ^= seed.wrapping_mul(0x9e37_79b9_7f4a_7c15);
     }
 
-    /// Adds a flow next to the queue; answers its number.
+    /// Adds a flow next to the queue. Returns its number.
     pub(super) fn flow(&mut self, class: Option<usize>, kernel: Kernel, wants: f64) -> usize {
         self.far_flow(class, kernel, wants, BASE)
     }
 
-    /// Adds a flow whose round trip takes `base` seconds beside the queue; answers its number.
+    /// Adds a flow whose round trip takes `base` seconds beside the queue. Returns its number.
     pub(super) fn far_flow(
         &mut self,
         class: Option<usize>,
@@ -189,7 +190,7 @@ impl Water {
         self.queued /= seconds;
     }
 
-    /// Runs two directions of one link at once: what one acknowledges waits in the queue of the
+    /// Runs two directions of one link at once: acknowledgements of one wait in the queue of the
     /// other.
     pub(super) fn run_both(&mut self, other: &mut Self, seconds: f64) {
         let end = self.now + seconds;
@@ -210,7 +211,7 @@ impl Water {
             self.now += self.stalls * self.random();
         }
         for index in 0..self.flows.len() {
-            // Bursts: what a flow sends in a step is not smooth.
+            // A flow sends in bursts.
             let noise = 0.5 + self.random();
             let flow = &mut self.flows[index];
             flow.receive();
@@ -269,7 +270,7 @@ impl Water {
         self.looked = self.now;
     }
 
-    /// Bits per second of each flow in the last run, which took this many seconds.
+    /// Computes the bits per second of each flow in the last run, which took this many seconds.
     pub(super) fn rates(&self, seconds: f64) -> Vec<f64> {
         self.flows.iter().map(|flow| flow.total * 8.0 / seconds).collect()
     }

@@ -34,8 +34,9 @@ pub struct Rules {
     /// The time constant with which limits, and the estimate of what the link carries, follow what
     /// flows get.
     pub patience: Duration,
-    /// The time in which the limit of the class that fills the link becomes e times as large. That
-    /// estimate becomes e times as large in 1.44 times this while there are no marks.
+    /// The time in which the limit of the class that fills the link becomes e times as large. The
+    /// estimate of what the link carries becomes e times as large in 1.44 times this while there
+    /// are no marks.
     pub growth: Duration,
 }
 
@@ -55,7 +56,8 @@ impl Default for Rules {
 /// The role of a flow among those of its link.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Role {
-    /// The flow takes what it can get: other senders do so, too, or nobody wants it.
+    /// The flow takes what it can get, because other senders do so too, or no other flow wants what
+    /// it leaves.
     Filler,
     /// The flow is held to its target while it sees marks.
     Follower,
@@ -86,8 +88,9 @@ pub(super) struct RateLimit {
     boost: f64,
 }
 
-/// The bounds of a limit, as a part of the target.
+/// The least limit, as a part of the target.
 const LEAST_BOOST: f64 = 0.9;
+/// The greatest limit of a flow that is held, as a part of the target.
 const MOST_BOOST: f64 = 2.0;
 /// The most by which a limit is above the rate of a flow that has more than its target, as a part
 /// of the target.
@@ -126,7 +129,7 @@ impl RateLimit {
         self.limit.is_some_and(|limit| self.rate() >= limit.times(HELD))
     }
 
-    /// Takes in what was seen.
+    /// Takes in an observation.
     #[inline]
     pub(super) fn see(&mut self, rules: &Rules, seen: &Observation) {
         let Some(rate) = seen.rate() else { return };
@@ -139,7 +142,8 @@ impl RateLimit {
         }
     }
 
-    /// Computes the limit after what was just seen; `None` where the flow is not held back.
+    /// Computes the limit after the observation that was just taken in; `None` where the flow is
+    /// not held back.
     #[inline]
     pub(super) fn limit(
         &mut self,

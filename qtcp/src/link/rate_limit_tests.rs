@@ -1,4 +1,4 @@
-//! Single steps of one flow's limit.
+//! Tests of single steps of one flow's limit.
 
 use super::*;
 

@@ -1,10 +1,10 @@
-//! Shares of hosts on unlike ways: random weights, round trips and numbers of connections, hosts
-//! that come and go, and such as want little.
+//! Tests of the shares of hosts on unlike paths: random weights, round trips and numbers of
+//! connections, hosts that come and go, and hosts that want little.
 
 use fastrand::Rng;
 
 use super::ClassGoal;
-use super::model::{Kernel, Water};
+use super::model::{Bottleneck, Kernel};
 use crate::Rate;
 
 /// A host: all its connections are of one class.
@@ -14,7 +14,7 @@ struct Host {
     /// The round trip beside the queue, in seconds.
     base: f64,
     connections: usize,
-    /// What it would take, in bits per second.
+    /// The rate that the host would take, in bits per second.
     wants: f64,
     here: bool,
 }
@@ -27,8 +27,9 @@ struct Case {
     hosts: Vec<Host>,
 }
 
-/// The time to settle after a change, and the time over which shares are measured.
+/// The time to settle after a change, in seconds.
 const SETTLE: f64 = 2.0;
+/// The time over which shares are measured, in seconds.
 const MEASURE: f64 = 3.0;
 
 impl Case {
@@ -60,7 +61,7 @@ impl Case {
         Self { seed, mbit, hosts }
     }
 
-    /// Computes what each host should have, in bits per second, of so much together.
+    /// Computes the rate that each host should have, in bits per second, of this much together.
     fn parts(&self, total: f64) -> Vec<f64> {
         let weight = |host: &Host| match host.goal {
             ClassGoal::Share(weight) if host.here => weight,
@@ -92,42 +93,42 @@ impl Case {
         self.hosts.iter().map(|host| host.goal).collect()
     }
 
-    fn water(&self, kernel: Kernel, control: bool) -> Water {
-        let mut water = Water::new(self.mbit, &self.goals(), control);
-        water.seed(self.seed);
+    fn bottleneck(&self, kernel: Kernel, control: bool) -> Bottleneck {
+        let mut bottleneck = Bottleneck::new(self.mbit, &self.goals(), control);
+        bottleneck.seed(self.seed);
         for (class, host) in self.hosts.iter().enumerate() {
             let wants = host.wants / host.connections as f64;
             for _ in 0..host.connections {
-                water.far_flow(Some(class), kernel, wants, host.base);
+                bottleneck.far_flow(Some(class), kernel, wants, host.base);
             }
         }
-        water
+        bottleneck
     }
 
-    /// Bits per second that each host had in the last run.
-    fn got(&self, water: &Water, seconds: f64) -> Vec<f64> {
-        let mut rates = water.rates(seconds).into_iter();
+    /// Computes the bits per second that each host had in the last run.
+    fn got(&self, bottleneck: &Bottleneck, seconds: f64) -> Vec<f64> {
+        let mut rates = bottleneck.rates(seconds).into_iter();
         let each = self.hosts.iter();
         each.map(|host| rates.by_ref().take(host.connections).sum()).collect()
     }
 
     /// Makes a host come or go.
-    fn turn(&mut self, waters: &mut [&mut Water], index: usize, here: bool) {
+    fn turn(&mut self, bottlenecks: &mut [&mut Bottleneck], index: usize, here: bool) {
         self.hosts[index].here = here;
         let first: usize = self.hosts[..index].iter().map(|host| host.connections).sum();
         for flow in first..first + self.hosts[index].connections {
-            for water in &mut *waters {
-                water.turn(flow, index, here);
+            for bottleneck in &mut *bottlenecks {
+                bottleneck.turn(flow, index, here);
             }
         }
     }
 
-    /// Lets flows settle, with and without control; then tells the largest deviation of a host from
-    /// its part, as a part of it, and all that went through, as a part of that without control.
-    fn settled(&self, with: &mut Water, without: &mut Water) -> (f64, f64) {
-        for water in [&mut *with, &mut *without] {
-            water.run(SETTLE);
-            water.run(MEASURE);
+    /// Lets flows settle, with and without control. Returns the largest deviation of a host from
+    /// its part, as a part of it, and the throughput of all, as a part of that without control.
+    fn settled(&self, with: &mut Bottleneck, without: &mut Bottleneck) -> (f64, f64) {
+        for bottleneck in [&mut *with, &mut *without] {
+            bottleneck.run(SETTLE);
+            bottleneck.run(MEASURE);
         }
         let (got, plain) = (self.got(with, MEASURE), self.got(without, MEASURE));
         let total: f64 = got.iter().sum();
@@ -142,11 +143,11 @@ impl Case {
     }
 }
 
-/// Runs a random case: all hosts, then without one of them, and with it again. Calls back with the
-/// largest deviation of each, and the part of what goes through without control.
+/// Runs a random case: with all hosts, without one of them, and with it again. Calls back with the
+/// largest deviation of each, and the part of the throughput without control.
 fn come_and_go(kernel: Kernel, seed: u64, mut found: impl FnMut(f64, f64, &Case)) {
     let mut case = Case::draw(seed);
-    let (mut with, mut without) = (case.water(kernel, true), case.water(kernel, false));
+    let (mut with, mut without) = (case.bottleneck(kernel, true), case.bottleneck(kernel, false));
     let goes = usize::try_from(seed).unwrap() % case.hosts.len();
     for here in [true, false, true] {
         case.turn(&mut [&mut with, &mut without], goes, here);
@@ -156,7 +157,7 @@ fn come_and_go(kernel: Kernel, seed: u64, mut found: impl FnMut(f64, f64, &Case)
 }
 
 #[test]
-fn e7_shares_hold_on_unlike_ways_while_hosts_come_and_go() {
+fn e7_shares_hold_on_unlike_paths_while_hosts_come_and_go() {
     for seed in 0..60 {
         come_and_go(Kernel::Dctcp, seed, |off, of_plain, case| {
             assert!(off < 0.05 && of_plain > 0.95, "{off:.3} {of_plain:.3} {case:?}");
@@ -167,7 +168,7 @@ fn e7_shares_hold_on_unlike_ways_while_hosts_come_and_go() {
 /// A window that is cut to 0.7 needs seconds to grow again where a single connection fills a fast
 /// link with a long round trip.
 #[test]
-fn e7_shares_hold_on_unlike_ways_with_cubic_but_for_few() {
+fn e7_shares_hold_on_unlike_paths_with_cubic_but_for_few() {
     let (mut all, mut off_by_more) = (0, 0);
     for seed in 0..60 {
         come_and_go(Kernel::Cut(0.7), seed, |off, of_plain, case| {
@@ -185,12 +186,12 @@ fn e7_shares_hold_in_both_directions_at_once() {
     for seed in 0..40 {
         let case = Case::draw(seed);
         let back = Case::draw_on(seed + 1000, case.mbit);
-        let mut out = case.water(Kernel::Dctcp, true);
-        let mut into = back.water(Kernel::Dctcp, true);
+        let mut out = case.bottleneck(Kernel::Dctcp, true);
+        let mut into = back.bottleneck(Kernel::Dctcp, true);
         out.run_both(&mut into, SETTLE);
         out.run_both(&mut into, MEASURE);
-        for (case, water) in [(&case, &out), (&back, &into)] {
-            let got = case.got(water, MEASURE);
+        for (case, bottleneck) in [(&case, &out), (&back, &into)] {
+            let got = case.got(bottleneck, MEASURE);
             let (off, usage) = (case.deviation(&got), got.iter().sum::<f64>() / (case.mbit * 1e6));
             all += 1;
             off_by_more += u32::from(off > 0.05);
@@ -228,7 +229,7 @@ fn e7_a_class_that_fills_the_link_is_held_back_for_those_with_long_round_trips()
     ] {
         let case = hosts(75.0, &goals);
         let (mut with, mut without) =
-            (case.water(Kernel::Dctcp, true), case.water(Kernel::Dctcp, false));
+            (case.bottleneck(Kernel::Dctcp, true), case.bottleneck(Kernel::Dctcp, false));
         let (off, of_plain) = case.settled(&mut with, &mut without);
         assert!(off < error && of_plain > 0.98, "{off:.3} {of_plain:.3} {case:?}");
     }
@@ -240,11 +241,11 @@ fn e8_a_slow_host_that_seems_to_want_more_costs_the_others_nothing() {
         let goals = [(ClassGoal::Share(slow), 1.0), (ClassGoal::Share(other), 1.0)];
         let mut case = hosts(100.0, &goals);
         case.hosts[0].wants = 5e6;
-        let mut water = case.water(Kernel::Dctcp, true);
-        water.flows[0].silent = true;
-        water.run(SETTLE);
-        water.run(10.0);
-        let got = case.got(&water, 10.0);
+        let mut bottleneck = case.bottleneck(Kernel::Dctcp, true);
+        bottleneck.flows[0].silent = true;
+        bottleneck.run(SETTLE);
+        bottleneck.run(10.0);
+        let got = case.got(&bottleneck, 10.0);
         assert!(got[0] > 4.9e6 && got[1] > 80e6, "{slow}:{other}: {got:?}");
     }
 }
@@ -254,13 +255,13 @@ fn e8_hosts_with_long_round_trips_are_not_starved_by_other_senders() {
     let [five, three, two] = FIVE_THREE_TWO;
     for far in [0.2, 3.0, 8.0] {
         let case = hosts(100.0, &[(five, 0.2), (three, 3.0), (two, far)]);
-        let mut water = case.water(Kernel::Dctcp, true);
-        let other = water.flow(None, Kernel::Dctcp, f64::INFINITY);
-        water.run(SETTLE);
-        water.run(20.0);
-        water.run(10.0);
-        let got = case.got(&water, 10.0);
-        let (ours, others) = (got.iter().sum::<f64>(), water.rates(10.0)[other]);
+        let mut bottleneck = case.bottleneck(Kernel::Dctcp, true);
+        let other = bottleneck.flow(None, Kernel::Dctcp, f64::INFINITY);
+        bottleneck.run(SETTLE);
+        bottleneck.run(20.0);
+        bottleneck.run(10.0);
+        let got = case.got(&bottleneck, 10.0);
+        let (ours, others) = (got.iter().sum::<f64>(), bottleneck.rates(10.0)[other]);
         assert!(ours > 30e6 && others > 30e6 && ours + others > 95e6, "{far} ms: {got:?}");
         assert!(case.deviation(&got) < 0.05, "{far} ms: {got:?}");
     }
@@ -269,11 +270,11 @@ fn e8_hosts_with_long_round_trips_are_not_starved_by_other_senders() {
 #[test]
 fn e7_shares_hold_where_all_stands_still_now_and_then() {
     let [five, three, two] = FIVE_THREE_TWO;
-    // For up to 25 ms ten times a second, and for up to 85 ms.
+    // Everything stands still for up to 25 ms ten times a second, or for up to 85 ms.
     for (stalls, error) in [(0.025, 0.05), (0.085, 0.1)] {
         let case = hosts(75.0, &[(five, 0.2), (three, 3.0), (two, 8.0)]);
         let (mut with, mut without) =
-            (case.water(Kernel::Dctcp, true), case.water(Kernel::Dctcp, false));
+            (case.bottleneck(Kernel::Dctcp, true), case.bottleneck(Kernel::Dctcp, false));
         (with.stalls, without.stalls) = (stalls, stalls);
         let (off, of_plain) = case.settled(&mut with, &mut without);
         assert!(off < error && of_plain > 0.9, "{stalls}: {off:.3} {of_plain:.3}");
@@ -287,11 +288,11 @@ fn e12_what_is_never_held_back_leaves_others_what_it_would_leave_without_control
             let [high, low] = [high, low].map(ClassGoal::Share);
             let case = hosts(75.0, &[(ClassGoal::Free, ms), (high, ms), (low, ms)]);
             let (mut with, mut without) =
-                (case.water(Kernel::Dctcp, true), case.water(Kernel::Dctcp, false));
-            for water in [&mut with, &mut without] {
-                water.run(SETTLE);
-                water.run(20.0);
-                water.run(10.0);
+                (case.bottleneck(Kernel::Dctcp, true), case.bottleneck(Kernel::Dctcp, false));
+            for bottleneck in [&mut with, &mut without] {
+                bottleneck.run(SETTLE);
+                bottleneck.run(20.0);
+                bottleneck.run(10.0);
             }
             let (got, plain) = (case.got(&with, 10.0), case.got(&without, 10.0));
             let total = |got: &[f64]| got.iter().sum::<f64>();

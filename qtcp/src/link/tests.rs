@@ -1,10 +1,10 @@
-//! Limits on top of kernels' controllers, on the model of a bottleneck.
+//! Tests of limits on top of kernels' controllers, on the model of a bottleneck.
 
 use core::time::Duration;
 
 use units::Class;
 
-use super::model::{BASE, Kernel, Water, per_class};
+use super::model::{BASE, Bottleneck, Kernel, per_class};
 use super::{ClassGoal, Link, Rules};
 use crate::{Nanos, Observation, Rate};
 
@@ -13,13 +13,13 @@ const THREE: [ClassGoal; 3] = [ClassGoal::Share(3.0), ClassGoal::Share(2.0), Cla
 
 /// Runs three flows, one of each class, for ten seconds after one to settle.
 fn three(kernel: Kernel, mbit: f64, control: bool) -> (Vec<f64>, f64) {
-    let mut water = Water::new(mbit, &THREE, control);
+    let mut bottleneck = Bottleneck::new(mbit, &THREE, control);
     for class in 0..3 {
-        water.flow(Some(class), kernel, f64::INFINITY);
+        bottleneck.flow(Some(class), kernel, f64::INFINITY);
     }
-    water.run(1.0);
-    water.run(10.0);
-    (water.rates(10.0), water.queued)
+    bottleneck.run(1.0);
+    bottleneck.run(10.0);
+    (bottleneck.rates(10.0), bottleneck.queued)
 }
 
 #[test]
@@ -43,28 +43,28 @@ fn e7_shares_hold_over_any_kernel_and_the_link_stays_full() {
 #[test]
 fn e8_a_flow_that_comes_takes_from_its_own_class_and_leaves_to_it() {
     for kernel in KERNELS {
-        let mut water = Water::new(200.0, &THREE, true);
+        let mut bottleneck = Bottleneck::new(200.0, &THREE, true);
         for class in [0, 1, 2] {
-            water.flow(Some(class), kernel, f64::INFINITY);
+            bottleneck.flow(Some(class), kernel, f64::INFINITY);
         }
-        water.run(1.0);
-        water.run(5.0);
-        let before = water.rates(5.0);
-        let second = water.flow(Some(2), kernel, f64::INFINITY);
-        water.run(0.5);
-        water.run(5.0);
-        let with = water.rates(5.0);
+        bottleneck.run(1.0);
+        bottleneck.run(5.0);
+        let before = bottleneck.rates(5.0);
+        let second = bottleneck.flow(Some(2), kernel, f64::INFINITY);
+        bottleneck.run(0.5);
+        bottleneck.run(5.0);
+        let with = bottleneck.rates(5.0);
         for class in [0, 1] {
             assert!((with[class] / before[class] - 1.0).abs() < 0.06, "{before:?} {with:?}");
         }
         let low = with[2] + with[second];
         assert!((low / before[2] - 1.0).abs() < 0.1, "{kernel:?} {before:?} {with:?}");
         assert!((with[2] / with[second] - 1.0).abs() < 0.1, "{kernel:?} {with:?}");
-        water.flows[second].on = false;
-        water.flows[0].on = false;
-        water.run(0.5);
-        water.run(5.0);
-        let after = water.rates(5.0);
+        bottleneck.flows[second].on = false;
+        bottleneck.flows[0].on = false;
+        bottleneck.run(0.5);
+        bottleneck.run(5.0);
+        let after = bottleneck.rates(5.0);
         let total = after[1] + after[2];
         assert!(total > 0.85 * 200e6, "what is free is taken: {kernel:?} {after:?}");
         assert!((after[1] / total - 2.0 / 3.0).abs() < 0.05, "{kernel:?} {after:?}");
@@ -74,24 +74,24 @@ fn e8_a_flow_that_comes_takes_from_its_own_class_and_leaves_to_it() {
 #[test]
 fn e8_all_give_way_to_a_flow_of_others_and_come_back() {
     for kernel in KERNELS {
-        let mut water = Water::new(200.0, &THREE, true);
+        let mut bottleneck = Bottleneck::new(200.0, &THREE, true);
         for class in [0, 1, 2] {
-            water.flow(Some(class), kernel, f64::INFINITY);
+            bottleneck.flow(Some(class), kernel, f64::INFINITY);
         }
-        water.run(1.0);
-        let other = water.flow(None, kernel, f64::INFINITY);
-        water.run(1.0);
-        water.run(5.0);
-        let rates = water.rates(5.0);
+        bottleneck.run(1.0);
+        let other = bottleneck.flow(None, kernel, f64::INFINITY);
+        bottleneck.run(1.0);
+        bottleneck.run(5.0);
+        let rates = bottleneck.rates(5.0);
         assert!(rates[other] > 20e6, "it is not starved: {kernel:?} {rates:?}");
         let ours: f64 = rates[..3].iter().sum();
         for (rate, part) in rates.iter().zip([3.0, 2.0, 1.0]) {
             assert!((rate / (ours * part / 6.0) - 1.0).abs() < 0.12, "{kernel:?} {rates:?}");
         }
-        water.flows[other].on = false;
-        water.run(1.0);
-        water.run(5.0);
-        let ours: f64 = water.rates(5.0)[..3].iter().sum();
+        bottleneck.flows[other].on = false;
+        bottleneck.run(1.0);
+        bottleneck.run(5.0);
+        let ours: f64 = bottleneck.rates(5.0)[..3].iter().sum();
         assert!(ours > 0.88 * 200e6, "they come back: {kernel:?} {ours:.3e}");
     }
 }
@@ -99,13 +99,13 @@ fn e8_all_give_way_to_a_flow_of_others_and_come_back() {
 #[test]
 fn e7_a_class_that_wants_little_has_all_it_wants() {
     for kernel in KERNELS {
-        let mut water = Water::new(200.0, &THREE, true);
-        water.flow(Some(0), kernel, 20e6);
-        water.flow(Some(1), kernel, f64::INFINITY);
-        water.flow(Some(2), kernel, f64::INFINITY);
-        water.run(1.0);
-        water.run(10.0);
-        let rates = water.rates(10.0);
+        let mut bottleneck = Bottleneck::new(200.0, &THREE, true);
+        bottleneck.flow(Some(0), kernel, 20e6);
+        bottleneck.flow(Some(1), kernel, f64::INFINITY);
+        bottleneck.flow(Some(2), kernel, f64::INFINITY);
+        bottleneck.run(1.0);
+        bottleneck.run(10.0);
+        let rates = bottleneck.rates(10.0);
         assert!(rates[0] > 18e6, "{kernel:?} {rates:?}");
         assert!((rates[1] / rates[2] - 2.0).abs() < 0.3, "{kernel:?} {rates:?}");
         assert!(rates.iter().sum::<f64>() > 0.88 * 200e6, "{kernel:?} {rates:?}");
@@ -117,13 +117,13 @@ fn e9_bulk_classes_leave_the_queue_to_a_class_with_a_latency_to_keep() {
     let target = Duration::from_micros(800);
     let goals = [ClassGoal::Latency(target), ClassGoal::Share(2.0), ClassGoal::Share(1.0)];
     let queue = |control| {
-        let mut water = Water::new(200.0, &goals, control);
-        water.flow(Some(0), Kernel::Dctcp, 2e6);
-        water.flow(Some(1), Kernel::Dctcp, f64::INFINITY);
-        water.flow(Some(2), Kernel::Dctcp, f64::INFINITY);
-        water.run(3.0);
-        water.run(10.0);
-        (water.queued / water.capacity, water.rates(10.0))
+        let mut bottleneck = Bottleneck::new(200.0, &goals, control);
+        bottleneck.flow(Some(0), Kernel::Dctcp, 2e6);
+        bottleneck.flow(Some(1), Kernel::Dctcp, f64::INFINITY);
+        bottleneck.flow(Some(2), Kernel::Dctcp, f64::INFINITY);
+        bottleneck.run(3.0);
+        bottleneck.run(10.0);
+        (bottleneck.queued / bottleneck.capacity, bottleneck.rates(10.0))
     };
     let ((without, _), (with, rates)) = (queue(false), queue(true));
     assert!(without > 1.5e-3, "the marking threshold makes a queue: {without}");
@@ -161,13 +161,13 @@ fn flows_that_come_and_go_leave_nothing_behind() {
 fn e8_rates_come_first_where_they_take_all_there_is() {
     for kernel in KERNELS {
         let goals = [ClassGoal::Rate(Rate::from_bits(180e6)), ClassGoal::Share(1.0)];
-        let mut water = Water::new(100.0, &goals, true);
+        let mut bottleneck = Bottleneck::new(100.0, &goals, true);
         for class in 0..2 {
-            water.flow(Some(class), kernel, f64::INFINITY);
+            bottleneck.flow(Some(class), kernel, f64::INFINITY);
         }
-        water.run(1.0);
-        water.run(5.0);
-        let rates = water.rates(5.0);
+        bottleneck.run(1.0);
+        bottleneck.run(5.0);
+        let rates = bottleneck.rates(5.0);
         assert!(rates[0] > 70e6 && rates[1] > 0.25e6, "{kernel:?} {rates:?}");
     }
 }
@@ -176,27 +176,27 @@ fn e8_rates_come_first_where_they_take_all_there_is() {
 fn e9_bulk_is_not_starved_for_a_latency_that_others_spoil() {
     for kernel in KERNELS {
         let goals = [ClassGoal::Latency(Duration::from_micros(250)), ClassGoal::Share(1.0)];
-        let mut water = Water::new(200.0, &goals, true);
-        water.flow(Some(0), kernel, 2e6);
-        water.flow(Some(1), kernel, f64::INFINITY);
-        water.flow(None, kernel, f64::INFINITY);
-        water.run(5.0);
-        water.run(10.0);
-        let rates = water.rates(10.0);
+        let mut bottleneck = Bottleneck::new(200.0, &goals, true);
+        bottleneck.flow(Some(0), kernel, 2e6);
+        bottleneck.flow(Some(1), kernel, f64::INFINITY);
+        bottleneck.flow(None, kernel, f64::INFINITY);
+        bottleneck.run(5.0);
+        bottleneck.run(10.0);
+        let rates = bottleneck.rates(10.0);
         assert!(rates[1] > 15e6, "a quarter of its part at the least: {kernel:?} {rates:?}");
     }
 }
 
 #[test]
-fn e7_shares_hold_among_many_flows_on_short_ways() {
+fn e7_shares_hold_among_many_flows_on_short_paths() {
     for kernel in KERNELS {
-        let mut water = Water::new(1000.0, &THREE, true);
+        let mut bottleneck = Bottleneck::new(1000.0, &THREE, true);
         for flow in 0..60 {
-            water.flow(Some(flow / 20), kernel, f64::INFINITY);
+            bottleneck.flow(Some(flow / 20), kernel, f64::INFINITY);
         }
-        water.run(1.0);
-        water.run(3.0);
-        let rates = water.rates(3.0);
+        bottleneck.run(1.0);
+        bottleneck.run(3.0);
+        let rates = bottleneck.rates(3.0);
         let total: f64 = rates.iter().sum();
         for (flows, part) in rates.chunks(20).zip([3.0, 2.0, 1.0]) {
             let off = flows.iter().sum::<f64>() / (total * part / 6.0) - 1.0;

@@ -1,7 +1,8 @@
 //! Linux sockets: what they tell of the network, and what they take from a controller (stage S6).
 //!
 //! - [`Info`]: what the kernel knows of a connection (`TCP_INFO`).
-//! - [`Sampler`]: two of these make an [`Observation`](crate::Observation) for each direction.
+//! - [`Sampler`]: two readings of [`Info`] make an [`Observation`](crate::Observation) for each
+//!   direction.
 //! - [`options`]: the kernel's own congestion control, the pacing rate, the unsent bytes of a
 //!   socket.
 //! - [`Offer`]: which of these features the running kernel has, and what an administrator can do

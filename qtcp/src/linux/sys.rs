@@ -22,7 +22,7 @@ unsafe impl<const N: usize> Plain for [u8; N] {}
 // SAFETY: a C struct of unsigned numbers alone, whose size is the sum of its fields.
 unsafe impl Plain for super::tcp_info::Raw {}
 
-/// Reads an option. Answers also how many bytes of it the kernel filled in; the rest are zeroes.
+/// Reads an option. Returns also how many bytes of it the kernel filled in; the rest are zeroes.
 #[inline]
 pub(super) fn get<T: Plain>(
     fd: BorrowedFd<'_>,

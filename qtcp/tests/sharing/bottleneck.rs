@@ -87,7 +87,7 @@ impl Flow {
         }
     }
 
-    /// Takes what comes back to the sender now.
+    /// Takes the acknowledgements that come back to the sender now.
     fn receive(&mut self) {
         let batch = self.returning.pop_front().unwrap();
         self.in_flight -= batch.packets;
@@ -182,7 +182,7 @@ impl Bottleneck {
         }
     }
 
-    /// Runs on, and answers each flow's throughput meanwhile as a part of the capacity.
+    /// Runs on. Returns each flow's throughput meanwhile as a part of the capacity.
     pub(crate) fn shares(&mut self, for_us: u64) -> Vec<f64> {
         let before: Vec<f64> = self.flows.iter().map(|flow| flow.delivered).collect();
         self.run(for_us);

@@ -1,4 +1,4 @@
-//! Throughputs of flows that share a bottleneck.
+//! Tests of the throughputs of flows that share a bottleneck.
 #![expect(clippy::unwrap_used, clippy::indexing_slicing, reason = "tests")]
 
 mod bottleneck;
@@ -10,7 +10,7 @@ use qtcp::control::interference::{FLOOR, SIGMA};
 use qtcp::control::{Dcqcn, Dctcp, InterferenceQtcp, Lambda, Qrdma, Qtcp, dcqcn, qtcp as defaults};
 use qtcp::{Controller, FlowTarget, Limits, Rate};
 
-/// High, Medium and Low in all runs of the source.
+/// The parts of High, Medium and Low in all runs of the source.
 const PARTS: [f64; 3] = [3.0 / 6.0, 2.0 / 6.0, 1.0 / 6.0];
 
 const HUNDRED: Rate = Rate::from_bits(100e9);
@@ -51,8 +51,8 @@ fn flows(spread: u64) -> impl Strategy<Value = (u64, Vec<(u32, u64, f64)>)> {
     (50..100_u64, prop::collection::vec(flow, 2..=6))
 }
 
-/// Lets such flows share 40 Gbit/s for 300 round trips: their shares, and the parts they should
-/// have.
+/// Lets such flows share 40 Gbit/s for 300 round trips. Returns the bottleneck, their shares, and
+/// the parts that they should have.
 fn settled(
     growth: Growth,
     rtt_us: u64,

@@ -94,7 +94,7 @@ impl R2tPacer {
     /// Says whether a command of which nothing was asked for has to wait for its turn.
     #[inline]
     pub(crate) fn is_needed(&self, pacing: &Pacing) -> bool {
-        pacing.grant_rate().is_some() || self.count > 0
+        pacing.r2t_rate().is_some() || self.count > 0
     }
 
     /// Notes that the reactor's agenda has the connection. Returns whether the agenda had it
@@ -106,7 +106,7 @@ impl R2tPacer {
     /// Returns the next step; `busy` where the host owes data that it was asked for.
     pub(crate) fn pull(&mut self, now: Nanos, pacing: &Pacing, busy: bool) -> Turn {
         if self.count > 0
-            && let Some(rate) = pacing.grant_rate()
+            && let Some(rate) = pacing.r2t_rate()
         {
             self.refill(now, rate, pacing.rtt(), busy);
             if self.tokens < 0 {
@@ -126,7 +126,7 @@ impl R2tPacer {
     /// Charges the data that a host was asked for to its class and to the connection.
     pub(crate) fn charge(&mut self, pacing: &Pacing, class: Class, weight: u64, bytes: u32) {
         self.fairness.spend(class, u64::from(bytes), weight);
-        if pacing.grant_rate().is_some() {
+        if pacing.r2t_rate().is_some() {
             self.take(bytes);
         }
     }
@@ -218,7 +218,7 @@ impl R2tPacer {
 /// Returns the bytes of one R2T, where the host may not be asked for all of a command's data at
 /// once.
 pub(crate) fn r2t_bytes(pacing: &Pacing) -> Option<u32> {
-    let bytes = r2t(pacing.grant_rate()?, pacing.rtt());
+    let bytes = r2t(pacing.r2t_rate()?, pacing.rtt());
     Some(u32::try_from(bytes).unwrap_or(u32::MAX))
 }
 

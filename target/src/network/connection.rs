@@ -107,7 +107,7 @@ impl PacedConnection {
         let grant = links
             .direction(self.link, Direction::Into)
             .and_then(|link| into.observe(now, link, &self.of.pacing.into, &mut self.into));
-        self.of.pacing.set_grant_rate(grant.map(whole));
+        self.of.pacing.set_r2t_rate(grant.map(whole));
         self.limits.1 = grant;
         let watched = limit.is_some()
             || grant.is_some()
@@ -200,7 +200,7 @@ impl PacedConnection {
     /// Lifts the connection's limits.
     pub(super) fn lift_limits(&mut self) {
         self.limits = (None, None);
-        self.of.pacing.set_grant_rate(None);
+        self.of.pacing.set_r2t_rate(None);
         self.of.pacing.set_held(false);
         let fd = self.of.socket.as_fd();
         if self.paced.take().is_some() {

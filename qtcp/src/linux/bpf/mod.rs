@@ -1,4 +1,4 @@
-//! A congestion control of our own in the kernel (feature `bpf`).
+//! A congestion control in the kernel that takes its window from user space (feature `bpf`).
 //!
 //! Under it a pure controller is in sole control of the window: the kernel's part takes the window
 //! from here, answers losses as Reno does, and leaves marks to the controller. The kernel's part is
@@ -80,7 +80,7 @@ impl WindowMap {
     ///
     /// # Errors
     ///
-    /// What the kernel or the process lacks.
+    /// The kernel or the process lacks something, and the error names it.
     pub fn load() -> Result<Self, LoadError> {
         if !Path::new(TYPES).exists() {
             return Err(LoadError::NoTypes);

@@ -53,7 +53,7 @@ fn a_host_is_asked_for_data_at_the_rate_that_it_may_send_at() {
     let mut rig = rig();
     let pacing = Arc::clone(&rig.core.driver().paced[0]);
     // 64 KiB in 65 ms, but for what is asked for at once.
-    pacing.set_grant_rate(Some(1_000_000));
+    pacing.set_r2t_rate(Some(1_000_000));
     let cids: Vec<u16> = (0..4)
         .map(|n| rig.submit(1, write(MEMORY, n * 128, 128), Some(vec![1; 64 << 10]), 0))
         .collect();
@@ -156,7 +156,7 @@ fn packets_carry_the_mark_of_their_connections_class() {
 fn commands_that_wait_to_be_asked_are_charged_by_what_holds_when_they_are() {
     let mut rig = rig();
     let pacing = Arc::clone(&rig.core.driver().paced[0]);
-    pacing.set_grant_rate(Some(1_000_000));
+    pacing.set_r2t_rate(Some(1_000_000));
     for n in 0..3 {
         rig.submit(1, write(MEMORY, n * 128, 128), Some(vec![1; 64 << 10]), 0);
     }
@@ -177,7 +177,7 @@ fn commands_that_wait_to_be_asked_are_charged_by_what_holds_when_they_are() {
 #[test]
 fn aborted_commands_take_nothing_of_the_rate_at_which_hosts_are_asked_for_data() {
     let mut rig = rig();
-    rig.core.driver().paced[0].set_grant_rate(Some(1_000_000));
+    rig.core.driver().paced[0].set_r2t_rate(Some(1_000_000));
     let cids: Vec<u16> = (0..8)
         .map(|n| rig.submit(1, write(MEMORY, n * 128, 128), Some(vec![1; 64 << 10]), 0))
         .collect();

@@ -254,7 +254,7 @@ fn a_pacer_is_needed_where_there_is_a_rate_or_others_wait() {
     let (pacing, mut pacer) = (Pacing::default(), R2tPacer::new(Nanos(0)));
     assert!(!pacer.is_needed(&pacing));
     assert!(matches!(pacer.pull(Nanos(0), &pacing, false), Turn::Idle));
-    pacing.set_grant_rate(Some(1_000_000));
+    pacing.set_r2t_rate(Some(1_000_000));
     assert!(pacer.is_needed(&pacing));
     assert!(!pacer.list(), "the agenda did not have it");
     assert!(pacer.list());
@@ -263,7 +263,7 @@ fn a_pacer_is_needed_where_there_is_a_rate_or_others_wait() {
     pacer.push_begun(Class::High, SlotId(3));
     assert_eq!(pacer.begun(), 2);
     assert_eq!((pacer.waiting_bytes(Class::Low), pacer.waiting_bytes(Class::High)), (4097, 1));
-    pacing.set_grant_rate(None);
+    pacing.set_r2t_rate(None);
     assert!(pacer.is_needed(&pacing), "they wait: no other command goes before them");
     let mut pulled = Vec::new();
     while let Turn::R2t(class, next) = pacer.pull(Nanos(0), &pacing, false) {
@@ -281,7 +281,7 @@ fn a_pacer_is_needed_where_there_is_a_rate_or_others_wait() {
 fn a_debt_is_over_exactly_when_it_is_said_to_be() {
     let (pacing, mut pacer) = (Pacing::default(), R2tPacer::new(Nanos(0)));
     // No whole number of ns for a byte.
-    pacing.set_grant_rate(Some(999_983));
+    pacing.set_r2t_rate(Some(999_983));
     for slot in 0..4 {
         pacer.push_fresh(Class::Low, SlotId(slot), 10_000);
     }
@@ -354,7 +354,7 @@ fn the_numbers_of_commands_name_only_states_that_some_are_in() {
 fn tokens_of_a_long_time_are_kept_for_a_host_that_is_waited_for() {
     for (busy, least, most) in [(true, 40_000, 60_000), (false, 15_000, 30_000)] {
         let (pacing, mut pacer) = (Pacing::default(), R2tPacer::new(Nanos(0)));
-        pacing.set_grant_rate(Some(1_000_000));
+        pacing.set_r2t_rate(Some(1_000_000));
         pacing.set_rtt(Duration::from_micros(100));
         for slot in 0..100 {
             pacer.push_fresh(Class::Low, SlotId(slot), 1000);

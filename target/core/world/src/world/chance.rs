@@ -33,7 +33,7 @@ impl World {
                 self.rates_changed += 1;
                 for pacing in self.paced.iter().map(|paced| &paced.pacing) {
                     let rate = self.rng.u64(1_000_000..1_000_000_000);
-                    pacing.set_grant_rate(self.rng.bool().then_some(rate));
+                    pacing.set_r2t_rate(self.rng.bool().then_some(rate));
                     pacing.set_held(self.rng.bool());
                 }
             }

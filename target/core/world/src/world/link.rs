@@ -82,12 +82,12 @@ impl World {
         }
         let interval = now.ns_since(paced.looked_at);
         paced.looked_at = now;
-        let before = (connection.pace, pacing.grant_rate());
+        let before = (connection.pace, pacing.r2t_rate());
         if quiet && now.since(paced.moved_at) > REST {
             down.leave(&mut link.down);
             up.leave(&mut link.up);
             connection.pace = None;
-            pacing.set_grant_rate(None);
+            pacing.set_r2t_rate(None);
         } else {
             let rtt = connection.up_ns + connection.down_ns + down.queued + up.queued;
             pacing.set_rtt(Duration::from_nanos(rtt));
@@ -99,10 +99,10 @@ impl World {
             let all = up.observation(interval, rtt, false);
             let split = ClassSplit { all: &all, idle: true };
             let limit = split.observe(now, &mut link.up.classes, &pacing.into, &mut up.flows);
-            pacing.set_grant_rate(limit.map(whole));
+            pacing.set_r2t_rate(limit.map(whole));
         }
         pacing.set_held(connection.pace.is_some());
-        if before != (connection.pace, pacing.grant_rate()) {
+        if before != (connection.pace, pacing.r2t_rate()) {
             self.rates_changed += 1;
         }
         self.after(LOOK_NS, Event::Sample(index));
@@ -112,7 +112,7 @@ impl World {
     pub(super) fn lift_limits(&mut self) {
         self.rates_changed += 1;
         for paced in &self.paced {
-            paced.pacing.set_grant_rate(None);
+            paced.pacing.set_r2t_rate(None);
             paced.pacing.set_held(false);
             if let Some(connection) = self.connections.get_mut(paced.connection) {
                 connection.pace = None;

@@ -238,7 +238,7 @@ impl World {
             Op::Paced(key, pacing) => {
                 let steady = self.settling || self.scenario.reserved || self.link.is_some();
                 if !steady && self.rng.bool() {
-                    pacing.set_grant_rate(Some(self.rng.u64(1_000_000..100_000_000)));
+                    pacing.set_r2t_rate(Some(self.rng.u64(1_000_000..100_000_000)));
                 }
                 let known = self.reactors.get(reactor).map(|reactor| &reactor.connections);
                 if let Some(&connection) = known.and_then(|known| known.get(&key)) {
