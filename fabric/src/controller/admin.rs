@@ -4,23 +4,19 @@ use super::error_log::FailedCommand;
 use super::events;
 use super::identify::ABORT_LIMIT;
 use super::instance::ControllerKind;
+use super::lifecycle::NOT_ABORTED;
 use super::service::{Attachment, PendingAbort};
 use super::{
     AbortTicket, Action, CloseReason, ConnectionId, ControllerId, DataLength, Reply, Service,
     SmartCounters,
 };
 use crate::Nanos;
-use crate::fabrics::{PropertyGet, PropertySet};
+use crate::fabrics::{CONNECT_DATA_BYTES, PropertyGet, PropertySet};
 use crate::nvme::feature::{GetFeature, SetFeature};
 use crate::nvme::identify::{IDENTIFY_SIZE, IdentifyCommand};
 use crate::nvme::log::GetLogPage;
 use crate::nvme::opcode::{FABRICS, admin, fabrics};
 use crate::nvme::{Sqe, Status};
-
-/// The size of the Connect data in bytes.
-const CONNECT_DATA: u32 = 1024;
-/// The result of an Abort command that found nothing to abort.
-const NOT_ABORTED: u64 = 1;
 
 /// An admin command with its queue and its data.
 struct Command<'a> {
@@ -67,15 +63,15 @@ impl Service {
         }
     }
 
-    /// Takes an Asynchronous Event Request back whose identifier the host has used for another
+    /// Withdraws an Asynchronous Event Request whose identifier the host has used for another
     /// command: the request is not completed. Returns whether there was one; a completion of it may
     /// be on its way. [`Self::admin`] does this too; a transport does it when a command arrives,
     /// before the command's data has, with [`super::DeferredCommands`].
     ///
     /// A host may use an identifier again only after its command's completion (NVMe base 2.0,
-    /// section 3.3.3.1). There are hosts that give up their requests when they shut a controller
-    /// down, tell nobody, and use the identifiers; Command ID Conflict would keep them from doing
-    /// so in order.
+    /// section 3.3.3.1). Some hosts give up their requests when they shut a controller down, tell
+    /// nobody, and use the identifiers: Command ID Conflict would keep them from an orderly
+    /// shutdown.
     pub fn withdraw_event_request(&mut self, connection: ConnectionId, cid: u16) -> bool {
         let controller = self.admin_queue_of(connection);
         let controller = controller.and_then(|id| self.controllers.get_mut(&id));
@@ -305,7 +301,7 @@ impl Service {
     }
 
     /// Returns the length of the data that a command moves. On a connection that is not connected
-    /// yet it is Connect's; on an I/O queue, that of Fabrics commands (none).
+    /// yet, only Connect moves data; on an I/O queue, no Fabrics command does.
     #[must_use]
     pub fn data_length(&self, connection: ConnectionId, sqe: &Sqe) -> DataLength {
         let to_host = |bytes: u64| DataLength {
@@ -317,7 +313,7 @@ impl Service {
         let wide = |bytes: usize| u64::try_from(bytes).unwrap_or(u64::MAX);
         let most = u64::from(self.config.max_transfer);
         match (self.connections.get(&connection).map(|a| a.qid), sqe.opcode) {
-            (None, FABRICS) if fctype(sqe) == fabrics::CONNECT => from_host(CONNECT_DATA),
+            (None, FABRICS) if fctype(sqe) == fabrics::CONNECT => from_host(CONNECT_DATA_BYTES),
             (Some(0), admin::IDENTIFY) => to_host(wide(IDENTIFY_SIZE)),
             (Some(0), admin::GET_LOG_PAGE) => to_host(GetLogPage::parse(sqe).length.min(most)),
             (Some(0), admin::GET_FEATURES) => to_host(wide(GetFeature::parse(sqe).data_length())),
@@ -328,8 +324,8 @@ impl Service {
         }
     }
 
-    /// Puts a failed command into the error log and says so in its status (M). Failed commands
-    /// bring no data.
+    /// Puts a failed command into the error log, and sets M in its status. Failed commands return
+    /// no data.
     fn record_failure(
         &mut self,
         id: ControllerId,

@@ -18,18 +18,18 @@ pub struct ServiceConfig {
     pub queue_entries: u16,
     /// Entries of the largest admin queue, 32 to 4096.
     pub admin_queue_entries: u16,
-    /// I/O queues of a controller, 1 or more.
+    /// Most I/O queues of a controller, 1 or more.
     pub max_queues: u16,
-    /// Controllers at one time, all subsystems together, 1 to 65519.
+    /// Most controllers at one time, all subsystems together, 1 to 65519.
     pub max_controllers: u16,
-    /// Queues of I/O controllers at one time that hosts are promised, admin queues among them: 2 or
-    /// more.
+    /// Most queues of I/O controllers that hosts are promised at one time, admin queues among them:
+    /// 2 or more.
     pub max_connections: u32,
     /// The part of `max_connections` that one peer address may have: 2 or more.
     pub max_address_connections: u32,
-    /// Discovery controllers at one time, 1 or more; one peer address may have a quarter.
+    /// Most discovery controllers at one time, 1 or more; one peer address may have a quarter.
     pub max_discovery: u32,
-    /// Connections at one time that have sent no Connect, 1 or more.
+    /// Most connections at one time that have sent no Connect, 1 or more.
     pub max_waiting: u32,
     /// The longest keep alive timeout of a discovery controller.
     pub discovery_keep_alive: Duration,
@@ -114,13 +114,13 @@ pub enum ConfigError {
         /// Longest text.
         limit: usize,
     },
-    /// No such subsystem.
+    /// There is no such subsystem.
     #[error("there is no subsystem {0}")]
     NoSubsystem(String),
     /// The subsystem exists.
     #[error("there is a subsystem {0} already")]
     SubsystemExists(String),
-    /// No such namespace.
+    /// There is no such namespace.
     #[error("subsystem {nqn} has no namespace {nsid}")]
     NoNamespace {
         /// The subsystem.
@@ -163,10 +163,10 @@ pub enum ConfigError {
     /// The namespace is empty.
     #[error("a namespace without blocks: it must have one at least")]
     NoBlocks,
-    /// The UUID is all zero.
+    /// The UUID of a namespace is all zero.
     #[error("a namespace needs a UUID that is not all zero")]
     ZeroUuid,
-    /// No such host.
+    /// The host is not in the list.
     #[error("host {host} is not in the list of subsystem {nqn}")]
     NoHost {
         /// The subsystem.
@@ -182,7 +182,7 @@ pub enum ConfigError {
         /// The host.
         host: String,
     },
-    /// No such listener.
+    /// There is no such listener.
     #[error("there is no listener {0}")]
     NoListener(u32),
     /// The listener exists.
@@ -193,7 +193,7 @@ pub enum ConfigError {
 /// A subsystem to add.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct SubsystemSpec {
-    /// Its NQN.
+    /// NQN of the subsystem.
     pub nqn: String,
     /// Serial number, up to 20 ASCII characters.
     pub serial: String,
@@ -294,10 +294,10 @@ fn check_text(name: &'static str, value: &str, limit: usize) -> Result<(), Confi
 }
 
 impl ServiceConfig {
-    /// Says whether every limit is one that the wire formats can express.
+    /// Checks that the wire formats can express every limit.
     ///
     /// # Errors
-    /// Names the first setting that is out of range, and its range.
+    /// A setting is out of range; the error names the first one, and its range.
     pub fn check(&self) -> Result<(), ConfigError> {
         let transfer = self.max_transfer.is_power_of_two() && self.max_transfer >= 4096;
         let zeroes = self.zeroes_limit.is_power_of_two() && self.zeroes_limit >= 8192;

@@ -59,9 +59,9 @@ impl Service {
     /// Adds a namespace. Returns its NSID.
     ///
     /// # Errors
-    /// There is no such subsystem, the NSID is taken or beyond the limit, the UUID is zero, UUID
-    /// or NGUID are used by another namespace of the subsystem, the block size is neither 512
-    /// nor 4096, or a host's NQN is not one.
+    /// There is no such subsystem, the NSID is taken or beyond the limit, the UUID is zero, UUID or
+    /// NGUID are used by another namespace of the subsystem, the block size is neither 512 nor
+    /// 4096, or a host's NQN is not well formed.
     pub fn add_namespace(
         &mut self,
         _now: Nanos,
@@ -131,7 +131,7 @@ impl Service {
     /// Lets a host connect.
     ///
     /// # Errors
-    /// There is no such subsystem, the NQN is not one, or the host is in the list.
+    /// There is no such subsystem, the host's NQN is not well formed, or the host is in the list.
     pub fn add_host(&mut self, _now: Nanos, nqn: &str, host: &str) -> Result<(), ConfigError> {
         check_nqn(host)?;
         let subsystem = self.must_exist(nqn)?;

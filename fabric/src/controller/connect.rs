@@ -108,7 +108,7 @@ impl Service {
             return Err(Refusal::NoHostId);
         }
         let subsystem = nqn_field(&data.subnqn).ok_or(Refusal::SubsystemName)?;
-        // There are hosts without a name: they may use what any host may use.
+        // Some hosts have no name: they may use what any host may use.
         let nameless = data.hostnqn.first() == Some(&0);
         let host = if nameless { Some("") } else { nqn_field(&data.hostnqn) };
         Ok((subsystem, host.ok_or(Refusal::HostName)?))
@@ -162,8 +162,8 @@ impl Service {
         Ok(connected)
     }
 
-    /// Returns the next controller identifier that is not in use: none is given twice before all
-    /// others were.
+    /// Returns the next controller identifier that is not in use. No identifier is given again
+    /// before all others were.
     fn allocate_id(&mut self) -> Option<ControllerId> {
         if self.controllers.len() >= usize::from(self.config.max_controllers) {
             return None;

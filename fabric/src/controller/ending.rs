@@ -1,9 +1,9 @@
 //! Controllers that have ended, and whose queues still have commands in a device.
 //!
-//! A write of an ended controller must not land after its host was let go on: what the host writes
-//! next to the same blocks would be lost. So the host's next controller of the same subsystem is
-//! ready (CSTS.RDY) only when nothing is left of the one before, or after the time that a reset may
-//! take.
+//! A write of an ended controller must not land after its host was let go on: it would overwrite
+//! what the host writes next to the same blocks. So the host's next controller of the same
+//! subsystem is ready (CSTS.RDY) only when nothing is left of the one before, or after the time
+//! that a reset may take.
 
 use std::collections::HashMap;
 
@@ -16,9 +16,9 @@ use crate::Nanos;
 struct Ended {
     host_id: [u8; 16],
     subsystem: String,
-    /// Its I/O queues whose connections have not ended.
+    /// Number of I/O queues whose connections have not ended.
     left: usize,
-    /// The time from which on the host's next controller does not wait for it.
+    /// The time from which on the host's next controller no longer waits for this one.
     until: Nanos,
 }
 

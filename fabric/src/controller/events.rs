@@ -7,7 +7,7 @@ use crate::nvme::log::lid;
 
 /// AERL: outstanding Asynchronous Event Requests, 0's based.
 pub(super) const AERL: u8 = 3;
-/// Entries of the Changed Namespace List; more are told as one FFFFFFFFh.
+/// Entries of the Changed Namespace List. More changes than these are told as one entry FFFFFFFFh.
 const CHANGED_MAX: usize = 1024;
 /// Critical warnings of SMART that a host may ask events for: bits 7:0 of the configuration.
 const SMART_EVENTS: u32 = 0xff;
@@ -24,7 +24,7 @@ pub(super) struct Events {
 }
 
 impl Events {
-    /// Takes a request. Returns false where as many as AERL allows are outstanding.
+    /// Takes a request. Returns false where as many requests as AERL allows are outstanding.
     pub(super) fn request(&mut self, cid: u16) -> bool {
         let room = self.requests.len() <= usize::from(AERL);
         if room {
@@ -33,13 +33,13 @@ impl Events {
         room
     }
 
-    /// Takes request `cid` back. Returns false where there is none.
+    /// Withdraws request `cid`. Returns false where there is none.
     pub(super) fn cancel(&mut self, cid: u16) -> bool {
         let at = self.requests.iter().position(|&c| c == cid);
         at.and_then(|at| self.requests.remove(at)).is_some()
     }
 
-    /// Takes all requests back and forgets configuration, events and masks (reset).
+    /// Withdraws and returns all requests, and forgets configuration, events and masks (reset).
     pub(super) fn reset(&mut self) -> VecDeque<u16> {
         std::mem::take(self).requests
     }

@@ -15,7 +15,7 @@ pub(super) struct Features {
     pub(super) write_atomicity: u32,
     /// I/O queues that the host may connect.
     pub(super) queues_granted: u16,
-    /// Whether the host has said how many it wants.
+    /// Whether the host has said how many I/O queues it wants.
     pub(super) queues_asked: bool,
     pub(super) host_behavior: bool,
 }

@@ -11,7 +11,8 @@ use crate::nvme::Status;
 use crate::nvme::feature::{GetFeature, HOST_BEHAVIOR_SIZE, Select, SetFeature, fid};
 use crate::nvme::identify::OptionalEvents;
 
-/// Capabilities of a feature, DW0 bit 2: it can be changed. (Bit 0, saveable, never is.)
+/// Capabilities of a feature, DW0 bit 2: the feature can be changed. (Bit 0, saveable, is never
+/// set.)
 const CHANGEABLE: u64 = 1 << 2;
 /// Capabilities, bit 1: the value is that of one namespace.
 const NAMESPACE_SPECIFIC: u64 = 1 << 1;
@@ -132,7 +133,7 @@ impl Controller {
             }
             fid::KEEP_ALIVE => Err(Status::KEEP_ALIVE_INVALID),
             fid::HOST_BEHAVIOR => self.set_host_behavior(data),
-            // Over fabrics it is Connect that sets the host identifier.
+            // Over fabrics, Connect sets the host identifier.
             _ => Err(Status::COMMAND_SEQUENCE_ERROR),
         };
         done.map_or_else(|status| Reply::failed(status.dnr()), |()| Reply::OK)

@@ -45,7 +45,7 @@ impl Service {
                 out.resize(IDENTIFY_SIZE, 0);
                 Reply::OK
             }
-            // Only this status may change at a later try.
+            // A later try may succeed after this status alone.
             Err(Status::NAMESPACE_NOT_READY) => {
                 Reply::failed(controller.shared.namespace_not_ready())
             }
@@ -123,8 +123,8 @@ impl Service {
     fn identify_controller(&self, controller: &Controller, out: &mut Vec<u8>) {
         let config = &self.config;
         let (serial, model) = self.identity_of(controller);
-        // VID, SSVID and IEEE stay 0. The PCI SIG and the IEEE have given this target no numbers,
-        // it has no PCI header to repeat them from, and another vendor's would be a lie.
+        // VID, SSVID and IEEE stay 0: the PCI SIG and the IEEE have given this target no numbers,
+        // it has no PCI header to repeat them from, and another vendor's would be false.
         let mut id = zeroed::<IdentifyController>();
         id.sn = ascii(serial);
         id.mn = ascii(model);
@@ -178,7 +178,7 @@ fn io_controller(id: &mut IdentifyController, controller: &Controller, config: &
     id.nn = U32::new(config.max_namespaces);
     id.mnan = U32::new(config.max_namespaces);
     id.oncs = U16::new((controller.table.commands() | OptionalCommands::SAVE_SELECT).bits());
-    // A cache is always reported: hosts read this once, and a namespace with a cache may be added
+    // A cache is always reported: hosts read VWC once, and a namespace with a cache may be added
     // later. Namespaces without one answer Flush at once, and say so in CNS 08h. Flush of all
     // namespaces in one command (bits 2:1) is not supported: 10b.
     id.vwc = 0b101;
@@ -187,7 +187,7 @@ fn io_controller(id: &mut IdentifyController, controller: &Controller, config: &
     id.msdbd = 1;
     // Disconnect.
     id.ofcs = U16::new(1);
-    // 25 W is the value of other targets that have no real power state.
+    // Maximum power is 25 W, as of other targets that have no real power state.
     id.psd0.max_power = U16::new(2500);
     id.psd0.entry_latency = U32::new(16);
     id.psd0.exit_latency = U32::new(4);

@@ -1,4 +1,4 @@
-//! Names of connections, controllers, listeners and backends.
+//! Identifiers of connections, controllers, listeners and backends.
 
 /// A transport connection (one queue); the daemon never gives the same number twice.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]

@@ -40,9 +40,9 @@ pub(super) struct Controller {
     pub(super) local_address: Option<String>,
     pub(super) admin: ConnectionId,
     pub(super) queues: BTreeMap<u16, ConnectionId>,
-    /// Those of its I/O queues that have nothing left to do in a target that drains.
+    /// The I/O queues that have nothing left to do in a target that drains.
     pub(super) settled: BTreeSet<u16>,
-    /// When the last of them had nothing left to do.
+    /// The time at which the last I/O queue had nothing left to do; `None` while one has.
     pub(super) settled_at: Option<Nanos>,
     pub(super) properties: Properties,
     pub(super) features: Features,
@@ -90,7 +90,7 @@ impl Controller {
 /// The keep alive timer. A discovery controller without one has an activity timer instead.
 #[derive(Debug)]
 pub(super) struct KeepAlive {
-    /// The timeout that the host asked for, rounded up, in milliseconds; 0 off.
+    /// The timeout that the host asked for, rounded up, in milliseconds; 0: off.
     pub(super) milliseconds: u32,
     /// The lifetime without a command where the host's timer is off.
     idle: Option<Duration>,
@@ -121,7 +121,7 @@ impl KeepAlive {
         self.restart(now);
     }
 
-    /// Returns the timeout, none for off.
+    /// Returns the timeout; `None` where the timer is off.
     pub(super) fn timeout(&self) -> Option<Duration> {
         (self.milliseconds > 0).then(|| Duration::from_millis(u64::from(self.milliseconds)))
     }

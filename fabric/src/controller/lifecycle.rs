@@ -11,14 +11,15 @@ use crate::nvme::Status;
 use crate::nvme::identify::OptionalEvents;
 use crate::nvme::property::ControllerStatus;
 
-/// Result of an Abort command, DW0 bit 0.
+/// Result of an Abort command that aborted one: DW0 bit 0 is 0.
 const ABORTED: u64 = 0;
-const NOT_ABORTED: u64 = 1;
+/// Result of an Abort command that found nothing to abort: DW0 bit 0 is 1.
+pub(super) const NOT_ABORTED: u64 = 1;
 
 impl Service {
-    /// Notes a connection that has come from `address`, before any command of it. It counts among
-    /// those without a Connect; where these are too many, one is ordered closed and returned: of
-    /// the address that has the most of them the one that came first.
+    /// Notes a connection that has come from `address`, before any command of it. Where more
+    /// connections than [`max_waiting`](super::ServiceConfig::max_waiting) have sent no Connect,
+    /// orders one closed and returns it: the oldest one of the address that has the most of them.
     pub fn accepted(&mut self, connection: ConnectionId, address: IpAddr) -> Option<ConnectionId> {
         let gone = self.room.come(connection, address, &self.config)?;
         let reason = CloseReason::TooManyWaiting;
@@ -26,8 +27,8 @@ impl Service {
         Some(gone)
     }
 
-    /// Notes that a connection has ended, for any reason, and its commands are settled. It has no
-    /// effect where that is known already.
+    /// Notes that a connection has ended, for any reason, and its commands are settled. The call
+    /// has no effect where that is known already.
     ///
     /// The end of an admin queue's connection ends its controller; the I/O queues' connections are
     /// closed. The end of an I/O queue's connection ends that queue alone: the host may connect it
@@ -54,9 +55,9 @@ impl Service {
     }
 
     /// Notes that a queue has nothing left to do, in a target that drains and takes no new
-    /// commands. Returns since when its connection may be closed: an I/O queue's once all I/O
-    /// queues of its controller have nothing left, for a host that loses one of them gives up what
-    /// the others have under way; an admin queue's once those are gone.
+    /// commands. Returns the time from which on its connection may be closed. An I/O queue's may be
+    /// once all I/O queues of its controller have nothing left, for a host that loses one of them
+    /// gives up what the others have under way; an admin queue's once the I/O queues are gone.
     pub fn settle_queue(&mut self, now: Nanos, connection: ConnectionId) -> Option<Nanos> {
         let attachment = self.connections.get(&connection).filter(|a| !a.closing);
         let Some(Attachment { controller, qid, .. }) = attachment else { return Some(Nanos(0)) };
@@ -84,7 +85,7 @@ impl Service {
     }
 
     /// Takes the daemon's answer to [`Action::Abort`]: whether the command was found and will be
-    /// completed as aborted. It has no effect where the ticket is no longer valid.
+    /// completed as aborted. The answer has no effect where the ticket is no longer valid.
     pub fn abort_done(&mut self, ticket: AbortTicket, aborted: bool) {
         let Some(abort) = self.aborts.remove(&ticket) else { return };
         self.complete_abort(abort, aborted);
@@ -100,7 +101,7 @@ impl Service {
         });
     }
 
-    /// Completes aborts whose target queue is gone: they have found nothing.
+    /// Completes aborts whose target queue is gone as having found nothing.
     fn settle_aborts(&mut self, target: ConnectionId) {
         let settled: Vec<AbortTicket> =
             self.aborts.iter().filter(|(_, a)| a.target == target).map(|(&t, _)| t).collect();
@@ -178,7 +179,7 @@ impl Service {
         self.ending.waits_until(self.controllers.get(&id)?, now)
     }
 
-    /// Lets controllers be ready that wait for no other any more.
+    /// Starts controllers that no longer wait for others.
     fn start_waiting(&mut self, now: Nanos) {
         let waits = |controller: &&Controller| controller.properties.starts.is_some();
         let waiting: Vec<ControllerId> =
@@ -194,7 +195,7 @@ impl Service {
         }
     }
 
-    /// Advances timers to `now`. Returns the latest time of the next call, none where no timer
+    /// Advances timers to `now`. Returns the latest time of the next call; `None` where no timer
     /// runs. A late call expires timers late, which does no harm.
     pub fn tick(&mut self, now: Nanos) -> Option<Nanos> {
         let mut expired = Vec::new();
@@ -224,7 +225,7 @@ impl Service {
         self.config.arbitration = value;
     }
 
-    /// Notes that the daemon is draining: no Connect succeeds any more (Controller Busy: hosts come
+    /// Notes that the daemon is draining. No Connect succeeds any more (Controller Busy: hosts come
     /// back later), and the ANA group is reported inaccessible, so that hosts use other paths or
     /// hold their I/O back until the target is there again. Connected queues go on.
     pub fn begin_shutdown(&mut self, _now: Nanos) {

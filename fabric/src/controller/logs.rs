@@ -17,7 +17,7 @@ use crate::nvme::log::{
 };
 use crate::nvme::{Status, opcode};
 
-/// The composite temperature in kelvin (40 °C): there is no sensor.
+/// The composite temperature that is reported, in kelvin (40 °C), since there is no sensor.
 const TEMPERATURE: u16 = 313;
 
 /// The counters of a subsystem's SMART log page, counted by the daemon since its start.

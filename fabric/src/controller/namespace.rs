@@ -15,11 +15,11 @@ bitflags! {
         const VOLATILE_CACHE = 1 << 0;
         /// Dataset Management with the deallocate attribute frees blocks.
         const DEALLOCATE = 1 << 1;
-        /// Write Zeroes.
+        /// The Write Zeroes command.
         const WRITE_ZEROES = 1 << 2;
-        /// Compare.
+        /// The Compare command.
         const COMPARE = 1 << 3;
-        /// Verify.
+        /// The Verify command.
         const VERIFY = 1 << 4;
         /// Writes are refused.
         const READ_ONLY = 1 << 5;
@@ -67,7 +67,7 @@ pub enum Readiness {
     /// Commands are answered with Namespace Not Ready: the file or device is not there. The
     /// namespace stays in the list of active namespaces, so that hosts keep their disk.
     NotReady {
-        /// Whether [`Namespace::geometry`] is the last one known. Else Identify Namespace is
+        /// Whether [`Namespace::geometry`] is the last one known. If not, Identify Namespace is
         /// answered with Namespace Not Ready as well: a capacity of 0 would tell hosts that the
         /// namespace is gone.
         geometry_known: bool,
@@ -77,7 +77,8 @@ pub enum Readiness {
 /// The identity of the real controller behind a passthrough namespace.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct DeviceIdentity {
-    /// The device's largest transfer in bytes; 0 no limit. Larger commands are split in the target.
+    /// The device's largest transfer in bytes; 0: no limit. Larger commands are split in the
+    /// target.
     pub max_transfer: u32,
     /// Whether the device has a volatile write cache.
     pub volatile_cache: bool,
@@ -98,7 +99,7 @@ pub struct Namespace {
     pub geometry: Geometry,
     /// The namespace's features.
     pub features: NamespaceFeatures,
-    /// NQNs of the hosts that see it; none: all that the subsystem allows.
+    /// NQNs of the hosts that see the namespace; `None`: all that the subsystem allows.
     pub hosts: Option<Vec<String>>,
     /// The store of the namespace's blocks; the service makes it [`BackendId::NONE`] where the
     /// namespace is not ready, so that no command finds a backend.
@@ -107,9 +108,9 @@ pub struct Namespace {
     /// have the identifiers that it had (`uuid`, `nguid`, and those in `identify`): hosts take a
     /// namespace with others for another one.
     pub readiness: Readiness,
-    /// Identify Namespace of the device behind a passthrough namespace. Hosts see it but for the
-    /// target's own fields: size, the one LBA format, sharing, ANA group, identifiers, no metadata,
-    /// no reservations, no copy, no atomics beyond one block.
+    /// Identify Namespace of the device behind a passthrough namespace. Hosts see this, except for
+    /// the target's own fields: size, the one LBA format, sharing, ANA group, identifiers, no
+    /// metadata, no reservations, no copy, no atomics beyond one block.
     pub identify: Option<Box<[u8; 4096]>>,
     /// The controller behind a passthrough namespace.
     pub device: Option<DeviceIdentity>,
@@ -139,7 +140,7 @@ impl Namespace {
         self
     }
 
-    /// Says whether its commands are executed.
+    /// Says whether the namespace's commands are executed.
     #[must_use]
     pub fn is_ready(&self) -> bool {
         self.readiness == Readiness::Ready

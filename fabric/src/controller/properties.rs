@@ -16,11 +16,13 @@ use crate::nvme::property::{
 /// CAP.TO, CRTO.CRWMT (15:0) and CRTO.CRIMT (31:16): 15 s, in units of 500 ms; above the limit for
 /// quiescing.
 const TIMEOUT_UNITS: u8 = 30;
-/// IOSQES and IOCQES: entries of 64 and 16 bytes.
+/// IOSQES: entries of 64 bytes.
 const SQ_ENTRY_SIZE: u8 = 6;
+/// IOCQES: entries of 16 bytes.
 const CQ_ENTRY_SIZE: u8 = 4;
-/// CC.CSS: the NVM command set, or all that Identify tells of.
+/// CC.CSS 000b: the NVM command set.
 const CSS_NVM: u8 = 0;
+/// CC.CSS 110b: all command sets that Identify tells of.
 const CSS_ALL: u8 = 6;
 
 impl Controller {
@@ -64,7 +66,7 @@ impl Controller {
         self.may_enable(next, config)
     }
 
-    /// Lets the controller, which is enabled, take commands.
+    /// Starts the enabled controller, which takes commands from now on.
     pub(super) fn start(&mut self, now: Nanos) {
         self.properties.status = ControllerStatus::READY;
         self.keep_alive.restart(now);

@@ -10,15 +10,15 @@ pub(super) struct Properties {
     pub(super) status: ControllerStatus,
     /// The reset or shutdown that waits for the I/O queues to end.
     pub(super) quiesce: Option<Quiesce>,
-    /// The time until which the controller, enabled, waits for others of its host to settle their
-    /// commands before it is ready; none: it waits for none.
+    /// The time until which the enabled controller waits for others of its host to settle their
+    /// commands before it is ready; `None`: it waits for none.
     pub(super) starts: Option<Nanos>,
 }
 
 /// A reset or shutdown under way.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Quiesce {
-    /// The time at which it is reported complete whatever the I/O queues do.
+    /// The time at which the end is reported, whatever the I/O queues do.
     pub(super) until: Nanos,
     pub(super) reset: bool,
     pub(super) shutdown: bool,

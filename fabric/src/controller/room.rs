@@ -1,4 +1,4 @@
-//! The room for connections: who finds a place, and who has to go.
+//! The room for connections: which of them find a place, and which have to go.
 //!
 //! There are three kinds of places, each with a bound of its own, so that one kind never takes the
 //! places of another: connections that have sent no Connect yet, discovery controllers, and the
@@ -14,7 +14,7 @@ use super::{ConnectionId, Refusal, ServiceConfig};
 
 /// The places that a controller is promised at first: its admin queue and one I/O queue.
 const FIRST: u32 = 2;
-/// The part of all discovery controllers that one address may have: 1/4.
+/// Divisor of the number of discovery controllers: the part that one address may have.
 const DISCOVERY_PART: u32 = 4;
 
 /// The places that are taken.
@@ -55,7 +55,7 @@ impl Tally {
 #[derive(Debug, Default)]
 struct Waiting {
     addresses: HashMap<ConnectionId, (IpAddr, u64)>,
-    /// Those of each address, in the order in which they came.
+    /// The connections of each address, in the order in which they came.
     by_address: HashMap<IpAddr, BTreeMap<u64, ConnectionId>>,
     /// The number of connections that have come.
     came: u64,
@@ -79,8 +79,8 @@ impl Waiting {
         Some(address)
     }
 
-    /// Returns the connection that goes where there are too many: of the address that has the most
-    /// the one that came first. So an address with many makes room for others, never the other way.
+    /// Returns the connection that goes where there are too many: the oldest one of the address
+    /// that has the most. So an address with many makes room for others, never the other way round.
     fn first_to_go(&self) -> Option<ConnectionId> {
         let oldest = |others: &BTreeMap<u64, ConnectionId>| {
             let (came, connection) = others.first_key_value()?;
@@ -98,7 +98,7 @@ impl Controller {
             ControllerKind::Io if self.features.queues_asked => {
                 u32::from(self.features.queues_granted).saturating_add(1).max(FIRST)
             }
-            // It has what it had, so that a host that resets its controller finds room again.
+            // The controller keeps what it had, so that a host that resets it finds room again.
             ControllerKind::Io => {
                 let queues = u32::try_from(self.queues.len()).unwrap_or(u32::MAX);
                 queues.saturating_add(1).max(self.places).max(FIRST)
@@ -108,8 +108,8 @@ impl Controller {
 }
 
 impl Room {
-    /// Adds a connection that has come. Where too many wait, returns the one that goes, which does
-    /// not count any more.
+    /// Adds a connection that has come. Where too many wait, returns the one that goes, which no
+    /// longer counts.
     pub(super) fn come(
         &mut self,
         connection: ConnectionId,
@@ -142,7 +142,7 @@ impl Room {
     }
 
     /// Gives a controller the places that it needs now, and takes back those that its host does not
-    /// want. Only a host that says how many queues it wants gives places back.
+    /// want. Only a host that has said how many queues it wants gives places back.
     pub(super) fn settle(&mut self, controller: &mut Controller) {
         let wanted = controller.places_wanted();
         self.tally(controller.kind).change(controller.address, controller.places, wanted);

@@ -20,8 +20,9 @@ pub(super) struct Subsystem {
     pub(super) namespaces: Arc<NamespaceTable>,
     /// The number of namespaces that not every host sees.
     pub(super) restricted: usize,
-    /// The NSID of each UUID and each NGUID.
+    /// The NSID of each UUID.
     pub(super) uuids: HashMap<[u8; 16], u32>,
+    /// The NSID of each NGUID.
     pub(super) nguids: HashMap<[u8; 16], u32>,
     pub(super) controllers: BTreeSet<ControllerId>,
 }
@@ -42,7 +43,7 @@ impl Subsystem {
     }
 }
 
-/// The queue that a connection is.
+/// The queue that belongs to a connection.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Attachment {
     pub(super) controller: ControllerId,
@@ -112,7 +113,7 @@ pub struct ControllerSummary<'a> {
     pub admin: ConnectionId,
     /// The I/O queues: queue identifier and connection.
     pub queues: Vec<(u16, ConnectionId)>,
-    /// Keep alive timeout in milliseconds; 0 off.
+    /// Keep alive timeout in milliseconds; 0: off.
     pub keep_alive_ms: u32,
 }
 
@@ -120,7 +121,7 @@ impl Service {
     /// Makes a service without subsystems and listeners.
     ///
     /// # Errors
-    /// A limit that the wire formats cannot express.
+    /// The wire formats cannot express one of the limits.
     pub fn new(config: ServiceConfig) -> Result<Self, ConfigError> {
         config.check()?;
         Ok(Self {
@@ -148,7 +149,7 @@ impl Service {
         &self.config
     }
 
-    /// Returns the next action; none where there are no more.
+    /// Returns the next action; `None` where there are no more.
     pub fn poll_action(&mut self) -> Option<Action> {
         let changed =
             || Some(Action::TableChanged { controller: self.tables_changed.pop_first()? });
@@ -233,7 +234,7 @@ impl Service {
         of.unwrap_or_default()
     }
 
-    /// Returns the serial, model and NQN that a controller shows.
+    /// Returns the serial number and the model number that a controller shows.
     pub(super) fn identity_of<'a>(&'a self, controller: &'a Controller) -> (&'a str, &'a str) {
         match self.subsystems.get(controller.subsystem()) {
             Some(s) if controller.subsystem() != DISCOVERY_NQN => (&s.spec.serial, &s.spec.model),

@@ -1,6 +1,6 @@
 //! The table of the namespaces that a host sees: a value that never changes, and is replaced at
-//! each change. Old and new table share all but the page that differs, so that a change costs the
-//! same with ten namespaces and with ten thousand.
+//! each change. The old and the new table share all but the page that differs, so that a change
+//! costs the same with ten namespaces and with ten thousand.
 
 use std::sync::Arc;
 
@@ -126,7 +126,7 @@ impl NamespaceTable {
     }
 
     /// Returns the optional commands that at least one namespace executes; all that the target
-    /// knows where there is no namespace yet, or one that is not ready. It is the union, because
+    /// knows where there is no namespace yet, or one that is not ready. This is the union, because
     /// hosts read it once at connect and namespaces come and go; a namespace that lacks a command
     /// answers Invalid Opcode, and hosts fall back.
     pub(super) fn commands(&self) -> OptionalCommands {

@@ -33,15 +33,15 @@ pub struct Connected {
     pub qid: u16,
     /// Entries of the submission queue (SQSIZE + 1): that many commands may be outstanding.
     pub entries: u16,
-    /// Whether the host uses SQHD (it did not set DISSQFC). Without it the SUCCESS flag of
-    /// C2HData may replace a response.
+    /// Whether the host uses SQHD (it did not set DISSQFC). If not, the SUCCESS flag of C2HData may
+    /// replace a response.
     pub sq_flow_control: bool,
     /// The queue's kind.
     pub kind: QueueKind,
-    /// CATTR 1:0: 0 urgent, 1 high, 2 medium, 3 low. It counts only where [`ControllerShared::wrr`]
-    /// is set.
+    /// CATTR 1:0: 0 urgent, 1 high, 2 medium, 3 low. The class counts only where
+    /// [`ControllerShared::wrr`] is set.
     pub priority_class: u8,
-    /// The keep alive timeout, none for a timer that is off.
+    /// The keep alive timeout; `None` for a timer that is off.
     pub keep_alive: Option<Duration>,
     /// The namespaces that the host sees now.
     pub namespaces: Arc<NamespaceTable>,
@@ -82,7 +82,7 @@ pub struct DataLength {
     pub controller_to_host: u32,
 }
 
-/// Names an abort that is under way.
+/// The ticket of an abort that is under way.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct AbortTicket(pub u64);
 
@@ -103,7 +103,7 @@ pub enum CloseReason {
     ControllerShutdown,
     /// The connection of the controller's admin queue ended.
     AdminQueueLost,
-    /// It sent no Connect, and more connections have come than may wait.
+    /// The connection sent no Connect, and more connections have come than may wait.
     TooManyWaiting,
     /// The host deleted the queue with a Disconnect command: close after its completion is sent.
     Disconnected,
@@ -177,7 +177,7 @@ pub struct ControllerShared {
     pub host_nqn: String,
     /// The subsystem's NQN.
     pub subsystem_nqn: String,
-    /// Whether I/O commands are executed: CC.EN, CSTS.RDY and not shutting down. Else they are
+    /// Whether I/O commands are executed: CC.EN, CSTS.RDY and not shutting down. If not, they are
     /// answered with Command Sequence Error.
     pub ready: AtomicBool,
     /// Whether a command has arrived, as I/O queues note it: traffic based keep alive (TBKAS).
@@ -215,13 +215,12 @@ impl ControllerShared {
     #[cold]
     #[must_use]
     pub fn namespace_not_ready(&self) -> Status {
-        // The delay is never 3: some hosts take the delay after the one that is meant.
+        // The delay is never CRDT3: some hosts take the delay after the one that is meant.
         let delay = if self.acre.load(Ordering::Relaxed) { 2 } else { 0 };
         Status::NAMESPACE_NOT_READY.with_retry_delay(delay)
     }
 
-    /// Tells the keep alive timer that a command arrived. It writes the cache line only where
-    /// needed.
+    /// Tells the keep alive timer that a command arrived. Writes the cache line only where needed.
     pub fn note_traffic(&self) {
         if !self.heard.load(Ordering::Relaxed) {
             self.heard.store(true, Ordering::Relaxed);

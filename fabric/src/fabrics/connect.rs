@@ -64,6 +64,9 @@ impl From<&ConnectCommand> for Sqe {
     }
 }
 
+/// The size of the Connect data in bytes.
+pub const CONNECT_DATA_BYTES: u32 = 1024;
+
 /// The Connect data, 1024 bytes.
 #[derive(Clone, Copy, Debug, FromBytes, IntoBytes, Immutable, KnownLayout, Unaligned)]
 #[repr(C)]
@@ -82,7 +85,7 @@ pub struct ConnectData {
     pub reserved768: [u8; 256],
 }
 
-const _: () = assert!(size_of::<ConnectData>() == 1024);
+const _: () = assert!(size_of::<ConnectData>() == CONNECT_DATA_BYTES as usize);
 
 /// The field that a refused Connect's result points at: IPO 15:0 the byte offset, IATTR bit 16
 /// whether in the data (1) or in the command (0).

@@ -4,7 +4,9 @@ mod connect;
 mod discovery;
 mod property;
 
-pub use connect::{ConnectAttributes, ConnectCommand, ConnectData, ConnectField, nqn_field};
+pub use connect::{
+    CONNECT_DATA_BYTES, ConnectAttributes, ConnectCommand, ConnectData, ConnectField, nqn_field,
+};
 pub use discovery::{DiscoveryEntry, DiscoveryHeader, EntryFlags, subtype, trtype};
 pub use property::{PropertyGet, PropertySet, PropertySize};
 

@@ -23,11 +23,13 @@ const PATIENCE: Duration = Duration::from_secs(10);
 
 /// The SQSIZE of the admin queue: the most commands that may be outstanding.
 const OUTSTANDING: u16 = 31;
-/// Command identifiers: of the step under way, of Keep Alive, of the event requests, and the first
-/// of the shell's own commands.
+/// The identifier of the command of the step under way.
 const STEP: u16 = 0;
+/// The identifier of Keep Alive.
 const KEEP_ALIVE: u16 = 1;
+/// The identifier of the first Asynchronous Event Request.
 const EVENTS: u16 = 2;
+/// The first identifier of the caller's own commands.
 const OWN: u16 = 6;
 
 /// The settings of a host's association with a controller.
@@ -74,13 +76,13 @@ pub struct AsyncEvent {
     pub log: u8,
 }
 
-/// An action for the shell, or an event for its knowledge.
+/// An action for the caller, or an event of which it learns.
 #[derive(Clone, Debug)]
 pub enum Action {
     /// Send a command on the admin queue; [`Association::answered`] takes the answer.
     Submit(AdminCommand),
     /// The controller is enabled and identified: connect I/O queues, with
-    /// [`Association::io_connector`]. Comes again after a reset.
+    /// [`Association::io_connector`]. This comes again after a reset.
     Ready,
     /// Something has happened at the controller.
     Event(AsyncEvent),
@@ -118,7 +120,7 @@ enum Step {
 }
 
 impl Step {
-    /// Returns the command of the step.
+    /// Returns the command of the step, in words.
     fn what(self) -> &'static str {
         match self {
             Self::Connect => "Connect",
@@ -142,7 +144,7 @@ impl Step {
     }
 }
 
-/// The host's side of a controller.
+/// The host's side of a controller: the state machine of its admin queue.
 #[derive(Debug)]
 pub struct Association {
     settings: Settings,
@@ -150,15 +152,17 @@ pub struct Association {
     facts: Facts,
     /// CAP.TO: the time within which CSTS follows.
     timeout: Duration,
-    /// The time at which the answer of the step's command is too late; none: it was answered.
+    /// The time at which the answer to the step's command is too late; `None`: it was answered.
     unanswered: Option<Nanos>,
-    /// The time of the next look at CSTS, and the time by which CSTS must be as wanted.
+    /// The time of the next look at CSTS.
     poll: Option<Nanos>,
+    /// The time by which CSTS must be as the step wants.
     poll_end: Nanos,
-    /// The time at which the next Keep Alive is due.
+    /// The time at which the next Keep Alive is due; `None`: there is no timer.
     keep_alive: Option<Nanos>,
+    /// The time at which the answer to a Keep Alive is too late; `None`: none is under way.
     keep_alive_end: Option<Nanos>,
-    /// The identifiers of the shell's own commands that are in use: a bit each.
+    /// The identifiers of the caller's own commands that are in use, a bit each.
     own: u32,
     actions: VecDeque<Action>,
 }
@@ -251,7 +255,7 @@ impl Association {
         }
     }
 
-    /// Sends a command of the shell. Returns its identifier.
+    /// Sends a command of the caller. Returns the command's identifier.
     ///
     /// # Errors
     /// The controller is not ready, or the queue is full.
@@ -470,7 +474,7 @@ impl Association {
     }
 }
 
-/// Returns the bit of one of the shell's own identifiers.
+/// Returns the bit of one of the caller's own identifiers.
 fn own_bit(cid: u16) -> u32 {
     1u32.checked_shl(u32::from(cid)).unwrap_or(0)
 }

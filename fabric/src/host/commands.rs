@@ -3,13 +3,10 @@
 use units::Class;
 use zerocopy::little_endian::U32;
 
-use crate::fabrics::NQN_MAX;
+use crate::fabrics::{CONNECT_DATA_BYTES, NQN_MAX};
 use crate::nvm::LbaRange;
 use crate::nvme::feature::fid;
 use crate::nvme::{Sqe, opcode};
-
-/// Length of the Connect data, bytes.
-const CONNECT_DATA: usize = 1024;
 
 /// CC: EN (bit 0), IOSQES 19:16 = 6 (64 bytes), IOCQES 23:20 = 4 (16 bytes).
 pub const CC_ENABLE: u32 = 1 | CC_ENTRY_SIZES;
@@ -53,14 +50,14 @@ pub fn connect(qid: u16, sqsize: u16, kato_ms: u32, class: Option<Class>) -> Sqe
 /// Makes the Connect data: HOSTID 15:0, CNTLID 17:16, SUBNQN 511:256, HOSTNQN 767:512.
 #[must_use]
 pub fn connect_data(host_id: [u8; 16], cntlid: u16, nqn: &str, hostnqn: &str) -> Vec<u8> {
-    let mut data = Vec::with_capacity(CONNECT_DATA);
+    let mut data = Vec::with_capacity(CONNECT_DATA_BYTES as usize);
     data.extend(host_id);
     data.extend(cntlid.to_le_bytes());
     data.resize(256, 0);
     data.extend(nqn.bytes().take(NQN_MAX));
     data.resize(512, 0);
     data.extend(hostnqn.bytes().take(NQN_MAX));
-    data.resize(CONNECT_DATA, 0);
+    data.resize(CONNECT_DATA_BYTES as usize, 0);
     data
 }
 

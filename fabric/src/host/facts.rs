@@ -104,7 +104,7 @@ pub struct Facts {
     pub weighted_round_robin: bool,
     /// In-capsule data on I/O queues, bytes.
     pub in_capsule_data: u32,
-    /// The most bytes in one command (MDTS); 0 without limit.
+    /// The most bytes in one command (MDTS); 0: no limit.
     pub max_transfer: u64,
     /// The number of I/O queues that the controller allows.
     pub queues: u32,
@@ -115,7 +115,7 @@ pub struct Facts {
 }
 
 impl Facts {
-    /// Takes over the facts of Identify Controller.
+    /// Takes the facts from Identify Controller data.
     pub(super) fn identified(&mut self, data: &[u8]) -> Result<(), HostError> {
         let (id, _) = IdentifyController::read_from_prefix(data)
             .map_err(|_| HostError::Short { what: "Identify Controller", length: data.len() })?;
@@ -160,8 +160,8 @@ impl NamespaceFacts {
     }
 }
 
-/// The data that a connection needs in order to become an I/O queue of a controller. It may go to
-/// other threads.
+/// The data that a connection needs in order to become an I/O queue of a controller. Other threads
+/// may have it.
 #[derive(Clone, Debug)]
 pub struct IoConnector {
     pub(super) connect_data: Vec<u8>,

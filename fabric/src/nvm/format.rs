@@ -86,7 +86,7 @@ impl Protection {
 }
 
 impl Default for BlockFormat {
-    /// Blocks of 512 bytes without metadata.
+    /// Returns blocks of 512 bytes without metadata.
     fn default() -> Self {
         Self::BYTES_512
     }

@@ -68,7 +68,7 @@ impl IdentifyCommand {
     }
 }
 
-/// Makes an all-zero structure, boxed, since Identify structures are too large to move about.
+/// Makes an all-zero structure, boxed because Identify structures are too large to move about.
 #[must_use]
 pub fn zeroed<T: FromZeros>() -> Box<T> {
     Box::new(T::new_zeroed())

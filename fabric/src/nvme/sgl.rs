@@ -22,7 +22,7 @@ pub struct SglDescriptor {
 
 const _: () = assert!(size_of::<SglDescriptor>() == 16);
 
-/// The way of an NVMe/TCP command's data, as its SGL descriptor tells.
+/// The place of an NVMe/TCP command's data, as its SGL descriptor tells.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum SglKind {
     /// 01h: data block with an offset subtype: the data lies in the capsule.

@@ -71,7 +71,7 @@ statuses! {
     CAPACITY_EXCEEDED = 0x081, "capacity exceeded";
     /// 0/82h.
     NAMESPACE_NOT_READY = 0x082, "namespace not ready";
-    /// 1/02h.
+    /// 1/03h.
     ABORT_LIMIT_EXCEEDED = 0x103, "abort command limit exceeded";
     /// 1/05h.
     AER_LIMIT_EXCEEDED = 0x105, "asynchronous event request limit exceeded";
@@ -113,7 +113,7 @@ impl Status {
     /// More, bit 13: the error log has an entry for this completion.
     const MORE: u16 = 1 << 13;
 
-    /// Makes a status of the 15 bits above; bit 15 is dropped.
+    /// Makes a status of SC 7:0, SCT 10:8, CRD 12:11, M 13 and DNR 14; bit 15 is dropped.
     #[must_use]
     pub fn from_bits(bits: u16) -> Self {
         Self(bits & 0x7fff)

@@ -11,7 +11,7 @@ use crate::tcp::pdu::{CapsuleCmd, DataPdu, Digests, Flags, Header, Initialize, P
 use crate::tcp::read::read;
 use crate::tcp::{HostConnection, HostParams, TargetConnection, TargetParams};
 
-/// Makes a capsule that brings so many bytes of data.
+/// Makes a capsule that brings this many bytes of data.
 fn capsule(cid: u16, bytes: u32) -> Vec<u8> {
     let mut header = Header::new(PduType::CapsuleCmd, Flags::empty(), 72, 72 + bytes);
     header.hlen = 72;
@@ -22,7 +22,7 @@ fn capsule(cid: u16, bytes: u32) -> Vec<u8> {
     all
 }
 
-/// Makes a host whose connection is initialized; the target takes so many bytes in a PDU.
+/// Makes a host whose connection is initialized; the target takes this many bytes in a PDU.
 fn host(max_h2c_data: u32) -> HostConnection<Vec<u8>> {
     let mut host = HostConnection::new(HostParams::default());
     let response = Initialize::new(PduType::IcResp, 0, Digests::empty(), max_h2c_data);

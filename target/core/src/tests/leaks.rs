@@ -71,7 +71,7 @@ fn commands_that_are_aborted_in_any_state_leave_all_memory_to_others() {
         let paced = rig.core.driver().paced.last().map(Arc::clone).unwrap();
         if round % 2 == 0 {
             // Their hosts are asked for data at such a rate that they wait for that too.
-            paced.set_grant_rate(Some(100_000));
+            paced.set_r2t_rate(Some(100_000));
         }
         let mut cids = Vec::new();
         for n in 0..3 {
