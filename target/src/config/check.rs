@@ -12,7 +12,7 @@ use super::identity;
 use super::listener::ParsedListener;
 use super::qos::Known;
 use super::subsystem::ParsedSubsystem;
-use super::taken::Taken;
+use super::taken::{Taken, plain_path};
 use super::whole::Config;
 
 /// A finder of values that occur twice.
@@ -149,12 +149,6 @@ fn shared(state: Option<&Path>, subsystems: &[ParsedSubsystem], problems: &Probl
         let writes = writes || earlier.is_some_and(|(_, earlier)| earlier);
         seen.insert(plain, (path, writes));
     }
-}
-
-/// Returns a path without `.`, `..` and doubled slashes, as its text alone tells: nothing on the
-/// machine is looked at, so that a symbolic link hides what it leads to.
-pub(super) fn plain_path(path: &Path) -> PathBuf {
-    path_clean::clean(path)
 }
 
 fn hosts(parsed: &ParsedSubsystem, problems: &Problems) {

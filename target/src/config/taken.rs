@@ -1,11 +1,10 @@
 //! What only one namespace may have: its identifiers, and a file or device that it writes.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use rustc_hash::FxHashMap;
 use uuid::Uuid;
 
-use super::check::plain_path;
 use super::identity;
 use super::namespace::Namespace;
 use super::whole::Config;
@@ -109,4 +108,10 @@ fn one_less<K: std::hash::Hash + Eq>(counts: &mut FxHashMap<K, u32>, key: &K) {
             counts.remove(key);
         }
     }
+}
+
+/// Returns a path without `.`, `..` and doubled slashes, as its text alone tells: nothing on the
+/// machine is looked at, so that a symbolic link hides what it leads to.
+pub(super) fn plain_path(path: &Path) -> PathBuf {
+    path_clean::clean(path)
 }
