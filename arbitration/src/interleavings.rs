@@ -168,7 +168,7 @@ struct Reactor {
     arbiter: Arbiter<()>,
     flow: HostFlowId,
     got: Option<Grant>,
-    /// Whom it woke.
+    /// Reactors that it woke.
     woke: Reactors,
 }
 

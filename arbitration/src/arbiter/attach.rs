@@ -41,7 +41,7 @@ impl<T: Copy> Arbiter<T> {
         Some(self.flows.id(flow))
     }
 
-    /// Gives up one use of a flow. The flow goes when nobody uses it and nothing of it is here.
+    /// Releases one use of a flow. The flow goes when nobody uses it and nothing of it is here.
     pub fn release(&mut self, flow: HostFlowId) {
         if let Some(found) = self.flows.find_mut(flow) {
             debug_assert!(found.references > 0, "a flow is released once for each use");
@@ -57,7 +57,7 @@ impl<T: Copy> Arbiter<T> {
         }
     }
 
-    /// Takes a flow away of which nothing waits.
+    /// Removes a flow with nothing waiting.
     pub(super) fn remove_flow(&mut self, flow: HostFlowIndex) {
         self.visit(1);
         self.changes.step_over_flow(&self.flows, flow);
@@ -88,7 +88,7 @@ impl<T: Copy> Arbiter<T> {
         self.sift_timers();
     }
 
-    /// Takes the timers out that run for nobody, once they are the most.
+    /// Removes the timers that nobody needs, once they are the most.
     pub(super) fn sift_timers(&mut self) {
         let Self { timers, devices, .. } = self;
         timers.sift(|timer| {

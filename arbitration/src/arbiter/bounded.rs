@@ -1,5 +1,5 @@
-//! Which commands join the scheduling set of a device, where reservations bound it
-//! (docs/sources.md, F3: reservations are kept).
+//! The scheduling set of a device that reservations bound: which commands join it (docs/sources.md,
+//! F3: reservations are kept).
 
 use units::Nanos;
 
@@ -17,8 +17,8 @@ impl DeviceQueue {
         self.device.is_bounded() && self.places.has_reservations()
     }
 
-    /// Says whether a command may join the set, with a share of the device kept for Urgent. One
-    /// goes alone in any case, the earliest of those that wait for it: the device is not left idle.
+    /// Says whether a command may join the set; `urgent` of the device is kept for Urgent. An empty
+    /// set has room for the earliest of the commands that wait: the device is not left idle.
     fn has_room_in_set(
         &mut self,
         now: Nanos,
@@ -53,9 +53,9 @@ impl DeviceQueue {
 }
 
 impl<T: Copy> Arbiter<T> {
-    /// Answers what may join a device's scheduling set of what goes next: `next`, or where that is
-    /// an Urgent command for which there is no room, what is next without it. `None` where nothing
-    /// may: what comes free is for what is due.
+    /// Chooses the command that may join a device's scheduling set: `next`, or, where that is an
+    /// Urgent command without room, the next one after it. `None` where none may: the room that
+    /// comes free is for a reservation that is due.
     pub(super) fn joining(&mut self, now: Nanos, device: DeviceId, next: Next) -> Option<Next> {
         let urgent = Utilisation::percent(self.order.urgent_share);
         let mut next = next;

@@ -16,7 +16,7 @@ pub(super) struct Changes {
     walk: Walk,
 }
 
-/// A change that somebody made outside.
+/// A change that was made outside the arbiter.
 #[derive(Debug)]
 enum Change {
     /// The limits or credits of a session and those below it.
@@ -30,16 +30,17 @@ enum Change {
 enum Walk {
     #[default]
     Nothing,
-    /// Comes to a session next: `top`, or one below it.
+    /// The next session is `at`: `top`, or one below it.
     ToSession { top: SessionId, at: SessionId },
-    /// Has come to a session; its flows from `flow` on and devices at which it is blocked are left.
+    /// The present session is `at`; its flows from `flow` on, and devices at which it is blocked,
+    /// are left.
     AtSession {
         top: SessionId,
         at: SessionId,
         flow: Option<HostFlowIndex>,
         blocked_at: Vec<DeviceId>,
     },
-    /// Goes through the flows at a device, from this one on.
+    /// The flows at a device are left, from `flow` on.
     AtDevice { flow: Option<HostFlowIndex> },
 }
 

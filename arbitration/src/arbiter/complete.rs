@@ -15,15 +15,15 @@ impl<T: Copy> Arbiter<T> {
         self.wake |= self.sessions.sets.give(set, cost, &self.waiters);
     }
 
-    /// Ends a command: what it held goes back. `served` is false where it never reached the
-    /// device.
+    /// Ends a command and gives back what it held. `served` is false where the command never
+    /// reached the device.
     #[inline]
     pub fn complete(&mut self, now: Nanos, grant: Grant, served: bool) {
         self.end(now, grant, served, served);
     }
 
-    /// Ends a command that was answered without its device: its session's limits keep what they
-    /// were charged for it, and nothing is learned of the device.
+    /// Ends a command that was answered without its device: its session's limits keep their
+    /// charges, and nothing is learnt of the device.
     pub fn complete_without_device(&mut self, now: Nanos, grant: Grant) {
         self.end(now, grant, false, true);
     }

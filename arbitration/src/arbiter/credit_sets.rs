@@ -17,7 +17,7 @@ struct CreditSet {
     chain: Vec<Arc<Session>>,
     /// Commands that hold credits of the set.
     held: u32,
-    /// New commands of the session take from the set.
+    /// Whether new commands of the session take from the set.
     current: bool,
 }
 
@@ -49,7 +49,8 @@ impl CreditSets {
         set.map(|set| set.chain.as_slice()).unwrap_or_default()
     }
 
-    /// Lets no new command take from a set: the set goes with the last command that holds of it.
+    /// Lets no new command take from a set. The set goes with the last command that holds credits
+    /// of it.
     pub(super) fn retire(&mut self, set: CreditSetId) {
         if let Some(found) = self.get_mut(set) {
             found.current = false;

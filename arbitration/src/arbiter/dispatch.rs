@@ -20,22 +20,22 @@ use crate::window::SLOT;
 /// The outcome of trying the next command.
 enum Tried<T> {
     Dispatched(Dispatched<T>),
-    /// Its session was blocked: another command may go.
+    /// The command's session was blocked: another command may go.
     Blocked,
-    /// The window has no room for it.
+    /// The window has no room for the command.
     Full,
 }
 
 /// The reason why a session's commands are blocked.
 pub(super) enum Blocker {
-    /// The rate of this session, until then.
+    /// The rate of this session, until this time.
     Rate(SessionId, Nanos),
-    /// This session has not the credits for this.
+    /// This session has too few credits for this cost.
     Credits(SessionId, Cost),
 }
 
-/// Takes room for a command. A large one goes in where there is any room at all: it would wait for
-/// all of it without end while other reactors fill what comes free with small ones
+/// Takes room for a command. A large one goes in where there is any room at all: it would wait
+/// without end for all of its room while other reactors fill what comes free with small ones
 /// (docs/sources.md, D4: no host drowns the others).
 #[inline]
 fn take_room(device: &Device, price: u32) -> bool {
@@ -58,7 +58,7 @@ pub(super) struct Head {
     pub(super) work: Work,
     /// Whether the command is an output mark.
     pub(super) mark: bool,
-    /// Neither limits nor credits concern its session.
+    /// Whether neither limits nor credits concern the command's session.
     pub(super) free: bool,
 }
 
@@ -101,8 +101,8 @@ impl<T: Copy> Arbiter<T> {
         }
     }
 
-    /// Takes the short way of a command that needs nothing but room in the window. `None` where
-    /// the command is not such a one; else what there is to dispatch.
+    /// Dispatches the next command if it needs nothing but room in the window. `None` where it
+    /// needs more; `Some(None)` where there is no room.
     #[inline(always)]
     fn try_free(
         &mut self,
@@ -141,7 +141,7 @@ impl<T: Copy> Arbiter<T> {
         Some(Some(Dispatched { item, device, class, waited_ns, grant }))
     }
 
-    /// Tries the command that is next, whatever concerns it.
+    /// Tries the next command, with all that may concern it: limits, credits and reservations.
     #[inline(never)]
     fn try_next(&mut self, now: Nanos, device: DeviceId, next: &Next) -> Option<Tried<T>> {
         let (head, ends) = self.head_of(device, next)?;
@@ -185,7 +185,7 @@ impl<T: Copy> Arbiter<T> {
         Some((head, ends))
     }
 
-    /// Takes the command that is next out of its flow's queue, and charges its turns.
+    /// Takes the next command out of its flow's queue, and charges its turns.
     #[inline]
     pub(super) fn dequeue(
         &mut self,
@@ -315,7 +315,8 @@ impl<T: Copy> Arbiter<T> {
         }
         let of = self.flows.at_mut(flow);
         if charged.is_some() {
-            // The flow keeps the place that its reservation is found by until that is settled.
+            // The charge's flow stays until the charge is settled: it keeps the place by which the
+            // reservation is found.
             of.charged += 1;
         }
         if of.references == 0 {

@@ -51,7 +51,7 @@ impl<T: Copy> Arbiter<T> {
         }
     }
 
-    /// Takes a command that has left its flow's queue into the elevator.
+    /// Puts a command that has left its flow's queue into the elevator.
     fn enter_elevator(
         &mut self,
         now: Nanos,

@@ -9,8 +9,8 @@ use crate::device::ContainerRules;
 use crate::order::NodeId;
 use crate::settings::OrderSettings;
 
-/// Hosts whose containers are told apart at one device. The commands of all others are one stream
-/// without containers: they keep their deadlines.
+/// Number of hosts whose containers are told apart at one device. The commands of all others are
+/// one stream without containers: they keep their deadlines.
 const STREAMS: u32 = 1024;
 
 /// Finds the stream of a host, and whether its containers are told apart.
@@ -43,8 +43,8 @@ impl Elevator {
         self.entries.len() >= self.capacity
     }
 
-    /// Takes a command of a host in: its entry, first block, number of blocks and deadline. Returns
-    /// its number in the set; `None` where the set is full.
+    /// Adds a command of a host: its entry, first block, number of blocks and deadline. Returns its
+    /// number in the set; `None` where the set is full.
     pub(super) fn insert(
         &mut self,
         now: Nanos,
@@ -73,7 +73,7 @@ impl Elevator {
         self.set.completed(service_ns);
     }
 
-    /// Takes the entry out that is next.
+    /// Takes out the next entry.
     pub(super) fn pick(&mut self, now: Nanos) -> Option<EntryId> {
         let number = self.set.pick(now)?;
         self.take_entry(number)
@@ -90,7 +90,7 @@ impl Elevator {
         self.entries.iter().next().map(|(_, entry)| *entry)
     }
 
-    /// Takes the request of this number out.
+    /// Removes the request of this number.
     pub(super) fn remove(&mut self, number: u32) {
         let removed = self.set.remove(number);
         debug_assert!(removed, "a command in the elevator is in its set");

@@ -10,8 +10,8 @@ use super::submission::Submission;
 use crate::credit::Cost;
 
 impl<T: Copy> Arbiter<T> {
-    /// Lets a command go on at once, if nothing waits and nothing has to be charged: the answer is
-    /// its grant. `None`: the caller [enqueues](Self::enqueue) the command.
+    /// Lets a command go on at once, if nothing waits and nothing has to be charged: returns its
+    /// grant. `None`: the caller [enqueues](Self::enqueue) the command.
     #[inline]
     pub fn pass(&mut self, now: Nanos, flow: HostFlowId, write: bool, bytes: u32) -> Option<Grant> {
         let flow = self.flows.find(flow)?;
@@ -53,7 +53,7 @@ impl<T: Copy> Arbiter<T> {
         let last = queue.queue_of(class, found.node).map(|queue| queue.last);
         let Some(elevator) = &mut queue.elevator else { return };
         match last.map(|last| self.entries.at(last).item.is_some()) {
-            // Nothing of the flow waits: what is in the set already is all that the output ends.
+            // Nothing of the flow waits: the output ends just what is in the set already.
             None => elevator.output(now, found.node),
             // Behind another mark there is nothing to end.
             Some(false) => {}
@@ -117,7 +117,8 @@ impl<T: Copy> Arbiter<T> {
         Some(ends.last)
     }
 
-    /// Takes a command back that has not been dispatched. `None` where none of this name waits.
+    /// Withdraws a command that has not been dispatched. `None` where no command of this name
+    /// waits.
     pub fn cancel(&mut self, now: Nanos, id: EntryId) -> Option<T> {
         let entry = *self.entries.get(id)?;
         let flow = *self.flows.at(entry.flow);

@@ -8,7 +8,7 @@ use crate::index::{Name, grown};
 use crate::order::Ends;
 use crate::reservation::Charge;
 
-/// A command that waits: what every command needs, in one cache line.
+/// A command that waits. The data that every command needs is in one cache line.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Entry<T> {
     /// The entry before it in its flow's queue; meaningless in the first.
@@ -51,7 +51,7 @@ impl<T> Entry<T> {
         }
     }
 
-    /// Computes what is left of a queue whose first command is this one and leaves it.
+    /// Computes what is left of a queue when this command, its first, leaves.
     #[inline]
     pub(super) fn rest(&self, queue: Ends<EntryId>) -> Option<Ends<EntryId>> {
         Some(Ends { first: self.next?, last: queue.last })
@@ -73,7 +73,7 @@ pub(super) struct Held {
     pub(super) number: u32,
     /// The set that credits were taken from; `None`: none were.
     pub(super) set: Option<CreditSetId>,
-    /// Charge of a reservation.
+    /// Charge to a reservation; `None`: there is none.
     pub(super) charge: Option<Charge>,
 }
 
@@ -92,7 +92,7 @@ impl<T: Copy> Entries<T> {
         Self { table: Table::with_capacity(entries, unused), located: Vec::new() }
     }
 
-    /// Makes room for the blocks of as many commands as there is room for.
+    /// Makes room for the blocks of all commands that the table has room for.
     pub(super) fn make_located(&mut self) {
         self.located.resize(self.table.capacity(), Located::default());
     }
@@ -150,7 +150,7 @@ impl<T: Copy> Entries<T> {
 
     /// Finds a command's blocks.
     fn located_mut(&mut self, id: EntryId) -> &mut Located {
-        // Only where the table of entries had to grow does this one.
+        // This table grows only where the table of entries had to.
         grown(&mut self.located, id.index().at(), Located::default)
     }
 
@@ -167,7 +167,7 @@ impl<T: Copy> Entries<T> {
         self.table.at_mut(id).in_elevator = held.is_some();
     }
 
-    /// Takes what a command holds that is in the elevator, or was.
+    /// Takes what a command in the elevator holds, or one that was there.
     pub(super) fn take_held(&mut self, id: EntryId) -> Option<Held> {
         let held = self.located_mut(id).held.take();
         debug_assert!(held.is_some(), "a command in the elevator holds its number there");

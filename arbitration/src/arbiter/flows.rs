@@ -19,7 +19,7 @@ pub(super) struct HostFlow {
     pub(super) references: u32,
     /// Commands that wait, output marks among them.
     pub(super) waiting: u32,
-    /// Neither limits nor bounded credits nor a reservation nor an order by LBA concern the flow:
+    /// Whether neither limits, bounded credits, a reservation nor an order by LBA concern the flow:
     /// with nothing waiting, its commands need only room in the window.
     pub(super) plain: bool,
     /// Commands in the device that were charged to a reservation.
@@ -63,7 +63,7 @@ impl HostFlow {
         self.references == 0 && self.waiting == 0 && self.charged == 0
     }
 
-    /// Notes one command less that waits.
+    /// Counts one command that waits less.
     #[inline]
     pub(super) fn uncount(&mut self) {
         debug_assert!(self.waiting > 0, "a command that waits is counted once");
@@ -71,7 +71,7 @@ impl HostFlow {
     }
 }
 
-/// The firsts of the two lists that a flow is in: that of its device, and that of its session.
+/// The heads of the two lists that a flow is in: that of its device, and that of its session.
 pub(super) struct Lists<'a> {
     pub(super) at_device: &'a mut Option<HostFlowIndex>,
     pub(super) of_session: &'a mut Option<HostFlowIndex>,
@@ -157,7 +157,7 @@ impl Flows {
         flow
     }
 
-    /// Takes a flow away, and out of its lists.
+    /// Removes a flow from the table and from its lists.
     pub(super) fn remove(&mut self, flow: HostFlowIndex, lists: Lists<'_>) {
         let HostFlow { device, session, host, at_device, of_session, .. } = self.table.remove(flow);
         self.by_host.remove(&(device, session, host));

@@ -65,15 +65,15 @@ impl Work {
 /// The resources that are taken for a command, and come back with its grant.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Holds {
-    /// Room in the window.
+    /// Price of the command: its room in the window, in 1/[`SLOT`](crate::window::SLOT).
     pub(super) price: u32,
     /// The set that credits were taken from; `None`: none were.
     pub(super) set: Option<CreditSetId>,
-    /// Charge of a reservation.
+    /// Charge to a reservation; `None`: there is none.
     pub(super) charged: Option<Charged>,
 }
 
-/// The charge of a reservation for a command.
+/// The charge to a reservation for a command.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Charged {
     pub(super) charge: Charge,

@@ -26,7 +26,7 @@ pub(super) struct HostFlowIndex(Index);
 pub(super) struct CreditSetId(Index);
 
 impl HostFlowIndex {
-    /// The flow of what belongs to none.
+    /// The flow of an entry that belongs to none.
     pub(super) const NONE: Self = Self(Index::FIRST);
 }
 

@@ -17,8 +17,8 @@
 //! `dispatch`, `dispatch_elevator`, `pull`, `complete`, `settle`) carry a command, or a change,
 //! from part to part.
 //!
-//! What the sequence guarantees is proved by the property tests in `tests/` and `churn.rs`, and
-//! what reactors say to each other by the models in `interleavings.rs`.
+//! The property tests in `tests/` and `churn.rs` check what the stages guarantee together; the
+//! models in `interleavings.rs` check what reactors say to each other.
 
 mod attach;
 mod bounded;
@@ -92,9 +92,9 @@ pub struct Arbiter<T: Copy> {
     timers: Timers,
     /// Changes that are not carried out yet.
     changes: Changes,
-    /// Reactors that have something to do again.
+    /// Reactors to wake.
     wake: Reactors,
-    /// Reactors that the devices' queues say so of, one bit each.
+    /// Reactors to wake that the devices' queues have noted, one bit each.
     woken: Arc<AtomicU64>,
     /// Commands that wait in a queue or an elevator.
     waiting: usize,
@@ -165,14 +165,14 @@ impl<T: Copy> Arbiter<T> {
         Some(&self.devices.get(id)?.device)
     }
 
-    /// Notes that a command waits no more.
+    /// Counts one command that waits less.
     #[inline]
     fn uncount(&mut self) {
         debug_assert!(self.waiting > 0, "a command that waits is counted once");
         self.waiting = self.waiting.saturating_sub(1);
     }
 
-    /// Notes one flow or command less of a session. The session goes with the last.
+    /// Counts one flow or command of a session less. The session goes with the last.
     #[inline]
     fn leave_session(&mut self, session: SessionId) {
         if self.sessions.uncount(session) {

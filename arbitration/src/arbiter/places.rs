@@ -15,14 +15,14 @@ use crate::session::{Reservation, Session, SessionId};
 /// The standing of a session at a device's queue.
 #[derive(Debug)]
 pub(super) struct Standing {
-    /// The session has noted that it is, or was, blocked here.
+    /// Whether the session has noted that it is, or was, blocked here.
     pub(super) noted: bool,
     /// Time at which the session's timer runs out; `None`: there is no timer.
     timer: Option<Nanos>,
     pub(super) state: ReservationState,
     /// The session whose reservation covers this one.
     pub(super) covered: Option<SessionId>,
-    /// Its own reservation.
+    /// The session's own reservation.
     pub(super) reserved: Option<Arc<Reserved>>,
 }
 
@@ -45,9 +45,9 @@ pub(super) enum ReservationState {
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Dropped {
     pub(super) session: SessionId,
-    /// The session has noted that it is blocked here.
+    /// Whether the session has noted that it is blocked here.
     pub(super) noted: bool,
-    /// A timer runs for the session.
+    /// Whether a timer runs for the session.
     pub(super) timed: bool,
 }
 
@@ -77,7 +77,7 @@ static NOWHERE: Place<Standing> = Place::new(None, UNKNOWN);
 #[derive(Debug)]
 pub(super) struct Places {
     pub(super) reactor: u32,
-    /// The device has a scheduling set (see
+    /// Whether the device has a scheduling set (see
     /// [`Device::is_bounded`](crate::device::Device::is_bounded)).
     pub(super) bounded: bool,
     pub(super) order: Hierarchy<Standing, EntryId>,
@@ -135,7 +135,7 @@ impl Places {
         })
     }
 
-    /// Takes a host's node away that has nothing waiting, and the places that nobody needs now.
+    /// Removes a host's node, which has nothing waiting, and the places that nobody needs now.
     pub(super) fn remove_flow(&mut self, session: SessionId, node: NodeId) {
         let Self { order, due, throttled, blocked, dropped, .. } = self;
         order.remove_flow(session, node, &mut |session, standing| {
@@ -160,20 +160,20 @@ impl Places {
         std::mem::take(&mut self.dropped)
     }
 
-    /// Keeps all of a session from going on that has a place here. Answers whether the session has
-    /// yet to note that it is blocked here.
+    /// Blocks a session that has a place here. Returns whether the session has yet to note that it
+    /// is blocked here.
     pub(super) fn block(&mut self, session: SessionId) -> bool {
         self.order.block(session);
         let standing = self.order.of_owner(session);
         standing.is_some_and(|standing| !std::mem::replace(&mut standing.noted, true))
     }
 
-    /// Lets a session go on. Answers whether it was blocked.
+    /// Unblocks a session. Returns whether it was blocked.
     pub(super) fn unblock(&mut self, now: Nanos, session: SessionId) -> bool {
         if !self.order.unblock(session) {
             return false;
         }
-        // Reservations below it may be due again.
+        // Reservations below the session may be due again.
         while let Some(session) = self.blocked.pop() {
             self.set_due(now, session);
         }

@@ -28,8 +28,8 @@ pub enum Pull<T> {
 }
 
 impl<T: Copy> Arbiter<T> {
-    /// Answers what may go on now. A reactor pulls in each turn until the answer is
-    /// [`Pull::Later`] or [`Pull::Nothing`].
+    /// Returns what may go on now. A reactor pulls in each turn until the answer is [`Pull::Later`]
+    /// or [`Pull::Nothing`].
     #[inline]
     pub fn pull(&mut self, now: Nanos) -> Pull<T> {
         if self.waiting > 0
@@ -67,7 +67,8 @@ impl<T: Copy> Arbiter<T> {
         }
     }
 
-    /// Takes the next command of any device, going on with the device that the last one went to.
+    /// Takes the next command of any device. The device that the last command went to is asked
+    /// first.
     #[inline]
     fn next_command(&mut self, now: Nanos) -> Option<Dispatched<T>> {
         loop {
@@ -92,7 +93,7 @@ impl<T: Copy> Arbiter<T> {
         }
     }
 
-    /// Takes the reactors that have something to do again since the last call: those that sleep
+    /// Takes out the reactors that have something to do again since the last call: those that sleep
     /// though commands wait, or whose sessions have credits again.
     #[inline]
     fn take_wake_ups(&mut self) -> Reactors {
@@ -103,13 +104,13 @@ impl<T: Copy> Arbiter<T> {
         wake.without(self.reactor)
     }
 
-    /// Answers when something that waits for the time may go on.
+    /// Returns the time at which the next timer runs out.
     #[inline]
     pub(super) fn next_timer(&self) -> Option<Nanos> {
         self.timers.next()
     }
 
-    /// Unblocks what the time, and other reactors, allow to go on by now.
+    /// Unblocks sessions whose timers have run out, and those that have credits again.
     #[inline]
     pub(super) fn poll(&mut self, now: Nanos) {
         while let Some(timer) = self.timers.pop(now) {

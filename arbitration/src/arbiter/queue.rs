@@ -53,11 +53,12 @@ pub(super) struct DeviceQueue {
     working: u8,
     /// The first of the flows that are here.
     pub(super) flows: Option<HostFlowIndex>,
-    /// The device is among those at which something may wait.
+    /// Whether the device is among those at which something may wait.
     pub(super) listed: bool,
-    /// The device is on its way out: nothing new comes.
+    /// Whether the device is on its way out: nothing new comes.
     pub(super) leaving: bool,
-    /// The other reactors were told that a reservation is due here, for which there is no room.
+    /// Whether the other reactors were told that a reservation is due here, for which there is no
+    /// room.
     told_due: bool,
     burst: ClassBurst,
     /// Commands that are ordered by LBA and deadline; `None`: the device does not order so.
@@ -67,7 +68,8 @@ pub(super) struct DeviceQueue {
     woken: Arc<AtomicU64>,
     /// Commands that have gone to the device and not come back.
     pub(super) granted: u32,
-    /// What reservations may yet ask of the device: memory for one computation after the other.
+    /// Memory for computing what reservations may yet ask of the device, used again by each
+    /// computation.
     pub(super) schedule: Schedule,
 }
 
@@ -128,21 +130,20 @@ impl DeviceQueue {
         node
     }
 
-    /// Takes a host's node away that has nothing waiting.
+    /// Removes a host's node, which has nothing waiting.
     pub(super) fn remove_flow(&mut self, session: SessionId, node: NodeId) {
         self.places.remove_flow(session, node);
         self.sync_all();
     }
 
-    /// Keeps all of a session from going on. Answers whether the session has to note that it is
-    /// blocked here.
+    /// Blocks a session. Returns whether the session has to note that it is blocked here.
     pub(super) fn block(&mut self, session: SessionId) -> bool {
         let noting = self.places.block(session);
         self.sync_all();
         noting
     }
 
-    /// Lets a session go on.
+    /// Unblocks a session.
     pub(super) fn unblock(&mut self, now: Nanos, session: SessionId) {
         if self.places.unblock(now, session) {
             self.sync_all();
@@ -167,8 +168,8 @@ impl DeviceQueue {
         self.next_with(now, pace, true)
     }
 
-    /// Chooses the command that goes next where an Urgent one, `urgent`, may go before reservations
-    /// that are due, or may not.
+    /// Chooses the command that goes next. `urgent` says whether an Urgent command may go before
+    /// reservations that are due.
     #[inline]
     pub(super) fn next_with(&mut self, now: Nanos, pace: &Pace, urgent: bool) -> Option<Next> {
         // A class in which other reactors go first does not count.
@@ -209,9 +210,9 @@ impl DeviceQueue {
         self.places.has_reservations() && self.device.is_due_beside(self.reactor)
     }
 
-    /// Notes that the window has no room: where a reservation is due here, other reactors leave
-    /// what comes free to it. They refill the window as their own commands complete, before this
-    /// one could find room in it.
+    /// Notes that the window has no room. Where a reservation is due here, other reactors leave
+    /// what comes free to it: else they would refill the window as their own commands complete,
+    /// before this reactor could find room in it.
     #[inline]
     pub(super) fn note_full(&mut self, now: Nanos) {
         if self.places.has_reservations() || self.told_due {
@@ -332,7 +333,7 @@ impl DeviceQueue {
         self.device.publish(self.reactor, class, self.waiting[class]);
     }
 
-    /// Notes that a command waits no more.
+    /// Counts one command that waits less.
     #[inline]
     pub(super) fn uncount(&mut self, class: Class) {
         debug_assert!(self.waiting[class] > 0, "a command that waits is counted once");
@@ -345,7 +346,7 @@ impl DeviceQueue {
         }
     }
 
-    /// Makes the grant of a command that goes to the device: the one way in which grants are made.
+    /// Makes the grant of a command that goes to the device. All grants are made here.
     #[inline]
     pub(super) fn grant(
         &mut self,

@@ -55,7 +55,7 @@ impl Places {
         reserved
     }
 
-    /// Takes other reservations for those that are in force.
+    /// Replaces the reservations that are in force.
     pub(super) fn adopt_reservations(&mut self, now: Nanos, terms: Arc<[Reservation]>) {
         let before = std::mem::replace(&mut self.terms, terms);
         for old in before.iter() {
@@ -132,7 +132,7 @@ impl Places {
         }
         while let Some(&Reverse((key, session))) = self.due.peek() {
             if self.standing(session).state != ReservationState::Due {
-                // The entry is gone, or was moved.
+                // The session's state has changed since the entry was made.
                 self.due.pop();
                 continue;
             }
@@ -206,7 +206,7 @@ impl Places {
         }
     }
 
-    /// Says when the next of the reservations is due whose budget is ahead of its period.
+    /// Returns when the next reservation whose budget is ahead of its period may be due.
     pub(super) fn next_throttled(&self) -> Option<Nanos> {
         self.throttled.peek().map(|Reverse((when, _))| *when)
     }

@@ -2,8 +2,8 @@
 
 use units::Nanos;
 
-/// The choice of completions that the device's profile is made of: all while there are few, else
-/// one in four. The worst time is that of all of them.
+/// The choice of completions for the device's profile: all while there are few, else one in four.
+/// Of the others only the worst time counts.
 #[derive(Debug, Default)]
 pub(super) struct Samples {
     /// The present span of time, and the completions in it.

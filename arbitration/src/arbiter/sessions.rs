@@ -14,9 +14,9 @@ pub(super) struct LocalSession {
     pub(super) session: Arc<Session>,
     /// The session and those above it whose rates are limited.
     pub(super) limits: Vec<Arc<Session>>,
-    /// The set of credits that the session's commands take now; `None`: none are bounded.
+    /// The credit set that the session's commands take from now; `None`: none are bounded.
     pub(super) set: Option<CreditSetId>,
-    /// Neither limits nor bounded credits concern the session's commands.
+    /// Whether neither limits nor bounded credits concern the session's commands.
     pub(super) free: bool,
     /// Commands here, waiting or dispatched, flows, and sessions below this one.
     pub(super) here: u32,
@@ -107,7 +107,7 @@ impl LocalSessions {
         self.places.len()
     }
 
-    /// Notes one flow or command more of a session.
+    /// Counts one flow or command of a session more.
     #[inline]
     pub(super) fn count(&mut self, session: SessionId) {
         if let Some(local) = self.kept_mut(session) {
@@ -115,7 +115,7 @@ impl LocalSessions {
         }
     }
 
-    /// Notes one flow or command less of a session. Answers whether it was the last, and nothing
+    /// Counts one flow or command of a session less. Returns whether it was the last, and nothing
     /// is below the session: then the caller [removes](Self::remove) it.
     #[inline]
     pub(super) fn uncount(&mut self, session: SessionId) -> bool {
@@ -125,8 +125,7 @@ impl LocalSessions {
         local.here == 0
     }
 
-    /// Makes what is known of a session and those above it, where nothing is. Returns how many
-    /// were made.
+    /// Adds a session, and those above it, that are not known yet. Returns how many were added.
     pub(super) fn keep(&mut self, session: &Arc<Session>) -> usize {
         let id = session.id();
         if self.get(id).is_some() {
@@ -151,8 +150,8 @@ impl LocalSessions {
         made
     }
 
-    /// Forgets a session that nothing is of and nothing is below. Returns the session above where
-    /// the same is true of that now.
+    /// Forgets a session that has no flow, no command and no session below it. Returns the session
+    /// above where the same is true of that now.
     pub(super) fn remove(&mut self, session: SessionId) -> Option<SessionId> {
         let local = self.places.get_mut(place(session)).and_then(Option::take);
         debug_assert!(local.is_some(), "no session goes twice");
@@ -195,8 +194,8 @@ impl LocalSessions {
         }
     }
 
-    /// Finds the session after `at` on the way through those below `top`, each before those below
-    /// it. Where `below` is false, the sessions below `at` are left out.
+    /// Finds the session after `at` among `top` and those below it, each before those below it.
+    /// Where `below` is false, the sessions below `at` are left out.
     pub(super) fn after(
         &self,
         top: SessionId,

@@ -22,8 +22,8 @@ impl<T: Copy> Arbiter<T> {
         self.changes.touch_device(device);
     }
 
-    /// Carries changes out in `steps` steps at most: each looks at one session, flow or device.
-    /// Answers whether there is more to do. What no step has come to yet stays as it was.
+    /// Carries changes out in `steps` steps at most. Each looks at one session, flow or device;
+    /// what no step has come to yet stays as it was. Returns whether there is more to do.
     pub fn settle(&mut self, now: Nanos, steps: usize) -> bool {
         for _ in 0..steps {
             let Some(step) = self.changes.step(&mut self.sessions, &self.flows) else {
@@ -66,9 +66,9 @@ impl<T: Copy> Arbiter<T> {
         }
     }
 
-    /// Takes a device away in `steps` steps at most: each takes back one command that waits there,
-    /// into `back`, or one flow. Nothing new comes there from now on. Answers whether the device is
-    /// gone, which it is once the commands that were dispatched have completed.
+    /// Removes a device in `steps` steps at most. Each withdraws one command that waits there, into
+    /// `back`, or removes one flow. Nothing new comes there from now on. Returns whether the device
+    /// is gone, which it is once the commands that were dispatched have completed.
     pub fn retire_device(
         &mut self,
         now: Nanos,

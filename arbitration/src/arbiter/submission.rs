@@ -10,12 +10,12 @@ use super::ids::DeviceId;
 pub struct Submission<T> {
     /// What the caller knows the command by.
     pub item: T,
-    /// Whether it changes the device.
+    /// Whether the command changes the device.
     pub write: bool,
-    /// Bytes that it moves.
+    /// Bytes that the command moves.
     pub bytes: u32,
-    /// Operation credits that it takes: 1 for a host's command (docs/sources.md, D2: credits bound
-    /// what runs).
+    /// Operation credits that the command takes: 1 for a host's command (docs/sources.md, D2:
+    /// credits bound what runs).
     pub operations: u32,
     /// The first block, for devices that order by LBA.
     pub lba: u64,
@@ -36,12 +36,12 @@ impl<T> Submission<T> {
 pub struct Dispatched<T> {
     /// What the caller knows the command by.
     pub item: T,
-    /// The device that it goes to.
+    /// The device that the command goes to.
     pub device: DeviceId,
-    /// Its class.
+    /// Class of the command.
     pub class: Class,
     /// Time that the command waited, in ns.
     pub waited_ns: u64,
-    /// Grant that the command holds until it is over.
+    /// Grant that the command holds until it completes.
     pub grant: Grant,
 }

@@ -4,7 +4,7 @@ use std::marker::PhantomData;
 
 use crate::index::{Index, Name};
 
-/// Objects that come and go, by their names.
+/// Values that come and go, by their names.
 #[derive(Debug)]
 pub(super) struct Table<K, T> {
     /// The places, behind one that is not used.
@@ -71,7 +71,7 @@ impl<K: Name, T: Copy> Table<K, T> {
         K::of(index)
     }
 
-    /// Finds what is certain to be there.
+    /// Finds a value that is certain to be there.
     #[inline]
     pub(super) fn at(&self, name: K) -> &T {
         let place = self.place(name.index());
@@ -79,7 +79,7 @@ impl<K: Name, T: Copy> Table<K, T> {
         &place.value
     }
 
-    /// Finds what is certain to be there.
+    /// Finds a value that is certain to be there.
     #[inline]
     pub(super) fn at_mut(&mut self, name: K) -> &mut T {
         let place = self.place_mut(name.index());
@@ -87,7 +87,7 @@ impl<K: Name, T: Copy> Table<K, T> {
         &mut place.value
     }
 
-    /// Finds what a caller outside names, if it is there.
+    /// Finds a value that a caller outside names, if it is there.
     #[inline]
     pub(super) fn get(&self, name: K) -> Option<&T> {
         let place =
@@ -95,32 +95,32 @@ impl<K: Name, T: Copy> Table<K, T> {
         Some(&place.value)
     }
 
-    /// Finds what a tagged name was made for, if it is still there.
+    /// Finds the value that a tagged name was made for, if it is still there.
     #[inline]
     pub(super) fn find(&self, tagged: Tagged<K>) -> Option<&T> {
         let place = self.places.get(tagged.name.index().behind_unused());
         place.filter(|place| place.tag == tagged.tag).map(|place| &place.value)
     }
 
-    /// Finds what a tagged name was made for, if it is still there.
+    /// Finds the value that a tagged name was made for, if it is still there.
     #[inline]
     pub(super) fn find_mut(&mut self, tagged: Tagged<K>) -> Option<&mut T> {
         let place = self.places.get_mut(tagged.name.index().behind_unused());
         place.filter(|place| place.tag == tagged.tag).map(|place| &mut place.value)
     }
 
-    /// Tags the name of what is certain to be there.
+    /// Tags the name of a value that is certain to be there.
     #[inline]
     pub(super) fn tagged(&self, name: K) -> Tagged<K> {
         Tagged { name, tag: self.place(name.index()).tag }
     }
 
-    /// Counts the places that there may be before the table grows.
+    /// Returns the number of places that there may be before the table grows.
     pub(super) fn capacity(&self) -> usize {
         self.places.capacity()
     }
 
-    /// Takes out what is certain to be there.
+    /// Removes a value that is certain to be there.
     #[inline]
     pub(super) fn remove(&mut self, name: K) -> T {
         let (index, next) = (name.index(), self.free);
@@ -133,7 +133,7 @@ impl<K: Name, T: Copy> Table<K, T> {
         value
     }
 
-    /// Counts what is there, and the places.
+    /// Counts the values, and the places.
     #[cfg(test)]
     pub(super) fn sizes(&self) -> (usize, usize) {
         (self.places.iter().filter(|place| place.is_used()).count(), self.places.len() - 1)

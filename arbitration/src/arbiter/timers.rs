@@ -26,7 +26,7 @@ pub(super) struct Timers {
 }
 
 impl Timers {
-    /// Fewer idle timers than this are not worth sifting.
+    /// Fewest idle timers that are worth sifting.
     const FEW: usize = 64;
 
     pub(super) fn start(&mut self, timer: Timer) {
@@ -39,7 +39,7 @@ impl Timers {
         self.heap.peek().map(|Reverse(timer)| timer.when)
     }
 
-    /// Takes a timer out that has run out by now.
+    /// Takes out a timer that has run out by now.
     #[inline]
     pub(super) fn pop(&mut self, now: Nanos) -> Option<Timer> {
         self.next().filter(|when| *when <= now)?;
@@ -56,7 +56,7 @@ impl Timers {
         self.idle = self.idle.saturating_sub(1);
     }
 
-    /// Takes the idle timers out once they are the most. `is_needed` tells the others.
+    /// Removes the idle timers once they are the most. `is_needed` tells the others.
     pub(super) fn sift(&mut self, is_needed: impl Fn(&Timer) -> bool) {
         if self.idle < Self::FEW || self.idle * 2 < self.heap.len() {
             return;

@@ -5,7 +5,8 @@ use crate::reactors::Reactors;
 use crate::session::{Session, SessionId};
 use crate::sync::{AtomicU64, Ordering::SeqCst};
 
-/// Sessions of the same number modulo this are told of together.
+/// Number of sessions that are told apart: those with the same number modulo this are told of
+/// together.
 pub(super) const SESSIONS_TOLD_APART: u32 = 4096;
 
 /// The sessions that one reactor was told of: a bit for each, by its number modulo
@@ -33,7 +34,7 @@ pub struct Waiters {
 }
 
 impl Waiters {
-    /// Makes what this many reactors need.
+    /// Makes the waiters of this many reactors.
     #[must_use]
     pub fn new(reactors: usize) -> Self {
         let told = || Told { summary: AtomicU64::new(0), words: [const { AtomicU64::new(0) }; 64] };
@@ -44,17 +45,19 @@ impl Waiters {
     /// `cost`.
     pub(crate) fn wait(&self, reactor: u32, session: &Session, cost: Cost) {
         session.wait(reactor);
-        // A credit returned before `wait` told no one: look again, or it is missed.
+        // A credit that came back before `wait` woke no one: look again, or the wake-up is lost.
         if session.credits.fits(cost) {
             self.tell(reactor, session.id());
         }
     }
 
-    /// Gives credits back to a session, and tells the reactors that wait for them: which they are.
+    /// Gives credits back to a session, and tells the reactors that wait for them. Returns these
+    /// reactors.
     #[inline]
     pub(crate) fn give(&self, session: &Session, cost: Cost) -> Reactors {
         session.credits.give(cost);
-        // After the credits: who waits from now on finds them.
+        // The waiters are taken after the credits are back: a reactor that waits from now on finds
+        // them.
         let wake = session.take_waiters();
         for reactor in wake {
             self.tell(reactor, session.id());
@@ -76,7 +79,7 @@ impl Waiters {
         let SessionId(session) = session;
         let word = session / 64 % 64;
         told.word(word).fetch_or(1 << (session % 64), SeqCst);
-        // After the word: who takes the summary finds the word set.
+        // The summary is set after the word: a reactor that takes it finds the word set.
         told.summary.fetch_or(1 << word, SeqCst);
     }
 
@@ -92,7 +95,7 @@ impl Waiters {
         if told.summary.load(SeqCst) == 0 {
             return;
         }
-        // Before the words: what is told meanwhile sets the summary again.
+        // The summary is taken before the words: what is told meanwhile sets it again.
         let mut summary = told.summary.swap(0, SeqCst);
         while summary != 0 {
             let word = summary.trailing_zeros();

@@ -2,10 +2,10 @@
 //! (docs/sources.md, I1 to I3).
 //!
 //! A disk does most where it goes on with what is near its head, and least where it runs between
-//! tenants for the sake of each request's deadline. What a tenant's user sees is not requests but
-//! outputs: the requests between two outputs are a *container*, and as long as it is done in time
-//! nobody sees which of its requests came late. [`DiskSet`] holds what waits for one device and
-//! says what comes next; the tenants' outputs are told to it as they come ([`DiskSet::output`]).
+//! tenants for the sake of each request's deadline. A tenant's user sees outputs, not requests. The
+//! requests between two outputs are a *container*: as long as a container is done in time, nobody
+//! sees which of its requests came late. [`DiskSet`] holds what waits for one device and says what
+//! comes next; the caller tells it of the tenants' outputs as they come ([`DiskSet::output`]).
 //!
 //! - [`Scheduler`]: with containers, or without them for comparison.
 //! - [`Predictor`]: the size of the container that is on its way, from those before it.

@@ -1,4 +1,4 @@
-//! A sorted set of slots in memory that was taken once: a treap.
+//! A treap: a sorted set of slots in memory that is allocated once.
 
 /// No slot.
 const NIL: u32 = u32::MAX;
@@ -12,7 +12,8 @@ struct Node<K> {
 }
 
 /// Slots (numbers below the capacity) in the order of their keys, which are unique. Insertion,
-/// removal and searches take logarithmic time, whatever the keys are: the shape is up to chance.
+/// removal and searches take logarithmic time on average, whatever the keys are: random priorities
+/// give the tree its shape.
 #[derive(Debug)]
 pub(super) struct Order<K> {
     nodes: Vec<Node<K>>,
@@ -22,7 +23,7 @@ pub(super) struct Order<K> {
 }
 
 impl<K: Copy + Ord + Default> Order<K> {
-    /// Makes an empty set for slots below `capacity`. Allocates, once.
+    /// Makes an empty set for slots below `capacity`. Allocates once.
     pub(super) fn new(capacity: usize) -> Self {
         let empty = Node { key: K::default(), priority: 0, left: NIL, right: NIL };
         Self { nodes: vec![empty; capacity], root: NIL, random: 0x9e37_79b9 }
@@ -43,7 +44,7 @@ impl<K: Copy + Ord + Default> Order<K> {
         self.root = self.merge(lower, above);
     }
 
-    /// Takes the slot with this key out, which is in the set.
+    /// Removes the slot with this key, which is in the set.
     pub(super) fn remove(&mut self, key: K) {
         self.root = self.without(self.root, key);
     }

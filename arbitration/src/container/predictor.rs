@@ -1,11 +1,13 @@
-//! The mean that follows what it measures: seven parts of what was, one part of what is.
+//! A mean that follows its measurements: seven parts of the old mean, one part of the newest
+//! number.
 
-/// Predicts the next of a row of numbers from those before it (docs/sources.md, I2: containers are
-/// predicted; formula in section III.B): the estimator that Linux's anticipatory scheduler used for
-/// think time. All in units of 1/256.
+/// Predicts the next of a series of numbers from those before it (docs/sources.md, I2: containers
+/// are predicted; formula in section III.B), by the estimator that Linux's anticipatory scheduler
+/// used for think time. Both sums are in 1/256.
 ///
-/// The formula as printed converges to seven times the size, `(7 * total + 128) / samples`. This
-/// is the Linux code that it was borrowed from: `(total + 128) / samples`.
+/// The formula as printed, `(7 * total + 128) / samples`, converges to seven times the size.
+/// [`mean`](Self::mean) computes `(total + 128) / samples`, as the Linux code does that the formula
+/// was borrowed from.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Predictor {
     samples: u64,
@@ -13,7 +15,7 @@ pub struct Predictor {
 }
 
 impl Predictor {
-    /// Takes a number that was measured. Numbers from 2^48 on count as 2^48.
+    /// Adds a number that was measured. Numbers from 2^48 on count as 2^48.
     pub fn add(&mut self, measured: u64) {
         let measured = measured.min(1 << 48);
         self.samples = (7 * self.samples + 256) / 8;

@@ -8,11 +8,11 @@ use super::stream::Stream;
 /// The rule by which a [`DiskSet`] chooses.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Scheduler {
-    /// In CSCAN order (upwards from where the head is, then again from the bottom) until a
-    /// deadline is imminent, then by deadline.
+    /// CSCAN order (upwards from the head, then again from the bottom) until a deadline is
+    /// imminent, then order by deadline.
     Vanilla,
-    /// The same, but whichever stream it chooses is then served this many requests in CSCAN
-    /// order, whatever becomes of deadlines.
+    /// As vanilla, but each stream that is chosen is then served this many requests in CSCAN order,
+    /// whatever becomes of deadlines.
     Batch(u32),
     /// As vanilla, with deadlines put off towards the end of their containers. Requests of one
     /// container that share a deadline are served in CSCAN order.
@@ -22,14 +22,13 @@ pub enum Scheduler {
 /// A request as the set sees it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct SetRequest {
-    /// The caller's name for it: below the set's capacity, and no other's in the set.
+    /// The caller's number for the request: below the set's capacity, and no other's in the set.
     pub id: u32,
-    /// Stream that sent the request: below the set's number of streams. Others' deadlines are never
-    /// put off.
+    /// Stream that sent the request; with containers, below the set's number of streams.
     pub stream: u32,
-    /// Its first block.
+    /// First block.
     pub lba: u64,
-    /// Its blocks.
+    /// Number of blocks.
     pub blocks: u32,
     /// Time by which the request should be done.
     pub deadline: Nanos,
@@ -41,7 +40,7 @@ const AHEAD: usize = 8;
 #[derive(Clone, Copy, Debug)]
 struct Waiting {
     request: SetRequest,
-    /// From its arrival to its deadline, ns.
+    /// Time from the request's arrival to its deadline, in ns.
     latency: u64,
 }
 
@@ -56,7 +55,7 @@ impl Waiting {
 }
 
 /// The requests that wait for one device (docs/sources.md, I3: deadlines extend to the container's
-/// end). Everything takes logarithmic time, and nothing allocates once it is made.
+/// end). Every operation takes logarithmic time, and none but [`new`](Self::new) allocates.
 #[derive(Debug)]
 pub struct DiskSet {
     scheduler: Scheduler,
@@ -76,14 +75,14 @@ pub struct DiskSet {
     head: u64,
     /// The stream that has a batch open, and how much of it is left.
     batch: Option<(u32, u32)>,
-    /// Smoothed time of a request in the device, and by how much it varies; ns.
+    /// Smoothed time of a request in the device, in ns.
     service: u64,
     /// Smoothed deviation of that time, in ns.
     spread: u64,
 }
 
 impl DiskSet {
-    /// Makes an empty set for up to `capacity` requests of `streams` streams. Allocates, once.
+    /// Makes an empty set for up to `capacity` requests of `streams` streams. Allocates once.
     #[must_use]
     pub fn new(scheduler: Scheduler, capacity: usize, streams: usize) -> Self {
         let apart = scheduler != Scheduler::Vanilla;
@@ -116,8 +115,8 @@ impl DiskSet {
         self.len == 0
     }
 
-    /// Takes a request in. Returns false where the request is not taken: its id is not below the
-    /// capacity or in the set already, or its stream is not below the number of streams.
+    /// Adds a request. Returns false where the set refuses it: its id is not below the capacity or
+    /// in the set already, or, with containers, its stream is not below the number of streams.
     pub fn insert(&mut self, now: Nanos, request: SetRequest) -> bool {
         let containers = self.scheduler == Scheduler::Containers;
         if containers && request.stream as usize >= self.streams.len() {
@@ -136,7 +135,7 @@ impl DiskSet {
         true
     }
 
-    /// Takes the request out that goes to the device next: its id.
+    /// Takes out the request that goes to the device next. Returns its id.
     pub fn pick(&mut self, now: Nanos) -> Option<u32> {
         let id = self.batched().or_else(|| self.imminent(now)).or_else(|| self.in_order())?;
         let taken = self.take(id);
@@ -154,15 +153,15 @@ impl DiskSet {
         Some(id)
     }
 
-    /// Takes out a request that must not be served. Returns false where there is none of this id.
+    /// Removes a request that must not be served. Returns false where there is none of this id.
     pub fn remove(&mut self, id: u32) -> bool {
         let Some(Waiting { request, .. }) = self.take(id) else { return false };
         self.follow_stream(request.stream, Stream::left);
         true
     }
 
-    /// Notes that a chosen request is done, after this many ns in the device: what tells how soon a
-    /// deadline is imminent.
+    /// Notes that a chosen request is done, after this many ns in the device. These times tell how
+    /// soon a deadline is imminent.
     pub fn completed(&mut self, service: u64) {
         if self.service == 0 {
             (self.service, self.spread) = (service, service / 2);
@@ -172,7 +171,7 @@ impl DiskSet {
         self.service = follow(self.service, service, 8);
     }
 
-    /// Ends a stream's container, whose user has seen an output; another begins.
+    /// Ends the container of a stream whose user has seen an output. Another container begins.
     pub fn output(&mut self, now: Nanos, stream: u32) {
         self.follow_stream(stream, |ended| ended.output(now));
     }
@@ -218,7 +217,7 @@ impl DiskSet {
     }
 
     /// Finds the request with the earliest deadline of its own: of a stream with containers, of all
-    /// (stream 0) without.
+    /// requests (as stream 0) without.
     fn oldest(&self, stream: u32) -> Option<u32> {
         let found = self.deadlines.at_or_after((stream, Nanos::ZERO, 0));
         found.filter(|((group, ..), _)| *group == stream).map(|(_, id)| id)
@@ -256,8 +255,9 @@ impl DiskSet {
         if of.is_together() { self.onwards(stream) } else { self.oldest(stream) }
     }
 
-    /// Finds, of the streams that are due first, the first that would come late if another request
-    /// went before what it needs; or else, before what it and those due before it need.
+    /// Finds the first stream, of those that are due first, that would come late if another request
+    /// went before what it needs; else the first that would come late if one went before what it
+    /// and those due before it need.
     fn short_of_time(&self, now: Nanos) -> Option<u32> {
         let (mut from, mut requests, mut short) = ((Nanos::ZERO, 0), 0_u32, None);
         for _ in 0..AHEAD {

@@ -1,14 +1,14 @@
-//! One stream's containers: how large they are, and until when the present one may take.
+//! The containers of one stream: how large they are, and until when the present one may take.
 
 use units::Nanos;
 
 use super::predictor::Predictor;
 
-/// No deadline is put off beyond this long after its container began, ns: well before a Linux host
-/// would give a command up (30 s).
+/// Longest time, in ns after its container began, to which a deadline is put off: well before a
+/// Linux host would give a command up (30 s).
 const LONGEST: u64 = 5_000_000_000;
 
-/// A stream that came late catches up with at most this many requests.
+/// Most requests with which a stream that came late catches up.
 const ARREARS: u64 = 8;
 
 /// The stream's present container, as it is expected to be (docs/sources.md, I2: containers are
@@ -16,9 +16,9 @@ const ARREARS: u64 = 8;
 #[derive(Clone, Copy, Debug)]
 struct Expected {
     /// Requests whose deadlines are put off to that of the last of them: two thirds of the
-    /// container. The rest is the safety zone, should it turn out smaller.
+    /// container. The rest is the safety zone, should the container turn out smaller.
     assumed: u64,
-    /// Time from the container's beginning to the deadline of the last of those, ns.
+    /// Time from the container's beginning to the deadline of the last of those, in ns.
     together: u64,
 }
 
@@ -27,17 +27,17 @@ struct Expected {
 pub(super) struct Stream {
     /// Requests in a container.
     size: Predictor,
-    /// Time from a container's beginning to the deadline of its last request, for each of its
-    /// requests; ns.
+    /// Time from a container's beginning to the deadline of its last request, divided by the number
+    /// of its requests, in ns.
     allowed: Predictor,
     expected: Option<Expected>,
-    /// Time at which the container began; none before its first request.
+    /// Time at which the container began; `None` before its first request.
     begun: Option<Nanos>,
-    /// Requests of the container that were chosen so far.
+    /// Number of the container's requests that were chosen so far.
     served: u64,
-    /// Its last one's deadline.
+    /// Deadline of the request that was chosen last.
     last_deadline: Nanos,
-    /// From when the latency of the next one counts, if it came before that.
+    /// Time from which the next request's latency counts, if that request came earlier.
     turn: Nanos,
     /// Requests that wait.
     pub(super) waiting: u32,
@@ -64,8 +64,7 @@ impl Stream {
         self.left();
     }
 
-    /// Ends the container at an output, and learns from it. A container without requests tells
-    /// nothing.
+    /// Ends the container at an output, and learns from the container unless it had no requests.
     pub(super) fn output(&mut self, now: Nanos) {
         if let Some(begun) = self.begun.filter(|_| self.served > 0) {
             self.size.add(self.served);
@@ -95,7 +94,7 @@ impl Stream {
         let (Some(expected), Some(begun)) = (self.expected, self.begun) else { return own };
         let credit = latency.saturating_mul(self.served).min(LONGEST);
         let together = match self.served < expected.assumed {
-            // No later than by when this many were promised.
+            // The time in which this many requests were promised is the bound.
             true => expected.together.min(latency.saturating_mul(expected.assumed)),
             false => 0,
         };

@@ -4,7 +4,7 @@ use units::Class;
 
 use super::{ClassClock, Pace};
 
-/// The class that a reactor takes commands of, and how many more.
+/// The class that a reactor takes commands of, and how many more it takes.
 #[derive(Debug, Default)]
 pub(crate) struct ClassBurst {
     class: Option<Class>,

@@ -20,8 +20,8 @@ pub(super) const COST: u32 = 256;
 /// Virtual time for a unit of cost at weight 1, or with one host.
 pub(super) const STEP: u32 = 256;
 
-/// Lead of a class over another that waits at another reactor, in commands of ordinary size at
-/// weight 1.
+/// Greatest lead of a class over another that waits at another reactor, in virtual time: 16
+/// commands of ordinary size at weight 1.
 const SLACK: i64 = 16 * COST as i64 * STEP as i64;
 
 /// Commands of ordinary size that Urgent may save up: it is strictly first for that much after a
@@ -57,7 +57,7 @@ pub(crate) const fn bit(class: Class) -> u8 {
     1 << class.number()
 }
 
-/// Digits below one of what [`Pace`] multiplies costs by.
+/// Binary digits below 1 of the factors in [`Pace`].
 const PACE_DIGITS: u32 = 16;
 
 /// [`OrderSettings`] in the form in which each command needs them: no command divides.
@@ -112,7 +112,7 @@ impl Pace {
     }
 }
 
-/// Compares two virtual times, which may wrap around.
+/// Computes how far `a` is ahead of `b`, two virtual times, which may wrap around.
 pub(super) const fn ahead(a: u64, b: u64) -> i64 {
     a.wrapping_sub(b).cast_signed()
 }
@@ -126,8 +126,8 @@ impl ClassClock {
         Self { urgent, urgent_most, sharing, ..Self::default() }
     }
 
-    /// Bounds what Urgent may save up: to `commands` of ordinary size where that is given, and to
-    /// what it is usually.
+    /// Bounds what Urgent may save up to `commands` of ordinary size, at least one, and to
+    /// [`URGENT_SAVED`] of them in any case.
     pub(crate) fn bound_urgent(&self, commands: Option<u64>) {
         let most = cost_of(commands.unwrap_or(URGENT_SAVED).clamp(1, URGENT_SAVED));
         self.urgent_most.store(most, Relaxed);
@@ -174,7 +174,7 @@ impl ClassClock {
     }
 
     /// Takes note that a reactor's first command of a class waits. A class that had nothing waiting
-    /// anywhere begins with the others: what it did not use is gone.
+    /// anywhere begins level with the others: turns that it did not use are gone.
     pub fn begins(&self, class: Class) {
         let waiting = self.waiting.fetch_add(1 << (16 * class.number()), SeqCst);
         if Self::waits(waiting, class) {
@@ -237,8 +237,8 @@ impl ClassClock {
         self.urgent.load(Relaxed) > 0
     }
 
-    /// Charges Urgent for a command that it has taken strictly first; `beside_reserved` where it
-    /// may have gone before a reservation, of whatever class that one's commands are.
+    /// Charges Urgent for a command that went strictly first; `beside_reserved` where the command
+    /// may have gone before a reservation, whatever the class of that one's commands.
     #[inline]
     pub fn charge_urgent(&self, cost: u32, beside_reserved: bool) {
         if beside_reserved || self.waiting.load(Relaxed) & !0xffff != 0 {

@@ -1,9 +1,9 @@
 //! Fairness of the reactors that feed one device with commands of the same class.
 //!
 //! A reactor refills the window with its own commands as they complete, before others learn that
-//! there was room. So each has a virtual time in each class, which grows by cost / hosts with
-//! every command; one that is further ahead than [`LEAD`] of another that waits leaves what comes
-//! free to that one. Hosts count alike, whichever reactors they are on.
+//! there was room. So each reactor has a virtual time in each class, which grows by cost / hosts
+//! with every command. A reactor that is further ahead than [`LEAD`] of another that waits leaves
+//! what comes free to that one. Hosts count alike, whichever reactors they are on.
 
 use crate::sync::{AtomicU64, Ordering::Relaxed, Ordering::SeqCst};
 
@@ -11,7 +11,8 @@ use units::{Class, PerClass};
 
 use super::clock::{COST, STEP, ahead};
 
-/// Lead of a reactor over others, in cost of commands of ordinary size of a lone host.
+/// Greatest lead of a reactor over others, in virtual time: 16 commands of ordinary size of a lone
+/// host.
 const LEAD: i64 = 16 * COST as i64 * STEP as i64;
 
 /// The fairness in one class.
@@ -26,7 +27,7 @@ struct OfClass {
 #[derive(Debug)]
 pub struct Fairness {
     classes: PerClass<OfClass>,
-    /// There is one reactor: it always has its turn.
+    /// Whether there is only one reactor, which always has its turn.
     alone: bool,
 }
 
@@ -41,26 +42,26 @@ impl Fairness {
         Self { classes: PerClass::from_fn(of_class), alone: reactors <= 1 }
     }
 
-    /// Says whether there is but one reactor.
+    /// Says whether there is only one reactor.
     #[inline]
     pub(crate) const fn is_alone(&self) -> bool {
         self.alone
     }
 
-    /// Takes note that a reactor's first command of a class waits: the reactor begins with the
-    /// others.
+    /// Takes note that a reactor's first command of a class waits: the reactor begins level with
+    /// the others.
     pub(crate) fn begins(&self, class: Class, reactor: u32) {
         let of = &self.classes[class];
         let others = of.waiting.fetch_or(1 << (reactor & 63), SeqCst) & !(1 << (reactor & 63));
         if let (Some(least), Some(own)) = (of.least(others), of.times.get(reactor as usize)) {
-            // Nobody else writes to it.
+            // Nobody else writes to this reactor's time.
             if ahead(least, own.load(Relaxed)) > 0 {
                 own.store(least, Relaxed);
             }
         }
     }
 
-    /// Takes note that a reactor has none waiting any more.
+    /// Takes note that a reactor has no command of a class waiting any more.
     pub(crate) fn ends(&self, class: Class, reactor: u32) {
         self.classes[class].waiting.fetch_and(!(1 << (reactor & 63)), SeqCst);
     }

@@ -39,7 +39,7 @@ impl<O> Place<O> {
         if self.group.is_some() { self.group } else { self.own }
     }
 
-    /// Says whether nothing of the session may go on.
+    /// Says whether the session is blocked: none of its commands may go on.
     pub(crate) const fn is_blocked(&self) -> bool {
         self.blocked
     }
@@ -146,7 +146,7 @@ impl<O, I: Copy> Hierarchy<O, I> {
         self.new_node(own, true)
     }
 
-    /// Takes a host's node away that has nothing waiting, and the places that nobody needs now:
+    /// Removes a host's node, which has nothing waiting, and the places that nobody needs now:
     /// these are handed to `dropped`.
     pub(crate) fn remove_flow(
         &mut self,
@@ -166,7 +166,7 @@ impl<O, I: Copy> Hierarchy<O, I> {
         }
     }
 
-    /// Finds the node below which a session's own are.
+    /// Finds the node that is above a session's own nodes.
     fn group_above(&self, session: SessionId) -> NodeId {
         let parent = self.place(session).and_then(|place| place.parent);
         parent.and_then(|parent| self.place(parent)?.group).unwrap_or(NodeId::ROOT)
@@ -215,7 +215,7 @@ impl<O, I: Copy> Hierarchy<O, I> {
         }
     }
 
-    /// Takes away what a session, and then those above it, have no need of any more.
+    /// Removes the nodes and places that a session, and then those above it, no longer need.
     fn prune(&mut self, mut session: SessionId, dropped: &mut dyn FnMut(SessionId, O)) {
         while session != SessionId::ROOT
             && let Some(place) = self.kept(session)
@@ -250,7 +250,7 @@ impl<O, I: Copy> Hierarchy<O, I> {
         }
     }
 
-    /// Keeps all of a session from going on that has a place here.
+    /// Blocks a session that has a place here: none of its commands goes on.
     pub(crate) fn block(&mut self, session: SessionId) {
         let Some(place) = self.kept(session) else { return };
         place.blocked = true;
@@ -259,7 +259,7 @@ impl<O, I: Copy> Hierarchy<O, I> {
         }
     }
 
-    /// Lets a session go on. Answers whether it was blocked.
+    /// Unblocks a session. Returns whether it was blocked.
     pub(crate) fn unblock(&mut self, session: SessionId) -> bool {
         let Some(place) = self.places.get_mut(&session).filter(|place| place.blocked) else {
             return false;
@@ -271,14 +271,14 @@ impl<O, I: Copy> Hierarchy<O, I> {
         true
     }
 
-    /// Keeps all that is below a node from going on, in every class.
+    /// Blocks a node in every class: nothing below it goes on.
     pub(crate) fn block_node(&mut self, node: NodeId) {
         for tree in self.trees.values_mut() {
             tree.block(node);
         }
     }
 
-    /// Lets what is below a node go on, in every class.
+    /// Unblocks a node in every class.
     pub(crate) fn unblock_node(&mut self, node: NodeId) {
         for tree in self.trees.values_mut() {
             tree.unblock(node);

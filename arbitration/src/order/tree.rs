@@ -1,8 +1,8 @@
-//! Inside a class: the tree of sessions polled in turn, and in each session its hosts, by deficit.
-//! See docs/sources.md, D1 and D4.
+//! The order inside a class: a tree in which sessions have turns, and in each session its hosts, by
+//! deficit round robin. See docs/sources.md, D1 and D4.
 //!
-//! Every node that has work is in the ring of its parent. A turn gives a node a quantum; it may
-//! go into debt by one command, which later turns pay back (surplus round robin): so a giant
+//! Every node that has work is in the ring of its parent. A turn gives a node a quantum; the node
+//! may go into debt by one command, which later turns pay back (surplus round robin). So a giant
 //! command needs no saving up, and nobody waits for it longer than for its cost. All operations
 //! take constant time, but for the turns that pay back giants (one for each quantum).
 
@@ -124,7 +124,7 @@ impl<I: Copy> Tree<I> {
         }
     }
 
-    /// Hands a block on from one node to another.
+    /// Blocks one node instead of another.
     pub(crate) fn move_block(&mut self, from: NodeId, to: NodeId) {
         self.block(to);
         self.unblock(from);
@@ -225,9 +225,9 @@ impl<I: Copy> Tree<I> {
         self.at(node).blocked = true;
     }
 
-    /// Lets a node back into its parent's ring, if it has work. One that was blocked in the middle
-    /// of its turn goes on with it: else a session with a limit on its rate would wait for a whole
-    /// round whenever its time has come, and not get what its limit allows.
+    /// Lets a node back into its parent's ring, if it has work. A node that was blocked in the
+    /// middle of its turn goes on with the turn: else a session with a limit on its rate would wait
+    /// for a whole round whenever its time has come, and not get what its limit allows.
     pub(crate) fn unblock(&mut self, node: NodeId) {
         let this = self.at(node);
         this.blocked = false;
@@ -277,14 +277,14 @@ impl<I: Copy> Tree<I> {
         }
     }
 
-    /// Charges a leaf, and what is above it up to but not including `upto`, for a command; whose
-    /// turn is over hands it on.
+    /// Charges a leaf, and the nodes above it up to but not including `upto`, for a command. A node
+    /// whose turn is over hands it on to the next.
     #[inline]
     pub(crate) fn charge(&mut self, leaf: NodeId, upto: NodeId, cost: u32) {
         let mut node = leaf;
         while node != upto && node != NodeId::ROOT {
             let this = self.at(node);
-            // The largest command costs 2^28, and only who has no debt goes on.
+            // The largest command costs 2^28, and only a node without debt is selected.
             this.deficit = this.deficit.saturating_sub_unsigned(cost);
             let (parent, next, linked) = (this.parent, this.next, this.linked);
             if this.deficit <= 0 && linked {

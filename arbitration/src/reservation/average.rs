@@ -1,14 +1,14 @@
-//! Means that many threads add to without waiting for each other.
+//! Means to which many threads add without waiting for each other.
 
 use crate::sync::{AtomicU64, Ordering};
 
 use units::follow;
 
-/// Samples that make a mean which is used.
+/// Fewest samples of a mean that is used.
 pub(super) const ENOUGH: u64 = 64;
-/// Samples that make a mean to rely on.
+/// Fewest samples of a mean that is sure.
 pub(super) const PLENTY: u64 = 1024;
-/// Weight of a sample in the long run: one in this many.
+/// Divisor of a sample's weight in the long run.
 const LONG_RUN: u64 = 256;
 
 /// A mean in which the latest samples count most: its count in the upper 16 bits, up to `PLENTY`,
@@ -39,13 +39,13 @@ impl Average {
         self.0.load(Ordering::Relaxed) >> MEAN_BITS
     }
 
-    /// Returns the mean, once there is one.
+    /// Returns the mean; `None` until there are [`ENOUGH`] samples.
     pub(super) fn get(&self) -> Option<u64> {
         let word = self.0.load(Ordering::Relaxed);
         (word >> MEAN_BITS >= ENOUGH).then_some((word & MEAN_MASK) >> 4)
     }
 
-    /// Halves the weight of what there is.
+    /// Halves the weight of the samples so far.
     pub(super) fn fade(&self) {
         let word = self.0.load(Ordering::Relaxed);
         self.0.store(word >> (MEAN_BITS + 1) << MEAN_BITS | word & MEAN_MASK, Ordering::Relaxed);

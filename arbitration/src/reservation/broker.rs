@@ -1,5 +1,5 @@
-//! The broker: from a tenant's terms to a share of the device, and whether it can be had
-//! (docs/sources.md, F1 and F2, and F4's part of admission).
+//! The broker translates a tenant's terms into a share of the device, and says whether it can be
+//! had (docs/sources.md, F1 and F2, and F4's part of admission).
 
 use units::Nanos;
 
@@ -9,7 +9,7 @@ use super::shape::shapes;
 use super::terms::{Budget, LONGEST_PERIOD, SHORTEST_PERIOD, Terms};
 use super::utilisation::Utilisation;
 
-/// Translates and admits reservations. Pure: everything it knows comes as arguments.
+/// Translates and admits reservations, from its arguments alone.
 #[derive(Clone, Copy, Debug)]
 pub struct Broker;
 
@@ -41,7 +41,7 @@ pub struct Admitted {
     pub terms: Terms,
     /// Translation of the terms for the device.
     pub translation: Translation,
-    /// The device it was admitted on, as it was then.
+    /// The device as it was when the reservation was admitted.
     pub profile: Profile,
 }
 
@@ -57,7 +57,7 @@ impl Broker {
     /// least.
     ///
     /// # Errors
-    /// Terms that make no sense, whatever the device.
+    /// The terms make no sense, whatever the device.
     pub fn translate(profile: &Profile, terms: &Terms) -> Result<Translation, Refusal> {
         check(terms)?;
         let all = shapes(profile, terms).map(|shape| translate(profile, &shape));
@@ -69,7 +69,7 @@ impl Broker {
     /// which `urgent_share` per cent are kept for Urgent.
     ///
     /// # Errors
-    /// Why not, with what is left and what would fit.
+    /// The reason, with what is left and what would fit.
     pub fn admit(
         profile: &Profile,
         already: &[Admitted],
@@ -97,7 +97,7 @@ impl Broker {
     /// reservations leave (docs/sources.md, F4: buffers count in admission).
     ///
     /// # Errors
-    /// How much is needed and how much there is.
+    /// The bytes that are needed, and those that there are.
     pub const fn check_buffers(admitted: &Admitted, left: u64) -> Result<(), Refusal> {
         let needed = admitted.translation.buffer_bytes;
         if needed > left { Err(Refusal::Buffers { needed, left }) } else { Ok(()) }
@@ -170,8 +170,8 @@ impl Room {
     }
 }
 
-/// Returns the longest time in ns for which a command already in the device may keep a due one
-/// waiting, of any host: commands are not taken back. The time is set aside once, for the shortest
+/// Returns the longest time for which a command of any host that is already in the device may keep
+/// a due one waiting: commands are not taken back. The time is set aside once, for the shortest
 /// period.
 fn longest_command(profile: &Profile) -> Nanos {
     let worst = profile.read.worst.max(profile.write.worst);
@@ -229,7 +229,7 @@ fn operations(profile: &Profile, terms: &Terms) -> u64 {
 /// in time when each takes its worst time there; no more than are served at once or asked for, at
 /// least 1.
 ///
-/// It is what has to be charged at the worst at one time. For one command at a time that is the one
+/// So many worst times are charged at one time, at most. For one command at a time that is the one
 /// extra worst time of Eq. (1).
 fn at_once(profile: &Profile, terms: &Terms, operations: u64) -> u64 {
     let served = u64::from(profile.parallelism.max(1));

@@ -1,5 +1,5 @@
-//! How long a tenant asked for what it reserved, and what became of the periods in which it did
-//! (docs/sources.md, F3: reservations are kept).
+//! The time for which a tenant asked for what it reserved, and what became of the periods in which
+//! it did (docs/sources.md, F3: reservations are kept).
 
 use crate::sync::{AtomicU64, Ordering::Relaxed};
 
@@ -54,11 +54,11 @@ impl Periods {
 /// wait in the set too.
 #[derive(Debug, Default)]
 pub(super) struct Demand {
-    /// Since when the tenant asks for something, in ns; 0: it asks for nothing.
+    /// Time since which the tenant asks for something, in ns; 0: it asks for nothing.
     since: AtomicU64,
-    /// Until when it asked for something before, in ns.
+    /// Time until which the tenant last asked for something, in ns.
     until: AtomicU64,
-    /// ns of the present period in which it asked for something.
+    /// Time in the present period for which the tenant asked for something, in ns.
     waited: Tally,
     /// Reactors in which commands wait, one bit each.
     waiting: AtomicU64,
@@ -87,16 +87,16 @@ impl Demand {
         Nanos(self.until.load(Relaxed))
     }
 
-    /// Takes note that the tenant asks for something from `now` on. Answers whether it did not
-    /// before.
+    /// Takes note that the tenant asks for something from `now` on. Returns whether it asked for
+    /// nothing before.
     #[inline]
     pub(super) fn begin(&self, now: Nanos) -> bool {
         self.since.load(Relaxed) == 0
             && self.since.compare_exchange(0, now.0.max(1), Relaxed, Relaxed).is_ok()
     }
 
-    /// Takes note that the tenant asks for nothing more. What it waited counts in period `number`,
-    /// as `least` ns or more.
+    /// Takes note that the tenant asks for nothing any more. Its wait counts in period `number`, as
+    /// `least` ns or more.
     #[inline]
     pub(super) fn end(&self, now: Nanos, (periods, number): (&Periods, u64), least: u64) {
         let since = self.since.load(Relaxed);
@@ -115,33 +115,33 @@ impl Demand {
         }
     }
 
-    /// Notes that none waits in a reactor. Answers whether none waits in any.
+    /// Notes that no command waits in a reactor. Returns whether none waits in any.
     pub(super) fn waits_no_more_in(&self, reactor: u32) -> bool {
         self.waiting.fetch_and(!bit(reactor), Relaxed) & !bit(reactor) == 0
     }
 
-    /// Notes that a command is on its way that was charged in period `number`.
+    /// Notes that a command that was charged in period `number` is on its way.
     pub(super) fn sent(&self, number: u64) {
         self.under_way.add(number, 1);
     }
 
-    /// Notes that a command is complete, or was taken back, that was charged in period `number`.
+    /// Notes that a command that was charged in period `number` is complete, or was taken back.
     pub(super) fn came_back(&self, number: u64) {
         self.under_way.take_back(number, 1);
     }
 
-    /// Notes that a command is on its way that was not charged.
+    /// Notes that a command that was not charged is on its way.
     pub(super) fn sent_beside(&self) {
         self.beside.fetch_add(1, Relaxed);
     }
 
-    /// Notes that such a command is complete, or was taken back.
+    /// Notes that a command that was not charged is complete, or was taken back.
     pub(super) fn came_back_beside(&self) {
-        // Those that went before the reservation came into force were not counted.
+        // Commands that went before the reservation came into force were not counted.
         let _ = self.beside.fetch_update(Relaxed, Relaxed, |count| count.checked_sub(1));
     }
 
-    /// Forgets what is on its way.
+    /// Forgets the commands on their way that were not charged.
     pub(super) fn forget_beside(&self) {
         self.beside.store(0, Relaxed);
     }
@@ -156,8 +156,8 @@ impl Demand {
         !self.waits() && self.beside.load(Relaxed) == 0 && self.under_way.used_in(number) == 0
     }
 
-    /// Counts period `old`, and those that passed before `new` without a call, as kept or not;
-    /// `kept` says it of the first, in which something was asked for during this many ns.
+    /// Counts period `old`, and those that passed before `new` without a call, as kept or not.
+    /// `kept` says whether period `old` was, given the ns in it for which something was asked for.
     pub(super) fn count(
         &self,
         periods: &Periods,

@@ -5,11 +5,11 @@ use crate::sync::{AtomicU64, Ordering::SeqCst};
 
 use super::profile::{Profile, beyond};
 
-/// Bits of a word that count KiB; those above count commands.
+/// Number of bits that count KiB; the bits above count commands.
 const KIB_BITS: u32 = 40;
 
-/// Commands that wait in the order of a device by place, and those in the device: their number, and
-/// their KiB beyond the first four of each.
+/// The commands of a scheduling set, waiting in the order by place or in the device: their number,
+/// and their KiB beyond the first four of each.
 #[derive(Debug, Default)]
 pub(crate) struct SetLoad {
     reads: AtomicU64,
@@ -40,12 +40,12 @@ impl SetLoad {
         debug_assert!(before >= weight(bytes), "no command leaves twice");
     }
 
-    /// Says whether nothing is in the set.
+    /// Says whether the set is empty.
     pub(crate) fn is_empty(&self) -> bool {
         self.reads.load(SeqCst) == 0 && self.writes.load(SeqCst) == 0
     }
 
-    /// Computes what all of the set takes of a device at the worst, in ns.
+    /// Computes the worst time in ns that all of the set takes.
     pub(crate) fn worst(&self, profile: &Profile) -> u64 {
         let of = |write| profile.worst_of_all(write, counts(self.of(write).load(SeqCst)));
         of(false).saturating_add(of(true))

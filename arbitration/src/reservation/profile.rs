@@ -56,7 +56,7 @@ pub struct Overrides {
     pub worst: Option<Nanos>,
     /// Number of commands that the device serves at once.
     pub parallelism: Option<u32>,
-    /// Whether it has a head that moves.
+    /// Whether the device has a head that moves.
     pub seeks: bool,
 }
 
@@ -106,17 +106,17 @@ impl Profile {
         time.worst.0.saturating_add(beyond(bytes).saturating_mul(per_kib))
     }
 
-    /// Computes the worst share of this many commands, of `kib` KiB beyond the first four of each
-    /// in all, in ns.
+    /// Computes the worst share of this many commands, in ns. They have `kib` KiB beyond the first
+    /// four of each in all.
     pub(super) const fn worst_of_all(&self, write: bool, (commands, kib): (u64, u64)) -> u64 {
         let (time, per_kib) = self.of(write);
         time.worst.0.saturating_mul(commands).saturating_add(per_kib.saturating_mul(kib))
     }
 
-    /// Returns what a command is charged until its time is known, in ns. On a disk, its worst time.
-    /// A device without seeks serves many commands at once, and a command's time there tells of the
-    /// others as well: no more counts, then or later, than what the broker sets aside for a command
-    /// of its size and kind.
+    /// Returns what a command is charged until its time is known, in ns. On a disk, that is its
+    /// worst time. A device without seeks serves many commands at once, and a command's time there
+    /// tells of the others as well: no more counts, then or later, than what the broker sets aside
+    /// for a command of its size and kind.
     pub(super) const fn assumed(&self, write: bool, bytes: u32) -> u64 {
         if self.seeks { self.worst(write, bytes) } else { padded(self.mean(write, bytes)) }
     }

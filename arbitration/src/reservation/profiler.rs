@@ -1,5 +1,5 @@
-//! Measures a device while it works: the profile that the broker needs (docs/sources.md, F1:
-//! reservations in the tenant's terms).
+//! The measurement of a device while it works, for the profile that the broker needs
+//! (docs/sources.md, F1: reservations in the tenant's terms).
 
 use crate::sync::{AtomicU32, AtomicU64, Ordering};
 use std::fmt;
@@ -9,17 +9,18 @@ use units::Nanos;
 use super::average::{Average, ENOUGH, Mix, PLENTY};
 use super::profile::{Overrides, PerKib, Profile, ServiceTime};
 
-/// Depths apart from each other: 1, 2, 4 and so on to 256 and more.
+/// Number of depths that are told apart: 1, 2, 4 and so on to 256 and more.
 const DEPTHS: usize = 9;
-/// Commands up to here are of ordinary size.
+/// Largest command of ordinary size, in bytes.
 const SMALL: u32 = 4096;
-/// From here on they tell what a KiB adds.
+/// Smallest command that tells what a KiB adds, in bytes.
 const LARGE: u32 = 16_384;
-/// Interval between estimates of the parallelism, as a power of two of ns: about a second.
+/// Length of a beat, the interval between estimates of the parallelism, as a power of two of ns:
+/// about a second.
 pub(super) const BEAT_SHIFT: u32 = 30;
-/// Beats after which what is old loses half of its weight: about a minute.
+/// Beats after which old samples lose half of their weight: about a minute.
 pub(super) const FADE: u64 = 64;
-/// Minutes after which nothing is left of the most samples.
+/// Minutes after which nothing is left of any number of samples.
 const FORGOTTEN: u64 = 10;
 
 /// Measures a device's service times from its completions, shared by all reactors.
@@ -30,14 +31,14 @@ const FORGOTTEN: u64 = 10;
 /// depths is that of a busy device, and a lone command's time divided by it is the parallelism.
 ///
 /// Commands that share a device with others of another size or kind wait for those: their times
-/// tell of the mix. They count only as long as nothing better is known.
+/// tell of the mix, and count only as long as nothing better is known.
 ///
 /// Threads do not wait for each other: of two samples at the same moment one may be lost.
 #[derive(Debug, Default)]
 pub struct Profiler {
     reads: Kind,
     writes: Kind,
-    /// The parallelism to divide by: configured or estimated; 0: not known yet.
+    /// Parallelism by which times are divided, configured or estimated; 0: not known yet.
     parallelism: AtomicU32,
     configured: AtomicU32,
     beat: AtomicU64,
@@ -59,11 +60,11 @@ struct Kind {
 /// The certainty of a profile.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Sureness {
-    /// Too few commands have completed for any profile.
+    /// Fewer than 64 recent commands.
     Unmeasured,
-    /// Hundreds have.
+    /// Fewer than 1,024 recent commands.
     Rough,
-    /// Whether enough have in the last minutes.
+    /// At least 1,024 recent commands.
     Sure,
 }
 
@@ -86,7 +87,7 @@ impl Profiler {
         profiler
     }
 
-    /// Takes over a changed configuration; what was measured stays.
+    /// Takes a changed configuration; measurements stay.
     pub fn set(&self, overrides: &Overrides) {
         let configured = overrides.parallelism.unwrap_or(0);
         self.configured.store(configured, Ordering::Relaxed);
@@ -111,7 +112,7 @@ impl Profiler {
         let (time, depth) = (now.ns_since(dispatched), in_device.max(1));
         let beat = now.0 >> BEAT_SHIFT;
         if beat > self.beat.load(Ordering::Relaxed) {
-            self.go_on(beat);
+            self.begin_beat(beat);
         }
         let parallelism = self.parallelism.load(Ordering::Relaxed).max(1);
         let share = time / u64::from(depth.max(parallelism));
@@ -127,8 +128,8 @@ impl Profiler {
         share
     }
 
-    /// Looks only whether a command took longer than any before, for one that is not to be
-    /// [recorded](Self::record): in a fraction of its time.
+    /// Checks only whether a command took longer than any before. For commands that are not
+    /// [recorded](Self::record): this takes a fraction of the time.
     #[inline]
     pub fn glance(&self, now: Nanos, write: bool, bytes: u32, dispatched: Nanos, in_device: u32) {
         if bytes > SMALL {
@@ -182,9 +183,9 @@ impl Profiler {
         }
     }
 
-    /// Estimates the parallelism once in a while, in one thread, and lets old samples fade.
+    /// Begins a beat, in one thread: estimates the parallelism and lets old samples fade.
     #[cold]
-    fn go_on(&self, beat: u64) {
+    fn begin_beat(&self, beat: u64) {
         let before = self.beat.fetch_max(beat, Ordering::Relaxed);
         if before >= beat {
             return;
@@ -250,7 +251,7 @@ impl Kind {
         let (mean, per_kib) = match (self.busy(), self.large()) {
             (Some(mean), Some((share, kib))) => (mean, share.saturating_sub(mean) / (kib - 4)),
             (Some(mean), None) => (mean, Profile::default().per_kib.read),
-            // Right for the size that was seen, and not too little for others.
+            // This is right for the size that was seen, and not too little for others.
             (None, Some((share, kib))) => (share / 2, share.div_ceil(2) / (kib - 4)),
             (None, None) => return None,
         };

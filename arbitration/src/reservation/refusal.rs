@@ -9,7 +9,7 @@ use units::Nanos;
 use super::terms::{Bytes, Terms};
 use super::utilisation::Utilisation;
 
-/// A reservation that was refused. What it says is for the person who asked for it.
+/// The refusal of a reservation, with a message for the person who asked for it.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum Refusal {
     /// The budget is zero.
@@ -92,9 +92,9 @@ pub struct Shortage {
     pub needed: Utilisation,
     /// Part of the device that is left.
     pub left: Utilisation,
-    /// Reserved already, by this many reservations.
+    /// Part of the device that is reserved already, and by how many reservations.
     pub reserved: (Utilisation, usize),
-    /// Kept for Urgent.
+    /// Part of the device that is kept for Urgent.
     pub urgent: Utilisation,
     /// Part of the device by which one command at its worst may delay the reservations.
     pub blocking: Utilisation,

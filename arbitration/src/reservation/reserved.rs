@@ -25,24 +25,25 @@ use super::terms::Budget;
 #[derive(Debug)]
 pub struct Reserved {
     profile: Profile,
-    /// Commands go through a scheduling set.
+    /// Whether commands go through a scheduling set.
     set: bool,
     periods: Periods,
     limits: Limits,
-    /// Charge of the tenant's usual command at first, which must be left for one to be due.
+    /// First charge of the tenant's usual command, in ns. One is due only while this much is left.
     assumed: u64,
-    /// The mean time of the tenant's usual command in the device.
+    /// The mean time of the tenant's usual command in the device, in ns.
     in_device: u64,
-    /// The longest that the tenant's usual command is in the device.
+    /// The longest time of the tenant's usual command in the device, in ns.
     longest: u64,
     /// The number of the tenant's usual commands that the device carries out in a period.
     commands: u64,
     /// The number of the present period, from 1 on.
     number: AtomicU64,
     used: Used,
-    /// What was completed of what was charged in the present period.
+    /// Part of the charges in the present period that was completed.
     done: Used,
-    /// Device time that corresponds to the part of the period in which nothing was asked for.
+    /// Device time that corresponds to the part of the period in which nothing was asked for, in
+    /// ns.
     forgone: Tally,
     demand: Demand,
     /// The time in ns by which a budget may be ahead of its period.
@@ -51,7 +52,7 @@ pub struct Reserved {
     promise: Option<Promise>,
 }
 
-/// The limits of a period; `MOST` stands for no limit.
+/// The limits of a period, in operations, bytes and ns of device time; `MOST`: no limit.
 #[derive(Debug)]
 struct Limits {
     operations: u64,
@@ -172,7 +173,7 @@ impl Reserved {
             || (bytes != MOST && self.used.bytes.used(number) >= bytes)
     }
 
-    /// Returns the device time that is used, or was forgone.
+    /// Returns the device time that is used, or was forgone, in ns.
     #[inline]
     fn time_used(&self, number: u64) -> u64 {
         let used = self.used.time.used(number);
@@ -228,9 +229,9 @@ impl Reserved {
         at.max(now.after(1)).min(end)
     }
 
-    /// Charges a command that is dispatched ahead of others: its operation and its bytes, and the
-    /// most of device time that will count until it is settled: its worst time on a disk, what the
-    /// broker sets aside for a command of its size and kind elsewhere.
+    /// Charges a command that is dispatched ahead of others for its operation, its bytes, and the
+    /// most device time that will count until it is settled: on a disk its worst time, elsewhere
+    /// what the broker sets aside for a command of its size and kind.
     #[inline]
     pub fn charge(&self, now: Nanos, write: bool, bytes: u32) -> Charge {
         self.charge_waited(now, now, write, bytes)
@@ -269,8 +270,8 @@ impl Reserved {
     /// the device's time (see [`ServiceTime`](super::ServiceTime)). After the end of the period it
     /// was charged in, nothing happens: it was late.
     ///
-    /// On a disk all of it counts, as the seeks are the stream's own. Elsewhere a command's time
-    /// tells of what others do as well, and no more counts than it was charged.
+    /// On a disk all of the time counts, as the seeks are the stream's own. Elsewhere a command's
+    /// time tells of what others do as well, and no more counts than the command was charged.
     #[inline]
     pub fn settle(&self, now: Nanos, charge: Charge, actual_ns: u64) {
         // What is complete at the very end of a period is complete in it.
@@ -295,9 +296,9 @@ impl Reserved {
         self.note_over(now, charge, number);
     }
 
-    /// Takes note that a command of the tenant has completed that was not charged: the worst time
-    /// of those under way left no budget for it at that moment. The tenant has had it all the same.
-    /// `served` is its share of the device's time; `None` where the device did not carry it out.
+    /// Takes note that a command that was not charged has completed: the worst time of those under
+    /// way left no budget for it when it went. The tenant has had it all the same. `served` is the
+    /// command's share of the device's time, in ns; `None` where the device did not carry it out.
     pub(crate) fn note_back(&self, now: Nanos, bytes: u32, served: Option<u64>) {
         let number = self.present(Nanos(now.0.saturating_sub(1)));
         if let Some(actual_ns) = served {
@@ -337,7 +338,7 @@ impl Reserved {
         self.note_over(now, charge, number);
     }
 
-    /// Notes that a command is under way no more.
+    /// Notes that a charged command is no longer under way.
     #[inline]
     fn note_over(&self, now: Nanos, charge: Charge, number: u64) {
         if self.set {
@@ -346,16 +347,17 @@ impl Reserved {
         }
     }
 
-    /// Notes that the tenant asks for nothing more, where that is so.
+    /// Ends the demand if nothing waits and nothing is under way.
     fn end_if_over(&self, now: Nanos, number: u64) {
         if self.demand.is_over(number) {
             self.demand.end(now, (&self.periods, number), 1);
         }
     }
 
-    /// Takes note that a command of this tenant waits in a reactor: to be called when one has come
-    /// and when, after a round of dispatching, one is still there. The wait ends with the next
-    /// charge or with [`Self::note_idle`]; on a disk with the last command that was charged.
+    /// Takes note that a command of this tenant waits in a reactor. The caller calls this when a
+    /// command has come and when, after a round of dispatching, one is still there. The wait ends
+    /// with the next charge or with [`Self::note_idle`]; on a disk with the last command that was
+    /// charged.
     #[inline]
     pub fn note_demand(&self, now: Nanos, reactor: u32) {
         let number = self.present(now);
@@ -365,8 +367,8 @@ impl Reserved {
         self.begin_demand(now, number);
     }
 
-    /// Takes note that the tenant asks for something. On a disk, what it might have had while it
-    /// did not is forgone: asked for all at once, it would make others late.
+    /// Takes note that the tenant asks for something. On a disk, the device time of the wait before
+    /// that is forgone: asked for all at once, it would make others late.
     #[inline]
     fn begin_demand(&self, now: Nanos, number: u64) {
         if self.demand.since().is_some() {
@@ -378,9 +380,9 @@ impl Reserved {
         }
     }
 
-    /// Computes the device time that the tenant has forgone since it asked for something last: what
-    /// corresponds to the time since then, of what it has left beyond the part of its budget that
-    /// corresponds to the rest of the period.
+    /// Computes the device time, in ns, that the tenant has forgone since it last asked for
+    /// something: the budget for the time since then, at most what it has left beyond the budget
+    /// for the rest of the period.
     fn forgone_until(&self, now: Nanos, number: u64) -> u64 {
         let (periods, budget) = (&self.periods, self.limits.time);
         let idle = now.ns_since(self.demand.until().max(periods.begin(number)));
@@ -390,7 +392,7 @@ impl Reserved {
     }
 
     /// Takes note that no command of this tenant waits in a reactor any more, though none was
-    /// charged: it went among the others, or was withdrawn.
+    /// charged: the last went among the others, or was withdrawn.
     #[inline]
     pub fn note_idle(&self, now: Nanos, reactor: u32) {
         if (self.set && !self.demand.waits_no_more_in(reactor)) || self.demand.since().is_none() {
@@ -402,8 +404,8 @@ impl Reserved {
         }
     }
 
-    /// Takes note that the reservation is not in force any more: what waits or is under way is not
-    /// said of it.
+    /// Takes note that the reservation is no longer in force: what waits or is under way no longer
+    /// counts for it.
     pub(crate) fn note_end(&self, now: Nanos, reactor: u32) {
         self.demand.forget_beside();
         if self.demand.waits_no_more_in(reactor) {
@@ -451,8 +453,8 @@ impl Reserved {
     /// Counts the periods that have ended: those in which the tenant asked for something, and those
     /// of them in which the reservation was kept.
     ///
-    /// It was kept when all of the budget was completed in the period, or the part of it that
-    /// corresponds to the part of the period in which the tenant's commands waited: a tenant that
+    /// A reservation was kept when all of the budget was completed in the period, or the part of it
+    /// that corresponds to the part of the period in which the tenant's commands waited: a tenant that
     /// asks for less than it reserved, or begins in the middle of a period, is not cheated. A
     /// command that is complete after the end of the period does not count for it. With an allowed
     /// latency, a period was kept when no command that was complete in it was late, and when one was

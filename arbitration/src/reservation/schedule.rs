@@ -1,5 +1,5 @@
-//! How large the set of commands may be that a device chooses from, for reservations to be kept
-//! (docs/sources.md, F3: reservations are kept).
+//! The size that the set of commands from which a device chooses may have, for reservations to be
+//! kept (docs/sources.md, F3: reservations are kept).
 //!
 //! Fahrrad's rule: a command joins the set while, at its worst time, all of the set is done before
 //! the earliest deadline. So the set can be served in any order without a deadline being missed:
@@ -11,7 +11,7 @@ use units::Nanos;
 use super::profile::Profile;
 use super::utilisation::Utilisation;
 
-/// What a reservation may yet ask of its device.
+/// The device time that a reservation may yet ask for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Claim {
     /// The end of the present period.
@@ -22,28 +22,28 @@ pub(crate) struct Claim {
     pub(crate) budget: u64,
     /// Length of a period in ns, at least 1.
     pub(crate) period: u64,
-    /// Commands wait that the budget is left for.
+    /// Whether commands wait for which budget is left.
     pub(crate) waits: bool,
 }
 
-/// On whose account a command would join the set.
+/// The account on which a command joins the set.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Account {
-    /// A reservation's with budget left, whose period ends then.
+    /// A reservation with budget left, whose period ends at this time.
     Reserved(Nanos),
-    /// Urgent's, within its share of the device.
+    /// The share of Urgent in the device.
     Urgent,
-    /// Nobody's: it has what reservations and the share of Urgent leave.
+    /// None of these: what reservations and the share of Urgent leave.
     Rest,
 }
 
-/// What all reservations of a device may yet ask of it.
+/// The device time that all reservations of a device may yet ask for.
 #[derive(Debug, Default)]
 pub(crate) struct Schedule {
     /// By deadline, the earliest first.
     claims: Vec<Claim>,
-    /// The longest that a command takes which is in the device already, of what it serves at once,
-    /// in ns beyond its share.
+    /// Longest time beyond its share, in ns, that a command already in the device takes because the
+    /// device serves several at once.
     tail: u64,
 }
 

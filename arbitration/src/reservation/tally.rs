@@ -47,7 +47,8 @@ impl Tally {
         at(self.0.load(Ordering::Relaxed), number).1
     }
 
-    /// Returns what was used in period `number`, exactly: nothing where another period's is kept.
+    /// Returns what was used in period `number` alone: 0 where the word holds another period's
+    /// amount.
     pub(super) fn used_in(&self, number: u64) -> u64 {
         let word = self.0.load(Ordering::Relaxed);
         if word >> AMOUNT_BITS == number & NUMBER_MASK { word & MOST } else { 0 }

@@ -13,11 +13,11 @@ pub const LONGEST_PERIOD: Nanos = Nanos(3_600_000_000_000);
 /// The amount that is reserved for each period.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Budget {
-    /// This many commands.
+    /// Number of commands.
     Operations(u64),
-    /// This many bytes.
+    /// Number of bytes.
     Bytes(u64),
-    /// This much of the device's time.
+    /// Time of the device.
     DeviceTime(Nanos),
 }
 
@@ -71,7 +71,7 @@ pub struct Terms {
     pub budget: Budget,
     /// Period p.
     pub period: Nanos,
-    /// The usual size of a command in bytes: what turns bytes into commands and back.
+    /// The usual size of a command in bytes, by which bytes are translated into commands and back.
     pub request_bytes: u32,
     /// Writes among the commands, in per cent.
     pub write_percent: u8,
