@@ -227,7 +227,7 @@ mod tests {
         let mut traffic = Traffic::<Vec<u8>>::new(Arc::default(), Nanos(0));
         assert!(!traffic.needs_turns());
         assert_eq!(traffic.begun(), 0);
-        traffic.pacing.set_grant_rate(Some(1_000_000));
+        traffic.pacing.set_r2t_rate(Some(1_000_000));
         assert!(traffic.needs_turns());
         traffic.pacer_mut().push_begun(Class::Low, SlotId(1));
         traffic.pacer_mut().push_begun(Class::High, SlotId(2));
@@ -249,7 +249,7 @@ mod tests {
     fn f5_a_host_that_owes_data_may_be_asked_for_what_a_late_thread_has_cost_it() {
         for (owes, least, most) in [(true, 40_000, 60_000), (false, 15_000, 30_000)] {
             let mut traffic = Traffic::<Vec<u8>>::new(Arc::default(), Nanos(0));
-            traffic.pacing.set_grant_rate(Some(1_000_000));
+            traffic.pacing.set_r2t_rate(Some(1_000_000));
             for slot in 0..100 {
                 traffic.pacer_mut().push_fresh(Class::Low, SlotId(slot), 1000);
             }
