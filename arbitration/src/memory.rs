@@ -9,8 +9,8 @@
 //! - An eighth is a reserve for hosts that hold little: a 1,024th of all memory and no more than is
 //!   left, or, for a host that holds nothing, one command of at most a quarter of what is left.
 //!   Such hosts take from the reserve out of turn, and their turns pay for it later.
-//! - What is [set aside](Session::set_aside) for a tenant is left by all others, and the tenant takes it
-//!   out of turn, whatever it holds besides (docs/sources.md, F4: buffers count in admission).
+//! - What is [set aside](Session::set_aside) for a tenant is left by all others, and the tenant takes
+//!   it out of turn, whatever it holds besides (docs/sources.md, F4: buffers count in admission).
 //!
 //! The gate belongs to one reactor and knows no time: a command that waits goes on when pages come
 //! back, and only then.

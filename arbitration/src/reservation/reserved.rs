@@ -141,11 +141,11 @@ impl Reserved {
     /// Returns the deadline of the tenant's next command, which is the end of the period, while
     /// budget is left for it at its worst; `None` when it has to take its turn among the others.
     ///
-    /// A disk serves a budget as soon as there is demand, for it pays for two seeks in a period; and
-    /// so is one served whose periods keep a latency.
-    /// Elsewhere the budget is due bit by bit: what it is at the present point of the period, and a
-    /// sixteenth ahead, or as many commands as may come at once. So a tenant with a large budget does not stop all others at the begin of
-    /// every period, and what it gets by its class counts for its budget first.
+    /// On a disk, a budget is due as soon as there is demand, for it pays for two seeks in a period;
+    /// so is a budget whose periods keep a latency. Any other is due bit by bit: its part at the
+    /// present point of the period, and a sixteenth ahead, or as many commands as may come at once.
+    /// So a tenant with a large budget does not stop all others as each period begins, and what it
+    /// gets by its class counts for its budget first.
     #[inline]
     pub fn due(&self, now: Nanos) -> Option<Nanos> {
         let number = self.present(now);

@@ -391,11 +391,12 @@ mod tests {
     fn connections_in_line_of_either_kind_are_known_and_the_first_knows_that_it_is_alone() {
         for (kind, other) in [(Kind::Io, Kind::Admin), (Kind::Admin, Kind::Io)] {
             let mut turns = Turns::new();
+            let host = turns.join(name(1));
             assert!(!turns.any_wait());
-            assert!(turns.wait(kind, key(1)), "alone");
+            assert!(turns.wait(kind, host, key(1)), "alone");
             assert!(turns.any_wait());
-            assert!(!turns.wait(kind, key(2)));
-            assert!(turns.wait(other, key(3)), "alone among its kind");
+            assert!(!turns.wait(kind, host, key(2)));
+            assert!(turns.wait(other, host, key(3)), "alone among its kind");
         }
     }
 }
